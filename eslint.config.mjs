@@ -1,0 +1,23 @@
+import js from '@eslint/js';
+import globals from 'globals';
+
+export default [
+  { ignores: ['node_modules/', 'native/', 'target/', '**/*.ts'] },
+  js.configs.recommended,
+  {
+    languageOptions: { ecmaVersion: 2024, globals: globals.node },
+    linterOptions: { reportUnusedDisableDirectives: 'error' },
+    rules: {
+      eqeqeq: 'error',
+      'no-shadow-restricted-names': 'error',
+      'no-unused-vars': ['error', { argsIgnorePattern: '^_' }],
+      // A promise that nobody waits for hides its failure.
+      'no-promise-executor-return': 'error',
+      'no-var': 'error',
+      'prefer-const': 'error',
+    },
+  },
+  { files: ['**/*.js'], languageOptions: { sourceType: 'commonjs' } },
+  { files: ['**/*.mjs'], languageOptions: { sourceType: 'module' } },
+  { files: ['__tests__/**/*.js'], languageOptions: { globals: globals.jest } },
+];

@@ -1,0 +1,4 @@
+// npm run build
+import { setUp } from './setup.mjs';
+
+await setUp();

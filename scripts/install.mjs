@@ -1,0 +1,40 @@
+// Installs what the lock file pins, once per lock file.
+import { createHash } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { inRepository } from './repository.mjs';
+import { run } from './run.mjs';
+import { stop } from './stop.mjs';
+
+const stamp = inRepository('node_modules', '.installed-lock');
+
+export async function installPackages() {
+  // The content is compared and not the time: git sets times as it likes.
+  const wanted = createHash('sha256').update(readFileSync(inRepository('package-lock.json'))).digest('hex');
+  if (read(stamp) === wanted) return;
+
+  console.error('webnn-node: installing the npm packages');
+  const npm = npmCommand();
+  const ended = await run(npm[0], [...npm.slice(1), 'ci', '--ignore-scripts', '--no-audit', '--no-fund'], {
+    stdout: 'keep',
+    stderr: 'keep',
+  });
+  if (ended.code !== 0) {
+    process.stderr.write(ended.stdout + ended.stderr);
+    stop('npm ci failed; its messages are above');
+  }
+  writeFileSync(stamp, wanted);
+}
+
+// Under `npm start` and the like npm says which file it is; this also avoids npm.cmd, which needs a shell on Windows.
+function npmCommand() {
+  const script = process.env.npm_execpath;
+  return script?.endsWith('.js') ? [process.execPath, script] : ['npm'];
+}
+
+function read(file) {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    return undefined;
+  }
+}

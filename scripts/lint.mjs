@@ -1,0 +1,28 @@
+// npm run lint: every linter, each named, all of them run even if one objects.
+import { existsSync } from 'node:fs';
+import { trouble } from './outcome.mjs';
+import { inRepository } from './repository.mjs';
+import { run } from './run.mjs';
+import { setUp } from './setup.mjs';
+import { Tally } from './tally.mjs';
+
+const limit = 1800;
+const folders = ['lib', '__tests__', 'scripts', 'benches', 'examples'].filter((name) => existsSync(inRepository(name)));
+const eslint = inRepository('node_modules', 'eslint', 'bin', 'eslint.js');
+
+const linters = {
+  rustfmt: ['cargo', 'fmt', '--check'],
+  // The release profile is the one that `npm run build` compiled the dependencies' build scripts in.
+  clippy: ['cargo', 'clippy', '--release', '--all-targets', '--locked', '--quiet', '--', '-D', 'warnings'],
+  eslint: [process.execPath, eslint, '--max-warnings', '0', '--no-error-on-unmatched-pattern', ...folders],
+};
+
+await setUp({ addon: false });
+const tally = new Tally();
+for (const [name, [command, ...args]] of Object.entries(linters)) {
+  console.log(`\n== ${name}`);
+  const ended = await run(command, args, { limitSeconds: limit });
+  const note = trouble(ended, limit);
+  tally.add({ name, passed: note ? 0 : 1, failed: note ? 1 : 0, note, seconds: ended.seconds });
+}
+tally.finish();

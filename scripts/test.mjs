@@ -1,0 +1,16 @@
+// npm test: everything that can be tested, each step under a hard time limit, and one line with the sum at the end.
+//
+// The limits are there because the likeliest serious mistake in a native addon with threads of its own is a process that
+// never ends: a thread that is joined at exit and was not woken. They are many times what the steps take.
+import { setUp } from './setup.mjs';
+import { Tally } from './tally.mjs';
+import { testJavaScript } from './test-javascript.mjs';
+import { testRust } from './test-rust.mjs';
+import { testTypings } from './test-typings.mjs';
+
+await setUp();
+const tally = new Tally();
+await testRust(tally);
+await testJavaScript(tally, process.argv.slice(2));
+await testTypings(tally);
+tally.finish();
