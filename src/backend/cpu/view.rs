@@ -1,0 +1,86 @@
+//! Tensors as kernels see them: a data type, a shape, and bytes that belong to somebody else, dense and row-major.
+
+use super::element::Element;
+use crate::graph::{DataType, OperandId};
+use ndarray::{ArrayViewD, ArrayViewMutD, IxDyn};
+
+/// A tensor that a kernel reads.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    pub data_type: DataType,
+    pub shape: &'a [usize],
+    pub bytes: &'a [u8],
+}
+
+/// A tensor that a kernel writes.
+#[derive(Debug)]
+pub struct ViewMut<'a> {
+    pub data_type: DataType,
+    pub shape: &'a [usize],
+    pub bytes: &'a mut [u8],
+}
+
+impl<'a> View<'a> {
+    pub fn element_count(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// The elements.
+    ///
+    /// # Panics
+    /// When `T` is not the Rust type of the data type.
+    pub fn elements<T: Element>(&self) -> &'a [T] {
+        assert_eq!(T::DATA_TYPE, self.data_type);
+        bytemuck::cast_slice(self.bytes)
+    }
+
+    pub fn array<T: Element>(&self) -> ArrayViewD<'a, T> {
+        ArrayViewD::from_shape(IxDyn(self.shape), self.elements()).expect("a view's bytes are those of its shape")
+    }
+}
+
+impl ViewMut<'_> {
+    pub fn element_count(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// The elements.
+    ///
+    /// # Panics
+    /// When `T` is not the Rust type of the data type.
+    pub fn elements<T: Element>(&mut self) -> &mut [T] {
+        assert_eq!(T::DATA_TYPE, self.data_type);
+        bytemuck::cast_slice_mut(self.bytes)
+    }
+
+    pub fn array<T: Element>(&mut self) -> ArrayViewMutD<'_, T> {
+        let shape = IxDyn(self.shape);
+        ArrayViewMutD::from_shape(shape, self.elements()).expect("a view's bytes are those of its shape")
+    }
+}
+
+/// What a kernel is given: the operands of its node, by their position among the node's operands (to which the compiler
+/// has renumbered the ids in the node), and the outputs.
+pub struct Arguments<'a, 'b> {
+    inputs: &'b [View<'a>],
+    outputs: &'b mut [ViewMut<'a>],
+}
+
+impl<'a, 'b> Arguments<'a, 'b> {
+    pub fn new(inputs: &'b [View<'a>], outputs: &'b mut [ViewMut<'a>]) -> Self {
+        Arguments { inputs, outputs }
+    }
+
+    /// The operand that a field of the node names.
+    pub fn input(&self, id: OperandId) -> View<'a> {
+        self.inputs[id.0 as usize]
+    }
+
+    pub fn output(&mut self) -> &mut ViewMut<'a> {
+        &mut self.outputs[0]
+    }
+
+    pub fn outputs(&mut self) -> &mut [ViewMut<'a>] {
+        self.outputs
+    }
+}

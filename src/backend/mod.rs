@@ -1,0 +1,3 @@
+//! The traits that backends implement, and nothing else.
+
+pub mod cpu;

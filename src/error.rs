@@ -1,0 +1,133 @@
+//! One error for the whole crate. A [`Kind`] is exactly one exception of the specification.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+/// The exception that script sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `TypeError`: an argument that does not fit.
+    Type,
+    /// `RangeError`.
+    Range,
+    /// `NotSupportedError`: a context that cannot be had here.
+    NotSupported,
+    /// `InvalidStateError`: something was destroyed, lost, or already built.
+    InvalidState,
+    /// `OperationError`: an operation failed, or inherited a failure.
+    Operation,
+    /// `UnknownError`: memory or a readback failed by itself.
+    Unknown,
+}
+
+impl Kind {
+    /// The name of the exception.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Type => "TypeError",
+            Kind::Range => "RangeError",
+            Kind::NotSupported => "NotSupportedError",
+            Kind::InvalidState => "InvalidStateError",
+            Kind::Operation => "OperationError",
+            Kind::Unknown => "UnknownError",
+        }
+    }
+}
+
+/// An error: its exception, a message for people, and what caused it.
+#[derive(Clone, Debug)]
+pub struct Error {
+    kind: Kind,
+    message: Cow<'static, str>,
+    source: Option<Arc<Error>>,
+}
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    pub fn new(kind: Kind, message: impl Into<Cow<'static, str>>) -> Self {
+        Error { kind, message: message.into(), source: None }
+    }
+
+    /// A `TypeError` about one argument or option: what was found there and what is allowed.
+    pub fn argument(argument: &str, found: impl fmt::Display, allowed: impl fmt::Display) -> Self {
+        Error::new(Kind::Type, format!("{argument}: found {found}, allowed {allowed}"))
+    }
+
+    /// Puts the operator (or the method) and its label before the message.
+    pub fn of(self, operator: &str, label: &str) -> Self {
+        let message = if label.is_empty() {
+            format!("{operator}: {}", self.message)
+        } else {
+            format!("{operator} [{}]: {}", Escaped(label), self.message)
+        };
+        Error { message: message.into(), ..self }
+    }
+
+    /// Records the error that led to this one.
+    pub fn caused_by(self, source: Error) -> Self {
+        Error { source: Some(Arc::new(source)), ..self }
+    }
+
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    pub fn cause(&self) -> Option<&Error> {
+        self.source.as_deref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind.name(), self.message)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.cause().map(|cause| cause as _)
+    }
+}
+
+/// A label as it may be shown: control characters and those that change the direction of writing are escaped
+/// (the specification's advice on `MLOperatorOptions.label`).
+pub struct Escaped<'a>(pub &'a str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.chars() {
+            let hidden = c.is_control()
+                || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+            if hidden {
+                write!(f, "\\u{{{:x}}}", c as u32)?;
+            } else {
+                write!(f, "{c}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_shown_escaped() {
+        let error = Error::argument("filter", "rank 3", "rank 4").of("conv2d", "a\u{202e}b\n");
+        assert_eq!(error.message(), "conv2d [a\\u{202e}b\\u{a}]: filter: found rank 3, allowed rank 4");
+    }
+
+    #[test]
+    fn a_chain_of_causes_can_be_followed() {
+        let first = Error::new(Kind::Operation, "first");
+        let second = Error::new(Kind::Operation, "second").caused_by(first);
+        assert_eq!(second.cause().unwrap().message(), "first");
+    }
+}

@@ -1,0 +1,353 @@
+//! What a graph is, and the rules of the specification.
+//!
+//! # The representation
+//!
+//! A [`GraphBuilder`] holds *operands* (things with a [`Descriptor`]: graph inputs, constants, outputs of nodes) and
+//! *nodes* (a typed [`Op`] whose fields name its operands by [`OperandId`]). Ids are positions, and a node is appended
+//! after everything that it uses, so the order of nodes is an order of execution and no walk over a graph is recursive.
+//! [`GraphBuilder::build`] leaves a [`Graph`]: the same lists, cut down to what the named outputs need.
+//!
+//! # The rules
+//!
+//! * A node in a graph is valid: types and ranks by its row ([`operator::check_limits`]), everything else by its rule
+//!   ([`operator::Rule`]). Nothing below this room checks again.
+//! * Every descriptor in a graph passed [`Descriptor::check`]: its element count and byte length do not overflow.
+//! * Constants are bytes shared by reference; a graph never copies them.
+//!
+//! This room knows nothing of JavaScript, of timelines or of backends; what a backend cannot do it is told by [`Limits`].
+
+pub mod attribute;
+pub mod data_type;
+pub mod descriptor;
+pub mod limits;
+pub mod number;
+pub mod operator;
+pub mod ops;
+pub mod shape;
+pub mod typings;
+
+pub use data_type::DataType;
+pub use descriptor::{Descriptor, Shape};
+pub use limits::Limits;
+pub use number::Number;
+pub use ops::Op;
+
+use crate::error::{Error, Kind, Result};
+use attribute::Value;
+use data_type::{ANY, FOUR_BITS};
+use operator::{Operator, check_limits};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// An operand, by its position in the builder or graph that it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OperandId(pub u32);
+
+/// A sequence of operands, as `concat` takes it.
+pub type OperandList = Vec<OperandId>;
+
+/// The bytes of a constant, shared with whoever made them: copied buffers, a constant tensor, a mapped file.
+#[derive(Clone)]
+pub struct ConstantBytes(Arc<dyn AsRef<[u8]> + Send + Sync>);
+
+impl ConstantBytes {
+    pub fn new(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
+        ConstantBytes(Arc::new(bytes))
+    }
+
+    pub fn as_slice(&self) -> &[u8] {
+        (*self.0).as_ref()
+    }
+}
+
+impl fmt::Debug for ConstantBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ConstantBytes({} bytes)", self.as_slice().len())
+    }
+}
+
+/// Where an operand comes from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    Input {
+        name: String,
+    },
+    Constant(ConstantBytes),
+    /// Output number `output` of node number `node`.
+    Node {
+        node: u32,
+        output: u32,
+    },
+}
+
+/// An operand: what it is, and where it comes from.
+#[derive(Clone, Debug)]
+pub struct Operand {
+    pub descriptor: Descriptor,
+    pub source: Source,
+}
+
+/// An operator applied to operands.
+#[derive(Clone, Debug)]
+pub struct Node {
+    pub op: Op,
+    pub label: String,
+    pub outputs: Vec<OperandId>,
+}
+
+/// The descriptors of a builder's operands, as rules see them.
+#[derive(Clone, Copy)]
+pub struct Operands<'a>(&'a [Operand]);
+
+impl<'a> Operands<'a> {
+    pub fn descriptor(&self, id: OperandId) -> &'a Descriptor {
+        &self.0[id.0 as usize].descriptor
+    }
+
+    pub fn shape(&self, id: OperandId) -> &'a [u32] {
+        &self.descriptor(id).shape
+    }
+
+    pub fn data_type(&self, id: OperandId) -> DataType {
+        self.descriptor(id).data_type
+    }
+
+    pub fn rank(&self, id: OperandId) -> usize {
+        self.shape(id).len()
+    }
+}
+
+/// A graph under construction (`MLGraphBuilder`).
+#[derive(Debug)]
+pub struct GraphBuilder {
+    limits: Arc<Limits>,
+    operands: Vec<Operand>,
+    nodes: Vec<Node>,
+    input_names: HashMap<String, OperandId>,
+}
+
+/// A graph that was built: validated, and cut down to what its outputs need.
+#[derive(Clone, Debug)]
+pub struct Graph {
+    pub operands: Vec<Operand>,
+    /// In an order of execution.
+    pub nodes: Vec<Node>,
+    /// In the order in which they were made.
+    pub inputs: Vec<(String, OperandId)>,
+    /// In the order in which they were named.
+    pub outputs: Vec<(String, OperandId)>,
+}
+
+impl GraphBuilder {
+    pub fn new(limits: Arc<Limits>) -> Self {
+        GraphBuilder { limits, operands: Vec::new(), nodes: Vec::new(), input_names: HashMap::new() }
+    }
+
+    pub fn operands(&self) -> Operands<'_> {
+        Operands(&self.operands)
+    }
+
+    /// Whether an operand of this builder has that id. Ids that script sends are checked here before they are used.
+    pub fn contains(&self, id: OperandId) -> bool {
+        (id.0 as usize) < self.operands.len()
+    }
+
+    /// `input(name, descriptor)`, `#api-mlgraphbuilder-input`.
+    ///
+    /// # Errors
+    /// `TypeError` for a name that is empty or taken, and for a descriptor that cannot be.
+    pub fn input(&mut self, name: &str, descriptor: Descriptor) -> Result<OperandId> {
+        let fail = |error: Error| error.of("input", name);
+        if name.is_empty() {
+            return Err(fail(Error::argument("name", "an empty name", "a name that is not empty")));
+        }
+        if self.input_names.contains_key(name) {
+            return Err(fail(Error::argument("name", "the name of another input", "a name that is not taken")));
+        }
+        self.check_operand(&descriptor, self.limits.input_types(), "descriptor").map_err(fail)?;
+        let id = self.push(Operand { descriptor, source: Source::Input { name: name.to_owned() } });
+        self.input_names.insert(name.to_owned(), id);
+        Ok(id)
+    }
+
+    /// `constant(descriptor, buffer)` and `constant(tensor)`, `#api-mlgraphbuilder-constant`.
+    ///
+    /// # Errors
+    /// `TypeError` for a descriptor that cannot be, or when the number of bytes is not that of the descriptor.
+    pub fn constant(&mut self, descriptor: Descriptor, bytes: ConstantBytes) -> Result<OperandId> {
+        let fail = |error: Error| error.of("constant", "");
+        self.check_operand(&descriptor, self.limits.constant_types(), "descriptor").map_err(fail)?;
+        let (found, allowed) = (bytes.as_slice().len(), descriptor.byte_length());
+        if found != allowed {
+            return Err(fail(Error::argument(
+                "buffer",
+                format!("{found} bytes"),
+                format!("the {allowed} bytes of {descriptor}"),
+            )));
+        }
+        Ok(self.push(Operand { descriptor, source: Source::Constant(bytes) }))
+    }
+
+    /// `constant(dataType, value)`, `#api-mlgraphbuilder-constant-datatype-value`: a scalar.
+    pub fn scalar(&mut self, data_type: DataType, value: Number) -> Result<OperandId> {
+        self.constant(Descriptor::scalar(data_type), ConstantBytes::new(value.to_bytes(data_type)))
+    }
+
+    fn check_operand(&self, descriptor: &Descriptor, types: data_type::DataTypes, argument: &str) -> Result<()> {
+        if !types.contains(descriptor.data_type) {
+            return Err(Error::argument(argument, format!("data type {}", descriptor.data_type), types));
+        }
+        descriptor.check(argument)
+    }
+
+    /// Applies an operator whose arguments and options arrive as values, in the order of its row.
+    ///
+    /// # Errors
+    /// Those of the operator's method steps, with the operator and the label in the message.
+    pub fn apply(
+        &mut self,
+        row: &'static Operator,
+        values: impl IntoIterator<Item = Value>,
+        label: &str,
+    ) -> Result<&[OperandId]> {
+        let op = (row.create)(&mut values.into_iter()).map_err(|error| error.of(row.name, label))?;
+        self.push_op(op, label)
+    }
+
+    /// Applies a typed operator.
+    ///
+    /// # Errors
+    /// Those of the operator's method steps, with the operator and the label in the message.
+    pub fn push_op(&mut self, op: impl Into<Op>, label: &str) -> Result<&[OperandId]> {
+        let op = op.into();
+        let row = op.row();
+        let outputs = self.infer(row, &op).map_err(|error| error.of(row.name, label))?;
+        let node = self.nodes.len() as u32;
+        let outputs = outputs
+            .into_iter()
+            .enumerate()
+            .map(|(output, descriptor)| self.push(Operand { descriptor, source: Source::Node { node, output: output as u32 } }))
+            .collect();
+        self.nodes.push(Node { op, label: label.to_owned(), outputs });
+        Ok(&self.nodes[node as usize].outputs)
+    }
+
+    fn infer(&self, row: &'static Operator, op: &Op) -> Result<operator::Outputs> {
+        let mut foreign = false;
+        op.visit(&mut |_, id| foreign |= !self.contains(id));
+        if foreign {
+            return Err(Error::new(Kind::Type, "an operand of another builder"));
+        }
+        let operands = self.operands();
+        check_limits(row, op, &operands)?;
+        self.limits.check(row, op, &operands)?;
+        let outputs = op.infer(&operands)?;
+        for descriptor in &outputs {
+            descriptor.check("output")?;
+        }
+        Ok(outputs)
+    }
+
+    fn push(&mut self, operand: Operand) -> OperandId {
+        self.operands.push(operand);
+        OperandId(self.operands.len() as u32 - 1)
+    }
+
+    /// `build(outputs)`, `#api-mlgraphbuilder-build`: keeps what the outputs need.
+    ///
+    /// # Errors
+    /// `TypeError` when there is no output, a name is empty or used twice, or an output is an input or a constant. The
+    /// builder is unchanged then.
+    pub fn build(&mut self, outputs: Vec<(String, OperandId)>) -> Result<Graph> {
+        self.check_outputs(&outputs).map_err(|error| error.of("build", ""))?;
+        let operands = std::mem::take(&mut self.operands);
+        let nodes = std::mem::take(&mut self.nodes);
+        Ok(prune(operands, nodes, outputs))
+    }
+
+    fn check_outputs(&self, outputs: &[(String, OperandId)]) -> Result<()> {
+        if outputs.is_empty() {
+            return Err(Error::argument("outputs", "no output", "at least one"));
+        }
+        for (name, id) in outputs {
+            if name.is_empty() {
+                return Err(Error::argument("outputs", "an empty name", "names that are not empty"));
+            }
+            let Some(operand) = self.operands.get(id.0 as usize) else {
+                return Err(Error::argument(
+                    "outputs",
+                    format!("an operand of another builder as \"{}\"", name),
+                    "operands of this one",
+                ));
+            };
+            let found = match operand.source {
+                Source::Input { .. } => "an input",
+                Source::Constant(_) => "a constant",
+                Source::Node { .. } => continue,
+            };
+            return Err(Error::argument("outputs", format!("{found} as \"{name}\""), "operands that an operator returned"));
+        }
+        Ok(())
+    }
+}
+
+/// Drops the operands and nodes that no output needs and renumbers the others.
+fn prune(operands: Vec<Operand>, nodes: Vec<Node>, outputs: Vec<(String, OperandId)>) -> Graph {
+    let mut needed = vec![false; operands.len()];
+    for (_, id) in &outputs {
+        needed[id.0 as usize] = true;
+    }
+    // Nodes stand after what they use: one pass from the end reaches everything.
+    let mut kept_nodes = vec![false; nodes.len()];
+    for (position, node) in nodes.iter().enumerate().rev() {
+        if node.outputs.iter().any(|id| needed[id.0 as usize]) {
+            kept_nodes[position] = true;
+            node.op.visit(&mut |_, id| needed[id.0 as usize] = true);
+            // Siblings of a needed output stay, since the node writes them.
+            node.outputs.iter().for_each(|id| needed[id.0 as usize] = true);
+        }
+    }
+    let mut node_numbers = vec![0; nodes.len()];
+    let mut next = 0;
+    for (number, kept) in node_numbers.iter_mut().zip(&kept_nodes) {
+        *number = next;
+        next += *kept as u32;
+    }
+
+    let mut renumbered = vec![OperandId(u32::MAX); operands.len()];
+    let mut kept_operands = Vec::new();
+    let mut inputs = Vec::new();
+    for (position, mut operand) in operands.into_iter().enumerate() {
+        if needed[position] {
+            let id = OperandId(kept_operands.len() as u32);
+            renumbered[position] = id;
+            match &mut operand.source {
+                Source::Input { name } => inputs.push((name.clone(), id)),
+                Source::Node { node, .. } => *node = node_numbers[*node as usize],
+                Source::Constant(_) => {}
+            }
+            kept_operands.push(operand);
+        }
+    }
+    let renumber = |id: &mut OperandId| *id = renumbered[id.0 as usize];
+    let mut kept = Vec::with_capacity(next as usize);
+    for (mut node, keep) in nodes.into_iter().zip(kept_nodes) {
+        if keep {
+            node.op.visit_mut(&mut |id| renumber(id));
+            node.outputs.iter_mut().for_each(renumber);
+            kept.push(node);
+        }
+    }
+    let outputs = outputs.into_iter().map(|(name, id)| (name, renumbered[id.0 as usize])).collect();
+    Graph { operands: kept_operands, nodes: kept, inputs, outputs }
+}
+
+impl Graph {
+    pub fn descriptor(&self, id: OperandId) -> &Descriptor {
+        &self.operands[id.0 as usize].descriptor
+    }
+}
+
+/// Data types that graph constants may have on every backend, before its own limits.
+pub const CONSTANT_TYPES: data_type::DataTypes = ANY.union(FOUR_BITS);

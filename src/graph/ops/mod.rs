@@ -1,0 +1,67 @@
+//! The operator table. One file per family: its rows ([`Operator`]) and rules.
+//!
+//! To add an operator, write its row and rule in its family's file; a new family is a file here and a line below.
+
+use super::operator::{Operation, Operator, Outputs, Rule};
+use super::{OperandId, Operands};
+use crate::error::Result;
+use std::sync::LazyLock;
+
+pub mod conv;
+pub mod elementwise;
+
+/// Lists the typed nodes: from the list come the [`Op`] enumeration and the table of all rows.
+macro_rules! nodes {
+    ($( $family:ident::$Node:ident, )*) => {
+        /// A typed node of any operator.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Op { $( $Node($family::$Node), )* }
+
+        $( impl From<$family::$Node> for Op {
+            fn from(node: $family::$Node) -> Op {
+                Op::$Node(node)
+            }
+        } )*
+
+        static ROWS: LazyLock<Vec<&'static Operator>> = LazyLock::new(|| {
+            let families: &[&'static [Operator]] = &[ $( $family::$Node::ROWS, )* ];
+            families.iter().copied().flatten().collect()
+        });
+
+        impl Op {
+            /// The row whose method made this node.
+            pub fn row(&self) -> &'static Operator {
+                match self { $( Op::$Node(node) => node.row(), )* }
+            }
+
+            /// The rule: descriptors of the outputs, or what is wrong.
+            pub fn infer(&self, operands: &Operands<'_>) -> Result<Outputs> {
+                match self { $( Op::$Node(node) => node.infer(operands), )* }
+            }
+
+            /// Visits the operands in the order of arguments, then options.
+            pub fn visit(&self, visit: &mut dyn FnMut(&'static str, OperandId)) {
+                match self { $( Op::$Node(node) => node.visit(visit), )* }
+            }
+
+            pub fn visit_mut(&mut self, visit: &mut dyn FnMut(&mut OperandId)) {
+                match self { $( Op::$Node(node) => node.visit_mut(visit), )* }
+            }
+        }
+    };
+}
+
+nodes! {
+    conv::Conv2d,
+    elementwise::Binary,
+}
+
+/// All rows. A row's position is the number that `lib/` uses for it.
+pub fn operators() -> &'static [&'static Operator] {
+    &ROWS
+}
+
+/// The row of that name.
+pub fn operator(name: &str) -> Option<&'static Operator> {
+    operators().iter().copied().find(|row| row.name == name)
+}

@@ -1,0 +1,1 @@
+//! The operator table as TypeScript.
