@@ -7,6 +7,9 @@ use super::view::Arguments;
 use crate::graph::Op;
 
 mod elementwise;
+mod interpret;
+
+pub use interpret::interpret;
 
 /// Computes the outputs of a node. Everything was validated when the node was made.
 pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
