@@ -1,0 +1,71 @@
+// The command line.
+import { readdirSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+
+const names = (folder) =>
+  readdirSync(new URL(`${folder}/`, import.meta.url))
+    .filter((file) => file.endsWith('.mjs'))
+    .map((file) => file.replace('.mjs', ''));
+
+export const workloads = names('workloads');
+const engines = names('engines');
+
+const usage = `npm run bench -- [options]
+
+  --only NAME      this workload only; may be given again. There are: ${workloads.join(', ')}
+  --rounds N       rounds of four processes each (default 5)
+  --threads N      threads of either engine (default 1)
+  --quick          one short round, to see that everything runs; its numbers mean nothing
+  --left ENGINE    engine on the left (default webnn-node). There are: ${engines.join(', ')}
+  --right ENGINE   engine on the right (default onnxruntime-node)
+  --json FILE      write everything that was measured
+  --help           this text
+`;
+
+export function readOptions(args) {
+  let values;
+  try {
+    ({ values } = parseArgs({
+      args,
+      options: {
+        only: { type: 'string', multiple: true, default: workloads },
+        rounds: { type: 'string' },
+        threads: { type: 'string', default: '1' },
+        quick: { type: 'boolean', default: false },
+        left: { type: 'string', default: 'webnn-node' },
+        right: { type: 'string', default: 'onnxruntime-node' },
+        json: { type: 'string' },
+        help: { type: 'boolean', default: false },
+      },
+    }));
+  } catch (error) {
+    refuse(error.message);
+  }
+  if (values.help) {
+    console.log(usage);
+    process.exit(0);
+  }
+  for (const name of values.only) oneOf('--only', name, workloads);
+  for (const side of ['left', 'right']) oneOf(`--${side}`, values[side], engines);
+  return {
+    ...values,
+    rounds: count('--rounds', values.rounds ?? (values.quick ? '1' : '5')),
+    threads: count('--threads', values.threads),
+    warmUpMs: values.quick ? 20 : 300,
+    sampleMs: values.quick ? 50 : 1000,
+  };
+}
+
+function oneOf(option, name, allowed) {
+  if (!allowed.includes(name)) refuse(`${option} ${name}: there is ${allowed.join(', ')}`);
+}
+
+function count(option, text) {
+  if (!/^[1-9]\d{0,3}$/.test(text)) refuse(`${option} ${text}: a whole number from 1 is wanted`);
+  return Number(text);
+}
+
+function refuse(message) {
+  console.error(`${message}\n\n${usage}`);
+  process.exit(2);
+}

@@ -1,0 +1,26 @@
+// The comparison as text for a terminal.
+export function table(rows, { left, right }) {
+  const head = ['workload', 'metric', `${left} µs`, `${right} µs`, 'ratio', 'lowest', 'highest', 'control left', 'control right'];
+  const body = rows.map((row) => [
+    row.workload,
+    row.metric,
+    time(row.leftUs),
+    time(row.rightUs),
+    row.ratio.toFixed(2),
+    row.lowestRatio.toFixed(2),
+    row.highestRatio.toFixed(2),
+    row.leftControl.toFixed(2),
+    row.rightControl.toFixed(2),
+  ]);
+  const widths = head.map((title, column) => Math.max(title.length, ...body.map((cells) => cells[column].length)));
+  const line = (cells) =>
+    cells
+      .map((cell, column) => (column < 2 ? cell.padEnd(widths[column]) : cell.padStart(widths[column])))
+      .join('  ')
+      .trimEnd();
+  return [line(head), line(widths.map((width) => '-'.repeat(width))), ...body.map(line)].join('\n');
+}
+
+function time(us) {
+  return us.toFixed(us < 10 ? 2 : us < 1000 ? 1 : 0);
+}
