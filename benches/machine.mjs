@@ -1,4 +1,5 @@
 // What a number depends on besides the code.
+import { readFileSync } from 'node:fs';
 import os from 'node:os';
 
 export function machine() {
@@ -10,8 +11,14 @@ export function machine() {
     memoryBytes: os.totalmem(),
     platform: `${os.platform()} ${os.arch()} ${os.release()}`,
     node: process.version,
+    engines: {
+      'webnn-node': version('../package.json'),
+      'onnxruntime-node': version('../node_modules/onnxruntime-node/package.json'),
+    },
   };
 }
 
 /** The load average of the last minute; 0 on Windows. */
 export const load = () => os.loadavg()[0];
+
+const version = (file) => JSON.parse(readFileSync(new URL(file, import.meta.url), 'utf8')).version;

@@ -12,6 +12,8 @@ const CALM = 0.05;
 const options = readOptions(process.argv.slice(2));
 const here = machine();
 console.log(`${here.cpu}, ${here.usableCores} usable cores, Node ${here.node}, load ${load().toFixed(2)}`);
+const versions = Object.entries(here.engines).map(([name, version]) => `${name} ${version}`);
+console.log(versions.join(', '));
 console.log(`threads: ${options.threads}, rounds: ${options.rounds}${options.quick ? ', quick: the numbers mean nothing' : ''}\n`);
 
 const rows = [];
