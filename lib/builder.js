@@ -1,0 +1,207 @@
+'use strict';
+
+// https://www.w3.org/TR/webnn/#api-mlgraphbuilder
+
+const native = require('./native.js');
+const { bufferSource, validateBuffer } = require('./buffers.js');
+const { toContext } = require('./context.js');
+const { bufferFor, dataType, operandDescriptor } = require('./descriptor.js');
+const { conversionError, invalidState, nativeError, typeError } = require('./errors.js');
+const { createGraph } = require('./graph.js');
+const { expose, receiver, requireArguments } = require('./interface.js');
+const { builderOf, createOperand, idOf } = require('./operand.js');
+const { defineOperators, foreignOperand, operand } = require('./operators.js');
+const { begin } = require('./settle.js');
+const { quote } = require('./show.js');
+const { isDestroyed, toTensor } = require('./tensor.js');
+const { argument, dictionary, isObject, numeric, record, usvString } = require('./webidl.js');
+
+const collected = new FinalizationRegistry((handle) => native.destroyBuilder(handle));
+
+/** MLNamedOperands */
+const namedOperands = record(operand);
+
+/** The extension `{label}` (API.md E1). */
+const buildOptions = dictionary([{ name: 'label', convert: usvString, absent: '' }]);
+
+let stateOf;
+
+class MLGraphBuilder {
+  #state;
+
+  constructor(context) {
+    try {
+      requireArguments(arguments, 1);
+      context = argument('context', context, toContext);
+    } catch (error) {
+      throw conversionError(error, 'MLGraphBuilder');
+    }
+    if (context.lost) throw invalidState('MLGraphBuilder', '', "argument 'context': the MLContext was destroyed or lost");
+    const handle = callNative(native.createBuilder, context.handle);
+    this.#state = { handle, context, hasBuilt: false, destroyed: false };
+    collected.register(this, handle);
+  }
+
+  input(name, descriptor) {
+    const builder = self(this, 'input');
+    try {
+      requireArguments(arguments, 2);
+      name = argument('name', name, usvString);
+      descriptor = argument('descriptor', descriptor, operandDescriptor);
+    } catch (error) {
+      throw conversionError(error, 'input');
+    }
+    requireCanBuild(builder, 'input', '');
+    return createOperand(builder, callNative(native.input, builder.handle, name, descriptor.dataType, descriptor.shape));
+  }
+
+  // constant(tensor) with one argument; with two, an object (or nothing) is a descriptor and comes with a buffer, and
+  // everything else is a data type and comes with a number.
+  constant(first, second = undefined) {
+    const builder = self(this, 'constant');
+    try {
+      requireArguments(arguments, 1);
+    } catch (error) {
+      throw conversionError(error, 'constant');
+    }
+    if (arguments.length === 1) return constantTensor(builder, first);
+    if (isObject(first) || first === undefined || first === null) return constantBuffer(builder, first, second);
+    return constantNumber(builder, first, second);
+  }
+
+  build(outputs, options = undefined) {
+    try {
+      const builder = self(this, 'build');
+      let label = '';
+      try {
+        requireArguments(arguments, 1);
+        outputs = argument('outputs', outputs, namedOperands);
+        if (options !== undefined) ({ label } = argument('options', options, buildOptions));
+      } catch (error) {
+        throw conversionError(error, 'build', label);
+      }
+      requireCanBuild(builder, 'build', label);
+      const { names, values } = outputs;
+      if (names.length === 0) throw typeError('build', label, "argument 'outputs': found no name, allowed is at least one");
+      const ids = values.map((value, i) => {
+        const path = `argument 'outputs': ${quote(names[i])}`;
+        if (names[i] === '') throw typeError('build', label, `${path}: found an empty name, allowed is any other`);
+        if (builderOf(value) !== builder) throw foreignOperand('build', label, path);
+        return idOf(value);
+      });
+      return compile(builder, names, ids, label);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  /** An extension: releases the constants of a builder that will not be built (API.md C10). */
+  destroy() {
+    const builder = self(this, 'destroy');
+    if (builder.destroyed) return;
+    builder.destroyed = true;
+    native.destroyBuilder(builder.handle);
+  }
+
+  static {
+    stateOf = (value) => (typeof value === 'object' && value !== null && #state in value ? value.#state : undefined);
+  }
+}
+
+defineOperators(MLGraphBuilder.prototype, self, requireCanBuild);
+expose(MLGraphBuilder, stateOf);
+
+function self(value, member) {
+  try {
+    return receiver(value, stateOf, 'MLGraphBuilder');
+  } catch (error) {
+    throw conversionError(error, `MLGraphBuilder.${member}`);
+  }
+}
+
+/** "If this can not build, then throw an InvalidStateError". */
+function requireCanBuild(builder, operator, label) {
+  if (builder.hasBuilt || builder.destroyed || builder.context.lost) {
+    throw invalidState(operator, label, whyNot(builder));
+  }
+}
+
+function whyNot(builder) {
+  if (builder.hasBuilt) return 'build() was called on the MLGraphBuilder; a builder makes one graph';
+  return builder.destroyed ? 'the MLGraphBuilder was destroyed' : 'the MLContext was destroyed or lost';
+}
+
+function callNative(method, ...values) {
+  try {
+    return method(...values);
+  } catch (error) {
+    throw nativeError(error);
+  }
+}
+
+/** constant(descriptor, buffer) */
+function constantBuffer(builder, descriptor, buffer) {
+  try {
+    descriptor = argument('descriptor', descriptor, operandDescriptor);
+    argument('buffer', buffer, bufferSource);
+  } catch (error) {
+    throw conversionError(error, 'constant');
+  }
+  requireCanBuild(builder, 'constant', '');
+  const { dataType, shape } = descriptor;
+  const problem = validateBuffer(buffer, bufferFor(dataType, shape));
+  if (problem !== undefined) throw typeError('constant', '', `argument 'buffer': ${problem}`);
+  return createOperand(builder, callNative(native.constantBytes, builder.handle, dataType, shape, buffer));
+}
+
+/** constant(dataType, value) */
+function constantNumber(builder, type, value) {
+  try {
+    type = argument('dataType', type, dataType);
+    value = argument('value', value, numeric);
+  } catch (error) {
+    throw conversionError(error, 'constant');
+  }
+  requireCanBuild(builder, 'constant', '');
+  return createOperand(builder, callNative(native.constantNumber, builder.handle, type, value));
+}
+
+/** constant(tensor) */
+function constantTensor(builder, value) {
+  let tensor;
+  try {
+    tensor = argument('tensor', value, toTensor);
+  } catch (error) {
+    throw conversionError(error, 'constant');
+  }
+  if (tensor.context !== builder.context) {
+    throw typeError('constant', '', "argument 'tensor': found an MLTensor of another MLContext, allowed is one of the builder's context");
+  }
+  if (isDestroyed(tensor)) {
+    throw typeError('constant', '', "argument 'tensor': found an MLTensor that was destroyed or whose MLContext was lost, allowed is one that still exists");
+  }
+  if (!tensor.constant) {
+    throw typeError('constant', '', "argument 'tensor': found an MLTensor that is not constant, allowed is one made by createConstantTensor()");
+  }
+  requireCanBuild(builder, 'constant', '');
+  return createOperand(builder, callNative(native.constantTensor, builder.handle, tensor.handle));
+}
+
+/** The last steps of build(): the builder ends, and the graph arrives when it is compiled. */
+function compile(builder, names, ids, label) {
+  const { context } = builder;
+  let handle;
+  const entry = {
+    operator: 'build',
+    label,
+    context,
+    arrive: (built) => createGraph(context, handle, label, built),
+    fail: () => native.destroyGraph(handle),
+  };
+  return begin(entry, (request) => {
+    handle = native.build(request, builder.handle, names, ids, label);
+    builder.hasBuilt = true;
+  });
+}
+
+module.exports = { MLGraphBuilder };

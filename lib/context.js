@@ -1,0 +1,266 @@
+'use strict';
+
+// https://www.w3.org/TR/webnn/#api-mlcontext
+
+const native = require('./native.js');
+const { bindTensors } = require('./bindings.js');
+const { bufferSource, bytesOf, validateBuffer } = require('./buffers.js');
+const { constantTensorDescriptor, tensorDescriptor } = require('./descriptor.js');
+const { conversionError, invalidState, nativeError, typeError } = require('./errors.js');
+const { toGraph } = require('./graph.js');
+const { construct, expose, illegalUnless, interfaceType, receiver, requireArguments } = require('./interface.js');
+const { copyLimits } = require('./limits.js');
+const { begin, listen, refuseAll, unlisten, whenLost } = require('./settle.js');
+const { createTensor, isDestroyed, tensorState, toTensor } = require('./tensor.js');
+const { argument, dictionary, record, usvString } = require('./webidl.js');
+
+const LOST = 'the MLContext was destroyed or lost';
+
+const collected = new FinalizationRegistry((handle) => {
+  unlisten(handle);
+  native.destroyContext(handle);
+});
+
+/** MLNamedTensors */
+const namedTensors = record(toTensor);
+
+/** The extension `{label}` of the methods that only enqueue (API.md E1). */
+const labelled = dictionary([{ name: 'label', convert: usvString, absent: '' }]);
+
+let stateOf;
+
+class MLContext {
+  #state;
+
+  constructor(key = undefined, state = undefined) {
+    illegalUnless(key);
+    this.#state = state;
+  }
+
+  get accelerated() {
+    return self(this, 'accelerated').accelerated;
+  }
+
+  get lost() {
+    try {
+      return self(this, 'lost').whenLost;
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  get label() {
+    return self(this, 'label').label;
+  }
+
+  dispatch(graph, inputs, outputs, options = undefined) {
+    const context = self(this, 'dispatch');
+    let label = '';
+    try {
+      requireArguments(arguments, 3);
+      graph = argument('graph', graph, toGraph);
+      inputs = argument('inputs', inputs, namedTensors);
+      outputs = argument('outputs', outputs, namedTensors);
+      if (options !== undefined) ({ label } = argument('options', options, labelled));
+    } catch (error) {
+      throw conversionError(error, 'dispatch', label);
+    }
+    if (graph.context !== context) {
+      throw typeError('dispatch', label, "argument 'graph': found an MLGraph of another MLContext, allowed is one that was built for this one");
+    }
+    if (graph.destroyed || context.lost) {
+      throw invalidState('dispatch', label, "argument 'graph': found an MLGraph that was destroyed or whose MLContext was lost, allowed is one that still exists");
+    }
+    const tensors = bindTensors('dispatch', label, context, graph, inputs, outputs);
+    try {
+      native.dispatch(context.handle, graph.handle, tensors, label);
+    } catch (error) {
+      throw nativeError(error);
+    }
+  }
+
+  createTensor(descriptor) {
+    try {
+      const context = self(this, 'createTensor');
+      try {
+        requireArguments(arguments, 1);
+        descriptor = argument('descriptor', descriptor, tensorDescriptor);
+      } catch (error) {
+        throw conversionError(error, 'createTensor');
+      }
+      const { label, readable, writable } = descriptor;
+      if (context.lost) throw invalidState('createTensor', label, LOST);
+      const tensor = tensorState(context, descriptor, false);
+      return begin(creation('createTensor', tensor), (request) => {
+        tensor.handle = native.createTensor(request, context.handle, tensor.dataType, tensor.shape, readable, writable, label);
+      });
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  createConstantTensor(descriptor, inputData) {
+    try {
+      const context = self(this, 'createConstantTensor');
+      try {
+        requireArguments(arguments, 2);
+        descriptor = argument('descriptor', descriptor, constantTensorDescriptor);
+        argument('inputData', inputData, bufferSource);
+      } catch (error) {
+        throw conversionError(error, 'createConstantTensor');
+      }
+      const { label } = descriptor;
+      if (context.lost) throw invalidState('createConstantTensor', label, LOST);
+      const tensor = tensorState(context, descriptor, true);
+      requireBuffer('createConstantTensor', label, "argument 'inputData'", inputData, tensor);
+      return begin(creation('createConstantTensor', tensor), (request) => {
+        tensor.handle = native.createConstantTensor(request, context.handle, tensor.dataType, tensor.shape, inputData, label);
+      });
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  readTensor(tensor, outputData = undefined) {
+    try {
+      const context = self(this, 'readTensor');
+      const bringsBuffer = arguments.length > 1;
+      try {
+        requireArguments(arguments, 1);
+        tensor = argument('tensor', tensor, toTensor);
+        if (bringsBuffer) argument('outputData', outputData, bufferSource);
+      } catch (error) {
+        throw conversionError(error, 'readTensor');
+      }
+      const { label } = tensor;
+      requireUsable('readTensor', label, context, tensor);
+      if (!tensor.readable) {
+        throw typeError('readTensor', label, "argument 'tensor': found an MLTensor that is not readable, allowed is one created with {readable: true}");
+      }
+      if (bringsBuffer) requireBuffer('readTensor', label, "argument 'outputData'", outputData, tensor);
+      const buffer = new ArrayBuffer(tensor.buffer.byteLength);
+      const arrive = bringsBuffer ? () => copyInto(outputData, buffer, tensor) : () => buffer;
+      return begin({ operator: 'readTensor', label, context, tensor, buffer, arrive }, (request) => {
+        native.readTensor(request, tensor.handle, buffer);
+      });
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  writeTensor(tensor, inputData, options = undefined) {
+    const context = self(this, 'writeTensor');
+    let label = '';
+    try {
+      requireArguments(arguments, 2);
+      tensor = argument('tensor', tensor, toTensor);
+      argument('inputData', inputData, bufferSource);
+      if (options !== undefined) ({ label } = argument('options', options, labelled));
+    } catch (error) {
+      throw conversionError(error, 'writeTensor', label);
+    }
+    requireUsable('writeTensor', label, context, tensor);
+    if (!tensor.writable) {
+      throw typeError('writeTensor', label, "argument 'tensor': found an MLTensor that is not writable, allowed is one created with {writable: true}");
+    }
+    requireBuffer('writeTensor', label, "argument 'inputData'", inputData, tensor);
+    try {
+      native.writeTensor(tensor.handle, inputData, label);
+    } catch (error) {
+      throw nativeError(error);
+    }
+  }
+
+  opSupportLimits() {
+    const context = self(this, 'opSupportLimits');
+    context.limits ??= native.opSupportLimits(context.handle);
+    return copyLimits(context.limits);
+  }
+
+  /** An extension: the bytes in use (API.md C11). */
+  memoryUsage() {
+    const { tensors, graphs, scratch, peak } = native.memoryUsage(self(this, 'memoryUsage').handle);
+    return { tensors, graphs, scratch, peak };
+  }
+
+  destroy() {
+    const context = self(this, 'destroy');
+    if (!context.lost) lose(context, 'destroy() was called on the MLContext');
+  }
+
+  static {
+    stateOf = (value) => (typeof value === 'object' && value !== null && #state in value ? value.#state : undefined);
+  }
+}
+
+expose(MLContext, stateOf);
+
+function self(value, member) {
+  try {
+    return receiver(value, stateOf, 'MLContext');
+  } catch (error) {
+    throw conversionError(error, `MLContext.${member}`);
+  }
+}
+
+/** The first two steps of readTensor() and writeTensor(). */
+function requireUsable(operator, label, context, tensor) {
+  if (tensor.context !== context) {
+    throw typeError(operator, label, "argument 'tensor': found an MLTensor of another MLContext, allowed is one that was created by this one");
+  }
+  if (isDestroyed(tensor)) {
+    throw typeError(operator, label, "argument 'tensor': found an MLTensor that was destroyed or whose MLContext was lost, allowed is one that still exists");
+  }
+}
+
+function requireBuffer(operator, label, place, source, tensor) {
+  const problem = validateBuffer(source, tensor.buffer);
+  if (problem !== undefined) throw typeError(operator, label, `${place}: ${problem}`);
+}
+
+/** The entry of a tensor in the making; script gets the object when its memory is there. */
+function creation(operator, tensor) {
+  return {
+    operator,
+    label: tensor.label,
+    context: tensor.context,
+    arrive: () => createTensor(tensor),
+    fail: () => native.destroyTensor(tensor.handle),
+  };
+}
+
+/** The bytes are there; the caller's memory was right at the call, and may have been detached or resized since. */
+function copyInto(outputData, buffer, tensor) {
+  requireBuffer('readTensor', tensor.label, "argument 'outputData', after the call", outputData, tensor);
+  bytesOf(outputData).set(new Uint8Array(buffer));
+}
+
+/** "To lose an MLContext". Its graphs and tensors are destroyed by being those of a lost context. */
+function lose(context, message) {
+  context.lost = true;
+  context.resolveLost({ message });
+  refuseAll(context, message);
+  unlisten(context.handle);
+  native.destroyContext(context.handle);
+}
+
+whenLost(lose);
+
+/**
+ * @param {number} handle
+ * @param {boolean} accelerated
+ * @param {string} label
+ */
+function createContext(handle, accelerated, label) {
+  const state = { handle, accelerated, label, lost: false, limits: undefined };
+  state.whenLost = new Promise((resolve) => {
+    state.resolveLost = resolve;
+  });
+  // What refers to the state thereby keeps the object, and so the native context, alive.
+  state.object = new MLContext(construct, state);
+  collected.register(state.object, handle);
+  listen(state);
+  return state.object;
+}
+
+module.exports = { MLContext, createContext, toContext: interfaceType('MLContext', stateOf) };

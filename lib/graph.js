@@ -1,0 +1,67 @@
+'use strict';
+
+// https://www.w3.org/TR/webnn/#api-mlgraph
+
+const native = require('./native.js');
+const { describe } = require('./descriptor.js');
+const { conversionError } = require('./errors.js');
+const { construct, expose, illegalUnless, interfaceType, receiver } = require('./interface.js');
+
+const collected = new FinalizationRegistry((handle) => native.destroyGraph(handle));
+
+let stateOf;
+
+class MLGraph {
+  #state;
+
+  constructor(key = undefined, state = undefined) {
+    illegalUnless(key);
+    this.#state = state;
+    collected.register(this, state.handle);
+  }
+
+  get label() {
+    return self(this, 'label').label;
+  }
+
+  destroy() {
+    const graph = self(this, 'destroy');
+    if (graph.destroyed) return;
+    graph.destroyed = true;
+    native.destroyGraph(graph.handle);
+  }
+
+  static {
+    stateOf = (value) => (typeof value === 'object' && value !== null && #state in value ? value.#state : undefined);
+  }
+}
+
+expose(MLGraph, stateOf);
+
+function self(value, member) {
+  try {
+    return receiver(value, stateOf, 'MLGraph');
+  } catch (error) {
+    throw conversionError(error, `MLGraph.${member}`);
+  }
+}
+
+/** Names with their positions in a dispatch and their descriptors, which are compared there. */
+function descriptors(list) {
+  return new Map(
+    list.map(([name, dataType, shape], position) => [name, { position, dataType, shape, text: describe(dataType, shape) }]),
+  );
+}
+
+/**
+ * @param {object} context
+ * @param {number} handle
+ * @param {string} label
+ * @param {{inputs: [string, number, number[]][], outputs: [string, number, number[]][]}} built
+ */
+function createGraph(context, handle, label, { inputs, outputs }) {
+  const state = { context, handle, label, destroyed: false, inputs: descriptors(inputs), outputs: descriptors(outputs) };
+  return new MLGraph(construct, state);
+}
+
+module.exports = { MLGraph, createGraph, toGraph: interfaceType('MLGraph', stateOf) };

@@ -1,0 +1,65 @@
+'use strict';
+
+// What WebIDL says of every interface (https://webidl.spec.whatwg.org/#js-interfaces), once: constructors that are
+// illegal to script, receivers, the number of arguments, and the attributes of the properties.
+//
+// An object is proved by a private field of its class, never by its prototype chain (API.md A3).
+
+const { Mismatch, TooFewArguments, at } = require('./errors.js');
+const { nameInstances, withArticle } = require('./show.js');
+
+/** What only this module can give to a constructor. */
+const construct = Symbol('construct');
+
+function illegalUnless(key) {
+  if (key !== construct) throw new TypeError('Illegal constructor');
+}
+
+/**
+ * A converter for an interface type: from an object of the interface to its state.
+ * @template S
+ * @param {string} name
+ * @param {(value: unknown) => S | undefined} stateOf
+ * @returns {(value: unknown) => S}
+ */
+function interfaceType(name, stateOf) {
+  const allowed = withArticle(name);
+  return (value) => {
+    const state = stateOf(value);
+    if (state === undefined) throw new Mismatch(value, allowed);
+    return state;
+  };
+}
+
+/** The state of a method's receiver. */
+function receiver(self, stateOf, name) {
+  const state = stateOf(self);
+  if (state === undefined) throw at("'this'", new Mismatch(self, withArticle(name)));
+  return state;
+}
+
+/** WebIDL's overload resolution, step 4: too few arguments. */
+function requireArguments(given, required) {
+  if (given.length < required) throw new TooFewArguments(given.length, required);
+}
+
+/**
+ * Gives an interface's class the property attributes of WebIDL, and the extensions that all interfaces share.
+ * @param {Function} Interface
+ * @param {(value: unknown) => object | undefined} stateOf
+ */
+function expose(Interface, stateOf) {
+  const { name, prototype } = Interface;
+  for (const [key, property] of Object.entries(Object.getOwnPropertyDescriptors(prototype))) {
+    if (key !== 'constructor') Object.defineProperty(prototype, key, { ...property, enumerable: true });
+  }
+  Object.defineProperty(prototype, Symbol.toStringTag, { value: name, configurable: true });
+  // API.md C12: an object that can be destroyed can be declared with `using`, where the runtime knows that.
+  if ('destroy' in prototype && Symbol.dispose !== undefined) {
+    const dispose = { [Symbol.dispose]() { this.destroy(); } }[Symbol.dispose];
+    Object.defineProperty(prototype, Symbol.dispose, { value: dispose, writable: true, configurable: true });
+  }
+  nameInstances(name, (value) => stateOf(value) !== undefined);
+}
+
+module.exports = { construct, expose, illegalUnless, interfaceType, receiver, requireArguments };

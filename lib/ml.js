@@ -1,0 +1,76 @@
+'use strict';
+
+// https://www.w3.org/TR/webnn/#api-ml
+
+const native = require('./native.js');
+const { createContext } = require('./context.js');
+const { conversionError, exception } = require('./errors.js');
+const { construct, expose, illegalUnless, receiver } = require('./interface.js');
+const { begin } = require('./settle.js');
+const { argument, boolean, dictionary, enforcedUnsignedLong, enumeration, isObject, usvString } = require('./webidl.js');
+
+const POWER_PREFERENCES = ['default', 'high-performance', 'low-power'];
+const DEVICE_TYPES = ['cpu', 'gpu', 'npu'];
+
+// MLContextOptions, with the extensions deviceType (API.md B2), label and numThreads (B3).
+const contextOptions = dictionary([
+  { name: 'powerPreference', convert: enumeration(POWER_PREFERENCES), absent: 0 },
+  { name: 'accelerated', convert: boolean, absent: true },
+  { name: 'deviceType', convert: enumeration(DEVICE_TYPES) },
+  { name: 'label', convert: usvString, absent: '' },
+  { name: 'numThreads', convert: enforcedUnsignedLong, absent: 0 },
+]);
+
+let brandOf;
+
+class ML {
+  #brand = true;
+
+  constructor(key = undefined) {
+    illegalUnless(key);
+  }
+
+  createContext(options = undefined) {
+    try {
+      try {
+        receiver(this, brandOf, 'ML');
+      } catch (error) {
+        throw conversionError(error, 'ML.createContext');
+      }
+      // Overload resolution: a GPUDevice of any implementation is told by its interface (API.md F1).
+      if (isGPUDevice(options)) {
+        throw exception('NotSupportedError', "createContext: argument 'gpuDevice': found a GPUDevice, allowed is an MLContextOptions: contexts of a WebGPU device are not supported yet");
+      }
+      try {
+        options = argument('options', options, contextOptions);
+      } catch (error) {
+        throw conversionError(error, 'createContext');
+      }
+      const { powerPreference, accelerated, deviceType, label, numThreads } = options;
+      const entry = {
+        operator: 'createContext',
+        label,
+        context: undefined,
+        arrive: (made) => createContext(made.context, made.accelerated, label),
+      };
+      return begin(entry, (request) => {
+        const device = deviceType === undefined ? '' : DEVICE_TYPES[deviceType];
+        native.createContext(request, device, POWER_PREFERENCES[powerPreference], accelerated, numThreads, label);
+      });
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  static {
+    brandOf = (value) => (typeof value === 'object' && value !== null && #brand in value ? value.#brand : undefined);
+  }
+}
+
+expose(ML, brandOf);
+
+function isGPUDevice(value) {
+  return isObject(value) && 'createCommandEncoder' in value && 'queue' in value && typeof value.createCommandEncoder === 'function';
+}
+
+module.exports = { ML, ml: new ML(construct) };

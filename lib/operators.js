@@ -1,0 +1,164 @@
+'use strict';
+
+// The operators of MLGraphBuilder. The native side hands over its table of operators; each row becomes one method, and
+// all methods do the same: convert by the kinds that the row lists, check where the operands come from, and call one
+// native function. Nothing here names an operator.
+
+const { isProxy } = require('node:util').types;
+const native = require('./native.js');
+const { Mismatch, TooFewArguments, at, conversionError, nativeError, typeError } = require('./errors.js');
+const { builderOf, createOperand, idOf } = require('./operand.js');
+const {
+  argument,
+  boolean,
+  dictionaryObject,
+  double,
+  enforcedLong,
+  enforcedUnsignedLong,
+  enumeration,
+  float,
+  inOrder,
+  long,
+  member,
+  numeric,
+  oneOrSequence,
+  sequence,
+  unsignedLong,
+  usvString,
+} = require('./webidl.js');
+
+/** MLOperand. Whose it is comes later, as the method steps do. */
+function operand(value) {
+  if (builderOf(value) === undefined) throw new Mismatch(value, 'an MLOperand');
+  return value;
+}
+
+const unsigned = ({ enforceRange }) => (enforceRange ? enforcedUnsignedLong : unsignedLong);
+
+/** From a kind of the table to its converter. */
+const converters = {
+  operand: () => operand,
+  operands: () => sequence(operand),
+  unsigned,
+  signed: ({ enforceRange }) => (enforceRange ? enforcedLong : long),
+  unsignedList: (kind) => sequence(unsigned(kind)),
+  unsignedOrList: (kind) => oneOrSequence(unsigned(kind)),
+  boolean: () => boolean,
+  double: () => double,
+  floatList: () => sequence(float),
+  number: () => numeric,
+  enumeration: ({ values }) => enumeration(values),
+  enumerationList: ({ values }) => sequence(enumeration(values)),
+};
+
+const OPERAND = 1;
+const OPERANDS = 2;
+
+/** An argument or option: how it is converted, and where it goes among the values of the native call. */
+function place({ name, kind }, position, options) {
+  const holds = kind.type === 'operand' ? OPERAND : kind.type === 'operands' ? OPERANDS : 0;
+  const path = options ? `argument 'options': member '${name}'` : `argument '${name}'`;
+  return { name, path, position, holds, convert: converters[kind.type](kind) };
+}
+
+/**
+ * @param {{name: string, arguments: object[], options: object[], outputs: 'one' | 'sequence'}} row of the table
+ * @param {number} operator its number
+ * @param {(self: unknown, operator: string) => object} receiverOf the builder's state
+ * @param {(builder: object, operator: string, label: string) => void} requireCanBuild
+ */
+function operatorMethod(row, operator, receiverOf, requireCanBuild) {
+  const count = row.arguments.length;
+  const positional = row.arguments.map((item, i) => place(item, i, false));
+  // MLOperatorOptions, from which each dictionary of options inherits, is read first, and has nothing but the label.
+  const members = inOrder(row.options.map((item, i) => place(item, count + i, true)));
+  const operands = [...positional, ...members].filter(({ holds }) => holds);
+  const required = count;
+  const wrap = row.outputs === 'sequence' ? createOperands : createOperand;
+
+  const method = {
+    [row.name](...given) {
+      const builder = receiverOf(this, row.name);
+      const values = [];
+      let label = '';
+      try {
+        if (given.length < required) throw new TooFewArguments(given.length, required);
+        for (let i = 0; i < count; i++) values.push(argument(positional[i].name, given[i], positional[i].convert));
+        if (given.length > count) {
+          const options = argument('options', given[count], dictionaryObject);
+          if (options !== undefined) label = readOptions(options, members, values);
+        }
+      } catch (error) {
+        throw conversionError(error, row.name, labelOf(given[count]));
+      }
+      requireCanBuild(builder, row.name, label);
+      for (let i = 0; i < operands.length; i++) toIds(operands[i], values, builder, row.name, label);
+      try {
+        return wrap(builder, native.apply(builder.handle, operator, label, values));
+      } catch (error) {
+        throw nativeError(error);
+      }
+    },
+  }[row.name];
+  Object.defineProperty(method, 'length', { value: required, configurable: true });
+  return method;
+}
+
+/** Puts the members that are there in their places; returns the label. */
+function readOptions(options, members, values) {
+  try {
+    const given = options.label;
+    const label = given === undefined ? '' : member('label', given, usvString);
+    for (let i = 0; i < members.length; i++) {
+      const { name, position, convert } = members[i];
+      const value = options[name];
+      if (value !== undefined) values[position] = member(name, value, convert);
+    }
+    return label;
+  } catch (error) {
+    throw at("argument 'options'", error);
+  }
+}
+
+/** "Validating operand": each has to be of this builder. The native side knows them by their ids. */
+function toIds({ path, position, holds }, values, builder, operator, label) {
+  const value = values[position];
+  if (value === undefined) return;
+  if (holds === OPERAND) {
+    if (builderOf(value) !== builder) throw foreignOperand(operator, label, path);
+    values[position] = idOf(value);
+    return;
+  }
+  for (let i = 0; i < value.length; i++) {
+    if (builderOf(value[i]) !== builder) throw foreignOperand(operator, label, `${path}: element ${i}`);
+    value[i] = idOf(value[i]);
+  }
+}
+
+function foreignOperand(operator, label, path) {
+  return typeError(operator, label, `${path}: found an MLOperand of another MLGraphBuilder, allowed is one of this one`);
+}
+
+function createOperands(builder, descriptions) {
+  return descriptions.map((description) => createOperand(builder, description));
+}
+
+/** The label for a message when conversion did not come as far; nothing that script could notice is done for it. */
+function labelOf(options) {
+  if (typeof options !== 'object' || options === null || isProxy(options)) return '';
+  const label = Reflect.getOwnPropertyDescriptor(options, 'label')?.value;
+  return typeof label === 'string' ? label.toWellFormed() : '';
+}
+
+/**
+ * Makes the methods of all operators.
+ * @param {object} prototype of MLGraphBuilder
+ */
+function defineOperators(prototype, receiverOf, requireCanBuild) {
+  native.operators().forEach((row, operator) => {
+    const value = operatorMethod(row, operator, receiverOf, requireCanBuild);
+    Object.defineProperty(prototype, row.name, { value, writable: true, enumerable: true, configurable: true });
+  });
+}
+
+module.exports = { defineOperators, foreignOperand, operand };

@@ -1,0 +1,131 @@
+'use strict';
+
+// Promises for what the native side finishes later. Each pending one has a number; the native side hands over batches
+// of finished numbers, all that are ready in one wake-up of the event loop.
+//
+// An entry holds on to what its work needs: the context (so that nothing is collected, and thereby released, under
+// pending work) and the memory that the native side writes into. It stays until the native side has said that it is
+// done with it, also where the promise was rejected before, by a destroy().
+
+const native = require('./native.js');
+const { exception, invalidState, nativeError } = require('./errors.js');
+
+/**
+ * @typedef {object} Entry
+ * @property {string} operator for messages
+ * @property {string} label
+ * @property {object} context the state of the context that the work belongs to; absent while that is being made
+ * @property {ArrayBuffer} [buffer] what the native side writes into
+ * @property {object} [tensor] whose destruction ends this
+ * @property {(value: any) => unknown} arrive from the native value to the promise's
+ * @property {() => void} [fail] releases what script will never see
+ * @property {(value: unknown) => void} [resolve]
+ * @property {(reason: unknown) => void} [reject]
+ * @property {boolean} [over] the promise was rejected already
+ */
+
+/** @type {Map<number, Entry>} */
+const pending = new Map();
+
+/** What to do when a context is lost without script's doing. Number → a weak reference to the state, so that listening keeps nothing alive. */
+const contexts = new Map();
+let onLost;
+
+// Several copies of this module can share one addon, such as the test files of a process; the native side gives each a
+// range of numbers of its own. The first of them stands for events.
+const first = native.initialize(settle);
+let last = first;
+
+/**
+ * Starts work that ends later.
+ * @param {Entry} entry
+ * @param {(request: number) => void} start calls the native function
+ * @returns {Promise<any>}
+ */
+function begin(entry, start) {
+  const request = ++last;
+  const promise = new Promise((resolve, reject) => {
+    entry.resolve = resolve;
+    entry.reject = reject;
+  });
+  pending.set(request, entry);
+  try {
+    start(request);
+  } catch (error) {
+    pending.delete(request);
+    throw nativeError(error);
+  }
+  if (entry.tensor !== undefined) (entry.tensor.reads ??= new Set()).add(entry);
+  return promise;
+}
+
+/** Called by the native side, with `request, code, value` for each that is ready. */
+function settle(batch) {
+  for (let i = 0; i < batch.length; i += 3) {
+    const request = batch[i];
+    if (request === first) announce(batch[i + 2]);
+    else finish(request, batch[i + 1], batch[i + 2]);
+  }
+}
+
+function finish(request, code, value) {
+  const entry = pending.get(request);
+  pending.delete(request);
+  entry.tensor?.reads?.delete(entry);
+  if (entry.over) return;
+  if (code !== null) {
+    refuse(entry, exception(code, value.message, value.cause));
+    return;
+  }
+  try {
+    entry.resolve(entry.arrive(value));
+  } catch (error) {
+    refuse(entry, error);
+  }
+}
+
+function refuse(entry, reason) {
+  entry.over = true;
+  entry.reject(reason);
+  entry.fail?.();
+}
+
+function refuseAsDestroyed(entry, what) {
+  refuse(entry, invalidState(entry.operator, entry.label, what));
+}
+
+/** "For each promise in pendingPromises": MLTensor.destroy(). */
+function refuseReads(tensor) {
+  if (!tensor.reads) return;
+  const { reads } = tensor;
+  tensor.reads = undefined;
+  for (const entry of reads) refuseAsDestroyed(entry, 'the MLTensor was destroyed before the read was complete');
+}
+
+/** All that waits for a context which is lost. */
+function refuseAll(context, message) {
+  for (const entry of pending.values()) {
+    if (entry.context === context && !entry.over) refuseAsDestroyed(entry, message);
+  }
+}
+
+function announce({ event, context, message }) {
+  if (event !== 'lost') return;
+  const state = contexts.get(context)?.deref();
+  if (state !== undefined) onLost(state, message);
+}
+
+/** Waits for the loss of a context. */
+function listen(state) {
+  contexts.set(state.handle, new WeakRef(state));
+}
+
+function unlisten(handle) {
+  contexts.delete(handle);
+}
+
+function whenLost(lose) {
+  onLost = lose;
+}
+
+module.exports = { begin, listen, refuseAll, refuseReads, unlisten, whenLost };

@@ -1,0 +1,106 @@
+'use strict';
+
+// https://www.w3.org/TR/webnn/#api-mltensor
+
+const native = require('./native.js');
+const { bufferFor, dataTypes } = require('./descriptor.js');
+const { conversionError } = require('./errors.js');
+const { construct, expose, illegalUnless, interfaceType, receiver } = require('./interface.js');
+const { refuseReads } = require('./settle.js');
+
+const collected = new FinalizationRegistry((handle) => native.destroyTensor(handle));
+
+let stateOf;
+
+class MLTensor {
+  #state;
+
+  constructor(key = undefined, state = undefined) {
+    illegalUnless(key);
+    this.#state = state;
+    collected.register(this, state.handle);
+  }
+
+  get dataType() {
+    return dataTypes[self(this, 'dataType').dataType];
+  }
+
+  get shape() {
+    return self(this, 'shape').shape;
+  }
+
+  get readable() {
+    return self(this, 'readable').readable;
+  }
+
+  get writable() {
+    return self(this, 'writable').writable;
+  }
+
+  get constant() {
+    return self(this, 'constant').constant;
+  }
+
+  get label() {
+    return self(this, 'label').label;
+  }
+
+  destroy() {
+    const tensor = self(this, 'destroy');
+    if (tensor.destroyed) return;
+    tensor.destroyed = true;
+    refuseReads(tensor);
+    native.destroyTensor(tensor.handle);
+  }
+
+  static {
+    stateOf = (value) => (typeof value === 'object' && value !== null && #state in value ? value.#state : undefined);
+  }
+}
+
+expose(MLTensor, stateOf);
+
+function self(value, member) {
+  try {
+    return receiver(value, stateOf, 'MLTensor');
+  } catch (error) {
+    throw conversionError(error, `MLTensor.${member}`);
+  }
+}
+
+/**
+ * "Creating an MLTensor", without its memory, which the native side makes later. The object can be had as soon as there
+ * is a handle; script gets it when the memory is there.
+ * @param {object} context
+ * @param {{dataType: number, shape: number[], label: string, readable?: boolean, writable?: boolean}} descriptor
+ * @param {boolean} constant
+ */
+function tensorState(context, descriptor, constant) {
+  const { dataType, shape, label, readable = false, writable = false } = descriptor;
+  const buffer = bufferFor(dataType, shape);
+  return {
+    context,
+    handle: 0,
+    dataType,
+    shape: Object.freeze(shape),
+    label,
+    readable,
+    writable,
+    constant,
+    buffer,
+    destroyed: false,
+    /** The pending reads, which destroy() rejects. @type {Set<object> | undefined} */
+    reads: undefined,
+  };
+}
+
+function createTensor(state) {
+  return new MLTensor(construct, state);
+}
+
+/** "isDestroyed": losing the context destroys all its tensors. */
+function isDestroyed(state) {
+  return state.destroyed || state.context.lost;
+}
+
+module.exports = { MLTensor, createTensor, isDestroyed, tensorState, toTensor: interfaceType('MLTensor', stateOf) };
