@@ -1,3 +1,67 @@
-//! The traits that backends implement, and nothing else.
+//! The trait that backends implement, and nothing else.
+//!
+//! # The contract
+//!
+//! The caller (the timeline) has validated everything: descriptors, the fit of bindings to a graph, the order of accesses
+//! to a tensor. It calls [`Backend::write`], [`Backend::read`] and [`Backend::execute`] only when no unfinished work of its
+//! own conflicts with them: a tensor is written by one at a time, and by nobody while it is read. A check below this line
+//! is an assertion. A backend reports only what nobody could foresee: memory, a lost device, a kernel that failed. Work
+//! may finish later and on any thread; its [`Done`] is the duty to say so.
 
 pub mod cpu;
+
+use crate::compiler::Plan;
+use crate::error::Result;
+use crate::graph::{Descriptor, Limits};
+use crate::host_memory::HostBuffer;
+use crate::memory::{Bytes, Usage};
+use crate::timeline::Done;
+use std::sync::Arc;
+
+/// A device and what it can do.
+pub trait Backend: Clone + Send + Sync + 'static {
+    /// A tensor's storage. Its memory is released when the last reference goes.
+    type Tensor: Send + Sync + 'static;
+    /// A compiled graph. It may be executed by several dispatches at once.
+    type Executable: Send + Sync + 'static;
+
+    fn limits(&self) -> &Arc<Limits>;
+
+    /// Where the backend counts what it holds.
+    fn usage(&self) -> &Arc<Usage>;
+
+    /// Storage of zeros.
+    ///
+    /// # Errors
+    /// `UnknownError` when the memory cannot be had.
+    fn allocate(&self, descriptor: &Descriptor) -> Result<Self::Tensor>;
+
+    /// Turns a validated graph into something executable. Called on a thread of its own; may take long.
+    ///
+    /// # Errors
+    /// `OperationError` when the device cannot run the graph.
+    fn compile(&self, plan: Plan) -> Result<Self::Executable>;
+
+    /// Computes nodes whose operands are constants, for the compiler.
+    fn evaluator(&self) -> &dyn crate::compiler::Evaluate;
+
+    /// Replaces a tensor's contents by as many bytes.
+    fn write(&self, to: &Arc<Self::Tensor>, bytes: Bytes, done: Done<()>);
+
+    /// Copies a tensor's contents to a buffer of the same length.
+    fn read(&self, from: &Arc<Self::Tensor>, into: HostBuffer, done: Done<()>);
+
+    /// Runs a graph. Inputs and outputs are in the graph's order.
+    fn execute(&self, graph: &Arc<Self::Executable>, bindings: Bindings<Self::Tensor>, done: Done<()>);
+
+    /// Called when the context ends: work that has not begun may be left, work that is under way may stop early. Both
+    /// report an error.
+    fn cancel(&self);
+}
+
+/// The tensors of one execution, in the order of the graph's inputs and outputs.
+#[derive(Debug)]
+pub struct Bindings<T> {
+    pub inputs: Vec<Arc<T>>,
+    pub outputs: Vec<Arc<T>>,
+}

@@ -1,6 +1,124 @@
-//! The CPU backend.
+//! The CPU backend: storage in host memory, graphs as lists of steps, kernels on a pool of threads of the context's own.
 
+mod cost;
 pub mod element;
+mod executable;
+mod fold;
 pub mod reference;
+mod storage;
 pub mod threads;
 pub mod view;
+
+pub use executable::Executable;
+pub use storage::Storage;
+
+use crate::backend::{Backend, Bindings};
+use crate::compiler::{Evaluate, Plan};
+use crate::error::{Error, Kind, Result};
+use crate::graph::{Descriptor, Limits};
+use crate::host_memory::HostBuffer;
+use crate::memory::{Bytes, Usage};
+use crate::timeline::Done;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// The backend of one context.
+#[derive(Clone, Debug)]
+pub struct Cpu(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    limits: Arc<Limits>,
+    usage: Arc<Usage>,
+    threads: usize,
+    /// Started by the first work that is worth it.
+    pool: OnceLock<Option<ThreadPool>>,
+    cancelled: AtomicBool,
+    evaluator: fold::Evaluator,
+}
+
+impl Cpu {
+    /// A backend with that many threads; 0 means as many as this process may use.
+    pub fn new(threads: usize) -> Self {
+        let available = || std::thread::available_parallelism().map_or(1, |count| count.get());
+        Cpu(Arc::new(Shared {
+            limits: Arc::new(Limits::everything()),
+            usage: Arc::new(Usage::default()),
+            threads: if threads == 0 { available() } else { threads },
+            pool: OnceLock::new(),
+            cancelled: AtomicBool::new(false),
+            evaluator: fold::Evaluator,
+        }))
+    }
+
+    /// The pool; nothing when the system gives no threads, and then work is done where it is asked for.
+    fn pool(&self) -> Option<&ThreadPool> {
+        let start = || {
+            ThreadPoolBuilder::new().num_threads(self.0.threads).thread_name(|number| format!("webnn cpu {number}")).build().ok()
+        };
+        self.0.pool.get_or_init(start).as_ref()
+    }
+}
+
+impl Backend for Cpu {
+    type Tensor = Storage;
+    type Executable = Executable;
+
+    fn limits(&self) -> &Arc<Limits> {
+        &self.0.limits
+    }
+
+    fn usage(&self) -> &Arc<Usage> {
+        &self.0.usage
+    }
+
+    fn allocate(&self, descriptor: &Descriptor) -> Result<Storage> {
+        Ok(Storage::new(Bytes::zeroed(descriptor.byte_length())?))
+    }
+
+    fn compile(&self, plan: Plan) -> Result<Executable> {
+        Executable::new(plan, &self.0.usage)
+    }
+
+    fn evaluator(&self) -> &dyn Evaluate {
+        &self.0.evaluator
+    }
+
+    fn write(&self, to: &Arc<Storage>, bytes: Bytes, done: Done<()>) {
+        done.run(|| to.replace(bytes));
+    }
+
+    fn read(&self, from: &Arc<Storage>, mut into: HostBuffer, done: Done<()>) {
+        done.run(|| {
+            into.as_mut_slice().copy_from_slice(&from.read()?);
+            Ok(())
+        });
+    }
+
+    fn execute(&self, graph: &Arc<Executable>, bindings: Bindings<Storage>, done: Done<()>) {
+        let shared = self.0.clone();
+        let executable = graph.clone();
+        let work = move || {
+            done.run(|| {
+                let result = executable.run(&bindings, &shared.cancelled);
+                // The storage is let go before the end is reported: it may be the last reference.
+                drop((bindings, executable));
+                result
+            });
+        };
+        match self.pool() {
+            Some(pool) if !graph.is_brief() => pool.spawn(work),
+            _ => work(),
+        }
+    }
+
+    fn cancel(&self) {
+        self.0.cancelled.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What a run says that stopped because its context ended.
+fn cancelled() -> Error {
+    Error::new(Kind::InvalidState, "the context was destroyed")
+}

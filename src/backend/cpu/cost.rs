@@ -1,0 +1,19 @@
+//! A rough estimate of how long a node takes, to decide where it runs.
+
+use crate::graph::Op;
+
+/// Nanoseconds, within a factor of a few.
+pub fn nanoseconds(op: &Op, inputs: &[Vec<usize>], outputs: &[Vec<usize>]) -> usize {
+    let count = |shape: &Vec<usize>| shape.iter().product::<usize>();
+    let written: usize = outputs.iter().map(count).sum();
+    let read: usize = inputs.iter().map(count).sum();
+    let products = match op.row().name {
+        // Each output element sums over a filter's window and channels.
+        "conv2d" | "convTranspose2d" => written.saturating_mul(count(&inputs[1]) / inputs[1].iter().copied().max().unwrap_or(1)),
+        "matmul" | "gemm" => written.saturating_mul(inputs[0].iter().rev().take(2).copied().max().unwrap_or(1)),
+        // Every step reads the weights again.
+        "gru" | "lstm" | "gruCell" | "lstmCell" => read.saturating_mul(inputs[0].iter().copied().max().unwrap_or(1)),
+        _ => 0,
+    };
+    100 + written + read / 4 + products / 4
+}

@@ -1,0 +1,231 @@
+//! A compiled graph: steps whose operands have been resolved to regions of memory, so that a run looks nothing up.
+#![allow(unsafe_code)]
+
+use super::cost;
+use super::fold::is_aligned;
+use super::reference;
+use super::storage::Storage;
+use super::view::{Arguments, View, ViewMut};
+use crate::backend::Bindings;
+use crate::compiler::{Place, Plan, Value, ValueId};
+use crate::error::{Error, Kind, Result};
+use crate::graph::{ConstantBytes, DataType, Op};
+use crate::memory::{Bytes, Charge, Usage, Use};
+use crate::timeline::from_panic;
+use smallvec::SmallVec;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Work below this many nanoseconds is done on the timeline's own thread: handing it over would cost about as much.
+const BRIEF: usize = 20_000;
+
+/// A graph that can be run, by several dispatches at once.
+#[derive(Debug)]
+pub struct Executable {
+    steps: Vec<Step>,
+    constants: Vec<ConstantBytes>,
+    input_lengths: Vec<usize>,
+    output_lengths: Vec<usize>,
+    arena_length: usize,
+    /// Arenas that no run uses at the moment.
+    arenas: Mutex<Vec<Arena>>,
+    usage: Arc<Usage>,
+    brief: bool,
+    _constants_charge: Charge,
+}
+
+#[derive(Debug)]
+struct Arena {
+    bytes: Bytes,
+    _charge: Charge,
+}
+
+#[derive(Debug)]
+struct Step {
+    op: Op,
+    label: String,
+    inputs: SmallVec<[Operand; 4]>,
+    outputs: SmallVec<[Operand; 1]>,
+}
+
+/// A tensor of a step.
+#[derive(Debug)]
+struct Operand {
+    data_type: DataType,
+    shape: SmallVec<[usize; 6]>,
+    memory: Memory,
+    length: usize,
+}
+
+/// Where an operand's bytes are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Memory {
+    Input(usize),
+    Constant(usize),
+    /// Memory that the run writes: region 0 is the arena, region 1 + i is output i.
+    Written {
+        region: usize,
+        offset: usize,
+    },
+}
+
+impl Operand {
+    fn new(value: &Value) -> Self {
+        Operand {
+            data_type: value.descriptor.data_type,
+            shape: value.descriptor.shape.iter().map(|&size| size as usize).collect(),
+            memory: match value.place {
+                Place::Input(position) => Memory::Input(position),
+                Place::Constant(position) => Memory::Constant(position),
+                Place::Arena(offset) => Memory::Written { region: 0, offset },
+                Place::Output(position) => Memory::Written { region: 1 + position, offset: 0 },
+            },
+            length: value.descriptor.byte_length(),
+        }
+    }
+
+    /// Region and bytes of an operand that the run writes.
+    fn written(&self) -> Option<(usize, std::ops::Range<usize>)> {
+        match self.memory {
+            Memory::Written { region, offset } => Some((region, offset..offset + self.length)),
+            _ => None,
+        }
+    }
+}
+
+impl Executable {
+    /// # Errors
+    /// `UnknownError` when constants must be copied and there is no memory for them.
+    pub fn new(plan: Plan, usage: &Arc<Usage>) -> Result<Self> {
+        let mut constants = Vec::with_capacity(plan.constants.len());
+        for constant in plan.constants {
+            // Somebody else's memory may begin anywhere.
+            let suits = is_aligned(constant.as_slice());
+            constants.push(if suits { constant } else { ConstantBytes::new(Bytes::copy_of(constant.as_slice())?) });
+        }
+        let operand = |id: &ValueId| Operand::new(&plan.values[id.0]);
+        let steps: Vec<Step> = plan
+            .steps
+            .into_iter()
+            .map(|step| Step {
+                op: step.op,
+                label: step.label,
+                inputs: step.inputs.iter().map(operand).collect(),
+                outputs: step.outputs.iter().map(operand).collect(),
+            })
+            .collect();
+        let lengths =
+            |list: &[(String, crate::graph::Descriptor)]| list.iter().map(|(_, descriptor)| descriptor.byte_length()).collect();
+        let constant_bytes = constants.iter().map(|constant| constant.as_slice().len()).sum();
+        let cost = |step: &Step| {
+            let shapes = |operands: &[Operand]| operands.iter().map(|operand| operand.shape.to_vec()).collect::<Vec<_>>();
+            cost::nanoseconds(&step.op, &shapes(&step.inputs), &shapes(&step.outputs))
+        };
+        let executable = Executable {
+            brief: steps.iter().map(cost).fold(0, usize::saturating_add) < BRIEF,
+            steps,
+            constants,
+            input_lengths: lengths(&plan.inputs),
+            output_lengths: lengths(&plan.outputs),
+            arena_length: plan.arena_length,
+            arenas: Mutex::new(Vec::new()),
+            usage: usage.clone(),
+            _constants_charge: usage.charge(Use::Graphs, constant_bytes),
+        };
+        executable.assert_memory_is_sound();
+        Ok(executable)
+    }
+
+    /// Whether a run is so short that it is not worth a hand-over to another thread.
+    pub fn is_brief(&self) -> bool {
+        self.brief
+    }
+
+    /// What [`Executable::run`] relies on: every written range lies in its region, and what a step writes overlaps nothing
+    /// else that the step uses.
+    fn assert_memory_is_sound(&self) {
+        let length = |region: usize| if region == 0 { self.arena_length } else { self.output_lengths[region - 1] };
+        for step in &self.steps {
+            for operand in step.inputs.iter().chain(&step.outputs) {
+                match operand.memory {
+                    Memory::Input(position) => assert_eq!(self.input_lengths[position], operand.length),
+                    Memory::Constant(position) => assert_eq!(self.constants[position].as_slice().len(), operand.length),
+                    Memory::Written { region, offset } => assert!(offset + operand.length <= length(region)),
+                }
+            }
+            let outputs: SmallVec<[_; 4]> =
+                step.outputs.iter().map(|operand| operand.written().expect("outputs are written")).collect();
+            let apart = |(a, x): &(usize, std::ops::Range<usize>), (b, y): &(usize, std::ops::Range<usize>)| {
+                a != b || x.end <= y.start || y.end <= x.start
+            };
+            for (i, output) in outputs.iter().enumerate() {
+                assert!(outputs[..i].iter().all(|other| apart(output, other)));
+                assert!(step.inputs.iter().filter_map(Operand::written).all(|input| apart(output, &input)));
+            }
+        }
+    }
+
+    /// Runs the steps in order.
+    ///
+    /// # Errors
+    /// `UnknownError` when there is no memory for the arena, `OperationError` when a kernel fails, `InvalidStateError` when
+    /// the context ends meanwhile.
+    pub fn run(&self, bindings: &Bindings<Storage>, cancelled: &AtomicBool) -> Result<()> {
+        let inputs = bindings.inputs.iter().map(|tensor| tensor.read()).collect::<Result<SmallVec<[_; 4]>>>()?;
+        let mut outputs = bindings.outputs.iter().map(|tensor| tensor.write()).collect::<Result<SmallVec<[_; 2]>>>()?;
+        assert!(inputs.iter().map(|bytes| bytes.len()).eq(self.input_lengths.iter().copied()));
+        assert!(outputs.iter().map(|bytes| bytes.len()).eq(self.output_lengths.iter().copied()));
+        let mut arena = self.take_arena()?;
+        let mut regions: SmallVec<[*mut u8; 4]> = SmallVec::new();
+        regions.push(arena.bytes.as_mut_ptr());
+        regions.extend(outputs.iter_mut().map(|bytes| bytes.as_mut_ptr()));
+
+        for step in &self.steps {
+            if cancelled.load(Ordering::Relaxed) {
+                return Err(super::cancelled());
+            }
+            let views: SmallVec<[View<'_>; 4]> = step
+                .inputs
+                .iter()
+                .map(|operand| View {
+                    data_type: operand.data_type,
+                    shape: &operand.shape,
+                    bytes: match operand.memory {
+                        Memory::Input(position) => &inputs[position],
+                        Memory::Constant(position) => self.constants[position].as_slice(),
+                        // SAFETY: the range lies in its region, and no output of this step overlaps it (asserted in `new`);
+                        // the regions are distinct memory that this run holds exclusively (the guards and the arena).
+                        Memory::Written { region, offset } => unsafe {
+                            std::slice::from_raw_parts(regions[region].add(offset), operand.length)
+                        },
+                    },
+                })
+                .collect();
+            let mut written: SmallVec<[ViewMut<'_>; 1]> = step
+                .outputs
+                .iter()
+                .map(|operand| {
+                    let Memory::Written { region, offset } = operand.memory else { unreachable!("asserted in `new`") };
+                    // SAFETY: as above; the outputs of a step do not overlap each other either.
+                    let bytes = unsafe { std::slice::from_raw_parts_mut(regions[region].add(offset), operand.length) };
+                    ViewMut { data_type: operand.data_type, shape: &operand.shape, bytes }
+                })
+                .collect();
+            let kernel = || reference::execute(&step.op, &mut Arguments::new(&views, &mut written));
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(kernel)) {
+                return Err(from_panic(&*panic).of(step.op.row().name, &step.label));
+            }
+        }
+        self.arenas.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(arena);
+        Ok(())
+    }
+
+    fn take_arena(&self) -> Result<Arena> {
+        if let Some(arena) = self.arenas.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop() {
+            return Ok(arena);
+        }
+        let bytes = Bytes::zeroed(self.arena_length).map_err(|error| Error::new(Kind::Operation, error.message().to_owned()))?;
+        Ok(Arena { bytes, _charge: self.usage.charge(Use::Scratch, self.arena_length) })
+    }
+}

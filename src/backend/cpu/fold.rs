@@ -1,0 +1,64 @@
+//! Computes constant nodes for the compiler, with the reference kernels.
+
+use super::reference;
+use super::view::{Arguments, View, ViewMut};
+use crate::compiler::Evaluate;
+use crate::error::Result;
+use crate::graph::{ConstantBytes, Descriptor, Op};
+use crate::memory::Bytes;
+
+#[derive(Debug)]
+pub struct Evaluator;
+
+impl Evaluate for Evaluator {
+    fn evaluate(&self, op: &Op, operands: &[(&Descriptor, &[u8])], outputs: &[&Descriptor]) -> Result<Vec<ConstantBytes>> {
+        let shapes = |descriptors: &mut dyn Iterator<Item = &Descriptor>| -> Vec<Vec<usize>> {
+            descriptors.map(|descriptor| descriptor.shape.iter().map(|&size| size as usize).collect()).collect()
+        };
+        let input_shapes = shapes(&mut operands.iter().map(|(descriptor, _)| *descriptor));
+        let output_shapes = shapes(&mut outputs.iter().copied());
+        let aligned = operands.iter().map(|(_, bytes)| aligned(bytes)).collect::<Result<Vec<_>>>()?;
+        let inputs: Vec<View<'_>> = operands
+            .iter()
+            .zip(&input_shapes)
+            .zip(&aligned)
+            .map(|(((descriptor, _), shape), bytes)| View { data_type: descriptor.data_type, shape, bytes })
+            .collect();
+        let mut results =
+            outputs.iter().map(|descriptor| Bytes::zeroed(descriptor.byte_length())).collect::<Result<Vec<Bytes>>>()?;
+        let mut views: Vec<ViewMut<'_>> = outputs
+            .iter()
+            .zip(&output_shapes)
+            .zip(&mut results)
+            .map(|((descriptor, shape), bytes)| ViewMut { data_type: descriptor.data_type, shape, bytes })
+            .collect();
+        reference::execute(op, &mut Arguments::new(&inputs, &mut views));
+        drop(views);
+        Ok(results.into_iter().map(ConstantBytes::new).collect())
+    }
+}
+
+/// Bytes of a constant as kernels need them: at an address that suits every element type.
+pub enum Aligned<'a> {
+    AsTheyAre(&'a [u8]),
+    Copied(Bytes),
+}
+
+impl std::ops::Deref for Aligned<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Aligned::AsTheyAre(bytes) => bytes,
+            Aligned::Copied(bytes) => bytes,
+        }
+    }
+}
+
+pub fn is_aligned(bytes: &[u8]) -> bool {
+    bytes.as_ptr().addr() % 8 == 0
+}
+
+fn aligned(bytes: &[u8]) -> Result<Aligned<'_>> {
+    Ok(if is_aligned(bytes) { Aligned::AsTheyAre(bytes) } else { Aligned::Copied(Bytes::copy_of(bytes)?) })
+}

@@ -1,0 +1,34 @@
+//! A validated graph → a [`Plan`] that a backend compiles.
+//!
+//! The passes, in order; each is a file, takes a valid graph and leaves a valid graph:
+//!
+//! 1. [`simplify`]: an operator whose effect its consumers have anyway (an `expand` before operators that broadcast).
+//! 2. [`fold`]: a node all of whose operands are constants becomes constants.
+//! 3. [`prune`]: what no output needs any more goes.
+//! 4. [`plan`]: values get places: graph inputs and outputs, constants, offsets in one arena by lifetime. Nodes that only
+//!    rename memory (`reshape`, `identity`) vanish here.
+//!
+//! Everything here is about graphs in general; what only one backend can know is in that backend.
+
+mod fold;
+mod memory;
+mod plan;
+mod prune;
+mod simplify;
+
+pub use fold::Evaluate;
+pub use plan::{Place, Plan, Step, Value, ValueId};
+
+use crate::error::Result;
+use crate::graph::Graph;
+
+/// Runs all passes.
+///
+/// # Errors
+/// Those of evaluating constant nodes: memory.
+pub fn compile(mut graph: Graph, evaluator: &dyn Evaluate) -> Result<Plan> {
+    simplify::simplify(&mut graph);
+    fold::fold(&mut graph, evaluator)?;
+    prune::prune(&mut graph);
+    Ok(plan::plan(graph))
+}

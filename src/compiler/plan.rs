@@ -1,0 +1,204 @@
+//! The plan: steps in order, and a place for every value.
+
+use super::fold::number_operands;
+use super::memory::{Lifetime, assign};
+use crate::graph::attribute;
+use crate::graph::ops::operator;
+use crate::graph::{ConstantBytes, Descriptor, Graph, Op, OperandId, Source};
+use std::collections::HashMap;
+use std::fmt;
+
+/// A value, by its position in the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ValueId(pub usize);
+
+/// What the steps compute with, and where it lies.
+#[derive(Clone, Debug)]
+pub struct Value {
+    pub descriptor: Descriptor,
+    pub place: Place,
+}
+
+/// Where a value lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The tensor bound to an input of the graph.
+    Input(usize),
+    /// The tensor bound to an output of the graph.
+    Output(usize),
+    /// A constant of the plan.
+    Constant(usize),
+    /// An offset in the arena, in bytes.
+    Arena(usize),
+}
+
+/// One node. The ids in `op` are positions in `inputs`.
+#[derive(Clone, Debug)]
+pub struct Step {
+    pub op: Op,
+    pub label: String,
+    pub inputs: Vec<ValueId>,
+    pub outputs: Vec<ValueId>,
+}
+
+/// What a backend compiles.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub values: Vec<Value>,
+    pub constants: Vec<ConstantBytes>,
+    pub steps: Vec<Step>,
+    pub inputs: Vec<(String, Descriptor)>,
+    pub outputs: Vec<(String, Descriptor)>,
+    /// Bytes of the arena; offsets are multiples of [`crate::memory::ALIGNMENT`].
+    pub arena_length: usize,
+}
+
+/// Whether a node gives other names to memory: its output has the very bytes of its operand.
+pub fn renames(op: &Op) -> bool {
+    matches!(op.row().name, "reshape" | "identity")
+}
+
+/// A node that copies its operand.
+fn copy() -> Op {
+    let row = operator("identity").expect("identity is in the table");
+    let mut values = [attribute::Value::Operand(OperandId(0))].into_iter();
+    (row.create)(&mut values).expect("identity takes one operand")
+}
+
+/// Lays out a graph. Nodes that rename memory become no step, unless an output of the graph must be filled.
+pub fn plan(graph: Graph) -> Plan {
+    let count = graph.operands.len();
+    // The operand whose memory each operand shares.
+    let mut root: Vec<OperandId> = (0..count).map(|position| OperandId(position as u32)).collect();
+    for node in &graph.nodes {
+        if renames(&node.op) {
+            node.op.visit(&mut |_, id| root[node.outputs[0].0 as usize] = root[id.0 as usize]);
+        }
+    }
+
+    let mut constants = Vec::new();
+    let mut places: Vec<Option<Place>> = vec![None; count];
+    for (position, (_, id)) in graph.inputs.iter().enumerate() {
+        places[id.0 as usize] = Some(Place::Input(position));
+    }
+    for (position, operand) in graph.operands.iter().enumerate() {
+        if let Source::Constant(bytes) = &operand.source {
+            constants.push(bytes.clone());
+            places[position] = Some(Place::Constant(constants.len() - 1));
+        }
+    }
+    // The first output over some memory owns it; the others, and those over inputs and constants, are copies.
+    let mut copies = Vec::new();
+    for (position, (_, id)) in graph.outputs.iter().enumerate() {
+        let root = root[id.0 as usize];
+        match places[root.0 as usize] {
+            None => places[root.0 as usize] = Some(Place::Output(position)),
+            Some(_) => copies.push((position, *id)),
+        }
+    }
+
+    let mut steps: Vec<(usize, Op, Vec<OperandId>)> = Vec::new();
+    for (position, node) in graph.nodes.iter().enumerate() {
+        if !renames(&node.op) {
+            let mut op = node.op.clone();
+            let operands = number_operands(&mut op);
+            steps.push((position, op, operands));
+        }
+    }
+
+    // Lifetimes of what is left, in numbers of steps.
+    let mut lifetimes: HashMap<OperandId, Lifetime> = HashMap::new();
+    for (number, (position, _, operands)) in steps.iter().enumerate() {
+        for &id in &graph.nodes[*position].outputs {
+            if places[id.0 as usize].is_none() {
+                lifetimes.insert(id, Lifetime { bytes: graph.descriptor(id).byte_length(), first: number, last: number });
+            }
+        }
+        for id in operands {
+            if let Some(lifetime) = lifetimes.get_mut(&root[id.0 as usize]) {
+                lifetime.last = number;
+            }
+        }
+    }
+    // Copies run after all other steps, and keep what they read until then.
+    for (_, id) in &copies {
+        if let Some(lifetime) = lifetimes.get_mut(&root[id.0 as usize]) {
+            lifetime.last = steps.len();
+        }
+    }
+    let mut arena: Vec<(OperandId, Lifetime)> = lifetimes.into_iter().collect();
+    arena.sort_by_key(|(id, _)| *id);
+    let (offsets, arena_length) = assign(&arena.iter().map(|(_, lifetime)| *lifetime).collect::<Vec<_>>());
+    for ((id, _), offset) in arena.iter().zip(offsets) {
+        places[id.0 as usize] = Some(Place::Arena(offset));
+    }
+
+    // Operands that nobody places are not used by any step either.
+    let mut values = Vec::new();
+    let mut value_of = vec![None; count];
+    let mut value = |id: OperandId| {
+        *value_of[id.0 as usize].get_or_insert_with(|| {
+            let place = places[root[id.0 as usize].0 as usize].expect("a step's operands have places");
+            values.push(Value { descriptor: graph.descriptor(id).clone(), place });
+            ValueId(values.len() - 1)
+        })
+    };
+    let mut finished: Vec<Step> = steps
+        .into_iter()
+        .map(|(position, op, operands)| Step {
+            op,
+            label: graph.nodes[position].label.clone(),
+            inputs: operands.into_iter().map(&mut value).collect(),
+            outputs: graph.nodes[position].outputs.iter().map(|&id| value(id)).collect(),
+        })
+        .collect();
+    let sources: Vec<ValueId> = copies.iter().map(|(_, id)| value(*id)).collect();
+    for ((position, id), source) in copies.into_iter().zip(sources) {
+        values.push(Value { descriptor: graph.descriptor(id).clone(), place: Place::Output(position) });
+        finished.push(Step { op: copy(), label: String::new(), inputs: vec![source], outputs: vec![ValueId(values.len() - 1)] });
+    }
+    let describe = |names: &[(String, OperandId)]| {
+        names.iter().map(|(name, id)| (name.clone(), graph.descriptor(*id).clone())).collect::<Vec<_>>()
+    };
+    let (inputs, outputs) = (describe(&graph.inputs), describe(&graph.outputs));
+    // Only constants that a step reads are worth keeping.
+    let mut plan = Plan { values, constants, steps: finished, inputs, outputs, arena_length };
+    plan.drop_unused_constants();
+    plan
+}
+
+impl Plan {
+    fn drop_unused_constants(&mut self) {
+        let mut numbers: HashMap<usize, usize> = HashMap::new();
+        let mut kept = Vec::new();
+        for value in &mut self.values {
+            if let Place::Constant(position) = &mut value.place {
+                *position = *numbers.entry(*position).or_insert_with(|| {
+                    kept.push(self.constants[*position].clone());
+                    kept.len() - 1
+                });
+            }
+        }
+        self.constants = kept;
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "arena {} bytes, {} constants", self.arena_length, self.constants.len())?;
+        let value = |id: &ValueId| {
+            let value = &self.values[id.0];
+            match value.place {
+                Place::Input(position) => format!("{} in \"{}\"", value.descriptor, self.inputs[position].0),
+                Place::Output(position) => format!("{} out \"{}\"", value.descriptor, self.outputs[position].0),
+                Place::Constant(position) => format!("{} constant {position}", value.descriptor),
+                Place::Arena(offset) => format!("{} at {offset}", value.descriptor),
+            }
+        };
+        for step in &self.steps {
+            let list = |ids: &[ValueId]| ids.iter().map(value).collect::<Vec<_>>().join("; ");
+            writeln!(f, "{} ({}) -> {}", step.op.row().name, list(&step.inputs), list(&step.outputs))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,43 @@
+//! Memory that belongs to JavaScript, as the rooms below `node/` see it.
+#![allow(unsafe_code)]
+
+/// A buffer of JavaScript's that a read is to fill.
+///
+/// `node/` makes it from an `ArrayBuffer` that script cannot reach before the read has been settled; `lib/` keeps that
+/// buffer alive until then, and the end of the environment joins the timeline before the heap goes.
+#[derive(Debug)]
+pub struct HostBuffer {
+    start: *mut u8,
+    length: usize,
+}
+
+// SAFETY: whoever made it promised that nobody else touches the memory while this lives.
+unsafe impl Send for HostBuffer {}
+// SAFETY: shared references to a `HostBuffer` give no access to the memory.
+unsafe impl Sync for HostBuffer {}
+
+impl HostBuffer {
+    /// # Safety
+    /// `start` must be valid for reads and writes of `length` bytes, and nobody else may access them, until the result is
+    /// dropped.
+    pub unsafe fn new(start: *mut u8, length: usize) -> Self {
+        HostBuffer { start, length }
+    }
+
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        if self.length == 0 {
+            return &mut [];
+        }
+        // SAFETY: valid, initialised by JavaScript, and ours alone, by the promise at `new`.
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.length) }
+    }
+}
+
+/// For tests below `node/`: a buffer over memory that is leaked on purpose, and a way to look at it.
+#[cfg(test)]
+pub fn leaked(length: usize) -> (HostBuffer, *const u8) {
+    let memory = Box::leak(vec![0u8; length].into_boxed_slice());
+    let start = memory.as_mut_ptr();
+    // SAFETY: the memory is leaked, and the caller looks at it only after the buffer has been filled.
+    (unsafe { HostBuffer::new(start, length) }, start)
+}

@@ -1,0 +1,220 @@
+//! Aligned, zeroed bytes, and how much of them a context holds.
+//!
+//! Large tensors are a server's normal case: memory is asked for fallibly, pages are touched only when they are used, and
+//! a request for more than the machine has is refused here, not by the kernel's out-of-memory killer.
+#![allow(unsafe_code)]
+
+use crate::error::{Error, Kind, Result};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Every [`Bytes`] begins at a multiple of this: a cache line, and the widest vector register.
+pub const ALIGNMENT: usize = 64;
+
+/// The allocator gives zeroed pages lazily only up to this alignment; the rest is done by hand.
+const ALLOCATOR_ALIGNMENT: usize = 16;
+
+/// Requests from here on are held against what the machine has left.
+const LARGE: usize = 64 << 20;
+
+/// Zeroed, aligned bytes on the heap.
+pub struct Bytes {
+    start: NonNull<u8>,
+    length: usize,
+    allocation: Option<(NonNull<u8>, Layout)>,
+}
+
+// SAFETY: `Bytes` owns its memory alone, like a `Box<[u8]>`.
+unsafe impl Send for Bytes {}
+// SAFETY: a shared `Bytes` gives out shared slices only.
+unsafe impl Sync for Bytes {}
+
+impl Bytes {
+    /// # Errors
+    /// `UnknownError` when the memory cannot be had.
+    pub fn zeroed(length: usize) -> Result<Bytes> {
+        let fail = || Error::new(Kind::Unknown, format!("{length} bytes of memory cannot be had"));
+        if length == 0 {
+            return Ok(Bytes { start: NonNull::<u64>::dangling().cast(), length, allocation: None });
+        }
+        if length >= LARGE && available().is_some_and(|available| length > available) {
+            return Err(fail());
+        }
+        let size = length.checked_add(ALIGNMENT - ALLOCATOR_ALIGNMENT).ok_or_else(fail)?;
+        let layout = Layout::from_size_align(size, ALLOCATOR_ALIGNMENT).map_err(|_| fail())?;
+        // SAFETY: the layout's size is not zero.
+        let allocation = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(fail)?;
+        let offset = allocation.as_ptr().align_offset(ALIGNMENT);
+        assert!(offset + length <= size);
+        // SAFETY: `offset` is within the allocation by the assertion.
+        let start = unsafe { allocation.add(offset) };
+        Ok(Bytes { start, length, allocation: Some((allocation, layout)) })
+    }
+
+    /// A copy of other bytes.
+    ///
+    /// # Errors
+    /// `UnknownError` when the memory cannot be had.
+    pub fn copy_of(bytes: &[u8]) -> Result<Bytes> {
+        let mut copy = Bytes::zeroed(bytes.len())?;
+        copy.copy_from_slice(bytes);
+        Ok(copy)
+    }
+
+    /// Where the bytes begin. Valid for reads and writes of the whole length as long as `self` lives.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+}
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        if let Some((allocation, layout)) = self.allocation {
+            // SAFETY: it came from `alloc_zeroed` with this layout, and only here is it given back.
+            unsafe { dealloc(allocation.as_ptr(), layout) }
+        }
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `start` is valid for `length` initialised bytes (zeroed at first) that belong to `self`.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
+    }
+}
+
+impl DerefMut for Bytes {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`, and `self` is borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.length) }
+    }
+}
+
+impl AsRef<[u8]> for Bytes {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl std::fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Bytes({})", self.length)
+    }
+}
+
+/// Bytes that the machine, or the control group that we are in, can still give; nothing where that cannot be known.
+fn available() -> Option<usize> {
+    let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<usize>().ok();
+    let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let machine = line.trim().trim_end_matches("kB").trim().parse::<usize>().ok()?.checked_mul(1024)?;
+    let group = number("/sys/fs/cgroup/memory.max")
+        .zip(number("/sys/fs/cgroup/memory.current"))
+        .map(|(max, current)| max.saturating_sub(current));
+    Some(group.map_or(machine, |group| group.min(machine)))
+}
+
+/// What a context's memory is used for (`MLContext.memoryUsage()`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    Tensors,
+    Graphs,
+    Scratch,
+}
+
+/// How many bytes a context holds, by use, and the most it ever held.
+#[derive(Debug, Default)]
+pub struct Usage {
+    tensors: AtomicUsize,
+    graphs: AtomicUsize,
+    scratch: AtomicUsize,
+    total: AtomicUsize,
+    peak: AtomicUsize,
+}
+
+/// The numbers of a [`Usage`] at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UsageNumbers {
+    pub tensors: usize,
+    pub graphs: usize,
+    pub scratch: usize,
+    pub peak: usize,
+}
+
+impl Usage {
+    pub fn numbers(&self) -> UsageNumbers {
+        let load = |number: &AtomicUsize| number.load(Ordering::Relaxed);
+        UsageNumbers {
+            tensors: load(&self.tensors),
+            graphs: load(&self.graphs),
+            scratch: load(&self.scratch),
+            peak: load(&self.peak),
+        }
+    }
+
+    fn counter(&self, kind: Use) -> &AtomicUsize {
+        match kind {
+            Use::Tensors => &self.tensors,
+            Use::Graphs => &self.graphs,
+            Use::Scratch => &self.scratch,
+        }
+    }
+
+    /// Counts bytes for as long as the result lives.
+    pub fn charge(self: &Arc<Self>, kind: Use, bytes: usize) -> Charge {
+        self.counter(kind).fetch_add(bytes, Ordering::Relaxed);
+        let total = self.total.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.peak.fetch_max(total, Ordering::Relaxed);
+        Charge { usage: self.clone(), kind, bytes }
+    }
+}
+
+/// Bytes that are counted in a [`Usage`] until this is dropped.
+#[derive(Debug)]
+pub struct Charge {
+    usage: Arc<Usage>,
+    kind: Use,
+    bytes: usize,
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.usage.counter(self.kind).fetch_sub(self.bytes, Ordering::Relaxed);
+        self.usage.total.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_zeroed_and_aligned() {
+        for length in [0, 1, 63, 64, 65, 1 << 20] {
+            let bytes = Bytes::zeroed(length).unwrap();
+            assert_eq!(bytes.len(), length);
+            assert!(bytes.iter().all(|&byte| byte == 0));
+            assert!(length == 0 || bytes.as_ptr() as usize % ALIGNMENT == 0);
+        }
+    }
+
+    #[test]
+    fn what_the_machine_does_not_have_is_refused() {
+        assert_eq!(Bytes::zeroed(usize::MAX / 4).unwrap_err().kind(), Kind::Unknown);
+        assert_eq!(Bytes::zeroed(usize::MAX).unwrap_err().kind(), Kind::Unknown);
+    }
+
+    #[test]
+    fn usage_goes_up_and_down() {
+        let usage = Arc::new(Usage::default());
+        let first = usage.charge(Use::Tensors, 10);
+        drop(usage.charge(Use::Graphs, 5));
+        drop(first);
+        assert_eq!(usage.numbers(), UsageNumbers { tensors: 0, graphs: 0, scratch: 0, peak: 15 });
+    }
+}

@@ -1,0 +1,73 @@
+//! The duty to report exactly once.
+
+use crate::error::{Error, Kind, Result};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The obligation to say how some work ended. Dropping it unused is a report too, so a panic, a forgotten path or a dead
+/// thread still settles whatever waits for it.
+pub struct Done<T>(Option<Box<dyn FnOnce(Result<T>) + Send>>);
+
+impl<T> Done<T> {
+    pub fn new(report: impl FnOnce(Result<T>) + Send + 'static) -> Self {
+        Done(Some(Box::new(report)))
+    }
+
+    /// For work whose end nobody waits for.
+    pub fn ignored() -> Self {
+        Done(None)
+    }
+
+    pub fn report(mut self, result: Result<T>) {
+        if let Some(report) = self.0.take() {
+            report(result);
+        }
+    }
+
+    /// Does the work and reports; a panic in it becomes an `OperationError`.
+    pub fn run(self, work: impl FnOnce() -> Result<T>) {
+        let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(from_panic(&*panic)));
+        self.report(result);
+    }
+}
+
+impl<T> Drop for Done<T> {
+    fn drop(&mut self) {
+        if let Some(report) = self.0.take() {
+            report(Err(Error::new(Kind::Operation, "the work was lost")));
+        }
+    }
+}
+
+impl<T> std::fmt::Debug for Done<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Done")
+    }
+}
+
+/// What a panic said, as an error.
+pub fn from_panic(panic: &(dyn std::any::Any + Send)) -> Error {
+    let message = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    Error::new(Kind::Operation, format!("panicked: {}", message.unwrap_or("no message")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn every_path_reports_once() {
+        let (sender, receiver) = channel();
+        let done = || {
+            let sender = sender.clone();
+            Done::new(move |result: Result<i32>| sender.send(result.map_err(|error| error.message().to_owned())).unwrap())
+        };
+        done().report(Ok(1));
+        done().run(|| Ok(2));
+        done().run(|| panic!("so it goes"));
+        drop(done());
+        drop(sender);
+        let reports: Vec<_> = receiver.iter().collect();
+        assert_eq!(reports, [Ok(1), Ok(2), Err("panicked: so it goes".to_owned()), Err("the work was lost".to_owned())]);
+    }
+}

@@ -1,0 +1,123 @@
+//! Jobs: tasks that wait for each other.
+
+use super::Done;
+use super::tensor_state::TensorRef;
+use crate::backend::Backend;
+use crate::error::Result;
+use crate::host_memory::HostBuffer;
+use crate::memory::Bytes;
+use smallvec::SmallVec;
+use std::rc::Rc;
+
+/// A job, by its slot and the number of jobs that had the slot before: the id of a finished job is never another's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobId {
+    slot: u32,
+    generation: u32,
+}
+
+/// What a job does, with everything that it needs.
+pub enum Work<B: Backend> {
+    Write { tensor: TensorRef<B::Tensor>, bytes: Bytes, label: String },
+    Read { tensor: TensorRef<B::Tensor>, into: HostBuffer, done: Done<()> },
+    Dispatch { graph: Rc<super::run::GraphEntry<B>>, inputs: Tensors<B>, outputs: Tensors<B>, label: String },
+}
+
+pub type Tensors<B> = SmallVec<[TensorRef<<B as Backend>::Tensor>; 2]>;
+
+/// What is left to do when a job's work has ended.
+pub enum End<B: Backend> {
+    /// The tensors that the work wrote become errored or are cleared.
+    Wrote { outputs: Tensors<B>, what: &'static str, label: String },
+    /// The caller hears of the result.
+    Read { done: Done<()> },
+}
+
+struct Slot<B: Backend> {
+    generation: u32,
+    job: Option<Job<B>>,
+}
+
+struct Job<B: Backend> {
+    /// Taken when the job starts.
+    work: Option<Work<B>>,
+    /// Taken when it ends.
+    end: Option<End<B>>,
+    /// How many jobs it still waits for.
+    waits_for: u32,
+    /// Who waits for it.
+    dependents: SmallVec<[JobId; 2]>,
+}
+
+/// All unfinished jobs.
+pub struct Jobs<B: Backend> {
+    slots: Vec<Slot<B>>,
+    free: Vec<u32>,
+}
+
+impl<B: Backend> Jobs<B> {
+    pub fn new() -> Self {
+        Jobs { slots: Vec::new(), free: Vec::new() }
+    }
+
+    /// The id that the next [`Jobs::add`] gives.
+    pub fn next(&self) -> JobId {
+        match self.free.last() {
+            Some(&slot) => JobId { slot, generation: self.slots[slot as usize].generation },
+            None => JobId { slot: self.slots.len() as u32, generation: 0 },
+        }
+    }
+
+    pub fn is_unfinished(&self, id: JobId) -> bool {
+        self.slots.get(id.slot as usize).is_some_and(|slot| slot.generation == id.generation && slot.job.is_some())
+    }
+
+    /// Adds a job that waits for others; tells whether it can start at once.
+    pub fn add(&mut self, work: Work<B>, wait: &[JobId]) -> (JobId, bool) {
+        let id = self.next();
+        let job = Job { work: Some(work), end: None, waits_for: wait.len() as u32, dependents: SmallVec::new() };
+        match self.free.pop() {
+            Some(slot) => self.slots[slot as usize].job = Some(job),
+            None => self.slots.push(Slot { generation: 0, job: Some(job) }),
+        }
+        for &earlier in wait {
+            self.job(earlier).dependents.push(id);
+        }
+        (id, wait.is_empty())
+    }
+
+    fn job(&mut self, id: JobId) -> &mut Job<B> {
+        debug_assert!(self.is_unfinished(id));
+        self.slots[id.slot as usize].job.as_mut().expect("an unfinished job")
+    }
+
+    /// Takes the work of a job that starts.
+    pub fn start(&mut self, id: JobId) -> Work<B> {
+        self.job(id).work.take().expect("a job starts once")
+    }
+
+    /// Leaves what is to be done when the work of a started job ends.
+    pub fn set_end(&mut self, id: JobId, end: End<B>) {
+        self.job(id).end = Some(end);
+    }
+
+    /// Removes a job; those that waited for it alone go to `ready`.
+    pub fn finish(&mut self, id: JobId, ready: &mut impl FnMut(JobId)) -> Option<End<B>> {
+        let slot = &mut self.slots[id.slot as usize];
+        debug_assert_eq!(slot.generation, id.generation);
+        let job = slot.job.take().expect("a job finishes once");
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(id.slot);
+        for dependent in job.dependents {
+            let waiting = self.job(dependent);
+            waiting.waits_for -= 1;
+            if waiting.waits_for == 0 {
+                ready(dependent);
+            }
+        }
+        job.end
+    }
+}
+
+/// How a job's work ended.
+pub type Finished = (JobId, Result<()>);

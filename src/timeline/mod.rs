@@ -1,0 +1,122 @@
+//! A context's timeline: the thread on which everything that a script asked for happens, in an order that respects what
+//! each task reads and writes.
+//!
+//! A script's methods only send [`Task`]s. The timeline turns each into a *job* that waits for the jobs before it that
+//! touch the same tensors: a writer for all earlier users, a reader for the last writer. Jobs that wait for nothing start
+//! at once and may run at the same time; the backend reports each one's end through its [`Done`].
+//!
+//! # Invariants
+//!
+//! * The timeline's thread never runs a kernel that takes long and never waits for one: it only starts work and hears of
+//!   its end.
+//! * A job owns references to the storage that it uses, so destroying a tensor or graph never pulls memory from under it.
+//! * Every task with a [`Done`] is reported exactly once, whatever happens.
+//! * A failure stays where it belongs: a dispatch or write that fails makes the tensors errored that it was to write
+//!   ([`tensor_state`]); whoever reads them hears of it; the next successful write clears it.
+//!
+//! It is generic over the backend inside and a channel of tasks outside, and knows nothing of JavaScript.
+
+mod done;
+mod job;
+mod run;
+mod task;
+mod tensor_state;
+
+pub use done::{Done, from_panic};
+pub use task::{GraphId, Task, TensorId, TensorIds};
+
+use crate::backend::Backend;
+use crate::error::{Error, Kind, Result};
+use crate::graph::Limits;
+use crate::memory::{Usage, UsageNumbers};
+use crossbeam_channel::Sender;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// The way to a timeline. Dropping it stops the timeline without waiting; [`Timeline::join`] waits.
+#[derive(Debug)]
+pub struct Timeline {
+    tasks: Sender<Task>,
+    limits: Arc<Limits>,
+    usage: Arc<Usage>,
+    cancel: Cancel,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Cancel(Box<dyn Fn() + Send + Sync>);
+
+impl std::fmt::Debug for Cancel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Cancel")
+    }
+}
+
+impl Timeline {
+    /// Starts the thread. `lost` is called, from any thread and at most once, when the timeline ends without having been
+    /// asked to.
+    ///
+    /// # Errors
+    /// `UnknownError` when the system has no thread to give.
+    pub fn start<B: Backend>(backend: B, lost: impl FnOnce(String) + Send + 'static) -> Result<Timeline> {
+        let (tasks, receiver) = crossbeam_channel::unbounded();
+        let limits = backend.limits().clone();
+        let usage = backend.usage().clone();
+        let cancel = {
+            let backend = backend.clone();
+            Cancel(Box::new(move || backend.cancel()))
+        };
+        let thread = std::thread::Builder::new()
+            .name("webnn timeline".into())
+            .spawn(move || {
+                // Nothing in the loop is expected to panic; if it does, the context is lost, and dropping the loop's
+                // state reports every task as lost.
+                let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run::Loop::new(backend).run(receiver)));
+                if let Err(panic) = result {
+                    lost(from_panic(&*panic).message().to_owned());
+                }
+            })
+            .map_err(|error| Error::new(Kind::Unknown, format!("no thread for the timeline: {error}")))?;
+        Ok(Timeline { tasks, limits, usage, cancel, thread: Some(thread) })
+    }
+
+    pub fn limits(&self) -> &Arc<Limits> {
+        &self.limits
+    }
+
+    /// Sends a task. When the timeline has ended the task is dropped, which reports it.
+    pub fn send(&self, task: Task) {
+        let _ = self.tasks.send(task);
+    }
+
+    /// How much memory the context holds, once everything sent before has been looked at. Waits for that.
+    pub fn usage(&self) -> UsageNumbers {
+        let (sender, receiver) = crossbeam_channel::bounded(1);
+        let done = Done::new(move |numbers: Result<UsageNumbers>| drop(sender.send(numbers)));
+        self.send(Task::Usage { done });
+        match receiver.recv() {
+            Ok(Ok(numbers)) => numbers,
+            // The timeline has ended.
+            _ => self.usage.numbers(),
+        }
+    }
+
+    /// Asks the timeline to end, soon: kernels that are under way stop at the next step.
+    pub fn stop(&self) {
+        (self.cancel.0)();
+        self.send(Task::Stop);
+    }
+
+    /// Stops the timeline and waits for its thread.
+    pub fn join(mut self) {
+        self.stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Timeline {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

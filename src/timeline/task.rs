@@ -1,0 +1,41 @@
+//! What can be asked of a timeline.
+
+use super::done::Done;
+use crate::graph::{Descriptor, Graph};
+use crate::host_memory::HostBuffer;
+use crate::memory::{Bytes, UsageNumbers};
+use smallvec::SmallVec;
+
+/// A tensor of a context. Numbers are never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TensorId(pub u64);
+
+/// A compiled graph of a context. Numbers are never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GraphId(pub u64);
+
+/// The tensors of a dispatch: the graph's inputs in its order, then its outputs in its order.
+pub type TensorIds = SmallVec<[TensorId; 4]>;
+
+/// Something to do, in the order in which it was sent.
+#[derive(Debug)]
+pub enum Task {
+    /// Makes a tensor of zeros.
+    CreateTensor { tensor: TensorId, descriptor: Descriptor, label: String, done: Done<()> },
+    /// Replaces a tensor's contents.
+    Write { tensor: TensorId, bytes: Bytes, label: String },
+    /// Copies a tensor's contents to the caller.
+    Read { tensor: TensorId, into: HostBuffer, done: Done<()> },
+    /// Compiles a graph.
+    Build { graph: GraphId, description: Box<Graph>, label: String, done: Done<()> },
+    /// Runs a graph. Its failure shows in the tensors that it was to write.
+    Dispatch { graph: GraphId, tensors: TensorIds, label: String },
+    /// Lets go of a tensor. What was asked before still has it.
+    DestroyTensor { tensor: TensorId },
+    /// Lets go of a graph. What was asked before still has it.
+    DestroyGraph { graph: GraphId },
+    /// Tells how much memory is held once everything before has been looked at.
+    Usage { done: Done<UsageNumbers> },
+    /// Ends the timeline. Whatever is unfinished fails.
+    Stop,
+}
