@@ -33,11 +33,18 @@ impl HostBuffer {
     }
 }
 
-/// For tests below `node/`: a buffer over memory that is leaked on purpose, and a way to look at it.
+/// For tests below `node/`: a buffer over memory that is leaked on purpose, and its address.
 #[cfg(test)]
-pub fn leaked(length: usize) -> (HostBuffer, *const u8) {
+pub fn leaked(length: usize) -> (HostBuffer, usize) {
     let memory = Box::leak(vec![0u8; length].into_boxed_slice());
     let start = memory.as_mut_ptr();
-    // SAFETY: the memory is leaked, and the caller looks at it only after the buffer has been filled.
-    (unsafe { HostBuffer::new(start, length) }, start)
+    // SAFETY: the memory is leaked, and looked at only after the buffer has been filled and dropped.
+    (unsafe { HostBuffer::new(start, length) }, start.expose_provenance())
+}
+
+/// The first byte of memory that [`leaked`] made.
+#[cfg(test)]
+pub fn peek(address: usize) -> u8 {
+    // SAFETY: only addresses of `leaked` come here.
+    unsafe { std::ptr::with_exposed_provenance::<u8>(address).read() }
 }

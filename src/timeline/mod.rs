@@ -21,6 +21,8 @@ mod job;
 mod run;
 mod task;
 mod tensor_state;
+#[cfg(test)]
+mod tests;
 
 pub use done::{Done, from_panic};
 pub use task::{GraphId, Task, TensorId, TensorIds};

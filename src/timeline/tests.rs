@@ -1,0 +1,304 @@
+//! The timeline on a toy backend: a graph adds its inputs' first bytes, or misbehaves as its label says.
+
+use super::*;
+use crate::backend::Bindings;
+use crate::compiler::{Evaluate, Plan};
+use crate::error::{Error, Kind};
+use crate::graph::ops::operator;
+use crate::graph::{ConstantBytes, DataType, Descriptor, GraphBuilder, Op, attribute::Value};
+use crate::host_memory::{HostBuffer, leaked};
+use crate::memory::Bytes;
+use crossbeam_channel::{Receiver, bounded, unbounded};
+use std::sync::Mutex;
+
+#[derive(Clone)]
+struct Toy {
+    limits: Arc<Limits>,
+    usage: Arc<Usage>,
+    /// Executions that were asked for and have not been let go on; nothing when they go on by themselves.
+    held: Option<Sender<Box<dyn FnOnce() + Send>>>,
+}
+
+/// What a toy graph does, said by the name of its first input.
+struct Behaviour(String);
+
+impl Evaluate for Toy {
+    fn evaluate(&self, _: &Op, _: &[(&Descriptor, &[u8])], _: &[&Descriptor]) -> Result<Vec<ConstantBytes>> {
+        unreachable!("toy graphs have no constants")
+    }
+}
+
+impl Backend for Toy {
+    type Tensor = Mutex<Bytes>;
+    type Executable = Behaviour;
+
+    fn limits(&self) -> &Arc<Limits> {
+        &self.limits
+    }
+
+    fn usage(&self) -> &Arc<Usage> {
+        &self.usage
+    }
+
+    fn allocate(&self, descriptor: &Descriptor) -> Result<Mutex<Bytes>> {
+        Ok(Mutex::new(Bytes::zeroed(descriptor.byte_length())?))
+    }
+
+    fn compile(&self, plan: Plan) -> Result<Behaviour> {
+        match plan.inputs[0].0.as_str() {
+            "refuse" => Err(Error::new(Kind::Operation, "the device refuses")),
+            name => Ok(Behaviour(name.to_owned())),
+        }
+    }
+
+    fn evaluator(&self) -> &dyn Evaluate {
+        self
+    }
+
+    fn write(&self, to: &Arc<Mutex<Bytes>>, bytes: Bytes, done: Done<()>) {
+        *to.lock().unwrap() = bytes;
+        done.report(Ok(()));
+    }
+
+    fn read(&self, from: &Arc<Mutex<Bytes>>, mut into: HostBuffer, done: Done<()>) {
+        into.as_mut_slice().copy_from_slice(&from.lock().unwrap());
+        done.report(Ok(()));
+    }
+
+    fn execute(&self, graph: &Arc<Behaviour>, bindings: Bindings<Mutex<Bytes>>, done: Done<()>) {
+        let graph = graph.clone();
+        let work = move || match graph.0.as_str() {
+            "fail" => done.report(Err(Error::new(Kind::Operation, "the kernel failed"))),
+            "panic" => done.run(|| panic!("the kernel panicked")),
+            "forget" => drop(done),
+            _ => done.run(|| {
+                let sum = bindings.inputs.iter().map(|tensor| tensor.lock().unwrap()[0]).fold(0, u8::wrapping_add);
+                bindings.outputs.iter().for_each(|tensor| tensor.lock().unwrap()[0] = sum);
+                Ok(())
+            }),
+        };
+        match &self.held {
+            Some(held) => held.send(Box::new(work)).unwrap(),
+            None => drop(std::thread::spawn(work)),
+        }
+    }
+
+    fn cancel(&self) {}
+}
+
+/// A timeline over the toy backend, spoken to as `node/` does.
+struct Harness {
+    timeline: Timeline,
+    next: std::cell::Cell<u64>,
+}
+
+impl Harness {
+    fn new(held: Option<Sender<Box<dyn FnOnce() + Send>>>) -> Self {
+        let toy = Toy { limits: Arc::new(Limits::everything()), usage: Arc::default(), held };
+        Harness { timeline: Timeline::start(toy, |message| panic!("{message}")).unwrap(), next: Default::default() }
+    }
+
+    fn id(&self) -> u64 {
+        self.next.replace(self.next.get() + 1)
+    }
+
+    fn tensor(&self) -> TensorId {
+        let tensor = TensorId(self.id());
+        let descriptor = Descriptor::new(DataType::Uint8, [1]);
+        self.timeline.send(Task::CreateTensor { tensor, descriptor, label: String::new(), done: Done::ignored() });
+        tensor
+    }
+
+    fn graph(&self, behaviour: &str, inputs: usize) -> Result<GraphId> {
+        let mut builder = GraphBuilder::new(self.timeline.limits().clone());
+        let mut input = |name: &str| builder.input(name, Descriptor::new(DataType::Uint8, [1])).unwrap();
+        let mut sum = input(behaviour);
+        for i in 1..inputs {
+            let other = builder.input(&format!("input {i}"), Descriptor::new(DataType::Uint8, [1])).unwrap();
+            sum = builder.apply(operator("add").unwrap(), [Value::Operand(sum), Value::Operand(other)], "").unwrap()[0];
+        }
+        if inputs == 1 {
+            sum = builder.apply(operator("add").unwrap(), [Value::Operand(sum), Value::Operand(sum)], "").unwrap()[0];
+        }
+        let description = Box::new(builder.build(vec![("sum".into(), sum)]).unwrap());
+        let graph = GraphId(self.id());
+        let (sender, receiver) = bounded(1);
+        let done = Done::new(move |result| sender.send(result).unwrap());
+        self.timeline.send(Task::Build { graph, description, label: String::new(), done });
+        receiver.recv().unwrap().map(|()| graph)
+    }
+
+    fn write(&self, tensor: TensorId, byte: u8) {
+        self.timeline.send(Task::Write { tensor, bytes: Bytes::copy_of(&[byte]).unwrap(), label: String::new() });
+    }
+
+    fn dispatch(&self, graph: GraphId, tensors: &[TensorId], label: &str) {
+        self.timeline.send(Task::Dispatch { graph, tensors: tensors.iter().copied().collect(), label: label.into() });
+    }
+
+    /// Asks for a tensor's byte; the answer comes later.
+    fn ask(&self, tensor: TensorId) -> Receiver<Result<u8>> {
+        let (sender, receiver) = bounded(1);
+        let (into, memory) = leaked(1);
+        // The memory is leaked, so it is still there when the read reports.
+        let done = Done::new(move |result: Result<()>| sender.send(result.map(|()| crate::host_memory::peek(memory))).unwrap());
+        self.timeline.send(Task::Read { tensor, into, done });
+        receiver
+    }
+
+    fn read(&self, tensor: TensorId) -> Result<u8> {
+        self.ask(tensor).recv().unwrap()
+    }
+}
+
+#[test]
+fn a_chain_of_dispatches_needs_no_waiting() {
+    let harness = Harness::new(None);
+    let add = harness.graph("add", 2).unwrap();
+    let tensors = [harness.tensor(), harness.tensor(), harness.tensor()];
+    harness.write(tensors[1], 1);
+    for i in 0..12 {
+        harness.dispatch(add, &[tensors[i % 3], tensors[(i + 1) % 3], tensors[(i + 2) % 3]], "");
+    }
+    // Fibonacci: the 13th number.
+    assert_eq!(harness.read(tensors[13 % 3]).unwrap(), 233);
+}
+
+#[test]
+fn dispatches_that_share_nothing_written_run_at_the_same_time() {
+    let (sender, held) = unbounded();
+    let harness = Harness::new(Some(sender));
+    let add = harness.graph("add", 2).unwrap();
+    let shared = harness.tensor();
+    for _ in 0..2 {
+        harness.dispatch(add, &[shared, harness.tensor(), harness.tensor()], "");
+    }
+    // Both have been started although neither has ended.
+    let both = [held.recv().unwrap(), held.recv().unwrap()];
+    both.into_iter().for_each(|work| work());
+}
+
+#[test]
+fn a_writer_waits_for_readers_and_readers_for_the_writer() {
+    let (sender, held) = unbounded();
+    let harness = Harness::new(Some(sender));
+    let add = harness.graph("add", 2).unwrap();
+    let (a, b, sum) = (harness.tensor(), harness.tensor(), harness.tensor());
+    harness.write(a, 2);
+    harness.write(b, 3);
+    harness.dispatch(add, &[a, b, sum], "");
+    harness.write(a, 100);
+    let before = harness.ask(sum);
+    harness.dispatch(add, &[a, b, sum], "");
+    let after = harness.ask(sum);
+    for _ in 0..2 {
+        held.recv().unwrap()();
+    }
+    assert_eq!(before.recv().unwrap().unwrap(), 5);
+    assert_eq!(after.recv().unwrap().unwrap(), 103);
+}
+
+#[test]
+fn failures_travel_and_are_cleared_by_a_write() {
+    for behaviour in ["fail", "panic", "forget"] {
+        let harness = Harness::new(None);
+        let bad = harness.graph(behaviour, 1).unwrap();
+        let add = harness.graph("add", 1).unwrap();
+        let (a, b, c) = (harness.tensor(), harness.tensor(), harness.tensor());
+        harness.dispatch(bad, &[a, b], "first");
+        harness.dispatch(add, &[b, c], "second");
+        let error = harness.read(c).unwrap_err();
+        assert_eq!(error.kind(), Kind::Operation);
+        assert!(error.message().contains("[second]"), "{error}");
+        let chain: Vec<_> = std::iter::successors(Some(&error), |error| error.cause()).map(|error| error.message()).collect();
+        assert!(chain.last().unwrap().contains("[first]"), "{chain:?}");
+        let errored = harness.ask(b);
+        harness.write(b, 7);
+        harness.dispatch(add, &[b, c], "");
+        assert!(errored.recv().unwrap().is_err());
+        assert_eq!(harness.read(b).unwrap(), 7);
+        assert_eq!(harness.read(c).unwrap(), 7);
+    }
+}
+
+#[test]
+fn a_build_that_is_refused_rejects_and_disturbs_nothing() {
+    let harness = Harness::new(None);
+    let error = harness.graph("refuse", 1).unwrap_err();
+    assert_eq!(error.kind(), Kind::Operation);
+    assert!(error.message().contains("the device refuses"));
+    let tensor = harness.tensor();
+    assert_eq!(harness.read(tensor).unwrap(), 0);
+}
+
+#[test]
+fn destroyed_tensors_serve_what_was_asked_before() {
+    let (sender, held) = unbounded();
+    let harness = Harness::new(Some(sender));
+    let add = harness.graph("add", 2).unwrap();
+    let (a, b, sum) = (harness.tensor(), harness.tensor(), harness.tensor());
+    harness.write(a, 1);
+    harness.dispatch(add, &[a, b, sum], "");
+    for tensor in [a, b] {
+        harness.timeline.send(Task::DestroyTensor { tensor });
+    }
+    harness.timeline.send(Task::DestroyGraph { graph: add });
+    let answer = harness.ask(sum);
+    held.recv().unwrap()();
+    assert_eq!(answer.recv().unwrap().unwrap(), 1);
+}
+
+#[test]
+fn a_timeline_that_has_gone_reports_what_it_is_asked() {
+    let (sender, held) = unbounded();
+    let harness = Harness::new(Some(sender));
+    let add = harness.graph("add", 1).unwrap();
+    let (a, b) = (harness.tensor(), harness.tensor());
+    harness.dispatch(add, &[a, b], "");
+    let pending = harness.ask(b);
+    harness.timeline.stop();
+    assert!(pending.recv().unwrap().is_err());
+    assert!(harness.read(a).is_err());
+    drop(held);
+}
+
+#[test]
+fn random_programs_read_what_a_sequential_model_reads() {
+    let seed = std::env::var("WEBNN_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(20_261_121u64);
+    println!("seed {seed} (WEBNN_SEED)");
+    let mut state = seed;
+    let mut random = move |below: usize| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        ((state >> 33) % below as u64) as usize
+    };
+    let harness = Harness::new(None);
+    let add = harness.graph("add", 2).unwrap();
+    let fail = harness.graph("fail", 2).unwrap();
+    let tensors: Vec<TensorId> = (0..5).map(|_| harness.tensor()).collect();
+    let mut model: Vec<Option<u8>> = vec![Some(0); tensors.len()];
+    let mut answers = Vec::new();
+    for _ in 0..3000 {
+        match random(8) {
+            0 | 1 => {
+                let (i, byte) = (random(5), random(256) as u8);
+                harness.write(tensors[i], byte);
+                model[i] = Some(byte);
+            }
+            2..=4 => {
+                let a = random(5);
+                let b = (a + 1 + random(3)) % 5;
+                let out = (0..5).find(|i| *i != a && *i != b).unwrap();
+                let fails = random(10) == 0;
+                harness.dispatch(if fails { fail } else { add }, &[tensors[a], tensors[b], tensors[out]], "");
+                model[out] = if fails { None } else { model[a].zip(model[b]).map(|(a, b)| a.wrapping_add(b)) };
+            }
+            _ => {
+                let i = random(5);
+                answers.push((harness.ask(tensors[i]), model[i]));
+            }
+        }
+    }
+    for (number, (answer, expected)) in answers.into_iter().enumerate() {
+        assert_eq!(answer.recv().unwrap().ok(), expected, "read {number}");
+    }
+}
