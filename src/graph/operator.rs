@@ -38,6 +38,8 @@ pub struct Operator {
 /// An argument or an option.
 #[derive(Debug)]
 pub struct Member {
+    /// What it means; empty where the operator's own documentation says it.
+    pub doc: &'static str,
     /// In Rust's case; [`Member::name`] gives script's.
     pub field: &'static str,
     pub kind: Kind,
@@ -250,25 +252,27 @@ macro_rules! operators {
     // The struct, the members of its rows, and its making from values.
     (
         @node [$(#[$meta:meta])*] $Node:ident [$($kind:ident : $Kind:ident)?]
-        { $( $(#[$argument_meta:meta])* $argument:ident : $Argument:ty ),* $(,)? }
-        { $( $(#[$option_meta:meta])* $option:ident : $Option:ty = $default:expr ),* $(,)? }
+        { $( $(#[doc = $argument_doc:literal])* $argument:ident : $Argument:ty ),* $(,)? }
+        { $( $(#[doc = $option_doc:literal])* $option:ident : $Option:ty = $default:expr ),* $(,)? }
     ) => {
         $(#[$meta])*
         #[derive(Clone, Debug, PartialEq)]
         pub struct $Node {
             $( pub $kind: $Kind, )?
-            $( $(#[$argument_meta])* pub $argument: $Argument, )*
-            $( $(#[$option_meta])* pub $option: $Option, )*
+            $( $(#[doc = $argument_doc])* pub $argument: $Argument, )*
+            $( $(#[doc = $option_doc])* pub $option: $Option, )*
         }
 
         impl $Node {
             const ARGUMENTS: &'static [$crate::graph::operator::Member] = &[ $( $crate::graph::operator::Member {
+                doc: concat!($($argument_doc, "\n"),*),
                 field: stringify!($argument),
                 kind: <$Argument as $crate::graph::attribute::Attribute>::KIND,
                 default: || $crate::graph::attribute::Value::Absent,
             } ),* ];
 
             const OPTIONS: &'static [$crate::graph::operator::Member] = &[ $( $crate::graph::operator::Member {
+                doc: concat!($($option_doc, "\n"),*),
                 field: stringify!($option),
                 kind: <$Option as $crate::graph::attribute::Attribute>::KIND,
                 default: || { let value: $Option = $default; $crate::graph::attribute::Attribute::into_value(value) },
@@ -305,8 +309,8 @@ macro_rules! operators {
         }
     };
     (
-        @visit { $( $(#[$argument_meta:meta])* $argument:ident : $Argument:ty ),* $(,)? }
-        { $( $(#[$option_meta:meta])* $option:ident : $Option:ty = $default:expr ),* $(,)? }
+        @visit { $( $(#[doc = $argument_doc:literal])* $argument:ident : $Argument:ty ),* $(,)? }
+        { $( $(#[doc = $option_doc:literal])* $option:ident : $Option:ty = $default:expr ),* $(,)? }
     ) => {
         fn visit(&self, visit: &mut dyn FnMut(&'static str, $crate::graph::OperandId)) {
             $( $crate::graph::attribute::Attribute::visit(&self.$argument, &mut |id| visit(stringify!($argument), id)); )*

@@ -56,6 +56,7 @@ operators! {
         input: OperandId,
         filter: OperandId,
     } options {
+        /// Rows and columns of zeros around the input: [beginning height, ending height, beginning width, ending width].
         padding: [u32; 4] = [0; 4],
         strides: [u32; 2] = [1; 2],
         dilations: [u32; 2] = [1; 2],
