@@ -24,6 +24,8 @@ pub mod number;
 pub mod operator;
 pub mod ops;
 pub mod shape;
+#[cfg(test)]
+pub mod testing;
 pub mod typings;
 
 pub use data_type::DataType;

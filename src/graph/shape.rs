@@ -1,7 +1,7 @@
 //! Rules about shapes that several families share.
 
 use super::Shape;
-use super::descriptor::Sizes;
+use super::descriptor::{Sizes, is_valid_dimension};
 use crate::error::{Error, Result};
 
 /// *Unidirectionally broadcast*, `#algorithms-broadcasting`: whether `from` can be stretched to `to`.
@@ -71,6 +71,22 @@ pub fn check_length(argument: &str, found: usize, allowed: usize) -> Result<()> 
         return Ok(());
     }
     Err(Error::argument(argument, format!("a list of length {found}"), format!("a list of length {allowed}")))
+}
+
+/// Checks that a size that was computed is a *valid dimension*, `#valid-dimension`.
+pub fn check_dimension(argument: &str, size: u64) -> Result<u32> {
+    if is_valid_dimension(size) {
+        return Ok(size as u32);
+    }
+    Err(Error::argument(argument, format!("a dimension of {size}"), "1 to 2147483647"))
+}
+
+/// Checks that a number of operands is a *valid tensor count*, `#valid-tensor-count`.
+pub fn check_tensor_count(argument: &str, count: usize) -> Result<()> {
+    if (1..=8192).contains(&count) {
+        return Ok(());
+    }
+    Err(Error::argument(argument, format!("{count} operands"), "1 to 8192"))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::element::Element;
 use crate::graph::{DataType, OperandId};
+use bytemuck::Pod;
 use ndarray::{ArrayViewD, ArrayViewMutD, IxDyn};
 
 /// A tensor that a kernel reads.
@@ -34,6 +35,15 @@ impl<'a> View<'a> {
         bytemuck::cast_slice(self.bytes)
     }
 
+    /// The elements as unsigned integers of their size (see [`with_unit!`](super::copy::with_unit)).
+    ///
+    /// # Panics
+    /// When `T` is not as wide as an element.
+    pub fn units<T: Pod>(&self) -> &'a [T] {
+        assert_eq!(size_of::<T>() * 8, self.data_type.bits());
+        bytemuck::cast_slice(self.bytes)
+    }
+
     pub fn array<T: Element>(&self) -> ArrayViewD<'a, T> {
         ArrayViewD::from_shape(IxDyn(self.shape), self.elements()).expect("a view's bytes are those of its shape")
     }
@@ -50,6 +60,15 @@ impl ViewMut<'_> {
     /// When `T` is not the Rust type of the data type.
     pub fn elements<T: Element>(&mut self) -> &mut [T] {
         assert_eq!(T::DATA_TYPE, self.data_type);
+        bytemuck::cast_slice_mut(self.bytes)
+    }
+
+    /// The elements as unsigned integers of their size (see [`with_unit!`](super::copy::with_unit)).
+    ///
+    /// # Panics
+    /// When `T` is not as wide as an element.
+    pub fn units<T: Pod>(&mut self) -> &mut [T] {
+        assert_eq!(size_of::<T>() * 8, self.data_type.bits());
         bytemuck::cast_slice_mut(self.bytes)
     }
 

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 
 pub mod conv;
 pub mod elementwise;
+pub mod movement;
 
 /// Lists the typed nodes: from the list come the [`Op`] enumeration and the table of all rows.
 macro_rules! nodes {
@@ -54,6 +55,16 @@ macro_rules! nodes {
 nodes! {
     conv::Conv2d,
     elementwise::Binary,
+    movement::Concat,
+    movement::Expand,
+    movement::Pad,
+    movement::Reshape,
+    movement::Reverse,
+    movement::Slice,
+    movement::Split,
+    movement::Tile,
+    movement::Transpose,
+    movement::Triangular,
 }
 
 /// All rows. A row's position is the number that `lib/` uses for it.
