@@ -1,7 +1,7 @@
 //! The CPU backend: storage in host memory, graphs as lists of steps, kernels on a pool of threads of the context's own.
 
-mod cost;
 pub mod copy;
+mod cost;
 pub mod element;
 mod executable;
 mod fold;

@@ -1,0 +1,204 @@
+/**
+ * The W3C Web Neural Network API for Node.js: https://www.w3.org/TR/webnn/
+ *
+ * This file is generated: the operators come from the operator table in `src/graph/ops/`, the rest from
+ * `src/graph/typings/interfaces.d.ts`. `npm test` fails when it is stale and says how to write it anew.
+ */
+
+/// <reference types="node" />
+
+/** A power preference for a context. */
+export type MLPowerPreference = 'default' | 'high-performance' | 'low-power';
+
+/** Extension: the kind of device that older clients of the API still ask for. */
+export type MLDeviceType = 'cpu' | 'gpu' | 'npu';
+
+/** What `createContext` should select. See https://www.w3.org/TR/webnn/#api-mlcontextoptions */
+export interface MLContextOptions {
+  /** Default: `'default'`. */
+  powerPreference?: MLPowerPreference;
+  /** `false` selects the CPU. Default: `true`, a hardware accelerator where there is one. */
+  accelerated?: boolean;
+  /** Extension: wins over the two preferences above. */
+  deviceType?: MLDeviceType;
+  /** Extension: threads for kernels on the CPU. Default: as many as the process may use. */
+  numThreads?: number;
+  /** Extension: shown in messages and readable as `context.label`. */
+  label?: string;
+}
+
+/** What an operand or tensor is: the type of its elements and its dimensions, outermost first; `[]` for a scalar. */
+export interface MLOperandDescriptor {
+  dataType: MLOperandDataType;
+  /** Each at least 1, at most eight of them, and at most 2³¹ − 1 elements in all. */
+  shape: Iterable<number>;
+}
+
+/** What a tensor is, and what script may do with it. See https://www.w3.org/TR/webnn/#api-mltensordescriptor */
+export interface MLTensorDescriptor extends MLOperandDescriptor {
+  /** Whether `readTensor` is allowed. Default: `false`. */
+  readable?: boolean;
+  /** Whether `writeTensor` is allowed. Default: `false`. */
+  writable?: boolean;
+  /** Extension: shown in messages and readable as `tensor.label`. */
+  label?: string;
+}
+
+/** Options of every operator. */
+export interface MLOperatorOptions {
+  /** Shown in messages about the operator. Default: `''`. */
+  label?: string;
+}
+
+/** Extension: options of the methods that only enqueue, and of `build`. */
+export interface MLLabelOptions {
+  /** Shown in messages about the operation. Default: `''`. */
+  label?: string;
+}
+
+/** A number for a tensor of any type: a `bigint` reaches all 64-bit integers. */
+export type MLNumber = number | bigint;
+
+/** Bytes, shared or not. */
+export type AllowSharedBufferSource = ArrayBufferLike | ArrayBufferView;
+
+/** Tensors by the name of the graph's input or output. */
+export type MLNamedTensors = Record<string, MLTensor>;
+
+/** Operands by the name of the output that they become. */
+export type MLNamedOperands = Record<string, MLOperand>;
+
+/** Why a context was lost. */
+export interface MLContextLostInfo {
+  message: string;
+}
+
+/** Smallest and largest rank. */
+export interface MLRankRange {
+  min: number;
+  max: number;
+}
+
+/** Data types and ranks that an operand may have. */
+export interface MLTensorLimits {
+  dataTypes: MLOperandDataType[];
+  rankRange: MLRankRange;
+}
+
+/** Extension: how many bytes a context holds. */
+export interface MLMemoryUsage {
+  /** Tensors that are not destroyed, or still needed by work that was asked for. */
+  tensors: number;
+  /** Constants of graphs. */
+  graphs: number;
+  /** Intermediate results of graphs, kept between dispatches. */
+  scratch: number;
+  /** The most that the three together ever were. */
+  peak: number;
+}
+
+/** The entry point: `ml.createContext()`. See https://www.w3.org/TR/webnn/#api-ml */
+export class ML {
+  private constructor();
+  /**
+   * Makes a context: a device and its timeline.
+   *
+   * Rejects with `NotSupportedError` when the device cannot be had here.
+   */
+  createContext(options?: MLContextOptions): Promise<MLContext>;
+  readonly [Symbol.toStringTag]: 'ML';
+}
+
+/** The `ML` object of this module, `navigator.ml` in browsers. */
+export const ml: ML;
+
+/** A device and its timeline, on which everything happens in order. See https://www.w3.org/TR/webnn/#api-mlcontext */
+export class MLContext {
+  private constructor();
+  /** Whether a hardware accelerator was selected. */
+  readonly accelerated: boolean;
+  /** Resolves when the context was destroyed or its device is gone. */
+  readonly lost: Promise<MLContextLostInfo>;
+  /** Extension: the label given to `createContext`. */
+  readonly label: string;
+  /**
+   * Enqueues an execution of a graph. The tensors must have exactly the data types and shapes of the graph's inputs and
+   * outputs, each tensor once. The result can be read at once: `readTensor` waits for it.
+   *
+   * Throws `TypeError` for tensors that do not fit or are destroyed, `InvalidStateError` for a destroyed graph.
+   */
+  dispatch(graph: MLGraph, inputs: MLNamedTensors, outputs: MLNamedTensors, options?: MLLabelOptions): void;
+  /** Makes a tensor of zeros. Rejects with `UnknownError` when there is no memory for it. */
+  createTensor(descriptor: MLTensorDescriptor): Promise<MLTensor>;
+  /** Makes a tensor for `MLGraphBuilder.constant(tensor)` with a copy of the bytes. */
+  createConstantTensor(descriptor: MLOperandDescriptor & MLLabelOptions, inputData: AllowSharedBufferSource): Promise<MLTensor>;
+  /** Resolves with a copy of the tensor's bytes after everything enqueued before. */
+  readTensor(tensor: MLTensor): Promise<ArrayBuffer>;
+  /** Copies the tensor's bytes into the given memory, which must have exactly their length. */
+  readTensor(tensor: MLTensor, outputData: AllowSharedBufferSource): Promise<undefined>;
+  /** Enqueues a write; the bytes are copied before it returns. */
+  writeTensor(tensor: MLTensor, inputData: AllowSharedBufferSource, options?: MLLabelOptions): void;
+  /** What this context can do: for each operator and operand, data types and ranks. */
+  opSupportLimits(): MLOpSupportLimits;
+  /** Extension: how many bytes the context holds. */
+  memoryUsage(): MLMemoryUsage;
+  /** Rejects everything pending with `InvalidStateError`, resolves `lost`, and releases all memory of the context. */
+  destroy(): void;
+  readonly [Symbol.toStringTag]: 'MLContext';
+}
+
+/** A compiled graph. See https://www.w3.org/TR/webnn/#api-mlgraph */
+export class MLGraph {
+  private constructor();
+  /** Extension: the label given to `build`. */
+  readonly label: string;
+  /** Releases the graph after the last dispatch that was enqueued. */
+  destroy(): void;
+  readonly [Symbol.toStringTag]: 'MLGraph';
+}
+
+/** A value of a graph under construction. See https://www.w3.org/TR/webnn/#api-mloperand */
+export class MLOperand {
+  private constructor();
+  readonly dataType: MLOperandDataType;
+  readonly shape: readonly number[];
+  readonly [Symbol.toStringTag]: 'MLOperand';
+}
+
+/** Memory of a context. See https://www.w3.org/TR/webnn/#api-mltensor */
+export class MLTensor {
+  private constructor();
+  readonly dataType: MLOperandDataType;
+  readonly shape: readonly number[];
+  readonly readable: boolean;
+  readonly writable: boolean;
+  /** Whether `createConstantTensor` made it. */
+  readonly constant: boolean;
+  /** Extension: the label of its descriptor. */
+  readonly label: string;
+  /** Rejects its pending reads with `InvalidStateError` and releases the memory after the last dispatch that uses it. */
+  destroy(): void;
+  readonly [Symbol.toStringTag]: 'MLTensor';
+}
+
+/** Puts a graph together. See https://www.w3.org/TR/webnn/#api-mlgraphbuilder */
+export class MLGraphBuilder {
+  constructor(context: MLContext);
+  /** An input of the graph, bound by its name in `dispatch`. */
+  input(name: string, descriptor: MLOperandDescriptor): MLOperand;
+  /** A constant with a copy of the bytes. */
+  constant(descriptor: MLOperandDescriptor, buffer: AllowSharedBufferSource): MLOperand;
+  /** A scalar constant; the value is clamped and rounded to the data type. */
+  constant(dataType: MLOperandDataType, value: MLNumber): MLOperand;
+  /** A constant with the contents of a tensor that `createConstantTensor` made. */
+  constant(tensor: MLTensor): MLOperand;
+  /**
+   * Compiles the part of the graph that the outputs need. The builder cannot be used afterwards.
+   *
+   * Rejects with `TypeError` for outputs that are inputs or constants, `OperationError` when the device refuses.
+   */
+  build(outputs: MLNamedOperands, options?: MLLabelOptions): Promise<MLGraph>;
+  /** Extension: releases the constants of a builder that will not be built. */
+  destroy(): void;
+  readonly [Symbol.toStringTag]: 'MLGraphBuilder';
+}
