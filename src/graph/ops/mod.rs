@@ -9,7 +9,9 @@ use std::sync::LazyLock;
 
 pub mod conv;
 pub mod elementwise;
+pub mod gather;
 pub mod movement;
+pub mod scatter;
 
 /// Lists the typed nodes: from the list come the [`Op`] enumeration and the table of all rows.
 macro_rules! nodes {
@@ -55,6 +57,9 @@ macro_rules! nodes {
 nodes! {
     conv::Conv2d,
     elementwise::Binary,
+    gather::Gather,
+    gather::GatherElements,
+    gather::GatherNd,
     movement::Concat,
     movement::Expand,
     movement::Pad,
@@ -65,6 +70,8 @@ nodes! {
     movement::Tile,
     movement::Transpose,
     movement::Triangular,
+    scatter::ScatterElements,
+    scatter::ScatterNd,
 }
 
 /// All rows. A row's position is the number that `lib/` uses for it.

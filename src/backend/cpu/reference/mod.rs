@@ -7,8 +7,11 @@ use super::view::Arguments;
 use crate::graph::Op;
 
 mod elementwise;
+mod gather;
+mod index;
 mod interpret;
 mod movement;
+mod scatter;
 #[cfg(test)]
 mod testing;
 
@@ -18,12 +21,17 @@ pub use interpret::interpret;
 pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
     match op {
         Op::Binary(op) => elementwise::binary(op, arguments),
-        Op::Conv2d(_) => unimplemented!(),
         Op::Concat(op) => movement::concat(op, arguments),
+        Op::Conv2d(_) => unimplemented!(),
         Op::Expand(op) => movement::expand(op, arguments),
+        Op::Gather(op) => gather::gather(op, arguments),
+        Op::GatherElements(op) => gather::gather_elements(op, arguments),
+        Op::GatherNd(op) => gather::gather_nd(op, arguments),
         Op::Pad(op) => movement::pad(op, arguments),
         Op::Reshape(op) => movement::reshape(op, arguments),
         Op::Reverse(op) => movement::reverse(op, arguments),
+        Op::ScatterElements(op) => scatter::scatter_elements(op, arguments),
+        Op::ScatterNd(op) => scatter::scatter_nd(op, arguments),
         Op::Slice(op) => movement::slice(op, arguments),
         Op::Split(op) => movement::split(op, arguments),
         Op::Tile(op) => movement::tile(op, arguments),

@@ -1,0 +1,81 @@
+//! Indices as gather and scatter read them.
+
+use crate::backend::cpu::view::View;
+use crate::graph::DataType;
+
+/// Indices into dimensions, of the types that an operand of indices may have.
+#[derive(Clone, Copy)]
+pub enum Indices<'a> {
+    Int32(&'a [i32]),
+    Uint32(&'a [u32]),
+    Int64(&'a [i64]),
+}
+
+impl<'a> Indices<'a> {
+    pub fn new(view: View<'a>) -> Self {
+        match view.data_type {
+            DataType::Int32 => Indices::Int32(view.elements()),
+            DataType::Uint32 => Indices::Uint32(view.elements()),
+            DataType::Int64 => Indices::Int64(view.elements()),
+            other => unreachable!("{other} is not a type of indices"),
+        }
+    }
+
+    /// The index at that position, made one into a dimension of that size: a negative one counts from the end, and what
+    /// is out of range is clamped to it.
+    pub fn at(self, position: usize, size: usize) -> usize {
+        let index = match self {
+            Indices::Int32(indices) => indices[position] as i64,
+            Indices::Uint32(indices) => indices[position] as i64,
+            Indices::Int64(indices) => indices[position],
+        };
+        let size = size as i64;
+        let from_start = if index < 0 { index.saturating_add(size) } else { index };
+        from_start.clamp(0, size - 1) as usize
+    }
+
+    /// The number, in row-major order, of the place in the first dimensions of a shape which coordinate number
+    /// `coordinate` names; there are as many dimensions as a coordinate has indices.
+    pub fn place(self, coordinate: usize, dimensions: &[usize]) -> usize {
+        let first = coordinate * dimensions.len();
+        dimensions.iter().enumerate().fold(0, |place, (i, &size)| place * size + self.at(first + i, size))
+    }
+}
+
+/// A dense tensor seen from one of its axes: what comes before it, the axis itself, and what comes after.
+#[derive(Clone, Copy)]
+pub struct Axis {
+    pub size: usize,
+    /// Elements from one position on the axis to the next.
+    pub run: usize,
+}
+
+impl Axis {
+    pub fn new(shape: &[usize], axis: u32) -> Self {
+        let axis = axis as usize;
+        Axis { size: shape[axis], run: shape[axis + 1..].iter().product() }
+    }
+
+    /// The place of an element of a tensor that differs from this one in the size of the axis, moved to an index on the
+    /// axis of this one.
+    pub fn place(self, element: usize, other: Axis, index: usize) -> usize {
+        let outer = element / (other.size * other.run);
+        (outer * self.size + index) * self.run + element % self.run
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indices_are_made_valid() {
+        let int32 = [i32::MIN, -5, -4, -1, 0, 3, 4, i32::MAX];
+        let found: Vec<_> = (0..8).map(|i| Indices::Int32(&int32).at(i, 4)).collect();
+        assert_eq!(found, [0, 0, 0, 3, 0, 3, 3, 3]);
+        let int64 = [i64::MIN, -2, i64::MAX];
+        assert_eq!((0..3).map(|i| Indices::Int64(&int64).at(i, 4)).collect::<Vec<_>>(), [0, 2, 3]);
+        let uint32 = [2, u32::MAX];
+        assert_eq!((0..2).map(|i| Indices::Uint32(&uint32).at(i, 4)).collect::<Vec<_>>(), [2, 3]);
+    }
+}
