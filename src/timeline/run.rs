@@ -1,5 +1,6 @@
 //! The loop of a timeline's thread.
 
+use super::builds;
 use super::done::{Done, from_panic};
 use super::job::{End, Finished, JobId, Jobs, Tensors, Work};
 use super::task::{GraphId, Task, TensorId};
@@ -149,13 +150,13 @@ impl<B: Backend> Loop<B> {
         Ok(())
     }
 
-    /// Compiles on a thread of its own, so that dispatches go on meanwhile.
+    /// Compiles on another thread, so that dispatches go on meanwhile.
     fn build(&mut self, graph: GraphId, description: Graph, label: String, done: Done<()>) {
         let backend = self.backend.clone();
         let reports = self.reports.clone();
         let shown = label.clone();
         let inputs = description.inputs.len();
-        // The duty to report travels with the result: if the thread cannot be had or dies, dropping it reports.
+        // The duty to report travels with the work: if that is dropped or dies, the duty reports.
         let compiled = Done::new(move |result: Result<(B::Executable, usize)>| {
             let result = result.map_err(|error| failed_build(&error, &shown));
             let _ = reports.send(Report::Built(graph, result, label, done));
@@ -166,8 +167,7 @@ impl<B: Backend> Loop<B> {
                 Ok((backend.compile(plan)?, inputs))
             });
         };
-        // A failure drops the closure, and with it the duty.
-        let _ = std::thread::Builder::new().name("webnn build".into()).spawn(work);
+        builds::spawn(work);
     }
 
     fn add(&mut self, work: Work<B>, wait: &[JobId]) {
