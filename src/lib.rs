@@ -1,3 +1,24 @@
+//! `webnn-node`: the W3C Web Neural Network API for Node.js.
+//!
+//! # The rooms
+//!
+//! Each uses only the rooms below it; `lib/`, the JavaScript face, stands above all of them.
+//!
+//! * `node`: Node-API. Flat functions on integer handles, which `lib/` calls; settling promises; the life and end of an
+//!   environment. The only room that knows `napi`.
+//! * [`timeline`]: a context's thread. Orders tasks by the tensors they touch, starts what is ready, keeps tensors' errors.
+//! * [`backend`]: the trait that devices implement; [`backend::cpu`] with its kernels.
+//! * [`compiler`]: a validated graph → a plan: simplification, constant folding, memory planning.
+//! * [`graph`]: what a graph is, the operator table, and every rule of the specification.
+//! * [`error`], [`memory`], [`host_memory`]: the ground: one error, aligned bytes and their count, memory of JavaScript's.
+//!
+//! # The path of a call
+//!
+//! `builder.conv2d(x, w, {…})` → `lib/` converts by the row of the table → `node` → [`graph::GraphBuilder::apply`]: types
+//! and ranks by the row, the rest by the rule, a node is appended. `builder.build({y})` → [`graph::GraphBuilder::build`] →
+//! [`timeline::Task::Build`] → [`compiler::compile`] → [`backend::Backend::compile`]. `context.dispatch(g, in, out)` →
+//! [`timeline::Task::Dispatch`] → runs when its tensors are free. `context.readTensor(t)` → [`timeline::Task::Read`] → its
+//! report is queued, and one wake-up of the event loop settles all that are ready.
 #![deny(unsafe_code)]
 
 pub mod backend;
