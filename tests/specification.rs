@@ -99,6 +99,16 @@ fn specified_values(facts: &Json, enumeration: &Enumeration) -> Vec<String> {
     values
 }
 
+/// Operands whose row is not what the table says: the operator, the operand, what the row says of its types and ranks, and why.
+const DEVIATIONS: [(&str, &str, [&str; 2], &str); 6] = [
+    ("isNaN", "a", ["float16, float32", "N"], "the method steps refuse the other types of the table"),
+    ("isInfinite", "a", ["float16, float32", "N"], "the method steps refuse the other types of the table"),
+    ("dequantizeLinear", "scale", ["float16, float32", "N"], "blocks of 4-bit values may have a lower rank; a rule"),
+    ("dequantizeLinear", "zeroPoint", ["same as input", "N"], "blocks of 4-bit values may have a lower rank; a rule"),
+    ("quantizeLinear", "scale", ["same as input", "N"], "blocks of 4-bit values may have a lower rank; a rule"),
+    ("quantizeLinear", "zeroPoint", ["int32, int8, uint32, uint8", "N"], "blocks of 4-bit values may have a lower rank; a rule"),
+];
+
 #[test]
 fn tensor_limits_are_those_of_the_tables() {
     for_each_operator(|_, fact, row, complain| {
@@ -109,7 +119,11 @@ fn tensor_limits_are_those_of_the_tables() {
             .iter()
             .map(|limit| {
                 let cell = |name: &str| normalized(limit[name].as_str().unwrap());
-                [cell("operand"), sorted(&cell("types")), cell("ranks")]
+                let deviation = DEVIATIONS.iter().find(|(name, operand, ..)| *name == row.name && *operand == cell("operand"));
+                match deviation {
+                    Some((_, _, [types, ranks], _)) => [cell("operand"), types.to_string(), ranks.to_string()],
+                    None => [cell("operand"), sorted(&cell("types")), cell("ranks")],
+                }
             })
             .collect();
         // The order of operands in the tables is that of arguments and options but for a few.

@@ -201,14 +201,15 @@ pub fn check_limits(row: &'static Operator, op: &Op, operands: &Operands<'_>) ->
 /// ```
 ///
 /// A family writes `pub struct Binary(BinaryKind)` and gives each method the kind's variant: `"add" Add,`. Several tables
-/// may follow each other. The kind is then the node's field `kind`.
+/// may follow each other. The kind is then the node's field `kind`. A method that has a section of its own says so:
+/// `"gelu" Gelu in "api-mlgraphbuilder-gelu-method",`.
 macro_rules! operators {
     (
         $(#[$meta:meta])*
         pub struct $Node:ident ( $Kind:ident ) : $dictionary:literal in $section:literal $arguments:tt options $options:tt
         $(
             $operands:tt -> $Returns:ident $outputs:tt
-            { $( $(#[doc = $doc:literal])+ $name:literal $Variant:ident ),+ $(,)? }
+            { $( $(#[doc = $doc:literal])+ $name:literal $Variant:ident $(in $own_section:literal)? ),+ $(,)? }
         )+
     ) => {
         #[doc = concat!("Which operator a [`", stringify!($Node), "`] is.")]
@@ -219,7 +220,7 @@ macro_rules! operators {
 
         impl $crate::graph::operator::Operation for $Node {
             const ROWS: &'static [$crate::graph::operator::Operator] = &[ $( $(
-                operators!(@row $Node [$Kind::$Variant] $dictionary, $section, $operands, $Returns, $outputs, $name, concat!($($doc, "\n"),+)),
+                operators!(@row $Node [$Kind::$Variant] $dictionary, (operators!(@section [$($own_section)?] $section)), $operands, $Returns, $outputs, $name, concat!($($doc, "\n"),+)),
             )+ )+ ];
 
             fn row(&self) -> &'static $crate::graph::operator::Operator {
@@ -249,6 +250,8 @@ macro_rules! operators {
             operators!(@visit $arguments $options);
         }
     };
+    (@section [] $section:literal) => { $section };
+    (@section [$own_section:literal] $section:literal) => { $own_section };
     // The struct, the members of its rows, and its making from values.
     (
         @node [$(#[$meta:meta])*] $Node:ident [$($kind:ident : $Kind:ident)?]
@@ -291,7 +294,7 @@ macro_rules! operators {
         }
     };
     (
-        @row $Node:ident [$($variant:path)?] $dictionary:literal, $section:literal,
+        @row $Node:ident [$($variant:path)?] $dictionary:literal, $section:expr,
         [ $( ($operand:literal, $types:expr, $ranks:expr) ),* $(,)? ], $Returns:ident,
         [ $( ($output:literal, $output_types:expr, $output_ranks:expr) ),* $(,)? ], $name:literal, $doc:expr
     ) => {

@@ -142,7 +142,8 @@ impl Tensor {
         let count = self.descriptor.element_count();
         let of = |i: usize| if self.is_filled() { elements[0] } else { elements[i] };
         if data_type.bits() == 4 {
-            let half = |i: usize| if i < count { of(i).to_bytes(data_type)[0] } else { 0 };
+            // Some elements are out of range; as in a typed array, their lowest bits count.
+            let half = |i: usize| if i < count { of(i).to_bytes(DataType::Int8)[0] & 15 } else { 0 };
             return (0..count.div_ceil(2)).map(|i| half(2 * i) | half(2 * i + 1) << 4).collect();
         }
         (0..count).flat_map(|i| of(i).to_bytes(data_type)).collect()

@@ -6,6 +6,7 @@
 use super::view::Arguments;
 use crate::graph::Op;
 
+mod arithmetic;
 mod elementwise;
 mod gather;
 mod index;
@@ -20,14 +21,26 @@ pub use interpret::interpret;
 /// Computes the outputs of a node. Everything was validated when the node was made.
 pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
     match op {
+        Op::Activation(op) => elementwise::activation(op, arguments),
         Op::Binary(op) => elementwise::binary(op, arguments),
+        Op::Cast(op) => elementwise::cast(op, arguments),
+        Op::Clamp(op) => elementwise::clamp(op, arguments),
         Op::Concat(op) => movement::concat(op, arguments),
         Op::Conv2d(_) => unimplemented!(),
+        Op::DequantizeLinear(op) => elementwise::dequantize_linear(op, arguments),
+        Op::Elu(op) => elementwise::elu(op, arguments),
         Op::Expand(op) => movement::expand(op, arguments),
         Op::Gather(op) => gather::gather(op, arguments),
         Op::GatherElements(op) => gather::gather_elements(op, arguments),
         Op::GatherNd(op) => gather::gather_nd(op, arguments),
+        Op::HardSigmoid(op) => elementwise::hard_sigmoid(op, arguments),
+        Op::LeakyRelu(op) => elementwise::leaky_relu(op, arguments),
+        Op::Linear(op) => elementwise::linear(op, arguments),
+        Op::Logical(op) => elementwise::logical(op, arguments),
         Op::Pad(op) => movement::pad(op, arguments),
+        Op::Predicate(op) => elementwise::predicate(op, arguments),
+        Op::Prelu(op) => elementwise::prelu(op, arguments),
+        Op::QuantizeLinear(op) => elementwise::quantize_linear(op, arguments),
         Op::Reshape(op) => movement::reshape(op, arguments),
         Op::Reverse(op) => movement::reverse(op, arguments),
         Op::ScatterElements(op) => scatter::scatter_elements(op, arguments),
@@ -37,5 +50,7 @@ pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
         Op::Tile(op) => movement::tile(op, arguments),
         Op::Transpose(op) => movement::transpose(op, arguments),
         Op::Triangular(op) => movement::triangular(op, arguments),
+        Op::Unary(op) => elementwise::unary(op, arguments),
+        Op::Where(op) => elementwise::select(op, arguments),
     }
 }

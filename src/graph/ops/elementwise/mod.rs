@@ -1,0 +1,20 @@
+//! Element-wise operators: every output element depends on one element of each operand, broadcast where need be.
+
+mod activation;
+mod binary;
+mod cast;
+mod logical;
+mod quantize;
+mod select;
+mod unary;
+
+#[cfg(test)]
+mod tests;
+
+pub use activation::{Activation, ActivationKind, Clamp, Elu, HardSigmoid, LeakyRelu, Linear, Prelu};
+pub use binary::{Binary, BinaryKind};
+pub use cast::Cast;
+pub use logical::{Logical, LogicalKind, Predicate, PredicateKind};
+pub use quantize::{DequantizeLinear, QuantizeLinear};
+pub use select::Where;
+pub use unary::{Unary, UnaryKind};
