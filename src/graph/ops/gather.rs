@@ -14,6 +14,7 @@ operators! {
         input: OperandId,
         indices: OperandId,
     } options {
+        /// The axis along which the indices count.
         axis: u32 = 0,
     }
     [("input", Of(ANY), at_least(1)), ("indices", Of(INDEX), N)] -> One [("output", SameAs("input"), at_least(1))] {
@@ -40,6 +41,7 @@ operators! {
         input: OperandId,
         indices: OperandId,
     } options {
+        /// The axis along which the indices count.
         axis: u32 = 0,
     }
     [("input", Of(ANY), at_least(1)), ("indices", Of(INDEX), SameRankAs("input"))]

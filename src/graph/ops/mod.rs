@@ -11,6 +11,7 @@ pub mod conv;
 pub mod elementwise;
 pub mod gather;
 pub mod movement;
+pub mod recurrent;
 pub mod scatter;
 
 /// Lists the typed nodes: from the list come the [`Op`] enumeration and the table of all rows.
@@ -84,6 +85,10 @@ nodes! {
     movement::Tile,
     movement::Transpose,
     movement::Triangular,
+    recurrent::Gru,
+    recurrent::GruCell,
+    recurrent::Lstm,
+    recurrent::LstmCell,
     scatter::ScatterElements,
     scatter::ScatterNd,
 }

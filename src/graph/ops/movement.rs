@@ -104,8 +104,10 @@ operators! {
         beginning_padding: Vec<u32>,
         ending_padding: Vec<u32>,
     } options {
+        /// What stands at the edges: a constant value, copies of the outermost elements (`"edge"`), or the input mirrored
+        /// at these elements (`"reflection"`).
         mode: PaddingMode = PaddingMode::Constant,
-        /// Cast to the input's data type where it is used.
+        /// The constant value; it is cast to the input's data type.
         value: Number = Number::Double(0.0),
     }
     [("input", Of(ANY), N)] -> One [("output", SameAs("input"), SameRankAs("input"))] {
@@ -177,7 +179,7 @@ operators! {
     pub struct Reverse: "MLReverseOptions" in "api-mlgraphbuilder-reverse-method" {
         input: OperandId,
     } options {
-        /// All axes when absent.
+        /// The axes to reverse; all of them when absent.
         axes: Option<Vec<u32>> = None,
     }
     [("input", Of(ANY), N)] -> One [("output", SameAs("input"), SameRankAs("input"))] {
@@ -202,7 +204,7 @@ operators! {
         starts: Vec<u32>,
         sizes: Vec<u32>,
     } options {
-        /// 1 in each dimension when absent.
+        /// For each dimension the distance from one element that is taken to the next; 1 when absent.
         strides: Option<Vec<u32>> = None,
     }
     [("input", Of(ANY), N)] -> One [("output", SameAs("input"), SameRankAs("input"))] {
@@ -252,6 +254,7 @@ operators! {
         input: OperandId,
         splits: UnsignedOrList,
     } options {
+        /// The axis that is divided.
         axis: u32 = 0,
     }
     [("input", Of(ANY), at_least(1))] -> Sequence [("outputs", SameAs("input"), SameRankAs("input"))] {
@@ -327,7 +330,7 @@ operators! {
     pub struct Transpose: "MLTransposeOptions" in "api-mlgraphbuilder-transpose" {
         input: OperandId,
     } options {
-        /// The dimensions in reverse order when absent.
+        /// For each dimension of the output the dimension of the input that it is; their reverse order when absent.
         permutation: Option<Vec<u32>> = None,
     }
     [("input", Of(ANY), N)] -> One [("output", SameAs("input"), SameRankAs("input"))] {
@@ -362,12 +365,14 @@ operators! {
     pub struct Triangular: "MLTriangularOptions" in "api-mlgraphbuilder-triangular" {
         input: OperandId,
     } options {
+        /// Whether the upper triangle is kept, or the lower one.
         upper: bool = true,
+        /// The diagonal that bounds the triangle: how far above the main diagonal it is, or below it when negative.
         diagonal: i32 = 0,
     }
     [("input", Of(ANY), at_least(2))] -> One [("output", SameAs("input"), SameRankAs("input"))] {
-        /// Keeps the upper or the lower triangle of a matrix, or of each matrix of a batch, and puts zeros elsewhere.
-        /// The diagonal that bounds the triangle, and belongs to it, is counted upwards from the main diagonal.
+        /// Keeps the upper or the lower triangle of a matrix, or of each matrix of a batch, with the diagonal that bounds
+        /// it, and puts zeros elsewhere.
         "triangular"
     }
 }

@@ -16,6 +16,7 @@ operators! {
         indices: OperandId,
         updates: OperandId,
     } options {
+        /// The axis along which the indices count.
         axis: u32 = 0,
     }
     [

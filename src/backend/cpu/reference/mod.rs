@@ -12,6 +12,7 @@ mod gather;
 mod index;
 mod interpret;
 mod movement;
+mod recurrent;
 mod scatter;
 #[cfg(test)]
 mod testing;
@@ -33,10 +34,14 @@ pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
         Op::Gather(op) => gather::gather(op, arguments),
         Op::GatherElements(op) => gather::gather_elements(op, arguments),
         Op::GatherNd(op) => gather::gather_nd(op, arguments),
+        Op::Gru(op) => recurrent::gru(op, arguments),
+        Op::GruCell(op) => recurrent::gru_cell(op, arguments),
         Op::HardSigmoid(op) => elementwise::hard_sigmoid(op, arguments),
         Op::LeakyRelu(op) => elementwise::leaky_relu(op, arguments),
         Op::Linear(op) => elementwise::linear(op, arguments),
         Op::Logical(op) => elementwise::logical(op, arguments),
+        Op::Lstm(op) => recurrent::lstm(op, arguments),
+        Op::LstmCell(op) => recurrent::lstm_cell(op, arguments),
         Op::Pad(op) => movement::pad(op, arguments),
         Op::Predicate(op) => elementwise::predicate(op, arguments),
         Op::Prelu(op) => elementwise::prelu(op, arguments),
