@@ -2,8 +2,7 @@
 
 use super::fold::number_operands;
 use super::memory::{Lifetime, assign};
-use crate::graph::attribute;
-use crate::graph::ops::operator;
+use crate::graph::ops::elementwise::{Unary, UnaryKind};
 use crate::graph::{ConstantBytes, Descriptor, Graph, Op, OperandId, Source};
 use std::collections::HashMap;
 use std::fmt;
@@ -55,14 +54,12 @@ pub struct Plan {
 
 /// Whether a node gives other names to memory: its output has the very bytes of its operand.
 pub fn renames(op: &Op) -> bool {
-    matches!(op.row().name, "reshape" | "identity")
+    matches!(op, Op::Reshape(_)) || matches!(op, Op::Unary(unary) if unary.kind == UnaryKind::Identity)
 }
 
 /// A node that copies its operand.
 fn copy() -> Op {
-    let row = operator("identity").expect("identity is in the table");
-    let mut values = [attribute::Value::Operand(OperandId(0))].into_iter();
-    (row.create)(&mut values).expect("identity takes one operand")
+    Unary { kind: UnaryKind::Identity, input: OperandId(0) }.into()
 }
 
 /// Lays out a graph. Nodes that rename memory become no step, unless an output of the graph must be filled.

@@ -31,15 +31,44 @@ pub fn simplify(graph: &mut Graph) {
 /// The input of the `expand` that makes an operand.
 fn expanded(graph: &Graph, id: OperandId) -> Option<OperandId> {
     let Source::Node { node, .. } = graph.operands[id.0 as usize].source else { return None };
-    let op = &graph.nodes[node as usize].op;
-    let mut input = None;
-    if op.row().name == "expand" {
-        op.visit(&mut |_, id| input = Some(id));
+    match &graph.nodes[node as usize].op {
+        Op::Expand(expand) => Some(expand.input),
+        _ => None,
     }
-    input
 }
 
 /// Whether an operator broadcasts all its operands to each other.
 fn broadcasts(op: &Op) -> bool {
-    matches!(op, Op::Binary(_))
+    matches!(op, Op::Binary(_) | Op::Logical(_) | Op::Where(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compiler::prune::prune;
+    use crate::graph::ops::elementwise::{Binary, BinaryKind};
+    use crate::graph::ops::movement::Expand;
+    use crate::graph::{DataType, Descriptor, GraphBuilder, Limits};
+    use std::sync::Arc;
+
+    /// The operators that are left of `add(expand(a), b)` for these shapes.
+    fn left(a: &[u32], expanded: &[u32], b: &[u32]) -> Vec<&'static str> {
+        let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
+        let mut input =
+            |name: &str, shape: &[u32]| builder.input(name, Descriptor::new(DataType::Float32, shape.iter().copied())).unwrap();
+        let (a, b) = (input("a", a), input("b", b));
+        let stretched = builder.push_op(Expand { input: a, new_shape: expanded.to_vec() }, "").unwrap()[0];
+        let sum = builder.push_op(Binary { kind: BinaryKind::Add, a: stretched, b }, "").unwrap()[0];
+        let mut graph = builder.build(vec![("sum".into(), sum)]).unwrap();
+        simplify(&mut graph);
+        prune(&mut graph);
+        graph.nodes.iter().map(|node| node.op.row().name).collect()
+    }
+
+    #[test]
+    fn an_expand_goes_where_the_consumer_broadcasts_anyway() {
+        assert_eq!(left(&[1, 3], &[2, 3], &[2, 3]), ["add"]);
+        assert_eq!(left(&[], &[2, 3], &[2, 1]), ["expand", "add"]);
+        assert_eq!(left(&[3], &[2, 3], &[3]), ["expand", "add"]);
+    }
 }

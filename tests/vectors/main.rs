@@ -8,6 +8,7 @@
 mod build;
 mod case;
 mod compare;
+mod timeline;
 
 use case::Case;
 use std::fmt::Write;
@@ -21,6 +22,12 @@ pub type Runner = fn(&Graph, &[&[u8]]) -> Vec<Vec<u8>>;
 #[test]
 fn reference() {
     run_all("reference", webnn_node::backend::cpu::reference::interpret);
+}
+
+/// Through the compiler, the CPU backend and a timeline, as `node/` runs it.
+#[test]
+fn cpu() {
+    run_all("cpu", timeline::run);
 }
 
 /// What became of a case.

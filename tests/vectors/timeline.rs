@@ -1,0 +1,53 @@
+//! Runs a graph on a timeline over the CPU backend.
+
+use std::sync::mpsc::channel;
+use webnn_node::backend::cpu::Cpu;
+use webnn_node::error::Result;
+use webnn_node::graph::{Descriptor, Graph, OperandId};
+use webnn_node::host_memory::HostBuffer;
+use webnn_node::memory::Bytes;
+use webnn_node::timeline::{Done, GraphId, Task, TensorId, Timeline};
+
+pub fn run(graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
+    // One timeline serves all cases of a thread.
+    thread_local!(static TIMELINE: Timeline = Timeline::start(Cpu::new(2), |message| panic!("{message}")).unwrap());
+    TIMELINE.with(|timeline| run_on(timeline, graph, inputs))
+}
+
+fn run_on(timeline: &Timeline, graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
+    let wait = |make: &dyn Fn(Done<()>) -> Task| {
+        let (sender, receiver) = channel();
+        timeline.send(make(Done::new(move |result: Result<()>| sender.send(result).unwrap())));
+        receiver.recv().unwrap().unwrap()
+    };
+    let id = GraphId(0);
+    wait(&|done| Task::Build { graph: id, description: Box::new(graph.clone()), label: String::new(), done });
+    let tensors: Vec<(TensorId, Descriptor)> = graph
+        .inputs
+        .iter()
+        .chain(&graph.outputs)
+        .enumerate()
+        .map(|(number, (_, operand)): (usize, &(String, OperandId))| {
+            (TensorId(number as u64), graph.descriptor(*operand).clone())
+        })
+        .collect();
+    for (tensor, descriptor) in &tensors {
+        wait(&|done| Task::CreateTensor { tensor: *tensor, descriptor: descriptor.clone(), label: String::new(), done });
+    }
+    for ((tensor, _), bytes) in tensors.iter().zip(inputs) {
+        timeline.send(Task::Write { tensor: *tensor, bytes: Bytes::copy_of(bytes).unwrap(), label: String::new() });
+    }
+    let ids = tensors.iter().map(|(tensor, _)| *tensor).collect();
+    timeline.send(Task::Dispatch { graph: id, tensors: ids, label: String::new() });
+    let mut results = Vec::new();
+    for (tensor, descriptor) in &tensors[graph.inputs.len()..] {
+        let mut bytes = vec![0u8; descriptor.byte_length()];
+        let (start, length) = (bytes.as_mut_ptr(), bytes.len());
+        // SAFETY: `bytes` is not touched until the read has reported, which `wait` waits for.
+        wait(&|done| Task::Read { tensor: *tensor, into: unsafe { HostBuffer::new(start, length) }, done });
+        results.push(bytes);
+    }
+    tensors.iter().for_each(|(tensor, _)| timeline.send(Task::DestroyTensor { tensor: *tensor }));
+    timeline.send(Task::DestroyGraph { graph: id });
+    results
+}
