@@ -57,6 +57,19 @@ pub fn check_axes(argument: &str, axes: &[u32], rank: usize) -> Result<()> {
     Ok(())
 }
 
+/// *Calculate reduction output sizes*, `#api-mlgraphbuilder-reduce`. Without a list of axes, all are reduced.
+pub fn reduced(shape: &[u32], axes: Option<&[u32]>, keep_dimensions: bool) -> Result<Shape> {
+    if let Some(axes) = axes {
+        check_axes("axes", axes, shape.len())?;
+    }
+    let is_reduced = |axis: usize| axes.is_none_or(|axes| axes.contains(&(axis as u32)));
+    let sizes = shape.iter().enumerate().filter_map(|(axis, &size)| match is_reduced(axis) {
+        false => Some(size),
+        true => keep_dimensions.then_some(1),
+    });
+    Ok(sizes.collect())
+}
+
 /// Checks that a shape is exactly that.
 pub fn check_shape(argument: &str, found: &[u32], allowed: &[u32]) -> Result<()> {
     if found == allowed {

@@ -11,6 +11,11 @@ const WORTH_DIVIDING: usize = 50_000;
 /// Calls `body` with consecutive pieces of `output`, each a whole number of `unit` elements, and the index of the piece's
 /// first unit. `cost` is the work of one unit in nanoseconds or so.
 pub fn for_each_piece<T: Send>(output: &mut [T], unit: usize, cost: usize, body: impl Fn(usize, &mut [T]) + Sync) {
+    divide(output, unit, cost, &body);
+}
+
+/// The same with the body behind a pointer, so that the hand-over is compiled once for a type and not for every kernel.
+fn divide<T: Send>(output: &mut [T], unit: usize, cost: usize, body: &(dyn Fn(usize, &mut [T]) + Sync)) {
     if output.is_empty() {
         return;
     }

@@ -7,12 +7,16 @@ use super::{OperandId, Operands};
 use crate::error::Result;
 use std::sync::LazyLock;
 
+pub mod arg;
 pub mod conv;
+pub mod cumulative;
 pub mod elementwise;
 pub mod gather;
 pub mod movement;
 pub mod recurrent;
+pub mod reduce;
 pub mod scatter;
+pub mod softmax;
 
 /// Lists the typed nodes: from the list come the [`Op`] enumeration and the table of all rows.
 macro_rules! nodes {
@@ -56,7 +60,9 @@ macro_rules! nodes {
 }
 
 nodes! {
+    arg::Arg,
     conv::Conv2d,
+    cumulative::CumulativeSum,
     elementwise::Activation,
     elementwise::Binary,
     elementwise::Cast,
@@ -89,8 +95,10 @@ nodes! {
     recurrent::GruCell,
     recurrent::Lstm,
     recurrent::LstmCell,
+    reduce::Reduce,
     scatter::ScatterElements,
     scatter::ScatterNd,
+    softmax::Softmax,
 }
 
 /// All rows. A row's position is the number that `lib/` uses for it.

@@ -183,6 +183,86 @@ fn wrapping_abs<T: Arithmetic>(value: T) -> T {
 
 signed_or_not! { i8 u8 i32 u32 i64 u64 }
 
+/// An element of which many are added up or multiplied.
+pub trait Accumulate: Arithmetic {
+    /// `f64` for floating-point elements, so that there is one rounding at the end; integers are their own, and wrap.
+    type Total: Total;
+
+    fn widen(self) -> Self::Total;
+    fn narrow(total: Self::Total) -> Self;
+}
+
+/// A sum or product so far.
+pub trait Total: Copy + Send + Sync {
+    const ZERO: Self;
+    const ONE: Self;
+
+    fn plus(self, other: Self) -> Self;
+    fn times(self, other: Self) -> Self;
+}
+
+impl Total for f64 {
+    const ZERO: Self = 0.0;
+    const ONE: Self = 1.0;
+
+    fn plus(self, other: Self) -> Self {
+        self + other
+    }
+
+    fn times(self, other: Self) -> Self {
+        self * other
+    }
+}
+
+macro_rules! accumulate_floats {
+    ($($T:ty)*) => { $(
+        impl Accumulate for $T {
+            type Total = f64;
+
+            fn widen(self) -> f64 {
+                Float::to_f64(self)
+            }
+
+            fn narrow(total: f64) -> Self {
+                Float::from_f64(total)
+            }
+        }
+    )* };
+}
+
+accumulate_floats! { f32 f16 }
+
+macro_rules! accumulate_integers {
+    ($($T:ty)*) => { $(
+        impl Accumulate for $T {
+            type Total = $T;
+
+            fn widen(self) -> $T {
+                self
+            }
+
+            fn narrow(total: $T) -> Self {
+                total
+            }
+        }
+
+        impl Total for $T {
+            const ZERO: Self = 0;
+            const ONE: Self = 1;
+
+            fn plus(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+
+            fn times(self, other: Self) -> Self {
+                self.wrapping_mul(other)
+            }
+        }
+    )* };
+}
+
+accumulate_integers! { i8 u8 i32 u32 i64 u64 }
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,14 +6,18 @@
 use super::view::Arguments;
 use crate::graph::Op;
 
+mod arg;
 mod arithmetic;
+mod cumulative;
 mod elementwise;
 mod gather;
 mod index;
 mod interpret;
 mod movement;
 mod recurrent;
+mod reduce;
 mod scatter;
+mod softmax;
 #[cfg(test)]
 mod testing;
 
@@ -23,11 +27,13 @@ pub use interpret::interpret;
 pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
     match op {
         Op::Activation(op) => elementwise::activation(op, arguments),
+        Op::Arg(op) => arg::arg(op, arguments),
         Op::Binary(op) => elementwise::binary(op, arguments),
         Op::Cast(op) => elementwise::cast(op, arguments),
         Op::Clamp(op) => elementwise::clamp(op, arguments),
         Op::Concat(op) => movement::concat(op, arguments),
         Op::Conv2d(_) => unimplemented!(),
+        Op::CumulativeSum(op) => cumulative::cumulative_sum(op, arguments),
         Op::DequantizeLinear(op) => elementwise::dequantize_linear(op, arguments),
         Op::Elu(op) => elementwise::elu(op, arguments),
         Op::Expand(op) => movement::expand(op, arguments),
@@ -46,11 +52,13 @@ pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
         Op::Predicate(op) => elementwise::predicate(op, arguments),
         Op::Prelu(op) => elementwise::prelu(op, arguments),
         Op::QuantizeLinear(op) => elementwise::quantize_linear(op, arguments),
+        Op::Reduce(op) => reduce::reduce(op, arguments),
         Op::Reshape(op) => movement::reshape(op, arguments),
         Op::Reverse(op) => movement::reverse(op, arguments),
         Op::ScatterElements(op) => scatter::scatter_elements(op, arguments),
         Op::ScatterNd(op) => scatter::scatter_nd(op, arguments),
         Op::Slice(op) => movement::slice(op, arguments),
+        Op::Softmax(op) => softmax::softmax(op, arguments),
         Op::Split(op) => movement::split(op, arguments),
         Op::Tile(op) => movement::tile(op, arguments),
         Op::Transpose(op) => movement::transpose(op, arguments),
