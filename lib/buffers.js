@@ -85,15 +85,20 @@ function validateBuffer(source, wanted) {
   const found = byteLength(source);
   if (found !== wanted.byteLength) {
     const what = isDetached(bufferOf(source)) ? 'a detached buffer' : `${found} bytes`;
-    return `found ${what}, allowed are the ${wanted.byteLength} bytes of ${wanted.text}`;
+    return `found ${what}, allowed the ${wanted.byteLength} bytes of ${wanted.text}`;
   }
   if (types.isTypedArray(source)) {
     const name = viewName(source);
     if (!wanted.views.includes(name)) {
-      return `found ${withArticle(name)}, allowed for ${wanted.text} is ${wanted.views.join(', ')}, an ArrayBuffer, a SharedArrayBuffer or a DataView`;
+      return `found ${withArticle(name)}, allowed for ${wanted.text} ${wanted.views.join(', ')}, an ArrayBuffer, a SharedArrayBuffer or a DataView`;
     }
   }
   return undefined;
 }
 
-module.exports = { bufferSource, byteLength, bytesOf, validateBuffer };
+/** Node-API takes a view of a SharedArrayBuffer, but not the buffer itself. */
+function viewable(source) {
+  return types.isSharedArrayBuffer(source) ? new Uint8Array(source) : source;
+}
+
+module.exports = { bufferSource, byteLength, bytesOf, validateBuffer, viewable };

@@ -3,7 +3,7 @@
 // https://www.w3.org/TR/webnn/#api-mlgraphbuilder
 
 const native = require('./native.js');
-const { bufferSource, validateBuffer } = require('./buffers.js');
+const { bufferSource, validateBuffer, viewable } = require('./buffers.js');
 const { toContext } = require('./context.js');
 const { bufferFor, dataType, operandDescriptor } = require('./descriptor.js');
 const { conversionError, invalidState, nativeError, typeError } = require('./errors.js');
@@ -82,10 +82,10 @@ class MLGraphBuilder {
       }
       requireCanBuild(builder, 'build', label);
       const { names, values } = outputs;
-      if (names.length === 0) throw typeError('build', label, "argument 'outputs': found no name, allowed is at least one");
+      if (names.length === 0) throw typeError('build', label, "argument 'outputs': found no name, allowed at least one");
       const ids = values.map((value, i) => {
         const path = `argument 'outputs': ${quote(names[i])}`;
-        if (names[i] === '') throw typeError('build', label, `${path}: found an empty name, allowed is any other`);
+        if (names[i] === '') throw typeError('build', label, `${path}: found an empty name, allowed any other`);
         if (builderOf(value) !== builder) throw foreignOperand('build', label, path);
         return idOf(value);
       });
@@ -151,7 +151,7 @@ function constantBuffer(builder, descriptor, buffer) {
   const { dataType, shape } = descriptor;
   const problem = validateBuffer(buffer, bufferFor(dataType, shape));
   if (problem !== undefined) throw typeError('constant', '', `argument 'buffer': ${problem}`);
-  return createOperand(builder, callNative(native.constantBytes, builder.handle, dataType, shape, buffer));
+  return createOperand(builder, callNative(native.constantBytes, builder.handle, dataType, shape, viewable(buffer)));
 }
 
 /** constant(dataType, value) */
@@ -175,13 +175,13 @@ function constantTensor(builder, value) {
     throw conversionError(error, 'constant');
   }
   if (tensor.context !== builder.context) {
-    throw typeError('constant', '', "argument 'tensor': found an MLTensor of another MLContext, allowed is one of the builder's context");
+    throw typeError('constant', '', "argument 'tensor': found an MLTensor of another MLContext, allowed one of the builder's context");
   }
   if (isDestroyed(tensor)) {
-    throw typeError('constant', '', "argument 'tensor': found an MLTensor that was destroyed or whose MLContext was lost, allowed is one that still exists");
+    throw typeError('constant', '', "argument 'tensor': found an MLTensor that was destroyed or whose MLContext was lost, allowed one that still exists");
   }
   if (!tensor.constant) {
-    throw typeError('constant', '', "argument 'tensor': found an MLTensor that is not constant, allowed is one made by createConstantTensor()");
+    throw typeError('constant', '', "argument 'tensor': found an MLTensor that is not constant, allowed one made by createConstantTensor()");
   }
   requireCanBuild(builder, 'constant', '');
   return createOperand(builder, callNative(native.constantTensor, builder.handle, tensor.handle));

@@ -4,7 +4,7 @@
 
 const native = require('./native.js');
 const { bindTensors } = require('./bindings.js');
-const { bufferSource, bytesOf, validateBuffer } = require('./buffers.js');
+const { bufferSource, bytesOf, validateBuffer, viewable } = require('./buffers.js');
 const { constantTensorDescriptor, tensorDescriptor } = require('./descriptor.js');
 const { conversionError, invalidState, nativeError, typeError } = require('./errors.js');
 const { toGraph } = require('./graph.js');
@@ -18,7 +18,7 @@ const LOST = 'the MLContext was destroyed or lost';
 
 const collected = new FinalizationRegistry((handle) => {
   unlisten(handle);
-  native.destroyContext(handle);
+  native.forgetContext(handle);
 });
 
 /** MLNamedTensors */
@@ -66,10 +66,10 @@ class MLContext {
       throw conversionError(error, 'dispatch', label);
     }
     if (graph.context !== context) {
-      throw typeError('dispatch', label, "argument 'graph': found an MLGraph of another MLContext, allowed is one that was built for this one");
+      throw typeError('dispatch', label, "argument 'graph': found an MLGraph of another MLContext, allowed one that was built for this one");
     }
     if (graph.destroyed || context.lost) {
-      throw invalidState('dispatch', label, "argument 'graph': found an MLGraph that was destroyed or whose MLContext was lost, allowed is one that still exists");
+      throw invalidState('dispatch', label, "argument 'graph': found an MLGraph that was destroyed or whose MLContext was lost, allowed one that still exists");
     }
     const tensors = bindTensors('dispatch', label, context, graph, inputs, outputs);
     try {
@@ -114,7 +114,7 @@ class MLContext {
       const tensor = tensorState(context, descriptor, true);
       requireBuffer('createConstantTensor', label, "argument 'inputData'", inputData, tensor);
       return begin(creation('createConstantTensor', tensor), (request) => {
-        tensor.handle = native.createConstantTensor(request, context.handle, tensor.dataType, tensor.shape, inputData, label);
+        tensor.handle = native.createConstantTensor(request, context.handle, tensor.dataType, tensor.shape, viewable(inputData), label);
       });
     } catch (error) {
       return Promise.reject(error);
@@ -135,7 +135,7 @@ class MLContext {
       const { label } = tensor;
       requireUsable('readTensor', label, context, tensor);
       if (!tensor.readable) {
-        throw typeError('readTensor', label, "argument 'tensor': found an MLTensor that is not readable, allowed is one created with {readable: true}");
+        throw typeError('readTensor', label, "argument 'tensor': found an MLTensor that is not readable, allowed one created with {readable: true}");
       }
       if (bringsBuffer) requireBuffer('readTensor', label, "argument 'outputData'", outputData, tensor);
       const buffer = new ArrayBuffer(tensor.buffer.byteLength);
@@ -161,11 +161,11 @@ class MLContext {
     }
     requireUsable('writeTensor', label, context, tensor);
     if (!tensor.writable) {
-      throw typeError('writeTensor', label, "argument 'tensor': found an MLTensor that is not writable, allowed is one created with {writable: true}");
+      throw typeError('writeTensor', label, "argument 'tensor': found an MLTensor that is not writable, allowed one created with {writable: true}");
     }
     requireBuffer('writeTensor', label, "argument 'inputData'", inputData, tensor);
     try {
-      native.writeTensor(tensor.handle, inputData, label);
+      native.writeTensor(tensor.handle, viewable(inputData), label);
     } catch (error) {
       throw nativeError(error);
     }
@@ -206,10 +206,10 @@ function self(value, member) {
 /** The first two steps of readTensor() and writeTensor(). */
 function requireUsable(operator, label, context, tensor) {
   if (tensor.context !== context) {
-    throw typeError(operator, label, "argument 'tensor': found an MLTensor of another MLContext, allowed is one that was created by this one");
+    throw typeError(operator, label, "argument 'tensor': found an MLTensor of another MLContext, allowed one that was created by this one");
   }
   if (isDestroyed(tensor)) {
-    throw typeError(operator, label, "argument 'tensor': found an MLTensor that was destroyed or whose MLContext was lost, allowed is one that still exists");
+    throw typeError(operator, label, "argument 'tensor': found an MLTensor that was destroyed or whose MLContext was lost, allowed one that still exists");
   }
 }
 

@@ -20,7 +20,7 @@ class Mismatch {
   }
 
   toString() {
-    return `${this.path}found ${show(this.found)}, allowed is ${this.allowed}`;
+    return `${this.path}found ${show(this.found)}, allowed ${this.allowed}`;
   }
 }
 

@@ -136,7 +136,7 @@ function toIds({ path, position, holds }, values, builder, operator, label) {
 }
 
 function foreignOperand(operator, label, path) {
-  return typeError(operator, label, `${path}: found an MLOperand of another MLGraphBuilder, allowed is one of this one`);
+  return typeError(operator, label, `${path}: found an MLOperand of another MLGraphBuilder, allowed one of this one`);
 }
 
 function createOperands(builder, descriptions) {

@@ -27,4 +27,5 @@ pub mod error;
 pub mod graph;
 pub mod host_memory;
 pub mod memory;
+mod node;
 pub mod timeline;

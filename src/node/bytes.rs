@@ -1,0 +1,84 @@
+//! The memory of script's buffers.
+#![allow(unsafe_code)]
+
+use super::script::{Scope, Value, internal};
+use crate::error::Result;
+use crate::host_memory::HostBuffer;
+use crate::memory::Bytes;
+use napi::sys;
+use std::ffi::c_void;
+use std::ptr;
+
+/// Where the bytes of an `ArrayBuffer`, a typed array or a `DataView` are at this moment.
+fn locate(scope: Scope<'_>, source: Value<'_>) -> Result<(*mut u8, usize)> {
+    let mut data: *mut c_void = ptr::null_mut();
+    let mut length = 0;
+    let mut element: sys::napi_typedarray_type = 0;
+    let env = scope.env();
+    // SAFETY: the environment and the value are alive during the call (`Scope::new`, `Value::new`), results are on the
+    // stack. For a value of another kind each function fails and does nothing.
+    unsafe {
+        if sys::napi_get_arraybuffer_info(env, source.raw(), &raw mut data, &raw mut length) == sys::Status::napi_ok {
+            return Ok((data.cast(), length));
+        }
+        let nothing = ptr::null_mut();
+        if sys::napi_get_typedarray_info(
+            env,
+            source.raw(),
+            &raw mut element,
+            &raw mut length,
+            &raw mut data,
+            nothing,
+            ptr::null_mut(),
+        ) == sys::Status::napi_ok
+        {
+            let size = element_size(element).ok_or_else(|| internal(format!("a typed array of type {element}")))?;
+            return Ok((data.cast(), length * size));
+        }
+        if sys::napi_get_dataview_info(env, source.raw(), &raw mut length, &raw mut data, nothing, ptr::null_mut())
+            == sys::Status::napi_ok
+        {
+            return Ok((data.cast(), length));
+        }
+    }
+    Err(internal("a buffer that is none"))
+}
+
+fn element_size(element: sys::napi_typedarray_type) -> Option<usize> {
+    use sys::TypedarrayType as Type;
+    /// Node 24 reports `Float16Array` by a number that the headers of its time do not list.
+    const FLOAT16_ARRAY: sys::napi_typedarray_type = 11;
+    Some(match element {
+        Type::int8_array | Type::uint8_array | Type::uint8_clamped_array => 1,
+        Type::int16_array | Type::uint16_array | FLOAT16_ARRAY => 2,
+        Type::int32_array | Type::uint32_array | Type::float32_array => 4,
+        Type::float64_array | Type::bigint64_array | Type::biguint64_array => 8,
+        _ => return None,
+    })
+}
+
+/// A copy of the bytes as they are now.
+///
+/// # Errors
+/// `UnknownError` when the memory for the copy cannot be had.
+pub fn copy(scope: Scope<'_>, source: Value<'_>) -> Result<Bytes> {
+    let (start, length) = locate(scope, source)?;
+    if length == 0 {
+        return Bytes::zeroed(0);
+    }
+    // SAFETY: Node-API says that `length` bytes begin at `start`, and no script of this thread runs before the copy is
+    // made. Where the memory is shared, another thread may write it meanwhile: then the copy has some of either bytes,
+    // which is what script gets everywhere for such a race.
+    Bytes::copy_of(unsafe { std::slice::from_raw_parts(start, length) })
+}
+
+/// A buffer for a read to fill. `lib/` made it for that, and keeps it alive and to itself until the read is settled.
+pub fn host_buffer(scope: Scope<'_>, buffer: Value<'_>, wanted: usize) -> Result<HostBuffer> {
+    let (start, length) = locate(scope, buffer)?;
+    if length != wanted {
+        return Err(internal(format!("a buffer of {length} bytes for a read of {wanted}")));
+    }
+    // SAFETY: the bytes are valid (as above); that nobody else has them until the read is settled is what `lib/` promises
+    // (`settle.js`), and the end of the environment waits for the timeline.
+    Ok(unsafe { HostBuffer::new(start, length) })
+}

@@ -1,0 +1,177 @@
+//! The life and the end of an environment: the main thread's, or that of a worker.
+//!
+//! An environment ends in one of two ways, and both lead to [`Ending::end`]. A worker's, and the main one when the event
+//! loop runs dry, run Node-API's cleanup hooks. `process.exit()` and an uncaught exception on the main thread do not; they
+//! run C's `atexit` functions.
+//!
+//! At the end the timelines are cancelled, stopped and *joined*: their threads write into memory of JavaScript's heap,
+//! which goes next.
+#![allow(unsafe_code)]
+
+use super::call;
+use super::contexts::Context;
+use super::graphs::{Builder, Graph};
+use super::handles::{Handle, Slab};
+use super::script::{Scope, internal};
+use super::settle::{Queue, Settler};
+use super::tensors::Tensor;
+use crate::error::Result;
+use crate::timeline::Timeline;
+use napi::sys;
+use std::cell::RefCell;
+use std::ffi::{c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
+
+/// Everything that one environment has here. It is used on the environment's thread only, and no borrow of its parts is
+/// held while JavaScript runs.
+pub struct Environment {
+    pub settler: Settler,
+    pub contexts: RefCell<Slab<Context>>,
+    pub tensors: RefCell<Slab<Tensor>>,
+    pub graphs: RefCell<Slab<Graph>>,
+    pub builders: RefCell<Slab<Builder>>,
+    pub ending: Arc<Ending>,
+}
+
+/// The timelines of an environment that may have to be joined, and the queue to close.
+pub struct Ending {
+    pub queue: Arc<Queue>,
+    timelines: Mutex<Vec<Arc<Running>>>,
+}
+
+/// A timeline until it is joined. Only the environment's thread uses it, except at the very end.
+pub struct Running(Mutex<Option<Timeline>>);
+
+/// All environments of the process, for `atexit`.
+static ENDINGS: Mutex<Vec<Weak<Ending>>> = Mutex::new(Vec::new());
+
+/// Nothing that runs under these locks leaves the contents half changed.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Running {
+    /// Nothing when the timeline was joined.
+    pub fn with<R>(&self, use_it: impl FnOnce(&Timeline) -> R) -> Option<R> {
+        lock(&self.0).as_ref().map(use_it)
+    }
+
+    fn join(&self) {
+        let timeline = lock(&self.0).take();
+        if let Some(timeline) = timeline {
+            timeline.join();
+        }
+    }
+}
+
+impl Ending {
+    fn new() -> Arc<Ending> {
+        let ending = Arc::new(Ending { queue: Arc::default(), timelines: Mutex::default() });
+        let mut endings = lock(&ENDINGS);
+        endings.retain(|other| other.strong_count() > 0);
+        endings.push(Arc::downgrade(&ending));
+        ending
+    }
+
+    /// Sees to it that a timeline is joined in the end.
+    pub fn watch(&self, timeline: Timeline) -> Arc<Running> {
+        let running = Arc::new(Running(Mutex::new(Some(timeline))));
+        lock(&self.timelines).push(running.clone());
+        running
+    }
+
+    /// Cancels, stops and joins. Called again it finds nothing left to do.
+    fn end(&self) {
+        self.queue.close();
+        let timelines = std::mem::take(&mut *lock(&self.timelines));
+        for running in &timelines {
+            running.with(Timeline::stop);
+        }
+        for running in &timelines {
+            running.join();
+        }
+    }
+}
+
+impl Environment {
+    fn new() -> Self {
+        let ending = Ending::new();
+        Environment {
+            settler: Settler::new(ending.queue.clone()),
+            contexts: RefCell::default(),
+            tensors: RefCell::default(),
+            graphs: RefCell::default(),
+            builders: RefCell::default(),
+            ending,
+        }
+    }
+
+    /// Lets go of everything that belongs to a context, or to any.
+    pub fn release(&self, context: Option<Handle>) {
+        let stays = |owner: Handle| context.is_some_and(|context| context != owner);
+        self.builders.borrow_mut().retain(|builder| stays(builder.context));
+        self.tensors.borrow_mut().retain(|tensor| stays(tensor.context));
+        self.graphs.borrow_mut().retain(|graph| stays(graph.context));
+    }
+
+    fn end(&self) {
+        self.ending.end();
+        self.release(None);
+    }
+}
+
+/// Sets up an environment and exports the flat functions.
+///
+/// # Safety
+/// `scope` and `exports` must be those of the registration of this module.
+pub unsafe fn start(scope: Scope<'_>, exports: sys::napi_value, functions: &[(&str, sys::napi_callback)]) -> Result<()> {
+    static AT_EXIT: Once = Once::new();
+    AT_EXIT.call_once(|| {
+        // SAFETY: the function stays mapped (build.rs links with `nodelete`) and does not unwind.
+        let _ = unsafe { atexit(at_exit) };
+    });
+    let environment = Box::into_raw(Box::new(Environment::new()));
+    let data = environment.cast::<c_void>();
+    // SAFETY: from here on the box belongs to Node, which gives it to `forget` after everything else of the environment.
+    let status = unsafe { sys::napi_set_instance_data(scope.env(), data, Some(forget), std::ptr::null_mut()) };
+    if status != sys::Status::napi_ok {
+        return Err(internal(format!("napi_set_instance_data() returned {status}")));
+    }
+    // SAFETY: the environment stays where it is until `forget`. Hooks run before that, and so does script.
+    unsafe {
+        (*environment).settler.start(scope)?;
+        sys::napi_add_env_cleanup_hook(scope.env(), Some(clean_up), data);
+        for &(name, entry) in functions {
+            call::export(scope, exports, name, entry, environment)?;
+        }
+    }
+    Ok(())
+}
+
+/// The cleanup hook.
+unsafe extern "C" fn clean_up(environment: *mut c_void) {
+    // SAFETY: the environment that `start` gave; `forget` comes later.
+    let environment = unsafe { &*environment.cast_const().cast::<Environment>() };
+    let _ = catch_unwind(AssertUnwindSafe(|| environment.end()));
+}
+
+/// The end of the instance data.
+unsafe extern "C" fn forget(_env: sys::napi_env, environment: *mut c_void, _hint: *mut c_void) {
+    // SAFETY: the box that `start` made, and Node calls this once.
+    let environment = unsafe { Box::from_raw(environment.cast::<Environment>()) };
+    let _ = catch_unwind(AssertUnwindSafe(move || drop(environment)));
+}
+
+unsafe extern "C" {
+    /// Of C's standard library.
+    fn atexit(function: extern "C" fn()) -> c_int;
+}
+
+/// On the main thread, when the process exits. Workers have ended before.
+extern "C" fn at_exit() {
+    let _ = catch_unwind(|| {
+        let endings: Vec<_> = lock(&ENDINGS).iter().filter_map(Weak::upgrade).collect();
+        endings.iter().for_each(|ending| ending.end());
+    });
+}

@@ -1,0 +1,63 @@
+//! What Node finds when it loads the addon.
+#![allow(unsafe_code)]
+
+use super::call::{Call, enter};
+use super::script::{Scope, Value};
+use super::{contexts, environment, graphs, table, tensors};
+use crate::error::Result;
+use napi::bindgen_prelude::{Env, Object};
+use napi::{JsValue, sys};
+use napi_derive::napi;
+
+/// The flat functions by their names in JavaScript.
+macro_rules! functions {
+    ($($name:literal => $function:path;)*) => {
+        &[$(($name, {
+            unsafe extern "C" fn entry(env: sys::napi_env, info: sys::napi_callback_info) -> sys::napi_value {
+                // SAFETY: `environment::start` exports this entry, with the environment as its data.
+                unsafe { enter(env, info, $function) }
+            }
+            Some(entry)
+        })),*]
+    };
+}
+
+const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
+    "initialize" => initialize;
+    "operators" => table::operators;
+    "dataTypes" => table::data_types;
+    "createContext" => contexts::create;
+    "destroyContext" => contexts::destroy;
+    "forgetContext" => contexts::forget;
+    "opSupportLimits" => contexts::op_support_limits;
+    "memoryUsage" => contexts::memory_usage;
+    "createTensor" => tensors::create;
+    "createConstantTensor" => tensors::create_constant;
+    "destroyTensor" => tensors::destroy;
+    "writeTensor" => tensors::write;
+    "readTensor" => tensors::read;
+    "createBuilder" => graphs::create_builder;
+    "destroyBuilder" => graphs::destroy_builder;
+    "input" => graphs::input;
+    "constantBytes" => graphs::constant_bytes;
+    "constantNumber" => graphs::constant_number;
+    "constantTensor" => graphs::constant_tensor;
+    "apply" => graphs::apply;
+    "build" => graphs::build;
+    "destroyGraph" => graphs::destroy;
+    "dispatch" => graphs::dispatch;
+};
+
+/// `initialize(settle)`: a copy of `lib/` introduces itself; returns the number from which its requests count.
+fn initialize<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let first = call.environment.settler.listen(call.scope, call.value(0))?;
+    Ok(Some(call.scope.number(first)?))
+}
+
+#[napi(module_exports)]
+fn register(exports: Object, env: Env) -> napi::Result<()> {
+    // SAFETY: Node registers the addon on the environment's thread, with a handle scope.
+    let scope = unsafe { Scope::new(env.raw()) };
+    // SAFETY: both are those of this registration.
+    unsafe { environment::start(scope, exports.raw(), FUNCTIONS) }.map_err(|error| napi::Error::from_reason(error.to_string()))
+}

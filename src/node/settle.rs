@@ -1,0 +1,348 @@
+//! How finished work gets back to JavaScript.
+//!
+//! Work may finish on any thread. It goes into one queue per environment, and one threadsafe function wakes the event loop
+//! when the queue stops being empty. The wake-up settles all that is ready, with one call of the `settle` function of
+//! `lib/`.
+//!
+//! Several copies of `lib/` can share an environment (jest loads one per test file), so each is a *listener* with a range
+//! of request numbers of its own. The threadsafe function is referenced, and so keeps the process alive, only while a
+//! request is unfinished; likewise a listener's `settle` function keeps its copy of `lib/` alive only then.
+#![allow(unsafe_code)]
+
+use super::script::{Scope, Value, internal};
+use crate::error::Result;
+use crate::graph::Descriptor;
+use crate::timeline::Done;
+use napi::sys;
+use std::cell::{Cell, RefCell};
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A number that `lib/` chose, out of the range of its copy. The first of a range is no request: it stands for events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request(u64);
+
+/// How many numbers a listener has.
+const RANGE: u64 = 1 << 40;
+
+/// So that all of them are exact as JavaScript numbers.
+const MOST_LISTENERS: usize = 1 << 13;
+
+impl Request {
+    pub fn from_number(number: f64) -> Request {
+        Request(number as u64)
+    }
+
+    fn listener(self) -> usize {
+        (self.0 / RANGE) as usize
+    }
+
+    /// The number for events of the copy of `lib/` that made this request.
+    pub fn events(self) -> Request {
+        Request(self.0 / RANGE * RANGE)
+    }
+}
+
+/// What `lib/` gets for a request that succeeded.
+#[derive(Debug)]
+pub enum Outcome {
+    Nothing,
+    Context {
+        handle: f64,
+        accelerated: bool,
+    },
+    Graph {
+        inputs: Vec<(String, Descriptor)>,
+        outputs: Vec<(String, Descriptor)>,
+    },
+    /// Not of a request: a context was lost.
+    Lost {
+        context: f64,
+        message: String,
+    },
+}
+
+struct Settled {
+    request: Request,
+    result: Result<Outcome>,
+}
+
+/// What is ready, shared by all threads.
+#[derive(Default)]
+pub struct Queue(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    settled: Vec<Settled>,
+    /// A wake-up is on its way.
+    signalled: bool,
+    /// Nothing when the environment has ended.
+    wake: Option<Wake>,
+}
+
+struct Wake(sys::napi_threadsafe_function);
+
+// SAFETY: a threadsafe function may be called from any thread; that is what it is for.
+unsafe impl Send for Wake {}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing that runs under the lock leaves the state half changed.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, request: Request, result: Result<Outcome>) {
+        let mut state = self.lock();
+        let Some(Wake(function)) = state.wake else { return };
+        state.settled.push(Settled { request, result });
+        if !state.signalled {
+            state.signalled = true;
+            // SAFETY: the function exists, since `close` takes it away under this lock before it goes. The call makes a
+            // note for the event loop; it neither blocks nor runs JavaScript.
+            unsafe {
+                sys::napi_call_threadsafe_function(function, ptr::null_mut(), sys::ThreadsafeFunctionCallMode::nonblocking)
+            };
+        }
+    }
+
+    fn take(&self) -> Vec<Settled> {
+        let mut state = self.lock();
+        state.signalled = false;
+        std::mem::take(&mut state.settled)
+    }
+
+    /// From now on nothing is queued and nobody is woken.
+    pub fn close(&self) {
+        let mut state = self.lock();
+        state.wake = None;
+        state.settled.clear();
+    }
+
+    /// An event for the copy of `lib/` that made a request.
+    pub fn announce(&self, request: Request, event: Outcome) {
+        self.push(request.events(), Ok(event));
+    }
+}
+
+/// The side of the environment's own thread.
+pub struct Settler {
+    queue: Arc<Queue>,
+    function: Cell<sys::napi_threadsafe_function>,
+    listeners: RefCell<Vec<Listener>>,
+    /// Unfinished requests of all listeners.
+    pending: Cell<usize>,
+}
+
+/// A copy of `lib/`.
+struct Listener {
+    /// Its `settle` function; weak while nothing is pending.
+    settle: sys::napi_ref,
+    pending: usize,
+}
+
+impl Settler {
+    pub fn new(queue: Arc<Queue>) -> Self {
+        Settler { queue, function: Cell::new(ptr::null_mut()), listeners: RefCell::default(), pending: Cell::new(0) }
+    }
+
+    /// Makes the threadsafe function.
+    ///
+    /// # Safety
+    /// The settler must stay where it is until the environment has ended.
+    pub unsafe fn start(&self, scope: Scope<'_>) -> Result<()> {
+        let name = scope.string("webnn-node")?;
+        let nothing = ptr::null_mut();
+        let context = ptr::from_ref(self).cast_mut().cast::<c_void>();
+        let mut function = ptr::null_mut();
+        // SAFETY: the environment and the name are alive. Instead of a JavaScript function there is `settle_all`, whose
+        // context is this settler, which is there whenever it is called, by the caller's promise.
+        let status = unsafe {
+            let create = sys::napi_create_threadsafe_function;
+            create(
+                scope.env(),
+                nothing,
+                nothing,
+                name.raw(),
+                0,
+                1,
+                ptr::null_mut(),
+                None,
+                context,
+                Some(settle_all),
+                &raw mut function,
+            )
+        };
+        if status != sys::Status::napi_ok {
+            return Err(internal(format!("napi_create_threadsafe_function() returned {status}")));
+        }
+        // SAFETY: the function was just made, and this is its environment's thread.
+        unsafe { sys::napi_unref_threadsafe_function(scope.env(), function) };
+        self.function.set(function);
+        self.queue.lock().wake = Some(Wake(function));
+        Ok(())
+    }
+
+    /// Adds a copy of `lib/`; returns the number from which its requests count.
+    pub fn listen(&self, scope: Scope<'_>, settle: Value<'_>) -> Result<f64> {
+        let mut reference = ptr::null_mut();
+        // SAFETY: the environment and the value are alive; a count of 0 makes the reference weak.
+        let status = unsafe { sys::napi_create_reference(scope.env(), settle.raw(), 0, &raw mut reference) };
+        if status != sys::Status::napi_ok {
+            return Err(internal(format!("napi_create_reference() returned {status}")));
+        }
+        let listener = Listener { settle: reference, pending: 0 };
+        let mut listeners = self.listeners.borrow_mut();
+        let gone = listeners.iter().position(|listener| listener.pending == 0 && listener.function(scope).is_none());
+        let index = match gone {
+            Some(index) => {
+                let old = std::mem::replace(&mut listeners[index], listener);
+                // SAFETY: the reference was made above, in an earlier call, and is not used any more.
+                unsafe { sys::napi_delete_reference(scope.env(), old.settle) };
+                index
+            }
+            None if listeners.len() < MOST_LISTENERS => {
+                listeners.push(listener);
+                listeners.len() - 1
+            }
+            None => return Err(internal("too many copies of lib/ in one environment")),
+        };
+        Ok((index as u64 * RANGE) as f64)
+    }
+
+    /// Takes over the duty to settle a request; whoever gets the result may report from any thread.
+    pub fn promise<T>(
+        &self,
+        scope: Scope<'_>,
+        request: Request,
+        outcome: impl FnOnce(T) -> Outcome + Send + 'static,
+    ) -> Result<Done<T>> {
+        let mut listeners = self.listeners.borrow_mut();
+        let listener = listeners.get_mut(request.listener()).ok_or_else(|| internal("a request of nobody"))?;
+        listener.pending += 1;
+        if listener.pending == 1 {
+            // SAFETY: the reference was made in `listen` and is deleted only when nothing is pending.
+            unsafe { sys::napi_reference_ref(scope.env(), listener.settle, ptr::null_mut()) };
+        }
+        self.pending.set(self.pending.get() + 1);
+        if self.pending.get() == 1 {
+            // SAFETY: this is the environment's thread, and the function goes only when the environment has ended.
+            unsafe { sys::napi_ref_threadsafe_function(scope.env(), self.function.get()) };
+        }
+        let queue = self.queue.clone();
+        Ok(Done::new(move |result: Result<T>| queue.push(request, result.map(outcome))))
+    }
+
+    /// Settles everything that is ready.
+    fn settle_all(&self, scope: Scope<'_>) {
+        let mut ready = self.queue.take();
+        while let Some(first) = ready.first() {
+            let listener = first.request.listener();
+            let others = ready.iter().position(|settled| settled.request.listener() != listener).unwrap_or(ready.len());
+            let rest = ready.split_off(others);
+            if let Err(error) = self.settle(scope, listener, &ready) {
+                scope.report(&error);
+            }
+            ready = rest;
+        }
+    }
+
+    /// Settles what is ready for one listener.
+    fn settle(&self, scope: Scope<'_>, listener: usize, ready: &[Settled]) -> Result<()> {
+        let requests = ready.iter().filter(|settled| settled.request != settled.request.events()).count();
+        let function = {
+            let mut listeners = self.listeners.borrow_mut();
+            let listener = listeners.get_mut(listener).ok_or_else(|| internal("a request of nobody"))?;
+            let function = listener.function(scope);
+            listener.pending -= requests;
+            if requests > 0 && listener.pending == 0 {
+                // SAFETY: the reference is counted since `promise`.
+                unsafe { sys::napi_reference_unref(scope.env(), listener.settle, ptr::null_mut()) };
+            }
+            function
+        };
+        self.pending.set(self.pending.get() - requests);
+        if requests > 0 && self.pending.get() == 0 {
+            // SAFETY: as in `promise`.
+            unsafe { sys::napi_unref_threadsafe_function(scope.env(), self.function.get()) };
+        }
+        // An event of a copy of `lib/` that is not there any more.
+        let Some(function) = function else { return Ok(()) };
+        let batch = batch(scope, ready)?;
+        // No borrow is held here: `lib/` may call back, and so may script's own code that it runs.
+        scope.call(function, batch)
+    }
+}
+
+impl Listener {
+    fn function<'s>(&self, scope: Scope<'s>) -> Option<Value<'s>> {
+        let mut function = ptr::null_mut();
+        // SAFETY: the reference exists as long as the listener. The result is null when the function was collected.
+        unsafe { sys::napi_get_reference_value(scope.env(), self.settle, &raw mut function) };
+        // SAFETY: what a reference gives is alive in the current handle scope.
+        (!function.is_null()).then(|| unsafe { Value::new(function) })
+    }
+}
+
+/// What Node calls on the environment's thread when it was woken.
+unsafe extern "C" fn settle_all(env: sys::napi_env, _function: sys::napi_value, context: *mut c_void, _data: *mut c_void) {
+    // Node empties the function's queue this way when the environment has ended.
+    if env.is_null() {
+        return;
+    }
+    // SAFETY: this is the environment's thread, inside a callback, which has a handle scope; the context is the settler
+    // that `start` gave, and it is still there.
+    let (scope, settler) = unsafe { (Scope::new(env), &*context.cast_const().cast::<Settler>()) };
+    let _ = catch_unwind(AssertUnwindSafe(|| settler.settle_all(scope)));
+}
+
+/// `[request, code, value, request, code, value, …]`
+fn batch<'s>(scope: Scope<'s>, ready: &[Settled]) -> Result<Value<'s>> {
+    let batch = scope.array(3 * ready.len())?;
+    for (index, Settled { request, result }) in ready.iter().enumerate() {
+        let (code, value) = match result {
+            Ok(outcome) => (scope.null()?, outcome_value(scope, outcome)?),
+            Err(error) => (scope.string(error.kind().name())?, scope.cause(error)?),
+        };
+        for (part, value) in [scope.number(request.0 as f64)?, code, value].into_iter().enumerate() {
+            scope.set_element(batch, (3 * index + part) as u32, value)?;
+        }
+    }
+    Ok(batch)
+}
+
+fn outcome_value<'s>(scope: Scope<'s>, outcome: &Outcome) -> Result<Value<'s>> {
+    let value = match outcome {
+        Outcome::Nothing => return scope.undefined(),
+        Outcome::Context { handle, accelerated } => {
+            let value = scope.object()?;
+            scope.set(value, "context", scope.number(*handle)?)?;
+            scope.set(value, "accelerated", scope.boolean(*accelerated)?)?;
+            value
+        }
+        Outcome::Graph { inputs, outputs } => {
+            let value = scope.object()?;
+            scope.set(value, "inputs", descriptors(scope, inputs)?)?;
+            scope.set(value, "outputs", descriptors(scope, outputs)?)?;
+            value
+        }
+        Outcome::Lost { context, message } => {
+            let value = scope.object()?;
+            scope.set(value, "event", scope.string("lost")?)?;
+            scope.set(value, "context", scope.number(*context)?)?;
+            scope.set(value, "message", scope.string(message)?)?;
+            value
+        }
+    };
+    Ok(value)
+}
+
+/// `[[name, dataType, shape], …]`
+fn descriptors<'s>(scope: Scope<'s>, list: &[(String, Descriptor)]) -> Result<Value<'s>> {
+    scope.array_of(list.iter().map(|(name, descriptor)| {
+        let shape = scope.array_of(descriptor.shape.iter().map(|&size| scope.unsigned(size)))?;
+        let parts = [scope.string(name)?, scope.unsigned(descriptor.data_type as u32)?, shape];
+        scope.array_of(parts.into_iter().map(Ok))
+    }))
+}

@@ -1,0 +1,52 @@
+//! From the values that `lib/` sends for a row of the operator table to the graph's.
+
+use super::script::{Scope, Type, Value as Script, internal};
+use crate::error::Result;
+use crate::graph::attribute::{Kind, Value};
+use crate::graph::operator::Operator;
+use crate::graph::{Number, OperandId};
+use smallvec::SmallVec;
+
+/// Arguments, then options, in the order of the row; `undefined`, or nothing at the end, is absent.
+pub fn read(scope: Scope<'_>, values: Script<'_>, row: &Operator) -> Result<SmallVec<[Value; 10]>> {
+    let given = scope.length(values)?;
+    let kinds = row.arguments.iter().chain(row.options).map(|member| member.kind);
+    kinds.zip(0..given).map(|(kind, index)| value(scope, scope.element(values, index)?, kind)).collect()
+}
+
+fn value(scope: Scope<'_>, value: Script<'_>, kind: Kind) -> Result<Value> {
+    let read = match kind {
+        Kind::Operand => scope.as_unsigned(value).map(|id| Value::Operand(OperandId(id))),
+        Kind::Unsigned | Kind::UnsignedModulo => scope.as_unsigned(value).map(Value::Unsigned),
+        Kind::Signed => scope.as_signed(value).map(Value::Signed),
+        Kind::Enumeration(_) => scope.as_unsigned(value).map(Value::Enumeration),
+        Kind::Boolean => scope.as_boolean(value).map(Value::Boolean),
+        Kind::Double => scope.as_number(value).map(Value::Double),
+        Kind::Number => number(scope, value).map(Value::Number),
+        Kind::UnsignedList | Kind::UnsignedModuloList => scope.elements(value, Scope::as_unsigned).map(Value::UnsignedList),
+        Kind::UnsignedOrList => match scope.type_of(value)? {
+            Type::Number => scope.as_unsigned(value).map(Value::Unsigned),
+            _ => scope.elements(value, Scope::as_unsigned).map(Value::UnsignedList),
+        },
+        Kind::Operands => scope.elements(value, |scope, id| scope.as_unsigned(id).map(OperandId)).map(Value::Operands),
+        Kind::FloatList => {
+            // `lib/` has rounded them to 32 bits.
+            scope.elements(value, |scope, number| scope.as_number(number).map(|number| number as f32)).map(Value::FloatList)
+        }
+        Kind::EnumerationList(_) => scope.elements(value, Scope::as_unsigned).map(Value::EnumerationList),
+    };
+    // Looking whether it is there comes second: mostly it is.
+    read.or_else(|error| match scope.type_of(value)? {
+        Type::Undefined => Ok(Value::Absent),
+        _ => Err(error),
+    })
+}
+
+/// `MLNumber`
+pub fn number(scope: Scope<'_>, value: Script<'_>) -> Result<Number> {
+    match scope.type_of(value)? {
+        Type::Number => scope.as_number(value).map(Number::Double),
+        Type::BigInt => scope.as_integer(value).map(Number::Integer),
+        _ => Err(internal("a number that is none")),
+    }
+}
