@@ -1,9 +1,9 @@
 //! Memory that belongs to JavaScript, as the rooms below `node/` see it.
 #![allow(unsafe_code)]
 
-/// A buffer of JavaScript's that a read is to fill.
+/// A buffer of JavaScript's: one that a read is to fill, or one that was transferred to us.
 ///
-/// `node/` makes it from an `ArrayBuffer` that script cannot reach before the read has been settled; `lib/` keeps that
+/// `node/` makes it from an `ArrayBuffer` that script cannot reach before the request has been settled; `lib/` keeps that
 /// buffer alive until then, and the end of the environment joins the timeline before the heap goes.
 #[derive(Debug)]
 pub struct HostBuffer {
@@ -22,6 +22,27 @@ impl HostBuffer {
     /// dropped.
     pub unsafe fn new(start: *mut u8, length: usize) -> Self {
         HostBuffer { start, length }
+    }
+
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Whether it begins at a multiple of `alignment`.
+    pub fn is_aligned_to(&self, alignment: usize) -> bool {
+        self.start.addr() % alignment == 0
+    }
+
+    pub fn as_slice(&self) -> &[u8] {
+        if self.length == 0 {
+            return &[];
+        }
+        // SAFETY: as in `as_mut_slice`.
+        unsafe { std::slice::from_raw_parts(self.start, self.length) }
     }
 
     pub fn as_mut_slice(&mut self) -> &mut [u8] {

@@ -16,6 +16,7 @@ use crate::graph::{Descriptor, Limits};
 use crate::host_memory::HostBuffer;
 use crate::memory::{Bytes, Usage};
 use crate::timeline::Done;
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// A device and what it can do.
@@ -36,6 +37,11 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// `UnknownError` when the memory cannot be had.
     fn allocate(&self, descriptor: &Descriptor) -> Result<Self::Tensor>;
 
+    /// Storage over memory of the host's, used in place: what the graph writes is there when the execution has reported.
+    /// A backend that cannot, because its memory is elsewhere or the address does not suit, gives the memory back, and the
+    /// caller copies.
+    fn adopt(&self, memory: HostBuffer) -> Result<Self::Tensor, HostBuffer>;
+
     /// Turns a validated graph into something executable. Called on a thread of its own; may take long.
     ///
     /// # Errors
@@ -51,7 +57,11 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// Copies a tensor's contents to a buffer of the same length.
     fn read(&self, from: &Arc<Self::Tensor>, into: HostBuffer, done: Done<()>);
 
-    /// Runs a graph. Inputs and outputs are in the graph's order.
+    /// Runs a graph. When the end is reported nothing touches the bound tensors any more.
+    ///
+    /// # Errors
+    /// `UnknownError` when the graph can never run again (its memory cannot be had, its device code failed); any other
+    /// error is about this run.
     fn execute(&self, graph: &Arc<Self::Executable>, bindings: Bindings<Self::Tensor>, done: Done<()>);
 
     /// Called when the context ends: work that has not begun may be left, work that is under way may stop early. Both
@@ -59,9 +69,10 @@ pub trait Backend: Clone + Send + Sync + 'static {
     fn cancel(&self);
 }
 
-/// The tensors of one execution, in the order of the graph's inputs and outputs.
+/// The tensors of one execution, in the order of the graph's inputs and outputs. An output without a tensor is not wanted,
+/// and only what the others need is computed.
 #[derive(Debug)]
 pub struct Bindings<T> {
-    pub inputs: Vec<Arc<T>>,
-    pub outputs: Vec<Arc<T>>,
+    pub inputs: SmallVec<[Arc<T>; 2]>,
+    pub outputs: SmallVec<[Option<Arc<T>>; 2]>,
 }

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Kind, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
 
 /// The obligation to say how some work ended. Dropping it unused is a report too, so a panic, a forgotten path or a dead
 /// thread still settles whatever waits for it.
@@ -21,6 +22,33 @@ impl<T> Done<T> {
         if let Some(report) = self.0.take() {
             report(result);
         }
+    }
+
+    /// Divides the duty: the whole is reported when all parts are, with the first error if there is one.
+    pub fn split(self, parts: usize) -> Vec<Done<()>>
+    where
+        T: Default + Send + 'static,
+    {
+        let whole = Arc::new(Mutex::new((parts, Some(self), Ok(T::default()))));
+        (0..parts)
+            .map(|_| {
+                let whole = whole.clone();
+                Done::new(move |result: Result<()>| {
+                    let mut state = whole.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                    let (left, done, all) = &mut *state;
+                    *left -= 1;
+                    if let (Err(error), true) = (result, all.is_ok()) {
+                        *all = Err(error);
+                    }
+                    if *left == 0 {
+                        let all = std::mem::replace(all, Ok(T::default()));
+                        let done = done.take();
+                        drop(state);
+                        done.expect("the last part is reported once").report(all);
+                    }
+                })
+            })
+            .collect()
     }
 
     /// Does the work and reports; a panic in it becomes an `OperationError`.

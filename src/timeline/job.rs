@@ -3,11 +3,14 @@
 use super::Done;
 use super::tensor_state::TensorRef;
 use crate::backend::Backend;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::graph::Descriptor;
 use crate::host_memory::HostBuffer;
 use crate::memory::Bytes;
 use smallvec::SmallVec;
+use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A job, by its slot and the number of jobs that had the slot before: the id of a finished job is never another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,9 +21,29 @@ pub struct JobId {
 
 /// What a job does, with everything that it needs.
 pub enum Work<B: Backend> {
-    Write { tensor: TensorRef<B::Tensor>, bytes: Bytes, label: String },
-    Read { tensor: TensorRef<B::Tensor>, into: HostBuffer, done: Done<()> },
-    Dispatch { graph: Rc<super::run::GraphEntry<B>>, inputs: Tensors<B>, outputs: Tensors<B>, label: String },
+    Write {
+        tensor: TensorRef<B::Tensor>,
+        bytes: Bytes,
+        label: String,
+    },
+    Read {
+        tensor: TensorRef<B::Tensor>,
+        into: HostBuffer,
+        done: Done<()>,
+    },
+    Dispatch {
+        graph: Rc<GraphEntry<B>>,
+        inputs: Tensors<B>,
+        outputs: Tensors<B>,
+        label: String,
+    },
+    /// Like a dispatch, on tensors that nobody else knows; an output that is absent is not wanted.
+    Compute {
+        graph: Rc<GraphEntry<B>>,
+        inputs: Tensors<B>,
+        outputs: Vec<Option<TensorRef<B::Tensor>>>,
+        end: Computed<B>,
+    },
 }
 
 pub type Tensors<B> = SmallVec<[TensorRef<<B as Backend>::Tensor>; 2]>;
@@ -28,9 +51,29 @@ pub type Tensors<B> = SmallVec<[TensorRef<<B as Backend>::Tensor>; 2]>;
 /// What is left to do when a job's work has ended.
 pub enum End<B: Backend> {
     /// The tensors that the work wrote become errored or are cleared.
-    Wrote { outputs: Tensors<B>, what: &'static str, label: String },
+    Wrote { outputs: Tensors<B>, what: &'static str, label: String, graph: Option<Rc<GraphEntry<B>>> },
+    /// The outputs go to the caller's memory, and the caller hears of the result.
+    Computed { graph: Rc<GraphEntry<B>>, end: Computed<B> },
     /// The caller hears of the result.
     Read { done: Done<()> },
+}
+
+/// The end of a `compute()`.
+pub struct Computed<B: Backend> {
+    pub label: String,
+    /// Outputs that the backend could not compute in the caller's memory.
+    pub copies: Vec<(TensorRef<B::Tensor>, HostBuffer)>,
+    pub done: Done<()>,
+}
+
+/// A compiled graph.
+pub struct GraphEntry<B: Backend> {
+    pub executable: Arc<B::Executable>,
+    pub inputs: Vec<Descriptor>,
+    pub outputs: Vec<Descriptor>,
+    pub label: String,
+    /// Why it can never run again.
+    pub error: RefCell<Option<Error>>,
 }
 
 struct Slot<B: Backend> {
@@ -99,6 +142,26 @@ impl<B: Backend> Jobs<B> {
     /// Leaves what is to be done when the work of a started job ends.
     pub fn set_end(&mut self, id: JobId, end: End<B>) {
         self.job(id).end = Some(end);
+    }
+
+    /// Drops every job that has not started, and with it the duty to report; the others have nobody to wait for them.
+    pub fn abandon(&mut self) {
+        for (number, slot) in self.slots.iter_mut().enumerate() {
+            match &mut slot.job {
+                Some(job) if job.work.is_some() => {
+                    slot.job = None;
+                    slot.generation = slot.generation.wrapping_add(1);
+                    self.free.push(number as u32);
+                }
+                Some(job) => job.dependents.clear(),
+                None => {}
+            }
+        }
+    }
+
+    /// Whether every job is finished.
+    pub fn is_empty(&self) -> bool {
+        self.free.len() == self.slots.len()
     }
 
     /// Removes a job; those that waited for it alone go to `ready`.

@@ -2,33 +2,27 @@
 
 use super::builds;
 use super::done::{Done, from_panic};
-use super::job::{End, Finished, JobId, Jobs, Tensors, Work};
-use super::task::{GraphId, Task, TensorId};
-use super::tensor_state::{State, Tensor, TensorRef};
+use super::job::{Computed, End, Finished, GraphEntry, JobId, Jobs, Tensors, Work};
+use super::task::{Command, GraphId, Task, TensorId};
+use super::tensor_state::{Tensor, TensorRef};
 use crate::backend::{Backend, Bindings};
 use crate::compiler;
 use crate::error::{Error, Escaped, Kind, Result};
 use crate::graph::{Descriptor, Graph};
-use crate::memory::{Charge, Use};
+use crate::host_memory::HostBuffer;
+use crate::memory::{Bytes, Charge, Use};
 use crossbeam_channel::{Receiver, Sender, TryRecvError, select};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A compiled graph, and how many inputs it has.
-pub struct GraphEntry<B: Backend> {
-    executable: Arc<B::Executable>,
-    inputs: usize,
-    label: String,
-}
-
 /// What other threads tell the loop.
 enum Report<B: Backend> {
     Finished(Finished),
-    Built(GraphId, Result<(B::Executable, usize)>, String, Done<()>),
+    Built(GraphId, Result<GraphEntry<B>>, Done<()>),
 }
 
 /// The state of a timeline's thread.
@@ -58,6 +52,20 @@ impl<B: Backend> Loop<B> {
 
     /// Runs until it is told to stop or nobody can send any more.
     pub fn run(mut self, tasks: Receiver<Task>) {
+        self.serve(&tasks);
+        // What has not begun is dropped, and thereby reported. What is under way uses memory of the caller's: it is waited
+        // for, which is short, since the backend was told to cancel.
+        drop(tasks);
+        self.ready.clear();
+        self.jobs.abandon();
+        while !self.jobs.is_empty() {
+            if let Report::Finished((id, result)) = self.reported.recv().expect("the loop holds a sender") {
+                self.finish(id, result);
+            }
+        }
+    }
+
+    fn serve(&mut self, tasks: &Receiver<Task>) {
         loop {
             // Reports first: they free jobs, and a chain of small dispatches then never piles up.
             while let Ok(report) = self.reported.try_recv() {
@@ -88,8 +96,8 @@ impl<B: Backend> Loop<B> {
     fn hear(&mut self, report: Report<B>) {
         match report {
             Report::Finished((id, result)) => self.finish(id, result),
-            Report::Built(graph, result, label, done) => done.report(result.map(|(executable, inputs)| {
-                self.graphs.insert(graph, Rc::new(GraphEntry { executable: Arc::new(executable), inputs, label }));
+            Report::Built(graph, result, done) => done.report(result.map(|entry| {
+                self.graphs.insert(graph, Rc::new(entry));
             })),
         }
         self.start_ready();
@@ -118,23 +126,96 @@ impl<B: Backend> Loop<B> {
                 let wait = wait.jobs;
                 self.add(Work::Read { tensor, into, done }, &wait);
             }
-            Task::Dispatch { graph, tensors, label } => {
-                let Some(graph) = self.graphs.get(&graph).cloned() else { return };
-                let tensors: Option<Tensors<B>> = tensors.iter().map(|&id| self.tensor(id)).collect();
-                let Some(mut inputs) = tensors else { return };
-                let outputs: Tensors<B> = inputs.drain(graph.inputs..).collect();
-                let mut wait = Wait::new(&self.jobs);
-                inputs.iter().for_each(|tensor| wait.for_reading(tensor));
-                outputs.iter().for_each(|tensor| wait.for_writing(tensor));
-                let wait = wait.jobs;
-                self.add(Work::Dispatch { graph, inputs, outputs, label }, &wait);
-            }
+            Task::Dispatch { graph, tensors, label } => self.dispatch(&Command { graph, tensors, label }),
+            Task::Submit { commands } => commands.iter().for_each(|command| self.dispatch(command)),
+            Task::Compute { graph, inputs, outputs, label, done } => match self.graphs.get(&graph).cloned() {
+                Some(graph) => self.compute(graph, inputs, outputs, label, done),
+                None => done.report(Err(Error::new(Kind::InvalidState, "the graph was destroyed").of("compute", &label))),
+            },
             Task::Build { graph, description, label, done } => self.build(graph, *description, label, done),
             Task::DestroyTensor { tensor } => drop(self.tensors.remove(&tensor)),
             Task::DestroyGraph { graph } => drop(self.graphs.remove(&graph)),
             Task::Usage { done } => done.report(Ok(self.backend.usage().numbers())),
             Task::Stop => unreachable!("the loop looks for it"),
         }
+    }
+
+    fn dispatch(&mut self, Command { graph, tensors, label }: &Command) {
+        let Some(graph) = self.graphs.get(graph).cloned() else { return };
+        let tensors: Option<Tensors<B>> = tensors.iter().map(|&id| self.tensor(id)).collect();
+        let Some(mut inputs) = tensors else { return };
+        let outputs: Tensors<B> = inputs.drain(graph.inputs.len()..).collect();
+        let mut wait = Wait::new(&self.jobs);
+        inputs.iter().for_each(|tensor| wait.for_reading(tensor));
+        outputs.iter().for_each(|tensor| wait.for_writing(tensor));
+        let wait = wait.jobs;
+        self.add(Work::Dispatch { graph, inputs, outputs, label: label.clone() }, &wait);
+    }
+
+    /// Runs a graph in the caller's memory where the backend can, else on tensors that live as long as the run.
+    fn compute(
+        &mut self,
+        graph: Rc<GraphEntry<B>>,
+        inputs: Vec<HostBuffer>,
+        outputs: Vec<Option<HostBuffer>>,
+        label: String,
+        done: Done<()>,
+    ) {
+        let bound = self.bind(&graph, inputs, outputs, &label);
+        match bound.map_err(|error| error.of("compute", &label)) {
+            Err(error) => done.report(Err(error)),
+            Ok((inputs, outputs, copies)) => {
+                let mut wait = Wait::new(&self.jobs);
+                inputs.iter().for_each(|tensor| wait.for_reading(tensor));
+                let wait = wait.jobs;
+                let end = Computed { label, copies, done };
+                self.add(Work::Compute { graph, inputs, outputs, end }, &wait);
+            }
+        }
+    }
+
+    #[allow(clippy::type_complexity, reason = "three lists that are taken apart at once")]
+    fn bind(
+        &mut self,
+        graph: &GraphEntry<B>,
+        inputs: Vec<HostBuffer>,
+        outputs: Vec<Option<HostBuffer>>,
+        label: &str,
+    ) -> Result<(Tensors<B>, Vec<Option<TensorRef<B::Tensor>>>, Vec<(TensorRef<B::Tensor>, HostBuffer)>)> {
+        assert_eq!((graph.inputs.len(), graph.outputs.len()), (inputs.len(), outputs.len()));
+        let mut bound_inputs = Tensors::<B>::new();
+        for (memory, descriptor) in inputs.into_iter().zip(&graph.inputs) {
+            let tensor = match self.backend.adopt(memory) {
+                Ok(storage) => Tensor::new(storage),
+                Err(memory) => {
+                    let tensor = Tensor::new(self.backend.allocate(descriptor)?);
+                    let mut wait = Wait::new(&self.jobs);
+                    wait.for_writing(&tensor);
+                    let bytes = Bytes::copy_of(memory.as_slice())?;
+                    self.add(Work::Write { tensor: tensor.clone(), bytes, label: label.to_owned() }, &[]);
+                    tensor
+                }
+            };
+            bound_inputs.push(tensor);
+        }
+        let mut bound_outputs = Vec::new();
+        let mut copies = Vec::new();
+        for (memory, descriptor) in outputs.into_iter().zip(&graph.outputs) {
+            let Some(memory) = memory else {
+                bound_outputs.push(None);
+                continue;
+            };
+            let tensor = match self.backend.adopt(memory) {
+                Ok(storage) => Tensor::new(storage),
+                Err(memory) => {
+                    let tensor = Tensor::new(self.backend.allocate(descriptor)?);
+                    copies.push((tensor.clone(), memory));
+                    tensor
+                }
+            };
+            bound_outputs.push(Some(tensor));
+        }
+        Ok((bound_inputs, bound_outputs, copies))
     }
 
     fn tensor(&self, id: TensorId) -> Option<TensorRef<B::Tensor>> {
@@ -145,8 +226,7 @@ impl<B: Backend> Loop<B> {
         let storage =
             catch_unwind(AssertUnwindSafe(|| self.backend.allocate(descriptor))).unwrap_or_else(|p| Err(from_panic(&*p)))?;
         let charge = self.backend.usage().charge(Use::Tensors, descriptor.byte_length());
-        let tensor = Rc::new(Tensor { storage: Arc::new(storage), state: RefCell::new(State::default()) });
-        self.tensors.insert(id, (tensor, charge));
+        self.tensors.insert(id, (Tensor::new(storage), charge));
         Ok(())
     }
 
@@ -155,16 +235,18 @@ impl<B: Backend> Loop<B> {
         let backend = self.backend.clone();
         let reports = self.reports.clone();
         let shown = label.clone();
-        let inputs = description.inputs.len();
         // The duty to report travels with the work: if that is dropped or dies, the duty reports.
-        let compiled = Done::new(move |result: Result<(B::Executable, usize)>| {
+        let compiled = Done::new(move |result: Result<GraphEntry<B>>| {
             let result = result.map_err(|error| failed_build(&error, &shown));
-            let _ = reports.send(Report::Built(graph, result, label, done));
+            let _ = reports.send(Report::Built(graph, result, done));
         });
         let work = move || {
             compiled.run(|| {
                 let plan = compiler::compile(description, backend.evaluator())?;
-                Ok((backend.compile(plan)?, inputs))
+                let descriptors = |list: &[(String, Descriptor)]| list.iter().map(|(_, descriptor)| descriptor.clone()).collect();
+                let (inputs, outputs) = (descriptors(&plan.inputs), descriptors(&plan.outputs));
+                let executable = Arc::new(backend.compile(plan)?);
+                Ok(GraphEntry { executable, inputs, outputs, label, error: RefCell::default() })
             });
         };
         builds::spawn(work);
@@ -187,7 +269,7 @@ impl<B: Backend> Loop<B> {
         match self.jobs.start(id) {
             Work::Write { tensor, bytes, label } => {
                 let storage = tensor.storage.clone();
-                self.jobs.set_end(id, End::Wrote { outputs: smallvec::smallvec![tensor], what: "writeTensor", label });
+                self.jobs.set_end(id, End::Wrote { outputs: smallvec![tensor], what: "writeTensor", label, graph: None });
                 self.backend.write(&storage, bytes, self.reporter(id));
             }
             Work::Read { tensor, into, done } => {
@@ -201,22 +283,40 @@ impl<B: Backend> Loop<B> {
                 self.backend.read(&tensor.storage, into, self.reporter(id));
             }
             Work::Dispatch { graph, inputs, outputs, label } => {
-                let failed = inputs.iter().find_map(|tensor| tensor.state.borrow().error.clone());
                 let bindings = Bindings {
                     inputs: inputs.iter().map(|tensor| tensor.storage.clone()).collect(),
-                    outputs: outputs.iter().map(|tensor| tensor.storage.clone()).collect(),
+                    outputs: outputs.iter().map(|tensor| Some(tensor.storage.clone())).collect(),
                 };
                 let label = if label.is_empty() { graph.label.clone() } else { label };
-                self.jobs.set_end(id, End::Wrote { outputs, what: "dispatch", label });
-                match failed {
-                    Some(cause) => {
-                        let error =
-                            Error::new(Kind::Operation, format!("an input is errored: {}", cause.message())).caused_by(cause);
-                        self.reporter(id).report(Err(error));
-                    }
-                    None => self.backend.execute(&graph.executable, bindings, self.reporter(id)),
-                }
+                self.jobs.set_end(id, End::Wrote { outputs, what: "dispatch", label, graph: Some(graph.clone()) });
+                self.execute(id, &graph, &inputs, bindings);
             }
+            Work::Compute { graph, inputs, outputs, mut end } => {
+                let bindings = Bindings {
+                    inputs: inputs.iter().map(|tensor| tensor.storage.clone()).collect(),
+                    outputs: outputs.iter().map(|tensor| tensor.as_ref().map(|tensor| tensor.storage.clone())).collect(),
+                };
+                if end.label.is_empty() {
+                    end.label = graph.label.clone();
+                }
+                drop(outputs);
+                self.jobs.set_end(id, End::Computed { graph: graph.clone(), end });
+                self.execute(id, &graph, &inputs, bindings);
+            }
+        }
+    }
+
+    /// Runs a graph, unless it or an input of it is errored.
+    fn execute(&mut self, id: JobId, graph: &GraphEntry<B>, inputs: &Tensors<B>, bindings: Bindings<B::Tensor>) {
+        let of_graph = || graph.error.borrow().clone().map(|cause| ("the graph can never run again", cause));
+        let of_input =
+            |tensor: &TensorRef<B::Tensor>| tensor.state.borrow().error.clone().map(|cause| ("an input is errored", cause));
+        match of_graph().or_else(|| inputs.iter().find_map(of_input)) {
+            Some((what, cause)) => {
+                let error = Error::new(Kind::Operation, format!("{what}: {}", cause.message())).caused_by(cause);
+                self.reporter(id).report(Err(error));
+            }
+            None => self.backend.execute(&graph.executable, bindings, self.reporter(id)),
         }
     }
 
@@ -230,18 +330,22 @@ impl<B: Backend> Loop<B> {
     fn finish(&mut self, id: JobId, result: Result<()>) {
         let ready = &mut self.ready;
         match self.jobs.finish(id, &mut |dependent| ready.push_back(dependent)) {
-            Some(End::Wrote { outputs, what, label }) => {
-                let error = result.err().map(|error| {
-                    let named = Error::new(Kind::Operation, error.message().to_owned()).of(what, &label);
-                    match error.cause() {
-                        Some(cause) => named.caused_by(cause.clone()),
-                        None => named,
-                    }
-                });
+            Some(End::Wrote { outputs, what, label, graph }) => {
+                let error = result.err().map(|error| failed(error, what, &label, graph.as_deref()));
                 for tensor in outputs {
                     tensor.state.borrow_mut().error = error.clone();
                 }
             }
+            Some(End::Computed { graph, end: Computed { label, copies, done } }) => match result {
+                Err(error) => done.report(Err(failed(error, "compute", &label, Some(&graph)))),
+                Ok(()) if copies.is_empty() => done.report(Ok(())),
+                Ok(()) => {
+                    let mut duties = done.split(copies.len());
+                    for (tensor, memory) in copies {
+                        self.backend.read(&tensor.storage, memory, duties.pop().expect("one for each copy"));
+                    }
+                }
+            },
             Some(End::Read { done }) => {
                 done.report(result.map_err(|error| Error::new(Kind::Unknown, format!("readTensor: {}", error.message()))));
             }
@@ -279,6 +383,20 @@ impl<'a, B: Backend> Wait<'a, B> {
             }
         };
         tensor.state.borrow_mut().written_by(self.all.next(), |job| self.all.is_unfinished(job), &mut wait);
+    }
+}
+
+/// The failure of an operation, named; a graph that can never run again is marked.
+fn failed<B: Backend>(error: Error, what: &str, label: &str, graph: Option<&GraphEntry<B>>) -> Error {
+    if let (Some(graph), Kind::Unknown) = (graph, error.kind()) {
+        graph.error.borrow_mut().get_or_insert_with(|| error.clone());
+    }
+    // The end of the context is no failure of the operation.
+    let kind = if error.kind() == Kind::InvalidState { Kind::InvalidState } else { Kind::Operation };
+    let named = Error::new(kind, error.message().to_owned()).of(what, label);
+    match error.cause() {
+        Some(cause) => named.caused_by(cause.clone()),
+        None => named,
     }
 }
 

@@ -5,6 +5,7 @@ use crate::graph::{Descriptor, Graph};
 use crate::host_memory::HostBuffer;
 use crate::memory::{Bytes, UsageNumbers};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// A tensor of a context. Numbers are never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -16,6 +17,14 @@ pub struct GraphId(pub u64);
 
 /// The tensors of a dispatch: the graph's inputs in its order, then its outputs in its order.
 pub type TensorIds = SmallVec<[TensorId; 4]>;
+
+/// A recorded dispatch.
+#[derive(Clone, Debug)]
+pub struct Command {
+    pub graph: GraphId,
+    pub tensors: TensorIds,
+    pub label: String,
+}
 
 /// Something to do, in the order in which it was sent.
 #[derive(Debug)]
@@ -30,6 +39,10 @@ pub enum Task {
     Build { graph: GraphId, description: Box<Graph>, label: String, done: Done<()> },
     /// Runs a graph. Its failure shows in the tensors that it was to write.
     Dispatch { graph: GraphId, tensors: TensorIds, label: String },
+    /// Runs a graph on memory of the caller's. Outputs that are absent are not computed.
+    Compute { graph: GraphId, inputs: Vec<HostBuffer>, outputs: Vec<Option<HostBuffer>>, label: String, done: Done<()> },
+    /// Dispatches that were recorded before, in their order.
+    Submit { commands: Arc<[Command]> },
     /// Lets go of a tensor. What was asked before still has it.
     DestroyTensor { tensor: TensorId },
     /// Lets go of a graph. What was asked before still has it.

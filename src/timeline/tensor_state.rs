@@ -13,6 +13,12 @@ pub struct Tensor<T> {
     pub state: RefCell<State>,
 }
 
+impl<T> Tensor<T> {
+    pub fn new(storage: T) -> TensorRef<T> {
+        Rc::new(Tensor { storage: Arc::new(storage), state: RefCell::default() })
+    }
+}
+
 #[derive(Default)]
 pub struct State {
     /// Why the contents are not what they should be: the first failure, with those that it led to as its effect.

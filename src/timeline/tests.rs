@@ -44,6 +44,11 @@ impl Backend for Toy {
         Ok(Mutex::new(Bytes::zeroed(descriptor.byte_length())?))
     }
 
+    /// Its memory is elsewhere, as a GPU's is.
+    fn adopt(&self, memory: HostBuffer) -> Result<Self::Tensor, HostBuffer> {
+        Err(memory)
+    }
+
     fn compile(&self, plan: Plan) -> Result<Behaviour> {
         match plan.inputs[0].0.as_str() {
             "refuse" => Err(Error::new(Kind::Operation, "the device refuses")),
@@ -70,10 +75,11 @@ impl Backend for Toy {
         let work = move || match graph.0.as_str() {
             "fail" => done.report(Err(Error::new(Kind::Operation, "the kernel failed"))),
             "panic" => done.run(|| panic!("the kernel panicked")),
+            "exhausted" => done.report(Err(Error::new(Kind::Unknown, "no memory"))),
             "forget" => drop(done),
             _ => done.run(|| {
                 let sum = bindings.inputs.iter().map(|tensor| tensor.lock().unwrap()[0]).fold(0, u8::wrapping_add);
-                bindings.outputs.iter().for_each(|tensor| tensor.lock().unwrap()[0] = sum);
+                bindings.outputs.iter().flatten().for_each(|tensor| tensor.lock().unwrap()[0] = sum);
                 Ok(())
             }),
         };
@@ -301,4 +307,89 @@ fn random_programs_read_what_a_sequential_model_reads() {
     for (number, (answer, expected)) in answers.into_iter().enumerate() {
         assert_eq!(answer.recv().unwrap().ok(), expected, "read {number}");
     }
+}
+
+#[test]
+fn a_backend_that_copies_computes_in_the_callers_memory_all_the_same() {
+    let harness = Harness::new(None);
+    let add = harness.graph("add", 2).unwrap();
+    let inputs = [3, 4].map(|byte| {
+        let (mut memory, _) = leaked(1);
+        memory.as_mut_slice()[0] = byte;
+        memory
+    });
+    let (output, address) = leaked(1);
+    let (sender, receiver) = bounded(1);
+    let done = Done::new(move |result: Result<()>| sender.send(result).unwrap());
+    let (inputs, outputs) = (inputs.into(), vec![Some(output)]);
+    harness.timeline.send(Task::Compute { graph: add, inputs, outputs, label: String::new(), done });
+    receiver.recv().unwrap().unwrap();
+    assert_eq!(crate::host_memory::peek(address), 7);
+}
+
+#[test]
+fn a_failed_compute_names_its_label() {
+    let harness = Harness::new(None);
+    let fail = harness.graph("fail", 1).unwrap();
+    let (sender, receiver) = bounded(1);
+    let done = Done::new(move |result: Result<()>| sender.send(result).unwrap());
+    let (inputs, outputs) = (vec![leaked(1).0], vec![Some(leaked(1).0)]);
+    harness.timeline.send(Task::Compute { graph: fail, inputs, outputs, label: "mine".into(), done });
+    let error = receiver.recv().unwrap().unwrap_err();
+    assert!(error.message().starts_with("compute [mine]: the kernel failed"), "{error}");
+}
+
+#[test]
+fn recorded_dispatches_run_in_their_order() {
+    let harness = Harness::new(None);
+    let add = harness.graph("add", 2).unwrap();
+    let (a, b, c) = (harness.tensor(), harness.tensor(), harness.tensor());
+    harness.write(a, 1);
+    let command = |tensors: [TensorId; 3]| Command { graph: add, tensors: tensors.into_iter().collect(), label: String::new() };
+    let commands: Arc<[Command]> = [command([a, b, c]), command([a, c, b])].into();
+    for _ in 0..3 {
+        harness.timeline.send(Task::Submit { commands: commands.clone() });
+    }
+    // b grows by two in each round.
+    assert_eq!(harness.read(b).unwrap(), 6);
+}
+
+#[test]
+fn a_graph_without_memory_is_errored_for_good() {
+    let harness = Harness::new(None);
+    let graph = harness.graph("exhausted", 1).unwrap();
+    let (a, b) = (harness.tensor(), harness.tensor());
+    for expected in ["no memory", "the graph can never run again"] {
+        harness.dispatch(graph, &[a, b], "");
+        let error = harness.read(b).unwrap_err();
+        assert!(error.message().contains(expected), "{error}");
+        assert_eq!(error.kind(), Kind::Operation);
+    }
+}
+
+#[test]
+fn the_end_waits_for_what_is_under_way() {
+    let (sender, held) = unbounded();
+    let harness = Harness::new(Some(sender));
+    let add = harness.graph("add", 1).unwrap();
+    let (output, address) = leaked(1);
+    let (mut input, _) = leaked(1);
+    input.as_mut_slice()[0] = 9;
+    let (reports, reported) = bounded(1);
+    let done = Done::new(move |result: Result<()>| reports.send(result).unwrap());
+    harness.timeline.send(Task::Compute {
+        graph: add,
+        inputs: vec![input],
+        outputs: vec![Some(output)],
+        label: String::new(),
+        done,
+    });
+    let work = held.recv().unwrap();
+    harness.timeline.stop();
+    // The caller's memory is still in use, so nothing may be reported yet.
+    assert!(reported.try_recv().is_err());
+    work();
+    let _ = reported.recv().unwrap();
+    harness.timeline.join();
+    let _ = address;
 }

@@ -8,11 +8,12 @@ use super::storage::Storage;
 use super::view::{Arguments, View, ViewMut};
 use crate::backend::Bindings;
 use crate::compiler::{Place, Plan, Value, ValueId};
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::graph::{ConstantBytes, DataType, Op};
 use crate::memory::{Bytes, Charge, Usage, Use};
 use crate::timeline::from_panic;
 use smallvec::SmallVec;
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -56,6 +57,13 @@ struct Operand {
     shape: SmallVec<[usize; 6]>,
     memory: Memory,
     length: usize,
+}
+
+/// What a run with fewer outputs computes.
+struct Needed {
+    steps: Vec<bool>,
+    /// Outputs that a needed step touches.
+    outputs: Vec<bool>,
 }
 
 /// Where an operand's bytes are.
@@ -173,15 +181,36 @@ impl Executable {
     /// the context ends meanwhile.
     pub fn run(&self, bindings: &Bindings<Storage>, cancelled: &AtomicBool) -> Result<()> {
         let inputs = bindings.inputs.iter().map(|tensor| tensor.read()).collect::<Result<SmallVec<[_; 4]>>>()?;
-        let mut outputs = bindings.outputs.iter().map(|tensor| tensor.write()).collect::<Result<SmallVec<[_; 2]>>>()?;
         assert!(inputs.iter().map(|bytes| bytes.len()).eq(self.input_lengths.iter().copied()));
-        assert!(outputs.iter().map(|bytes| bytes.len()).eq(self.output_lengths.iter().copied()));
+        assert_eq!(bindings.outputs.len(), self.output_lengths.len());
         let mut arena = self.take_arena()?;
+        // Outputs that nobody wants need memory all the same where a step uses them.
+        let needed = self.needed(&bindings.outputs);
+        let mut unwanted: SmallVec<[Bytes; 2]> = SmallVec::new();
+        let mut outputs = SmallVec::<[_; 2]>::new();
         let mut regions: SmallVec<[*mut u8; 4]> = SmallVec::new();
         regions.push(arena.bytes.as_mut_ptr());
-        regions.extend(outputs.iter_mut().map(|bytes| bytes.as_mut_ptr()));
+        for (position, tensor) in bindings.outputs.iter().enumerate() {
+            match tensor {
+                Some(tensor) => {
+                    let mut bytes = tensor.write()?;
+                    assert_eq!(bytes.len(), self.output_lengths[position]);
+                    regions.push(bytes.as_mut_ptr());
+                    outputs.push(bytes);
+                }
+                None => {
+                    let used = needed.as_ref().is_some_and(|needed| needed.outputs[position]);
+                    let mut bytes = Bytes::zeroed(if used { self.output_lengths[position] } else { 0 })?;
+                    regions.push(bytes.as_mut_ptr());
+                    unwanted.push(bytes);
+                }
+            }
+        }
 
-        for step in &self.steps {
+        for (number, step) in self.steps.iter().enumerate() {
+            if needed.as_ref().is_some_and(|needed| !needed.steps[number]) {
+                continue;
+            }
             if cancelled.load(Ordering::Relaxed) {
                 return Err(super::cancelled());
             }
@@ -221,11 +250,45 @@ impl Executable {
         Ok(())
     }
 
+    /// The steps that the wanted outputs need; nothing when all outputs are wanted.
+    fn needed(&self, outputs: &[Option<Arc<Storage>>]) -> Option<Needed> {
+        if outputs.iter().all(Option::is_some) {
+            return None;
+        }
+        let mut needed = Needed { steps: vec![false; self.steps.len()], outputs: outputs.iter().map(Option::is_some).collect() };
+        // What later steps read, by region and offset: an exact match, since a value is written and read as a whole.
+        let mut read: HashSet<(usize, usize)> = HashSet::new();
+        for (number, step) in self.steps.iter().enumerate().rev() {
+            let mut wanted = false;
+            for output in &step.outputs {
+                let Memory::Written { region, offset } = output.memory else { unreachable!("asserted in `new`") };
+                // Written here: what stood there before is another value.
+                wanted |= read.remove(&(region, offset)) || (region > 0 && outputs[region - 1].is_some());
+            }
+            if wanted {
+                needed.steps[number] = true;
+                for operand in step.inputs.iter().chain(&step.outputs) {
+                    if let Memory::Written { region, .. } = operand.memory
+                        && region > 0
+                    {
+                        needed.outputs[region - 1] = true;
+                    }
+                }
+                for operand in &step.inputs {
+                    if let Memory::Written { region, offset } = operand.memory {
+                        read.insert((region, offset));
+                    }
+                }
+            }
+        }
+        Some(needed)
+    }
+
     fn take_arena(&self) -> Result<Arena> {
         if let Some(arena) = self.arenas.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop() {
             return Ok(arena);
         }
-        let bytes = Bytes::zeroed(self.arena_length).map_err(|error| Error::new(Kind::Operation, error.message().to_owned()))?;
+        let bytes = Bytes::zeroed(self.arena_length)?;
         Ok(Arena { bytes, _charge: self.usage.charge(Use::Scratch, self.arena_length) })
     }
 }

@@ -11,6 +11,7 @@ pub mod threads;
 pub mod view;
 
 pub use executable::Executable;
+use storage::Contents;
 pub use storage::Storage;
 
 use crate::backend::{Backend, Bindings};
@@ -75,7 +76,12 @@ impl Backend for Cpu {
     }
 
     fn allocate(&self, descriptor: &Descriptor) -> Result<Storage> {
-        Ok(Storage::new(Bytes::zeroed(descriptor.byte_length())?))
+        Ok(Storage::new(Contents::Own(Bytes::zeroed(descriptor.byte_length())?)))
+    }
+
+    fn adopt(&self, memory: HostBuffer) -> Result<Storage, HostBuffer> {
+        // Kernels look at elements of up to eight bytes.
+        if memory.is_aligned_to(8) { Ok(Storage::new(Contents::Host(memory))) } else { Err(memory) }
     }
 
     fn compile(&self, plan: Plan) -> Result<Executable> {

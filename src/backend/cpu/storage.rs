@@ -1,7 +1,9 @@
 //! A tensor's memory.
 
 use crate::error::{Error, Kind, Result};
+use crate::host_memory::HostBuffer;
 use crate::memory::Bytes;
+use std::ops::{Deref, DerefMut};
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
 /// The bytes of a tensor.
@@ -9,14 +11,41 @@ use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 /// The timeline orders all accesses, so the lock is never waited for: it is an assertion of that order, and a violation
 /// becomes an error instead of a race.
 #[derive(Debug)]
-pub struct Storage(RwLock<Bytes>);
+pub struct Storage(RwLock<Contents>);
+
+/// Memory of our own, or JavaScript's for the length of one `compute()`.
+#[derive(Debug)]
+pub enum Contents {
+    Own(Bytes),
+    Host(HostBuffer),
+}
+
+impl Deref for Contents {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Contents::Own(bytes) => bytes,
+            Contents::Host(buffer) => buffer.as_slice(),
+        }
+    }
+}
+
+impl DerefMut for Contents {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match self {
+            Contents::Own(bytes) => bytes,
+            Contents::Host(buffer) => buffer.as_mut_slice(),
+        }
+    }
+}
 
 impl Storage {
-    pub fn new(bytes: Bytes) -> Self {
-        Storage(RwLock::new(bytes))
+    pub fn new(contents: Contents) -> Self {
+        Storage(RwLock::new(contents))
     }
 
-    pub fn read(&self) -> Result<RwLockReadGuard<'_, Bytes>> {
+    pub fn read(&self) -> Result<RwLockReadGuard<'_, Contents>> {
         match self.0.try_read() {
             Ok(guard) => Ok(guard),
             // A kernel that panicked leaves bytes that are valid, if meaningless; the tensor is errored then.
@@ -25,7 +54,7 @@ impl Storage {
         }
     }
 
-    pub fn write(&self) -> Result<RwLockWriteGuard<'_, Bytes>> {
+    pub fn write(&self) -> Result<RwLockWriteGuard<'_, Contents>> {
         match self.0.try_write() {
             Ok(guard) => Ok(guard),
             Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
@@ -37,7 +66,7 @@ impl Storage {
     pub fn replace(&self, bytes: Bytes) -> Result<()> {
         let mut own = self.write()?;
         assert_eq!(own.len(), bytes.len());
-        *own = bytes;
+        *own = Contents::Own(bytes);
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use super::attribute::{Enumerated, Enumeration, Kind, Value};
 use super::data_type::DataType;
 use super::number::Number;
-use super::operator::{Member, Operator, Ranks, Returns, TensorLimits, Types, camel_case};
+use super::operator::{Member, Ranks, Returns, TensorLimits, Types, camel_case};
 use super::ops::operators;
 use std::collections::BTreeMap;
 use std::fmt::Write;
