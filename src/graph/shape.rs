@@ -102,6 +102,31 @@ pub fn check_tensor_count(argument: &str, count: usize) -> Result<()> {
     Err(Error::argument(argument, format!("{count} operands"), "1 to 8192"))
 }
 
+/// Checks a list of strides, dilations or sizes, none of which may be 0.
+pub fn check_positive(argument: &str, list: &[u32]) -> Result<()> {
+    if list.contains(&0) {
+        return Err(Error::argument(argument, Sizes(list), "numbers greater than 0"));
+    }
+    Ok(())
+}
+
+/// How many positions a sliding window has along one axis (*calculate conv output size*,
+/// `#mlgraphbuilder-calculate-conv-output-size`), rounded both ways; nothing where that is not a valid dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowCount {
+    pub floor: Option<u32>,
+    pub ceil: Option<u32>,
+}
+
+/// *Calculate conv output size*. The stride must not be 0.
+pub fn window_count(input: u32, window: u32, padding: (u32, u32), stride: u32, dilation: u32) -> WindowCount {
+    let effective_window = (window as i128 - 1) * dilation as i128 + 1;
+    let room = input as i128 - effective_window + padding.0 as i128 + padding.1 as i128;
+    let stride = stride as i128;
+    let valid = |size: i128| u64::try_from(size).ok().filter(|&size| is_valid_dimension(size)).map(|size| size as u32);
+    WindowCount { floor: valid(room.div_euclid(stride) + 1), ceil: valid(1 - (-room).div_euclid(stride)) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,5 +140,23 @@ mod tests {
         assert!(!unidirectionally_broadcastable(&[2, 3], &[3]));
         assert!(blockwise_broadcastable(&[2, 1], &[4, 3]));
         assert!(!blockwise_broadcastable(&[3], &[4]));
+    }
+
+    #[test]
+    fn windows_are_counted_exactly() {
+        let count = |input, window, padding, stride, dilation| {
+            let count = window_count(input, window, padding, stride, dilation);
+            (count.floor, count.ceil)
+        };
+        assert_eq!(count(5, 3, (0, 0), 1, 1), (Some(3), Some(3)));
+        assert_eq!(count(5, 3, (1, 0), 2, 1), (Some(2), Some(3)));
+        assert_eq!(count(5, 3, (0, 0), 1, 2), (Some(1), Some(1)));
+        // (5 - 6) / 2 + 1 is a half, (5 - 7) / 2 + 1 nothing, and below that it is negative.
+        assert_eq!(count(5, 6, (0, 0), 2, 1), (None, Some(1)));
+        assert_eq!(count(5, 7, (0, 0), 2, 1), (None, None));
+        assert_eq!(count(5, 100, (0, 0), 2, 1), (None, None));
+        assert_eq!(count(1, u32::MAX, (u32::MAX, u32::MAX), 3, u32::MAX), (None, None));
+        assert_eq!(count(1, 1, (u32::MAX, u32::MAX), 1, u32::MAX), (None, None));
+        assert_eq!(count(1, 1, (u32::MAX, u32::MAX), u32::MAX, 1), (Some(3), Some(3)));
     }
 }

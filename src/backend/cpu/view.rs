@@ -3,7 +3,10 @@
 use super::element::Element;
 use crate::graph::{DataType, OperandId};
 use bytemuck::Pod;
+use half::f16;
+use half::slice::HalfFloatSliceExt;
 use ndarray::{ArrayViewD, ArrayViewMutD, IxDyn};
+use std::borrow::Cow;
 
 /// A tensor that a kernel reads.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +47,19 @@ impl<'a> View<'a> {
         bytemuck::cast_slice(self.bytes)
     }
 
+    /// The elements of a floating-point tensor as `f32`: converted where they are float16.
+    pub fn to_f32(&self) -> Cow<'a, [f32]> {
+        match self.data_type {
+            DataType::Float32 => Cow::Borrowed(self.elements()),
+            _ => {
+                let elements = self.elements::<f16>();
+                let mut converted = vec![0.0; elements.len()];
+                elements.convert_to_f32_slice(&mut converted);
+                Cow::Owned(converted)
+            }
+        }
+    }
+
     pub fn array<T: Element>(&self) -> ArrayViewD<'a, T> {
         ArrayViewD::from_shape(IxDyn(self.shape), self.elements()).expect("a view's bytes are those of its shape")
     }
@@ -70,6 +86,20 @@ impl ViewMut<'_> {
     pub fn units<T: Pod>(&mut self) -> &mut [T] {
         assert_eq!(size_of::<T>() * 8, self.data_type.bits());
         bytemuck::cast_slice_mut(self.bytes)
+    }
+
+    /// Has the elements of a floating-point tensor computed as `f32`, and rounds them once where they are float16.
+    /// What the slice holds at first is not specified.
+    pub fn fill_f32(&mut self, compute: impl FnOnce(&mut [f32])) {
+        match self.data_type {
+            DataType::Float32 => compute(self.elements()),
+            _ => {
+                let elements = self.elements::<f16>();
+                let mut computed = vec![0.0; elements.len()];
+                compute(&mut computed);
+                elements.convert_from_f32_slice(&computed);
+            }
+        }
     }
 
     pub fn array<T: Element>(&mut self) -> ArrayViewMutD<'_, T> {

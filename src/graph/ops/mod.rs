@@ -12,6 +12,8 @@ pub mod conv;
 pub mod cumulative;
 pub mod elementwise;
 pub mod gather;
+pub mod layout;
+pub mod matmul;
 pub mod movement;
 pub mod recurrent;
 pub mod reduce;
@@ -62,6 +64,7 @@ macro_rules! nodes {
 nodes! {
     arg::Arg,
     conv::Conv2d,
+    conv::ConvTranspose2d,
     cumulative::CumulativeSum,
     elementwise::Activation,
     elementwise::Binary,
@@ -81,6 +84,8 @@ nodes! {
     gather::Gather,
     gather::GatherElements,
     gather::GatherNd,
+    matmul::Gemm,
+    matmul::Matmul,
     movement::Concat,
     movement::Expand,
     movement::Pad,

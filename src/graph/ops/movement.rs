@@ -1,6 +1,5 @@
 //! Operators that move elements without looking at them.
 
-use super::conv::check_positive;
 use crate::error::{Error, Result};
 use crate::graph::attribute::{Modulo, UnsignedOrList, enumeration};
 use crate::graph::data_type::ANY;
@@ -9,7 +8,7 @@ use crate::graph::operator::Ranks::SameRankAs;
 use crate::graph::operator::Types::{Of, SameAs};
 use crate::graph::operator::{N, Outputs, Rule, at_least, one, operators};
 use crate::graph::shape::{
-    check_axes, check_axis, check_dimension, check_length, check_tensor_count, unidirectionally_broadcastable,
+    check_axes, check_axis, check_dimension, check_length, check_positive, check_tensor_count, unidirectionally_broadcastable,
 };
 use crate::graph::{Descriptor, Number, OperandId, OperandList, Operands, Shape};
 

@@ -8,18 +8,23 @@ use crate::graph::Op;
 
 mod arg;
 mod arithmetic;
+mod conv;
 mod cumulative;
 mod elementwise;
 mod gather;
 mod index;
 mod interpret;
+mod matmul;
 mod movement;
+mod patches;
+mod product;
 mod recurrent;
 mod reduce;
 mod scatter;
 mod softmax;
 #[cfg(test)]
 mod testing;
+mod window;
 
 pub use interpret::interpret;
 
@@ -32,7 +37,8 @@ pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
         Op::Cast(op) => elementwise::cast(op, arguments),
         Op::Clamp(op) => elementwise::clamp(op, arguments),
         Op::Concat(op) => movement::concat(op, arguments),
-        Op::Conv2d(_) => unimplemented!(),
+        Op::Conv2d(op) => conv::conv2d(op, arguments),
+        Op::ConvTranspose2d(op) => conv::conv_transpose2d(op, arguments),
         Op::CumulativeSum(op) => cumulative::cumulative_sum(op, arguments),
         Op::DequantizeLinear(op) => elementwise::dequantize_linear(op, arguments),
         Op::Elu(op) => elementwise::elu(op, arguments),
@@ -40,6 +46,7 @@ pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
         Op::Gather(op) => gather::gather(op, arguments),
         Op::GatherElements(op) => gather::gather_elements(op, arguments),
         Op::GatherNd(op) => gather::gather_nd(op, arguments),
+        Op::Gemm(op) => matmul::gemm(op, arguments),
         Op::Gru(op) => recurrent::gru(op, arguments),
         Op::GruCell(op) => recurrent::gru_cell(op, arguments),
         Op::HardSigmoid(op) => elementwise::hard_sigmoid(op, arguments),
@@ -48,6 +55,7 @@ pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
         Op::Logical(op) => elementwise::logical(op, arguments),
         Op::Lstm(op) => recurrent::lstm(op, arguments),
         Op::LstmCell(op) => recurrent::lstm_cell(op, arguments),
+        Op::Matmul(op) => matmul::matmul(op, arguments),
         Op::Pad(op) => movement::pad(op, arguments),
         Op::Predicate(op) => elementwise::predicate(op, arguments),
         Op::Prelu(op) => elementwise::prelu(op, arguments),
