@@ -22,7 +22,7 @@ const ALL_TYPES: [DataType; 8] = [Float32, Float16, Int32, Uint32, Int64, Uint64
 
 /// Checks that an operator with so many operands takes these data types and no other, and what its output's type is.
 fn check_types(name: &str, operands: usize, allowed: &[DataType], output: Option<DataType>) {
-    let argument = testing_argument(name);
+    let argument = first_argument(name);
     for data_type in ALL_TYPES {
         let expected = format!("{}[2]", output.unwrap_or(data_type));
         let expected = if allowed.contains(&data_type) { Ok(expected.as_str()) } else { Err(argument.as_str()) };
@@ -32,7 +32,7 @@ fn check_types(name: &str, operands: usize, allowed: &[DataType], output: Option
 }
 
 /// The name of an operator's first argument.
-fn testing_argument(name: &str) -> String {
+fn first_argument(name: &str) -> String {
     crate::graph::ops::operator(name).unwrap().arguments[0].name()
 }
 

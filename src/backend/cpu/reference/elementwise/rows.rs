@@ -61,16 +61,14 @@ pub fn zip3<A: Element, B: Element, C: Element, R: Element>(
     });
 }
 
+/// A formula applied to the bytes of a row: of `N` operands and of the output.
+type Row<'a, const N: usize> = dyn Fn([&[u8]; N], &mut [u8]) + Sync + 'a;
+
 /// Calls `row` for consecutive pieces of the output, with the bytes of the operands that belong to it: as many elements
 /// as the piece has, or one that belongs to all of them.
 ///
 /// The row is behind a pointer, so that this is compiled once and not for every formula.
-fn for_each_row<const N: usize>(
-    operands: [View<'_>; N],
-    output: &mut ViewMut<'_>,
-    cost: usize,
-    row: &(dyn Fn([&[u8]; N], &mut [u8]) + Sync),
-) {
+fn for_each_row<const N: usize>(operands: [View<'_>; N], output: &mut ViewMut<'_>, cost: usize, row: &Row<'_, N>) {
     let loops = Loops::new(output.shape, operands.map(|operand| operand.shape));
     let widths = operands.map(|operand| operand.data_type.bits() / 8);
     let width = output.data_type.bits() / 8;
@@ -120,9 +118,7 @@ impl<const N: usize> Loops<N> {
                     _ => passed[i] * block,
                 }),
             );
-            for i in 0..N {
-                passed[i] *= sizes[i];
-            }
+            passed.iter_mut().zip(sizes).for_each(|(passed, size)| *passed *= size);
         }
         if loops.sizes.is_empty() {
             loops.sizes.push(1);
@@ -154,9 +150,7 @@ impl<const N: usize> Loops<N> {
         let mut rest = first;
         for (&size, strides) in self.sizes.iter().zip(&self.strides) {
             index.push(rest % size);
-            for i in 0..N {
-                offsets[i] += rest % size * strides[i];
-            }
+            offsets.iter_mut().zip(strides).for_each(|(offset, stride)| *offset += rest % size * stride);
             rest /= size;
         }
         let mut remaining = count;
@@ -165,21 +159,15 @@ impl<const N: usize> Loops<N> {
             let length = (self.sizes[0] - index[0]).min(remaining);
             row(offsets, length);
             remaining -= length;
-            for i in 0..N {
-                offsets[i] -= index[0] * self.strides[0][i];
-            }
+            offsets.iter_mut().zip(&self.strides[0]).for_each(|(offset, stride)| *offset -= index[0] * stride);
             index[0] = 0;
             for ((index, &size), strides) in index.iter_mut().zip(&self.sizes).zip(&self.strides).skip(1) {
                 *index += 1;
-                for i in 0..N {
-                    offsets[i] += strides[i];
-                }
+                offsets.iter_mut().zip(strides).for_each(|(offset, stride)| *offset += stride);
                 if *index < size {
                     break;
                 }
-                for i in 0..N {
-                    offsets[i] -= size * strides[i];
-                }
+                offsets.iter_mut().zip(strides).for_each(|(offset, stride)| *offset -= size * stride);
                 *index = 0;
             }
         }
