@@ -52,7 +52,8 @@ class MLGraphBuilder {
       throw conversionError(error, 'input');
     }
     requireCanBuild(builder, 'input', '');
-    return createOperand(builder, callNative(native.input, builder.handle, name, descriptor.dataType, descriptor.shape));
+    callNative(native.input, builder.handle, name, descriptor.dataType, descriptor.shape);
+    return createOperand(builder);
   }
 
   // constant(tensor) with one argument; with two, an object (or nothing) is a descriptor and comes with a buffer, and
@@ -151,7 +152,8 @@ function constantBuffer(builder, descriptor, buffer) {
   const { dataType, shape } = descriptor;
   const problem = validateBuffer(buffer, bufferFor(dataType, shape));
   if (problem !== undefined) throw typeError('constant', '', `argument 'buffer': ${problem}`);
-  return createOperand(builder, callNative(native.constantBytes, builder.handle, dataType, shape, viewable(buffer)));
+  callNative(native.constantBytes, builder.handle, dataType, shape, viewable(buffer));
+  return createOperand(builder);
 }
 
 /** constant(dataType, value) */
@@ -163,7 +165,8 @@ function constantNumber(builder, type, value) {
     throw conversionError(error, 'constant');
   }
   requireCanBuild(builder, 'constant', '');
-  return createOperand(builder, callNative(native.constantNumber, builder.handle, type, value));
+  callNative(native.constantNumber, builder.handle, type, value);
+  return createOperand(builder);
 }
 
 /** constant(tensor) */
@@ -184,7 +187,8 @@ function constantTensor(builder, value) {
     throw typeError('constant', '', "argument 'tensor': found an MLTensor that is not constant, allowed one made by createConstantTensor()");
   }
   requireCanBuild(builder, 'constant', '');
-  return createOperand(builder, callNative(native.constantTensor, builder.handle, tensor.handle));
+  callNative(native.constantTensor, builder.handle, tensor.handle);
+  return createOperand(builder);
 }
 
 /** The last steps of build(): the builder ends, and the graph arrives when it is compiled. */

@@ -2,6 +2,7 @@
 
 // https://www.w3.org/TR/webnn/#api-mloperand
 
+const { described } = require('./native.js');
 const { dataTypes } = require('./descriptor.js');
 const { conversionError } = require('./errors.js');
 const { construct, expose, illegalUnless, receiver } = require('./interface.js');
@@ -14,15 +15,12 @@ class MLOperand {
   #dataType;
   #shape;
 
-  // [id, data type, …shape], until somebody asks for the shape.
-  #native;
-
-  constructor(key = undefined, builder = undefined, description = undefined) {
+  constructor(key = undefined, builder = undefined, id = undefined, dataType = undefined, shape = undefined) {
     illegalUnless(key);
     this.#builder = builder;
-    this.#id = description[0];
-    this.#dataType = description[1];
-    this.#native = description;
+    this.#id = id;
+    this.#dataType = dataType;
+    this.#shape = shape;
   }
 
   get dataType() {
@@ -31,11 +29,8 @@ class MLOperand {
 
   get shape() {
     const operand = self(this, 'shape');
-    if (operand.#shape === undefined) {
-      operand.#shape = Object.freeze(operand.#native.slice(2));
-      operand.#native = undefined;
-    }
-    return operand.#shape;
+    // A FrozenArray is the same object each time. Freezing costs more than making the operand, and few are asked.
+    return Object.isFrozen(operand.#shape) ? operand.#shape : Object.freeze(operand.#shape);
   }
 
   static {
@@ -54,12 +49,17 @@ class MLOperand {
 
 expose(MLOperand, builderOf);
 
-/**
- * @param {object} builder the state of the builder
- * @param {number[]} description [id, data type, …shape]
- */
-function createOperand(builder, description) {
-  return new MLOperand(construct, builder, description);
+/** The operand that the native side has just made; it left the id, the data type, the rank and the sizes in `described`. */
+function createOperand(builder) {
+  const rank = described[2];
+  const shape = [];
+  for (let i = 0; i < rank; i++) shape.push(described[3 + i]);
+  return new MLOperand(construct, builder, described[0], described[1], shape);
 }
 
-module.exports = { MLOperand, builderOf, createOperand, idOf };
+/** Each of several, as [id, data type, …shape]. */
+function createOperands(builder, descriptions) {
+  return descriptions.map(([id, dataType, ...shape]) => new MLOperand(construct, builder, id, dataType, shape));
+}
+
+module.exports = { MLOperand, builderOf, createOperand, createOperands, idOf };

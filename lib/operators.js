@@ -7,7 +7,7 @@
 const { isProxy } = require('node:util').types;
 const native = require('./native.js');
 const { Mismatch, TooFewArguments, at, conversionError, nativeError, typeError } = require('./errors.js');
-const { builderOf, createOperand, idOf } = require('./operand.js');
+const { builderOf, createOperand, createOperands, idOf } = require('./operand.js');
 const {
   argument,
   boolean,
@@ -94,7 +94,7 @@ function operatorMethod(row, operator, receiverOf, requireCanBuild) {
       requireCanBuild(builder, row.name, label);
       for (let i = 0; i < operands.length; i++) toIds(operands[i], values, builder, row.name, label);
       try {
-        return wrap(builder, native.apply(builder.handle, operator, label, values));
+        return wrap(builder, native.apply(builder.handle, operator, label, ...values));
       } catch (error) {
         throw nativeError(error);
       }
@@ -137,10 +137,6 @@ function toIds({ path, position, holds }, values, builder, operator, label) {
 
 function foreignOperand(operator, label, path) {
   return typeError(operator, label, `${path}: found an MLOperand of another MLGraphBuilder, allowed one of this one`);
-}
-
-function createOperands(builder, descriptions) {
-  return descriptions.map((description) => createOperand(builder, description));
 }
 
 /** The label for a message when conversion did not come as far; nothing that script could notice is done for it. */

@@ -32,9 +32,10 @@ const contexts = new Map();
 let onLost;
 
 // Several copies of this module can share one addon, such as the test files of a process; the native side gives each a
-// range of numbers of its own. The first of them stands for events.
-const first = native.initialize(settle);
-let last = first;
+// range of numbers of its own. The first of them stands for events. While nothing is pending the native side holds
+// `settle` weakly, so that a copy can be collected; what can make requests has to hold it.
+const requests = { settle, first: native.initialize(settle), last: 0 };
+requests.last = requests.first;
 
 /**
  * Starts work that ends later.
@@ -43,7 +44,7 @@ let last = first;
  * @returns {Promise<any>}
  */
 function begin(entry, start) {
-  const request = ++last;
+  const request = ++requests.last;
   const promise = new Promise((resolve, reject) => {
     entry.resolve = resolve;
     entry.reject = reject;
@@ -63,7 +64,7 @@ function begin(entry, start) {
 function settle(batch) {
   for (let i = 0; i < batch.length; i += 3) {
     const request = batch[i];
-    if (request === first) announce(batch[i + 2]);
+    if (request === requests.first) announce(batch[i + 2]);
     else finish(request, batch[i + 1], batch[i + 2]);
   }
 }

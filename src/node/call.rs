@@ -14,8 +14,8 @@ use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-/// As many arguments as any flat function has.
-const MOST: usize = 8;
+/// As many arguments as any flat function has: `apply` has three and the operator's own.
+pub const MOST: usize = 24;
 
 /// The arguments of a call and what it is made in.
 pub struct Call<'s> {
@@ -28,6 +28,11 @@ pub struct Call<'s> {
 pub type Function = for<'s> fn(&Call<'s>) -> Result<Option<Value<'s>>>;
 
 impl<'s> Call<'s> {
+    /// The arguments from one on, with `undefined` for those that the caller did not give.
+    pub fn values_from(&self, index: usize) -> &[Value<'s>] {
+        &self.arguments[index..]
+    }
+
     /// An argument; `undefined` where the caller gave fewer.
     pub fn value(&self, index: usize) -> Value<'s> {
         self.arguments[index]

@@ -10,9 +10,10 @@
 
 use super::call;
 use super::contexts::Context;
+use super::described::Described;
 use super::graphs::{Builder, Graph};
 use super::handles::{Handle, Slab};
-use super::script::{Scope, internal};
+use super::script::{Scope, Value, internal};
 use super::settle::{Queue, Settler};
 use super::tensors::Tensor;
 use crate::error::Result;
@@ -31,6 +32,7 @@ pub struct Environment {
     pub tensors: RefCell<Slab<Tensor>>,
     pub graphs: RefCell<Slab<Graph>>,
     pub builders: RefCell<Slab<Builder>>,
+    pub described: Described,
     pub ending: Arc<Ending>,
 }
 
@@ -103,6 +105,7 @@ impl Environment {
             tensors: RefCell::default(),
             graphs: RefCell::default(),
             builders: RefCell::default(),
+            described: Described::new(),
             ending,
         }
     }
@@ -141,6 +144,8 @@ pub unsafe fn start(scope: Scope<'_>, exports: sys::napi_value, functions: &[(&s
     // SAFETY: the environment stays where it is until `forget`. Hooks run before that, and so does script.
     unsafe {
         (*environment).settler.start(scope)?;
+        let described = (*environment).described.start(scope)?;
+        scope.set(Value::new(exports), "described", described)?;
         sys::napi_add_env_cleanup_hook(scope.env(), Some(clean_up), data);
         for &(name, entry) in functions {
             call::export(scope, exports, name, entry, environment)?;

@@ -8,8 +8,10 @@ use super::script::{Scope, Value, internal};
 use super::settle::{Outcome, Request};
 use super::values;
 use crate::error::Result;
-use crate::graph::{self, ConstantBytes, Descriptor, GraphBuilder, OperandId, ops};
+use crate::graph::operator::Returns;
+use crate::graph::{ConstantBytes, Descriptor, GraphBuilder, OperandId, ops};
 use crate::timeline::{GraphId, Task, TensorIds};
+use smallvec::SmallVec;
 
 /// A builder until it has built or was destroyed.
 pub struct Builder {
@@ -31,12 +33,16 @@ impl Environment {
 
 /// `[id, dataType, …shape]`
 fn operand<'s>(scope: Scope<'s>, id: OperandId, descriptor: &Descriptor) -> Result<Value<'s>> {
-    let array = scope.array(2 + descriptor.shape.len())?;
     let head = [id.0, descriptor.data_type as u32];
-    for (index, &number) in head.iter().chain(&descriptor.shape).enumerate() {
-        scope.set_element(array, index as u32, scope.unsigned(number)?)?;
-    }
-    Ok(array)
+    let numbers: SmallVec<[u32; 10]> = head.iter().chain(&descriptor.shape).copied().collect();
+    scope.array_of(numbers.iter().map(|&number| scope.unsigned(number)))
+}
+
+/// Leaves an operand where `lib/` looks for it: making an array costs more than all the rest of a call.
+fn describe(environment: &Environment, builder: &Builder, id: OperandId) {
+    let descriptor = builder.graph.operands().descriptor(id);
+    let head = [id.0, descriptor.data_type as u32, descriptor.shape.len() as u32];
+    environment.described.write(head.iter().chain(&descriptor.shape).copied());
 }
 
 /// `createBuilder(context)`
@@ -59,7 +65,8 @@ pub fn input<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     call.environment.with_builder(call.handle(0)?, |builder| {
         let descriptor = Descriptor { data_type: call.data_type(2)?, shape: call.unsigned_list(3)? };
         let id = builder.graph.input(&call.string(1)?, descriptor)?;
-        operand(call.scope, id, builder.graph.operands().descriptor(id)).map(Some)
+        describe(call.environment, builder, id);
+        Ok(None)
     })
 }
 
@@ -69,7 +76,8 @@ pub fn constant_bytes<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         let descriptor = Descriptor { data_type: call.data_type(1)?, shape: call.unsigned_list(2)? };
         let bytes = bytes::copy(call.scope, call.value(3)).map_err(|error| error.of("constant", ""))?;
         let id = builder.graph.constant(descriptor, ConstantBytes::new(bytes))?;
-        operand(call.scope, id, builder.graph.operands().descriptor(id)).map(Some)
+        describe(call.environment, builder, id);
+        Ok(None)
     })
 }
 
@@ -77,7 +85,8 @@ pub fn constant_bytes<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 pub fn constant_number<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     call.environment.with_builder(call.handle(0)?, |builder| {
         let id = builder.graph.scalar(call.data_type(1)?, values::number(call.scope, call.value(2))?)?;
-        operand(call.scope, id, builder.graph.operands().descriptor(id)).map(Some)
+        describe(call.environment, builder, id);
+        Ok(None)
     })
 }
 
@@ -90,23 +99,28 @@ pub fn constant_tensor<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     })?;
     environment.with_builder(call.handle(0)?, |builder| {
         let id = builder.graph.constant(descriptor, bytes)?;
-        operand(call.scope, id, builder.graph.operands().descriptor(id)).map(Some)
+        describe(call.environment, builder, id);
+        Ok(None)
     })
 }
 
-/// `apply(builder, operator, label, values)`
+/// `apply(builder, operator, label, …values)`
 pub fn apply<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let scope = call.scope;
     call.environment.with_builder(call.handle(0)?, |builder| {
         let number = call.unsigned(1)?;
         let row = ops::operators().get(number as usize).ok_or_else(|| internal(format!("no operator {number}")))?;
-        let label = call.string(2)?;
-        let values = values::read(scope, call.value(3), row)?;
-        let outputs = builder.graph.apply(row, values, &label)?.to_vec();
-        let operands = builder.graph.operands();
+        let values = values::read(scope, call.values_from(3), row)?;
+        let outputs = builder.graph.apply(row, values, &call.string(2)?)?;
         match row.returns {
-            graph::operator::Returns::One => operand(scope, outputs[0], operands.descriptor(outputs[0])).map(Some),
-            graph::operator::Returns::Sequence => {
+            Returns::One => {
+                let id = outputs[0];
+                describe(call.environment, builder, id);
+                Ok(None)
+            }
+            Returns::Sequence => {
+                let outputs = outputs.to_vec();
+                let operands = builder.graph.operands();
                 scope.array_of(outputs.iter().map(|&id| operand(scope, id, operands.descriptor(id)))).map(Some)
             }
         }

@@ -13,6 +13,7 @@
 mod bytes;
 mod call;
 mod contexts;
+mod described;
 mod environment;
 mod graphs;
 mod handles;

@@ -267,8 +267,10 @@ impl Settler {
             // SAFETY: as in `promise`.
             unsafe { sys::napi_unref_threadsafe_function(scope.env(), self.function.get()) };
         }
-        // An event of a copy of `lib/` that is not there any more.
-        let Some(function) = function else { return Ok(()) };
+        let Some(function) = function else {
+            // An event for a copy of `lib/` that is not there any more. Requests keep theirs.
+            return if requests == 0 { Ok(()) } else { Err(internal("the settle function was collected")) };
+        };
         let batch = batch(scope, ready)?;
         // No borrow is held here: `lib/` may call back, and so may script's own code that it runs.
         scope.call(function, batch)

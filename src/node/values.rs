@@ -7,11 +7,10 @@ use crate::graph::operator::Operator;
 use crate::graph::{Number, OperandId};
 use smallvec::SmallVec;
 
-/// Arguments, then options, in the order of the row; `undefined`, or nothing at the end, is absent.
-pub fn read(scope: Scope<'_>, values: Script<'_>, row: &Operator) -> Result<SmallVec<[Value; 10]>> {
-    let given = scope.length(values)?;
-    let kinds = row.arguments.iter().chain(row.options).map(|member| member.kind);
-    kinds.zip(0..given).map(|(kind, index)| value(scope, scope.element(values, index)?, kind)).collect()
+/// Arguments, then options, in the order of the row; `undefined` is absent.
+pub fn read(scope: Scope<'_>, values: &[Script<'_>], row: &Operator) -> Result<SmallVec<[Value; 10]>> {
+    let members = row.arguments.iter().chain(row.options);
+    values.iter().zip(members).map(|(&script, member)| value(scope, script, member.kind)).collect()
 }
 
 fn value(scope: Scope<'_>, value: Script<'_>, kind: Kind) -> Result<Value> {
@@ -48,5 +47,18 @@ pub fn number(scope: Scope<'_>, value: Script<'_>) -> Result<Number> {
         Type::Number => scope.as_number(value).map(Number::Double),
         Type::BigInt => scope.as_integer(value).map(Number::Integer),
         _ => Err(internal("a number that is none")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::graph::ops;
+    use crate::node::call::MOST;
+
+    #[test]
+    fn every_operator_fits_into_a_call() {
+        for row in ops::operators() {
+            assert!(3 + row.arguments.len() + row.options.len() <= MOST, "{}", row.name);
+        }
     }
 }
