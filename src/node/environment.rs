@@ -76,10 +76,18 @@ impl Ending {
         ending
     }
 
-    /// Sees to it that a timeline is joined in the end.
+    /// Sees to it that a timeline is joined in the end. Those of forgotten contexts that have ended are joined now.
     pub fn watch(&self, timeline: Timeline) -> Arc<Running> {
         let running = Arc::new(Running(Mutex::new(Some(timeline))));
-        lock(&self.timelines).push(running.clone());
+        let mut timelines = lock(&self.timelines);
+        timelines.retain(|other| {
+            let forgotten = Arc::strong_count(other) == 1 && other.with(Timeline::has_ended) == Some(true);
+            if forgotten {
+                other.join();
+            }
+            !forgotten
+        });
+        timelines.push(running.clone());
         running
     }
 

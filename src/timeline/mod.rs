@@ -109,6 +109,11 @@ impl Timeline {
         self.send(Task::Stop);
     }
 
+    /// Whether the thread has ended, so that [`Timeline::join`] does not wait.
+    pub fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(|thread| thread.is_finished())
+    }
+
     /// Stops the timeline and waits for its thread.
     pub fn join(mut self) {
         self.stop();
