@@ -15,8 +15,11 @@ pub mod gather;
 pub mod layout;
 pub mod matmul;
 pub mod movement;
+pub mod normalization;
+pub mod pool;
 pub mod recurrent;
 pub mod reduce;
+pub mod resample;
 pub mod scatter;
 pub mod softmax;
 
@@ -96,11 +99,16 @@ nodes! {
     movement::Tile,
     movement::Transpose,
     movement::Triangular,
+    normalization::BatchNormalization,
+    normalization::InstanceNormalization,
+    normalization::LayerNormalization,
+    pool::Pool2d,
     recurrent::Gru,
     recurrent::GruCell,
     recurrent::Lstm,
     recurrent::LstmCell,
     reduce::Reduce,
+    resample::Resample2d,
     scatter::ScatterElements,
     scatter::ScatterNd,
     softmax::Softmax,

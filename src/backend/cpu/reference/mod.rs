@@ -16,10 +16,13 @@ mod index;
 mod interpret;
 mod matmul;
 mod movement;
+mod normalization;
 mod patches;
+mod pool;
 mod product;
 mod recurrent;
 mod reduce;
+mod resample;
 mod scatter;
 mod softmax;
 #[cfg(test)]
@@ -33,6 +36,7 @@ pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
     match op {
         Op::Activation(op) => elementwise::activation(op, arguments),
         Op::Arg(op) => arg::arg(op, arguments),
+        Op::BatchNormalization(op) => normalization::batch_normalization(op, arguments),
         Op::Binary(op) => elementwise::binary(op, arguments),
         Op::Cast(op) => elementwise::cast(op, arguments),
         Op::Clamp(op) => elementwise::clamp(op, arguments),
@@ -50,6 +54,8 @@ pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
         Op::Gru(op) => recurrent::gru(op, arguments),
         Op::GruCell(op) => recurrent::gru_cell(op, arguments),
         Op::HardSigmoid(op) => elementwise::hard_sigmoid(op, arguments),
+        Op::InstanceNormalization(op) => normalization::instance_normalization(op, arguments),
+        Op::LayerNormalization(op) => normalization::layer_normalization(op, arguments),
         Op::LeakyRelu(op) => elementwise::leaky_relu(op, arguments),
         Op::Linear(op) => elementwise::linear(op, arguments),
         Op::Logical(op) => elementwise::logical(op, arguments),
@@ -57,10 +63,12 @@ pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
         Op::LstmCell(op) => recurrent::lstm_cell(op, arguments),
         Op::Matmul(op) => matmul::matmul(op, arguments),
         Op::Pad(op) => movement::pad(op, arguments),
+        Op::Pool2d(op) => pool::pool2d(op, arguments),
         Op::Predicate(op) => elementwise::predicate(op, arguments),
         Op::Prelu(op) => elementwise::prelu(op, arguments),
         Op::QuantizeLinear(op) => elementwise::quantize_linear(op, arguments),
         Op::Reduce(op) => reduce::reduce(op, arguments),
+        Op::Resample2d(op) => resample::resample2d(op, arguments),
         Op::Reshape(op) => movement::reshape(op, arguments),
         Op::Reverse(op) => movement::reverse(op, arguments),
         Op::ScatterElements(op) => scatter::scatter_elements(op, arguments),
