@@ -134,7 +134,7 @@ function whyNot(builder) {
 
 function callNative(method, ...values) {
   try {
-    return method(...values);
+    return Reflect.apply(method, undefined, values);
   } catch (error) {
     throw nativeError(error);
   }

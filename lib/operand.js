@@ -59,7 +59,7 @@ function createOperand(builder) {
 
 /** Each of several, as [id, data type, …shape]. */
 function createOperands(builder, descriptions) {
-  return descriptions.map(([id, dataType, ...shape]) => new MLOperand(construct, builder, id, dataType, shape));
+  return descriptions.map((each) => new MLOperand(construct, builder, each[0], each[1], each.slice(2)));
 }
 
 module.exports = { MLOperand, builderOf, createOperand, createOperands, idOf };

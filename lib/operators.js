@@ -54,11 +54,14 @@ const converters = {
 const OPERAND = 1;
 const OPERANDS = 2;
 
-/** An argument or option: how it is converted, and where it goes among the values of the native call. */
+/** Before an operator's own values, the native call has the builder, the operator's number and the label. */
+const FIRST = 3;
+
+/** An argument or option: how it is converted, and where it goes in the native call. */
 function place({ name, kind }, position, options) {
   const holds = kind.type === 'operand' ? OPERAND : kind.type === 'operands' ? OPERANDS : 0;
   const path = options ? `argument 'options': member '${name}'` : `argument '${name}'`;
-  return { name, path, position, holds, convert: converters[kind.type](kind) };
+  return { name, path, position: FIRST + position, holds, convert: converters[kind.type](kind) };
 }
 
 /**
@@ -68,33 +71,32 @@ function place({ name, kind }, position, options) {
  * @param {(builder: object, operator: string, label: string) => void} requireCanBuild
  */
 function operatorMethod(row, operator, receiverOf, requireCanBuild) {
-  const count = row.arguments.length;
+  const required = row.arguments.length;
   const positional = row.arguments.map((item, i) => place(item, i, false));
   // MLOperatorOptions, from which each dictionary of options inherits, is read first, and has nothing but the label.
-  const members = inOrder(row.options.map((item, i) => place(item, count + i, true)));
+  const members = inOrder(row.options.map((item, i) => place(item, required + i, true)));
   const operands = [...positional, ...members].filter(({ holds }) => holds);
-  const required = count;
   const wrap = row.outputs === 'sequence' ? createOperands : createOperand;
 
   const method = {
     [row.name](...given) {
       const builder = receiverOf(this, row.name);
-      const values = [];
-      let label = '';
+      const values = [builder.handle, operator, ''];
       try {
         if (given.length < required) throw new TooFewArguments(given.length, required);
-        for (let i = 0; i < count; i++) values.push(argument(positional[i].name, given[i], positional[i].convert));
-        if (given.length > count) {
-          const options = argument('options', given[count], dictionaryObject);
-          if (options !== undefined) label = readOptions(options, members, values);
+        for (let i = 0; i < required; i++) values.push(argument(positional[i].name, given[i], positional[i].convert));
+        if (given.length > required) {
+          const options = argument('options', given[required], dictionaryObject);
+          if (options !== undefined) readOptions(options, members, values);
         }
       } catch (error) {
-        throw conversionError(error, row.name, labelOf(given[count]));
+        throw conversionError(error, row.name, labelOf(given[required]));
       }
+      const label = values[FIRST - 1];
       requireCanBuild(builder, row.name, label);
       for (let i = 0; i < operands.length; i++) toIds(operands[i], values, builder, row.name, label);
       try {
-        return wrap(builder, native.apply(builder.handle, operator, label, ...values));
+        return wrap(builder, Reflect.apply(native.apply, undefined, values));
       } catch (error) {
         throw nativeError(error);
       }
@@ -104,17 +106,16 @@ function operatorMethod(row, operator, receiverOf, requireCanBuild) {
   return method;
 }
 
-/** Puts the members that are there in their places; returns the label. */
+/** Puts the label and the members that are there in their places. */
 function readOptions(options, members, values) {
   try {
-    const given = options.label;
-    const label = given === undefined ? '' : member('label', given, usvString);
+    const label = options.label;
+    if (label !== undefined) values[FIRST - 1] = member('label', label, usvString);
     for (let i = 0; i < members.length; i++) {
       const { name, position, convert } = members[i];
       const value = options[name];
       if (value !== undefined) values[position] = member(name, value, convert);
     }
-    return label;
   } catch (error) {
     throw at("argument 'options'", error);
   }

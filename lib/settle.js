@@ -100,14 +100,14 @@ function refuseReads(tensor) {
   if (!tensor.reads) return;
   const { reads } = tensor;
   tensor.reads = undefined;
-  for (const entry of reads) refuseAsDestroyed(entry, 'the MLTensor was destroyed before the read was complete');
+  reads.forEach((entry) => refuseAsDestroyed(entry, 'the MLTensor was destroyed before the read was complete'));
 }
 
 /** All that waits for a context which is lost. */
 function refuseAll(context, message) {
-  for (const entry of pending.values()) {
+  pending.forEach((entry) => {
     if (entry.context === context && !entry.over) refuseAsDestroyed(entry, message);
-  }
+  });
 }
 
 function announce({ event, context, message }) {

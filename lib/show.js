@@ -44,7 +44,8 @@ function show(value) {
 }
 
 function showObject(value) {
-  for (const [name, has] of interfaces) if (has(value)) return name;
+  const its = interfaces.find(({ has }) => has(value));
+  if (its !== undefined) return its.name;
   if (types.isProxy(value)) return 'a proxy';
   if (Array.isArray(value)) return 'an array';
   if (types.isArrayBuffer(value)) return 'an ArrayBuffer';
@@ -67,7 +68,7 @@ function withArticle(noun) {
 
 /** Lets messages name the objects of an interface. */
 function nameInstances(name, has) {
-  interfaces.push([withArticle(name), has]);
+  interfaces.push({ name: withArticle(name), has });
 }
 
 module.exports = { escapeText, nameInstances, quote, show, viewName, withArticle };

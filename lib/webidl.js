@@ -3,6 +3,8 @@
 // WebIDL's conversions of JavaScript values, by kind (https://webidl.spec.whatwg.org/#js-type-mapping). A converter is a
 // function from a value to the converted value; it throws a Mismatch for what the type does not allow, and lets through
 // what the user's own code throws. It does not know which operator, argument or member it works for.
+//
+// Lists are walked by index: `for…of` and `...` use the iterator of arrays, which script can replace.
 
 const { isProxy } = require('node:util').types;
 const { Mismatch, at } = require('./errors.js');
@@ -208,7 +210,9 @@ function record(convert) {
     const names = [];
     const values = [];
     let replaced = false;
-    for (const key of ownKeys(value)) {
+    const keys = ownKeys(value);
+    for (let i = 0; i < keys.length; i++) {
+      const key = keys[i];
       // [[GetOwnProperty]] for each key just before its [[Get]], as a getter of an earlier key can change it.
       if (!propertyIsEnumerable.call(value, key)) continue;
       if (typeof key === 'symbol') throw new Mismatch(key, 'a string as the name of each property');
@@ -265,7 +269,8 @@ function dictionary(...parts) {
   return (value) => {
     const object = dictionaryObject(value);
     const result = {};
-    for (const { name, convert, absent, required } of members) {
+    for (let i = 0; i < members.length; i++) {
+      const { name, convert, absent, required } = members[i];
       const given = object === undefined ? undefined : object[name];
       if (given !== undefined) result[name] = member(name, given, convert);
       else if (required) throw at(`member '${name}'`, new Mismatch(given, 'a value: the member is required'));
