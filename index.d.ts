@@ -207,13 +207,48 @@ export class MLGraphBuilder {
 export type MLConv2dFilterOperandLayout = 'oihw' | 'hwio' | 'ohwi' | 'ihwo';
 
 /** An enumeration of options. */
+export type MLConvTranspose2dFilterOperandLayout = 'iohw' | 'hwoi' | 'ohwi';
+
+/** An enumeration of options. */
+export type MLGruWeightLayout = 'zrn' | 'rzn';
+
+/** An enumeration of options. */
 export type MLInputOperandLayout = 'nchw' | 'nhwc';
+
+/** An enumeration of options. */
+export type MLInterpolationMode = 'nearest-neighbor' | 'linear';
+
+/** An enumeration of options. */
+export type MLLstmWeightLayout = 'iofg' | 'ifgo';
 
 /** The type of a tensor's elements. `'int4'` and `'uint4'`, two elements to a byte, are an extension for constants and (de)quantization. */
 export type MLOperandDataType = 'float32' | 'float16' | 'int32' | 'uint32' | 'int64' | 'uint64' | 'int8' | 'uint8' | 'int4' | 'uint4';
 
 /** An enumeration of options. */
 export type MLPaddingMode = 'constant' | 'edge' | 'reflection';
+
+/** An enumeration of options. */
+export type MLRecurrentNetworkActivation = 'relu' | 'sigmoid' | 'tanh';
+
+/** An enumeration of options. */
+export type MLRecurrentNetworkDirection = 'forward' | 'backward' | 'both';
+
+/** An enumeration of options. */
+export type MLRoundingType = 'floor' | 'ceil';
+
+/** Options of `argMin`, `argMax`. */
+export interface MLArgMinMaxOptions extends MLOperatorOptions {
+  /**
+   * Whether the axis stays, with size 1.
+   * Default: `false`.
+   */
+  keepDimensions?: boolean;
+  /**
+   * The data type of the positions.
+   * Default: `'int32'`.
+   */
+  outputDataType?: MLOperandDataType;
+}
 
 /** Options of `conv2d`. */
 export interface MLConv2dOptions extends MLOperatorOptions {
@@ -222,25 +257,191 @@ export interface MLConv2dOptions extends MLOperatorOptions {
    * Default: `[0, 0, 0, 0]`.
    */
   padding?: Iterable<number>;
-  /** Default: `[1, 1]`. */
+  /**
+   * How far the filter moves at a time: [height, width].
+   * Default: `[1, 1]`.
+   */
   strides?: Iterable<number>;
-  /** Default: `[1, 1]`. */
+  /**
+   * How far apart the filter's elements lie on the input: [height, width].
+   * Default: `[1, 1]`.
+   */
   dilations?: Iterable<number>;
-  /** Default: `1`. */
+  /**
+   * Into how many groups the channels are divided; each group of output channels sees one of input channels.
+   * Default: `1`.
+   */
   groups?: number;
-  /** Default: `'nchw'`. */
+  /**
+   * The layout of the input and of the output.
+   * Default: `'nchw'`.
+   */
   inputLayout?: MLInputOperandLayout;
-  /** Default: `'oihw'`. */
+  /**
+   * The layout of the filter.
+   * Default: `'oihw'`.
+   */
   filterLayout?: MLConv2dFilterOperandLayout;
+  /** What is added to each output channel: [outputChannels]. */
   bias?: MLOperand;
+}
+
+/** Options of `convTranspose2d`. */
+export interface MLConvTranspose2dOptions extends MLOperatorOptions {
+  /**
+   * Rows and columns taken off the output: [beginning height, ending height, beginning width, ending width].
+   * Default: `[0, 0, 0, 0]`.
+   */
+  padding?: Iterable<number>;
+  /**
+   * How far the filter moves on the output from one input element to the next: [height, width].
+   * Default: `[1, 1]`.
+   */
+  strides?: Iterable<number>;
+  /**
+   * How far apart the filter's elements lie on the output: [height, width].
+   * Default: `[1, 1]`.
+   */
+  dilations?: Iterable<number>;
+  /**
+   * Rows and columns added to the output's size, where strides leave it open: [height, width].
+   * Default: `[0, 0]`.
+   */
+  outputPadding?: Iterable<number>;
+  /** The output's size itself, [height, width]; outputPadding is ignored then. */
+  outputSizes?: Iterable<number>;
+  /**
+   * Into how many groups the channels are divided; each group of output channels sees one of input channels.
+   * Default: `1`.
+   */
+  groups?: number;
+  /**
+   * The layout of the input and of the output.
+   * Default: `'nchw'`.
+   */
+  inputLayout?: MLInputOperandLayout;
+  /**
+   * The layout of the filter.
+   * Default: `'iohw'`.
+   */
+  filterLayout?: MLConvTranspose2dFilterOperandLayout;
+  /** What is added to each output channel: [outputChannels]. */
+  bias?: MLOperand;
+}
+
+/** Options of `cumulativeSum`. */
+export interface MLCumulativeSumOptions extends MLOperatorOptions {
+  /**
+   * Whether a sum leaves out the value at its own place.
+   * Default: `false`.
+   */
+  exclusive?: boolean;
+  /**
+   * Whether summing starts at the end of the axis.
+   * Default: `false`.
+   */
+  reversed?: boolean;
+}
+
+/** Options of `clamp`. */
+export interface MLClampOptions extends MLOperatorOptions {
+  /** The lower bound; it must not be above `maxValue`, both taken as the input's data type. */
+  minValue?: MLNumber;
+  /** The upper bound. */
+  maxValue?: MLNumber;
+}
+
+/** Options of `elu`. */
+export interface MLEluOptions extends MLOperatorOptions {
+  /**
+   * The factor of the exponential part.
+   * Default: `1`.
+   */
+  alpha?: number;
+}
+
+/** Options of `hardSigmoid`. */
+export interface MLHardSigmoidOptions extends MLOperatorOptions {
+  /**
+   * The factor.
+   * Default: `0.2`.
+   */
+  alpha?: number;
+  /**
+   * The summand.
+   * Default: `0.5`.
+   */
+  beta?: number;
+}
+
+/** Options of `leakyRelu`. */
+export interface MLLeakyReluOptions extends MLOperatorOptions {
+  /**
+   * The slope below zero.
+   * Default: `0.01`.
+   */
+  alpha?: number;
+}
+
+/** Options of `linear`. */
+export interface MLLinearOptions extends MLOperatorOptions {
+  /**
+   * The factor.
+   * Default: `1`.
+   */
+  alpha?: number;
+  /**
+   * The summand.
+   * Default: `0`.
+   */
+  beta?: number;
+}
+
+/** Options of `gather`, `gatherElements`. */
+export interface MLGatherOptions extends MLOperatorOptions {
+  /**
+   * The axis along which the indices count.
+   * Default: `0`.
+   */
+  axis?: number;
+}
+
+/** Options of `gemm`. */
+export interface MLGemmOptions extends MLOperatorOptions {
+  /** What is added, times beta. */
+  c?: MLOperand;
+  /**
+   * The factor of the product.
+   * Default: `1`.
+   */
+  alpha?: number;
+  /**
+   * The factor of c.
+   * Default: `1`.
+   */
+  beta?: number;
+  /**
+   * Whether a is given transposed, as [k, m].
+   * Default: `false`.
+   */
+  aTranspose?: boolean;
+  /**
+   * Whether b is given transposed, as [n, k].
+   * Default: `false`.
+   */
+  bTranspose?: boolean;
 }
 
 /** Options of `pad`. */
 export interface MLPadOptions extends MLOperatorOptions {
-  /** Default: `'constant'`. */
+  /**
+   * What stands at the edges: a constant value, copies of the outermost elements (`"edge"`), or the input mirrored
+   * at these elements (`"reflection"`).
+   * Default: `'constant'`.
+   */
   mode?: MLPaddingMode;
   /**
-   * Cast to the input's data type where it is used.
+   * The constant value; it is cast to the input's data type.
    * Default: `0`.
    */
   value?: MLNumber;
@@ -248,39 +449,313 @@ export interface MLPadOptions extends MLOperatorOptions {
 
 /** Options of `reverse`. */
 export interface MLReverseOptions extends MLOperatorOptions {
-  /** All axes when absent. */
+  /** The axes to reverse; all of them when absent. */
   axes?: Iterable<number>;
 }
 
 /** Options of `slice`. */
 export interface MLSliceOptions extends MLOperatorOptions {
-  /** 1 in each dimension when absent. */
+  /** For each dimension the distance from one element that is taken to the next; 1 when absent. */
   strides?: Iterable<number>;
 }
 
 /** Options of `split`. */
 export interface MLSplitOptions extends MLOperatorOptions {
-  /** Default: `0`. */
+  /**
+   * The axis that is divided.
+   * Default: `0`.
+   */
   axis?: number;
 }
 
 /** Options of `transpose`. */
 export interface MLTransposeOptions extends MLOperatorOptions {
-  /** The dimensions in reverse order when absent. */
+  /** For each dimension of the output the dimension of the input that it is; their reverse order when absent. */
   permutation?: Iterable<number>;
 }
 
 /** Options of `triangular`. */
 export interface MLTriangularOptions extends MLOperatorOptions {
-  /** Default: `true`. */
+  /**
+   * Whether the upper triangle is kept, or the lower one.
+   * Default: `true`.
+   */
   upper?: boolean;
-  /** Default: `0`. */
+  /**
+   * The diagonal that bounds the triangle: how far above the main diagonal it is, or below it when negative.
+   * Default: `0`.
+   */
   diagonal?: number;
+}
+
+/** Options of `batchNormalization`. */
+export interface MLBatchNormalizationOptions extends MLOperatorOptions {
+  /** What each feature is multiplied with: [features]. 1 when it is absent. */
+  scale?: MLOperand;
+  /** What is added to each feature: [features]. 0 when it is absent. */
+  bias?: MLOperand;
+  /**
+   * The axis of the features.
+   * Default: `1`.
+   */
+  axis?: number;
+  /**
+   * What is added to the variance.
+   * Default: `0.00001`.
+   */
+  epsilon?: number;
+}
+
+/** Options of `instanceNormalization`. */
+export interface MLInstanceNormalizationOptions extends MLOperatorOptions {
+  /** What each channel is multiplied with: [channels]. 1 when it is absent. */
+  scale?: MLOperand;
+  /** What is added to each channel: [channels]. 0 when it is absent. */
+  bias?: MLOperand;
+  /**
+   * What is added to the variance.
+   * Default: `0.00001`.
+   */
+  epsilon?: number;
+  /**
+   * The layout of the input and of the output.
+   * Default: `'nchw'`.
+   */
+  layout?: MLInputOperandLayout;
+}
+
+/** Options of `layerNormalization`. */
+export interface MLLayerNormalizationOptions extends MLOperatorOptions {
+  /** What is multiplied with, in the sizes of the axes. 1 when it is absent. */
+  scale?: MLOperand;
+  /** What is added, in the sizes of the axes. 0 when it is absent. */
+  bias?: MLOperand;
+  /** The axes over which mean and variance are taken; all but the first when it is absent. */
+  axes?: Iterable<number>;
+  /**
+   * What is added to the variance.
+   * Default: `0.00001`.
+   */
+  epsilon?: number;
+}
+
+/** Options of `averagePool2d`, `l2Pool2d`, `maxPool2d`. */
+export interface MLPool2dOptions extends MLOperatorOptions {
+  /** The size of the window, [height, width]; that of the input when it is absent. */
+  windowDimensions?: Iterable<number>;
+  /**
+   * Rows and columns around the input that windows may cover but that do not count:
+   * [beginning height, ending height, beginning width, ending width].
+   * Default: `[0, 0, 0, 0]`.
+   */
+  padding?: Iterable<number>;
+  /**
+   * How far the window moves at a time: [height, width].
+   * Default: `[1, 1]`.
+   */
+  strides?: Iterable<number>;
+  /**
+   * How far apart the window's elements lie on the input: [height, width].
+   * Default: `[1, 1]`.
+   */
+  dilations?: Iterable<number>;
+  /**
+   * The layout of the input and of the output.
+   * Default: `'nchw'`.
+   */
+  layout?: MLInputOperandLayout;
+  /**
+   * How the output's size is rounded: `ceil` keeps windows that are only partly over the padded input.
+   * Default: `'floor'`.
+   */
+  outputShapeRounding?: MLRoundingType;
+  /** The output's size itself, [height, width], one of the two ways to round it; outputShapeRounding is ignored then. */
+  outputSizes?: Iterable<number>;
+}
+
+/** Options of `gru`. */
+export interface MLGruOptions extends MLOperatorOptions {
+  /** The biases of the input, `[numDirections, 3 * hiddenSize]`; zeros when absent. */
+  bias?: MLOperand;
+  /** The biases of the hidden state, `[numDirections, 3 * hiddenSize]`; zeros when absent. */
+  recurrentBias?: MLOperand;
+  /** The hidden state before the first step, `[numDirections, batchSize, hiddenSize]`; zeros when absent. */
+  initialHiddenState?: MLOperand;
+  /**
+   * Whether the reset gate is applied after the hidden state's product with its weights, or before.
+   * Default: `true`.
+   */
+  resetAfter?: boolean;
+  /**
+   * Whether the hidden state of each step is returned too.
+   * Default: `false`.
+   */
+  returnSequence?: boolean;
+  /**
+   * Whether the steps are taken from the first to the last, from the last to the first, or both ways by two networks.
+   * Default: `'forward'`.
+   */
+  direction?: MLRecurrentNetworkDirection;
+  /**
+   * The order of the gates in weights and biases: update (z), reset (r), new (n).
+   * Default: `'zrn'`.
+   */
+  layout?: MLGruWeightLayout;
+  /** Two: that of the update and reset gates, and that of the new gate. Sigmoid and tanh when absent. */
+  activations?: Iterable<MLRecurrentNetworkActivation>;
+}
+
+/** Options of `gruCell`. */
+export interface MLGruCellOptions extends MLOperatorOptions {
+  /** The biases of the input, `[3 * hiddenSize]`; zeros when absent. */
+  bias?: MLOperand;
+  /** The biases of the hidden state, `[3 * hiddenSize]`; zeros when absent. */
+  recurrentBias?: MLOperand;
+  /**
+   * Whether the reset gate is applied after the hidden state's product with its weights, or before.
+   * Default: `true`.
+   */
+  resetAfter?: boolean;
+  /**
+   * The order of the gates in weights and biases: update (z), reset (r), new (n).
+   * Default: `'zrn'`.
+   */
+  layout?: MLGruWeightLayout;
+  /** Two: that of the update and reset gates, and that of the new gate. Sigmoid and tanh when absent. */
+  activations?: Iterable<MLRecurrentNetworkActivation>;
+}
+
+/** Options of `lstm`. */
+export interface MLLstmOptions extends MLOperatorOptions {
+  /** The biases of the input, `[numDirections, 4 * hiddenSize]`; zeros when absent. */
+  bias?: MLOperand;
+  /** The biases of the hidden state, `[numDirections, 4 * hiddenSize]`; zeros when absent. */
+  recurrentBias?: MLOperand;
+  /**
+   * The weights of the cell state for the input, output and forget gates, in this order, `[numDirections, 3 * hiddenSize]`; zeros
+   * when absent.
+   */
+  peepholeWeight?: MLOperand;
+  /** The hidden state before the first step, `[numDirections, batchSize, hiddenSize]`; zeros when absent. */
+  initialHiddenState?: MLOperand;
+  /** The cell state before the first step, `[numDirections, batchSize, hiddenSize]`; zeros when absent. */
+  initialCellState?: MLOperand;
+  /**
+   * Whether the hidden state of each step is returned too.
+   * Default: `false`.
+   */
+  returnSequence?: boolean;
+  /**
+   * Whether the steps are taken from the first to the last, from the last to the first, or both ways by two networks.
+   * Default: `'forward'`.
+   */
+  direction?: MLRecurrentNetworkDirection;
+  /**
+   * The order of the gates in weights and biases: input (i), output (o), forget (f), cell (g).
+   * Default: `'iofg'`.
+   */
+  layout?: MLLstmWeightLayout;
+  /**
+   * Three: that of the input, forget and output gates, that of the cell gate, and that of the cell state. Sigmoid,
+   * tanh and tanh when absent.
+   */
+  activations?: Iterable<MLRecurrentNetworkActivation>;
+}
+
+/** Options of `lstmCell`. */
+export interface MLLstmCellOptions extends MLOperatorOptions {
+  /** The biases of the input, `[4 * hiddenSize]`; zeros when absent. */
+  bias?: MLOperand;
+  /** The biases of the hidden state, `[4 * hiddenSize]`; zeros when absent. */
+  recurrentBias?: MLOperand;
+  /**
+   * The weights of the cell state for the input, output and forget gates, in this order, `[3 * hiddenSize]`; zeros
+   * when absent.
+   */
+  peepholeWeight?: MLOperand;
+  /**
+   * The order of the gates in weights and biases: input (i), output (o), forget (f), cell (g).
+   * Default: `'iofg'`.
+   */
+  layout?: MLLstmWeightLayout;
+  /**
+   * Three: that of the input, forget and output gates, that of the cell gate, and that of the cell state. Sigmoid,
+   * tanh and tanh when absent.
+   */
+  activations?: Iterable<MLRecurrentNetworkActivation>;
+}
+
+/** Options of `reduceL1`, `reduceSum`, `reduceSumSquare`, `reduceProduct`, `reduceL2`, `reduceLogSum`, `reduceLogSumExp`, `reduceMean`, `reduceMax`, `reduceMin`. */
+export interface MLReduceOptions extends MLOperatorOptions {
+  /**
+   * The axes that are reduced, each once. All are when the list is absent; none is when it is empty, and then
+   * every value is reduced for itself.
+   */
+  axes?: Iterable<number>;
+  /**
+   * Whether reduced axes stay, with size 1.
+   * Default: `false`.
+   */
+  keepDimensions?: boolean;
+}
+
+/** Options of `resample2d`. */
+export interface MLResample2dOptions extends MLOperatorOptions {
+  /**
+   * How values between elements are found.
+   * Default: `'nearest-neighbor'`.
+   */
+  mode?: MLInterpolationMode;
+  /**
+   * The factors of the two sizes, in the order of axes.
+   * Default: `[1.0, 1.0]`.
+   */
+  scales?: Iterable<number>;
+  /** The two sizes themselves, in the order of axes; scales is ignored then. */
+  sizes?: Iterable<number>;
+  /**
+   * The two dimensions to resample.
+   * Default: `[2, 3]`.
+   */
+  axes?: Iterable<number>;
+}
+
+/** Options of `scatterElements`. */
+export interface MLScatterOptions extends MLOperatorOptions {
+  /**
+   * The axis along which the indices count.
+   * Default: `0`.
+   */
+  axis?: number;
 }
 
 export interface MLGraphBuilder {
   /**
-   * Computes a 2-D convolution of a 4-D input with a 4-D filter.
+   * Finds where along the axis the least values are; the first of several, or the first NaN.
+   *
+   * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 1 to 8
+   * - result `output`: int32, int64; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-argminmax
+   */
+  argMin(input: MLOperand, axis: number, options?: MLArgMinMaxOptions): MLOperand;
+  /**
+   * Finds where along the axis the greatest values are; the first of several, or the first NaN.
+   *
+   * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 1 to 8
+   * - result `output`: int32, int64; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-argminmax
+   */
+  argMax(input: MLOperand, axis: number, options?: MLArgMinMaxOptions): MLOperand;
+  /**
+   * Computes a 2-D convolution of a 4-D input with a 4-D filter. In the default layouts an input
+   * [batches, inputChannels, height, width] and a filter [outputChannels, inputChannels / groups, filterHeight,
+   * filterWidth] give an output [batches, outputChannels, outputHeight, outputWidth].
    *
    * - `input`: float32, float16; rank 4
    * - `filter`: the type of `input`; rank 4
@@ -293,7 +768,111 @@ export interface MLGraphBuilder {
    */
   conv2d(input: MLOperand, filter: MLOperand, options?: MLConv2dOptions): MLOperand;
   /**
-   * Adds the values of the two operands, element by element.
+   * Computes a transposed 2-D convolution of a 4-D input with a 4-D filter: every input value adds a multiple of the
+   * filter to the output. In the default layouts an input [batches, inputChannels, height, width] and a filter
+   * [inputChannels, outputChannels / groups, filterHeight, filterWidth] give an output [batches, outputChannels,
+   * outputHeight, outputWidth].
+   *
+   * - `input`: float32, float16; rank 4
+   * - `filter`: the type of `input`; rank 4
+   * - `bias`: the type of `input`; rank 1
+   * - result `output`: the type of `input`; rank 4
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-convtranspose2d
+   */
+  convTranspose2d(input: MLOperand, filter: MLOperand, options?: MLConvTranspose2dOptions): MLOperand;
+  /**
+   * Sums the values along the axis up to each place. Integers wrap around.
+   *
+   * - `input`: float32, float16, int32, uint32, int64, uint64; ranks 1 to 8
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-cumulativesum
+   */
+  cumulativeSum(input: MLOperand, axis: number, options?: MLCumulativeSumOptions): MLOperand;
+  /**
+   * Computes the rectified linear function `max(0, x)`, element by element.
+   *
+   * - `input`: float32, float16, int32, int64, int8; ranks 0 to 8
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-relu-method
+   */
+  relu(input: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Computes the Gaussian error linear unit `0.5 * x * (1 + erf(x / sqrt(2)))`, element by element.
+   *
+   * - `input`: float32, float16; ranks 0 to 8
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-gelu-method
+   */
+  gelu(input: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Computes `x * max(0, min(6, x + 3)) / 6`, element by element.
+   *
+   * - `input`: float32, float16; ranks 0 to 8
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-hard-swish
+   */
+  hardSwish(input: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Computes the sigmoid function `1 / (exp(-x) + 1)`, element by element.
+   *
+   * - `input`: float32, float16; ranks 0 to 8
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-sigmoid-method
+   */
+  sigmoid(input: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Computes the softplus function `ln(1 + exp(x))`, element by element.
+   *
+   * - `input`: float32, float16; ranks 0 to 8
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-softplus-method
+   */
+  softplus(input: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Computes the softsign function `x / (1 + |x|)`, element by element.
+   *
+   * - `input`: float32, float16; ranks 0 to 8
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-softsign-method
+   */
+  softsign(input: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Computes the hyperbolic tangent, element by element.
+   *
+   * - `input`: float32, float16; ranks 0 to 8
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-tanh-method
+   */
+  tanh(input: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Adds the values of the two operands, element by element. Integers wrap around.
    *
    * - `a`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
    * - `b`: the type of `a`; ranks 0 to 8
@@ -305,7 +884,7 @@ export interface MLGraphBuilder {
    */
   add(a: MLOperand, b: MLOperand, options?: MLOperatorOptions): MLOperand;
   /**
-   * Subtracts the values of the second operand from those of the first, element by element.
+   * Subtracts the values of the second operand from those of the first, element by element. Integers wrap around.
    *
    * - `a`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
    * - `b`: the type of `a`; ranks 0 to 8
@@ -316,6 +895,567 @@ export interface MLGraphBuilder {
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-binary
    */
   sub(a: MLOperand, b: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Multiplies the values of the two operands, element by element. Integers wrap around.
+   *
+   * - `a`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
+   * - `b`: the type of `a`; ranks 0 to 8
+   * - result `output`: the type of `a`; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-binary
+   */
+  mul(a: MLOperand, b: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Divides the values of the first operand by those of the second, element by element. Integers are truncated
+   * towards zero; an integer divided by zero gives 0.
+   *
+   * - `a`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
+   * - `b`: the type of `a`; ranks 0 to 8
+   * - result `output`: the type of `a`; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-binary
+   */
+  div(a: MLOperand, b: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Takes the greater of the values of the two operands, element by element; NaN if either is NaN.
+   *
+   * - `a`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
+   * - `b`: the type of `a`; ranks 0 to 8
+   * - result `output`: the type of `a`; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-binary
+   */
+  max(a: MLOperand, b: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Takes the lesser of the values of the two operands, element by element; NaN if either is NaN.
+   *
+   * - `a`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
+   * - `b`: the type of `a`; ranks 0 to 8
+   * - result `output`: the type of `a`; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-binary
+   */
+  min(a: MLOperand, b: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Raises the values of the first operand to the powers given by the second, element by element.
+   *
+   * - `a`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
+   * - `b`: the type of `a`; ranks 0 to 8
+   * - result `output`: the type of `a`; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-binary
+   */
+  pow(a: MLOperand, b: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Converts every element to another data type. Floating-point values are truncated to integers and limited to
+   * the range of the type (NaN gives 0); integers keep their lowest bits.
+   *
+   * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
+   * - result `output`: float32, float16, int32, uint32, int64, uint64, int8, uint8; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-cast
+   */
+  cast(input: MLOperand, dataType: MLOperandDataType, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Raises values below `minValue` to it and lowers values above `maxValue` to it, element by element. A bound
+   * that is not given does not restrict.
+   *
+   * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-clamp
+   */
+  clamp(input: MLOperand, options?: MLClampOptions): MLOperand;
+  /**
+   * Computes floating-point values `(input - zeroPoint) * scale` from quantized ones. `scale` and `zeroPoint` have
+   * one shape of the input's rank, whose sizes divide the input's: each of their elements is for a block.
+   *
+   * - `input`: int32, uint32, int8, uint8, int4, uint4; ranks 0 to 8
+   * - `scale`: float32, float16; ranks 0 to 8
+   * - `zeroPoint`: the type of `input`; ranks 0 to 8
+   * - result `output`: the type of `scale`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-dequantizelinear
+   */
+  dequantizeLinear(input: MLOperand, scale: MLOperand, zeroPoint: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Computes the exponential linear unit `max(0, x) + alpha * (exp(min(0, x)) - 1)`, element by element.
+   *
+   * - `input`: float32, float16; ranks 0 to 8
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-elu
+   */
+  elu(input: MLOperand, options?: MLEluOptions): MLOperand;
+  /**
+   * Computes `max(0, min(1, alpha * x + beta))`, element by element.
+   *
+   * - `input`: float32, float16; ranks 0 to 8
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-hard-sigmoid
+   */
+  hardSigmoid(input: MLOperand, options?: MLHardSigmoidOptions): MLOperand;
+  /**
+   * Computes `max(0, x) + alpha * min(0, x)`, element by element.
+   *
+   * - `input`: float32, float16; ranks 0 to 8
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-leakyrelu
+   */
+  leakyRelu(input: MLOperand, options?: MLLeakyReluOptions): MLOperand;
+  /**
+   * Computes `alpha * x + beta`, element by element.
+   *
+   * - `input`: float32, float16; ranks 0 to 8
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-linear
+   */
+  linear(input: MLOperand, options?: MLLinearOptions): MLOperand;
+  /**
+   * Tells whether the values of the two operands are equal, element by element: 1 or 0.
+   *
+   * - `a`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
+   * - `b`: the type of `a`; ranks 0 to 8
+   * - result `output`: uint8; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-logical
+   */
+  equal(a: MLOperand, b: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Tells whether the values of the two operands differ, element by element: 1 or 0.
+   *
+   * - `a`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
+   * - `b`: the type of `a`; ranks 0 to 8
+   * - result `output`: uint8; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-logical
+   */
+  notEqual(a: MLOperand, b: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Tells whether the values of the first operand are greater than those of the second, element by element: 1 or 0.
+   *
+   * - `a`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
+   * - `b`: the type of `a`; ranks 0 to 8
+   * - result `output`: uint8; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-logical
+   */
+  greater(a: MLOperand, b: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Tells whether the values of the first operand are greater than or equal to those of the second, element by
+   * element: 1 or 0.
+   *
+   * - `a`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
+   * - `b`: the type of `a`; ranks 0 to 8
+   * - result `output`: uint8; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-logical
+   */
+  greaterOrEqual(a: MLOperand, b: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Tells whether the values of the first operand are less than those of the second, element by element: 1 or 0.
+   *
+   * - `a`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
+   * - `b`: the type of `a`; ranks 0 to 8
+   * - result `output`: uint8; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-logical
+   */
+  lesser(a: MLOperand, b: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Tells whether the values of the first operand are less than or equal to those of the second, element by
+   * element: 1 or 0.
+   *
+   * - `a`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
+   * - `b`: the type of `a`; ranks 0 to 8
+   * - result `output`: uint8; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-logical
+   */
+  lesserOrEqual(a: MLOperand, b: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Tells whether both values are true, element by element: 1 or 0. Every value but 0 counts as true.
+   *
+   * - `a`: uint8; ranks 0 to 8
+   * - `b`: the type of `a`; ranks 0 to 8
+   * - result `output`: uint8; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-logical
+   */
+  logicalAnd(a: MLOperand, b: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Tells whether at least one of both values is true, element by element: 1 or 0. Every value but 0 counts as true.
+   *
+   * - `a`: uint8; ranks 0 to 8
+   * - `b`: the type of `a`; ranks 0 to 8
+   * - result `output`: uint8; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-logical
+   */
+  logicalOr(a: MLOperand, b: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Tells whether exactly one of both values is true, element by element: 1 or 0. Every value but 0 counts as true.
+   *
+   * - `a`: uint8; ranks 0 to 8
+   * - `b`: the type of `a`; ranks 0 to 8
+   * - result `output`: uint8; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-logical
+   */
+  logicalXor(a: MLOperand, b: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Inverts truth values, element by element: 1 for 0, and 0 for everything else.
+   *
+   * - `a`: uint8; ranks 0 to 8
+   * - result `output`: uint8; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-logical
+   */
+  logicalNot(a: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Tells which values are NaN, element by element: 1 or 0.
+   *
+   * - `a`: float32, float16; ranks 0 to 8
+   * - result `output`: uint8; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-logical
+   */
+  isNaN(a: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Tells which values are positive or negative infinity, element by element: 1 or 0.
+   *
+   * - `a`: float32, float16; ranks 0 to 8
+   * - result `output`: uint8; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-logical
+   */
+  isInfinite(a: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Computes `max(0, x) + slope * min(0, x)`, element by element. The input and the slope are broadcast to each
+   * other.
+   *
+   * - `input`: float32, float16, int32, int64, int8; ranks 0 to 8
+   * - `slope`: the type of `input`; ranks 0 to 8
+   * - result `output`: the type of `input`; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-prelu
+   */
+  prelu(input: MLOperand, slope: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Computes quantized values `roundEven(input / scale) + zeroPoint`, limited to the range of the data type of
+   * `zeroPoint`, which is the output's. `scale` and `zeroPoint` have one shape of the input's rank, whose sizes
+   * divide the input's: each of their elements is for a block.
+   *
+   * - `input`: float32, float16; ranks 0 to 8
+   * - `scale`: the type of `input`; ranks 0 to 8
+   * - `zeroPoint`: int32, uint32, int8, uint8, int4, uint4; ranks 0 to 8
+   * - result `output`: the type of `zeroPoint`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-quantizelinear
+   */
+  quantizeLinear(input: MLOperand, scale: MLOperand, zeroPoint: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Computes the absolute value, element by element.
+   *
+   * - `input`: float32, float16, int32, int64, int8; ranks 0 to 8
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-unary
+   */
+  abs(input: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Computes the negative value, element by element.
+   *
+   * - `input`: float32, float16, int32, int64, int8; ranks 0 to 8
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-unary
+   */
+  neg(input: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Computes the sign, element by element: 1 for positive values, -1 for negative ones, otherwise 0.
+   *
+   * - `input`: float32, float16, int32, int64, int8; ranks 0 to 8
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-unary
+   */
+  sign(input: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Rounds up to a whole number, element by element.
+   *
+   * - `input`: float32, float16; ranks 0 to 8
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-unary
+   */
+  ceil(input: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Computes the cosine of an angle in radians, element by element.
+   *
+   * - `input`: float32, float16; ranks 0 to 8
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-unary
+   */
+  cos(input: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Computes the error function, element by element.
+   *
+   * - `input`: float32, float16; ranks 0 to 8
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-unary
+   */
+  erf(input: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Computes the exponential function, element by element.
+   *
+   * - `input`: float32, float16; ranks 0 to 8
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-unary
+   */
+  exp(input: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Rounds down to a whole number, element by element.
+   *
+   * - `input`: float32, float16; ranks 0 to 8
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-unary
+   */
+  floor(input: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Computes the natural logarithm, element by element.
+   *
+   * - `input`: float32, float16; ranks 0 to 8
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-unary
+   */
+  log(input: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Computes the reciprocal, element by element.
+   *
+   * - `input`: float32, float16; ranks 0 to 8
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-unary
+   */
+  reciprocal(input: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Rounds to the nearest whole number, halves to the even one, element by element.
+   *
+   * - `input`: float32, float16; ranks 0 to 8
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-unary
+   */
+  roundEven(input: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Computes the sine of an angle in radians, element by element.
+   *
+   * - `input`: float32, float16; ranks 0 to 8
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-unary
+   */
+  sin(input: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Computes the square root, element by element.
+   *
+   * - `input`: float32, float16; ranks 0 to 8
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-unary
+   */
+  sqrt(input: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Computes the tangent of an angle in radians, element by element.
+   *
+   * - `input`: float32, float16; ranks 0 to 8
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-unary
+   */
+  tan(input: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Returns the values of the input unchanged.
+   *
+   * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-unary
+   */
+  identity(input: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Takes the value of `trueValue` where the condition is not 0 and that of `falseValue` where it is, element by
+   * element. All three are broadcast to each other.
+   *
+   * - `condition`: uint8; ranks 0 to 8
+   * - `trueValue`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
+   * - `falseValue`: the type of `trueValue`; ranks 0 to 8
+   * - result `output`: the type of `trueValue`; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-where
+   */
+  where(condition: MLOperand, trueValue: MLOperand, falseValue: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Takes slices of the input along an axis, at the given indices. The axis is replaced by the dimensions of the
+   * indices. A negative index counts from the end; one that is out of range is clamped.
+   *
+   * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 1 to 8
+   * - `indices`: int32, uint32, int64; ranks 0 to 8
+   * - result `output`: the type of `input`; ranks 1 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-gather
+   */
+  gather(input: MLOperand, indices: MLOperand, options?: MLGatherOptions): MLOperand;
+  /**
+   * Takes one element of the input for each index: the one at the index's own position, but with the index itself
+   * along the axis. The indices have the input's shape except for the size of the axis, and the output has
+   * theirs. A negative index counts from the end; one that is out of range is clamped.
+   *
+   * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 1 to 8
+   * - `indices`: int32, uint32, int64; the rank of `input`
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-gatherelements
+   */
+  gatherElements(input: MLOperand, indices: MLOperand, options?: MLGatherOptions): MLOperand;
+  /**
+   * Takes slices of the input at coordinates: the last dimension of the indices holds a coordinate for each of the
+   * input's first dimensions. The output has the other dimensions of the indices, and then those of a slice. A
+   * negative index counts from the end; one that is out of range is clamped.
+   *
+   * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 1 to 8
+   * - `indices`: int32, uint32, int64; ranks 1 to 8
+   * - result `output`: the type of `input`; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-gathernd
+   */
+  gatherND(input: MLOperand, indices: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Computes alpha * a * b + beta * c, where a is [m, k], b is [k, n] (each possibly given transposed) and c can be
+   * broadcast to the output's shape [m, n].
+   *
+   * - `a`: float32, float16; rank 2
+   * - `b`: the type of `a`; rank 2
+   * - `c`: the type of `a`; ranks 0 to 2
+   * - result `output`: the type of `a`; rank 2
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-gemm
+   */
+  gemm(a: MLOperand, b: MLOperand, options?: MLGemmOptions): MLOperand;
+  /**
+   * Multiplies matrices: a [..., m, k] and b [..., k, n] give [..., m, n]. The dimensions before the last two are
+   * broadcast to each other.
+   *
+   * - `a`: float32, float16; ranks 2 to 8
+   * - `b`: the type of `a`; ranks 2 to 8
+   * - result `output`: the type of `a`; ranks 2 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-matmul
+   */
+  matmul(a: MLOperand, b: MLOperand, options?: MLOperatorOptions): MLOperand;
   /**
    * Joins the inputs, one after the other, along an axis. They have the same data type, rank and sizes, except
    * for the size of that axis, which is the sum of theirs in the output.
@@ -421,8 +1561,8 @@ export interface MLGraphBuilder {
    */
   transpose(input: MLOperand, options?: MLTransposeOptions): MLOperand;
   /**
-   * Keeps the upper or the lower triangle of a matrix, or of each matrix of a batch, and puts zeros elsewhere.
-   * The diagonal that bounds the triangle, and belongs to it, is counted upwards from the main diagonal.
+   * Keeps the upper or the lower triangle of a matrix, or of each matrix of a batch, with the diagonal that bounds
+   * it, and puts zeros elsewhere.
    *
    * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 2 to 8
    * - result `output`: the type of `input`; the rank of `input`
@@ -432,6 +1572,327 @@ export interface MLGraphBuilder {
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-triangular
    */
   triangular(input: MLOperand, options?: MLTriangularOptions): MLOperand;
+  /**
+   * Normalizes the input with the given mean and variance of each feature along one axis:
+   * scale * (input - mean) / sqrt(variance + epsilon) + bias. The other operands are 1-D, of that axis's size.
+   *
+   * - `input`: float32, float16; ranks 1 to 8
+   * - `mean`: the type of `input`; rank 1
+   * - `variance`: the type of `input`; rank 1
+   * - `scale`: the type of `input`; rank 1
+   * - `bias`: the type of `input`; rank 1
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-batchnorm
+   */
+  batchNormalization(input: MLOperand, mean: MLOperand, variance: MLOperand, options?: MLBatchNormalizationOptions): MLOperand;
+  /**
+   * Normalizes each channel of each batch of a 4-D input with its own mean and variance over the two spatial
+   * dimensions. scale and bias are 1-D, of the number of channels.
+   *
+   * - `input`: float32, float16; rank 4
+   * - `scale`: the type of `input`; rank 1
+   * - `bias`: the type of `input`; rank 1
+   * - result `output`: the type of `input`; rank 4
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-instancenorm
+   */
+  instanceNormalization(input: MLOperand, options?: MLInstanceNormalizationOptions): MLOperand;
+  /**
+   * Normalizes the input with its own mean and variance over the given axes (all but the first when they are not
+   * given). scale and bias have the sizes of these axes, in their order.
+   *
+   * - `input`: float32, float16; ranks 0 to 8
+   * - `scale`: the type of `input`; ranks 0 to 8
+   * - `bias`: the type of `input`; ranks 0 to 8
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-layernorm
+   */
+  layerNormalization(input: MLOperand, options?: MLLayerNormalizationOptions): MLOperand;
+  /**
+   * Computes the mean of every window over the two spatial dimensions; padding is not counted.
+   *
+   * - `input`: float32, float16; rank 4
+   * - result `output`: the type of `input`; rank 4
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-pool2d
+   */
+  averagePool2d(input: MLOperand, options?: MLPool2dOptions): MLOperand;
+  /**
+   * Computes the L2 norm of every window over the two spatial dimensions: the root of the sum of squares.
+   *
+   * - `input`: float32, float16; rank 4
+   * - result `output`: the type of `input`; rank 4
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-pool2d
+   */
+  l2Pool2d(input: MLOperand, options?: MLPool2dOptions): MLOperand;
+  /**
+   * Computes the maximum of every window over the two spatial dimensions.
+   *
+   * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; rank 4
+   * - result `output`: the type of `input`; rank 4
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-pool2d
+   */
+  maxPool2d(input: MLOperand, options?: MLPool2dOptions): MLOperand;
+  /**
+   * Runs gated recurrent units over an input of shape `[steps, batchSize, inputSize]`. Returns the last hidden
+   * state, `[numDirections, batchSize, hiddenSize]`, and with `returnSequence` also that of each step,
+   * `[steps, numDirections, batchSize, hiddenSize]`.
+   *
+   * - `input`: float32, float16; rank 3
+   * - `weight`: the type of `input`; rank 3
+   * - `recurrentWeight`: the type of `input`; rank 3
+   * - `bias`: the type of `input`; rank 2
+   * - `recurrentBias`: the type of `input`; rank 2
+   * - `initialHiddenState`: the type of `input`; rank 3
+   * - result `output0`: the type of `input`; rank 3
+   * - result `output1`: the type of `input`; rank 4
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-gru
+   */
+  gru(input: MLOperand, weight: MLOperand, recurrentWeight: MLOperand, steps: number, hiddenSize: number, options?: MLGruOptions): MLOperand[];
+  /**
+   * Takes one step of gated recurrent units, with an input of shape `[batchSize, inputSize]`. Returns the new
+   * hidden state, `[batchSize, hiddenSize]`.
+   *
+   * - `input`: float32, float16; rank 2
+   * - `weight`: the type of `input`; rank 2
+   * - `recurrentWeight`: the type of `input`; rank 2
+   * - `hiddenState`: the type of `input`; rank 2
+   * - `bias`: the type of `input`; rank 1
+   * - `recurrentBias`: the type of `input`; rank 1
+   * - result `output`: the type of `input`; rank 2
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-grucell
+   */
+  gruCell(input: MLOperand, weight: MLOperand, recurrentWeight: MLOperand, hiddenState: MLOperand, hiddenSize: number, options?: MLGruCellOptions): MLOperand;
+  /**
+   * Runs a network of long short-term memory over an input of shape `[steps, batchSize, inputSize]`. Returns the
+   * last hidden state and the last cell state, each `[numDirections, batchSize, hiddenSize]`, and with
+   * `returnSequence` also the hidden state of each step, `[steps, numDirections, batchSize, hiddenSize]`.
+   *
+   * - `input`: float32, float16; rank 3
+   * - `weight`: the type of `input`; rank 3
+   * - `recurrentWeight`: the type of `input`; rank 3
+   * - `bias`: the type of `input`; rank 2
+   * - `recurrentBias`: the type of `input`; rank 2
+   * - `peepholeWeight`: the type of `input`; rank 2
+   * - `initialHiddenState`: the type of `input`; rank 3
+   * - `initialCellState`: the type of `input`; rank 3
+   * - result `output0`: the type of `input`; rank 3
+   * - result `output1`: the type of `input`; rank 3
+   * - result `output2`: the type of `input`; rank 4
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-lstm
+   */
+  lstm(input: MLOperand, weight: MLOperand, recurrentWeight: MLOperand, steps: number, hiddenSize: number, options?: MLLstmOptions): MLOperand[];
+  /**
+   * Takes one step of long short-term memory, with an input of shape `[batchSize, inputSize]`. Returns the new
+   * hidden state and the new cell state, each `[batchSize, hiddenSize]`.
+   *
+   * - `input`: float32, float16; rank 2
+   * - `weight`: the type of `input`; rank 2
+   * - `recurrentWeight`: the type of `input`; rank 2
+   * - `hiddenState`: the type of `input`; rank 2
+   * - `cellState`: the type of `input`; rank 2
+   * - `bias`: the type of `input`; rank 1
+   * - `recurrentBias`: the type of `input`; rank 1
+   * - `peepholeWeight`: the type of `input`; rank 1
+   * - result `output0`: the type of `input`; rank 2
+   * - result `output1`: the type of `input`; rank 2
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-lstmcell
+   */
+  lstmCell(input: MLOperand, weight: MLOperand, recurrentWeight: MLOperand, hiddenState: MLOperand, cellState: MLOperand, hiddenSize: number, options?: MLLstmCellOptions): MLOperand[];
+  /**
+   * Sums the absolute values along the axes. Integers wrap around.
+   *
+   * - `input`: float32, float16, int32, uint32, int64, uint64; ranks 0 to 8
+   * - result `output`: the type of `input`; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-reduce
+   */
+  reduceL1(input: MLOperand, options?: MLReduceOptions): MLOperand;
+  /**
+   * Sums the values along the axes. Integers wrap around.
+   *
+   * - `input`: float32, float16, int32, uint32, int64, uint64; ranks 0 to 8
+   * - result `output`: the type of `input`; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-reduce
+   */
+  reduceSum(input: MLOperand, options?: MLReduceOptions): MLOperand;
+  /**
+   * Sums the squares of the values along the axes. Integers wrap around.
+   *
+   * - `input`: float32, float16, int32, uint32, int64, uint64; ranks 0 to 8
+   * - result `output`: the type of `input`; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-reduce
+   */
+  reduceSumSquare(input: MLOperand, options?: MLReduceOptions): MLOperand;
+  /**
+   * Multiplies the values along the axes with each other. Integers wrap around.
+   *
+   * - `input`: float32, float16, int32, uint32, int64, uint64; ranks 0 to 8
+   * - result `output`: the type of `input`; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-reduce
+   */
+  reduceProduct(input: MLOperand, options?: MLReduceOptions): MLOperand;
+  /**
+   * Computes the square root of the sum of the squares along the axes.
+   *
+   * - `input`: float32, float16; ranks 0 to 8
+   * - result `output`: the type of `input`; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-reduce
+   */
+  reduceL2(input: MLOperand, options?: MLReduceOptions): MLOperand;
+  /**
+   * Computes the natural logarithm of the sum of the values along the axes.
+   *
+   * - `input`: float32, float16; ranks 0 to 8
+   * - result `output`: the type of `input`; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-reduce
+   */
+  reduceLogSum(input: MLOperand, options?: MLReduceOptions): MLOperand;
+  /**
+   * Computes the natural logarithm of the sum of the exponentials of the values along the axes.
+   *
+   * - `input`: float32, float16; ranks 0 to 8
+   * - result `output`: the type of `input`; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-reduce
+   */
+  reduceLogSumExp(input: MLOperand, options?: MLReduceOptions): MLOperand;
+  /**
+   * Computes the mean of the values along the axes.
+   *
+   * - `input`: float32, float16; ranks 0 to 8
+   * - result `output`: the type of `input`; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-reduce
+   */
+  reduceMean(input: MLOperand, options?: MLReduceOptions): MLOperand;
+  /**
+   * Finds the greatest of the values along the axes; NaN if one of them is NaN.
+   *
+   * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
+   * - result `output`: the type of `input`; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-reduce
+   */
+  reduceMax(input: MLOperand, options?: MLReduceOptions): MLOperand;
+  /**
+   * Finds the least of the values along the axes; NaN if one of them is NaN.
+   *
+   * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
+   * - result `output`: the type of `input`; ranks 0 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-reduce
+   */
+  reduceMin(input: MLOperand, options?: MLReduceOptions): MLOperand;
+  /**
+   * Resamples two dimensions of a 4-D input (its last two, unless axes says otherwise) to the given sizes, or to their
+   * own sizes times the given scales, by the nearest element or by linear interpolation.
+   *
+   * - `input`: float32, float16, int8, uint8; rank 4
+   * - result `output`: the type of `input`; rank 4
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-resample2d-method
+   */
+  resample2d(input: MLOperand, options?: MLResample2dOptions): MLOperand;
+  /**
+   * Replaces one element of the input for each index: the one at the index's own position, but with the index
+   * itself along the axis. The indices have the input's shape except for the size of the axis, and the updates,
+   * which hold the new elements, have theirs. A negative index counts from the end; one that is out of range is
+   * clamped.
+   *
+   * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 1 to 8
+   * - `indices`: int32, uint32, int64; the rank of `input`
+   * - `updates`: the type of `input`; the rank of `input`
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-scatterelements
+   */
+  scatterElements(input: MLOperand, indices: MLOperand, updates: MLOperand, options?: MLScatterOptions): MLOperand;
+  /**
+   * Replaces slices of the input at coordinates: the last dimension of the indices holds a coordinate for each of
+   * the input's first dimensions. The updates, which hold the new slices, have the other dimensions of the
+   * indices, and then those of a slice. A negative index counts from the end; one that is out of range is
+   * clamped.
+   *
+   * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 1 to 8
+   * - `indices`: int32, uint32, int64; ranks 1 to 8
+   * - `updates`: the type of `input`; ranks 0 to 8
+   * - result `output`: the type of `input`; ranks 1 to 8
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-scatternd
+   */
+  scatterND(input: MLOperand, indices: MLOperand, updates: MLOperand, options?: MLOperatorOptions): MLOperand;
+  /**
+   * Divides the exponential of every value by the sum of those along the axis, which gives values from 0 to 1
+   * whose sum along the axis is 1.
+   *
+   * - `input`: float32, float16; ranks 1 to 8
+   * - result `output`: the type of `input`; the rank of `input`
+   *
+   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   *
+   * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-softmax-method
+   */
+  softmax(input: MLOperand, axis: number, options?: MLOperatorOptions): MLOperand;
 }
 
 /** What a context can do. See https://www.w3.org/TR/webnn/#api-mlcontext-opsupportlimits */
@@ -441,9 +1902,67 @@ export interface MLOpSupportLimits {
   input: MLTensorLimits;
   constant: MLTensorLimits;
   output: MLTensorLimits;
+  argMin: { input: MLTensorLimits; output: MLTensorLimits };
+  argMax: { input: MLTensorLimits; output: MLTensorLimits };
   conv2d: { input: MLTensorLimits; filter: MLTensorLimits; bias: MLTensorLimits; output: MLTensorLimits };
+  convTranspose2d: { input: MLTensorLimits; filter: MLTensorLimits; bias: MLTensorLimits; output: MLTensorLimits };
+  cumulativeSum: { input: MLTensorLimits; output: MLTensorLimits };
+  relu: { input: MLTensorLimits; output: MLTensorLimits };
+  gelu: { input: MLTensorLimits; output: MLTensorLimits };
+  hardSwish: { input: MLTensorLimits; output: MLTensorLimits };
+  sigmoid: { input: MLTensorLimits; output: MLTensorLimits };
+  softplus: { input: MLTensorLimits; output: MLTensorLimits };
+  softsign: { input: MLTensorLimits; output: MLTensorLimits };
+  tanh: { input: MLTensorLimits; output: MLTensorLimits };
   add: { a: MLTensorLimits; b: MLTensorLimits; output: MLTensorLimits };
   sub: { a: MLTensorLimits; b: MLTensorLimits; output: MLTensorLimits };
+  mul: { a: MLTensorLimits; b: MLTensorLimits; output: MLTensorLimits };
+  div: { a: MLTensorLimits; b: MLTensorLimits; output: MLTensorLimits };
+  max: { a: MLTensorLimits; b: MLTensorLimits; output: MLTensorLimits };
+  min: { a: MLTensorLimits; b: MLTensorLimits; output: MLTensorLimits };
+  pow: { a: MLTensorLimits; b: MLTensorLimits; output: MLTensorLimits };
+  cast: { input: MLTensorLimits; output: MLTensorLimits };
+  clamp: { input: MLTensorLimits; output: MLTensorLimits };
+  dequantizeLinear: { input: MLTensorLimits; scale: MLTensorLimits; zeroPoint: MLTensorLimits; output: MLTensorLimits };
+  elu: { input: MLTensorLimits; output: MLTensorLimits };
+  hardSigmoid: { input: MLTensorLimits; output: MLTensorLimits };
+  leakyRelu: { input: MLTensorLimits; output: MLTensorLimits };
+  linear: { input: MLTensorLimits; output: MLTensorLimits };
+  equal: { a: MLTensorLimits; b: MLTensorLimits; output: MLTensorLimits };
+  notEqual: { a: MLTensorLimits; b: MLTensorLimits; output: MLTensorLimits };
+  greater: { a: MLTensorLimits; b: MLTensorLimits; output: MLTensorLimits };
+  greaterOrEqual: { a: MLTensorLimits; b: MLTensorLimits; output: MLTensorLimits };
+  lesser: { a: MLTensorLimits; b: MLTensorLimits; output: MLTensorLimits };
+  lesserOrEqual: { a: MLTensorLimits; b: MLTensorLimits; output: MLTensorLimits };
+  logicalAnd: { a: MLTensorLimits; b: MLTensorLimits; output: MLTensorLimits };
+  logicalOr: { a: MLTensorLimits; b: MLTensorLimits; output: MLTensorLimits };
+  logicalXor: { a: MLTensorLimits; b: MLTensorLimits; output: MLTensorLimits };
+  logicalNot: { a: MLTensorLimits; output: MLTensorLimits };
+  isNaN: { a: MLTensorLimits; output: MLTensorLimits };
+  isInfinite: { a: MLTensorLimits; output: MLTensorLimits };
+  prelu: { input: MLTensorLimits; slope: MLTensorLimits; output: MLTensorLimits };
+  quantizeLinear: { input: MLTensorLimits; scale: MLTensorLimits; zeroPoint: MLTensorLimits; output: MLTensorLimits };
+  abs: { input: MLTensorLimits; output: MLTensorLimits };
+  neg: { input: MLTensorLimits; output: MLTensorLimits };
+  sign: { input: MLTensorLimits; output: MLTensorLimits };
+  ceil: { input: MLTensorLimits; output: MLTensorLimits };
+  cos: { input: MLTensorLimits; output: MLTensorLimits };
+  erf: { input: MLTensorLimits; output: MLTensorLimits };
+  exp: { input: MLTensorLimits; output: MLTensorLimits };
+  floor: { input: MLTensorLimits; output: MLTensorLimits };
+  log: { input: MLTensorLimits; output: MLTensorLimits };
+  reciprocal: { input: MLTensorLimits; output: MLTensorLimits };
+  roundEven: { input: MLTensorLimits; output: MLTensorLimits };
+  sin: { input: MLTensorLimits; output: MLTensorLimits };
+  sqrt: { input: MLTensorLimits; output: MLTensorLimits };
+  tan: { input: MLTensorLimits; output: MLTensorLimits };
+  identity: { input: MLTensorLimits; output: MLTensorLimits };
+  where: { condition: MLTensorLimits; trueValue: MLTensorLimits; falseValue: MLTensorLimits; output: MLTensorLimits };
+  gather: { input: MLTensorLimits; indices: MLTensorLimits; output: MLTensorLimits };
+  gatherElements: { input: MLTensorLimits; indices: MLTensorLimits; output: MLTensorLimits };
+  gatherND: { input: MLTensorLimits; indices: MLTensorLimits; output: MLTensorLimits };
+  gemm: { a: MLTensorLimits; b: MLTensorLimits; c: MLTensorLimits; output: MLTensorLimits };
+  matmul: { a: MLTensorLimits; b: MLTensorLimits; output: MLTensorLimits };
   concat: { inputs: MLTensorLimits; output: MLTensorLimits };
   expand: { input: MLTensorLimits; output: MLTensorLimits };
   pad: { input: MLTensorLimits; output: MLTensorLimits };
@@ -454,4 +1973,28 @@ export interface MLOpSupportLimits {
   tile: { input: MLTensorLimits; output: MLTensorLimits };
   transpose: { input: MLTensorLimits; output: MLTensorLimits };
   triangular: { input: MLTensorLimits; output: MLTensorLimits };
+  batchNormalization: { input: MLTensorLimits; mean: MLTensorLimits; variance: MLTensorLimits; scale: MLTensorLimits; bias: MLTensorLimits; output: MLTensorLimits };
+  instanceNormalization: { input: MLTensorLimits; scale: MLTensorLimits; bias: MLTensorLimits; output: MLTensorLimits };
+  layerNormalization: { input: MLTensorLimits; scale: MLTensorLimits; bias: MLTensorLimits; output: MLTensorLimits };
+  averagePool2d: { input: MLTensorLimits; output: MLTensorLimits };
+  l2Pool2d: { input: MLTensorLimits; output: MLTensorLimits };
+  maxPool2d: { input: MLTensorLimits; output: MLTensorLimits };
+  gru: { input: MLTensorLimits; weight: MLTensorLimits; recurrentWeight: MLTensorLimits; bias: MLTensorLimits; recurrentBias: MLTensorLimits; initialHiddenState: MLTensorLimits; output0: MLTensorLimits; output1: MLTensorLimits };
+  gruCell: { input: MLTensorLimits; weight: MLTensorLimits; recurrentWeight: MLTensorLimits; hiddenState: MLTensorLimits; bias: MLTensorLimits; recurrentBias: MLTensorLimits; output: MLTensorLimits };
+  lstm: { input: MLTensorLimits; weight: MLTensorLimits; recurrentWeight: MLTensorLimits; bias: MLTensorLimits; recurrentBias: MLTensorLimits; peepholeWeight: MLTensorLimits; initialHiddenState: MLTensorLimits; initialCellState: MLTensorLimits; output0: MLTensorLimits; output1: MLTensorLimits; output2: MLTensorLimits };
+  lstmCell: { input: MLTensorLimits; weight: MLTensorLimits; recurrentWeight: MLTensorLimits; hiddenState: MLTensorLimits; cellState: MLTensorLimits; bias: MLTensorLimits; recurrentBias: MLTensorLimits; peepholeWeight: MLTensorLimits; output0: MLTensorLimits; output1: MLTensorLimits };
+  reduceL1: { input: MLTensorLimits; output: MLTensorLimits };
+  reduceSum: { input: MLTensorLimits; output: MLTensorLimits };
+  reduceSumSquare: { input: MLTensorLimits; output: MLTensorLimits };
+  reduceProduct: { input: MLTensorLimits; output: MLTensorLimits };
+  reduceL2: { input: MLTensorLimits; output: MLTensorLimits };
+  reduceLogSum: { input: MLTensorLimits; output: MLTensorLimits };
+  reduceLogSumExp: { input: MLTensorLimits; output: MLTensorLimits };
+  reduceMean: { input: MLTensorLimits; output: MLTensorLimits };
+  reduceMax: { input: MLTensorLimits; output: MLTensorLimits };
+  reduceMin: { input: MLTensorLimits; output: MLTensorLimits };
+  resample2d: { input: MLTensorLimits; output: MLTensorLimits };
+  scatterElements: { input: MLTensorLimits; indices: MLTensorLimits; updates: MLTensorLimits; output: MLTensorLimits };
+  scatterND: { input: MLTensorLimits; indices: MLTensorLimits; updates: MLTensorLimits; output: MLTensorLimits };
+  softmax: { input: MLTensorLimits; output: MLTensorLimits };
 }

@@ -10,6 +10,8 @@ mod arg;
 mod arithmetic;
 mod conv;
 mod cumulative;
+#[cfg(test)]
+mod divided;
 mod elementwise;
 mod gather;
 mod index;

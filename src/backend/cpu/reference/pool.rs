@@ -66,16 +66,14 @@ struct Windows {
 
 impl Windows {
     /// Reduces every window, starting from `start` by `add`; `finish` is told how many elements there were.
-    fn reduce<T: Element, A: Copy>(
+    fn reduce<T: Element, A: Copy + Send + Sync>(
         &self,
         input: &[T],
         output: &mut [T],
         start: A,
         add: impl Fn(A, T) -> A + Sync,
         finish: impl Fn(A, usize) -> T + Sync,
-    ) where
-        A: Send + Sync,
-    {
+    ) {
         let Windows { rows, columns, channels } = *self;
         let image = rows.input * columns.input * channels;
         let row = columns.output * channels;
