@@ -78,30 +78,34 @@ impl Windows {
         let image = rows.input * columns.input * channels;
         let row = columns.output * channels;
         let elements_of_window = rows.window.min(rows.input) * columns.window.min(columns.input);
+        // For every position along the width, the first element under the window and the number of them.
+        let spans: Vec<(usize, usize)> = (0..columns.output)
+            .map(|x| {
+                let taps = columns.taps(x);
+                (columns.element(x, taps.start).unwrap_or(0), taps.len())
+            })
+            .collect();
         for_each_piece(output, row, row.saturating_mul(elements_of_window), |first, piece| {
             let mut reduced = vec![start; channels];
             for (i, output) in piece.chunks_exact_mut(row).enumerate() {
                 let (image_number, y) = ((first + i) / rows.output, (first + i) % rows.output);
                 let input = &input[image_number * image..][..image];
                 let taps_y = rows.taps(y);
-                for (x, output) in output.chunks_exact_mut(channels).enumerate() {
-                    let taps_x = columns.taps(x);
-                    let count = taps_y.len() * taps_x.len();
+                for (output, &(first_x, width)) in output.chunks_exact_mut(channels).zip(&spans) {
                     reduced.fill(start);
-                    // Where there is a tap inside the width, the element under the first one.
-                    let first_x = columns.element(x, taps_x.start).unwrap_or(0);
                     for tap_y in taps_y.clone() {
                         let from_y = rows.element(y, tap_y).expect("the tap is inside");
                         let input = &input[(from_y * columns.input + first_x) * channels..];
                         if let [reduced] = &mut reduced[..] {
-                            let elements = input.iter().step_by(columns.dilation).take(taps_x.len());
+                            let elements = input.iter().step_by(columns.dilation).take(width);
                             *reduced = elements.fold(*reduced, |sum, &x| add(sum, x));
                         } else {
-                            for pixel in input.chunks_exact(channels).step_by(columns.dilation).take(taps_x.len()) {
+                            for pixel in input.chunks_exact(channels).step_by(columns.dilation).take(width) {
                                 reduced.iter_mut().zip(pixel).for_each(|(sum, &x)| *sum = add(*sum, x));
                             }
                         }
                     }
+                    let count = taps_y.len() * width;
                     output.iter_mut().zip(&reduced).for_each(|(output, &sum)| *output = finish(sum, count));
                 }
             }
