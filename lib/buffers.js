@@ -3,7 +3,8 @@
 // AllowSharedBufferSource, and the specification's "validate buffer with descriptor".
 //
 // Where this is wider than the specification, API.md says so: a DataView is taken like a Uint8Array, as a slice of bytes
-// (C6), float16 takes Uint16Array (C6), and resizable and growable buffers are accepted, which WebIDL refuses without
+// (C6), float16 takes Uint16Array (C6), a read takes an Int8Array like a Uint8Array, which is what onnxruntime-web gives it
+// (G3), and resizable and growable buffers are accepted, which WebIDL refuses without
 // [AllowResizable]: writeTensor() copies before it returns, so that resizing afterwards has no effect (C4), and the
 // memory of a growing WebAssembly.Memory has to be accepted (G3). Their length is the one at the time of the call.
 
@@ -80,8 +81,10 @@ function bytesOf(source) {
  * "Validate buffer with descriptor".
  * @param {object} source
  * @param {{byteLength: number, views: readonly string[], text: string}} wanted
+ * @param {string} [bytes] a view that is a slice of bytes here, besides Uint8Array
+ * @returns {string | undefined} what is wrong
  */
-function validateBuffer(source, wanted) {
+function validateBuffer(source, wanted, bytes = undefined) {
   const found = byteLength(source);
   if (found !== wanted.byteLength) {
     const what = isDetached(bufferOf(source)) ? 'a detached buffer' : `${found} bytes`;
@@ -89,7 +92,7 @@ function validateBuffer(source, wanted) {
   }
   if (types.isTypedArray(source)) {
     const name = viewName(source);
-    if (!wanted.views.includes(name)) {
+    if (!wanted.views.includes(name) && name !== bytes) {
       return `found ${withArticle(name)}, allowed for ${wanted.text} ${wanted.views.join(', ')}, an ArrayBuffer, a SharedArrayBuffer or a DataView`;
     }
   }

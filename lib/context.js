@@ -137,7 +137,7 @@ class MLContext {
       if (!tensor.readable) {
         throw typeError('readTensor', label, "argument 'tensor': found an MLTensor that is not readable, allowed one created with {readable: true}");
       }
-      if (bringsBuffer) requireBuffer('readTensor', label, "argument 'outputData'", outputData, tensor);
+      if (bringsBuffer) requireBuffer('readTensor', label, "argument 'outputData'", outputData, tensor, 'Int8Array');
       const buffer = new ArrayBuffer(tensor.buffer.byteLength);
       const arrive = bringsBuffer ? () => copyInto(outputData, buffer, tensor) : () => buffer;
       return begin({ operator: 'readTensor', label, context, tensor, buffer, arrive }, (request) => {
@@ -213,8 +213,8 @@ function requireUsable(operator, label, context, tensor) {
   }
 }
 
-function requireBuffer(operator, label, place, source, tensor) {
-  const problem = validateBuffer(source, tensor.buffer);
+function requireBuffer(operator, label, place, source, tensor, bytes = undefined) {
+  const problem = validateBuffer(source, tensor.buffer, bytes);
   if (problem !== undefined) throw typeError(operator, label, `${place}: ${problem}`);
 }
 
@@ -231,7 +231,7 @@ function creation(operator, tensor) {
 
 /** The bytes are there; the caller's memory was right at the call, and may have been detached or resized since. */
 function copyInto(outputData, buffer, tensor) {
-  requireBuffer('readTensor', tensor.label, "argument 'outputData', after the call", outputData, tensor);
+  requireBuffer('readTensor', tensor.label, "argument 'outputData', after the call", outputData, tensor, 'Int8Array');
   bytesOf(outputData).set(new Uint8Array(buffer));
 }
 
