@@ -59,7 +59,8 @@ impl Running {
         lock(&self.0).as_ref().map(use_it)
     }
 
-    fn join(&self) {
+    /// Waits for the timeline's thread, which was stopped before.
+    pub fn join(&self) {
         let timeline = lock(&self.0).take();
         if let Some(timeline) = timeline {
             timeline.join();
