@@ -233,6 +233,16 @@ describe('A3: all arguments are converted before any is looked at', () => {
     expect(log).toEqual(['label']);
   });
 
+  test('options are not looked at when an argument before them is wrong, not even for the message', () => {
+    const builder = new MLGraphBuilder(held.context);
+    const unexpected = () => {
+      throw new Error('looked at');
+    };
+    const traps = { get: unexpected, has: unexpected, ownKeys: unexpected, getOwnPropertyDescriptor: unexpected };
+    expect(() => builder.relu(5, new Proxy({ label: 'x' }, traps))).toThrow(TypeError);
+    expect(() => builder.relu(5, Object.defineProperty({}, 'label', { get: unexpected }))).toThrow(TypeError);
+  });
+
   test('a builder that has built refuses after conversion', async () => {
     const builder = new MLGraphBuilder(held.context);
     const x = builder.input('x', float32(2));
