@@ -1,6 +1,7 @@
 //! A compiled graph: steps whose operands have been resolved to regions of memory, so that a run looks nothing up.
 #![allow(unsafe_code)]
 
+use super::cancel::Cancel;
 use super::cost;
 use super::fold::is_aligned;
 use super::reference;
@@ -15,7 +16,6 @@ use crate::timeline::from_panic;
 use smallvec::SmallVec;
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Work below this many nanoseconds is done on the timeline's own thread: handing it over would cost about as much.
@@ -179,7 +179,7 @@ impl Executable {
     /// # Errors
     /// `UnknownError` when there is no memory for the arena, `OperationError` when a kernel fails, `InvalidStateError` when
     /// the context ends meanwhile.
-    pub fn run(&self, bindings: &Bindings<Storage>, cancelled: &AtomicBool) -> Result<()> {
+    pub fn run(&self, bindings: &Bindings<Storage>, cancel: &Cancel) -> Result<()> {
         let inputs = bindings.inputs.iter().map(|tensor| tensor.read()).collect::<Result<SmallVec<[_; 4]>>>()?;
         assert!(inputs.iter().map(|bytes| bytes.len()).eq(self.input_lengths.iter().copied()));
         assert_eq!(bindings.outputs.len(), self.output_lengths.len());
@@ -211,9 +211,7 @@ impl Executable {
             if needed.as_ref().is_some_and(|needed| !needed.steps[number]) {
                 continue;
             }
-            if cancelled.load(Ordering::Relaxed) {
-                return Err(super::cancelled());
-            }
+            cancel.check()?;
             let views: SmallVec<[View<'_>; 4]> = step
                 .inputs
                 .iter()
@@ -246,6 +244,8 @@ impl Executable {
                 return Err(from_panic(&*panic).of(step.op.row().name, &step.label));
             }
         }
+        // Of the last kernel too.
+        cancel.check()?;
         self.arenas.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(arena);
         Ok(())
     }

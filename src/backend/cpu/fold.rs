@@ -1,5 +1,6 @@
 //! Computes constant nodes for the compiler, with the reference kernels.
 
+use super::cancel::Cancel;
 use super::reference;
 use super::view::{Arguments, View, ViewMut};
 use crate::compiler::Evaluate;
@@ -7,11 +8,13 @@ use crate::error::Result;
 use crate::graph::{ConstantBytes, Descriptor, Op};
 use crate::memory::Bytes;
 
+/// Computes until the context ends, whose builds would otherwise keep others waiting.
 #[derive(Debug)]
-pub struct Evaluator;
+pub struct Evaluator(pub Cancel);
 
 impl Evaluate for Evaluator {
     fn evaluate(&self, op: &Op, operands: &[(&Descriptor, &[u8])], outputs: &[&Descriptor]) -> Result<Vec<ConstantBytes>> {
+        self.0.check()?;
         let shapes = |descriptors: &mut dyn Iterator<Item = &Descriptor>| -> Vec<Vec<usize>> {
             descriptors.map(|descriptor| descriptor.shape.iter().map(|&size| size as usize).collect()).collect()
         };
@@ -32,7 +35,8 @@ impl Evaluate for Evaluator {
             .zip(&mut results)
             .map(|((descriptor, shape), bytes)| ViewMut { data_type: descriptor.data_type, shape, bytes })
             .collect();
-        reference::execute(op, &mut Arguments::new(&inputs, &mut views));
+        self.0.during(|| reference::execute(op, &mut Arguments::new(&inputs, &mut views)));
+        self.0.check()?;
         drop(views);
         Ok(results.into_iter().map(ConstantBytes::new).collect())
     }

@@ -1,5 +1,6 @@
 //! The CPU backend: storage in host memory, graphs as lists of steps, kernels on a pool of threads of the context's own.
 
+mod cancel;
 pub mod copy;
 mod cost;
 pub mod element;
@@ -10,19 +11,19 @@ mod storage;
 pub mod threads;
 pub mod view;
 
+use cancel::Cancel;
 pub use executable::Executable;
 use storage::Contents;
 pub use storage::Storage;
 
 use crate::backend::{Backend, Bindings};
 use crate::compiler::{Evaluate, Plan};
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::graph::{Descriptor, Limits};
 use crate::host_memory::HostBuffer;
 use crate::memory::{Bytes, Usage};
 use crate::timeline::Done;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The backend of one context.
@@ -36,7 +37,7 @@ struct Shared {
     threads: usize,
     /// Started by the first work that is worth it.
     pool: OnceLock<Option<ThreadPool>>,
-    cancelled: AtomicBool,
+    cancel: Cancel,
     evaluator: fold::Evaluator,
 }
 
@@ -44,20 +45,27 @@ impl Cpu {
     /// A backend with that many threads; 0 means as many as this process may use.
     pub fn new(threads: usize) -> Self {
         let available = || std::thread::available_parallelism().map_or(1, |count| count.get());
+        let cancel = Cancel::default();
         Cpu(Arc::new(Shared {
             limits: Arc::new(Limits::everything()),
             usage: Arc::new(Usage::default()),
             threads: if threads == 0 { available() } else { threads },
             pool: OnceLock::new(),
-            cancelled: AtomicBool::new(false),
-            evaluator: fold::Evaluator,
+            evaluator: fold::Evaluator(cancel.clone()),
+            cancel,
         }))
     }
 
     /// The pool; nothing when the system gives no threads, and then work is done where it is asked for.
     fn pool(&self) -> Option<&ThreadPool> {
         let start = || {
-            ThreadPoolBuilder::new().num_threads(self.0.threads).thread_name(|number| format!("webnn cpu {number}")).build().ok()
+            let cancel = self.0.cancel.clone();
+            ThreadPoolBuilder::new()
+                .num_threads(self.0.threads)
+                .thread_name(|number| format!("webnn cpu {number}"))
+                .start_handler(move |_| cancel.adopt_thread())
+                .build()
+                .ok()
         };
         self.0.pool.get_or_init(start).as_ref()
     }
@@ -108,7 +116,7 @@ impl Backend for Cpu {
         let executable = graph.clone();
         let work = move || {
             done.run(|| {
-                let result = executable.run(&bindings, &shared.cancelled);
+                let result = executable.run(&bindings, &shared.cancel);
                 // The storage is let go before the end is reported: it may be the last reference.
                 drop((bindings, executable));
                 result
@@ -121,11 +129,6 @@ impl Backend for Cpu {
     }
 
     fn cancel(&self) {
-        self.0.cancelled.store(true, Ordering::Relaxed);
+        self.0.cancel.cancel();
     }
-}
-
-/// What a run says that stopped because its context ended.
-fn cancelled() -> Error {
-    Error::new(Kind::InvalidState, "the context was destroyed")
 }

@@ -3,10 +3,14 @@
 //! A kernel never starts threads and never waits for the global pool: it divides its output, and when the caller runs
 //! inside the context's rayon pool the pieces run there; otherwise, or when there is little to do, one after the other.
 
+use super::cancel;
 use rayon::prelude::*;
 
 /// Below this many units of work (about a nanosecond each) a hand-over to other threads costs more than it gains.
 const WORTH_DIVIDING: usize = 50_000;
+/// No piece is longer than this many units of work, if it can be helped: a context that ends waits for the pieces that
+/// have begun, and does not begin others.
+const LONGEST: usize = 20_000_000;
 
 /// Calls `body` with consecutive pieces of `output`, each a whole number of `unit` elements, and the index of the piece's
 /// first unit. `cost` is the work of one unit in nanoseconds or so.
@@ -21,11 +25,60 @@ fn divide<T: Send>(output: &mut [T], unit: usize, cost: usize, body: &(dyn Fn(us
     }
     let unit = unit.max(1);
     let units = output.len().div_ceil(unit);
+    let cost = cost.max(1);
     let threads = if rayon::current_thread_index().is_some() { rayon::current_num_threads() } else { 1 };
-    if threads == 1 || units == 1 || units.saturating_mul(cost.max(1)) < WORTH_DIVIDING {
+    let longest = (LONGEST / cost).max(1);
+    if units <= longest && (threads == 1 || units.saturating_mul(cost) < WORTH_DIVIDING) || units == 1 {
         return body(0, output);
     }
     // Finer than the number of threads, so that one that is late does not hold up the others.
-    let per_piece = units.div_ceil(threads * 4).max(WORTH_DIVIDING / 4 / cost.max(1)).max(1);
-    output.par_chunks_mut(per_piece * unit).enumerate().for_each(|(piece, chunk)| body(piece * per_piece, chunk));
+    let per_piece = units.div_ceil(threads * 4).max(WORTH_DIVIDING / 4 / cost).clamp(1, longest);
+    let cancel = cancel::current();
+    let body = |(piece, chunk): (usize, &mut [T])| {
+        if cancel.as_ref().is_none_or(|cancel| cancel.check().is_ok()) {
+            body(piece * per_piece, chunk);
+        }
+    };
+    if threads == 1 {
+        output.chunks_mut(per_piece * unit).enumerate().for_each(body);
+    } else {
+        output.par_chunks_mut(per_piece * unit).enumerate().for_each(body);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cancel::Cancel;
+
+    /// How many of 100 pieces begin when the context ends in one of them.
+    fn begun(cancel: &Cancel) -> usize {
+        let begun = std::sync::Mutex::new(0);
+        for_each_piece(&mut [0u8; 100], 1, usize::MAX, |_, piece| {
+            assert_eq!(piece.len(), 1, "long work is divided even on one thread");
+            *begun.lock().unwrap() += 1;
+            cancel.cancel();
+        });
+        begun.into_inner().unwrap()
+    }
+
+    #[test]
+    fn no_piece_begins_after_the_context_has_ended() {
+        let cancel = Cancel::default();
+        assert_eq!(cancel.during(|| begun(&cancel)), 1);
+        assert!(cancel.check().is_err());
+        assert_eq!(cancel.during(|| begun(&cancel)), 0);
+        // What works for nobody, and for others, goes on.
+        assert_eq!(begun(&cancel), 100);
+        assert_eq!(Cancel::default().during(|| begun(&cancel)), 100);
+    }
+
+    #[test]
+    fn the_threads_of_a_pool_work_for_its_context() {
+        let cancel = Cancel::default();
+        let start = cancel.clone();
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(2).start_handler(move |_| start.adopt_thread());
+        let begun = pool.build().unwrap().install(|| begun(&cancel));
+        assert!((1..=2).contains(&begun), "{begun}");
+    }
 }

@@ -1,0 +1,52 @@
+//! How the end of a context reaches kernels that are under way.
+//!
+//! Kernels know no context, but the threads that they run on do: each has the flag of the one that it works for, and
+//! `for_each_piece` leaves the pieces that it has not begun. What was computed is then worthless, so whoever ran the
+//! kernel asks [`Cancel::check`] before using it.
+
+use crate::error::{Error, Kind, Result};
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+thread_local! {
+    /// What this thread works for.
+    static CURRENT: RefCell<Option<Cancel>> = const { RefCell::new(None) };
+}
+
+/// The flag of one context.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// # Errors
+    /// `InvalidStateError` when the context has ended.
+    pub fn check(&self) -> Result<()> {
+        if self.0.load(Ordering::Relaxed) {
+            return Err(Error::new(Kind::InvalidState, "the context was destroyed"));
+        }
+        Ok(())
+    }
+
+    /// From now on this thread works for the context.
+    pub fn adopt_thread(&self) {
+        CURRENT.set(Some(self.clone()));
+    }
+
+    /// While `work` runs this thread works for the context. After a panic the thread keeps it until the next work.
+    pub fn during<R>(&self, work: impl FnOnce() -> R) -> R {
+        let before = CURRENT.replace(Some(self.clone()));
+        let result = work();
+        CURRENT.set(before);
+        result
+    }
+}
+
+/// The flag of the context that this thread works for.
+pub fn current() -> Option<Cancel> {
+    CURRENT.with_borrow(Clone::clone)
+}
