@@ -1,0 +1,76 @@
+'use strict';
+
+// How processes and threads end, with real ones: API.md A5, A6 and B4. Each has a hard limit, and one that hangs is
+// killed and fails. The work that is interrupted takes minutes: who waits for it does not make it.
+
+const { execFile } = require('node:child_process');
+const path = require('node:path');
+
+const LIMIT = 45_000;
+
+/**
+ * @param {string} program in the folder beside this file
+ * @returns {Promise<{code: number | null, signal: string | null, stdout: string, stderr: string}>}
+ */
+function run(program, ...args) {
+  const file = path.join(__dirname, 'processes', program);
+  return new Promise((resolve) => {
+    const options = { timeout: LIMIT, killSignal: 'SIGKILL' };
+    const child = execFile(process.execPath, [file, ...args], options, (_error, stdout, stderr) => {
+      resolve({ code: child.exitCode, signal: child.signalCode, stdout: stdout.trim(), stderr: stderr.trim() });
+    });
+  });
+}
+
+describe('A6: a process ends by itself', () => {
+  test('with live contexts, graphs and tensors when nothing is pending', async () => {
+    expect(await run('idle.js')).toEqual({ code: 0, signal: null, stdout: 'idle', stderr: '' });
+  });
+
+  test('not before what is pending has settled', async () => {
+    expect(await run('pending.js')).toEqual({ code: 0, signal: null, stdout: String(4 << 24), stderr: '' });
+  });
+});
+
+describe('A5: a process ends at once in the middle of', () => {
+  describe.each(['build', 'dispatch', 'kernel', 'read'])('a %s', (work) => {
+    test('by process.exit()', async () => {
+      expect(await run('interrupted.js', work, 'exit')).toEqual({ code: 3, signal: null, stdout: 'in the middle', stderr: '' });
+    });
+
+    test('by an uncaught exception', async () => {
+      const ended = await run('interrupted.js', work, 'throw');
+      expect(ended).toMatchObject({ code: 1, signal: null, stdout: 'in the middle' });
+      expect(ended.stderr).toContain('thrown on purpose');
+    });
+  });
+});
+
+describe('A5: several threads at once', () => {
+  const well = { code: 0, signal: null, stdout: 'all ended', stderr: '' };
+
+  test('have contexts of their own and end by themselves with everything alive', async () => {
+    expect(await run('workers.js', 'alive')).toEqual(well);
+  });
+
+  test.each(['loading', 'opening', 'dispatch', 'build', 'read'])('are terminated in the middle: %s', async (beginning) => {
+    expect(await run('workers.js', beginning)).toEqual(well);
+  });
+
+  test('one is terminated in the middle of a long kernel', async () => {
+    expect(await run('workers.js', 'kernel', '1')).toEqual(well);
+  });
+
+  test('call process.exit() in the middle of a dispatch', async () => {
+    expect(await run('workers.js', 'exit')).toEqual(well);
+  });
+});
+
+test('B4: the event loop goes on while a network runs', async () => {
+  const { stdout, ...ended } = await run('event-loop.js');
+  expect(ended).toEqual({ code: 0, signal: null, stderr: '' });
+  const { over, turns, median, longest } = JSON.parse(stdout);
+  // Recorded only: how late a timer is depends on what else the machine does.
+  console.info(`timer of 1 ms while a network runs: median ${median.toFixed(2)} ms, longest ${longest.toFixed(2)} ms`);
+  expect({ over, turns }).toEqual({ over: false, turns: 200 });
+});
