@@ -34,7 +34,7 @@ impl HostBuffer {
 
     /// Whether it begins at a multiple of `alignment`.
     pub fn is_aligned_to(&self, alignment: usize) -> bool {
-        self.start.addr() % alignment == 0
+        self.start.addr().is_multiple_of(alignment)
     }
 
     pub fn as_slice(&self) -> &[u8] {

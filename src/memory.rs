@@ -199,7 +199,7 @@ mod tests {
             let bytes = Bytes::zeroed(length).unwrap();
             assert_eq!(bytes.len(), length);
             assert!(bytes.iter().all(|&byte| byte == 0));
-            assert!(length == 0 || bytes.as_ptr() as usize % ALIGNMENT == 0);
+            assert!(length == 0 || (bytes.as_ptr() as usize).is_multiple_of(ALIGNMENT));
         }
     }
 

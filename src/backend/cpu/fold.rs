@@ -60,7 +60,7 @@ impl std::ops::Deref for Aligned<'_> {
 }
 
 pub fn is_aligned(bytes: &[u8]) -> bool {
-    bytes.as_ptr().addr() % 8 == 0
+    bytes.as_ptr().addr().is_multiple_of(8)
 }
 
 fn aligned(bytes: &[u8]) -> Result<Aligned<'_>> {

@@ -4,12 +4,15 @@ use super::testing::{Tensor, run};
 use crate::graph::OperandId;
 use crate::graph::attribute::Value::{self, *};
 
+/// An operator, the shapes of its operands, and the other values of the call.
+type Case<'a> = (&'a str, Vec<&'a [u32]>, Vec<Value>);
+
 #[test]
 fn results_do_not_depend_on_threads() {
     let list = |list: &[u32]| UnsignedList(list.to_vec());
     let strided = [list(&[1, 2, 2, 1]), list(&[2, 1]), list(&[1, 2])];
     let nhwc = Enumeration(1);
-    let cases: Vec<(&str, Vec<&[u32]>, Vec<Value>)> = vec![
+    let cases: Vec<Case<'_>> = vec![
         ("matmul", vec![&[150, 70], &[70, 130]], vec![]),
         ("matmul", vec![&[5, 1, 60, 30], &[7, 30, 50]], vec![]),
         ("matmul", vec![&[2, 300], &[300, 2000]], vec![]),
