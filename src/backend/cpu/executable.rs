@@ -4,6 +4,7 @@
 use super::cancel::Cancel;
 use super::cost;
 use super::fold::is_aligned;
+use super::kernels::{Kernel, Known, Selection, Site, select};
 use super::reference;
 use super::storage::Storage;
 use super::view::{Arguments, View, ViewMut};
@@ -45,6 +46,8 @@ struct Arena {
 #[derive(Debug)]
 struct Step {
     op: Op,
+    /// The kernel that was made for it; without one the reference kernel runs.
+    kernel: Option<Box<dyn Kernel>>,
     label: String,
     inputs: SmallVec<[Operand; 4]>,
     outputs: SmallVec<[Operand; 1]>,
@@ -71,6 +74,8 @@ struct Needed {
 enum Memory {
     Input(usize),
     Constant(usize),
+    /// A constant that the step's kernel has taken into itself.
+    Taken,
     /// Memory that the run writes: region 0 is the arena, region 1 + i is output i.
     Written {
         region: usize,
@@ -102,10 +107,46 @@ impl Operand {
     }
 }
 
+/// Makes the fast kernels. Constants that only they need, which they have packed for themselves, are let go of.
+fn select_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], threads: usize) {
+    for step in steps.iter_mut() {
+        let known = |operand: &'_ Operand| match operand.memory {
+            Memory::Constant(position) => Some(position),
+            _ => None,
+        };
+        let inputs: Vec<Known<'_>> = step
+            .inputs
+            .iter()
+            .map(|operand| Known {
+                data_type: operand.data_type,
+                shape: &operand.shape,
+                constant: known(operand).map(|position| constants[position].as_slice()),
+            })
+            .collect();
+        let output = Known { data_type: step.outputs[0].data_type, shape: &step.outputs[0].shape, constant: None };
+        let selection = select(&Site { op: &step.op, inputs: &inputs, output, threads });
+        if let Some(Selection { kernel, taken }) = selection {
+            step.kernel = Some(kernel);
+            taken.into_iter().for_each(|position| step.inputs[position].memory = Memory::Taken);
+        }
+    }
+    let mut used = vec![false; constants.len()];
+    for operand in steps.iter().flat_map(|step| &step.inputs) {
+        if let Memory::Constant(position) = operand.memory {
+            used[position] = true;
+        }
+    }
+    for (constant, used) in constants.iter_mut().zip(used) {
+        if !used {
+            *constant = ConstantBytes::new([]);
+        }
+    }
+}
+
 impl Executable {
     /// # Errors
     /// `UnknownError` when constants must be copied and there is no memory for them.
-    pub fn new(plan: Plan, usage: &Arc<Usage>) -> Result<Self> {
+    pub fn new(plan: Plan, usage: &Arc<Usage>, threads: usize) -> Result<Self> {
         let mut constants = Vec::with_capacity(plan.constants.len());
         for constant in plan.constants {
             // Somebody else's memory may begin anywhere.
@@ -113,11 +154,12 @@ impl Executable {
             constants.push(if suits { constant } else { ConstantBytes::new(Bytes::copy_of(constant.as_slice())?) });
         }
         let operand = |id: &ValueId| Operand::new(&plan.values[id.0]);
-        let steps: Vec<Step> = plan
+        let mut steps: Vec<Step> = plan
             .steps
             .into_iter()
             .map(|step| Step {
                 op: step.op,
+                kernel: None,
                 label: step.label,
                 inputs: step.inputs.iter().map(operand).collect(),
                 outputs: step.outputs.iter().map(operand).collect(),
@@ -125,13 +167,19 @@ impl Executable {
             .collect();
         let lengths =
             |list: &[(String, crate::graph::Descriptor)]| list.iter().map(|(_, descriptor)| descriptor.byte_length()).collect();
-        let constant_bytes = constants.iter().map(|constant| constant.as_slice().len()).sum();
         let cost = |step: &Step| {
             let shapes = |operands: &[Operand]| operands.iter().map(|operand| operand.shape.to_vec()).collect::<Vec<_>>();
             cost::nanoseconds(&step.op, &shapes(&step.inputs), &shapes(&step.outputs))
         };
+        let brief = steps.iter().map(cost).fold(0, usize::saturating_add) < BRIEF;
+        // A brief graph runs on the timeline's thread, outside the pool that the kernels divide their work among.
+        if !brief {
+            select_kernels(&mut steps, &mut constants, threads);
+        }
+        let kernel_bytes: usize = steps.iter().filter_map(|step| step.kernel.as_ref()).map(|kernel| kernel.bytes()).sum();
+        let constant_bytes = kernel_bytes + constants.iter().map(|constant| constant.as_slice().len()).sum::<usize>();
         let executable = Executable {
-            brief: steps.iter().map(cost).fold(0, usize::saturating_add) < BRIEF,
+            brief,
             steps,
             constants,
             input_lengths: lengths(&plan.inputs),
@@ -159,6 +207,7 @@ impl Executable {
                 match operand.memory {
                     Memory::Input(position) => assert_eq!(self.input_lengths[position], operand.length),
                     Memory::Constant(position) => assert_eq!(self.constants[position].as_slice().len(), operand.length),
+                    Memory::Taken => {}
                     Memory::Written { region, offset } => assert!(offset + operand.length <= length(region)),
                 }
             }
@@ -221,6 +270,7 @@ impl Executable {
                     bytes: match operand.memory {
                         Memory::Input(position) => &inputs[position],
                         Memory::Constant(position) => self.constants[position].as_slice(),
+                        Memory::Taken => &[],
                         // SAFETY: the range lies in its region, and no output of this step overlaps it (asserted in `new`);
                         // the regions are distinct memory that this run holds exclusively (the guards and the arena).
                         Memory::Written { region, offset } => unsafe {
@@ -239,7 +289,10 @@ impl Executable {
                     ViewMut { data_type: operand.data_type, shape: &operand.shape, bytes }
                 })
                 .collect();
-            let kernel = || reference::execute(&step.op, &mut Arguments::new(&views, &mut written));
+            let kernel = || match &step.kernel {
+                Some(kernel) => kernel.run(&mut Arguments::new(&views, &mut written)),
+                None => reference::execute(&step.op, &mut Arguments::new(&views, &mut written)),
+            };
             if let Err(panic) = catch_unwind(AssertUnwindSafe(kernel)) {
                 return Err(from_panic(&*panic).of(step.op.row().name, &step.label));
             }

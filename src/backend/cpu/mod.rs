@@ -6,10 +6,12 @@ mod cost;
 pub mod element;
 mod executable;
 mod fold;
+mod kernels;
 pub mod reference;
 mod storage;
 pub mod threads;
 pub mod view;
+mod window;
 
 use cancel::Cancel;
 pub use executable::Executable;
@@ -93,7 +95,7 @@ impl Backend for Cpu {
     }
 
     fn compile(&self, plan: Plan) -> Result<Executable> {
-        Executable::new(plan, &self.0.usage)
+        Executable::new(plan, &self.0.usage, self.0.threads)
     }
 
     fn evaluator(&self) -> &dyn Evaluate {

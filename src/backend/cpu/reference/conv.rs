@@ -6,9 +6,9 @@
 
 use super::patches::Patches;
 use super::product::{Size, Strided, add_product};
-use super::window::Axis;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
+use crate::backend::cpu::window::Axis;
 use crate::graph::ops::conv::{Conv2d, ConvTranspose2d};
 use crate::graph::ops::layout::InputOperandLayout::{self, Nchw, Nhwc};
 use ndarray::{ArrayView4, CowArray, Ix4};

@@ -29,7 +29,6 @@ mod scatter;
 mod softmax;
 #[cfg(test)]
 mod testing;
-mod window;
 
 pub use interpret::interpret;
 

@@ -1,10 +1,10 @@
 //! Pooling. Means and norms are computed in `f64`.
 
 use super::arithmetic::Arithmetic;
-use super::window::Axis;
 use crate::backend::cpu::element::{Element, Float, with_element, with_float};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
+use crate::backend::cpu::window::Axis;
 use crate::graph::ops::layout::InputOperandLayout::{Nchw, Nhwc};
 use crate::graph::ops::pool::{Pool2d, Pool2dKind};
 

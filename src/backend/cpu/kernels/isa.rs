@@ -1,0 +1,196 @@
+//! Instruction sets: which this CPU has is found out once, and the innermost loops exist for each.
+//!
+//! A *tile* is the innermost loop of every product: some rows of a packed left panel times a packed right panel of
+//! [`Isa::columns`] columns, with all sums in registers.
+#![allow(unsafe_code)]
+
+use std::sync::OnceLock;
+
+/// The tiles of an instruction set, from 0 rows to [`MOST_ROWS`].
+macro_rules! tiles {
+    ($tile:ident) => {
+        [
+            $tile::<0>,
+            $tile::<1>,
+            $tile::<2>,
+            $tile::<3>,
+            $tile::<4>,
+            $tile::<5>,
+            $tile::<6>,
+            $tile::<7>,
+            $tile::<8>,
+            $tile::<9>,
+            $tile::<10>,
+            $tile::<11>,
+            $tile::<12>,
+        ]
+    };
+}
+
+/// The highest tile of any instruction set.
+pub const MOST_ROWS: usize = 12;
+/// The widest tile of any instruction set.
+pub const MOST_COLUMNS: usize = 32;
+
+/// `c[r][j] (+)= Σ a[k][r] · b[k][j]`: `depth`, `a`, `b`, `c`, the distance of rows in `c`, and whether to add to it.
+///
+/// # Safety
+/// `a` must have `depth` × rows elements, `b` `depth` × columns, and `c` rows of columns at that distance; the CPU must have
+/// the instructions.
+pub type Tile = unsafe fn(usize, *const f32, *const f32, *mut f32, usize, bool);
+
+/// An instruction set that this CPU has.
+#[derive(Debug)]
+pub struct Isa {
+    pub name: &'static str,
+    /// Rows and columns of a full tile.
+    pub rows: usize,
+    pub columns: usize,
+    /// By number of rows; the one for 0 rows does nothing.
+    tiles: [Tile; MOST_ROWS + 1],
+}
+
+impl Isa {
+    /// Multiplies two panels into a tile of `rows` × [`Isa::columns`] elements.
+    ///
+    /// # Safety
+    /// `c` must have that many rows of that many elements, `stride` apart, which nobody else accesses.
+    ///
+    /// # Panics
+    /// When a panel is too short.
+    pub unsafe fn tile(&self, rows: usize, depth: usize, a: &[f32], b: &[f32], c: *mut f32, stride: usize, add: bool) {
+        assert!(rows <= self.rows && a.len() >= depth * rows && b.len() >= depth * self.columns);
+        // SAFETY: the panels' lengths were asserted, `c` is the caller's promise, and an `Isa` exists only when the CPU
+        // has its instructions.
+        unsafe { self.tiles[rows](depth, a.as_ptr(), b.as_ptr(), c, stride, add) }
+    }
+}
+
+/// The instruction set to use: the best one, or the one that `WEBNN_CPU` names (`portable`, `avx2`, `avx512`).
+pub fn isa() -> &'static Isa {
+    static ISA: OnceLock<&'static Isa> = OnceLock::new();
+    ISA.get_or_init(|| {
+        let wanted = std::env::var("WEBNN_CPU").ok();
+        let fits = |isa: &&&'static Isa| wanted.as_deref().is_none_or(|name| name == isa.name);
+        available().iter().find(fits).copied().unwrap_or(&PORTABLE)
+    })
+}
+
+/// All that this CPU has, the best first.
+pub fn available() -> &'static [&'static Isa] {
+    static AVAILABLE: OnceLock<Vec<&'static Isa>> = OnceLock::new();
+    AVAILABLE.get_or_init(|| {
+        #[allow(unused_mut, reason = "only some architectures add to it")]
+        let mut available: Vec<&'static Isa> = vec![&PORTABLE];
+        #[cfg(target_arch = "x86_64")]
+        {
+            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+                available.insert(0, &x86::AVX2);
+            }
+            if is_x86_feature_detected!("avx512f") {
+                available.insert(0, &x86::AVX512);
+            }
+        }
+        available
+    })
+}
+
+static PORTABLE: Isa = Isa { name: "portable", rows: 4, columns: 8, tiles: tiles!(portable) };
+
+/// Plain loops over arrays of constant size, which the compiler turns into the vector instructions that every CPU of the
+/// architecture has.
+///
+/// # Safety
+/// See [`Tile`].
+unsafe fn portable<const ROWS: usize>(depth: usize, a: *const f32, b: *const f32, c: *mut f32, stride: usize, add: bool) {
+    const COLUMNS: usize = 8;
+    let mut sums = [[0f32; COLUMNS]; ROWS];
+    for k in 0..depth {
+        // SAFETY: `a` has `depth` × ROWS elements and `b` `depth` × COLUMNS, by the caller's promise.
+        let (a, b) = unsafe { (&*a.add(k * ROWS).cast::<[f32; ROWS]>(), &*b.add(k * COLUMNS).cast::<[f32; COLUMNS]>()) };
+        for (sums, a) in sums.iter_mut().zip(a) {
+            for (sum, b) in sums.iter_mut().zip(b) {
+                *sum += a * b;
+            }
+        }
+    }
+    for (r, sums) in sums.iter().enumerate() {
+        // SAFETY: `c` has ROWS rows of COLUMNS elements, `stride` apart, by the caller's promise.
+        let c = unsafe { &mut *c.add(r * stride).cast::<[f32; COLUMNS]>() };
+        for (c, sum) in c.iter_mut().zip(sums) {
+            *c = if add { *c + sum } else { *sum };
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::Isa;
+    use std::arch::x86_64::*;
+
+    pub static AVX512: Isa = Isa { name: "avx512", rows: 12, columns: 32, tiles: tiles!(avx512) };
+    pub static AVX2: Isa = Isa { name: "avx2", rows: 6, columns: 16, tiles: tiles!(avx2) };
+
+    /// A tile of ROWS × 2 vectors.
+    macro_rules! tile {
+        ($name:ident, $features:literal, $lanes:literal, $zero:ident, $load:ident, $set:ident, $fmadd:ident, $add:ident, $store:ident) => {
+            /// # Safety
+            /// See [`super::Tile`].
+            #[target_feature(enable = $features)]
+            unsafe fn $name<const ROWS: usize>(
+                depth: usize,
+                a: *const f32,
+                b: *const f32,
+                c: *mut f32,
+                stride: usize,
+                add: bool,
+            ) {
+                let mut sums = [[$zero(); 2]; ROWS];
+                for k in 0..depth {
+                    // SAFETY: `b` has `depth` × 2 vectors, `a` `depth` × ROWS elements, by the caller's promise.
+                    unsafe {
+                        let b = b.add(k * 2 * $lanes);
+                        let (first, second) = ($load(b), $load(b.add($lanes)));
+                        for r in 0..ROWS {
+                            let factor = $set(*a.add(k * ROWS + r));
+                            sums[r][0] = $fmadd(factor, first, sums[r][0]);
+                            sums[r][1] = $fmadd(factor, second, sums[r][1]);
+                        }
+                    }
+                }
+                for (r, sums) in sums.iter().enumerate() {
+                    for (half, sum) in sums.iter().enumerate() {
+                        // SAFETY: `c` has ROWS rows of 2 vectors, `stride` apart, by the caller's promise.
+                        unsafe {
+                            let c = c.add(r * stride + half * $lanes);
+                            $store(c, if add { $add($load(c), *sum) } else { *sum });
+                        }
+                    }
+                }
+            }
+        };
+    }
+
+    tile!(
+        avx512,
+        "avx512f",
+        16,
+        _mm512_setzero_ps,
+        _mm512_loadu_ps,
+        _mm512_set1_ps,
+        _mm512_fmadd_ps,
+        _mm512_add_ps,
+        _mm512_storeu_ps
+    );
+    tile!(
+        avx2,
+        "avx2,fma",
+        8,
+        _mm256_setzero_ps,
+        _mm256_loadu_ps,
+        _mm256_set1_ps,
+        _mm256_fmadd_ps,
+        _mm256_add_ps,
+        _mm256_storeu_ps
+    );
+}

@@ -1,0 +1,214 @@
+//! Matrix products of float32.
+#![allow(unsafe_code)]
+
+use super::isa::{Isa, isa};
+use super::product::{Grid, LeftView, Output, Right, RightView, multiply, pack_panel, pack_rows};
+use super::{Kernel, Selection, Site, with_scratch};
+use crate::backend::cpu::threads::{for_each_job, for_each_piece};
+use crate::backend::cpu::view::Arguments;
+use crate::graph::OperandId;
+use crate::graph::ops::matmul::{Gemm, Matmul};
+use smallvec::smallvec;
+
+/// One product: `rows` × `depth` times `depth` × `columns`, and how the operands lie in memory.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    rows: usize,
+    depth: usize,
+    columns: usize,
+    left_strides: [usize; 2],
+    right_strides: [usize; 2],
+}
+
+impl Shape {
+    /// Work in multiplications.
+    fn work(&self) -> usize {
+        self.rows * self.depth * self.columns
+    }
+}
+
+/// A left operand times a constant right one.
+#[derive(Debug)]
+struct TimesConstant {
+    isa: &'static Isa,
+    shape: Shape,
+    left: OperandId,
+    right: Right,
+    grid: Grid,
+    /// What is added to each row of the output.
+    bias: Option<Vec<f32>>,
+}
+
+impl Kernel for TimesConstant {
+    fn run(&self, arguments: &mut Arguments<'_, '_>) {
+        let elements = arguments.input(self.left).elements::<f32>();
+        let output = arguments.output().elements::<f32>();
+        let Shape { rows, depth, columns, left_strides, .. } = self.shape;
+        with_scratch(rows * depth, |panels| {
+            // Each piece begins at a panel.
+            let unit = self.isa.rows * depth;
+            for_each_piece(panels, unit, unit / 2, |first, piece| {
+                let first = first * self.isa.rows;
+                pack_rows(self.isa, first..first + piece.len() / depth, depth, elements, left_strides, piece);
+            });
+            let left = LeftView { rows, depth, panels };
+            let output = Output::new(output, columns);
+            let add = |_: usize, columns: std::ops::Range<usize>, piece: &mut [f32]| {
+                if let Some(bias) = &self.bias {
+                    piece.iter_mut().zip(&bias[columns]).for_each(|(element, bias)| *element += bias);
+                }
+            };
+            for_each_job(self.grid.count(), self.shape.work() / 16, |number| {
+                let (rows, columns) = self.grid.block(number);
+                let right = self.right.view();
+                let first = columns.start / self.isa.columns * depth * self.isa.columns;
+                let right = RightView { columns: columns.len(), panels: &right.panels[first..] };
+                // SAFETY: the blocks of a grid do not overlap.
+                let mut block = unsafe { output.block(rows, columns) };
+                multiply(self.isa, left, right, &mut block, if self.bias.is_some() { Some(&add) } else { None });
+            });
+        });
+    }
+
+    fn bytes(&self) -> usize {
+        self.right.bytes() + self.bias.as_ref().map_or(0, |bias| bias.len() * 4)
+    }
+}
+
+/// A stack of products of which neither operand is constant.
+#[derive(Debug)]
+struct Stack {
+    isa: &'static Isa,
+    shape: Shape,
+    left: OperandId,
+    right: OperandId,
+    /// Where each product finds its operands.
+    positions: Vec<[usize; 2]>,
+    grid: Grid,
+}
+
+impl Kernel for Stack {
+    fn run(&self, arguments: &mut Arguments<'_, '_>) {
+        let (a, b) = (arguments.input(self.left).elements::<f32>(), arguments.input(self.right).elements::<f32>());
+        let output = arguments.output().elements::<f32>();
+        let Shape { rows, depth, columns, .. } = self.shape;
+        let padded = columns.next_multiple_of(self.isa.columns);
+        let one = |output: &mut [f32], [left, right]: [usize; 2]| {
+            with_scratch(depth * (rows + padded), |scratch| {
+                let (left_panels, right_panels) = scratch.split_at_mut(rows * depth);
+                let left_unit = self.isa.rows * depth;
+                for_each_piece(left_panels, left_unit, left_unit / 2, |first, piece| {
+                    let first = first * self.isa.rows;
+                    let rows = first..first + piece.len() / depth;
+                    pack_rows(self.isa, rows, depth, &a[left..], self.shape.left_strides, piece);
+                });
+                let unit = self.isa.columns * depth;
+                for_each_piece(right_panels, unit, unit / 4, |first, piece| {
+                    for (i, panel) in piece.chunks_mut(unit).enumerate() {
+                        let first = (first + i) * self.isa.columns;
+                        let place = first..columns.min(first + self.isa.columns);
+                        pack_panel(self.isa, place, depth, &b[right..], self.shape.right_strides, panel);
+                    }
+                });
+                let left = LeftView { rows, depth, panels: left_panels };
+                let right_panels = &*right_panels;
+                let output = Output::new(output, columns);
+                for_each_job(self.grid.count(), self.shape.work() / 16, |number| {
+                    let (rows, columns) = self.grid.block(number);
+                    let first = columns.start / self.isa.columns * unit;
+                    let right = RightView { columns: columns.len(), panels: &right_panels[first..] };
+                    // SAFETY: the blocks of a grid do not overlap.
+                    let mut block = unsafe { output.block(rows, columns) };
+                    multiply(self.isa, left, right, &mut block, None);
+                });
+            });
+        };
+        let unit = rows * columns;
+        for_each_piece(output, unit, self.shape.work() / 16, |first, piece| {
+            for (i, output) in piece.chunks_exact_mut(unit).enumerate() {
+                one(output, self.positions[first + i]);
+            }
+        });
+    }
+}
+
+/// Below this many multiplications packing is not worth its while.
+const WORTH_PACKING: usize = 4096;
+
+pub fn matmul(op: &Matmul, site: &Site<'_>) -> Option<Selection> {
+    let (a, b) = (site.inputs[op.a.0 as usize], site.inputs[op.b.0 as usize]);
+    let (batches_a, &[rows, depth]) = a.shape.split_last_chunk::<2>()?;
+    let (batches_b, &[_, columns]) = b.shape.split_last_chunk::<2>()?;
+    let batches = &site.output.shape[..site.output.shape.len() - 2];
+    let (left_strides, right_strides) = ([depth, 1], [columns, 1]);
+    let count = |shape: &[usize]| shape.iter().product::<usize>();
+    if count(batches_b) == 1 && count(batches_a) == count(batches) {
+        // A stack times one matrix is a taller matrix times it.
+        let shape = Shape { rows: rows * count(batches), depth, columns, left_strides, right_strides };
+        return product(site, shape, op.a, op.b, None);
+    }
+    let shape = Shape { rows, depth, columns, left_strides, right_strides };
+    if shape.work() < WORTH_PACKING {
+        return None;
+    }
+    let (from_a, from_b) = (positions(batches_a, batches), positions(batches_b, batches));
+    let positions = from_a.into_iter().zip(from_b).map(|(a, b)| [a * rows * depth, b * depth * columns]).collect();
+    stack(site, shape, op.a, op.b, positions)
+}
+
+pub fn gemm(op: &Gemm, site: &Site<'_>) -> Option<Selection> {
+    let &[rows, columns] = site.output.shape else { return None };
+    let a = site.inputs[op.a.0 as usize];
+    let depth = a.shape[if op.a_transpose { 0 } else { 1 }];
+    // Factors, and a c that is not one constant row, are left to the reference kernel.
+    if op.alpha != 1.0 {
+        return None;
+    }
+    let bias = match op.c.map(|c| site.inputs[c.0 as usize]) {
+        None => None,
+        Some(c) if op.beta == 1.0 && c.shape.last() == Some(&columns) && c.shape.iter().product::<usize>() == columns => {
+            Some((op.c?.0 as usize, c.elements()?.to_vec()))
+        }
+        Some(_) => return None,
+    };
+    let left_strides = if op.a_transpose { [1, rows] } else { [depth, 1] };
+    let right_strides = if op.b_transpose { [1, depth] } else { [columns, 1] };
+    product(site, Shape { rows, depth, columns, left_strides, right_strides }, op.a, op.b, bias)
+}
+
+fn product(site: &Site<'_>, shape: Shape, a: OperandId, b: OperandId, bias: Option<(usize, Vec<f32>)>) -> Option<Selection> {
+    if shape.work() < WORTH_PACKING {
+        return None;
+    }
+    let isa = isa();
+    let Some(elements) = site.inputs[b.0 as usize].elements() else {
+        return if bias.is_none() { stack(site, shape, a, b, vec![[0, 0]]) } else { None };
+    };
+    let right = Right::pack(isa, shape.depth, shape.columns, elements, shape.right_strides);
+    let grid = Grid::new(isa, shape.rows, shape.columns, site.threads);
+    let mut taken = smallvec![b.0 as usize];
+    taken.extend(bias.iter().map(|(position, _)| *position));
+    let bias = bias.map(|(_, bias)| bias);
+    Some(Selection { kernel: Box::new(TimesConstant { isa, shape, left: a, right, grid, bias }), taken })
+}
+
+fn stack(site: &Site<'_>, shape: Shape, a: OperandId, b: OperandId, positions: Vec<[usize; 2]>) -> Option<Selection> {
+    let isa = isa();
+    // Several products are divided among the threads as they are.
+    let threads = if positions.len() > 1 { 1 } else { site.threads };
+    let grid = Grid::new(isa, shape.rows, shape.columns, threads);
+    let kernel = Stack { isa, shape, left: a, right: b, positions, grid };
+    Some(Selection { kernel: Box::new(kernel), taken: smallvec![] })
+}
+
+/// For every position in a shape, in row-major order, the position in a shape that is broadcast to it.
+fn positions(from: &[usize], to: &[usize]) -> Vec<usize> {
+    let mut positions = vec![0];
+    let missing = to.len() - from.len();
+    for (axis, &size) in to.iter().enumerate() {
+        let own_size = if axis < missing { 1 } else { from[axis - missing] };
+        let step = |i: usize| if own_size == 1 { 0 } else { i };
+        positions = positions.iter().flat_map(|&outer| (0..size).map(move |i| outer * own_size + step(i))).collect();
+    }
+    positions
+}

@@ -1,0 +1,90 @@
+//! The fast kernels, for what networks spend their time in. Each is made for one step at build time, when shapes and
+//! constants are known: sizes are fixed, weights are packed, nothing is decided at dispatch. What has none here runs on the
+//! reference kernels.
+//!
+//! `WEBNN_CPU=reference` leaves all work to the reference kernels; `portable`, `avx2` and `avx512` choose the instructions.
+
+mod conv;
+mod depthwise;
+mod isa;
+mod matmul;
+mod product;
+#[cfg(test)]
+mod tests;
+
+use super::view::Arguments;
+use crate::graph::{DataType, Op};
+use smallvec::SmallVec;
+use std::cell::Cell;
+use std::sync::OnceLock;
+
+/// A kernel made for one step.
+pub trait Kernel: std::fmt::Debug + Send + Sync {
+    fn run(&self, arguments: &mut Arguments<'_, '_>);
+
+    /// Bytes that it holds: packed constants.
+    fn bytes(&self) -> usize {
+        0
+    }
+}
+
+/// A kernel, and the operands (by position) that it has taken into itself and does not look at any more.
+pub struct Selection {
+    pub kernel: Box<dyn Kernel>,
+    pub taken: SmallVec<[usize; 2]>,
+}
+
+/// What is known of a step at build time.
+pub struct Site<'a> {
+    pub op: &'a Op,
+    pub inputs: &'a [Known<'a>],
+    pub output: Known<'a>,
+    pub threads: usize,
+}
+
+/// What is known of an operand at build time.
+#[derive(Clone, Copy)]
+pub struct Known<'a> {
+    pub data_type: DataType,
+    pub shape: &'a [usize],
+    /// The bytes of a constant, aligned.
+    pub constant: Option<&'a [u8]>,
+}
+
+impl<'a> Known<'a> {
+    /// The elements of a float32 constant.
+    fn elements(&self) -> Option<&'a [f32]> {
+        self.constant.map(bytemuck::cast_slice)
+    }
+}
+
+/// The fast kernel for a step, if there is one.
+pub fn select(site: &Site<'_>) -> Option<Selection> {
+    if only_reference() || site.output.data_type != DataType::Float32 {
+        return None;
+    }
+    match site.op {
+        Op::Matmul(op) => matmul::matmul(op, site),
+        Op::Gemm(op) => matmul::gemm(op, site),
+        Op::Conv2d(op) => depthwise::select(op, site).or_else(|| conv::select(op, site)),
+        _ => None,
+    }
+}
+
+fn only_reference() -> bool {
+    static ONLY: OnceLock<bool> = OnceLock::new();
+    *ONLY.get_or_init(|| std::env::var("WEBNN_CPU").is_ok_and(|name| name == "reference"))
+}
+
+/// Calls `body` with memory for packing, which the thread keeps for the next time. The contents are whatever was there.
+fn with_scratch<R>(length: usize, body: impl FnOnce(&mut [f32]) -> R) -> R {
+    thread_local!(static SCRATCH: Cell<Vec<f32>> = const { Cell::new(Vec::new()) });
+    // Taken and put back, since the body may run another kernel's piece on this thread while it waits.
+    let mut memory = SCRATCH.take();
+    if memory.len() < length {
+        memory.resize(length, 0.0);
+    }
+    let result = body(&mut memory[..length]);
+    SCRATCH.set(memory);
+    result
+}

@@ -1,0 +1,319 @@
+//! The product of two packed matrices, which matmul, gemm and the convolutions share.
+//!
+//! Both operands are packed into panels that the tile reads from front to back: the left one into panels of
+//! [`Isa::rows`] rows, the right one into panels of [`Isa::columns`] columns. A constant is packed once, at build time. The
+//! output is divided into blocks; a block runs over the depth in pieces, so that a right panel's piece stays in the
+//! first-level cache and a block's left panels in the second.
+#![allow(unsafe_code)]
+
+use super::isa::{Isa, MOST_COLUMNS, MOST_ROWS};
+use std::ops::Range;
+
+/// Depth of a piece: a right panel of it takes half of a first-level cache.
+const DEPTH: usize = 256;
+
+/// The left operand in panels of rows; the last panel has as many rows as are left.
+#[derive(Debug)]
+pub struct Left {
+    pub rows: usize,
+    pub depth: usize,
+    panels: Vec<f32>,
+}
+
+impl Left {
+    /// Packs a matrix whose element (row, k) is `element(row, k)`.
+    pub fn pack(isa: &Isa, rows: usize, depth: usize, elements: &[f32], strides: [usize; 2]) -> Left {
+        let mut panels = vec![0.0; rows * depth];
+        pack_rows(isa, 0..rows, depth, elements, strides, &mut panels);
+        Left { rows, depth, panels }
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.panels.len() * 4
+    }
+
+    pub fn view(&self) -> LeftView<'_> {
+        LeftView { rows: self.rows, depth: self.depth, panels: &self.panels }
+    }
+}
+
+/// A packed left operand in somebody's memory.
+#[derive(Clone, Copy, Debug)]
+pub struct LeftView<'a> {
+    pub rows: usize,
+    pub depth: usize,
+    pub panels: &'a [f32],
+}
+
+/// Packs rows of a matrix with these strides of rows and columns into as many elements.
+pub fn pack_rows(
+    isa: &Isa,
+    rows: Range<usize>,
+    depth: usize,
+    elements: &[f32],
+    [row_stride, column_stride]: [usize; 2],
+    panels: &mut [f32],
+) {
+    for first in rows.clone().step_by(isa.rows) {
+        let height = isa.rows.min(rows.end - first);
+        let panel = &mut panels[(first - rows.start) * depth..][..height * depth];
+        for r in 0..height {
+            let row = &elements[(first + r) * row_stride..];
+            if column_stride == 1 {
+                for (k, &element) in row[..depth].iter().enumerate() {
+                    panel[k * height + r] = element;
+                }
+            } else {
+                for k in 0..depth {
+                    panel[k * height + r] = row[k * column_stride];
+                }
+            }
+        }
+    }
+}
+
+/// The right operand in panels of columns; the last panel is filled up with zeros.
+#[derive(Debug)]
+pub struct Right {
+    pub columns: usize,
+    panels: Vec<f32>,
+}
+
+impl Right {
+    /// Packs a matrix with these strides of rows and columns.
+    pub fn pack(isa: &Isa, depth: usize, columns: usize, elements: &[f32], strides: [usize; 2]) -> Right {
+        let mut panels = vec![0.0; depth * columns.next_multiple_of(isa.columns)];
+        for (number, panel) in panels.chunks_mut(depth * isa.columns).enumerate() {
+            let first = number * isa.columns;
+            pack_panel(isa, first..columns.min(first + isa.columns), depth, elements, strides, panel);
+        }
+        Right { columns, panels }
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.panels.len() * 4
+    }
+
+    pub fn view(&self) -> RightView<'_> {
+        RightView { columns: self.columns, panels: &self.panels }
+    }
+}
+
+/// A packed right operand in somebody's memory.
+#[derive(Clone, Copy, Debug)]
+pub struct RightView<'a> {
+    pub columns: usize,
+    pub panels: &'a [f32],
+}
+
+/// Packs some columns, at most those of one panel.
+pub fn pack_panel(
+    isa: &Isa,
+    columns: Range<usize>,
+    depth: usize,
+    elements: &[f32],
+    [row_stride, column_stride]: [usize; 2],
+    panel: &mut [f32],
+) {
+    let width = columns.len();
+    for (k, row) in panel.chunks_exact_mut(isa.columns).take(depth).enumerate() {
+        let from = &elements[k * row_stride + columns.start * column_stride..];
+        if column_stride == 1 {
+            row[..width].copy_from_slice(&from[..width]);
+        } else {
+            for (j, element) in row[..width].iter_mut().enumerate() {
+                *element = from[j * column_stride];
+            }
+        }
+        row[width..].fill(0.0);
+    }
+}
+
+/// A part of an output that one thread writes: rows of some columns, at a distance.
+pub struct Block<'a> {
+    /// Of the whole output.
+    pub rows: Range<usize>,
+    pub columns: Range<usize>,
+    output: Output<'a>,
+}
+
+/// A matrix that several threads write, each its own blocks.
+#[derive(Clone, Copy)]
+pub struct Output<'a> {
+    start: *mut f32,
+    length: usize,
+    stride: usize,
+    _elements: std::marker::PhantomData<&'a mut [f32]>,
+}
+
+// SAFETY: blocks are given out by `block`, whose caller promises that they do not overlap.
+unsafe impl Send for Output<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Output<'_> {}
+
+impl<'a> Output<'a> {
+    /// A matrix whose rows are `stride` elements apart.
+    pub fn new(elements: &'a mut [f32], stride: usize) -> Self {
+        Output { start: elements.as_mut_ptr(), length: elements.len(), stride, _elements: std::marker::PhantomData }
+    }
+
+    /// A part of it.
+    ///
+    /// # Safety
+    /// No two blocks that live at the same time may overlap.
+    pub unsafe fn block(self, rows: Range<usize>, columns: Range<usize>) -> Block<'a> {
+        assert!(columns.end <= self.stride && (rows.is_empty() || (rows.end - 1) * self.stride + columns.end <= self.length));
+        Block { rows, columns, output: self }
+    }
+}
+
+impl Block<'_> {
+    /// A piece of a row, by numbers of the whole output.
+    pub fn row(&mut self, row: usize, columns: Range<usize>) -> &mut [f32] {
+        assert!(self.rows.contains(&row) && self.columns.start <= columns.start && columns.end <= self.columns.end);
+        // SAFETY: inside the block, which is inside the output and nobody else's, by the promise at `Output::block`.
+        unsafe { std::slice::from_raw_parts_mut(self.output.start.add(row * self.output.stride + columns.start), columns.len()) }
+    }
+
+    /// Where a tile of the block begins.
+    fn tile(&mut self, row: usize, height: usize, columns: Range<usize>) -> *mut f32 {
+        assert!(self.rows.start <= row && row + height <= self.rows.end);
+        self.row(row, columns).as_mut_ptr()
+    }
+}
+
+/// What is done to a finished piece of a row: its row, its columns, and its elements.
+pub type Epilogue<'a> = dyn Fn(usize, Range<usize>, &mut [f32]) + Sync + 'a;
+
+/// Multiplies into a block of the output. The right operand's panels begin at the block's first column.
+pub fn multiply(isa: &Isa, left: LeftView<'_>, right: RightView<'_>, block: &mut Block<'_>, epilogue: Option<&Epilogue<'_>>) {
+    let depth = left.depth;
+    let (rows, columns) = (block.rows.clone(), block.columns.clone());
+    assert!(rows.start % isa.rows == 0 && (rows.end % isa.rows == 0 || rows.end == left.rows));
+    assert!(columns.len() <= right.columns);
+    let mut edge = [0f32; MOST_ROWS * MOST_COLUMNS];
+    for first_k in (0..depth).step_by(DEPTH) {
+        let piece = DEPTH.min(depth - first_k);
+        let add = first_k > 0;
+        for (number, first_column) in columns.clone().step_by(isa.columns).enumerate() {
+            let width = isa.columns.min(columns.end - first_column);
+            let b = &right.panels[(number * depth + first_k) * isa.columns..][..piece * isa.columns];
+            for first_row in rows.clone().step_by(isa.rows) {
+                let height = isa.rows.min(rows.end - first_row);
+                let a = &left.panels[first_row * depth + first_k * height..][..piece * height];
+                let place = first_column..first_column + width;
+                if width == isa.columns {
+                    let c = block.tile(first_row, height, place.clone());
+                    // SAFETY: the tile lies in the block (asserted in `Block::tile`), and the block is ours.
+                    unsafe { isa.tile(height, piece, a, b, c, block.output.stride, add) };
+                } else {
+                    // SAFETY: `edge` has room for the largest tile of any instruction set.
+                    unsafe { isa.tile(height, piece, a, b, edge.as_mut_ptr(), isa.columns, false) };
+                    for r in 0..height {
+                        let c = block.row(first_row + r, place.clone());
+                        for (c, sum) in c.iter_mut().zip(&edge[r * isa.columns..]) {
+                            *c = if add { *c + sum } else { *sum };
+                        }
+                    }
+                }
+                if let Some(epilogue) = epilogue
+                    && first_k + piece == depth
+                {
+                    for r in 0..height {
+                        epilogue(first_row + r, place.clone(), block.row(first_row + r, place.clone()));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// How an output is divided into blocks: rows and columns of a block, multiples of the tile's.
+#[derive(Clone, Copy, Debug)]
+pub struct Grid {
+    rows: usize,
+    columns: usize,
+    block_rows: usize,
+    block_columns: usize,
+}
+
+/// Rows of a block: so many left panels of a piece's depth stay in a second-level cache.
+const BLOCK_ROWS: usize = 240;
+
+impl Grid {
+    /// Blocks for so many threads: several for each, so that one that is late does not hold up the others.
+    pub fn new(isa: &Isa, rows: usize, columns: usize, threads: usize) -> Grid {
+        let block_rows = BLOCK_ROWS / isa.rows * isa.rows;
+        let wanted = if threads == 1 { 1 } else { threads * 4 };
+        let across = wanted.div_ceil(rows.div_ceil(block_rows));
+        let block_columns = columns.div_ceil(across).next_multiple_of(isa.columns).max(2 * isa.columns);
+        let down = wanted.div_ceil(columns.div_ceil(block_columns));
+        let block_rows = rows.div_ceil(down).next_multiple_of(isa.rows).min(block_rows);
+        Grid { rows, columns, block_rows, block_columns }
+    }
+
+    pub fn count(&self) -> usize {
+        self.rows.div_ceil(self.block_rows) * self.columns.div_ceil(self.block_columns)
+    }
+
+    /// Rows and columns of a block. Blocks of the same columns follow each other.
+    pub fn block(&self, number: usize) -> (Range<usize>, Range<usize>) {
+        let down = self.rows.div_ceil(self.block_rows);
+        let (first_row, first_column) = (number % down * self.block_rows, number / down * self.block_columns);
+        (first_row..self.rows.min(first_row + self.block_rows), first_column..self.columns.min(first_column + self.block_columns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::cpu::kernels::isa::available;
+
+    /// Pseudo-random numbers between -1 and 1.
+    fn numbers(count: usize, seed: u64) -> Vec<f32> {
+        let mut state = seed;
+        let next = || {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+        };
+        std::iter::repeat_with(next).take(count).collect()
+    }
+
+    #[test]
+    fn every_instruction_set_multiplies_every_size() {
+        let sizes =
+            [(1, 1, 1), (1, 300, 33), (2, 7, 64), (11, 256, 31), (12, 257, 32), (13, 512, 100), (25, 3, 65), (250, 20, 40)];
+        for isa in available() {
+            for (rows, depth, columns) in sizes {
+                let (a, b) = (numbers(rows * depth, 1), numbers(depth * columns, 2));
+                let left = Left::pack(isa, rows, depth, &a, [depth, 1]);
+                let right = Right::pack(isa, depth, columns, &b, [columns, 1]);
+                for threads in [1, 3] {
+                    let mut c = vec![f32::NAN; rows * columns];
+                    let output = Output::new(&mut c, columns);
+                    let grid = Grid::new(isa, rows, columns, threads);
+                    for number in 0..grid.count() {
+                        let (block_rows, block_columns) = grid.block(number);
+                        let first_panel = block_columns.start / isa.columns * depth * isa.columns;
+                        let part = RightView { columns: block_columns.len(), panels: &right.panels[first_panel..] };
+                        // SAFETY: the blocks of a grid do not overlap.
+                        let mut block = unsafe { output.block(block_rows, block_columns) };
+                        multiply(
+                            isa,
+                            left.view(),
+                            part,
+                            &mut block,
+                            Some(&|row, _, piece| piece.iter_mut().for_each(|c| *c += row as f32)),
+                        );
+                    }
+                    for (i, c) in c.iter().enumerate() {
+                        let (row, column) = (i / columns, i % columns);
+                        let sum: f64 = (0..depth).map(|k| a[row * depth + k] as f64 * b[k * columns + column] as f64).sum();
+                        let difference = (*c as f64 - sum - row as f64).abs();
+                        assert!(difference < 1e-4, "{} {rows}x{depth}x{columns} at {row}, {column}: {c}", isa.name);
+                    }
+                }
+            }
+        }
+    }
+}
