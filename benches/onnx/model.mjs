@@ -1,11 +1,19 @@
-// Writes ONNX models in memory, so that a workload is one file that describes the same work for both engines.
+// Writes ONNX models in memory, so that one description of the work serves every engine.
 import { fileURLToPath } from 'node:url';
 import protobuf from 'protobufjs';
 
 const schema = protobuf.loadSync(fileURLToPath(new URL('onnx.proto', import.meta.url)));
 const ModelProto = schema.lookupType('onnx.ModelProto');
 
-const FLOAT = 1;
+/** The numbers of ONNX's element types, and the arrays that hold them. */
+const TYPES = { float32: 1, uint8: 2, int8: 3, int32: 6, int64: 7 };
+const ARRAYS = new Map([
+  [Float32Array, 'float32'],
+  [Uint8Array, 'uint8'],
+  [Int8Array, 'int8'],
+  [Int32Array, 'int32'],
+  [BigInt64Array, 'int64'],
+]);
 
 /** A graph under construction. Values are named by strings; every operator method returns the name of its output. */
 export class OnnxModel {
@@ -14,31 +22,39 @@ export class OnnxModel {
   #inputs = [];
   #outputs = [];
 
-  input(name, shape) {
-    this.#inputs.push(valueInfo(name, shape));
+  /** @param {(number | string)[]} shape a string is a dimension that is not known yet */
+  input(name, shape, type = 'float32') {
+    this.#inputs.push(valueInfo(name, shape, type));
     return name;
   }
 
-  /** @param {Float32Array} data */
+  /** @param {Float32Array | Uint8Array | Int8Array | Int32Array | BigInt64Array} data */
   constant(name, shape, data) {
     const rawData = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-    this.#initializers.push({ name, dims: shape, dataType: FLOAT, rawData });
+    this.#initializers.push({ name, dims: shape, dataType: TYPES[ARRAYS.get(data.constructor)], rawData });
     return name;
   }
 
-  /** @param {Record<string, number | number[]>} [attributes] integers, or lists of them */
+  /**
+   * @param {string[]} inputs an empty name leaves out an optional input
+   * @param {Record<string, number | number[] | string | {float: number}>} [attributes] numbers are integers
+   */
   operator(opType, inputs, attributes = {}) {
-    const output = `${opType}_${this.#nodes.length}`;
-    const attribute = Object.entries(attributes).map(([name, value]) =>
-      Array.isArray(value) ? { name, ints: value, type: 'INTS' } : { name, i: value, type: 'INT' },
-    );
-    this.#nodes.push({ opType, name: output, input: inputs, output: [output], attribute });
+    return this.operators(opType, inputs, attributes, 1)[0];
+  }
+
+  /** The same for operators with several outputs; returns their names. */
+  operators(opType, inputs, attributes, count) {
+    const name = `${opType}_${this.#nodes.length}`;
+    const output = Array.from({ length: count }, (_, i) => (count === 1 ? name : `${name}_${i}`));
+    const attribute = Object.entries(attributes).map(([name, value]) => ({ name, ...attributeValue(value) }));
+    this.#nodes.push({ opType, name, input: inputs, output, attribute });
     return output;
   }
 
-  output(name, value, shape) {
+  output(name, value, shape, type = 'float32') {
     this.#nodes.push({ opType: 'Identity', name, input: [value], output: [name], attribute: [] });
-    this.#outputs.push(valueInfo(name, shape));
+    this.#outputs.push(valueInfo(name, shape, type));
   }
 
   /** @returns {Uint8Array} what a .onnx file holds */
@@ -59,6 +75,13 @@ export class OnnxModel {
   }
 }
 
-function valueInfo(name, shape) {
-  return { name, type: { tensorType: { elemType: FLOAT, shape: { dim: shape.map((dimValue) => ({ dimValue })) } } } };
+function attributeValue(value) {
+  if (Array.isArray(value)) return { ints: value, type: 'INTS' };
+  if (typeof value === 'string') return { s: new TextEncoder().encode(value), type: 'STRING' };
+  return typeof value === 'number' ? { i: value, type: 'INT' } : { f: value.float, type: 'FLOAT' };
+}
+
+function valueInfo(name, shape, type) {
+  const dim = shape.map((size) => (typeof size === 'string' ? { dimParam: size } : { dimValue: size }));
+  return { name, type: { tensorType: { elemType: TYPES[type], shape: { dim } } } };
 }

@@ -1,0 +1,42 @@
+// client.mjs <model> <seed>: runs a model through onnxruntime-web's WebNN execution provider on top of
+// webnn-node/register, and through onnxruntime-node. Prints, as JSON, what both computed; onnxruntime-web's log, which says
+// where nodes were placed, is on stderr.
+import 'webnn-node/register';
+import * as web from 'onnxruntime-web/webgpu';
+import node from 'onnxruntime-node';
+import { models } from './models.mjs';
+
+web.env.wasm.numThreads = 1;
+
+function tensors({ Tensor }, inputs) {
+  return Object.fromEntries(Object.entries(inputs).map(([name, { type, data, shape }]) => [name, new Tensor(type, data, shape)]));
+}
+
+function plain(outputs) {
+  return Object.fromEntries(Object.entries(outputs).map(([name, { type, dims, data }]) => [name, { type, dims, data: [...data] }]));
+}
+
+async function throughWebNN({ model, inputs, freeDimensionOverrides }) {
+  const session = await web.InferenceSession.create(model, {
+    executionProviders: [{ name: 'webnn', deviceType: 'cpu' }],
+    freeDimensionOverrides,
+    logSeverityLevel: 0,
+    // A node that WebNN does not take makes the session fail instead of running elsewhere.
+    extra: { session: { disable_cpu_ep_fallback: '1' } },
+  });
+  const first = plain(await session.run(tensors(web, inputs)));
+  // Once more, with the memory that is there by then.
+  const second = plain(await session.run(tensors(web, inputs)));
+  await session.release();
+  return { first, second };
+}
+
+async function throughNode({ model, inputs }) {
+  const session = await node.InferenceSession.create(model, { executionProviders: ['cpu'], graphOptimizationLevel: 'disabled' });
+  return plain(await session.run(tensors(node, inputs)));
+}
+
+const [name, seed] = process.argv.slice(2);
+const described = models[name](Number(seed));
+const result = { tolerance: described.tolerance, expected: await throughNode(described), ...(await throughWebNN(described)) };
+process.stdout.write(JSON.stringify(result));
