@@ -6,6 +6,7 @@
 //!
 //! * `node`: Node-API. Flat functions on integer handles, which `lib/` calls; settling promises; the life and end of an
 //!   environment. The only room that knows `napi`.
+//! * [`onnx`]: an ONNX model → a graph, through the same builder that script uses.
 //! * [`timeline`]: a context's thread. Orders tasks by the tensors they touch, starts what is ready, keeps tensors' errors.
 //! * [`backend`]: the trait that devices implement; [`backend::cpu`] with its kernels.
 //! * [`compiler`]: a validated graph → a plan: simplification, constant folding, memory planning.
@@ -28,4 +29,5 @@ pub mod graph;
 pub mod host_memory;
 pub mod memory;
 mod node;
+pub mod onnx;
 pub mod timeline;

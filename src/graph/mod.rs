@@ -118,6 +118,10 @@ impl<'a> Operands<'a> {
     pub fn rank(&self, id: OperandId) -> usize {
         self.shape(id).len()
     }
+
+    pub fn source(&self, id: OperandId) -> &'a Source {
+        &self.0[id.0 as usize].source
+    }
 }
 
 /// A graph under construction (`MLGraphBuilder`).

@@ -1,0 +1,149 @@
+//! The inputs of a model, and the sizes of their dimensions that a file leaves open.
+
+use super::protobuf::{GraphProto, ValueInfoProto};
+use super::structure::malformed;
+use super::tensor;
+use crate::error::{Error, Kind, Result};
+use crate::graph::DataType;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Sizes for dimensions that the file leaves open, by their name in the file, or as `input:axis` where they have none.
+pub type FreeDimensions = BTreeMap<String, u32>;
+
+/// An input or output of a model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Signature {
+    pub name: String,
+    pub data_type: DataType,
+    pub shape: Vec<u32>,
+}
+
+/// A dimension as the file has it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Dimension {
+    Size(u32),
+    Named(String),
+    Unknown,
+}
+
+/// The inputs of a graph as the file has them: type and dimensions. Those that have an initializer are constants.
+///
+/// # Errors
+/// `TypeError` or `NotSupportedError` for an input that is no tensor, has no shape, or impossible sizes.
+pub fn inputs(graph: &GraphProto, is_constant: &dyn Fn(&str) -> bool) -> Result<Vec<(String, DataType, Vec<Dimension>)>> {
+    let mut inputs: Vec<(String, DataType, Vec<Dimension>)> = Vec::new();
+    let mut names = BTreeSet::new();
+    for info in graph.input.iter().filter(|info| !is_constant(&info.name)) {
+        if info.name.is_empty() || !names.insert(&info.name) {
+            return Err(malformed(format!("two inputs, or none, with the name {:?}", info.name)));
+        }
+        let (data_type, dimensions) = tensor_type(info)?;
+        let dimensions = dimensions
+            .ok_or_else(|| Error::new(Kind::NotSupported, format!("input {:?} has no shape, not even a rank", info.name)))?;
+        inputs.push((info.name.clone(), data_type, dimensions));
+    }
+    Ok(inputs)
+}
+
+/// The data type and the dimensions of an input or output; no dimensions where the file does not tell the rank.
+pub fn tensor_type(info: &ValueInfoProto) -> Result<(DataType, Option<Vec<Dimension>>)> {
+    let name = &info.name;
+    let unsupported = |what: &str| Error::new(Kind::NotSupported, format!("{name:?} is {what}, which is not supported"));
+    let Some(r#type) = &info.r#type else { return Err(malformed(format!("{name:?} has no type"))) };
+    let Some(tensor) = &r#type.tensor_type else {
+        let present = |field: &Option<bytes::Bytes>| field.is_some();
+        return Err(match () {
+            () if present(&r#type.sequence_type) => unsupported("a sequence"),
+            () if present(&r#type.map_type) => unsupported("a map"),
+            () if present(&r#type.optional_type) => unsupported("an optional value"),
+            () if present(&r#type.sparse_tensor_type) => unsupported("a sparse tensor"),
+            () => malformed(format!("{name:?} is no tensor")),
+        });
+    };
+    let data_type =
+        tensor::data_type(tensor.elem_type).map_err(|found| Error::new(Kind::NotSupported, format!("{name:?}: {found}")))?;
+    let Some(shape) = &tensor.shape else { return Ok((data_type, None)) };
+    let dimensions = shape.dim.iter().map(|dimension| match (dimension.dim_value, &dimension.dim_param) {
+        (Some(size), _) if size >= 0 => match u32::try_from(size) {
+            Ok(size) => Ok(Dimension::Size(size)),
+            Err(_) => Err(malformed(format!("a dimension of {size} in {name:?}"))),
+        },
+        // Some writers say "unknown" with -1.
+        (Some(_), _) => Ok(Dimension::Unknown),
+        (None, Some(param)) if !param.is_empty() => Ok(Dimension::Named(param.clone())),
+        (None, _) => Ok(Dimension::Unknown),
+    });
+    Ok((data_type, Some(dimensions.collect::<Result<_>>()?)))
+}
+
+/// Gives the open dimensions their sizes.
+///
+/// # Errors
+/// `TypeError` that lists all dimensions without a size, or the sizes that belong to no dimension.
+pub fn fix(inputs: Vec<(String, DataType, Vec<Dimension>)>, free: &FreeDimensions) -> Result<Vec<Signature>> {
+    let (mut missing, mut open) = (BTreeSet::new(), BTreeSet::new());
+    let mut fixed = Vec::with_capacity(inputs.len());
+    for (name, data_type, dimensions) in inputs {
+        let mut shape = Vec::with_capacity(dimensions.len());
+        for (axis, dimension) in dimensions.into_iter().enumerate() {
+            let key = match dimension {
+                Dimension::Size(size) => {
+                    shape.push(size);
+                    continue;
+                }
+                Dimension::Named(name) => name,
+                Dimension::Unknown => format!("{name}:{axis}"),
+            };
+            match free.get(&key) {
+                Some(&size) => shape.push(size),
+                None => {
+                    missing.insert(format!("{key:?} (dimension {axis} of input {name:?})"));
+                }
+            }
+            open.insert(key);
+        }
+        fixed.push(Signature { name, data_type, shape });
+    }
+    let list = |names: Vec<String>| names.join(", ");
+    if !missing.is_empty() {
+        return Err(Error::new(Kind::Type, format!("freeDimensions: pass sizes for {}", list(missing.into_iter().collect()))));
+    }
+    let unknown: Vec<String> = free.keys().filter(|key| !open.contains(*key)).map(|key| format!("{key:?}")).collect();
+    if !unknown.is_empty() {
+        let open: Vec<String> = open.iter().map(|key| format!("{key:?}")).collect();
+        let open = if open.is_empty() { "no open dimension".into() } else { list(open) };
+        return Err(Error::argument(
+            "freeDimensions",
+            list(unknown),
+            format!("the dimensions that the model leaves open: {open}"),
+        ));
+    }
+    Ok(fixed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open() -> Vec<(String, DataType, Vec<Dimension>)> {
+        let dimensions = vec![Dimension::Named("batch".into()), Dimension::Size(3), Dimension::Unknown];
+        vec![("x".into(), DataType::Float32, dimensions)]
+    }
+
+    fn free(sizes: &[(&str, u32)]) -> FreeDimensions {
+        sizes.iter().map(|(name, size)| (name.to_string(), *size)).collect()
+    }
+
+    #[test]
+    fn sizes_by_name_and_by_place() {
+        assert_eq!(fix(open(), &free(&[("batch", 2), ("x:2", 5)])).unwrap()[0].shape, [2, 3, 5]);
+    }
+
+    #[test]
+    fn what_is_missing_or_unknown_is_listed() {
+        let error = fix(open(), &free(&[])).unwrap_err();
+        assert!(error.message().contains("\"batch\"") && error.message().contains("\"x:2\""), "{error}");
+        let error = fix(open(), &free(&[("batch", 2), ("x:2", 5), ("bach", 1)])).unwrap_err();
+        assert!(error.message().contains("\"bach\""), "{error}");
+    }
+}

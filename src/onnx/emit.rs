@@ -1,0 +1,205 @@
+//! Puts WebNN nodes into the graph for a node of a model.
+
+use super::fold::Folding;
+use super::node::{self, Node};
+use super::refusal::{Mapped, Reason};
+use super::tensor::Tensor;
+use super::value::Value;
+use crate::graph::attribute::UnsignedOrList;
+use crate::graph::ops::elementwise::{
+    Activation, ActivationKind, Binary, BinaryKind, Cast, Logical, LogicalKind, Unary, UnaryKind,
+};
+use crate::graph::ops::elementwise::{Clamp, Predicate, PredicateKind, Where};
+use crate::graph::ops::gather::Gather;
+use crate::graph::ops::matmul::Matmul;
+use crate::graph::ops::movement::{Concat, Expand, Reshape, Slice, Split, Transpose};
+use crate::graph::ops::reduce::{Reduce, ReduceKind};
+use crate::graph::{DataType, GraphBuilder, Number, Op, OperandId};
+
+/// A builder, and the label that the nodes get.
+pub struct Emit<'a> {
+    pub builder: &'a mut GraphBuilder,
+    pub folding: &'a mut Folding,
+    pub label: String,
+}
+
+impl Emit<'_> {
+    /// Appends a node with one output.
+    pub fn push(&mut self, op: impl Into<Op>) -> Mapped<OperandId> {
+        Ok(self.builder.push_op(op, &self.label)?[0])
+    }
+
+    /// Appends a node with several outputs.
+    pub fn push_all(&mut self, op: impl Into<Op>) -> Mapped<Vec<OperandId>> {
+        Ok(self.builder.push_op(op, &self.label)?.to_vec())
+    }
+
+    pub fn shape(&self, id: OperandId) -> Vec<u32> {
+        self.builder.operands().shape(id).to_vec()
+    }
+
+    pub fn rank(&self, id: OperandId) -> usize {
+        self.builder.operands().rank(id)
+    }
+
+    pub fn data_type(&self, id: OperandId) -> DataType {
+        self.builder.operands().data_type(id)
+    }
+
+    pub fn operand(&mut self, value: &Value) -> Mapped<OperandId> {
+        value.operand(self.builder)
+    }
+
+    /// A required input of a node, as an operand.
+    pub fn input(&mut self, node: &Node<'_>, position: usize) -> Mapped<OperandId> {
+        self.operand(node.input(position)?).map_err(|Reason(text)| format!("input {position}: {text}").into())
+    }
+
+    /// An optional input of a node, as an operand.
+    pub fn optional(&mut self, node: &Node<'_>, position: usize) -> Mapped<Option<OperandId>> {
+        node.optional(position).is_some().then(|| self.input(node, position)).transpose()
+    }
+
+    /// A constant that was computed here.
+    pub fn constant(&mut self, tensor: Tensor) -> Mapped<OperandId> {
+        if !self.folding.charge(tensor.bytes.len()) {
+            return Err("too much to compute at import".into());
+        }
+        self.operand(&tensor.into())
+    }
+
+    /// A constant of rank 0.
+    pub fn scalar(&mut self, data_type: DataType, value: f64) -> Mapped<OperandId> {
+        Ok(self.builder.scalar(data_type, Number::Double(value))?)
+    }
+
+    pub fn binary(&mut self, kind: BinaryKind, a: OperandId, b: OperandId) -> Mapped<OperandId> {
+        self.push(Binary { kind, a, b })
+    }
+
+    pub fn add(&mut self, a: OperandId, b: OperandId) -> Mapped<OperandId> {
+        self.binary(BinaryKind::Add, a, b)
+    }
+
+    pub fn sub(&mut self, a: OperandId, b: OperandId) -> Mapped<OperandId> {
+        self.binary(BinaryKind::Sub, a, b)
+    }
+
+    pub fn mul(&mut self, a: OperandId, b: OperandId) -> Mapped<OperandId> {
+        self.binary(BinaryKind::Mul, a, b)
+    }
+
+    pub fn div(&mut self, a: OperandId, b: OperandId) -> Mapped<OperandId> {
+        self.binary(BinaryKind::Div, a, b)
+    }
+
+    /// An operation with a number of the first operand's data type.
+    pub fn with(&mut self, kind: BinaryKind, a: OperandId, number: f64) -> Mapped<OperandId> {
+        let number = self.scalar(self.data_type(a), number)?;
+        self.binary(kind, a, number)
+    }
+
+    pub fn unary(&mut self, kind: UnaryKind, input: OperandId) -> Mapped<OperandId> {
+        self.push(Unary { kind, input })
+    }
+
+    pub fn activation(&mut self, kind: ActivationKind, input: OperandId) -> Mapped<OperandId> {
+        self.push(Activation { kind, input })
+    }
+
+    pub fn logical(&mut self, kind: LogicalKind, a: OperandId, b: OperandId) -> Mapped<OperandId> {
+        self.push(Logical { kind, a, b })
+    }
+
+    pub fn predicate(&mut self, kind: PredicateKind, a: OperandId) -> Mapped<OperandId> {
+        self.push(Predicate { kind, a })
+    }
+
+    pub fn select(&mut self, condition: OperandId, true_value: OperandId, false_value: OperandId) -> Mapped<OperandId> {
+        self.push(Where { condition, true_value, false_value })
+    }
+
+    pub fn clamp(&mut self, input: OperandId, min: Option<f64>, max: Option<f64>) -> Mapped<OperandId> {
+        self.push(Clamp { input, min_value: min.map(Number::Double), max_value: max.map(Number::Double) })
+    }
+
+    pub fn cast(&mut self, input: OperandId, data_type: DataType) -> Mapped<OperandId> {
+        if self.data_type(input) == data_type {
+            return Ok(input);
+        }
+        self.push(Cast { input, data_type })
+    }
+
+    pub fn reshape(&mut self, input: OperandId, shape: &[u32]) -> Mapped<OperandId> {
+        if self.shape(input) == shape {
+            return Ok(input);
+        }
+        self.push(Reshape { input, new_shape: shape.to_vec() })
+    }
+
+    pub fn transpose(&mut self, input: OperandId, permutation: &[usize]) -> Mapped<OperandId> {
+        if permutation.iter().copied().eq(0..self.rank(input)) {
+            return Ok(input);
+        }
+        self.push(Transpose { input, permutation: Some(node::sizes(permutation)?) })
+    }
+
+    /// Exchanges the last two dimensions.
+    pub fn transpose_matrices(&mut self, input: OperandId) -> Mapped<OperandId> {
+        let rank = self.rank(input);
+        if rank < 2 {
+            return Err("a matrix of less than two dimensions".into());
+        }
+        let mut permutation: Vec<usize> = (0..rank).collect();
+        permutation.swap(rank - 1, rank - 2);
+        self.transpose(input, &permutation)
+    }
+
+    pub fn expand(&mut self, input: OperandId, shape: &[u32]) -> Mapped<OperandId> {
+        if self.shape(input) == shape {
+            return Ok(input);
+        }
+        self.push(Expand { input, new_shape: shape.to_vec() })
+    }
+
+    pub fn concat(&mut self, inputs: Vec<OperandId>, axis: usize) -> Mapped<OperandId> {
+        if let [input] = inputs[..] {
+            return Ok(input);
+        }
+        self.push(Concat { inputs, axis: node::size(axis)? })
+    }
+
+    pub fn gather(&mut self, input: OperandId, indices: OperandId, axis: usize) -> Mapped<OperandId> {
+        self.push(Gather { input, indices, axis: node::size(axis)? })
+    }
+
+    pub fn matmul(&mut self, a: OperandId, b: OperandId) -> Mapped<OperandId> {
+        self.push(Matmul { a, b })
+    }
+
+    pub fn slice(&mut self, input: OperandId, starts: Vec<u32>, sizes: Vec<u32>) -> Mapped<OperandId> {
+        if sizes == self.shape(input) {
+            return Ok(input);
+        }
+        self.push(Slice { input, starts, sizes, strides: None })
+    }
+
+    /// A range of one dimension.
+    pub fn slice_axis(&mut self, input: OperandId, axis: usize, start: u32, size: u32) -> Mapped<OperandId> {
+        let mut sizes = self.shape(input);
+        let mut starts = vec![0; sizes.len()];
+        let (Some(at), Some(slot)) = (starts.get_mut(axis), sizes.get_mut(axis)) else {
+            return Err(format!("axis {axis} of rank {}", self.rank(input)).into());
+        };
+        (*at, *slot) = (start, size);
+        self.slice(input, starts, sizes)
+    }
+
+    pub fn split(&mut self, input: OperandId, parts: Vec<u32>, axis: usize) -> Mapped<Vec<OperandId>> {
+        self.push_all(Split { input, splits: UnsignedOrList::List(parts), axis: node::size(axis)? })
+    }
+
+    pub fn reduce(&mut self, kind: ReduceKind, input: OperandId, axes: &[usize], keep: bool) -> Mapped<OperandId> {
+        self.push(Reduce { kind, input, axes: Some(node::sizes(axes)?), keep_dimensions: keep })
+    }
+}

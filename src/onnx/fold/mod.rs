@@ -1,0 +1,54 @@
+//! What is computed at import: shapes, and what models compute from them.
+//!
+//! Only small values, and only operators that such computations use. Everything else that is constant becomes nodes over
+//! constants, which the compiler folds when it builds the graph. What is computed here stays exact: integers are 64 bits
+//! wide, floats double until they are stored, and dimensions of size 0 are allowed.
+
+mod arithmetic;
+mod movement;
+
+pub use arithmetic::reduce;
+pub use movement::{concat, expand, gather, reduced_shape, slice, transpose};
+
+use super::node::Node;
+use super::refusal::Mapped;
+use super::tensor::Tensor;
+
+/// Values with more elements are left to the compiler.
+const MOST_ELEMENTS: usize = 1 << 16;
+
+/// What all folded values of a model may take together: a loop of small steps could ask for any amount.
+const MOST_BYTES: usize = 512 << 20;
+
+/// How much has been folded.
+#[derive(Debug, Default)]
+pub struct Folding {
+    bytes: usize,
+}
+
+impl Folding {
+    /// Whether a value of that shape may be computed now. Empty ones always: no operand can hold them.
+    pub fn affords(&mut self, shape: &[usize]) -> bool {
+        if shape.contains(&0) {
+            return true;
+        }
+        let count = shape.iter().try_fold(1usize, |count, &size| count.checked_mul(size));
+        let Some(count) = count.filter(|&count| count <= MOST_ELEMENTS && shape.len() <= 64) else { return false };
+        self.charge(count * 8 + 64)
+    }
+
+    /// Whether so many bytes may be computed besides.
+    pub fn charge(&mut self, bytes: usize) -> bool {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.bytes <= MOST_BYTES
+    }
+
+    /// Computes an arithmetic node whose inputs are all known. Nothing when it is not to be computed here.
+    pub fn evaluate(&mut self, node: &Node<'_>) -> Option<Mapped<Tensor>> {
+        if !super::importer::normalized(&node.proto.domain).is_empty() || node.inputs.is_empty() {
+            return None;
+        }
+        let tensors: Vec<&Tensor> = node.inputs.iter().map(|input| input.as_ref()?.constant()).collect::<Option<_>>()?;
+        arithmetic::evaluate(node, &tensors, self)
+    }
+}

@@ -1,0 +1,144 @@
+//! Moving the elements of constants.
+
+use crate::onnx::refusal::Mapped;
+use crate::onnx::tensor::Tensor;
+
+/// The distance of neighbours along each dimension.
+fn strides(shape: &[usize]) -> Vec<usize> {
+    let mut strides = vec![1; shape.len()];
+    for i in (1..shape.len()).rev() {
+        strides[i - 1] = strides[i] * shape[i];
+    }
+    strides
+}
+
+/// Makes a tensor of another shape, whose elements are the input's at the places that `source` tells for a position.
+fn rearranged(input: &Tensor, shape: Vec<usize>, source: impl Fn(&[usize]) -> usize) -> Tensor {
+    let count: usize = shape.iter().product();
+    let mut position = vec![0; shape.len()];
+    let mut places = Vec::with_capacity(count);
+    for _ in 0..count {
+        places.push(source(&position));
+        for (at, &size) in position.iter_mut().zip(&shape).rev() {
+            *at += 1;
+            if *at < size {
+                break;
+            }
+            *at = 0;
+        }
+    }
+    if input.element.bits() == 4 {
+        let elements = input.integers();
+        let moved: Vec<i64> = places.iter().map(|&place| elements[place]).collect();
+        return Tensor::from_integers(input.element, shape, &moved);
+    }
+    let width = input.element.bits() / 8;
+    let bytes: Vec<u8> = places.iter().flat_map(|&place| &input.bytes[place * width..(place + 1) * width]).copied().collect();
+    Tensor { element: input.element, shape, bytes: bytes.into() }
+}
+
+pub fn transpose(input: &Tensor, permutation: &[usize]) -> Tensor {
+    let strides = strides(&input.shape);
+    let shape = permutation.iter().map(|&axis| input.shape[axis]).collect();
+    rearranged(input, shape, |position| position.iter().zip(permutation).map(|(at, &axis)| at * strides[axis]).sum())
+}
+
+/// Expands to a shape that the input can be broadcast to.
+pub fn expand(input: &Tensor, shape: &[usize]) -> Tensor {
+    let strides = strides(&input.shape);
+    let missing = shape.len() - input.shape.len();
+    rearranged(input, shape.to_vec(), |position| {
+        let aligned = position[missing..].iter().zip(&input.shape).zip(&strides);
+        aligned.map(|((&at, &size), stride)| if size == 1 { 0 } else { at * stride }).sum()
+    })
+}
+
+/// Takes `count` elements along each dimension, `step` apart from `start` on.
+pub fn slice(input: &Tensor, ranges: &[(i64, i64, usize)]) -> Tensor {
+    let strides = strides(&input.shape);
+    let shape = ranges.iter().map(|&(_, _, count)| count).collect();
+    rearranged(input, shape, |position| {
+        let places = position.iter().zip(ranges).zip(&strides);
+        places.map(|((&at, &(start, step, _)), stride)| (start + at as i64 * step) as usize * stride).sum()
+    })
+}
+
+/// Gathers along an axis; negative indices count from the end.
+pub fn gather(input: &Tensor, indices: &Tensor, axis: usize) -> Mapped<Tensor> {
+    let size = input.shape[axis] as i64;
+    let mut places = indices.integers();
+    for index in &mut places {
+        if *index < 0 {
+            *index += size;
+        }
+        if !(0..size).contains(index) {
+            return Err(format!("the index {index} into a dimension of {size}").into());
+        }
+    }
+    let strides = strides(&input.shape);
+    let index_strides = super::movement::strides(&indices.shape);
+    let rank = indices.shape.len();
+    let (before, after) = (&input.shape[..axis], &input.shape[axis + 1..]);
+    let shape: Vec<usize> = [before, &indices.shape, after].concat();
+    Ok(rearranged(input, shape, |position| {
+        let (outer, rest) = position.split_at(axis);
+        let (middle, inner) = rest.split_at(rank);
+        let index: usize = middle.iter().zip(&index_strides).map(|(at, stride)| at * stride).sum();
+        let outer: usize = outer.iter().zip(&strides).map(|(at, stride)| at * stride).sum();
+        let inner: usize = inner.iter().zip(&strides[axis + 1..]).map(|(at, stride)| at * stride).sum();
+        outer + places[index] as usize * strides[axis] + inner
+    }))
+}
+
+/// Joins tensors of one element type and of shapes that differ only along the axis.
+pub fn concat(inputs: &[&Tensor], axis: usize) -> Mapped<Tensor> {
+    let first = inputs[0];
+    let mut shape = first.shape.clone();
+    shape[axis] = inputs.iter().map(|input| input.shape[axis]).sum();
+    if first.element.bits() == 4 {
+        return Err("4-bit elements cannot be joined".into());
+    }
+    let outer: usize = shape[..axis].iter().product();
+    let mut bytes = Vec::new();
+    for row in 0..outer {
+        for input in inputs {
+            let length = input.bytes.len() / outer;
+            bytes.extend_from_slice(&input.bytes[row * length..(row + 1) * length]);
+        }
+    }
+    Ok(Tensor { element: first.element, shape, bytes: bytes.into() })
+}
+
+/// A shape whose axes are reduced.
+pub fn reduced_shape(shape: &[usize], axes: &[usize], keep: bool) -> Vec<usize> {
+    let size = |(axis, &size): (usize, &usize)| match (axes.contains(&axis), keep) {
+        (false, _) => Some(size),
+        (true, true) => Some(1),
+        (true, false) => None,
+    };
+    shape.iter().enumerate().filter_map(size).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::onnx::element::ElementType;
+
+    fn tensor(shape: &[usize]) -> Tensor {
+        let numbers: Vec<i64> = (0..shape.iter().product::<usize>() as i64).collect();
+        Tensor::from_integers(ElementType::Int32, shape.to_vec(), &numbers)
+    }
+
+    #[test]
+    fn elements_move() {
+        assert_eq!(transpose(&tensor(&[2, 3]), &[1, 0]).integers(), [0, 3, 1, 4, 2, 5]);
+        assert_eq!(expand(&tensor(&[2, 1]), &[2, 2, 2]).integers(), [0, 0, 1, 1, 0, 0, 1, 1]);
+        assert_eq!(slice(&tensor(&[5]), &[(4, -2, 3)]).integers(), [4, 2, 0]);
+        assert_eq!(slice(&tensor(&[5]), &[(0, 1, 0)]).shape, [0]);
+        let indices = Tensor::int64s(&[-1, 0]);
+        assert_eq!(gather(&tensor(&[2, 3]), &indices, 1).unwrap().integers(), [2, 0, 5, 3]);
+        assert!(gather(&tensor(&[2, 3]), &Tensor::int64s(&[3]), 1).is_err());
+        assert_eq!(concat(&[&tensor(&[2, 1]), &tensor(&[2, 2])], 1).unwrap().integers(), [0, 0, 1, 1, 2, 3]);
+        assert_eq!(concat(&[&tensor(&[0]), &tensor(&[2])], 0).unwrap().integers(), [0, 1]);
+    }
+}

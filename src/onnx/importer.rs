@@ -1,0 +1,360 @@
+//! The walk over a model's nodes.
+
+use super::dimensions::{self, FreeDimensions, Signature};
+use super::emit::Emit;
+use super::file::Model;
+use super::fold::Folding;
+use super::node::Node;
+use super::order::order;
+use super::protobuf::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
+use super::refusal::{ImportError, Reason, RefusedNode};
+use super::structure::{self, malformed};
+use super::tensor::Tensor;
+use super::value::Value;
+use super::{OPSETS, ops};
+use crate::error::{Error, Kind, Result};
+use crate::graph::ops::elementwise::{Unary, UnaryKind};
+use crate::graph::{Descriptor, Graph, GraphBuilder, Limits, OperandId, Source};
+use prost::Message;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Functions of a model may call each other this deep, and expand to this many nodes.
+const MOST_NESTED: usize = 32;
+const MOST_NODES: usize = 1 << 20;
+
+/// A model as a graph.
+#[derive(Debug)]
+pub struct Imported {
+    pub graph: Graph,
+    /// In the order of the file.
+    pub inputs: Vec<Input>,
+    pub outputs: Vec<Signature>,
+}
+
+/// An input of a model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Input {
+    pub signature: Signature,
+    /// Whether the graph has it: no output may need it, or it may be empty.
+    pub used: bool,
+}
+
+/// Decodes a model.
+///
+/// # Errors
+/// `TypeError` when it is no protobuf message, or has no graph.
+pub(super) fn decode(model: &Model) -> Result<ModelProto> {
+    structure::check(&model.bytes)?;
+    let decoded = ModelProto::decode(model.bytes.clone()).map_err(malformed)?;
+    if decoded.graph.is_none() {
+        return Err(malformed("it has no graph"));
+    }
+    Ok(decoded)
+}
+
+/// Maps a model to a WebNN graph.
+///
+/// # Errors
+/// [`ImportError::Model`] when the file is no valid model or leaves dimensions open that `free` does not give,
+/// [`ImportError::Nodes`] with all nodes that cannot be mapped.
+pub fn import(model: &Model, limits: &Arc<Limits>, free: &FreeDimensions) -> Result<Imported, ImportError> {
+    let decoded = decode(model)?;
+    let graph = decoded.graph.as_ref().ok_or_else(|| malformed("it has no graph"))?;
+    if !graph.sparse_initializer.is_empty() {
+        return Err(Error::new(Kind::NotSupported, "sparse initializers are not supported").into());
+    }
+    let opsets = opsets(&decoded.opset_import)?;
+    let mut importer = Importer {
+        model,
+        functions: functions(&decoded.functions)?,
+        builder: GraphBuilder::new(limits.clone()),
+        folding: Folding::default(),
+        refused: Vec::new(),
+        nodes: 0,
+    };
+    let mut values = HashMap::new();
+    for proto in &graph.initializer {
+        let tensor = Tensor::from_proto(proto, model)?;
+        if proto.name.is_empty() || values.insert(proto.name.as_str(), Found::Value(tensor.into())).is_some() {
+            return Err(malformed(format!("two initializers, or none, with the name {:?}", proto.name)).into());
+        }
+    }
+    let inputs = importer.inputs(graph, &mut values, free)?;
+    let scope = Scope { opsets: &opsets, prefix: "", depth: 0 };
+    let wanted: Vec<&str> = graph.output.iter().map(|info| info.name.as_str()).collect();
+    importer.run(&graph.node, &wanted, &mut values, &scope)?;
+    if !importer.refused.is_empty() {
+        return Err(ImportError::Nodes(importer.refused));
+    }
+    Ok(importer.finish(&wanted, &values, inputs)?)
+}
+
+/// The versions of the operator sets, by domain.
+fn opsets(imports: &[OperatorSetIdProto]) -> Result<HashMap<String, i64>> {
+    let mut versions = HashMap::new();
+    for import in imports {
+        versions.insert(normalized(&import.domain).to_owned(), import.version);
+    }
+    if let Some(version) = versions.get("").filter(|version| !OPSETS.contains(version)) {
+        let (first, last) = (OPSETS.start(), OPSETS.end());
+        return Err(Error::new(
+            Kind::NotSupported,
+            format!("the model uses version {version} of the standard operators; {first} to {last} are supported"),
+        ));
+    }
+    Ok(versions)
+}
+
+/// The standard domain has two names.
+pub(super) fn normalized(domain: &str) -> &str {
+    if domain == "ai.onnx" { "" } else { domain }
+}
+
+type Functions<'a> = HashMap<(&'a str, &'a str, &'a str), &'a FunctionProto>;
+
+fn functions(list: &[FunctionProto]) -> Result<Functions<'_>> {
+    let mut functions = HashMap::new();
+    for function in list {
+        let key = (normalized(&function.domain), function.name.as_str(), function.overload.as_str());
+        if functions.insert(key, function).is_some() {
+            return Err(malformed(format!("two functions with the name {:?}", function.name)));
+        }
+    }
+    Ok(functions)
+}
+
+/// What a name stands for.
+#[derive(Clone)]
+enum Found {
+    Value(Value),
+    /// The output of a node that could not be mapped.
+    Refused,
+}
+
+type Values<'a> = HashMap<&'a str, Found>;
+
+/// The graph or function whose nodes are mapped.
+struct Scope<'a> {
+    opsets: &'a HashMap<String, i64>,
+    /// Stands before the names of nodes.
+    prefix: &'a str,
+    depth: usize,
+}
+
+struct Importer<'a> {
+    model: &'a Model,
+    functions: Functions<'a>,
+    builder: GraphBuilder,
+    folding: Folding,
+    refused: Vec<RefusedNode>,
+    nodes: usize,
+}
+
+impl<'a> Importer<'a> {
+    fn inputs(&mut self, graph: &'a GraphProto, values: &mut Values<'a>, free: &FreeDimensions) -> Result<Vec<Signature>> {
+        let inputs = dimensions::fix(dimensions::inputs(graph, &|name| values.contains_key(name))?, free)?;
+        for info in &graph.input {
+            let Some(input) = inputs.iter().find(|input| input.name == info.name) else { continue };
+            let value = if input.shape.contains(&0) {
+                // There is nothing in it, so it is known.
+                let shape = input.shape.iter().map(|&size| size as usize).collect();
+                Tensor { element: input.data_type.into(), shape, bytes: Default::default() }.into()
+            } else {
+                let descriptor = Descriptor::new(input.data_type, input.shape.iter().copied());
+                self.builder.input(&input.name, descriptor)?.into()
+            };
+            values.insert(&info.name, Found::Value(value));
+        }
+        Ok(inputs)
+    }
+
+    /// Maps the nodes that the wanted values need.
+    fn run<'n>(&mut self, nodes: &'n [NodeProto], wanted: &[&'n str], values: &mut Values<'n>, scope: &Scope<'_>) -> Result<()> {
+        let order = order(nodes, &|name| values.contains_key(name), wanted.iter().copied())?;
+        self.nodes += order.len();
+        if self.nodes > MOST_NODES {
+            return Err(malformed(format!("more than {MOST_NODES} nodes")));
+        }
+        for position in order {
+            let proto = &nodes[position];
+            let inputs: Option<Vec<Option<Value>>> = proto
+                .input
+                .iter()
+                .map(|name| match values.get(name.as_str()) {
+                    None => Some(None),
+                    Some(Found::Value(value)) => Some(Some(value.clone())),
+                    Some(Found::Refused) => None,
+                })
+                .collect();
+            let refused = self.refused.len();
+            let outputs = match self.node(proto, inputs, scope)? {
+                Ok(outputs) => outputs,
+                Err(reason) => {
+                    // A function's nodes speak for themselves.
+                    if let Some(Reason(reason)) = reason.filter(|_| self.refused.len() == refused) {
+                        self.refused.push(described(proto, scope, reason));
+                    }
+                    Vec::new()
+                }
+            };
+            let mut outputs = outputs.into_iter();
+            for name in &proto.output {
+                let found = outputs.next().flatten().map_or(Found::Refused, Found::Value);
+                if !name.is_empty() {
+                    values.insert(name, found);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The values of a node's outputs; a reason why there are none, or no reason of its own when its inputs have none.
+    fn node(
+        &mut self,
+        proto: &NodeProto,
+        inputs: Option<Vec<Option<Value>>>,
+        scope: &Scope<'_>,
+    ) -> Result<Outcome<Vec<Option<Value>>>> {
+        let domain = normalized(&proto.domain);
+        let key = (domain, proto.op_type.as_str(), proto.overload.as_str());
+        if let Some(&function) = self.functions.get(&key) {
+            return self.call(function, proto, inputs, scope);
+        }
+        let version = scope.opsets.get(domain).copied();
+        let entry = match ops::find(domain, &proto.op_type, version) {
+            Ok(entry) => entry,
+            Err(reason) => return Ok(Err(Some(reason))),
+        };
+        let Some(inputs) = inputs else { return Ok(Err(None)) };
+        let node = Node { proto, version: version.unwrap_or(1), inputs, model: self.model };
+        let mapped = match self.folding.evaluate(&node) {
+            Some(folded) => folded.map(|tensor| vec![tensor.into()]),
+            None => {
+                let label = label(proto, scope);
+                (entry.map)(&node, &mut Emit { builder: &mut self.builder, folding: &mut self.folding, label })
+            }
+        };
+        Ok(match mapped {
+            Ok(outputs) => match (0..proto.output.len()).find(|&i| node.has_output(i) && i >= outputs.len()) {
+                Some(output) => Err(Some(format!("output {output} is not supported").into())),
+                None => Ok(outputs.into_iter().map(Some).collect()),
+            },
+            Err(reason) => Err(Some(reason)),
+        })
+    }
+
+    /// Maps the nodes of a function in place of a node that calls it.
+    fn call(
+        &mut self,
+        function: &'a FunctionProto,
+        proto: &NodeProto,
+        inputs: Option<Vec<Option<Value>>>,
+        scope: &Scope<'_>,
+    ) -> Result<Outcome<Vec<Option<Value>>>> {
+        if scope.depth == MOST_NESTED {
+            return Err(malformed(format!("the function {:?} is called within itself, or too deep", function.name)));
+        }
+        let Some(inputs) = inputs else { return Ok(Err(None)) };
+        let nodes: Vec<NodeProto> = function.node.iter().map(|node| with_attributes(node, function, proto)).collect();
+        // An absent input stays absent: to its users the name stands for nothing.
+        let absent = |name: &String| {
+            let position = function.input.iter().position(|input| input == name);
+            position.is_some_and(|position| inputs.get(position).is_none_or(Option::is_none))
+        };
+        let nodes: Vec<NodeProto> = nodes
+            .into_iter()
+            .map(|mut node| {
+                node.input.iter_mut().filter(|name| absent(name)).for_each(String::clear);
+                node
+            })
+            .collect();
+        let mut values: Values<'_> = HashMap::new();
+        for (name, value) in function.input.iter().zip(&inputs) {
+            if let Some(value) = value {
+                values.insert(name, Found::Value(value.clone()));
+            }
+        }
+        let opsets = opsets(&function.opset_import)?;
+        let prefix = format!("{}/", label(proto, scope));
+        let inner = Scope { opsets: &opsets, prefix: &prefix, depth: scope.depth + 1 };
+        let wanted: Vec<&str> = function
+            .output
+            .iter()
+            .zip(&proto.output)
+            .filter(|(_, used)| !used.is_empty())
+            .map(|(name, _)| name.as_str())
+            .collect();
+        self.run(&nodes, &wanted, &mut values, &inner)?;
+        let outputs = function.output.iter().map(|name| match values.get(name.as_str()) {
+            Some(Found::Value(value)) => Some(value.clone()),
+            _ => None,
+        });
+        Ok(Ok(outputs.collect()))
+    }
+
+    /// Builds the graph.
+    fn finish(mut self, wanted: &[&str], values: &Values<'_>, inputs: Vec<Signature>) -> Result<Imported> {
+        let mut outputs: Vec<(String, OperandId)> = Vec::new();
+        let mut signatures = Vec::new();
+        for &name in wanted {
+            let Some(Found::Value(value)) = values.get(name) else {
+                return Err(malformed(format!("the output {name:?} is produced by nothing")));
+            };
+            let fail = |Reason(reason): Reason| Error::new(Kind::NotSupported, format!("output {name:?}: {reason}"));
+            let mut id = value.operand(&mut self.builder).map_err(fail)?;
+            // An output must be a node's, and no other output's.
+            let made = matches!(self.builder.operands().source(id), Source::Node { .. });
+            if !made || outputs.iter().any(|(_, other)| *other == id) {
+                id = self.builder.push_op(Unary { kind: UnaryKind::Identity, input: id }, name)?[0];
+            }
+            if outputs.iter().any(|(other, _)| other == name) {
+                return Err(malformed(format!("two outputs with the name {name:?}")));
+            }
+            let descriptor = self.builder.operands().descriptor(id);
+            let (data_type, shape) = (descriptor.data_type, descriptor.shape.to_vec());
+            signatures.push(Signature { name: name.to_owned(), data_type, shape });
+            outputs.push((name.to_owned(), id));
+        }
+        let graph = self.builder.build(outputs)?;
+        let used = |name: &str| graph.inputs.iter().any(|(input, _)| input == name);
+        let inputs = inputs.into_iter().map(|signature| Input { used: used(&signature.name), signature }).collect();
+        Ok(Imported { graph, inputs, outputs: signatures })
+    }
+}
+
+/// A failure may have been reported elsewhere; then there is no reason.
+type Outcome<T> = std::result::Result<T, Option<Reason>>;
+
+/// A node of a function with the values that a call gives to the function's attributes.
+fn with_attributes(node: &NodeProto, function: &FunctionProto, call: &NodeProto) -> NodeProto {
+    let resolve = |attribute: &AttributeProto| {
+        if attribute.ref_attr_name.is_empty() {
+            return Some(attribute.clone());
+        }
+        let named = |candidate: &&AttributeProto| candidate.name == attribute.ref_attr_name;
+        let given = call.attribute.iter().find(named).or_else(|| function.attribute_proto.iter().find(named))?;
+        Some(AttributeProto { name: attribute.name.clone(), ..given.clone() })
+    };
+    NodeProto { attribute: node.attribute.iter().filter_map(resolve).collect(), ..node.clone() }
+}
+
+/// The name of a node, or that of its first output.
+pub(super) fn name(proto: &NodeProto) -> &str {
+    if proto.name.is_empty() { proto.output.first().map_or("", String::as_str) } else { &proto.name }
+}
+
+fn label(proto: &NodeProto, scope: &Scope<'_>) -> String {
+    format!("{}{}", scope.prefix, name(proto))
+}
+
+fn described(proto: &NodeProto, scope: &Scope<'_>, reason: String) -> RefusedNode {
+    let domain = normalized(&proto.domain);
+    RefusedNode {
+        name: label(proto, scope),
+        operator: proto.op_type.clone(),
+        domain: if domain.is_empty() { "ai.onnx".into() } else { domain.to_owned() },
+        version: scope.opsets.get(domain).copied().unwrap_or(0),
+        reason,
+    }
+}

@@ -1,0 +1,148 @@
+//! Reading and replacing elements at places that other values name.
+
+use super::elementwise::one;
+use crate::graph::data_type::INDEX;
+use crate::graph::ops::elementwise::{BinaryKind, LogicalKind};
+use crate::graph::ops::gather::{GatherElements, GatherNd};
+use crate::graph::ops::scatter::{ScatterElements, ScatterNd};
+use crate::graph::{DataType, OperandId};
+use crate::onnx::element::ElementType;
+use crate::onnx::emit::Emit;
+use crate::onnx::fold;
+use crate::onnx::node::{Node, axis, size};
+use crate::onnx::refusal::Mapped;
+use crate::onnx::tensor::Tensor;
+use crate::onnx::value::Value;
+
+pub fn gather(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let shape = node.input(0)?.shape(emit.builder);
+    let at = axis(node.int("axis", 0)?, shape.len())?;
+    if let (Some(input), Some(indices)) = (node.input(0)?.constant(), node.input(1)?.constant()) {
+        let target: Vec<usize> = [&shape[..at], &indices.shape, &shape[at + 1..]].concat();
+        if emit.folding.affords(&target) {
+            return Ok(vec![fold::gather(input, indices, at)?.into()]);
+        }
+    }
+    let (input, indices) = (emit.input(node, 0)?, emit.input(node, 1)?);
+    let indices = as_indices(indices, emit)?;
+    one(emit.gather(input, indices, at)?)
+}
+
+/// Indices in a type that WebNN's operators take.
+fn as_indices(indices: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    if INDEX.contains(emit.data_type(indices)) { Ok(indices) } else { emit.cast(indices, DataType::Int32) }
+}
+
+/// The indices may be smaller than the input along the other axes; of the input as much is taken then.
+pub fn gather_elements(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let (input, indices) = (emit.input(node, 0)?, emit.input(node, 1)?);
+    let at = axis(node.int("axis", 0)?, emit.rank(input))?;
+    let (shape, mut wanted) = (emit.shape(input), emit.shape(indices));
+    if wanted.len() != shape.len() {
+        return Err(format!("indices of rank {} for an input of rank {}", wanted.len(), shape.len()).into());
+    }
+    wanted[at] = shape[at];
+    let input = emit.slice(input, vec![0; shape.len()], wanted)?;
+    let indices = as_indices(indices, emit)?;
+    one(emit.push(GatherElements { input, indices, axis: size(at)? })?)
+}
+
+pub fn gather_nd(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let (input, indices) = (emit.input(node, 0)?, emit.input(node, 1)?);
+    let batches = node.int("batch_dims", 0)?;
+    let indices = as_indices(indices, emit)?;
+    if batches == 0 {
+        return one(emit.push(GatherNd { input, indices })?);
+    }
+    // The position within the batches becomes a part of the coordinates.
+    let (shape, of_indices) = (emit.shape(input), emit.shape(indices));
+    let count = usize::try_from(batches).ok().filter(|&count| count < shape.len().min(of_indices.len()));
+    let count = count.ok_or_else(|| format!("{batches} batch dimensions"))?;
+    let (data_type, rank) = (emit.data_type(indices), of_indices.len());
+    let mut target = of_indices.clone();
+    target[rank - 1] = 1;
+    let mut parts = Vec::new();
+    for (dimension, &length) in of_indices[..count].iter().enumerate() {
+        let element: ElementType = data_type.into();
+        let positions: Vec<i64> = (0..length.into()).collect();
+        let mut aligned = vec![1; rank];
+        aligned[dimension] = length as usize;
+        let positions = emit.constant(Tensor::from_integers(element, aligned, &positions))?;
+        parts.push(emit.expand(positions, &target)?);
+    }
+    parts.push(indices);
+    let indices = emit.concat(parts, rank - 1)?;
+    one(emit.push(GatherNd { input, indices })?)
+}
+
+/// Without a reduction the later of two updates of one place counts in ONNX too, as far as it says.
+fn no_reduction(node: &Node<'_>) -> Mapped<()> {
+    match node.string("reduction", "none")?.as_str() {
+        "none" => Ok(()),
+        other => Err(format!("the reduction {other:?} is not supported").into()),
+    }
+}
+
+pub fn scatter_elements(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    no_reduction(node)?;
+    let (input, indices, updates) = (emit.input(node, 0)?, emit.input(node, 1)?, emit.input(node, 2)?);
+    let at = axis(node.int("axis", 0)?, emit.rank(input))?;
+    let indices = as_indices(indices, emit)?;
+    let (shape, mut wanted) = (emit.shape(input), emit.shape(indices));
+    if wanted.len() != shape.len() {
+        return Err(format!("indices of rank {} for an input of rank {}", wanted.len(), shape.len()).into());
+    }
+    wanted[at] = shape[at];
+    if wanted == shape {
+        return one(emit.push(ScatterElements { input, indices, updates, axis: size(at)? })?);
+    }
+    // The indices cover a corner of the input: that is replaced, and then put back.
+    let corner = emit.slice(input, vec![0; shape.len()], wanted.clone())?;
+    let mut result = emit.push(ScatterElements { input: corner, indices, updates, axis: size(at)? })?;
+    for dimension in 0..shape.len() {
+        let (have, whole) = (wanted[dimension], shape[dimension]);
+        if have == whole {
+            continue;
+        }
+        // What is beside the corner along this dimension, within the sizes that earlier ones have already reached.
+        let (mut starts, mut rest) = (vec![0; shape.len()], emit.shape(result));
+        (starts[dimension], rest[dimension]) = (have, whole.checked_sub(have).ok_or("indices larger than the input")?);
+        let beside = emit.slice(input, starts, rest)?;
+        result = emit.concat(vec![result, beside], dimension)?;
+    }
+    one(result)
+}
+
+pub fn scatter_nd(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    no_reduction(node)?;
+    let (input, indices, updates) = (emit.input(node, 0)?, emit.input(node, 1)?, emit.input(node, 2)?);
+    let indices = as_indices(indices, emit)?;
+    one(emit.push(ScatterNd { input, indices, updates })?)
+}
+
+/// OneHot: where the position along the new axis is the index stands the second value, elsewhere the first.
+pub fn one_hot(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let depth = node.constant(1, "the depth")?.integers();
+    let &[depth] = &depth[..] else { return Err("a depth that is no scalar".into()) };
+    let depth = u32::try_from(depth).ok().filter(|&depth| (1..=1 << 24).contains(&depth)).ok_or("an impossible depth")?;
+    let (indices, values) = (emit.input(node, 0)?, emit.input(node, 2)?);
+    let indices = emit.cast(indices, DataType::Int64)?;
+    let shape = emit.shape(indices);
+    let at = axis(node.int("axis", -1)?, shape.len() + 1)?;
+    // Negative indices count from the end.
+    let zero = emit.scalar(DataType::Int64, 0.0)?;
+    let negative = emit.logical(LogicalKind::Lesser, indices, zero)?;
+    let counted = emit.with(BinaryKind::Add, indices, depth.into())?;
+    let indices = emit.select(negative, counted, indices)?;
+    let mut with_axis = shape;
+    with_axis.insert(at, 1);
+    let indices = emit.reshape(indices, &with_axis)?;
+    let mut aligned = vec![1; with_axis.len()];
+    aligned[at] = depth as usize;
+    let positions: Vec<i64> = (0..depth.into()).collect();
+    let positions = emit.constant(Tensor::from_integers(ElementType::Int64, aligned, &positions))?;
+    let hot = emit.logical(LogicalKind::Equal, indices, positions)?;
+    let parts = emit.split(values, vec![1, 1], 0)?;
+    let (off, on) = (emit.reshape(parts[0], &[])?, emit.reshape(parts[1], &[])?);
+    one(emit.select(hot, on, off)?)
+}

@@ -1,0 +1,264 @@
+//! The one table of ONNX operators: which function maps which operator of which domain and versions.
+//!
+//! A mapping function gets the node with its inputs and puts WebNN nodes into the graph. Differences between versions are
+//! its own matter; the table says between which versions the operator exists.
+
+mod activation;
+mod attention;
+mod conv;
+mod elementwise;
+mod gather;
+mod generate;
+mod matmul;
+mod movement;
+mod nbits;
+mod normalization;
+mod pool;
+mod quantize;
+mod recurrent;
+mod reduce;
+mod resize;
+mod rotary;
+mod window;
+
+use super::emit::Emit;
+use super::node::Node;
+use super::refusal::Mapped;
+use super::value::Value;
+
+/// Maps a node; the values of its outputs.
+pub type Map = fn(&Node<'_>, &mut Emit<'_>) -> Mapped<Vec<Value>>;
+
+/// A row of the table.
+pub struct Entry {
+    pub domain: &'static str,
+    pub operator: &'static str,
+    /// The first version of the domain that has the operator, and the last one.
+    pub versions: (i64, i64),
+    pub map: Map,
+}
+
+/// A version that is not known yet.
+const ANY: i64 = i64::MAX;
+
+macro_rules! table {
+    ($( $domain:literal { $( $operator:literal $first:literal $(..= $last:literal)? => $map:path, )* } )*) => {
+        &[ $( $( Entry {
+            domain: $domain,
+            operator: $operator,
+            versions: ($first, table!(@last $($last)?)),
+            map: $map,
+        }, )* )* ]
+    };
+    (@last) => { ANY };
+    (@last $last:literal) => { $last };
+}
+
+pub static TABLE: &[Entry] = table! {
+    "" {
+        "Abs" 1 => elementwise::unary,
+        "Add" 1 => elementwise::binary,
+        "And" 1 => elementwise::comparison,
+        "ArgMax" 1 => reduce::arg,
+        "ArgMin" 1 => reduce::arg,
+        "Attention" 23 => attention::standard,
+        "AveragePool" 1 => pool::pool,
+        "BatchNormalization" 1 => normalization::batch,
+        "Cast" 1 => elementwise::cast,
+        "CastLike" 15 => elementwise::cast_like,
+        "Ceil" 1 => elementwise::unary,
+        "Celu" 12 => activation::celu,
+        "Clip" 1 => elementwise::clip,
+        "Concat" 1 => movement::concat,
+        "Constant" 1 => generate::constant,
+        "ConstantOfShape" 9 => generate::constant_of_shape,
+        "Conv" 1 => conv::conv,
+        "ConvInteger" 10 => quantize::conv_integer,
+        "ConvTranspose" 1 => conv::conv_transpose,
+        "Cos" 7 => elementwise::unary,
+        "Cosh" 9 => activation::hyperbolic,
+        "CumSum" 11 => generate::cumulative_sum,
+        "DepthToSpace" 1 => movement::depth_to_space,
+        "DequantizeLinear" 10 => quantize::dequantize,
+        "Div" 1 => elementwise::binary,
+        "Dropout" 1 => activation::dropout,
+        "DynamicQuantizeLinear" 11 => quantize::dynamic,
+        "Einsum" 12 => matmul::einsum,
+        "Elu" 1 => activation::elu,
+        "Equal" 1 => elementwise::comparison,
+        "Erf" 9 => elementwise::unary,
+        "Exp" 1 => elementwise::unary,
+        "Expand" 8 => movement::expand,
+        "EyeLike" 9 => generate::eye_like,
+        "Flatten" 1 => movement::flatten,
+        "Floor" 1 => elementwise::unary,
+        "GRU" 1 => recurrent::gru,
+        "Gather" 1 => gather::gather,
+        "GatherElements" 11 => gather::gather_elements,
+        "GatherND" 11 => gather::gather_nd,
+        "Gelu" 20 => activation::gelu,
+        "Gemm" 1 => matmul::gemm,
+        "GlobalAveragePool" 1 => pool::global,
+        "GlobalLpPool" 1 => pool::global,
+        "GlobalMaxPool" 1 => pool::global,
+        "Greater" 1 => elementwise::comparison,
+        "GreaterOrEqual" 12 => elementwise::comparison,
+        "GroupNormalization" 18 => normalization::group,
+        "HardSigmoid" 1 => activation::hard_sigmoid,
+        "HardSwish" 14 => activation::plain,
+        "Identity" 1 => activation::identity,
+        "InstanceNormalization" 1 => normalization::instance,
+        "IsInf" 10 => elementwise::is_inf,
+        "IsNaN" 9 => elementwise::is_nan,
+        "LRN" 1 => normalization::local_response,
+        "LSTM" 1 => recurrent::lstm,
+        "LayerNormalization" 1 => normalization::layer,
+        "LeakyRelu" 1 => activation::leaky_relu,
+        "Less" 1 => elementwise::comparison,
+        "LessOrEqual" 12 => elementwise::comparison,
+        "Log" 1 => elementwise::unary,
+        "LogSoftmax" 1 => reduce::softmax,
+        "LpNormalization" 1 => normalization::lp,
+        "LpPool" 1 => pool::pool,
+        "MatMul" 1 => matmul::matmul,
+        "MatMulInteger" 10 => quantize::matmul_integer,
+        "Max" 1 => elementwise::variadic,
+        "MaxPool" 1 => pool::pool,
+        "Mean" 1 => elementwise::variadic,
+        "MeanVarianceNormalization" 9 => normalization::mean_variance,
+        "Min" 1 => elementwise::variadic,
+        "Mish" 18 => activation::mish,
+        "Mod" 10 => elementwise::modulo,
+        "Mul" 1 => elementwise::binary,
+        "Neg" 1 => elementwise::unary,
+        "NonZero" 9 => generate::non_zero,
+        "Not" 1 => elementwise::not,
+        "OneHot" 9 => gather::one_hot,
+        "Or" 1 => elementwise::comparison,
+        "PRelu" 1 => activation::prelu,
+        "Pad" 1 => movement::pad,
+        "Pow" 1 => elementwise::pow,
+        "QLinearConv" 10 => quantize::qlinear_conv,
+        "QLinearMatMul" 10 => quantize::qlinear_matmul,
+        "QuantizeLinear" 10 => quantize::quantize,
+        "RMSNormalization" 23 => normalization::root_mean_square,
+        "RNN" 1 => recurrent::rnn,
+        "Range" 11 => generate::range,
+        "Reciprocal" 1 => elementwise::unary,
+        "ReduceL1" 1 => reduce::reduce,
+        "ReduceL2" 1 => reduce::reduce,
+        "ReduceLogSum" 1 => reduce::reduce,
+        "ReduceLogSumExp" 1 => reduce::reduce,
+        "ReduceMax" 1 => reduce::reduce,
+        "ReduceMean" 1 => reduce::reduce,
+        "ReduceMin" 1 => reduce::reduce,
+        "ReduceProd" 1 => reduce::reduce,
+        "ReduceSum" 1 => reduce::reduce,
+        "ReduceSumSquare" 1 => reduce::reduce,
+        "Relu" 1 => activation::plain,
+        "Reshape" 5 => movement::reshape,
+        "Resize" 10 => resize::resize,
+        "RotaryEmbedding" 23 => rotary::standard,
+        "Round" 11 => elementwise::unary,
+        "Scatter" 9 ..= 10 => gather::scatter_elements,
+        "ScatterElements" 11 => gather::scatter_elements,
+        "ScatterND" 11 => gather::scatter_nd,
+        "Selu" 1 => activation::selu,
+        "Shape" 1 => generate::shape,
+        "Shrink" 9 => activation::shrink,
+        "Sigmoid" 1 => activation::plain,
+        "Sign" 9 => elementwise::unary,
+        "SimplifiedLayerNormalization" 1 => normalization::root_mean_square,
+        "Sin" 7 => elementwise::unary,
+        "Sinh" 9 => activation::hyperbolic,
+        "Size" 1 => generate::size,
+        "Slice" 1 => movement::slice,
+        "Softmax" 1 => reduce::softmax,
+        "Softplus" 1 => activation::plain,
+        "Softsign" 1 => activation::plain,
+        "SpaceToDepth" 1 => movement::space_to_depth,
+        "Split" 2 => movement::split,
+        "Sqrt" 1 => elementwise::unary,
+        "Squeeze" 1 => movement::squeeze,
+        "Sub" 1 => elementwise::binary,
+        "Sum" 1 => elementwise::variadic,
+        "Swish" 24 => activation::swish,
+        "Tan" 7 => elementwise::unary,
+        "Tanh" 1 => activation::plain,
+        "ThresholdedRelu" 10 => activation::thresholded_relu,
+        "Tile" 6 => movement::tile,
+        "Transpose" 1 => movement::transpose,
+        "Trilu" 14 => movement::trilu,
+        "Unsqueeze" 1 => movement::unsqueeze,
+        "Upsample" 7 ..= 9 => resize::resize,
+        "Where" 9 => elementwise::select,
+        "Xor" 1 => elementwise::comparison,
+    }
+    "com.microsoft" {
+        "BiasGelu" 1 => activation::bias_gelu,
+        "FastGelu" 1 => activation::bias_gelu,
+        "FusedMatMul" 1 => matmul::fused_matmul,
+        "Gelu" 1 => activation::gelu,
+        "GroupQueryAttention" 1 => attention::group_query,
+        "MatMulNBits" 1 => nbits::matmul,
+        "MultiHeadAttention" 1 => attention::multi_head,
+        "QLinearAdd" 1 => quantize::qlinear_binary,
+        "QLinearMul" 1 => quantize::qlinear_binary,
+        "QuickGelu" 1 => activation::swish,
+        "RotaryEmbedding" 1 => rotary::contributed,
+        "SimplifiedLayerNormalization" 1 => normalization::root_mean_square,
+        "SkipLayerNormalization" 1 => normalization::skip_layer,
+        "SkipSimplifiedLayerNormalization" 1 => normalization::skip_layer,
+    }
+};
+
+/// The row of an operator, by its normalized domain.
+pub fn find(domain: &str, operator: &str, version: Option<i64>) -> Mapped<&'static Entry> {
+    let Some(entry) = TABLE.iter().find(|entry| entry.domain == domain && entry.operator == operator) else {
+        return Err(unknown(domain, operator).into());
+    };
+    let Some(version) = version else {
+        return Err("the model does not say which version of the domain it uses".into());
+    };
+    let (first, last) = entry.versions;
+    if !(first..=last).contains(&version) {
+        let until = if last == ANY { String::new() } else { format!(" to {last}") };
+        return Err(format!("the operator exists in versions {first}{until} of the domain").into());
+    }
+    Ok(entry)
+}
+
+fn unknown(domain: &str, operator: &str) -> String {
+    let because = match operator {
+        "If" | "Loop" | "Scan" => "control flow is not supported",
+        "Unique" | "NonMaxSuppression" | "Compress" | "TopK" => "WebNN has no such operator",
+        name if name.contains("Sequence") || name.starts_with("Optional") => "sequences and optional values are not supported",
+        name if name.starts_with("String") || name == "RegexFullMatch" || name == "TfIdfVectorizer" => {
+            "strings are not supported"
+        }
+        _ if !TABLE.iter().any(|entry| entry.domain == domain) => "the domain is not supported",
+        _ => "the operator is not supported",
+    };
+    because.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_sorted_and_unique() {
+        let keys: Vec<_> = TABLE.iter().map(|entry| (entry.domain, entry.operator)).collect();
+        assert!(keys.is_sorted());
+        assert!(keys.windows(2).all(|pair| pair[0] != pair[1]));
+    }
+
+    #[test]
+    fn versions_are_checked() {
+        assert!(find("", "Upsample", Some(9)).is_ok());
+        assert!(find("", "Upsample", Some(10)).is_err());
+        assert!(find("", "Gelu", Some(19)).is_err());
+        assert!(find("", "Relu", None).is_err());
+        assert!(find("com.microsoft", "Relu", Some(1)).is_err());
+    }
+}

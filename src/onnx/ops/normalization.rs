@@ -1,0 +1,234 @@
+//! Normalizations.
+
+use super::elementwise::one;
+use crate::graph::OperandId;
+use crate::graph::ops::elementwise::{BinaryKind, UnaryKind};
+use crate::graph::ops::layout::InputOperandLayout;
+use crate::graph::ops::normalization::{BatchNormalization, InstanceNormalization, LayerNormalization};
+use crate::graph::ops::pool::{Pool2d, Pool2dKind, RoundingType};
+use crate::graph::ops::reduce::ReduceKind;
+use crate::onnx::emit::Emit;
+use crate::onnx::node::{Node, axes, axis, size};
+use crate::onnx::refusal::Mapped;
+use crate::onnx::value::Value;
+
+pub fn batch(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    if node.flag("training_mode", false)? {
+        return Err("training is not supported".into());
+    }
+    if !node.flag("spatial", true)? {
+        return Err("the attribute spatial = 0 is not supported".into());
+    }
+    node.no_outputs_from(1, "of the statistics")?;
+    let input = emit.input(node, 0)?;
+    let of = emit.data_type(input);
+    // Statistics may be more precise than the input.
+    let mut parameter = |position| {
+        let id = emit.input(node, position)?;
+        emit.cast(id, of)
+    };
+    let (scale, bias, mean, variance) = (parameter(1)?, parameter(2)?, parameter(3)?, parameter(4)?);
+    let epsilon = node.float("epsilon", 1e-5)?;
+    one(emit.push(BatchNormalization { input, mean, variance, scale: Some(scale), bias: Some(bias), axis: 1, epsilon })?)
+}
+
+pub fn instance(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let (input, scale, bias) = (emit.input(node, 0)?, emit.input(node, 1)?, emit.input(node, 2)?);
+    let epsilon = node.float("epsilon", 1e-5)?;
+    let shape = emit.shape(input);
+    if shape.len() < 3 {
+        return Err(format!("an input of rank {}", shape.len()).into());
+    }
+    let flat = flattened(input, emit)?;
+    let output = emit.push(InstanceNormalization {
+        input: flat,
+        scale: Some(scale),
+        bias: Some(bias),
+        epsilon,
+        layout: InputOperandLayout::Nchw,
+    })?;
+    one(emit.reshape(output, &shape)?)
+}
+
+/// The spatial dimensions as two.
+fn flattened(input: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let shape = emit.shape(input);
+    if shape.len() == 4 {
+        return Ok(input);
+    }
+    let rest = size(shape[3..].iter().map(|&size| u64::from(size)).product::<u64>())?;
+    emit.reshape(input, &[shape[0], shape[1], shape[2], rest])
+}
+
+/// LayerNormalization of the standard and of com.microsoft. The two other outputs are for training.
+pub fn layer(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    node.no_outputs_from(1, "of the statistics")?;
+    let (input, scale, bias) = (emit.input(node, 0)?, emit.optional(node, 1)?, emit.optional(node, 2)?);
+    let at = axis(node.int("axis", -1)?, emit.rank(input))?;
+    let epsilon = node.float("epsilon", 1e-5)?;
+    one(normalized(input, scale, bias, at, epsilon, emit)?)
+}
+
+/// Normalizes over all dimensions from an axis on.
+fn normalized(
+    input: OperandId,
+    scale: Option<OperandId>,
+    bias: Option<OperandId>,
+    at: usize,
+    epsilon: f64,
+    emit: &mut Emit<'_>,
+) -> Mapped<OperandId> {
+    let shape = emit.shape(input);
+    let inner = &shape[at..];
+    let fits = |id: Option<OperandId>| id.is_none_or(|id| emit.shape(id) == inner);
+    let over = (at as u32..shape.len() as u32).collect();
+    if fits(scale) && fits(bias) {
+        return emit.push(LayerNormalization { input, scale, bias, axes: Some(over), epsilon });
+    }
+    // Scale and bias of other shapes are broadcast.
+    let mut result = emit.push(LayerNormalization { input, scale: None, bias: None, axes: Some(over), epsilon })?;
+    if let Some(scale) = scale {
+        result = emit.mul(result, scale)?;
+    }
+    if let Some(bias) = bias {
+        result = emit.add(result, bias)?;
+    }
+    Ok(result)
+}
+
+/// RMSNormalization, and SimplifiedLayerNormalization as onnxruntime's models have it.
+pub fn root_mean_square(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    node.no_outputs_from(1, "of the statistics")?;
+    let (input, scale) = (emit.input(node, 0)?, emit.input(node, 1)?);
+    let at = axis(node.int("axis", -1)?, emit.rank(input))?;
+    one(simplified(input, scale, at, node.float("epsilon", 1e-5)?, emit)?)
+}
+
+/// `x / sqrt(mean(x²) + epsilon) * scale`. Half precision would overflow on the way.
+fn simplified(input: OperandId, scale: OperandId, at: usize, epsilon: f64, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let of = emit.data_type(input);
+    let wide = emit.cast(input, crate::graph::DataType::Float32)?;
+    let square = emit.mul(wide, wide)?;
+    let over: Vec<usize> = (at..emit.rank(input)).collect();
+    let mean = emit.reduce(ReduceKind::Mean, square, &over, true)?;
+    let mean = emit.with(BinaryKind::Add, mean, epsilon)?;
+    let root = emit.unary(UnaryKind::Sqrt, mean)?;
+    let divided = emit.div(wide, root)?;
+    let divided = emit.cast(divided, of)?;
+    emit.mul(divided, scale)
+}
+
+/// SkipLayerNormalization and SkipSimplifiedLayerNormalization of com.microsoft: a sum is normalized, and is the fourth
+/// output itself.
+pub fn skip_layer(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let simple = node.operator() == "SkipSimplifiedLayerNormalization";
+    let (input, skip, gamma) = (emit.input(node, 0)?, emit.input(node, 1)?, emit.input(node, 2)?);
+    let (beta, bias) = if simple { (None, emit.optional(node, 3)?) } else { (emit.optional(node, 3)?, emit.optional(node, 4)?) };
+    if node.has_output(1) || node.has_output(2) {
+        return Err("the outputs of the statistics are not supported".into());
+    }
+    let mut sum = emit.add(input, skip)?;
+    if let Some(bias) = bias {
+        sum = emit.add(sum, bias)?;
+    }
+    let at = emit.rank(sum).checked_sub(1).ok_or("an input of rank 0")?;
+    let epsilon = node.float("epsilon", 1e-5)?;
+    let result = match simple {
+        true => simplified(sum, gamma, at, epsilon, emit)?,
+        false => normalized(sum, Some(gamma), beta, at, epsilon, emit)?,
+    };
+    // The outputs in between are for training; nobody uses them, as was checked.
+    Ok(vec![result.into(), sum.into(), sum.into(), sum.into()])
+}
+
+/// GroupNormalization: scale and bias are per group in version 18, and per channel since 21.
+pub fn group(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let (input, scale, bias) = (emit.input(node, 0)?, emit.input(node, 1)?, emit.input(node, 2)?);
+    let shape = emit.shape(input);
+    let groups = size(node.int("num_groups", 0)?)?;
+    if shape.len() < 3 || groups == 0 || !shape[1].is_multiple_of(groups) {
+        return Err(format!("{groups} groups of an input of shape {shape:?}").into());
+    }
+    let per_group = shape[1] / groups;
+    let rest = size(shape[2..].iter().map(|&size| u64::from(size)).product::<u64>())?;
+    let apart = emit.reshape(input, &[shape[0], groups, per_group, rest])?;
+    let epsilon = node.float("epsilon", 1e-5)?;
+    let plain = InstanceNormalization { input: apart, scale: None, bias: None, epsilon, layout: InputOperandLayout::Nchw };
+    let mut result = emit.push(plain)?;
+    let aligned =
+        if emit.shape(scale) == [groups] && node.version < 21 { vec![groups, 1, 1] } else { vec![groups, per_group, 1] };
+    for (parameter, kind) in [(scale, BinaryKind::Mul), (bias, BinaryKind::Add)] {
+        let parameter = emit.reshape(parameter, &aligned)?;
+        result = emit.binary(kind, result, parameter)?;
+    }
+    one(emit.reshape(result, &shape)?)
+}
+
+/// LpNormalization: divided by the norm along an axis.
+pub fn lp(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let input = emit.input(node, 0)?;
+    let at = axis(node.int("axis", -1)?, emit.rank(input))?;
+    let kind = match node.int("p", 2)? {
+        1 => ReduceKind::L1,
+        2 => ReduceKind::L2,
+        p => return Err(format!("the norm {p}").into()),
+    };
+    let norm = emit.reduce(kind, input, &[at], true)?;
+    // What is all zeros stays so.
+    let zero = emit.scalar(emit.data_type(input), 0.0)?;
+    let is_zero = emit.logical(crate::graph::ops::elementwise::LogicalKind::Equal, norm, zero)?;
+    let unit = emit.scalar(emit.data_type(input), 1.0)?;
+    let norm = emit.select(is_zero, unit, norm)?;
+    one(emit.div(input, norm)?)
+}
+
+/// MeanVarianceNormalization over batch and space, or the axes that are given.
+pub fn mean_variance(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let input = emit.input(node, 0)?;
+    let over = axes(&node.ints("axes")?.unwrap_or_else(|| vec![0, 2, 3]), emit.rank(input))?;
+    // The operator's definition adds this to the deviation, not to the variance.
+    let mean = emit.reduce(ReduceKind::Mean, input, &over, true)?;
+    let centred = emit.sub(input, mean)?;
+    let square = emit.mul(centred, centred)?;
+    let variance = emit.reduce(ReduceKind::Mean, square, &over, true)?;
+    let deviation = emit.unary(UnaryKind::Sqrt, variance)?;
+    let deviation = emit.with(BinaryKind::Add, deviation, 1e-9)?;
+    one(emit.div(centred, deviation)?)
+}
+
+/// LRN: divided by a power of the mean square of neighbouring channels, which a pool over channels computes.
+pub fn local_response(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let input = emit.input(node, 0)?;
+    let shape = emit.shape(input);
+    let width = size(node.int("size", 0)?)?;
+    if shape.len() != 4 || width == 0 {
+        return Err(format!("an input of rank {}, a size of {width}", shape.len()).into());
+    }
+    let (alpha, beta, bias) = (node.float("alpha", 1e-4)?, node.float("beta", 0.75)?, node.float("bias", 1.0)?);
+    let square = emit.mul(input, input)?;
+    let last = emit.transpose(square, &[0, 2, 3, 1])?;
+    let (before, after) = ((width - 1) / 2, width / 2);
+    let padded = emit.push(crate::graph::ops::movement::Pad {
+        input: last,
+        beginning_padding: vec![0, 0, 0, before],
+        ending_padding: vec![0, 0, 0, after],
+        mode: crate::graph::ops::movement::PaddingMode::Constant,
+        value: crate::graph::Number::Double(0.0),
+    })?;
+    let mean = emit.push(Pool2d {
+        kind: Pool2dKind::Average,
+        input: padded,
+        window_dimensions: Some([1, width]),
+        padding: [0; 4],
+        strides: [1; 2],
+        dilations: [1; 2],
+        layout: InputOperandLayout::Nchw,
+        output_shape_rounding: RoundingType::Floor,
+        output_sizes: None,
+    })?;
+    let mean = emit.transpose(mean, &[0, 3, 1, 2])?;
+    let scaled = emit.with(BinaryKind::Mul, mean, alpha)?;
+    let raised = emit.with(BinaryKind::Add, scaled, bias)?;
+    let power = emit.with(BinaryKind::Pow, raised, beta)?;
+    one(emit.div(input, power)?)
+}

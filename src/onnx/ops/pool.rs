@@ -1,0 +1,153 @@
+//! Pools. One spatial dimension is computed as two, of which the first has size 1.
+
+use super::elementwise::one;
+use super::window::Window;
+use crate::graph::ops::elementwise::BinaryKind;
+use crate::graph::ops::layout::InputOperandLayout;
+use crate::graph::ops::movement::{Pad, PaddingMode};
+use crate::graph::ops::pool::{Pool2d, Pool2dKind, RoundingType};
+use crate::graph::ops::reduce::ReduceKind;
+use crate::graph::{Number, OperandId};
+use crate::onnx::element::ElementType;
+use crate::onnx::emit::Emit;
+use crate::onnx::node::Node;
+use crate::onnx::refusal::Mapped;
+use crate::onnx::tensor::Tensor;
+use crate::onnx::value::Value;
+
+pub fn pool(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    node.no_outputs_from(1, "Indices")?;
+    let kind = match node.operator() {
+        "AveragePool" => Pool2dKind::Average,
+        "MaxPool" => Pool2dKind::Max,
+        _ => match node.int("p", 2)? {
+            2 => Pool2dKind::L2,
+            p => return Err(format!("the norm {p} is not supported").into()),
+        },
+    };
+    let input = emit.input(node, 0)?;
+    let mut window = Window::of(node, emit.rank(input), None)?;
+    let input = window.with_images(input, emit)?;
+    let shape = emit.shape(input);
+    let sizes = [shape[2], shape[3]];
+    window.fix_padding(sizes)?;
+    let up = node.flag("ceil_mode", false)?;
+    let output_sizes = [output_size(&window, sizes, 0, up)?, output_size(&window, sizes, 1, up)?];
+    let padded = window.pads != [(0, 0); 2];
+    let output = if kind == Pool2dKind::Average && node.flag("count_include_pad", false)? && (padded || up) {
+        counting_padding(input, &window, output_sizes, emit)?
+    } else {
+        // Padding does not count, so it may as well reach to the end of the last windows; then nothing is rounded up.
+        for dimension in 0..2 {
+            let missing = excess(&window, sizes, output_sizes, dimension)?;
+            let after = &mut window.pads[dimension].1;
+            *after = after.checked_add(missing).ok_or("too much padding")?;
+        }
+        emit.push(pool_of(kind, input, &window, window.padding()))?
+    };
+    one(window.without_images(output, emit)?)
+}
+
+/// The number of windows. Rounded up, one that would begin behind the input and the padding before it does not count.
+fn output_size(window: &Window, sizes: [u32; 2], dimension: usize, up: bool) -> Mapped<u32> {
+    let (before, after) = (u64::from(window.pads[dimension].0), u64::from(window.pads[dimension].1));
+    let (length, stride) = (u64::from(sizes[dimension]), u64::from(window.strides[dimension]));
+    let room = (length + before + after).checked_sub(window.extent(dimension)).ok_or("a window larger than the input")?;
+    let count = if up { room.div_ceil(stride) + 1 } else { room / stride + 1 };
+    let last_begins_behind = up && (count - 1) * stride >= length + before;
+    crate::onnx::node::size(count - u64::from(last_begins_behind))
+}
+
+fn pool_of(kind: Pool2dKind, input: OperandId, window: &Window, padding: [u32; 4]) -> Pool2d {
+    Pool2d {
+        kind,
+        input,
+        window_dimensions: Some(window.kernel),
+        padding,
+        strides: window.strides,
+        dilations: window.dilations,
+        layout: InputOperandLayout::Nchw,
+        output_shape_rounding: RoundingType::Floor,
+        output_sizes: None,
+    }
+}
+
+/// How far the last window reaches behind the padded input.
+fn excess(window: &Window, sizes: [u32; 2], output_sizes: [u32; 2], dimension: usize) -> Mapped<u32> {
+    let reach = u64::from(output_sizes[dimension] - 1) * u64::from(window.strides[dimension]) + window.extent(dimension);
+    let (before, after) = window.pads[dimension];
+    let have = u64::from(sizes[dimension]) + u64::from(before) + u64::from(after);
+    crate::onnx::node::size(reach.saturating_sub(have))
+}
+
+/// An average that counts the zeros of the padding (but not what rounding up adds behind it).
+fn counting_padding(input: OperandId, window: &Window, output_sizes: [u32; 2], emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let shape = emit.shape(input);
+    let sizes = [shape[2], shape[3]];
+    let excess = [excess(window, sizes, output_sizes, 0)?, excess(window, sizes, output_sizes, 1)?];
+    let [(top, bottom), (left, right)] = window.pads;
+    let end = |padding: u32, excess: u32| padding.checked_add(excess).ok_or("too much padding");
+    let input = emit.push(Pad {
+        input,
+        beginning_padding: vec![0, 0, top, left],
+        ending_padding: vec![0, 0, end(bottom, excess[0])?, end(right, excess[1])?],
+        mode: PaddingMode::Constant,
+        value: Number::Double(0.0),
+    })?;
+    let average = emit.push(pool_of(Pool2dKind::Average, input, window, [0; 4]))?;
+    if excess == [0, 0] {
+        return Ok(average);
+    }
+    // The last windows divided by too much.
+    let factors = |dimension: usize| -> Vec<f64> {
+        let (before, after) = window.pads[dimension];
+        let have = u64::from(shape[2 + dimension]) + u64::from(before) + u64::from(after);
+        let (stride, dilation) = (u64::from(window.strides[dimension]), u64::from(window.dilations[dimension]));
+        let kernel = u64::from(window.kernel[dimension]);
+        (0..u64::from(output_sizes[dimension]))
+            .map(|i| (0..kernel).filter(|k| i * stride + k * dilation < have).count() as f64)
+            .map(|within| kernel as f64 / within.max(1.0))
+            .collect()
+    };
+    if output_sizes.iter().chain(&window.kernel).any(|&size| size > 1 << 16) {
+        return Err("a pool that is too large".into());
+    }
+    let of: ElementType = emit.data_type(average).into();
+    let (rows, columns) = (factors(0), factors(1));
+    let rows = emit.constant(Tensor::from_floats(of, vec![rows.len(), 1], &rows))?;
+    let columns = emit.constant(Tensor::from_floats(of, vec![columns.len()], &columns))?;
+    let average = emit.binary(BinaryKind::Mul, average, rows)?;
+    emit.binary(BinaryKind::Mul, average, columns)
+}
+
+/// Pools whose window is the whole input.
+pub fn global(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let input = emit.input(node, 0)?;
+    let rank = emit.rank(input);
+    if rank < 3 {
+        return Err(format!("an input of rank {rank}").into());
+    }
+    let (of_images, otherwise) = match node.operator() {
+        "GlobalAveragePool" => (Pool2dKind::Average, ReduceKind::Mean),
+        "GlobalMaxPool" => (Pool2dKind::Max, ReduceKind::Max),
+        _ => match node.int("p", 2)? {
+            2 => (Pool2dKind::L2, ReduceKind::L2),
+            p => return Err(format!("the norm {p} is not supported").into()),
+        },
+    };
+    if rank != 4 {
+        let axes: Vec<usize> = (2..rank).collect();
+        return one(emit.reduce(otherwise, input, &axes, true)?);
+    }
+    one(emit.push(Pool2d {
+        kind: of_images,
+        input,
+        window_dimensions: None,
+        padding: [0; 4],
+        strides: [1; 2],
+        dilations: [1; 2],
+        layout: InputOperandLayout::Nchw,
+        output_shape_rounding: RoundingType::Floor,
+        output_sizes: None,
+    })?)
+}

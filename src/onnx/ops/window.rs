@@ -1,0 +1,142 @@
+//! What convolutions and pools say about their windows: strides, dilations, padding.
+
+use crate::graph::OperandId;
+use crate::onnx::emit::Emit;
+use crate::onnx::node::{Node, size};
+use crate::onnx::refusal::Mapped;
+
+/// How a window moves over the two spatial dimensions. Of one dimension, the first of the two is 1.
+#[derive(Clone, Debug)]
+pub struct Window {
+    pub kernel: [u32; 2],
+    pub strides: [u32; 2],
+    pub dilations: [u32; 2],
+    pub auto_pad: AutoPad,
+    /// Before and after each dimension.
+    pub pads: [(u32, u32); 2],
+    /// Whether there is one spatial dimension only.
+    pub flat: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum AutoPad {
+    NotSet,
+    SameUpper,
+    SameLower,
+    Valid,
+}
+
+/// A number within the range of sizes, so that no sum of products of two of them overflows.
+fn bounded(number: i64) -> Mapped<u32> {
+    i32::try_from(number)
+        .ok()
+        .and_then(|number| u32::try_from(number).ok())
+        .ok_or_else(|| format!("{number} where a size is meant").into())
+}
+
+impl Window {
+    /// Reads the attributes for an input of that rank; the kernel's sizes may come from elsewhere.
+    pub fn of(node: &Node<'_>, rank: usize, kernel: Option<&[u32]>) -> Mapped<Window> {
+        let spatial = match rank {
+            3 => 1,
+            4 => 2,
+            _ => return Err(format!("an input of rank {rank}; only one or two spatial dimensions are supported").into()),
+        };
+        let list = |name: &str, count: usize, default: u32| -> Mapped<Vec<u32>> {
+            let Some(list) = node.ints(name)?.filter(|list| !list.is_empty()) else { return Ok(vec![default; count]) };
+            if list.len() != count {
+                return Err(format!("attribute {name} has {} numbers instead of {count}", list.len()).into());
+            }
+            list.into_iter().map(bounded).collect()
+        };
+        let pair = |list: &[u32], default: u32| if let &[a, b] = list { [a, b] } else { [default, list[0]] };
+        let own =
+            node.ints("kernel_shape")?.map(|list| list.into_iter().map(bounded).collect::<Mapped<Vec<u32>>>()).transpose()?;
+        let kernel = match (own, kernel) {
+            (Some(own), Some(kernel)) if own != kernel => {
+                return Err(format!("attribute kernel_shape is {own:?}, but the filter has {kernel:?}").into());
+            }
+            (Some(own), _) => own,
+            (None, Some(kernel)) => kernel.to_vec(),
+            (None, None) => return Err("the attribute kernel_shape is missing".into()),
+        };
+        if kernel.len() != spatial || kernel.contains(&0) {
+            return Err(format!("a kernel of {kernel:?} for an input of rank {rank}").into());
+        }
+        let (strides, dilations) = (list("strides", spatial, 1)?, list("dilations", spatial, 1)?);
+        if strides.contains(&0) || dilations.contains(&0) {
+            return Err("strides or dilations of 0".into());
+        }
+        let auto_pad = match node.string("auto_pad", "NOTSET")?.as_str() {
+            "NOTSET" | "" => AutoPad::NotSet,
+            "SAME_UPPER" => AutoPad::SameUpper,
+            "SAME_LOWER" => AutoPad::SameLower,
+            "VALID" => AutoPad::Valid,
+            other => return Err(format!("attribute auto_pad is {other:?}").into()),
+        };
+        let pads = if auto_pad == AutoPad::NotSet { list("pads", 2 * spatial, 0)? } else { vec![0; 2 * spatial] };
+        let pads = match pads[..] {
+            [before, after] => [(0, 0), (before, after)],
+            [top, left, bottom, right] => [(top, bottom), (left, right)],
+            _ => return Err("pads".into()),
+        };
+        Ok(Window {
+            kernel: pair(&kernel, 1),
+            strides: pair(&strides, 1),
+            dilations: pair(&dilations, 1),
+            auto_pad,
+            pads,
+            flat: spatial == 1,
+        })
+    }
+
+    /// The width of the window with its gaps.
+    pub fn extent(&self, dimension: usize) -> u64 {
+        (u64::from(self.kernel[dimension]) - 1) * u64::from(self.dilations[dimension]) + 1
+    }
+
+    /// Makes SAME padding explicit, for an input of these sizes.
+    pub fn fix_padding(&mut self, sizes: [u32; 2]) -> Mapped<()> {
+        if !matches!(self.auto_pad, AutoPad::SameUpper | AutoPad::SameLower) {
+            return Ok(());
+        }
+        for (dimension, &length) in sizes.iter().enumerate() {
+            let stride = u64::from(self.strides[dimension]);
+            let windows = u64::from(length).div_ceil(stride);
+            let total = ((windows - 1) * stride + self.extent(dimension)).saturating_sub(length.into());
+            self.pads[dimension] = self.divide(total)?;
+        }
+        Ok(())
+    }
+
+    /// Padding before and after, of a total: the odd one goes after, or before for SAME_LOWER.
+    pub fn divide(&self, total: u64) -> Mapped<(u32, u32)> {
+        let (less, more) = (size(total / 2)?, size(total - total / 2)?);
+        Ok(if self.auto_pad == AutoPad::SameLower { (more, less) } else { (less, more) })
+    }
+
+    /// The padding as WebNN orders it.
+    pub fn padding(&self) -> [u32; 4] {
+        [self.pads[0].0, self.pads[0].1, self.pads[1].0, self.pads[1].1]
+    }
+
+    /// Inserts the dimension of size 1 that makes one spatial dimension two.
+    pub fn with_images(&self, input: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+        if !self.flat {
+            return Ok(input);
+        }
+        let mut shape = emit.shape(input);
+        shape.insert(2, 1);
+        emit.reshape(input, &shape)
+    }
+
+    /// Takes that dimension out again.
+    pub fn without_images(&self, output: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+        if !self.flat {
+            return Ok(output);
+        }
+        let mut shape = emit.shape(output);
+        shape.remove(2);
+        emit.reshape(output, &shape)
+    }
+}

@@ -1,0 +1,213 @@
+//! Whole models: what is folded, what is refused, and that nothing in a file can do harm.
+
+use super::element::ElementType;
+use super::protobuf::*;
+use super::refusal::ImportError;
+use super::tensor::Tensor;
+use super::testing::*;
+use prost::Message;
+
+const FLOAT: i32 = 1;
+
+fn f32s(shape: &[usize], numbers: &[f64]) -> Tensor {
+    Tensor::from_floats(ElementType::Float, shape.to_vec(), numbers)
+}
+
+fn message(error: ImportError) -> String {
+    error.to_string()
+}
+
+/// A small model of many kinds of nodes: an image through a convolution, a pool, shape arithmetic and a product.
+fn small() -> Sketch {
+    sketch(17)
+        .input("x", FLOAT, &[1, 1, 4, 4])
+        .floats("w", &[2, 1, 3, 3], &[0.5; 18])
+        .floats("b", &[2], &[1.0, -1.0])
+        .floats("m", &[8, 3], &[0.25; 24])
+        .int64s("minus", &[-1])
+        .int64s("zero", &[0])
+        .node("Conv", &["x", "w", "b"], &["c"], vec![ints("pads", &[1, 1, 1, 1]), ints("kernel_shape", &[3, 3])])
+        .node("Relu", &["c"], &["r"], vec![])
+        .node("MaxPool", &["r"], &["p"], vec![ints("kernel_shape", &[2, 2]), ints("strides", &[2, 2])])
+        .node("Shape", &["p"], &["s"], vec![])
+        .node("Gather", &["s", "zero"], &["n"], vec![])
+        .node("Concat", &["n", "minus"], &["flat"], vec![int("axis", 0)])
+        .node("Reshape", &["p", "flat"], &["f"], vec![])
+        .node("MatMul", &["f", "m"], &["y"], vec![])
+        .output("y")
+}
+
+#[test]
+fn a_small_model_runs() {
+    let imported = small().import().unwrap();
+    assert_eq!(imported.outputs[0].shape, [1, 3]);
+    let input: Vec<f64> = (0..16).map(f64::from).collect();
+    let output = &run(&imported, &[f32s(&[1, 1, 4, 4], &input)])[0];
+    // Of each window the greatest sum, with the padding: 22.5, 27 and 37, 45 before the bias.
+    let sums = |x: usize, y: usize| -> f64 {
+        let mut sum = 0.0;
+        for i in y.saturating_sub(1)..(y + 2).min(4) {
+            for j in x.saturating_sub(1)..(x + 2).min(4) {
+                sum += 0.5 * input[i * 4 + j];
+            }
+        }
+        sum
+    };
+    let mut expected = 0.0;
+    for bias in [1.0, -1.0] {
+        for (x, y) in [(0, 0), (2, 0), (0, 2), (2, 2)] {
+            let window = [(x, y), (x + 1, y), (x, y + 1), (x + 1, y + 1)];
+            expected += 0.25 * window.iter().map(|&(x, y)| (sums(x, y) + bias).max(0.0)).fold(0.0, f64::max);
+        }
+    }
+    assert_eq!(output.floats(), [expected; 3]);
+}
+
+#[test]
+fn all_nodes_that_cannot_be_mapped_are_reported() {
+    let model = sketch(17)
+        .input("x", FLOAT, &[2, 3])
+        .node("TopK", &["x", "x"], &["a", "i"], vec![])
+        .node("Relu", &["a"], &["b"], vec![])
+        .node("my.domain::Thing", &["b"], &["c"], vec![])
+        .node("Flatten", &["x"], &["d"], vec![int("axis", 7)])
+        .node("Loop", &["x"], &["unneeded"], vec![])
+        .node("Add", &["c", "d"], &["y"], vec![])
+        .output("y");
+    let Err(ImportError::Nodes(nodes)) = model.import() else { panic!("not refused") };
+    let found: Vec<_> = nodes.iter().map(|node| (node.name.as_str(), node.operator.as_str(), node.version)).collect();
+    assert_eq!(found, [("a", "TopK", 17), ("c", "Thing", 0), ("d", "Flatten", 17)]);
+    assert_eq!(nodes[1].domain, "my.domain");
+    assert!(message(ImportError::Nodes(nodes)).contains("node d (Flatten of ai.onnx version 17): axis 7 of rank 2"));
+}
+
+#[test]
+fn free_dimensions_are_fixed() {
+    let model = || {
+        let mut model = sketch(17).node("Relu", &["x"], &["y"], vec![]).output("y");
+        let open = DimensionProto::default();
+        model.graph.input.push(info("x", FLOAT, vec![named_dimension("batch"), open, dimension(3)]));
+        model
+    };
+    let text = message(model().import().unwrap_err());
+    assert!(text.contains("\"batch\"") && text.contains("\"x:1\""), "{text}");
+    let imported = model().import_with(&[("batch", 2), ("x:1", 5)]).unwrap();
+    assert_eq!(imported.inputs[0].signature.shape, [2, 5, 3]);
+    let text = message(model().import_with(&[("batch", 2), ("x:1", 5), ("sequence", 1)]).unwrap_err());
+    assert!(text.contains("\"sequence\""), "{text}");
+}
+
+#[test]
+fn an_empty_cache_is_left_out() {
+    let mut model =
+        sketch(17).input("x", FLOAT, &[1, 2]).node("Concat", &["past", "x"], &["y"], vec![int("axis", 0)]).output("y");
+    model.graph.input.push(info("past", FLOAT, vec![named_dimension("past"), dimension(2)]));
+    let imported = model.import_with(&[("past", 0)]).unwrap();
+    assert_eq!(imported.inputs.iter().map(|input| input.used).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(run(&imported, &[f32s(&[1, 2], &[1.0, 2.0])])[0].floats(), [1.0, 2.0]);
+}
+
+#[test]
+fn inputs_and_constants_can_be_outputs() {
+    let model = sketch(17)
+        .input("x", FLOAT, &[2])
+        .floats("c", &[1], &[3.0])
+        .node("Identity", &["x"], &["y"], vec![])
+        .node("Identity", &["y"], &["z"], vec![])
+        .output("x")
+        .output("c")
+        .output("y")
+        .output("z");
+    let outputs = run(&model.import().unwrap(), &[f32s(&[2], &[1.0, 2.0])]);
+    assert_eq!(
+        outputs.iter().map(Tensor::floats).collect::<Vec<_>>(),
+        [vec![1.0, 2.0], vec![3.0], vec![1.0, 2.0], vec![1.0, 2.0]]
+    );
+}
+
+#[test]
+fn functions_are_inlined() {
+    let attribute = AttributeProto { name: "alpha".into(), ref_attr_name: "slope".into(), r#type: 1, ..Default::default() };
+    let function = FunctionProto {
+        name: "Leak".into(),
+        domain: "f".into(),
+        input: vec!["a".into(), "b".into()],
+        output: vec!["c".into()],
+        node: vec![node("LeakyRelu", &["a"], &["t"], vec![attribute]), node("Sum", &["t", "t"], &["c"], vec![])],
+        opset_import: vec![OperatorSetIdProto { domain: "".into(), version: 17 }],
+        attribute_proto: vec![float("slope", 0.5)],
+        ..Default::default()
+    };
+    let model = |attributes| {
+        let mut model = sketch(17).input("x", FLOAT, &[2]).node("f::Leak", &["x"], &["y"], attributes).output("y");
+        model.functions = vec![function.clone()];
+        model
+    };
+    let outputs = |attributes| run(&model(attributes).import().unwrap(), &[f32s(&[2], &[-1.0, 2.0])])[0].floats();
+    assert_eq!(outputs(vec![]), [-1.0, 4.0]);
+    assert_eq!(outputs(vec![float("slope", 0.25)]), [-0.5, 4.0]);
+
+    let mut recursive = model(vec![]);
+    recursive.functions[0].node[0] = node("f::Leak", &["a"], &["t"], vec![]);
+    assert!(message(recursive.import().unwrap_err()).contains("within itself"));
+}
+
+#[test]
+fn broken_models_are_refused() {
+    let refused = |proto: ModelProto, part: &str| {
+        let text = message(import_bytes(proto.encode_to_vec(), &[]).unwrap_err());
+        assert!(text.contains(part), "{text}");
+    };
+    refused(ModelProto::default(), "no graph");
+    refused(sketch(6).proto(), "7 to");
+    refused(sketch(99).proto(), "7 to");
+    refused(sketch(17).proto(), "no output");
+    refused(sketch(17).output("y").proto(), "nothing produces");
+    let relu = || node("Relu", &["x"], &["y"], vec![]);
+    let mut twice = sketch(17).input("x", FLOAT, &[1]).output("y");
+    twice.graph.node = vec![relu(), relu()];
+    refused(twice.proto(), "produced twice");
+    refused(sketch(17).input("x", 8, &[1]).output("x").proto(), "strings");
+    refused(sketch(17).input("x", FLOAT, &[1]).floats("w", &[3], &[1.0]).output("x").proto(), "4 bytes of data");
+    refused(sketch(17).input("x", FLOAT, &[1 << 40]).output("x").proto(), "dimension");
+    refused(sketch(17).input("x", FLOAT, &[1]).input("x", FLOAT, &[1]).output("x").proto(), "two inputs");
+    let huge = sketch(17).int64s("s", &[i64::MAX, i64::MAX]).node("ConstantOfShape", &["s"], &["y"], vec![]).output("y");
+    assert!(huge.import().is_err());
+}
+
+/// A generator of numbers (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self, below: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % below as u64) as usize
+    }
+}
+
+#[test]
+fn no_change_of_a_file_does_harm() {
+    let seed = std::env::var("WEBNN_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    println!("WEBNN_SEED={seed}");
+    let mut random = Random(seed);
+    let bytes = small().bytes();
+    for end in 0..bytes.len() {
+        let _ = import_bytes(bytes[..end].to_vec(), &[]);
+    }
+    for _ in 0..3000 {
+        let mut changed = bytes.clone();
+        for _ in 0..=random.next(4) {
+            let place = random.next(changed.len());
+            match random.next(4) {
+                0 => changed[place] ^= 1 << random.next(8),
+                1 => changed[place] = [0, 1, 0x7f, 0x80, 0xff][random.next(5)],
+                2 => drop(changed.remove(place)),
+                _ => changed.insert(place, random.next(256) as u8),
+            }
+        }
+        let _ = import_bytes(changed, &[]);
+    }
+}
