@@ -8,6 +8,7 @@
 mod build;
 mod case;
 mod compare;
+#[path = "../runners/timeline.rs"]
 mod timeline;
 
 use case::Case;

@@ -1,0 +1,91 @@
+//! What the oracle expects of an element, and whether a kernel's result is that.
+
+use crate::tensor::{Scalar, Tensor, round};
+use webnn_node::graph::DataType;
+
+/// An output as the oracle expects it.
+pub struct Expected {
+    pub data_type: DataType,
+    pub shape: Vec<usize>,
+    pub elements: Vec<Element>,
+}
+
+#[derive(Clone, Debug)]
+pub enum Element {
+    /// This value, rounded once to the data type. The sign of a zero counts, that of a NaN does not.
+    Exactly(Scalar),
+    /// A value not further than `absolute` away from `value`, and after rounding to the data type not more than `ulps`
+    /// representable numbers further. The zeros are equal.
+    Near { value: f64, absolute: f64, ulps: i64 },
+    /// One of several.
+    OneOf(Vec<Element>),
+    /// The specification leaves it open.
+    Anything,
+}
+
+impl Element {
+    pub fn integer(x: i128) -> Element {
+        Element::Exactly(Scalar::Integer(x))
+    }
+
+    pub fn float(x: f64) -> Element {
+        Element::Exactly(Scalar::Float(x))
+    }
+
+    /// A float that is right but for so many representable numbers. With 0 only the sign of a zero is free.
+    pub fn ulps(value: f64, ulps: i64) -> Element {
+        Element::Near { value, absolute: 0.0, ulps }
+    }
+
+    /// A float with an error that is known, and one rounding more.
+    pub fn within(value: f64, absolute: f64) -> Element {
+        Element::Near { value, absolute, ulps: 1 }
+    }
+
+    fn accepts(&self, data_type: DataType, found: Scalar) -> bool {
+        match self {
+            Element::Anything => true,
+            Element::OneOf(elements) => elements.iter().any(|element| element.accepts(data_type, found)),
+            Element::Exactly(value) => found.is(round(data_type, *value)),
+            Element::Near { value, absolute, ulps } => match found {
+                Scalar::Integer(found) => (found as f64 - value).abs() <= *absolute,
+                Scalar::Float(found) if value.is_nan() || found.is_nan() => value.is_nan() && found.is_nan(),
+                Scalar::Float(found) => {
+                    let order = |x: f64| order(data_type, round(data_type, Scalar::Float(x)).as_f64());
+                    // An error that is no number says nothing.
+                    if !absolute.is_finite() {
+                        return true;
+                    }
+                    (order(value - absolute) - ulps..=order(value + absolute) + ulps).contains(&order(found))
+                }
+            },
+        }
+    }
+}
+
+/// How many numbers of the type lie between zero and this one, with its sign.
+fn order(data_type: DataType, x: f64) -> i64 {
+    let magnitude = match data_type {
+        DataType::Float32 => i64::from((x.abs() as f32).to_bits()),
+        DataType::Float16 => i64::from(half::f16::from_f64(x.abs()).to_bits()),
+        _ => panic!("{x} for {data_type}"),
+    };
+    if x < 0.0 { -magnitude } else { magnitude }
+}
+
+/// Compares an output with what is expected; the error says where the first difference is.
+pub fn output(expected: &Expected, found: &Tensor) -> Result<(), String> {
+    if (expected.data_type, &expected.shape) != (found.data_type, &found.shape) {
+        return Err(format!(" is {}{:?}, not {}{:?}", found.data_type, found.shape, expected.data_type, expected.shape));
+    }
+    let pairs = expected.elements.iter().zip(&found.elements);
+    assert_eq!(expected.elements.len(), found.elements.len(), "the oracle says something of each element");
+    let wrong: Vec<_> =
+        pairs.enumerate().filter(|(_, (expected, element))| !expected.accepts(found.data_type, **element)).collect();
+    match wrong.first() {
+        None => Ok(()),
+        Some((i, (expected, element))) => {
+            Err(format!("[{i}] is {element:?}, not {expected:?} ({} of {} elements)", wrong.len(), found.elements.len()))
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Properties of all operators, drawn from the operator table.
+//!
+//! * *Valid calls*: for each operator, random operands and options are computed by every runner and compared with an oracle
+//!   (`oracle/`). Everything that a row offers (each data type and rank of each operand, each option absent and given, each
+//!   value of an enumeration) is a wish that some call must have fulfilled; what is left over fails the test by name.
+//! * *Invalid calls*: valid calls are spoilt in each way that a rule can object to, and must be refused with a `TypeError`
+//!   that names the operator and its label.
+//!
+//! `WEBNN_SEED` repeats a run, `WEBNN_ROUNDS` makes it longer, `WEBNN_OPERATORS=add,sub` shorter.
+
+mod call;
+mod compare;
+mod draw;
+mod invalid;
+mod oracle;
+mod random;
+mod tensor;
+#[path = "../runners/timeline.rs"]
+mod timeline;
+mod wish;
+
+use call::Call;
+use invalid::{How, Spoilt};
+use random::Random;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use tensor::Tensor;
+use webnn_node::error::Kind;
+use webnn_node::graph::operator::Operator;
+use webnn_node::graph::ops::operators;
+use webnn_node::graph::{Graph, OperandId};
+
+/// Computes the outputs of a graph from the bytes of its inputs, both in the graph's order.
+type Runner = fn(&Graph, &[&[u8]]) -> Vec<Vec<u8>>;
+
+const RUNNERS: [(&str, Runner); 2] = [("reference", webnn_node::backend::cpu::reference::interpret), ("cpu", timeline::run)];
+
+/// How often everything is wished for, unless `WEBNN_ROUNDS` says otherwise.
+const ROUNDS: usize = 4;
+
+fn number(variable: &str, default: usize) -> usize {
+    std::env::var(variable).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
+}
+
+/// The seed of this run: that of `WEBNN_SEED`, or the time.
+fn seed() -> Random {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
+    let seed = std::env::var("WEBNN_SEED").ok().and_then(|value| value.parse().ok()).unwrap_or(now);
+    println!("WEBNN_SEED={seed}");
+    Random::new(seed)
+}
+
+fn rows() -> impl Iterator<Item = &'static Operator> {
+    let only = std::env::var("WEBNN_OPERATORS").ok();
+    let is_wanted = move |row: &&Operator| only.as_ref().is_none_or(|only| only.split(',').any(|name| name.trim() == row.name));
+    operators().iter().copied().filter(is_wanted)
+}
+
+#[test]
+fn valid_calls_compute_what_the_specification_says() {
+    let seed = seed();
+    let rounds = number("WEBNN_ROUNDS", ROUNDS);
+    let (mut calls, mut failures) = (0, Vec::new());
+    for row in rows() {
+        let mut random = seed.part(row.name);
+        let mut wishes = wish::all(row);
+        let mut of_row = Vec::new();
+        for wish in std::iter::repeat_n(wish::all(row), rounds).flatten() {
+            let call = match guarded(|| draw::call(row, &mut random, Some(&wish))) {
+                Ok(call) => call,
+                Err(message) => {
+                    of_row.push(format!("{}: {wish:?} cannot be drawn: {message}", row.name));
+                    continue;
+                }
+            };
+            calls += 1;
+            wishes.retain(|wish| !wish.is_fulfilled_by(&call));
+            if of_row.len() < 5 {
+                of_row.extend(check(&call).err().map(|reason| format!("{call:?}\n      {reason}")));
+            }
+        }
+        if !wishes.is_empty() {
+            of_row.push(format!("{}: never drawn: {wishes:?}", row.name));
+        }
+        failures.extend(of_row);
+    }
+    println!("{calls} calls of {} operators", rows().count());
+    assert!(failures.is_empty(), "{} failures, at most 5 of each operator:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// The oracle must be able to say no: of each operator some result is refused when every element is its neighbour's.
+#[test]
+fn wrong_results_are_noticed() {
+    let seed = seed();
+    for row in rows() {
+        let mut random = seed.part(row.name);
+        let is_noticed = (0..100).any(|_| {
+            let call = draw::call(row, &mut random, None);
+            let expected = oracle::outputs(&call);
+            let (graph, results) = run(&call, RUNNERS[0].1);
+            graph.outputs.iter().zip(results).zip(&expected).any(|(((_, id), bytes), expected)| {
+                let mut found = tensor_of(&graph, *id, &bytes);
+                found.elements.rotate_left(1);
+                compare::output(expected, &found).is_err()
+            })
+        });
+        assert!(is_noticed, "{}", row.name);
+    }
+}
+
+#[test]
+fn invalid_calls_are_refused_with_a_type_error() {
+    let seed = seed();
+    let rounds = number("WEBNN_ROUNDS", ROUNDS);
+    let (mut calls, mut failures) = (0, Vec::new());
+    for row in rows() {
+        let mut random = seed.part(row.name);
+        let mut required = invalid::required(row);
+        let mut unspoilt: Vec<&str> = invalid::refusable(row).map(|member| member.field).collect();
+        let mut has_shape = row.operands.len() == 1;
+        let mut of_row = Vec::new();
+        for wish in std::iter::repeat_n(wish::all(row), rounds).flatten() {
+            let call = draw::call(row, &mut random, Some(&wish));
+            assert!(check_refusal(&call).is_err(), "a valid call is not refused");
+            for Spoilt { call, how } in invalid::all(&call) {
+                calls += 1;
+                required.retain(|required| *required != how);
+                match how {
+                    How::Value(field, _) => unspoilt.retain(|unspoilt| *unspoilt != field),
+                    How::Shape(..) => has_shape = true,
+                    _ => {}
+                }
+                if of_row.len() < 5 {
+                    of_row.extend(check_refusal(&call).err().map(|reason| format!("{call:?}\n    {how:?}\n      {reason}")));
+                }
+            }
+        }
+        if !required.is_empty() || !unspoilt.is_empty() || !has_shape {
+            of_row.push(format!("{}: never spoilt: {required:?}, values of {unspoilt:?}, shapes: {has_shape}", row.name));
+        }
+        failures.extend(of_row);
+    }
+    println!("{calls} invalid calls of {} operators", rows().count());
+    assert!(failures.is_empty(), "{} failures, at most 5 of each operator:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// A call that is wrong throws a `TypeError` that names the operator and its label, and leaves the builder as it was.
+fn check_refusal(call: &Call) -> Result<(), String> {
+    let mut builder = call.builder();
+    let next = OperandId(call.operands.len() as u32);
+    let result = guarded(|| builder.apply(call.row, call.values.clone(), &call.label).map(<[OperandId]>::to_vec))?;
+    let error = match result {
+        Ok(outputs) => {
+            let operands = builder.operands();
+            let outputs: Vec<String> = outputs.iter().map(|id| operands.descriptor(*id).to_string()).collect();
+            return Err(format!("accepted, with outputs {outputs:?}"));
+        }
+        Err(error) => error,
+    };
+    let name = call.row.name;
+    let prefix = if call.label.is_empty() { format!("{name}: ") } else { format!("{name} [{}]: ", call.label) };
+    if error.kind() != Kind::Type || !error.message().starts_with(&prefix) {
+        return Err(format!("refused with {error}"));
+    }
+    if builder.contains(next) {
+        return Err("refused, but the builder has more operands than before".to_owned());
+    }
+    Ok(())
+}
+
+/// Runs something that may panic, and makes its message an error.
+fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
+        let message = panic.downcast_ref::<String>().map(String::as_str);
+        format!("panicked: {}", message.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message"))
+    })
+}
+
+/// Computes a call that is valid.
+fn run(call: &Call, runner: Runner) -> (Graph, Vec<Vec<u8>>) {
+    let graph = call.graph().unwrap_or_else(|error| panic!("refused: {error}"));
+    let inputs = call.inputs(&graph);
+    let results = runner(&graph, &inputs.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    (graph, results)
+}
+
+fn tensor_of(graph: &Graph, id: OperandId, bytes: &[u8]) -> Tensor {
+    let descriptor = graph.descriptor(id);
+    let shape = descriptor.shape.iter().map(|&size| size as usize).collect();
+    Tensor::from_bytes(descriptor.data_type, shape, bytes)
+}
+
+/// Compares what each runner computes with the oracle.
+fn check(call: &Call) -> Result<(), String> {
+    let expected = guarded(|| oracle::outputs(call)).map_err(|message| format!("oracle {message}"))?;
+    for (name, runner) in RUNNERS {
+        let (graph, results) = guarded(|| run(call, runner)).map_err(|message| format!("{name} {message}"))?;
+        if results.len() != expected.len() {
+            return Err(format!("{} outputs, not {}", results.len(), expected.len()));
+        }
+        for (number, ((_, id), bytes)) in graph.outputs.iter().zip(&results).enumerate() {
+            let found = tensor_of(&graph, *id, bytes);
+            compare::output(&expected[number], &found).map_err(|reason| format!("{name}: output {number}{reason}"))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,54 @@
+//! Normalizations: (x − mean) / √(variance + epsilon) · scale + bias.
+
+use super::convolution::image_axes;
+use super::number::option;
+use super::{EPSILON, by_position};
+use crate::call::Call;
+use crate::compare::{Element, Expected};
+use crate::tensor::positions;
+
+pub fn normalize(call: &Call) -> Expected {
+    let input = call.operand("input");
+    let epsilon = option(input.data_type, call.double("epsilon", 1e-5));
+    // The axes along which scale and bias have an element each, and those along which mean and variance are taken.
+    let (of_scale, reduced): (Vec<usize>, Vec<usize>) = match call.row.name {
+        "batchNormalization" => (vec![call.unsigned("axis").unwrap_or(1)], vec![]),
+        "instanceNormalization" => {
+            let [_, channels, height, width] = image_axes(call.enumeration("layout", "nchw"));
+            (vec![channels], vec![height, width])
+        }
+        _ => {
+            let axes = call.list("axes").unwrap_or_else(|| (1..input.rank()).collect());
+            (axes.clone(), axes)
+        }
+    };
+    let window: Vec<usize> = (0..input.rank()).map(|axis| if reduced.contains(&axis) { input.shape[axis] } else { 1 }).collect();
+    let window = positions(&window);
+    by_position(input.data_type, input.shape.clone(), |position| {
+        let feature: Vec<usize> = of_scale.iter().map(|&axis| position[axis]).collect();
+        let (mean, variance, greatest, n);
+        if call.row.name == "batchNormalization" {
+            (mean, variance) = (call.operand("mean").float(&feature), call.operand("variance").float(&feature));
+            (greatest, n) = (input.float(position).abs() + mean.abs(), 1.0);
+        } else {
+            let start: Vec<usize> =
+                (0..input.rank()).map(|axis| if reduced.contains(&axis) { 0 } else { position[axis] }).collect();
+            let at = |within: &Vec<usize>| input.float(&start.iter().zip(within).map(|(a, b)| a + b).collect::<Vec<_>>());
+            let elements: Vec<f64> = window.iter().map(at).collect();
+            n = elements.len() as f64;
+            mean = elements.iter().sum::<f64>() / n;
+            variance = elements.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n;
+            greatest = elements.iter().fold(0f64, |greatest, x| greatest.max(x.abs()));
+        }
+        let scale = call.optional("scale").map_or(1.0, |scale| scale.float(&feature));
+        let bias = call.optional("bias").map_or(0.0, |bias| bias.float(&feature));
+        let deviation = (variance + epsilon).sqrt();
+        let normalized = (input.float(position) - mean) / deviation;
+        let value = normalized * scale + bias;
+        // The mean is rounded n times, the variance too, and every step after them once.
+        let of_mean = (n + 2.0) * greatest / deviation;
+        let of_variance = (n + 8.0) * normalized.abs();
+        let error = EPSILON * ((of_mean + of_variance) * scale.abs() + bias.abs());
+        Element::within(value, if value.is_finite() { error } else { 0.0 })
+    })
+}
