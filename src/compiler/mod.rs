@@ -5,19 +5,21 @@
 //! 1. [`simplify`]: an operator whose effect its consumers have anyway (an `expand` before operators that broadcast).
 //! 2. [`fold`]: a node all of whose operands are constants becomes constants.
 //! 3. [`prune`]: what no output needs any more goes.
-//! 4. [`plan`]: values get places: graph inputs and outputs, constants, offsets in one arena by lifetime. Nodes that only
+//! 4. [`fuse`]: element-wise operators join the convolution or product that makes their data.
+//! 5. [`plan`]: values get places: graph inputs and outputs, constants, offsets in one arena by lifetime. Nodes that only
 //!    rename memory (`reshape`, `identity`) vanish here.
 //!
 //! Everything here is about graphs in general; what only one backend can know is in that backend.
 
 mod fold;
+mod fuse;
 mod memory;
 mod plan;
 mod prune;
 mod simplify;
 
 pub use fold::Evaluate;
-pub use plan::{Place, Plan, Step, Value, ValueId};
+pub use plan::{Place, Plan, RUNNING, Step, Value, ValueId};
 
 use crate::error::Result;
 use crate::graph::Graph;

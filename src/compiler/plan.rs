@@ -1,9 +1,10 @@
 //! The plan: steps in order, and a place for every value.
 
 use super::fold::number_operands;
+use super::fuse::fuse;
 use super::memory::{Lifetime, assign};
 use crate::graph::ops::elementwise::{Unary, UnaryKind};
-use crate::graph::{ConstantBytes, Descriptor, Graph, Op, OperandId, Source};
+use crate::graph::{ConstantBytes, Descriptor, Graph, Node, Op, OperandId, Source};
 use std::collections::HashMap;
 use std::fmt;
 
@@ -31,10 +32,14 @@ pub enum Place {
     Arena(usize),
 }
 
-/// One node. The ids in `op` are positions in `inputs`.
+/// Stands in a fused operator for the value that it is done to.
+pub const RUNNING: OperandId = OperandId(u32::MAX);
+
+/// One node, and those that are done to its output in place. The ids in the operators are positions in `inputs`.
 #[derive(Clone, Debug)]
 pub struct Step {
     pub op: Op,
+    pub fused: Vec<Op>,
     pub label: String,
     pub inputs: Vec<ValueId>,
     pub outputs: Vec<ValueId>,
@@ -60,6 +65,32 @@ pub fn renames(op: &Op) -> bool {
 /// A node that copies its operand.
 fn copy() -> Op {
     Unary { kind: UnaryKind::Identity, input: OperandId(0) }.into()
+}
+
+/// A step whose operands have no places yet.
+struct Pending {
+    position: usize,
+    op: Op,
+    operands: Vec<OperandId>,
+    fused: Vec<Op>,
+    outputs: Vec<OperandId>,
+}
+
+impl Pending {
+    /// Does another node to the output.
+    fn follow(&mut self, node: &Node) {
+        let mut op = node.op.clone();
+        op.visit_mut(&mut |id| {
+            if *id == self.outputs[0] {
+                *id = RUNNING;
+            } else {
+                self.operands.push(*id);
+                *id = OperandId(self.operands.len() as u32 - 1);
+            }
+        });
+        self.fused.push(op);
+        self.outputs = node.outputs.clone();
+    }
 }
 
 /// Lays out a graph. Nodes that rename memory become no step, unless an output of the graph must be filled.
@@ -94,24 +125,29 @@ pub fn plan(graph: Graph) -> Plan {
         }
     }
 
-    let mut steps: Vec<(usize, Op, Vec<OperandId>)> = Vec::new();
+    let fusion = fuse(&graph);
+    let mut steps: Vec<Pending> = Vec::new();
     for (position, node) in graph.nodes.iter().enumerate() {
-        if !renames(&node.op) {
+        if !renames(&node.op) && !fusion.is_fused[position] {
             let mut op = node.op.clone();
             let operands = number_operands(&mut op);
-            steps.push((position, op, operands));
+            let mut step = Pending { position, op, operands, fused: Vec::new(), outputs: node.outputs.clone() };
+            for &follower in &fusion.then[position] {
+                step.follow(&graph.nodes[follower]);
+            }
+            steps.push(step);
         }
     }
 
     // Lifetimes of what is left, in numbers of steps.
     let mut lifetimes: HashMap<OperandId, Lifetime> = HashMap::new();
-    for (number, (position, _, operands)) in steps.iter().enumerate() {
-        for &id in &graph.nodes[*position].outputs {
+    for (number, step) in steps.iter().enumerate() {
+        for &id in &step.outputs {
             if places[id.0 as usize].is_none() {
                 lifetimes.insert(id, Lifetime { bytes: graph.descriptor(id).byte_length(), first: number, last: number });
             }
         }
-        for id in operands {
+        for id in &step.operands {
             if let Some(lifetime) = lifetimes.get_mut(&root[id.0 as usize]) {
                 lifetime.last = number;
             }
@@ -142,17 +178,24 @@ pub fn plan(graph: Graph) -> Plan {
     };
     let mut finished: Vec<Step> = steps
         .into_iter()
-        .map(|(position, op, operands)| Step {
-            op,
-            label: graph.nodes[position].label.clone(),
-            inputs: operands.into_iter().map(&mut value).collect(),
-            outputs: graph.nodes[position].outputs.iter().map(|&id| value(id)).collect(),
+        .map(|step| Step {
+            op: step.op,
+            fused: step.fused,
+            label: graph.nodes[step.position].label.clone(),
+            inputs: step.operands.into_iter().map(&mut value).collect(),
+            outputs: step.outputs.iter().map(|&id| value(id)).collect(),
         })
         .collect();
     let sources: Vec<ValueId> = copies.iter().map(|(_, id)| value(*id)).collect();
     for ((position, id), source) in copies.into_iter().zip(sources) {
         values.push(Value { descriptor: graph.descriptor(id).clone(), place: Place::Output(position) });
-        finished.push(Step { op: copy(), label: String::new(), inputs: vec![source], outputs: vec![ValueId(values.len() - 1)] });
+        finished.push(Step {
+            op: copy(),
+            fused: Vec::new(),
+            label: String::new(),
+            inputs: vec![source],
+            outputs: vec![ValueId(values.len() - 1)],
+        });
     }
     let describe = |names: &[(String, OperandId)]| {
         names.iter().map(|(name, id)| (name.clone(), graph.descriptor(*id).clone())).collect::<Vec<_>>()
@@ -194,7 +237,8 @@ impl fmt::Display for Plan {
         };
         for step in &self.steps {
             let list = |ids: &[ValueId]| ids.iter().map(value).collect::<Vec<_>>().join("; ");
-            writeln!(f, "{} ({}) -> {}", step.op.row().name, list(&step.inputs), list(&step.outputs))?;
+            let names: Vec<&str> = std::iter::once(&step.op).chain(&step.fused).map(|op| op.row().name).collect();
+            writeln!(f, "{} ({}) -> {}", names.join(" + "), list(&step.inputs), list(&step.outputs))?;
         }
         Ok(())
     }

@@ -9,9 +9,9 @@ use super::reference;
 use super::storage::Storage;
 use super::view::{Arguments, View, ViewMut};
 use crate::backend::Bindings;
-use crate::compiler::{Place, Plan, Value, ValueId};
+use crate::compiler::{Place, Plan, RUNNING, Value, ValueId};
 use crate::error::Result;
-use crate::graph::{ConstantBytes, DataType, Op};
+use crate::graph::{ConstantBytes, DataType, Op, OperandId};
 use crate::memory::{Bytes, Charge, Usage, Use};
 use crate::timeline::from_panic;
 use smallvec::SmallVec;
@@ -20,7 +20,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 /// Work below this many nanoseconds is done on the timeline's own thread: handing it over would cost about as much.
-const BRIEF: usize = 20_000;
+const BRIEF: usize = 30_000;
 
 /// A graph that can be run, by several dispatches at once.
 #[derive(Debug)]
@@ -48,6 +48,9 @@ struct Step {
     op: Op,
     /// The kernel that was made for it; without one the reference kernel runs.
     kernel: Option<Box<dyn Kernel>>,
+    /// What is done to the output afterwards, unless the kernel does it. The output as it was before stands behind the
+    /// inputs.
+    fused: Vec<Op>,
     label: String,
     inputs: SmallVec<[Operand; 4]>,
     outputs: SmallVec<[Operand; 1]>,
@@ -107,6 +110,31 @@ impl Operand {
     }
 }
 
+/// Lets fused operators find the value that they are done to behind the step's inputs.
+fn behind_inputs(mut fused: Vec<Op>, inputs: usize) -> Vec<Op> {
+    for op in &mut fused {
+        op.visit_mut(&mut |id| {
+            if *id == RUNNING {
+                *id = OperandId(inputs as u32);
+            }
+        });
+    }
+    fused
+}
+
+/// Does fused operators with the reference kernels.
+fn follow(fused: &[Op], views: &[View<'_>], written: &mut [ViewMut<'_>]) -> Result<()> {
+    for op in fused {
+        let output = &mut written[0];
+        let before = Bytes::copy_of(output.bytes)?;
+        let mut views: SmallVec<[View<'_>; 6]> = views.iter().copied().collect();
+        views.push(View { data_type: output.data_type, shape: output.shape, bytes: &before });
+        let mut outputs = [ViewMut { data_type: output.data_type, shape: output.shape, bytes: &mut *output.bytes }];
+        reference::execute(op, &mut Arguments::new(&views, &mut outputs));
+    }
+    Ok(())
+}
+
 /// Makes the fast kernels. Constants that only they need, which they have packed for themselves, are let go of.
 fn select_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], threads: usize) {
     for step in steps.iter_mut() {
@@ -124,9 +152,12 @@ fn select_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], threads: 
             })
             .collect();
         let output = Known { data_type: step.outputs[0].data_type, shape: &step.outputs[0].shape, constant: None };
-        let selection = select(&Site { op: &step.op, inputs: &inputs, output, threads });
-        if let Some(Selection { kernel, taken }) = selection {
+        let selection = select(&Site { op: &step.op, fused: &step.fused, inputs: &inputs, output, threads });
+        if let Some(Selection { kernel, taken, fuses }) = selection {
             step.kernel = Some(kernel);
+            if fuses {
+                step.fused.clear();
+            }
             taken.into_iter().for_each(|position| step.inputs[position].memory = Memory::Taken);
         }
     }
@@ -160,6 +191,7 @@ impl Executable {
             .map(|step| Step {
                 op: step.op,
                 kernel: None,
+                fused: behind_inputs(step.fused, step.inputs.len()),
                 label: step.label,
                 inputs: step.inputs.iter().map(operand).collect(),
                 outputs: step.outputs.iter().map(operand).collect(),
@@ -169,13 +201,10 @@ impl Executable {
             |list: &[(String, crate::graph::Descriptor)]| list.iter().map(|(_, descriptor)| descriptor.byte_length()).collect();
         let cost = |step: &Step| {
             let shapes = |operands: &[Operand]| operands.iter().map(|operand| operand.shape.to_vec()).collect::<Vec<_>>();
-            cost::nanoseconds(&step.op, &shapes(&step.inputs), &shapes(&step.outputs))
+            cost::nanoseconds(&step.op, step.kernel.is_some(), &shapes(&step.inputs), &shapes(&step.outputs))
         };
+        select_kernels(&mut steps, &mut constants, threads);
         let brief = steps.iter().map(cost).fold(0, usize::saturating_add) < BRIEF;
-        // A brief graph runs on the timeline's thread, outside the pool that the kernels divide their work among.
-        if !brief {
-            select_kernels(&mut steps, &mut constants, threads);
-        }
         let kernel_bytes: usize = steps.iter().filter_map(|step| step.kernel.as_ref()).map(|kernel| kernel.bytes()).sum();
         let constant_bytes = kernel_bytes + constants.iter().map(|constant| constant.as_slice().len()).sum::<usize>();
         let executable = Executable {
@@ -289,13 +318,15 @@ impl Executable {
                     ViewMut { data_type: operand.data_type, shape: &operand.shape, bytes }
                 })
                 .collect();
-            let kernel = || match &step.kernel {
-                Some(kernel) => kernel.run(&mut Arguments::new(&views, &mut written)),
-                None => reference::execute(&step.op, &mut Arguments::new(&views, &mut written)),
+            let kernel = || {
+                match &step.kernel {
+                    Some(kernel) => kernel.run(&mut Arguments::new(&views, &mut written)),
+                    None => reference::execute(&step.op, &mut Arguments::new(&views, &mut written)),
+                }
+                follow(&step.fused, &views, &mut written)
             };
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(kernel)) {
-                return Err(from_panic(&*panic).of(step.op.row().name, &step.label));
-            }
+            let result = catch_unwind(AssertUnwindSafe(kernel)).unwrap_or_else(|panic| Err(from_panic(&*panic)));
+            result.map_err(|error| error.of(step.op.row().name, &step.label))?;
         }
         // Of the last kernel too.
         cancel.check()?;

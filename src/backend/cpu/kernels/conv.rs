@@ -1,6 +1,7 @@
 //! Convolutions of float32 as products: the filter times the patches of the image under it.
 #![allow(unsafe_code)]
 
+use super::epilogue::{Epilogue, Rows};
 use super::isa::{Isa, isa};
 use super::product::{Grid, Left, Output, RightView, multiply};
 use super::{Kernel, Selection, Site, with_scratch};
@@ -22,7 +23,7 @@ struct Conv {
     input: OperandId,
     /// One packed filter for each group.
     filters: Vec<Left>,
-    bias: Option<Vec<f32>>,
+    epilogue: Epilogue,
     patches: Patches,
     batches: usize,
     /// Input channels of a group.
@@ -88,38 +89,38 @@ impl Patches {
 impl Kernel for Conv {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let image = arguments.input(self.input).elements::<f32>();
+        let tensors = self.epilogue.tensors(arguments);
         let output = arguments.output().elements::<f32>();
         let pixels = self.patches.rows.output * self.patches.columns.output;
         let group_image = self.channels * self.patches.rows.input * self.patches.columns.input;
         let group_output = self.filters[0].rows * pixels;
         let images = image.chunks_exact(group_image).zip(output.chunks_exact_mut(group_output));
         for (number, (image, output)) in images.enumerate() {
-            self.group(number % self.filters.len(), image, output, pixels);
+            self.group(number, image, output, pixels, &tensors);
         }
         debug_assert_eq!(image.len(), self.batches * self.filters.len() * group_image);
     }
 
     fn bytes(&self) -> usize {
-        self.filters.iter().map(Left::bytes).sum::<usize>() + self.bias.as_ref().map_or(0, |bias| bias.len() * 4)
+        self.filters.iter().map(Left::bytes).sum::<usize>() + self.epilogue.bytes()
     }
 }
 
 impl Conv {
-    /// One group of one image.
-    fn group(&self, group: usize, image: &[f32], output: &mut [f32], pixels: usize) {
+    /// One group of one image; `number` counts the groups of all images.
+    fn group(&self, number: usize, image: &[f32], output: &mut [f32], pixels: usize, tensors: &[&[f32]]) {
+        let group = number % self.filters.len();
         let (isa, filter) = (self.isa, &self.filters[group]);
         let (rows, depth) = (filter.rows, filter.depth);
         let unit = depth * isa.columns;
         let work = rows * depth * pixels / 16;
         let panels = pixels.div_ceil(isa.columns);
         let output = Output::new(output, pixels);
-        let add = |row: usize, _: Range<usize>, piece: &mut [f32]| {
-            if let Some(bias) = &self.bias {
-                let bias = bias[group * rows + row];
-                piece.iter_mut().for_each(|element| *element += bias);
-            }
+        let finish = |row: usize, columns: Range<usize>, piece: &mut [f32]| {
+            let place = (number * rows + row) * pixels + columns.start;
+            self.epilogue.apply(group * rows + row, columns, place, tensors, piece);
         };
-        let epilogue: Option<&super::product::Epilogue<'_>> = if self.bias.is_some() { Some(&add) } else { None };
+        let finish: Option<&super::product::Finish<'_>> = if self.epilogue.is_empty() { None } else { Some(&finish) };
         let pack = |first: usize, panels: &mut [f32]| {
             for (i, panel) in panels.chunks_mut(unit).enumerate() {
                 let first = (first + i) * isa.columns;
@@ -143,7 +144,7 @@ impl Conv {
                         let (rows, _) = grid.block(number);
                         // SAFETY: jobs have different columns, and the blocks of a job different rows.
                         let mut block = unsafe { output.block(rows, columns.clone()) };
-                        multiply(isa, filter.view(), right, &mut block, epilogue);
+                        multiply(isa, filter.view(), right, &mut block, finish);
                     }
                 });
             });
@@ -159,7 +160,7 @@ impl Conv {
                 let right = RightView { columns: columns.len(), panels: &packed[first..] };
                 // SAFETY: the blocks of a grid do not overlap.
                 let mut block = unsafe { output.block(rows, columns) };
-                multiply(isa, filter.view(), right, &mut block, epilogue);
+                multiply(isa, filter.view(), right, &mut block, finish);
             });
         });
     }
@@ -191,8 +192,10 @@ pub fn select(op: &Conv2d, site: &Site<'_>) -> Option<Selection> {
         elements.chunks_exact(rows * depth).map(|elements| Left::pack(isa, rows, depth, elements, [depth, 1])).collect();
     let mut taken = smallvec![op.filter.0 as usize];
     taken.extend(op.bias.map(|bias| bias.0 as usize));
-    let kernel = Conv { isa, input: op.input, filters, bias, patches, batches, channels, threads: site.threads };
-    Some(Selection { kernel: Box::new(kernel), taken })
+    let mut epilogue = Epilogue::new(bias, Rows::Channels);
+    let fuses = epilogue.fuse(site, Rows::Channels, &mut taken);
+    let kernel = Conv { isa, input: op.input, filters, epilogue, patches, batches, channels, threads: site.threads };
+    Some(Selection { kernel: Box::new(kernel), taken, fuses })
 }
 
 /// How the filter slides along the height (0) or the width (1) of an nchw image.

@@ -1,6 +1,8 @@
 //! Depthwise convolutions of float32: every channel has a filter of its own.
 
 use super::conv::axis;
+use super::epilogue::{Epilogue, Rows};
+use super::isa::isa;
 use super::{Kernel, Selection, Site, with_scratch};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
@@ -14,7 +16,7 @@ use smallvec::smallvec;
 struct Depthwise {
     input: OperandId,
     filter: Vec<f32>,
-    bias: Option<Vec<f32>>,
+    epilogue: Epilogue,
     rows: Axis,
     columns: Axis,
     channels: usize,
@@ -23,6 +25,7 @@ struct Depthwise {
 impl Kernel for Depthwise {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let image = arguments.input(self.input).elements::<f32>();
+        let tensors = self.epilogue.tensors(arguments);
         let output = arguments.output().elements::<f32>();
         let (input_size, output_size) = (self.rows.input * self.columns.input, self.rows.output * self.columns.output);
         let taps = self.rows.window * self.columns.window;
@@ -32,24 +35,25 @@ impl Kernel for Depthwise {
             let length = reach.max(self.columns.padding + self.columns.input);
             with_scratch(self.rows.window * length, |lines| {
                 for (i, output) in piece.chunks_exact_mut(output_size).enumerate() {
-                    let channel = (first + i) % self.channels;
                     let image = &image[(first + i) * input_size..][..input_size];
-                    self.channel(channel, image, output, lines, length);
+                    self.channel(first + i, image, output, lines, length, &tensors);
                 }
             });
         });
     }
 
     fn bytes(&self) -> usize {
-        (self.filter.len() + self.bias.as_ref().map_or(0, Vec::len)) * 4
+        self.filter.len() * 4 + self.epilogue.bytes()
     }
 }
 
 impl Depthwise {
-    fn channel(&self, channel: usize, image: &[f32], output: &mut [f32], lines: &mut [f32], length: usize) {
+    /// One channel of one image; `number` counts the channels of all images.
+    fn channel(&self, number: usize, image: &[f32], output: &mut [f32], lines: &mut [f32], length: usize, tensors: &[&[f32]]) {
+        let channel = number % self.channels;
         let (columns, window) = (self.columns, self.columns.window);
         let filter = &self.filter[channel * self.rows.window * window..][..self.rows.window * window];
-        let bias = self.bias.as_ref().map_or(0.0, |bias| bias[channel]);
+        let isa = isa();
         for (row, output) in output.chunks_exact_mut(columns.output).enumerate() {
             for (tap, line) in lines.chunks_exact_mut(length).enumerate() {
                 line.fill(0.0);
@@ -58,12 +62,12 @@ impl Depthwise {
                 }
             }
             match (self.rows.window, window, columns.stride, columns.dilation) {
-                (3, 3, 1, 1) => row_of::<3, 3, 1>(output, lines, length, filter, bias),
-                (3, 3, 2, 1) => row_of::<3, 3, 2>(output, lines, length, filter, bias),
-                (5, 5, 1, 1) => row_of::<5, 5, 1>(output, lines, length, filter, bias),
-                (5, 5, 2, 1) => row_of::<5, 5, 2>(output, lines, length, filter, bias),
+                (3, 3, 1, 1) => isa.run(|| row_of::<3, 3, 1>(output, lines, length, filter)),
+                (3, 3, 2, 1) => isa.run(|| row_of::<3, 3, 2>(output, lines, length, filter)),
+                (5, 5, 1, 1) => isa.run(|| row_of::<5, 5, 1>(output, lines, length, filter)),
+                (5, 5, 2, 1) => isa.run(|| row_of::<5, 5, 2>(output, lines, length, filter)),
                 _ => {
-                    output.fill(bias);
+                    output.fill(0.0);
                     for (line, filter) in lines.chunks_exact(length).zip(filter.chunks_exact(window)) {
                         for (tap, factor) in filter.iter().enumerate() {
                             let from = line[tap * columns.dilation..].iter().step_by(columns.stride);
@@ -72,22 +76,27 @@ impl Depthwise {
                     }
                 }
             }
+            if !self.epilogue.is_empty() {
+                let first = row * columns.output;
+                let place = number * self.rows.output * columns.output + first;
+                self.epilogue.apply(channel, first..first + columns.output, place, tensors, output);
+            }
         }
     }
 }
 
 /// A row of the output for a filter of known size, with all of the filter in registers.
+#[inline(always)]
 fn row_of<const HEIGHT: usize, const WIDTH: usize, const STRIDE: usize>(
     output: &mut [f32],
     lines: &[f32],
     length: usize,
     filter: &[f32],
-    bias: f32,
 ) {
     let factors: [[f32; WIDTH]; HEIGHT] = std::array::from_fn(|y| std::array::from_fn(|x| filter[y * WIDTH + x]));
     let lines: [&[f32]; HEIGHT] = std::array::from_fn(|y| &lines[y * length..][..(output.len() - 1) * STRIDE + WIDTH]);
     for (i, output) in output.iter_mut().enumerate() {
-        let mut sum = bias;
+        let mut sum = 0.0;
         for y in 0..HEIGHT {
             for x in 0..WIDTH {
                 sum += factors[y][x] * lines[y][i * STRIDE + x];
@@ -115,6 +124,9 @@ pub fn select(op: &Conv2d, site: &Site<'_>) -> Option<Selection> {
     let mut taken = smallvec![op.filter.0 as usize];
     taken.extend(op.bias.map(|bias| bias.0 as usize));
     let (rows, columns) = (axis(op, 0, height, filter_height, site), axis(op, 1, width, filter_width, site));
-    let kernel = Depthwise { input: op.input, filter: filter.elements()?.to_vec(), bias, rows, columns, channels };
-    Some(Selection { kernel: Box::new(kernel), taken })
+    let mut epilogue = Epilogue::new(bias, Rows::Channels);
+    let filter = filter.elements()?.to_vec();
+    let fuses = epilogue.fuse(site, Rows::Channels, &mut taken);
+    let kernel = Depthwise { input: op.input, filter, epilogue, rows, columns, channels };
+    Some(Selection { kernel: Box::new(kernel), taken, fuses })
 }

@@ -46,11 +46,36 @@ pub struct Isa {
     /// Rows and columns of a full tile.
     pub rows: usize,
     pub columns: usize,
+    /// Whether AVX2 and FMA, or AVX-512, may be used beside the tiles.
+    level: Level,
     /// By number of rows; the one for 0 rows does nothing.
     tiles: [Tile; MOST_ROWS + 1],
 }
 
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Level {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
 impl Isa {
+    /// Calls a function, compiled with this instruction set when it is inlined: plain loops become wide ones.
+    #[inline(always)]
+    pub fn run<R>(&self, body: impl FnOnce() -> R) -> R {
+        match self.level {
+            Level::Portable => body(),
+            // SAFETY: an `Isa` exists only when the CPU has its instructions.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => unsafe { x86::run_avx2(body) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => unsafe { x86::run_avx512(body) },
+        }
+    }
+
     /// Multiplies two panels into a tile of `rows` × [`Isa::columns`] elements.
     ///
     /// # Safety
@@ -87,7 +112,11 @@ pub fn available() -> &'static [&'static Isa] {
             if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
                 available.insert(0, &x86::AVX2);
             }
-            if is_x86_feature_detected!("avx512f") {
+            let has_avx512 = is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512bw");
+            if has_avx512 {
                 available.insert(0, &x86::AVX512);
             }
         }
@@ -95,7 +124,7 @@ pub fn available() -> &'static [&'static Isa] {
     })
 }
 
-static PORTABLE: Isa = Isa { name: "portable", rows: 4, columns: 8, tiles: tiles!(portable) };
+static PORTABLE: Isa = Isa { name: "portable", rows: 4, columns: 8, level: Level::Portable, tiles: tiles!(portable) };
 
 /// Plain loops over arrays of constant size, which the compiler turns into the vector instructions that every CPU of the
 /// architecture has.
@@ -125,11 +154,25 @@ unsafe fn portable<const ROWS: usize>(depth: usize, a: *const f32, b: *const f32
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::Isa;
+    use super::{Isa, Level};
     use std::arch::x86_64::*;
 
-    pub static AVX512: Isa = Isa { name: "avx512", rows: 12, columns: 32, tiles: tiles!(avx512) };
-    pub static AVX2: Isa = Isa { name: "avx2", rows: 6, columns: 16, tiles: tiles!(avx2) };
+    pub static AVX512: Isa = Isa { name: "avx512", rows: 12, columns: 32, level: Level::Avx512, tiles: tiles!(avx512) };
+    pub static AVX2: Isa = Isa { name: "avx2", rows: 6, columns: 16, level: Level::Avx2, tiles: tiles!(avx2) };
+
+    /// # Safety
+    /// The CPU must have AVX2 and FMA.
+    #[target_feature(enable = "avx2,fma")]
+    pub unsafe fn run_avx2<R>(body: impl FnOnce() -> R) -> R {
+        body()
+    }
+
+    /// # Safety
+    /// The CPU must have AVX-512 with the extensions F, VL, DQ and BW.
+    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
+    pub unsafe fn run_avx512<R>(body: impl FnOnce() -> R) -> R {
+        body()
+    }
 
     /// A tile of ROWS × 2 vectors.
     macro_rules! tile {

@@ -1,6 +1,7 @@
 //! Matrix products of float32.
 #![allow(unsafe_code)]
 
+use super::epilogue::{Epilogue, Rows};
 use super::isa::{Isa, isa};
 use super::product::{Grid, LeftView, Output, Right, RightView, multiply, pack_panel, pack_rows};
 use super::{Kernel, Selection, Site, with_scratch};
@@ -9,6 +10,7 @@ use crate::backend::cpu::view::Arguments;
 use crate::graph::OperandId;
 use crate::graph::ops::matmul::{Gemm, Matmul};
 use smallvec::smallvec;
+use std::ops::Range;
 
 /// One product: `rows` × `depth` times `depth` × `columns`, and how the operands lie in memory.
 #[derive(Clone, Copy, Debug)]
@@ -35,13 +37,13 @@ struct TimesConstant {
     left: OperandId,
     right: Right,
     grid: Grid,
-    /// What is added to each row of the output.
-    bias: Option<Vec<f32>>,
+    epilogue: Epilogue,
 }
 
 impl Kernel for TimesConstant {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let elements = arguments.input(self.left).elements::<f32>();
+        let tensors = self.epilogue.tensors(arguments);
         let output = arguments.output().elements::<f32>();
         let Shape { rows, depth, columns, left_strides, .. } = self.shape;
         with_scratch(rows * depth, |panels| {
@@ -53,11 +55,11 @@ impl Kernel for TimesConstant {
             });
             let left = LeftView { rows, depth, panels };
             let output = Output::new(output, columns);
-            let add = |_: usize, columns: std::ops::Range<usize>, piece: &mut [f32]| {
-                if let Some(bias) = &self.bias {
-                    piece.iter_mut().zip(&bias[columns]).for_each(|(element, bias)| *element += bias);
-                }
+            let finish = |row: usize, place: Range<usize>, piece: &mut [f32]| {
+                let first = row * columns + place.start;
+                self.epilogue.apply(row, place, first, &tensors, piece);
             };
+            let finish: Option<&super::product::Finish<'_>> = if self.epilogue.is_empty() { None } else { Some(&finish) };
             for_each_job(self.grid.count(), self.shape.work() / 16, |number| {
                 let (rows, columns) = self.grid.block(number);
                 let right = self.right.view();
@@ -65,13 +67,13 @@ impl Kernel for TimesConstant {
                 let right = RightView { columns: columns.len(), panels: &right.panels[first..] };
                 // SAFETY: the blocks of a grid do not overlap.
                 let mut block = unsafe { output.block(rows, columns) };
-                multiply(self.isa, left, right, &mut block, if self.bias.is_some() { Some(&add) } else { None });
+                multiply(self.isa, left, right, &mut block, finish);
             });
         });
     }
 
     fn bytes(&self) -> usize {
-        self.right.bytes() + self.bias.as_ref().map_or(0, |bias| bias.len() * 4)
+        self.right.bytes() + self.epilogue.bytes()
     }
 }
 
@@ -188,8 +190,9 @@ fn product(site: &Site<'_>, shape: Shape, a: OperandId, b: OperandId, bias: Opti
     let grid = Grid::new(isa, shape.rows, shape.columns, site.threads);
     let mut taken = smallvec![b.0 as usize];
     taken.extend(bias.iter().map(|(position, _)| *position));
-    let bias = bias.map(|(_, bias)| bias);
-    Some(Selection { kernel: Box::new(TimesConstant { isa, shape, left: a, right, grid, bias }), taken })
+    let mut epilogue = Epilogue::new(bias.map(|(_, bias)| bias), Rows::Leading);
+    let fuses = epilogue.fuse(site, Rows::Leading, &mut taken);
+    Some(Selection { kernel: Box::new(TimesConstant { isa, shape, left: a, right, grid, epilogue }), taken, fuses })
 }
 
 fn stack(site: &Site<'_>, shape: Shape, a: OperandId, b: OperandId, positions: Vec<[usize; 2]>) -> Option<Selection> {
@@ -198,7 +201,7 @@ fn stack(site: &Site<'_>, shape: Shape, a: OperandId, b: OperandId, positions: V
     let threads = if positions.len() > 1 { 1 } else { site.threads };
     let grid = Grid::new(isa, shape.rows, shape.columns, threads);
     let kernel = Stack { isa, shape, left: a, right: b, positions, grid };
-    Some(Selection { kernel: Box::new(kernel), taken: smallvec![] })
+    Some(Selection { kernel: Box::new(kernel), taken: smallvec![], fuses: false })
 }
 
 /// For every position in a shape, in row-major order, the position in a shape that is broadcast to it.

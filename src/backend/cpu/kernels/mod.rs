@@ -6,6 +6,7 @@
 
 mod conv;
 mod depthwise;
+mod epilogue;
 mod isa;
 mod matmul;
 mod product;
@@ -32,11 +33,15 @@ pub trait Kernel: std::fmt::Debug + Send + Sync {
 pub struct Selection {
     pub kernel: Box<dyn Kernel>,
     pub taken: SmallVec<[usize; 2]>,
+    /// Whether it does the step's fused operators too.
+    pub fuses: bool,
 }
 
 /// What is known of a step at build time.
 pub struct Site<'a> {
     pub op: &'a Op,
+    /// What is done to the output afterwards; that output stands behind the inputs.
+    pub fused: &'a [Op],
     pub inputs: &'a [Known<'a>],
     pub output: Known<'a>,
     pub threads: usize,

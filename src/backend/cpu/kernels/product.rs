@@ -183,10 +183,10 @@ impl Block<'_> {
 }
 
 /// What is done to a finished piece of a row: its row, its columns, and its elements.
-pub type Epilogue<'a> = dyn Fn(usize, Range<usize>, &mut [f32]) + Sync + 'a;
+pub type Finish<'a> = dyn Fn(usize, Range<usize>, &mut [f32]) + Sync + 'a;
 
 /// Multiplies into a block of the output. The right operand's panels begin at the block's first column.
-pub fn multiply(isa: &Isa, left: LeftView<'_>, right: RightView<'_>, block: &mut Block<'_>, epilogue: Option<&Epilogue<'_>>) {
+pub fn multiply(isa: &Isa, left: LeftView<'_>, right: RightView<'_>, block: &mut Block<'_>, finish: Option<&Finish<'_>>) {
     let depth = left.depth;
     let (rows, columns) = (block.rows.clone(), block.columns.clone());
     assert!(rows.start % isa.rows == 0 && (rows.end % isa.rows == 0 || rows.end == left.rows));
@@ -216,11 +216,11 @@ pub fn multiply(isa: &Isa, left: LeftView<'_>, right: RightView<'_>, block: &mut
                         }
                     }
                 }
-                if let Some(epilogue) = epilogue
+                if let Some(finish) = finish
                     && first_k + piece == depth
                 {
                     for r in 0..height {
-                        epilogue(first_row + r, place.clone(), block.row(first_row + r, place.clone()));
+                        finish(first_row + r, place.clone(), block.row(first_row + r, place.clone()));
                     }
                 }
             }

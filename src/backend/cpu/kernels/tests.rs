@@ -4,9 +4,10 @@ use super::{Known, Site, select};
 use crate::backend::cpu::reference;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::graph::ops::conv::Conv2d;
+use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Clamp};
 use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
 use crate::graph::ops::matmul::{Gemm, Matmul};
-use crate::graph::{DataType, Op, OperandId};
+use crate::graph::{DataType, Number, Op, OperandId};
 
 /// Pseudo-random numbers between -1 and 1; the seed is fixed.
 fn numbers(count: usize, seed: u64) -> Vec<f32> {
@@ -21,8 +22,13 @@ fn numbers(count: usize, seed: u64) -> Vec<f32> {
 /// An operand of a case: its shape, and whether it is constant.
 type Input = (Vec<usize>, bool);
 
-/// Runs an operator with its fast kernel, in a pool and outside, and compares with the reference kernel.
+/// Runs an operator alone; see [`check_fused`].
 fn check(op: impl Into<Op>, inputs: &[Input], output: &[usize]) {
+    check_fused(op, &[], inputs, output);
+}
+
+/// Runs an operator, and what is fused with it, with its fast kernel, in a pool and outside, and compares with the reference kernel.
+fn check_fused(op: impl Into<Op>, fused: &[Op], inputs: &[Input], output: &[usize]) {
     let op = op.into();
     let data: Vec<Vec<f32>> = inputs.iter().zip(1..).map(|((shape, _), seed)| numbers(shape.iter().product(), seed)).collect();
     let views: Vec<View<'_>> = inputs
@@ -36,7 +42,15 @@ fn check(op: impl Into<Op>, inputs: &[Input], output: &[usize]) {
         body(&mut Arguments::new(&views, &mut [ViewMut { data_type: DataType::Float32, shape: output, bytes }]));
         result
     };
-    let expected = run(&|arguments| reference::execute(&op, arguments));
+    let mut expected = run(&|arguments| reference::execute(&op, arguments));
+    for op in fused {
+        let before = expected.clone();
+        let mut views = views.clone();
+        views.push(View { data_type: DataType::Float32, shape: output, bytes: bytemuck::cast_slice(&before) });
+        let bytes = bytemuck::cast_slice_mut(&mut expected);
+        let mut outputs = [ViewMut { data_type: DataType::Float32, shape: output, bytes }];
+        reference::execute(op, &mut Arguments::new(&views, &mut outputs));
+    }
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     for threads in [1, 2] {
         let known: Vec<Known<'_>> = views
@@ -50,11 +64,13 @@ fn check(op: impl Into<Op>, inputs: &[Input], output: &[usize]) {
             .collect();
         let site = Site {
             op: &op,
+            fused,
             inputs: &known,
             output: Known { data_type: DataType::Float32, shape: output, constant: None },
             threads,
         };
         let selection = select(&site).unwrap_or_else(|| panic!("no kernel for {op:?}"));
+        assert!(selection.fuses || fused.is_empty(), "{fused:?} is not fused with {op:?}");
         let run_kernel = || run(&|arguments| selection.kernel.run(arguments));
         let found = if threads == 1 { run_kernel() } else { pool.install(run_kernel) };
         for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
@@ -142,5 +158,24 @@ fn products() {
             let op = Gemm { a: OperandId(0), b: OperandId(1), c, alpha: 1.0, beta: 1.0, a_transpose, b_transpose };
             check(op, &inputs, &[13, 50]);
         }
+    }
+}
+
+#[test]
+fn what_is_fused() {
+    let relu = |running| Op::from(Activation { kind: ActivationKind::Relu, input: OperandId(running) });
+    let clamp = |running| Op::from(Clamp { input: OperandId(running), min_value: Some(Number::Double(-0.5)), max_value: None });
+    let add = |a, b| Op::from(Binary { kind: BinaryKind::Add, a: OperandId(a), b: OperandId(b) });
+
+    let product = || Matmul { a: OperandId(0), b: OperandId(1) };
+    let inputs = [(vec![2, 13, 70], false), (vec![70, 50], true), (vec![50], true), (vec![2, 13, 50], false)];
+    check_fused(product(), &[add(4, 2), relu(4), add(3, 4)], &inputs, &[2, 13, 50]);
+
+    let image = [2, 6, 11, 40];
+    for (filter, groups) in [(vec![6, 6, 3, 3], 1), (vec![6, 3, 3, 3], 2), (vec![6, 1, 3, 3], 6)] {
+        let inputs =
+            [(image.to_vec(), false), (filter, true), (vec![6], true), (vec![1, 6, 1, 1], true), (image.to_vec(), false)];
+        let op = conv(groups, [1, 1], [1, 1], [1, 1, 1, 1], true);
+        check_fused(op, &[add(3, 5), add(5, 4), clamp(5)], &inputs, &image);
     }
 }
