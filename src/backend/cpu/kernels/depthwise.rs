@@ -2,7 +2,7 @@
 
 use super::conv::axis;
 use super::epilogue::{Epilogue, Rows};
-use super::isa::isa;
+use super::isa::{Isa, isa};
 use super::{Kernel, Selection, Site, with_scratch};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
@@ -29,14 +29,11 @@ impl Kernel for Depthwise {
         let output = arguments.output().elements::<f32>();
         let (input_size, output_size) = (self.rows.input * self.columns.input, self.rows.output * self.columns.output);
         let taps = self.rows.window * self.columns.window;
-        for_each_piece(output, output_size, output_size * taps / 8, |first, piece| {
-            // A row of the padded image, long enough for every tap of every position.
-            let reach = (self.columns.output - 1) * self.columns.stride + (self.columns.window - 1) * self.columns.dilation + 1;
-            let length = reach.max(self.columns.padding + self.columns.input);
-            with_scratch(self.rows.window * length, |lines| {
+        for_each_piece(output, output_size, output_size * taps / 16, |first, piece| {
+            with_scratch(self.rows.window * self.line(), |lines| {
                 for (i, output) in piece.chunks_exact_mut(output_size).enumerate() {
                     let image = &image[(first + i) * input_size..][..input_size];
-                    self.channel(first + i, image, output, lines, length, &tensors);
+                    self.channel(first + i, image, output, lines, &tensors);
                 }
             });
         });
@@ -47,30 +44,44 @@ impl Kernel for Depthwise {
     }
 }
 
+/// Outputs that are computed together.
+const TOGETHER: usize = 16;
+
 impl Depthwise {
+    /// Elements of a phase of a padded line: those under one tap of every position, and what a last group reads beyond.
+    fn phase(&self) -> usize {
+        let reach = (self.columns.window - 1) * self.columns.dilation / self.columns.stride;
+        (self.columns.output + reach).next_multiple_of(TOGETHER) + TOGETHER
+    }
+
+    /// Elements of a padded line. Element x lies in phase x % stride, so that what one tap sees at consecutive positions is
+    /// contiguous.
+    fn line(&self) -> usize {
+        self.phase() * self.columns.stride
+    }
+
     /// One channel of one image; `number` counts the channels of all images.
-    fn channel(&self, number: usize, image: &[f32], output: &mut [f32], lines: &mut [f32], length: usize, tensors: &[&[f32]]) {
+    fn channel(&self, number: usize, image: &[f32], output: &mut [f32], lines: &mut [f32], tensors: &[&[f32]]) {
         let channel = number % self.channels;
-        let (columns, window) = (self.columns, self.columns.window);
-        let filter = &self.filter[channel * self.rows.window * window..][..self.rows.window * window];
+        let (rows, columns) = (self.rows, self.columns);
+        let filter = &self.filter[channel * rows.window * columns.window..][..rows.window * columns.window];
         let isa = isa();
         for (row, output) in output.chunks_exact_mut(columns.output).enumerate() {
-            for (tap, line) in lines.chunks_exact_mut(length).enumerate() {
-                line.fill(0.0);
-                if let Some(y) = self.rows.element(row, tap) {
-                    line[columns.padding..][..columns.input].copy_from_slice(&image[y * columns.input..][..columns.input]);
-                }
+            for (tap, line) in lines.chunks_exact_mut(self.line()).enumerate() {
+                self.fill(rows.element(row, tap).map(|y| &image[y * columns.input..][..columns.input]), line);
             }
-            match (self.rows.window, window, columns.stride, columns.dilation) {
-                (3, 3, 1, 1) => isa.run(|| row_of::<3, 3, 1>(output, lines, length, filter)),
-                (3, 3, 2, 1) => isa.run(|| row_of::<3, 3, 2>(output, lines, length, filter)),
-                (5, 5, 1, 1) => isa.run(|| row_of::<5, 5, 1>(output, lines, length, filter)),
-                (5, 5, 2, 1) => isa.run(|| row_of::<5, 5, 2>(output, lines, length, filter)),
+            let offset = |x: usize| {
+                let place = x * columns.dilation;
+                place % columns.stride * self.phase() + place / columns.stride
+            };
+            match (rows.window, columns.window) {
+                (3, 3) => square::<3>(isa, output, lines, self.line(), filter, std::array::from_fn(offset)),
+                (5, 5) => square::<5>(isa, output, lines, self.line(), filter, std::array::from_fn(offset)),
                 _ => {
                     output.fill(0.0);
-                    for (line, filter) in lines.chunks_exact(length).zip(filter.chunks_exact(window)) {
-                        for (tap, factor) in filter.iter().enumerate() {
-                            let from = line[tap * columns.dilation..].iter().step_by(columns.stride);
+                    for (line, filter) in lines.chunks_exact(self.line()).zip(filter.chunks_exact(columns.window)) {
+                        for (x, factor) in filter.iter().enumerate() {
+                            let from = &line[offset(x)..];
                             output.iter_mut().zip(from).for_each(|(output, from)| *output += factor * from);
                         }
                     }
@@ -78,31 +89,72 @@ impl Depthwise {
             }
             if !self.epilogue.is_empty() {
                 let first = row * columns.output;
-                let place = number * self.rows.output * columns.output + first;
+                let place = number * rows.output * columns.output + first;
                 self.epilogue.apply(channel, first..first + columns.output, place, tensors, output);
+            }
+        }
+    }
+
+    /// Lays a row of the image, or zeros instead, into a padded line.
+    fn fill(&self, row: Option<&[f32]>, line: &mut [f32]) {
+        let (stride, padding) = (self.columns.stride, self.columns.padding);
+        line.fill(0.0);
+        let Some(row) = row else { return };
+        for (phase, line) in line.chunks_exact_mut(self.phase()).enumerate() {
+            // The first element of the row that lies in this phase, and where.
+            let first = (phase + stride - padding % stride) % stride;
+            let place = (padding + first - phase) / stride;
+            if stride == 1 {
+                let count = row.len().min(line.len().saturating_sub(place));
+                line[place..place + count].copy_from_slice(&row[..count]);
+            } else if let (Some(row), Some(line)) = (row.get(first..), line.get_mut(place..)) {
+                line.iter_mut().zip(row.iter().step_by(stride)).for_each(|(element, from)| *element = *from);
             }
         }
     }
 }
 
-/// A row of the output for a filter of known size, with all of the filter in registers.
-#[inline(always)]
-fn row_of<const HEIGHT: usize, const WIDTH: usize, const STRIDE: usize>(
+/// A row of the output for a filter of SIZE x SIZE, with all of the filter in registers. `offsets` says where in a line the
+/// elements under each tap begin.
+fn square<const SIZE: usize>(
+    isa: &Isa,
     output: &mut [f32],
     lines: &[f32],
     length: usize,
     filter: &[f32],
+    offsets: [usize; SIZE],
 ) {
-    let factors: [[f32; WIDTH]; HEIGHT] = std::array::from_fn(|y| std::array::from_fn(|x| filter[y * WIDTH + x]));
-    let lines: [&[f32]; HEIGHT] = std::array::from_fn(|y| &lines[y * length..][..(output.len() - 1) * STRIDE + WIDTH]);
-    for (i, output) in output.iter_mut().enumerate() {
-        let mut sum = 0.0;
-        for y in 0..HEIGHT {
-            for x in 0..WIDTH {
-                sum += factors[y][x] * lines[y][i * STRIDE + x];
+    // Without the instruction, a fused multiplication is a slow call.
+    if isa.multiplies_and_adds() {
+        isa.run(|| groups(output, lines, length, filter, offsets, |a, b, sum| f32::mul_add(a, b, sum)));
+    } else {
+        groups(output, lines, length, filter, offsets, |a, b, sum| a * b + sum);
+    }
+}
+
+#[inline(always)]
+fn groups<const SIZE: usize>(
+    output: &mut [f32],
+    lines: &[f32],
+    length: usize,
+    filter: &[f32],
+    offsets: [usize; SIZE],
+    multiply_add: impl Fn(f32, f32, f32) -> f32,
+) {
+    let factors: [[f32; SIZE]; SIZE] = std::array::from_fn(|y| std::array::from_fn(|x| filter[y * SIZE + x]));
+    let lines: [&[f32]; SIZE] = std::array::from_fn(|y| &lines[y * length..][..length]);
+    for (group, output) in output.chunks_mut(TOGETHER).enumerate() {
+        let mut sums = [0f32; TOGETHER];
+        for (line, factors) in lines.iter().zip(&factors) {
+            for (offset, factor) in offsets.iter().zip(factors) {
+                // What lies beyond the last position is inside the line all the same, see `phase`.
+                let from: &[f32; TOGETHER] = line[offset + group * TOGETHER..].first_chunk().expect("a line is long enough");
+                for (sum, from) in sums.iter_mut().zip(from) {
+                    *sum = multiply_add(*factor, *from, *sum);
+                }
             }
         }
-        *output = sum;
+        output.copy_from_slice(&sums[..output.len()]);
     }
 }
 
