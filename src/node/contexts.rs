@@ -31,6 +31,14 @@ impl Context {
         self.running.with(|timeline| timeline.send(task));
     }
 
+    /// What enqueues a task from any thread.
+    pub fn sender(&self) -> impl Fn(Task) + Send + use<> {
+        let running = self.running.clone();
+        move |task| {
+            running.with(|timeline| timeline.send(task));
+        }
+    }
+
     /// A number that no other tensor or graph of the context has.
     pub fn next(&self) -> u64 {
         self.last.set(self.last.get() + 1);

@@ -22,7 +22,7 @@ pub struct Builder {
 /// A graph that was built, or is being built.
 pub struct Graph {
     pub context: Handle,
-    id: GraphId,
+    pub id: GraphId,
 }
 
 impl Environment {

@@ -17,6 +17,7 @@ mod described;
 mod environment;
 mod graphs;
 mod handles;
+mod onnx;
 mod registration;
 mod script;
 mod settle;

@@ -3,7 +3,7 @@
 
 use super::call::{Call, enter};
 use super::script::{Scope, Value};
-use super::{contexts, environment, graphs, table, tensors};
+use super::{contexts, environment, graphs, onnx, table, tensors};
 use crate::error::Result;
 use napi::bindgen_prelude::{Env, Object};
 use napi::{JsValue, sys};
@@ -46,6 +46,8 @@ const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
     "build" => graphs::build;
     "destroyGraph" => graphs::destroy;
     "dispatch" => graphs::dispatch;
+    "importOnnx" => onnx::import;
+    "summarizeOnnx" => onnx::summarize;
 };
 
 /// `initialize(settle)`: a copy of `lib/` introduces itself; returns the number from which its requests count.

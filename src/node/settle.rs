@@ -9,6 +9,7 @@
 //! request is unfinished; likewise a listener's `settle` function keeps its copy of `lib/` alive only then.
 #![allow(unsafe_code)]
 
+use super::onnx;
 use super::script::{Scope, Value, internal};
 use crate::error::Result;
 use crate::graph::Descriptor;
@@ -18,7 +19,7 @@ use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// A number that `lib/` chose, out of the range of its copy. The first of a range is no request: it stands for events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +58,9 @@ pub enum Outcome {
         inputs: Vec<(String, Descriptor)>,
         outputs: Vec<(String, Descriptor)>,
     },
+    /// What an import found out; it is there before the request is settled.
+    Onnx(Arc<OnceLock<onnx::Import>>),
+    OnnxSummary(Arc<OnceLock<crate::onnx::Summary>>),
     /// Not of a request: a context was lost.
     Lost {
         context: f64,
@@ -329,6 +333,8 @@ fn outcome_value<'s>(scope: Scope<'s>, outcome: &Outcome) -> Result<Value<'s>> {
             scope.set(value, "outputs", descriptors(scope, outputs)?)?;
             value
         }
+        Outcome::Onnx(import) => return onnx::import_value(scope, import),
+        Outcome::OnnxSummary(summary) => return onnx::summary_value(scope, summary),
         Outcome::Lost { context, message } => {
             let value = scope.object()?;
             scope.set(value, "event", scope.string("lost")?)?;
@@ -341,7 +347,7 @@ fn outcome_value<'s>(scope: Scope<'s>, outcome: &Outcome) -> Result<Value<'s>> {
 }
 
 /// `[[name, dataType, shape], …]`
-fn descriptors<'s>(scope: Scope<'s>, list: &[(String, Descriptor)]) -> Result<Value<'s>> {
+pub fn descriptors<'s>(scope: Scope<'s>, list: &[(String, Descriptor)]) -> Result<Value<'s>> {
     scope.array_of(list.iter().map(|(name, descriptor)| {
         let shape = scope.array_of(descriptor.shape.iter().map(|&size| scope.unsigned(size)))?;
         let parts = [scope.string(name)?, scope.unsigned(descriptor.data_type as u32)?, shape];

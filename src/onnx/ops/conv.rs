@@ -77,7 +77,12 @@ pub fn conv_transpose(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>
             let full = (length - 1) * stride + window.extent(dimension) + u64::from(output_padding[dimension]);
             let target = wanted.map_or(length * stride, |wanted| wanted[dimension].into());
             match full.checked_sub(target) {
-                Some(total) => window.pads[dimension] = window.divide(total)?,
+                // With a shape that is given, the odd one goes before unless SAME_UPPER says otherwise.
+                Some(total) => {
+                    let (before, after) = window.divide(total)?;
+                    let swaps = window.auto_pad == AutoPad::NotSet;
+                    window.pads[dimension] = if swaps { (after, before) } else { (before, after) };
+                }
                 // Larger than what the windows reach: zeros at the end.
                 None => {
                     window.pads[dimension] = (0, 0);

@@ -7,6 +7,7 @@ use crate::graph::ops::recurrent::{
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, size};
 use crate::onnx::refusal::Mapped;
+use crate::onnx::tensor::Tensor;
 use crate::onnx::value::Value;
 
 /// What LSTM and GRU have in common.
@@ -135,7 +136,7 @@ pub fn lstm(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     }
     let network = Network::of(node, 4, 3, emit)?;
     let initial_cell_state = state(node, 6, network.batch_first, emit)?;
-    let peephole_weight = emit.optional(node, 7)?;
+    let peephole_weight = peepholes(node, &network, emit)?;
     let return_sequence = node.has_output(0);
     let results = emit.push_all(Lstm {
         input: network.input,
@@ -154,6 +155,20 @@ pub fn lstm(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         activations: network.activations.clone(),
     })?;
     network.outputs(&results[..2], results.get(2).copied(), emit)
+}
+
+/// The peepholes' weights, if any. WebNN's output gate looks at the cell state before the step, and ONNX's at the one after:
+/// that gate must have none.
+fn peepholes(node: &Node<'_>, network: &Network, emit: &mut Emit<'_>) -> Mapped<Option<OperandId>> {
+    let Some(value) = node.optional(7) else { return Ok(None) };
+    let known =
+        value.constant().map(Tensor::floats).ok_or("peepholes that are computed when the graph runs are not supported")?;
+    let hidden = network.hidden_size as usize;
+    let of_output = known.chunks(3 * hidden).flat_map(|direction| direction.iter().skip(hidden).take(hidden));
+    if of_output.into_iter().any(|&weight| weight != 0.0) {
+        return Err("a peephole of the output gate, which WebNN applies to another cell state, is not supported".into());
+    }
+    emit.optional(node, 7)
 }
 
 pub fn gru(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {

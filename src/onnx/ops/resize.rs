@@ -220,7 +220,7 @@ impl Axis {
             return Err("coordinates out of any range".into());
         }
         let outside = |place: i64| place < 0 || place >= i64::from(self.input);
-        let excludes = rules.exclude_outside || rules.antialias;
+        let excludes = rules.exclude_outside;
         let taps: Vec<(i64, f64)> = (first as i64..=last as i64)
             .map(|place| (place, kernel((place as f64 - x) * stretch)))
             .filter(|&(place, weight)| weight != 0.0 && !(excludes && outside(place)))

@@ -1,0 +1,26 @@
+'use strict';
+
+// Attention and rotary embeddings beside onnxruntime-node.
+
+const { c, testCases, x } = require('./compare.js');
+
+const float = (value) => ({ float: value });
+const microsoft = { domain: 'com.microsoft' };
+const i32 = (shape, values) => x(shape, { type: 'int32', values });
+
+testCases([
+  { op: 'MultiHeadAttention', ...microsoft, attributes: { num_heads: 2 }, inputs: [x([2, 3, 8]), x([2, 5, 8]), x([2, 5, 8])] },
+  { op: 'MultiHeadAttention', ...microsoft, attributes: { num_heads: 2, scale: float(0.3) }, inputs: [x([2, 3, 8]), x([2, 5, 8]), x([2, 5, 8]), c([24])] },
+  { op: 'MultiHeadAttention', ...microsoft, attributes: { num_heads: 2 }, inputs: [x([1, 3, 8]), x([1, 5, 8]), x([1, 5, 8]), null, i32([1, 5], [1, 1, 1, 0, 0])] },
+  { op: 'MultiHeadAttention', ...microsoft, attributes: { num_heads: 2, unidirectional: 1 }, inputs: [x([1, 4, 8]), x([1, 4, 8]), x([1, 4, 8])] },
+  { op: 'MultiHeadAttention', ...microsoft, outputs: 3, attributes: { num_heads: 2 }, inputs: [x([1, 1, 8]), x([1, 1, 8]), x([1, 1, 8]), null, null, null, x([1, 2, 3, 4]), x([1, 2, 3, 4])] },
+  { op: 'RotaryEmbedding', ...microsoft, inputs: [x([2, 3, 16]), x([2, 3], { type: 'int64', low: 0, high: 8 }), c([8, 4]), c([8, 4])] },
+  { op: 'RotaryEmbedding', ...microsoft, attributes: { interleaved: 1 }, inputs: [x([2, 2, 3, 8]), x([1], { type: 'int64', values: [2] }), c([8, 4]), c([8, 4])] },
+  { op: 'GroupQueryAttention', ...microsoft, outputs: 3, attributes: { num_heads: 4, kv_num_heads: 2 }, inputs: [x([1, 3, 32]), x([1, 3, 16]), x([1, 3, 16]), null, null, i32([1], [2]), c([1], { type: 'int32', values: [3] })] },
+  { op: 'GroupQueryAttention', ...microsoft, outputs: 3, attributes: { num_heads: 4, kv_num_heads: 2, do_rotary: 1 }, inputs: [x([1, 1, 64]), x([1, 1, 32]), x([1, 1, 32]), x([1, 2, 4, 16]), x([1, 2, 4, 16]), i32([1], [4]), c([1], { type: 'int32', values: [5] }), c([16, 8]), c([16, 8])] },
+  { op: 'Attention', opset: 23, inputs: [x([2, 2, 3, 4]), x([2, 2, 5, 4]), x([2, 2, 5, 4])] },
+  { op: 'Attention', opset: 23, attributes: { is_causal: 1, q_num_heads: 4, kv_num_heads: 2 }, inputs: [x([2, 3, 16]), x([2, 3, 8]), x([2, 3, 8])] },
+  { op: 'Attention', opset: 23, outputs: 3, attributes: { q_num_heads: 2, kv_num_heads: 2, softcap: float(2) }, inputs: [x([1, 1, 8]), x([1, 1, 8]), x([1, 1, 8]), x([1, 4]), x([1, 2, 3, 4]), x([1, 2, 3, 4])] },
+  { op: 'RMSNormalization', opset: 23, inputs: [x([2, 3, 8]), c([8])] },
+  { op: 'RotaryEmbedding', opset: 23, attributes: { num_heads: 2 }, inputs: [x([2, 3, 16]), c([8, 4]), c([8, 4]), x([2, 3], { type: 'int64', low: 0, high: 8 })] },
+]);

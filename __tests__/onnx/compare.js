@@ -1,0 +1,120 @@
+'use strict';
+
+// Runs one-node models here and on onnxruntime-node, and compares.
+
+const { execFileSync } = require('node:child_process');
+const { mkdtempSync, readFileSync, rmSync, writeFileSync } = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
+const { loadOnnx } = require('webnn-node/onnx');
+const { generator, halfBits, halfValue, seed } = require('./random.js');
+const { TYPES, bytesOf, tensor, writeModel } = require('./write.js');
+
+/** An input of a case: `x(shape)` is fed, `c(shape)` is in the model; values are drawn, or given. */
+const x = (shape, { type = 'float', low = -2, high = 2, values } = {}) => ({ shape, type, low, high, values, fed: true });
+const c = (shape, options) => ({ ...x(shape, options), fed: false });
+const ints = (...values) => c([values.length], { type: 'int64', values });
+
+function fill({ shape, type, low, high, values }, random) {
+  const count = shape.reduce((product, size) => product * size, 1);
+  const { array } = TYPES[type];
+  const draw = () => {
+    const value = low + (high - low) * random();
+    if (type === 'float') return value;
+    if (type === 'float16') return halfBits(value);
+    return Math.floor(value);
+  };
+  const numbers = values ?? Array.from({ length: count }, draw);
+  const wide = array === BigInt64Array || array === BigUint64Array;
+  return array.from(numbers, (number) => (wide ? BigInt(number) : number));
+}
+
+/** The model of a case, and what is fed to it. */
+function prepare(item, index) {
+  const { op, opset = 17, domain = '', attributes = {}, inputs, outputs = 1 } = item;
+  const random = generator(index);
+  const names = inputs.map((input, i) => (input === null ? '' : `i${i}`));
+  const arrays = inputs.map((input) => input && fill(input, random));
+  const fed = inputs.map((input, i) => ({ ...input, name: names[i], array: arrays[i] })).filter(({ fed: isFed }) => isFed);
+  const held = inputs.map((input, i) => ({ ...input, name: names[i], array: arrays[i] })).filter(({ fed: isFed }) => isFed === false);
+  const outputNames = Array.isArray(outputs) ? outputs : Array.from({ length: outputs }, (_, i) => `o${i}`);
+  const model = writeModel({
+    opset,
+    inputs: fed.map(({ name, type, shape }) => ({ name, type, shape })),
+    outputs: outputNames.filter((name) => name !== '').map((name) => ({ name })),
+    initializers: held.map(({ name, type, shape, array }) => tensor(name, type, shape, array)),
+    nodes: [{ op, domain, name: 'the node', inputs: names, outputs: outputNames, attributes }],
+  });
+  return { model, fed };
+}
+
+const base64 = (array) => Buffer.from(bytesOf(array)).toString('base64');
+
+/** What onnxruntime-node computes for all cases, in one process. */
+function references(prepared) {
+  const folder = mkdtempSync(path.join(os.tmpdir(), 'webnn-node-onnx-'));
+  const [from, to] = ['cases.json', 'results.json'].map((name) => path.join(folder, name));
+  try {
+    const cases = prepared.map(({ model, fed }) => ({
+      model: base64(model),
+      inputs: fed.map(({ name, type, shape, array }) => ({ name, type, shape, data: base64(array) })),
+    }));
+    writeFileSync(from, JSON.stringify(cases));
+    execFileSync(process.execPath, [path.join(__dirname, 'reference.js'), from, to], { stdio: ['ignore', 'ignore', 'inherit'] });
+    return JSON.parse(readFileSync(to, 'utf8'));
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+function numbers(type, array) {
+  return Array.from(array, (value) => (type === 'float16' ? halfValue(value) : Number(value)));
+}
+
+/** Compares one case; tolerances are relative to the largest number, or 1. */
+async function check(context, { model, fed }, reference, { tolerance = 1e-5 } = {}) {
+  if (reference.error !== undefined) throw new Error(`onnxruntime-node refuses the case: ${reference.error}`);
+  const loaded = await loadOnnx(context, model);
+  try {
+    const results = await loaded.run(Object.fromEntries(fed.map(({ name, array }) => [name, array])));
+    expect(Object.keys(results)).toEqual(reference.map(({ name }) => name));
+    for (const { name, type, shape, data } of reference) {
+      const signature = loaded.outputs.find((output) => output.name === name);
+      expect(signature).toEqual({ name, dataType: TYPES[type].webnn, shape });
+      const bytes = Uint8Array.from(Buffer.from(data, 'base64'));
+      const expected = numbers(type, new TYPES[type].array(bytes.buffer));
+      const bits = type === 'float16' ? new Uint16Array(results[name].buffer) : results[name];
+      const found = numbers(type, bits);
+      expect(found).toHaveLength(expected.length);
+      const scale = Math.max(1, ...expected.filter(Number.isFinite).map(Math.abs));
+      const allowed = (type === 'float16' ? Math.max(tolerance, 4e-3) : type === 'float' ? tolerance : tolerance > 1e-4 ? tolerance : 0) * scale;
+      const wrong = expected.findIndex((value, i) => !(Object.is(value, found[i]) || value === found[i] || Math.abs(value - found[i]) <= allowed));
+      if (wrong >= 0) {
+        throw new Error(`output ${name}[${wrong}] is ${found[wrong]} and should be ${expected[wrong]} (WEBNN_SEED=${seed})`);
+      }
+    }
+  } finally {
+    loaded.destroy();
+  }
+}
+
+/** Defines the tests of a list of cases. */
+function testCases(cases) {
+  const { ml } = require('webnn-node');
+  let context;
+  let results;
+  const prepared = cases.map(prepare);
+  beforeAll(async () => {
+    results = references(prepared);
+    context = await ml.createContext({ accelerated: false });
+  });
+  afterAll(() => context.destroy());
+  cases.forEach((item, i) => {
+    const { op, opset = 17, attributes = {}, inputs, note } = item;
+    const shapes = inputs.map((input) => (input === null ? '-' : `${input.type === 'float' ? '' : input.type}[${input.shape}]`));
+    const title = `${op}-${opset}(${shapes.join(', ')}) ${JSON.stringify(attributes)}${note ? ` ${note}` : ''}`;
+    test(title, () => check(context, prepared[i], results[i], item));
+  });
+}
+
+module.exports = { c, ints, testCases, x };

@@ -1,0 +1,76 @@
+'use strict';
+
+// Writes ONNX models for tests.
+
+const path = require('node:path');
+const protobuf = require('protobufjs');
+
+const ModelProto = protobuf.loadSync(path.join(__dirname, 'onnx.proto')).lookupType('onnx.ModelProto');
+
+/** Element types: their numbers in the format, and the arrays that hold their elements. */
+const TYPES = {
+  float: { number: 1, array: Float32Array, webnn: 'float32' },
+  uint8: { number: 2, array: Uint8Array, webnn: 'uint8' },
+  int8: { number: 3, array: Int8Array, webnn: 'int8' },
+  int32: { number: 6, array: Int32Array, webnn: 'int32' },
+  int64: { number: 7, array: BigInt64Array, webnn: 'int64' },
+  bool: { number: 9, array: Uint8Array, webnn: 'uint8' },
+  float16: { number: 10, array: Uint16Array, webnn: 'float16' },
+  uint32: { number: 12, array: Uint32Array, webnn: 'uint32' },
+  uint64: { number: 13, array: BigUint64Array, webnn: 'uint64' },
+};
+
+function bytesOf(array) {
+  return new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
+}
+
+function tensor(name, type, shape, array) {
+  return { name, dims: shape, dataType: TYPES[type].number, rawData: bytesOf(array) };
+}
+
+/** An attribute of the kind that the value shows. `{float: 1}` and `{floats: [1]}` say what numbers do not. */
+function attribute([name, value]) {
+  if (typeof value === 'number') return { name, i: value, type: 2 };
+  if (typeof value === 'string') return { name, s: Buffer.from(value), type: 3 };
+  if (Array.isArray(value)) {
+    if (typeof value[0] === 'string') return { name, strings: value.map((text) => Buffer.from(text)), type: 8 };
+    return { name, ints: value, type: 7 };
+  }
+  if ('float' in value) return { name, f: value.float, type: 1 };
+  if ('floats' in value) return { name, floats: value.floats, type: 6 };
+  return { name, t: value.tensor, type: 4 };
+}
+
+function node({ op, domain = '', name = '', inputs, outputs, attributes = {} }) {
+  return { opType: op, domain, name, input: inputs, output: outputs, attribute: Object.entries(attributes).map(attribute) };
+}
+
+function valueInfo({ name, type, shape }) {
+  if (type === undefined) return { name };
+  const dim = shape.map((size) => (typeof size === 'string' ? { dimParam: size } : size === null ? {} : { dimValue: size }));
+  return { name, type: { tensorType: { elemType: TYPES[type].number, shape: { dim } } } };
+}
+
+/**
+ * @param {object} model
+ * @param {number} model.opset
+ * @param {{name: string, type: string, shape: (number | string | null)[]}[]} model.inputs
+ * @param {{name: string}[]} model.outputs
+ * @param {object[]} model.nodes
+ * @param {object[]} [model.initializers]
+ * @returns {Uint8Array}
+ */
+function writeModel({ opset, inputs, outputs, nodes, initializers = [] }) {
+  const opsetImport = [{ domain: '', version: opset }];
+  if (nodes.some(({ domain }) => domain === 'com.microsoft')) opsetImport.push({ domain: 'com.microsoft', version: 1 });
+  const graph = {
+    name: 'graph',
+    node: nodes.map(node),
+    initializer: initializers,
+    input: inputs.map(valueInfo),
+    output: outputs.map(valueInfo),
+  };
+  return ModelProto.encode(ModelProto.fromObject({ irVersion: 8, opsetImport, graph })).finish();
+}
+
+module.exports = { TYPES, bytesOf, tensor, writeModel };

@@ -1,0 +1,32 @@
+// A program as a user of `webnn-node/onnx` would write it; nothing runs it.
+import { ml } from 'webnn-node';
+import { inspectOnnx, loadOnnx, type OnnxModel, type OnnxSignature } from 'webnn-node/onnx';
+
+export async function classify(pixels: Float32Array): Promise<Float32Array> {
+  const context = await ml.createContext();
+  const model: OnnxModel = await loadOnnx(context, 'model.onnx', { freeDimensions: { batch: 1 }, label: 'classifier' });
+  const inputs: OnnxSignature[] = model.inputs;
+  const { logits } = await model.run({ [inputs[0]!.name]: pixels });
+  model.destroy();
+  return logits as Float32Array;
+}
+
+export async function generate(steps: number): Promise<void> {
+  const context = await ml.createContext();
+  const model = await loadOnnx(context, new URL('file:///model.onnx'));
+  const bindings = await model.createBindings();
+  for (let i = 0; i < steps; i++) {
+    bindings.write('id', BigInt64Array.of(1n));
+    bindings.dispatch();
+    bindings.swap('past', 'present');
+  }
+  console.log(await bindings.read('logits'));
+  bindings.destroy();
+}
+
+export async function list(bytes: Uint8Array): Promise<string[]> {
+  const { operators } = await inspectOnnx(bytes);
+  // @ts-expect-error: a context is needed
+  await loadOnnx('model.onnx');
+  return operators.map(({ operator, count }) => `${operator}: ${count}`);
+}

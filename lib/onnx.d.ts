@@ -1,0 +1,105 @@
+/** ONNX models as WebNN graphs: an extension of this package, `webnn-node/onnx`. */
+
+import type { MLContext, MLGraph, MLOperandDataType, MLTensor } from '../index.js';
+
+/** What a model takes or gives: doubles and bfloat16 of the file are float32 here, truth values uint8. */
+export interface OnnxSignature {
+  name: string;
+  dataType: MLOperandDataType;
+  shape: number[];
+}
+
+/** The array for a data type: Float32Array for float32, BigInt64Array for int64, and so on; Uint16Array for float16 where there is no Float16Array. */
+export type OnnxArray =
+  | Float32Array
+  | Uint16Array
+  | Int32Array
+  | Uint32Array
+  | BigInt64Array
+  | BigUint64Array
+  | Int8Array
+  | Uint8Array
+  | Uint8ClampedArray;
+
+export interface OnnxLoadOptions {
+  /** Sizes for the dimensions that the file leaves open, by their names in the file, or as `input:axis` where they have none. */
+  freeDimensions?: Record<string, number>;
+  /** Shown in messages and readable as `model.label`. */
+  label?: string;
+}
+
+/** A node of a model that cannot be run. */
+export interface OnnxRefusedNode {
+  name: string;
+  operator: string;
+  domain: string;
+  version: number;
+  reason: string;
+}
+
+/** The error of `loadOnnx` for a model with nodes that cannot be run: a `NotSupportedError` that lists all of them. */
+export interface OnnxNotSupportedError extends DOMException {
+  nodes: OnnxRefusedNode[];
+}
+
+/** Tensors that stay on the device, bound to a model's inputs and outputs. */
+export class OnnxBindings {
+  private constructor();
+  readonly inputs: Record<string, MLTensor>;
+  readonly outputs: Record<string, MLTensor>;
+  /** Writes an input. */
+  write(name: string, array: OnnxArray): void;
+  /** Runs the model on the tensors as they are bound now. Nothing needs to be awaited between dispatches. */
+  dispatch(): void;
+  /** Reads an output. */
+  read(name: string): Promise<OnnxArray>;
+  /** Exchanges an input's tensor with an output's of the same type and shape, such as a state for the next step. */
+  swap(input: string, output: string): void;
+  /** Destroys the tensors that were made for these bindings. */
+  destroy(): void;
+}
+
+/** A model that was loaded. */
+export class OnnxModel {
+  private constructor();
+  /** In the order of the file. */
+  readonly inputs: OnnxSignature[];
+  readonly outputs: OnnxSignature[];
+  readonly graph: MLGraph;
+  readonly label: string;
+  /** Runs the model. Every input needs its array, which is copied at the call; several runs may be in flight. */
+  run(inputs: Record<string, OnnxArray>): Promise<Record<string, OnnxArray>>;
+  /** Tensors for all inputs and outputs; those that are given are used, the others made. */
+  createBindings(given?: { inputs?: Record<string, MLTensor>; outputs?: Record<string, MLTensor> }): Promise<OnnxBindings>;
+  /** Releases the graph and its weights; runs in flight are completed. */
+  destroy(): void;
+}
+
+/**
+ * Loads an ONNX model: reads, imports and compiles it in the background. A file is mapped, and must not be changed while
+ * the model is in use; its external data must be in its own folder.
+ */
+export function loadOnnx(
+  context: MLContext,
+  source: string | URL | ArrayBuffer | ArrayBufferView,
+  options?: OnnxLoadOptions,
+): Promise<OnnxModel>;
+
+/** What a model's file holds. */
+export interface OnnxSummary {
+  producer: string;
+  irVersion: number;
+  /** Versions of the operator sets, by domain. */
+  opsets: Record<string, number>;
+  operators: { domain: string; operator: string; count: number }[];
+  /** The number of weights, and the bytes that they take in the file. */
+  parameters: number;
+  parameterBytes: number;
+  inputs: { name: string; dataType: string; shape: string[] | null }[];
+  outputs: { name: string; dataType: string; shape: string[] | null }[];
+  /** Nodes whose operators are not supported at all; `loadOnnx` may refuse more for their options. */
+  unsupported: OnnxRefusedNode[];
+}
+
+/** Tells what a model holds, without a context and without loading its weights. */
+export function inspectOnnx(source: string | URL | ArrayBuffer | ArrayBufferView): Promise<OnnxSummary>;

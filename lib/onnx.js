@@ -1,0 +1,11 @@
+'use strict';
+
+// require('webnn-node/onnx'): ONNX models as WebNN graphs. An extension of this package; nothing of it is in the
+// specification.
+
+const { loadOnnx } = require('./onnx/load.js');
+const { inspectOnnx } = require('./onnx/inspect.js');
+const { OnnxBindings } = require('./onnx/bindings.js');
+const { OnnxModel } = require('./onnx/model.js');
+
+module.exports = { OnnxBindings, OnnxModel, inspectOnnx, loadOnnx };

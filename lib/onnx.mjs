@@ -1,0 +1,3 @@
+import onnx from './onnx.js';
+
+export const { OnnxBindings, OnnxModel, inspectOnnx, loadOnnx } = onnx;

@@ -1,0 +1,77 @@
+'use strict';
+
+// loadOnnx(): the file is read, imported and compiled in the background.
+
+const native = require('../native.js');
+const { toContext } = require('../context.js');
+const { conversionError, exception, invalidState, typeError } = require('../errors.js');
+const { createGraph } = require('../graph.js');
+const { begin } = require('../settle.js');
+const { escapeText, quote, show } = require('../show.js');
+const { argument } = require('../webidl.js');
+const { createModel } = require('./model.js');
+const { modelSource } = require('./source.js');
+
+const NAME = 'loadOnnx';
+
+/**
+ * @param {import('../../index.d.ts').MLContext} context
+ * @param {string | URL | BufferSource} source
+ * @param {{freeDimensions?: Record<string, number>, label?: string}} [options]
+ */
+async function loadOnnx(context, source, options = {}) {
+  let state;
+  try {
+    state = argument('context', context, toContext);
+  } catch (error) {
+    throw conversionError(error, NAME);
+  }
+  const origin = modelSource(NAME, source);
+  const { freeDimensions = {}, label = '' } = requireObject('options', options);
+  const { names, sizes } = dimensions(freeDimensions);
+  if (state.lost) throw invalidState(NAME, label, 'the MLContext was destroyed or lost');
+  let handle;
+  const entry = {
+    operator: NAME,
+    label,
+    context: state,
+    arrive(imported) {
+      if (imported.refused !== undefined) throw refusal(imported.refused, label);
+      return createModel(context, createGraph(state, handle, label, imported), imported, label);
+    },
+    fail: () => native.destroyGraph(handle),
+  };
+  return begin(entry, (request) => {
+    handle = native.importOnnx(request, state.handle, origin, names, sizes, `${label}`);
+  });
+}
+
+function requireObject(name, value) {
+  if (value !== null && typeof value === 'object') return value;
+  throw typeError(NAME, '', `argument '${name}': found ${show(value)}, allowed an object`);
+}
+
+function dimensions(freeDimensions) {
+  const names = Object.keys(requireObject('options.freeDimensions', freeDimensions));
+  const sizes = names.map((name) => {
+    const size = freeDimensions[name];
+    if (Number.isInteger(size) && size >= 0 && size < 2 ** 31) return size;
+    throw typeError(NAME, '', `argument 'options': freeDimensions: ${quote(name)}: found ${show(size)}, allowed a whole number from 0 to 2147483647`);
+  });
+  return { names, sizes };
+}
+
+/** All nodes that cannot be mapped, in the message and as `nodes`. */
+function refusal(nodes, label) {
+  const lines = nodes.map(
+    ({ name, operator, domain, version, reason }) =>
+      `\n  node ${quote(name)}: ${escapeText(operator)} of ${escapeText(domain)} version ${version}: ${escapeText(reason)}`,
+  );
+  const count = nodes.length === 1 ? 'one of the nodes' : `${nodes.length} of the nodes`;
+  const prefix = label ? `${NAME} [${label}]` : NAME;
+  const error = exception('NotSupportedError', `${prefix}: ${count} of the model cannot be run:${lines.join('')}`);
+  Object.defineProperty(error, 'nodes', { value: nodes, enumerable: true });
+  return error;
+}
+
+module.exports = { loadOnnx };

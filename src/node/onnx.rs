@@ -1,0 +1,204 @@
+//! The flat functions of ONNX models: files are read and imported on a thread of their own.
+
+use super::bytes;
+use super::call::{Call, stale};
+use super::graphs::Graph;
+use super::script::{Scope, Type, Value};
+use super::settle::{Outcome, Request, descriptors};
+use crate::error::{Error, Result};
+use crate::graph::{DataType, Descriptor, OperandId};
+use crate::onnx::{self, FreeDimensions, ImportError, Input, Model, RefusedNode, Signature, Summary};
+use crate::timeline::{Done, GraphId, Task, from_panic};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+/// What an import found out, besides the graph.
+#[derive(Debug)]
+pub enum Import {
+    Model {
+        graph_inputs: Vec<(String, Descriptor)>,
+        graph_outputs: Vec<(String, Descriptor)>,
+        inputs: Vec<Input>,
+        outputs: Vec<Signature>,
+    },
+    Refused(Vec<RefusedNode>),
+}
+
+/// A model's file, or the copy of its bytes.
+enum Origin {
+    File(PathBuf),
+    Bytes(crate::memory::Bytes),
+}
+
+impl Origin {
+    fn of(call: &Call<'_>, index: usize) -> Result<Origin> {
+        let value = call.value(index);
+        match call.scope.type_of(value)? {
+            Type::Object => Ok(Origin::Bytes(bytes::copy(call.scope, value)?)),
+            _ => Ok(Origin::File(call.string(index)?.into())),
+        }
+    }
+
+    fn open(self) -> Result<Model> {
+        match self {
+            Origin::File(path) => Model::open(&path),
+            Origin::Bytes(bytes) => Ok(Model::from_bytes(bytes)),
+        }
+    }
+}
+
+/// Does the work on a thread of its own. Where there is none to be had, the work is dropped, and that is reported.
+fn in_background(
+    what: &'static str,
+    label: String,
+    done: Done<()>,
+    work: impl FnOnce(Done<()>) -> Result<(), (Error, Done<()>)> + Send + 'static,
+) {
+    let run = move || {
+        if let Err((error, done)) = work(done) {
+            done.report(Err(error.of(what, &label)));
+        }
+    };
+    drop(std::thread::Builder::new().name("webnn-node onnx".into()).spawn(run));
+}
+
+/// Like the work's own result, but a panic in it is an error.
+fn guarded<T, E: From<Error>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(from_panic(&*panic).into()))
+}
+
+/// `importOnnx(request, context, fileOrBytes, names, sizes, label)`: the handle of a graph that is being built.
+pub fn import<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let environment = call.environment;
+    let request = Request::from_number(call.number(0)?);
+    let context = call.handle(1)?;
+    let origin = Origin::of(call, 2)?;
+    let names: Vec<String> = call.scope.elements(call.value(3), Scope::as_string)?;
+    let sizes: Vec<u32> = call.unsigned_list(4)?;
+    let free: FreeDimensions = names.into_iter().zip(sizes).collect();
+    let label = call.string(5)?;
+    let found = Arc::new(OnceLock::new());
+    let outcome = found.clone();
+    let (id, limits, send) =
+        environment.with_context(context, |context| Ok((GraphId(context.next()), context.limits.clone(), context.sender())))?;
+    // From here on nothing fails: what has the duty to report is not lost with an exception as well.
+    let done = environment.settler.promise(call.scope, request, move |()| Outcome::Onnx(outcome))?;
+    let task_label = label.clone();
+    in_background("loadOnnx", label, done, move |done| {
+        let imported = guarded(|| onnx::import(&origin.open()?, &limits, &free));
+        match imported {
+            Ok(imported) => {
+                let described = |list: &[(String, OperandId)]| {
+                    list.iter().map(|(name, id)| (name.clone(), imported.graph.descriptor(*id).clone())).collect()
+                };
+                let (graph_inputs, graph_outputs) = (described(&imported.graph.inputs), described(&imported.graph.outputs));
+                let _ =
+                    found.set(Import::Model { graph_inputs, graph_outputs, inputs: imported.inputs, outputs: imported.outputs });
+                send(Task::Build { graph: id, description: Box::new(imported.graph), label: task_label, done });
+            }
+            Err(ImportError::Nodes(nodes)) => {
+                let _ = found.set(Import::Refused(nodes));
+                done.report(Ok(()));
+            }
+            Err(ImportError::Model(error)) => return Err((error, done)),
+        }
+        Ok(())
+    });
+    let graph = environment.graphs.borrow_mut().insert(Graph { context, id });
+    Ok(Some(call.scope.number(graph.to_number())?))
+}
+
+/// `summarizeOnnx(request, fileOrBytes)`
+pub fn summarize<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let request = Request::from_number(call.number(0)?);
+    let origin = Origin::of(call, 1)?;
+    let found = Arc::new(OnceLock::new());
+    let outcome = found.clone();
+    let done = call.environment.settler.promise(call.scope, request, move |()| Outcome::OnnxSummary(outcome))?;
+    in_background("inspect", String::new(), done, move |done| match guarded(|| onnx::summarize(&origin.open()?)) {
+        Ok(summary) => {
+            let _ = found.set(summary);
+            done.report(Ok(()));
+            Ok(())
+        }
+        Err(error) => Err((error, done)),
+    });
+    Ok(None)
+}
+
+/// `{inputs, outputs, modelInputs, modelOutputs}`, or `{refused}`.
+pub fn import_value<'s>(scope: Scope<'s>, import: &OnceLock<Import>) -> Result<Value<'s>> {
+    let value = scope.object()?;
+    match import.get().ok_or_else(|| stale("model"))? {
+        Import::Model { graph_inputs, graph_outputs, inputs, outputs } => {
+            scope.set(value, "inputs", descriptors(scope, graph_inputs)?)?;
+            scope.set(value, "outputs", descriptors(scope, graph_outputs)?)?;
+            let described = inputs.iter().map(|input| signature(scope, &input.signature, input.used));
+            scope.set(value, "modelInputs", scope.array_of(described)?)?;
+            let described = outputs.iter().map(|output| signature(scope, output, true));
+            scope.set(value, "modelOutputs", scope.array_of(described)?)?;
+        }
+        Import::Refused(nodes) => scope.set(value, "refused", refused(scope, nodes)?)?,
+    }
+    Ok(value)
+}
+
+/// `[name, dataType, shape, used]`
+fn signature<'s>(scope: Scope<'s>, signature: &Signature, used: bool) -> Result<Value<'s>> {
+    let shape = scope.array_of(signature.shape.iter().map(|&size| scope.unsigned(size)))?;
+    let data_type: DataType = signature.data_type;
+    let parts = [scope.string(&signature.name)?, scope.unsigned(data_type as u32)?, shape, scope.boolean(used)?];
+    scope.array_of(parts.into_iter().map(Ok))
+}
+
+fn refused<'s>(scope: Scope<'s>, nodes: &[RefusedNode]) -> Result<Value<'s>> {
+    scope.array_of(nodes.iter().map(|node| {
+        let value = scope.object()?;
+        scope.set(value, "name", scope.string(&node.name)?)?;
+        scope.set(value, "operator", scope.string(&node.operator)?)?;
+        scope.set(value, "domain", scope.string(&node.domain)?)?;
+        scope.set(value, "version", scope.number(node.version as f64)?)?;
+        scope.set(value, "reason", scope.string(&node.reason)?)?;
+        Ok(value)
+    }))
+}
+
+/// A summary as a plain object.
+pub fn summary_value<'s>(scope: Scope<'s>, summary: &OnceLock<Summary>) -> Result<Value<'s>> {
+    let summary = summary.get().ok_or_else(|| stale("model"))?;
+    let value = scope.object()?;
+    scope.set(value, "producer", scope.string(&summary.producer)?)?;
+    scope.set(value, "irVersion", scope.number(summary.ir_version as f64)?)?;
+    let opsets = scope.object()?;
+    for (domain, version) in &summary.opsets {
+        scope.set(opsets, domain, scope.number(*version as f64)?)?;
+    }
+    scope.set(value, "opsets", opsets)?;
+    let operators = scope.array_of(summary.operators.iter().map(|((domain, operator), count)| {
+        let row = scope.object()?;
+        scope.set(row, "domain", scope.string(domain)?)?;
+        scope.set(row, "operator", scope.string(operator)?)?;
+        scope.set(row, "count", scope.number(*count as f64)?)?;
+        Ok(row)
+    }))?;
+    scope.set(value, "operators", operators)?;
+    scope.set(value, "parameters", scope.number(summary.parameters as f64)?)?;
+    scope.set(value, "parameterBytes", scope.number(summary.parameter_bytes as f64)?)?;
+    for (name, list) in [("inputs", &summary.inputs), ("outputs", &summary.outputs)] {
+        let list = scope.array_of(list.iter().map(|description| {
+            let row = scope.object()?;
+            scope.set(row, "name", scope.string(&description.name)?)?;
+            scope.set(row, "dataType", scope.string(&description.data_type)?)?;
+            let shape = match &description.shape {
+                Some(shape) => scope.strings(shape.iter().map(String::as_str))?,
+                None => scope.null()?,
+            };
+            scope.set(row, "shape", shape)?;
+            Ok(row)
+        }))?;
+        scope.set(value, name, list)?;
+    }
+    scope.set(value, "unsupported", refused(scope, &summary.unknown)?)?;
+    Ok(value)
+}
