@@ -1,0 +1,62 @@
+'use strict';
+
+const { contextOptions, freeDimensions, oneModel, openContext, readOptions } = require('./options.js');
+const { withProgress } = require('./progress.js');
+
+const usage = `webnn-node inspect MODEL.onnx [options]
+
+  --dimension NAME=SIZE    the size of a dimension that the file leaves open; may be given again
+  --device DEVICE          cpu (default), gpu or npu
+  --threads N              threads on the CPU
+  --json                   for machines
+  --help                   this text
+
+Where all sizes are known the model is also loaded, which tells the memory it takes and finds nodes that are not
+supported for their options. Ends with exit code 3 when there are nodes that are not supported.
+`;
+
+async function run(args) {
+  const { values, positionals } = readOptions(args, contextOptions);
+  const file = oneModel(positionals);
+  const dimensions = freeDimensions(values.dimension);
+  const { inspectOnnx, loadOnnx } = require('../onnx.js');
+  const summary = await withProgress(`reading ${file}`, inspectOnnx(file));
+  const context = await openContext(values);
+  const result = { model: file, ...summary, memory: undefined, notLoaded: undefined };
+  try {
+    const model = await withProgress(`loading ${file}`, loadOnnx(context, file, { freeDimensions: dimensions }));
+    result.memory = context.memoryUsage();
+    model.destroy();
+  } catch (error) {
+    if (error.nodes !== undefined) result.unsupported = error.nodes;
+    else result.notLoaded = error.message;
+  }
+  context.destroy();
+  console.log(values.json ? JSON.stringify(result, null, 2) : text(result));
+  return result.unsupported.length > 0 ? 3 : 0;
+}
+
+function text(result) {
+  const opsets = Object.entries(result.opsets).map(([domain, version]) => `${domain} ${version}`);
+  const lines = [`${result.producer || 'unknown producer'}, IR version ${result.irVersion}, ${opsets.join(', ')}`];
+  for (const side of ['inputs', 'outputs']) {
+    lines.push(side);
+    for (const { name, dataType, shape } of result[side]) lines.push(`  ${name}  ${dataType}[${shape === null ? '?' : shape.join(', ')}]`);
+  }
+  const nodes = result.operators.reduce((sum, { count }) => sum + count, 0);
+  lines.push(`${nodes} nodes`);
+  const sorted = [...result.operators].sort((a, b) => b.count - a.count);
+  for (const { domain, operator, count } of sorted) lines.push(`  ${String(count).padStart(6)}  ${domain === 'ai.onnx' ? '' : `${domain}.`}${operator}`);
+  const mib = (bytes) => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
+  lines.push(`${result.parameters} parameters, ${mib(result.parameterBytes)}`);
+  if (result.memory !== undefined) lines.push(`memory when loaded: ${mib(result.memory.graphs)}`);
+  if (result.notLoaded !== undefined) lines.push(`not loaded: ${result.notLoaded}`);
+  if (result.unsupported.length === 0) lines.push(result.memory === undefined ? 'every operator is supported' : 'every node is supported');
+  else lines.push(`${result.unsupported.length} nodes are not supported`);
+  for (const { name, operator, domain, version, reason } of result.unsupported) {
+    lines.push(`  ${name}: ${operator} of ${domain} version ${version}: ${reason}`);
+  }
+  return lines.join('\n');
+}
+
+module.exports = { run, usage };

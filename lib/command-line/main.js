@@ -1,0 +1,63 @@
+'use strict';
+
+// npx webnn-node: which command, and how it ends.
+
+const { Usage } = require('./options.js');
+
+const USAGE = `webnn-node COMMAND [options]
+
+  run MODEL.onnx        runs a model and prints its inputs, outputs, a summary of values and timings
+  inspect MODEL.onnx    prints operators, parameters, memory, and which nodes are not supported
+  devices               lists what createContext can select here
+
+webnn-node COMMAND --help tells the options of a command.
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the model has nodes that are not supported.
+`;
+
+const commands = {
+  run: () => require('./run.js'),
+  inspect: () => require('./inspect.js'),
+  devices: () => require('./devices.js'),
+};
+
+/** @param {string[]} args */
+async function main([name, ...args]) {
+  if (name === undefined || name === '--help' || name === '-h' || name === 'help') {
+    process.stdout.write(USAGE);
+    process.exitCode = name === undefined ? 2 : 0;
+    return;
+  }
+  if (name === '--version') {
+    console.log(require('../../package.json').version);
+    return;
+  }
+  if (!Object.hasOwn(commands, name)) {
+    console.error(`webnn-node: there is no command ${JSON.stringify(name)}\n\n${USAGE}`);
+    process.exitCode = 2;
+    return;
+  }
+  const command = commands[name]();
+  if (args.includes('--help') || args.includes('-h')) {
+    process.stdout.write(command.usage);
+    return;
+  }
+  try {
+    process.exitCode = (await command.run(args)) ?? 0;
+  } catch (error) {
+    report(error, command, args.includes('--json'));
+  }
+}
+
+function report(error, command, json) {
+  if (error instanceof Usage) {
+    console.error(`webnn-node: ${error.message}\n\n${command.usage}`);
+    process.exitCode = 2;
+    return;
+  }
+  const unsupported = error.nodes;
+  if (json) console.log(JSON.stringify({ error: { name: error.name, message: error.message }, unsupported }, null, 2));
+  else console.error(`webnn-node: ${error.message}`);
+  process.exitCode = unsupported === undefined ? 1 : 3;
+}
+
+module.exports = { main };

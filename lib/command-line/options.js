@@ -1,0 +1,62 @@
+'use strict';
+
+// The options of the commands.
+
+const { parseArgs } = require('node:util');
+
+/** What is wrong with the way a command was called. */
+class Usage extends Error {}
+
+/**
+ * @param {string[]} args
+ * @param {object} options as parseArgs() takes them
+ */
+function readOptions(args, options) {
+  try {
+    return parseArgs({ args, options: { ...options, json: { type: 'boolean', default: false } }, allowPositionals: true });
+  } catch (error) {
+    throw new Usage(error.message);
+  }
+}
+
+/** The one model that a command is about. */
+function oneModel(positionals) {
+  if (positionals.length !== 1) throw new Usage(`found ${positionals.length} files, allowed one model`);
+  return positionals[0];
+}
+
+function count(option, text) {
+  if (!/^[1-9]\d{0,8}$/.test(text)) throw new Usage(`--${option} ${text}: a whole number from 1 is wanted`);
+  return Number(text);
+}
+
+/** `name=value` options as pairs; the last `=` counts, since names may have one. */
+function pairs(option, list = []) {
+  return list.map((text) => {
+    const at = text.lastIndexOf('=');
+    if (at <= 0 || at === text.length - 1) throw new Usage(`--${option} ${text}: NAME=VALUE is wanted`);
+    return [text.slice(0, at), text.slice(at + 1)];
+  });
+}
+
+function freeDimensions(list) {
+  const sizes = pairs('dimension', list).map(([name, text]) => {
+    if (!/^\d{1,10}$/.test(text)) throw new Usage(`--dimension ${name}=${text}: a whole number is wanted`);
+    return [name, Number(text)];
+  });
+  return Object.fromEntries(sizes);
+}
+
+const contextOptions = {
+  device: { type: 'string', default: 'cpu' },
+  threads: { type: 'string' },
+  dimension: { type: 'string', multiple: true },
+};
+
+async function openContext({ device, threads }) {
+  if (!['cpu', 'gpu', 'npu'].includes(device)) throw new Usage(`--device ${device}: there is cpu, gpu, npu`);
+  const { ml } = require('../index.js');
+  return ml.createContext({ deviceType: device, numThreads: threads === undefined ? undefined : count('threads', threads) });
+}
+
+module.exports = { Usage, contextOptions, count, freeDimensions, oneModel, openContext, pairs, readOptions };

@@ -1,0 +1,84 @@
+'use strict';
+
+const { contextOptions, count, freeDimensions, oneModel, openContext, pairs, readOptions } = require('./options.js');
+const { withProgress } = require('./progress.js');
+const { makeInputs, summarize } = require('./values.js');
+
+const usage = `webnn-node run MODEL.onnx [options]
+
+  --input NAME=FILE.npy    the values of an input; may be given again
+  --input NAME=random      made-up values, as for every input that is not named: floats from -1 to 1, integers 0 or 1
+  --dimension NAME=SIZE    the size of a dimension that the file leaves open; may be given again
+  --device DEVICE          cpu (default), gpu or npu
+  --threads N              threads on the CPU (default: all that this process may use)
+  --repeat N               runs that are timed, after one that is not (default 1)
+  --seed N                 for made-up values (default 1)
+  --json                   for machines
+  --help                   this text
+`;
+
+async function run(args) {
+  const { values, positionals } = readOptions(args, {
+    ...contextOptions,
+    input: { type: 'string', multiple: true },
+    repeat: { type: 'string', default: '1' },
+    seed: { type: 'string', default: '1' },
+  });
+  const file = oneModel(positionals);
+  const given = pairs('input', values.input);
+  const dimensions = freeDimensions(values.dimension);
+  const [repeat, seed] = [count('repeat', values.repeat), count('seed', values.seed)];
+  const { loadOnnx } = require('../onnx.js');
+  const context = await openContext(values);
+  const start = performance.now();
+  const model = await withProgress(`loading ${file}`, loadOnnx(context, file, { freeDimensions: dimensions }));
+  const loadMs = performance.now() - start;
+  const inputs = makeInputs(model.inputs, given, seed);
+  const first = await timed(() => model.run(inputs));
+  const times = [];
+  for (let i = 0; i < repeat; i++) times.push((await timed(() => model.run(inputs))).ms);
+  times.sort((a, b) => a - b);
+  const result = {
+    model: file,
+    accelerated: context.accelerated,
+    inputs: model.inputs,
+    outputs: model.outputs.map((output) => ({ ...output, values: summarize(first.value[output.name], output.dataType) })),
+    loadMs,
+    firstMs: first.ms,
+    runs: repeat,
+    bestMs: times[0],
+    medianMs: times[times.length >> 1],
+    memory: context.memoryUsage(),
+    peakMemoryBytes: process.resourceUsage().maxRSS * 1024,
+  };
+  console.log(values.json ? JSON.stringify(result, null, 2) : text(result));
+  model.destroy();
+  context.destroy();
+}
+
+async function timed(work) {
+  const start = performance.now();
+  const value = await work();
+  return { value, ms: performance.now() - start };
+}
+
+function text(result) {
+  const lines = ['inputs'];
+  const signature = ({ name, dataType, shape }) => `  ${name}  ${dataType}[${shape.join(', ')}]`;
+  lines.push(...result.inputs.map(signature), 'outputs');
+  for (const output of result.outputs) {
+    const { min, max, mean, notFinite, first } = output.values;
+    const number = (value) => (value === null ? '-' : String(Number(value.toPrecision(6))));
+    lines.push(signature(output));
+    lines.push(`    min ${number(min)}, max ${number(max)}, mean ${number(mean)}${notFinite > 0 ? `, ${notFinite} not finite` : ''}`);
+    lines.push(`    ${first.map(number).join(', ')}${output.shape.reduce((a, b) => a * b, 1) > first.length ? ', …' : ''}`);
+  }
+  const ms = (value) => `${value.toFixed(value < 10 ? 3 : 1)} ms`;
+  const mib = (bytes) => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
+  lines.push(`load ${ms(result.loadMs)}, first run ${ms(result.firstMs)}`);
+  lines.push(`run ${ms(result.medianMs)} (median of ${result.runs}), ${ms(result.bestMs)} (best)`);
+  lines.push(`memory: weights and code ${mib(result.memory.graphs)}, tensors ${mib(result.memory.tensors)}, process at its peak ${mib(result.peakMemoryBytes)}`);
+  return lines.join('\n');
+}
+
+module.exports = { run, usage };

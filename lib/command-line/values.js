@@ -1,0 +1,102 @@
+'use strict';
+
+// Values to feed, and what came out in a line.
+
+const { readFileSync } = require('node:fs');
+const { readNpy } = require('./npy.js');
+const { Usage } = require('./options.js');
+
+const ARRAYS = {
+  float32: Float32Array,
+  float16: globalThis.Float16Array ?? Uint16Array,
+  int32: Int32Array,
+  uint32: Uint32Array,
+  int64: BigInt64Array,
+  uint64: BigUint64Array,
+  int8: Int8Array,
+  uint8: Uint8Array,
+};
+
+/** Numbers from a seed (mulberry32). */
+function generator(seed) {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let t = state;
+    t = Math.imul(t ^ (t >>> 15), t | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+  };
+}
+
+/** Floats from -1 to 1; integers 0 or 1, which are valid as indices and as masks. */
+function randomArray({ dataType, shape }, random) {
+  const TypedArray = ARRAYS[dataType];
+  if (TypedArray === undefined) throw new Error(`inputs of ${dataType} cannot be made up`);
+  const array = new TypedArray(shape.reduce((product, size) => product * size, 1));
+  const wide = dataType.endsWith('int64');
+  for (let i = 0; i < array.length; i++) {
+    const value = random();
+    if (dataType === 'float32') array[i] = 2 * value - 1;
+    else if (dataType === 'float16') array[i] = TypedArray === Uint16Array ? (value < 0.5 ? 0x3400 : 0xb400) : 2 * value - 1;
+    else array[i] = wide ? BigInt(Math.round(value)) : Math.round(value);
+  }
+  return array;
+}
+
+function fileArray({ name, dataType, shape }, file) {
+  const found = readNpy(readFileSync(file));
+  if (found.dataType !== dataType || `${found.shape}` !== `${shape}`) {
+    throw new Usage(`--input ${name}=${file}: found ${found.dataType}[${found.shape.join(', ')}], allowed ${dataType}[${shape.join(', ')}]`);
+  }
+  return found.array;
+}
+
+/**
+ * @param {{name: string, dataType: string, shape: number[]}[]} signatures
+ * @param {[string, string][]} given pairs of a name and a file, or "random"
+ */
+function makeInputs(signatures, given, seed) {
+  const random = generator(seed);
+  const files = new Map(given);
+  const unknown = [...files.keys()].find((name) => !signatures.some((signature) => signature.name === name));
+  if (unknown !== undefined) throw new Usage(`--input ${unknown}: the model's inputs are ${signatures.map(({ name }) => name).join(', ')}`);
+  return Object.fromEntries(
+    signatures.map((signature) => {
+      const from = files.get(signature.name) ?? 'random';
+      return [signature.name, from === 'random' ? randomArray(signature, random) : fileArray(signature, from)];
+    }),
+  );
+}
+
+/** The least, the greatest and the mean value, how many are no finite number, and the first few. */
+function summarize(array, dataType) {
+  let [least, greatest, sum, finite] = [Infinity, -Infinity, 0, 0];
+  const halves = dataType === 'float16' && array instanceof Uint16Array;
+  const value = (i) => (halves ? halfValue(array[i]) : Number(array[i]));
+  for (let i = 0; i < array.length; i++) {
+    const number = value(i);
+    if (!Number.isFinite(number)) continue;
+    finite++;
+    sum += number;
+    if (number < least) least = number;
+    if (number > greatest) greatest = number;
+  }
+  return {
+    min: finite > 0 ? least : null,
+    max: finite > 0 ? greatest : null,
+    mean: finite > 0 ? sum / finite : null,
+    notFinite: array.length - finite,
+    first: Array.from({ length: Math.min(array.length, 6) }, (_, i) => value(i)),
+  };
+}
+
+function halfValue(bits) {
+  const exponent = (bits >>> 10) & 31;
+  const fraction = bits & 1023;
+  const sign = bits & 0x8000 ? -1 : 1;
+  if (exponent === 31) return fraction ? NaN : sign * Infinity;
+  return sign * (exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15));
+}
+
+module.exports = { makeInputs, summarize };
