@@ -68,6 +68,21 @@ export type MLNamedTensors = Record<string, MLTensor>;
 /** Operands by the name of the output that they become. */
 export type MLNamedOperands = Record<string, MLOperand>;
 
+/** Extension: memory by the name of the graph's input or output: typed arrays, or `DataView`s. */
+export type MLNamedArrayBufferViews = Record<string, ArrayBufferView>;
+
+/** Extension: the caller's memory after `compute`, as views of the same types and lengths. */
+export interface MLComputeResult<
+  Inputs extends MLNamedArrayBufferViews = MLNamedArrayBufferViews,
+  Outputs extends MLNamedArrayBufferViews = MLNamedArrayBufferViews,
+> {
+  inputs: Inputs;
+  outputs: Outputs;
+}
+
+/** Extension: a way to execute a graph. `'immediate'` blocks its thread, and is there in `worker_threads` only. */
+export type MLExecutionMode = 'immediate' | 'awaited' | 'queued' | 'timeline';
+
 /** Why a context was lost. */
 export interface MLContextLostInfo {
   message: string;
@@ -138,6 +153,36 @@ export class MLContext {
   readTensor(tensor: MLTensor, outputData: AllowSharedBufferSource): Promise<undefined>;
   /** Enqueues a write; the bytes are copied before it returns. */
   writeTensor(tensor: MLTensor, inputData: AllowSharedBufferSource, options?: MLLabelOptions): void;
+  /**
+   * Extension: runs a graph on the given memory, without copying it. Before it returns, the `ArrayBuffer`s behind the views
+   * are taken away; the promise gives the memory back as new views. Only the outputs that are named, at least one, are
+   * computed, and their memory must not overlap any other.
+   *
+   * Rejects with `TypeError`, and nothing is taken away, for views that do not fit and memory that cannot be transferred;
+   * with `OperationError` or `InvalidStateError` when the execution fails or the graph or context is destroyed meanwhile. Such
+   * an error has the memory in its properties `inputs` and `outputs`.
+   */
+  compute<Inputs extends MLNamedArrayBufferViews, Outputs extends MLNamedArrayBufferViews>(
+    graph: MLGraph,
+    inputs: Inputs,
+    outputs: Outputs,
+    options?: MLLabelOptions,
+  ): Promise<MLComputeResult<Inputs, Outputs>>;
+  /**
+   * Extension: fills the outputs while the calling thread waits. In `worker_threads` only: throws `InvalidStateError` on the
+   * main thread.
+   */
+  computeSync(graph: MLGraph, inputs: MLNamedArrayBufferViews, outputs: MLNamedArrayBufferViews, options?: MLLabelOptions): void;
+  /** Extension: a copy of the tensor's bytes, for which the calling thread waits. In `worker_threads` only. */
+  readTensorSync(tensor: MLTensor): ArrayBuffer;
+  /**
+   * Extension: enqueues everything that was recorded, in order.
+   *
+   * Throws `InvalidStateError`, and nothing of it runs, when a graph or tensor of it was destroyed.
+   */
+  submit(commandBuffers: Iterable<MLCommandBuffer>): void;
+  /** Extension: the ways to execute a graph that there are on this thread. */
+  readonly executionModes: readonly MLExecutionMode[];
   /** What this context can do: for each operator and operand, data types and ranks. */
   opSupportLimits(): MLOpSupportLimits;
   /** Extension: how many bytes the context holds. */
@@ -201,6 +246,48 @@ export class MLGraphBuilder {
   /** Extension: releases the constants of a builder that will not be built. */
   destroy(): void;
   readonly [Symbol.toStringTag]: 'MLGraphBuilder';
+}
+
+/** Extension: records dispatches, to be submitted later and more than once. */
+export class MLCommandEncoder {
+  constructor(context: MLContext);
+  /** Announces a graph that will be dispatched here. */
+  initializeGraph(graph: MLGraph): void;
+  /**
+   * Records a dispatch; the tensors are checked now.
+   *
+   * Throws like `MLContext.dispatch`, and `InvalidStateError` for a graph that was not initialized here or after `finish`.
+   */
+  dispatch(graph: MLGraph, inputs: MLNamedTensors, outputs: MLNamedTensors, options?: MLLabelOptions): void;
+  /** Ends the recording. */
+  finish(options?: MLLabelOptions): MLCommandBuffer;
+  readonly [Symbol.toStringTag]: 'MLCommandEncoder';
+}
+
+/** Extension: recorded dispatches, for `MLContext.submit`. */
+export class MLCommandBuffer {
+  private constructor();
+  readonly label: string;
+  readonly [Symbol.toStringTag]: 'MLCommandBuffer';
+}
+
+/** Extension: `MLContext.computeSync` by the name of the original proposal. In `worker_threads` only. */
+export class MLExecution {
+  constructor(context: MLContext);
+  compute(graph: MLGraph, inputs: MLNamedArrayBufferViews, outputs: MLNamedArrayBufferViews, options?: MLLabelOptions): void;
+  readonly [Symbol.toStringTag]: 'MLExecution';
+}
+
+/** Extension: `MLContext.compute` by the name of the original proposal. */
+export class MLAwaitedExecution {
+  constructor(context: MLContext);
+  compute<Inputs extends MLNamedArrayBufferViews, Outputs extends MLNamedArrayBufferViews>(
+    graph: MLGraph,
+    inputs: Inputs,
+    outputs: Outputs,
+    options?: MLLabelOptions,
+  ): Promise<MLComputeResult<Inputs, Outputs>>;
+  readonly [Symbol.toStringTag]: 'MLAwaitedExecution';
 }
 
 /** An enumeration of options. */

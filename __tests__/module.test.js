@@ -4,7 +4,10 @@ const { execFileSync } = require('node:child_process');
 const path = require('node:path');
 
 const root = path.join(__dirname, '..');
-const NAMES = ['ML', 'MLContext', 'MLGraph', 'MLGraphBuilder', 'MLOperand', 'MLTensor', 'ml'];
+const NAMES = [
+  ...['ML', 'MLAwaitedExecution', 'MLCommandBuffer', 'MLCommandEncoder', 'MLContext', 'MLExecution', 'MLGraph'],
+  ...['MLGraphBuilder', 'MLOperand', 'MLTensor', 'ml'],
+];
 
 /** Runs a program in a process of its own and returns what it prints as JSON. */
 function run(program, type = 'commonjs') {

@@ -64,10 +64,22 @@ function isDetached(buffer) {
   }
 }
 
+const resizable = getter(ArrayBuffer.prototype, 'resizable');
+
+/** Whether an ArrayBuffer's length can change. */
+function isResizable(buffer) {
+  return resizable(buffer);
+}
+
 function bufferOf(source) {
   if (types.isTypedArray(source)) return view.buffer(source);
   if (ArrayBuffer.isView(source)) return dataView.buffer(source);
   return source;
+}
+
+/** Where in its buffer a view begins. */
+function byteOffset(source) {
+  return types.isTypedArray(source) ? view.byteOffset(source) : dataView.byteOffset(source);
 }
 
 /** Bytes of a buffer source, as they are now; throws where there are none any more. */
@@ -104,4 +116,4 @@ function viewable(source) {
   return types.isSharedArrayBuffer(source) ? new Uint8Array(source) : source;
 }
 
-module.exports = { bufferSource, byteLength, bytesOf, validateBuffer, viewable };
+module.exports = { bufferOf, bufferSource, byteLength, byteOffset, bytesOf, isDetached, isResizable, validateBuffer, viewable };

@@ -4,7 +4,10 @@
 
 const native = require('./native.js');
 const { bindTensors } = require('./bindings.js');
+const { executionModes, requireWorker } = require('./blocking.js');
 const { bufferSource, bytesOf, validateBuffer, viewable } = require('./buffers.js');
+const { submit, toCommandBuffer } = require('./command-buffer.js');
+const { compute, computeSync } = require('./compute.js');
 const { constantTensorDescriptor, tensorDescriptor } = require('./descriptor.js');
 const { conversionError, invalidState, nativeError, typeError } = require('./errors.js');
 const { toGraph } = require('./graph.js');
@@ -12,7 +15,7 @@ const { construct, expose, illegalUnless, interfaceType, receiver, requireArgume
 const { copyLimits } = require('./limits.js');
 const { begin, listen, refuseAll, unlisten, whenLost } = require('./settle.js');
 const { createTensor, isDestroyed, tensorState, toTensor } = require('./tensor.js');
-const { argument, dictionary, record, usvString } = require('./webidl.js');
+const { argument, dictionary, record, sequence, usvString } = require('./webidl.js');
 
 const LOST = 'the MLContext was destroyed or lost';
 
@@ -23,6 +26,8 @@ const collected = new FinalizationRegistry((handle) => {
 
 /** MLNamedTensors */
 const namedTensors = record(toTensor);
+
+const commandBuffers = sequence(toCommandBuffer);
 
 /** The extension `{label}` of the methods that only enqueue (API.md E1). */
 const labelled = dictionary([{ name: 'label', convert: usvString, absent: '' }]);
@@ -133,19 +138,36 @@ class MLContext {
         throw conversionError(error, 'readTensor');
       }
       const { label } = tensor;
-      requireUsable('readTensor', label, context, tensor);
-      if (!tensor.readable) {
-        throw typeError('readTensor', label, "argument 'tensor': found an MLTensor that is not readable, allowed one created with {readable: true}");
-      }
+      requireReadable('readTensor', context, tensor);
       if (bringsBuffer) requireBuffer('readTensor', label, "argument 'outputData'", outputData, tensor, 'Int8Array');
       const buffer = new ArrayBuffer(tensor.buffer.byteLength);
       const arrive = bringsBuffer ? () => copyInto(outputData, buffer, tensor) : () => buffer;
-      return begin({ operator: 'readTensor', label, context, tensor, buffer, arrive }, (request) => {
+      return begin({ operator: 'readTensor', label, context, object: tensor, memory: buffer, arrive }, (request) => {
         native.readTensor(request, tensor.handle, buffer);
       });
     } catch (error) {
       return Promise.reject(error);
     }
+  }
+
+  /** An extension: blocks until the bytes are there (API.md D4). */
+  readTensorSync(tensor) {
+    const context = self(this, 'readTensorSync');
+    requireWorker('readTensorSync');
+    try {
+      requireArguments(arguments, 1);
+      tensor = argument('tensor', tensor, toTensor);
+    } catch (error) {
+      throw conversionError(error, 'readTensorSync');
+    }
+    requireReadable('readTensorSync', context, tensor);
+    const buffer = new ArrayBuffer(tensor.buffer.byteLength);
+    try {
+      native.readTensorSync(tensor.handle, buffer);
+    } catch (error) {
+      throw nativeError(error);
+    }
+    return buffer;
   }
 
   writeTensor(tensor, inputData, options = undefined) {
@@ -169,6 +191,40 @@ class MLContext {
     } catch (error) {
       throw nativeError(error);
     }
+  }
+
+  /** An extension: runs a graph on the caller's memory, in place (API.md D1). */
+  compute(_graph, _inputs, _outputs, _options = undefined) {
+    try {
+      return compute(self(this, 'compute'), arguments);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  /** An extension: the same while the calling thread waits, and script keeps its memory (API.md D4). */
+  computeSync(_graph, _inputs, _outputs, _options = undefined) {
+    const context = self(this, 'computeSync');
+    requireWorker('computeSync');
+    computeSync('computeSync', context, arguments);
+  }
+
+  /** An extension: enqueues what an MLCommandEncoder recorded (API.md D5). */
+  submit(buffers) {
+    const context = self(this, 'submit');
+    try {
+      requireArguments(arguments, 1);
+      buffers = argument('commandBuffers', buffers, commandBuffers);
+    } catch (error) {
+      throw conversionError(error, 'submit');
+    }
+    submit(context, buffers);
+  }
+
+  /** An extension: the ways to execute a graph that there are here (API.md D6). */
+  get executionModes() {
+    self(this, 'executionModes');
+    return executionModes;
   }
 
   opSupportLimits() {
@@ -211,6 +267,12 @@ function requireUsable(operator, label, context, tensor) {
   if (isDestroyed(tensor)) {
     throw typeError(operator, label, "argument 'tensor': found an MLTensor that was destroyed or whose MLContext was lost, allowed one that still exists");
   }
+}
+
+function requireReadable(operator, context, tensor) {
+  requireUsable(operator, tensor.label, context, tensor);
+  if (tensor.readable) return;
+  throw typeError(operator, tensor.label, "argument 'tensor': found an MLTensor that is not readable, allowed one created with {readable: true}");
 }
 
 function requireBuffer(operator, label, place, source, tensor, bytes = undefined) {
@@ -263,4 +325,4 @@ function createContext(handle, accelerated, label) {
   return state.object;
 }
 
-module.exports = { MLContext, createContext, toContext: interfaceType('MLContext', stateOf) };
+module.exports = { MLContext, createContext, namedTensors, toContext: interfaceType('MLContext', stateOf) };

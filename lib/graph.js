@@ -3,9 +3,10 @@
 // https://www.w3.org/TR/webnn/#api-mlgraph
 
 const native = require('./native.js');
-const { describe } = require('./descriptor.js');
+const { bufferFor } = require('./descriptor.js');
 const { conversionError } = require('./errors.js');
 const { construct, expose, illegalUnless, interfaceType, receiver } = require('./interface.js');
+const { refuseWaiting } = require('./settle.js');
 
 const collected = new FinalizationRegistry((handle) => native.destroyGraph(handle));
 
@@ -17,6 +18,8 @@ class MLGraph {
   constructor(key = undefined, state = undefined) {
     illegalUnless(key);
     this.#state = state;
+    // Who refers to the state thereby keeps the object, and so the native graph.
+    state.object = this;
     collected.register(this, state.handle);
   }
 
@@ -28,6 +31,7 @@ class MLGraph {
     const graph = self(this, 'destroy');
     if (graph.destroyed) return;
     graph.destroyed = true;
+    refuseWaiting(graph, 'the MLGraph was destroyed before the computation was complete');
     native.destroyGraph(graph.handle);
   }
 
@@ -46,10 +50,10 @@ function self(value, member) {
   }
 }
 
-/** Names with their positions in a dispatch and their descriptors, which are compared there. */
+/** Names with their positions in a dispatch, and what has to be there: a tensor of that descriptor, or so much memory. */
 function descriptors(list) {
   return new Map(
-    list.map(([name, dataType, shape], position) => [name, { position, dataType, shape, text: describe(dataType, shape) }]),
+    list.map(([name, dataType, shape], position) => [name, { position, dataType, shape, ...bufferFor(dataType, shape) }]),
   );
 }
 
@@ -60,7 +64,17 @@ function descriptors(list) {
  * @param {{inputs: [string, number, number[]][], outputs: [string, number, number[]][]}} built
  */
 function createGraph(context, handle, label, { inputs, outputs }) {
-  const state = { context, handle, label, destroyed: false, inputs: descriptors(inputs), outputs: descriptors(outputs) };
+  const state = {
+    context,
+    handle,
+    label,
+    destroyed: false,
+    inputs: descriptors(inputs),
+    outputs: descriptors(outputs),
+    /** The pending compute() calls, which destroy() rejects. @type {Set<object> | undefined} */
+    waiting: undefined,
+    object: undefined,
+  };
   return new MLGraph(construct, state);
 }
 

@@ -1,4 +1,16 @@
 import webnn from './index.js';
 
 export default webnn;
-export const { ml, ML, MLContext, MLGraph, MLGraphBuilder, MLOperand, MLTensor } = webnn;
+export const {
+  ml,
+  ML,
+  MLAwaitedExecution,
+  MLCommandBuffer,
+  MLCommandEncoder,
+  MLContext,
+  MLExecution,
+  MLGraph,
+  MLGraphBuilder,
+  MLOperand,
+  MLTensor,
+} = webnn;

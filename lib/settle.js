@@ -15,10 +15,12 @@ const { exception, invalidState, nativeError } = require('./errors.js');
  * @property {string} operator for messages
  * @property {string} label
  * @property {object} context the state of the context that the work belongs to; absent while that is being made
- * @property {ArrayBuffer} [buffer] what the native side writes into
- * @property {object} [tensor] whose destruction ends this
+ * @property {unknown} [memory] what the native side reads or writes
+ * @property {object} [object] the state of the tensor or graph whose destruction ends this
+ * @property {boolean} [lends] the caller gets its memory back with the promise, so that must wait for the native side
+ * @property {unknown} [refusal] what the promise will be rejected with, when the native side is done with the memory
  * @property {(value: any) => unknown} arrive from the native value to the promise's
- * @property {() => void} [fail] releases what script will never see
+ * @property {(reason: unknown) => void} [fail] releases what script will never see, and gives back what it lent
  * @property {(value: unknown) => void} [resolve]
  * @property {(reason: unknown) => void} [reject]
  * @property {boolean} [over] the promise was rejected already
@@ -56,7 +58,7 @@ function begin(entry, start) {
     pending.delete(request);
     throw nativeError(error);
   }
-  if (entry.tensor !== undefined) (entry.tensor.reads ??= new Set()).add(entry);
+  if (entry.object !== undefined) (entry.object.waiting ??= new Set()).add(entry);
   return promise;
 }
 
@@ -72,8 +74,12 @@ function settle(batch) {
 function finish(request, code, value) {
   const entry = pending.get(request);
   pending.delete(request);
-  entry.tensor?.reads?.delete(entry);
+  entry.object?.waiting?.delete(entry);
   if (entry.over) return;
+  if (entry.refusal !== undefined) {
+    refuse(entry, entry.refusal);
+    return;
+  }
   if (code !== null) {
     refuse(entry, exception(code, value.message, value.cause));
     return;
@@ -88,19 +94,22 @@ function finish(request, code, value) {
 function refuse(entry, reason) {
   entry.over = true;
   entry.reject(reason);
-  entry.fail?.();
+  entry.fail?.(reason);
 }
 
 function refuseAsDestroyed(entry, what) {
-  refuse(entry, invalidState(entry.operator, entry.label, what));
+  const reason = invalidState(entry.operator, entry.label, what);
+  // Kernels may still be writing into the caller's memory.
+  if (entry.lends) entry.refusal ??= reason;
+  else refuse(entry, reason);
 }
 
-/** "For each promise in pendingPromises": MLTensor.destroy(). */
-function refuseReads(tensor) {
-  if (!tensor.reads) return;
-  const { reads } = tensor;
-  tensor.reads = undefined;
-  reads.forEach((entry) => refuseAsDestroyed(entry, 'the MLTensor was destroyed before the read was complete'));
+/** "For each promise in pendingPromises": what waits for a tensor or a graph that is destroyed. */
+function refuseWaiting(state, what) {
+  if (!state.waiting) return;
+  const { waiting } = state;
+  state.waiting = undefined;
+  waiting.forEach((entry) => refuseAsDestroyed(entry, what));
 }
 
 /** All that waits for a context which is lost. */
@@ -129,4 +138,4 @@ function whenLost(lose) {
   onLost = lose;
 }
 
-module.exports = { begin, listen, refuseAll, refuseReads, unlisten, whenLost };
+module.exports = { begin, listen, refuseAll, refuseWaiting, unlisten, whenLost };

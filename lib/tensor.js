@@ -6,7 +6,7 @@ const native = require('./native.js');
 const { bufferFor, dataTypes } = require('./descriptor.js');
 const { conversionError } = require('./errors.js');
 const { construct, expose, illegalUnless, interfaceType, receiver } = require('./interface.js');
-const { refuseReads } = require('./settle.js');
+const { refuseWaiting } = require('./settle.js');
 
 const collected = new FinalizationRegistry((handle) => native.destroyTensor(handle));
 
@@ -18,6 +18,7 @@ class MLTensor {
   constructor(key = undefined, state = undefined) {
     illegalUnless(key);
     this.#state = state;
+    state.object = this;
     collected.register(this, state.handle);
   }
 
@@ -49,7 +50,7 @@ class MLTensor {
     const tensor = self(this, 'destroy');
     if (tensor.destroyed) return;
     tensor.destroyed = true;
-    refuseReads(tensor);
+    refuseWaiting(tensor, 'the MLTensor was destroyed before the read was complete');
     native.destroyTensor(tensor.handle);
   }
 
@@ -90,7 +91,9 @@ function tensorState(context, descriptor, constant) {
     buffer,
     destroyed: false,
     /** The pending reads, which destroy() rejects. @type {Set<object> | undefined} */
-    reads: undefined,
+    waiting: undefined,
+    /** Who refers to the state thereby keeps the object, and so the native tensor. */
+    object: undefined,
   };
 }
 

@@ -35,6 +35,9 @@ impl Kind {
     }
 }
 
+/// The most errors that a chain of causes has.
+const LONGEST_CHAIN: usize = 256;
+
 /// An error: its exception, a message for people, and what caused it.
 #[derive(Clone, Debug)]
 pub struct Error {
@@ -65,9 +68,22 @@ impl Error {
         Error { message: message.into(), ..self }
     }
 
-    /// Records the error that led to this one.
+    /// Records the error that led to this one. Failures can lead to failures without end; a chain that has become too long
+    /// goes on with its first error.
     pub fn caused_by(self, source: Error) -> Self {
+        let long = source.chain().nth(LONGEST_CHAIN - 2).is_some();
+        let source = if long { source.root().clone() } else { source };
         Error { source: Some(Arc::new(source)), ..self }
+    }
+
+    /// This error, what caused it, what caused that, and so on.
+    pub fn chain(&self) -> impl Iterator<Item = &Error> {
+        std::iter::successors(Some(self), |error| error.cause())
+    }
+
+    /// The error that all this began with.
+    pub fn root(&self) -> &Error {
+        self.chain().last().unwrap_or(self)
     }
 
     pub fn kind(&self) -> Kind {
@@ -129,5 +145,15 @@ mod tests {
         let first = Error::new(Kind::Operation, "first");
         let second = Error::new(Kind::Operation, "second").caused_by(first);
         assert_eq!(second.cause().unwrap().message(), "first");
+    }
+
+    #[test]
+    fn a_chain_without_end_keeps_its_beginning() {
+        let error = (0..100_000).fold(Error::new(Kind::Operation, "first"), |error, number| {
+            Error::new(Kind::Operation, format!("after {number}")).caused_by(error)
+        });
+        assert!(error.chain().count() <= LONGEST_CHAIN);
+        assert_eq!(error.message(), "after 99999");
+        assert_eq!(error.root().message(), "first");
     }
 }

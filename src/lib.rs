@@ -25,6 +25,8 @@
 pub mod backend;
 pub mod compiler;
 pub mod error;
+#[cfg(feature = "faults")]
+pub mod faults;
 pub mod graph;
 pub mod host_memory;
 pub mod memory;

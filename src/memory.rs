@@ -40,7 +40,7 @@ impl Bytes {
         if length == 0 {
             return Ok(Bytes { start: NonNull::<u64>::dangling().cast(), length, allocation: None });
         }
-        if length >= LARGE && available().is_some_and(|available| length > available) {
+        if !is_at_hand(length) {
             return Err(fail());
         }
         let size = length.checked_add(ALIGNMENT - ALLOCATOR_ALIGNMENT).ok_or_else(fail)?;
@@ -105,6 +105,11 @@ impl std::fmt::Debug for Bytes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Bytes({})", self.length)
     }
+}
+
+/// Whether the machine has so much memory left. Small requests are not looked at: the allocator decides.
+pub fn is_at_hand(length: usize) -> bool {
+    length < LARGE || available().is_none_or(|available| length <= available)
 }
 
 /// Bytes that the machine, or the control group that we are in, can still give; nothing where that cannot be known.

@@ -1,7 +1,11 @@
 // A program as a user would write it. `npm test` checks it with `tsc --strict`; nothing runs it.
 import {
   ml,
+  MLAwaitedExecution,
+  MLCommandBuffer,
+  MLCommandEncoder,
   MLContext,
+  MLExecution,
   MLGraph,
   MLGraphBuilder,
   MLOperand,
@@ -136,4 +140,22 @@ export async function mistakes(context: MLContext, network: MLGraph, tensor: MLT
   tensor.readable = true;
   // @ts-expect-error there is no such preference
   await ml.createContext({ powerPreference: 'fast' });
+}
+
+export async function ways(context: MLContext, graph: MLGraph, x: MLTensor, y: MLTensor): Promise<number> {
+  const { inputs, outputs } = await context.compute(graph, { x: new Float32Array(4) }, { y: new Float32Array(4) }, { label: 'first' });
+  const sum: number = inputs.x[0]! + outputs.y[0]!;
+  await new MLAwaitedExecution(context).compute(graph, inputs, outputs);
+  if (context.executionModes.includes('immediate')) {
+    context.computeSync(graph, inputs, outputs, { label: 'second' });
+    new MLExecution(context).compute(graph, inputs, outputs);
+    const bytes: ArrayBuffer = context.readTensorSync(y);
+    return bytes.byteLength;
+  }
+  const encoder = new MLCommandEncoder(context);
+  encoder.initializeGraph(graph);
+  encoder.dispatch(graph, { x }, { y }, { label: 'recorded' });
+  const commands: MLCommandBuffer = encoder.finish({ label: 'all' });
+  context.submit([commands, commands]);
+  return sum + commands.label.length;
 }

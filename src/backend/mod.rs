@@ -37,10 +37,10 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// `UnknownError` when the memory cannot be had.
     fn allocate(&self, descriptor: &Descriptor) -> Result<Self::Tensor>;
 
-    /// Storage over memory of the host's, used in place: what the graph writes is there when the execution has reported.
-    /// A backend that cannot, because its memory is elsewhere or the address does not suit, gives the memory back, and the
-    /// caller copies.
-    fn adopt(&self, memory: HostBuffer) -> Result<Self::Tensor, HostBuffer>;
+    /// Storage over memory of the host's, as long as the descriptor says, used in place: what the graph writes is there when
+    /// the execution has reported. A backend that cannot, because its memory is elsewhere or the address does not suit, gives
+    /// the memory back, and the caller copies.
+    fn adopt(&self, memory: HostBuffer, descriptor: &Descriptor) -> Result<Self::Tensor, HostBuffer>;
 
     /// Turns a validated graph into something executable. Called on a thread of its own; may take long.
     ///

@@ -74,11 +74,17 @@ pub fn copy(scope: Scope<'_>, source: Value<'_>) -> Result<Bytes> {
 
 /// A buffer for a read to fill. `lib/` made it for that, and keeps it alive and to itself until the read is settled.
 pub fn host_buffer(scope: Scope<'_>, buffer: Value<'_>, wanted: usize) -> Result<HostBuffer> {
-    let (start, length) = locate(scope, buffer)?;
-    if length != wanted {
-        return Err(internal(format!("a buffer of {length} bytes for a read of {wanted}")));
+    let memory = host_memory(scope, buffer)?;
+    if memory.len() != wanted {
+        return Err(internal(format!("a buffer of {} bytes for a read of {wanted}", memory.len())));
     }
-    // SAFETY: the bytes are valid (as above); that nobody else has them until the read is settled is what `lib/` promises
+    Ok(memory)
+}
+
+/// Memory for a graph to run on, under the same promise.
+pub fn host_memory(scope: Scope<'_>, buffer: Value<'_>) -> Result<HostBuffer> {
+    let (start, length) = locate(scope, buffer)?;
+    // SAFETY: the bytes are valid (as above); that nobody else has them until the request is settled is what `lib/` promises
     // (`settle.js`), and the end of the environment waits for the timeline.
     Ok(unsafe { HostBuffer::new(start, length) })
 }

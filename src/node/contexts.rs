@@ -20,7 +20,6 @@ pub struct Context {
     pub limits: Arc<Limits>,
     pub usage: Arc<Usage>,
     running: Arc<Running>,
-    destroyed: Cell<bool>,
     /// The last number that was given to a tensor or a graph.
     last: Cell<u64>,
 }
@@ -37,6 +36,11 @@ impl Context {
         move |task| {
             running.with(|timeline| timeline.send(task));
         }
+    }
+
+    /// Ends the context's work as soon as may be.
+    pub fn stop(&self) {
+        self.running.with(Timeline::stop);
     }
 
     /// A number that no other tensor or graph of the context has.
@@ -81,7 +85,7 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         }
     };
     let running = environment.ending.watch(timeline);
-    contexts.occupy(slot, Context { limits, usage, running, destroyed: Cell::new(false), last: Cell::new(0) });
+    contexts.occupy(slot, Context { limits, usage, running, last: Cell::new(0) });
     let done = environment.settler.promise(call.scope, request, |handle| Outcome::Context { handle, accelerated: false })?;
     done.report(Ok(handle));
     Ok(None)
@@ -92,8 +96,7 @@ pub fn destroy<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let handle = call.handle(0)?;
     call.environment.release(Some(handle));
     if let Some(context) = call.environment.contexts.borrow().get(handle) {
-        context.destroyed.set(true);
-        context.running.with(Timeline::stop);
+        context.stop();
     }
     Ok(None)
 }
@@ -110,9 +113,6 @@ pub fn forget<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 /// Of a destroyed context it waits until what was under way has noticed, so that the numbers are the last ones.
 pub fn memory_usage<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let numbers = call.environment.with_context(call.handle(0)?, |context| {
-        if context.destroyed.get() {
-            context.running.join();
-        }
         Ok(context.running.with(Timeline::usage).unwrap_or_else(|| context.usage.numbers()))
     })?;
     let scope = call.scope;

@@ -1,14 +1,15 @@
 //! The life and the end of an environment: the main thread's, or that of a worker.
 //!
-//! An environment ends in one of two ways, and both lead to [`Ending::end`]. A worker's, and the main one when the event
+//! An environment ends in one of two ways, and both lead to [`Ending::stop`]. A worker's, and the main one when the event
 //! loop runs dry, run Node-API's cleanup hooks. `process.exit()` and an uncaught exception on the main thread do not; they
 //! run C's `atexit` functions.
 //!
-//! At the end the timelines are cancelled, stopped and *joined*: their threads write into memory of JavaScript's heap,
-//! which goes next.
+//! At the end the timelines are cancelled, stopped and, where the heap of JavaScript goes next, *joined*: their threads
+//! write into memory of that heap.
 #![allow(unsafe_code)]
 
 use super::call;
+use super::commands::CommandBuffer;
 use super::contexts::Context;
 use super::described::Described;
 use super::graphs::{Builder, Graph};
@@ -23,6 +24,7 @@ use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 /// Everything that one environment has here. It is used on the environment's thread only, and no borrow of its parts is
 /// held while JavaScript runs.
@@ -32,6 +34,7 @@ pub struct Environment {
     pub tensors: RefCell<Slab<Tensor>>,
     pub graphs: RefCell<Slab<Graph>>,
     pub builders: RefCell<Slab<Builder>>,
+    pub commands: RefCell<Slab<CommandBuffer>>,
     pub described: Described,
     pub ending: Arc<Ending>,
 }
@@ -60,7 +63,7 @@ impl Running {
     }
 
     /// Waits for the timeline's thread, which was stopped before.
-    pub fn join(&self) {
+    fn join(&self) {
         let timeline = lock(&self.0).take();
         if let Some(timeline) = timeline {
             timeline.join();
@@ -94,14 +97,16 @@ impl Ending {
 
     /// Cancels, stops and joins. Called again it finds nothing left to do.
     fn end(&self) {
+        self.stop().iter().for_each(|running| running.join());
+    }
+
+    fn stop(&self) -> Vec<Arc<Running>> {
         self.queue.close();
         let timelines = std::mem::take(&mut *lock(&self.timelines));
         for running in &timelines {
             running.with(Timeline::stop);
         }
-        for running in &timelines {
-            running.join();
-        }
+        timelines
     }
 }
 
@@ -114,6 +119,7 @@ impl Environment {
             tensors: RefCell::default(),
             graphs: RefCell::default(),
             builders: RefCell::default(),
+            commands: RefCell::default(),
             described: Described::new(),
             ending,
         }
@@ -123,6 +129,7 @@ impl Environment {
     pub fn release(&self, context: Option<Handle>) {
         let stays = |owner: Handle| context.is_some_and(|context| context != owner);
         self.builders.borrow_mut().retain(|builder| stays(builder.context));
+        self.commands.borrow_mut().retain(|commands| stays(commands.context));
         self.tensors.borrow_mut().retain(|tensor| stays(tensor.context));
         self.graphs.borrow_mut().retain(|graph| stays(graph.context));
     }
@@ -142,6 +149,7 @@ pub unsafe fn start(scope: Scope<'_>, exports: sys::napi_value, functions: &[(&s
     AT_EXIT.call_once(|| {
         // SAFETY: the function stays mapped (build.rs links with `nodelete`) and does not unwind.
         let _ = unsafe { atexit(at_exit) };
+        keep_panics_quiet();
     });
     let environment = Box::into_raw(Box::new(Environment::new()));
     let data = environment.cast::<c_void>();
@@ -182,10 +190,29 @@ unsafe extern "C" {
     fn atexit(function: extern "C" fn()) -> c_int;
 }
 
+/// How long the exit of the process waits for kernels that are under way. The heap is not taken apart then, and kernels
+/// touch nothing else, so one that takes longer can end with the process.
+const PATIENCE: Duration = Duration::from_millis(100);
+
 /// On the main thread, when the process exits. Workers have ended before.
 extern "C" fn at_exit() {
     let _ = catch_unwind(|| {
         let endings: Vec<_> = lock(&ENDINGS).iter().filter_map(Weak::upgrade).collect();
-        endings.iter().for_each(|ending| ending.end());
+        let stopped: Vec<_> = endings.iter().flat_map(|ending| ending.stop()).collect();
+        let last = Instant::now() + PATIENCE;
+        for running in stopped {
+            match running.with(|timeline| timeline.has_ended_by(last)) {
+                Some(true) => running.join(),
+                // Dropping what belongs to it would wait for it.
+                _ => std::mem::forget(running),
+            }
+        }
     });
+}
+
+/// A panic of ours becomes an error for whoever asked for the work. It is not for the terminal, unless somebody debugs.
+fn keep_panics_quiet() {
+    if std::env::var_os("RUST_BACKTRACE").is_none() {
+        std::panic::set_hook(Box::new(|_| {}));
+    }
 }

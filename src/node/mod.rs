@@ -12,6 +12,8 @@
 
 mod bytes;
 mod call;
+mod commands;
+mod compute;
 mod contexts;
 mod described;
 mod environment;

@@ -3,7 +3,7 @@
 
 use super::call::{Call, enter};
 use super::script::{Scope, Value};
-use super::{contexts, environment, graphs, onnx, table, tensors};
+use super::{commands, compute, contexts, environment, graphs, onnx, table, tensors};
 use crate::error::Result;
 use napi::bindgen_prelude::{Env, Object};
 use napi::{JsValue, sys};
@@ -48,6 +48,12 @@ const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
     "dispatch" => graphs::dispatch;
     "importOnnx" => onnx::import;
     "summarizeOnnx" => onnx::summarize;
+    "compute" => compute::compute;
+    "computeSync" => compute::compute_sync;
+    "readTensorSync" => compute::read_sync;
+    "createCommandBuffer" => commands::create;
+    "destroyCommandBuffer" => commands::destroy;
+    "submit" => commands::submit;
 };
 
 /// `initialize(settle)`: a copy of `lib/` introduces itself; returns the number from which its requests count.

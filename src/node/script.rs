@@ -260,6 +260,17 @@ impl<'s> Scope<'s> {
         check(status, "napi_call_function")
     }
 
+    /// Whether this thread is to end: somebody terminates the worker, or the process exits.
+    pub fn is_ending(self) -> bool {
+        // Functions of this kind run no script here, but refuse where none may run any more.
+        let look = || -> Result<bool> {
+            let global = ask!(napi_get_global(self.env) -> ptr::null_mut())?;
+            let name = self.string("undefined")?;
+            ask!(napi_has_own_property(self.env, global, name.raw) -> false)
+        };
+        look().is_err()
+    }
+
     /// Lets the process handle an error that belongs to no call.
     pub fn report(self, error: &Error) {
         let Ok(error) = self.error(error) else { return };

@@ -18,6 +18,7 @@
 
 mod builds;
 mod done;
+mod ids;
 mod job;
 mod run;
 mod task;
@@ -32,9 +33,10 @@ use crate::backend::Backend;
 use crate::error::{Error, Kind, Result};
 use crate::graph::Limits;
 use crate::memory::{Usage, UsageNumbers};
-use crossbeam_channel::Sender;
-use std::sync::Arc;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 /// The way to a timeline. Dropping it stops the timeline without waiting; [`Timeline::join`] waits.
 #[derive(Debug)]
@@ -42,8 +44,11 @@ pub struct Timeline {
     tasks: Sender<Task>,
     limits: Arc<Limits>,
     usage: Arc<Usage>,
-    cancel: Cancel,
+    /// Taken when it is used: it holds the backend, whose threads are to end with the timeline.
+    cancel: Mutex<Option<Cancel>>,
     thread: Option<JoinHandle<()>>,
+    /// Nothing is ever sent here; it is disconnected when the thread has let go of everything.
+    ended: Receiver<()>,
 }
 
 struct Cancel(Box<dyn Fn() + Send + Sync>);
@@ -66,8 +71,9 @@ impl Timeline {
         let usage = backend.usage().clone();
         let cancel = {
             let backend = backend.clone();
-            Cancel(Box::new(move || backend.cancel()))
+            Mutex::new(Some(Cancel(Box::new(move || backend.cancel()))))
         };
+        let (ending, ended) = crossbeam_channel::bounded(0);
         let thread = std::thread::Builder::new()
             .name("webnn timeline".into())
             .spawn(move || {
@@ -77,9 +83,10 @@ impl Timeline {
                 if let Err(panic) = result {
                     lost(from_panic(&*panic).message().to_owned());
                 }
+                drop(ending);
             })
             .map_err(|error| Error::new(Kind::Unknown, format!("no thread for the timeline: {error}")))?;
-        Ok(Timeline { tasks, limits, usage, cancel, thread: Some(thread) })
+        Ok(Timeline { tasks, limits, usage, cancel, thread: Some(thread), ended })
     }
 
     pub fn limits(&self) -> &Arc<Limits> {
@@ -98,20 +105,31 @@ impl Timeline {
         self.send(Task::Usage { done });
         match receiver.recv() {
             Ok(Ok(numbers)) => numbers,
-            // The timeline has ended.
-            _ => self.usage.numbers(),
+            // The timeline ends, and its memory goes with it.
+            _ => {
+                let _ = self.ended.recv();
+                self.usage.numbers()
+            }
         }
     }
 
     /// Asks the timeline to end, soon: kernels that are under way stop at the next step.
     pub fn stop(&self) {
-        (self.cancel.0)();
+        let cancel = self.cancel.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Cancel(cancel)) = cancel {
+            cancel();
+        }
         self.send(Task::Stop);
     }
 
     /// Whether the thread has ended, so that [`Timeline::join`] does not wait.
     pub fn has_ended(&self) -> bool {
         self.thread.as_ref().is_none_or(|thread| thread.is_finished())
+    }
+
+    /// Waits for the thread of a timeline that was stopped, but not longer than until then; tells whether it has ended.
+    pub fn has_ended_by(&self, moment: Instant) -> bool {
+        self.ended.recv_deadline(moment) == Err(RecvTimeoutError::Disconnected)
     }
 
     /// Stops the timeline and waits for its thread.

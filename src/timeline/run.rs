@@ -2,19 +2,22 @@
 
 use super::builds;
 use super::done::{Done, from_panic};
+use super::ids::IdMap;
 use super::job::{Computed, End, Finished, GraphEntry, JobId, Jobs, Tensors, Work};
 use super::task::{Command, GraphId, Task, TensorId};
 use super::tensor_state::{Tensor, TensorRef};
 use crate::backend::{Backend, Bindings};
 use crate::compiler;
 use crate::error::{Error, Escaped, Kind, Result};
+#[cfg(feature = "faults")]
+use crate::faults;
 use crate::graph::{Descriptor, Graph};
 use crate::host_memory::HostBuffer;
 use crate::memory::{Bytes, Charge, Use};
 use crossbeam_channel::{Receiver, Sender, TryRecvError, select};
 use smallvec::{SmallVec, smallvec};
 use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -28,8 +31,8 @@ enum Report<B: Backend> {
 /// The state of a timeline's thread.
 pub struct Loop<B: Backend> {
     backend: B,
-    tensors: HashMap<TensorId, (TensorRef<B::Tensor>, Charge)>,
-    graphs: HashMap<GraphId, Rc<GraphEntry<B>>>,
+    tensors: IdMap<TensorId, (TensorRef<B::Tensor>, Charge)>,
+    graphs: IdMap<GraphId, Rc<GraphEntry<B>>>,
     jobs: Jobs<B>,
     ready: VecDeque<JobId>,
     reports: Sender<Report<B>>,
@@ -41,8 +44,8 @@ impl<B: Backend> Loop<B> {
         let (reports, reported) = crossbeam_channel::unbounded();
         Loop {
             backend,
-            tensors: HashMap::new(),
-            graphs: HashMap::new(),
+            tensors: IdMap::default(),
+            graphs: IdMap::default(),
             jobs: Jobs::new(),
             ready: VecDeque::new(),
             reports,
@@ -56,9 +59,12 @@ impl<B: Backend> Loop<B> {
         // What has not begun is dropped, and thereby reported. What is under way uses memory of the caller's: it is waited
         // for, which is short, since the backend was told to cancel.
         drop(tasks);
-        self.ready.clear();
-        self.jobs.abandon();
-        while !self.jobs.is_empty() {
+        loop {
+            self.ready.clear();
+            self.jobs.abandon();
+            if self.jobs.is_empty() {
+                return;
+            }
             if let Report::Finished((id, result)) = self.reported.recv().expect("the loop holds a sender") {
                 self.finish(id, result);
             }
@@ -141,6 +147,8 @@ impl<B: Backend> Loop<B> {
     }
 
     fn dispatch(&mut self, Command { graph, tensors, label }: &Command) {
+        #[cfg(feature = "faults")]
+        faults::at(faults::Place::Timeline).expect("what is planned here is a panic");
         let Some(graph) = self.graphs.get(graph).cloned() else { return };
         let tensors: Option<Tensors<B>> = tensors.iter().map(|&id| self.tensor(id)).collect();
         let Some(mut inputs) = tensors else { return };
@@ -182,10 +190,16 @@ impl<B: Backend> Loop<B> {
         outputs: Vec<Option<HostBuffer>>,
         label: &str,
     ) -> Result<(Tensors<B>, Vec<Option<TensorRef<B::Tensor>>>, Vec<(TensorRef<B::Tensor>, HostBuffer)>)> {
-        assert_eq!((graph.inputs.len(), graph.outputs.len()), (inputs.len(), outputs.len()));
+        let fit = |memory: &HostBuffer, descriptor: &Descriptor| memory.len() == descriptor.byte_length();
+        let inputs_fit = inputs.iter().zip(&graph.inputs).all(|(memory, descriptor)| fit(memory, descriptor));
+        let wanted = outputs.iter().zip(&graph.outputs).filter_map(|(memory, descriptor)| Some((memory.as_ref()?, descriptor)));
+        let outputs_fit = wanted.into_iter().all(|(memory, descriptor)| fit(memory, descriptor));
+        if (graph.inputs.len(), graph.outputs.len()) != (inputs.len(), outputs.len()) || !inputs_fit || !outputs_fit {
+            return Err(Error::new(Kind::Operation, "memory that is not the graph's (internal error)"));
+        }
         let mut bound_inputs = Tensors::<B>::new();
         for (memory, descriptor) in inputs.into_iter().zip(&graph.inputs) {
-            let tensor = match self.backend.adopt(memory) {
+            let tensor = match self.backend.adopt(memory, descriptor) {
                 Ok(storage) => Tensor::new(storage),
                 Err(memory) => {
                     let tensor = Tensor::new(self.backend.allocate(descriptor)?);
@@ -205,7 +219,7 @@ impl<B: Backend> Loop<B> {
                 bound_outputs.push(None);
                 continue;
             };
-            let tensor = match self.backend.adopt(memory) {
+            let tensor = match self.backend.adopt(memory, descriptor) {
                 Ok(storage) => Tensor::new(storage),
                 Err(memory) => {
                     let tensor = Tensor::new(self.backend.allocate(descriptor)?);
@@ -313,7 +327,8 @@ impl<B: Backend> Loop<B> {
             |tensor: &TensorRef<B::Tensor>| tensor.state.borrow().error.clone().map(|cause| ("an input is errored", cause));
         match of_graph().or_else(|| inputs.iter().find_map(of_input)) {
             Some((what, cause)) => {
-                let error = Error::new(Kind::Operation, format!("{what}: {}", cause.message())).caused_by(cause);
+                // Not the whole chain in words: that grows with every dispatch, and can be followed through the causes.
+                let error = Error::new(Kind::Operation, format!("{what}: {}", cause.root().message())).caused_by(cause);
                 self.reporter(id).report(Err(error));
             }
             None => self.backend.execute(&graph.executable, bindings, self.reporter(id)),
@@ -329,7 +344,8 @@ impl<B: Backend> Loop<B> {
 
     fn finish(&mut self, id: JobId, result: Result<()>) {
         let ready = &mut self.ready;
-        match self.jobs.finish(id, &mut |dependent| ready.push_back(dependent)) {
+        let end = self.jobs.finish(id, &mut |dependent| ready.push_back(dependent));
+        match end {
             Some(End::Wrote { outputs, what, label, graph }) => {
                 let error = result.err().map(|error| failed(error, what, &label, graph.as_deref()));
                 for tensor in outputs {
@@ -339,10 +355,12 @@ impl<B: Backend> Loop<B> {
             Some(End::Computed { graph, end: Computed { label, copies, done } }) => match result {
                 Err(error) => done.report(Err(failed(error, "compute", &label, Some(&graph)))),
                 Ok(()) if copies.is_empty() => done.report(Ok(())),
+                // Jobs of their own, so that the end of the timeline waits for them too.
                 Ok(()) => {
                     let mut duties = done.split(copies.len());
-                    for (tensor, memory) in copies {
-                        self.backend.read(&tensor.storage, memory, duties.pop().expect("one for each copy"));
+                    for (tensor, into) in copies {
+                        let done = duties.pop().expect("one for each copy");
+                        self.add(Work::Read { tensor, into, done }, &[]);
                     }
                 }
             },

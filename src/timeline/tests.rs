@@ -45,7 +45,7 @@ impl Backend for Toy {
     }
 
     /// Its memory is elsewhere, as a GPU's is.
-    fn adopt(&self, memory: HostBuffer) -> Result<Self::Tensor, HostBuffer> {
+    fn adopt(&self, memory: HostBuffer, _: &Descriptor) -> Result<Self::Tensor, HostBuffer> {
         Err(memory)
     }
 

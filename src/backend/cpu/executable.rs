@@ -319,6 +319,8 @@ impl Executable {
                 })
                 .collect();
             let kernel = || {
+                #[cfg(feature = "faults")]
+                crate::faults::at(crate::faults::Place::Step)?;
                 match &step.kernel {
                     Some(kernel) => kernel.run(&mut Arguments::new(&views, &mut written)),
                     None => reference::execute(&step.op, &mut Arguments::new(&views, &mut written)),

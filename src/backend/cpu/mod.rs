@@ -8,6 +8,7 @@ mod executable;
 mod fold;
 mod kernels;
 pub mod reference;
+pub mod scratch;
 mod storage;
 pub mod threads;
 pub mod view;
@@ -21,6 +22,8 @@ pub use storage::Storage;
 use crate::backend::{Backend, Bindings};
 use crate::compiler::{Evaluate, Plan};
 use crate::error::Result;
+#[cfg(feature = "faults")]
+use crate::faults;
 use crate::graph::{Descriptor, Limits};
 use crate::host_memory::HostBuffer;
 use crate::memory::{Bytes, Usage};
@@ -86,12 +89,19 @@ impl Backend for Cpu {
     }
 
     fn allocate(&self, descriptor: &Descriptor) -> Result<Storage> {
+        #[cfg(feature = "faults")]
+        faults::at(faults::Place::Allocate)?;
         Ok(Storage::new(Contents::Own(Bytes::zeroed(descriptor.byte_length())?)))
     }
 
-    fn adopt(&self, memory: HostBuffer) -> Result<Storage, HostBuffer> {
-        // Kernels look at elements of up to eight bytes.
-        if memory.is_aligned_to(8) { Ok(Storage::new(Contents::Host(memory))) } else { Err(memory) }
+    fn adopt(&self, memory: HostBuffer, descriptor: &Descriptor) -> Result<Storage, HostBuffer> {
+        assert_eq!(memory.len(), descriptor.byte_length());
+        // Kernels look at whole elements.
+        if memory.is_aligned_to(descriptor.data_type.bits().div_ceil(8)) {
+            Ok(Storage::new(Contents::Host(memory)))
+        } else {
+            Err(memory)
+        }
     }
 
     fn compile(&self, plan: Plan) -> Result<Executable> {
@@ -103,11 +113,17 @@ impl Backend for Cpu {
     }
 
     fn write(&self, to: &Arc<Storage>, bytes: Bytes, done: Done<()>) {
-        done.run(|| to.replace(bytes));
+        done.run(|| {
+            #[cfg(feature = "faults")]
+            faults::at(faults::Place::Write)?;
+            to.replace(bytes)
+        });
     }
 
     fn read(&self, from: &Arc<Storage>, mut into: HostBuffer, done: Done<()>) {
         done.run(|| {
+            #[cfg(feature = "faults")]
+            faults::at(faults::Place::Read)?;
             into.as_mut_slice().copy_from_slice(&from.read()?);
             Ok(())
         });

@@ -1,6 +1,7 @@
 //! Tensors as kernels see them: a data type, a shape, and bytes that belong to somebody else, dense and row-major.
 
 use super::element::Element;
+use crate::backend::cpu::scratch;
 use crate::graph::{DataType, OperandId};
 use bytemuck::Pod;
 use half::f16;
@@ -53,7 +54,7 @@ impl<'a> View<'a> {
             DataType::Float32 => Cow::Borrowed(self.elements()),
             _ => {
                 let elements = self.elements::<f16>();
-                let mut converted = vec![0.0; elements.len()];
+                let mut converted = scratch::zeroed(elements.len());
                 elements.convert_to_f32_slice(&mut converted);
                 Cow::Owned(converted)
             }
@@ -95,7 +96,7 @@ impl ViewMut<'_> {
             DataType::Float32 => compute(self.elements()),
             _ => {
                 let elements = self.elements::<f16>();
-                let mut computed = vec![0.0; elements.len()];
+                let mut computed = scratch::zeroed(elements.len());
                 compute(&mut computed);
                 elements.convert_from_f32_slice(&computed);
             }

@@ -2,6 +2,7 @@
 
 use super::index::Axis;
 use crate::backend::cpu::element::{Element, with_element};
+use crate::backend::cpu::scratch;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::graph::DataType;
@@ -40,7 +41,7 @@ fn find<T: Element, P: Element>(
         for (positions, block) in piece.chunks_exact_mut(axis.run).zip(blocks) {
             // Row by row, with the best values so far.
             let (initial, rows) = block.split_at(axis.run);
-            let mut best = initial.to_vec();
+            let mut best = scratch::collected(axis.run, initial.iter().copied());
             positions.fill(position(0));
             for (i, row) in rows.chunks_exact(axis.run).enumerate() {
                 for ((found, best), &x) in positions.iter_mut().zip(&mut best).zip(row) {

@@ -6,6 +6,7 @@
 
 use super::patches::Patches;
 use super::product::{Size, Strided, add_product};
+use crate::backend::cpu::scratch;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::cpu::window::Axis;
@@ -293,7 +294,7 @@ pub fn conv_transpose2d(op: &ConvTranspose2d, arguments: &mut Arguments<'_, '_>)
     output.fill_f32(|output| match op.input_layout {
         Nchw => transposed_planes(&geometry, image, dense(&filter), bias.as_deref(), output),
         Nhwc => {
-            let mut planes = vec![0.0; output.len()];
+            let mut planes = scratch::zeroed(output.len());
             transposed_planes(&geometry, image, dense(&filter), bias.as_deref(), &mut planes);
             let (channels, plane) = (geometry.all_output_channels(), output_height * output_width);
             for_each_piece(output, channels, channels, |first, piece| {
@@ -313,7 +314,7 @@ fn transposed_planes(geometry: &Geometry, image: Image<'_>, filter: &[f32], bias
     let plane = geometry.rows.input * geometry.columns.input;
     // The product has a row for every output channel and tap: what that tap adds for every input pixel.
     let together = (SCATTERED / (taps * pixels)).clamp(1, geometry.output_channels);
-    let mut product = vec![0.0; together * taps * pixels];
+    let mut product = scratch::zeroed(together * taps * pixels);
     let group_outputs = geometry.output_channels * plane;
     let filter_row = geometry.output_channels * taps;
     for (i, output) in output.chunks_exact_mut(group_outputs).enumerate() {

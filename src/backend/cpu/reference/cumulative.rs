@@ -3,6 +3,7 @@
 use super::arithmetic::{Accumulate, Total};
 use super::index::Axis;
 use crate::backend::cpu::element::with_element;
+use crate::backend::cpu::scratch;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::cumulative::CumulativeSum;
@@ -17,7 +18,7 @@ pub fn cumulative_sum(op: &CumulativeSum, arguments: &mut Arguments<'_, '_>) {
 fn typed<T: Accumulate>(op: &CumulativeSum, input: &[T], axis: Axis, output: &mut [T]) {
     let block = axis.size * axis.run;
     for_each_piece(output, block, block, |first, piece| {
-        let mut totals = vec![T::Total::ZERO; axis.run];
+        let mut totals = scratch::filled(T::Total::ZERO, axis.run);
         for (output, input) in piece.chunks_exact_mut(block).zip(input[first * block..].chunks_exact(block)) {
             totals.fill(T::Total::ZERO);
             for i in 0..axis.size {

@@ -2,6 +2,7 @@
 
 use super::product::{Size, Strided, add_product};
 use crate::backend::cpu::element::{Float, with_float};
+use crate::backend::cpu::scratch;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::matmul::{Gemm, Matmul};
@@ -42,7 +43,8 @@ fn broadcast_positions(from: &[usize], to: &[usize]) -> Vec<usize> {
     for (axis, &size) in to.iter().enumerate() {
         let own_size = if axis < missing { 1 } else { from[axis - missing] };
         let step = |i: usize| if own_size == 1 { 0 } else { i };
-        positions = positions.iter().flat_map(|&outer| (0..size).map(move |i| outer * own_size + step(i))).collect();
+        let inner = |&outer: &usize| (0..size).map(move |i| outer * own_size + step(i));
+        positions = scratch::collected(positions.len() * size, positions.iter().flat_map(inner));
     }
     positions
 }

@@ -1,6 +1,7 @@
 //! Normalizations. All arithmetic is in `f64`.
 
 use crate::backend::cpu::element::{Float, with_float};
+use crate::backend::cpu::scratch;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::{Arguments, View};
 use crate::graph::ops::layout::InputOperandLayout::{Nchw, Nhwc};
@@ -9,8 +10,8 @@ use crate::graph::ops::normalization::{BatchNormalization, InstanceNormalization
 /// The elements of a scale or bias, or what stands for one that is not there.
 fn factors<T: Float>(view: Option<View<'_>>, count: usize, absent: f64) -> Vec<f64> {
     match view {
-        Some(view) => view.elements::<T>().iter().map(|x| x.to_f64()).collect(),
-        None => vec![absent; count],
+        Some(view) => scratch::collected(count, view.elements::<T>().iter().map(|x| x.to_f64())),
+        None => scratch::filled(absent, count),
     }
 }
 
@@ -62,9 +63,8 @@ pub fn batch_normalization(op: &BatchNormalization, arguments: &mut Arguments<'_
         let [mean, variance] = [op.mean, op.variance].map(|id| factors::<T>(Some(arguments.input(id)), features, 0.0));
         let scale = factors::<T>(op.scale.map(|id| arguments.input(id)), features, 1.0);
         let bias = factors::<T>(op.bias.map(|id| arguments.input(id)), features, 0.0);
-        let normals: Vec<Normal> = (0..features)
-            .map(|i| Normal::new(Statistics::new(mean[i], variance[i], epsilon), scale[i], bias[i]))
-            .collect();
+        let normal = |i: usize| Normal::new(Statistics::new(mean[i], variance[i], epsilon), scale[i], bias[i]);
+        let normals: Vec<Normal> = scratch::collected(features, (0..features).map(normal));
         let elements = input.elements::<T>();
         // Elements of a feature that lie beside each other.
         let inner = input.shape[axis + 1..].iter().product();
@@ -100,11 +100,9 @@ pub fn instance_normalization(op: &InstanceNormalization, arguments: &mut Argume
             Nhwc => for_each_piece(output, plane * channels, 3 * plane * channels, |first, piece| {
                 let images = elements[first * plane * channels..].chunks_exact(plane * channels);
                 for (output, input) in piece.chunks_exact_mut(plane * channels).zip(images) {
-                    let normals: Vec<Normal> = channel_statistics(input, channels, epsilon)
-                        .into_iter()
-                        .enumerate()
-                        .map(|(channel, statistics)| normal(channel, statistics))
-                        .collect();
+                    let statistics = channel_statistics(input, channels, epsilon).into_iter().enumerate();
+                    let normals: Vec<Normal> =
+                        scratch::collected(channels, statistics.map(|(channel, statistics)| normal(channel, statistics)));
                     for (output, input) in output.chunks_exact_mut(channels).zip(input.chunks_exact(channels)) {
                         let elements = input.iter().zip(&normals);
                         output.iter_mut().zip(elements).for_each(|(output, (&x, normal))| *output = normal.of(x));
@@ -118,18 +116,19 @@ pub fn instance_normalization(op: &InstanceNormalization, arguments: &mut Argume
 /// The statistics of every channel of an image with the channels last.
 fn channel_statistics<T: Float>(input: &[T], channels: usize, epsilon: f64) -> Vec<Statistics> {
     let count = (input.len() / channels) as f64;
-    let mut means = vec![0.0; channels];
+    let mut means = scratch::zeroed::<f64>(channels);
     for pixel in input.chunks_exact(channels) {
         means.iter_mut().zip(pixel).for_each(|(sum, x)| *sum += x.to_f64());
     }
     means.iter_mut().for_each(|sum| *sum /= count);
-    let mut variances = vec![0.0; channels];
+    let mut variances = scratch::zeroed::<f64>(channels);
     for pixel in input.chunks_exact(channels) {
         for ((sum, mean), x) in variances.iter_mut().zip(&means).zip(pixel) {
             *sum += (x.to_f64() - mean) * (x.to_f64() - mean);
         }
     }
-    means.into_iter().zip(variances).map(|(mean, sum)| Statistics::new(mean, sum / count, epsilon)).collect()
+    let statistics = means.into_iter().zip(variances).map(|(mean, sum)| Statistics::new(mean, sum / count, epsilon));
+    scratch::collected(channels, statistics)
 }
 
 pub fn layer_normalization(op: &LayerNormalization, arguments: &mut Arguments<'_, '_>) {
@@ -174,7 +173,8 @@ fn places(shape: &[usize], axes: &[usize]) -> Vec<usize> {
     let mut places = vec![0];
     for &axis in axes {
         let stride: usize = shape[axis + 1..].iter().product();
-        places = places.iter().flat_map(|&outer| (0..shape[axis]).map(move |i| outer + i * stride)).collect();
+        let inner = |&outer: &usize| (0..shape[axis]).map(move |i| outer + i * stride);
+        places = scratch::collected(places.len() * shape[axis], places.iter().flat_map(inner));
     }
     places
 }

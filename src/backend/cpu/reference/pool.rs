@@ -2,6 +2,7 @@
 
 use super::arithmetic::Arithmetic;
 use crate::backend::cpu::element::{Element, Float, with_element, with_float};
+use crate::backend::cpu::scratch;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::cpu::window::Axis;
@@ -86,7 +87,7 @@ impl Windows {
             })
             .collect();
         for_each_piece(output, row, row.saturating_mul(elements_of_window), |first, piece| {
-            let mut reduced = vec![start; channels];
+            let mut reduced = scratch::filled(start, channels);
             for (i, output) in piece.chunks_exact_mut(row).enumerate() {
                 let (image_number, y) = ((first + i) / rows.output, (first + i) % rows.output);
                 let input = &input[image_number * image..][..image];

@@ -4,6 +4,7 @@
 //! into a panel of their own; the innermost loop multiplies two panels and keeps all sums in registers. It is plain
 //! loops over arrays of constant size, which the compiler turns into vector instructions.
 
+use crate::backend::cpu::scratch;
 use crate::backend::cpu::threads::for_each_piece;
 use std::ops::Range;
 
@@ -101,7 +102,7 @@ pub fn add_product(size: Size, left: &impl Left, right: &impl Right, output: &mu
         && let Some(matrix) = right.in_memory()
         && matrix.strides.contains(&1)
     {
-        let mut row = vec![0.0; size.depth];
+        let mut row = scratch::zeroed(size.depth);
         for (i, output) in output.chunks_mut(row_stride).take(size.rows).enumerate() {
             left.read_row(i, &mut row);
             add_row_product(&row, matrix, &mut output[..size.columns]);
@@ -109,7 +110,7 @@ pub fn add_product(size: Size, left: &impl Left, right: &impl Right, output: &mu
         return;
     }
     let block = (PACKED / size.depth / COLUMNS).max(2) * COLUMNS;
-    let mut packed = vec![0.0; size.depth * block.min(size.columns.next_multiple_of(COLUMNS))];
+    let mut packed = scratch::zeroed(size.depth * block.min(size.columns.next_multiple_of(COLUMNS)));
     for first in (0..size.columns).step_by(block) {
         let columns = first..size.columns.min(first + block);
         let packed = &mut packed[..size.depth * columns.len().next_multiple_of(COLUMNS)];
@@ -128,7 +129,7 @@ fn pack(right: &impl Right, depth: usize, columns: Range<usize>, packed: &mut [f
     let panel = depth * COLUMNS;
     for_each_piece(packed, panel, panel / 4, |first_panel, piece| {
         let together = if by_columns { panel } else { piece.len() };
-        let mut row = vec![0.0; together / depth];
+        let mut row = scratch::zeroed(together / depth);
         for (i, piece) in piece.chunks_mut(together).enumerate() {
             let first = columns.start + first_panel * COLUMNS + i * row.len();
             let inside = row.len().min(columns.end - first);
@@ -153,8 +154,8 @@ fn add_block(
     output: &mut [f32],
     row_stride: usize,
 ) {
-    let mut row = vec![0.0; size.depth];
-    let mut panel = vec![0.0; size.depth * ROWS];
+    let mut row = scratch::zeroed(size.depth);
+    let mut panel = scratch::zeroed(size.depth * ROWS);
     for (i, output) in output.chunks_mut(ROWS * row_stride).enumerate() {
         let first_row = first_row + i * ROWS;
         let rows = ROWS.min(size.rows.saturating_sub(first_row));

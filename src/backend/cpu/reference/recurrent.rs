@@ -3,6 +3,7 @@
 //! States are carried in `f32` from step to step; what is computed within a step is computed in `f64`.
 
 use crate::backend::cpu::element::{Float, with_float};
+use crate::backend::cpu::scratch;
 use crate::backend::cpu::threads;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::graph::ops::recurrent::{
@@ -81,15 +82,18 @@ pub fn lstm_cell(op: &LstmCell, arguments: &mut Arguments<'_, '_>) {
 fn floats(view: View<'_>) -> Cow<'_, [f32]> {
     match view.data_type {
         DataType::Float32 => Cow::Borrowed(view.elements()),
-        _ => view.elements::<f16>().iter().map(|&x| x.to_f32()).collect(),
+        _ => Cow::Owned(scratch::collected(view.element_count(), view.elements::<f16>().iter().map(|&x| x.to_f32()))),
     }
 }
 
 /// A copy of a state; zeros, as many as the first output has elements, when it is absent.
 fn state(arguments: &mut Arguments<'_, '_>, id: Option<OperandId>) -> Vec<f32> {
     match id {
-        Some(id) => floats(arguments.input(id)).into_owned(),
-        None => vec![0.0; arguments.output().element_count()],
+        Some(id) => match floats(arguments.input(id)) {
+            Cow::Borrowed(elements) => scratch::collected(elements.len(), elements.iter().copied()),
+            Cow::Owned(elements) => elements,
+        },
+        None => scratch::zeroed(arguments.output().element_count()),
     }
 }
 
@@ -251,7 +255,7 @@ impl GruUnits<'_> {
         // Applied before the product, the reset gates of all units are needed for each.
         let mut reset_hidden = Vec::new();
         if !self.reset_after {
-            reset_hidden = vec![0f32; hidden.len()];
+            reset_hidden = scratch::zeroed::<f32>(hidden.len());
             threads::for_each_piece(&mut reset_hidden, 1, self.weights.cost(1), |first, piece| {
                 for (element, result) in (first..).zip(piece) {
                     let (input, batch, unit) = of_batch(element);
@@ -260,7 +264,7 @@ impl GruUnits<'_> {
             });
         }
 
-        let mut next = vec![0f32; hidden.len()];
+        let mut next = scratch::zeroed::<f32>(hidden.len());
         threads::for_each_piece(&mut next, 1, self.weights.cost(3), |first, piece| {
             for (element, result) in (first..).zip(piece) {
                 let (input, batch, unit) = of_batch(element);
@@ -296,7 +300,7 @@ impl LstmUnits<'_> {
         let Weights { input_size, hidden_size, .. } = *self.weights;
         let [input_gate, output_gate, forget_gate, cell_gate] = self.gates;
         let [activation, cell_activation, state_activation] = self.activations;
-        let mut next = vec![(0f32, 0f32); hidden.len()];
+        let mut next = scratch::filled((0f32, 0f32), hidden.len());
         threads::for_each_piece(&mut next, 1, self.weights.cost(4), |first, piece| {
             for (element, (next_hidden, next_cell)) in (first..).zip(piece) {
                 let (batch, unit) = (element / hidden_size, element % hidden_size);

@@ -2,6 +2,7 @@
 
 use super::arithmetic::{Accumulate, Arithmetic, Total};
 use crate::backend::cpu::element::{Element, Float, with_element, with_float};
+use crate::backend::cpu::scratch;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::graph::ops::reduce::{Reduce, ReduceKind};
@@ -172,7 +173,8 @@ impl Plan {
         }
         for (size, stride) in reduced {
             let inner = std::mem::take(&mut plan.offsets);
-            plan.offsets = (0..size).flat_map(|i| inner.iter().map(move |offset| i * stride + offset)).collect();
+            let offsets = (0..size).flat_map(|i| inner.iter().map(move |offset| i * stride + offset));
+            plan.offsets = scratch::collected(size * inner.len(), offsets);
         }
         plan
     }

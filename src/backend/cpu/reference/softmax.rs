@@ -2,6 +2,7 @@
 
 use super::index::Axis;
 use crate::backend::cpu::element::{Float, with_float};
+use crate::backend::cpu::scratch;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::softmax::Softmax;
@@ -19,9 +20,9 @@ pub fn softmax(op: &Softmax, arguments: &mut Arguments<'_, '_>) {
 fn typed<T: Float>(input: &[T], axis: Axis, output: &mut [T]) {
     let block = axis.size * axis.run;
     for_each_piece(output, block, block * COST, |first, piece| {
-        let mut exponentials = vec![0.0; block];
-        let mut greatest = vec![0.0; axis.run];
-        let mut sums = vec![0.0; axis.run];
+        let mut exponentials = scratch::zeroed(block);
+        let mut greatest = scratch::zeroed(axis.run);
+        let mut sums = scratch::zeroed(axis.run);
         for (output, input) in piece.chunks_exact_mut(block).zip(input[first * block..].chunks_exact(block)) {
             greatest.fill(f64::NEG_INFINITY);
             for row in input.chunks_exact(axis.run) {

@@ -3,6 +3,7 @@
 use super::CHEAP;
 use super::rows::zip3;
 use crate::backend::cpu::element::{Element, Float, with_float};
+use crate::backend::cpu::scratch;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::graph::DataType;
 use crate::graph::number::integer_range;
@@ -71,7 +72,7 @@ pub fn quantize_linear(op: &QuantizeLinear, arguments: &mut Arguments<'_, '_>) {
     let (min, max) = integer_range(output.data_type);
     let range = (min as f64, max as f64);
     if output.data_type.bits() == 4 {
-        let mut bytes = vec![0; output.element_count()];
+        let mut bytes = scratch::zeroed(output.element_count());
         let data_type = byte_type(output.data_type);
         quantize(operands, range, &mut ViewMut { data_type, shape: output.shape, bytes: &mut bytes });
         for (packed, pair) in output.bytes.iter_mut().zip(bytes.chunks(2)) {
@@ -114,7 +115,7 @@ impl<'a> Unpacked<'a> {
         let element = |half: u8| if signed { ((half << 4) as i8 >> 4) as u8 } else { half };
         let bytes = (operand.data_type.bits() == 4).then(|| {
             let pairs = operand.bytes.iter().flat_map(|&pair| [element(pair & 15), element(pair >> 4)]);
-            pairs.take(operand.element_count()).collect()
+            scratch::collected(operand.element_count(), pairs.take(operand.element_count()))
         });
         Unpacked { operand, bytes }
     }

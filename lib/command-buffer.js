@@ -1,0 +1,84 @@
+'use strict';
+
+// Recorded work that can be submitted again and again (API.md D5).
+
+const native = require('./native.js');
+const { conversionError, invalidState, named, typeError, nativeError } = require('./errors.js');
+const { construct, expose, illegalUnless, interfaceType, receiver } = require('./interface.js');
+const { isDestroyed } = require('./tensor.js');
+
+const collected = new FinalizationRegistry((handle) => native.destroyCommandBuffer(handle));
+
+let stateOf;
+
+class MLCommandBuffer {
+  #state;
+
+  constructor(key = undefined, state = undefined) {
+    illegalUnless(key);
+    this.#state = state;
+    // Who refers to the state thereby keeps the object, and so the native commands.
+    state.object = this;
+    collected.register(this, state.handle);
+  }
+
+  get label() {
+    try {
+      return receiver(this, stateOf, 'MLCommandBuffer').label;
+    } catch (error) {
+      throw conversionError(error, 'MLCommandBuffer.label');
+    }
+  }
+
+  static {
+    stateOf = (value) => (typeof value === 'object' && value !== null && #state in value ? value.#state : undefined);
+  }
+}
+
+expose(MLCommandBuffer, stateOf);
+
+/**
+ * @param {object} context
+ * @param {string} label
+ * @param {{graphs: object[], tensors: object[], dispatches: {graph: object, handles: number[], label: string}[]}} recorded
+ *   every graph and tensor once, so that they stay alive and can be asked whether they were destroyed
+ */
+function createCommandBuffer(context, label, { graphs, tensors, dispatches }) {
+  try {
+    const handle = native.createCommandBuffer(
+      context.handle,
+      dispatches.map(({ graph }) => graph.handle),
+      dispatches.map(({ handles }) => handles.length),
+      dispatches.flatMap(({ handles }) => handles),
+      dispatches.map((dispatch) => dispatch.label),
+    );
+    return new MLCommandBuffer(construct, { context, handle, label, graphs, tensors, object: undefined });
+  } catch (error) {
+    throw nativeError(error);
+  }
+}
+
+/** `context.submit()`: everything is checked before anything of it runs. */
+function submit(context, buffers) {
+  buffers.forEach((buffer, i) => {
+    if (buffer.context !== context) {
+      throw typeError('submit', buffer.label, `argument 'commandBuffers': element ${i}: found an MLCommandBuffer of another MLContext, allowed one that was recorded for this one`);
+    }
+  });
+  if (context.lost) throw invalidState('submit', '', 'the MLContext was destroyed or lost');
+  buffers.forEach(requireAlive);
+  try {
+    native.submit(context.handle, buffers.map(({ handle }) => handle));
+  } catch (error) {
+    throw nativeError(error);
+  }
+}
+
+function requireAlive({ label, graphs, tensors }) {
+  const graph = graphs.find(({ destroyed }) => destroyed);
+  if (graph) throw invalidState('submit', label, `${named('the MLGraph', graph.label)} of a recorded dispatch was destroyed`);
+  const tensor = tensors.find(isDestroyed);
+  if (tensor) throw invalidState('submit', label, `${named('the MLTensor', tensor.label)} of a recorded dispatch was destroyed`);
+}
+
+module.exports = { MLCommandBuffer, createCommandBuffer, submit, toCommandBuffer: interfaceType('MLCommandBuffer', stateOf) };

@@ -1,0 +1,122 @@
+'use strict';
+
+// Recording dispatches, to be submitted later and more than once (API.md D5).
+
+const { bindTensors } = require('./bindings.js');
+const { createCommandBuffer } = require('./command-buffer.js');
+const { namedTensors, toContext } = require('./context.js');
+const { conversionError, invalidState, typeError } = require('./errors.js');
+const { toGraph } = require('./graph.js');
+const { expose, receiver, requireArguments } = require('./interface.js');
+const { argument, dictionary, usvString } = require('./webidl.js');
+
+const labelled = dictionary([{ name: 'label', convert: usvString, absent: '' }]);
+
+let stateOf;
+
+class MLCommandEncoder {
+  #state;
+
+  constructor(context) {
+    try {
+      requireArguments(arguments, 1);
+      context = argument('context', context, toContext);
+    } catch (error) {
+      throw conversionError(error, 'MLCommandEncoder');
+    }
+    if (context.lost) throw invalidState('MLCommandEncoder', '', "argument 'context': the MLContext was destroyed or lost");
+    this.#state = { context, finished: false, graphs: new Set(), tensors: new Set(), dispatches: [] };
+  }
+
+  initializeGraph(graph) {
+    const encoder = self(this, 'initializeGraph');
+    try {
+      requireArguments(arguments, 1);
+      graph = argument('graph', graph, toGraph);
+    } catch (error) {
+      throw conversionError(error, 'initializeGraph');
+    }
+    requireRecording(encoder, 'initializeGraph', '');
+    requireGraph(encoder, 'initializeGraph', '', graph);
+    encoder.graphs.add(graph);
+  }
+
+  dispatch(graph, inputs, outputs, options = undefined) {
+    const encoder = self(this, 'dispatch');
+    let label = '';
+    try {
+      requireArguments(arguments, 3);
+      graph = argument('graph', graph, toGraph);
+      inputs = argument('inputs', inputs, namedTensors);
+      outputs = argument('outputs', outputs, namedTensors);
+      if (options !== undefined) ({ label } = argument('options', options, labelled));
+    } catch (error) {
+      throw conversionError(error, 'dispatch', label);
+    }
+    requireRecording(encoder, 'dispatch', label);
+    requireGraph(encoder, 'dispatch', label, graph);
+    if (!encoder.graphs.has(graph)) {
+      throw invalidState('dispatch', label, "argument 'graph': found an MLGraph that was not initialized here, allowed one that was given to initializeGraph()");
+    }
+    const handles = bindTensors('dispatch', label, encoder.context, graph, inputs, outputs);
+    inputs.values.concat(outputs.values).forEach((tensor) => encoder.tensors.add(tensor));
+    encoder.dispatches.push({ graph, handles, label });
+  }
+
+  finish(options = undefined) {
+    const encoder = self(this, 'finish');
+    let label = '';
+    try {
+      if (options !== undefined) ({ label } = argument('options', options, labelled));
+    } catch (error) {
+      throw conversionError(error, 'finish', label);
+    }
+    requireRecording(encoder, 'finish', label);
+    requireAllThere(encoder, label);
+    const { context, dispatches } = encoder;
+    const buffer = createCommandBuffer(context, label, { graphs: elements(encoder.graphs), tensors: elements(encoder.tensors), dispatches });
+    encoder.finished = true;
+    encoder.graphs = encoder.tensors = encoder.dispatches = undefined;
+    return buffer;
+  }
+
+  static {
+    stateOf = (value) => (typeof value === 'object' && value !== null && #state in value ? value.#state : undefined);
+  }
+}
+
+expose(MLCommandEncoder, stateOf);
+
+function self(value, member) {
+  try {
+    return receiver(value, stateOf, 'MLCommandEncoder');
+  } catch (error) {
+    throw conversionError(error, `MLCommandEncoder.${member}`);
+  }
+}
+
+function requireRecording(encoder, operator, label) {
+  if (encoder.finished) throw invalidState(operator, label, 'finish() was called on the MLCommandEncoder; an encoder makes one MLCommandBuffer');
+  if (encoder.context.lost) throw invalidState(operator, label, 'the MLContext was destroyed or lost');
+}
+
+function requireGraph(encoder, operator, label, graph) {
+  if (graph.context !== encoder.context) {
+    throw typeError(operator, label, "argument 'graph': found an MLGraph of another MLContext, allowed one of the encoder's context");
+  }
+  if (graph.destroyed) throw invalidState(operator, label, "argument 'graph': found an MLGraph that was destroyed, allowed one that still exists");
+}
+
+/** What was destroyed since it was recorded can be recorded no more. */
+function requireAllThere({ graphs, tensors }, label) {
+  if (elements(graphs).some(({ destroyed }) => destroyed)) throw invalidState('finish', label, 'an MLGraph of the recording was destroyed');
+  if (elements(tensors).some(({ destroyed }) => destroyed)) throw invalidState('finish', label, 'an MLTensor of the recording was destroyed');
+}
+
+function elements(set) {
+  const list = [];
+  set.forEach((element) => list.push(element));
+  return list;
+}
+
+module.exports = { MLCommandEncoder };

@@ -1,0 +1,109 @@
+'use strict';
+
+// Running a graph on memory of the caller's, without tensors: context.compute() and context.computeSync() (API.md D1–D4).
+
+const native = require('./native.js');
+const { conversionError, invalidState, nativeError, typeError } = require('./errors.js');
+const { toGraph } = require('./graph.js');
+const { requireArguments } = require('./interface.js');
+const { begin } = require('./settle.js');
+const { NotDetachable, transfer } = require('./transfer.js');
+const { bindViews, namedViews } = require('./views.js');
+const { argument, dictionary, usvString } = require('./webidl.js');
+
+/** The extension `{label}` (API.md E1). */
+const labelled = dictionary([{ name: 'label', convert: usvString, absent: '' }]);
+
+/** Converts and checks everything; nothing has happened to the memory when this throws. */
+function prepare(operator, context, given) {
+  let graph, inputs, outputs;
+  let label = '';
+  try {
+    requireArguments(given, 3);
+    graph = argument('graph', given[0], toGraph);
+    inputs = argument('inputs', given[1], namedViews);
+    outputs = argument('outputs', given[2], namedViews);
+    if (given[3] !== undefined) ({ label } = argument('options', given[3], labelled));
+  } catch (error) {
+    throw conversionError(error, operator, label);
+  }
+  if (graph.context !== context) {
+    throw typeError(operator, label, "argument 'graph': found an MLGraph of another MLContext, allowed one that was built for this one");
+  }
+  if (graph.destroyed || context.lost) {
+    throw invalidState(operator, label, "argument 'graph': found an MLGraph that was destroyed or whose MLContext was lost, allowed one that still exists");
+  }
+  return { graph, inputs, outputs, label, bound: bindViews(operator, label, graph, inputs, outputs) };
+}
+
+/**
+ * `context.compute(graph, inputs, outputs, options)`
+ * @param {object} context
+ * @param {ArrayLike<unknown>} given the arguments of the method
+ */
+function compute(context, given) {
+  const { graph, inputs, outputs, label, bound } = prepare('compute', context, given);
+  const transferred = take(label, inputs, outputs);
+  const results = () => viewsOf(transferred, inputs, outputs);
+  const entry = {
+    operator: 'compute',
+    label,
+    context,
+    object: graph,
+    lends: true,
+    memory: transferred,
+    arrive: results,
+    fail: (reason) => giveBack(reason, results()),
+  };
+  try {
+    return begin(entry, (request) => {
+      const now = (view) => view && transferred.view(view);
+      native.compute(request, context.handle, graph.handle, bound.inputs.map(now), bound.outputs.map(now), label);
+    });
+  } catch (error) {
+    throw giveBack(error, results());
+  }
+}
+
+function take(label, inputs, outputs) {
+  try {
+    return transfer(inputs.values.concat(outputs.values));
+  } catch (error) {
+    if (!(error instanceof NotDetachable)) throw error;
+    const reason = typeError('compute', label, 'found memory that cannot be transferred, such as that of a WebAssembly.Memory or of a small Buffer, allowed an ArrayBuffer that can be detached');
+    throw error.transferred ? giveBack(reason, viewsOf(error.transferred, inputs, outputs)) : reason;
+  }
+}
+
+/** `{inputs, outputs}`, by the names that the caller gave. */
+function viewsOf(transferred, inputs, outputs) {
+  const views = ({ names, values }) => {
+    const record = {};
+    names.forEach((name, i) => {
+      // Not an assignment, since '__proto__' is a name like others.
+      Object.defineProperty(record, name, { value: transferred.view(values[i]), writable: true, enumerable: true, configurable: true });
+    });
+    return record;
+  };
+  return { inputs: views(inputs), outputs: views(outputs) };
+}
+
+/** Nobody loses their memory (API.md D3). */
+function giveBack(reason, views) {
+  Object.keys(views).forEach((key) => {
+    Object.defineProperty(reason, key, { value: views[key], writable: true, enumerable: false, configurable: true });
+  });
+  return reason;
+}
+
+/** `context.computeSync(graph, inputs, outputs, options)`: the calling thread waits, so the memory can stay where it is. */
+function computeSync(operator, context, given) {
+  const { graph, label, bound } = prepare(operator, context, given);
+  try {
+    native.computeSync(context.handle, graph.handle, bound.inputs, bound.outputs, label);
+  } catch (error) {
+    throw nativeError(error);
+  }
+}
+
+module.exports = { compute, computeSync };

@@ -1,0 +1,91 @@
+//! The flat functions that run a graph on memory of script's, and those that make the calling thread wait.
+
+use super::bytes;
+use super::call::{Call, stale};
+use super::contexts::Context;
+use super::handles::Handle;
+use super::script::{Scope, Type, Value, internal};
+use super::settle::{Outcome, Request};
+use crate::error::{Error, Kind, Result};
+use crate::host_memory::HostBuffer;
+use crate::timeline::{Done, GraphId, Task};
+use crossbeam_channel::{RecvTimeoutError, bounded};
+use std::time::Duration;
+
+/// How often a thread that waits looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// A graph with the memory that it is to run on.
+struct Bound {
+    graph: GraphId,
+    inputs: Vec<HostBuffer>,
+    outputs: Vec<Option<HostBuffer>>,
+}
+
+/// Reads `graph, inputs, outputs` from the arguments: views in the graph's order, and `undefined` for an output that is
+/// not wanted.
+fn bound(call: &Call<'_>, first: usize) -> Result<Bound> {
+    let graph = call.environment.graphs.borrow().get(call.handle(first)?).ok_or_else(|| stale("graph"))?.id;
+    let view = |scope: Scope<'_>, view: Value<'_>| match scope.type_of(view)? {
+        Type::Undefined => Ok(None),
+        _ => bytes::host_memory(scope, view).map(Some),
+    };
+    let inputs: Vec<Option<HostBuffer>> = call.scope.elements(call.value(first + 1), view)?;
+    let inputs: Option<Vec<HostBuffer>> = inputs.into_iter().collect();
+    let inputs = inputs.ok_or_else(|| internal("an input without memory"))?;
+    Ok(Bound { graph, inputs, outputs: call.scope.elements(call.value(first + 2), view)? })
+}
+
+/// `compute(request, context, graph, inputs, outputs, label)`
+///
+/// `lib/` has transferred the buffers behind the views, and keeps them to itself until the request is settled.
+pub fn compute<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let request = Request::from_number(call.number(0)?);
+    let Bound { graph, inputs, outputs } = bound(call, 2)?;
+    let label = call.string(5)?;
+    call.environment.with_context(call.handle(1)?, |context| {
+        let done = call.environment.settler.promise(call.scope, request, |()| Outcome::Nothing)?;
+        context.send(Task::Compute { graph, inputs, outputs, label, done });
+        Ok(None)
+    })
+}
+
+/// `computeSync(context, graph, inputs, outputs, label)`
+pub fn compute_sync<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let Bound { graph, inputs, outputs } = bound(call, 1)?;
+    let label = call.string(4)?;
+    call.environment.with_context(call.handle(0)?, |context| {
+        wait(call.scope, context, |done| Task::Compute { graph, inputs, outputs, label, done })
+    })
+}
+
+/// `readTensorSync(tensor, buffer)`
+pub fn read_sync<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    call.environment.with_tensor(call.handle(0)?, |tensor| {
+        let into = bytes::host_buffer(call.scope, call.value(1), tensor.descriptor.byte_length())?;
+        call.environment.with_context(tensor.context, |context| {
+            wait(call.scope, context, |done| Task::Read { tensor: tensor.id, into, done })
+        })
+    })
+}
+
+/// Sends a task and waits for its end. JavaScript of this thread stands still meanwhile, so its memory is nobody else's.
+fn wait<'s>(scope: Scope<'s>, context: &Context, task: impl FnOnce(Done<()>) -> Task) -> Result<Option<Value<'s>>> {
+    let (sender, end) = bounded(1);
+    context.send(task(Done::new(move |result: Result<()>| drop(sender.send(result)))));
+    loop {
+        match end.recv_timeout(LOOK) {
+            Ok(result) => return result.map(|()| None),
+            Err(RecvTimeoutError::Disconnected) => return Err(Error::new(Kind::Operation, "the work was lost")),
+            // Somebody ends this worker, or the process: that is not to wait for the work. Its end still has to come, since
+            // kernels are writing into the memory.
+            Err(RecvTimeoutError::Timeout) if scope.is_ending() => context.stop(),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+/// The handles of a list.
+pub fn handles(scope: Scope<'_>, list: Value<'_>) -> Result<Vec<Handle>> {
+    scope.elements(list, |scope, value| scope.as_number(value).map(Handle::from_number))
+}

@@ -1,0 +1,205 @@
+//! What becomes of failures on purpose: `cargo test --features faults --test faults`.
+
+use crossbeam_channel::{Receiver, bounded};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use webnn_node::backend::cpu::Cpu;
+use webnn_node::error::{Error, Kind, Result};
+use webnn_node::faults::{Failure, Place, plan};
+use webnn_node::graph::attribute::Value;
+use webnn_node::graph::ops::operator;
+use webnn_node::graph::{DataType, Descriptor, GraphBuilder};
+use webnn_node::host_memory::HostBuffer;
+use webnn_node::memory::Bytes;
+use webnn_node::timeline::{Done, GraphId, Task, TensorId, Timeline};
+
+/// The plan is the process's, so one test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Harness {
+    timeline: Timeline,
+    lost: Receiver<String>,
+}
+
+const GRAPH: GraphId = GraphId(100);
+const A: TensorId = TensorId(1);
+const B: TensorId = TensorId(2);
+const C: TensorId = TensorId(3);
+
+impl Harness {
+    /// A context with three tensors and a graph of three steps, which negates twice and takes the absolute value.
+    fn new() -> Harness {
+        let (sender, lost) = bounded(1);
+        let timeline = Timeline::start(Cpu::new(2), move |message| sender.send(message).unwrap()).unwrap();
+        let harness = Harness { timeline, lost };
+        for tensor in [A, B, C] {
+            harness.create(tensor).unwrap();
+        }
+        let mut builder = GraphBuilder::new(harness.timeline.limits().clone());
+        let mut operand = builder.input("x", descriptor()).unwrap();
+        for (name, label) in [("neg", "one"), ("exp", "two"), ("neg", "three")] {
+            operand = builder.apply(operator(name).unwrap(), [Value::Operand(operand)], label).unwrap()[0];
+        }
+        let description = Box::new(builder.build(vec![("y".into(), operand)]).unwrap());
+        harness.ask(|done| Task::Build { graph: GRAPH, description, label: String::new(), done }).recv().unwrap().unwrap();
+        harness
+    }
+
+    fn ask(&self, task: impl FnOnce(Done<()>) -> Task) -> Receiver<Result<()>> {
+        let (sender, receiver) = bounded(1);
+        self.timeline.send(task(Done::new(move |result| sender.send(result).unwrap())));
+        receiver
+    }
+
+    fn create(&self, tensor: TensorId) -> Result<()> {
+        let label = "made".to_owned();
+        self.ask(|done| Task::CreateTensor { tensor, descriptor: descriptor(), label, done }).recv().unwrap()
+    }
+
+    fn write(&self, tensor: TensorId, label: &str) {
+        self.timeline.send(Task::Write { tensor, bytes: Bytes::zeroed(4).unwrap(), label: label.into() });
+    }
+
+    fn dispatch(&self, from: TensorId, to: TensorId, label: &str) {
+        self.timeline.send(Task::Dispatch { graph: GRAPH, tensors: [from, to].into_iter().collect(), label: label.into() });
+    }
+
+    fn read(&self, tensor: TensorId) -> Result<()> {
+        self.ask(|done| Task::Read { tensor, into: memory(), done }).recv().unwrap()
+    }
+
+    fn compute(&self) -> Result<()> {
+        let (inputs, outputs) = (vec![memory()], vec![Some(memory())]);
+        self.ask(|done| Task::Compute { graph: GRAPH, inputs, outputs, label: "computed".into(), done }).recv().unwrap()
+    }
+}
+
+fn descriptor() -> Descriptor {
+    Descriptor::new(DataType::Float32, [1])
+}
+
+fn memory() -> HostBuffer {
+    let memory = Box::leak(Box::new(0f32));
+    // SAFETY: the memory is leaked, and nobody else has it.
+    unsafe { HostBuffer::new(std::ptr::from_mut(memory).cast(), 4) }
+}
+
+fn messages(error: &Error) -> Vec<&str> {
+    error.chain().map(Error::message).collect()
+}
+
+#[test]
+fn whatever_happens_in_whichever_step_shows_in_the_outputs_and_is_cleared() {
+    let _alone = alone();
+    let harness = Harness::new();
+    for (failure, said) in [
+        (Failure::Error, "failed on purpose"),
+        (Failure::Panic, "panicked on purpose"),
+        (Failure::Scratch, "bytes of memory cannot be had"),
+    ] {
+        for (spared, step) in ["neg [one]", "exp [two]", "neg [three]"].iter().enumerate() {
+            plan(Place::Step, failure, spared as u32);
+            harness.dispatch(A, B, "first");
+            harness.dispatch(B, C, "second");
+            let error = harness.read(C).unwrap_err();
+            assert_eq!(error.kind(), Kind::Operation);
+            let [read, second, first] = messages(&error)[..] else { panic!("{error:?}") };
+            for part in ["dispatch [second]", "dispatch [first]", step, said] {
+                assert!(read.contains(part), "{part} in {read}");
+            }
+            assert!(second.starts_with("dispatch [second]") && first.starts_with("dispatch [first]"), "{second} {first}");
+            harness.dispatch(A, B, "");
+            harness.read(B).unwrap();
+            harness.read(C).unwrap_err();
+            harness.write(C, "");
+            harness.read(C).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_graph_without_memory_can_never_run_again() {
+    let _alone = alone();
+    let harness = Harness::new();
+    plan(Place::Step, Failure::Memory, 0);
+    harness.dispatch(A, B, "first");
+    assert!(harness.read(B).unwrap_err().message().contains("memory cannot be had"));
+    harness.dispatch(A, C, "second");
+    let error = harness.read(C).unwrap_err();
+    for part in ["dispatch [second]", "the graph can never run again", "memory cannot be had"] {
+        assert!(error.message().contains(part), "{error}");
+    }
+    let error = harness.compute().unwrap_err();
+    assert!(error.message().contains("compute [computed]: the graph can never run again"), "{error}");
+    assert_eq!(error.kind(), Kind::Operation);
+    // The context goes on.
+    harness.write(B, "");
+    harness.read(B).unwrap();
+}
+
+#[test]
+fn a_write_that_fails_names_its_label() {
+    let _alone = alone();
+    let harness = Harness::new();
+    for failure in [Failure::Error, Failure::Panic] {
+        plan(Place::Write, failure, 1);
+        harness.write(A, "good");
+        harness.write(A, "bad");
+        let error = harness.read(A).unwrap_err();
+        assert_eq!(error.kind(), Kind::Operation);
+        assert!(error.message().contains("writeTensor [bad]"), "{error}");
+        harness.write(A, "");
+        harness.read(A).unwrap();
+    }
+}
+
+#[test]
+fn a_read_that_fails_disturbs_nothing() {
+    let _alone = alone();
+    let harness = Harness::new();
+    for failure in [Failure::Error, Failure::Panic, Failure::Memory] {
+        plan(Place::Read, failure, 0);
+        assert_eq!(harness.read(A).unwrap_err().kind(), Kind::Unknown);
+        harness.read(A).unwrap();
+    }
+}
+
+#[test]
+fn a_tensor_that_cannot_be_made_names_its_label() {
+    let _alone = alone();
+    let harness = Harness::new();
+    for (failure, kind) in [(Failure::Memory, Kind::Unknown), (Failure::Panic, Kind::Operation)] {
+        plan(Place::Allocate, failure, 0);
+        let error = harness.create(TensorId(7)).unwrap_err();
+        assert_eq!(error.kind(), kind);
+        assert!(error.message().starts_with("createTensor [made]: "), "{error}");
+    }
+    harness.create(TensorId(8)).unwrap();
+}
+
+#[test]
+fn a_compute_that_fails_reports_and_the_next_does_not() {
+    let _alone = alone();
+    let harness = Harness::new();
+    for failure in [Failure::Error, Failure::Panic, Failure::Scratch] {
+        plan(Place::Step, failure, 1);
+        let error = harness.compute().unwrap_err();
+        assert!(error.message().starts_with("compute [computed]: exp [two]: "), "{error}");
+        assert_eq!(error.kind(), Kind::Operation);
+        harness.compute().unwrap();
+    }
+}
+
+#[test]
+fn a_timeline_that_breaks_loses_the_context_and_reports_all() {
+    let _alone = alone();
+    let harness = Harness::new();
+    plan(Place::Timeline, Failure::Panic, 0);
+    harness.dispatch(A, B, "");
+    assert!(harness.read(B).is_err());
+    assert!(harness.lost.recv().unwrap().contains("panicked on purpose"));
+    assert!(harness.compute().is_err());
+    assert_eq!(harness.timeline.usage().tensors, 0);
+}
