@@ -6,8 +6,11 @@
 
 mod conv;
 mod depthwise;
+mod elementwise;
 mod epilogue;
+mod functions;
 mod isa;
+mod lines;
 mod matmul;
 mod product;
 #[cfg(test)]
@@ -72,6 +75,8 @@ pub fn select(site: &Site<'_>) -> Option<Selection> {
         Op::Matmul(op) => matmul::matmul(op, site),
         Op::Gemm(op) => matmul::gemm(op, site),
         Op::Conv2d(op) => depthwise::select(op, site).or_else(|| conv::select(op, site)),
+        Op::Unary(_) | Op::Activation(_) => elementwise::select(site),
+        Op::Softmax(_) | Op::LayerNormalization(_) => lines::select(site),
         _ => None,
     }
 }

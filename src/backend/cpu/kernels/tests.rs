@@ -4,9 +4,11 @@ use super::{Known, Site, select};
 use crate::backend::cpu::reference;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::graph::ops::conv::Conv2d;
-use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Clamp};
+use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Clamp, Unary, UnaryKind};
 use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
 use crate::graph::ops::matmul::{Gemm, Matmul};
+use crate::graph::ops::normalization::LayerNormalization;
+use crate::graph::ops::softmax::Softmax;
 use crate::graph::{DataType, Number, Op, OperandId};
 
 /// Pseudo-random numbers between -1 and 1; the seed is fixed.
@@ -178,4 +180,28 @@ fn what_is_fused() {
         let op = conv(groups, [1, 1], [1, 1], [1, 1, 1, 1], true);
         check_fused(op, &[add(3, 5), add(5, 4), clamp(5)], &inputs, &image);
     }
+}
+
+#[test]
+fn functions_of_elements_and_lines() {
+    let unary = |kind| Op::from(Unary { kind, input: OperandId(0) });
+    let activation = |kind| Op::from(Activation { kind, input: OperandId(0) });
+    let shape = vec![3, 7, 61];
+    for op in [unary(UnaryKind::Exp), unary(UnaryKind::Erf)] {
+        check(op, &[(shape.clone(), false)], &shape);
+    }
+    for kind in [ActivationKind::Tanh, ActivationKind::Sigmoid, ActivationKind::Gelu] {
+        check(activation(kind), &[(shape.clone(), false)], &shape);
+    }
+    check(Softmax { input: OperandId(0), axis: 2 }, &[(shape.clone(), false)], &shape);
+    let normalization = |axes: &[u32], given: bool| LayerNormalization {
+        input: OperandId(0),
+        scale: given.then_some(OperandId(1)),
+        bias: given.then_some(OperandId(2)),
+        axes: Some(axes.to_vec()),
+        epsilon: 1e-5,
+    };
+    check(normalization(&[2], false), &[(shape.clone(), false)], &shape);
+    let line = vec![7, 61];
+    check(normalization(&[1, 2], true), &[(shape.clone(), false), (line.clone(), false), (line, false)], &shape);
 }
