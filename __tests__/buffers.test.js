@@ -211,6 +211,19 @@ describe('resizable buffers count for what they are at the time of the call', ()
     expect(await read(context, tensor)).toEqual([1, 0]);
   });
 
+  test('shared memory that can grow', async () => {
+    const { context } = held;
+    const [tensor] = await createTensors(context, 1);
+    const buffer = new SharedArrayBuffer(8, { maxByteLength: 16 });
+    new Float32Array(buffer).set([3, 4]);
+    context.writeTensor(tensor, buffer);
+    const reading = context.readTensor(tensor, new Float32Array(buffer, 0, 2));
+    buffer.grow(16);
+    await reading;
+    expect(() => context.writeTensor(tensor, buffer)).toThrow(TypeError);
+    expect([...new Float32Array(buffer)]).toEqual([3, 4, 0, 0]);
+  });
+
   test('a view that lies outside is refused', async () => {
     const { context } = held;
     const [tensor] = await createTensors(context, 1);
