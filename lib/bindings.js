@@ -12,10 +12,10 @@ const FEW = 16;
 /**
  * @param {string} operator
  * @param {string} label
- * @param {object} context
- * @param {object} graph
- * @param {{names: string[], values: object[]}} inputs
- * @param {{names: string[], values: object[]}} outputs
+ * @param {import('./states').ContextState} context
+ * @param {import('./states').GraphState} graph
+ * @param {import('./states').Named<import('./states').TensorState>} inputs
+ * @param {import('./states').Named<import('./states').TensorState>} outputs
  * @returns {number[]} handles: the inputs in the graph's order, then the outputs
  */
 function bindTensors(operator, label, context, graph, inputs, outputs) {

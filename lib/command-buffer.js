@@ -7,6 +7,13 @@ const { conversionError, invalidState, named, typeError, nativeError } = require
 const { construct, expose, illegalUnless, interfaceType, receiver } = require('./interface.js');
 const { isDestroyed } = require('./tensor.js');
 
+/**
+ * @typedef {object} Recorded
+ * @property {import('./states').GraphState[]} graphs
+ * @property {import('./states').TensorState[]} tensors
+ * @property {{graph: import('./states').GraphState, handles: number[], label: string}[]} dispatches
+ */
+
 const collected = new FinalizationRegistry((handle) => native.destroyCommandBuffer(handle));
 
 let stateOf;
@@ -38,9 +45,9 @@ class MLCommandBuffer {
 expose(MLCommandBuffer, stateOf);
 
 /**
- * @param {object} context
+ * @param {import('./states').ContextState} context
  * @param {string} label
- * @param {{graphs: object[], tensors: object[], dispatches: {graph: object, handles: number[], label: string}[]}} recorded
+ * @param {Recorded} recorded
  *   every graph and tensor once, so that they stay alive and can be asked whether they were destroyed
  */
 function createCommandBuffer(context, label, { graphs, tensors, dispatches }) {

@@ -38,7 +38,7 @@ function prepare(operator, context, given) {
 
 /**
  * `context.compute(graph, inputs, outputs, options)`
- * @param {object} context
+ * @param {import('./states').ContextState} context
  * @param {ArrayLike<unknown>} given the arguments of the method
  */
 function compute(context, given) {

@@ -4,14 +4,16 @@
 
 const { escapeText, show } = require('./show.js');
 
+/** @typedef {import('./native').Cause} Cause */
+
 /**
  * A value is not what its place allows. Conversions throw it without knowing where they are; what encloses them (a
  * sequence, a dictionary, an argument) adds its part of the path, and the method makes it a TypeError.
  */
 class Mismatch {
   /**
-   * @param {unknown} found the value
-   * @param {string} allowed what would have been right, with its article
+   * @param {any} found the value
+   * @param {any} allowed what would have been right, with its article
    */
   constructor(found, allowed) {
     this.found = found;
@@ -59,7 +61,7 @@ function conversionError(error, operator, label) {
 /**
  * @param {string} name of the exception, as the method steps give it
  * @param {string} message
- * @param {{code: string, message: string, cause?: object}} [cause] what the native side says was the reason
+ * @param {Cause} [cause] what the native side says was the reason
  */
 function exception(name, message, cause) {
   let error;
@@ -80,7 +82,10 @@ function exception(name, message, cause) {
   return error;
 }
 
-/** A native function threw: its `code` is the exception's name and its message is complete. */
+/**
+ * A native function threw: its `code` is the exception's name and its message is complete.
+ * @param {Cause} error
+ */
 function nativeError(error) {
   return exception(error.code, error.message, error.cause);
 }

@@ -58,12 +58,13 @@ function descriptors(list) {
 }
 
 /**
- * @param {object} context
+ * @param {import('./states').ContextState} context
  * @param {number} handle
  * @param {string} label
  * @param {{inputs: [string, number, number[]][], outputs: [string, number, number[]][]}} built
  */
 function createGraph(context, handle, label, { inputs, outputs }) {
+  /** @type {import('./states').GraphState} */
   const state = {
     context,
     handle,
@@ -71,7 +72,6 @@ function createGraph(context, handle, label, { inputs, outputs }) {
     destroyed: false,
     inputs: descriptors(inputs),
     outputs: descriptors(outputs),
-    /** The pending compute() calls, which destroy() rejects. @type {Set<object> | undefined} */
     waiting: undefined,
     object: undefined,
   };

@@ -27,6 +27,8 @@ const {
   usvString,
 } = require('./webidl.js');
 
+/** @typedef {import('./states').BuilderState} BuilderState */
+
 /** MLOperand. Whose it is comes later, as the method steps do. */
 function operand(value) {
   if (builderOf(value) === undefined) throw new Mismatch(value, 'an MLOperand');
@@ -65,10 +67,10 @@ function place({ name, kind }, position, options) {
 }
 
 /**
- * @param {{name: string, arguments: object[], options: object[], outputs: 'one' | 'sequence'}} row of the table
+ * @param {import('./native').Operator} row of the table
  * @param {number} operator its number
- * @param {(self: unknown, operator: string) => object} receiverOf the builder's state
- * @param {(builder: object, operator: string, label: string) => void} requireCanBuild
+ * @param {(self: unknown, operator: string) => BuilderState} receiverOf
+ * @param {(builder: BuilderState, operator: string, label: string) => void} requireCanBuild
  */
 function operatorMethod(row, operator, receiverOf, requireCanBuild) {
   const required = row.arguments.length;
@@ -81,6 +83,7 @@ function operatorMethod(row, operator, receiverOf, requireCanBuild) {
   const method = {
     [row.name](...given) {
       const builder = receiverOf(this, row.name);
+      /** @type {any[]} */
       const values = [builder.handle, operator, ''];
       try {
         if (given.length < required) throw new TooFewArguments(given.length, required);

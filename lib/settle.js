@@ -10,27 +10,18 @@
 const native = require('./native.js');
 const { exception, invalidState, nativeError } = require('./errors.js');
 
-/**
- * @typedef {object} Entry
- * @property {string} operator for messages
- * @property {string} label
- * @property {object} context the state of the context that the work belongs to; absent while that is being made
- * @property {unknown} [memory] what the native side reads or writes
- * @property {object} [object] the state of the tensor or graph whose destruction ends this
- * @property {boolean} [lends] the caller gets its memory back with the promise, so that must wait for the native side
- * @property {unknown} [refusal] what the promise will be rejected with, when the native side is done with the memory
- * @property {(value: any) => unknown} arrive from the native value to the promise's
- * @property {(reason: unknown) => void} [fail] releases what script will never see, and gives back what it lent
- * @property {(value: unknown) => void} [resolve]
- * @property {(reason: unknown) => void} [reject]
- * @property {boolean} [over] the promise was rejected already
- */
+/** @typedef {import('./states').Entry} Entry */
 
 /** @type {Map<number, Entry>} */
 const pending = new Map();
 
-/** What to do when a context is lost without script's doing. Number → a weak reference to the state, so that listening keeps nothing alive. */
+/**
+ * The contexts by their handles, held weakly: waiting for the loss of one keeps nothing alive.
+ * @type {Map<number, WeakRef<import('./states').ContextState>>}
+ */
 const contexts = new Map();
+
+/** What to do when one is lost without script's doing. */
 let onLost;
 
 // Several copies of this module can share one addon, such as the test files of a process; the native side gives each a

@@ -72,9 +72,10 @@ function self(value, member) {
 /**
  * "Creating an MLTensor", without its memory, which the native side makes later. The object can be had as soon as there
  * is a handle; script gets it when the memory is there.
- * @param {object} context
+ * @param {import('./states').ContextState} context
  * @param {{dataType: number, shape: number[], label: string, readable?: boolean, writable?: boolean}} descriptor
  * @param {boolean} constant
+ * @returns {import('./states').TensorState}
  */
 function tensorState(context, descriptor, constant) {
   const { dataType, shape, label, readable = false, writable = false } = descriptor;
@@ -90,9 +91,7 @@ function tensorState(context, descriptor, constant) {
     constant,
     buffer,
     destroyed: false,
-    /** The pending reads, which destroy() rejects. @type {Set<object> | undefined} */
     waiting: undefined,
-    /** Who refers to the state thereby keeps the object, and so the native tensor. */
     object: undefined,
   };
 }

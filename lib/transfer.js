@@ -22,7 +22,7 @@ const constructors = new Map(
 
 // Node 20 silently copies a buffer that cannot be detached, and detaches the others of the same call. Later versions
 // refuse such a call and detach nothing; they are told by a function that came with that.
-const ALL_OR_NOTHING = workers.isMarkedAsUntransferable !== undefined;
+const ALL_OR_NOTHING = 'isMarkedAsUntransferable' in workers;
 
 const WASM_PAGE = 65536;
 

@@ -21,7 +21,7 @@ const namedViews = record(arrayBufferView);
  * Checks views against a graph: names, data types, lengths, and that nothing else lies where an output goes.
  * @param {string} operator
  * @param {string} label
- * @param {object} graph
+ * @param {import('./states').GraphState} graph
  * @param {{names: string[], values: ArrayBufferView[]}} inputs all of the graph's
  * @param {{names: string[], values: ArrayBufferView[]}} outputs those that are wanted
  * @returns {{inputs: ArrayBufferView[], outputs: (ArrayBufferView | undefined)[]}} in the graph's order

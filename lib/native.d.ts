@@ -1,0 +1,131 @@
+// The native addon, as lib/ calls it: the contract with src/node/.
+//
+// Native objects are known by handles, integers that are never used again for another object; an operand by its number
+// in its builder. Values have been converted by WebIDL. A function that fails throws an Error whose `code` is the name of
+// the exception and whose `message` is complete. A function that takes a request finishes later: then `settle` is called.
+
+/** A native object. What is stale names nothing. */
+type Handle = number;
+/** A number that lib/ chose: greater than what `initialize` returned, and never used twice. */
+type Request = number;
+/** The position in `dataTypes()`. */
+type DataType = number;
+/** Not a bare SharedArrayBuffer, which Node-API does not take. */
+type Bytes = ArrayBuffer | ArrayBufferView;
+
+export interface Cause {
+  code: string;
+  message: string;
+  cause?: Cause;
+}
+
+export interface Kind {
+  type:
+    | 'operand' | 'operands' | 'unsigned' | 'signed' | 'unsignedList' | 'unsignedOrList' | 'boolean' | 'double' | 'floatList'
+    | 'number' | 'enumeration' | 'enumerationList';
+  /** Of numbers: [EnforceRange]; otherwise modulo 2^32. */
+  enforceRange?: boolean;
+  /** Of enumerations: the IDL's name, and the values, whose positions native functions take. */
+  enumeration?: string;
+  values?: string[];
+}
+
+export interface Member {
+  name: string;
+  kind: Kind;
+}
+
+/** A row of the operator table. */
+export interface Operator {
+  name: string;
+  doc: string;
+  section: string;
+  dictionary: string;
+  arguments: Member[];
+  /** Those of the dictionary itself; `label` is common to all. */
+  options: Member[];
+  outputs: 'one' | 'sequence';
+}
+
+/** Name, data type, shape. */
+export type NamedDescriptor = [string, DataType, number[]];
+
+/**
+ * A copy of lib/ introduces itself. `settle` gets `request, code, value` for everything that is ready: `code` is null where
+ * it succeeded, otherwise the exception's name, and the value a Cause. The result is the number for events, whose value
+ * is `{event: 'lost', context, message}`; requests count from there. While nothing is pending `settle` is held weakly.
+ */
+export function initialize(settle: (batch: any[]) => void): number;
+export function operators(): Operator[];
+export function dataTypes(): string[];
+
+/** Functions that make one operand leave it here: its number, its data type, its rank, and the sizes. */
+export const described: Uint32Array;
+
+/** `deviceType` is '' where script gave none; 0 threads are as many as the process may use. Settles with `{context, accelerated}`. */
+export function createContext(
+  request: Request, deviceType: string, powerPreference: string, accelerated: boolean, numThreads: number, label: string,
+): void;
+export function opSupportLimits(context: Handle): any;
+export function memoryUsage(context: Handle): { tensors: number; graphs: number; scratch: number; peak: number };
+/** Ends what is pending. Limits and memory can still be asked for. */
+export function destroyContext(context: Handle): void;
+/** The context cannot be reached any more. */
+export function forgetContext(context: Handle): void;
+
+/** The handle comes at once; settles when the memory is there. */
+export function createTensor(
+  request: Request, context: Handle, dataType: DataType, shape: readonly number[], readable: boolean, writable: boolean, label: string,
+): Handle;
+/** Copies the bytes before it returns. */
+export function createConstantTensor(
+  request: Request, context: Handle, dataType: DataType, shape: readonly number[], bytes: Bytes, label: string,
+): Handle;
+export function destroyTensor(tensor: Handle): void;
+/** Copies the bytes before it returns. */
+export function writeTensor(tensor: Handle, bytes: Bytes, label: string): void;
+/** The buffer is the native side's until it has settled the request. */
+export function readTensor(request: Request, tensor: Handle, buffer: ArrayBuffer): void;
+
+export function createBuilder(context: Handle): Handle;
+export function destroyBuilder(builder: Handle): void;
+export function input(builder: Handle, name: string, dataType: DataType, shape: readonly number[]): void;
+export function constantBytes(builder: Handle, dataType: DataType, shape: readonly number[], bytes: Bytes): void;
+export function constantNumber(builder: Handle, dataType: DataType, value: number | bigint): void;
+export function constantTensor(builder: Handle, tensor: Handle): void;
+/**
+ * The values are those of the row, arguments and then options; `undefined` is absent. Several operands come back as
+ * [number, data type, …sizes].
+ */
+export function apply(builder: Handle, operator: number, label: string, ...values: unknown[]): number[][] | undefined;
+/** Ends the builder and gives the handle at once, unless it throws; settles with the graph's inputs and outputs. */
+export function build(request: Request, builder: Handle, names: string[], operands: number[], label: string): Handle;
+export function destroyGraph(graph: Handle): void;
+/** Tensors: the graph's inputs in its order, then its outputs. */
+export function dispatch(context: Handle, graph: Handle, tensors: Handle[], label: string): void;
+
+/**
+ * Runs a graph on the caller's memory, in place: views in the graph's order, undefined for an output that is not wanted. The
+ * memory is the native side's until it has settled the request.
+ */
+export function compute(
+  request: Request, context: Handle, graph: Handle, inputs: ArrayBufferView[], outputs: (ArrayBufferView | undefined)[], label: string,
+): void;
+/** Blocks the thread until it is done, like the next. */
+export function computeSync(
+  context: Handle, graph: Handle, inputs: ArrayBufferView[], outputs: (ArrayBufferView | undefined)[], label: string,
+): void;
+export function readTensorSync(tensor: Handle, buffer: ArrayBuffer): void;
+
+/** For each dispatch a graph, the number of its tensors and a label, and the tensors of all of them one after the other. */
+export function createCommandBuffer(
+  context: Handle, graphs: Handle[], counts: number[], tensors: Handle[], labels: string[],
+): Handle;
+export function destroyCommandBuffer(buffer: Handle): void;
+export function submit(context: Handle, buffers: Handle[]): void;
+
+/** Reads an ONNX model and builds it, with the given sizes for dimensions by their names. */
+export function importOnnx(
+  request: Request, context: Handle, fileOrBytes: string | Bytes, names: string[], sizes: number[], label: string,
+): Handle;
+export function summarizeOnnx(request: Request, fileOrBytes: string | Bytes): void;

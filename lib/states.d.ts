@@ -1,0 +1,96 @@
+// What the objects of script have in their private fields.
+
+export interface ContextState {
+  handle: number;
+  /** Refers back, so that what refers to the state keeps the object, and thereby the native context, alive. */
+  object: object;
+  accelerated: boolean;
+  label: string;
+  lost: boolean;
+  whenLost: Promise<{ message: string }>;
+  resolveLost(info: { message: string }): void;
+  limits: object | undefined;
+}
+
+/** What a buffer for a tensor has to be. */
+export interface BufferFor {
+  byteLength: number;
+  views: readonly string[];
+  /** For messages: `float32[2,3]`. */
+  text: string;
+}
+
+export interface TensorState {
+  context: ContextState;
+  handle: number;
+  dataType: number;
+  shape: readonly number[];
+  label: string;
+  readable: boolean;
+  writable: boolean;
+  constant: boolean;
+  buffer: BufferFor;
+  destroyed: boolean;
+  /** The pending reads, which destroy() rejects. */
+  waiting: Set<Entry> | undefined;
+  /** Refers back, so that what refers to the state keeps the object, and thereby the native tensor, alive. */
+  object: object | undefined;
+}
+
+export interface GraphState {
+  context: ContextState;
+  handle: number;
+  label: string;
+  destroyed: boolean;
+  inputs: Map<string, Binding>;
+  outputs: Map<string, Binding>;
+  /** The pending computations, which destroy() rejects. */
+  waiting: Set<Entry> | undefined;
+  /** As of a tensor. */
+  object: object | undefined;
+}
+
+/** An input or output of a graph: a tensor of that descriptor, or so much memory. */
+export interface Binding extends BufferFor {
+  position: number;
+  dataType: number;
+  shape: readonly number[];
+}
+
+export interface BuilderState {
+  context: ContextState;
+  handle: number;
+  hasBuilt: boolean;
+  destroyed: boolean;
+}
+
+/** A record, as two lists of the same length. */
+export interface Named<T> {
+  names: string[];
+  values: T[];
+}
+
+/** Something that is pending. */
+export interface Entry {
+  /** For messages. */
+  operator: string;
+  label: string;
+  /** Absent while it is the context that is being made. */
+  context: ContextState | undefined;
+  /** What the native side reads or writes. */
+  memory?: unknown;
+  /** Whose destruction ends this. */
+  object?: TensorState | GraphState;
+  /** The caller gets its memory back with the promise, so that must wait for the native side. */
+  lends?: boolean;
+  /** What the promise will be rejected with when the native side is done with the memory. */
+  refusal?: unknown;
+  /** From the native value to the promise's. */
+  arrive(value: any): unknown;
+  /** Releases what script will never see, and gives back what it lent. */
+  fail?(reason: unknown): void;
+  resolve?(value: unknown): void;
+  reject?(reason: unknown): void;
+  /** The promise was rejected already. */
+  over?: boolean;
+}
