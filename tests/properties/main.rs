@@ -9,9 +9,11 @@
 //! `WEBNN_SEED` repeats a run, `WEBNN_ROUNDS` makes it longer, `WEBNN_OPERATORS=add,sub` shorter.
 
 mod call;
+mod chains;
 mod compare;
 mod draw;
 mod invalid;
+mod limits;
 mod oracle;
 mod random;
 mod tensor;
@@ -34,6 +36,17 @@ type Runner = fn(&Graph, &[&[u8]]) -> Vec<Vec<u8>>;
 
 const RUNNERS: [(&str, Runner); 2] = [("reference", webnn_node::backend::cpu::reference::interpret), ("cpu", timeline::run)];
 
+/// How many units in the last place a float32 result may be further away than the oracle allows: what a runner's kernels say
+/// of themselves.
+fn extra_ulps(runner: &str, operator: &str) -> i64 {
+    match (runner, operator) {
+        // Vector kernels (`backend/cpu/kernels/functions.rs`) for large tensors.
+        ("cpu", "erf") => 24,
+        ("cpu", "exp" | "gelu" | "sigmoid" | "softmax" | "tanh") => 5,
+        _ => 0,
+    }
+}
+
 /// How often everything is wished for, unless `WEBNN_ROUNDS` says otherwise.
 const ROUNDS: usize = 4;
 
@@ -41,12 +54,11 @@ fn number(variable: &str, default: usize) -> usize {
     std::env::var(variable).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// The seed of this run: that of `WEBNN_SEED`, or the time.
+/// Random numbers from the seed of this run.
 fn seed() -> Random {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
-    let seed = std::env::var("WEBNN_SEED").ok().and_then(|value| value.parse().ok()).unwrap_or(now);
+    let seed = number("WEBNN_SEED", 20_261_121);
     println!("WEBNN_SEED={seed}");
-    Random::new(seed)
+    Random::new(seed as u64)
 }
 
 fn rows() -> impl Iterator<Item = &'static Operator> {
@@ -100,7 +112,7 @@ fn wrong_results_are_noticed() {
             graph.outputs.iter().zip(results).zip(&expected).any(|(((_, id), bytes), expected)| {
                 let mut found = tensor_of(&graph, *id, &bytes);
                 found.elements.rotate_left(1);
-                compare::output(expected, &found).is_err()
+                compare::output(expected, &found, 0).is_err()
             })
         });
         assert!(is_noticed, "{}", row.name);
@@ -199,7 +211,8 @@ fn check(call: &Call) -> Result<(), String> {
         }
         for (number, ((_, id), bytes)) in graph.outputs.iter().zip(&results).enumerate() {
             let found = tensor_of(&graph, *id, bytes);
-            compare::output(&expected[number], &found).map_err(|reason| format!("{name}: output {number}{reason}"))?;
+            let extra = extra_ulps(name, call.row.name);
+            compare::output(&expected[number], &found, extra).map_err(|reason| format!("{name}: output {number}{reason}"))?;
         }
     }
     Ok(())

@@ -53,8 +53,12 @@ fn groups(draw: &mut Draw<'_>) -> usize {
 pub fn conv2d(draw: &mut Draw<'_>) {
     let window = window(draw);
     let groups = groups(draw);
-    let [inputs, outputs, kernel_height, kernel_width, batches] = [(); 5].map(|()| draw.random.between(1, 3));
-    let (height, width) = (fitting(draw, &window, 0, kernel_height), fitting(draw, &window, 1, kernel_width));
+    // Now and then more channels and rows than are computed at a time.
+    let is_large = draw.random.once_in(12);
+    let most = if is_large { 7 } else { 3 };
+    let [inputs, outputs, kernel_height, kernel_width, batches] = [most, most, 3, 3, 3].map(|most| draw.random.between(1, most));
+    let (mut height, width) = (fitting(draw, &window, 0, kernel_height), fitting(draw, &window, 1, kernel_width));
+    height += if is_large { 30 } else { 0 };
     let layout = draw.enumeration("input_layout");
     let (o, i) = (outputs * groups, inputs);
     let filter = match draw.enumeration("filter_layout") {

@@ -73,7 +73,7 @@ pub fn reshape(draw: &mut Draw<'_>) {
     let mut new_shape = vec![1; rank];
     let mut factor = 2;
     while rest > 1 {
-        if rest % factor == 0 {
+        if rest.is_multiple_of(factor) {
             rest /= factor;
             new_shape[draw.random.below(rank)] *= factor;
         } else {
@@ -118,7 +118,7 @@ pub fn split(draw: &mut Draw<'_>) {
     let axis = optional_axis(draw, shape.len());
     let size = shape[axis];
     if draw.random.once_in(2) {
-        let divisors: Vec<usize> = (1..=size.min(64)).filter(|count| size % count == 0).collect();
+        let divisors: Vec<usize> = (1..=size.min(64)).filter(|count| size.is_multiple_of(*count)).collect();
         let count = draw.random.pick(&divisors);
         return draw.set("splits", Value::Unsigned(count as u32));
     }
