@@ -104,7 +104,7 @@ export interface MLTensorLimits {
 export interface MLMemoryUsage {
   /** Tensors that are not destroyed, or still needed by work that was asked for. */
   tensors: number;
-  /** Constants of graphs. */
+  /** Constants of graphs, and of builders that have not built. */
   graphs: number;
   /** Intermediate results of graphs, kept between dispatches. */
   scratch: number;

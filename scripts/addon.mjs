@@ -5,10 +5,10 @@ import { inRepository } from './repository.mjs';
 import { run } from './run.mjs';
 import { stop } from './stop.mjs';
 
-const destination = inRepository('native', `webnn-node.${process.platform}-${process.arch}.node`);
-
-export async function buildAddon() {
-  const library = await compile();
+/** @param {{ features?: string[], folder?: string }} [options] another folder than that in which `lib/` looks */
+export async function buildAddon({ features = [], folder = 'native' } = {}) {
+  const destination = inRepository(folder, `webnn-node.${process.platform}-${process.arch}.node`);
+  const library = await compile(features);
   if (sameFile(library, destination)) return;
   mkdirSync(path.dirname(destination), { recursive: true });
   // A rename replaces the name and not the content: a process that has the old addon mapped is not disturbed.
@@ -18,13 +18,14 @@ export async function buildAddon() {
 }
 
 // The path comes from cargo's own messages, because CARGO_TARGET_DIR and .cargo/config.toml can move it.
-async function compile() {
+async function compile(features) {
   let library;
   let crates = 0;
   const terminal = process.stderr.isTTY;
   // Nothing is said when there is nothing to do.
   const announced = setTimeout(() => say('building the native addon in release mode; the first time takes minutes'), 1500);
-  const ended = await run('cargo', ['build', '--release', '--locked', '--lib', '--message-format=json-render-diagnostics'], {
+  const chosen = features.length > 0 ? ['--features', features.join()] : [];
+  const ended = await run('cargo', ['build', '--release', '--locked', '--lib', ...chosen, '--message-format=json-render-diagnostics'], {
     stdout: 'keep',
     stderr: 'keep',
     onLine(line) {

@@ -1,4 +1,5 @@
 // cargo test.
+import { buildAddon } from './addon.mjs';
 import { trouble } from './outcome.mjs';
 import { run } from './run.mjs';
 
@@ -17,15 +18,26 @@ export async function testRust(tally) {
     tally.add({ name: 'cargo test', passed: 0, failed: 1, note: `compiling: ${refused}`, seconds: compiled.seconds });
     return;
   }
-  const ended = await run('cargo', ['test', ...profile, '--no-fail-fast'], { limitSeconds: limit, stdout: 'both' });
-  const count = (word) =>
-    [...ended.stdout.matchAll(new RegExp(`^test result: .*?(\\d+) ${word};`, 'gm'))].reduce((sum, hit) => sum + Number(hit[1]), 0);
+  await count(tally, 'cargo test', [...profile, '--no-fail-fast']);
+}
+
+/** What becomes of failures on purpose: an addon and a test program of their own, compiled with the feature for it. */
+export async function testFaults(tally) {
+  console.log('\n== cargo test --features faults');
+  await buildAddon({ features: ['faults'], folder: 'native/faults' });
+  await count(tally, 'faults', [...profile, '--features', 'faults', '--test', 'faults']);
+}
+
+async function count(tally, name, args) {
+  const ended = await run('cargo', ['test', ...args], { limitSeconds: limit, stdout: 'both' });
+  const sum = (word) =>
+    [...ended.stdout.matchAll(new RegExp(`^test result: .*?(\\d+) ${word};`, 'gm'))].reduce((total, hit) => total + Number(hit[1]), 0);
   const note = trouble(ended, limit);
   tally.add({
-    name: 'cargo test',
-    passed: count('passed'),
+    name,
+    passed: sum('passed'),
     // A test program that crashed or was killed prints no result.
-    failed: Math.max(count('failed'), note ? 1 : 0),
+    failed: Math.max(sum('failed'), note ? 1 : 0),
     note,
     seconds: ended.seconds,
   });

@@ -1,8 +1,8 @@
 // This package, through its public entry point.
-import { ml, MLGraphBuilder } from 'webnn-node';
+import { ml, MLCommandEncoder, MLGraphBuilder } from 'webnn-node';
 
 export async function openContext({ threads }) {
   return ml.createContext({ accelerated: false, numThreads: threads });
 }
 
-export { MLGraphBuilder };
+export { MLCommandEncoder, MLGraphBuilder };

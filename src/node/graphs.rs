@@ -10,6 +10,7 @@ use super::values;
 use crate::error::Result;
 use crate::graph::operator::Returns;
 use crate::graph::{ConstantBytes, Descriptor, GraphBuilder, OperandId, ops};
+use crate::memory::{Charge, Use};
 use crate::timeline::{GraphId, Task, TensorIds};
 use smallvec::SmallVec;
 
@@ -17,6 +18,8 @@ use smallvec::SmallVec;
 pub struct Builder {
     pub context: Handle,
     graph: GraphBuilder,
+    /// For the constants that it has copied. A graph counts its own.
+    charges: Vec<Charge>,
 }
 
 /// A graph that was built, or is being built.
@@ -50,7 +53,7 @@ pub fn create_builder<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let context = call.handle(0)?;
     let graph = environment.with_context(context, |context| Ok(GraphBuilder::new(context.limits.clone())))?;
-    let handle = environment.builders.borrow_mut().insert(Builder { context, graph });
+    let handle = environment.builders.borrow_mut().insert(Builder { context, graph, charges: Vec::new() });
     Ok(Some(call.scope.number(handle.to_number())?))
 }
 
@@ -75,6 +78,8 @@ pub fn constant_bytes<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     call.environment.with_builder(call.handle(0)?, |builder| {
         let descriptor = Descriptor { data_type: call.data_type(1)?, shape: call.unsigned_list(2)? };
         let bytes = bytes::copy(call.scope, call.value(3)).map_err(|error| error.of("constant", ""))?;
+        let usage = call.environment.with_context(builder.context, |context| Ok(context.usage.clone()))?;
+        builder.charges.push(usage.charge(Use::Graphs, bytes.len()));
         let id = builder.graph.constant(descriptor, ConstantBytes::new(bytes))?;
         describe(call.environment, builder, id);
         Ok(None)

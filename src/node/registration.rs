@@ -56,6 +56,38 @@ const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
     "submit" => commands::submit;
 };
 
+/// For tests only.
+#[cfg(feature = "faults")]
+const FAULTS: &[(&str, sys::napi_callback)] = functions! {
+    "planFault" => plan_fault;
+};
+#[cfg(not(feature = "faults"))]
+const FAULTS: &[(&str, sys::napi_callback)] = &[];
+
+/// `planFault(place, failure, spared)`
+#[cfg(feature = "faults")]
+fn plan_fault<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    use crate::faults::{Failure, Place, plan};
+    let unknown = |name: String| super::script::internal(format!("no '{name}' in faults.rs"));
+    let place = match &*call.string(0)? {
+        "step" => Place::Step,
+        "write" => Place::Write,
+        "read" => Place::Read,
+        "allocate" => Place::Allocate,
+        "timeline" => Place::Timeline,
+        other => return Err(unknown(other.to_owned())),
+    };
+    let failure = match &*call.string(1)? {
+        "error" => Failure::Error,
+        "panic" => Failure::Panic,
+        "scratch" => Failure::Scratch,
+        "memory" => Failure::Memory,
+        other => return Err(unknown(other.to_owned())),
+    };
+    plan(place, failure, call.unsigned(2)?);
+    Ok(None)
+}
+
 /// `initialize(settle)`: a copy of `lib/` introduces itself; returns the number from which its requests count.
 fn initialize<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let first = call.environment.settler.listen(call.scope, call.value(0))?;
@@ -67,5 +99,6 @@ fn register(exports: Object, env: Env) -> napi::Result<()> {
     // SAFETY: Node registers the addon on the environment's thread, with a handle scope.
     let scope = unsafe { Scope::new(env.raw()) };
     // SAFETY: both are those of this registration.
-    unsafe { environment::start(scope, exports.raw(), FUNCTIONS) }.map_err(|error| napi::Error::from_reason(error.to_string()))
+    unsafe { environment::start(scope, exports.raw(), &[FUNCTIONS, FAULTS].concat()) }
+        .map_err(|error| napi::Error::from_reason(error.to_string()))
 }

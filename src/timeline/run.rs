@@ -21,6 +21,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// What other threads tell the loop.
 enum Report<B: Backend> {
@@ -72,6 +73,7 @@ impl<B: Backend> Loop<B> {
     }
 
     fn serve(&mut self, tasks: &Receiver<Task>) {
+        let alert = Alert::new();
         loop {
             // Reports first: they free jobs, and a chain of small dispatches then never piles up.
             while let Ok(report) = self.reported.try_recv() {
@@ -80,6 +82,7 @@ impl<B: Backend> Loop<B> {
             let task = match tasks.try_recv() {
                 Ok(task) => task,
                 Err(TryRecvError::Disconnected) => return,
+                Err(TryRecvError::Empty) if alert.finds(|| !tasks.is_empty() || !self.reported.is_empty()) => continue,
                 Err(TryRecvError::Empty) => select! {
                     recv(self.reported) -> report => {
                         self.hear(report.expect("the loop holds a sender"));
@@ -369,6 +372,33 @@ impl<B: Backend> Loop<B> {
             }
             None => {}
         }
+    }
+}
+
+/// Watching for more work for a moment before the thread goes to sleep: to wake it takes about as long, and whoever asked
+/// for something small often asks for more at once. A thread that nothing is asked of sleeps.
+struct Alert {
+    for_up_to: Duration,
+}
+
+impl Alert {
+    fn new() -> Self {
+        // With one core whoever could ask for more would be kept from it.
+        let alone = std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1);
+        Alert { for_up_to: if alone { Duration::ZERO } else { Duration::from_micros(50) } }
+    }
+
+    fn finds(&self, there_is_work: impl Fn() -> bool) -> bool {
+        let start = Instant::now();
+        while start.elapsed() < self.for_up_to {
+            for _ in 0..32 {
+                std::hint::spin_loop();
+            }
+            if there_is_work() {
+                return true;
+            }
+        }
+        false
     }
 }
 

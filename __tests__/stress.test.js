@@ -1,0 +1,25 @@
+'use strict';
+
+// The short form of `npm run stress`: random programs, and threads that end at random moments.
+
+const webnn = require('..');
+const { runProgram } = require('./stress/programs.js');
+const { chooseSeed, generator } = require('./stress/random.js');
+const { runRound } = require('./stress/workers.js');
+
+const seed = chooseSeed();
+
+test('C1, C5, C8: random programs read what a sequential model reads, and no promise stays pending', async () => {
+  let promises = 0;
+  for (let i = 0; i < 40; i++) promises += await runProgram(webnn, seed + i, 150);
+  expect(promises).toBeGreaterThan(1000);
+});
+
+test('the generator repeats itself', () => {
+  const [first, second] = [generator(7), generator(7)];
+  expect(Array.from({ length: 9 }, () => first(100))).toEqual(Array.from({ length: 9 }, () => second(100)));
+});
+
+test('A5: threads under load end at random moments', async () => {
+  for (let round = 0; round < 2; round++) await runRound(seed + round, 300);
+});

@@ -1,0 +1,223 @@
+'use strict';
+
+// Random programs over a few tensors and graphs, beside a model that does one thing after the other: whatever is read has
+// to be what the model has, and every promise has to be settled.
+
+const assert = require('node:assert');
+const { generator } = require('./random.js');
+
+const LENGTH = 3;
+const TENSORS = 5;
+const descriptor = { dataType: 'int32', shape: [LENGTH] };
+
+/** Graphs by what they do: from two inputs to two outputs. */
+const GRAPHS = [
+  { build: (builder, a, b) => [builder.add(a, b), builder.sub(a, b)], model: (a, b) => [(a + b) | 0, (a - b) | 0] },
+  { build: (builder, a, b) => [builder.max(a, b), builder.neg(b)], model: (a, b) => [Math.max(a, b), -b | 0] },
+  { build: (builder, a, b) => [builder.identity(b), builder.min(builder.abs(a), b)], model: (a, b) => [b, Math.min(Math.abs(a) | 0, b)] },
+];
+
+class Program {
+  created = 0;
+  settled = 0;
+  #webnn;
+  #random;
+  #context;
+  #tensors = [];
+  #values = [];
+  #graphs = [];
+  /** Promises with what they have to become. */
+  #pending = [];
+
+  constructor(webnn, seed) {
+    this.#webnn = webnn;
+    this.#random = generator(seed);
+  }
+
+  async run(steps) {
+    this.#context = await this.#count(this.#webnn.ml.createContext({ accelerated: false }));
+    for (let i = 0; i < TENSORS; i++) await this.#createTensor(i);
+    for (let i = 0; i < GRAPHS.length; i++) await this.#build(i);
+    const actions = [
+      ...Array(4).fill(() => this.#write()),
+      ...Array(8).fill(() => this.#dispatch()),
+      ...Array(6).fill(() => this.#read()),
+      ...Array(2).fill(() => this.#compute()),
+      ...Array(2).fill(() => this.#submit()),
+      () => this.#replaceTensor(),
+      () => this.#replaceGraph(),
+      () => this.#breathe(),
+    ];
+    for (let step = 0; step < steps; step++) await actions[this.#random(actions.length)]();
+    // The end comes in the middle of everything, or when all is done.
+    if (this.#random(2) === 0) await this.#settleAll();
+    this.#context.destroy();
+    await this.#settleAll(true);
+    await this.#count(this.#context.lost);
+    const { tensors, graphs, scratch } = this.#context.memoryUsage();
+    assert.deepStrictEqual({ tensors, graphs, scratch }, { tensors: 0, graphs: 0, scratch: 0 });
+    assert.strictEqual(this.settled, this.created, 'promises that were never settled');
+  }
+
+  #count(promise) {
+    this.created++;
+    promise.then(
+      () => this.settled++,
+      () => this.settled++,
+    );
+    return promise;
+  }
+
+  async #createTensor(i) {
+    this.#tensors[i] = await this.#count(this.#context.createTensor({ ...descriptor, readable: true, writable: true }));
+    this.#values[i] = Array(LENGTH).fill(0);
+  }
+
+  #build(i) {
+    const builder = new this.#webnn.MLGraphBuilder(this.#context);
+    const [c, d] = GRAPHS[i].build(builder, builder.input('a', descriptor), builder.input('b', descriptor));
+    return this.#count(builder.build({ c, d })).then((graph) => {
+      this.#graphs[i] = graph;
+    });
+  }
+
+  #someValues() {
+    return Array.from({ length: LENGTH }, () => this.#random(2 ** 32) | 0);
+  }
+
+  /** Different tensors. */
+  #some(count) {
+    const numbers = Array.from({ length: TENSORS }, (_, i) => i);
+    return Array.from({ length: count }, () => numbers.splice(this.#random(numbers.length), 1)[0]);
+  }
+
+  #apply(graph, a, b) {
+    const pairs = a.map((x, i) => GRAPHS[graph].model(x, b[i]));
+    return [pairs.map(([c]) => c), pairs.map(([, d]) => d)];
+  }
+
+  #write() {
+    const [i] = this.#some(1);
+    const values = this.#someValues();
+    const bytes = Int32Array.from(values);
+    this.#context.writeTensor(this.#tensors[i], bytes);
+    bytes.fill(-1);
+    this.#values[i] = values;
+  }
+
+  #dispatch() {
+    const graph = this.#random(GRAPHS.length);
+    const [a, b, c, d] = this.#some(4);
+    const [A, B, C, D] = [a, b, c, d].map((i) => this.#tensors[i]);
+    this.#context.dispatch(this.#graphs[graph], { a: A, b: B }, { c: C, d: D });
+    [this.#values[c], this.#values[d]] = this.#apply(graph, this.#values[a], this.#values[b]);
+  }
+
+  #submit() {
+    const encoder = new this.#webnn.MLCommandEncoder(this.#context);
+    const graph = this.#random(GRAPHS.length);
+    encoder.initializeGraph(this.#graphs[graph]);
+    const places = Array.from({ length: 1 + this.#random(3) }, () => this.#some(4));
+    for (const place of places) {
+      const [a, b, c, d] = place.map((i) => this.#tensors[i]);
+      encoder.dispatch(this.#graphs[graph], { a, b }, { c, d });
+    }
+    const commands = encoder.finish();
+    const times = this.#random(3);
+    this.#context.submit(Array(times).fill(commands));
+    for (let i = 0; i < times; i++) {
+      for (const [a, b, c, d] of places) [this.#values[c], this.#values[d]] = this.#apply(graph, this.#values[a], this.#values[b]);
+    }
+  }
+
+  #read() {
+    const [i] = this.#some(1);
+    const tensor = this.#tensors[i];
+    const expected = this.#values[i];
+    let promise;
+    if (this.#random(2) === 0) {
+      promise = this.#context.readTensor(tensor).then((buffer) => [...new Int32Array(buffer)]);
+    } else {
+      const into = new Int32Array(LENGTH);
+      promise = this.#context.readTensor(tensor, into).then(() => [...into]);
+    }
+    this.#expect(promise, expected, () => this.#tensors[i] !== tensor);
+  }
+
+  #compute() {
+    const number = this.#random(GRAPHS.length);
+    const graph = this.#graphs[number];
+    const [a, b] = [this.#someValues(), this.#someValues()];
+    const [c, d] = this.#apply(number, a, b);
+    const wanted = 1 + this.#random(3);
+    const outputs = { ...(wanted & 1 && { c: new Int32Array(LENGTH) }), ...(wanted & 2 && { d: new Int32Array(LENGTH) }) };
+    const expected = { ...(wanted & 1 && { c }), ...(wanted & 2 && { d }) };
+    const plain = (views) => Object.fromEntries(Object.entries(views).map(([name, view]) => [name, [...view]]));
+    const promise = this.#context.compute(graph, { a: Int32Array.from(a), b: Int32Array.from(b) }, outputs).then(
+      (result) => {
+        assert.deepStrictEqual(plain(result.inputs), { a, b });
+        return plain(result.outputs);
+      },
+      (error) => {
+        assert.deepStrictEqual(plain(error.inputs), { a, b });
+        assert.deepStrictEqual(Object.keys(error.outputs), Object.keys(outputs));
+        throw error;
+      },
+    );
+    this.#expect(promise, expected, () => this.#graphs[number] !== graph);
+  }
+
+  async #replaceTensor() {
+    const [i] = this.#some(1);
+    this.#tensors[i].destroy();
+    this.#tensors[i].destroy();
+    this.#tensors[i] = undefined;
+    await this.#createTensor(i);
+  }
+
+  async #replaceGraph() {
+    const i = this.#random(GRAPHS.length);
+    this.#graphs[i].destroy();
+    this.#graphs[i] = undefined;
+    await this.#build(i);
+  }
+
+  async #breathe() {
+    if (this.#random(4) === 0) return this.#settleAll();
+    if (this.#random(2) === 0) await null;
+    else {
+      await new Promise((resolve) => {
+        setImmediate(resolve);
+      });
+    }
+    return undefined;
+  }
+
+  #expect(promise, expected, mayBeRefused) {
+    this.#pending.push({ promise: this.#count(promise), expected, mayBeRefused });
+    promise.catch(() => {});
+  }
+
+  async #settleAll(contextEnded = false) {
+    for (const { promise, expected, mayBeRefused } of this.#pending.splice(0)) {
+      let found;
+      try {
+        found = await promise;
+      } catch (error) {
+        assert.strictEqual(error.name, 'InvalidStateError', error.stack);
+        assert(contextEnded || mayBeRefused(), error.stack);
+        continue;
+      }
+      assert.deepStrictEqual(found, expected);
+    }
+  }
+}
+
+/** Runs one program; throws when anything is not as it should be. */
+async function runProgram(webnn, seed, steps) {
+  const program = new Program(webnn, seed);
+  await program.run(steps);
+  return program.created;
+}
+
+module.exports = { runProgram };

@@ -1,0 +1,6 @@
+// npm run stress: the long form of the random tests. `npm run stress -- --minutes 60` runs the programs for so long.
+import { becomeProgram } from './program.mjs';
+import { setUp } from './setup.mjs';
+
+await setUp();
+becomeProgram('__tests__/stress/long.js', process.argv.slice(2));
