@@ -389,16 +389,22 @@ impl Alert {
     }
 
     fn finds(&self, there_is_work: impl Fn() -> bool) -> bool {
+        if self.for_up_to.is_zero() {
+            return false;
+        }
         let start = Instant::now();
-        while start.elapsed() < self.for_up_to {
-            for _ in 0..32 {
+        loop {
+            // Looking must not take long itself: whoever asked goes to sleep soon, and to wake it takes longest of all.
+            for _ in 0..16 {
+                if there_is_work() {
+                    return true;
+                }
                 std::hint::spin_loop();
             }
-            if there_is_work() {
-                return true;
+            if start.elapsed() >= self.for_up_to {
+                return false;
             }
         }
-        false
     }
 }
 
