@@ -46,6 +46,20 @@ fn divide<T: Send>(output: &mut [T], unit: usize, cost: usize, body: &(dyn Fn(us
     }
 }
 
+/// Calls `body` with every number below `count`. `cost` is the work of all of them in nanoseconds or so.
+pub fn for_each_job(count: usize, cost: usize, body: impl Fn(usize) + Sync) {
+    share(count, cost, &body);
+}
+
+fn share(count: usize, cost: usize, body: &(dyn Fn(usize) + Sync)) {
+    let threads = if rayon::current_thread_index().is_some() { rayon::current_num_threads() } else { 1 };
+    if threads == 1 || count <= 1 || cost < WORTH_DIVIDING {
+        (0..count).for_each(body);
+    } else {
+        (0..count).into_par_iter().with_max_len(1).for_each(body);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,19 +94,5 @@ mod tests {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(2).start_handler(move |_| start.adopt_thread());
         let begun = pool.build().unwrap().install(|| begun(&cancel));
         assert!((1..=2).contains(&begun), "{begun}");
-    }
-}
-
-/// Calls `body` with every number below `count`. `cost` is the work of all of them in nanoseconds or so.
-pub fn for_each_job(count: usize, cost: usize, body: impl Fn(usize) + Sync) {
-    share(count, cost, &body);
-}
-
-fn share(count: usize, cost: usize, body: &(dyn Fn(usize) + Sync)) {
-    let threads = if rayon::current_thread_index().is_some() { rayon::current_num_threads() } else { 1 };
-    if threads == 1 || count <= 1 || cost < WORTH_DIVIDING {
-        (0..count).for_each(body);
-    } else {
-        (0..count).into_par_iter().with_max_len(1).for_each(body);
     }
 }

@@ -126,7 +126,7 @@ fn square<const SIZE: usize>(
 ) {
     // Without the instruction, a fused multiplication is a slow call.
     if isa.multiplies_and_adds() {
-        isa.run(|| groups(output, lines, length, filter, offsets, |a, b, sum| f32::mul_add(a, b, sum)));
+        isa.run(|| groups(output, lines, length, filter, offsets, f32::mul_add));
     } else {
         groups(output, lines, length, filter, offsets, |a, b, sum| a * b + sum);
     }

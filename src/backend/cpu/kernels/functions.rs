@@ -14,7 +14,7 @@ pub fn exp(x: f32) -> f32 {
     let shifted = x * std::f32::consts::LOG2_E + ROUND;
     let n = shifted - ROUND;
     let rest = (x - n * 0.693_359_4) + n * 2.121_944_4e-4;
-    let polynomial = [1.987_569_1e-4, 1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 5.000_000_1e-1]
+    let polynomial = [1.987_569_1e-4, 1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5]
         .into_iter()
         .fold(0.0, |sum, factor| sum * rest + factor);
     let power = polynomial * rest * rest + rest + 1.0;
@@ -31,8 +31,7 @@ pub fn erf(x: f32) -> f32 {
     let bounded = if x < -4.0 { -4.0 } else { x };
     let bounded = if bounded > 4.0 { 4.0 } else { bounded };
     let square = bounded * bounded;
-    let above =
-        [-2.726_142_3e-10, 2.770_681_4e-8, -2.101_024_0e-6, -5.692_506_4e-5, -7.349_906_3e-4, -2.954_6e-3, -1.609_603_3e-2];
+    let above = [-2.726_142_3e-10, 2.770_681_4e-8, -2.101_024e-6, -5.692_506_4e-5, -7.349_906_3e-4, -2.954_6e-3, -1.609_603_3e-2];
     let below = [-1.456_607_2e-5, -2.133_740_6e-4, -1.682_827e-3, -7.373_329_2e-3, -1.426_473_9e-2];
     let sum = |factors: &[f32]| factors.iter().fold(0.0, |sum, factor| sum * square + factor);
     let value = bounded * sum(&above) / sum(&below);
