@@ -154,27 +154,29 @@ pub fn check_limits(row: &'static Operator, op: &Op, operands: &Operands<'_>) ->
             let (_, id) = found.iter().find(|(field, _)| *field == name).expect("limits refer to a required operand");
             operands.descriptor(*id)
         };
-        let (allowed, found_type) = match limits.types {
-            Types::Of(types) => (types.to_string(), types.contains(descriptor.data_type)),
-            Types::SameAs(name) => {
-                let same = other(name).data_type;
-                (format!("the data type of {} ({same})", camel_case(name)), same == descriptor.data_type)
-            }
-        };
-        if !found_type {
-            return Err(Error::argument(&camel_case(field), format!("data type {}", descriptor.data_type), allowed));
-        }
-        let found_rank = descriptor.rank();
-        let (allowed, fits) = match limits.ranks {
-            Ranks::Between(min, max) if min == max => (format!("rank {min}"), found_rank == min),
-            Ranks::Between(min, max) => (format!("ranks {min} to {max}"), (min..=max).contains(&found_rank)),
-            Ranks::SameRankAs(name) => {
-                let same = other(name).rank();
-                (format!("the rank of {} ({same})", camel_case(name)), found_rank == same)
-            }
+        let fits = match limits.types {
+            Types::Of(types) => types.contains(descriptor.data_type),
+            Types::SameAs(name) => other(name).data_type == descriptor.data_type,
         };
         if !fits {
-            return Err(Error::argument(&camel_case(field), format!("rank {found_rank}"), allowed));
+            let allowed = match limits.types {
+                Types::Of(types) => types.to_string(),
+                Types::SameAs(name) => format!("the data type of {} ({})", camel_case(name), other(name).data_type),
+            };
+            return Err(Error::argument(&camel_case(field), format!("data type {}", descriptor.data_type), allowed));
+        }
+        let rank = descriptor.rank();
+        let fits = match limits.ranks {
+            Ranks::Between(min, max) => (min..=max).contains(&rank),
+            Ranks::SameRankAs(name) => other(name).rank() == rank,
+        };
+        if !fits {
+            let allowed = match limits.ranks {
+                Ranks::Between(min, max) if min == max => format!("rank {min}"),
+                Ranks::Between(min, max) => format!("ranks {min} to {max}"),
+                Ranks::SameRankAs(name) => format!("the rank of {} ({})", camel_case(name), other(name).rank()),
+            };
+            return Err(Error::argument(&camel_case(field), format!("rank {rank}"), allowed));
         }
     }
     Ok(())
