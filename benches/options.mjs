@@ -13,6 +13,8 @@ const engines = names('engines');
 const usage = `npm run bench -- [options]
 
   --only NAME      this workload only; may be given again. There are: ${workloads.join(', ')}
+  --models DIR     the .onnx files of this folder instead of the workloads, each on both engines
+  --dimension N=S  with --models: the size of a dimension that files leave open; may be given again
   --rounds N       rounds of four processes each (default 5)
   --threads N      threads of either engine (default 1)
   --quick          one short round, to see that everything runs; its numbers mean nothing
@@ -29,6 +31,8 @@ export function readOptions(args) {
       args,
       options: {
         only: { type: 'string', multiple: true, default: workloads },
+        models: { type: 'string' },
+        dimension: { type: 'string', multiple: true, default: [] },
         rounds: { type: 'string' },
         threads: { type: 'string', default: '1' },
         quick: { type: 'boolean', default: false },
@@ -49,11 +53,17 @@ export function readOptions(args) {
   for (const side of ['left', 'right']) oneOf(`--${side}`, values[side], engines);
   return {
     ...values,
+    dimensions: Object.fromEntries(values.dimension.map(dimension)),
     rounds: count('--rounds', values.rounds ?? (values.quick ? '1' : '5')),
     threads: count('--threads', values.threads),
     warmUpMs: values.quick ? 20 : 300,
     sampleMs: values.quick ? 50 : 1000,
   };
+}
+
+function dimension(text) {
+  const [, name, size] = /^(.+)=(\d+)$/.exec(text) ?? refuse(`--dimension ${text}: NAME=SIZE is wanted`);
+  return [name, Number(size)];
 }
 
 function oneOf(option, name, allowed) {

@@ -16,6 +16,13 @@ const versions = Object.entries(here.engines).map(([name, version]) => `${name} 
 console.log(versions.join(', '));
 console.log(`threads: ${options.threads}, rounds: ${options.rounds}${options.quick ? ', quick: the numbers mean nothing' : ''}\n`);
 
+if (options.models !== undefined) {
+  const { measureModels, writeReport } = await import('./models/run.mjs');
+  const models = await measureModels(options);
+  if (options.json) writeReport(options.json, models, here);
+  process.exit(models.some(({ error }) => error !== undefined) ? 1 : 0);
+}
+
 const rows = [];
 const measured = {};
 for (const workload of options.only) {

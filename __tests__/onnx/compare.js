@@ -117,4 +117,4 @@ function testCases(cases) {
   });
 }
 
-module.exports = { c, ints, testCases, x };
+module.exports = { c, ints, prepare, testCases, x };

@@ -1,0 +1,86 @@
+'use strict';
+
+// npx webnn-node, in processes of its own.
+
+const { spawnSync } = require('node:child_process');
+const { mkdtempSync, rmSync, writeFileSync } = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
+const { tensor, writeModel } = require('./onnx/write.js');
+
+const program = path.join(__dirname, '..', 'bin', 'webnn-node.js');
+
+function run(...args) {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [program, ...args], { encoding: 'utf8' });
+  return { status, stdout, stderr };
+}
+
+let folder;
+let model;
+beforeAll(() => {
+  folder = mkdtempSync(path.join(os.tmpdir(), 'webnn-node-cli-'));
+  model = path.join(folder, 'model.onnx');
+  const write = (file, op) =>
+    writeFileSync(
+      file,
+      writeModel({
+        opset: 17,
+        inputs: [{ name: 'x', type: 'float', shape: ['n', 2] }],
+        outputs: [{ name: 'y' }],
+        initializers: [tensor('one', 'float', [], Float32Array.of(1))],
+        nodes: [{ op, name: 'only', inputs: ['x', 'one'], outputs: ['y'] }],
+      }),
+    );
+  write(model, 'Add');
+  write(path.join(folder, 'unsupported.onnx'), 'Bernoulli');
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** A .npy file. */
+function npy(name, type, shape, array) {
+  const header = `{'descr': '${type}', 'fortran_order': False, 'shape': (${shape.join(', ')},), }`.padEnd(117) + '\n';
+  const head = Buffer.concat([Buffer.from('\x93NUMPY\x01\x00', 'latin1'), Buffer.from([header.length & 255, header.length >> 8])]);
+  const file = path.join(folder, name);
+  writeFileSync(file, Buffer.concat([head, Buffer.from(header), Buffer.from(array.buffer)]));
+  return file;
+}
+
+test('run prints what came out', () => {
+  const file = npy('x.npy', '<f4', [2, 2], Float32Array.of(1, 2, 3, 4));
+  const { status, stdout } = run('run', model, '--dimension', 'n=2', '--input', `x=${file}`, '--repeat', '2', '--json');
+  expect(status).toBe(0);
+  const result = JSON.parse(stdout);
+  expect(result.outputs).toEqual([{ name: 'y', dataType: 'float32', shape: [2, 2], values: { min: 2, max: 5, mean: 3.5, notFinite: 0, first: [2, 3, 4, 5] } }]);
+  expect(result.runs).toBe(2);
+  const text = run('run', model, '--dimension', 'n=2');
+  expect(text.status).toBe(0);
+  expect(text.stdout).toContain('y  float32[2, 2]');
+});
+
+test('inspect tells about nodes that are not supported', () => {
+  const { status, stdout } = run('inspect', path.join(folder, 'unsupported.onnx'), '--dimension', 'n=1');
+  expect(status).toBe(3);
+  expect(stdout).toContain('only: Bernoulli of ai.onnx version 17');
+  const fine = run('inspect', model, '--json');
+  expect(fine.status).toBe(0);
+  expect(JSON.parse(fine.stdout)).toMatchObject({ parameters: 1, unsupported: [], notLoaded: expect.stringContaining('"n"') });
+  expect(run('run', path.join(folder, 'unsupported.onnx'), '--dimension', 'n=1').status).toBe(3);
+});
+
+test('devices lists the CPU', () => {
+  const { status, stdout } = run('devices', '--json');
+  expect(status).toBe(0);
+  expect(JSON.parse(stdout).devices[0]).toEqual({ deviceType: 'cpu', available: true, accelerated: false });
+  expect(run('devices').stdout).toContain('cpu  ');
+});
+
+test('help, and exit codes', () => {
+  expect(run('--help')).toMatchObject({ status: 0, stderr: '' });
+  for (const command of ['run', 'inspect', 'devices']) expect(run(command, '--help')).toMatchObject({ status: 0, stderr: '' });
+  for (const args of [[], ['fly'], ['run'], ['run', model, '--what'], ['run', model, '--repeat', '0'], ['run', model, '--input', 'x'], ['run', model, '--dimension', 'n=x'], ['run', model, '--device', 'abacus'], ['devices', 'x']]) {
+    expect([args, run(...args).status]).toEqual([args, 2]);
+  }
+  expect(run('run', path.join(folder, 'missing.onnx')).status).toBe(1);
+  expect(run('run', model).status).toBe(1);
+  expect(run('run', model, '--dimension', 'n=1', '--input', 'w=random').status).toBe(2);
+});

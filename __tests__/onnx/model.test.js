@@ -1,0 +1,293 @@
+'use strict';
+
+// loadOnnx() and what it gives, as a user calls it.
+
+const { mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
+const { pathToFileURL } = require('node:url');
+const { MLGraph, MLTensor, ml } = require('webnn-node');
+const { OnnxModel, inspectOnnx, loadOnnx } = require('webnn-node/onnx');
+const { generator } = require('./random.js');
+const { tensor, writeModel } = require('./write.js');
+
+let context;
+let folder;
+beforeAll(async () => {
+  context = await ml.createContext({ accelerated: false });
+  folder = mkdtempSync(path.join(os.tmpdir(), 'webnn-node-models-'));
+});
+afterAll(() => {
+  context.destroy();
+  rmSync(folder, { recursive: true });
+});
+
+/** y = x + 1 and z = y * 2 for x of [batch, 3]. */
+function small(batch = 2) {
+  return writeModel({
+    opset: 17,
+    inputs: [{ name: 'x', type: 'float', shape: [batch, 3] }],
+    outputs: [{ name: 'y' }, { name: 'z' }],
+    initializers: [tensor('one', 'float', [], Float32Array.of(1)), tensor('two', 'float', [], Float32Array.of(2))],
+    nodes: [
+      { op: 'Add', inputs: ['x', 'one'], outputs: ['y'] },
+      { op: 'Mul', inputs: ['y', 'two'], outputs: ['z'] },
+    ],
+  });
+}
+
+const six = Float32Array.of(0, 1, 2, 3, 4, 5);
+
+describe('loadOnnx()', () => {
+  test('takes bytes, a path and a URL', async () => {
+    const file = path.join(folder, 'small.onnx');
+    writeFileSync(file, small());
+    const bytes = small();
+    for (const source of [bytes, Uint8Array.from(bytes).buffer, file, pathToFileURL(file)]) {
+      const model = await loadOnnx(context, source, { label: 'small' });
+      expect(model).toBeInstanceOf(OnnxModel);
+      expect(model.label).toBe('small');
+      expect(model.graph).toBeInstanceOf(MLGraph);
+      expect(model.inputs).toEqual([{ name: 'x', dataType: 'float32', shape: [2, 3] }]);
+      expect(model.outputs).toEqual(['y', 'z'].map((name) => ({ name, dataType: 'float32', shape: [2, 3] })));
+      expect(await model.run({ x: six })).toEqual({ y: six.map((x) => x + 1), z: six.map((x) => 2 * x + 2) });
+      model.destroy();
+    }
+  });
+
+  test('fixes free dimensions, and says which are missing or unknown', async () => {
+    const model = await loadOnnx(context, small('batch'), { freeDimensions: { batch: 2 } });
+    expect(model.inputs[0].shape).toEqual([2, 3]);
+    model.destroy();
+    await expect(loadOnnx(context, small('batch'))).rejects.toThrow('"batch"');
+    await expect(loadOnnx(context, small(null))).rejects.toThrow('"x:0"');
+    await expect(loadOnnx(context, small('batch'), { freeDimensions: { batch: 2, bach: 1 } })).rejects.toThrow('"bach"');
+    for (const size of [-1, 1.5, NaN, '2', 2 ** 31]) {
+      await expect(loadOnnx(context, small('batch'), { freeDimensions: { batch: size } })).rejects.toThrow(TypeError);
+    }
+  });
+
+  test('reports all nodes that cannot be run', async () => {
+    const model = writeModel({
+      opset: 17,
+      inputs: [{ name: 'x', type: 'float', shape: [2] }],
+      outputs: [{ name: 'c' }],
+      nodes: [
+        { op: 'Loop', name: 'first', inputs: ['x'], outputs: ['a'] },
+        { op: 'Det', name: 'second', inputs: ['x'], outputs: ['b'] },
+        { op: 'Add', inputs: ['a', 'b'], outputs: ['c'] },
+      ],
+    });
+    const error = await loadOnnx(context, model).catch((reason) => reason);
+    expect(error.name).toBe('NotSupportedError');
+    expect(error.nodes).toEqual([
+      { name: 'first', operator: 'Loop', domain: 'ai.onnx', version: 17, reason: 'control flow is not supported' },
+      { name: 'second', operator: 'Det', domain: 'ai.onnx', version: 17, reason: 'the operator is not supported' },
+    ]);
+    expect(error.message).toContain("node 'second': Det of ai.onnx version 17");
+  });
+
+  test('refuses what is no context, no source, and a context that is lost', async () => {
+    await expect(loadOnnx({}, small())).rejects.toThrow(TypeError);
+    await expect(loadOnnx(context, 5)).rejects.toThrow(TypeError);
+    await expect(loadOnnx(context, '')).rejects.toThrow(TypeError);
+    await expect(loadOnnx(context, path.join(folder, 'missing.onnx'))).rejects.toThrow('cannot be read');
+    await expect(loadOnnx(context, folder)).rejects.toThrow('not a regular file');
+    const other = await ml.createContext({ accelerated: false });
+    const pending = loadOnnx(other, small());
+    other.destroy();
+    await expect(pending).rejects.toMatchObject({ name: 'InvalidStateError' });
+    await expect(loadOnnx(other, small())).rejects.toMatchObject({ name: 'InvalidStateError' });
+  });
+
+  test('gives back the memory of what is destroyed', async () => {
+    const own = await ml.createContext({ accelerated: false });
+    const model = await loadOnnx(own, small());
+    await model.run({ x: six });
+    model.destroy();
+    model.destroy();
+    await expect(model.run({ x: six })).rejects.toMatchObject({ name: 'InvalidStateError' });
+    // What a read sees comes after the destruction.
+    const probe = await own.createTensor({ dataType: 'float32', shape: [1], readable: true });
+    await own.readTensor(probe);
+    probe.destroy();
+    await (await own.createTensor({ dataType: 'float32', shape: [1] })).destroy();
+    expect(own.memoryUsage().graphs).toBe(0);
+    own.destroy();
+  });
+});
+
+describe('run()', () => {
+  let model;
+  beforeAll(async () => {
+    model = await loadOnnx(context, small());
+  });
+  afterAll(() => model.destroy());
+
+  test.each([
+    ['a missing input', {}],
+    ['an unknown input', { x: six, w: six }],
+    ['another type', { x: Float64Array.from(six) }],
+    ['an array of numbers', { x: [...six] }],
+    ['too few elements', { x: six.subarray(1) }],
+    ['a buffer', { x: six.buffer }],
+    ['no record', undefined],
+  ])('refuses %s', async (_, inputs) => {
+    await expect(model.run(inputs)).rejects.toThrow(TypeError);
+  });
+
+  test('keeps several runs in flight apart', async () => {
+    const inputs = Array.from({ length: 20 }, (_, i) => six.map((x) => x + i));
+    const results = await Promise.all(inputs.map((x) => model.run({ x })));
+    results.forEach(({ y }, i) => expect(y).toEqual(inputs[i].map((x) => x + 1)));
+  });
+
+  test('copies its inputs at the call', async () => {
+    const x = six.slice();
+    for (let i = 0; i < 3; i++) {
+      const pending = [model.run({ x }), model.run({ x })];
+      x.fill(100);
+      for (const { y } of await Promise.all(pending)) expect(y).toEqual(six.map((value) => value + 1));
+      x.set(six);
+    }
+  });
+});
+
+describe('createBindings()', () => {
+  test('keeps a state on the device', async () => {
+    const model = await loadOnnx(context, small());
+    const bindings = await model.createBindings();
+    bindings.write('x', six);
+    for (let i = 0; i < 10; i++) {
+      bindings.dispatch();
+      bindings.swap('x', 'y');
+    }
+    bindings.swap('x', 'y');
+    expect(await bindings.read('y')).toEqual(six.map((x) => x + 10));
+    expect(() => bindings.write('y', six)).toThrow(TypeError);
+    expect(() => bindings.swap('x', 'x')).toThrow(TypeError);
+    bindings.destroy();
+    bindings.destroy();
+    expect(() => bindings.dispatch()).toThrow();
+    model.destroy();
+  });
+
+  test('uses the tensors that are given', async () => {
+    const model = await loadOnnx(context, small());
+    const x = await context.createTensor({ dataType: 'float32', shape: [2, 3], writable: true });
+    const bindings = await model.createBindings({ inputs: { x } });
+    expect(bindings.inputs.x).toBe(x);
+    expect(bindings.outputs.y).toBeInstanceOf(MLTensor);
+    const wrong = await context.createTensor({ dataType: 'float32', shape: [3, 2] });
+    await expect(model.createBindings({ inputs: { x: wrong } })).rejects.toThrow(TypeError);
+    await expect(model.createBindings({ inputs: { x: {} } })).rejects.toThrow(TypeError);
+    await expect(model.createBindings({ outputs: { w: wrong } })).rejects.toThrow(TypeError);
+    bindings.destroy();
+    // It was given, so it is still there.
+    context.writeTensor(x, six);
+    model.destroy();
+  });
+});
+
+describe('external data', () => {
+  /** y = x + w, with w in a file. */
+  function external(location, extra = []) {
+    const externalData = [{ key: 'location', value: location }, ...extra];
+    return writeModel({
+      opset: 17,
+      inputs: [{ name: 'x', type: 'float', shape: [2] }],
+      outputs: [{ name: 'y' }],
+      initializers: [{ name: 'w', dims: [2], dataType: 1, dataLocation: 1, externalData }],
+      nodes: [{ op: 'Add', inputs: ['x', 'w'], outputs: ['y'] }],
+    });
+  }
+
+  const at = (offset) => [{ key: 'offset', value: String(offset) }, { key: 'length', value: '8' }];
+
+  test('is read from the model’s folder, and from nowhere else', async () => {
+    const inner = path.join(folder, 'inner');
+    mkdirSync(inner);
+    const weights = Buffer.from(Float32Array.of(9, 9, 10, 20).buffer);
+    writeFileSync(path.join(inner, 'weights'), weights);
+    writeFileSync(path.join(folder, 'secret'), weights);
+    symlinkSync(path.join(folder, 'secret'), path.join(inner, 'link'));
+    const load = async (location, extra) => {
+      writeFileSync(path.join(inner, 'model.onnx'), external(location, extra));
+      const model = await loadOnnx(context, path.join(inner, 'model.onnx'));
+      const { y } = await model.run({ x: Float32Array.of(1, 2) });
+      model.destroy();
+      return y;
+    };
+    expect(await load('weights', at(8))).toEqual(Float32Array.of(11, 22));
+    for (const location of ['../secret', path.join(folder, 'secret'), 'link', 'missing', '.', '']) {
+      await expect(load(location, at(0))).rejects.toThrow();
+    }
+    for (const offset of [9, 1e18, -1, 'x']) await expect(load('weights', at(offset))).rejects.toThrow();
+    await expect(load('weights', [{ key: 'length', value: '4' }])).rejects.toThrow();
+    await expect(loadOnnx(context, external('weights', at(8)))).rejects.toThrow('by its path');
+  });
+
+  test('may be larger than 2 GiB', async () => {
+    const [rows, columns] = [600_000, 1000];
+    truncateSync(writeEmpty(path.join(folder, 'large.data')), rows * columns * 4);
+    const externalData = [{ key: 'location', value: 'large.data' }];
+    const file = path.join(folder, 'large.onnx');
+    writeFileSync(
+      file,
+      writeModel({
+        opset: 17,
+        inputs: [{ name: 'row', type: 'int64', shape: [1] }],
+        outputs: [{ name: 'y' }],
+        initializers: [{ name: 'table', dims: [rows, columns], dataType: 1, dataLocation: 1, externalData }],
+        nodes: [{ op: 'Gather', inputs: ['table', 'row'], outputs: ['y'] }],
+      }),
+    );
+    const model = await loadOnnx(context, file);
+    const { y } = await model.run({ row: BigInt64Array.of(BigInt(rows - 1)) });
+    expect(y).toEqual(new Float32Array(columns));
+    // The pages that nobody needs were never read.
+    expect(process.memoryUsage.rss()).toBeLessThan(2 ** 31);
+    model.destroy();
+  });
+
+  function writeEmpty(file) {
+    writeFileSync(file, '');
+    return file;
+  }
+});
+
+describe('malformed files', () => {
+  test('give an error and nothing else', async () => {
+    const random = generator(7);
+    const bytes = small();
+    const broken = [new Uint8Array(0), Uint8Array.of(0xff), Buffer.from('not a model at all')];
+    for (let i = 0; i < 40; i++) broken.push(bytes.subarray(0, Math.floor(random() * bytes.length)));
+    for (let i = 0; i < 40; i++) broken.push(Uint8Array.from({ length: 100 }, () => Math.floor(random() * 256)));
+    for (const file of broken) await expect(loadOnnx(context, file)).rejects.toThrow();
+    for (let i = 0; i < 200; i++) {
+      const changed = bytes.slice();
+      changed[Math.floor(random() * changed.length)] ^= 1 << Math.floor(random() * 8);
+      // It may still be a model.
+      const model = await loadOnnx(context, changed).catch((error) => error);
+      if (model instanceof OnnxModel) model.destroy();
+      else expect(model).toBeInstanceOf(Error);
+    }
+  });
+});
+
+test('inspectOnnx() tells what a model holds', async () => {
+  expect(await inspectOnnx(small('batch'))).toEqual({
+    producer: '',
+    irVersion: 8,
+    opsets: { 'ai.onnx': 17 },
+    operators: [
+      { domain: 'ai.onnx', operator: 'Add', count: 1 },
+      { domain: 'ai.onnx', operator: 'Mul', count: 1 },
+    ],
+    parameters: 2,
+    parameterBytes: 8,
+    inputs: [{ name: 'x', dataType: 'float32', shape: ['batch', '3'] }],
+    outputs: expect.anything(),
+    unsupported: [],
+  });
+});

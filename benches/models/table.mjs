@@ -1,0 +1,32 @@
+// The comparison of models as text for a terminal.
+export function modelTable(rows, { left, right }) {
+  const head = ['model', `${left} ms`, 'best', `${right} ms`, 'best', 'ratio', 'load', 'load', 'MiB', 'MiB', 'difference', 'of', 'control', 'control'];
+  const body = rows.map((row) => {
+    if (row.error !== undefined) return [row.model, 'failed', ...head.slice(2).map(() => '')];
+    const both = (pick) => [pick(row.left), pick(row.right)];
+    return [
+      row.model,
+      ms(row.left.medianMs),
+      ms(row.left.bestMs),
+      ms(row.right.medianMs),
+      ms(row.right.bestMs),
+      row.ratio.toFixed(2),
+      ...both(({ loadMs }) => loadMs.toFixed(0)),
+      ...both(({ peakMemoryBytes }) => (peakMemoryBytes / 2 ** 20).toFixed(0)),
+      row.difference.toExponential(1),
+      row.largest.toPrecision(3),
+      ...both(({ control }) => control.toFixed(2)),
+    ];
+  });
+  const widths = head.map((title, column) => Math.max(title.length, ...body.map((cells) => cells[column].length)));
+  const line = (cells) =>
+    cells
+      .map((cell, column) => (column < 1 ? cell.padEnd(widths[column]) : cell.padStart(widths[column])))
+      .join('  ')
+      .trimEnd();
+  return [line(head), line(widths.map((width) => '-'.repeat(width))), ...body.map(line)].join('\n');
+}
+
+function ms(value) {
+  return value.toFixed(value < 10 ? 3 : value < 100 ? 2 : 1);
+}
