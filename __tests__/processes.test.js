@@ -13,10 +13,13 @@ const LIMIT = 45_000;
  * @returns {Promise<{code: number | null, signal: string | null, stdout: string, stderr: string}>}
  */
 function run(program, ...args) {
-  const file = path.join(__dirname, 'processes', program);
+  return start(process.execPath, [path.join(__dirname, 'processes', program), ...args]);
+}
+
+function start(command, args) {
   return new Promise((resolve) => {
     const options = { timeout: LIMIT, killSignal: 'SIGKILL' };
-    const child = execFile(process.execPath, [file, ...args], options, (_error, stdout, stderr) => {
+    const child = execFile(command, args, options, (_error, stdout, stderr) => {
       resolve({ code: child.exitCode, signal: child.signalCode, stdout: stdout.trim(), stderr: stderr.trim() });
     });
   });
@@ -73,4 +76,22 @@ test('B4: the event loop goes on while a network runs', async () => {
   // Recorded only: how late a timer is depends on what else the machine does.
   console.info(`timer of 1 ms while a network runs: median ${median.toFixed(2)} ms, longest ${longest.toFixed(2)} ms`);
   expect({ over, turns }).toEqual({ over: false, turns: 200 });
+});
+
+// Only Linux limits what a process may reserve, rather than what it may touch.
+const onLinux = process.platform === 'linux' ? test : test.skip;
+
+onLinux('what does not fit into memory is refused, and what comes after works', async () => {
+  const kibibytes = 6_000_000;
+  const file = path.join(__dirname, 'processes', 'little-memory.js');
+  const { stdout, ...ended } = await start('sh', ['-c', `ulimit -v ${kibibytes} && exec "$0" "$@"`, process.execPath, file]);
+  expect(ended).toEqual({ code: 0, signal: null, stderr: '' });
+  expect(JSON.parse(stdout)).toEqual({
+    createTensor: expect.stringMatching(/^UnknownError: createTensor \[tensor \d+\]: 1073741824 bytes of memory cannot be had$/),
+    afterTensors: 3,
+    dispatch: expect.stringMatching(/^OperationError: readTensor: .*dispatch \[too much\]: \d+ bytes of memory cannot be had$/),
+    afterDispatch: 3,
+    readTensor: 'UnknownError: readTensor [to read]: 1073741824 bytes of memory cannot be had',
+    afterRead: 3,
+  });
 });

@@ -9,7 +9,7 @@ const { bufferSource, bytesOf, validateBuffer, viewable } = require('./buffers.j
 const { submit, toCommandBuffer } = require('./command-buffer.js');
 const { compute, computeSync } = require('./compute.js');
 const { constantTensorDescriptor, tensorDescriptor } = require('./descriptor.js');
-const { conversionError, invalidState, nativeError, typeError } = require('./errors.js');
+const { conversionError, exception, invalidState, named, nativeError, typeError } = require('./errors.js');
 const { toGraph } = require('./graph.js');
 const { construct, expose, illegalUnless, interfaceType, receiver, requireArguments } = require('./interface.js');
 const { copyLimits } = require('./limits.js');
@@ -140,7 +140,7 @@ class MLContext {
       const { label } = tensor;
       requireReadable('readTensor', context, tensor);
       if (bringsBuffer) requireBuffer('readTensor', label, "argument 'outputData'", outputData, tensor, 'Int8Array');
-      const buffer = new ArrayBuffer(tensor.buffer.byteLength);
+      const buffer = allocate('readTensor', label, tensor.buffer.byteLength);
       const arrive = bringsBuffer ? () => copyInto(outputData, buffer, tensor) : () => buffer;
       return begin({ operator: 'readTensor', label, context, object: tensor, memory: buffer, arrive }, (request) => {
         native.readTensor(request, tensor.handle, buffer);
@@ -278,6 +278,15 @@ function requireReadable(operator, context, tensor) {
 function requireBuffer(operator, label, place, source, tensor, bytes = undefined) {
   const problem = validateBuffer(source, tensor.buffer, bytes);
   if (problem !== undefined) throw typeError(operator, label, `${place}: ${problem}`);
+}
+
+/** Memory for a read; V8 says neither how much nor for what. */
+function allocate(operator, label, byteLength) {
+  try {
+    return new ArrayBuffer(byteLength);
+  } catch {
+    throw exception('UnknownError', `${named(operator, label)}: ${byteLength} bytes of memory cannot be had`);
+  }
 }
 
 /** The entry of a tensor in the making; script gets the object when its memory is there. */

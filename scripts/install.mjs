@@ -26,7 +26,7 @@ export async function installPackages() {
 }
 
 // Under `npm start` and the like npm says which file it is; this also avoids npm.cmd, which needs a shell on Windows.
-function npmCommand() {
+export function npmCommand() {
   const script = process.env.npm_execpath;
   return script?.endsWith('.js') ? [process.execPath, script] : ['npm'];
 }

@@ -8,12 +8,16 @@ import { run } from './run.mjs';
 
 const limit = 900;
 
-export async function testJavaScript(tally, args) {
-  console.log('\n== jest');
+/**
+ * @param {string[]} args for jest
+ * @param {{ name?: string, node?: string }} [options] `node` is the program that runs jest, and the processes that tests start
+ */
+export async function testJavaScript(tally, args, { name = 'jest', node = process.execPath } = {}) {
+  console.log(`\n== ${name}`);
   const folder = mkdtempSync(path.join(tmpdir(), 'webnn-node-test-'));
   const results = path.join(folder, 'results.json');
   const jest = inRepository('node_modules', 'jest', 'bin', 'jest.js');
-  const ended = await run(process.execPath, [jest, '--json', '--outputFile', results, ...args], {
+  const ended = await run(node, [jest, '--json', '--outputFile', results, ...args], {
     limitSeconds: limit,
     // The reporter writes to stderr; stdout is the JSON once more.
     stdout: 'keep',
@@ -21,7 +25,7 @@ export async function testJavaScript(tally, args) {
   const { passed, failed } = count(results);
   rmSync(folder, { recursive: true });
   const note = trouble(ended, limit);
-  tally.add({ name: 'jest', passed, failed: Math.max(failed, note ? 1 : 0), note, seconds: ended.seconds });
+  tally.add({ name, passed, failed: Math.max(failed, note ? 1 : 0), note, seconds: ended.seconds });
 }
 
 function count(file) {
