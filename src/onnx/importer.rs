@@ -1,5 +1,6 @@
 //! The walk over a model's nodes.
 
+use super::branch;
 use super::dimensions::{self, FreeDimensions, Signature};
 use super::emit::Emit;
 use super::file::Model;
@@ -171,7 +172,8 @@ impl<'a> Importer<'a> {
 
     /// Maps the nodes that the wanted values need.
     fn run<'n>(&mut self, nodes: &'n [NodeProto], wanted: &[&'n str], values: &mut Values<'n>, scope: &Scope<'_>) -> Result<()> {
-        let order = order(nodes, &|name| values.contains_key(name), wanted.iter().copied())?;
+        let captured = branch::captured(nodes)?;
+        let order = order(nodes, &captured, &|name| values.contains_key(name), wanted.iter().copied())?;
         self.nodes += order.len();
         if self.nodes > MOST_NODES {
             return Err(malformed(format!("more than {MOST_NODES} nodes")));
@@ -188,7 +190,21 @@ impl<'a> Importer<'a> {
                 })
                 .collect();
             let refused = self.refused.len();
-            let outputs = match self.node(proto, inputs, scope)? {
+            let around: Values<'_> = captured
+                .get(&position)
+                .into_iter()
+                .flatten()
+                .filter_map(|name| {
+                    let found = values.get(name.as_str())?;
+                    Some((name.as_str(), found.clone()))
+                })
+                .collect();
+            let mapped = if captured.contains_key(&position) {
+                self.choose(proto, inputs, around, scope)?
+            } else {
+                self.node(proto, inputs, scope)?
+            };
+            let outputs = match mapped {
                 Ok(outputs) => outputs,
                 Err(reason) => {
                     // A function's nodes speak for themselves.
@@ -242,6 +258,43 @@ impl<'a> Importer<'a> {
             },
             Err(reason) => Err(Some(reason)),
         })
+    }
+
+    /// Maps a branch of an If node in its place. The branch sees the values around it.
+    fn choose(
+        &mut self,
+        proto: &NodeProto,
+        inputs: Option<Vec<Option<Value>>>,
+        around: Values<'_>,
+        scope: &Scope<'_>,
+    ) -> Result<Outcome<Vec<Option<Value>>>> {
+        if scope.depth == MOST_NESTED {
+            return Err(malformed("branches that are nested too deep"));
+        }
+        let Some(inputs) = inputs else { return Ok(Err(None)) };
+        let condition = inputs.first().and_then(Option::as_ref).and_then(Value::constant).map(Tensor::integers);
+        let Some(&[condition]) = condition.as_deref() else {
+            return Ok(Err(Some("control flow is supported only where it is decided at import".into())));
+        };
+        let graph = branch::decode(proto, if condition != 0 { "then_branch" } else { "else_branch" })?;
+        let mut values = around;
+        // Names of the branch's own hide those around it.
+        for name in graph.node.iter().flat_map(|node| &node.output) {
+            values.remove(name.as_str());
+        }
+        let mut values: Values<'_> = values.into_iter().collect();
+        for initializer in &graph.initializer {
+            values.insert(&initializer.name, Found::Value(Tensor::from_proto(initializer, self.model)?.into()));
+        }
+        let prefix = format!("{}/", label(proto, scope));
+        let inner = Scope { opsets: scope.opsets, prefix: &prefix, depth: scope.depth + 1 };
+        let wanted: Vec<&str> = graph.output.iter().map(|info| info.name.as_str()).collect();
+        self.run(&graph.node, &wanted, &mut values, &inner)?;
+        let outputs = wanted.iter().map(|name| match values.get(name) {
+            Some(Found::Value(value)) => Some(value.clone()),
+            _ => None,
+        });
+        Ok(Ok(outputs.collect()))
     }
 
     /// Maps the nodes of a function in place of a node that calls it.

@@ -17,6 +17,7 @@
 //! there ([`structure`], [`tensor`], the limits of [`fold`]); external data is read only from the model's own folder
 //! ([`file`]).
 
+mod branch;
 mod dimensions;
 mod element;
 mod emit;
@@ -46,4 +47,4 @@ pub use refusal::{ImportError, RefusedNode};
 pub use summary::{Summary, summarize};
 
 /// The versions of the standard operator set that are understood.
-pub const OPSETS: std::ops::RangeInclusive<i64> = 7..=25;
+pub const OPSETS: std::ops::RangeInclusive<i64> = 7..=28;

@@ -9,10 +9,13 @@ use std::collections::{BinaryHeap, HashMap};
 /// The positions of the nodes that the wanted values need, each after the nodes that it uses and otherwise in the order
 /// of the file. (The format demands this order of files; some writers do not keep it, and other runtimes do not insist.)
 ///
+/// `captured` has names that a node may use besides its inputs, where they exist.
+///
 /// # Errors
 /// `TypeError` when a value is produced twice or by nothing, or depends on itself.
 pub fn order<'a>(
     nodes: &'a [NodeProto],
+    captured: &HashMap<usize, Vec<String>>,
     given: &dyn Fn(&str) -> bool,
     wanted: impl Iterator<Item = &'a str>,
 ) -> Result<Vec<usize>> {
@@ -24,7 +27,10 @@ pub fn order<'a>(
             }
         }
     }
-    let inputs = |position: usize| nodes[position].input.iter().map(String::as_str).filter(|name| !name.is_empty());
+    let inputs = |position: usize| {
+        let captured = captured.get(&position).into_iter().flatten().filter(|name| producers.contains_key(name.as_str()));
+        nodes[position].input.iter().chain(captured).map(String::as_str).filter(|name| !name.is_empty())
+    };
     let producer = |name: &str, user: &str| match producers.get(name) {
         Some(&position) => Ok(Some(position)),
         None if given(name) => Ok(None),
@@ -86,7 +92,7 @@ mod tests {
     }
 
     fn check(nodes: &[NodeProto], expected: Result<&[usize], &str>) {
-        let found = order(nodes, &|name| name == "in", ["out"].into_iter());
+        let found = order(nodes, &HashMap::new(), &|name| name == "in", ["out"].into_iter());
         match (found, expected) {
             (Ok(found), Ok(expected)) => assert_eq!(found, expected),
             (Err(error), Err(part)) => assert!(error.message().contains(part), "{error}"),
@@ -119,6 +125,6 @@ mod tests {
                 node(&[&input], &[&output])
             })
             .collect();
-        assert_eq!(order(&nodes, &|name| name == "in", ["out"].into_iter()).unwrap().len(), 200_000);
+        assert_eq!(order(&nodes, &HashMap::new(), &|name| name == "in", ["out"].into_iter()).unwrap().len(), 200_000);
     }
 }

@@ -68,6 +68,12 @@ pub fn check(model: &[u8]) -> Result<()> {
     walk(Model, model, &mut cost)
 }
 
+/// The same for a graph within a node, of which less is expected.
+pub fn check_graph(graph: &[u8]) -> Result<()> {
+    let mut cost = MOST - MOST / 8;
+    walk(Graph, graph, &mut cost)
+}
+
 /// The recursion ends: no message contains itself.
 fn walk(message: Message, mut rest: &[u8], cost: &mut usize) -> Result<()> {
     while !rest.is_empty() {

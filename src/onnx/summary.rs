@@ -80,7 +80,8 @@ pub fn summarize(model: &Model) -> Result<Summary> {
     for node in &graph.node {
         *summary.operators.entry((named(&node.domain), node.op_type.clone())).or_default() += 1;
         let domain = normalized(&node.domain);
-        if functions.contains(&(domain, &node.op_type)) {
+        // Whether a choice is known only importing can tell.
+        if functions.contains(&(domain, &node.op_type)) || (domain.is_empty() && node.op_type == "If") {
             continue;
         }
         let version = versions.get(domain).copied();

@@ -153,6 +153,36 @@ fn functions_are_inlined() {
 }
 
 #[test]
+fn choices_that_are_known_are_made() {
+    let branch = |name: &str, operator: &str| {
+        let inner = sketch(17).node(operator, &["x"], &["r"], vec![]).output("r");
+        AttributeProto { name: name.into(), r#type: 5, g: Some(inner.graph.encode_to_vec().into()), ..Default::default() }
+    };
+    let model = |size: i64| {
+        let mut model = sketch(17)
+            .input("a", FLOAT, &[2, size])
+            .int64s("one", &[1])
+            .node("Neg", &["a"], &["x"], vec![])
+            .node("Shape", &["a"], &["shape"], vec![])
+            .node("Gather", &["shape", "one"], &["size"], vec![])
+            .node("Equal", &["size", "one"], &["flat"], vec![])
+            .node("If", &["flat"], &["y"], vec![branch("then_branch", "Abs"), branch("else_branch", "Identity")])
+            .output("y");
+        // The branch's value from around it comes later in the file.
+        model.graph.node.reverse();
+        model
+    };
+    assert_eq!(run(&model(1).import().unwrap(), &[f32s(&[2, 1], &[1.0, 2.0])])[0].floats(), [1.0, 2.0]);
+    assert_eq!(run(&model(2).import().unwrap(), &[f32s(&[2, 2], &[1.0; 4])])[0].floats(), [-1.0; 4]);
+    let unknown = sketch(17)
+        .input("a", 9, &[1])
+        .input("x", FLOAT, &[1])
+        .node("If", &["a"], &["y"], vec![branch("then_branch", "Abs"), branch("else_branch", "Identity")])
+        .output("y");
+    assert!(message(unknown.import().unwrap_err()).contains("control flow"));
+}
+
+#[test]
 fn broken_models_are_refused() {
     let refused = |proto: ModelProto, part: &str| {
         let text = message(import_bytes(proto.encode_to_vec(), &[]).unwrap_err());

@@ -230,7 +230,7 @@ pub fn find(domain: &str, operator: &str, version: Option<i64>) -> Mapped<&'stat
 
 fn unknown(domain: &str, operator: &str) -> String {
     let because = match operator {
-        "If" | "Loop" | "Scan" => "control flow is not supported",
+        "Loop" | "Scan" => "control flow is not supported",
         "Unique" | "NonMaxSuppression" | "Compress" | "TopK" => "WebNN has no such operator",
         name if name.contains("Sequence") || name.starts_with("Optional") => "sequences and optional values are not supported",
         name if name.starts_with("String") || name == "RegexFullMatch" || name == "TfIdfVectorizer" => {

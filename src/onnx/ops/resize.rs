@@ -153,7 +153,7 @@ fn resampled(node: &Node<'_>, shape: &[u32], upsample: bool, rules: &Rules) -> M
 }
 
 fn checked(axes: Vec<Axis>) -> Mapped<Vec<Axis>> {
-    match axes.iter().find(|axis| axis.output == 0 || axis.output > 1 << 24) {
+    match axes.iter().find(|axis| axis.output == 0 || axis.output > 1 << 21) {
         Some(axis) => Err(format!("axis {} would get the size {}", axis.axis, axis.output).into()),
         None => Ok(axes),
     }
