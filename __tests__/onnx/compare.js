@@ -71,8 +71,11 @@ function numbers(type, array) {
   return Array.from(array, (value) => (type === 'float16' ? halfValue(value) : Number(value)));
 }
 
-/** Compares one case; tolerances are relative to the largest number, or 1. */
-async function check(context, { model, fed }, reference, { tolerance = 1e-5 } = {}) {
+/**
+ * Compares one case. Tolerances are relative to the largest number, or 1; `apart` is in steps of integers, of which half a
+ * step may be rounded either way. Integers are equal otherwise.
+ */
+async function check(context, { model, fed }, reference, { tolerance = 1e-5, apart = 0 } = {}) {
   if (reference.error !== undefined) throw new Error(`onnxruntime-node refuses the case: ${reference.error}`);
   const loaded = await loadOnnx(context, model);
   try {
@@ -87,7 +90,8 @@ async function check(context, { model, fed }, reference, { tolerance = 1e-5 } = 
       const found = numbers(type, bits);
       expect(found).toHaveLength(expected.length);
       const scale = Math.max(1, ...expected.filter(Number.isFinite).map(Math.abs));
-      const allowed = (type === 'float16' ? Math.max(tolerance, 4e-3) : type === 'float' ? tolerance : tolerance > 1e-4 ? tolerance : 0) * scale;
+      const relative = { float: tolerance, float16: Math.max(tolerance, 4e-3) }[type] ?? 0;
+      const allowed = Math.max(relative * scale, apart);
       const wrong = expected.findIndex((value, i) => !(Object.is(value, found[i]) || value === found[i] || Math.abs(value - found[i]) <= allowed));
       if (wrong >= 0) {
         throw new Error(`output ${name}[${wrong}] is ${found[wrong]} and should be ${expected[wrong]} (WEBNN_SEED=${seed})`);
