@@ -5,6 +5,16 @@ import { inRepository } from './repository.mjs';
 import { run } from './run.mjs';
 import { stop } from './stop.mjs';
 
+/**
+ * The arguments for cargo that choose features. They have a target folder of their own: cargo keeps one addon per folder, and
+ * would compile it anew each time that the features change.
+ */
+export function withFeatures(features) {
+  if (features.length === 0) return [];
+  const folder = path.resolve(process.env.CARGO_TARGET_DIR ?? inRepository('target'), features.join('-'));
+  return ['--features', features.join(), '--target-dir', folder];
+}
+
 /** @param {{ features?: string[], folder?: string }} [options] another folder than that in which `lib/` looks */
 export async function buildAddon({ features = [], folder = 'native' } = {}) {
   const destination = inRepository(folder, `webnn-node.${process.platform}-${process.arch}.node`);
@@ -24,8 +34,7 @@ async function compile(features) {
   const terminal = process.stderr.isTTY;
   // Nothing is said when there is nothing to do.
   const announced = setTimeout(() => say('building the native addon in release mode; the first time takes minutes'), 1500);
-  const chosen = features.length > 0 ? ['--features', features.join()] : [];
-  const ended = await run('cargo', ['build', '--release', '--locked', '--lib', ...chosen, '--message-format=json-render-diagnostics'], {
+  const ended = await run('cargo', ['build', '--release', '--locked', '--lib', ...withFeatures(features), '--message-format=json-render-diagnostics'], {
     stdout: 'keep',
     stderr: 'keep',
     onLine(line) {

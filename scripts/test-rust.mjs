@@ -1,5 +1,5 @@
 // cargo test.
-import { buildAddon } from './addon.mjs';
+import { buildAddon, withFeatures } from './addon.mjs';
 import { trouble } from './outcome.mjs';
 import { run } from './run.mjs';
 
@@ -25,7 +25,7 @@ export async function testRust(tally) {
 export async function testFaults(tally) {
   console.log('\n== cargo test --features faults');
   await buildAddon({ features: ['faults'], folder: 'native/faults' });
-  await count(tally, 'faults', [...profile, '--features', 'faults', '--test', 'faults']);
+  await count(tally, 'faults', [...profile, ...withFeatures(['faults']), '--test', 'faults']);
 }
 
 async function count(tally, name, args) {
