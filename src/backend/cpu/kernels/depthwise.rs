@@ -124,23 +124,11 @@ fn square<const SIZE: usize>(
     filter: &[f32],
     offsets: [usize; SIZE],
 ) {
-    // Without the instruction, a fused multiplication is a slow call.
-    if isa.multiplies_and_adds() {
-        isa.run(|| groups(output, lines, length, filter, offsets, f32::mul_add));
-    } else {
-        groups(output, lines, length, filter, offsets, |a, b, sum| a * b + sum);
-    }
+    isa.run(|| groups(output, lines, length, filter, offsets));
 }
 
 #[inline(always)]
-fn groups<const SIZE: usize>(
-    output: &mut [f32],
-    lines: &[f32],
-    length: usize,
-    filter: &[f32],
-    offsets: [usize; SIZE],
-    multiply_add: impl Fn(f32, f32, f32) -> f32,
-) {
+fn groups<const SIZE: usize>(output: &mut [f32], lines: &[f32], length: usize, filter: &[f32], offsets: [usize; SIZE]) {
     let factors: [[f32; SIZE]; SIZE] = std::array::from_fn(|y| std::array::from_fn(|x| filter[y * SIZE + x]));
     let lines: [&[f32]; SIZE] = std::array::from_fn(|y| &lines[y * length..][..length]);
     for (group, output) in output.chunks_mut(TOGETHER).enumerate() {
@@ -150,7 +138,8 @@ fn groups<const SIZE: usize>(
                 // What lies beyond the last position is inside the line all the same, see `phase`.
                 let from: &[f32; TOGETHER] = line[offset + group * TOGETHER..].first_chunk().expect("a line is long enough");
                 for (sum, from) in sums.iter_mut().zip(from) {
-                    *sum = multiply_add(*factor, *from, *sum);
+                    // Not `mul_add`: where the instruction is missing, or not seen, that is a slow call.
+                    *sum += factor * from;
                 }
             }
         }

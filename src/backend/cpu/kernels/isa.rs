@@ -62,11 +62,6 @@ enum Level {
 }
 
 impl Isa {
-    /// Whether `f32::mul_add` is one instruction in what [`Isa::run`] compiles.
-    pub fn multiplies_and_adds(&self) -> bool {
-        self.level != Level::Portable
-    }
-
     /// Calls a function, compiled with this instruction set when it is inlined: plain loops become wide ones.
     #[inline(always)]
     pub fn run<R>(&self, body: impl FnOnce() -> R) -> R {
