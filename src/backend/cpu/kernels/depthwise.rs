@@ -2,7 +2,7 @@
 
 use super::conv::axis;
 use super::epilogue::{Epilogue, Rows};
-use super::isa::{Isa, isa};
+use super::isa::{Isa, Loop, isa};
 use super::{Kernel, Selection, Site, with_scratch};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
@@ -124,26 +124,37 @@ fn square<const SIZE: usize>(
     filter: &[f32],
     offsets: [usize; SIZE],
 ) {
-    isa.run(|| groups(output, lines, length, filter, offsets));
+    isa.run_loop(Groups { output, lines, length, filter, offsets });
 }
 
-#[inline(always)]
-fn groups<const SIZE: usize>(output: &mut [f32], lines: &[f32], length: usize, filter: &[f32], offsets: [usize; SIZE]) {
-    let factors: [[f32; SIZE]; SIZE] = std::array::from_fn(|y| std::array::from_fn(|x| filter[y * SIZE + x]));
-    let lines: [&[f32]; SIZE] = std::array::from_fn(|y| &lines[y * length..][..length]);
-    for (group, output) in output.chunks_mut(TOGETHER).enumerate() {
-        let mut sums = [0f32; TOGETHER];
-        for (line, factors) in lines.iter().zip(&factors) {
-            for (offset, factor) in offsets.iter().zip(factors) {
-                // What lies beyond the last position is inside the line all the same, see `phase`.
-                let from: &[f32; TOGETHER] = line[offset + group * TOGETHER..].first_chunk().expect("a line is long enough");
-                for (sum, from) in sums.iter_mut().zip(from) {
-                    // Not `mul_add`: where the instruction is missing, or not seen, that is a slow call.
-                    *sum += factor * from;
+struct Groups<'a, const SIZE: usize> {
+    output: &'a mut [f32],
+    lines: &'a [f32],
+    length: usize,
+    filter: &'a [f32],
+    offsets: [usize; SIZE],
+}
+
+impl<const SIZE: usize> Loop for Groups<'_, SIZE> {
+    #[inline(always)]
+    fn run(self) {
+        let Groups { output, lines, length, filter, offsets } = self;
+        let factors: [[f32; SIZE]; SIZE] = std::array::from_fn(|y| std::array::from_fn(|x| filter[y * SIZE + x]));
+        let lines: [&[f32]; SIZE] = std::array::from_fn(|y| &lines[y * length..][..length]);
+        for (group, output) in output.chunks_mut(TOGETHER).enumerate() {
+            let mut sums = [0f32; TOGETHER];
+            for (line, factors) in lines.iter().zip(&factors) {
+                for (offset, factor) in offsets.iter().zip(factors) {
+                    // What lies beyond the last position is inside the line all the same, see `phase`.
+                    let from: &[f32; TOGETHER] = line[offset + group * TOGETHER..].first_chunk().expect("a line is long enough");
+                    for (sum, from) in sums.iter_mut().zip(from) {
+                        // Not `mul_add`: where the instruction is missing, or not seen, that is a slow call.
+                        *sum += factor * from;
+                    }
                 }
             }
+            output.copy_from_slice(&sums[..output.len()]);
         }
-        output.copy_from_slice(&sums[..output.len()]);
     }
 }
 

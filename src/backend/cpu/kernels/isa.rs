@@ -39,6 +39,12 @@ pub const MOST_COLUMNS: usize = 32;
 /// the instructions.
 pub type Tile = unsafe fn(usize, *const f32, *const f32, *mut f32, usize, bool);
 
+/// Work that [`Isa::run_loop`] compiles with the instruction set. `run` must be `#[inline(always)]`: a closure may be left
+/// out of line, and is then compiled without.
+pub trait Loop {
+    fn run(self);
+}
+
 /// An instruction set that this CPU has.
 #[derive(Debug)]
 pub struct Isa {
@@ -62,6 +68,20 @@ enum Level {
 }
 
 impl Isa {
+    /// Runs a loop, compiled with this instruction set.
+    #[inline(always)]
+    pub fn run_loop(&self, work: impl Loop) {
+        match self.level {
+            Level::Portable => work.run(),
+            // SAFETY: an `Isa` exists only when the CPU has its instructions.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => unsafe { x86::loop_avx2(work) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => unsafe { x86::loop_avx512(work) },
+        }
+    }
+
     /// Calls a function, compiled with this instruction set when it is inlined: plain loops become wide ones.
     #[inline(always)]
     pub fn run<R>(&self, body: impl FnOnce() -> R) -> R {
@@ -172,6 +192,20 @@ mod x86 {
     #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
     pub unsafe fn run_avx512<R>(body: impl FnOnce() -> R) -> R {
         body()
+    }
+
+    /// # Safety
+    /// The CPU must have AVX2 and FMA.
+    #[target_feature(enable = "avx2,fma")]
+    pub unsafe fn loop_avx2(work: impl super::Loop) {
+        work.run();
+    }
+
+    /// # Safety
+    /// The CPU must have AVX-512 with the extensions F, VL, DQ and BW.
+    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
+    pub unsafe fn loop_avx512(work: impl super::Loop) {
+        work.run();
     }
 
     /// A tile of ROWS × 2 vectors.
