@@ -10,6 +10,7 @@ const addon = path.join(__dirname, '..', 'native', 'faults', `webnn-node.${proce
 const mockAddon = addon;
 jest.mock('../lib/native.js', () => jest.requireActual(mockAddon));
 
+// Only `npm test` builds the addon that can fail on purpose; jest run alone has nothing to test here.
 const describeFaults = fs.existsSync(addon) ? describe : describe.skip;
 const floats = (...values) => Float32Array.from(values);
 

@@ -70,6 +70,7 @@ function timelines() {
   return names.filter((name) => name === 'webnn timeline').length;
 }
 
+// Only Linux lists the threads of a process with their names.
 (process.platform === 'linux' ? test : test.skip)('the thread of a context ends with it', async () => {
   // One that has answered has begun.
   const make = async () => {

@@ -254,6 +254,7 @@ test('A3: shape is a frozen array, the same each time', async () => {
 describe('C12: what can be destroyed can be disposed of', () => {
   const dispose = Symbol.dispose;
 
+  // Runtimes without the symbol have nothing to dispose with.
   (dispose ? test : test.skip)('with Symbol.dispose', async () => {
     const context = await ml.createContext();
     const builder = new MLGraphBuilder(context);
