@@ -5,6 +5,7 @@ use super::epilogue::{Epilogue, Rows};
 use super::isa::{Isa, isa};
 use super::product::{Grid, LeftView, Output, Right, RightView, multiply, pack_panel, pack_rows};
 use super::{Kernel, Selection, Site, with_scratch};
+use crate::backend::cpu::reference::broadcast_positions;
 use crate::backend::cpu::threads::{for_each_job, for_each_piece};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::OperandId;
@@ -153,7 +154,7 @@ pub fn matmul(op: &Matmul, site: &Site<'_>) -> Option<Selection> {
     if shape.work() < WORTH_PACKING {
         return None;
     }
-    let (from_a, from_b) = (positions(batches_a, batches), positions(batches_b, batches));
+    let (from_a, from_b) = (broadcast_positions(batches_a, batches), broadcast_positions(batches_b, batches));
     let positions = from_a.into_iter().zip(from_b).map(|(a, b)| [a * rows * depth, b * depth * columns]).collect();
     stack(site, shape, op.a, op.b, positions)
 }
@@ -202,16 +203,4 @@ fn stack(site: &Site<'_>, shape: Shape, a: OperandId, b: OperandId, positions: V
     let grid = Grid::new(isa, shape.rows, shape.columns, threads);
     let kernel = Stack { isa, shape, left: a, right: b, positions, grid };
     Some(Selection { kernel: Box::new(kernel), taken: smallvec![], fuses: false })
-}
-
-/// For every position in a shape, in row-major order, the position in a shape that is broadcast to it.
-fn positions(from: &[usize], to: &[usize]) -> Vec<usize> {
-    let mut positions = vec![0];
-    let missing = to.len() - from.len();
-    for (axis, &size) in to.iter().enumerate() {
-        let own_size = if axis < missing { 1 } else { from[axis - missing] };
-        let step = |i: usize| if own_size == 1 { 0 } else { i };
-        positions = positions.iter().flat_map(|&outer| (0..size).map(move |i| outer * own_size + step(i))).collect();
-    }
-    positions
 }

@@ -12,7 +12,7 @@ use crate::graph::ops::softmax::Softmax;
 use crate::graph::{DataType, Number, Op, OperandId};
 
 /// Pseudo-random numbers between -1 and 1; the seed is fixed.
-fn numbers(count: usize, seed: u64) -> Vec<f32> {
+pub fn numbers(count: usize, seed: u64) -> Vec<f32> {
     let mut state = seed;
     let next = || {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

@@ -37,7 +37,7 @@ pub fn matmul(op: &Matmul, arguments: &mut Arguments<'_, '_>) {
 }
 
 /// For every position in a shape, in row-major order, the position in a shape that is broadcast to it.
-fn broadcast_positions(from: &[usize], to: &[usize]) -> Vec<usize> {
+pub fn broadcast_positions(from: &[usize], to: &[usize]) -> Vec<usize> {
     let mut positions = vec![0];
     let missing = to.len() - from.len();
     for (axis, &size) in to.iter().enumerate() {

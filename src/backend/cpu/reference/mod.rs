@@ -31,6 +31,7 @@ mod softmax;
 mod testing;
 
 pub use interpret::interpret;
+pub(super) use matmul::broadcast_positions;
 
 /// Computes the outputs of a node. Everything was validated when the node was made.
 pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
