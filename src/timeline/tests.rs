@@ -17,6 +17,8 @@ struct Toy {
     usage: Arc<Usage>,
     /// Executions that were asked for and have not been let go on; nothing when they go on by themselves.
     held: Option<Sender<Box<dyn FnOnce() + Send>>>,
+    /// Lets a slow build go on.
+    slow_build: (Sender<()>, Receiver<()>),
 }
 
 /// What a toy graph does, said by the name of its first input.
@@ -52,6 +54,10 @@ impl Backend for Toy {
     fn compile(&self, plan: Plan) -> Result<Behaviour> {
         match plan.inputs[0].0.as_str() {
             "refuse" => Err(Error::new(Kind::Operation, "the device refuses")),
+            "slow" => {
+                self.slow_build.1.recv().unwrap();
+                Ok(Behaviour("slow".into()))
+            }
             name => Ok(Behaviour(name.to_owned())),
         }
     }
@@ -95,13 +101,17 @@ impl Backend for Toy {
 /// A timeline over the toy backend, spoken to as `node/` does.
 struct Harness {
     timeline: Timeline,
+    slow_build: Sender<()>,
     next: std::cell::Cell<u64>,
 }
 
 impl Harness {
     fn new(held: Option<Sender<Box<dyn FnOnce() + Send>>>) -> Self {
-        let toy = Toy { limits: Arc::new(Limits::everything()), usage: Arc::default(), held };
-        Harness { timeline: Timeline::start(toy, |message| panic!("{message}")).unwrap(), next: Default::default() }
+        let slow_build = unbounded();
+        let go_on = slow_build.0.clone();
+        let toy = Toy { limits: Arc::new(Limits::everything()), usage: Arc::default(), held, slow_build };
+        let timeline = Timeline::start(toy, |message| panic!("{message}")).unwrap();
+        Harness { timeline, slow_build: go_on, next: Default::default() }
     }
 
     fn id(&self) -> u64 {
@@ -116,6 +126,11 @@ impl Harness {
     }
 
     fn graph(&self, behaviour: &str, inputs: usize) -> Result<GraphId> {
+        let (graph, built) = self.build(behaviour, inputs);
+        built.recv().unwrap().map(|()| graph)
+    }
+
+    fn build(&self, behaviour: &str, inputs: usize) -> (GraphId, Receiver<Result<()>>) {
         let mut builder = GraphBuilder::new(self.timeline.limits().clone());
         let mut input = |name: &str| builder.input(name, Descriptor::new(DataType::Uint8, [1])).unwrap();
         let mut sum = input(behaviour);
@@ -131,7 +146,7 @@ impl Harness {
         let (sender, receiver) = bounded(1);
         let done = Done::new(move |result| sender.send(result).unwrap());
         self.timeline.send(Task::Build { graph, description, label: String::new(), done });
-        receiver.recv().unwrap().map(|()| graph)
+        (graph, receiver)
     }
 
     fn write(&self, tensor: TensorId, byte: u8) {
@@ -170,6 +185,26 @@ fn a_chain_of_dispatches_needs_no_waiting() {
     assert_eq!(harness.read(tensors[13 % 3]).unwrap(), 233);
 }
 
+/// C13.
+#[test]
+fn a_long_build_holds_up_no_dispatch_that_does_not_need_it() {
+    let harness = Harness::new(None);
+    let add = harness.graph("add", 2).unwrap();
+    let [a, b, sum, later] = [(); 4].map(|()| harness.tensor());
+    harness.write(a, 2);
+    let (slow, built) = harness.build("slow", 1);
+    harness.dispatch(add, &[a, a, b], "");
+    assert_eq!(harness.read(b).unwrap(), 4);
+    harness.dispatch(add, &[a, b, sum], "");
+    assert_eq!(harness.read(sum).unwrap(), 6);
+    assert!(built.try_recv().is_err(), "the build is still under way");
+    harness.slow_build.send(()).unwrap();
+    built.recv().unwrap().unwrap();
+    harness.dispatch(slow, &[b, later], "");
+    assert_eq!(harness.read(later).unwrap(), 4);
+}
+
+/// C2.
 #[test]
 fn dispatches_that_share_nothing_written_run_at_the_same_time() {
     let (sender, held) = unbounded();
