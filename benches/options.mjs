@@ -17,6 +17,7 @@ const usage = `npm run bench -- [options]
   --dimension N=S  with --models: the size of a dimension that files leave open; may be given again
   --rounds N       rounds of four processes each (default 5)
   --threads N      threads of either engine (default 1)
+  --busy N         keep N other processes busy meanwhile (default 0)
   --quick          one short round, to see that everything runs; its numbers mean nothing
   --left ENGINE    engine on the left (default webnn-node). There are: ${engines.join(', ')}
   --right ENGINE   engine on the right (default onnxruntime-node)
@@ -35,6 +36,7 @@ export function readOptions(args) {
         dimension: { type: 'string', multiple: true, default: [] },
         rounds: { type: 'string' },
         threads: { type: 'string', default: '1' },
+        busy: { type: 'string', default: '0' },
         quick: { type: 'boolean', default: false },
         left: { type: 'string', default: 'webnn-node' },
         right: { type: 'string', default: 'onnxruntime-node' },
@@ -56,6 +58,7 @@ export function readOptions(args) {
     dimensions: Object.fromEntries(values.dimension.map(dimension)),
     rounds: count('--rounds', values.rounds ?? (values.quick ? '1' : '5')),
     threads: count('--threads', values.threads),
+    busy: values.busy === '0' ? 0 : count('--busy', values.busy),
     warmUpMs: values.quick ? 20 : 300,
     sampleMs: values.quick ? 50 : 1000,
   };

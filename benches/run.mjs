@@ -1,5 +1,6 @@
 // The parent: runs the rounds, prints the comparison, writes the JSON.
 import { writeFileSync } from 'node:fs';
+import { takeCores } from './busy.mjs';
 import { agree, compare } from './compare.mjs';
 import { load, machine } from './machine.mjs';
 import { readOptions } from './options.mjs';
@@ -14,7 +15,10 @@ const here = machine();
 console.log(`${here.cpu}, ${here.usableCores} usable cores, Node ${here.node}, load ${load().toFixed(2)}`);
 const versions = Object.entries(here.engines).map(([name, version]) => `${name} ${version}`);
 console.log(versions.join(', '));
-console.log(`threads: ${options.threads}, rounds: ${options.rounds}${options.quick ? ', quick: the numbers mean nothing' : ''}\n`);
+const others = options.busy ? `, ${options.busy} cores taken by other processes` : '';
+console.log(`threads: ${options.threads}, rounds: ${options.rounds}${others}${options.quick ? ', quick: the numbers mean nothing' : ''}\n`);
+
+takeCores(options.busy);
 
 if (options.models !== undefined) {
   const { measureModels, writeReport } = await import('./models/run.mjs');
@@ -50,7 +54,7 @@ if (restless.length > 0) {
 console.log(`load at the end: ${load().toFixed(2)}`);
 
 if (options.json) {
-  const { left, right, threads, rounds, quick } = options;
-  const report = { machine: here, options: { left, right, threads, rounds, quick }, comparison: rows, measured };
+  const { left, right, threads, busy, rounds, quick } = options;
+  const report = { machine: here, options: { left, right, threads, busy, rounds, quick }, comparison: rows, measured };
   writeFileSync(options.json, `${JSON.stringify(report, null, 2)}\n`);
 }

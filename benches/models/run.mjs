@@ -34,6 +34,7 @@ export async function measureModels(options) {
   }
   console.log(`${modelTable(rows, options)}\n`);
   console.log(`ratio: above 1, ${options.left} is faster. control: an engine against itself, to be about 1.00`);
+  console.log('to fastest: the ratio to the fastest of the right engine\'s sessions. spread: its slowest session by its fastest');
   console.log(`difference: the largest between the outputs, beside the largest number in them`);
   console.log(`load at the end: ${load().toFixed(2)}`);
   for (const { model, error } of rows) if (error !== undefined) console.error(`${model}: ${error}`);
@@ -90,9 +91,13 @@ function compare({ left, right }) {
     cores: median(results.map(({ cores }) => cores)),
     // Neighbours of one round, by each other.
     control: median(results.flatMap(({ medianMs }, i) => (i % 2 === 1 ? [medianMs / results[i - 1].medianMs] : []))),
+    // Each process is a fresh session, and some engines keep the speed that a session happened to get.
+    fastestSessionMs: Math.min(...results.map(({ medianMs }) => medianMs)),
+    slowestSessionMs: Math.max(...results.map(({ medianMs }) => medianMs)),
   });
   const ratio = median(left.map(({ medianMs }, i) => right[i].medianMs / medianMs));
-  return { left: side(left), right: side(right), ratio };
+  const ratioToFastest = side(right).fastestSessionMs / side(left).medianMs;
+  return { left: side(left), right: side(right), ratio, ratioToFastest };
 }
 
 export function writeReport(file, rows, machine) {
