@@ -40,50 +40,50 @@ async function scene() {
 const TypeErrors = {
   'too few arguments': [({ builder, x }) => builder.add(x), 'add: found 1 argument, required are 2'],
   'no argument': [({ builder }) => builder.relu(), 'relu: found 0 arguments, required is 1'],
-  'an argument of another kind': [({ builder, x }) => builder.add(x, 3), "add: argument 'b': found 3, allowed an MLOperand"],
+  'an argument of another kind': [({ builder, x }) => builder.add(x, 3), "add: b: found 3, allowed an MLOperand"],
   'a promise that nobody awaited': [
     ({ context }) => context.writeTensor(context.createTensor(float32(2)), new Float32Array(2)),
-    "writeTensor: argument 'tensor': found a promise (await it first), allowed an MLTensor",
+    "writeTensor: tensor: found a promise (await it first), allowed an MLTensor",
   ],
   'a tensor for an operand': [
     ({ builder, a }) => builder.relu(a),
-    "relu: argument 'input': found an MLTensor, allowed an MLOperand",
+    "relu: input: found an MLTensor, allowed an MLOperand",
   ],
   'the label of a call whose arguments are wrong': [
     ({ builder, x }) => builder.add(x, null, { label: 'first' }),
-    "add [first]: argument 'b': found null, allowed an MLOperand",
+    "add [first]: b: found null, allowed an MLOperand",
   ],
   'a label that would deceive': [
     ({ builder, x, strangerOperand }) => builder.add(x, strangerOperand, { label: 'a\u202eb\n\u0007' }),
-    "add [a\\u{202e}b\\u{a}\\u{7}]: argument 'b': found an MLOperand of another MLGraphBuilder, allowed one of this one",
+    "add [a\\u{202e}b\\u{a}\\u{7}]: b: found an MLOperand of another MLGraphBuilder, allowed one of this one",
   ],
   'a value that would deceive': [
     ({ builder }) => builder.input('x', { dataType: 'f\u2066loat', shape: [] }),
-    "input: argument 'descriptor': member 'dataType': found 'f\\u{2066}loat', allowed 'float32', 'float16', 'int32', 'uint32', 'int64', 'uint64', 'int8', 'uint8', 'int4' or 'uint4'",
+    "input: descriptor: dataType: found 'f\\u{2066}loat', allowed 'float32', 'float16', 'int32', 'uint32', 'int64', 'uint64', 'int8', 'uint8', 'int4' or 'uint4'",
   ],
   'a member of the options': [
     ({ builder, x }) => builder.conv2d(x, x, { padding: [1, 1, -1, 1], label: 'c' }),
-    "conv2d [c]: argument 'options': member 'padding': element 2: found -1, allowed an integer from 0 to 4294967295",
+    "conv2d [c]: padding: element 2: found -1, allowed an integer from 0 to 4294967295",
   ],
   'an enumeration in the options': [
     ({ builder, x }) => builder.conv2d(x, x, { inputLayout: 'NCHW' }),
-    "conv2d: argument 'options': member 'inputLayout': found 'NCHW', allowed 'nchw' or 'nhwc'",
+    "conv2d: inputLayout: found 'NCHW', allowed 'nchw' or 'nhwc'",
   ],
   'a foreign operand in the options': [
     ({ builder, x, strangerOperand }) => builder.conv2d(x, x, { bias: strangerOperand, label: 'c' }),
-    "conv2d [c]: argument 'options': member 'bias': found an MLOperand of another MLGraphBuilder, allowed one of this one",
+    "conv2d [c]: bias: found an MLOperand of another MLGraphBuilder, allowed one of this one",
   ],
   'a foreign operand in a sequence': [
     ({ builder, x, strangerOperand }) => builder.concat([x, strangerOperand], 0),
-    "concat: argument 'inputs': element 1: found an MLOperand of another MLGraphBuilder, allowed one of this one",
+    "concat: inputs: element 1: found an MLOperand of another MLGraphBuilder, allowed one of this one",
   ],
   'no operand in a sequence': [
     ({ builder, x }) => builder.concat([x, {}], 0),
-    "concat: argument 'inputs': element 1: found an object, allowed an MLOperand",
+    "concat: inputs: element 1: found an object, allowed an MLOperand",
   ],
   'no sequence': [
     ({ builder, x }) => builder.reshape(x, 4),
-    "reshape: argument 'newShape': found 4, allowed a sequence, such as an array",
+    "reshape: newShape: found 4, allowed a sequence, such as an array",
   ],
   'a receiver': [
     ({ context, builder, x }) => builder.add.call(context, x, x),
@@ -91,74 +91,74 @@ const TypeErrors = {
   ],
   'a missing member': [
     ({ context }) => context.createTensor({ shape: [1] }),
-    "createTensor: argument 'descriptor': member 'dataType': found undefined, allowed a value: the member is required",
+    "createTensor: descriptor: dataType: found undefined, allowed a value: the member is required",
   ],
   'a dimension': [({ context }) => context.createTensor({ ...float32(2, 0), label: 't' }), /^createTensor \[t\]: .*found a dimension of 0 in float32\[2, 0\], allowed 1 to 2147483647/],
-  'options that are none': [({ builder, x }) => builder.relu(x, 5), "relu: argument 'options': found 5, allowed an object"],
+  'options that are none': [({ builder, x }) => builder.relu(x, 5), "relu: options: found 5, allowed an object"],
   'shapes of an operator': [
     ({ builder, x }) => builder.add(x, builder.input('y', float32(3)), { label: 'sum' }),
     /^add \[sum\]: .*found .*\[2, 2\] and \[3\], allowed/,
   ],
   'the length of a buffer': [
     ({ builder }) => builder.constant(float32(3), new Float32Array(2)),
-    "constant: argument 'buffer': found 8 bytes, allowed the 12 bytes of float32[3]",
+    "constant: buffer: found 8 bytes, allowed the 12 bytes of float32[3]",
   ],
   'the type of a buffer': [
     ({ context, a }) => context.writeTensor(a, new Int32Array(2), { label: 'w' }),
-    "writeTensor [w]: argument 'inputData': found an Int32Array, allowed for float32[2] Float32Array, Uint8Array, an ArrayBuffer, a SharedArrayBuffer or a DataView",
+    "writeTensor [w]: inputData: found an Int32Array, allowed for float32[2] Float32Array, Uint8Array, an ArrayBuffer, a SharedArrayBuffer or a DataView",
   ],
   'no buffer': [
     ({ context, a }) => context.writeTensor(a, [1, 2]),
-    "writeTensor: argument 'inputData': found an array, allowed an ArrayBuffer, a SharedArrayBuffer, a typed array or a DataView",
+    "writeTensor: inputData: found an array, allowed an ArrayBuffer, a SharedArrayBuffer, a typed array or a DataView",
   ],
   'a tensor that is not writable': [
     ({ context, plain, data }) => context.writeTensor(plain, data),
-    "writeTensor: argument 'tensor': found an MLTensor that is not writable, allowed one created with {writable: true}",
+    "writeTensor: tensor: found an MLTensor that is not writable, allowed one created with {writable: true}",
   ],
   'a tensor that is not readable': [
     ({ context, plain }) => context.readTensor(plain),
-    "readTensor: argument 'tensor': found an MLTensor that is not readable, allowed one created with {readable: true}",
+    "readTensor: tensor: found an MLTensor that is not readable, allowed one created with {readable: true}",
   ],
   'a tensor of another context': [
     ({ context, foreign, data }) => context.writeTensor(foreign, data),
-    "writeTensor: argument 'tensor': found an MLTensor of another MLContext, allowed one that was created by this one",
+    "writeTensor: tensor: found an MLTensor of another MLContext, allowed one that was created by this one",
   ],
   'a destroyed tensor': [
     ({ context, gone }) => context.readTensor(gone),
-    "readTensor [gone]: argument 'tensor': found an MLTensor that was destroyed or whose MLContext was lost, allowed one that still exists",
+    "readTensor [gone]: tensor: found an MLTensor that was destroyed or whose MLContext was lost, allowed one that still exists",
   ],
   'a graph of another context': [
     ({ context, foreignGraph }) => context.dispatch(foreignGraph, {}, {}),
-    "dispatch: argument 'graph': found an MLGraph of another MLContext, allowed one that was built for this one",
+    "dispatch: graph: found an MLGraph of another MLContext, allowed one that was built for this one",
   ],
   'a tensor twice': [
     ({ context, graph, a, c }) => context.dispatch(graph, { a, b: a }, { c }, { label: 'd' }),
-    "dispatch [d]: argument 'inputs': 'b': found an MLTensor that already stands for another name, allowed a different MLTensor for each name",
+    "dispatch [d]: inputs: 'b': found an MLTensor that already stands for another name, allowed a different MLTensor for each name",
   ],
   'a tensor as input and output': [
     ({ context, graph, a, b }) => context.dispatch(graph, { a, b }, { c: a }),
-    "dispatch: argument 'outputs': 'c': found an MLTensor that already stands for another name, allowed a different MLTensor for each name",
+    "dispatch: outputs: 'c': found an MLTensor that already stands for another name, allowed a different MLTensor for each name",
   ],
   'a name too few': [
     ({ context, graph, a, c }) => context.dispatch(graph, { a }, { c }),
-    "dispatch: argument 'inputs': found 'a', allowed exactly the graph's 'a', 'b'",
+    "dispatch: inputs: found 'a', allowed exactly the graph's 'a', 'b'",
   ],
   'an unknown name': [
     ({ context, graph, a, b, c }) => context.dispatch(graph, { a, z: b }, { c }),
-    "dispatch: argument 'inputs': found the name 'z', allowed the graph's 'a', 'b'",
+    "dispatch: inputs: found the name 'z', allowed the graph's 'a', 'b'",
   ],
   'a constant tensor for an input': [
     ({ context, graph, a, c, constant }) => context.dispatch(graph, { a, b: constant }, { c }),
-    "dispatch: argument 'inputs': 'b': found a constant MLTensor, allowed one made by createTensor()",
+    "dispatch: inputs: 'b': found a constant MLTensor, allowed one made by createTensor()",
   ],
   'a tensor that is no constant': [
     ({ builder, a }) => builder.constant(a),
-    "constant: argument 'tensor': found an MLTensor that is not constant, allowed one made by createConstantTensor()",
+    "constant: tensor: found an MLTensor that is not constant, allowed one made by createConstantTensor()",
   ],
-  'no output': [({ builder }) => builder.build({}, { label: 'g' }), "build [g]: argument 'outputs': found no name, allowed at least one"],
+  'no output': [({ builder }) => builder.build({}, { label: 'g' }), "build [g]: outputs: found no name, allowed at least one"],
   'an output without a name': [
     ({ builder, x }) => builder.build({ '': builder.relu(x) }),
-    "build: argument 'outputs': '': found an empty name, allowed any other",
+    "build: outputs: '': found an empty name, allowed any other",
   ],
   'an input as output': [({ builder, x }) => builder.build({ y: x }), /^build: .*found an input as "?'?y/],
   'an input without a name': [({ builder }) => builder.input('', float32(1)), /^input: .*found an empty name, allowed/],
@@ -168,15 +168,15 @@ const TypeErrors = {
 const InvalidStateErrors = {
   'a destroyed graph': [
     ({ context, goneGraph }) => context.dispatch(goneGraph, {}, {}),
-    "dispatch: argument 'graph': found an MLGraph that was destroyed or whose MLContext was lost, allowed one that still exists",
+    "dispatch: graph: found an MLGraph that was destroyed or whose MLContext was lost, allowed one that still exists",
   ],
   'a graph of a lost context': [
     ({ lost, strandedGraph }) => lost.dispatch(strandedGraph, {}, {}, { label: 'd' }),
-    "dispatch [d]: argument 'graph': found an MLGraph that was destroyed or whose MLContext was lost, allowed one that still exists",
+    "dispatch [d]: graph: found an MLGraph that was destroyed or whose MLContext was lost, allowed one that still exists",
   ],
   'a builder for a lost context': [
     ({ lost }) => new MLGraphBuilder(lost),
-    "MLGraphBuilder: argument 'context': the MLContext was destroyed or lost",
+    "MLGraphBuilder: context: the MLContext was destroyed or lost",
   ],
   'a tensor from a lost context': [
     ({ lost }) => lost.createTensor({ ...float32(2), label: 't' }),

@@ -38,17 +38,17 @@ function bindTensors(operator, label, context, graph, inputs, outputs) {
 function bind(operator, label, argument, named, descriptors, handles, from) {
   const { names, values } = named;
   if (names.length !== descriptors.size) {
-    throw typeError(operator, label, `argument '${argument}': found ${list(names)}, allowed exactly the graph's ${list([...descriptors.keys()])}`);
+    throw typeError(operator, label, `${argument}: found ${list(names)}, allowed exactly the graph's ${list([...descriptors.keys()])}`);
   }
   for (let i = 0; i < names.length; i++) {
     const tensor = values[i];
-    if (tensor.constant) throw typeError(operator, label, `argument '${argument}': ${quote(names[i])}: found a constant MLTensor, allowed one made by createTensor()`);
+    if (tensor.constant) throw typeError(operator, label, `${argument}: ${quote(names[i])}: found a constant MLTensor, allowed one made by createTensor()`);
     const descriptor = descriptors.get(names[i]);
     if (descriptor === undefined) {
-      throw typeError(operator, label, `argument '${argument}': found the name ${quote(names[i])}, allowed the graph's ${list([...descriptors.keys()])}`);
+      throw typeError(operator, label, `${argument}: found the name ${quote(names[i])}, allowed the graph's ${list([...descriptors.keys()])}`);
     }
     if (tensor.dataType !== descriptor.dataType || !sameShape(tensor.shape, descriptor.shape)) {
-      throw typeError(operator, label, `argument '${argument}': ${quote(names[i])}: found an MLTensor of ${tensor.buffer.text}, allowed ${descriptor.text}`);
+      throw typeError(operator, label, `${argument}: ${quote(names[i])}: found an MLTensor of ${tensor.buffer.text}, allowed ${descriptor.text}`);
     }
     handles[from + descriptor.position] = tensor.handle;
   }
@@ -84,7 +84,7 @@ function firstDuplicate(inputs, outputs) {
 function wrong(operator, label, inputs, outputs, position, found, allowed) {
   const isInput = position < inputs.names.length;
   const name = isInput ? inputs.names[position] : outputs.names[position - inputs.names.length];
-  return typeError(operator, label, `argument '${isInput ? 'inputs' : 'outputs'}': ${quote(name)}: found an MLTensor ${found}, allowed ${allowed}`);
+  return typeError(operator, label, `${isInput ? 'inputs' : 'outputs'}: ${quote(name)}: found an MLTensor ${found}, allowed ${allowed}`);
 }
 
 function list(names) {

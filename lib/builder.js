@@ -36,7 +36,7 @@ class MLGraphBuilder {
     } catch (error) {
       throw conversionError(error, 'MLGraphBuilder');
     }
-    if (context.lost) throw invalidState('MLGraphBuilder', '', "argument 'context': the MLContext was destroyed or lost");
+    if (context.lost) throw invalidState('MLGraphBuilder', '', "context: the MLContext was destroyed or lost");
     const handle = callNative(native.createBuilder, context.handle);
     this.#state = { handle, context, hasBuilt: false, destroyed: false };
     collected.register(this, handle);
@@ -83,9 +83,9 @@ class MLGraphBuilder {
       }
       requireCanBuild(builder, 'build', label);
       const { names, values } = outputs;
-      if (names.length === 0) throw typeError('build', label, "argument 'outputs': found no name, allowed at least one");
+      if (names.length === 0) throw typeError('build', label, "outputs: found no name, allowed at least one");
       const ids = values.map((value, i) => {
-        const path = `argument 'outputs': ${quote(names[i])}`;
+        const path = `outputs: ${quote(names[i])}`;
         if (names[i] === '') throw typeError('build', label, `${path}: found an empty name, allowed any other`);
         if (builderOf(value) !== builder) throw foreignOperand('build', label, path);
         return idOf(value);
@@ -151,7 +151,7 @@ function constantBuffer(builder, descriptor, buffer) {
   requireCanBuild(builder, 'constant', '');
   const { dataType, shape } = descriptor;
   const problem = validateBuffer(buffer, bufferFor(dataType, shape));
-  if (problem !== undefined) throw typeError('constant', '', `argument 'buffer': ${problem}`);
+  if (problem !== undefined) throw typeError('constant', '', `buffer: ${problem}`);
   callNative(native.constantBytes, builder.handle, dataType, shape, viewable(buffer));
   return createOperand(builder);
 }
@@ -178,13 +178,13 @@ function constantTensor(builder, value) {
     throw conversionError(error, 'constant');
   }
   if (tensor.context !== builder.context) {
-    throw typeError('constant', '', "argument 'tensor': found an MLTensor of another MLContext, allowed one of the builder's context");
+    throw typeError('constant', '', "tensor: found an MLTensor of another MLContext, allowed one of the builder's context");
   }
   if (isDestroyed(tensor)) {
-    throw typeError('constant', '', "argument 'tensor': found an MLTensor that was destroyed or whose MLContext was lost, allowed one that still exists");
+    throw typeError('constant', '', "tensor: found an MLTensor that was destroyed or whose MLContext was lost, allowed one that still exists");
   }
   if (!tensor.constant) {
-    throw typeError('constant', '', "argument 'tensor': found an MLTensor that is not constant, allowed one made by createConstantTensor()");
+    throw typeError('constant', '', "tensor: found an MLTensor that is not constant, allowed one made by createConstantTensor()");
   }
   requireCanBuild(builder, 'constant', '');
   callNative(native.constantTensor, builder.handle, tensor.handle);

@@ -69,7 +69,7 @@ function createCommandBuffer(context, label, { graphs, tensors, dispatches }) {
 function submit(context, buffers) {
   buffers.forEach((buffer, i) => {
     if (buffer.context !== context) {
-      throw typeError('submit', buffer.label, `argument 'commandBuffers': element ${i}: found an MLCommandBuffer of another MLContext, allowed one that was recorded for this one`);
+      throw typeError('submit', buffer.label, `commandBuffers: element ${i}: found an MLCommandBuffer of another MLContext, allowed one that was recorded for this one`);
     }
   });
   if (context.lost) throw invalidState('submit', '', 'the MLContext was destroyed or lost');

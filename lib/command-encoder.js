@@ -24,7 +24,7 @@ class MLCommandEncoder {
     } catch (error) {
       throw conversionError(error, 'MLCommandEncoder');
     }
-    if (context.lost) throw invalidState('MLCommandEncoder', '', "argument 'context': the MLContext was destroyed or lost");
+    if (context.lost) throw invalidState('MLCommandEncoder', '', "context: the MLContext was destroyed or lost");
     this.#state = { context, finished: false, graphs: new Set(), tensors: new Set(), dispatches: [] };
   }
 
@@ -56,7 +56,7 @@ class MLCommandEncoder {
     requireRecording(encoder, 'dispatch', label);
     requireGraph(encoder, 'dispatch', label, graph);
     if (!encoder.graphs.has(graph)) {
-      throw invalidState('dispatch', label, "argument 'graph': found an MLGraph that was not initialized here, allowed one that was given to initializeGraph()");
+      throw invalidState('dispatch', label, "graph: found an MLGraph that was not initialized here, allowed one that was given to initializeGraph()");
     }
     const handles = bindTensors('dispatch', label, encoder.context, graph, inputs, outputs);
     inputs.values.concat(outputs.values).forEach((tensor) => encoder.tensors.add(tensor));
@@ -102,9 +102,9 @@ function requireRecording(encoder, operator, label) {
 
 function requireGraph(encoder, operator, label, graph) {
   if (graph.context !== encoder.context) {
-    throw typeError(operator, label, "argument 'graph': found an MLGraph of another MLContext, allowed one of the encoder's context");
+    throw typeError(operator, label, "graph: found an MLGraph of another MLContext, allowed one of the encoder's context");
   }
-  if (graph.destroyed) throw invalidState(operator, label, "argument 'graph': found an MLGraph that was destroyed, allowed one that still exists");
+  if (graph.destroyed) throw invalidState(operator, label, "graph: found an MLGraph that was destroyed, allowed one that still exists");
 }
 
 /** What was destroyed since it was recorded can be recorded no more. */

@@ -28,10 +28,10 @@ function prepare(operator, context, given) {
     throw conversionError(error, operator, label);
   }
   if (graph.context !== context) {
-    throw typeError(operator, label, "argument 'graph': found an MLGraph of another MLContext, allowed one that was built for this one");
+    throw typeError(operator, label, "graph: found an MLGraph of another MLContext, allowed one that was built for this one");
   }
   if (graph.destroyed || context.lost) {
-    throw invalidState(operator, label, "argument 'graph': found an MLGraph that was destroyed or whose MLContext was lost, allowed one that still exists");
+    throw invalidState(operator, label, "graph: found an MLGraph that was destroyed or whose MLContext was lost, allowed one that still exists");
   }
   return { graph, inputs, outputs, label, bound: bindViews(operator, label, graph, inputs, outputs) };
 }

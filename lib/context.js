@@ -71,10 +71,10 @@ class MLContext {
       throw conversionError(error, 'dispatch', label);
     }
     if (graph.context !== context) {
-      throw typeError('dispatch', label, "argument 'graph': found an MLGraph of another MLContext, allowed one that was built for this one");
+      throw typeError('dispatch', label, "graph: found an MLGraph of another MLContext, allowed one that was built for this one");
     }
     if (graph.destroyed || context.lost) {
-      throw invalidState('dispatch', label, "argument 'graph': found an MLGraph that was destroyed or whose MLContext was lost, allowed one that still exists");
+      throw invalidState('dispatch', label, "graph: found an MLGraph that was destroyed or whose MLContext was lost, allowed one that still exists");
     }
     const tensors = bindTensors('dispatch', label, context, graph, inputs, outputs);
     try {
@@ -117,7 +117,7 @@ class MLContext {
       const { label } = descriptor;
       if (context.lost) throw invalidState('createConstantTensor', label, LOST);
       const tensor = tensorState(context, descriptor, true);
-      requireBuffer('createConstantTensor', label, "argument 'inputData'", inputData, tensor);
+      requireBuffer('createConstantTensor', label, "inputData", inputData, tensor);
       return begin(creation('createConstantTensor', tensor), (request) => {
         tensor.handle = native.createConstantTensor(request, context.handle, tensor.dataType, tensor.shape, viewable(inputData), label);
       });
@@ -139,7 +139,7 @@ class MLContext {
       }
       const { label } = tensor;
       requireReadable('readTensor', context, tensor);
-      if (bringsBuffer) requireBuffer('readTensor', label, "argument 'outputData'", outputData, tensor, 'Int8Array');
+      if (bringsBuffer) requireBuffer('readTensor', label, "outputData", outputData, tensor, 'Int8Array');
       const buffer = allocate('readTensor', label, tensor.buffer.byteLength);
       const arrive = bringsBuffer ? () => copyInto(outputData, buffer, tensor) : () => buffer;
       return begin({ operator: 'readTensor', label, context, object: tensor, memory: buffer, arrive }, (request) => {
@@ -183,9 +183,9 @@ class MLContext {
     }
     requireUsable('writeTensor', label, context, tensor);
     if (!tensor.writable) {
-      throw typeError('writeTensor', label, "argument 'tensor': found an MLTensor that is not writable, allowed one created with {writable: true}");
+      throw typeError('writeTensor', label, "tensor: found an MLTensor that is not writable, allowed one created with {writable: true}");
     }
-    requireBuffer('writeTensor', label, "argument 'inputData'", inputData, tensor);
+    requireBuffer('writeTensor', label, "inputData", inputData, tensor);
     try {
       native.writeTensor(tensor.handle, viewable(inputData), label);
     } catch (error) {
@@ -262,17 +262,17 @@ function self(value, member) {
 /** The first two steps of readTensor() and writeTensor(). */
 function requireUsable(operator, label, context, tensor) {
   if (tensor.context !== context) {
-    throw typeError(operator, label, "argument 'tensor': found an MLTensor of another MLContext, allowed one that was created by this one");
+    throw typeError(operator, label, "tensor: found an MLTensor of another MLContext, allowed one that was created by this one");
   }
   if (isDestroyed(tensor)) {
-    throw typeError(operator, label, "argument 'tensor': found an MLTensor that was destroyed or whose MLContext was lost, allowed one that still exists");
+    throw typeError(operator, label, "tensor: found an MLTensor that was destroyed or whose MLContext was lost, allowed one that still exists");
   }
 }
 
 function requireReadable(operator, context, tensor) {
   requireUsable(operator, tensor.label, context, tensor);
   if (tensor.readable) return;
-  throw typeError(operator, tensor.label, "argument 'tensor': found an MLTensor that is not readable, allowed one created with {readable: true}");
+  throw typeError(operator, tensor.label, "tensor: found an MLTensor that is not readable, allowed one created with {readable: true}");
 }
 
 function requireBuffer(operator, label, place, source, tensor, bytes = undefined) {
@@ -302,7 +302,7 @@ function creation(operator, tensor) {
 
 /** The bytes are there; the caller's memory was right at the call, and may have been detached or resized since. */
 function copyInto(outputData, buffer, tensor) {
-  requireBuffer('readTensor', tensor.label, "argument 'outputData', after the call", outputData, tensor, 'Int8Array');
+  requireBuffer('readTensor', tensor.label, "outputData, after the call", outputData, tensor, 'Int8Array');
   bytesOf(outputData).set(new Uint8Array(buffer));
 }
 

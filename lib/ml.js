@@ -39,7 +39,7 @@ class ML {
       }
       // Overload resolution: a GPUDevice of any implementation is told by its interface (API.md F1).
       if (isGPUDevice(options)) {
-        throw exception('NotSupportedError', "createContext: argument 'gpuDevice': found a GPUDevice, allowed an MLContextOptions: contexts of a WebGPU device are not supported yet");
+        throw exception('NotSupportedError', "createContext: gpuDevice: found a GPUDevice, allowed an MLContextOptions: contexts of a WebGPU device are not supported yet");
       }
       try {
         options = argument('options', options, contextOptions);

@@ -6,7 +6,7 @@
 
 const { isProxy } = require('node:util').types;
 const native = require('./native.js');
-const { Mismatch, TooFewArguments, at, conversionError, nativeError, typeError } = require('./errors.js');
+const { Mismatch, TooFewArguments, conversionError, nativeError, typeError } = require('./errors.js');
 const { builderOf, createOperand, createOperands, idOf } = require('./operand.js');
 const {
   argument,
@@ -60,10 +60,9 @@ const OPERANDS = 2;
 const FIRST = 3;
 
 /** An argument or option: how it is converted, and where it goes in the native call. */
-function place({ name, kind }, position, options) {
+function place({ name, kind }, position) {
   const holds = kind.type === 'operand' ? OPERAND : kind.type === 'operands' ? OPERANDS : 0;
-  const path = options ? `argument 'options': member '${name}'` : `argument '${name}'`;
-  return { name, path, position: FIRST + position, holds, convert: converters[kind.type](kind) };
+  return { name, position: FIRST + position, holds, convert: converters[kind.type](kind) };
 }
 
 /**
@@ -74,9 +73,9 @@ function place({ name, kind }, position, options) {
  */
 function operatorMethod(row, operator, receiverOf, requireCanBuild) {
   const required = row.arguments.length;
-  const positional = row.arguments.map((item, i) => place(item, i, false));
+  const positional = row.arguments.map((item, i) => place(item, i));
   // MLOperatorOptions, from which each dictionary of options inherits, is read first, and has nothing but the label.
-  const members = inOrder(row.options.map((item, i) => place(item, required + i, true)));
+  const members = inOrder(row.options.map((item, i) => place(item, required + i)));
   const operands = [...positional, ...members].filter(({ holds }) => holds);
   const wrap = row.outputs === 'sequence' ? createOperands : createOperand;
 
@@ -111,36 +110,32 @@ function operatorMethod(row, operator, receiverOf, requireCanBuild) {
 
 /** Puts the label and the members that are there in their places. */
 function readOptions(options, members, values) {
-  try {
-    const label = options.label;
-    if (label !== undefined) values[FIRST - 1] = member('label', label, usvString);
-    for (let i = 0; i < members.length; i++) {
-      const { name, position, convert } = members[i];
-      const value = options[name];
-      if (value !== undefined) values[position] = member(name, value, convert);
-    }
-  } catch (error) {
-    throw at("argument 'options'", error);
+  const label = options.label;
+  if (label !== undefined) values[FIRST - 1] = member('label', label, usvString);
+  for (let i = 0; i < members.length; i++) {
+    const { name, position, convert } = members[i];
+    const value = options[name];
+    if (value !== undefined) values[position] = member(name, value, convert);
   }
 }
 
 /** "Validating operand": each has to be of this builder. The native side knows them by their ids. */
-function toIds({ path, position, holds }, values, builder, operator, label) {
+function toIds({ name, position, holds }, values, builder, operator, label) {
   const value = values[position];
   if (value === undefined) return;
   if (holds === OPERAND) {
-    if (builderOf(value) !== builder) throw foreignOperand(operator, label, path);
+    if (builderOf(value) !== builder) throw foreignOperand(operator, label, name);
     values[position] = idOf(value);
     return;
   }
   for (let i = 0; i < value.length; i++) {
-    if (builderOf(value[i]) !== builder) throw foreignOperand(operator, label, `${path}: element ${i}`);
+    if (builderOf(value[i]) !== builder) throw foreignOperand(operator, label, `${name}: element ${i}`);
     value[i] = idOf(value[i]);
   }
 }
 
-function foreignOperand(operator, label, path) {
-  return typeError(operator, label, `${path}: found an MLOperand of another MLGraphBuilder, allowed one of this one`);
+function foreignOperand(operator, label, name) {
+  return typeError(operator, label, `${name}: found an MLOperand of another MLGraphBuilder, allowed one of this one`);
 }
 
 /** The label for a message when conversion did not come as far; nothing that script could notice is done for it. */

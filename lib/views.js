@@ -28,9 +28,9 @@ const namedViews = record(arrayBufferView);
  */
 function bindViews(operator, label, graph, inputs, outputs) {
   const wrong = (detail) => typeError(operator, label, detail);
-  if (outputs.names.length === 0) throw wrong(`argument 'outputs': found no name, allowed at least one of ${list(graph.outputs.keys())}`);
+  if (outputs.names.length === 0) throw wrong(`outputs: found no name, allowed at least one of ${list(graph.outputs.keys())}`);
   if (inputs.names.length !== graph.inputs.size) {
-    throw wrong(`argument 'inputs': found ${list(inputs.names)}, allowed exactly the graph's ${list(graph.inputs.keys())}`);
+    throw wrong(`inputs: found ${list(inputs.names)}, allowed exactly the graph's ${list(graph.inputs.keys())}`);
   }
   const bound = {
     inputs: bind(wrong, 'inputs', inputs, graph.inputs),
@@ -45,10 +45,10 @@ function bind(wrong, argument, { names, values }, descriptors) {
   for (let i = 0; i < names.length; i++) {
     const descriptor = descriptors.get(names[i]);
     if (descriptor === undefined) {
-      throw wrong(`argument '${argument}': found the name ${quote(names[i])}, allowed the graph's ${list(descriptors.keys())}`);
+      throw wrong(`${argument}: found the name ${quote(names[i])}, allowed the graph's ${list(descriptors.keys())}`);
     }
     const problem = whatIsWrong(values[i], descriptor);
-    if (problem !== undefined) throw wrong(`argument '${argument}': ${quote(names[i])}: ${problem}`);
+    if (problem !== undefined) throw wrong(`${argument}: ${quote(names[i])}: ${problem}`);
     bound[descriptor.position] = values[i];
   }
   return bound;
@@ -82,7 +82,7 @@ function requireApart(wrong, inputs, outputs) {
     if (other !== undefined && other.end > range.start) {
       const [output, overlapped] = range.isOutput ? [range, other] : [other, range];
       const what = `found memory that overlaps that of ${quote(overlapped.name)}, allowed memory of its own`;
-      throw wrong(`argument 'outputs': ${quote(output.name)}: ${what}`);
+      throw wrong(`outputs: ${quote(output.name)}: ${what}`);
     }
     if (last === undefined || range.end > last.end) last = range;
     if (range.isOutput && (lastOutput === undefined || range.end > lastOutput.end)) lastOutput = range;

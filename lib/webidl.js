@@ -273,7 +273,7 @@ function dictionary(...parts) {
       const { name, convert, absent, required } = members[i];
       const given = object === undefined ? undefined : object[name];
       if (given !== undefined) result[name] = member(name, given, convert);
-      else if (required) throw at(`member '${name}'`, new Mismatch(given, 'a value: the member is required'));
+      else if (required) throw at(name, new Mismatch(given, 'a value: the member is required'));
       else result[name] = absent;
     }
     return result;
@@ -284,7 +284,7 @@ function member(name, value, convert) {
   try {
     return convert(value);
   } catch (error) {
-    throw at(`member '${name}'`, error);
+    throw at(name, error);
   }
 }
 
@@ -295,7 +295,7 @@ function argument(name, value, convert) {
   try {
     return convert(value);
   } catch (error) {
-    throw at(`argument '${name}'`, error);
+    throw at(name, error);
   }
 }
 

@@ -34,7 +34,7 @@ function arrayOver(dataType, buffer) {
 
 /** Checks what a caller gave for an input. */
 function checkArray(operator, label, { name, dataType, shape }, value) {
-  const place = `argument 'inputs': ${quote(name)}`;
+  const place = `inputs: ${quote(name)}`;
   const wanted = ARRAYS[dataType].name;
   if (!types.isTypedArray(value)) throw typeError(operator, label, `${place}: found ${show(value)}, allowed ${withArticle(wanted)}`);
   const found = viewName(value);
@@ -54,7 +54,7 @@ function checkArray(operator, label, { name, dataType, shape }, value) {
  */
 function checkArrays(operator, label, inputs, given) {
   if (given === null || typeof given !== 'object') {
-    throw typeError(operator, label, `argument 'inputs': found ${show(given)}, allowed an object with a typed array for each input`);
+    throw typeError(operator, label, `inputs: found ${show(given)}, allowed an object with a typed array for each input`);
   }
   const names = Object.keys(given);
   const known = new Set(inputs.map(({ name }) => name));
@@ -62,7 +62,7 @@ function checkArrays(operator, label, inputs, given) {
   const unknown = names.filter((name) => !known.has(name));
   if (missing.length > 0 || unknown.length > 0) {
     const list = (all) => (all.length === 0 ? 'none' : all.map(quote).join(', '));
-    throw typeError(operator, label, `argument 'inputs': found ${list(names)}, allowed exactly the model's inputs ${list([...known])}`);
+    throw typeError(operator, label, `inputs: found ${list(names)}, allowed exactly the model's inputs ${list([...known])}`);
   }
   for (const input of inputs) checkArray(operator, label, input, given[input.name]);
 }

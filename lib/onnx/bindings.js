@@ -85,7 +85,7 @@ function self(value, member) {
 function find({ label }, operator, list, name) {
   const found = list.find((candidate) => candidate.name === name && candidate.used !== false);
   if (found === undefined) {
-    throw typeError(operator, label, `argument 'name': found ${show(name)}, allowed ${list.map((candidate) => quote(candidate.name)).join(', ')}`);
+    throw typeError(operator, label, `name: found ${show(name)}, allowed ${list.map((candidate) => quote(candidate.name)).join(', ')}`);
   }
   return found;
 }
@@ -111,7 +111,7 @@ async function createBindings(model, { inputs: givenInputs = {}, outputs: givenO
     const known = new Set(signatures.map(({ name }) => name));
     const unknown = Object.keys(given).find((name) => !known.has(name));
     if (unknown !== undefined) {
-      throw typeError('createBindings', label, `argument '${argument}': found ${quote(unknown)}, allowed ${[...known].map(quote).join(', ') || 'no name'}`);
+      throw typeError('createBindings', label, `${argument}: found ${quote(unknown)}, allowed ${[...known].map(quote).join(', ') || 'no name'}`);
     }
     const made = signatures.map(async (signature) => {
       const { name, dataType, shape } = signature;
@@ -145,11 +145,11 @@ function checkTensor(argument, label, { name, dataType, shape }, tensor) {
   try {
     toTensor(tensor);
   } catch {
-    throw typeError('createBindings', label, `argument '${argument}': ${quote(name)}: found ${show(tensor)}, allowed an MLTensor`);
+    throw typeError('createBindings', label, `${argument}: ${quote(name)}: found ${show(tensor)}, allowed an MLTensor`);
   }
   if (tensor.dataType !== dataType || `${tensor.shape}` !== `${shape}`) {
     const found = text({ name: tensor.label, dataType: tensor.dataType, shape: tensor.shape });
-    throw typeError('createBindings', label, `argument '${argument}': ${quote(name)}: found an MLTensor ${found}, allowed ${dataType}[${shape.join(', ')}]`);
+    throw typeError('createBindings', label, `${argument}: ${quote(name)}: found an MLTensor ${found}, allowed ${dataType}[${shape.join(', ')}]`);
   }
   return tensor;
 }

@@ -48,7 +48,7 @@ async function loadOnnx(context, source, options = {}) {
 
 function requireObject(name, value) {
   if (value !== null && typeof value === 'object') return value;
-  throw typeError(NAME, '', `argument '${name}': found ${show(value)}, allowed an object`);
+  throw typeError(NAME, '', `${name}: found ${show(value)}, allowed an object`);
 }
 
 function dimensions(freeDimensions) {
@@ -56,7 +56,7 @@ function dimensions(freeDimensions) {
   const sizes = names.map((name) => {
     const size = freeDimensions[name];
     if (Number.isInteger(size) && size >= 0 && size < 2 ** 31) return size;
-    throw typeError(NAME, '', `argument 'options': freeDimensions: ${quote(name)}: found ${show(size)}, allowed a whole number from 0 to 2147483647`);
+    throw typeError(NAME, '', `options: freeDimensions: ${quote(name)}: found ${show(size)}, allowed a whole number from 0 to 2147483647`);
   });
   return { names, sizes };
 }

@@ -14,14 +14,14 @@ const { show } = require('../show.js');
  */
 function modelSource(operator, source) {
   if (typeof source === 'string') {
-    if (source === '' || source.includes('\0')) throw typeError(operator, '', "argument 'source': found no path, allowed the path of a model's file");
+    if (source === '' || source.includes('\0')) throw typeError(operator, '', "source: found no path, allowed the path of a model's file");
     return source;
   }
   if (source instanceof URL) return fileURLToPath(source);
   try {
     return viewable(bufferSource(source));
   } catch {
-    throw typeError(operator, '', `argument 'source': found ${show(source)}, allowed a path, a file URL, or a buffer with the model's bytes`);
+    throw typeError(operator, '', `source: found ${show(source)}, allowed a path, a file URL, or a buffer with the model's bytes`);
   }
 }
 
