@@ -9,6 +9,7 @@
 //! may finish later and on any thread; its [`Done`] is the duty to say so.
 
 pub mod cpu;
+pub mod wgpu;
 
 use crate::compiler::Plan;
 use crate::error::Result;
@@ -63,6 +64,9 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// `UnknownError` when the graph can never run again (its memory cannot be had, its device code failed); any other
     /// error is about this run.
     fn execute(&self, graph: &Arc<Self::Executable>, bindings: Bindings<Self::Tensor>, done: Done<()>);
+
+    /// Calls back, at most once and from any thread, when the device is lost: nothing more can be done with it.
+    fn on_lost(&self, _tell: Box<dyn FnOnce(String) + Send>) {}
 
     /// Called when the context ends: work that has not begun may be left, work that is under way may stop early. Both
     /// report an error.

@@ -19,6 +19,7 @@ mod prune;
 mod simplify;
 
 pub use fold::Evaluate;
+pub use memory::ALIGNMENT;
 pub use plan::{Place, Plan, RUNNING, Step, Value, ValueId};
 
 use crate::error::Result;

@@ -53,7 +53,7 @@ pub struct Plan {
     pub steps: Vec<Step>,
     pub inputs: Vec<(String, Descriptor)>,
     pub outputs: Vec<(String, Descriptor)>,
-    /// Bytes of the arena; offsets are multiples of [`crate::memory::ALIGNMENT`].
+    /// Bytes of the arena; offsets are multiples of [`super::ALIGNMENT`].
     pub arena_length: usize,
 }
 

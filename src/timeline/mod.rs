@@ -61,7 +61,7 @@ impl std::fmt::Debug for Cancel {
 
 impl Timeline {
     /// Starts the thread. `lost` is called, from any thread and at most once, when the timeline ends without having been
-    /// asked to.
+    /// asked to: its thread panicked, or the device was lost.
     ///
     /// # Errors
     /// `UnknownError` when the system has no thread to give.
@@ -73,6 +73,21 @@ impl Timeline {
             let backend = backend.clone();
             Mutex::new(Some(Cancel(Box::new(move || backend.cancel()))))
         };
+        // Told by whoever is first: the backend, of its device, or the thread, of a panic.
+        let lost = Arc::new(Mutex::new(Some(lost)));
+        let tell = move |message: String| {
+            let lost = lost.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(lost) = lost {
+                lost(message);
+            }
+        };
+        {
+            let (tell, tasks) = (tell.clone(), tasks.clone());
+            backend.on_lost(Box::new(move |message| {
+                tell(message);
+                let _ = tasks.send(Task::Stop);
+            }));
+        }
         let (ending, ended) = crossbeam_channel::bounded(0);
         let thread = std::thread::Builder::new()
             .name("webnn timeline".into())
@@ -81,7 +96,7 @@ impl Timeline {
                 // state reports every task as lost.
                 let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run::Loop::new(backend).run(receiver)));
                 if let Err(panic) = result {
-                    lost(from_panic(&*panic).message().to_owned());
+                    tell(from_panic(&*panic).message().to_owned());
                 }
                 drop(ending);
             })

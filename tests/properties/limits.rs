@@ -1,6 +1,6 @@
 //! The greatest numbers that are still allowed, and the first that are not.
 
-use crate::RUNNERS;
+use crate::runners;
 use std::sync::Arc;
 use webnn_node::error::Kind;
 use webnn_node::graph::attribute::Value;
@@ -27,7 +27,7 @@ fn as_many_operands_as_are_allowed_are_joined_and_split() {
     assert_eq!((equal.len(), listed.len()), (TENSORS as usize, TENSORS as usize));
     let outputs = [("joined", joined), ("last", equal[TENSORS as usize - 1]), ("first", listed[0])];
     let graph = builder.build(outputs.map(|(name, id)| (name.to_owned(), id)).to_vec()).unwrap();
-    for (name, runner) in RUNNERS {
+    for (name, runner) in runners() {
         let results = runner(&graph, &[&[7]]);
         assert_eq!(results, [vec![7; TENSORS as usize], vec![7], vec![7]], "{name}");
     }

@@ -25,6 +25,7 @@ use call::Call;
 use invalid::{How, Spoilt};
 use random::Random;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::LazyLock;
 use tensor::Tensor;
 use webnn_node::error::Kind;
 use webnn_node::graph::operator::Operator;
@@ -34,7 +35,20 @@ use webnn_node::graph::{Graph, OperandId};
 /// Computes the outputs of a graph from the bytes of its inputs, both in the graph's order.
 type Runner = fn(&Graph, &[&[u8]]) -> Vec<Vec<u8>>;
 
-const RUNNERS: [(&str, Runner); 2] = [("reference", webnn_node::backend::cpu::reference::interpret), ("cpu", timeline::run)];
+const REFERENCE: Runner = webnn_node::backend::cpu::reference::interpret;
+
+/// All runners that can run here, the reference first. `WEBNN_RUNNERS=cpu,wgpu` takes only these.
+fn runners() -> &'static [(&'static str, Runner)] {
+    static RUNNERS: LazyLock<Vec<(&str, Runner)>> = LazyLock::new(|| {
+        let only = std::env::var("WEBNN_RUNNERS").ok();
+        let is_wanted = |name: &str| only.as_ref().is_none_or(|only| only.split(',').any(|one| one.trim() == name));
+        let mut runners: Vec<(&str, Runner)> = vec![("reference", REFERENCE), ("cpu", timeline::cpu)];
+        runners.extend(timeline::wgpu().map(|runner| ("wgpu", runner)));
+        runners.retain(|(name, _)| is_wanted(name));
+        runners
+    });
+    &RUNNERS
+}
 
 /// How many units in the last place a float32 result may be further away than the oracle allows: what a runner's kernels say
 /// of themselves.
@@ -108,7 +122,7 @@ fn wrong_results_are_noticed() {
         let is_noticed = (0..100).any(|_| {
             let call = draw::call(row, &mut random, None);
             let expected = oracle::outputs(&call);
-            let (graph, results) = run(&call, RUNNERS[0].1);
+            let (graph, results) = run(&call, REFERENCE);
             graph.outputs.iter().zip(results).zip(&expected).any(|(((_, id), bytes), expected)| {
                 let mut found = tensor_of(&graph, *id, &bytes);
                 found.elements.rotate_left(1);
@@ -204,7 +218,7 @@ fn tensor_of(graph: &Graph, id: OperandId, bytes: &[u8]) -> Tensor {
 /// Compares what each runner computes with the oracle.
 fn check(call: &Call) -> Result<(), String> {
     let expected = guarded(|| oracle::outputs(call)).map_err(|message| format!("oracle {message}"))?;
-    for (name, runner) in RUNNERS {
+    for &(name, runner) in runners() {
         let (graph, results) = guarded(|| run(call, runner)).map_err(|message| format!("{name} {message}"))?;
         if results.len() != expected.len() {
             return Err(format!("{} outputs, not {}", results.len(), expected.len()));

@@ -1,17 +1,42 @@
-//! Runs a graph on a timeline over the CPU backend.
+//! Runs a graph on a timeline, over the CPU backend or on a GPU.
 
+use std::sync::LazyLock;
 use std::sync::mpsc::channel;
 use webnn_node::backend::cpu::Cpu;
+use webnn_node::backend::wgpu::{Gpu, Wish};
 use webnn_node::error::Result;
 use webnn_node::graph::{Descriptor, Graph, OperandId};
 use webnn_node::host_memory::HostBuffer;
 use webnn_node::memory::Bytes;
 use webnn_node::timeline::{Done, GraphId, Task, TensorId, Timeline};
 
-pub fn run(graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
+pub fn cpu(graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
     // One timeline serves all cases of a thread.
     thread_local!(static TIMELINE: Timeline = Timeline::start(Cpu::new(2), |message| panic!("{message}")).unwrap());
     TIMELINE.with(|timeline| run_on(timeline, graph, inputs))
+}
+
+/// The adapter that is to be had, if only one in software; nothing where there is none, which is said once.
+static ADAPTER: LazyLock<Option<Gpu>> = LazyLock::new(|| {
+    let found = Gpu::new(Wish { software: true, ..Wish::default() });
+    found.inspect_err(|error| println!("wgpu: not tested: {}", error.message())).ok()
+});
+
+/// What runs graphs on a GPU, where there is one.
+///
+/// Until every operator runs there, only when `WEBNN_RUNNERS` names it.
+pub fn wgpu() -> Option<crate::Runner> {
+    if !std::env::var("WEBNN_RUNNERS").is_ok_and(|names| names.contains("wgpu")) {
+        return None;
+    }
+    fn run(graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
+        thread_local!(static TIMELINE: Timeline = {
+            let gpu = ADAPTER.clone().expect("there is an adapter");
+            Timeline::start(gpu, |message| panic!("{message}")).unwrap()
+        });
+        TIMELINE.with(|timeline| run_on(timeline, graph, inputs))
+    }
+    ADAPTER.as_ref().map(|_| run as _)
 }
 
 fn run_on(timeline: &Timeline, graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> {

@@ -28,7 +28,15 @@ fn reference() {
 /// Through the compiler, the CPU backend and a timeline, as `node/` runs it.
 #[test]
 fn cpu() {
-    run_all("cpu", timeline::run);
+    run_all("cpu", timeline::cpu);
+}
+
+/// The same on a GPU, if only one in software.
+#[test]
+fn wgpu() {
+    if let Some(runner) = timeline::wgpu() {
+        run_all("wgpu", runner);
+    }
 }
 
 /// What became of a case.

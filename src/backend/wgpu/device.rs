@@ -1,0 +1,331 @@
+//! A device: shared by all contexts of an adapter, with a thread that submits and one that waits.
+//!
+//! Work reaches the device in the order in which it is ordered here, so a piece of work may be reported as done as soon as it
+//! is submitted: whatever is submitted later comes after it. Only reading waits for the device.
+
+use super::adapter::Features;
+use super::executable::Executable;
+use super::shader::Pipelines;
+use super::storage::Storage;
+use crate::backend::Bindings;
+use crate::error::{Error, Kind, Result};
+use crate::host_memory::HostBuffer;
+use crate::memory::Bytes;
+use crate::timeline::Done;
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+use wgpu::{Adapter, BufferUsages, ErrorFilter, PollType, SubmissionIndex};
+
+/// Submissions that the device has not finished when the next one waits.
+const IN_FLIGHT: usize = 16;
+
+/// How long the end of the process waits for the device.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+pub struct Device {
+    pub device: wgpu::Device,
+    pub queue: wgpu::Queue,
+    pub features: Features,
+    pub limits: wgpu::Limits,
+    /// Whether it computes on the CPU, in the machine's own memory.
+    pub is_software: bool,
+    pub pipelines: Pipelines,
+    orders: Sender<Order>,
+    /// Disconnected when the submitting thread has ended.
+    ended: Receiver<()>,
+    loss: Arc<Loss>,
+}
+
+/// Something to do for a context.
+pub enum Job {
+    Write { to: Arc<Storage>, bytes: Bytes, done: Done<()> },
+    Read { from: Arc<Storage>, into: HostBuffer, done: Done<()> },
+    Execute { graph: Arc<Executable>, bindings: Bindings<Storage>, done: Done<()> },
+}
+
+enum Order {
+    Job(Job, Arc<AtomicBool>),
+    Stop,
+}
+
+/// Whether the device was lost, and who wants to know.
+#[derive(Default)]
+struct Loss(Mutex<(Option<String>, Vec<Weak<Listener>>)>);
+
+/// Is told once when the device is lost.
+pub struct Listener(Mutex<Option<Tell>>);
+
+type Tell = Box<dyn FnOnce(String) + Send>;
+
+/// Nothing that runs under these locks leaves the contents half changed.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Listener {
+    fn tell(&self, message: String) {
+        if let Some(tell) = lock(&self.0).take() {
+            tell(message);
+        }
+    }
+}
+
+impl Loss {
+    fn set(&self, message: &str) {
+        let listeners = {
+            let mut state = lock(&self.0);
+            state.0.get_or_insert_with(|| message.to_owned());
+            std::mem::take(&mut state.1)
+        };
+        listeners.iter().filter_map(Weak::upgrade).for_each(|listener| listener.tell(message.to_owned()));
+    }
+}
+
+/// All devices of the process, for its end.
+static DEVICES: Mutex<Vec<Weak<Device>>> = Mutex::new(Vec::new());
+
+/// Stops the use of all devices: drivers crash when a thread uses one while the process exits. Whoever has made a device
+/// registers this with `atexit` afterwards, so that it runs before what the driver has registered.
+pub fn end_of_process() {
+    let devices: Vec<Arc<Device>> = lock(&DEVICES).iter().filter_map(Weak::upgrade).collect();
+    for device in &devices {
+        let _ = device.orders.send(Order::Stop);
+    }
+    for device in devices {
+        let _ = device.ended.recv_timeout(PATIENCE);
+        // Never dropped: the driver is not to be touched any more.
+        std::mem::forget(device);
+    }
+}
+
+impl Device {
+    pub fn new(adapter: &Adapter, features: Features) -> Result<Arc<Device>> {
+        let limits = adapter.limits();
+        let descriptor = wgpu::DeviceDescriptor {
+            label: Some("webnn"),
+            required_features: features.required(),
+            required_limits: limits.clone(),
+            ..Default::default()
+        };
+        let refused = |error: &dyn std::fmt::Display| {
+            let message = format!("the adapter \"{}\" gives no device: {error}", adapter.get_info().name);
+            Error::new(Kind::NotSupported, message)
+        };
+        let (device, queue) = pollster::block_on(adapter.request_device(&descriptor)).map_err(|error| refused(&error))?;
+        let loss = Arc::new(Loss::default());
+        let on_loss = loss.clone();
+        device.set_device_lost_callback(move |_, message| on_loss.set(&format!("the device was lost: {message}")));
+        // Errors are looked for where they can happen; one that is found nowhere else must not end the process.
+        device.on_uncaptured_error(Arc::new(|_| {}));
+
+        let (orders, taken) = unbounded();
+        let (submitted, finished) = bounded(IN_FLIGHT);
+        let (ending, ended) = bounded(0);
+        let submitter = Submitter { device: device.clone(), queue: queue.clone(), submitted, loss: loss.clone() };
+        let waiting = device.clone();
+        let start = |name: &str, work: Box<dyn FnOnce() + Send>| {
+            std::thread::Builder::new().name(name.into()).spawn(work).map_err(|error| refused(&error))
+        };
+        start("webnn gpu", Box::new(move || submitter.run(&taken, ending)))?;
+        start("webnn gpu wait", Box::new(move || wait(&waiting, &finished)))?;
+
+        let is_software = adapter.get_info().device_type == wgpu::DeviceType::Cpu;
+        let pipelines = Pipelines::default();
+        let device = Arc::new(Device { device, queue, features, limits, is_software, pipelines, orders, ended, loss });
+        let mut devices = lock(&DEVICES);
+        devices.retain(|other| other.strong_count() > 0);
+        devices.push(Arc::downgrade(&device));
+        Ok(device)
+    }
+
+    /// Orders work. It fails with `InvalidStateError` when `cancelled` is set before its turn comes.
+    pub fn order(&self, job: Job, cancelled: &Arc<AtomicBool>) {
+        // When the thread has ended the job is dropped, which reports it.
+        let _ = self.orders.send(Order::Job(job, cancelled.clone()));
+    }
+
+    pub fn is_lost(&self) -> bool {
+        lock(&self.loss.0).0.is_some()
+    }
+
+    /// Calls back once when the device is lost, or now if it is, as long as the result lives.
+    pub fn on_lost(&self, tell: Tell) -> Arc<Listener> {
+        let listener = Arc::new(Listener(Mutex::new(Some(tell))));
+        let already = {
+            let mut state = lock(&self.loss.0);
+            state.1.retain(|other| other.strong_count() > 0);
+            state.1.push(Arc::downgrade(&listener));
+            state.0.clone()
+        };
+        if let Some(message) = already {
+            listener.tell(message);
+        }
+        listener
+    }
+
+    /// A buffer of zeros, long enough for whole words.
+    ///
+    /// # Errors
+    /// `UnknownError` when the memory cannot be had.
+    pub fn buffer(&self, length: usize, usage: BufferUsages) -> Result<wgpu::Buffer> {
+        let size = (length.max(1) as u64).next_multiple_of(4);
+        if size > self.limits.max_buffer_size || (self.is_software && !crate::memory::is_at_hand(length)) {
+            let most = self.limits.max_buffer_size;
+            let message = format!("{length} bytes of the device's memory cannot be had (its buffers have at most {most} bytes)");
+            return Err(Error::new(Kind::Unknown, message));
+        }
+        let descriptor = wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false };
+        self.checked(|| Ok(self.device.create_buffer(&descriptor)))
+    }
+
+    /// Does something with the device, and makes its complaints errors.
+    pub fn checked<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        checked(&self.device, &self.loss, work)
+    }
+
+    /// Destroys the device, as a driver does that fails.
+    pub fn destroy(&self) {
+        self.device.destroy();
+        self.loss.set("the device was destroyed");
+    }
+}
+
+fn checked<T>(device: &wgpu::Device, loss: &Loss, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let memory = device.push_error_scope(ErrorFilter::OutOfMemory);
+    let validation = device.push_error_scope(ErrorFilter::Validation);
+    let internal = device.push_error_scope(ErrorFilter::Internal);
+    let result = work();
+    let complaints = [internal.pop(), validation.pop()].map(pollster::block_on);
+    if let Some(message) = &lock(&loss.0).0 {
+        return Err(Error::new(Kind::InvalidState, message.clone()));
+    }
+    if let Some(error) = pollster::block_on(memory.pop()) {
+        return Err(Error::new(Kind::Unknown, format!("the device's memory is used up: {error}")));
+    }
+    match complaints.into_iter().flatten().next() {
+        Some(error) => Err(Error::new(Kind::Operation, format!("the device refuses: {error}"))),
+        None => result,
+    }
+}
+
+/// The thread that submits.
+struct Submitter {
+    device: wgpu::Device,
+    queue: wgpu::Queue,
+    submitted: Sender<SubmissionIndex>,
+    loss: Arc<Loss>,
+}
+
+impl Submitter {
+    fn run(self, orders: &Receiver<Order>, ending: Sender<()>) {
+        while let Ok(Order::Job(job, cancelled)) = orders.recv() {
+            if cancelled.load(Ordering::Relaxed) {
+                job.refuse();
+                continue;
+            }
+            match job {
+                Job::Write { to, bytes, done } => done.run(|| self.write(&to, &bytes)),
+                Job::Read { from, into, done } => self.read(&from, into, done),
+                Job::Execute { graph, bindings, done } => done.run(|| {
+                    let result = self.execute(&graph, &bindings);
+                    // The storage is let go before the end is reported: it may be the last reference.
+                    drop((graph, bindings));
+                    result
+                }),
+            }
+        }
+        // What was ordered since is dropped, and so reported.
+        while orders.try_recv().is_ok() {}
+        let _ = self.device.poll(PollType::Wait { submission_index: None, timeout: Some(PATIENCE) });
+        drop(self);
+        drop(ending);
+    }
+
+    fn checked<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        checked(&self.device, &self.loss, work)
+    }
+
+    fn submit(&self, commands: impl IntoIterator<Item = wgpu::CommandBuffer>) {
+        let index = self.queue.submit(commands);
+        // Waits when the device is far behind.
+        let _ = self.submitted.send(index);
+    }
+
+    fn write(&self, to: &Storage, bytes: &[u8]) -> Result<()> {
+        #[cfg(feature = "faults")]
+        crate::faults::at(crate::faults::Place::Write)?;
+        self.checked(|| {
+            let (whole, rest) = bytes.split_at(bytes.len() & !3);
+            if !whole.is_empty() {
+                self.queue.write_buffer(&to.buffer, 0, whole);
+            }
+            if !rest.is_empty() {
+                let mut word = [0; 4];
+                word[..rest.len()].copy_from_slice(rest);
+                self.queue.write_buffer(&to.buffer, whole.len() as u64, &word);
+            }
+            // Without this the copies would pile up until something is executed.
+            self.submit([]);
+            Ok(())
+        })
+    }
+
+    fn read(&self, from: &Storage, mut into: HostBuffer, done: Done<()>) {
+        #[cfg(feature = "faults")]
+        if let Err(error) = crate::faults::at(crate::faults::Place::Read) {
+            return done.report(Err(error));
+        }
+        let size = from.buffer.size();
+        let staged = self.checked(|| {
+            let usage = BufferUsages::MAP_READ | BufferUsages::COPY_DST;
+            let descriptor = wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false };
+            let staging = self.device.create_buffer(&descriptor);
+            let mut encoder = self.device.create_command_encoder(&Default::default());
+            encoder.copy_buffer_to_buffer(&from.buffer, 0, &staging, 0, size);
+            Ok((staging, encoder.finish()))
+        });
+        let (staging, commands) = match staged {
+            Ok(staged) => staged,
+            Err(error) => return done.report(Err(error)),
+        };
+        let index = self.queue.submit([commands]);
+        let mapped = staging.clone();
+        staging.map_async(wgpu::MapMode::Read, .., move |result| {
+            done.run(|| {
+                let fail = |error: &dyn std::fmt::Display| {
+                    Error::new(Kind::Unknown, format!("the device's memory cannot be read: {error}"))
+                };
+                result.map_err(|error| fail(&error))?;
+                let view = mapped.get_mapped_range(..).map_err(|error| fail(&error))?;
+                let length = into.len();
+                into.as_mut_slice().copy_from_slice(&view[..length]);
+                Ok(())
+            });
+        });
+        let _ = self.submitted.send(index);
+    }
+
+    fn execute(&self, graph: &Executable, bindings: &Bindings<Storage>) -> Result<()> {
+        self.checked(|| {
+            let commands = graph.record(bindings)?;
+            self.submit([commands]);
+            Ok(())
+        })
+    }
+}
+
+impl Job {
+    fn refuse(self) {
+        let (Job::Write { done, .. } | Job::Read { done, .. } | Job::Execute { done, .. }) = self;
+        done.report(Err(Error::new(Kind::InvalidState, "the context was destroyed")));
+    }
+}
+
+/// The thread that waits: each submission's callbacks are called, and what it used is freed, when it has finished.
+fn wait(device: &wgpu::Device, finished: &Receiver<SubmissionIndex>) {
+    while let Ok(index) = finished.recv() {
+        let _ = device.poll(PollType::Wait { submission_index: Some(index), timeout: None });
+    }
+}

@@ -1,0 +1,195 @@
+//! Element-wise operators: each is an expression of its operands' elements.
+
+use super::kernel::Kernel;
+use super::{Lowering, Operands, Tensor};
+use crate::backend::wgpu::shader::{Scalar, Walk, float, wrap};
+use crate::error::Result;
+use crate::graph::number::integer_range;
+use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, LogicalKind, PredicateKind, UnaryKind};
+use crate::graph::{DataType, Number, Op, OperandId};
+
+/// A value in a shader: an expression, and the data type whose value it is.
+#[derive(Clone, Debug)]
+pub struct Expression {
+    pub text: String,
+    pub data_type: DataType,
+}
+
+impl Expression {
+    fn scalar(&self) -> Scalar {
+        Scalar::of(self.data_type)
+    }
+}
+
+pub fn lower(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> {
+    let output = operands.output();
+    let mut kernel = Kernel::new(op.row().name);
+    let mut expressions = Vec::new();
+    for (number, tensor) in operands.inputs().iter().enumerate() {
+        let name = format!("operand{number}");
+        kernel = kernel.reads(lowering, &name, tensor);
+        expressions.push(broadcast(&name, tensor, &output.shape));
+    }
+    let value = expression(op, &|id| expressions[id.0 as usize].clone(), output.data_type);
+    kernel.each(lowering, output, &format!("return {value};"))
+}
+
+/// The element of an operand that belongs to element `i` of an output.
+fn broadcast(name: &str, tensor: &Tensor, output: &[usize]) -> Expression {
+    let walk = Walk::broadcast(output, &tensor.shape);
+    Expression { text: format!("{name}({})", walk.at("i")), data_type: tensor.data_type }
+}
+
+/// An operator's value, in the range of the output's data type.
+pub fn expression(op: &Op, operand: &dyn Fn(OperandId) -> Expression, output: DataType) -> String {
+    let scalar = Scalar::of(output);
+    let narrow = |text: String| wrap(output, &text);
+    let option = |value: f64| {
+        let value = if output == DataType::Float16 { half::f16::from_f64(value).to_f32() } else { value as f32 };
+        float(value)
+    };
+    match op {
+        Op::Unary(op) => {
+            let x = operand(op.input).text;
+            let call = |name: &str| narrow(scalar.call(name, &[&x]));
+            match op.kind {
+                UnaryKind::Identity => x,
+                UnaryKind::Abs => call("abs"),
+                UnaryKind::Neg => call("neg"),
+                UnaryKind::Sign => call("sign"),
+                UnaryKind::Ceil => narrow(format!("ceil({x})")),
+                UnaryKind::Floor => narrow(format!("floor({x})")),
+                UnaryKind::RoundEven => narrow(format!("round({x})")),
+                UnaryKind::Sqrt => narrow(format!("sqrt({x})")),
+                UnaryKind::Reciprocal => narrow(format!("(1.0f / {x})")),
+                UnaryKind::Cos => call("cos"),
+                UnaryKind::Erf => call("erf"),
+                UnaryKind::Exp => call("exp"),
+                UnaryKind::Log => call("log"),
+                UnaryKind::Sin => call("sin"),
+                UnaryKind::Tan => call("tan"),
+            }
+        }
+        Op::Binary(op) => {
+            let (a, b) = (operand(op.a).text, operand(op.b).text);
+            narrow(match op.kind {
+                BinaryKind::Add => scalar.add(&a, &b),
+                BinaryKind::Sub => scalar.sub(&a, &b),
+                BinaryKind::Mul => scalar.mul(&a, &b),
+                BinaryKind::Div => scalar.call("div", &[&a, &b]),
+                BinaryKind::Max => scalar.call("max", &[&a, &b]),
+                BinaryKind::Min => scalar.call("min", &[&a, &b]),
+                BinaryKind::Pow => scalar.call("pow", &[&a, &b]),
+            })
+        }
+        Op::Activation(op) => {
+            let x = operand(op.input).text;
+            narrow(match op.kind {
+                ActivationKind::Relu => scalar.call("max", &[&x, &scalar.integer(0)]),
+                ActivationKind::Gelu => format!("gelu_f32({x})"),
+                ActivationKind::HardSwish => format!("hard_swish_f32({x})"),
+                ActivationKind::Sigmoid => format!("sigmoid_f32({x})"),
+                ActivationKind::Softplus => format!("softplus_f32({x})"),
+                ActivationKind::Softsign => format!("softsign_f32({x})"),
+                ActivationKind::Tanh => format!("tanh_f32({x})"),
+            })
+        }
+        Op::Logical(op) => {
+            let (a, b) = (operand(op.a), operand(op.b));
+            let scalar = a.scalar();
+            let (a, b) = (a.text, b.text);
+            // Without a comparison of both ways: NaN is not greater either.
+            truth(match op.kind {
+                LogicalKind::Equal => scalar.eq(&a, &b),
+                LogicalKind::NotEqual => format!("!({})", scalar.eq(&a, &b)),
+                LogicalKind::Greater => scalar.lt(&b, &a),
+                LogicalKind::GreaterOrEqual => at_most(scalar, &b, &a),
+                LogicalKind::Lesser => scalar.lt(&a, &b),
+                LogicalKind::LesserOrEqual => at_most(scalar, &a, &b),
+                LogicalKind::LogicalAnd => format!("({a} != 0u && {b} != 0u)"),
+                LogicalKind::LogicalOr => format!("({a} != 0u || {b} != 0u)"),
+                LogicalKind::LogicalXor => format!("(({a} != 0u) != ({b} != 0u))"),
+            })
+        }
+        Op::Predicate(op) => {
+            let x = operand(op.a).text;
+            truth(match op.kind {
+                PredicateKind::LogicalNot => format!("({x} == 0u)"),
+                PredicateKind::IsNan => format!("is_nan({x})"),
+                PredicateKind::IsInfinite => format!("is_infinite({x})"),
+            })
+        }
+        Op::Where(op) => {
+            let (condition, a, b) = (operand(op.condition).text, operand(op.true_value).text, operand(op.false_value).text);
+            format!("select({b}, {a}, {condition} != 0u)")
+        }
+        Op::Cast(op) => cast(&operand(op.input), output),
+        Op::Clamp(op) => {
+            let x = operand(op.input).text;
+            let bound = |value: Option<Number>| value.map(|value| Scalar::number(value, output));
+            let mut text = x;
+            if let Some(min) = bound(op.min_value) {
+                text = scalar.call("at_least", &[&text, &min]);
+            }
+            if let Some(max) = bound(op.max_value) {
+                text = scalar.call("at_most", &[&text, &max]);
+            }
+            text
+        }
+        Op::Elu(op) => {
+            let x = operand(op.input).text;
+            narrow(format!("elu_f32({x}, {})", option(op.alpha)))
+        }
+        Op::HardSigmoid(op) => {
+            let x = operand(op.input).text;
+            narrow(format!("hard_sigmoid_f32({x}, {}, {})", option(op.alpha), option(op.beta)))
+        }
+        Op::LeakyRelu(op) => {
+            let x = operand(op.input).text;
+            narrow(format!("prelu_f32({x}, {})", option(op.alpha)))
+        }
+        Op::Linear(op) => {
+            let x = operand(op.input).text;
+            narrow(format!("({} * {x} + {})", option(op.alpha), option(op.beta)))
+        }
+        Op::Prelu(op) => {
+            let (x, slope) = (operand(op.input).text, operand(op.slope).text);
+            narrow(scalar.call("prelu", &[&x, &slope]))
+        }
+        Op::DequantizeLinear(op) => {
+            let (input, scale, zero_point) = (operand(op.input), operand(op.scale).text, operand(op.zero_point).text);
+            narrow(input.scalar().call("dequantize", &[&input.text, &scale, &zero_point]))
+        }
+        Op::QuantizeLinear(op) => {
+            let (input, scale, zero_point) = (operand(op.input).text, operand(op.scale).text, operand(op.zero_point).text);
+            let (min, max) = integer_range(output);
+            let (min, max) = (scalar.integer(min), scalar.integer(max));
+            scalar.call("quantize", &[&input, &scale, &zero_point, &min, &max])
+        }
+        other => unreachable!("{} is not element-wise", other.row().name),
+    }
+}
+
+fn truth(condition: String) -> String {
+    format!("select(0u, 1u, {condition})")
+}
+
+fn at_most(scalar: Scalar, a: &str, b: &str) -> String {
+    match scalar {
+        Scalar::F32 | Scalar::I32 | Scalar::U32 => format!("({a} <= {b})"),
+        Scalar::I64 | Scalar::U64 => format!("!{}", scalar.lt(b, a)),
+    }
+}
+
+/// Floating-point values out of an integer's range become its smallest or greatest value; integers keep their lowest bits.
+fn cast(from: &Expression, to: DataType) -> String {
+    let scalar = Scalar::of(to);
+    if from.scalar() == Scalar::F32 && matches!(to.bits(), 8) {
+        let (min, max) = integer_range(to);
+        let wide = Scalar::F32.convert(Scalar::I32, &from.text);
+        let limited = format!("clamp({wide}, {}, {})", Scalar::I32.integer(min), Scalar::I32.integer(max));
+        return Scalar::I32.convert(scalar, &limited);
+    }
+    let text = from.scalar().convert(scalar, &from.text);
+    wrap(to, &text)
+}

@@ -1,0 +1,160 @@
+//! Kernels: a shader made of bindings and WGSL, and its dispatch.
+
+use super::{Lowering, Tensor};
+use crate::backend::wgpu::executable::{Dispatch, Memory, Slot};
+use crate::backend::wgpu::shader::{Layout, Scalar, bits, complete, memory_type, stored};
+use crate::error::Result;
+use crate::graph::DataType;
+use std::fmt::Write;
+
+/// Invocations in a workgroup of an element-wise kernel.
+const WORKGROUP: usize = 64;
+
+/// A kernel under construction. Bindings are declared first, and give the names under which WGSL reads them.
+#[derive(Debug)]
+pub struct Kernel {
+    label: &'static str,
+    bindings: Vec<Memory>,
+    text: String,
+}
+
+impl Kernel {
+    pub fn new(label: &'static str) -> Self {
+        Kernel { label, bindings: Vec::new(), text: String::new() }
+    }
+
+    /// Binds a tensor's memory as the array `{name}_memory`.
+    fn bind(&mut self, lowering: &Lowering<'_>, name: &str, tensor: &Tensor) {
+        // The arena and the outputs are written by some kernels and read by others; a buffer that is bound twice must be
+        // bound alike.
+        let access = match tensor.memory.slot {
+            Slot::Input(_) | Slot::Constant(_) => "read",
+            Slot::Output(_) | Slot::Arena => "read_write",
+        };
+        let element = memory_type(tensor.data_type, lowering.layout(tensor));
+        let number = self.bindings.len();
+        let _ = writeln!(self.text, "@group(0) @binding({number}) var<storage, {access}> {name}_memory: array<{element}>;");
+        self.bindings.push(tensor.memory);
+    }
+
+    /// Binds a tensor that is read: `{name}(i)` is its element number `i`, a `u32`, as the data type's [`Scalar`].
+    ///
+    /// An index that is out of range reads some element of the tensor or 0, never foreign memory.
+    pub fn reads(mut self, lowering: &Lowering<'_>, name: &str, tensor: &Tensor) -> Self {
+        self.bind(lowering, name, tensor);
+        let value = lowering.load(tensor, &format!("{name}_memory"), "i");
+        let _ = writeln!(self.text, "fn {name}(i: u32) -> {} {{ return {value}; }}", tensor.scalar().name());
+        self
+    }
+
+    /// Adds declarations: functions, constants, workgroup memory.
+    pub fn declare(mut self, text: &str) -> Self {
+        self.text.push_str(text);
+        self.text.push('\n');
+        self
+    }
+
+    /// Runs `body` for every element of a tensor: it is the body of `fn element(i: u32) -> T`, with `i` the element's number
+    /// and `T` its scalar, and returns the element.
+    ///
+    /// It does not matter how many elements share a word; values outside the range of an integer type are wrapped, those of
+    /// float16 are rounded.
+    pub fn each(self, lowering: &mut Lowering<'_>, output: &Tensor, body: &str) -> Result<()> {
+        let count = output.count();
+        self.each_of(lowering, output, (0, count), body)
+    }
+
+    /// Like [`Kernel::each`], for the elements from `first` up to, and not including, `end`. The others are left alone.
+    pub fn each_of(
+        mut self,
+        lowering: &mut Lowering<'_>,
+        output: &Tensor,
+        (first, end): (usize, usize),
+        body: &str,
+    ) -> Result<()> {
+        self.bind(lowering, "output", output);
+        let layout = lowering.layout(output);
+        let unit = layout.unit();
+        let (first_unit, end_unit) = (first / unit, end.div_ceil(unit));
+        let (row, grid) = grid(lowering, (end_unit - first_unit).div_ceil(WORKGROUP));
+        let _ = write!(
+            self.text,
+            "fn element(i: u32) -> {scalar} {{\n{body}\n}}\n\
+             @compute @workgroup_size({WORKGROUP}) fn main(@builtin(global_invocation_id) id: vec3<u32>) {{\n\
+             let unit = id.y * {row}u + id.x + {first_unit}u;\n\
+             if unit >= {end_unit}u {{ return; }}\n",
+            scalar = output.scalar().name(),
+            row = row * WORKGROUP,
+        );
+        let write = match layout {
+            Layout::Packed(_) => packed(output.data_type, unit, first, end),
+            _ => format!("output_memory[unit] = {};\n}}\n", stored(layout, "element(unit)")),
+        };
+        self.text.push_str(&write);
+        self.dispatch(lowering, grid)
+    }
+
+    /// Runs a kernel with an entry point of its own: `@compute @workgroup_size(…) fn main(…)` is among what was declared.
+    /// Written tensors are bound by [`Kernel::writes`].
+    pub fn run(self, lowering: &mut Lowering<'_>, grid: [u32; 3]) -> Result<()> {
+        self.dispatch(lowering, grid)
+    }
+
+    /// Binds a tensor that is written: `store_{name}(i, value)`. Elements must not share words: the data type must have
+    /// 32 or 64 bits, or be float16 on a device that has it ([`Lowering::is_written_alone`]).
+    pub fn writes(mut self, lowering: &Lowering<'_>, name: &str, tensor: &Tensor) -> Self {
+        self.bind(lowering, name, tensor);
+        let layout = lowering.layout(tensor);
+        assert_eq!(layout.unit(), 1, "elements that share words are written by `each`");
+        let value = stored(layout, "value");
+        let scalar = tensor.scalar().name();
+        let _ = writeln!(self.text, "fn store_{name}(i: u32, value: {scalar}) {{ {name}_memory[i] = {value}; }}");
+        self
+    }
+
+    fn dispatch(self, lowering: &mut Lowering<'_>, grid: [u32; 3]) -> Result<()> {
+        let text = complete(lowering.features(), &self.text);
+        let pipeline = lowering.device.pipelines.get(lowering.device, self.label, text)?;
+        lowering.push(Dispatch { pipeline, bindings: self.bindings, grid });
+        Ok(())
+    }
+}
+
+/// The end of an entry point that writes the elements of one word.
+fn packed(data_type: DataType, unit: usize, first: usize, end: usize) -> String {
+    let width = 32 / unit;
+    let value = bits(data_type, "element(i)");
+    // Words at both ends may have elements that are not to be written.
+    let keep = if first.is_multiple_of(unit) { "0u" } else { "output_memory[unit]" };
+    let tail = if end.is_multiple_of(unit) { "" } else { "word = output_memory[unit];\n" };
+    let is_tail = format!("if unit == {}u {{ {tail} }}\n", end / unit);
+    format!(
+        "var word = {keep};\n{}\
+         for (var k = 0u; k < {unit}u; k += 1u) {{\n\
+         let i = unit * {unit}u + k;\n\
+         if i >= {first}u && i < {end}u {{ word = insertBits(word, {value}, k * {width}u, {width}u); }}\n\
+         }}\noutput_memory[unit] = word;\n}}\n",
+        if tail.is_empty() { "" } else { &is_tail },
+    )
+}
+
+/// The grid of so many workgroups, and how many there are in a row of it.
+pub fn grid(lowering: &Lowering<'_>, workgroups: usize) -> (usize, [u32; 3]) {
+    let most = lowering.device.limits.max_compute_workgroups_per_dimension as usize;
+    let rows = workgroups.div_ceil(most).max(1);
+    let row = workgroups.div_ceil(rows).max(1);
+    (row, [row as u32, rows as u32, 1])
+}
+
+impl Lowering<'_> {
+    /// Whether elements of a data type do not share words that are written as a whole.
+    pub fn is_written_alone(&self, data_type: DataType) -> bool {
+        Layout::of(data_type, self.device.features).unit() == 1
+    }
+
+    /// Copies a tensor to another of the same shape, converting the data type.
+    pub fn convert(&mut self, from: &Tensor, to: &Tensor) -> Result<()> {
+        let value = Scalar::of(from.data_type).convert(to.scalar(), "a(i)");
+        Kernel::new("convert").reads(self, "a", from).each(self, to, &format!("return {value};"))
+    }
+}

@@ -1,0 +1,208 @@
+//! Steps of a plan → dispatches. One file per family of operators, named as in `graph/ops/`.
+
+mod elementwise;
+mod kernel;
+mod movement;
+
+pub use kernel::Kernel;
+
+use super::adapter::Features;
+use super::device::Device;
+use super::executable::{Dispatch, Memory, Slot, check_size};
+use super::shader::{Layout, Scalar, load};
+use crate::compiler::{Place, Plan, Step, Value};
+use crate::error::{Error, Kind, Result};
+use crate::graph::{ConstantBytes, DataType, Op, OperandId};
+use std::collections::HashSet;
+
+/// A tensor as kernels see it: dense, in row-major order.
+#[derive(Clone, Debug)]
+pub struct Tensor {
+    pub data_type: DataType,
+    pub shape: Vec<usize>,
+    pub memory: Memory,
+}
+
+impl Tensor {
+    /// Number of elements.
+    pub fn count(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    pub fn scalar(&self) -> Scalar {
+        Scalar::of(self.data_type)
+    }
+
+    /// The same memory with another shape.
+    pub fn reshaped(&self, shape: &[usize]) -> Tensor {
+        assert_eq!(self.count(), shape.iter().product());
+        Tensor { shape: shape.to_vec(), ..self.clone() }
+    }
+}
+
+/// The dispatches of a graph so far.
+pub struct Lowering<'a> {
+    pub device: &'a Device,
+    constants: Vec<ConstantBytes>,
+    /// What steps read.
+    read: HashSet<(Slot, usize)>,
+    dispatches: Vec<Dispatch>,
+    /// The plan's arena, and behind it what a step needs for itself.
+    arena_length: usize,
+    temporary: usize,
+    longest: usize,
+}
+
+/// One step that is being lowered.
+pub struct Operands {
+    inputs: Vec<Tensor>,
+    outputs: Vec<Tensor>,
+    /// What is done to the output afterwards.
+    pub fused: Vec<Op>,
+}
+
+impl Operands {
+    pub fn input(&self, id: OperandId) -> &Tensor {
+        &self.inputs[id.0 as usize]
+    }
+
+    pub fn optional(&self, id: Option<OperandId>) -> Option<&Tensor> {
+        id.map(|id| self.input(id))
+    }
+
+    pub fn inputs(&self) -> &[Tensor] {
+        &self.inputs
+    }
+
+    pub fn output(&self) -> &Tensor {
+        &self.outputs[0]
+    }
+
+    pub fn outputs(&self) -> &[Tensor] {
+        &self.outputs
+    }
+}
+
+impl<'a> Lowering<'a> {
+    pub fn new(device: &'a Device, plan: &Plan) -> Self {
+        let arena_length = plan.arena_length.next_multiple_of(crate::compiler::ALIGNMENT);
+        let constants = plan.constants.clone();
+        let read = plan.steps.iter().flat_map(|step| &step.inputs);
+        let read = read.map(|id| memory(&plan.values[id.0])).map(|memory| (memory.slot, memory.offset)).collect();
+        Lowering { device, constants, read, dispatches: Vec::new(), arena_length, temporary: 0, longest: 0 }
+    }
+
+    pub fn features(&self) -> Features {
+        self.device.features
+    }
+
+    /// The dispatches, the constants that they may bind, and the length of the arena.
+    pub fn finish(self) -> (Vec<Dispatch>, Vec<Vec<u8>>, usize) {
+        let constants = self.constants.iter().map(|bytes| bytes.as_slice().to_vec()).collect();
+        (self.dispatches, constants, self.arena_length + self.longest)
+    }
+
+    pub fn push(&mut self, dispatch: Dispatch) {
+        self.dispatches.push(dispatch);
+    }
+
+    /// Memory for a tensor that only this step uses.
+    pub fn temporary(&mut self, data_type: DataType, shape: &[usize]) -> Result<Tensor> {
+        let count = shape.iter().product();
+        let fail = || Error::new(Kind::Operation, format!("{count} values between its kernels are too many"));
+        let length = data_type.byte_length(count).ok_or_else(fail)?;
+        check_size(self.device, length)?;
+        let memory = Memory { slot: Slot::Arena, offset: self.arena_length + self.temporary, length };
+        self.temporary += length.next_multiple_of(crate::compiler::ALIGNMENT);
+        self.longest = self.longest.max(self.temporary);
+        Ok(Tensor { data_type, shape: shape.to_vec(), memory })
+    }
+
+    /// A constant that is made here, such as weights in another order.
+    pub fn constant(&mut self, data_type: DataType, shape: &[usize], bytes: Vec<u8>) -> Tensor {
+        let memory = Memory { slot: Slot::Constant(self.constants.len()), offset: 0, length: bytes.len() };
+        self.constants.push(ConstantBytes::new(bytes));
+        Tensor { data_type, shape: shape.to_vec(), memory }
+    }
+
+    /// The bytes of a tensor that is constant.
+    pub fn bytes(&self, tensor: &Tensor) -> Option<ConstantBytes> {
+        match tensor.memory.slot {
+            Slot::Constant(position) => Some(self.constants[position].clone()),
+            _ => None,
+        }
+    }
+
+    /// Whether anybody wants a step's output.
+    pub fn is_read(&self, tensor: &Tensor) -> bool {
+        matches!(tensor.memory.slot, Slot::Output(_)) || self.read.contains(&(tensor.memory.slot, tensor.memory.offset))
+    }
+
+    fn layout(&self, tensor: &Tensor) -> Layout {
+        Layout::of(tensor.data_type, self.device.features)
+    }
+
+    /// Reads element `i` of the array of a tensor's elements.
+    fn load(&self, tensor: &Tensor, array: &str, i: &str) -> String {
+        load(tensor.data_type, self.layout(tensor), array, i)
+    }
+}
+
+fn memory(value: &Value) -> Memory {
+    let offset = if let Place::Arena(offset) = value.place { offset } else { 0 };
+    Memory { slot: value.place.into(), offset, length: value.descriptor.byte_length() }
+}
+
+fn tensor(device: &Device, value: &Value) -> Result<Tensor> {
+    let memory = memory(value);
+    check_size(device, memory.length)?;
+    let shape = value.descriptor.shape.iter().map(|&size| size as usize).collect();
+    Ok(Tensor { data_type: value.descriptor.data_type, shape, memory })
+}
+
+/// Adds the dispatches of a step.
+///
+/// # Errors
+/// `OperationError` for what the device cannot do.
+pub fn lower(lowering: &mut Lowering<'_>, plan: &Plan, step: &Step) -> Result<()> {
+    lowering.temporary = 0;
+    let tensors = |ids: &[crate::compiler::ValueId]| -> Result<Vec<Tensor>> {
+        ids.iter().map(|id| tensor(lowering.device, &plan.values[id.0])).collect()
+    };
+    let operands = Operands { inputs: tensors(&step.inputs)?, outputs: tensors(&step.outputs)?, fused: step.fused.clone() };
+    one(lowering, &step.op, &operands)
+}
+
+fn one(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> {
+    match op {
+        Op::Activation(_)
+        | Op::Binary(_)
+        | Op::Cast(_)
+        | Op::Clamp(_)
+        | Op::DequantizeLinear(_)
+        | Op::Elu(_)
+        | Op::HardSigmoid(_)
+        | Op::LeakyRelu(_)
+        | Op::Linear(_)
+        | Op::Logical(_)
+        | Op::Predicate(_)
+        | Op::Prelu(_)
+        | Op::QuantizeLinear(_)
+        | Op::Unary(_)
+        | Op::Where(_) => elementwise::lower(lowering, op, operands),
+        Op::Concat(op) => movement::concat(lowering, op, operands),
+        Op::Expand(op) => movement::expand(lowering, op, operands),
+        Op::Pad(op) => movement::pad(lowering, op, operands),
+        Op::Reshape(op) => movement::reshape(lowering, op, operands),
+        Op::Reverse(op) => movement::reverse(lowering, op, operands),
+        Op::Slice(op) => movement::slice(lowering, op, operands),
+        Op::Split(op) => movement::split(lowering, op, operands),
+        Op::Tile(op) => movement::tile(lowering, op, operands),
+        Op::Transpose(op) => movement::transpose(lowering, op, operands),
+        Op::Triangular(op) => movement::triangular(lowering, op, operands),
+        other => {
+            let message = format!("{} does not run on GPUs yet", other.row().name);
+            Err(Error::new(Kind::Operation, message))
+        }
+    }
+}

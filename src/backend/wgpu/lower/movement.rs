@@ -1,0 +1,160 @@
+//! Operators that move elements without looking at them: most are a walk over the output.
+
+use super::{Kernel, Lowering, Operands, Tensor};
+use crate::backend::wgpu::executable::most_bindings;
+use crate::backend::wgpu::shader::{Scalar, Walk, coordinates, strides};
+use crate::error::Result;
+use crate::graph::ops::movement::{
+    Concat, Expand, Pad, PaddingMode, Reshape, Reverse, Slice, Split, Tile, Transpose, Triangular,
+};
+
+/// The elements of the input to which a walk over the output leads.
+fn walk(lowering: &mut Lowering<'_>, input: &Tensor, output: &Tensor, walk: &Walk) -> Result<()> {
+    let kernel = Kernel::new("copy").reads(lowering, "input", input);
+    kernel.each(lowering, output, &format!("return input({});", walk.at("i")))
+}
+
+fn dense(shape: &[usize]) -> Vec<(usize, isize)> {
+    shape.iter().copied().zip(strides(shape)).collect()
+}
+
+pub fn reshape(lowering: &mut Lowering<'_>, op: &Reshape, operands: &Operands) -> Result<()> {
+    let output = operands.output();
+    walk(lowering, operands.input(op.input), output, &Walk::new(dense(&output.shape), 0))
+}
+
+pub fn expand(lowering: &mut Lowering<'_>, op: &Expand, operands: &Operands) -> Result<()> {
+    let (input, output) = (operands.input(op.input), operands.output());
+    walk(lowering, input, output, &Walk::broadcast(&output.shape, &input.shape))
+}
+
+pub fn reverse(lowering: &mut Lowering<'_>, op: &Reverse, operands: &Operands) -> Result<()> {
+    let input = operands.input(op.input);
+    let mut start = 0;
+    let dimensions = dense(&input.shape).into_iter().enumerate().map(|(axis, (size, stride))| {
+        if op.axes.as_ref().is_none_or(|axes| axes.contains(&(axis as u32))) {
+            start += (size as isize - 1) * stride;
+            (size, -stride)
+        } else {
+            (size, stride)
+        }
+    });
+    let dimensions: Vec<_> = dimensions.collect();
+    walk(lowering, input, operands.output(), &Walk::new(dimensions, start))
+}
+
+pub fn slice(lowering: &mut Lowering<'_>, op: &Slice, operands: &Operands) -> Result<()> {
+    let (input, output) = (operands.input(op.input), operands.output());
+    let from = strides(&input.shape);
+    let start = from.iter().zip(&op.starts).map(|(stride, &start)| stride * start as isize).sum();
+    let dimensions = output.shape.iter().enumerate().map(|(i, &size)| (size, from[i] * op.stride(i) as isize));
+    walk(lowering, input, output, &Walk::new(dimensions, start))
+}
+
+pub fn split(lowering: &mut Lowering<'_>, op: &Split, operands: &Operands) -> Result<()> {
+    let input = operands.input(op.input);
+    let axis = op.axis as usize;
+    let from = strides(&input.shape);
+    let mut start = 0;
+    for output in operands.outputs() {
+        if lowering.is_read(output) {
+            let dimensions = output.shape.iter().copied().zip(from.iter().copied());
+            walk(lowering, input, output, &Walk::new(dimensions, start))?;
+        }
+        start += output.shape[axis] as isize * from[axis];
+    }
+    Ok(())
+}
+
+pub fn tile(lowering: &mut Lowering<'_>, op: &Tile, operands: &Operands) -> Result<()> {
+    let input = operands.input(op.input);
+    // A dimension that is repeated is one of copies and one of elements.
+    let copies = op.repetitions.0.iter().map(|&count| (count as usize, 0));
+    let dimensions = copies.zip(dense(&input.shape)).flat_map(|(copies, elements)| [copies, elements]);
+    walk(lowering, input, operands.output(), &Walk::new(dimensions, 0))
+}
+
+pub fn transpose(lowering: &mut Lowering<'_>, op: &Transpose, operands: &Operands) -> Result<()> {
+    let input = operands.input(op.input);
+    let from = dense(&input.shape);
+    let rank = from.len();
+    walk(lowering, input, operands.output(), &Walk::new((0..rank).map(|i| from[op.source(i, rank)]), 0))
+}
+
+pub fn triangular(lowering: &mut Lowering<'_>, op: &Triangular, operands: &Operands) -> Result<()> {
+    let (input, output) = (operands.input(op.input), operands.output());
+    let &[.., rows, columns] = &input.shape[..] else { unreachable!("the rank is at least 2") };
+    // Beyond the matrix it does not matter how far.
+    let diagonal = i64::from(op.diagonal).clamp(-(rows as i64), columns as i64);
+    let keeps = if op.upper { ">=" } else { "<=" };
+    let body = format!(
+        "let column = i32(i % {columns}u);\n\
+         let row = i32((i / {columns}u) % {rows}u);\n\
+         if column - row {keeps} i32({diagonal}) {{ return input(i); }}\n\
+         return {};",
+        output.scalar().integer(0)
+    );
+    Kernel::new("triangular").reads(lowering, "input", input).each(lowering, output, &body)
+}
+
+pub fn concat(lowering: &mut Lowering<'_>, op: &Concat, operands: &Operands) -> Result<()> {
+    let output = operands.output();
+    let axis = op.axis as usize;
+    let run = |shape: &[usize]| shape[axis..].iter().product::<usize>();
+    let row = run(&output.shape);
+    let mut start = 0;
+    for part in op.inputs.chunks(most_bindings(lowering.device) - 1) {
+        let mut kernel = Kernel::new("concat");
+        let mut body = format!("let row = i / {row}u;\nlet at = i % {row}u;\n");
+        let first = start;
+        // What this kernel has nothing for is left as it is.
+        let leave = lowering.load(output, "output_memory", "i");
+        if first > 0 {
+            body.push_str(&format!("if at < {first}u {{ return {leave}; }}\n"));
+        }
+        for (number, &id) in part.iter().enumerate() {
+            let input = operands.input(id);
+            let length = run(&input.shape);
+            let name = format!("input{number}");
+            kernel = kernel.reads(lowering, &name, input);
+            let end = start + length;
+            body.push_str(&format!("if at < {end}u {{ return {name}(row * {length}u + (at - {start}u)); }}\n"));
+            start = end;
+        }
+        body.push_str(&format!("return {leave};"));
+        let range = if row == output.count() { (first, start) } else { (0, output.count()) };
+        kernel.each_of(lowering, output, range, &body)?;
+    }
+    Ok(())
+}
+
+pub fn pad(lowering: &mut Lowering<'_>, op: &Pad, operands: &Operands) -> Result<()> {
+    let (input, output) = (operands.input(op.input), operands.output());
+    let mut body = coordinates(&output.shape, "i", "c");
+    let mut position = "0u".to_owned();
+    for (d, stride) in strides(&input.shape).into_iter().enumerate() {
+        let (before, size) = (op.beginning_padding[d], input.shape[d]);
+        let last = size - 1;
+        match op.mode {
+            PaddingMode::Constant => {
+                let value = Scalar::number(op.value, output.data_type);
+                if output.shape[d] != size {
+                    let end = before as usize + size;
+                    body.push_str(&format!("if c{d} < {before}u || c{d} >= {end}u {{ return {value}; }}\n"));
+                }
+                body.push_str(&format!("let s{d} = c{d} - {before}u;\n"));
+            }
+            PaddingMode::Edge => {
+                body.push_str(&format!("let s{d} = min(max(c{d}, {before}u) - {before}u, {last}u);\n"));
+            }
+            PaddingMode::Reflection => {
+                body.push_str(&format!("var s{d} = max(c{d}, {before}u) - {before}u;\n"));
+                body.push_str(&format!("if c{d} < {before}u {{ s{d} = {before}u - c{d}; }}\n"));
+                body.push_str(&format!("if s{d} > {last}u {{ s{d} = {}u - s{d}; }}\n", 2 * last));
+            }
+        }
+        position.push_str(&format!(" + s{d} * {stride}u"));
+    }
+    body.push_str(&format!("return input({position});"));
+    Kernel::new("pad").reads(lowering, "input", input).each(lowering, output, &body)
+}

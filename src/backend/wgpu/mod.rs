@@ -1,0 +1,187 @@
+//! The GPU backend, on wgpu: all of it on any device that Vulkan, Metal or Direct3D 12 reaches.
+//!
+//! # How it works
+//!
+//! * [`adapter`] chooses, [`device`] is shared by all contexts of an adapter. A thread of its own submits work in the order
+//!   in which it is ordered; later work comes after earlier work on the device too, so writing and executing are reported as
+//!   done when they are submitted, and chained dispatches wait for nobody. A second thread waits for the device.
+//! * `compile` lowers the plan's steps to *dispatches* ([`lower`]): a pipeline, the memory that it binds, a grid. Memory is a
+//!   part of an input's, output's or constant's buffer, or of the graph's one arena, at the plan's offsets. Runs of a graph
+//!   follow each other on the device, so one arena is enough. A run records all dispatches in one command buffer.
+//! * Shaders are text made for the shapes at hand, with everything known baked in; equal texts share a pipeline.
+//!
+//! # Elements in memory, and in shaders
+//!
+//! Shaders compute with five types ([`shader::Scalar`]): `f32` (for float32 and float16), `i32` (int32, int8, int4), `u32`
+//! (uint32, uint8, uint4), and pairs of words `vec2<u32>` for both 64-bit types. How elements lie in memory is another matter
+//! ([`shader::Layout`]): 8-bit and 4-bit types share words, and so does float16 on devices without the feature. A kernel
+//! does not see this:
+//!
+//! * `Kernel::reads(lowering, "a", &tensor)` gives it `a(i)`, element number `i` as the scalar;
+//! * `Kernel::each(lowering, &output, body)` makes `body` the body of `fn element(i: u32) -> T`, which is called for every
+//!   element; one invocation owns a whole word of the output, so nothing is written twice. Integers are wrapped to the range
+//!   of the data type when they are written, float16 is rounded (once, to nearest even, by the prelude's own function).
+//! * A kernel with an entry point of its own (workgroup memory, several outputs) uses `Kernel::writes` and `Kernel::run`;
+//!   its outputs must not share words (`Lowering::is_written_alone`). For a data type that does, write a
+//!   `Lowering::temporary` of float32, int32 or uint32 and `Lowering::convert` it.
+//!
+//! Scalar-generic WGSL is put together with [`shader::Scalar`]'s methods (`add`, `mul`, `lt`, `call("max", …)`); functions
+//! that WGSL lacks, or that drivers get wrong, are in `shader/prelude.wgsl` and become part of the shaders that mention them:
+//! `max_f32` (NaN-keeping), `exp_f32`, `log_f32`, `tanh_f32`, `is_nan`, `nan()`, `infinity()`, `div_i64`, …  Positions are
+//! made with [`shader::Walk`] (any strided view: broadcast, transposed, sliced, reversed, tiled) and
+//! [`shader::coordinates`].
+//!
+//! # Adding an operator
+//!
+//! A function in its family's file in `lower/` and a line in the `match` of `lower/mod.rs`. It gets the node and
+//! [`lower::Operands`], whose `input(op.a)` and `output()` are tensors with static shapes, and adds as many dispatches as it
+//! needs; they run in order, each after the one before has finished. An operator that is a composition of others makes
+//! temporaries and calls their functions. Node by node:
+//!
+//! ```text
+//! pub fn triangular(lowering: &mut Lowering<'_>, op: &Triangular, operands: &Operands) -> Result<()> {
+//!     let (input, output) = (operands.input(op.input), operands.output());
+//!     Kernel::new("triangular").reads(lowering, "input", input).each(lowering, output, "…; return input(i);")
+//! }
+//! ```
+//!
+//! Heads of fusion (convolutions and products) must do `operands.fused` as well: what is done to each element of the
+//! output, in order ([`lower::Operands::fused`]).
+//!
+//! # Invariants
+//!
+//! * Indices that come from data are clamped by the kernel; wgpu's bounds checks are on besides.
+//! * Errors of the device are looked for with error scopes ([`device::Device::checked`]); none panics.
+//! * Memory that the arena gives is never assumed to be zero, nor what is behind a tensor's last element.
+
+pub mod adapter;
+pub mod device;
+mod executable;
+// Families that use the rest of it are on their way.
+#[allow(dead_code)]
+mod lower;
+#[allow(dead_code)]
+mod shader;
+mod storage;
+
+pub use adapter::Wish;
+pub use device::end_of_process;
+pub use executable::Executable;
+pub use storage::Storage;
+
+use crate::backend::cpu::Cpu;
+use crate::backend::{Backend, Bindings};
+use crate::compiler::{Evaluate, Plan};
+use crate::error::Result;
+#[cfg(feature = "faults")]
+use crate::faults;
+use crate::graph::{Descriptor, Limits};
+use crate::host_memory::HostBuffer;
+use crate::memory::{Bytes, Usage};
+use crate::timeline::Done;
+use device::{Device, Job, Listener};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// The backend of one context.
+#[derive(Clone)]
+pub struct Gpu(Arc<Shared>);
+
+struct Shared {
+    device: Arc<Device>,
+    limits: Arc<Limits>,
+    usage: Arc<Usage>,
+    cancelled: Arc<AtomicBool>,
+    /// Who is to hear of the device's loss.
+    listener: OnceLock<Arc<Listener>>,
+    /// Computes nodes whose operands are constants.
+    folding: Cpu,
+}
+
+impl Gpu {
+    /// A backend on the adapter that fits a wish. May take long: it loads drivers.
+    ///
+    /// # Errors
+    /// `NotSupportedError` when there is none.
+    pub fn new(wish: Wish) -> Result<Self> {
+        Ok(Self::on(adapter::open(wish)?))
+    }
+
+    fn on(device: Arc<Device>) -> Self {
+        let largest = device.limits.max_storage_buffer_binding_size.min(device.limits.max_buffer_size);
+        let mut limits = Limits::everything();
+        // The number of that form which the device's bindings hold.
+        let most = usize::try_from(largest).unwrap_or(usize::MAX).saturating_add(1);
+        limits.max_tensor_byte_length = limits.max_tensor_byte_length.min((1 << most.ilog2()) - 1);
+        Gpu(Arc::new(Shared {
+            device,
+            limits: Arc::new(limits),
+            usage: Arc::default(),
+            cancelled: Arc::default(),
+            listener: OnceLock::new(),
+            folding: Cpu::new(1),
+        }))
+    }
+
+    fn order(&self, job: Job) {
+        self.0.device.order(job, &self.0.cancelled);
+    }
+
+    /// Destroys the device, for all its contexts, as a driver does that fails.
+    pub fn lose(&self) {
+        self.0.device.destroy();
+    }
+}
+
+impl Backend for Gpu {
+    type Tensor = Storage;
+    type Executable = Executable;
+
+    fn limits(&self) -> &Arc<Limits> {
+        &self.0.limits
+    }
+
+    fn usage(&self) -> &Arc<Usage> {
+        &self.0.usage
+    }
+
+    fn allocate(&self, descriptor: &Descriptor) -> Result<Storage> {
+        #[cfg(feature = "faults")]
+        faults::at(faults::Place::Allocate)?;
+        Storage::new(&self.0.device, descriptor.byte_length())
+    }
+
+    /// The memory is elsewhere.
+    fn adopt(&self, memory: HostBuffer, _: &Descriptor) -> Result<Storage, HostBuffer> {
+        Err(memory)
+    }
+
+    fn compile(&self, plan: Plan) -> Result<Executable> {
+        Executable::new(self.0.device.clone(), plan, &self.0.usage)
+    }
+
+    fn evaluator(&self) -> &dyn Evaluate {
+        self.0.folding.evaluator()
+    }
+
+    fn write(&self, to: &Arc<Storage>, bytes: Bytes, done: Done<()>) {
+        self.order(Job::Write { to: to.clone(), bytes, done });
+    }
+
+    fn read(&self, from: &Arc<Storage>, into: HostBuffer, done: Done<()>) {
+        self.order(Job::Read { from: from.clone(), into, done });
+    }
+
+    fn execute(&self, graph: &Arc<Executable>, bindings: Bindings<Storage>, done: Done<()>) {
+        self.order(Job::Execute { graph: graph.clone(), bindings, done });
+    }
+
+    fn on_lost(&self, tell: Box<dyn FnOnce(String) + Send>) {
+        let _ = self.0.listener.set(self.0.device.on_lost(tell));
+    }
+
+    fn cancel(&self) {
+        self.0.cancelled.store(true, Ordering::Relaxed);
+        self.0.folding.cancel();
+    }
+}

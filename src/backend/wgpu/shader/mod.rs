@@ -1,0 +1,175 @@
+//! Shaders: how the elements of each data type lie in memory, and the text around a kernel's own.
+
+mod scalar;
+mod walk;
+
+pub use scalar::{Scalar, float, wrap};
+pub use walk::{Walk, coordinates, strides};
+
+use super::adapter::Features;
+use super::device::Device;
+use crate::error::Result;
+use crate::graph::DataType;
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+/// How the elements of a data type lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// A word each.
+    Words,
+    /// Two words each.
+    Pairs,
+    /// Half a word each, and each can be written alone.
+    Halves,
+    /// So many to a word, which is written as a whole.
+    Packed(usize),
+}
+
+impl Layout {
+    pub fn of(data_type: DataType, features: Features) -> Layout {
+        match data_type.bits() {
+            64 => Layout::Pairs,
+            32 => Layout::Words,
+            16 if features.half => Layout::Halves,
+            bits => Layout::Packed(32 / bits),
+        }
+    }
+
+    /// Elements that are written at once.
+    pub fn unit(self) -> usize {
+        if let Layout::Packed(count) = self { count } else { 1 }
+    }
+}
+
+/// The WGSL of the elements of an array of that data type.
+pub fn memory_type(data_type: DataType, layout: Layout) -> &'static str {
+    match layout {
+        Layout::Words | Layout::Pairs => Scalar::of(data_type).name(),
+        Layout::Halves => "f16",
+        Layout::Packed(_) => "u32",
+    }
+}
+
+/// Reads element `i` of the array `array`, as the data type's scalar.
+pub fn load(data_type: DataType, layout: Layout, array: &str, i: &str) -> String {
+    match layout {
+        Layout::Words | Layout::Pairs => format!("{array}[{i}]"),
+        Layout::Halves => format!("f32({array}[{i}])"),
+        Layout::Packed(count) => {
+            let (shift, mask, bits) = (count.ilog2(), count - 1, 32 / count);
+            let word = format!("{array}[({i}) >> {shift}u]");
+            let low = format!("(({i}) & {mask}u) * {bits}u");
+            match data_type {
+                DataType::Float16 => format!("f32_from_half(extractBits({word}, {low}, 16u))"),
+                _ if data_type.is_signed() => format!("extractBits(bitcast<i32>({word}), {low}, {bits}u)"),
+                _ => format!("extractBits({word}, {low}, {bits}u)"),
+            }
+        }
+    }
+}
+
+/// The bits of a packed element, in the lowest ones of a `u32`; what is above them is not cleared.
+pub fn bits(data_type: DataType, x: &str) -> String {
+    match data_type {
+        DataType::Float16 => format!("half_from_f32({x})"),
+        _ => Scalar::of(data_type).convert(Scalar::U32, x),
+    }
+}
+
+/// What is assigned to an element of an array whose elements are written one by one.
+pub fn stored(layout: Layout, x: &str) -> String {
+    // The driver's conversion may round otherwise, but not what needs no rounding.
+    if layout == Layout::Halves { format!("f16(round_half({x}))") } else { x.to_owned() }
+}
+
+/// The functions of the prelude by name.
+static PRELUDE: LazyLock<Vec<(&'static str, &'static str)>> = LazyLock::new(|| {
+    let text = include_str!("prelude.wgsl");
+    let parts = text.split("\n\n").filter_map(|part| {
+        let line = part.lines().find(|line| line.starts_with("fn ") || line.starts_with("struct "))?;
+        let name = line.split([' ', '(', '{']).nth(1)?;
+        Some((name, part))
+    });
+    parts.collect()
+});
+
+/// Whether a text mentions a name.
+fn mentions(text: &str, name: &str) -> bool {
+    let part_of_name = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(name)
+        .any(|(at, _)| !text[..at].ends_with(part_of_name) && !text[at + name.len()..].starts_with(part_of_name))
+}
+
+/// The functions of the prelude that a text needs, and those that these need.
+fn prelude_for(text: &str) -> String {
+    let mut included: Vec<bool> = vec![false; PRELUDE.len()];
+    let mut waiting = vec![text];
+    while let Some(text) = waiting.pop() {
+        for (number, (name, part)) in PRELUDE.iter().enumerate() {
+            if !included[number] && mentions(text, name) {
+                included[number] = true;
+                waiting.push(part);
+            }
+        }
+    }
+    let mut result = String::new();
+    for ((_, part), _) in PRELUDE.iter().zip(&included).filter(|(_, included)| **included) {
+        let _ = writeln!(result, "{part}\n");
+    }
+    result
+}
+
+/// A whole shader: what it needs of the prelude before it.
+pub fn complete(features: Features, text: &str) -> String {
+    let enable = if features.half { "enable f16;\n" } else { "" };
+    format!("{enable}{}{text}", prelude_for(text))
+}
+
+/// The compute pipelines of a device, by the text of their shaders: equal layers of a network share one.
+#[derive(Default)]
+pub struct Pipelines(Mutex<HashMap<String, wgpu::ComputePipeline>>);
+
+/// So many are kept for graphs to come.
+const MOST_PIPELINES: usize = 4096;
+
+impl Pipelines {
+    /// The pipeline of a shader, whose entry point is `main`.
+    ///
+    /// # Errors
+    /// `OperationError` when the device does not take it.
+    pub fn get(&self, device: &Device, label: &str, text: String) -> Result<wgpu::ComputePipeline> {
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pipeline) = lock().get(&text) {
+            return Ok(pipeline.clone());
+        }
+        let pipeline = device.checked(|| {
+            let source = wgpu::ShaderSource::Wgsl(text.as_str().into());
+            let module = device.device.create_shader_module(wgpu::ShaderModuleDescriptor { label: Some(label), source });
+            Ok(device.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+                label: Some(label),
+                layout: None,
+                module: &module,
+                entry_point: Some("main"),
+                // Kernels that share memory write it before they read it.
+                compilation_options: wgpu::PipelineCompilationOptions {
+                    zero_initialize_workgroup_memory: false,
+                    ..Default::default()
+                },
+                cache: None,
+            }))
+        });
+        let pipeline = pipeline.inspect_err(|_| {
+            if std::env::var_os("WEBNN_LOG").is_some_and(|value| value == "shaders") {
+                eprintln!("webnn: the shader of {label} was refused:\n{text}");
+            }
+        })?;
+        let mut pipelines = lock();
+        if pipelines.len() >= MOST_PIPELINES {
+            pipelines.clear();
+        }
+        pipelines.insert(text, pipeline.clone());
+        Ok(pipeline)
+    }
+}

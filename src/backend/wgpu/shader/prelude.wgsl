@@ -1,0 +1,779 @@
+// Functions that kernels may call. Only those that a kernel mentions are part of its shader; functions are told apart by the
+// empty lines between them.
+
+fn f32_from_bits(bits: u32) -> f32 {
+  return bitcast<f32>(bits);
+}
+
+fn is_nan(x: f32) -> bool {
+  return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
+}
+
+fn is_infinite(x: f32) -> bool {
+  return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u;
+}
+
+fn nan() -> f32 {
+  return f32_from_bits(0x7fc00000u);
+}
+
+fn infinity() -> f32 {
+  return f32_from_bits(0x7f800000u);
+}
+
+// The bits of the nearest float16, halves to even.
+fn half_from_f32(x: f32) -> u32 {
+  let bits = bitcast<u32>(x);
+  let sign = (bits >> 16u) & 0x8000u;
+  let magnitude = bits & 0x7fffffffu;
+  if magnitude > 0x7f800000u {
+    return sign | 0x7e00u;
+  }
+  if magnitude >= 0x477ff000u {
+    return sign | 0x7c00u;
+  }
+  if magnitude < 0x38800000u {
+    // Subnormal: an integer number of 2^-24.
+    if magnitude < 0x33000000u {
+      return sign;
+    }
+    let shift = 126u - (magnitude >> 23u);
+    let digits = (magnitude & 0x7fffffu) | 0x800000u;
+    let whole = digits >> shift;
+    let rest = digits & ((1u << shift) - 1u);
+    let middle = 1u << (shift - 1u);
+    return sign | (whole + select(0u, 1u, rest > middle || (rest == middle && (whole & 1u) == 1u)));
+  }
+  let rounded = magnitude + 0xfffu + ((magnitude >> 13u) & 1u);
+  return sign | ((rounded - 0x38000000u) >> 13u);
+}
+
+fn f32_from_half(bits: u32) -> f32 {
+  let sign = (bits & 0x8000u) << 16u;
+  let magnitude = bits & 0x7fffu;
+  if magnitude >= 0x7c00u {
+    return bitcast<f32>(sign | 0x7f800000u | ((magnitude & 0x3ffu) << 13u));
+  }
+  if magnitude < 0x400u {
+    // A multiple of 2^-24.
+    return bitcast<f32>(sign | bitcast<u32>(f32(magnitude) * 5.9604644775390625e-8f));
+  }
+  return bitcast<f32>(sign | ((magnitude << 13u) + 0x38000000u));
+}
+
+fn round_half(x: f32) -> f32 {
+  return f32_from_half(half_from_f32(x));
+}
+
+fn div_f32(a: f32, b: f32) -> f32 {
+  return a / b;
+}
+
+fn div_i32(a: i32, b: i32) -> i32 {
+  if b == 0 {
+    return 0;
+  }
+  if b == -1 {
+    return -a;
+  }
+  return a / b;
+}
+
+fn div_u32(a: u32, b: u32) -> u32 {
+  if b == 0u {
+    return 0u;
+  }
+  return a / b;
+}
+
+fn max_f32(a: f32, b: f32) -> f32 {
+  if is_nan(a) || is_nan(b) {
+    return nan();
+  }
+  return max(a, b);
+}
+
+fn min_f32(a: f32, b: f32) -> f32 {
+  if is_nan(a) || is_nan(b) {
+    return nan();
+  }
+  return min(a, b);
+}
+
+fn max_i32(a: i32, b: i32) -> i32 {
+  return max(a, b);
+}
+
+fn min_i32(a: i32, b: i32) -> i32 {
+  return min(a, b);
+}
+
+fn max_u32(a: u32, b: u32) -> u32 {
+  return max(a, b);
+}
+
+fn min_u32(a: u32, b: u32) -> u32 {
+  return min(a, b);
+}
+
+fn max_i64(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
+  return select(a, b, lt_i64(a, b));
+}
+
+fn min_i64(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
+  return select(b, a, lt_i64(a, b));
+}
+
+fn max_u64(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
+  return select(a, b, lt_u64(a, b));
+}
+
+fn min_u64(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
+  return select(b, a, lt_u64(a, b));
+}
+
+fn lt_u64(a: vec2<u32>, b: vec2<u32>) -> bool {
+  return a.y < b.y || (a.y == b.y && a.x < b.x);
+}
+
+fn lt_i64(a: vec2<u32>, b: vec2<u32>) -> bool {
+  return bitcast<i32>(a.y) < bitcast<i32>(b.y) || (a.y == b.y && a.x < b.x);
+}
+
+fn add_64(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
+  let low = a.x + b.x;
+  return vec2<u32>(low, a.y + b.y + select(0u, 1u, low < a.x));
+}
+
+fn neg_64(a: vec2<u32>) -> vec2<u32> {
+  return add_64(~a, vec2<u32>(1u, 0u));
+}
+
+fn sub_64(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
+  return vec2<u32>(a.x - b.x, a.y - b.y - select(0u, 1u, a.x < b.x));
+}
+
+// The whole product of two words.
+fn mul_words(a: u32, b: u32) -> vec2<u32> {
+  let low = (a & 0xffffu) * (b & 0xffffu);
+  let first = (a >> 16u) * (b & 0xffffu) + (low >> 16u);
+  let second = (a & 0xffffu) * (b >> 16u) + (first & 0xffffu);
+  return vec2<u32>((second << 16u) | (low & 0xffffu), (a >> 16u) * (b >> 16u) + (first >> 16u) + (second >> 16u));
+}
+
+fn mul_64(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
+  let low = mul_words(a.x, b.x);
+  return vec2<u32>(low.x, low.y + a.x * b.y + a.y * b.x);
+}
+
+fn shift_right_64(a: vec2<u32>, by: u32) -> vec2<u32> {
+  if by == 0u {
+    return a;
+  }
+  if by >= 32u {
+    return vec2<u32>(a.y >> (by - 32u), 0u);
+  }
+  return vec2<u32>((a.x >> by) | (a.y << (32u - by)), a.y >> by);
+}
+
+fn shift_left_64(a: vec2<u32>, by: u32) -> vec2<u32> {
+  if by == 0u {
+    return a;
+  }
+  if by >= 32u {
+    return vec2<u32>(0u, a.x << (by - 32u));
+  }
+  return vec2<u32>(a.x << by, (a.y << by) | (a.x >> (32u - by)));
+}
+
+fn div_u64(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
+  if all(b == vec2<u32>(0u)) {
+    return vec2<u32>(0u);
+  }
+  var quotient = vec2<u32>(0u);
+  var rest = vec2<u32>(0u);
+  for (var bit = 64u; bit > 0u; bit -= 1u) {
+    let overflows = (rest.y >> 31u) == 1u;
+    rest = shift_left_64(rest, 1u) | vec2<u32>(shift_right_64(a, bit - 1u).x & 1u, 0u);
+    quotient = shift_left_64(quotient, 1u);
+    if overflows || !lt_u64(rest, b) {
+      rest = sub_64(rest, b);
+      quotient.x |= 1u;
+    }
+  }
+  return quotient;
+}
+
+fn div_i64(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
+  let quotient = div_u64(abs_i64(a), abs_i64(b));
+  return select(quotient, neg_64(quotient), ((a.y ^ b.y) >> 31u) == 1u);
+}
+
+fn abs_f32(x: f32) -> f32 {
+  return f32_from_bits(bitcast<u32>(x) & 0x7fffffffu);
+}
+
+fn abs_i32(x: i32) -> i32 {
+  return select(x, -x, x < 0);
+}
+
+fn abs_i64(x: vec2<u32>) -> vec2<u32> {
+  return select(x, neg_64(x), (x.y >> 31u) == 1u);
+}
+
+fn neg_f32(x: f32) -> f32 {
+  return f32_from_bits(bitcast<u32>(x) ^ 0x80000000u);
+}
+
+fn neg_i32(x: i32) -> i32 {
+  return -x;
+}
+
+fn neg_i64(x: vec2<u32>) -> vec2<u32> {
+  return neg_64(x);
+}
+
+fn sign_f32(x: f32) -> f32 {
+  return select(select(0.0f, -1.0f, x < 0.0f), 1.0f, x > 0.0f);
+}
+
+fn sign_i32(x: i32) -> i32 {
+  return sign(x);
+}
+
+fn sign_i64(x: vec2<u32>) -> vec2<u32> {
+  if (x.y >> 31u) == 1u {
+    return vec2<u32>(0xffffffffu);
+  }
+  return vec2<u32>(select(0u, 1u, any(x != vec2<u32>(0u))), 0u);
+}
+
+fn pow_u32(base: u32, exponent: u32) -> u32 {
+  var power = 1u;
+  var square = base;
+  for (var rest = exponent; rest > 0u; rest >>= 1u) {
+    if (rest & 1u) == 1u {
+      power *= square;
+    }
+    square *= square;
+  }
+  return power;
+}
+
+fn pow_i32(base: i32, exponent: i32) -> i32 {
+  if exponent < 0 {
+    let inverse = div_i32(1, base);
+    return select(inverse, inverse * inverse, (exponent & 1) == 0);
+  }
+  return bitcast<i32>(pow_u32(bitcast<u32>(base), bitcast<u32>(exponent)));
+}
+
+fn pow_u64(base: vec2<u32>, exponent: vec2<u32>) -> vec2<u32> {
+  var power = vec2<u32>(1u, 0u);
+  var square = base;
+  for (var rest = exponent; any(rest != vec2<u32>(0u)); rest = shift_right_64(rest, 1u)) {
+    if (rest.x & 1u) == 1u {
+      power = mul_64(power, square);
+    }
+    square = mul_64(square, square);
+  }
+  return power;
+}
+
+fn pow_i64(base: vec2<u32>, exponent: vec2<u32>) -> vec2<u32> {
+  if (exponent.y >> 31u) == 1u {
+    let inverse = div_i64(vec2<u32>(1u, 0u), base);
+    return select(inverse, mul_64(inverse, inverse), (exponent.x & 1u) == 0u);
+  }
+  return pow_u64(base, exponent);
+}
+
+// As C's pow().
+fn pow_f32(base: f32, exponent: f32) -> f32 {
+  if exponent == 0.0f || base == 1.0f {
+    return 1.0f;
+  }
+  if is_nan(base) || is_nan(exponent) {
+    return nan();
+  }
+  let magnitude = abs_f32(base);
+  let huge = is_infinite(exponent) || abs_f32(exponent) >= 16777216.0f;
+  let whole = huge || floor(exponent) == exponent;
+  let odd = whole && !huge && (i32(exponent) & 1) == 1;
+  var result = 0.0f;
+  if magnitude == 1.0f {
+    result = 1.0f;
+  } else if magnitude == 0.0f || is_infinite(base) || is_infinite(exponent) {
+    result = select(0.0f, infinity(), (magnitude > 1.0f) == (exponent > 0.0f));
+  } else if base < 0.0f && !whole {
+    return nan();
+  } else if whole && abs_f32(exponent) <= 64.0f {
+    let times = bitcast<u32>(i32(abs_f32(exponent)));
+    result = 1.0f;
+    var square = magnitude;
+    for (var rest = times; rest > 0u; rest >>= 1u) {
+      if (rest & 1u) == 1u {
+        result *= square;
+      }
+      square *= square;
+    }
+    if exponent < 0.0f {
+      result = 1.0f / result;
+    }
+  } else {
+    result = exp_of_product(magnitude, exponent);
+  }
+  let negative = odd && (bitcast<u32>(base) >> 31u) == 1u;
+  return select(result, neg_f32(result), negative);
+}
+
+// A positive number to a power, by logarithms in two parts each, so that large powers keep their digits.
+fn exp_of_product(base: f32, exponent: f32) -> f32 {
+  let bits = bitcast<u32>(base);
+  var scale = i32(bits >> 23u) - 127;
+  var digits = bitcast<f32>((bits & 0x7fffffu) | 0x3f800000u);
+  if scale == -127 {
+    let normal = bitcast<u32>(base * 16777216.0f);
+    scale = i32(normal >> 23u) - 151;
+    digits = bitcast<f32>((normal & 0x7fffffu) | 0x3f800000u);
+  }
+  if digits > 1.41421356f {
+    digits *= 0.5f;
+    scale += 1;
+  }
+  // log2(digits) = 2/ln(2) * artanh(s), s = (digits - 1) / (digits + 1), with what the division leaves.
+  let d = digits - 1.0f;
+  let sum = digits + 1.0f;
+  let s = d / sum;
+  let left = (fma(-s, sum, d) - s * (digits - (sum - 1.0f))) / sum;
+  let q = s * s;
+  let series = q * s * (0.333333333f + q * (0.2f + q * (0.142857143f + q * (0.111111111f + q * 0.0909090909f))));
+  // In parts: 2/ln(2) = 2.88539004 + 4.0e-8.
+  let high = s * 2.88539004f;
+  let low = fma(s, 2.88539004f, -high) + s * 3.2591e-8f + (left + series) * 2.88539004f;
+  let whole = f32(scale);
+  let log_high = whole + high;
+  let log_low = (high - (log_high - whole)) + low;
+  let product = exponent * log_high;
+  let rest = fma(exponent, log_high, -product) + exponent * log_low;
+  if product > 200.0f {
+    return infinity();
+  }
+  if product < -200.0f {
+    return 0.0f;
+  }
+  let n = round(product);
+  return exp2_scaled((product - n) + rest, i32(n));
+}
+
+// 2^(x + n) for a small x.
+fn exp2_scaled(x: f32, n: i32) -> f32 {
+  let y = x * 0.693147181f;
+  let power = 1.0f + y * (1.0f + y * (0.5f + y * (0.166666667f + y * (0.0416666667f + y * (0.00833333333f + y * (0.00138888889f + y * 0.000198412698f))))));
+  let first = clamp(n, -126, 127);
+  let second = clamp(n - first, -126, 127);
+  return power * f32_from_bits(u32(first + 127) << 23u) * f32_from_bits(u32(second + 127) << 23u);
+}
+
+fn f32_from_u64(x: vec2<u32>) -> f32 {
+  if x.y == 0u {
+    return f32(x.x);
+  }
+  // The highest 32 bits, the last of which tells whether anything is behind them: then one rounding is left.
+  let shift = 32u - countLeadingZeros(x.y);
+  let top = shift_right_64(x, shift);
+  let lost = any(shift_left_64(top, shift) != x);
+  return f32(top.x | select(0u, 1u, lost)) * f32_from_bits((127u + shift) << 23u);
+}
+
+fn f32_from_i64(x: vec2<u32>) -> f32 {
+  let magnitude = f32_from_u64(abs_i64(x));
+  return select(magnitude, -magnitude, (x.y >> 31u) == 1u);
+}
+
+fn i32_from_f32(x: f32) -> i32 {
+  if is_nan(x) {
+    return 0;
+  }
+  if x >= 2147483648.0f {
+    return 2147483647;
+  }
+  if x <= -2147483648.0f {
+    return i32(-2147483648);
+  }
+  return i32(x);
+}
+
+fn u32_from_f32(x: f32) -> u32 {
+  if is_nan(x) || x <= 0.0f {
+    return 0u;
+  }
+  if x >= 4294967296.0f {
+    return 4294967295u;
+  }
+  return u32(x);
+}
+
+fn u64_from_f32(x: f32) -> vec2<u32> {
+  if is_nan(x) || x < 1.0f {
+    return vec2<u32>(0u);
+  }
+  if x >= 18446744073709551616.0f {
+    return vec2<u32>(0xffffffffu);
+  }
+  let bits = bitcast<u32>(x);
+  let digits = vec2<u32>((bits & 0x7fffffu) | 0x800000u, 0u);
+  let exponent = bits >> 23u;
+  if exponent < 150u {
+    return shift_right_64(digits, 150u - exponent);
+  }
+  return shift_left_64(digits, exponent - 150u);
+}
+
+fn i64_from_f32(x: f32) -> vec2<u32> {
+  if x >= 9223372036854775808.0f {
+    return vec2<u32>(0xffffffffu, 0x7fffffffu);
+  }
+  if x <= -9223372036854775808.0f {
+    return vec2<u32>(0u, 0x80000000u);
+  }
+  let magnitude = u64_from_f32(abs_f32(x));
+  return select(magnitude, neg_64(magnitude), x < 0.0f);
+}
+
+fn i64_from_i32(x: i32) -> vec2<u32> {
+  return vec2<u32>(bitcast<u32>(x), bitcast<u32>(x >> 31u));
+}
+
+fn u64_from_i32(x: i32) -> vec2<u32> {
+  return i64_from_i32(x);
+}
+
+// 2.5 units in the last place at most: by powers of two and a polynomial.
+fn exp_f32(x: f32) -> f32 {
+  if is_nan(x) {
+    return x;
+  }
+  if x > 89.0f {
+    return infinity();
+  }
+  if x < -105.0f {
+    return 0.0f;
+  }
+  let n = round(x * 1.44269504f);
+  let y = fma(n, -0.693145752f, x) - n * 1.42860677e-6f;
+  let power = 1.0f + (y + y * y * (0.5f + y * (0.166666667f + y * (0.0416666667f + y * (0.00833333333f + y * (0.00138888889f + y * 0.000198412698f))))));
+  let first = clamp(i32(n), -126, 127);
+  let second = clamp(i32(n) - first, -126, 127);
+  return power * f32_from_bits(u32(first + 127) << 23u) * f32_from_bits(u32(second + 127) << 23u);
+}
+
+// exp(x) - 1.
+fn expm1_f32(x: f32) -> f32 {
+  if is_nan(x) {
+    return x;
+  }
+  if abs(x) < 0.35f {
+    return x + x * x * (0.5f + x * (0.166666667f + x * (0.0416666667f + x * (0.00833333333f + x * (0.00138888889f + x * 0.000198412698f)))));
+  }
+  return exp_f32(x) - 1.0f;
+}
+
+fn log_f32(x: f32) -> f32 {
+  if is_nan(x) || x < 0.0f {
+    return nan();
+  }
+  if x == 0.0f {
+    return -infinity();
+  }
+  if is_infinite(x) {
+    return x;
+  }
+  var digits = x;
+  var scale = 0.0f;
+  if digits < 1.17549435e-38f {
+    digits *= 16777216.0f;
+    scale = -24.0f;
+  }
+  let bits = bitcast<u32>(digits);
+  scale += f32(i32(bits >> 23u) - 127);
+  digits = f32_from_bits((bits & 0x7fffffu) | 0x3f800000u);
+  if digits > 1.41421356f {
+    digits *= 0.5f;
+    scale += 1.0f;
+  }
+  let d = digits - 1.0f;
+  let s = d / (2.0f + d);
+  let q = s * s;
+  let series = q * (0.666666667f + q * (0.4f + q * (0.285714286f + q * (0.222222222f + q * 0.181818182f))));
+  let half_square = 0.5f * d * d;
+  return scale * 0.693145752f + (d - (half_square - (s * (half_square + series) + scale * 1.42860677e-6f)));
+}
+
+// log(1 + x) for x from 0 to 1.
+fn log1p_f32(x: f32) -> f32 {
+  let s = x / (2.0f + x);
+  let q = s * s;
+  return 2.0f * s + s * q * (0.666666667f + q * (0.4f + q * (0.285714286f + q * (0.222222222f + q * (0.181818182f + q * 0.153846154f)))));
+}
+
+fn tanh_f32(x: f32) -> f32 {
+  if is_nan(x) {
+    return x;
+  }
+  let y = abs(x);
+  if y > 10.0f {
+    return sign(x);
+  }
+  let e = expm1_f32(2.0f * y);
+  let t = e / (e + 2.0f);
+  return select(t, -t, x < 0.0f);
+}
+
+fn sigmoid_f32(x: f32) -> f32 {
+  if is_nan(x) {
+    return x;
+  }
+  return 1.0f / (1.0f + exp_f32(-x));
+}
+
+fn softplus_f32(x: f32) -> f32 {
+  if is_nan(x) {
+    return x;
+  }
+  return max(x, 0.0f) + log1p_f32(exp_f32(-abs_f32(x)));
+}
+
+// The rest of an angle after quarter turns, and their number modulo 4.
+struct Turned {
+  rest: f32,
+  quarters: u32,
+}
+
+fn turned(x: f32) -> Turned {
+  if abs(x) < 8192.0f {
+    let n = round(x * 0.636619772f);
+    // A quarter turn in parts whose products with n are exact.
+    let y = ((x - n * 1.5703125f) - n * 4.837512969970703125e-4f) - n * 7.54978995489188216e-8f;
+    return Turned(y, bitcast<u32>(i32(n)) & 3u);
+  }
+  return turned_far(x);
+}
+
+// For large angles: the digits of 2/pi that matter, as integers (Payne and Hanek).
+fn turned_far(x: f32) -> Turned {
+  var digits = array<u32, 7>(0x00000000u, 0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u, 0xdb629599u, 0x3c439041u);
+  let bits = bitcast<u32>(x);
+  let exponent = ((bits >> 23u) & 255u) - 127u;
+  let mantissa = (bits & 0x7fffffu) | 0x800000u;
+  // The product's binary point: x = mantissa * 2^(exponent - 23).
+  let skipped = exponent - 23u + 32u - 2u;
+  let word = skipped >> 5u;
+  let by = skipped & 31u;
+  var window = array<u32, 3>(0u, 0u, 0u);
+  for (var k = 0u; k < 3u; k += 1u) {
+    let high = digits[word + k];
+    var low = 0u;
+    if word + k + 1u < 7u {
+      low = digits[word + k + 1u];
+    }
+    window[k] = select((high << by) | (low >> (32u - by)), high, by == 0u);
+  }
+  // The lowest 64 bits of mantissa * window / 2^32: two bits for the quarter, then the fraction.
+  let first = mantissa * window[0];
+  let second = mul_words(mantissa, window[1]);
+  let third = mul_words(mantissa, window[2]);
+  let product = add_64(vec2<u32>(second.x, second.y + first), vec2<u32>(third.y, 0u));
+  var quarters = product.y >> 30u;
+  var fraction = shift_left_64(product, 2u);
+  var negative = false;
+  if (fraction.y >> 31u) == 1u {
+    quarters += 1u;
+    fraction = neg_64(fraction);
+    negative = true;
+  }
+  var rest = f32_from_u64(fraction) * 8.51530398e-20f;
+  if negative {
+    rest = -rest;
+  }
+  if x < 0.0f {
+    return Turned(-rest, (4u - quarters) & 3u);
+  }
+  return Turned(rest, quarters & 3u);
+}
+
+fn sin_small(x: f32) -> f32 {
+  let q = x * x;
+  return x + x * q * (-0.166666667f + q * (0.00833333333f + q * (-0.000198412698f + q * (2.75573192e-6f - q * 2.50521084e-8f))));
+}
+
+fn cos_small(x: f32) -> f32 {
+  let q = x * x;
+  return 1.0f + q * (-0.5f + q * (0.0416666667f + q * (-0.00138888889f + q * (2.48015873e-5f + q * (-2.75573192e-7f + q * 2.0876757e-9f)))));
+}
+
+fn sin_f32(x: f32) -> f32 {
+  if is_nan(x) || is_infinite(x) {
+    return nan();
+  }
+  let t = turned(x);
+  let value = select(sin_small(t.rest), cos_small(t.rest), (t.quarters & 1u) == 1u);
+  return select(value, -value, t.quarters >= 2u);
+}
+
+fn cos_f32(x: f32) -> f32 {
+  if is_nan(x) || is_infinite(x) {
+    return nan();
+  }
+  let t = turned(x);
+  let value = select(cos_small(t.rest), sin_small(t.rest), (t.quarters & 1u) == 1u);
+  return select(value, -value, t.quarters == 1u || t.quarters == 2u);
+}
+
+fn tan_f32(x: f32) -> f32 {
+  if is_nan(x) || is_infinite(x) {
+    return nan();
+  }
+  let t = turned(x);
+  let s = sin_small(t.rest);
+  let c = cos_small(t.rest);
+  return select(s / c, -c / s, (t.quarters & 1u) == 1u);
+}
+
+// By its series, and by a continued fraction far from 0.
+fn erf_f32(x: f32) -> f32 {
+  if is_nan(x) {
+    return x;
+  }
+  let y = abs(x);
+  if y > 4.0f {
+    return sign(x);
+  }
+  let q = y * y;
+  if y < 1.0f {
+    let series = 1.0f + q * (-0.333333333f + q * (0.1f + q * (-0.0238095238f + q * (0.00462962963f + q * (-0.000757575758f + q * (0.000106837607f + q * (-1.32275132e-5f + q * (1.45891690e-6f - q * 1.45038522e-7f))))))));
+    return x * 1.12837917f * series;
+  }
+  var fraction = y;
+  for (var k = 40; k > 0; k -= 1) {
+    fraction = y + f32(k) * 0.5f / fraction;
+  }
+  let value = 1.0f - exp_f32(-q) * 0.564189584f / fraction;
+  return select(value, -value, x < 0.0f);
+}
+
+// The error function of the conformance data (Abramowitz and Stegun, 7.1.26), off by at most 1.5e-7.
+fn gelu_f32(x: f32) -> f32 {
+  if is_nan(x) || x == infinity() {
+    return x;
+  }
+  let y = abs(x) * 0.707106781f;
+  let t = 1.0f / (1.0f + 0.3275911f * y);
+  let sum = ((((1.061405429f * t - 1.453152027f) * t + 1.421413741f) * t - 0.284496736f) * t + 0.254829592f) * t;
+  let e = 1.0f - sum * exp_f32(-y * y);
+  return 0.5f * x * (1.0f + select(e, -e, x < 0.0f));
+}
+
+fn hard_swish_f32(x: f32) -> f32 {
+  if is_nan(x) {
+    return x;
+  }
+  return x * clamp(x + 3.0f, 0.0f, 6.0f) / 6.0f;
+}
+
+fn softsign_f32(x: f32) -> f32 {
+  return x / (1.0f + abs_f32(x));
+}
+
+fn elu_f32(x: f32, alpha: f32) -> f32 {
+  if x <= 0.0f {
+    return alpha * expm1_f32(x);
+  }
+  return x;
+}
+
+fn hard_sigmoid_f32(x: f32, alpha: f32, beta: f32) -> f32 {
+  let line = alpha * x + beta;
+  if is_nan(line) {
+    return line;
+  }
+  return clamp(line, 0.0f, 1.0f);
+}
+
+fn prelu_f32(x: f32, slope: f32) -> f32 {
+  if x < 0.0f {
+    return slope * x;
+  }
+  return x;
+}
+
+fn prelu_i32(x: i32, slope: i32) -> i32 {
+  return select(x, slope * x, x < 0);
+}
+
+fn prelu_i64(x: vec2<u32>, slope: vec2<u32>) -> vec2<u32> {
+  return select(x, mul_64(slope, x), (x.y >> 31u) == 1u);
+}
+
+// Bounds of clamp(): NaN stays.
+fn at_least_f32(x: f32, bound: f32) -> f32 {
+  if x < bound {
+    return bound;
+  }
+  return x;
+}
+
+fn at_most_f32(x: f32, bound: f32) -> f32 {
+  if x > bound {
+    return bound;
+  }
+  return x;
+}
+
+fn at_least_i32(x: i32, bound: i32) -> i32 {
+  return max(x, bound);
+}
+
+fn at_most_i32(x: i32, bound: i32) -> i32 {
+  return min(x, bound);
+}
+
+fn at_least_u32(x: u32, bound: u32) -> u32 {
+  return max(x, bound);
+}
+
+fn at_most_u32(x: u32, bound: u32) -> u32 {
+  return min(x, bound);
+}
+
+fn at_least_i64(x: vec2<u32>, bound: vec2<u32>) -> vec2<u32> {
+  return max_i64(x, bound);
+}
+
+fn at_most_i64(x: vec2<u32>, bound: vec2<u32>) -> vec2<u32> {
+  return min_i64(x, bound);
+}
+
+fn at_least_u64(x: vec2<u32>, bound: vec2<u32>) -> vec2<u32> {
+  return max_u64(x, bound);
+}
+
+fn at_most_u64(x: vec2<u32>, bound: vec2<u32>) -> vec2<u32> {
+  return min_u64(x, bound);
+}
+
+fn dequantize_i32(x: i32, scale: f32, zero_point: i32) -> f32 {
+  return (f32(x) - f32(zero_point)) * scale;
+}
+
+fn dequantize_u32(x: u32, scale: f32, zero_point: u32) -> f32 {
+  return (f32(x) - f32(zero_point)) * scale;
+}
+
+fn quantize_i32(x: f32, scale: f32, zero_point: i32, least: i32, most: i32) -> i32 {
+  return clamp(i32_from_f32(round(x / scale) + f32(zero_point)), least, most);
+}
+
+fn quantize_u32(x: f32, scale: f32, zero_point: u32, least: u32, most: u32) -> u32 {
+  return clamp(u32_from_f32(round(x / scale) + f32(zero_point)), least, most);
+}
