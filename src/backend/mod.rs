@@ -11,7 +11,7 @@
 pub mod cpu;
 pub mod wgpu;
 
-use crate::compiler::Plan;
+use crate::compiler::{Fusing, Plan};
 use crate::error::Result;
 use crate::graph::{Descriptor, Limits};
 use crate::host_memory::HostBuffer;
@@ -48,6 +48,11 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// # Errors
     /// `OperationError` when the device cannot run the graph.
     fn compile(&self, plan: Plan) -> Result<Self::Executable>;
+
+    /// What it can do in one step, for the compiler.
+    fn fusing(&self) -> Fusing {
+        Fusing::Products
+    }
 
     /// Computes nodes whose operands are constants, for the compiler.
     fn evaluator(&self) -> &dyn crate::compiler::Evaluate;

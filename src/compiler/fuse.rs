@@ -1,6 +1,7 @@
-//! Fuses element-wise operators into the convolution or product that makes their data, so that these are finished while
-//! they are in the cache: biases, activations, residual additions.
+//! Fuses element-wise operators into the operator that makes their data, so that these are finished while they are in the
+//! cache: biases, activations, residual additions; on backends that make code for it, whole chains.
 
+use crate::graph::ops::elementwise::UnaryKind;
 use crate::graph::{Graph, Op, OperandId, Source};
 
 /// Which nodes run as part of which.
@@ -11,19 +12,38 @@ pub struct Fusion {
     pub is_fused: Vec<bool>,
 }
 
+/// What a backend can do in one step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fusing {
+    /// Convolutions and products with what is done to their output, of the same data type.
+    Products,
+    /// Element-wise operators too, and conversions in the middle of a chain.
+    Chains,
+}
+
 /// Finds the chains. A node joins when it is the only consumer of the chain's value so far, leaves its shape alone, and
 /// everything else that it reads is there before the chain begins.
-pub fn fuse(graph: &Graph) -> Fusion {
+pub fn fuse(graph: &Graph, fusing: Fusing) -> Fusion {
     let mut fusion = Fusion { then: vec![Vec::new(); graph.nodes.len()], is_fused: vec![false; graph.nodes.len()] };
     let consumers = consumers(graph);
     for (head, node) in graph.nodes.iter().enumerate() {
-        if !matches!(node.op, Op::Conv2d(_) | Op::Matmul(_) | Op::Gemm(_)) {
+        let leads = match node.op {
+            Op::Conv2d(_) | Op::Matmul(_) | Op::Gemm(_) => true,
+            // One that has joined another leads nothing itself.
+            ref op => fusing == Fusing::Chains && is_elementwise(op) && !fusion.is_fused[head],
+        };
+        if !leads {
             continue;
         }
         let mut value = node.outputs[0];
         while let Consumers::One(next) = consumers[value.0 as usize] {
             let follower = &graph.nodes[next];
-            if !joins(graph, &follower.op, value, head) || graph.descriptor(follower.outputs[0]) != graph.descriptor(value) {
+            let (before, after) = (graph.descriptor(value), graph.descriptor(follower.outputs[0]));
+            let fits = match fusing {
+                Fusing::Products => before == after && matches!(follower.op, Op::Activation(_) | Op::Clamp(_) | Op::Binary(_)),
+                Fusing::Chains => before.shape == after.shape && is_elementwise(&follower.op),
+            };
+            if !fits || !joins(graph, &follower.op, value, head) {
                 break;
             }
             fusion.then[head].push(next);
@@ -34,10 +54,30 @@ pub fn fuse(graph: &Graph) -> Fusion {
     fusion
 }
 
-fn joins(graph: &Graph, op: &Op, value: OperandId, head: usize) -> bool {
-    if !matches!(op, Op::Activation(_) | Op::Clamp(_) | Op::Binary(_)) {
-        return false;
+/// Whether every element of the output depends on one element of each operand. (Operators that only copy are no steps, or
+/// are there to copy.)
+fn is_elementwise(op: &Op) -> bool {
+    match op {
+        Op::Unary(unary) => unary.kind != UnaryKind::Identity,
+        Op::Activation(_)
+        | Op::Binary(_)
+        | Op::Cast(_)
+        | Op::Clamp(_)
+        | Op::DequantizeLinear(_)
+        | Op::Elu(_)
+        | Op::HardSigmoid(_)
+        | Op::LeakyRelu(_)
+        | Op::Linear(_)
+        | Op::Logical(_)
+        | Op::Predicate(_)
+        | Op::Prelu(_)
+        | Op::QuantizeLinear(_)
+        | Op::Where(_) => true,
+        _ => false,
     }
+}
+
+fn joins(graph: &Graph, op: &Op, value: OperandId, head: usize) -> bool {
     let mut there = true;
     let mut uses = 0;
     op.visit(&mut |_, id| match graph.operands[id.0 as usize].source {
@@ -90,7 +130,7 @@ mod tests {
         let outputs = follow(&mut builder, x, product);
         let outputs = outputs.into_iter().enumerate().map(|(i, id)| (format!("{i}"), id)).collect();
         let graph = builder.build(outputs).unwrap();
-        fuse(&graph).then.iter().map(Vec::len).sum()
+        fuse(&graph, Fusing::Products).then.iter().map(Vec::len).sum()
     }
 
     fn relu(builder: &mut GraphBuilder, input: OperandId) -> OperandId {

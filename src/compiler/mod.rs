@@ -5,7 +5,7 @@
 //! 1. [`simplify`]: an operator whose effect its consumers have anyway (an `expand` before operators that broadcast).
 //! 2. [`fold`]: a node all of whose operands are constants becomes constants.
 //! 3. [`prune`]: what no output needs any more goes.
-//! 4. [`fuse`]: element-wise operators join the convolution or product that makes their data.
+//! 4. [`fuse`]: element-wise operators join the operator that makes their data.
 //! 5. [`plan`]: values get places: graph inputs and outputs, constants, offsets in one arena by lifetime. Nodes that only
 //!    rename memory (`reshape`, `identity`) vanish here.
 //!
@@ -19,6 +19,7 @@ mod prune;
 mod simplify;
 
 pub use fold::Evaluate;
+pub use fuse::Fusing;
 pub use memory::ALIGNMENT;
 pub use plan::{Place, Plan, RUNNING, Step, Value, ValueId};
 
@@ -29,9 +30,9 @@ use crate::graph::Graph;
 ///
 /// # Errors
 /// Those of evaluating constant nodes: memory.
-pub fn compile(mut graph: Graph, evaluator: &dyn Evaluate) -> Result<Plan> {
+pub fn compile(mut graph: Graph, evaluator: &dyn Evaluate, fusing: Fusing) -> Result<Plan> {
     simplify::simplify(&mut graph);
     fold::fold(&mut graph, evaluator)?;
     prune::prune(&mut graph);
-    Ok(plan::plan(graph))
+    Ok(plan::plan(graph, fusing))
 }

@@ -1,7 +1,7 @@
 //! The plan: steps in order, and a place for every value.
 
 use super::fold::number_operands;
-use super::fuse::fuse;
+use super::fuse::{Fusing, fuse};
 use super::memory::{Lifetime, assign};
 use crate::graph::ops::elementwise::{Unary, UnaryKind};
 use crate::graph::{ConstantBytes, Descriptor, Graph, Node, Op, OperandId, Source};
@@ -94,7 +94,7 @@ impl Pending {
 }
 
 /// Lays out a graph. Nodes that rename memory become no step, unless an output of the graph must be filled.
-pub fn plan(graph: Graph) -> Plan {
+pub fn plan(graph: Graph, fusing: Fusing) -> Plan {
     let count = graph.operands.len();
     // The operand whose memory each operand shares.
     let mut root: Vec<OperandId> = (0..count).map(|position| OperandId(position as u32)).collect();
@@ -125,7 +125,7 @@ pub fn plan(graph: Graph) -> Plan {
         }
     }
 
-    let fusion = fuse(&graph);
+    let fusion = fuse(&graph, fusing);
     let mut steps: Vec<Pending> = Vec::new();
     for (position, node) in graph.nodes.iter().enumerate() {
         if !renames(&node.op) && !fusion.is_fused[position] {

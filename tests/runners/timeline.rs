@@ -39,6 +39,13 @@ pub fn wgpu() -> Option<crate::Runner> {
     ADAPTER.as_ref().map(|_| run as _)
 }
 
+/// Bytes of the largest tensor that the GPU takes.
+#[allow(dead_code, reason = "not every suite has tensors so large")]
+pub fn largest_on_wgpu() -> usize {
+    use webnn_node::backend::Backend;
+    ADAPTER.as_ref().map_or(0, |gpu| gpu.limits().max_tensor_byte_length)
+}
+
 fn run_on(timeline: &Timeline, graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
     let wait = |make: &dyn Fn(Done<()>) -> Task| {
         let (sender, receiver) = channel();

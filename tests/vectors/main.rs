@@ -22,20 +22,20 @@ pub type Runner = fn(&Graph, &[&[u8]]) -> Vec<Vec<u8>>;
 
 #[test]
 fn reference() {
-    run_all("reference", webnn_node::backend::cpu::reference::interpret);
+    run_all("reference", webnn_node::backend::cpu::reference::interpret, usize::MAX);
 }
 
 /// Through the compiler, the CPU backend and a timeline, as `node/` runs it.
 #[test]
 fn cpu() {
-    run_all("cpu", timeline::cpu);
+    run_all("cpu", timeline::cpu, usize::MAX);
 }
 
 /// The same on a GPU, if only one in software.
 #[test]
 fn wgpu() {
     if let Some(runner) = timeline::wgpu() {
-        run_all("wgpu", runner);
+        run_all("wgpu", runner, timeline::largest_on_wgpu());
     }
 }
 
@@ -45,30 +45,37 @@ enum Verdict {
     /// It uses this operator, which the table does not have.
     Absent(String),
     Failed(String),
+    /// One of its tensors is larger than the device takes.
+    TooLarge,
 }
 
-fn run_all(name: &str, runner: Runner) {
+/// Runs the cases whose tensors all have at most `largest` bytes.
+fn run_all(name: &str, runner: Runner, largest: usize) {
     let Some(folder) = std::env::var_os("WEBNN_VECTORS") else {
         println!("WEBNN_VECTORS names no folder of vectors: nothing is tested.");
         return;
     };
     let only = std::env::var("WEBNN_OPERATORS").ok();
     let only: Option<Vec<&str>> = only.as_deref().map(|list| list.split(',').map(str::trim).collect());
-    let (mut passed, mut failures) = (0, Vec::new());
+    let (mut passed, mut too_large, mut failures) = (0, 0, Vec::new());
     let mut absent = std::collections::BTreeMap::<String, usize>::new();
     for (file, cases) in case::load(folder.as_ref()) {
         if only.as_ref().is_some_and(|only| !only.contains(&file.as_str())) {
             continue;
         }
         for case in &cases {
-            match judge(case, runner) {
+            match judge(case, runner, largest) {
                 Verdict::Passed => passed += 1,
+                Verdict::TooLarge => too_large += 1,
                 Verdict::Absent(operator) => *absent.entry(operator).or_default() += 1,
                 Verdict::Failed(reason) => failures.push(format!("{file}: {}: {reason}", case.name)),
             }
         }
     }
     println!("{name}: {passed} cases passed, {} failed", failures.len());
+    if too_large > 0 {
+        println!("{too_large} cases have tensors of more than {largest} bytes, which the device does not take");
+    }
     if !absent.is_empty() {
         println!("{} cases use operators that the table lacks: {absent:?}", absent.values().sum::<usize>());
     }
@@ -82,7 +89,11 @@ fn run_all(name: &str, runner: Runner) {
     }
 }
 
-fn judge(case: &Case, runner: Runner) -> Verdict {
+fn judge(case: &Case, runner: Runner, largest: usize) -> Verdict {
+    let inputs = case.inputs.values().map(|input| &input.tensor);
+    if inputs.chain(case.expected_outputs.values()).any(|tensor| tensor.descriptor.byte_length() > largest) {
+        return Verdict::TooLarge;
+    }
     if let Some(operator) = case.operators.iter().find(|operator| operator.row().is_none()) {
         return Verdict::Absent(operator.name.clone());
     }

@@ -45,8 +45,8 @@
 //! }
 //! ```
 //!
-//! Heads of fusion (convolutions and products) must do `operands.fused` as well: what is done to each element of the
-//! output, in order ([`lower::Operands::fused`]).
+//! Heads of fusion (conv2d, matmul, gemm) do what is fused as well: `elementwise::finish(kernel, lowering, operands,
+//! data_type)` declares `finish(i, x)`, which makes element `i` of the output out of the operator's own value `x`.
 //!
 //! # Invariants
 //!
@@ -71,7 +71,7 @@ pub use storage::Storage;
 
 use crate::backend::cpu::Cpu;
 use crate::backend::{Backend, Bindings};
-use crate::compiler::{Evaluate, Plan};
+use crate::compiler::{Evaluate, Fusing, Plan};
 use crate::error::Result;
 #[cfg(feature = "faults")]
 use crate::faults;
@@ -158,6 +158,10 @@ impl Backend for Gpu {
 
     fn compile(&self, plan: Plan) -> Result<Executable> {
         Executable::new(self.0.device.clone(), plan, &self.0.usage)
+    }
+
+    fn fusing(&self) -> Fusing {
+        Fusing::Chains
     }
 
     fn evaluator(&self) -> &dyn Evaluate {

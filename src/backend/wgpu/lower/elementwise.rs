@@ -3,6 +3,7 @@
 use super::kernel::Kernel;
 use super::{Lowering, Operands, Tensor};
 use crate::backend::wgpu::shader::{Scalar, Walk, float, wrap};
+use crate::compiler::RUNNING;
 use crate::error::Result;
 use crate::graph::number::integer_range;
 use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, LogicalKind, PredicateKind, UnaryKind};
@@ -24,14 +25,69 @@ impl Expression {
 pub fn lower(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> {
     let output = operands.output();
     let mut kernel = Kernel::new(op.row().name);
-    let mut expressions = Vec::new();
-    for (number, tensor) in operands.inputs().iter().enumerate() {
-        let name = format!("operand{number}");
-        kernel = kernel.reads(lowering, &name, tensor);
-        expressions.push(broadcast(&name, tensor, &output.shape));
+    let mut read = Vec::new();
+    op.visit(&mut |_, id| read.push(id));
+    let expressions: Vec<(OperandId, Expression)> = read
+        .into_iter()
+        .map(|id| {
+            let (name, tensor) = (format!("operand{}", id.0), operands.input(id));
+            kernel.add_reads(lowering, &name, tensor);
+            (id, broadcast(&name, tensor, &output.shape))
+        })
+        .collect();
+    let operand = |id| expressions.iter().find(|(other, _)| *other == id).expect("every operand was visited").1.clone();
+    let head = result_type(op, &|id| operand(id).data_type);
+    let value = expression(op, &operand, head);
+    let kernel = finish(kernel, lowering, operands, head);
+    kernel.each(lowering, output, &format!("return finish(i, {value});"))
+}
+
+/// Declares `fn finish(i: u32, x: T) -> T`: what is done to the value `x` of an operator, for element `i` of the step's
+/// output. `T` is the scalar of the data type `head`, which the operator alone would have, and that of the output.
+pub fn finish(mut kernel: Kernel, lowering: &Lowering<'_>, operands: &Operands, head: DataType) -> Kernel {
+    let output = operands.output();
+    let mut running = Expression { text: "x0".to_owned(), data_type: head };
+    let x = wrap(head, "x");
+    let x = if operands.fused.is_empty() { "x".to_owned() } else { x };
+    let mut body = format!("let x0 = {x};\n");
+    let mut bound: Vec<OperandId> = Vec::new();
+    for (number, op) in operands.fused.iter().enumerate() {
+        op.visit(&mut |_, id| {
+            if id != RUNNING && !bound.contains(&id) {
+                kernel.add_reads(lowering, &format!("fused{}", id.0), operands.input(id));
+                bound.push(id);
+            }
+        });
+        let operand = |id: OperandId| match id {
+            RUNNING => running.clone(),
+            id => broadcast(&format!("fused{}", id.0), operands.input(id), &output.shape),
+        };
+        let data_type = result_type(op, &|id| operand(id).data_type);
+        let value = expression(op, &operand, data_type);
+        let text = format!("x{}", number + 1);
+        body.push_str(&format!("let {text} = {value};\n"));
+        running = Expression { text, data_type };
     }
-    let value = expression(op, &|id| expressions[id.0 as usize].clone(), output.data_type);
-    kernel.each(lowering, output, &format!("return {value};"))
+    let (from, to) = (Scalar::of(head).name(), output.scalar().name());
+    kernel.declare(&format!("fn finish(i: u32, x: {from}) -> {to} {{\n{body}return {};\n}}", running.text))
+}
+
+/// The data type of an element-wise operator's output.
+pub fn result_type(op: &Op, operand: &dyn Fn(OperandId) -> DataType) -> DataType {
+    match op {
+        Op::Cast(op) => op.data_type,
+        Op::Logical(_) | Op::Predicate(_) => DataType::Uint8,
+        Op::Where(op) => operand(op.true_value),
+        Op::DequantizeLinear(op) => operand(op.scale),
+        Op::QuantizeLinear(op) => operand(op.zero_point),
+        other => {
+            let mut first = None;
+            other.visit(&mut |_, id| {
+                first.get_or_insert(id);
+            });
+            operand(first.expect("element-wise operators have an operand"))
+        }
+    }
 }
 
 /// The element of an operand that belongs to element `i` of an output.

@@ -8,7 +8,7 @@ use crate::graph::DataType;
 use std::fmt::Write;
 
 /// Invocations in a workgroup of an element-wise kernel.
-const WORKGROUP: usize = 64;
+pub const WORKGROUP: usize = 64;
 
 /// A kernel under construction. Bindings are declared first, and give the names under which WGSL reads them.
 #[derive(Debug)]
@@ -41,9 +41,24 @@ impl Kernel {
     ///
     /// An index that is out of range reads some element of the tensor or 0, never foreign memory.
     pub fn reads(mut self, lowering: &Lowering<'_>, name: &str, tensor: &Tensor) -> Self {
+        self.add_reads(lowering, name, tensor);
+        self
+    }
+
+    /// Like [`Kernel::reads`].
+    pub fn add_reads(&mut self, lowering: &Lowering<'_>, name: &str, tensor: &Tensor) {
         self.bind(lowering, name, tensor);
         let value = lowering.load(tensor, &format!("{name}_memory"), "i");
         let _ = writeln!(self.text, "fn {name}(i: u32) -> {} {{ return {value}; }}", tensor.scalar().name());
+    }
+
+    /// Binds a tensor of uint32 as `{name}`, an array of atomics.
+    pub fn atomics(mut self, name: &str, tensor: &Tensor) -> Self {
+        assert_eq!(tensor.data_type, DataType::Uint32);
+        assert!(!matches!(tensor.memory.slot, Slot::Input(_) | Slot::Constant(_)));
+        let number = self.bindings.len();
+        let _ = writeln!(self.text, "@group(0) @binding({number}) var<storage, read_write> {name}: array<atomic<u32>>;");
+        self.bindings.push(tensor.memory);
         self
     }
 

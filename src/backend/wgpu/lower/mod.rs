@@ -1,16 +1,18 @@
 //! Steps of a plan → dispatches. One file per family of operators, named as in `graph/ops/`.
 
 mod elementwise;
+mod gather;
 mod kernel;
 mod movement;
+mod scatter;
 
 pub use kernel::Kernel;
 
 use super::adapter::Features;
 use super::device::Device;
-use super::executable::{Dispatch, Memory, Slot, check_size};
+use super::executable::{Dispatch, Memory, Slot, check_size, most_bindings};
 use super::shader::{Layout, Scalar, load};
-use crate::compiler::{Place, Plan, Step, Value};
+use crate::compiler::{Place, Plan, RUNNING, Step, Value};
 use crate::error::{Error, Kind, Result};
 use crate::graph::{ConstantBytes, DataType, Op, OperandId};
 use std::collections::HashSet;
@@ -170,7 +172,35 @@ pub fn lower(lowering: &mut Lowering<'_>, plan: &Plan, step: &Step) -> Result<()
         ids.iter().map(|id| tensor(lowering.device, &plan.values[id.0])).collect()
     };
     let operands = Operands { inputs: tensors(&step.inputs)?, outputs: tensors(&step.outputs)?, fused: step.fused.clone() };
-    one(lowering, &step.op, &operands)
+    // All operands must fit into one kernel: else what is fused is done one by one.
+    let most = most_bindings(lowering.device);
+    if step.fused.is_empty() || operands.inputs.len() + operands.outputs.len() <= most {
+        return one(lowering, &step.op, &operands);
+    }
+    let output = operands.outputs[0].clone();
+    let mut running = lowering.temporary(output.data_type, &output.shape)?;
+    let mut operands = Operands { outputs: vec![running.clone()], fused: Vec::new(), ..operands };
+    one(lowering, &step.op, &operands)?;
+    for (number, op) in step.fused.iter().enumerate() {
+        let next = if number + 1 == step.fused.len() {
+            output.clone()
+        } else {
+            let data_type = elementwise::result_type(op, &|id| operands.inputs.get(id.0 as usize).unwrap_or(&running).data_type);
+            lowering.temporary(data_type, &output.shape)?
+        };
+        let mut op = op.clone();
+        op.visit_mut(&mut |id| {
+            if *id == RUNNING {
+                *id = OperandId(operands.inputs.len() as u32);
+            }
+        });
+        operands.inputs.push(running);
+        operands.outputs = vec![next.clone()];
+        one(lowering, &op, &operands)?;
+        operands.inputs.pop();
+        running = next;
+    }
+    Ok(())
 }
 
 fn one(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> {
@@ -192,9 +222,14 @@ fn one(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> 
         | Op::Where(_) => elementwise::lower(lowering, op, operands),
         Op::Concat(op) => movement::concat(lowering, op, operands),
         Op::Expand(op) => movement::expand(lowering, op, operands),
+        Op::Gather(op) => gather::gather(lowering, op, operands),
+        Op::GatherElements(op) => gather::gather_elements(lowering, op, operands),
+        Op::GatherNd(op) => gather::gather_nd(lowering, op, operands),
         Op::Pad(op) => movement::pad(lowering, op, operands),
         Op::Reshape(op) => movement::reshape(lowering, op, operands),
         Op::Reverse(op) => movement::reverse(lowering, op, operands),
+        Op::ScatterElements(op) => scatter::scatter_elements(lowering, op, operands),
+        Op::ScatterNd(op) => scatter::scatter_nd(lowering, op, operands),
         Op::Slice(op) => movement::slice(lowering, op, operands),
         Op::Split(op) => movement::split(lowering, op, operands),
         Op::Tile(op) => movement::tile(lowering, op, operands),

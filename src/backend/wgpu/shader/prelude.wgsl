@@ -777,3 +777,22 @@ fn quantize_i32(x: f32, scale: f32, zero_point: i32, least: i32, most: i32) -> i
 fn quantize_u32(x: f32, scale: f32, zero_point: u32, least: u32, most: u32) -> u32 {
   return clamp(u32_from_f32(round(x / scale) + f32(zero_point)), least, most);
 }
+
+// An index into a dimension: a negative one counts from the end, and what is out of range is clamped.
+fn index_i32(x: i32, size: u32) -> u32 {
+  if x < 0 {
+    return select(0u, bitcast<u32>(x) + size, bitcast<u32>(-(x + 1)) < size);
+  }
+  return min(bitcast<u32>(x), size - 1u);
+}
+
+fn index_u32(x: u32, size: u32) -> u32 {
+  return min(x, size - 1u);
+}
+
+fn index_i64(x: vec2<u32>, size: u32) -> u32 {
+  if (x.y >> 31u) == 1u {
+    return select(0u, x.x + size, x.y == 0xffffffffu && ~x.x < size);
+  }
+  return select(min(x.x, size - 1u), size - 1u, x.y != 0u);
+}
