@@ -1,30 +1,50 @@
 //! The flat functions of contexts.
 
 use super::call::{Call, stale};
-use super::environment::{Environment, Running};
+use super::environment::{Environment, Running, leave_devices_at_exit};
 use super::handles::Handle;
 use super::script::{Scope, Value};
 use super::settle::{Outcome, Request};
 use crate::backend::Backend;
 use crate::backend::cpu::Cpu;
+use crate::backend::wgpu::{Gpu, Wish, adapter};
 use crate::error::{Error, Kind, Result};
 use crate::graph::limits::Support;
 use crate::graph::{DataType, Limits};
 use crate::memory::Usage;
 use crate::timeline::{Task, Timeline};
 use std::cell::Cell;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A context. It stays known after it was destroyed, until `lib/` forgets it: its limits can still be asked for.
 pub struct Context {
-    pub limits: Arc<Limits>,
-    pub usage: Arc<Usage>,
+    /// There when `lib/` hears of the context.
+    device: Arc<OnceLock<Device>>,
     running: Arc<Running>,
     /// The last number that was given to a tensor or a graph.
     last: Cell<u64>,
 }
 
+/// What is asked of a context's backend without its timeline.
+struct Device {
+    limits: Arc<Limits>,
+    usage: Arc<Usage>,
+}
+
 impl Context {
+    pub fn limits(&self) -> Result<Arc<Limits>> {
+        Ok(self.device.get().ok_or_else(|| stale("context"))?.limits.clone())
+    }
+
+    pub fn usage(&self) -> Result<Arc<Usage>> {
+        Ok(self.device.get().ok_or_else(|| stale("context"))?.usage.clone())
+    }
+
+    /// Whether its device was looked for in vain.
+    fn has_failed(&self) -> bool {
+        self.running.has_ended() && self.device.get().is_none()
+    }
+
     /// Enqueues a task. When the context has ended the task is dropped, which reports it.
     pub fn send(&self, task: Task) {
         self.running.with(|timeline| timeline.send(task));
@@ -58,37 +78,84 @@ impl Environment {
 
 /// `createContext(request, deviceType, powerPreference, accelerated, numThreads, label)`
 ///
-/// `powerPreference` and `accelerated` choose between a GPU and the CPU; there is only the CPU yet.
+/// `deviceType` wins over `powerPreference` and `accelerated` (API.md B1, B2).
 pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let request = Request::from_number(call.number(0)?);
     let device = call.string(1)?;
-    let threads = call.unsigned(4)?;
+    let low_power = call.string(2)? == "low-power";
+    let accelerated = call.scope.as_boolean(call.value(3))?;
+    let threads = call.unsigned(4)? as usize;
     let label = call.string(5)?;
-    if device == "gpu" || device == "npu" {
-        let message = format!("found deviceType '{device}', of which there is none here, allowed 'cpu'");
-        return Err(Error::new(Kind::NotSupported, message).of("createContext", &label));
-    }
-    let environment = call.environment;
-    // The handle is known before the timeline, which may announce its loss under it.
-    let backend = Cpu::new(threads as usize);
-    let (limits, usage) = (backend.limits().clone(), backend.usage().clone());
-    let mut contexts = environment.contexts.borrow_mut();
-    let slot = contexts.reserve();
-    let queue = environment.ending.queue.clone();
-    let handle = slot.to_number();
-    let lost = move |message| queue.announce(request, Outcome::Lost { context: handle, message });
-    let timeline = match Timeline::start(backend, lost) {
-        Ok(timeline) => timeline,
-        Err(error) => {
-            contexts.cancel(slot);
-            return Err(error.of("createContext", &label));
+    let (gpu, required) = match device.as_str() {
+        "cpu" => (false, false),
+        "gpu" => (true, true),
+        "npu" => {
+            let message = "found deviceType 'npu', of which there is none here, allowed 'cpu' or 'gpu'";
+            return Err(Error::new(Kind::NotSupported, message).of("createContext", &label));
         }
+        _ => (accelerated, false),
     };
-    let running = environment.ending.watch(timeline);
-    contexts.occupy(slot, Context { limits, usage, running, last: Cell::new(0) });
-    let done = environment.settler.promise(call.scope, request, |handle| Outcome::Context { handle, accelerated: false })?;
-    done.report(Ok(handle));
+    let environment = call.environment;
+    let running = environment.ending.watch();
+    let mut contexts = environment.contexts.borrow_mut();
+    contexts.retain(|context| !context.has_failed());
+    let found = Arc::new(OnceLock::new());
+    // The handle is known before the timeline, which may announce its loss under it.
+    let handle = contexts.insert(Context { device: found.clone(), running: running.clone(), last: Cell::new(0) });
+    let handle = handle.to_number();
+    let queue = environment.ending.queue.clone();
+    let lost = move |message| queue.announce(request, Outcome::Lost { context: handle, message });
+    let outcome = |(handle, accelerated)| Outcome::Context { handle, accelerated };
+    let done = environment.settler.promise(call.scope, request, outcome)?;
+    let start = Start { found, running, lost };
+    let wish = Wish { software: required, low_power };
+    if !gpu || (!required && adapter::is_absent(wish)) {
+        done.report(start.on(Cpu::new(threads)).map(|()| (handle, false)).map_err(|error| error.of("createContext", &label)));
+        return Ok(None);
+    }
+    // Drivers take their time. Where there is no thread to be had the work is dropped, and that is reported.
+    let work = move || {
+        done.run(|| {
+            let started = match Gpu::new(wish) {
+                Ok(gpu) => {
+                    leave_devices_at_exit();
+                    start.on(gpu).map(|()| true)
+                }
+                Err(error) if required => {
+                    start.running.give_up();
+                    Err(error)
+                }
+                Err(_) => start.on(Cpu::new(threads)).map(|()| false),
+            };
+            started.map(|accelerated| (handle, accelerated)).map_err(|error| error.of("createContext", &label))
+        });
+    };
+    drop(std::thread::Builder::new().name("webnn adapter".into()).spawn(work));
     Ok(None)
+}
+
+/// What makes a context that is waiting for its device ready.
+struct Start<L> {
+    found: Arc<OnceLock<Device>>,
+    running: Arc<Running>,
+    lost: L,
+}
+
+impl<L: FnOnce(String) + Send + 'static> Start<L> {
+    fn on(self, backend: impl Backend) -> Result<()> {
+        let device = Device { limits: backend.limits().clone(), usage: backend.usage().clone() };
+        match Timeline::start(backend, self.lost) {
+            Ok(timeline) => {
+                let _ = self.found.set(device);
+                self.running.start(timeline);
+                Ok(())
+            }
+            Err(error) => {
+                self.running.give_up();
+                Err(error)
+            }
+        }
+    }
 }
 
 /// `destroyContext(context)`: nothing more is done for it, and its memory goes.
@@ -113,7 +180,8 @@ pub fn forget<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 /// Of a destroyed context it waits until what was under way has noticed, so that the numbers are the last ones.
 pub fn memory_usage<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let numbers = call.environment.with_context(call.handle(0)?, |context| {
-        Ok(context.running.with(Timeline::usage).unwrap_or_else(|| context.usage.numbers()))
+        let usage = context.usage()?;
+        Ok(context.running.with(Timeline::usage).unwrap_or_else(|| usage.numbers()))
     })?;
     let scope = call.scope;
     let result = scope.object()?;
@@ -127,7 +195,7 @@ pub fn memory_usage<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 
 /// `opSupportLimits(context)`
 pub fn op_support_limits<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
-    let limits = call.environment.with_context(call.handle(0)?, |context| Ok(context.limits.clone()))?;
+    let limits = call.environment.with_context(call.handle(0)?, Context::limits)?;
     let scope = call.scope;
     let result = scope.object()?;
     scope.set(result, "preferredInputLayout", scope.string(limits.preferred_input_layout)?)?;

@@ -17,6 +17,7 @@ use super::handles::{Handle, Slab};
 use super::script::{Scope, Value, internal};
 use super::settle::{Queue, Settler};
 use super::tensors::Tensor;
+use crate::backend::wgpu;
 use crate::error::Result;
 use crate::timeline::Timeline;
 use napi::sys;
@@ -45,8 +46,16 @@ pub struct Ending {
     timelines: Mutex<Vec<Arc<Running>>>,
 }
 
-/// A timeline until it is joined. Only the environment's thread uses it, except at the very end.
-pub struct Running(Mutex<Option<Timeline>>);
+/// A timeline until it is joined. Only the environment's thread uses it, except at the beginning and at the very end.
+pub struct Running(Mutex<State>);
+
+enum State {
+    /// The device is looked for.
+    Starting,
+    Started(Timeline),
+    /// It was joined, or never came to be.
+    Ended,
+}
 
 /// All environments of the process, for `atexit`.
 static ENDINGS: Mutex<Vec<Weak<Ending>>> = Mutex::new(Vec::new());
@@ -57,15 +66,36 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Running {
-    /// Nothing when the timeline was joined.
+    /// Nothing when the timeline was joined, or has not started.
     pub fn with<R>(&self, use_it: impl FnOnce(&Timeline) -> R) -> Option<R> {
-        lock(&self.0).as_ref().map(use_it)
+        if let State::Started(timeline) = &*lock(&self.0) { Some(use_it(timeline)) } else { None }
+    }
+
+    /// The timeline is there; where it is not wanted any more it stops.
+    pub fn start(&self, timeline: Timeline) {
+        let mut state = lock(&self.0);
+        if let State::Starting = *state {
+            *state = State::Started(timeline);
+        }
+    }
+
+    /// There will be no timeline.
+    pub fn give_up(&self) {
+        *lock(&self.0) = State::Ended;
+    }
+
+    pub fn has_ended(&self) -> bool {
+        match &*lock(&self.0) {
+            State::Starting => false,
+            State::Started(timeline) => timeline.has_ended(),
+            State::Ended => true,
+        }
     }
 
     /// Waits for the timeline's thread, which was stopped before.
     fn join(&self) {
-        let timeline = lock(&self.0).take();
-        if let Some(timeline) = timeline {
+        let state = std::mem::replace(&mut *lock(&self.0), State::Ended);
+        if let State::Started(timeline) = state {
             timeline.join();
         }
     }
@@ -80,12 +110,13 @@ impl Ending {
         ending
     }
 
-    /// Sees to it that a timeline is joined in the end. Those of forgotten contexts that have ended are joined now.
-    pub fn watch(&self, timeline: Timeline) -> Arc<Running> {
-        let running = Arc::new(Running(Mutex::new(Some(timeline))));
+    /// Sees to it that a timeline that is to start is joined in the end. Those of forgotten contexts that have ended are
+    /// joined now.
+    pub fn watch(&self) -> Arc<Running> {
+        let running = Arc::new(Running(Mutex::new(State::Starting)));
         let mut timelines = lock(&self.timelines);
         timelines.retain(|other| {
-            let forgotten = Arc::strong_count(other) == 1 && other.with(Timeline::has_ended) == Some(true);
+            let forgotten = Arc::strong_count(other) == 1 && other.has_ended();
             if forgotten {
                 other.join();
             }
@@ -207,6 +238,19 @@ extern "C" fn at_exit() {
                 _ => std::mem::forget(running),
             }
         }
+    });
+}
+
+/// To be called when there is a device of a GPU: its driver is not to be used while it ends with the process. What is
+/// registered last runs first, so before what the driver has registered.
+pub fn leave_devices_at_exit() {
+    extern "C" fn leave_devices() {
+        let _ = catch_unwind(wgpu::end_of_process);
+    }
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: as for `at_exit`.
+        let _ = unsafe { atexit(leave_devices) };
     });
 }
 

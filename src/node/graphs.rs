@@ -52,7 +52,7 @@ fn describe(environment: &Environment, builder: &Builder, id: OperandId) {
 pub fn create_builder<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let context = call.handle(0)?;
-    let graph = environment.with_context(context, |context| Ok(GraphBuilder::new(context.limits.clone())))?;
+    let graph = environment.with_context(context, |context| Ok(GraphBuilder::new(context.limits()?)))?;
     let handle = environment.builders.borrow_mut().insert(Builder { context, graph, charges: Vec::new() });
     Ok(Some(call.scope.number(handle.to_number())?))
 }
@@ -78,7 +78,7 @@ pub fn constant_bytes<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     call.environment.with_builder(call.handle(0)?, |builder| {
         let descriptor = Descriptor { data_type: call.data_type(1)?, shape: call.unsigned_list(2)? };
         let bytes = bytes::copy(call.scope, call.value(3)).map_err(|error| error.of("constant", ""))?;
-        let usage = call.environment.with_context(builder.context, |context| Ok(context.usage.clone()))?;
+        let usage = call.environment.with_context(builder.context, |context| context.usage())?;
         builder.charges.push(usage.charge(Use::Graphs, bytes.len()));
         let id = builder.graph.constant(descriptor, ConstantBytes::new(bytes))?;
         describe(call.environment, builder, id);

@@ -97,12 +97,6 @@ impl<T> Slab<T> {
         Some(occupant)
     }
 
-    /// Gives back a handle that was reserved and not occupied.
-    pub fn cancel(&mut self, handle: Handle) {
-        debug_assert!(self.slot(handle).is_some_and(|slot| slot.occupant.is_none()));
-        self.free.push(handle.slot);
-    }
-
     /// Removes the objects that are not to be kept.
     pub fn retain(&mut self, keep: impl Fn(&T) -> bool) {
         for (index, slot) in self.slots.iter_mut().enumerate() {

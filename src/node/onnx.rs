@@ -81,7 +81,7 @@ pub fn import<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let found = Arc::new(OnceLock::new());
     let outcome = found.clone();
     let (id, limits, send) =
-        environment.with_context(context, |context| Ok((GraphId(context.next()), context.limits.clone(), context.sender())))?;
+        environment.with_context(context, |context| Ok((GraphId(context.next()), context.limits()?, context.sender())))?;
     // From here on nothing fails: what has the duty to report is not lost with an exception as well.
     let done = environment.settler.promise(call.scope, request, move |()| Outcome::Onnx(outcome))?;
     let task_label = label.clone();

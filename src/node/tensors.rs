@@ -41,7 +41,7 @@ impl Environment {
 
 /// *Check dimensions*, and whether a tensor of that type can be had here.
 fn check(context: &Context, descriptor: &Descriptor, method: &str, label: &str) -> Result<()> {
-    let types = context.limits.input_types();
+    let types = context.limits()?.input_types();
     let result = if types.contains(descriptor.data_type) {
         descriptor.check("descriptor")
     } else {
@@ -82,7 +82,7 @@ pub fn create_constant<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         check(context, &descriptor, "createConstantTensor", &label)?;
         let bytes = bytes::copy(call.scope, call.value(4)).map_err(|error| error.of("createConstantTensor", &label))?;
         check_length(&bytes, &descriptor).map_err(|error| error.of("createConstantTensor", &label))?;
-        let charge = context.usage.charge(Use::Tensors, bytes.len());
+        let charge = context.usage()?.charge(Use::Tensors, bytes.len());
         let done = environment.settler.promise(call.scope, request, |()| Outcome::Nothing)?;
         done.report(Ok(()));
         Ok((TensorId(context.next()), ConstantBytes::new(Counted { bytes, _charge: charge })))

@@ -81,8 +81,17 @@ fn instance() -> &'static Instance {
     })
 }
 
+/// All adapters of the machine, found once.
+static ADAPTERS: OnceLock<Vec<Adapter>> = OnceLock::new();
+
+/// Whether it is known already that there is no such adapter.
+pub fn is_absent(wish: Wish) -> bool {
+    ADAPTERS.get().is_some_and(|_| choose(wish).is_err())
+}
+
 fn choose(wish: Wish) -> Result<Adapter> {
-    let mut adapters = pollster::block_on(instance().enumerate_adapters(Backends::all()));
+    let found = ADAPTERS.get_or_init(|| pollster::block_on(instance().enumerate_adapters(Backends::all())));
+    let mut adapters = found.clone();
     adapters.sort_by_key(|adapter| preference(adapter.get_info().device_type, wish.low_power));
     let names: Vec<String> = adapters.iter().map(|adapter| adapter.get_info().name).collect();
     let named = std::env::var("WEBNN_ADAPTER").ok().filter(|name| !name.is_empty());
