@@ -57,6 +57,23 @@ test('run prints what came out', () => {
   expect(text.stdout).toContain('y  float32[2, 2]');
 });
 
+test('run takes a number for all elements of an input, and constants', () => {
+  const { status, stdout } = run('run', model, '--dimension', 'n=2', '--input', 'x=2.5', '--json');
+  expect(status).toBe(0);
+  expect(JSON.parse(stdout).outputs[0].values).toMatchObject({ min: 3.5, max: 3.5 });
+  const file = npy('constant.npy', '<f4', [1, 2], Float32Array.of(1, 2));
+  const fixed = run('run', model, '--dimension', 'n=1', '--constant', `x=${file}`, '--json');
+  expect(JSON.parse(fixed.stdout)).toMatchObject({ inputs: [], outputs: [{ values: { first: [2, 3] } }] });
+  const number = run('run', model, '--dimension', 'n=3', '--constant', 'x=0.5', '--json');
+  expect(JSON.parse(number.stdout)).toMatchObject({ inputs: [], outputs: [{ shape: [3, 2], values: { min: 1.5, max: 1.5 } }] });
+  expect(run('run', model, '--dimension', 'n=3', '--constant', 'w=0.5').status).toBe(2);
+  const wrong = run('run', model, '--dimension', 'n=1', '--constant', `w=${file}`);
+  expect(wrong).toMatchObject({ status: 1, stderr: expect.stringContaining('"x"') });
+  writeFileSync(path.join(folder, 'broken.npy'), 'no array');
+  const broken = run('run', model, '--dimension', 'n=1', '--input', `x=${path.join(folder, 'broken.npy')}`);
+  expect(broken).toMatchObject({ status: 1, stderr: expect.stringContaining('broken.npy') });
+});
+
 test('inspect tells about nodes that are not supported', () => {
   const { status, stdout } = run('inspect', path.join(folder, 'unsupported.onnx'), '--dimension', 'n=1');
   expect(status).toBe(3);

@@ -22,8 +22,13 @@ export type OnnxArray =
   | Uint8ClampedArray;
 
 export interface OnnxLoadOptions {
-  /** Sizes for the dimensions that the file leaves open, by their names in the file, or as `input:axis` where they have none. */
+  /** Sizes for the dimensions that the file leaves open, by their names in the file, or as `input:axis`, where they have none or share it. */
   freeDimensions?: Record<string, number>;
+  /**
+   * Values for inputs that never change: the model then has no such inputs, and what depends on them is known when it is
+   * loaded. A model that branches on a sampling rate, say, is loaded for that rate.
+   */
+  constants?: Record<string, OnnxArray>;
   /** Shown in messages and readable as `model.label`. */
   label?: string;
 }

@@ -25,6 +25,10 @@ function fill({ shape, type, low, high, values }, random) {
     return Math.floor(value);
   };
   const numbers = values ?? Array.from({ length: count }, draw);
+  if (type.endsWith('int4')) {
+    // The earlier element of two is in the low half of a byte.
+    return Uint8Array.from({ length: Math.ceil(count / 2) }, (_, i) => numbers[2 * i] | ((numbers[2 * i + 1] ?? 0) << 4));
+  }
   const wide = array === BigInt64Array || array === BigUint64Array;
   return array.from(numbers, (number) => (wide ? BigInt(number) : number));
 }

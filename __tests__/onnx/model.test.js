@@ -153,6 +153,52 @@ describe('run()', () => {
   });
 });
 
+describe('destroy()', () => {
+  test('lets runs in flight complete, those too that still make their tensors', async () => {
+    const model = await loadOnnx(context, small());
+    await model.run({ x: six });
+    const pending = [1, 2, 3].map(() => model.run({ x: six }));
+    model.destroy();
+    model.destroy();
+    for (const { y } of await Promise.all(pending)) expect(y).toEqual(six.map((x) => x + 1));
+    await expect(model.run({ x: six })).rejects.toThrow('destroyed');
+    await expect(model.createBindings()).rejects.toThrow('destroyed');
+    expect(() => context.dispatch(model.graph, {}, {})).toThrow();
+  });
+
+  test('ends what bindings can do, and they can still be read and destroyed', async () => {
+    const model = await loadOnnx(context, small());
+    const bindings = await model.createBindings();
+    bindings.write('x', six);
+    bindings.dispatch();
+    model.destroy();
+    expect(await bindings.read('y')).toEqual(six.map((x) => x + 1));
+    expect(() => bindings.dispatch()).toThrow();
+    bindings.destroy();
+  });
+
+  test('of the context fails the runs', async () => {
+    const own = await ml.createContext({ accelerated: false });
+    const model = await loadOnnx(own, small());
+    const pending = model.run({ x: six });
+    own.destroy();
+    await expect(pending).rejects.toThrow();
+    await expect(model.run({ x: six })).rejects.toThrow();
+    model.destroy();
+    await expect(loadOnnx(own, small())).rejects.toThrow('destroyed');
+  });
+});
+
+test('inputs can be given when a model is loaded', async () => {
+  const model = await loadOnnx(context, small(), { constants: { x: six } });
+  expect(model.inputs).toEqual([]);
+  expect((await model.run({})).y).toEqual(six.map((x) => x + 1));
+  model.destroy();
+  for (const constants of [{ x: new Float64Array(6) }, { x: six.subarray(1) }, { w: six }, { x: [...six] }, { x: 1 }, null]) {
+    await expect(loadOnnx(context, small(), { constants })).rejects.toThrow(TypeError);
+  }
+});
+
 describe('createBindings()', () => {
   test('keeps a state on the device', async () => {
     const model = await loadOnnx(context, small());

@@ -9,6 +9,34 @@ const signed = (...shape) => c(shape, { type: 'int8', low: -128, high: 128 });
 const point = (type, ...values) => c(values.length === 1 ? [] : [values.length], { type, values });
 const scale = (...values) => c(values.length === 1 ? [] : [values.length], { values });
 
+const microsoft = { domain: 'com.microsoft' };
+const contributed = [
+  { op: 'DynamicQuantizeMatMul', tolerance: 1e-4, inputs: [x([3, 8]), c([8, 5], { type: 'int8', low: -100, high: 100 }), scale(0.03), point('int8', 0), c([5])] },
+  { op: 'MatMulIntegerToFloat', tolerance: 1e-4, inputs: [x([3, 8], { type: 'uint8', low: 0, high: 255 }), c([8, 5], { type: 'uint8', low: 0, high: 255 }), scale(0.02), scale(0.03), point('uint8', 120), point('uint8', 130), c([5])] },
+  { op: 'QGemm', apart: 1, attributes: { transB: 1 }, inputs: [x([3, 8], { type: 'uint8', low: 0, high: 255 }), scale(0.02), point('uint8', 128), c([5, 8], { type: 'int8', low: -100, high: 100 }), scale(0.03), point('int8', 0), c([5], { type: 'int32', low: -99, high: 99 }), scale(0.5), point('uint8', 100)] },
+  { op: 'QLinearSigmoid', apart: 1, inputs: [x([3, 8], { type: 'uint8', low: 0, high: 255 }), scale(0.05), point('uint8', 128), scale(0.004), point('uint8', 0)] },
+  { op: 'QLinearLeakyRelu', apart: 1, attributes: { alpha: { float: 0.2 } }, inputs: [x([3, 8], { type: 'uint8', low: 0, high: 255 }), scale(0.05), point('uint8', 128), scale(0.05), point('uint8', 100)] },
+  { op: 'QLinearSoftmax', apart: 1, attributes: { axis: -1, opset: 13 }, inputs: [x([3, 8], { type: 'uint8', low: 0, high: 255 }), scale(0.05), point('uint8', 128), scale(0.0039), point('uint8', 0)] },
+  { op: 'QLinearConcat', apart: 1, attributes: { axis: 1 }, inputs: [scale(0.05), point('uint8', 100), x([2, 3], { type: 'uint8', low: 0, high: 255 }), scale(0.04), point('uint8', 90), x([2, 2], { type: 'uint8', low: 0, high: 255 }), scale(0.06), point('uint8', 120)] },
+  { op: 'QLinearGlobalAveragePool', apart: 1, attributes: { channels_last: 0 }, inputs: [x([2, 3, 4, 5], { type: 'uint8', low: 0, high: 255 }), scale(0.05), point('uint8', 128), scale(0.03), point('uint8', 110)] },
+  { op: 'QLinearAveragePool', apart: 1, attributes: { kernel_shape: [2, 2], strides: [2, 2] }, inputs: [x([2, 3, 4, 6], { type: 'uint8', low: 0, high: 255 }), scale(0.05), point('uint8', 128), scale(0.05), point('uint8', 110)] },
+  // onnxruntime quantizes the input too.
+  { op: 'DynamicQuantizeLSTM', outputs: 3, tolerance: 5e-2, attributes: { hidden_size: 4 }, inputs: [x([3, 2, 5]), c([1, 5, 16], { type: 'int8', low: -100, high: 100 }), c([1, 4, 16], { type: 'int8', low: -100, high: 100 }), c([1, 32]), null, null, null, null, c([1], { values: [0.005] }), c([1], { type: 'int8', values: [0] }), c([1], { values: [0.004] }), c([1], { type: 'int8', values: [0] })] },
+].map((item) => ({ ...item, ...microsoft }));
+const few = (shape) => c(shape, { type: 'uint8', low: 0, high: 256 });
+const rows = x([2, 3], { type: 'int64', low: 0, high: 6 });
+const gathered = [
+  { attributes: { gather_axis: 0, quantize_axis: 1, block_size: 16, bits: 4 }, inputs: [few([6, 16]), rows, c([6, 2], { low: 0.1, high: 1 })] },
+  { attributes: { gather_axis: 0, quantize_axis: 1, block_size: 16, bits: 4 }, inputs: [few([6, 24]), rows, c([6, 3], { low: 0.1, high: 1 }), few([6, 2])] },
+  { attributes: { gather_axis: 0, quantize_axis: 1, block_size: 16, bits: 8 }, inputs: [few([6, 32]), rows, c([6, 2], { low: 0.1, high: 1 })] },
+  { attributes: { gather_axis: 0, quantize_axis: 2, block_size: 16, bits: 8 }, inputs: [few([6, 2, 32]), rows, c([6, 2, 2], { low: 0.1, high: 1 }), few([6, 2, 2])] },
+  ...['int4', 'uint4'].flatMap((type) => [
+    { attributes: { gather_axis: 0, quantize_axis: 1, block_size: 16 }, inputs: [c([6, 32], { type, low: 0, high: 16 }), rows, c([6, 2], { low: 0.1, high: 1 })] },
+    { attributes: { gather_axis: 0, quantize_axis: 1, block_size: 16 }, inputs: [c([6, 32], { type, low: 0, high: 16 }), rows, c([6, 2], { low: 0.1, high: 1 }), c([6, 2], { type, low: 0, high: 16 })] },
+    { attributes: { gather_axis: 0, quantize_axis: 2, block_size: 16 }, inputs: [c([6, 2, 32], { type, low: 0, high: 16 }), rows, c([6, 2, 2], { low: 0.1, high: 1 })] },
+  ]),
+].map((item) => ({ op: 'GatherBlockQuantized', ...microsoft, ...item }));
+
 testCases([
   { op: 'QuantizeLinear', inputs: [x([4, 5]), scale(0.05), point('uint8', 100)] },
   { op: 'QuantizeLinear', inputs: [x([4, 5]), scale(0.05), point('int8', -3)] },
@@ -28,4 +56,8 @@ testCases([
   { op: 'QLinearConv', opset: 10, apart: 1, inputs: [bytes(1, 3, 5, 5), scale(0.02), point('uint8', 128), signed(4, 3, 3, 3), scale(0.03), point('int8', 0), scale(0.5), point('uint8', 100), c([4], { type: 'int32', low: -99, high: 99 })] },
   { op: 'MatMulNBits', domain: 'com.microsoft', tolerance: 1e-4, attributes: { K: 64, N: 5, bits: 4, block_size: 32 }, inputs: [x([3, 64]), c([5, 2, 16], { type: 'uint8', low: 0, high: 256 }), c([10], { low: 0.01, high: 0.1 })] },
   { op: 'MatMulNBits', domain: 'com.microsoft', tolerance: 1e-4, attributes: { K: 80, N: 5, bits: 4, block_size: 32 }, inputs: [x([2, 3, 80]), c([5, 3, 16], { type: 'uint8', low: 0, high: 256 }), c([15], { low: 0.01, high: 0.1 }), c([10], { type: 'uint8', low: 0, high: 256 })] },
+  { op: 'MatMulNBits', domain: 'com.microsoft', tolerance: 1e-4, attributes: { K: 64, N: 5, bits: 8, block_size: 32 }, inputs: [x([3, 64]), c([5, 2, 32], { type: 'uint8', low: 0, high: 256 }), c([10], { low: 0.01, high: 0.1 })] },
+  { op: 'MatMulNBits', domain: 'com.microsoft', tolerance: 1e-4, attributes: { K: 64, N: 5, bits: 8, block_size: 32 }, inputs: [x([3, 64]), c([5, 2, 32], { type: 'uint8', low: 0, high: 256 }), c([10], { low: 0.01, high: 0.1 }), c([10], { type: 'uint8', low: 0, high: 256 }), null, c([5])] },
+  ...contributed,
+  ...gathered,
 ]);

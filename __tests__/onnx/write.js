@@ -18,6 +18,9 @@ const TYPES = {
   float16: { number: 10, array: Uint16Array, webnn: 'float16' },
   uint32: { number: 12, array: Uint32Array, webnn: 'uint32' },
   uint64: { number: 13, array: BigUint64Array, webnn: 'uint64' },
+  // Two elements in each byte.
+  uint4: { number: 21, array: Uint8Array, webnn: 'uint4' },
+  int4: { number: 22, array: Uint8Array, webnn: 'int4' },
 };
 
 function bytesOf(array) {

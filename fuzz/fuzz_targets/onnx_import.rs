@@ -4,14 +4,14 @@
 use libfuzzer_sys::fuzz_target;
 use std::sync::{Arc, LazyLock};
 use webnn_node::graph::Limits;
-use webnn_node::onnx::{FreeDimensions, Model, import, summarize};
+use webnn_node::onnx::{Fixed, FreeDimensions, Model, import, summarize};
 
 static LIMITS: LazyLock<Arc<Limits>> = LazyLock::new(|| Arc::new(Limits::everything()));
 
 fuzz_target!(|bytes: &[u8]| {
     let model = Model::from_bytes(bytes.to_vec());
     let _ = summarize(&model);
-    let free = FreeDimensions::from([("N".to_owned(), 2)]);
-    let _ = import(&model, &LIMITS, &FreeDimensions::new());
-    let _ = import(&model, &LIMITS, &free);
+    let sizes = FreeDimensions::from([("N".to_owned(), 2)]);
+    let _ = import(&model, &LIMITS, &Fixed::default());
+    let _ = import(&model, &LIMITS, &Fixed { sizes, ..Fixed::default() });
 });

@@ -1,12 +1,15 @@
 'use strict';
 
-const { contextOptions, freeDimensions, oneModel, openContext, readOptions } = require('./options.js');
+const { contextOptions, freeDimensions, oneModel, openContext, pairs, readOptions } = require('./options.js');
 const { withProgress } = require('./progress.js');
+const { makeConstants } = require('./values.js');
 
 const usage = `webnn-node inspect MODEL.onnx [options]
 
   --dimension NAME=SIZE    the size of a dimension that the file leaves open; may be given again
-  --device DEVICE          cpu (default), gpu or npu
+  --constant NAME=VALUE    a file or number for an input that never changes: the model is loaded for it; may be given
+                           again
+  --device DEVICE          cpu (default), gpu or npu; \`devices\` tells which there are
   --threads N              threads on the CPU
   --json                   for machines
   --help                   this text
@@ -20,11 +23,12 @@ async function run(args) {
   const file = oneModel(positionals);
   const dimensions = freeDimensions(values.dimension);
   const { inspectOnnx, loadOnnx } = require('../onnx.js');
-  const summary = await withProgress(`reading ${file}`, inspectOnnx(file));
+  const constants = await makeConstants(pairs('constant', values.constant), dimensions, () => inspectOnnx(file));
+  const summary = await withProgress('reading', file, inspectOnnx(file));
   const context = await openContext(values);
   const result = { model: file, ...summary, memory: undefined, notLoaded: undefined };
   try {
-    const model = await withProgress(`loading ${file}`, loadOnnx(context, file, { freeDimensions: dimensions }));
+    const model = await withProgress('loading', file, loadOnnx(context, file, { freeDimensions: dimensions, constants }));
     result.memory = context.memoryUsage();
     model.destroy();
   } catch (error) {

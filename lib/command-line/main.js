@@ -22,6 +22,11 @@ const commands = {
 
 /** @param {string[]} args */
 async function main([name, ...args]) {
+  // Whoever reads may stop, as `head` does.
+  process.stdout.on('error', (error) => {
+    if (error.code !== 'EPIPE') throw error;
+    process.exit();
+  });
   if (name === undefined || name === '--help' || name === '-h' || name === 'help') {
     process.stdout.write(USAGE);
     process.exitCode = name === undefined ? 2 : 0;

@@ -51,6 +51,7 @@ const contextOptions = {
   device: { type: 'string', default: 'cpu' },
   threads: { type: 'string' },
   dimension: { type: 'string', multiple: true },
+  constant: { type: 'string', multiple: true },
 };
 
 async function openContext({ device, threads }) {

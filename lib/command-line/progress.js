@@ -2,22 +2,27 @@
 
 // What a long load is doing, for people who look at a terminal.
 
+const { statSync } = require('node:fs');
+const path = require('node:path');
+
 const { stderr } = process;
 
 /**
  * @template T
  * @param {string} what
+ * @param {string} file
  * @param {Promise<T>} work
  * @returns {Promise<T>}
  */
-async function withProgress(what, work) {
+async function withProgress(what, file, work) {
   if (!stderr.isTTY) return work;
   const start = performance.now();
+  const mib = (bytes) => `${(bytes / 2 ** 20).toFixed(0)} MiB`;
+  const size = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
   // The event loop is free meanwhile: everything happens in the background.
   const timer = setInterval(() => {
     const seconds = ((performance.now() - start) / 1000).toFixed(0);
-    const memory = (process.memoryUsage.rss() / 2 ** 20).toFixed(0);
-    stderr.write(`\r${what} … ${seconds} s, ${memory} MiB\x1b[K`);
+    stderr.write(`\r${what} ${path.basename(file)} (${mib(size)}) … ${seconds} s, memory ${mib(process.memoryUsage.rss())}\x1b[K`);
   }, 200);
   try {
     return await work;

@@ -2,14 +2,17 @@
 
 const { contextOptions, count, freeDimensions, oneModel, openContext, pairs, readOptions } = require('./options.js');
 const { withProgress } = require('./progress.js');
-const { makeInputs, summarize } = require('./values.js');
+const { makeConstants, makeInputs, summarize } = require('./values.js');
 
 const usage = `webnn-node run MODEL.onnx [options]
 
   --input NAME=FILE.npy    the values of an input; may be given again
+  --input NAME=NUMBER      one number for all its elements
   --input NAME=random      made-up values, as for every input that is not named: floats from -1 to 1, integers 0 or 1
   --dimension NAME=SIZE    the size of a dimension that the file leaves open; may be given again
-  --device DEVICE          cpu (default), gpu or npu
+  --constant NAME=VALUE    a file or number for an input that never changes: the model is loaded for it; may be given
+                           again
+  --device DEVICE          cpu (default), gpu or npu; \`devices\` tells which there are
   --threads N              threads on the CPU (default: all that this process may use)
   --repeat N               runs that are timed, after one that is not (default 1)
   --seed N                 for made-up values (default 1)
@@ -27,11 +30,12 @@ async function run(args) {
   const file = oneModel(positionals);
   const given = pairs('input', values.input);
   const dimensions = freeDimensions(values.dimension);
+  const { inspectOnnx, loadOnnx } = require('../onnx.js');
+  const constants = await makeConstants(pairs('constant', values.constant), dimensions, () => inspectOnnx(file));
   const [repeat, seed] = [count('repeat', values.repeat), count('seed', values.seed)];
-  const { loadOnnx } = require('../onnx.js');
-  const context = await openContext(values);
+    const context = await openContext(values);
   const start = performance.now();
-  const model = await withProgress(`loading ${file}`, loadOnnx(context, file, { freeDimensions: dimensions }));
+  const model = await withProgress('loading', file, loadOnnx(context, file, { freeDimensions: dimensions, constants }));
   const loadMs = performance.now() - start;
   const inputs = makeInputs(model.inputs, given, seed);
   const first = await timed(() => model.run(inputs));
@@ -40,6 +44,7 @@ async function run(args) {
   times.sort((a, b) => a - b);
   const result = {
     model: file,
+    device: values.device,
     accelerated: context.accelerated,
     inputs: model.inputs,
     outputs: model.outputs.map((output) => ({ ...output, values: summarize(first.value[output.name], output.dataType) })),
@@ -75,6 +80,7 @@ function text(result) {
   }
   const ms = (value) => `${value.toFixed(value < 10 ? 3 : 1)} ms`;
   const mib = (bytes) => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
+  lines.push(`device ${result.device}${result.accelerated ? ', accelerated' : ''}`);
   lines.push(`load ${ms(result.loadMs)}, first run ${ms(result.firstMs)}`);
   lines.push(`run ${ms(result.medianMs)} (median of ${result.runs}), ${ms(result.bestMs)} (best)`);
   lines.push(`memory: weights and code ${mib(result.memory.graphs)}, tensors ${mib(result.memory.tensors)}, process at its peak ${mib(result.peakMemoryBytes)}`);

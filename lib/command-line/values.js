@@ -15,6 +15,9 @@ const ARRAYS = {
   uint64: BigUint64Array,
   int8: Int8Array,
   uint8: Uint8Array,
+  // Two elements share a byte.
+  int4: Uint8Array,
+  uint4: Uint8Array,
 };
 
 /** Numbers from a seed (mulberry32). */
@@ -32,8 +35,7 @@ function generator(seed) {
 /** Floats from -1 to 1; integers 0 or 1, which are valid as indices and as masks. */
 function randomArray({ dataType, shape }, random) {
   const TypedArray = ARRAYS[dataType];
-  if (TypedArray === undefined) throw new Error(`inputs of ${dataType} cannot be made up`);
-  const array = new TypedArray(shape.reduce((product, size) => product * size, 1));
+  const array = new TypedArray(elementCount({ dataType, shape }));
   const wide = dataType.endsWith('int64');
   for (let i = 0; i < array.length; i++) {
     const value = random();
@@ -44,8 +46,33 @@ function randomArray({ dataType, shape }, random) {
   return array;
 }
 
+/** How many elements an array for such a tensor has. */
+function elementCount({ dataType, shape }) {
+  const count = shape.reduce((product, size) => product * size, 1);
+  return dataType.endsWith('int4') ? Math.ceil(count / 2) : count;
+}
+
+/** One number for all elements. */
+function numberArray({ name, dataType, shape }, text) {
+  const TypedArray = ARRAYS[dataType];
+  const whole = !dataType.startsWith('float');
+  if ((whole && !/^-?\d+$/.test(text)) || dataType.endsWith('int4')) throw new Usage(`${name}=${text}: no value for ${dataType}`);
+  const value = dataType.endsWith('int64') ? BigInt(text) : TypedArray === Uint16Array ? halfBits(Number(text)) : Number(text);
+  return new TypedArray(elementCount({ dataType, shape })).fill(value);
+}
+
+/** The array of a file, whose name goes into what is wrong with it. */
+function readArray(file) {
+  const bytes = readFileSync(file);
+  try {
+    return readNpy(bytes);
+  } catch (error) {
+    throw new Error(`${file}: ${error.message}`, { cause: error });
+  }
+}
+
 function fileArray({ name, dataType, shape }, file) {
-  const found = readNpy(readFileSync(file));
+  const found = readArray(file);
   if (found.dataType !== dataType || `${found.shape}` !== `${shape}`) {
     throw new Usage(`--input ${name}=${file}: found ${found.dataType}[${found.shape.join(', ')}], allowed ${dataType}[${shape.join(', ')}]`);
   }
@@ -64,9 +91,39 @@ function makeInputs(signatures, given, seed) {
   return Object.fromEntries(
     signatures.map((signature) => {
       const from = files.get(signature.name) ?? 'random';
-      return [signature.name, from === 'random' ? randomArray(signature, random) : fileArray(signature, from)];
+      if (from === 'random') return [signature.name, randomArray(signature, random)];
+      return [signature.name, isNumber(from) ? numberArray(signature, from) : fileArray(signature, from)];
     }),
   );
+}
+
+const isNumber = (text) => Number.isFinite(Number(text));
+
+/**
+ * Values that a model is loaded for: files, or numbers, for which the model tells the type.
+ * @param {[string, string][]} given
+ * @param {Record<string, number>} dimensions
+ * @param {() => Promise<{inputs: {name: string, dataType: string, shape: string[] | null}[]}>} inspect
+ */
+async function makeConstants(given, dimensions, inspect) {
+  const inputs = given.some(([, text]) => isNumber(text)) ? (await inspect()).inputs : [];
+  const constants = given.map(([name, text]) => {
+    if (!isNumber(text)) return [name, readArray(text).array];
+    const input = inputs.find((candidate) => candidate.name === name);
+    if (input === undefined) throw new Usage(`--constant ${name}: the model's inputs are ${inputs.map((known) => known.name).join(', ')}`);
+    const size = (dimension, axis) => dimensions[`${name}:${axis}`] ?? dimensions[dimension] ?? Number(dimension);
+    return [name, numberArray({ ...input, shape: (input.shape ?? []).map(size) }, text)];
+  });
+  return Object.fromEntries(constants);
+}
+
+/** The bits of the float16 nearest to a number, by way of float32. */
+function halfBits(value) {
+  const [bits] = new Uint32Array(Float32Array.of(value).buffer);
+  const exponent = ((bits >>> 23) & 255) - 112;
+  if (exponent <= 0) return (bits >>> 16) & 0x8000;
+  if (exponent >= 31) return ((bits >>> 16) & 0x8000) | 0x7c00;
+  return ((bits >>> 16) & 0x8000) | ((exponent << 10) + ((((bits >>> 12) & 0x7ff) + 1) >>> 1));
 }
 
 /** The least, the greatest and the mean value, how many are no finite number, and the first few. */
@@ -99,4 +156,4 @@ function halfValue(bits) {
   return sign * (exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15));
 }
 
-module.exports = { makeInputs, summarize };
+module.exports = { makeConstants, makeInputs, summarize };

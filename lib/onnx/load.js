@@ -2,12 +2,13 @@
 
 // loadOnnx(): the file is read, imported and compiled in the background.
 
+const { types } = require('node:util');
 const native = require('../native.js');
 const { toContext } = require('../context.js');
 const { conversionError, exception, invalidState, typeError } = require('../errors.js');
 const { createGraph } = require('../graph.js');
 const { begin } = require('../settle.js');
-const { escapeText, quote, show } = require('../show.js');
+const { escapeText, quote, show, viewName } = require('../show.js');
 const { argument } = require('../webidl.js');
 const { createModel } = require('./model.js');
 const { modelSource } = require('./source.js');
@@ -17,7 +18,7 @@ const NAME = 'loadOnnx';
 /**
  * @param {import('../../index.d.ts').MLContext} context
  * @param {string | URL | BufferSource} source
- * @param {{freeDimensions?: Record<string, number>, label?: string}} [options]
+ * @param {{freeDimensions?: Record<string, number>, constants?: Record<string, ArrayBufferView>, label?: string}} [options]
  */
 async function loadOnnx(context, source, options = {}) {
   let state;
@@ -27,8 +28,9 @@ async function loadOnnx(context, source, options = {}) {
     throw conversionError(error, NAME);
   }
   const origin = modelSource(NAME, source);
-  const { freeDimensions = {}, label = '' } = requireObject('options', options);
+  const { freeDimensions = {}, constants = {}, label = '' } = requireObject('options', options);
   const { names, sizes } = dimensions(freeDimensions);
+  const { inputs, arrays, values } = constantInputs(constants);
   if (state.lost) throw invalidState(NAME, label, 'the MLContext was destroyed or lost');
   let handle;
   const entry = {
@@ -42,7 +44,7 @@ async function loadOnnx(context, source, options = {}) {
     fail: () => native.destroyGraph(handle),
   };
   return begin(entry, (request) => {
-    handle = native.importOnnx(request, state.handle, origin, names, sizes, `${label}`);
+    handle = native.importOnnx(request, state.handle, origin, names, sizes, `${label}`, inputs, arrays, values);
   });
 }
 
@@ -59,6 +61,16 @@ function dimensions(freeDimensions) {
     throw typeError(NAME, '', `options: freeDimensions: ${quote(name)}: found ${show(size)}, allowed a whole number from 0 to 2147483647`);
   });
   return { names, sizes };
+}
+
+/** Values for inputs; their types are checked where the model is read. */
+function constantInputs(constants) {
+  const inputs = Object.keys(requireObject('options.constants', constants));
+  const values = inputs.map((name) => {
+    if (types.isTypedArray(constants[name])) return constants[name];
+    throw typeError(NAME, '', `argument 'options': constants: ${quote(name)}: found ${show(constants[name])}, allowed a typed array`);
+  });
+  return { inputs, arrays: values.map(viewName), values };
 }
 
 /** All nodes that cannot be mapped, in the message and as `nodes`. */

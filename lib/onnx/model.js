@@ -45,10 +45,16 @@ class OnnxModel {
     const state = self(this, 'run');
     requireUsable(state, 'run');
     checkArrays('run', state.label, state.inputs, inputs);
-    const tensors = state.idle.pop();
-    // Without a set of tensors at hand the caller may change the arrays while one is made.
-    if (tensors === undefined) return runOn(state, await newTensors(state, inputs), undefined);
-    return runOn(state, tensors, inputs);
+    state.running++;
+    try {
+      const tensors = state.idle.pop();
+      // Without a set of tensors at hand the caller may change the arrays while one is made.
+      if (tensors === undefined) return await runOn(state, await newTensors(state, inputs), undefined);
+      return await runOn(state, tensors, inputs);
+    } finally {
+      state.running--;
+      if (state.destroyed && state.running === 0) state.graph.destroy();
+    }
   }
 
   /**
@@ -68,7 +74,8 @@ class OnnxModel {
     state.destroyed = true;
     for (const tensors of state.idle) release(tensors);
     state.idle.length = 0;
-    state.graph.destroy();
+    // A run may still be making its tensors.
+    if (state.running === 0) state.graph.destroy();
   }
 
   static {
@@ -97,11 +104,21 @@ function describe(list) {
 async function newTensors(state, given) {
   const { context } = state;
   const copies = Object.fromEntries(state.used.map(({ name }) => [name, bytesOf(given[name]).slice()]));
-  const create = async (list, options) =>
-    Promise.all(list.map(async ({ name, dataType, shape }) => [name, await context.createTensor({ dataType, shape, ...options, label: name })]));
-  const [inputs, outputs] = await Promise.all([create(state.used, { writable: true }), create(state.outputs, { readable: true })]);
-  const tensors = { inputs: Object.fromEntries(inputs), outputs: Object.fromEntries(outputs) };
-  write(state, tensors, copies);
+  const tensors = { inputs: {}, outputs: {} };
+  const create = (into, list, options) =>
+    list.map(async ({ name, dataType, shape }) => {
+      into[name] = await context.createTensor({ dataType, shape, ...options, label: name });
+    });
+  const made = [...create(tensors.inputs, state.used, { writable: true }), ...create(tensors.outputs, state.outputs, { readable: true })];
+  // All of them, so that what was made beside a failure can be destroyed.
+  const settled = await Promise.allSettled(made);
+  try {
+    for (const { reason } of settled.filter(({ status }) => status === 'rejected')) throw reason;
+    write(state, tensors, copies);
+  } catch (error) {
+    release(tensors);
+    throw error;
+  }
   return tensors;
 }
 
@@ -141,7 +158,7 @@ function createModel(context, graph, { modelInputs, modelOutputs }, label) {
   const used = inputs.filter((input) => input.used);
   /** Sets of tensors that no run uses: as many as there were runs in flight at once. */
   const idle = [];
-  return new OnnxModel(construct, { context, graph, label, inputs, outputs, used, idle, destroyed: false });
+  return new OnnxModel(construct, { context, graph, label, inputs, outputs, used, idle, running: 0, destroyed: false });
 }
 
 module.exports = { OnnxModel, createModel };

@@ -7,7 +7,7 @@ use super::script::{Scope, Type, Value};
 use super::settle::{Outcome, Request, descriptors};
 use crate::error::{Error, Result};
 use crate::graph::{DataType, Descriptor, OperandId};
-use crate::onnx::{self, FreeDimensions, ImportError, Input, Model, RefusedNode, Signature, Summary};
+use crate::onnx::{self, Fixed, FixedValue, ImportError, Input, Model, RefusedNode, Signature, Summary};
 use crate::timeline::{Done, GraphId, Task, from_panic};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -68,7 +68,7 @@ fn guarded<T, E: From<Error>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, 
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(from_panic(&*panic).into()))
 }
 
-/// `importOnnx(request, context, fileOrBytes, names, sizes, label)`: the handle of a graph that is being built.
+/// `importOnnx(request, context, fileOrBytes, names, sizes, label, constants, arrays, values)`: the handle of a graph that is being built.
 pub fn import<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let request = Request::from_number(call.number(0)?);
@@ -76,8 +76,12 @@ pub fn import<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let origin = Origin::of(call, 2)?;
     let names: Vec<String> = call.scope.elements(call.value(3), Scope::as_string)?;
     let sizes: Vec<u32> = call.unsigned_list(4)?;
-    let free: FreeDimensions = names.into_iter().zip(sizes).collect();
     let label = call.string(5)?;
+    let inputs: Vec<String> = call.scope.elements(call.value(6), Scope::as_string)?;
+    let arrays: Vec<String> = call.scope.elements(call.value(7), Scope::as_string)?;
+    let values: Vec<crate::memory::Bytes> = call.scope.elements(call.value(8), bytes::copy)?;
+    let values = arrays.into_iter().zip(values).map(|(array, bytes)| FixedValue::new(array, bytes));
+    let fixed = Fixed { sizes: names.into_iter().zip(sizes).collect(), values: inputs.into_iter().zip(values).collect() };
     let found = Arc::new(OnceLock::new());
     let outcome = found.clone();
     let (id, limits, send) =
@@ -86,7 +90,7 @@ pub fn import<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let done = environment.settler.promise(call.scope, request, move |()| Outcome::Onnx(outcome))?;
     let task_label = label.clone();
     in_background("loadOnnx", label, done, move |done| {
-        let imported = guarded(|| onnx::import(&origin.open()?, &limits, &free));
+        let imported = guarded(|| onnx::import(&origin.open()?, &limits, &fixed));
         match imported {
             Ok(imported) => {
                 let described = |list: &[(String, OperandId)]| {

@@ -1,14 +1,22 @@
 //! If nodes whose condition is known at import: one of their branches stands in their place. Exporters write them for
-//! choices that depend on shapes. All other control flow is refused.
+//! choices that depend on shapes. Where it depends on data, both branches are computed and one result is selected. All
+//! other control flow is refused.
 
+use super::emit::Emit;
 use super::protobuf::{GraphProto, NodeProto};
+use super::refusal::Mapped;
 use super::structure::{self, malformed};
+use super::value::Value;
 use crate::error::Result;
 use prost::Message;
 use std::collections::HashMap;
 
 /// Branches within branches may go this deep.
 const MOST_NESTED: usize = 16;
+
+/// What helps where a branch cannot be mapped.
+pub const HINT: &str = "the choice is made when the graph runs, so both branches are needed; where it depends on an input that \
+                        never changes, give that input's value when the model is loaded (the option constants)";
 
 fn is_choice(node: &NodeProto) -> bool {
     node.op_type == "If" && super::importer::normalized(&node.domain).is_empty()
@@ -37,6 +45,38 @@ pub fn captured(nodes: &[NodeProto]) -> Result<HashMap<usize, Vec<String>>> {
         names.insert(position, used);
     }
     Ok(names)
+}
+
+/// Selects the results of one of two branches by a condition that is known when the graph runs.
+///
+/// # Errors
+/// The reason why not, when the branches give different shapes or data types.
+pub fn select(condition: &Value, a: &[Value], b: &[Value], emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    if condition.shape(emit.builder).iter().any(|&size| size != 1) {
+        return Err("a condition of several elements".into());
+    }
+    if a.len() != b.len() {
+        return Err("branches with different numbers of results".into());
+    }
+    let condition = emit.operand(condition)?;
+    let condition = emit.reshape(condition, &[])?;
+    let mut results = Vec::with_capacity(a.len());
+    for (a, b) in a.iter().zip(b) {
+        if let (Some(known), Some(other)) = (a.constant(), b.constant())
+            && known == other
+        {
+            results.push(a.clone());
+            continue;
+        }
+        let (a, b) = (emit.operand(a)?, emit.operand(b)?);
+        let text = |id| format!("{}{:?}", emit.data_type(id), emit.shape(id));
+        let (of_a, of_b) = (text(a), text(b));
+        if of_a != of_b {
+            return Err(format!("{HINT}; its branches give {of_a} and {of_b}, which have to be alike").into());
+        }
+        results.push(emit.select(condition, a, b)?.into());
+    }
+    Ok(results)
 }
 
 fn collect(node: &NodeProto, names: &mut Vec<String>, depth: usize) -> Result<()> {

@@ -7,7 +7,8 @@ use crate::error::{Error, Kind, Result};
 use crate::graph::DataType;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Sizes for dimensions that the file leaves open, by their name in the file, or as `input:axis` where they have none.
+/// Sizes for dimensions that the file leaves open, by their name in the file, or as `input:axis`,
+/// which they may need because they have no name or share it.
 pub type FreeDimensions = BTreeMap<String, u32>;
 
 /// An input or output of a model.
@@ -81,7 +82,7 @@ pub fn tensor_type(info: &ValueInfoProto) -> Result<(DataType, Option<Vec<Dimens
 /// # Errors
 /// `TypeError` that lists all dimensions without a size, or the sizes that belong to no dimension.
 pub fn fix(inputs: Vec<(String, DataType, Vec<Dimension>)>, free: &FreeDimensions) -> Result<Vec<Signature>> {
-    let (mut missing, mut open) = (BTreeSet::new(), BTreeSet::new());
+    let (mut missing, mut open, mut places) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let mut fixed = Vec::with_capacity(inputs.len());
     for (name, data_type, dimensions) in inputs {
         let mut shape = Vec::with_capacity(dimensions.len());
@@ -91,15 +92,18 @@ pub fn fix(inputs: Vec<(String, DataType, Vec<Dimension>)>, free: &FreeDimension
                     shape.push(size);
                     continue;
                 }
-                Dimension::Named(name) => name,
+                Dimension::Named(key) => key,
                 Dimension::Unknown => format!("{name}:{axis}"),
             };
-            match free.get(&key) {
+            // By its place, a dimension can differ from others of its name: some writers call every one "?".
+            let place = format!("{name}:{axis}");
+            match free.get(&place).or_else(|| free.get(&key)) {
                 Some(&size) => shape.push(size),
                 None => {
                     missing.insert(format!("{key:?} (dimension {axis} of input {name:?})"));
                 }
             }
+            places.insert(place);
             open.insert(key);
         }
         fixed.push(Signature { name, data_type, shape });
@@ -108,7 +112,8 @@ pub fn fix(inputs: Vec<(String, DataType, Vec<Dimension>)>, free: &FreeDimension
     if !missing.is_empty() {
         return Err(Error::new(Kind::Type, format!("freeDimensions: pass sizes for {}", list(missing.into_iter().collect()))));
     }
-    let unknown: Vec<String> = free.keys().filter(|key| !open.contains(*key)).map(|key| format!("{key:?}")).collect();
+    let unknown: Vec<String> =
+        free.keys().filter(|key| !open.contains(*key) && !places.contains(*key)).map(|key| format!("{key:?}")).collect();
     if !unknown.is_empty() {
         let open: Vec<String> = open.iter().map(|key| format!("{key:?}")).collect();
         let open = if open.is_empty() { "no open dimension".into() } else { list(open) };
@@ -137,6 +142,9 @@ mod tests {
     #[test]
     fn sizes_by_name_and_by_place() {
         assert_eq!(fix(open(), &free(&[("batch", 2), ("x:2", 5)])).unwrap()[0].shape, [2, 3, 5]);
+        // The place counts more than the name.
+        assert_eq!(fix(open(), &free(&[("batch", 2), ("x:0", 4), ("x:2", 5)])).unwrap()[0].shape, [4, 3, 5]);
+        assert_eq!(fix(open(), &free(&[("x:0", 4), ("x:2", 5)])).unwrap()[0].shape, [4, 3, 5]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Puts WebNN nodes into the graph for a node of a model.
 
+use super::element::ElementType;
 use super::fold::Folding;
 use super::node::{self, Node};
 use super::refusal::{Mapped, Reason};
@@ -71,6 +72,35 @@ impl Emit<'_> {
     /// A constant of rank 0.
     pub fn scalar(&mut self, data_type: DataType, value: f64) -> Mapped<OperandId> {
         Ok(self.builder.scalar(data_type, Number::Double(value))?)
+    }
+
+    /// 0, 1, 2, … along an axis of a value of that rank whose other dimensions are 1.
+    pub fn positions(&mut self, data_type: DataType, rank: usize, axis: usize, count: u32) -> Mapped<OperandId> {
+        let mut aligned = vec![1; rank];
+        *aligned.get_mut(axis).ok_or("an axis beyond the rank")? = count as usize;
+        self.check_count(&[count])?;
+        let numbers: Vec<i64> = (0..count.into()).collect();
+        let tensor = Tensor::from_integers(ElementType::Int64, aligned, &numbers).cast(data_type.into());
+        self.constant(tensor)
+    }
+
+    /// Refuses values of so many elements that they should not be made on the way to a result.
+    pub fn check_count(&self, shape: &[u32]) -> Mapped<u32> {
+        const MOST: u64 = 1 << 28;
+        let count = shape.iter().try_fold(1u64, |count, &size| count.checked_mul(size.into()).filter(|&count| count <= MOST));
+        Ok(count.ok_or_else(|| format!("{shape:?} are too many elements"))? as u32)
+    }
+
+    /// A choice between two numbers of a data type.
+    pub fn choose(&mut self, condition: OperandId, of: DataType, yes: f64, no: f64) -> Mapped<OperandId> {
+        let (yes, no) = (self.scalar(of, yes)?, self.scalar(of, no)?);
+        self.select(condition, yes, no)
+    }
+
+    /// A comparison with a number.
+    pub fn compare(&mut self, kind: LogicalKind, a: OperandId, number: f64) -> Mapped<OperandId> {
+        let number = self.scalar(self.data_type(a), number)?;
+        self.logical(kind, a, number)
     }
 
     pub fn binary(&mut self, kind: BinaryKind, a: OperandId, b: OperandId) -> Mapped<OperandId> {

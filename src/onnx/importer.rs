@@ -1,9 +1,10 @@
 //! The walk over a model's nodes.
 
 use super::branch;
-use super::dimensions::{self, FreeDimensions, Signature};
+use super::dimensions::{self, Signature};
 use super::emit::Emit;
 use super::file::Model;
+use super::fixed::Fixed;
 use super::fold::Folding;
 use super::node::Node;
 use super::order::order;
@@ -57,9 +58,9 @@ pub(super) fn decode(model: &Model) -> Result<ModelProto> {
 /// Maps a model to a WebNN graph.
 ///
 /// # Errors
-/// [`ImportError::Model`] when the file is no valid model or leaves dimensions open that `free` does not give,
+/// [`ImportError::Model`] when the file is no valid model or leaves dimensions open that `fixed` does not give,
 /// [`ImportError::Nodes`] with all nodes that cannot be mapped.
-pub fn import(model: &Model, limits: &Arc<Limits>, free: &FreeDimensions) -> Result<Imported, ImportError> {
+pub fn import(model: &Model, limits: &Arc<Limits>, fixed: &Fixed) -> Result<Imported, ImportError> {
     let decoded = decode(model)?;
     let graph = decoded.graph.as_ref().ok_or_else(|| malformed("it has no graph"))?;
     if !graph.sparse_initializer.is_empty() {
@@ -81,7 +82,7 @@ pub fn import(model: &Model, limits: &Arc<Limits>, free: &FreeDimensions) -> Res
             return Err(malformed(format!("two initializers, or none, with the name {:?}", proto.name)).into());
         }
     }
-    let inputs = importer.inputs(graph, &mut values, free)?;
+    let inputs = importer.inputs(graph, &mut values, fixed)?;
     let scope = Scope { opsets: &opsets, prefix: "", depth: 0 };
     let wanted: Vec<&str> = graph.output.iter().map(|info| info.name.as_str()).collect();
     importer.run(&graph.node, &wanted, &mut values, &scope)?;
@@ -153,11 +154,14 @@ struct Importer<'a> {
 }
 
 impl<'a> Importer<'a> {
-    fn inputs(&mut self, graph: &'a GraphProto, values: &mut Values<'a>, free: &FreeDimensions) -> Result<Vec<Signature>> {
-        let inputs = dimensions::fix(dimensions::inputs(graph, &|name| values.contains_key(name))?, free)?;
+    fn inputs(&mut self, graph: &'a GraphProto, values: &mut Values<'a>, fixed: &Fixed) -> Result<Vec<Signature>> {
+        let inputs = dimensions::fix(dimensions::inputs(graph, &|name| values.contains_key(name))?, &fixed.sizes)?;
+        fixed.check_names(&inputs)?;
         for info in &graph.input {
             let Some(input) = inputs.iter().find(|input| input.name == info.name) else { continue };
-            let value = if input.shape.contains(&0) {
+            let value = if let Some(tensor) = fixed.value(input)? {
+                tensor.into()
+            } else if input.shape.contains(&0) {
                 // There is nothing in it, so it is known.
                 let shape = input.shape.iter().map(|&size| size as usize).collect();
                 Tensor { element: input.data_type.into(), shape, bytes: Default::default() }.into()
@@ -167,7 +171,7 @@ impl<'a> Importer<'a> {
             };
             values.insert(&info.name, Found::Value(value));
         }
-        Ok(inputs)
+        Ok(inputs.into_iter().filter(|input| !fixed.values.contains_key(&input.name)).collect())
     }
 
     /// Maps the nodes that the wanted values need.
@@ -260,7 +264,8 @@ impl<'a> Importer<'a> {
         })
     }
 
-    /// Maps a branch of an If node in its place. The branch sees the values around it.
+    /// Maps an If node: the branch that is chosen at import in its place, or both where the choice is made when the graph
+    /// runs, and then a selection of their results.
     fn choose(
         &mut self,
         proto: &NodeProto,
@@ -272,17 +277,35 @@ impl<'a> Importer<'a> {
             return Err(malformed("branches that are nested too deep"));
         }
         let Some(inputs) = inputs else { return Ok(Err(None)) };
-        let condition = inputs.first().and_then(Option::as_ref).and_then(Value::constant).map(Tensor::integers);
-        let Some(&[condition]) = condition.as_deref() else {
-            return Ok(Err(Some("control flow is supported only where it is decided at import".into())));
-        };
-        let graph = branch::decode(proto, if condition != 0 { "then_branch" } else { "else_branch" })?;
-        let mut values = around;
+        let Some(condition) = inputs.into_iter().next().flatten() else { return Ok(Err(Some("no condition".into()))) };
+        if let Some(known) = condition.constant() {
+            let [truth] = known.integers()[..] else { return Ok(Err(Some("a condition of several elements".into()))) };
+            let branch = if truth != 0 { "then_branch" } else { "else_branch" };
+            return Ok(Ok(self.branch(proto, branch, &around, scope)?));
+        }
+        let mut branches = Vec::new();
+        for name in ["then_branch", "else_branch"] {
+            let results = self.branch(proto, name, &around, scope)?;
+            let Some(results) = results.into_iter().collect::<Option<Vec<Value>>>() else {
+                // The nodes have spoken for themselves; here is what else could be done.
+                self.refused.push(described(proto, scope, branch::HINT.into()));
+                return Ok(Err(None));
+            };
+            branches.push(results);
+        }
+        let mut emit = Emit { builder: &mut self.builder, folding: &mut self.folding, label: label(proto, scope) };
+        let selected = branch::select(&condition, &branches[0], &branches[1], &mut emit);
+        Ok(selected.map(|values| values.into_iter().map(Some).collect()).map_err(Some))
+    }
+
+    /// The results of a branch, which sees the values around it.
+    fn branch(&mut self, proto: &NodeProto, name: &str, around: &Values<'_>, scope: &Scope<'_>) -> Result<Vec<Option<Value>>> {
+        let graph = branch::decode(proto, name)?;
+        let mut values: Values<'_> = around.iter().map(|(name, found)| (*name, found.clone())).collect();
         // Names of the branch's own hide those around it.
         for name in graph.node.iter().flat_map(|node| &node.output) {
             values.remove(name.as_str());
         }
-        let mut values: Values<'_> = values.into_iter().collect();
         for initializer in &graph.initializer {
             values.insert(&initializer.name, Found::Value(Tensor::from_proto(initializer, self.model)?.into()));
         }
@@ -294,7 +317,7 @@ impl<'a> Importer<'a> {
             Some(Found::Value(value)) => Some(value.clone()),
             _ => None,
         });
-        Ok(Ok(outputs.collect()))
+        Ok(outputs.collect())
     }
 
     /// Maps the nodes of a function in place of a node that calls it.

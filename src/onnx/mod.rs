@@ -22,6 +22,7 @@ mod dimensions;
 mod element;
 mod emit;
 mod file;
+mod fixed;
 mod fold;
 mod importer;
 mod node;
@@ -42,6 +43,7 @@ mod tests;
 
 pub use dimensions::{FreeDimensions, Signature};
 pub use file::Model;
+pub use fixed::{Fixed, FixedValue};
 pub use importer::{Imported, Input, import};
 pub use refusal::{ImportError, RefusedNode};
 pub use summary::{Summary, summarize};

@@ -4,7 +4,7 @@ use super::importer::{Imported, import};
 use super::protobuf::*;
 use super::refusal::ImportError;
 use super::tensor::Tensor;
-use super::{FreeDimensions, Model};
+use super::{Fixed, Model};
 use crate::backend::cpu::reference::interpret;
 use crate::graph::Limits;
 use prost::Message;
@@ -120,8 +120,12 @@ impl Sketch {
 }
 
 pub fn import_bytes(bytes: Vec<u8>, free: &[(&str, u32)]) -> Result<Imported, ImportError> {
-    let free: FreeDimensions = free.iter().map(|(name, size)| (name.to_string(), *size)).collect();
-    import(&Model::from_bytes(bytes), &Arc::new(Limits::everything()), &free)
+    let sizes = free.iter().map(|(name, size)| (name.to_string(), *size)).collect();
+    import_fixed(bytes, &Fixed { sizes, ..Fixed::default() })
+}
+
+pub fn import_fixed(bytes: Vec<u8>, fixed: &Fixed) -> Result<Imported, ImportError> {
+    import(&Model::from_bytes(bytes), &Arc::new(Limits::everything()), fixed)
 }
 
 /// Runs an imported model with the reference kernels, on its used inputs.

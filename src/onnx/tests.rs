@@ -1,6 +1,7 @@
 //! Whole models: what is folded, what is refused, and that nothing in a file can do harm.
 
 use super::element::ElementType;
+use super::fixed::{Fixed, FixedValue};
 use super::protobuf::*;
 use super::refusal::ImportError;
 use super::tensor::Tensor;
@@ -67,7 +68,7 @@ fn a_small_model_runs() {
 fn all_nodes_that_cannot_be_mapped_are_reported() {
     let model = sketch(17)
         .input("x", FLOAT, &[2, 3])
-        .node("TopK", &["x", "x"], &["a", "i"], vec![])
+        .node("Unique", &["x"], &["a", "i"], vec![])
         .node("Relu", &["a"], &["b"], vec![])
         .node("my.domain::Thing", &["b"], &["c"], vec![])
         .node("Flatten", &["x"], &["d"], vec![int("axis", 7)])
@@ -76,7 +77,7 @@ fn all_nodes_that_cannot_be_mapped_are_reported() {
         .output("y");
     let Err(ImportError::Nodes(nodes)) = model.import() else { panic!("not refused") };
     let found: Vec<_> = nodes.iter().map(|node| (node.name.as_str(), node.operator.as_str(), node.version)).collect();
-    assert_eq!(found, [("a", "TopK", 17), ("c", "Thing", 0), ("d", "Flatten", 17)]);
+    assert_eq!(found, [("a", "Unique", 17), ("c", "Thing", 0), ("d", "Flatten", 17)]);
     assert_eq!(nodes[1].domain, "my.domain");
     assert!(message(ImportError::Nodes(nodes)).contains("node d (Flatten of ai.onnx version 17): axis 7 of rank 2"));
 }
@@ -95,6 +96,40 @@ fn free_dimensions_are_fixed() {
     assert_eq!(imported.inputs[0].signature.shape, [2, 5, 3]);
     let text = message(model().import_with(&[("batch", 2), ("x:1", 5), ("sequence", 1)]).unwrap_err());
     assert!(text.contains("\"sequence\""), "{text}");
+}
+
+#[test]
+fn inputs_can_be_given_at_import() {
+    let branch = |name: &str, operator: &str| {
+        let inner = sketch(17).node(operator, &["x"], &["r"], vec![]).output("r");
+        AttributeProto { name: name.into(), r#type: 5, g: Some(inner.graph.encode_to_vec().into()), ..Default::default() }
+    };
+    let bytes = sketch(17)
+        .input("x", FLOAT, &[2])
+        .input("rate", 7, &[])
+        .int64s("sixteen", &[16])
+        .node("Equal", &["rate", "sixteen"], &["c"], vec![])
+        .node("If", &["c"], &["y"], vec![branch("then_branch", "Neg"), branch("else_branch", "Shape")])
+        .output("y")
+        .bytes();
+    let given = |name: &str, array: &str, bytes: Vec<u8>| Fixed {
+        values: [(name.to_owned(), FixedValue::new(array.into(), bytes))].into(),
+        ..Fixed::default()
+    };
+    let rate = 16i64.to_le_bytes().to_vec();
+    let imported = import_fixed(bytes.clone(), &given("rate", "BigInt64Array", rate.clone())).unwrap();
+    assert_eq!(imported.inputs.iter().map(|input| input.signature.name.as_str()).collect::<Vec<_>>(), ["x"]);
+    assert_eq!(run(&imported, &[f32s(&[2], &[1.0, 2.0])])[0].floats(), [-1.0, -2.0]);
+    for (name, array, value) in [
+        ("rat", "BigInt64Array", rate.clone()),
+        ("rate", "Float64Array", rate.clone()),
+        ("rate", "BigInt64Array", [rate.clone(), rate.clone()].concat()),
+        ("rate", "BigInt64Array", vec![]),
+    ] {
+        assert!(message(import_fixed(bytes.clone(), &given(name, array, value)).unwrap_err()).contains("constants"));
+    }
+    // The branches differ, so the choice cannot be left open.
+    assert!(message(import_bytes(bytes, &[]).unwrap_err()).contains("have to be alike"));
 }
 
 #[test]
@@ -174,12 +209,20 @@ fn choices_that_are_known_are_made() {
     };
     assert_eq!(run(&model(1).import().unwrap(), &[f32s(&[2, 1], &[1.0, 2.0])])[0].floats(), [1.0, 2.0]);
     assert_eq!(run(&model(2).import().unwrap(), &[f32s(&[2, 2], &[1.0; 4])])[0].floats(), [-1.0; 4]);
-    let unknown = sketch(17)
-        .input("a", 9, &[1])
-        .input("x", FLOAT, &[1])
-        .node("If", &["a"], &["y"], vec![branch("then_branch", "Abs"), branch("else_branch", "Identity")])
-        .output("y");
-    assert!(message(unknown.import().unwrap_err()).contains("control flow"));
+    let data = |other: &str| {
+        sketch(17)
+            .input("a", 9, &[1])
+            .input("x", FLOAT, &[1])
+            .node("If", &["a"], &["y"], vec![branch("then_branch", "Abs"), branch("else_branch", other)])
+            .output("y")
+    };
+    // A choice by data: both are computed.
+    let imported = data("Neg").import().unwrap();
+    for (truth, expected) in [(1, 3.0), (0, -3.0)] {
+        let condition = Tensor::from_integers(ElementType::Bool, vec![1], &[truth]);
+        assert_eq!(run(&imported, &[condition, f32s(&[1], &[3.0])])[0].floats(), [expected]);
+    }
+    assert!(message(data("Shape").import().unwrap_err()).contains("have to be alike"));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Convolutions. One spatial dimension is computed as two, of which the first has size 1.
 
 use super::elementwise::one;
+use super::volume;
 use super::window::{AutoPad, Window};
 use crate::graph::OperandId;
 use crate::graph::ops::conv::{Conv2d, ConvTranspose2d};
@@ -23,6 +24,9 @@ pub fn convolution(
     bias: Option<OperandId>,
     emit: &mut Emit<'_>,
 ) -> Mapped<OperandId> {
+    if emit.rank(input) == 5 {
+        return volume::convolution(node, input, filter, bias, emit);
+    }
     let mut window = window(node, input, filter, emit)?;
     let input = window.with_images(input, emit)?;
     let filter = window.with_images(filter, emit)?;

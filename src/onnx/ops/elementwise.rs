@@ -91,9 +91,6 @@ pub fn modulo(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let like_c = node.flag("fmod", false)?;
     let (a, b) = (emit.input(node, 0)?, emit.input(node, 1)?);
     let of = emit.data_type(a);
-    if of.is_float() && !like_c {
-        return Err("floating-point operands need the attribute fmod".into());
-    }
     let quotient = emit.div(a, b)?;
     let quotient = if of.is_float() {
         let (down, up) = (emit.unary(UnaryKind::Floor, quotient)?, emit.unary(UnaryKind::Ceil, quotient)?);
@@ -104,19 +101,27 @@ pub fn modulo(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         quotient
     };
     let product = emit.mul(quotient, b)?;
-    let rest = emit.sub(a, product)?;
+    let mut rest = emit.sub(a, product)?;
+    if of.is_float() {
+        // 0 times infinity is no number, but nothing was to be taken away.
+        let infinite = emit.predicate(PredicateKind::IsInfinite, b)?;
+        rest = emit.select(infinite, a, rest)?;
+    }
     if like_c || !of.is_signed() {
         return one(rest);
     }
-    // The rest takes the sign of the divisor.
-    let zero = emit.scalar(of, 0.0)?;
-    let negative_rest = emit.logical(LogicalKind::Lesser, rest, zero)?;
-    let negative_divisor = emit.logical(LogicalKind::Lesser, b, zero)?;
+    one(signed_rest(rest, b, emit)?)
+}
+
+/// A rest that takes the sign of the divisor.
+fn signed_rest(rest: OperandId, divisor: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let negative_rest = emit.compare(LogicalKind::Lesser, rest, 0.0)?;
+    let negative_divisor = emit.compare(LogicalKind::Lesser, divisor, 0.0)?;
     let differ = emit.logical(LogicalKind::LogicalXor, negative_rest, negative_divisor)?;
-    let is_rest = emit.logical(LogicalKind::NotEqual, rest, zero)?;
+    let is_rest = emit.compare(LogicalKind::NotEqual, rest, 0.0)?;
     let corrects = emit.logical(LogicalKind::LogicalAnd, differ, is_rest)?;
-    let corrected = emit.add(rest, b)?;
-    one(emit.select(corrects, corrected, rest)?)
+    let corrected = emit.add(rest, divisor)?;
+    emit.select(corrects, corrected, rest)
 }
 
 /// Bounds are attributes before version 11 and inputs since.

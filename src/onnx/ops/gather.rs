@@ -1,5 +1,6 @@
 //! Reading and replacing elements at places that other values name.
 
+use super::accumulate::{self, Reduction};
 use super::elementwise::one;
 use crate::graph::data_type::INDEX;
 use crate::graph::ops::elementwise::{BinaryKind, LogicalKind};
@@ -75,22 +76,16 @@ pub fn gather_nd(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     one(emit.push(GatherNd { input, indices })?)
 }
 
-/// Without a reduction the later of two updates of one place counts in ONNX too, as far as it says.
-fn no_reduction(node: &Node<'_>) -> Mapped<()> {
-    match node.string("reduction", "none")?.as_str() {
-        "none" => Ok(()),
-        other => Err(format!("the reduction {other:?} is not supported").into()),
-    }
-}
-
 pub fn scatter_elements(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    no_reduction(node)?;
     let (input, indices, updates) = (emit.input(node, 0)?, emit.input(node, 1)?, emit.input(node, 2)?);
     let at = axis(node.int("axis", 0)?, emit.rank(input))?;
     let indices = as_indices(indices, emit)?;
     let (shape, mut wanted) = (emit.shape(input), emit.shape(indices));
     if wanted.len() != shape.len() {
         return Err(format!("indices of rank {} for an input of rank {}", wanted.len(), shape.len()).into());
+    }
+    if let Some(reduction) = Reduction::named(&node.string("reduction", "none")?)? {
+        return accumulate::elements(reduction, input, indices, updates, at, emit);
     }
     wanted[at] = shape[at];
     if wanted == shape {
@@ -114,9 +109,11 @@ pub fn scatter_elements(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Valu
 }
 
 pub fn scatter_nd(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    no_reduction(node)?;
     let (input, indices, updates) = (emit.input(node, 0)?, emit.input(node, 1)?, emit.input(node, 2)?);
     let indices = as_indices(indices, emit)?;
+    if let Some(reduction) = Reduction::named(&node.string("reduction", "none")?)? {
+        return accumulate::slices(reduction, input, indices, updates, emit);
+    }
     one(emit.push(ScatterNd { input, indices, updates })?)
 }
 
@@ -145,4 +142,35 @@ pub fn one_hot(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let parts = emit.split(values, vec![1, 1], 0)?;
     let (off, on) = (emit.reshape(parts[0], &[])?, emit.reshape(parts[1], &[])?);
     one(emit.select(hot, on, off)?)
+}
+
+/// TensorScatter: the update is written into the cache along an axis, from an index on that each batch has of its own.
+pub fn tensor_scatter(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let (input, updates) = (emit.input(node, 0)?, emit.input(node, 1)?);
+    let (shape, of_updates) = (emit.shape(input), emit.shape(updates));
+    let rank = shape.len();
+    let at = axis(node.int("axis", -2)?, rank)?;
+    if at == 0 || of_updates.len() != rank {
+        return Err(format!("axis {at}, and an update of rank {} for a cache of rank {rank}", of_updates.len()).into());
+    }
+    let mut places = emit.positions(DataType::Int64, rank, at, of_updates[at])?;
+    if let Some(starts) = emit.optional(node, 2)? {
+        let starts = emit.cast(starts, DataType::Int64)?;
+        let mut aligned = vec![1; rank];
+        aligned[0] = shape[0];
+        let starts = emit.reshape(starts, &aligned)?;
+        places = emit.add(places, starts)?;
+    }
+    match node.string("mode", "linear")?.as_str() {
+        "linear" => {}
+        "circular" => {
+            let size = emit.scalar(DataType::Int64, shape[at].into())?;
+            let turns = emit.div(places, size)?;
+            let whole = emit.mul(turns, size)?;
+            places = emit.sub(places, whole)?;
+        }
+        other => return Err(format!("the mode {other:?}").into()),
+    }
+    let indices = emit.expand(places, &of_updates)?;
+    one(emit.push(ScatterElements { input, indices, updates, axis: size(at)? })?)
 }

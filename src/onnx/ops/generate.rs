@@ -1,6 +1,8 @@
 //! Values from nothing but attributes and shapes.
 
 use super::movement::expanded;
+use crate::graph::ops::movement::{Pad, PaddingMode, Reverse};
+use crate::graph::{Number, OperandId};
 use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
 use crate::onnx::fold;
@@ -136,6 +138,44 @@ pub fn cumulative_sum(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>
     let sum =
         crate::graph::ops::cumulative::CumulativeSum { input, axis: crate::graph::attribute::Modulo(at), exclusive, reversed };
     super::elementwise::one(emit.push(sum)?)
+}
+
+/// CumProd: running products, by doubling how far they reach.
+pub fn cumulative_product(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let at = node.constant(1, "the axis")?.integers();
+    let &[at] = &at[..] else { return Err("an axis that is no scalar".into()) };
+    let input = emit.input(node, 0)?;
+    let shape = emit.shape(input);
+    let at = axis(at, shape.len())?;
+    let (exclusive, reverse) = (node.flag("exclusive", false)?, node.flag("reverse", false)?);
+    let reversed = |input: OperandId, emit: &mut Emit<'_>| match reverse {
+        true => emit.push(Reverse { input, axes: Some(vec![at as u32]) }),
+        false => Ok(input),
+    };
+    // The elements moved to later places; before them stand ones.
+    let later = |input: OperandId, by: u32, emit: &mut Emit<'_>| {
+        let by = by.min(shape[at]);
+        let kept = if by == shape[at] { None } else { Some(emit.slice_axis(input, at, 0, shape[at] - by)?) };
+        let Some(kept) = kept else {
+            let unit = emit.scalar(emit.data_type(input), 1.0)?;
+            return emit.expand(unit, &shape);
+        };
+        let (mut beginning_padding, ending_padding) = (vec![0; shape.len()], vec![0; shape.len()]);
+        beginning_padding[at] = by;
+        let (mode, value) = (PaddingMode::Constant, Number::Double(1.0));
+        emit.push(Pad { input: kept, beginning_padding, ending_padding, mode, value })
+    };
+    let mut product = reversed(input, emit)?;
+    if exclusive {
+        product = later(product, 1, emit)?;
+    }
+    let mut reach = 1;
+    while reach < shape[at] {
+        let earlier = later(product, reach, emit)?;
+        product = emit.mul(product, earlier)?;
+        reach = reach.saturating_mul(2);
+    }
+    super::elementwise::one(reversed(product, emit)?)
 }
 
 /// What reductions compute at import: products and sums of shapes.

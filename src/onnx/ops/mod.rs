@@ -3,22 +3,34 @@
 //! A mapping function gets the node with its inputs and puts WebNN nodes into the graph. Differences between versions are
 //! its own matter; the table says between which versions the operator exists.
 
+mod accumulate;
 mod activation;
 mod attention;
+mod bits;
+mod cells;
 mod conv;
 mod elementwise;
+mod functions;
+mod fused;
 mod gather;
 mod generate;
 mod matmul;
 mod movement;
 mod nbits;
 mod normalization;
+mod order;
 mod pool;
+mod qlinear;
 mod quantize;
 mod recurrent;
 mod reduce;
 mod resize;
 mod rotary;
+mod sample;
+mod spectrum;
+mod trigonometry;
+mod unpool;
+mod volume;
 mod window;
 
 use super::emit::Emit;
@@ -57,18 +69,34 @@ macro_rules! table {
 pub static TABLE: &[Entry] = table! {
     "" {
         "Abs" 1 => elementwise::unary,
+        "Acos" 7 => trigonometry::inverse,
+        "Acosh" 9 => trigonometry::inverse,
         "Add" 1 => elementwise::binary,
+        "AffineGrid" 20 => sample::affine_grid,
         "And" 1 => elementwise::comparison,
         "ArgMax" 1 => reduce::arg,
         "ArgMin" 1 => reduce::arg,
+        "Asin" 7 => trigonometry::inverse,
+        "Asinh" 9 => trigonometry::inverse,
+        "Atan" 7 => trigonometry::inverse,
+        "Atanh" 9 => trigonometry::inverse,
         "Attention" 23 => attention::standard,
         "AveragePool" 1 => pool::pool,
         "BatchNormalization" 1 => normalization::batch,
+        "BitShift" 11 => bits::shift,
+        "BitwiseAnd" 18 => bits::binary,
+        "BitwiseNot" 18 => bits::not,
+        "BitwiseOr" 18 => bits::binary,
+        "BitwiseXor" 18 => bits::binary,
+        "BlackmanWindow" 17 => spectrum::window,
         "Cast" 1 => elementwise::cast,
         "CastLike" 15 => elementwise::cast_like,
+        "CausalConvWithState" 27 => fused::causal_conv,
         "Ceil" 1 => elementwise::unary,
         "Celu" 12 => activation::celu,
+        "CenterCropPad" 18 => movement::center_crop_pad,
         "Clip" 1 => elementwise::clip,
+        "Compress" 9 => order::compress,
         "Concat" 1 => movement::concat,
         "Constant" 1 => generate::constant,
         "ConstantOfShape" 9 => generate::constant_of_shape,
@@ -77,7 +105,9 @@ pub static TABLE: &[Entry] = table! {
         "ConvTranspose" 1 => conv::conv_transpose,
         "Cos" 7 => elementwise::unary,
         "Cosh" 9 => activation::hyperbolic,
+        "CumProd" 26 => generate::cumulative_product,
         "CumSum" 11 => generate::cumulative_sum,
+        "DFT" 17 => spectrum::dft,
         "DepthToSpace" 1 => movement::depth_to_space,
         "DequantizeLinear" 10 => quantize::dequantize,
         "Div" 1 => elementwise::binary,
@@ -103,9 +133,13 @@ pub static TABLE: &[Entry] = table! {
         "GlobalMaxPool" 1 => pool::global,
         "Greater" 1 => elementwise::comparison,
         "GreaterOrEqual" 12 => elementwise::comparison,
+        "GridSample" 16 => sample::grid_sample,
         "GroupNormalization" 18 => normalization::group,
+        "HammingWindow" 17 => spectrum::window,
+        "HannWindow" 17 => spectrum::window,
         "HardSigmoid" 1 => activation::hard_sigmoid,
         "HardSwish" 14 => activation::plain,
+        "Hardmax" 1 => order::hardmax,
         "Identity" 1 => activation::identity,
         "InstanceNormalization" 1 => normalization::instance,
         "IsInf" 10 => elementwise::is_inf,
@@ -124,8 +158,10 @@ pub static TABLE: &[Entry] = table! {
         "MatMulInteger" 10 => quantize::matmul_integer,
         "Max" 1 => elementwise::variadic,
         "MaxPool" 1 => pool::pool,
+        "MaxUnpool" 9 => unpool::max_unpool,
         "Mean" 1 => elementwise::variadic,
         "MeanVarianceNormalization" 9 => normalization::mean_variance,
+        "MelWeightMatrix" 17 => spectrum::mel_weights,
         "Min" 1 => elementwise::variadic,
         "Mish" 18 => activation::mish,
         "Mod" 10 => elementwise::modulo,
@@ -138,8 +174,8 @@ pub static TABLE: &[Entry] = table! {
         "PRelu" 1 => activation::prelu,
         "Pad" 1 => movement::pad,
         "Pow" 1 => elementwise::pow,
-        "QLinearConv" 10 => quantize::qlinear_conv,
-        "QLinearMatMul" 10 => quantize::qlinear_matmul,
+        "QLinearConv" 10 => qlinear::conv,
+        "QLinearMatMul" 10 => qlinear::matmul,
         "QuantizeLinear" 10 => quantize::quantize,
         "RMSNormalization" 23 => normalization::root_mean_square,
         "RNN" 1 => recurrent::rnn,
@@ -158,8 +194,10 @@ pub static TABLE: &[Entry] = table! {
         "Relu" 1 => activation::plain,
         "Reshape" 5 => movement::reshape,
         "Resize" 10 => resize::resize,
+        "ReverseSequence" 10 => order::reverse_sequence,
         "RotaryEmbedding" 23 => rotary::standard,
         "Round" 11 => elementwise::unary,
+        "STFT" 17 => spectrum::stft,
         "Scatter" 9 ..= 10 => gather::scatter_elements,
         "ScatterElements" 11 => gather::scatter_elements,
         "ScatterND" 11 => gather::scatter_nd,
@@ -182,11 +220,14 @@ pub static TABLE: &[Entry] = table! {
         "Squeeze" 1 => movement::squeeze,
         "Sub" 1 => elementwise::binary,
         "Sum" 1 => elementwise::variadic,
+        "SwiGLU" 28 => fused::swiglu,
         "Swish" 24 => activation::swish,
         "Tan" 7 => elementwise::unary,
         "Tanh" 1 => activation::plain,
+        "TensorScatter" 24 => gather::tensor_scatter,
         "ThresholdedRelu" 10 => activation::thresholded_relu,
         "Tile" 6 => movement::tile,
+        "TopK" 1 => order::top_k,
         "Transpose" 1 => movement::transpose,
         "Trilu" 14 => movement::trilu,
         "Unsqueeze" 1 => movement::unsqueeze,
@@ -195,18 +236,41 @@ pub static TABLE: &[Entry] = table! {
         "Xor" 1 => elementwise::comparison,
     }
     "com.microsoft" {
+        "Attention" 1 => attention::packed,
+        "BiasAdd" 1 => fused::bias,
         "BiasGelu" 1 => activation::bias_gelu,
+        "BiasSplitGelu" 1 => fused::bias,
+        "DequantizeLinear" 1 => quantize::dequantize,
+        "DynamicQuantizeLSTM" 1 => qlinear::lstm,
+        "DynamicQuantizeMatMul" 1 => qlinear::matmul_to_float,
+        "EmbedLayerNormalization" 1 => fused::embed,
         "FastGelu" 1 => activation::bias_gelu,
+        "FusedConv" 1 => fused::conv,
+        "FusedGemm" 1 => fused::gemm,
         "FusedMatMul" 1 => matmul::fused_matmul,
+        "GatherBlockQuantized" 1 => nbits::gather,
         "Gelu" 1 => activation::gelu,
+        "GridSample" 1 => sample::grid_sample,
+        "GroupNorm" 1 => normalization::contributed_group,
         "GroupQueryAttention" 1 => attention::group_query,
+        "MatMulIntegerToFloat" 1 => qlinear::matmul_to_float,
         "MatMulNBits" 1 => nbits::matmul,
         "MultiHeadAttention" 1 => attention::multi_head,
-        "QLinearAdd" 1 => quantize::qlinear_binary,
-        "QLinearMul" 1 => quantize::qlinear_binary,
+        "QGemm" 1 => qlinear::gemm,
+        "QLinearAdd" 1 => qlinear::binary,
+        "QLinearAveragePool" 1 => qlinear::average,
+        "QLinearConcat" 1 => qlinear::concat,
+        "QLinearGlobalAveragePool" 1 => qlinear::average,
+        "QLinearLeakyRelu" 1 => qlinear::activation,
+        "QLinearMul" 1 => qlinear::binary,
+        "QLinearSigmoid" 1 => qlinear::activation,
+        "QLinearSoftmax" 1 => qlinear::activation,
+        "QLinearWhere" 1 => qlinear::select,
+        "QuantizeLinear" 1 => quantize::quantize,
         "QuickGelu" 1 => activation::swish,
         "RotaryEmbedding" 1 => rotary::contributed,
         "SimplifiedLayerNormalization" 1 => normalization::root_mean_square,
+        "SkipGroupNorm" 1 => normalization::contributed_group,
         "SkipLayerNormalization" 1 => normalization::skip_layer,
         "SkipSimplifiedLayerNormalization" 1 => normalization::skip_layer,
     }
@@ -231,8 +295,11 @@ pub fn find(domain: &str, operator: &str, version: Option<i64>) -> Mapped<&'stat
 fn unknown(domain: &str, operator: &str) -> String {
     let because = match operator {
         "Loop" | "Scan" => "control flow is not supported",
-        "Unique" | "NonMaxSuppression" | "Compress" | "TopK" => "WebNN has no such operator",
-        name if name.contains("Sequence") || name.starts_with("Optional") => "sequences and optional values are not supported",
+        "Unique" | "NonMaxSuppression" => "the size of its output depends on data, which no graph can express",
+        name if name.starts_with("Random") || matches!(name, "Bernoulli" | "Multinomial") => "random numbers are not supported",
+        name if name.contains("Sequence") && name != "ReverseSequence" || name.starts_with("Optional") => {
+            "sequences and optional values are not supported"
+        }
         name if name.starts_with("String") || name == "RegexFullMatch" || name == "TfIdfVectorizer" => {
             "strings are not supported"
         }
@@ -251,6 +318,18 @@ mod tests {
         let keys: Vec<_> = TABLE.iter().map(|entry| (entry.domain, entry.operator)).collect();
         assert!(keys.is_sorted());
         assert!(keys.windows(2).all(|pair| pair[0] != pair[1]));
+    }
+
+    /// Not in the package, so it is read when the test runs.
+    #[test]
+    fn the_documentation_lists_every_row() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/onnx-operators.md");
+        let text = std::fs::read_to_string(path).unwrap();
+        let (standard, contributed) = text.split_once("## com.microsoft").unwrap();
+        for entry in TABLE {
+            let section = if entry.domain.is_empty() { standard } else { contributed };
+            assert!(section.contains(&format!("`{}`", entry.operator)), "{} is not in {path}", entry.operator);
+        }
     }
 
     #[test]

@@ -296,7 +296,11 @@ pub fn space_to_depth(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>
         return Err(format!("{h} times {w} cannot be divided into blocks of {block} times {block}").into());
     }
     let apart = emit.reshape(input, &[n, c, h / block, block, w / block, block])?;
-    let moved = emit.transpose(apart, &[0, 3, 5, 1, 2, 4])?;
+    let moved = match node.string("mode", "DCR")?.as_str() {
+        "DCR" => emit.transpose(apart, &[0, 3, 5, 1, 2, 4])?,
+        "CRD" => emit.transpose(apart, &[0, 1, 3, 5, 2, 4])?,
+        other => return Err(format!("the mode {other:?}").into()),
+    };
     let channels = c.checked_mul(block * block).ok_or("too large")?;
     one(emit.reshape(moved, &[n, channels, h / block, w / block])?)
 }
@@ -308,4 +312,39 @@ fn blocks(node: &Node<'_>, emit: &Emit<'_>, input: OperandId) -> Mapped<(u32, [u
         return Err(format!("a block of {block}").into());
     }
     Ok((block, shape))
+}
+
+/// CenterCropPad: the middle of an input, or zeros around it.
+pub fn center_crop_pad(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let wanted = node.constant(1, "the shape")?.integers();
+    let input = emit.input(node, 0)?;
+    let shape = emit.shape(input);
+    let axes = match node.ints("axes")? {
+        Some(list) => node::axes(&list, shape.len())?,
+        None => (0..shape.len()).collect(),
+    };
+    if axes.len() != wanted.len() {
+        return Err(format!("{} sizes for {} axes", wanted.len(), axes.len()).into());
+    }
+    let (mut starts, mut sizes) = (vec![0; shape.len()], shape.clone());
+    let (mut beginning_padding, mut ending_padding) = (vec![0; shape.len()], vec![0; shape.len()]);
+    for (&axis, &wanted) in axes.iter().zip(&wanted) {
+        let wanted = size(wanted)?;
+        if wanted == 0 {
+            return Err("a size of 0".into());
+        }
+        match shape[axis].checked_sub(wanted) {
+            Some(excess) => (starts[axis], sizes[axis]) = (excess / 2, wanted),
+            None => {
+                let missing = wanted - shape[axis];
+                (beginning_padding[axis], ending_padding[axis]) = (missing / 2, missing - missing / 2);
+            }
+        }
+    }
+    let cropped = emit.slice(input, starts, sizes)?;
+    if beginning_padding.iter().chain(&ending_padding).all(|&padding| padding == 0) {
+        return one(cropped);
+    }
+    let (mode, value) = (PaddingMode::Constant, Number::Double(0.0));
+    one(emit.push(Pad { input: cropped, beginning_padding, ending_padding, mode, value })?)
 }

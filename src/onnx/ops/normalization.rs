@@ -60,17 +60,28 @@ fn flattened(input: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
     emit.reshape(input, &[shape[0], shape[1], shape[2], rest])
 }
 
-/// LayerNormalization of the standard and of com.microsoft. The two other outputs are for training.
+/// LayerNormalization. The two other outputs are the mean and the inverse of the deviation.
 pub fn layer(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    node.no_outputs_from(1, "of the statistics")?;
     let (input, scale, bias) = (emit.input(node, 0)?, emit.optional(node, 1)?, emit.optional(node, 2)?);
     let at = axis(node.int("axis", -1)?, emit.rank(input))?;
     let epsilon = node.float("epsilon", 1e-5)?;
-    one(normalized(input, scale, bias, at, epsilon, emit)?)
+    let mut outputs: Vec<Value> = vec![normalized(input, scale, bias, at, epsilon, emit)?.into()];
+    if node.has_output(1) || node.has_output(2) {
+        let over: Vec<usize> = (at..emit.rank(input)).collect();
+        let wide = emit.cast(input, crate::graph::DataType::Float32)?;
+        let mean = emit.reduce(ReduceKind::Mean, wide, &over, true)?;
+        let centred = emit.sub(wide, mean)?;
+        let square = emit.mul(centred, centred)?;
+        let variance = emit.reduce(ReduceKind::Mean, square, &over, true)?;
+        let variance = emit.with(BinaryKind::Add, variance, epsilon)?;
+        let deviation = emit.unary(UnaryKind::Sqrt, variance)?;
+        outputs.extend([mean.into(), emit.unary(UnaryKind::Reciprocal, deviation)?.into()]);
+    }
+    Ok(outputs)
 }
 
 /// Normalizes over all dimensions from an axis on.
-fn normalized(
+pub fn normalized(
     input: OperandId,
     scale: Option<OperandId>,
     bias: Option<OperandId>,
@@ -144,24 +155,38 @@ pub fn skip_layer(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
 /// GroupNormalization: scale and bias are per group in version 18, and per channel since 21.
 pub fn group(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let (input, scale, bias) = (emit.input(node, 0)?, emit.input(node, 1)?, emit.input(node, 2)?);
-    let shape = emit.shape(input);
     let groups = size(node.int("num_groups", 0)?)?;
+    let epsilon = node.float("epsilon", 1e-5)?;
+    one(grouped(input, scale, bias, groups, node.version < 21, epsilon, emit)?)
+}
+
+/// Normalizes groups of channels. `may_share`: whether scale and bias may be those of groups.
+fn grouped(
+    input: OperandId,
+    scale: OperandId,
+    bias: OperandId,
+    groups: u32,
+    may_share: bool,
+    epsilon: f64,
+    emit: &mut Emit<'_>,
+) -> Mapped<OperandId> {
+    let shape = emit.shape(input);
     if shape.len() < 3 || groups == 0 || !shape[1].is_multiple_of(groups) {
         return Err(format!("{groups} groups of an input of shape {shape:?}").into());
     }
     let per_group = shape[1] / groups;
     let rest = size(shape[2..].iter().map(|&size| u64::from(size)).product::<u64>())?;
     let apart = emit.reshape(input, &[shape[0], groups, per_group, rest])?;
-    let epsilon = node.float("epsilon", 1e-5)?;
     let plain = InstanceNormalization { input: apart, scale: None, bias: None, epsilon, layout: InputOperandLayout::Nchw };
     let mut result = emit.push(plain)?;
-    let aligned =
-        if emit.shape(scale) == [groups] && node.version < 21 { vec![groups, 1, 1] } else { vec![groups, per_group, 1] };
+    let aligned = if emit.shape(scale) == [groups] && may_share { vec![groups, 1, 1] } else { vec![groups, per_group, 1] };
+    let of = emit.data_type(input);
     for (parameter, kind) in [(scale, BinaryKind::Mul), (bias, BinaryKind::Add)] {
+        let parameter = emit.cast(parameter, of)?;
         let parameter = emit.reshape(parameter, &aligned)?;
         result = emit.binary(kind, result, parameter)?;
     }
-    one(emit.reshape(result, &shape)?)
+    emit.reshape(result, &shape)
 }
 
 /// LpNormalization: divided by the norm along an axis.
@@ -231,4 +256,40 @@ pub fn local_response(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>
     let raised = emit.with(BinaryKind::Add, scaled, bias)?;
     let power = emit.with(BinaryKind::Pow, raised, beta)?;
     one(emit.div(input, power)?)
+}
+
+/// GroupNorm and SkipGroupNorm of com.microsoft, as diffusion models have them: channels come last unless an attribute says
+/// otherwise, and an activation may follow. SkipGroupNorm normalizes a sum, which is its second output.
+pub fn contributed_group(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let (mut input, scale, bias) = (emit.input(node, 0)?, emit.input(node, 1)?, emit.input(node, 2)?);
+    let channels_last = node.flag("channels_last", true)?;
+    if emit.rank(input) != 4 {
+        return Err(format!("an input of rank {}", emit.rank(input)).into());
+    }
+    let skips = node.operator() == "SkipGroupNorm";
+    if skips {
+        let mut skip = emit.input(node, 3)?;
+        // [batch, channels] stands for every pixel.
+        if let [batches, channels] = emit.shape(skip)[..] {
+            skip = emit.reshape(skip, &[batches, 1, 1, channels])?;
+        }
+        input = emit.add(input, skip)?;
+        if let Some(bias) = emit.optional(node, 4)? {
+            input = emit.add(input, bias)?;
+        }
+    }
+    let sum = input;
+    if channels_last {
+        input = emit.transpose(input, &[0, 3, 1, 2])?;
+    }
+    let groups = size(node.int("groups", 0)?)?;
+    let mut result = grouped(input, scale, bias, groups, false, node.float("epsilon", 1e-5)?, emit)?;
+    if node.flag("activation", false)? {
+        let sigmoid = emit.activation(crate::graph::ops::elementwise::ActivationKind::Sigmoid, result)?;
+        result = emit.mul(result, sigmoid)?;
+    }
+    if channels_last {
+        result = emit.transpose(result, &[0, 2, 3, 1])?;
+    }
+    Ok(if skips { vec![result.into(), sum.into()] } else { vec![result.into()] })
 }

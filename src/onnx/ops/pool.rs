@@ -2,7 +2,8 @@
 
 use super::elementwise::one;
 use super::window::Window;
-use crate::graph::ops::elementwise::BinaryKind;
+use super::{unpool, volume};
+use crate::graph::ops::elementwise::{BinaryKind, UnaryKind};
 use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::ops::movement::{Pad, PaddingMode};
 use crate::graph::ops::pool::{Pool2d, Pool2dKind, RoundingType};
@@ -15,41 +16,81 @@ use crate::onnx::refusal::Mapped;
 use crate::onnx::tensor::Tensor;
 use crate::onnx::value::Value;
 
+/// What is computed of each window.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    Average,
+    Max,
+    /// The norm of this order.
+    Norm(u32),
+}
+
+impl Kind {
+    fn of(node: &Node<'_>) -> Mapped<Kind> {
+        Ok(match node.operator() {
+            "AveragePool" | "GlobalAveragePool" => Kind::Average,
+            "MaxPool" | "GlobalMaxPool" => Kind::Max,
+            _ => match node.int("p", 2)? {
+                p @ 1..=64 => Kind::Norm(p as u32),
+                p => return Err(format!("the norm {p}").into()),
+            },
+        })
+    }
+}
+
 pub fn pool(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    node.no_outputs_from(1, "Indices")?;
-    let kind = match node.operator() {
-        "AveragePool" => Pool2dKind::Average,
-        "MaxPool" => Pool2dKind::Max,
-        _ => match node.int("p", 2)? {
-            2 => Pool2dKind::L2,
-            p => return Err(format!("the norm {p} is not supported").into()),
-        },
-    };
+    let kind = Kind::of(node)?;
     let input = emit.input(node, 0)?;
-    let mut window = Window::of(node, emit.rank(input), None)?;
-    let input = window.with_images(input, emit)?;
+    if emit.rank(input) == 5 {
+        node.no_outputs_from(1, "Indices of a pool with three spatial dimensions")?;
+        return volume::pool(node, kind, input, emit);
+    }
+    let window = Window::of(node, emit.rank(input), None)?;
+    if node.has_output(1) {
+        return unpool::max_with_indices(node, input, window, emit);
+    }
+    let images = window.with_images(input, emit)?;
+    let output = windows(node, kind, images, window.clone(), emit)?;
+    one(window.without_images(output, emit)?)
+}
+
+/// A pool of images.
+pub fn windows(node: &Node<'_>, kind: Kind, input: OperandId, mut window: Window, emit: &mut Emit<'_>) -> Mapped<OperandId> {
     let shape = emit.shape(input);
     let sizes = [shape[2], shape[3]];
     window.fix_padding(sizes)?;
     let up = node.flag("ceil_mode", false)?;
     let output_sizes = [output_size(&window, sizes, 0, up)?, output_size(&window, sizes, 1, up)?];
     let padded = window.pads != [(0, 0); 2];
-    let output = if kind == Pool2dKind::Average && node.flag("count_include_pad", false)? && (padded || up) {
-        counting_padding(input, &window, output_sizes, emit)?
-    } else {
-        // Padding does not count, so it may as well reach to the end of the last windows; then nothing is rounded up.
-        for dimension in 0..2 {
-            let missing = excess(&window, sizes, output_sizes, dimension)?;
-            let after = &mut window.pads[dimension].1;
-            *after = after.checked_add(missing).ok_or("too much padding")?;
+    let plain = match kind {
+        Kind::Average if node.flag("count_include_pad", false)? && (padded || up) => {
+            return counting_padding(input, &window, output_sizes, emit);
         }
-        emit.push(pool_of(kind, input, &window, window.padding()))?
+        Kind::Average => Pool2dKind::Average,
+        Kind::Max => Pool2dKind::Max,
+        Kind::Norm(2) => Pool2dKind::L2,
+        Kind::Norm(p) => return norm(p, input, &window, output_sizes, emit),
     };
-    one(window.without_images(output, emit)?)
+    // Padding does not count, so it may as well reach to the end of the last windows; then nothing is rounded up.
+    window.reach(sizes, output_sizes)?;
+    emit.push(pool_of(plain, input, &window, window.padding()))
+}
+
+/// The root of the sum of powers, which is the average times the size of the window.
+fn norm(p: u32, input: OperandId, window: &Window, output_sizes: [u32; 2], emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let shape = emit.shape(input);
+    let mut window = window.clone();
+    window.reach([shape[2], shape[3]], output_sizes)?;
+    let magnitude = emit.unary(UnaryKind::Abs, input)?;
+    let power = if p == 1 { magnitude } else { emit.with(BinaryKind::Pow, magnitude, p.into())? };
+    let average = counting_padding(power, &window, output_sizes, emit)?;
+    let area = f64::from(window.kernel[0]) * f64::from(window.kernel[1]);
+    let sum = emit.with(BinaryKind::Mul, average, area)?;
+    if p == 1 { Ok(sum) } else { emit.with(BinaryKind::Pow, sum, 1.0 / f64::from(p)) }
 }
 
 /// The number of windows. Rounded up, one that would begin behind the input and the padding before it does not count.
-fn output_size(window: &Window, sizes: [u32; 2], dimension: usize, up: bool) -> Mapped<u32> {
+pub fn output_size(window: &Window, sizes: [u32; 2], dimension: usize, up: bool) -> Mapped<u32> {
     let (before, after) = (u64::from(window.pads[dimension].0), u64::from(window.pads[dimension].1));
     let (length, stride) = (u64::from(sizes[dimension]), u64::from(window.strides[dimension]));
     let room = (length + before + after).checked_sub(window.extent(dimension)).ok_or("a window larger than the input")?;
@@ -72,19 +113,11 @@ fn pool_of(kind: Pool2dKind, input: OperandId, window: &Window, padding: [u32; 4
     }
 }
 
-/// How far the last window reaches behind the padded input.
-fn excess(window: &Window, sizes: [u32; 2], output_sizes: [u32; 2], dimension: usize) -> Mapped<u32> {
-    let reach = u64::from(output_sizes[dimension] - 1) * u64::from(window.strides[dimension]) + window.extent(dimension);
-    let (before, after) = window.pads[dimension];
-    let have = u64::from(sizes[dimension]) + u64::from(before) + u64::from(after);
-    crate::onnx::node::size(reach.saturating_sub(have))
-}
-
 /// An average that counts the zeros of the padding (but not what rounding up adds behind it).
 fn counting_padding(input: OperandId, window: &Window, output_sizes: [u32; 2], emit: &mut Emit<'_>) -> Mapped<OperandId> {
     let shape = emit.shape(input);
     let sizes = [shape[2], shape[3]];
-    let excess = [excess(window, sizes, output_sizes, 0)?, excess(window, sizes, output_sizes, 1)?];
+    let excess = [window.excess(sizes, output_sizes, 0)?, window.excess(sizes, output_sizes, 1)?];
     let [(top, bottom), (left, right)] = window.pads;
     let end = |padding: u32, excess: u32| padding.checked_add(excess).ok_or("too much padding");
     let input = emit.push(Pad {
@@ -127,16 +160,20 @@ pub fn global(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     if rank < 3 {
         return Err(format!("an input of rank {rank}").into());
     }
-    let (of_images, otherwise) = match node.operator() {
-        "GlobalAveragePool" => (Pool2dKind::Average, ReduceKind::Mean),
-        "GlobalMaxPool" => (Pool2dKind::Max, ReduceKind::Max),
-        _ => match node.int("p", 2)? {
-            2 => (Pool2dKind::L2, ReduceKind::L2),
-            p => return Err(format!("the norm {p} is not supported").into()),
-        },
+    let axes: Vec<usize> = (2..rank).collect();
+    let (of_images, otherwise) = match Kind::of(node)? {
+        Kind::Average => (Pool2dKind::Average, ReduceKind::Mean),
+        Kind::Max => (Pool2dKind::Max, ReduceKind::Max),
+        Kind::Norm(2) => (Pool2dKind::L2, ReduceKind::L2),
+        Kind::Norm(1) => return one(emit.reduce(ReduceKind::L1, input, &axes, true)?),
+        Kind::Norm(p) => {
+            let magnitude = emit.unary(UnaryKind::Abs, input)?;
+            let power = emit.with(BinaryKind::Pow, magnitude, p.into())?;
+            let sum = emit.reduce(ReduceKind::Sum, power, &axes, true)?;
+            return one(emit.with(BinaryKind::Pow, sum, 1.0 / f64::from(p))?);
+        }
     };
     if rank != 4 {
-        let axes: Vec<usize> = (2..rank).collect();
         return one(emit.reduce(otherwise, input, &axes, true)?);
     }
     one(emit.push(Pool2d {

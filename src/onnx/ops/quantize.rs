@@ -2,14 +2,13 @@
 
 use super::conv::convolution;
 use super::elementwise::one;
-use super::matmul::product;
 use crate::graph::data_type::QUANTIZED;
 use crate::graph::ops::elementwise::{BinaryKind, DequantizeLinear, QuantizeLinear, UnaryKind};
 use crate::graph::ops::reduce::ReduceKind;
 use crate::graph::{DataType, OperandId};
 use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
-use crate::onnx::node::{Node, axis, data_type, size};
+use crate::onnx::node::{Node, axis, data_type};
 use crate::onnx::refusal::Mapped;
 use crate::onnx::tensor::Tensor;
 use crate::onnx::value::Value;
@@ -80,9 +79,14 @@ fn blocks(
     Ok((emit.reshape(scale, &aligned)?, emit.reshape(zero_point, &aligned)?))
 }
 
-/// DynamicQuantizeLinear: scale and zero point of uint8 come from the input's own range, which includes 0.
+/// DynamicQuantizeLinear.
 pub fn dynamic(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let input = emit.input(node, 0)?;
+    Ok(dynamically(input, emit)?.map(Value::from).to_vec())
+}
+
+/// The quantized input, its scale, and its zero point. They are uint8 and come from the input's range, which includes 0.
+pub fn dynamically(input: OperandId, emit: &mut Emit<'_>) -> Mapped<[OperandId; 3]> {
     let over: Vec<usize> = (0..emit.rank(input)).collect();
     let most = emit.reduce(ReduceKind::Max, input, &over, false)?;
     let most = emit.clamp(most, Some(0.0), None)?;
@@ -103,11 +107,11 @@ pub fn dynamic(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let aligned = vec![1; emit.rank(input)];
     let (block, point) = (emit.reshape(divisor, &aligned)?, emit.reshape(zero_point, &aligned)?);
     let output = emit.push(QuantizeLinear { input, scale: block, zero_point: point })?;
-    Ok(vec![output.into(), divisor.into(), zero_point.into()])
+    Ok([output, divisor, zero_point])
 }
 
 /// What a quantized operand stands for without its scale: `x - zero point`, as float32, which holds such numbers exactly.
-fn centred(input: OperandId, zero_point: Option<OperandId>, at: usize, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+pub fn centred(input: OperandId, zero_point: Option<OperandId>, at: usize, emit: &mut Emit<'_>) -> Mapped<OperandId> {
     let wide = emit.cast(input, DataType::Float32)?;
     let Some(zero_point) = zero_point else { return Ok(wide) };
     let zero_point = emit.cast(zero_point, DataType::Float32)?;
@@ -116,7 +120,7 @@ fn centred(input: OperandId, zero_point: Option<OperandId>, at: usize, emit: &mu
 }
 
 /// A vector along an axis; a single number for all.
-fn per_axis(vector: OperandId, at: usize, rank: usize, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+pub fn per_axis(vector: OperandId, at: usize, rank: usize, emit: &mut Emit<'_>) -> Mapped<OperandId> {
     let shape = emit.shape(vector);
     match shape[..] {
         [] => Ok(vector),
@@ -141,6 +145,12 @@ pub fn matmul_integer(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>
     }
     let a = centred(a, zero_a, rank_a - 2, emit)?;
     let b = centred(b, zero_b, rank_b - 1, emit)?;
+    one(integer_product(a, b, emit)?)
+}
+
+/// The product of matrices of whole numbers in float32, as int32.
+pub fn integer_product(a: OperandId, b: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let (rank_a, rank_b) = (emit.rank(a), emit.rank(b));
     let inner = emit.shape(a)[rank_a - 1];
     // A product is at most 255 * 255.
     const EXACT: u32 = (1 << 24) / (255 * 255);
@@ -155,7 +165,7 @@ pub fn matmul_integer(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>
             None => part,
         });
     }
-    one(result.ok_or("no inner elements")?)
+    result.ok_or_else(|| "no inner elements".into())
 }
 
 /// ConvInteger, in float32: exact as long as sums stay below 2²⁴.
@@ -166,58 +176,4 @@ pub fn conv_integer(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> 
     let filter = centred(filter, zero_filter, 0, emit)?;
     let output = convolution(node, input, filter, None, emit)?;
     one(emit.cast(output, DataType::Int32)?)
-}
-
-/// An input with scale and zero point beside it, as float32.
-fn scaled(node: &Node<'_>, first: usize, at: usize, emit: &mut Emit<'_>) -> Mapped<OperandId> {
-    let (input, scale, zero_point) = (emit.input(node, first)?, emit.input(node, first + 1)?, emit.input(node, first + 2)?);
-    let rank = emit.rank(input);
-    let numbers = centred(input, Some(zero_point), at, emit)?;
-    let scale = per_axis(scale, at, rank, emit)?;
-    emit.mul(numbers, scale)
-}
-
-/// Quantizes a result with a scale and zero point for all of it.
-fn requantized(node: &Node<'_>, result: OperandId, first: usize, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    let (scale, zero_point) = (emit.input(node, first)?, emit.input(node, first + 1)?);
-    let aligned = vec![1; emit.rank(result)];
-    let (scale, zero_point) = (emit.reshape(scale, &aligned)?, emit.reshape(zero_point, &aligned)?);
-    one(emit.push(QuantizeLinear { input: result, scale, zero_point })?)
-}
-
-pub fn qlinear_matmul(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    let rank = |position: usize, emit: &mut Emit<'_>| -> Mapped<usize> { Ok(node.input(position)?.shape(emit.builder).len()) };
-    let (rank_a, rank_b) = (rank(0, emit)?, rank(3, emit)?);
-    let a = scaled(node, 0, rank_a.saturating_sub(2), emit)?;
-    let b = scaled(node, 3, rank_b.saturating_sub(1), emit)?;
-    let result = product(a, b, emit)?;
-    requantized(node, result, 6, emit)
-}
-
-pub fn qlinear_conv(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    let input = scaled(node, 0, 1, emit)?;
-    let filter = scaled(node, 3, 0, emit)?;
-    let bias = match emit.optional(node, 8)? {
-        // Quantized with the product of both scales.
-        Some(bias) => {
-            let (of_input, of_filter) = (emit.input(node, 1)?, emit.input(node, 4)?);
-            let of_input = emit.reshape(of_input, &[1])?;
-            let count = size(emit.shape(of_filter).iter().map(|&size| u64::from(size)).product::<u64>())?;
-            let of_filter = emit.reshape(of_filter, &[count])?;
-            let scale = emit.mul(of_input, of_filter)?;
-            let bias = emit.cast(bias, DataType::Float32)?;
-            Some(emit.mul(bias, scale)?)
-        }
-        None => None,
-    };
-    let result = convolution(node, input, filter, bias, emit)?;
-    requantized(node, result, 6, emit)
-}
-
-/// QLinearAdd and QLinearMul of com.microsoft.
-pub fn qlinear_binary(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    let (a, b) = (scaled(node, 0, 0, emit)?, scaled(node, 3, 0, emit)?);
-    let kind = if node.operator() == "QLinearAdd" { BinaryKind::Add } else { BinaryKind::Mul };
-    let result = emit.binary(kind, a, b)?;
-    requantized(node, result, 6, emit)
 }

@@ -40,8 +40,19 @@ impl Window {
         let spatial = match rank {
             3 => 1,
             4 => 2,
-            _ => return Err(format!("an input of rank {rank}; only one or two spatial dimensions are supported").into()),
+            _ => return Err(format!("an input of rank {rank}; one or two spatial dimensions are supported").into()),
         };
+        Ok(Window::along(node, kernel, spatial)?.pop().ok_or("no spatial dimensions")?)
+    }
+
+    /// The window of three spatial dimensions: along the depth, as the second of two, and over the planes.
+    pub fn of_volume(node: &Node<'_>, kernel: Option<&[u32]>) -> Mapped<(Window, Window)> {
+        let mut both = Window::along(node, kernel, 3)?.into_iter();
+        both.next().zip(both.next()).ok_or_else(|| "no spatial dimensions".into())
+    }
+
+    /// The attributes of so many spatial dimensions: the last two in the last window, and a first one in one of its own.
+    fn along(node: &Node<'_>, kernel: Option<&[u32]>, spatial: usize) -> Mapped<Vec<Window>> {
         let list = |name: &str, count: usize, default: u32| -> Mapped<Vec<u32>> {
             let Some(list) = node.ints(name)?.filter(|list| !list.is_empty()) else { return Ok(vec![default; count]) };
             if list.len() != count {
@@ -49,7 +60,6 @@ impl Window {
             }
             list.into_iter().map(bounded).collect()
         };
-        let pair = |list: &[u32], default: u32| if let &[a, b] = list { [a, b] } else { [default, list[0]] };
         let own =
             node.ints("kernel_shape")?.map(|list| list.into_iter().map(bounded).collect::<Mapped<Vec<u32>>>()).transpose()?;
         let kernel = match (own, kernel) {
@@ -61,7 +71,7 @@ impl Window {
             (None, None) => return Err("the attribute kernel_shape is missing".into()),
         };
         if kernel.len() != spatial || kernel.contains(&0) {
-            return Err(format!("a kernel of {kernel:?} for an input of rank {rank}").into());
+            return Err(format!("a kernel of {kernel:?} for {spatial} spatial dimensions").into());
         }
         let (strides, dilations) = (list("strides", spatial, 1)?, list("dilations", spatial, 1)?);
         if strides.contains(&0) || dilations.contains(&0) {
@@ -75,19 +85,41 @@ impl Window {
             other => return Err(format!("attribute auto_pad is {other:?}").into()),
         };
         let pads = if auto_pad == AutoPad::NotSet { list("pads", 2 * spatial, 0)? } else { vec![0; 2 * spatial] };
-        let pads = match pads[..] {
-            [before, after] => [(0, 0), (before, after)],
-            [top, left, bottom, right] => [(top, bottom), (left, right)],
-            _ => return Err("pads".into()),
+        let window = |dimensions: [Option<usize>; 2]| {
+            let pair = |list: &[u32]| dimensions.map(|dimension| dimension.map_or(1, |dimension| list[dimension]));
+            Window {
+                kernel: pair(&kernel),
+                strides: pair(&strides),
+                dilations: pair(&dilations),
+                auto_pad,
+                pads: dimensions.map(|dimension| dimension.map_or((0, 0), |i| (pads[i], pads[i + spatial]))),
+                flat: spatial == 1,
+            }
         };
-        Ok(Window {
-            kernel: pair(&kernel, 1),
-            strides: pair(&strides, 1),
-            dilations: pair(&dilations, 1),
-            auto_pad,
-            pads,
-            flat: spatial == 1,
+        Ok(match spatial {
+            1 => vec![window([None, Some(0)])],
+            2 => vec![window([Some(0), Some(1)])],
+            _ => vec![window([None, Some(0)]), window([Some(1), Some(2)])],
         })
+    }
+
+    /// How far the last window reaches behind the padded input.
+    pub fn excess(&self, sizes: [u32; 2], output_sizes: [u32; 2], dimension: usize) -> Mapped<u32> {
+        let last = u64::from(output_sizes[dimension]).checked_sub(1).ok_or("a pool without windows")?;
+        let reach = last * u64::from(self.strides[dimension]) + self.extent(dimension);
+        let (before, after) = self.pads[dimension];
+        let have = u64::from(sizes[dimension]) + u64::from(before) + u64::from(after);
+        size(reach.saturating_sub(have))
+    }
+
+    /// Lets the padding reach to the end of the last windows.
+    pub fn reach(&mut self, sizes: [u32; 2], output_sizes: [u32; 2]) -> Mapped<()> {
+        for dimension in 0..2 {
+            let missing = self.excess(sizes, output_sizes, dimension)?;
+            let after = &mut self.pads[dimension].1;
+            *after = after.checked_add(missing).ok_or("too much padding")?;
+        }
+        Ok(())
     }
 
     /// The width of the window with its gaps.

@@ -1,0 +1,161 @@
+//! Attention of transformers: what the standard's operator and those of com.microsoft have in common.
+
+mod contributed;
+mod packed;
+mod standard;
+
+pub use contributed::{group_query, multi_head};
+pub use packed::packed;
+pub use standard::standard;
+
+use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, LogicalKind};
+use crate::graph::ops::softmax::Softmax;
+use crate::graph::{DataType, OperandId};
+use crate::onnx::emit::Emit;
+use crate::onnx::node::Node;
+use crate::onnx::refusal::Mapped;
+use crate::onnx::tensor::Tensor;
+
+/// Queries, keys and values as [batch, heads, sequence, head size], and what changes their scores.
+struct Attention {
+    query: OperandId,
+    key: OperandId,
+    value: OperandId,
+    scale: f64,
+    /// Added to the scores.
+    bias: Option<OperandId>,
+    softcap: f64,
+}
+
+/// The scores as they are computed, and what they weigh.
+struct Scores {
+    /// query * key' * scale
+    products: OperandId,
+    capped: OperandId,
+    biased: OperandId,
+    weights: OperandId,
+}
+
+impl Attention {
+    /// `softmax(query * key' * scale + bias) * value`, [batch, heads, sequence, head size].
+    fn emit(self, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+        let scores = self.scores(emit)?;
+        let weights = emit.push(Softmax { input: scores.biased, axis: 3 })?;
+        self.result(weights, emit)
+    }
+
+    /// All steps before the softmax; the weights are not there yet.
+    fn scores(&self, emit: &mut Emit<'_>) -> Mapped<Scores> {
+        let heads = emit.shape(self.query)[1];
+        let key = repeat_heads(self.key, heads, emit)?;
+        let key = emit.transpose_matrices(key)?;
+        let products = emit.matmul(self.query, key)?;
+        let products = emit.with(BinaryKind::Mul, products, self.scale)?;
+        let mut capped = products;
+        if self.softcap > 0.0 {
+            let scaled = emit.with(BinaryKind::Div, products, self.softcap)?;
+            let bounded = emit.activation(ActivationKind::Tanh, scaled)?;
+            capped = emit.with(BinaryKind::Mul, bounded, self.softcap)?;
+        }
+        let biased = match self.bias {
+            Some(bias) => emit.add(capped, bias)?,
+            None => capped,
+        };
+        Ok(Scores { products, capped, biased, weights: biased })
+    }
+
+    fn result(&self, weights: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+        let heads = emit.shape(self.query)[1];
+        let value = repeat_heads(self.value, heads, emit)?;
+        emit.matmul(weights, value)
+    }
+}
+
+/// Gives several query heads the same key or value head.
+fn repeat_heads(input: OperandId, heads: u32, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let &[batch, own, length, width] = &emit.shape(input)[..] else { return Err("heads of another rank than 4".into()) };
+    if own == heads {
+        return Ok(input);
+    }
+    if own == 0 || !heads.is_multiple_of(own) {
+        return Err(format!("{heads} query heads for {own} key heads").into());
+    }
+    let apart = emit.reshape(input, &[batch, own, 1, length, width])?;
+    let wide = emit.expand(apart, &[batch, own, heads / own, length, width])?;
+    emit.reshape(wide, &[batch, heads, length, width])
+}
+
+/// [batch, sequence, heads * head size] as [batch, heads, sequence, head size].
+fn split_heads(input: OperandId, heads: u32, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let &[batch, length, hidden] = &emit.shape(input)[..] else { return Err("an input whose rank is not 3".into()) };
+    if heads == 0 || hidden % heads != 0 {
+        return Err(format!("{heads} heads of {hidden} elements").into());
+    }
+    let apart = emit.reshape(input, &[batch, length, heads, hidden / heads])?;
+    emit.transpose(apart, &[0, 2, 1, 3])
+}
+
+fn join_heads(input: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let &[batch, heads, length, width] = &emit.shape(input)[..] else { return Err("heads of another rank than 4".into()) };
+    let apart = emit.transpose(input, &[0, 2, 1, 3])?;
+    let hidden = heads.checked_mul(width).ok_or("too many elements")?;
+    emit.reshape(apart, &[batch, length, hidden])
+}
+
+/// Puts what is cached before what is new.
+fn with_past(node: &Node<'_>, position: usize, new: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    match node.optional(position) {
+        // An empty cache is known.
+        Some(past) if !past.constant().is_some_and(Tensor::is_empty) => {
+            let past = emit.operand(past)?;
+            emit.concat(vec![past, new], 2)
+        }
+        _ => Ok(new),
+    }
+}
+
+/// The scale for heads of that size, when no other is given.
+fn default_scale(node: &Node<'_>, query: OperandId, emit: &Emit<'_>) -> Mapped<f64> {
+    let width = f64::from(emit.shape(query).last().copied().unwrap_or(1));
+    Ok(match node.float("scale", 0.0)? {
+        0.0 => 1.0 / width.sqrt(),
+        scale => scale,
+    })
+}
+
+/// 0 where a query may look, and a large negative number at the keys that come later: with `past` keys before the queries.
+fn causal_bias(of: DataType, queries: u32, keys: u32, past: i64, window: i64, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    if u64::from(queries) * u64::from(keys) > 1 << 24 {
+        return Err("a causal mask of too many elements".into());
+    }
+    let hidden = lowest(of);
+    let mut bias = Vec::with_capacity(queries as usize * keys as usize);
+    for query in 0..i64::from(queries) {
+        let last = query + past;
+        bias.extend((0..i64::from(keys)).map(|key| {
+            let sees = key <= last && (window <= 0 || key > last - window);
+            if sees { 0.0 } else { hidden }
+        }));
+    }
+    emit.constant(Tensor::from_floats(of.into(), vec![queries as usize, keys as usize], &bias))
+}
+
+/// What hides a score without making a row of hidden ones NaN.
+fn lowest(of: DataType) -> f64 {
+    if of == DataType::Float16 { -65504.0 } else { f64::from(f32::MIN) }
+}
+
+/// 0 where a mask is true and a large negative number where it is not.
+fn bias_of_mask(mask: OperandId, of: DataType, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let zero_of_mask = emit.scalar(emit.data_type(mask), 0.0)?;
+    let shown = emit.logical(LogicalKind::NotEqual, mask, zero_of_mask)?;
+    let (zero, hidden) = (emit.scalar(of, 0.0)?, emit.scalar(of, lowest(of))?);
+    emit.select(shown, zero, hidden)
+}
+
+fn add_bias(bias: Option<OperandId>, other: OperandId, emit: &mut Emit<'_>) -> Mapped<Option<OperandId>> {
+    match bias {
+        Some(bias) => Ok(Some(emit.add(bias, other)?)),
+        None => Ok(Some(other)),
+    }
+}

@@ -1,0 +1,80 @@
+//! Attention of com.microsoft: queries, keys and values come from one product with packed weights.
+
+use super::{Attention, add_bias, causal_bias, default_scale, join_heads, split_heads};
+use crate::graph::ops::elementwise::LogicalKind;
+use crate::graph::{DataType, OperandId};
+use crate::onnx::emit::Emit;
+use crate::onnx::node::{Node, size};
+use crate::onnx::refusal::Mapped;
+use crate::onnx::value::Value;
+
+pub fn packed(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let heads = size(node.int("num_heads", 0)?)?;
+    if node.flag("do_rotary", false)? || node.flag("past_present_share_buffer", false)? || node.optional(6).is_some() {
+        return Err("rotary embeddings and shared caches in this operator are not supported".into());
+    }
+    let (input, weights) = (emit.input(node, 0)?, emit.input(node, 1)?);
+    let &[batches, queries, _] = &emit.shape(input)[..] else { return Err("an input whose rank is not 3".into()) };
+    let mut product = emit.matmul(input, weights)?;
+    if let Some(bias) = emit.optional(node, 2)? {
+        product = emit.add(product, bias)?;
+    }
+    let all = emit.shape(product)[2];
+    let parts = match node.ints("qkv_hidden_sizes")?.filter(|sizes| !sizes.is_empty()) {
+        Some(sizes) => sizes.iter().map(|&part| size(part)).collect::<Mapped<Vec<u32>>>()?,
+        None => vec![all / 3; 3],
+    };
+    let &[of_query, of_key, of_value] = &parts[..] else { return Err("attribute qkv_hidden_sizes has not three sizes".into()) };
+    let parts = emit.split(product, vec![of_query, of_key, of_value], 2)?;
+    let query = split_heads(parts[0], heads, emit)?;
+    let (mut key, mut value) = (split_heads(parts[1], heads, emit)?, split_heads(parts[2], heads, emit)?);
+    if let Some(past) = emit.optional(node, 4)? {
+        // [2, batch, heads, sequence, head size]
+        let mut join = |new: OperandId, which: u32| {
+            let own = emit.slice_axis(past, 0, which, 1)?;
+            let shape = emit.shape(own);
+            let own = emit.reshape(own, &shape[1..])?;
+            emit.concat(vec![own, new], 2)
+        };
+        (key, value) = (join(key, 0)?, join(value, 1)?);
+    }
+    let of = emit.data_type(query);
+    let keys = emit.shape(key)[2];
+    let mut bias = emit.optional(node, 5)?;
+    if let Some(mask) = emit.optional(node, 3)? {
+        let shown = match emit.shape(mask)[..] {
+            [b, k] if b == batches && k == keys => emit.reshape(mask, &[b, 1, 1, k])?,
+            [b, q, k] if q == queries && k == keys => emit.reshape(mask, &[b, 1, q, k])?,
+            // How many keys of each batch count.
+            [b] if b == batches => {
+                let lengths = emit.cast(mask, DataType::Int32)?;
+                let lengths = emit.reshape(lengths, &[b, 1, 1, 1])?;
+                let positions = emit.positions(DataType::Int32, 4, 3, keys)?;
+                emit.logical(LogicalKind::Lesser, positions, lengths)?
+            }
+            _ => return Err(format!("a mask of shape {:?}", emit.shape(mask)).into()),
+        };
+        let zero = emit.scalar(emit.data_type(shown), 0.0)?;
+        let shown = emit.logical(LogicalKind::NotEqual, shown, zero)?;
+        let hidden = node.float("mask_filter_value", -10000.0)?;
+        let of_mask = emit.choose(shown, of, 0.0, hidden)?;
+        bias = add_bias(bias, of_mask, emit)?;
+    }
+    if node.flag("unidirectional", false)? {
+        let causal = causal_bias(of, queries, keys, i64::from(keys) - i64::from(queries), 0, emit)?;
+        bias = add_bias(bias, causal, emit)?;
+    }
+    let scale = default_scale(node, query, emit)?;
+    let result = Attention { query, key, value, scale, bias, softcap: 0.0 }.emit(emit)?;
+    let mut outputs: Vec<Value> = vec![join_heads(result, emit)?.into()];
+    if node.has_output(1) {
+        let mut both = Vec::new();
+        for part in [key, value] {
+            let mut shape = emit.shape(part);
+            shape.insert(0, 1);
+            both.push(emit.reshape(part, &shape)?);
+        }
+        outputs.push(emit.concat(both, 0)?.into());
+    }
+    Ok(outputs)
+}

@@ -1,0 +1,87 @@
+//! Operations on the bits of integers, which WebNN does not have: arithmetic on unsigned integers stands for them.
+
+use super::elementwise::one;
+use crate::graph::ops::elementwise::{BinaryKind, LogicalKind};
+use crate::graph::{DataType, OperandId};
+use crate::onnx::element::ElementType;
+use crate::onnx::emit::Emit;
+use crate::onnx::node::Node;
+use crate::onnx::refusal::Mapped;
+use crate::onnx::tensor::Tensor;
+use crate::onnx::value::Value;
+
+/// BitShift: a product with a power of two, or a quotient.
+pub fn shift(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let left = match node.string("direction", "")?.as_str() {
+        "LEFT" => true,
+        "RIGHT" => false,
+        other => return Err(format!("the direction {other:?}").into()),
+    };
+    let (input, by) = (emit.input(node, 0)?, emit.input(node, 1)?);
+    let of = emit.data_type(input);
+    if of.is_float() || of.is_signed() {
+        return Err(format!("an input of {of}").into());
+    }
+    let powers: Vec<i64> = (0..of.bits()).map(|bit| 1i64.wrapping_shl(bit as u32)).collect();
+    let powers = emit.constant(Tensor::from_integers(of.into(), vec![powers.len()], &powers))?;
+    let most = emit.scalar(of, of.bits() as f64 - 1.0)?;
+    let limited = emit.binary(BinaryKind::Min, by, most)?;
+    let places = emit.cast(limited, DataType::Int32)?;
+    let power = emit.gather(powers, places, 0)?;
+    let shifted = if left { emit.mul(input, power)? } else { emit.div(input, power)? };
+    // Nothing is left when all bits are moved out.
+    let all = emit.logical(LogicalKind::Greater, by, most)?;
+    let zero = emit.scalar(of, 0.0)?;
+    one(emit.select(all, zero, shifted)?)
+}
+
+/// BitwiseNot: the complement of an unsigned integer, or the negative of a signed one, less 1.
+pub fn not(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let input = emit.input(node, 0)?;
+    let of = emit.data_type(input);
+    if of.is_float() {
+        return Err(format!("an input of {of}").into());
+    }
+    let ones = emit.constant(Tensor::from_integers(of.into(), vec![], &[-1]))?;
+    one(emit.sub(ones, input)?)
+}
+
+/// BitwiseAnd, BitwiseOr and BitwiseXor, bit by bit.
+pub fn binary(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let (a, b) = (emit.input(node, 0)?, emit.input(node, 1)?);
+    let of = emit.data_type(a);
+    if of.is_float() || of.is_signed() {
+        return Err(format!("inputs of {of} are not supported, only unsigned integers").into());
+    }
+    let element: ElementType = of.into();
+    let two = emit.scalar(of, 2.0)?;
+    let (mut rest_a, mut rest_b, mut common) = (a, b, None);
+    for bit in 0..of.bits() {
+        let odd = |rest: &mut OperandId, emit: &mut Emit<'_>| -> Mapped<OperandId> {
+            let half = emit.div(*rest, two)?;
+            let even = emit.mul(half, two)?;
+            let odd = emit.sub(*rest, even)?;
+            *rest = half;
+            Ok(odd)
+        };
+        let (of_a, of_b) = (odd(&mut rest_a, emit)?, odd(&mut rest_b, emit)?);
+        let both = emit.mul(of_a, of_b)?;
+        let power = emit.constant(Tensor::from_integers(element, vec![], &[1i64.wrapping_shl(bit as u32)]))?;
+        let part = emit.mul(both, power)?;
+        common = Some(match common {
+            Some(sum) => emit.add(sum, part)?,
+            None => part,
+        });
+    }
+    let common = common.ok_or("no bits")?;
+    if node.operator() == "BitwiseAnd" {
+        return one(common);
+    }
+    // Of the bits of both, common ones would count twice.
+    let first = emit.sub(a, common)?;
+    let either = emit.add(first, b)?;
+    if node.operator() == "BitwiseOr" {
+        return one(either);
+    }
+    one(emit.sub(either, common)?)
+}

@@ -1,0 +1,152 @@
+//! Operators of com.microsoft that stand for several of the standard: what onnxruntime's optimizer writes.
+
+use super::conv::convolution;
+use super::elementwise::one;
+use super::normalization::normalized;
+use crate::graph::ops::elementwise::{Activation, ActivationKind, BinaryKind, Elu, HardSigmoid, LeakyRelu};
+use crate::graph::ops::reduce::ReduceKind;
+use crate::graph::{DataType, OperandId};
+use crate::onnx::emit::Emit;
+use crate::onnx::node::Node;
+use crate::onnx::refusal::Mapped;
+use crate::onnx::value::Value;
+
+/// FusedConv: a convolution, a sum, an activation.
+pub fn conv(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let (input, filter, bias) = (emit.input(node, 0)?, emit.input(node, 1)?, emit.optional(node, 2)?);
+    let mut result = convolution(node, input, filter, bias, emit)?;
+    if let Some(other) = emit.optional(node, 3)? {
+        result = emit.add(result, other)?;
+    }
+    let parameters = node.floats("activation_params")?.unwrap_or_default();
+    one(activation(node, result, &parameters, emit)?)
+}
+
+/// FusedGemm.
+pub fn gemm(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let result = super::matmul::gemm(node, emit)?;
+    let [Value::Operand(result)] = result[..] else { return Err("a product that is known".into()) };
+    let mut parameters = Vec::new();
+    for name in ["activation_alpha", "activation_beta", "activation_gamma"] {
+        parameters.extend(node.optional_float(name)?.map(|number| number as f32));
+    }
+    one(activation(node, result, &parameters, emit)?)
+}
+
+fn activation(node: &Node<'_>, input: OperandId, parameters: &[f32], emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let parameter = |i: usize, default: f64| parameters.get(i).map_or(default, |&number| number.into());
+    let kind = match node.string("activation", "")?.as_str() {
+        "" => return Ok(input),
+        "Relu" => ActivationKind::Relu,
+        "Sigmoid" => ActivationKind::Sigmoid,
+        "Tanh" => ActivationKind::Tanh,
+        "Softplus" => ActivationKind::Softplus,
+        "Softsign" => ActivationKind::Softsign,
+        "LeakyRelu" => return emit.push(LeakyRelu { input, alpha: parameter(0, 0.01) }),
+        "Elu" => return emit.push(Elu { input, alpha: parameter(0, 1.0) }),
+        "Clip" => return emit.clamp(input, Some(parameter(0, f64::NEG_INFINITY)), Some(parameter(1, f64::INFINITY))),
+        "HardSigmoid" => return emit.push(HardSigmoid { input, alpha: parameter(0, 0.2), beta: parameter(1, 0.5) }),
+        other => return Err(format!("the activation {other:?} is not supported").into()),
+    };
+    emit.push(Activation { kind, input })
+}
+
+/// EmbedLayerNormalization: the sum of the embeddings of words, positions and segments, normalized.
+pub fn embed(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let ids = emit.input(node, 0)?;
+    let &[batches, length] = &emit.shape(ids)[..] else { return Err("ids whose rank is not 2".into()) };
+    let (words, positions) = (emit.input(node, 2)?, emit.input(node, 3)?);
+    let mut sum = emit.gather(words, ids, 0)?;
+    let of_positions = match emit.optional(node, 8)? {
+        Some(own) => emit.gather(positions, own, 0)?,
+        None => emit.slice_axis(positions, 0, 0, length)?,
+    };
+    sum = emit.add(sum, of_positions)?;
+    if let (Some(segments), Some(table)) = (emit.optional(node, 1)?, emit.optional(node, 4)?) {
+        let of_segments = emit.gather(table, segments, 0)?;
+        sum = emit.add(sum, of_segments)?;
+    }
+    let (scale, bias) = (emit.input(node, 5)?, emit.optional(node, 6)?);
+    let result = normalized(sum, Some(scale), bias, 2, node.float("epsilon", 1e-12)?, emit)?;
+    // How many of the mask are 1: the number of words of each batch.
+    let lengths = match emit.optional(node, 7)? {
+        Some(mask) => {
+            let mask = emit.cast(mask, DataType::Int32)?;
+            emit.reduce(ReduceKind::Sum, mask, &[1], false)?
+        }
+        None => {
+            let zero = emit.scalar(DataType::Int32, 0.0)?;
+            emit.expand(zero, &[batches])?
+        }
+    };
+    Ok(vec![result.into(), lengths.into(), sum.into()])
+}
+
+/// BiasAdd: an input, a bias of its last dimension, and what skipped. BiasSplitGelu: half of the sum times gelu of the other.
+pub fn bias(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let (input, bias) = (emit.input(node, 0)?, emit.input(node, 1)?);
+    let sum = emit.add(input, bias)?;
+    if node.operator() == "BiasAdd" {
+        let skip = emit.input(node, 2)?;
+        return one(emit.add(sum, skip)?);
+    }
+    let shape = emit.shape(sum);
+    let half = shape.last().copied().unwrap_or(0) / 2;
+    let parts = emit.split(sum, vec![half, half], shape.len().saturating_sub(1))?;
+    let gelu = emit.activation(ActivationKind::Gelu, parts[1])?;
+    one(emit.mul(parts[0], gelu)?)
+}
+
+/// SwiGLU of the standard: `a * sigmoid(alpha * a) * b`.
+pub fn swiglu(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let (a, b) = (emit.input(node, 0)?, emit.input(node, 1)?);
+    let alpha = node.float("alpha", 1.0)?;
+    let scaled = if alpha == 1.0 { a } else { emit.with(BinaryKind::Mul, a, alpha)? };
+    let sigmoid = emit.activation(ActivationKind::Sigmoid, scaled)?;
+    let swish = emit.mul(a, sigmoid)?;
+    one(emit.mul(swish, b)?)
+}
+
+/// CausalConvWithState of the standard: a convolution of each channel with what came before; what came last is given back.
+pub fn causal_conv(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let (input, weight, bias) = (emit.input(node, 0)?, emit.input(node, 1)?, emit.optional(node, 2)?);
+    let (&[batches, channels, length], &[_, _, width]) = (&emit.shape(input)[..], &emit.shape(weight)[..]) else {
+        return Err("an input or a filter whose rank is not 3".into());
+    };
+    if width < 2 {
+        return Err("a state without elements is not supported".into());
+    }
+    let past = match emit.optional(node, 3)? {
+        Some(past) => past,
+        None => {
+            let zero = emit.scalar(emit.data_type(input), 0.0)?;
+            emit.expand(zero, &[batches, channels, width - 1])?
+        }
+    };
+    let all = emit.concat(vec![past, input], 2)?;
+    let whole = emit.shape(all)[2];
+    let image = emit.reshape(all, &[batches, channels, 1, whole])?;
+    let filter = emit.reshape(weight, &[channels, 1, 1, width])?;
+    let output = emit.push(crate::graph::ops::conv::Conv2d {
+        input: image,
+        filter,
+        padding: [0; 4],
+        strides: [1; 2],
+        dilations: [1; 2],
+        groups: channels,
+        input_layout: crate::graph::ops::layout::InputOperandLayout::Nchw,
+        filter_layout: crate::graph::ops::layout::Conv2dFilterOperandLayout::Oihw,
+        bias,
+    })?;
+    let mut output = emit.reshape(output, &[batches, channels, length])?;
+    match node.string("activation", "none")?.as_str() {
+        "none" => {}
+        "silu" | "swish" => {
+            let sigmoid = emit.activation(ActivationKind::Sigmoid, output)?;
+            output = emit.mul(output, sigmoid)?;
+        }
+        other => return Err(format!("the activation {other:?}").into()),
+    }
+    let state = emit.slice_axis(all, 2, whole - (width - 1), width - 1)?;
+    Ok(vec![output.into(), state.into()])
+}
