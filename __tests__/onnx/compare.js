@@ -21,6 +21,7 @@ function fill({ shape, type, low, high, values }, random) {
   const draw = () => {
     const value = low + (high - low) * random();
     if (type === 'float') return value;
+    if (type === 'double') return Math.fround(value);
     if (type === 'float16') return halfBits(value);
     return Math.floor(value);
   };
@@ -83,7 +84,8 @@ async function check(context, { model, fed }, reference, { tolerance = 1e-5, apa
   if (reference.error !== undefined) throw new Error(`onnxruntime-node refuses the case: ${reference.error}`);
   const loaded = await loadOnnx(context, model);
   try {
-    const results = await loaded.run(Object.fromEntries(fed.map(({ name, array }) => [name, array])));
+    const own = (array) => (array instanceof Float64Array ? Float32Array.from(array) : array);
+    const results = await loaded.run(Object.fromEntries(fed.map(({ name, array }) => [name, own(array)])));
     expect(Object.keys(results)).toEqual(reference.map(({ name }) => name));
     for (const { name, type, shape, data } of reference) {
       const signature = loaded.outputs.find((output) => output.name === name);
@@ -94,7 +96,7 @@ async function check(context, { model, fed }, reference, { tolerance = 1e-5, apa
       const found = numbers(type, bits);
       expect(found).toHaveLength(expected.length);
       const scale = Math.max(1, ...expected.filter(Number.isFinite).map(Math.abs));
-      const relative = { float: tolerance, float16: Math.max(tolerance, 4e-3) }[type] ?? 0;
+      const relative = { float: tolerance, double: tolerance, float16: Math.max(tolerance, 4e-3) }[type] ?? 0;
       const allowed = Math.max(relative * scale, apart);
       const wrong = expected.findIndex((value, i) => !(Object.is(value, found[i]) || value === found[i] || Math.abs(value - found[i]) <= allowed));
       if (wrong >= 0) {

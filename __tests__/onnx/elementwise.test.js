@@ -91,7 +91,25 @@ const clip = [
 const casts = [
   ['float', 6], ['float', 7], ['float', 9], ['float', 10], ['int64', 1], ['int64', 6], ['int32', 7], ['int32', 9], ['bool', 1], ['uint8', 1], ['float', 11],
 ].map(([type, to]) => ({ op: 'Cast', attributes: { to }, inputs: [x([20], { type, low: type === 'bool' || type === 'uint8' ? 0 : -9, high: type === 'bool' ? 2 : 9 })] }))
-  .filter(({ attributes }) => attributes.to !== 11);
+;
+const doubles = [
+  { op: 'Add', inputs: [x([2, 3], { type: 'double' }), c([3], { type: 'double' })] },
+  { op: 'MatMul', inputs: [x([3, 4], { type: 'double' }), c([4, 5], { type: 'double' })] },
+  { op: 'Sqrt', inputs: [x([20], { type: 'double', ...positive })] },
+  { op: 'ReduceSum', inputs: [x([4, 5], { type: 'double' })] },
+  { op: 'Cast', attributes: { to: 1 }, inputs: [x([20], { type: 'double', low: -9, high: 9 })] },
+  { op: 'Cast', attributes: { to: 7 }, inputs: [x([20], { type: 'double', low: -9, high: 9 })] },
+  { op: 'Where', inputs: [x([8], truth), x([8], { type: 'double' }), c([], { type: 'double', values: [7] })] },
+];
+// Types of models' inputs as they come from tokenizers and images.
+const bytes = [
+  ...['uint8', 'int8', 'int64', 'uint32', 'uint64', 'bool'].map((type) => ({ op: 'Cast', attributes: { to: 1 }, inputs: [x([20], { type, low: 0, high: type === 'bool' ? 2 : 120 })] })),
+  { op: 'Identity', inputs: [x([2, 5], { type: 'uint8', low: 0, high: 256 })] },
+  { op: 'Concat', attributes: { axis: 0 }, inputs: [x([2, 5], { type: 'uint8', low: 0, high: 256 }), c([1, 5], { type: 'uint8', low: 0, high: 256 })] },
+  { op: 'Transpose', inputs: [x([2, 5], { type: 'uint8', low: 0, high: 256 })] },
+  { op: 'ReduceMax', inputs: [x([2, 5], { type: 'uint8', low: 0, high: 256 })] },
+  { op: 'Mod', opset: 13, inputs: [x([40], { low: -9, high: 9 , type: 'int32' }), c([], { type: 'int32', values: [5] })] },
+];
 const halves = [
   { op: 'Add', inputs: [x([2, 3], { type: 'float16' }), x([3], { type: 'float16' })] },
   { op: 'Sigmoid', inputs: [x([20], { type: 'float16' })] },
@@ -119,4 +137,6 @@ testCases([
   ...clip,
   ...casts,
   ...halves,
+  ...doubles,
+  ...bytes,
 ]);

@@ -9,7 +9,7 @@ const { readFileSync, writeFileSync } = require('node:fs');
 const ort = require('onnxruntime-node');
 const { TYPES } = require('./write.js');
 
-const NAMES = { float: 'float32' };
+const NAMES = { float: 'float32', double: 'float64' };
 
 async function main(from, to) {
   const results = [];
@@ -28,7 +28,7 @@ async function run(model, inputs) {
     const outputs = await session.run(feeds);
     return Object.entries(outputs).map(([name, { type, dims, data }]) => {
       const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('base64');
-      return { name, type: type === 'float32' ? 'float' : type, shape: [...dims], data: bytes };
+      return { name, type: { float32: 'float', float64: 'double' }[type] ?? type, shape: [...dims], data: bytes };
     });
   } catch (error) {
     return { error: String(error.message ?? error) };

@@ -16,6 +16,8 @@ const TYPES = {
   int64: { number: 7, array: BigInt64Array, webnn: 'int64' },
   bool: { number: 9, array: Uint8Array, webnn: 'uint8' },
   float16: { number: 10, array: Uint16Array, webnn: 'float16' },
+  // WebNN has no double: float32 stands for it.
+  double: { number: 11, array: Float64Array, webnn: 'float32' },
   uint32: { number: 12, array: Uint32Array, webnn: 'uint32' },
   uint64: { number: 13, array: BigUint64Array, webnn: 'uint64' },
   // Two elements in each byte.

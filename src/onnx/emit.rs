@@ -78,10 +78,20 @@ impl Emit<'_> {
     pub fn positions(&mut self, data_type: DataType, rank: usize, axis: usize, count: u32) -> Mapped<OperandId> {
         let mut aligned = vec![1; rank];
         *aligned.get_mut(axis).ok_or("an axis beyond the rank")? = count as usize;
-        self.check_count(&[count])?;
+        self.reserve(&[count.into()])?;
         let numbers: Vec<i64> = (0..count.into()).collect();
         let tensor = Tensor::from_integers(ElementType::Int64, aligned, &numbers).cast(data_type.into());
         self.constant(tensor)
+    }
+
+    /// Asks whether so many numbers may be computed here, before there is memory for them.
+    pub fn reserve(&mut self, sizes: &[u64]) -> Mapped<()> {
+        const MOST: u64 = 1 << 23;
+        let count = sizes.iter().try_fold(1u64, |count, &size| count.checked_mul(size).filter(|&count| count <= MOST));
+        match count.filter(|&count| self.folding.charge(count as usize * 8)) {
+            Some(_) => Ok(()),
+            None => Err(format!("{sizes:?} are too many numbers to compute at import").into()),
+        }
     }
 
     /// Refuses values of so many elements that they should not be made on the way to a result.

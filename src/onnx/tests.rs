@@ -248,6 +248,69 @@ fn broken_models_are_refused() {
     assert!(huge.import().is_err());
 }
 
+#[test]
+fn weights_of_the_wrong_shape_are_refused() {
+    // Unrolled, the network would be divided into gates that are not there.
+    let network = |shape: &[i64]| {
+        let numbers = vec![0.0; shape.iter().product::<i64>() as usize];
+        sketch(17)
+            .input("x", FLOAT, &[2, 1, 5])
+            .floats("w", shape, &numbers)
+            .floats("r", shape, &numbers)
+            .node("LSTM", &["x", "w", "r"], &["y"], vec![float("clip", 1.0)])
+            .output("y")
+            .import()
+    };
+    assert!(network(&[1, 20, 5]).is_ok());
+    for shape in [&[1, 5, 5][..], &[1, 19, 5], &[20, 5], &[1, 21, 5]] {
+        assert!(message(network(shape).unwrap_err()).contains("LSTM"), "{shape:?}");
+    }
+    let table = |scales: &[i64]| {
+        let numbers = vec![1.0; scales.iter().product::<i64>() as usize];
+        let mut model = sketch(17)
+            .input("i", 7, &[])
+            .input("t", 2, &[4, 32])
+            .floats("s", scales, &numbers)
+            .node("com.microsoft::GatherBlockQuantized", &["t", "i", "s"], &["y"], vec![int("bits", 8), int("block_size", 16)])
+            .output("y");
+        model.opset = 21;
+        model.import()
+    };
+    assert!(table(&[4, 2]).is_ok());
+    assert!(message(table(&[4, 2, 1]).unwrap_err()).contains("rank"));
+}
+
+#[test]
+fn what_is_computed_at_import_is_limited() {
+    let scalar = |model: Sketch, name: &str, number: i64| {
+        let mut model = model.int64s(name, &[number]);
+        model.graph.initializer.last_mut().unwrap().dims.clear();
+        model
+    };
+    // Each asks for gigabytes with a few bytes.
+    let pool = sketch(17)
+        .input("x", FLOAT, &[1, 1, 16384, 16384])
+        .node("MaxPool", &["x"], &["y", "i"], vec![ints("kernel_shape", &[3, 3])])
+        .output("i");
+    let transform = scalar(sketch(17), "n", 1 << 20).input("x", FLOAT, &[1, 1 << 20, 1]).node("DFT", &["x", "n"], &["y"], vec![]);
+    let frames = scalar(scalar(sketch(17), "step", 1), "n", 1 << 15)
+        .input("x", FLOAT, &[1, 1 << 20, 1])
+        .node("STFT", &["x", "step", "", "n"], &["y"], vec![])
+        .output("y");
+    let mut mel = sketch(17);
+    for (name, number) in [("bins", 1), ("n", 1 << 24), ("rate", 1)] {
+        mel = scalar(mel, name, number);
+    }
+    let mel = mel
+        .floats("low", &[], &[-699.999_94])
+        .floats("high", &[], &[1.0])
+        .node("MelWeightMatrix", &["bins", "n", "rate", "low", "high"], &["y"], vec![])
+        .output("y");
+    for model in [pool, transform.output("y"), frames, mel] {
+        assert!(message(model.import().unwrap_err()).contains("compute at import"), "not refused");
+    }
+}
+
 /// A generator of numbers (SplitMix64).
 struct Random(u64);
 

@@ -128,10 +128,16 @@ pub fn gather(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         Ok(Some(emit.operand(&Tensor { element: ElementType::Uint8, shape, bytes: tensor.bytes.clone() }.into())?))
     };
     let table = bytes(0, emit)?.ok_or("the table is missing")?;
+    if emit.rank(table) != rank {
+        return Err(format!("scales of rank {rank} for a table of rank {}", emit.rank(table)).into());
+    }
     let table = emit.gather(table, indices, at)?;
     let numbers = if packed { unpacked(table, signed, emit)? } else { emit.cast(table, DataType::Float32)? };
     let zero_point = match bytes(3, emit)? {
         Some(points) => {
+            if emit.rank(points) != rank {
+                return Err(format!("zero points of rank {} for a table of rank {rank}", emit.rank(points)).into());
+            }
             let points = emit.gather(points, indices, at)?;
             let points = if packed { unpacked(points, signed, emit)? } else { emit.cast(points, DataType::Float32)? };
             // A row of an odd number of zero points is filled up.

@@ -56,10 +56,14 @@ impl Network {
             _ => None,
         };
         let [weight, recurrent_weight] = weights;
-        let hidden_size = match emit.shape(recurrent_weight)[..] {
-            [_, _, size] => size,
-            _ => return Err("recurrent weights whose rank is not 3".into()),
+        let &[_, columns, hidden_size] = &emit.shape(recurrent_weight)[..] else {
+            return Err("recurrent weights whose rank is not 3".into());
         };
+        let fits = |shape: &[u32]| shape.len() == 3 && shape[1] == columns;
+        if Some(columns) != hidden_size.checked_mul(gates) || !fits(&emit.shape(weight)) {
+            let (weight, recurrent) = (emit.shape(weight), emit.shape(recurrent_weight));
+            return Err(format!("weights of shapes {weight:?} and {recurrent:?} for {gates} gates").into());
+        }
         if node.optional_int("hidden_size")?.is_some_and(|size| size != i64::from(hidden_size)) {
             return Err("the attribute hidden_size is not that of the weights".into());
         }

@@ -76,6 +76,7 @@ pub fn grid_sample(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let flat = emit.reshape(input, &[batches, channels, pixels])?;
     let flat = emit.transpose(flat, &[0, 2, 1])?;
     let flat = emit.reshape(flat, &[emit.check_count(&[batches, pixels])?, channels])?;
+    emit.reserve(&[batches.into()])?;
     let starts: Vec<i64> = (0..batches).map(|batch| i64::from(batch) * i64::from(pixels)).collect();
     let starts = emit.constant(Tensor::from_integers(ElementType::Int32, vec![batches as usize, 1], &starts))?;
     let counts: Vec<usize> = neighbours.iter().map(Vec::len).collect();
@@ -232,6 +233,7 @@ pub fn affine_grid(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     }
     let align_corners = node.flag("align_corners", false)?;
     let count = emit.check_count(&sizes[2..])?;
+    emit.reserve(&[count.into(), spatial as u64 + 1])?;
     let along = |length: u32, i: u32| {
         let (length, i) = (f64::from(length), f64::from(i));
         match align_corners {

@@ -11,9 +11,6 @@ use crate::onnx::tensor::Tensor;
 use crate::onnx::value::Value;
 use std::f64::consts::TAU;
 
-/// Elements of the largest matrix.
-const MOST_ELEMENTS: u64 = 1 << 25;
-
 /// The real and imaginary parts of a transform's matrix, [inputs, outputs].
 struct Matrices {
     cosines: OperandId,
@@ -29,9 +26,7 @@ impl Matrices {
         window: Option<&[f64]>,
         emit: &mut Emit<'_>,
     ) -> Mapped<Matrices> {
-        if u64::from(inputs) * u64::from(outputs) > MOST_ELEMENTS {
-            return Err(format!("a transform of {inputs} numbers to {outputs} is too large").into());
-        }
+        emit.reserve(&[2, inputs.into(), outputs.into()])?;
         let (direction, scale) = if inverse { (1.0, 1.0 / f64::from(length)) } else { (-1.0, 1.0) };
         let mut parts = [Vec::new(), Vec::new()];
         for j in 0..inputs {
@@ -173,7 +168,7 @@ pub fn stft(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let (real, imaginary) = apart(signal, emit)?;
     let onesided = node.flag("onesided", true)?;
     let outputs = if onesided { length / 2 + 1 } else { length };
-    emit.check_count(&[frames, length])?;
+    emit.reserve(&[frames.into(), length.into()])?;
     let places: Vec<i64> =
         (0..frames).flat_map(|frame| (0..length).map(move |i| i64::from(frame) * i64::from(step) + i64::from(i))).collect();
     let shape = vec![frames as usize, length as usize];
@@ -238,12 +233,12 @@ pub fn mel_weights(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         if middle == left {
             set(middle, 1.0);
         }
-        for row in left..=middle.min(rows as i64) {
+        for row in left.max(0)..=middle.min(rows as i64) {
             if middle != left {
                 set(row, (row - left) as f64 / (middle - left) as f64);
             }
         }
-        for row in middle..right.min(rows as i64) {
+        for row in middle.max(0)..right.min(rows as i64) {
             set(row, (right - row) as f64 / (right - middle) as f64);
         }
     }

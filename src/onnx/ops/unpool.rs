@@ -28,9 +28,10 @@ pub fn max_with_indices(node: &Node<'_>, input: OperandId, mut window: Window, e
     let output = [output_size(&window, sizes, 0, up)?, output_size(&window, sizes, 1, up)?];
     window.reach(sizes, output)?;
     let places = window.kernel[0].checked_mul(window.kernel[1]).filter(|&places| places <= MOST_PLACES);
-    places.ok_or_else(|| format!("a window of {:?} with the output Indices", window.kernel))?;
+    let places = places.ok_or_else(|| format!("a window of {:?} with the output Indices", window.kernel))?;
     emit.check_count(&[batches, channels, height, width])?;
-    emit.check_count(&[output[0], output[1]])?;
+    emit.reserve(&[output[0].into(), output[1].into(), places.into()])?;
+    emit.reserve(&[batches.into(), channels.into()])?;
     let of = emit.data_type(images);
     if !of.is_float() {
         return Err(format!("the output Indices for {of} is not supported").into());
