@@ -185,10 +185,10 @@ pub fn expression(op: &Op, operand: &dyn Fn(OperandId) -> Expression, output: Da
             let bound = |value: Option<Number>| value.map(|value| Scalar::number(value, output));
             let mut text = x;
             if let Some(min) = bound(op.min_value) {
-                text = scalar.call("at_least", &[&text, &min]);
+                text = scalar.call("max", &[&text, &min]);
             }
             if let Some(max) = bound(op.max_value) {
-                text = scalar.call("at_most", &[&text, &max]);
+                text = scalar.call("min", &[&text, &max]);
             }
             text
         }

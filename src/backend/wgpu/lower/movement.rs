@@ -4,6 +4,7 @@ use super::{Kernel, Lowering, Operands, Tensor};
 use crate::backend::wgpu::executable::most_bindings;
 use crate::backend::wgpu::shader::{Scalar, Walk, coordinates, strides};
 use crate::error::Result;
+use crate::graph::DataType;
 use crate::graph::ops::movement::{
     Concat, Expand, Pad, PaddingMode, Reshape, Reverse, Slice, Split, Tile, Transpose, Triangular,
 };
@@ -97,33 +98,54 @@ pub fn triangular(lowering: &mut Lowering<'_>, op: &Triangular, operands: &Opera
     Kernel::new("triangular").reads(lowering, "input", input).each(lowering, output, &body)
 }
 
+/// So many inputs are joined by one kernel at most: all must be bound, the output, and the table of places.
+fn concat_at_once(lowering: &Lowering<'_>) -> usize {
+    most_bindings(lowering.device) - 2
+}
+
 pub fn concat(lowering: &mut Lowering<'_>, op: &Concat, operands: &Operands) -> Result<()> {
     let output = operands.output();
     let axis = op.axis as usize;
     let run = |shape: &[usize]| shape[axis..].iter().product::<usize>();
     let row = run(&output.shape);
+    let count = op.inputs.len();
     let mut start = 0;
-    for part in op.inputs.chunks(most_bindings(lowering.device) - 1) {
+    for part in op.inputs.chunks(concat_at_once(lowering)) {
+        // Of a few inputs the places are part of the text; of many they are in a table, so that one pipeline serves all.
+        let in_table = count > part.len() || start > 0;
         let mut kernel = Kernel::new("concat");
         let mut body = format!("let row = i / {row}u;\nlet at = i % {row}u;\n");
-        let first = start;
         // What this kernel has nothing for is left as it is.
         let leave = lowering.load(output, "output_memory", "i");
-        if first > 0 {
-            body.push_str(&format!("if at < {first}u {{ return {leave}; }}\n"));
+        let mut table = vec![start as u32];
+        if in_table {
+            body.push_str(&format!("if at < table(0u) {{ return {leave}; }}\n"));
         }
-        for (number, &id) in part.iter().enumerate() {
-            let input = operands.input(id);
-            let length = run(&input.shape);
+        let width = if in_table { concat_at_once(lowering) } else { part.len() };
+        for number in 0..width {
+            // Behind the last input nothing follows.
+            let input = part.get(number).map(|&id| operands.input(id));
+            let length = input.map_or(0, |input| run(&input.shape));
             let name = format!("input{number}");
-            kernel = kernel.reads(lowering, &name, input);
+            kernel.add_reads(lowering, &name, input.unwrap_or(operands.input(part[0])));
             let end = start + length;
-            body.push_str(&format!("if at < {end}u {{ return {name}(row * {length}u + (at - {start}u)); }}\n"));
+            let [end_text, length_text, start_text] = if in_table {
+                table.extend([end, length, start].map(|number| number as u32));
+                [1, 2, 3].map(|column| format!("table({}u)", 3 * number + column))
+            } else {
+                [end, length, start].map(|number| format!("{number}u"))
+            };
+            let value = format!("{name}(row * {length_text} + (at - {start_text}))");
+            body.push_str(&format!("if at < {end_text} {{ return {value}; }}\n"));
             start = end;
         }
         body.push_str(&format!("return {leave};"));
-        let range = if row == output.count() { (first, start) } else { (0, output.count()) };
-        kernel.each_of(lowering, output, range, &body)?;
+        if in_table {
+            let bytes = table.iter().flat_map(|number| number.to_le_bytes()).collect();
+            let table = lowering.constant(DataType::Uint32, &[table.len()], bytes);
+            kernel.add_reads(lowering, "table", &table);
+        }
+        kernel.each(lowering, output, &body)?;
     }
     Ok(())
 }

@@ -86,9 +86,13 @@ fn div_u32(a: u32, b: u32) -> u32 {
   return a / b;
 }
 
+// IEEE 754's maximum: NaN if either is, and 0 is above -0.
 fn max_f32(a: f32, b: f32) -> f32 {
   if is_nan(a) || is_nan(b) {
     return nan();
+  }
+  if a == b {
+    return f32_from_bits(bitcast<u32>(a) & bitcast<u32>(b));
   }
   return max(a, b);
 }
@@ -96,6 +100,9 @@ fn max_f32(a: f32, b: f32) -> f32 {
 fn min_f32(a: f32, b: f32) -> f32 {
   if is_nan(a) || is_nan(b) {
     return nan();
+  }
+  if a == b {
+    return f32_from_bits(bitcast<u32>(a) | bitcast<u32>(b));
   }
   return min(a, b);
 }
@@ -234,7 +241,8 @@ fn neg_i64(x: vec2<u32>) -> vec2<u32> {
 }
 
 fn sign_f32(x: f32) -> f32 {
-  return select(select(0.0f, -1.0f, x < 0.0f), 1.0f, x > 0.0f);
+  // By integers: drivers make something else of nested selections, which may give -0.
+  return f32(i32(x > 0.0f) - i32(x < 0.0f));
 }
 
 fn sign_i32(x: i32) -> i32 {
@@ -713,53 +721,6 @@ fn prelu_i32(x: i32, slope: i32) -> i32 {
 
 fn prelu_i64(x: vec2<u32>, slope: vec2<u32>) -> vec2<u32> {
   return select(x, mul_64(slope, x), (x.y >> 31u) == 1u);
-}
-
-// Bounds of clamp(): NaN stays.
-fn at_least_f32(x: f32, bound: f32) -> f32 {
-  if x < bound {
-    return bound;
-  }
-  return x;
-}
-
-fn at_most_f32(x: f32, bound: f32) -> f32 {
-  if x > bound {
-    return bound;
-  }
-  return x;
-}
-
-fn at_least_i32(x: i32, bound: i32) -> i32 {
-  return max(x, bound);
-}
-
-fn at_most_i32(x: i32, bound: i32) -> i32 {
-  return min(x, bound);
-}
-
-fn at_least_u32(x: u32, bound: u32) -> u32 {
-  return max(x, bound);
-}
-
-fn at_most_u32(x: u32, bound: u32) -> u32 {
-  return min(x, bound);
-}
-
-fn at_least_i64(x: vec2<u32>, bound: vec2<u32>) -> vec2<u32> {
-  return max_i64(x, bound);
-}
-
-fn at_most_i64(x: vec2<u32>, bound: vec2<u32>) -> vec2<u32> {
-  return min_i64(x, bound);
-}
-
-fn at_least_u64(x: vec2<u32>, bound: vec2<u32>) -> vec2<u32> {
-  return max_u64(x, bound);
-}
-
-fn at_most_u64(x: vec2<u32>, bound: vec2<u32>) -> vec2<u32> {
-  return min_u64(x, bound);
 }
 
 fn dequantize_i32(x: i32, scale: f32, zero_point: i32) -> f32 {
