@@ -1,7 +1,7 @@
 //! What a backend can do: the operator table cut down (`MLOpSupportLimits`, `#api-mlcontext-opsupportlimits`).
 
 use super::data_type::{ANY, DataTypes};
-use super::descriptor::{MAX_RANK, MAX_TENSOR_BYTE_LENGTH};
+use super::descriptor::{Descriptor, MAX_RANK, MAX_TENSOR_BYTE_LENGTH};
 use super::operator::{Operator, Ranks, TensorLimits, Types, camel_case};
 use super::ops::{Op, operators};
 use super::{CONSTANT_TYPES, Operands};
@@ -86,6 +86,16 @@ impl Limits {
     /// All operators with their limits.
     pub fn operators(&self) -> impl Iterator<Item = (&'static str, Vec<(String, Support)>)> {
         operators().iter().map(|row| (row.name, self.of_operator(row)))
+    }
+
+    /// Checks that the backend takes a tensor of a descriptor that can be.
+    pub fn check_size(&self, descriptor: &Descriptor, argument: &str) -> Result<()> {
+        let most = self.max_tensor_byte_length;
+        if descriptor.byte_length() > most {
+            let found = format!("{descriptor}, which has {} bytes", descriptor.byte_length());
+            return Err(Error::argument(argument, found, format!("at most {most} bytes on this device (maxTensorByteLength)")));
+        }
+        Ok(())
     }
 
     /// Checks that the backend can do what the specification allows here.

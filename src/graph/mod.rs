@@ -204,7 +204,8 @@ impl GraphBuilder {
         if !types.contains(descriptor.data_type) {
             return Err(Error::argument(argument, format!("data type {}", descriptor.data_type), types));
         }
-        descriptor.check(argument)
+        descriptor.check(argument)?;
+        self.limits.check_size(descriptor, argument)
     }
 
     /// Applies an operator whose arguments and options arrive as values, in the order of its row.
@@ -251,6 +252,7 @@ impl GraphBuilder {
         let outputs = op.infer(&operands)?;
         for descriptor in &outputs {
             descriptor.check("output")?;
+            self.limits.check_size(descriptor, "output")?;
         }
         Ok(outputs)
     }

@@ -41,9 +41,10 @@ impl Environment {
 
 /// *Check dimensions*, and whether a tensor of that type can be had here.
 fn check(context: &Context, descriptor: &Descriptor, method: &str, label: &str) -> Result<()> {
-    let types = context.limits()?.input_types();
+    let limits = context.limits()?;
+    let types = limits.input_types();
     let result = if types.contains(descriptor.data_type) {
-        descriptor.check("descriptor")
+        descriptor.check("descriptor").and_then(|()| limits.check_size(descriptor, "descriptor"))
     } else {
         Err(Error::argument("descriptor", format!("data type {}", descriptor.data_type), types))
     };

@@ -188,7 +188,7 @@ impl Device {
     /// Destroys the device, as a driver does that fails.
     pub fn destroy(&self) {
         self.device.destroy();
-        self.loss.set("the device was destroyed");
+        self.loss.set("the device was lost: destroyed");
     }
 }
 

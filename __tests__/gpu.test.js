@@ -1,0 +1,138 @@
+'use strict';
+
+// Selection of devices (API.md B1, B2, B6) and what is particular to GPUs. Where there is no adapter at all, not even one in
+// software, only the refusals are tested, and that is said.
+
+const { spawnSync } = require('node:child_process');
+const path = require('node:path');
+const { ml, MLGraphBuilder } = require('..');
+
+const repository = path.join(__dirname, '..');
+
+/** What a process with these environment variables prints of its contexts. */
+function contexts(environment, options) {
+  const program = `
+    const { ml } = require(${JSON.stringify(repository)});
+    const describe = (options) => ml.createContext(options).then(
+      (context) => ({ accelerated: context.accelerated }),
+      (error) => ({ error: error.name, message: error.message }),
+    );
+    Promise.all(${JSON.stringify(options)}.map(describe)).then((all) => console.log(JSON.stringify(all)));
+  `;
+  const env = { ...process.env, WEBNN_ADAPTER: '', WEBNN_LOG: '', ...environment };
+  const ended = spawnSync(process.execPath, ['-e', program], { env, encoding: 'utf8', timeout: 50_000 });
+  return { ...ended, contexts: ended.status === 0 ? JSON.parse(ended.stdout) : undefined };
+}
+
+let adapter;
+
+beforeAll(async () => {
+  try {
+    adapter = await ml.createContext({ deviceType: 'gpu' });
+  } catch (error) {
+    console.info(`no GPU is tested: ${error.message}`);
+  }
+});
+
+const onGpu = (name, body) => test(name, async () => {
+  if (adapter) await body(adapter);
+});
+
+async function increment(context) {
+  const builder = new MLGraphBuilder(context);
+  const descriptor = { dataType: 'float32', shape: [3] };
+  const x = builder.input('x', descriptor);
+  const graph = await builder.build({ y: builder.add(x, builder.constant('float32', 1)) });
+  const tensors = await Promise.all([1, 2].map(() => context.createTensor({ ...descriptor, readable: true, writable: true })));
+  return { graph, tensors };
+}
+
+describe('selection', () => {
+  test('B2: npu is refused', async () => {
+    await expect(ml.createContext({ deviceType: 'npu' })).rejects.toMatchObject({ name: 'NotSupportedError' });
+  });
+
+  test('B1: accelerated: false, and deviceType cpu, are the CPU', async () => {
+    for (const options of [{ accelerated: false }, { deviceType: 'cpu', accelerated: true }]) {
+      expect((await ml.createContext(options)).accelerated).toBe(false);
+    }
+  });
+
+  onGpu('B2: gpu is accelerated, and wins over accelerated: false', async () => {
+    expect((await ml.createContext({ deviceType: 'gpu', accelerated: false })).accelerated).toBe(true);
+  });
+
+  test('an adapter that WEBNN_ADAPTER does not find is refused by its name, and not asked for is the CPU', () => {
+    const [gpu, usual] = contexts({ WEBNN_ADAPTER: 'no such adapter' }, [{ deviceType: 'gpu' }, {}]).contexts;
+    expect(gpu.error).toBe('NotSupportedError');
+    expect(gpu.message).toMatch(/^createContext: .*"no such adapter"/);
+    expect(usual).toEqual({ accelerated: false });
+  });
+
+  test('without any driver gpu is refused and the CPU is what one gets', () => {
+    const nothing = path.join(__dirname, 'no-such-file.json');
+    const [gpu, usual] = contexts({ VK_DRIVER_FILES: nothing, VK_ICD_FILENAMES: nothing }, [{ deviceType: 'gpu' }, {}]).contexts;
+    // On systems whose GPUs are not Vulkan's this hides nothing.
+    if (process.platform !== 'linux') return;
+    expect(gpu).toMatchObject({ error: 'NotSupportedError' });
+    expect(usual).toEqual({ accelerated: false });
+  });
+
+  onGpu('WEBNN_ADAPTER chooses an adapter by a part of its name, and WEBNN_LOG says which', () => {
+    const found = contexts({ WEBNN_LOG: '1' }, [{ deviceType: 'gpu' }]);
+    const name = /webnn: adapter "([^"]+)"/.exec(found.stderr)[1];
+    const again = contexts({ WEBNN_ADAPTER: name.slice(0, 5).toUpperCase(), WEBNN_LOG: '1' }, [{}]);
+    expect(again.contexts).toEqual([{ accelerated: true }]);
+    expect(again.stderr).toContain(name);
+  });
+
+  onGpu('WEBNN_GPU_FEATURES=none switches the optional features off', () => {
+    const { stderr } = contexts({ WEBNN_GPU_FEATURES: 'none', WEBNN_LOG: '1' }, [{ deviceType: 'gpu' }]);
+    expect(stderr).toMatch(/half: false, subgroups: false/);
+  });
+});
+
+describe('on a GPU', () => {
+  onGpu('C1, C5: chained dispatches keep their order, and reads see what came before them', async (context) => {
+    const { graph, tensors: [a, b] } = await increment(context);
+    context.writeTensor(a, new Float32Array([1, 2, 3]));
+    const reads = [];
+    for (let i = 0; i < 10; i++) {
+      context.dispatch(graph, { x: a }, { y: b });
+      context.dispatch(graph, { x: b }, { y: a });
+      reads.push(context.readTensor(a));
+    }
+    const last = (await Promise.all(reads)).map((buffer) => new Float32Array(buffer)[2]);
+    expect(last).toEqual([5, 7, 9, 11, 13, 15, 17, 19, 21, 23]);
+  });
+
+  onGpu('D1: compute() gives the buffers back', async (context) => {
+    const { graph } = await increment(context);
+    const { inputs, outputs } = await context.compute(graph, { x: new Float32Array([1, 2, 3]) }, { y: new Float32Array(3) });
+    expect([...inputs.x, ...outputs.y]).toEqual([1, 2, 3, 2, 3, 4]);
+  });
+
+  onGpu('B5: a tensor beyond maxTensorByteLength is refused with the limit', async (context) => {
+    const { maxTensorByteLength } = context.opSupportLimits();
+    expect(Math.log2(maxTensorByteLength + 1) % 1).toBe(0);
+    const count = (maxTensorByteLength + 1) / 4;
+    if (count > 2 ** 31 - 1) return;
+    const descriptor = { dataType: 'float32', shape: [count] };
+    const message = expect.stringContaining(`at most ${maxTensorByteLength} bytes on this device`);
+    await expect(context.createTensor(descriptor)).rejects.toMatchObject({ name: 'TypeError', message });
+    expect(() => new MLGraphBuilder(context).input('x', descriptor)).toThrow(TypeError);
+  });
+
+  onGpu('C9, B6: destroying a context rejects what is pending and resolves lost; another context goes on', async (context) => {
+    const other = await ml.createContext({ deviceType: 'gpu' });
+    const { graph, tensors: [a, b] } = await increment(other);
+    other.dispatch(graph, { x: a }, { y: b });
+    const read = other.readTensor(b);
+    other.destroy();
+    await expect(read).rejects.toMatchObject({ name: 'InvalidStateError' });
+    expect(await other.lost).toMatchObject({ message: expect.any(String) });
+    const { graph: again, tensors: [c, d] } = await increment(context);
+    context.dispatch(again, { x: c }, { y: d });
+    expect([...new Float32Array(await context.readTensor(d))]).toEqual([1, 1, 1]);
+  });
+});

@@ -1,0 +1,153 @@
+//! What becomes of a GPU's failures, on whatever adapter is to be had; where there is none, nothing is tested, and that is
+//! said.
+
+use crossbeam_channel::{Receiver, bounded};
+use std::sync::Arc;
+use webnn_node::backend::Backend;
+use webnn_node::backend::wgpu::{Gpu, Wish};
+use webnn_node::error::{Error, Kind, Result};
+use webnn_node::graph::attribute::Value;
+use webnn_node::graph::ops::operator;
+use webnn_node::graph::{DataType, Descriptor, Graph, GraphBuilder, Limits};
+use webnn_node::host_memory::HostBuffer;
+use webnn_node::memory::{Bytes, UsageNumbers};
+use webnn_node::timeline::{Done, GraphId, Task, TensorId, Timeline};
+
+const GRAPH: GraphId = GraphId(100);
+const X: TensorId = TensorId(1);
+const Y: TensorId = TensorId(2);
+const COUNT: u32 = 5;
+
+struct Harness {
+    gpu: Gpu,
+    timeline: Timeline,
+    lost: Receiver<String>,
+}
+
+fn gpu() -> Option<Gpu> {
+    let found = Gpu::new(Wish { software: true, ..Wish::default() });
+    found.inspect_err(|error| println!("not tested: {}", error.message())).ok()
+}
+
+/// A graph that adds 1.
+fn graph() -> Graph {
+    let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
+    let x = builder.input("x", descriptor()).unwrap();
+    let one = builder.scalar(DataType::Float32, webnn_node::graph::Number::Double(1.0)).unwrap();
+    let sum = builder.apply(operator("add").unwrap(), [Value::Operand(x), Value::Operand(one)], "").unwrap()[0];
+    builder.build(vec![("y".into(), sum)]).unwrap()
+}
+
+fn descriptor() -> Descriptor {
+    Descriptor::new(DataType::Float32, [COUNT])
+}
+
+impl Harness {
+    fn new() -> Option<Harness> {
+        let gpu = gpu()?;
+        let (sender, lost) = bounded(1);
+        let timeline = Timeline::start(gpu.clone(), move |message| sender.send(message).unwrap()).unwrap();
+        let harness = Harness { gpu, timeline, lost };
+        for tensor in [X, Y] {
+            let made = harness.ask(|done| Task::CreateTensor { tensor, descriptor: descriptor(), label: String::new(), done });
+            made.recv().unwrap().unwrap();
+        }
+        let description = Box::new(graph());
+        let built = harness.ask(|done| Task::Build { graph: GRAPH, description, label: String::new(), done });
+        built.recv().unwrap().unwrap();
+        Some(harness)
+    }
+
+    fn ask(&self, task: impl FnOnce(Done<()>) -> Task) -> Receiver<Result<()>> {
+        let (sender, receiver) = bounded(1);
+        self.timeline.send(task(Done::new(move |result| sender.send(result).unwrap())));
+        receiver
+    }
+
+    fn write(&self, tensor: TensorId, value: f32) {
+        let bytes: Vec<u8> = (0..COUNT).flat_map(|_| value.to_le_bytes()).collect();
+        self.timeline.send(Task::Write { tensor, bytes: Bytes::copy_of(&bytes).unwrap(), label: String::new() });
+    }
+
+    fn dispatch(&self, from: TensorId, to: TensorId) {
+        self.timeline.send(Task::Dispatch { graph: GRAPH, tensors: [from, to].into_iter().collect(), label: String::new() });
+    }
+
+    fn read(&self, tensor: TensorId) -> Result<f32, Error> {
+        let mut bytes = vec![0u8; 4 * COUNT as usize];
+        let (start, length) = (bytes.as_mut_ptr(), bytes.len());
+        // SAFETY: `bytes` is not touched until the read has reported.
+        let into = unsafe { HostBuffer::new(start, length) };
+        self.ask(|done| Task::Read { tensor, into, done }).recv().unwrap()?;
+        Ok(f32::from_le_bytes(bytes[bytes.len() - 4..].try_into().unwrap()))
+    }
+}
+
+#[test]
+fn chained_dispatches_wait_for_nobody_and_keep_their_order() {
+    let Some(harness) = Harness::new() else { return };
+    harness.write(X, 0.0);
+    for _ in 0..100 {
+        harness.dispatch(X, Y);
+        harness.dispatch(Y, X);
+    }
+    assert_eq!(harness.read(X).unwrap(), 200.0);
+    harness.write(X, 7.0);
+    assert_eq!(harness.read(X).unwrap(), 7.0);
+}
+
+#[test]
+fn a_lost_device_loses_its_contexts_and_a_new_context_works() {
+    let Some(harness) = Harness::new() else { return };
+    harness.write(X, 1.0);
+    assert_eq!(harness.read(X).unwrap(), 1.0);
+    harness.gpu.lose();
+    assert!(harness.lost.recv().unwrap().contains("lost"));
+    // Nothing is left pending, and nothing ends the process.
+    harness.dispatch(X, Y);
+    assert!(harness.read(Y).is_err());
+    let again = Harness::new().unwrap();
+    again.write(X, 1.0);
+    again.dispatch(X, Y);
+    assert_eq!(again.read(Y).unwrap(), 2.0);
+}
+
+#[test]
+fn tensors_that_the_device_does_not_take_are_refused_with_the_limit() {
+    let Some(gpu) = gpu() else { return };
+    let most = gpu.limits().max_tensor_byte_length;
+    assert!((most + 1).is_power_of_two());
+    let count = u32::try_from(most / 4 + 1).unwrap_or(u32::MAX);
+    let too_large = Descriptor::new(DataType::Float32, [count]);
+    if too_large.check("x").is_err() {
+        return;
+    }
+    let mut builder = GraphBuilder::new(gpu.limits().clone());
+    let error = builder.input("x", too_large).unwrap_err();
+    assert_eq!(error.kind(), Kind::Type);
+    assert!(error.message().contains(&format!("at most {most} bytes on this device")), "{error}");
+}
+
+#[test]
+fn all_memory_goes() {
+    let Some(harness) = Harness::new() else { return };
+    harness.dispatch(X, Y);
+    harness.read(Y).unwrap();
+    assert!(harness.timeline.usage().tensors > 0);
+    for tensor in [X, Y] {
+        harness.timeline.send(Task::DestroyTensor { tensor });
+    }
+    harness.timeline.send(Task::DestroyGraph { graph: GRAPH });
+    assert!(matches!(harness.timeline.usage(), UsageNumbers { tensors: 0, graphs: 0, scratch: 0, .. }));
+}
+
+#[test]
+fn two_contexts_share_a_device_and_not_their_end() {
+    let (Some(first), Some(second)) = (Harness::new(), Harness::new()) else { return };
+    first.write(X, 1.0);
+    first.timeline.stop();
+    first.timeline.join();
+    second.write(X, 2.0);
+    second.dispatch(X, Y);
+    assert_eq!(second.read(Y).unwrap(), 3.0);
+}
