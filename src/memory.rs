@@ -47,6 +47,7 @@ impl Bytes {
         let layout = Layout::from_size_align(size, ALLOCATOR_ALIGNMENT).map_err(|_| fail())?;
         // SAFETY: the layout's size is not zero.
         let allocation = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(fail)?;
+        prefer_huge_pages(allocation, size);
         let offset = allocation.as_ptr().align_offset(ALIGNMENT);
         assert!(offset + length <= size);
         // SAFETY: `offset` is within the allocation by the assertion.
@@ -69,6 +70,30 @@ impl Bytes {
         self.start.as_ptr()
     }
 }
+
+/// Allocations from here on are offered pages of 2 MiB: reading them costs a sixth less, and touching them for the first
+/// time much less.
+const WORTH_HUGE_PAGES: usize = 4 << 20;
+
+/// Asks for huge pages for what nobody has touched yet. Where there are none nothing happens.
+#[cfg(target_os = "linux")]
+fn prefer_huge_pages(start: NonNull<u8>, size: usize) {
+    const PAGE: usize = 4096;
+    const MADV_HUGEPAGE: std::ffi::c_int = 14;
+    unsafe extern "C" {
+        fn madvise(address: *mut std::ffi::c_void, length: usize, advice: std::ffi::c_int) -> std::ffi::c_int;
+    }
+    if size < WORTH_HUGE_PAGES {
+        return;
+    }
+    let skipped = start.as_ptr().align_offset(PAGE);
+    let length = (size - skipped) / PAGE * PAGE;
+    // SAFETY: whole pages inside of our own allocation; advice changes no contents. It is allowed to fail.
+    unsafe { madvise(start.as_ptr().add(skipped).cast(), length, MADV_HUGEPAGE) };
+}
+
+#[cfg(not(target_os = "linux"))]
+fn prefer_huge_pages(_: NonNull<u8>, _: usize) {}
 
 impl Drop for Bytes {
     fn drop(&mut self) {

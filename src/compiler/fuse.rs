@@ -1,8 +1,8 @@
 //! Fuses element-wise operators into the operator that makes their data, so that these are finished while they are in the
 //! cache: biases, activations, residual additions; on backends that make code for it, whole chains.
 
-use crate::graph::ops::elementwise::UnaryKind;
-use crate::graph::{Graph, Op, OperandId, Source};
+use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, UnaryKind};
+use crate::graph::{DataType, Graph, Op, OperandId, Source};
 
 /// Which nodes run as part of which.
 pub struct Fusion {
@@ -17,6 +17,8 @@ pub struct Fusion {
 pub enum Fusing {
     /// Convolutions and products with what is done to their output, of the same data type.
     Products,
+    /// The same where a few vector instructions do it to float32; and element-wise operators with others like that.
+    Quick,
     /// Element-wise operators too, and conversions in the middle of a chain.
     Chains,
 }
@@ -27,10 +29,12 @@ pub fn fuse(graph: &Graph, fusing: Fusing) -> Fusion {
     let mut fusion = Fusion { then: vec![Vec::new(); graph.nodes.len()], is_fused: vec![false; graph.nodes.len()] };
     let consumers = consumers(graph);
     for (head, node) in graph.nodes.iter().enumerate() {
-        let leads = match node.op {
-            Op::Conv2d(_) | Op::Matmul(_) | Op::Gemm(_) => true,
+        let leads = match (&node.op, fusing) {
+            (Op::Conv2d(_) | Op::Matmul(_) | Op::Gemm(_), _) => true,
             // One that has joined another leads nothing itself.
-            ref op => fusing == Fusing::Chains && is_elementwise(op) && !fusion.is_fused[head],
+            (op, Fusing::Chains) => is_elementwise(op) && !fusion.is_fused[head],
+            (op, Fusing::Quick) => !fusion.is_fused[head] && leads_quick(graph, op, node.outputs[0]),
+            (_, Fusing::Products) => false,
         };
         if !leads {
             continue;
@@ -41,6 +45,7 @@ pub fn fuse(graph: &Graph, fusing: Fusing) -> Fusion {
             let (before, after) = (graph.descriptor(value), graph.descriptor(follower.outputs[0]));
             let fits = match fusing {
                 Fusing::Products => before == after && matches!(follower.op, Op::Activation(_) | Op::Clamp(_) | Op::Binary(_)),
+                Fusing::Quick => before == after && follows_quick(graph, &follower.op, value, &node.op),
                 Fusing::Chains => before.shape == after.shape && is_elementwise(&follower.op),
             };
             if !fits || !joins(graph, &follower.op, value, head) {
@@ -75,6 +80,66 @@ fn is_elementwise(op: &Op) -> bool {
         | Op::Where(_) => true,
         _ => false,
     }
+}
+
+/// Whether an element-wise operator begins a quick chain.
+fn leads_quick(graph: &Graph, op: &Op, output: OperandId) -> bool {
+    let is_whole = |id: &OperandId| graph.descriptor(*id) == graph.descriptor(output);
+    let begins = match op {
+        // The value so far has the output's shape from the beginning.
+        Op::Binary(binary) if binary.a != binary.b => {
+            [binary.a, binary.b].into_iter().find(is_whole).is_some_and(|value| broadcasts_simply(graph, op, value, op))
+        }
+        Op::Binary(_) => false,
+        _ => true,
+    };
+    begins && graph.descriptor(output).data_type == DataType::Float32 && (is_simple(op) || is_quick(op))
+}
+
+/// Whether an operator is done quickly to a value that the first one of a chain has made.
+fn follows_quick(graph: &Graph, op: &Op, value: OperandId, first: &Op) -> bool {
+    // What cannot be done while the data are made is better a step of its own.
+    let is_float = graph.descriptor(value).data_type == DataType::Float32;
+    let suits = is_simple(op) || !matches!(first, Op::Conv2d(_)) && is_float && is_quick(op);
+    suits && broadcasts_simply(graph, op, value, first)
+}
+
+/// What even convolutions do on their way.
+fn is_simple(op: &Op) -> bool {
+    match op {
+        Op::Clamp(_) => true,
+        Op::Activation(op) => op.kind == ActivationKind::Relu,
+        Op::Binary(op) => op.kind == BinaryKind::Add,
+        _ => false,
+    }
+}
+
+/// Operators that are computed in a few vector instructions.
+fn is_quick(op: &Op) -> bool {
+    match op {
+        Op::Binary(op) => matches!(op.kind, BinaryKind::Sub | BinaryKind::Mul | BinaryKind::Div),
+        Op::Unary(op) => {
+            use UnaryKind::*;
+            matches!(op.kind, Exp | Erf | Sqrt | Neg | Abs | Reciprocal)
+        }
+        Op::Activation(op) => {
+            use ActivationKind::*;
+            matches!(op.kind, Gelu | HardSwish | Sigmoid | Tanh)
+        }
+        _ => false,
+    }
+}
+
+/// Whether the other operand has the value's shape, or is a constant of one number or one line; for a convolution it may be
+/// anything.
+fn broadcasts_simply(graph: &Graph, op: &Op, value: OperandId, first: &Op) -> bool {
+    let Op::Binary(op) = op else { return true };
+    let other = if op.a == value { op.b } else { op.a };
+    let (shape, full) = (&graph.descriptor(other).shape, &graph.descriptor(value).shape);
+    let count = shape.iter().map(|&size| size as usize).product::<usize>();
+    let is_line = full.last().is_some_and(|&last| shape.last() == Some(&last) && count == last as usize);
+    let is_constant = matches!(graph.operands[other.0 as usize].source, Source::Constant(_));
+    shape == full || matches!(first, Op::Conv2d(_)) || is_constant && (count == 1 || is_line)
 }
 
 fn joins(graph: &Graph, op: &Op, value: OperandId, head: usize) -> bool {
@@ -119,6 +184,7 @@ mod tests {
     use super::*;
     use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind};
     use crate::graph::ops::matmul::Matmul;
+    use crate::graph::ops::softmax::Softmax;
     use crate::graph::{DataType, Descriptor, GraphBuilder, Limits};
     use std::sync::Arc;
 
@@ -130,7 +196,7 @@ mod tests {
         let outputs = follow(&mut builder, x, product);
         let outputs = outputs.into_iter().enumerate().map(|(i, id)| (format!("{i}"), id)).collect();
         let graph = builder.build(outputs).unwrap();
-        fuse(&graph, Fusing::Products).then.iter().map(Vec::len).sum()
+        fuse(&graph, Fusing::Quick).then.iter().map(Vec::len).sum()
     }
 
     fn relu(builder: &mut GraphBuilder, input: OperandId) -> OperandId {
@@ -153,13 +219,23 @@ mod tests {
     }
 
     #[test]
+    fn element_wise_operators_are_one_chain() {
+        let chain = fused(|builder, x, product| {
+            let first = relu(builder, x);
+            let sum = add(builder, first, product);
+            vec![relu(builder, sum), product]
+        });
+        assert_eq!(chain, 2);
+    }
+
+    #[test]
     fn a_value_that_others_need_is_kept() {
         assert_eq!(fused(|builder, _, product| vec![relu(builder, product), product]), 0);
         assert_eq!(fused(|builder, _, product| vec![add(builder, product, product)]), 0);
         // The other operand is made after the product.
         assert_eq!(
             fused(|builder, x, product| {
-                let late = relu(builder, x);
+                let late = builder.push_op(Softmax { input: x, axis: 1 }, "").unwrap()[0];
                 vec![add(builder, product, late)]
             }),
             0

@@ -4,9 +4,10 @@
 //!
 //! 1. [`simplify`]: an operator whose effect its consumers have anyway (an `expand` before operators that broadcast).
 //! 2. [`fold`]: a node all of whose operands are constants becomes constants.
-//! 3. [`prune`]: what no output needs any more goes.
-//! 4. [`fuse`]: element-wise operators join the operator that makes their data.
-//! 5. [`plan`]: values get places: graph inputs and outputs, constants, offsets in one arena by lifetime. Nodes that only
+//! 3. [`recognise`]: what stands for a gelu or a layer normalization becomes one.
+//! 4. [`prune`]: what no output needs any more goes.
+//! 5. [`fuse`]: element-wise operators join the operator that makes their data.
+//! 6. [`plan`]: values get places: graph inputs and outputs, constants, offsets in one arena by lifetime. Nodes that only
 //!    rename memory (`reshape`, `identity`) vanish here.
 //!
 //! Everything here is about graphs in general; what only one backend can know is in that backend.
@@ -16,6 +17,7 @@ mod fuse;
 mod memory;
 mod plan;
 mod prune;
+mod recognise;
 mod simplify;
 
 pub use fold::Evaluate;
@@ -33,6 +35,7 @@ use crate::graph::Graph;
 pub fn compile(mut graph: Graph, evaluator: &dyn Evaluate, fusing: Fusing) -> Result<Plan> {
     simplify::simplify(&mut graph);
     fold::fold(&mut graph, evaluator)?;
+    recognise::recognise(&mut graph);
     prune::prune(&mut graph);
     Ok(plan::plan(graph, fusing))
 }

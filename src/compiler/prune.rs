@@ -21,4 +21,12 @@ pub fn prune(graph: &mut Graph) {
     }
     let mut keep = keep.into_iter();
     graph.nodes.retain(|_| keep.next().expect("one flag a node"));
+    // The nodes that are left have other numbers now.
+    for (position, made) in graph.nodes.iter().enumerate() {
+        for id in &made.outputs {
+            if let Source::Node { node, .. } = &mut graph.operands[id.0 as usize].source {
+                *node = position as u32;
+            }
+        }
+    }
 }

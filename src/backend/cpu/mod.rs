@@ -20,7 +20,7 @@ use storage::Contents;
 pub use storage::Storage;
 
 use crate::backend::{Backend, Bindings};
-use crate::compiler::{Evaluate, Plan};
+use crate::compiler::{Evaluate, Fusing, Plan};
 use crate::error::Result;
 #[cfg(feature = "faults")]
 use crate::faults;
@@ -106,6 +106,10 @@ impl Backend for Cpu {
 
     fn compile(&self, plan: Plan) -> Result<Executable> {
         Executable::new(plan, &self.0.usage, self.0.threads)
+    }
+
+    fn fusing(&self) -> Fusing {
+        if kernels::are_used() { Fusing::Quick } else { Fusing::Products }
     }
 
     fn evaluator(&self) -> &dyn Evaluate {

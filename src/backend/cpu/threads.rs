@@ -5,6 +5,7 @@
 
 use super::cancel;
 use rayon::prelude::*;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Below this many units of work (about a nanosecond each) a hand-over to other threads costs more than it gains.
 const WORTH_DIVIDING: usize = 50_000;
@@ -60,6 +61,67 @@ fn share(count: usize, cost: usize, body: &(dyn Fn(usize) + Sync)) {
     }
 }
 
+/// Calls `body` with every turn and every part of it. The parts of a turn may run side by side on so many threads, all of
+/// them before any of the next turn. For many turns of some microseconds, between which a hand-over would be too dear: a
+/// thread that waits for the others looks again and again.
+pub fn in_turn(turns: usize, parts: usize, threads: usize, body: impl Fn(usize, usize) + Sync) {
+    take_turns(turns, parts, threads, &body);
+}
+
+fn take_turns(turns: usize, parts: usize, threads: usize, body: &(dyn Fn(usize, usize) + Sync)) {
+    let available = if rayon::current_thread_index().is_some() { rayon::current_num_threads() } else { 1 };
+    let threads = threads.min(available).min(parts);
+    let cancel = cancel::current();
+    let is_wanted = || cancel.as_ref().is_none_or(|cancel| cancel.check().is_ok());
+    if threads <= 1 {
+        for turn in (0..turns).take_while(|_| is_wanted()) {
+            (0..parts).for_each(|part| body(turn, part));
+        }
+        return;
+    }
+    // Parts are handed out in order, so whoever has got one waits only for parts that others are at already. A thread that
+    // never comes is not waited for.
+    let (given, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let failed = AtomicBool::new(false);
+    let work = || {
+        let ended = EndsAll(&failed);
+        loop {
+            let number = given.fetch_add(1, Ordering::Relaxed);
+            if number >= turns * parts {
+                break;
+            }
+            let mut looks = 0usize;
+            while done.load(Ordering::Acquire) < number / parts * parts {
+                if failed.load(Ordering::Relaxed) {
+                    return;
+                }
+                looks += 1;
+                if looks < 2000 { std::hint::spin_loop() } else { std::thread::yield_now() }
+            }
+            if is_wanted() {
+                body(number / parts, number % parts);
+            }
+            done.fetch_add(1, Ordering::Release);
+        }
+        std::mem::forget(ended);
+    };
+    rayon::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(|_| work());
+        }
+        work();
+    });
+}
+
+/// Tells the others when a part has panicked: its turn never ends.
+struct EndsAll<'a>(&'a AtomicBool);
+
+impl Drop for EndsAll<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,6 +147,24 @@ mod tests {
         // What works for nobody, and for others, goes on.
         assert_eq!(begun(&cancel), 100);
         assert_eq!(Cancel::default().during(|| begun(&cancel)), 100);
+    }
+
+    #[test]
+    fn a_turn_begins_when_the_one_before_is_over() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
+        let log = std::sync::Mutex::new(Vec::new());
+        pool.install(|| in_turn(50, 4, 3, |turn, part| log.lock().unwrap().push((turn, part))));
+        let mut log = log.into_inner().unwrap();
+        assert!(log.is_sorted_by_key(|(turn, _)| *turn));
+        log.sort();
+        assert!(log.into_iter().eq((0..50).flat_map(|turn| (0..4).map(move |part| (turn, part)))));
+    }
+
+    #[test]
+    fn a_panic_in_a_turn_ends_all() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+        let run = || pool.install(|| in_turn(50, 4, 2, |turn, part| assert_ne!((turn, part), (7, 2))));
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err());
     }
 
     #[test]

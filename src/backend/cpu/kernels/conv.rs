@@ -1,9 +1,9 @@
 //! Convolutions of float32 as products: the filter times the patches of the image under it.
 #![allow(unsafe_code)]
 
-use super::epilogue::{Epilogue, Rows};
+use super::epilogue::{Epilogue, Origin, Rows};
 use super::isa::{Isa, isa};
-use super::product::{Grid, Left, Output, RightView, multiply};
+use super::product::{Block, Grid, Left, Output, RightView, multiply};
 use super::{Kernel, Selection, Site, with_scratch};
 use crate::backend::cpu::threads::{for_each_job, for_each_piece};
 use crate::backend::cpu::view::Arguments;
@@ -116,9 +116,9 @@ impl Conv {
         let work = rows * depth * pixels / 16;
         let panels = pixels.div_ceil(isa.columns);
         let output = Output::new(output, pixels);
-        let finish = |row: usize, columns: Range<usize>, piece: &mut [f32]| {
-            let place = (number * rows + row) * pixels + columns.start;
-            self.epilogue.apply(group * rows + row, columns, place, tensors, piece);
+        let origin = Origin { row: group * rows, place: number * rows * pixels, stride: pixels };
+        let finish = |block: &mut Block<'_>, rows: Range<usize>, columns: Range<usize>| {
+            self.epilogue.finish(isa, block, rows, columns, origin, tensors);
         };
         let finish: Option<&super::product::Finish<'_>> = if self.epilogue.is_empty() { None } else { Some(&finish) };
         let pack = |first: usize, panels: &mut [f32]| {

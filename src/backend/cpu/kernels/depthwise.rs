@@ -90,7 +90,7 @@ impl Depthwise {
             if !self.epilogue.is_empty() {
                 let first = row * columns.output;
                 let place = number * rows.output * columns.output + first;
-                self.epilogue.apply(channel, first..first + columns.output, place, tensors, output);
+                self.epilogue.apply(isa, channel, first..first + columns.output, place, tensors, output);
             }
         }
     }

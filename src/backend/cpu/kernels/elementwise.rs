@@ -1,65 +1,86 @@
-//! Element-wise functions of float32, where the reference kernels compute in `f64` one element at a time.
+//! Element-wise operators of float32, whole chains of them in one pass over memory. (The reference kernels compute functions
+//! in `f64`, one element at a time.)
 
-use super::functions::{erf, exp, gelu, sigmoid, tanh};
+use super::epilogue::{Epilogue, Rows};
+use super::functions::Function;
 use super::isa::{Isa, isa};
 use super::{Kernel, Selection, Site};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
-use crate::graph::ops::elementwise::{ActivationKind, UnaryKind};
-use crate::graph::{Op, OperandId};
+use crate::graph::ops::elementwise::BinaryKind;
+use crate::graph::{DataType, Op, OperandId};
 use smallvec::smallvec;
 
 #[derive(Debug)]
-struct Map {
+struct Chain {
     isa: &'static Isa,
     input: OperandId,
-    function: Function,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Function {
-    Exp,
-    Erf,
-    Tanh,
-    Sigmoid,
-    Gelu,
+    /// The operator, and those that are fused with it.
+    stages: Epilogue,
+    /// Elements of a row, for operands that are rows.
+    row: usize,
 }
 
 /// Below this many elements the reference kernel is quick enough.
 const WORTH_IT: usize = 1024;
+/// Elements that all stages are done to before the next ones: they stay in the first-level cache.
+const TOGETHER: usize = 2048;
 
 pub fn select(site: &Site<'_>) -> Option<Selection> {
-    let (input, function) = match site.op {
-        Op::Unary(op) if op.kind == UnaryKind::Exp => (op.input, Function::Exp),
-        Op::Unary(op) if op.kind == UnaryKind::Erf => (op.input, Function::Erf),
-        Op::Activation(op) if op.kind == ActivationKind::Tanh => (op.input, Function::Tanh),
-        Op::Activation(op) if op.kind == ActivationKind::Sigmoid => (op.input, Function::Sigmoid),
-        Op::Activation(op) if op.kind == ActivationKind::Gelu => (op.input, Function::Gelu),
+    let input = match site.op {
+        Op::Binary(op) => {
+            let is_whole = |id: OperandId| site.inputs[id.0 as usize].shape == site.output.shape;
+            if is_whole(op.a) { op.a } else { op.b }
+        }
+        Op::Unary(op) => op.input,
+        Op::Activation(op) => op.input,
+        Op::Clamp(op) => op.input,
         _ => return None,
     };
-    if site.output.shape.iter().product::<usize>() < WORTH_IT {
+    let count: usize = site.output.shape.iter().product();
+    let known = site.inputs[input.0 as usize];
+    // An operand that stands on both sides cannot be the value so far and another one.
+    let is_square = matches!(site.op, Op::Binary(op) if op.a == op.b);
+    if known.shape != site.output.shape || known.data_type != DataType::Float32 || is_square {
         return None;
     }
-    Some(Selection { kernel: Box::new(Map { isa: isa(), input, function }), taken: smallvec![], fuses: false })
+    // Simple operators alone are as quick in the reference kernels.
+    let is_simple = match site.op {
+        Op::Binary(op) => matches!(op.kind, BinaryKind::Add | BinaryKind::Sub | BinaryKind::Mul | BinaryKind::Div),
+        op => Function::of(op).is_none(),
+    };
+    if count < WORTH_IT || is_simple && site.fused.is_empty() {
+        return None;
+    }
+    let mut stages = Epilogue::default();
+    let mut taken = smallvec![];
+    if !stages.begin(site, input, &mut taken) {
+        return None;
+    }
+    let fuses = stages.fuse(site, Rows::Leading, &mut taken);
+    let row = if stages.is_flat() { TOGETHER } else { *site.output.shape.last()? };
+    Some(Selection { kernel: Box::new(Chain { isa: isa(), input, stages, row }), taken, fuses })
 }
 
-impl Kernel for Map {
+impl Kernel for Chain {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let input = arguments.input(self.input).elements::<f32>();
-        for_each_piece(arguments.output().elements::<f32>(), 1, 1, |first, piece| {
-            let input = &input[first..first + piece.len()];
-            match self.function {
-                Function::Exp => self.isa.run(|| map(input, piece, exp)),
-                Function::Erf => self.isa.run(|| map(input, piece, erf)),
-                Function::Tanh => self.isa.run(|| map(input, piece, tanh)),
-                Function::Sigmoid => self.isa.run(|| map(input, piece, sigmoid)),
-                Function::Gelu => self.isa.run(|| map(input, piece, gelu)),
+        let tensors = self.stages.tensors(arguments);
+        let cost = self.row * self.stages.cost() / 16;
+        for_each_piece(arguments.output().elements::<f32>(), self.row, cost, |first, piece| {
+            for (i, row) in piece.chunks_mut(self.row).enumerate() {
+                let start = (first + i) * self.row;
+                for (j, together) in row.chunks_mut(TOGETHER).enumerate() {
+                    let column = j * TOGETHER;
+                    let place = start + column;
+                    together.copy_from_slice(&input[place..][..together.len()]);
+                    self.stages.apply(self.isa, first + i, column..column + together.len(), place, &tensors, together);
+                }
             }
         });
     }
-}
 
-#[inline(always)]
-fn map(input: &[f32], output: &mut [f32], function: impl Fn(f32) -> f32) {
-    output.iter_mut().zip(input).for_each(|(output, &x)| *output = function(x));
+    fn bytes(&self) -> usize {
+        self.stages.bytes()
+    }
 }

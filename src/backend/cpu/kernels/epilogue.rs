@@ -1,22 +1,49 @@
-//! What is done to a finished piece of an output while it is in the cache: biases, activations, residual additions.
+//! What is done to a finished piece of an output while it is in the cache: biases, activations, residual additions, whole
+//! chains of element-wise operators.
 
 use super::Site;
+use super::functions::Function;
+use super::isa::{Isa, Loop};
+use super::product::Block;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::elementwise::{ActivationKind, BinaryKind};
-use crate::graph::{Op, OperandId};
+use crate::graph::{Number, Op, OperandId};
 use std::ops::Range;
 
 /// A stage of an epilogue. The output is seen as rows (channels of a convolution, rows of a product) of columns.
 #[derive(Debug)]
 enum Stage {
-    /// Adds a number to each row.
-    AddToRows(Vec<f32>),
-    /// Adds a row to all rows.
-    AddRow(Vec<f32>),
-    /// Adds a tensor of the output's shape.
-    AddTensor(OperandId),
+    Binary(Operation, With),
+    Function(Function),
     Relu,
     Clamp(f32, f32),
+}
+
+/// Arithmetic on the value so far, `x`, and another one, `y`.
+#[derive(Clone, Copy, Debug)]
+enum Operation {
+    Add,
+    Mul,
+    /// `x - y`
+    Sub,
+    /// `y - x`
+    SubFrom,
+    /// `x / y`
+    Div,
+    /// `y / x`
+    DivInto,
+}
+
+/// The other operand.
+#[derive(Debug)]
+enum With {
+    Number(f32),
+    /// A number for each row.
+    Rows(Vec<f32>),
+    /// A row for all rows.
+    Row(Vec<f32>),
+    /// A tensor of the output's shape.
+    Tensor(OperandId),
 }
 
 /// All stages, in order.
@@ -32,21 +59,42 @@ pub enum Rows {
     Channels,
 }
 
+/// Where a matrix lies in the output.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin {
+    /// Number of its first row among all rows that stages know.
+    pub row: usize,
+    /// Number of its first element in the output.
+    pub place: usize,
+    /// Elements from one row to the next.
+    pub stride: usize,
+}
+
 impl Epilogue {
     pub fn new(bias: Option<Vec<f32>>, rows: Rows) -> Self {
-        let stage = match rows {
-            Rows::Leading => Stage::AddRow,
-            Rows::Channels => Stage::AddToRows,
+        let with = match rows {
+            Rows::Leading => With::Row,
+            Rows::Channels => With::Rows,
         };
-        Epilogue(bias.map(stage).into_iter().collect())
+        Epilogue(bias.map(|bias| Stage::Binary(Operation::Add, with(bias))).into_iter().collect())
     }
 
     /// Adds the fused operators of a step, and notes the constants that are taken. All or none of them.
     pub fn fuse(&mut self, site: &Site<'_>, rows: Rows, taken: &mut impl Extend<usize>) -> bool {
+        let running = OperandId(site.inputs.len() as u32);
         let mut constants = Vec::new();
-        let stages: Option<Vec<Stage>> = site.fused.iter().map(|op| stage(op, site, rows, &mut constants)).collect();
+        let stages: Option<Vec<Stage>> = site.fused.iter().map(|op| stage(op, running, site, rows, &mut constants)).collect();
         let Some(stages) = stages else { return false };
         self.0.extend(stages);
+        taken.extend(constants);
+        true
+    }
+
+    /// Adds a step's own operator, done to its operand `input`.
+    pub fn begin(&mut self, site: &Site<'_>, input: OperandId, taken: &mut impl Extend<usize>) -> bool {
+        let mut constants = Vec::new();
+        let Some(stage) = stage(site.op, input, site, Rows::Leading, &mut constants) else { return false };
+        self.0.push(stage);
         taken.extend(constants);
         true
     }
@@ -55,78 +103,210 @@ impl Epilogue {
         self.0.is_empty()
     }
 
+    /// Whether the rows do not matter: all stages treat all elements alike, or find them by their place.
+    pub fn is_flat(&self) -> bool {
+        !self.0.iter().any(|stage| matches!(stage, Stage::Binary(_, With::Row(_) | With::Rows(_))))
+    }
+
+    /// About how many nanoseconds the stages take for an element, times 16.
+    pub fn cost(&self) -> usize {
+        self.0.iter().map(|stage| if matches!(stage, Stage::Function(_)) { 8 } else { 1 }).sum()
+    }
+
     pub fn bytes(&self) -> usize {
         let numbers = |stage: &Stage| match stage {
-            Stage::AddToRows(list) | Stage::AddRow(list) => list.len(),
+            Stage::Binary(_, With::Rows(list) | With::Row(list)) => list.len(),
             _ => 0,
         };
         self.0.iter().map(numbers).sum::<usize>() * 4
     }
 
-    /// The tensors that stages add, for [`Epilogue::apply`].
+    /// The tensors that stages need, for [`Epilogue::apply`].
     pub fn tensors<'a>(&self, arguments: &Arguments<'a, '_>) -> Vec<&'a [f32]> {
-        let added = |stage: &Stage| match stage {
-            Stage::AddTensor(id) => Some(arguments.input(*id).elements::<f32>()),
+        let needed = |stage: &Stage| match stage {
+            Stage::Binary(_, With::Tensor(id)) => Some(arguments.input(*id).elements::<f32>()),
             _ => None,
         };
-        self.0.iter().filter_map(added).collect()
+        self.0.iter().filter_map(needed).collect()
+    }
+
+    /// Finishes some rows and columns of a block.
+    pub fn finish(
+        &self,
+        isa: &Isa,
+        block: &mut Block<'_>,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        origin: Origin,
+        tensors: &[&[f32]],
+    ) {
+        isa.run_loop(Finish { stages: &self.0, block, rows, columns, origin, tensors });
     }
 
     /// Finishes a piece of a row, whose first element is number `place` of the output.
-    pub fn apply(&self, row: usize, columns: Range<usize>, place: usize, tensors: &[&[f32]], piece: &mut [f32]) {
+    pub fn apply(&self, isa: &Isa, row: usize, columns: Range<usize>, place: usize, tensors: &[&[f32]], piece: &mut [f32]) {
+        isa.run_loop(Apply { stages: &self.0, row, columns, place, tensors, piece });
+    }
+}
+
+struct Finish<'a, 'b> {
+    stages: &'a [Stage],
+    block: &'a mut Block<'b>,
+    rows: Range<usize>,
+    columns: Range<usize>,
+    origin: Origin,
+    tensors: &'a [&'a [f32]],
+}
+
+impl Loop for Finish<'_, '_> {
+    #[inline(always)]
+    fn run(self) {
+        let Finish { stages, block, rows, columns, origin, tensors } = self;
+        for row in rows {
+            let place = origin.place + row * origin.stride + columns.start;
+            let piece = block.row(row, columns.clone());
+            Apply { stages, row: origin.row + row, columns: columns.clone(), place, tensors, piece }.run();
+        }
+    }
+}
+
+struct Apply<'a> {
+    stages: &'a [Stage],
+    row: usize,
+    columns: Range<usize>,
+    place: usize,
+    tensors: &'a [&'a [f32]],
+    piece: &'a mut [f32],
+}
+
+impl Loop for Apply<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let Apply { stages, row, columns, place, tensors, piece } = self;
         let mut tensors = tensors.iter();
-        for stage in &self.0 {
+        for stage in stages {
             match stage {
-                Stage::AddToRows(numbers) => {
-                    let number = numbers[row];
-                    piece.iter_mut().for_each(|x| *x += number);
-                }
-                Stage::AddRow(numbers) => add(piece, &numbers[columns.clone()]),
-                Stage::AddTensor(_) => add(piece, &tensors.next().expect("one for each stage")[place..][..piece.len()]),
+                Stage::Binary(operation, with) => match with {
+                    With::Number(number) => with_number(*operation, *number, piece),
+                    With::Rows(numbers) => with_number(*operation, numbers[row], piece),
+                    With::Row(numbers) => with_numbers(*operation, &numbers[columns.clone()], piece),
+                    With::Tensor(_) => {
+                        let tensor = tensors.next().expect("one for each stage");
+                        with_numbers(*operation, &tensor[place..][..piece.len()], piece);
+                    }
+                },
+                Stage::Function(function) => function.apply(piece),
                 // What is not a number is neither below nor above a bound, and stays.
-                Stage::Relu => piece.iter_mut().for_each(|x| *x = if *x < 0.0 { 0.0 } else { *x }),
-                &Stage::Clamp(low, high) => piece.iter_mut().for_each(|x| {
-                    let raised = if *x < low { low } else { *x };
-                    *x = if raised > high { high } else { raised };
+                Stage::Relu => each(piece, |x| if x < 0.0 { 0.0 } else { x }),
+                &Stage::Clamp(low, high) => each(piece, |x| {
+                    let raised = if x < low { low } else { x };
+                    if raised > high { high } else { raised }
                 }),
             }
         }
     }
 }
 
-fn add(piece: &mut [f32], numbers: &[f32]) {
-    piece.iter_mut().zip(numbers).for_each(|(x, number)| *x += number);
+#[inline(always)]
+fn with_number(operation: Operation, y: f32, piece: &mut [f32]) {
+    match operation {
+        Operation::Add => each(piece, |x| x + y),
+        Operation::Mul => each(piece, |x| x * y),
+        Operation::Sub => each(piece, |x| x - y),
+        Operation::SubFrom => each(piece, |x| y - x),
+        Operation::Div => each(piece, |x| x / y),
+        Operation::DivInto => each(piece, |x| y / x),
+    }
 }
 
-fn stage(op: &Op, site: &Site<'_>, rows: Rows, taken: &mut Vec<usize>) -> Option<Stage> {
+#[inline(always)]
+fn with_numbers(operation: Operation, numbers: &[f32], piece: &mut [f32]) {
+    match operation {
+        Operation::Add => both(piece, numbers, |x, y| x + y),
+        Operation::Mul => both(piece, numbers, |x, y| x * y),
+        Operation::Sub => both(piece, numbers, |x, y| x - y),
+        Operation::SubFrom => both(piece, numbers, |x, y| y - x),
+        Operation::Div => both(piece, numbers, |x, y| x / y),
+        Operation::DivInto => both(piece, numbers, |x, y| y / x),
+    }
+}
+
+/// Elements that are treated together: one vector, or a few. Pieces are often as short as a tile.
+const TOGETHER: usize = 16;
+
+#[inline(always)]
+fn each(piece: &mut [f32], function: impl Fn(f32) -> f32) {
+    let (groups, rest) = piece.as_chunks_mut::<TOGETHER>();
+    for group in groups {
+        // Copies: what lies in memory could be the same memory, for all that the compiler knows.
+        let mut x = *group;
+        for x in &mut x {
+            *x = function(*x);
+        }
+        *group = x;
+    }
+    rest.iter_mut().for_each(|x| *x = function(*x));
+}
+
+#[inline(always)]
+fn both(piece: &mut [f32], numbers: &[f32], function: impl Fn(f32, f32) -> f32) {
+    let (groups, rest) = piece.as_chunks_mut::<TOGETHER>();
+    let (numbers, rest_of_numbers) = numbers.as_chunks::<TOGETHER>();
+    for (group, numbers) in groups.iter_mut().zip(numbers) {
+        let (mut x, y) = (*group, *numbers);
+        for i in 0..TOGETHER {
+            x[i] = function(x[i], y[i]);
+        }
+        *group = x;
+    }
+    rest.iter_mut().zip(rest_of_numbers).for_each(|(x, y)| *x = function(*x, *y));
+}
+
+/// An operator as a stage. `running` is the operand that it is done to.
+fn stage(op: &Op, running: OperandId, site: &Site<'_>, rows: Rows, taken: &mut Vec<usize>) -> Option<Stage> {
     match op {
         Op::Activation(op) if op.kind == ActivationKind::Relu => Some(Stage::Relu),
         Op::Clamp(op) => {
-            let bound = |bound: Option<crate::graph::Number>, absent| bound.map_or(absent, crate::graph::Number::to_f32);
+            let bound = |bound: Option<Number>, absent| bound.map_or(absent, Number::to_f32);
             Some(Stage::Clamp(bound(op.min_value, f32::NEG_INFINITY), bound(op.max_value, f32::INFINITY)))
         }
-        Op::Binary(op) if op.kind == BinaryKind::Add => {
-            let running = OperandId(site.inputs.len() as u32);
-            let id = if op.a == running { op.b } else { op.a };
-            let other = site.inputs[id.0 as usize];
-            if other.shape == site.output.shape {
-                return Some(Stage::AddTensor(id));
-            }
-            let (axis, make): (usize, fn(Vec<f32>) -> Stage) = match rows {
-                Rows::Leading => (site.output.shape.len() - 1, Stage::AddRow),
-                Rows::Channels => (1, Stage::AddToRows),
+        Op::Binary(op) => {
+            let is_first = op.a == running;
+            let operation = match (op.kind, is_first) {
+                (BinaryKind::Add, _) => Operation::Add,
+                (BinaryKind::Mul, _) => Operation::Mul,
+                (BinaryKind::Sub, true) => Operation::Sub,
+                (BinaryKind::Sub, false) => Operation::SubFrom,
+                (BinaryKind::Div, true) => Operation::Div,
+                (BinaryKind::Div, false) => Operation::DivInto,
+                _ => return None,
             };
-            // A constant that varies along this axis only.
-            let missing = site.output.shape.len() - other.shape.len();
-            let size = site.output.shape[axis];
-            let along = axis >= missing && other.shape[axis - missing] == size && other.shape.iter().product::<usize>() == size;
-            let elements = other.elements()?;
-            if !along {
-                return None;
-            }
-            taken.push(id.0 as usize);
-            Some(make(elements.to_vec()))
+            with(if is_first { op.b } else { op.a }, site, rows, taken).map(|with| Stage::Binary(operation, with))
         }
-        _ => None,
+        op => Function::of(op).map(Stage::Function),
     }
+}
+
+/// The other operand of a stage, if it is there in a way that is quick to read.
+fn with(id: OperandId, site: &Site<'_>, rows: Rows, taken: &mut Vec<usize>) -> Option<With> {
+    let other = *site.inputs.get(id.0 as usize)?;
+    if other.shape == site.output.shape {
+        return Some(With::Tensor(id));
+    }
+    let elements = other.elements()?;
+    // A constant of one element, or one that varies along one axis only.
+    let (axis, make): (usize, fn(Vec<f32>) -> With) = match rows {
+        Rows::Leading => (site.output.shape.len().checked_sub(1)?, With::Row),
+        Rows::Channels => (1, With::Rows),
+    };
+    let missing = site.output.shape.len() - other.shape.len();
+    let size = site.output.shape[axis];
+    let along = || axis >= missing && other.shape[axis - missing] == size && elements.len() == size;
+    let with = match elements {
+        &[number] => With::Number(number),
+        _ if along() => make(elements.to_vec()),
+        _ => return None,
+    };
+    taken.push(id.0 as usize);
+    Some(with)
 }

@@ -3,6 +3,91 @@
 //! The results are within a few units in the last place (`erf` within some twenty), infinities and NaN included. The coefficients of `erf` and `tanh`
 //! are those of the Eigen library's rational approximations, the ones of `exp` those of the Cephes library.
 
+use crate::graph::Op;
+use crate::graph::ops::elementwise::{ActivationKind, UnaryKind};
+
+/// The operators that are such functions.
+#[derive(Clone, Copy, Debug)]
+pub enum Function {
+    Exp,
+    Erf,
+    Tanh,
+    Sigmoid,
+    Gelu,
+    HardSwish,
+    Relu,
+    Sqrt,
+    Neg,
+    Abs,
+    Reciprocal,
+}
+
+impl Function {
+    pub fn of(op: &Op) -> Option<Function> {
+        Some(match op {
+            Op::Unary(op) => match op.kind {
+                UnaryKind::Exp => Function::Exp,
+                UnaryKind::Erf => Function::Erf,
+                UnaryKind::Sqrt => Function::Sqrt,
+                UnaryKind::Neg => Function::Neg,
+                UnaryKind::Abs => Function::Abs,
+                UnaryKind::Reciprocal => Function::Reciprocal,
+                _ => return None,
+            },
+            Op::Activation(op) => match op.kind {
+                ActivationKind::Tanh => Function::Tanh,
+                ActivationKind::Sigmoid => Function::Sigmoid,
+                ActivationKind::Gelu => Function::Gelu,
+                ActivationKind::HardSwish => Function::HardSwish,
+                _ => return None,
+            },
+            _ => return None,
+        })
+    }
+
+    /// Replaces elements by their results. To be called in a [`Loop`](super::isa::Loop).
+    #[inline(always)]
+    pub fn apply(self, elements: &mut [f32]) {
+        match self {
+            Function::Exp => map(elements, exp),
+            Function::Erf => map(elements, erf),
+            Function::Tanh => map(elements, tanh),
+            Function::Sigmoid => map(elements, sigmoid),
+            Function::Gelu => map(elements, gelu),
+            Function::HardSwish => map(elements, hard_swish),
+            Function::Relu => map(elements, |x| if x < 0.0 { 0.0 } else { x }),
+            Function::Sqrt => map(elements, f32::sqrt),
+            Function::Neg => map(elements, |x| -x),
+            Function::Abs => map(elements, f32::abs),
+            Function::Reciprocal => map(elements, |x| 1.0 / x),
+        }
+    }
+}
+
+/// Elements of two vectors: the results of one are on their way while the next ones begin.
+const TOGETHER: usize = 32;
+
+/// The last elements are computed as a whole group too, one at a time would be many times slower.
+#[inline(always)]
+pub fn map(elements: &mut [f32], function: impl Fn(f32) -> f32) {
+    let (groups, rest) = elements.as_chunks_mut::<TOGETHER>();
+    for group in groups {
+        let mut x = *group;
+        for x in &mut x {
+            *x = function(*x);
+        }
+        *group = x;
+    }
+    if !rest.is_empty() {
+        let mut group = [0f32; TOGETHER];
+        group[..rest.len()].copy_from_slice(rest);
+        for x in &mut group {
+            *x = function(*x);
+        }
+        rest.copy_from_slice(&group[..rest.len()]);
+    }
+}
+
 /// `e^x`.
 #[inline(always)]
 pub fn exp(x: f32) -> f32 {
@@ -66,6 +151,15 @@ pub fn gelu(x: f32) -> f32 {
     0.5 * x * (1.0 + erf(x * std::f32::consts::FRAC_1_SQRT_2))
 }
 
+/// `x * max(0, min(6, x + 3)) / 6`.
+#[inline(always)]
+pub fn hard_swish(x: f32) -> f32 {
+    let gate = x + 3.0;
+    let gate = if gate < 0.0 { 0.0 } else { gate };
+    let gate = if gate > 6.0 { 6.0 } else { gate };
+    x * gate / 6.0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,6 +177,7 @@ mod tests {
         const FEW_ULP: f64 = 4e-7;
         assert!(error(exp, f64::exp, -87.0..88.7, 0.0) < FEW_ULP);
         assert!(error(erf, libm::erf, -5.0..5.0, 0.0) < 2e-6);
+        assert!(error(hard_swish, |x| x * (x + 3.0).clamp(0.0, 6.0) / 6.0, -5.0..5.0, 1e-6) < FEW_ULP);
         assert!(error(tanh, f64::tanh, -10.0..10.0, 0.0) < FEW_ULP);
         assert!(error(sigmoid, |x| 1.0 / (1.0 + (-x).exp()), -80.0..80.0, 0.0) < FEW_ULP);
         // 1 + erf cancels where x is negative; what is left is exact to float32 beside 1.
@@ -91,7 +186,7 @@ mod tests {
 
     #[test]
     fn special_values_are_kept() {
-        for function in [exp, erf, tanh, sigmoid, gelu] {
+        for function in [exp, erf, tanh, sigmoid, gelu, hard_swish] {
             assert!(function(f32::NAN).is_nan());
         }
         assert_eq!([exp(f32::INFINITY), exp(f32::NEG_INFINITY), exp(0.0)], [f32::INFINITY, 0.0, 1.0]);

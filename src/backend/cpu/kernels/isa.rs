@@ -32,12 +32,13 @@ pub const MOST_ROWS: usize = 12;
 /// The widest tile of any instruction set.
 pub const MOST_COLUMNS: usize = 32;
 
-/// `c[r][j] (+)= Σ a[k][r] · b[k][j]`: `depth`, `a`, `b`, `c`, the distance of rows in `c`, and whether to add to it.
+/// `c[r][j] (+)= Σ a[k][r] · b[k][j]`: `depth`, `a`, `b`, `c`, the distance of rows in `c`, whether to add to it, and what is
+/// brought into the cache meanwhile: from where on, and how many elements further with each step in depth.
 ///
 /// # Safety
 /// `a` must have `depth` × rows elements, `b` `depth` × columns, and `c` rows of columns at that distance; the CPU must have
 /// the instructions.
-pub type Tile = unsafe fn(usize, *const f32, *const f32, *mut f32, usize, bool);
+pub type Tile = unsafe fn(usize, *const f32, *const f32, *mut f32, usize, bool, (*const f32, usize));
 
 /// Work that [`Isa::run_loop`] compiles with the instruction set. `run` must be `#[inline(always)]`: a closure may be left
 /// out of line, and is then compiled without.
@@ -82,32 +83,30 @@ impl Isa {
         }
     }
 
-    /// Calls a function, compiled with this instruction set when it is inlined: plain loops become wide ones.
-    #[inline(always)]
-    pub fn run<R>(&self, body: impl FnOnce() -> R) -> R {
-        match self.level {
-            Level::Portable => body(),
-            // SAFETY: an `Isa` exists only when the CPU has its instructions.
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => unsafe { x86::run_avx2(body) },
-            // SAFETY: as above.
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => unsafe { x86::run_avx512(body) },
-        }
-    }
-
-    /// Multiplies two panels into a tile of `rows` × [`Isa::columns`] elements.
+    /// Multiplies two panels into a tile of `rows` × [`Isa::columns`] elements, and brings elements that will be needed
+    /// next into the cache meanwhile, so many with each step in depth.
     ///
     /// # Safety
     /// `c` must have that many rows of that many elements, `stride` apart, which nobody else accesses.
     ///
     /// # Panics
     /// When a panel is too short.
-    pub unsafe fn tile(&self, rows: usize, depth: usize, a: &[f32], b: &[f32], c: *mut f32, stride: usize, add: bool) {
+    pub unsafe fn tile(
+        &self,
+        rows: usize,
+        depth: usize,
+        a: &[f32],
+        b: &[f32],
+        c: *mut f32,
+        stride: usize,
+        add: bool,
+        next: Option<(&[f32], usize)>,
+    ) {
         assert!(rows <= self.rows && a.len() >= depth * rows && b.len() >= depth * self.columns);
+        let ahead = next.map_or((b.as_ptr(), 0), |(next, step)| (next.as_ptr(), step));
         // SAFETY: the panels' lengths were asserted, `c` is the caller's promise, and an `Isa` exists only when the CPU
         // has its instructions.
-        unsafe { self.tiles[rows](depth, a.as_ptr(), b.as_ptr(), c, stride, add) }
+        unsafe { self.tiles[rows](depth, a.as_ptr(), b.as_ptr(), c, stride, add, ahead) }
     }
 }
 
@@ -151,7 +150,15 @@ static PORTABLE: Isa = Isa { name: "portable", rows: 4, columns: 8, level: Level
 ///
 /// # Safety
 /// See [`Tile`].
-unsafe fn portable<const ROWS: usize>(depth: usize, a: *const f32, b: *const f32, c: *mut f32, stride: usize, add: bool) {
+unsafe fn portable<const ROWS: usize>(
+    depth: usize,
+    a: *const f32,
+    b: *const f32,
+    c: *mut f32,
+    stride: usize,
+    add: bool,
+    _ahead: (*const f32, usize),
+) {
     const COLUMNS: usize = 8;
     let mut sums = [[0f32; COLUMNS]; ROWS];
     for k in 0..depth {
@@ -183,20 +190,6 @@ mod x86 {
     /// # Safety
     /// The CPU must have AVX2 and FMA.
     #[target_feature(enable = "avx2,fma")]
-    pub unsafe fn run_avx2<R>(body: impl FnOnce() -> R) -> R {
-        body()
-    }
-
-    /// # Safety
-    /// The CPU must have AVX-512 with the extensions F, VL, DQ and BW.
-    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
-    pub unsafe fn run_avx512<R>(body: impl FnOnce() -> R) -> R {
-        body()
-    }
-
-    /// # Safety
-    /// The CPU must have AVX2 and FMA.
-    #[target_feature(enable = "avx2,fma")]
     pub unsafe fn loop_avx2(work: impl super::Loop) {
         work.run();
     }
@@ -221,20 +214,57 @@ mod x86 {
                 c: *mut f32,
                 stride: usize,
                 add: bool,
+                (ahead, ahead_step): (*const f32, usize),
             ) {
-                let mut sums = [[$zero(); 2]; ROWS];
-                for k in 0..depth {
-                    // SAFETY: `b` has `depth` × 2 vectors, `a` `depth` × ROWS elements, by the caller's promise.
-                    unsafe {
-                        let b = b.add(k * 2 * $lanes);
-                        let (first, second) = ($load(b), $load(b.add($lanes)));
-                        for r in 0..ROWS {
-                            let factor = $set(*a.add(k * ROWS + r));
-                            sums[r][0] = $fmadd(factor, first, sums[r][0]);
-                            sums[r][1] = $fmadd(factor, second, sums[r][1]);
+                for r in 0..ROWS {
+                    // What the tile is added to arrives while it is computed. Any address may be asked for.
+                    let c = c.wrapping_add(r * stride).cast::<i8>();
+                    _mm_prefetch::<_MM_HINT_T0>(c);
+                    _mm_prefetch::<_MM_HINT_T0>(c.wrapping_add(8 * $lanes - 1));
+                }
+                // A few rows alone would wait for their own sums: they get several, for every second or fourth step in depth.
+                let most = if $lanes > 8 { 12 } else { 6 };
+                let ways = if 4 * ROWS <= most {
+                    4
+                } else if 2 * ROWS <= most {
+                    2
+                } else {
+                    1
+                };
+                let mut sums = [[[$zero(); 2]; ROWS]; 4];
+                let mut k = 0;
+                while k < depth {
+                    let ahead = ahead.wrapping_add(k * ahead_step).cast::<i8>();
+                    _mm_prefetch::<_MM_HINT_T1>(ahead);
+                    if $lanes > 8 {
+                        _mm_prefetch::<_MM_HINT_T1>(ahead.wrapping_add(64));
+                    }
+                    let together = if depth - k >= ways { ways } else { 1 };
+                    for way in 0..4 {
+                        if way >= together {
+                            break;
+                        }
+                        // SAFETY: `b` has `depth` × 2 vectors, `a` `depth` × ROWS elements, by the caller's promise.
+                        unsafe {
+                            let b = b.add((k + way) * 2 * $lanes);
+                            let (first, second) = ($load(b), $load(b.add($lanes)));
+                            for r in 0..ROWS {
+                                let factor = $set(*a.add((k + way) * ROWS + r));
+                                sums[way][r][0] = $fmadd(factor, first, sums[way][r][0]);
+                                sums[way][r][1] = $fmadd(factor, second, sums[way][r][1]);
+                            }
+                        }
+                    }
+                    k += together;
+                }
+                for way in 1..ways {
+                    for r in 0..ROWS {
+                        for half in 0..2 {
+                            sums[0][r][half] = $add(sums[0][r][half], sums[way][r][half]);
                         }
                     }
                 }
+                let sums = sums[0];
                 for (r, sums) in sums.iter().enumerate() {
                     for (half, sum) in sums.iter().enumerate() {
                         // SAFETY: `c` has ROWS rows of 2 vectors, `stride` apart, by the caller's promise.

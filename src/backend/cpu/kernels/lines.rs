@@ -2,7 +2,7 @@
 //! last ones.
 
 use super::functions::exp;
-use super::isa::{Isa, isa};
+use super::isa::{Isa, Loop, isa};
 use super::{Kernel, Selection, Site};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
@@ -45,15 +45,46 @@ impl Kernel for SoftmaxLines {
         for_each_piece(arguments.output().elements::<f32>(), self.length, 2 * self.length, |first, piece| {
             let lines = input[first * self.length..].chunks_exact(self.length);
             for (output, input) in piece.chunks_exact_mut(self.length).zip(lines) {
-                self.isa.run(|| {
-                    let greatest = greatest(input);
-                    output.iter_mut().zip(input).for_each(|(output, x)| *output = exp(x - greatest));
-                    // What is not a number spoils the sum, and thereby the line.
-                    let factor = 1.0 / sum(output, |x| x);
-                    output.iter_mut().for_each(|x| *x *= factor);
-                });
+                self.isa.run_loop(SoftmaxLine { input, output });
             }
         });
+    }
+}
+
+struct SoftmaxLine<'a> {
+    input: &'a [f32],
+    output: &'a mut [f32],
+}
+
+impl Loop for SoftmaxLine<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let SoftmaxLine { input, output } = self;
+        let greatest = greatest(input);
+        let mut sums = [0f32; SUMS];
+        let (groups, rest) = input.as_chunks::<SUMS>();
+        let (results, rest_of_results) = output.as_chunks_mut::<SUMS>();
+        for (group, results) in groups.iter().zip(results) {
+            let mut powers = *group;
+            for i in 0..SUMS {
+                powers[i] = exp(powers[i] - greatest);
+                sums[i] += powers[i];
+            }
+            *results = powers;
+        }
+        if !rest.is_empty() {
+            // Beyond the end there is nothing: the power of minus infinity is zero.
+            let mut powers = [f32::NEG_INFINITY; SUMS];
+            powers[..rest.len()].copy_from_slice(rest);
+            for i in 0..SUMS {
+                powers[i] = exp(powers[i] - greatest);
+                sums[i] += powers[i];
+            }
+            rest_of_results.copy_from_slice(&powers[..rest.len()]);
+        }
+        // What is not a number spoils the sum, and thereby the line.
+        let factor = 1.0 / total(sums);
+        output.iter_mut().for_each(|x| *x *= factor);
     }
 }
 
@@ -87,31 +118,64 @@ impl Kernel for LayerNormalizationLines {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let elements = |id| arguments.input(id).elements::<f32>();
         let (input, scale, bias) = (elements(self.input), self.scale.map(elements), self.bias.map(elements));
-        let count = self.length as f32;
         for_each_piece(arguments.output().elements::<f32>(), self.length, self.length, |first, piece| {
             let lines = input[first * self.length..].chunks_exact(self.length);
             for (output, input) in piece.chunks_exact_mut(self.length).zip(lines) {
-                self.isa.run(|| {
-                    let mean = sum(input, |x| x) / count;
-                    let variance = sum(input, |x| (x - mean) * (x - mean)) / count;
-                    let factor = 1.0 / (variance + self.epsilon).sqrt();
-                    output.iter_mut().zip(input).for_each(|(output, x)| *output = (x - mean) * factor);
-                    if let Some(scale) = scale {
-                        output.iter_mut().zip(scale).for_each(|(output, scale)| *output *= scale);
-                    }
-                    if let Some(bias) = bias {
-                        output.iter_mut().zip(bias).for_each(|(output, bias)| *output += bias);
-                    }
-                });
+                self.isa.run_loop(NormalizedLine { input, output, scale, bias, epsilon: self.epsilon });
             }
         });
+    }
+}
+
+struct NormalizedLine<'a> {
+    input: &'a [f32],
+    output: &'a mut [f32],
+    scale: Option<&'a [f32]>,
+    bias: Option<&'a [f32]>,
+    epsilon: f32,
+}
+
+impl Loop for NormalizedLine<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let NormalizedLine { input, output, scale, bias, epsilon } = self;
+        let count = input.len() as f32;
+        let mean = sum(input, |x| x) / count;
+        let variance = sum(input, |x| (x - mean) * (x - mean)) / count;
+        let factor = 1.0 / (variance + epsilon).sqrt();
+        let normal = |x: f32| (x - mean) * factor;
+        match (scale, bias) {
+            (Some(scale), Some(bias)) => {
+                let parameters = scale.iter().zip(bias);
+                output.iter_mut().zip(input).zip(parameters).for_each(|((y, &x), (scale, bias))| *y = normal(x) * scale + bias);
+            }
+            (Some(scale), None) => {
+                output.iter_mut().zip(input).zip(scale).for_each(|((y, &x), scale)| *y = normal(x) * scale);
+            }
+            (None, Some(bias)) => {
+                output.iter_mut().zip(input).zip(bias).for_each(|((y, &x), bias)| *y = normal(x) + bias);
+            }
+            (None, None) => output.iter_mut().zip(input).for_each(|(y, &x)| *y = normal(x)),
+        }
     }
 }
 
 /// The sum of a function over a line.
 #[inline(always)]
 fn sum(line: &[f32], function: impl Fn(f32) -> f32) -> f32 {
-    side_by_side(line, 0.0, |sum, x| sum + function(x)).iter().sum()
+    total(side_by_side(line, 0.0, |sum, x| sum + function(x)))
+}
+
+#[inline(always)]
+fn total(mut sums: [f32; SUMS]) -> f32 {
+    let mut half = SUMS / 2;
+    while half > 0 {
+        for i in 0..half {
+            sums[i] += sums[half + i];
+        }
+        half /= 2;
+    }
+    sums[0]
 }
 
 /// The greatest element of a line, as far as its elements are numbers.
@@ -125,10 +189,13 @@ fn greatest(line: &[f32]) -> f32 {
 #[inline(always)]
 fn side_by_side(line: &[f32], start: f32, function: impl Fn(f32, f32) -> f32) -> [f32; SUMS] {
     let mut sums = [start; SUMS];
-    let mut groups = line.chunks_exact(SUMS);
-    for group in &mut groups {
-        sums.iter_mut().zip(group).for_each(|(sum, x)| *sum = function(*sum, *x));
+    let (groups, rest) = line.as_chunks::<SUMS>();
+    for group in groups {
+        let group = *group;
+        for i in 0..SUMS {
+            sums[i] = function(sums[i], group[i]);
+        }
     }
-    sums.iter_mut().zip(groups.remainder()).for_each(|(sum, x)| *sum = function(*sum, *x));
+    sums.iter_mut().zip(rest).for_each(|(sum, x)| *sum = function(*sum, *x));
     sums
 }

@@ -1,9 +1,10 @@
 //! Matrix products of float32.
 #![allow(unsafe_code)]
 
-use super::epilogue::{Epilogue, Rows};
+use super::epilogue::{Epilogue, Origin, Rows};
 use super::isa::{Isa, isa};
-use super::product::{Grid, LeftView, Output, Right, RightView, multiply, pack_panel, pack_rows};
+use super::packing::{pack_panel, pack_rows};
+use super::product::{Block, Finish, Grid, LeftView, Output, Right, RightView, multiply};
 use super::{Kernel, Selection, Site, with_scratch};
 use crate::backend::cpu::reference::broadcast_positions;
 use crate::backend::cpu::threads::{for_each_job, for_each_piece};
@@ -37,8 +38,10 @@ struct TimesConstant {
     shape: Shape,
     left: OperandId,
     right: Right,
-    grid: Grid,
     epilogue: Epilogue,
+    threads: usize,
+    /// Rows of the left operand that are packed at a time.
+    together: usize,
 }
 
 impl Kernel for TimesConstant {
@@ -47,30 +50,35 @@ impl Kernel for TimesConstant {
         let tensors = self.epilogue.tensors(arguments);
         let output = arguments.output().elements::<f32>();
         let Shape { rows, depth, columns, left_strides, .. } = self.shape;
-        with_scratch(rows * depth, |panels| {
-            // Each piece begins at a panel.
-            let unit = self.isa.rows * depth;
-            for_each_piece(panels, unit, unit / 2, |first, piece| {
-                let first = first * self.isa.rows;
-                pack_rows(self.isa, first..first + piece.len() / depth, depth, elements, left_strides, piece);
-            });
-            let left = LeftView { rows, depth, panels };
-            let output = Output::new(output, columns);
-            let finish = |row: usize, place: Range<usize>, piece: &mut [f32]| {
-                let first = row * columns + place.start;
-                self.epilogue.apply(row, place, first, &tensors, piece);
+        let (isa, right) = (self.isa, self.right.view());
+        for first in (0..rows).step_by(self.together) {
+            let rows = self.together.min(rows - first);
+            let elements = &elements[first * left_strides[0]..];
+            let output = Output::new(&mut output[first * columns..][..rows * columns], columns);
+            let origin = Origin { row: first, place: first * columns, stride: columns };
+            let finish = |block: &mut Block<'_>, rows: Range<usize>, columns: Range<usize>| {
+                self.epilogue.finish(isa, block, rows, columns, origin, &tensors);
             };
-            let finish: Option<&super::product::Finish<'_>> = if self.epilogue.is_empty() { None } else { Some(&finish) };
-            for_each_job(self.grid.count(), self.shape.work() / 16, |number| {
-                let (rows, columns) = self.grid.block(number);
-                let right = self.right.view();
-                let first = columns.start / self.isa.columns * depth * self.isa.columns;
-                let right = RightView { columns: columns.len(), panels: &right.panels[first..] };
-                // SAFETY: the blocks of a grid do not overlap.
-                let mut block = unsafe { output.block(rows, columns) };
-                multiply(self.isa, left, right, &mut block, finish);
+            let finish: Option<&Finish<'_>> = if self.epilogue.is_empty() { None } else { Some(&finish) };
+            with_scratch(rows * depth, |panels| {
+                // Each piece begins at a panel.
+                let unit = isa.rows * depth;
+                for_each_piece(panels, unit, unit / 8, |first, piece| {
+                    let first = first * isa.rows;
+                    pack_rows(isa, first..first + piece.len() / depth.max(1), depth, elements, left_strides, piece);
+                });
+                let left = LeftView { rows, depth, panels };
+                let grid = Grid::new(isa, rows, columns, self.threads);
+                for_each_job(grid.count(), rows * depth * columns / 32, |number| {
+                    let (rows, columns) = grid.block(number);
+                    let first = columns.start / isa.columns * depth * isa.columns;
+                    let right = RightView { columns: columns.len(), panels: &right.panels[first..] };
+                    // SAFETY: the blocks of a grid do not overlap.
+                    let mut block = unsafe { output.block(rows, columns) };
+                    multiply(isa, left, right, &mut block, finish);
+                });
             });
-        });
+        }
     }
 
     fn bytes(&self) -> usize {
@@ -135,6 +143,9 @@ impl Kernel for Stack {
     }
 }
 
+/// Elements of the left operand that several threads pack together.
+const PACKED: usize = 4 << 20;
+
 /// Below this many multiplications packing is not worth its while.
 const WORTH_PACKING: usize = 4096;
 
@@ -188,12 +199,18 @@ fn product(site: &Site<'_>, shape: Shape, a: OperandId, b: OperandId, bias: Opti
         return if bias.is_none() { stack(site, shape, a, b, vec![[0, 0]]) } else { None };
     };
     let right = Right::pack(isa, shape.depth, shape.columns, elements, shape.right_strides);
-    let grid = Grid::new(isa, shape.rows, shape.columns, site.threads);
+    // One thread packs what it multiplies next; several pack a lot together, since they wait for each other after it.
+    let block = Grid::new(isa, shape.rows, shape.columns, 1).block(0).0.len();
+    let together = if site.threads == 1 { block } else { block.max(PACKED / shape.depth.max(1) / block.max(1) * block) }.max(1);
     let mut taken = smallvec![b.0 as usize];
     taken.extend(bias.iter().map(|(position, _)| *position));
     let mut epilogue = Epilogue::new(bias.map(|(_, bias)| bias), Rows::Leading);
     let fuses = epilogue.fuse(site, Rows::Leading, &mut taken);
-    Some(Selection { kernel: Box::new(TimesConstant { isa, shape, left: a, right, grid, epilogue }), taken, fuses })
+    Some(Selection {
+        kernel: Box::new(TimesConstant { isa, shape, left: a, right, epilogue, threads: site.threads, together }),
+        taken,
+        fuses,
+    })
 }
 
 fn stack(site: &Site<'_>, shape: Shape, a: OperandId, b: OperandId, positions: Vec<[usize; 2]>) -> Option<Selection> {

@@ -12,15 +12,22 @@ mod functions;
 mod isa;
 mod lines;
 mod matmul;
+mod packing;
 mod product;
+mod recurrent;
+#[cfg(test)]
+mod recurrent_tests;
 #[cfg(test)]
 mod tests;
+mod units;
 
+use super::scratch;
 use super::view::Arguments;
 use crate::graph::{DataType, Op};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::OnceLock;
+use std::thread::LocalKey;
 
 /// A kernel made for one step.
 pub trait Kernel: std::fmt::Debug + Send + Sync {
@@ -75,10 +82,16 @@ pub fn select(site: &Site<'_>) -> Option<Selection> {
         Op::Matmul(op) => matmul::matmul(op, site),
         Op::Gemm(op) => matmul::gemm(op, site),
         Op::Conv2d(op) => depthwise::select(op, site).or_else(|| conv::select(op, site)),
-        Op::Unary(_) | Op::Activation(_) => elementwise::select(site),
+        Op::Binary(_) | Op::Unary(_) | Op::Activation(_) | Op::Clamp(_) => elementwise::select(site),
         Op::Softmax(_) | Op::LayerNormalization(_) => lines::select(site),
+        Op::Lstm(_) | Op::Gru(_) => recurrent::select(site),
         _ => None,
     }
+}
+
+/// Whether there are fast kernels at all.
+pub fn are_used() -> bool {
+    !only_reference()
 }
 
 fn only_reference() -> bool {
@@ -87,14 +100,28 @@ fn only_reference() -> bool {
 }
 
 /// Calls `body` with memory for packing, which the thread keeps for the next time. The contents are whatever was there.
+///
+/// # Panics
+/// When the memory cannot be had, which becomes an error of the dispatch.
 fn with_scratch<R>(length: usize, body: impl FnOnce(&mut [f32]) -> R) -> R {
     thread_local!(static SCRATCH: Cell<Vec<f32>> = const { Cell::new(Vec::new()) });
+    with_memory(&SCRATCH, length, body)
+}
+
+/// The same beside [`with_scratch`].
+fn with_second_scratch<R>(length: usize, body: impl FnOnce(&mut [f32]) -> R) -> R {
+    thread_local!(static SCRATCH: Cell<Vec<f32>> = const { Cell::new(Vec::new()) });
+    with_memory(&SCRATCH, length, body)
+}
+
+fn with_memory<R>(kept: &'static LocalKey<Cell<Vec<f32>>>, length: usize, body: impl FnOnce(&mut [f32]) -> R) -> R {
     // Taken and put back, since the body may run another kernel's piece on this thread while it waits.
-    let mut memory = SCRATCH.take();
+    let mut memory = kept.take();
     if memory.len() < length {
-        memory.resize(length, 0.0);
+        drop(memory);
+        memory = scratch::zeroed(length);
     }
     let result = body(&mut memory[..length]);
-    SCRATCH.set(memory);
+    kept.set(memory);
     result
 }

@@ -2,15 +2,22 @@
 //!
 //! Both operands are packed into panels that the tile reads from front to back: the left one into panels of
 //! [`Isa::rows`] rows, the right one into panels of [`Isa::columns`] columns. A constant is packed once, at build time. The
-//! output is divided into blocks; a block runs over the depth in pieces, so that a right panel's piece stays in the
-//! first-level cache and a block's left panels in the second.
+//! output is divided into blocks; a block runs over the depth in pieces, so that a left panel's piece stays in the
+//! first-level cache and a right panel's and a block's left ones in the second.
 #![allow(unsafe_code)]
 
 use super::isa::{Isa, MOST_COLUMNS, MOST_ROWS};
+use super::packing::{pack_panel, pack_rows};
+use crate::memory::Bytes;
 use std::ops::Range;
 
-/// Depth of a piece: a right panel of it takes half of a first-level cache.
-const DEPTH: usize = 256;
+/// The greatest depth of a piece: so much of a right panel stays in the second-level cache beside a block's left panels.
+const DEPTH: usize = 768;
+
+/// The depth of the pieces, which are of about the same size.
+fn piece_of(depth: usize) -> usize {
+    depth.div_ceil(depth.div_ceil(DEPTH).max(1)).next_multiple_of(8)
+}
 
 /// The left operand in panels of rows; the last panel has as many rows as are left.
 #[derive(Debug)]
@@ -45,57 +52,54 @@ pub struct LeftView<'a> {
     pub panels: &'a [f32],
 }
 
-/// Packs rows of a matrix with these strides of rows and columns into as many elements.
-pub fn pack_rows(
-    isa: &Isa,
-    rows: Range<usize>,
-    depth: usize,
-    elements: &[f32],
-    [row_stride, column_stride]: [usize; 2],
-    panels: &mut [f32],
-) {
-    for first in rows.clone().step_by(isa.rows) {
-        let height = isa.rows.min(rows.end - first);
-        let panel = &mut panels[(first - rows.start) * depth..][..height * depth];
-        for r in 0..height {
-            let row = &elements[(first + r) * row_stride..];
-            if column_stride == 1 {
-                for (k, &element) in row[..depth].iter().enumerate() {
-                    panel[k * height + r] = element;
-                }
-            } else {
-                for k in 0..depth {
-                    panel[k * height + r] = row[k * column_stride];
-                }
-            }
-        }
-    }
-}
-
 /// The right operand in panels of columns; the last panel is filled up with zeros.
 #[derive(Debug)]
 pub struct Right {
     pub columns: usize,
-    panels: Vec<f32>,
+    panels: Bytes,
+}
+
+/// Zeros for panels.
+///
+/// # Panics
+/// When the memory cannot be had, which becomes an error of the build.
+fn panels(depth: usize, columns: usize) -> Bytes {
+    let length = depth.checked_mul(columns).and_then(|count| count.checked_mul(size_of::<f32>()));
+    Bytes::zeroed(length.expect("panels fit into the address space")).unwrap_or_else(|error| panic!("{error}"))
 }
 
 impl Right {
     /// Packs a matrix with these strides of rows and columns.
     pub fn pack(isa: &Isa, depth: usize, columns: usize, elements: &[f32], strides: [usize; 2]) -> Right {
-        let mut panels = vec![0.0; depth * columns.next_multiple_of(isa.columns)];
-        for (number, panel) in panels.chunks_mut(depth * isa.columns).enumerate() {
+        let mut panels = panels(depth, columns.next_multiple_of(isa.columns));
+        let elements_of_panels: &mut [f32] = bytemuck::cast_slice_mut(&mut panels);
+        for (number, panel) in elements_of_panels.chunks_mut(depth * isa.columns).enumerate() {
             let first = number * isa.columns;
             pack_panel(isa, first..columns.min(first + isa.columns), depth, elements, strides, panel);
         }
         Right { columns, panels }
     }
 
+    /// Packs a matrix whose element (k, column) is `element(k, column)`.
+    pub fn pack_with(isa: &Isa, depth: usize, columns: usize, element: impl Fn(usize, usize) -> f32) -> Right {
+        let mut panels = panels(depth, columns.next_multiple_of(isa.columns));
+        let elements_of_panels: &mut [f32] = bytemuck::cast_slice_mut(&mut panels);
+        for (number, panel) in elements_of_panels.chunks_mut(depth * isa.columns).enumerate() {
+            let first = number * isa.columns;
+            for (k, row) in panel.chunks_exact_mut(isa.columns).enumerate() {
+                let count = isa.columns.min(columns - first);
+                row[..count].iter_mut().enumerate().for_each(|(j, number)| *number = element(k, first + j));
+            }
+        }
+        Right { columns, panels }
+    }
+
     pub fn bytes(&self) -> usize {
-        self.panels.len() * 4
+        self.panels.len()
     }
 
     pub fn view(&self) -> RightView<'_> {
-        RightView { columns: self.columns, panels: &self.panels }
+        RightView { columns: self.columns, panels: bytemuck::cast_slice(&self.panels) }
     }
 }
 
@@ -104,29 +108,6 @@ impl Right {
 pub struct RightView<'a> {
     pub columns: usize,
     pub panels: &'a [f32],
-}
-
-/// Packs some columns, at most those of one panel.
-pub fn pack_panel(
-    isa: &Isa,
-    columns: Range<usize>,
-    depth: usize,
-    elements: &[f32],
-    [row_stride, column_stride]: [usize; 2],
-    panel: &mut [f32],
-) {
-    let width = columns.len();
-    for (k, row) in panel.chunks_exact_mut(isa.columns).take(depth).enumerate() {
-        let from = &elements[k * row_stride + columns.start * column_stride..];
-        if column_stride == 1 {
-            row[..width].copy_from_slice(&from[..width]);
-        } else {
-            for (j, element) in row[..width].iter_mut().enumerate() {
-                *element = from[j * column_stride];
-            }
-        }
-        row[width..].fill(0.0);
-    }
 }
 
 /// A part of an output that one thread writes: rows of some columns, at a distance.
@@ -167,6 +148,18 @@ impl<'a> Output<'a> {
     }
 }
 
+impl<'a> Output<'a> {
+    /// A part of a matrix of one row.
+    ///
+    /// # Safety
+    /// Nobody may write it while it is read.
+    pub unsafe fn read(self, elements: Range<usize>) -> &'a [f32] {
+        assert!(elements.start <= elements.end && elements.end <= self.length);
+        // SAFETY: inside of the matrix, and nobody writes it, by the caller's promise.
+        unsafe { std::slice::from_raw_parts(self.start.add(elements.start), elements.len()) }
+    }
+}
+
 impl Block<'_> {
     /// A piece of a row, by numbers of the whole output.
     pub fn row(&mut self, row: usize, columns: Range<usize>) -> &mut [f32] {
@@ -182,8 +175,8 @@ impl Block<'_> {
     }
 }
 
-/// What is done to a finished piece of a row: its row, its columns, and its elements.
-pub type Finish<'a> = dyn Fn(usize, Range<usize>, &mut [f32]) + Sync + 'a;
+/// What is done to a finished tile of a block: its rows and its columns.
+pub type Finish<'a> = dyn Fn(&mut Block<'_>, Range<usize>, Range<usize>) + Sync + 'a;
 
 /// Multiplies into a block of the output. The right operand's panels begin at the block's first column.
 pub fn multiply(isa: &Isa, left: LeftView<'_>, right: RightView<'_>, block: &mut Block<'_>, finish: Option<&Finish<'_>>) {
@@ -192,23 +185,33 @@ pub fn multiply(isa: &Isa, left: LeftView<'_>, right: RightView<'_>, block: &mut
     assert!(rows.start % isa.rows == 0 && (rows.end % isa.rows == 0 || rows.end == left.rows));
     assert!(columns.len() <= right.columns);
     let mut edge = [0f32; MOST_ROWS * MOST_COLUMNS];
-    for first_k in (0..depth).step_by(DEPTH) {
-        let piece = DEPTH.min(depth - first_k);
+    let most = piece_of(depth);
+    for first_k in (0..depth).step_by(most.max(1)) {
+        let piece = most.min(depth - first_k);
         let add = first_k > 0;
         for (number, first_column) in columns.clone().step_by(isa.columns).enumerate() {
             let width = isa.columns.min(columns.end - first_column);
             let b = &right.panels[(number * depth + first_k) * isa.columns..][..piece * isa.columns];
+            // The panel after this one, of which each tile brings a part closer. Beyond the last comes the first of the next
+            // piece.
+            let next = match first_column + isa.columns < columns.end {
+                true => ((number + 1) * depth + first_k) * isa.columns,
+                false => (first_k + piece) * isa.columns,
+            };
+            let ahead = isa.columns.div_ceil(rows.len().div_ceil(isa.rows));
             for first_row in rows.clone().step_by(isa.rows) {
                 let height = isa.rows.min(rows.end - first_row);
+                let tile = (first_row - rows.start) / isa.rows;
+                let next = right.panels.get(next + tile * ahead * piece..).map(|next| (next, ahead));
                 let a = &left.panels[first_row * depth + first_k * height..][..piece * height];
                 let place = first_column..first_column + width;
                 if width == isa.columns {
                     let c = block.tile(first_row, height, place.clone());
                     // SAFETY: the tile lies in the block (asserted in `Block::tile`), and the block is ours.
-                    unsafe { isa.tile(height, piece, a, b, c, block.output.stride, add) };
+                    unsafe { isa.tile(height, piece, a, b, c, block.output.stride, add, next) };
                 } else {
                     // SAFETY: `edge` has room for the largest tile of any instruction set.
-                    unsafe { isa.tile(height, piece, a, b, edge.as_mut_ptr(), isa.columns, false) };
+                    unsafe { isa.tile(height, piece, a, b, edge.as_mut_ptr(), isa.columns, false, next) };
                     for r in 0..height {
                         let c = block.row(first_row + r, place.clone());
                         for (c, sum) in c.iter_mut().zip(&edge[r * isa.columns..]) {
@@ -219,9 +222,7 @@ pub fn multiply(isa: &Isa, left: LeftView<'_>, right: RightView<'_>, block: &mut
                 if let Some(finish) = finish
                     && first_k + piece == depth
                 {
-                    for r in 0..height {
-                        finish(first_row + r, place.clone(), block.row(first_row + r, place.clone()));
-                    }
+                    finish(block, first_row..first_row + height, place);
                 }
             }
         }
@@ -237,13 +238,14 @@ pub struct Grid {
     block_columns: usize,
 }
 
-/// Rows of a block: so many left panels of a piece's depth stay in a second-level cache.
-const BLOCK_ROWS: usize = 240;
+/// Rows of a block, at most: so many left panels of a piece's depth take half of a second-level cache.
+const BLOCK_ROWS: usize = 168;
 
 impl Grid {
     /// Blocks for so many threads: several for each, so that one that is late does not hold up the others.
     pub fn new(isa: &Isa, rows: usize, columns: usize, threads: usize) -> Grid {
-        let block_rows = BLOCK_ROWS / isa.rows * isa.rows;
+        // Of about the same size.
+        let block_rows = rows.div_ceil(rows.div_ceil(BLOCK_ROWS).max(1)).next_multiple_of(isa.rows);
         let wanted = if threads == 1 { 1 } else { threads * 4 };
         let across = wanted.div_ceil(rows.div_ceil(block_rows));
         let block_columns = columns.div_ceil(across).next_multiple_of(isa.columns).max(2 * isa.columns);
@@ -286,7 +288,7 @@ mod tests {
                     for number in 0..grid.count() {
                         let (block_rows, block_columns) = grid.block(number);
                         let first_panel = block_columns.start / isa.columns * depth * isa.columns;
-                        let part = RightView { columns: block_columns.len(), panels: &right.panels[first_panel..] };
+                        let part = RightView { columns: block_columns.len(), panels: &right.view().panels[first_panel..] };
                         // SAFETY: the blocks of a grid do not overlap.
                         let mut block = unsafe { output.block(block_rows, block_columns) };
                         multiply(
@@ -294,7 +296,11 @@ mod tests {
                             left.view(),
                             part,
                             &mut block,
-                            Some(&|row, _, piece| piece.iter_mut().for_each(|c| *c += row as f32)),
+                            Some(&|block, rows, columns| {
+                                for row in rows {
+                                    block.row(row, columns.clone()).iter_mut().for_each(|c| *c += row as f32);
+                                }
+                            }),
                         );
                     }
                     for (i, c) in c.iter().enumerate() {

@@ -1,0 +1,407 @@
+//! Recurrent networks of float32 with constant weights.
+//!
+//! The weights are packed once. The inputs of many steps are multiplied in one product; then step by step the hidden state
+//! is. Units are taken in blocks as wide as a tile: the products of all gates of a block, then its gates. Weights that do not
+//! quite fit into the second-level cache are walked through forwards and backwards in turn, so that each step begins with what
+//! the last one ended with.
+#![allow(unsafe_code)]
+
+use super::isa::{Isa, MOST_COLUMNS, MOST_ROWS, isa};
+use super::packing::pack_rows;
+use super::product::{Finish, Grid, LeftView, Output, Right, RightView, multiply};
+use super::units::{Block, Gates, Unit};
+use super::{Kernel, Selection, Site, with_scratch};
+use crate::backend::cpu::threads::{for_each_job, for_each_piece, in_turn};
+use crate::backend::cpu::view::Arguments;
+use crate::graph::{Op, OperandId};
+use smallvec::{SmallVec, smallvec};
+
+#[derive(Debug)]
+struct Recurrent {
+    isa: &'static Isa,
+    unit: Unit,
+    input: OperandId,
+    initial_hidden: Option<OperandId>,
+    initial_cell: Option<OperandId>,
+    directions: Vec<Direction>,
+    sizes: Sizes,
+    /// The output that gets the hidden state of each step.
+    sequence: Option<usize>,
+    threads: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    steps: usize,
+    batch: usize,
+    input: usize,
+    hidden: usize,
+    /// Blocks of units, the last one filled up.
+    blocks: usize,
+    /// Units of a block.
+    lanes: usize,
+}
+
+/// The weights of one direction. Columns are ordered by block, gate and unit.
+#[derive(Debug)]
+struct Direction {
+    backward: bool,
+    input: Right,
+    recurrent: Right,
+    bias: Vec<f32>,
+    /// What stays inside of a product with a gate (GRU), and peepholes (LSTM), by block and unit.
+    gates: Gates,
+}
+
+/// Numbers of one product of inputs, at most: they are kept by the thread.
+const TOGETHER: usize = 2 << 20;
+/// Units are handed out to threads when the weights of a step are at least so many.
+const WORTH_SHARING: usize = 64 << 10;
+
+impl Kernel for Recurrent {
+    fn run(&self, arguments: &mut Arguments<'_, '_>) {
+        let Sizes { steps, batch, hidden, .. } = self.sizes;
+        let elements = |id| arguments.input(id).elements::<f32>();
+        let input = elements(self.input);
+        let (initial_hidden, initial_cell) = (self.initial_hidden.map(elements), self.initial_cell.map(elements));
+        let mut outputs: SmallVec<[&mut [f32]; 3]> =
+            arguments.outputs().iter_mut().map(|output| output.elements::<f32>()).collect();
+        let state = batch * hidden;
+        for (number, direction) in self.directions.iter().enumerate() {
+            let part = |initial: Option<&'_ [f32]>| initial.map(|all| all[number * state..][..state].to_vec());
+            let states = [part(initial_hidden), part(initial_cell)];
+            // [steps, numDirections, batchSize, hiddenSize]
+            let all_steps = self.sequence.map(|number| Output::new(outputs[number], steps * self.directions.len() * state));
+            let last = self.direction(direction, number, input, states, all_steps);
+            for (output, last) in outputs.iter_mut().zip(last.iter().take(self.unit.states())) {
+                output[number * state..][..state].copy_from_slice(last);
+            }
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        let bytes = |direction: &Direction| {
+            direction.input.bytes() + direction.recurrent.bytes() + direction.bias.len() * 4 + direction.gates.bytes()
+        };
+        self.directions.iter().map(bytes).sum()
+    }
+}
+
+/// The memory of a direction while it runs.
+struct Memory<'a> {
+    /// The products of the inputs, a row for each step and batch.
+    inputs: &'a [f32],
+    /// Hidden states as packed left operands: those before and after a step, in turn; and those that a reset gate was
+    /// applied to.
+    packed: [Output<'a>; 3],
+    /// By batch, block and unit: hidden state, cell state (of an LSTM) or update gate (of a GRU).
+    states: [Output<'a>; 2],
+}
+
+impl Recurrent {
+    /// Runs one direction and returns its last states.
+    fn direction(
+        &self,
+        direction: &Direction,
+        number: usize,
+        input: &[f32],
+        initial: [Option<Vec<f32>>; 2],
+        sequence: Option<Output<'_>>,
+    ) -> [Vec<f32>; 2] {
+        let Sizes { steps, batch, input: input_size, hidden, blocks, lanes } = self.sizes;
+        let columns = self.unit.gates() * blocks * lanes;
+        let together = (TOGETHER / (batch * columns)).clamp(1, steps);
+        let (packed_size, state_size) = (batch * hidden, batch * blocks * lanes);
+        let inputs_size = together * batch * columns;
+        with_scratch(inputs_size + 3 * packed_size + 2 * state_size, |scratch| {
+            let (inputs, rest) = scratch.split_at_mut(inputs_size);
+            let (packed, states) = rest.split_at_mut(3 * packed_size);
+            states.fill(0.0);
+            for (state, initial) in states.chunks_exact_mut(state_size).zip(&initial) {
+                if let Some(initial) = initial {
+                    for (state, initial) in state.chunks_exact_mut(blocks * lanes).zip(initial.chunks_exact(hidden)) {
+                        state[..hidden].copy_from_slice(initial);
+                    }
+                }
+            }
+            pack_rows(self.isa, 0..batch, hidden, &states[..state_size], [blocks * lanes, 1], &mut packed[..packed_size]);
+            for first in (0..steps).step_by(together) {
+                let count = together.min(steps - first);
+                // In the order of the input, whatever the order of the steps.
+                let first_row = if direction.backward { steps - first - count } else { first } * batch;
+                let rows = count * batch;
+                let input = &input[first_row * input_size..][..rows * input_size];
+                self.multiply_inputs(direction, input, rows, &mut inputs[..rows * columns]);
+                let whole = |memory| Output::new(memory, packed_size);
+                let mut parts = packed.chunks_exact_mut(packed_size).map(whole);
+                let packed = std::array::from_fn(|_| parts.next().expect("there are three"));
+                let mut parts = states.chunks_exact_mut(state_size).map(|state| Output::new(state, state_size));
+                let states = std::array::from_fn(|_| parts.next().expect("there are two"));
+                let memory = Memory { inputs: &inputs[..rows * columns], packed, states };
+                self.take_steps(direction, number, first..first + count, &memory, sequence);
+            }
+            let mut states = states.chunks_exact(state_size);
+            std::array::from_fn(|_| {
+                let state = states.next().expect("there are two");
+                state.chunks_exact(blocks * lanes).flat_map(|row| &row[..hidden]).copied().collect()
+            })
+        })
+    }
+
+    fn multiply_inputs(&self, direction: &Direction, input: &[f32], rows: usize, inputs: &mut [f32]) {
+        let (isa, depth, columns) = (self.isa, self.sizes.input, direction.input.columns);
+        let right = direction.input.view();
+        let output = Output::new(inputs, columns);
+        let finish = |block: &mut super::product::Block<'_>, rows: std::ops::Range<usize>, columns: std::ops::Range<usize>| {
+            for row in rows {
+                let piece = block.row(row, columns.clone());
+                piece.iter_mut().zip(&direction.bias[columns.clone()]).for_each(|(x, bias)| *x += bias);
+            }
+        };
+        let finish: &Finish<'_> = &finish;
+        super::with_second_scratch(rows * depth, |panels| {
+            let unit = isa.rows * depth;
+            for_each_piece(panels, unit, unit / 8, |first, piece| {
+                let first = first * isa.rows;
+                pack_rows(isa, first..first + piece.len() / depth, depth, input, [depth, 1], piece);
+            });
+            let left = LeftView { rows, depth, panels };
+            let grid = Grid::new(isa, rows, columns, self.threads);
+            for_each_job(grid.count(), rows * depth * columns / 32, |number| {
+                let (rows, columns) = grid.block(number);
+                let first = columns.start / isa.columns * depth * isa.columns;
+                let right = RightView { columns: columns.len(), panels: &right.panels[first..] };
+                // SAFETY: the blocks of a grid do not overlap.
+                let mut block = unsafe { output.block(rows, columns) };
+                multiply(isa, left, right, &mut block, Some(finish));
+            });
+        });
+    }
+
+    /// Takes some steps, numbered in the order in which they are taken.
+    fn take_steps(
+        &self,
+        direction: &Direction,
+        number: usize,
+        steps: std::ops::Range<usize>,
+        memory: &Memory<'_>,
+        sequence: Option<Output<'_>>,
+    ) {
+        let Sizes { hidden, blocks, .. } = self.sizes;
+        let is_worth_it = self.threads > 1 && self.unit.gates() * hidden * hidden >= WORTH_SHARING;
+        let parts = if is_worth_it { (2 * self.threads).min(blocks) } else { 1 };
+        let phases = self.unit.phases();
+        in_turn(steps.len() * phases, parts, if is_worth_it { self.threads } else { 1 }, |turn, part| {
+            let (step, phase) = (turn / phases, turn % phases);
+            // Back and forth.
+            let is_odd = turn % 2 == 1;
+            let part = if is_odd { parts - 1 - part } else { part };
+            let range = part * blocks / parts..(part + 1) * blocks / parts;
+            let place = Place { direction: number, step: steps.start + step, row: step, rows: steps.len(), phase };
+            let one = |block: usize| {
+                // SAFETY: a block is computed once in a turn, and all of a turn is over when the next one begins.
+                unsafe { self.block(direction, place, block, memory, sequence) }
+            };
+            if is_odd { range.rev().for_each(one) } else { range.for_each(one) }
+        });
+    }
+
+    /// Computes one block of units in a phase of a step.
+    ///
+    /// # Safety
+    /// Nobody else may compute this block meanwhile, nor another phase or step.
+    unsafe fn block(&self, direction: &Direction, place: Place, block: usize, memory: &Memory<'_>, sequence: Option<Output<'_>>) {
+        let (isa, unit) = (self.isa, &self.unit);
+        let Sizes { steps, batch, hidden, blocks, lanes, .. } = self.sizes;
+        let gates = unit.gates();
+        let columns = gates * blocks * lanes;
+        // The step in the order of the input.
+        let at = |step: usize, count: usize| if direction.backward { count - 1 - step } else { step };
+        let units = lanes.min(hidden - block * lanes);
+        let (before, after) = (place.step % 2, 1 - place.step % 2);
+        let from = if place.phase == 0 { before } else { 2 };
+        let to = if place.phase + 1 == unit.phases() { after } else { 2 };
+        for first in (0..batch).step_by(isa.rows) {
+            let height = isa.rows.min(batch - first);
+            // SAFETY: what is read was written in an earlier turn, or by this block.
+            let left = unsafe { memory.packed[from].read(first * hidden..(first + height) * hidden) };
+            let mut products = [[0f32; MOST_ROWS * MOST_COLUMNS]; 4];
+            for gate in unit.gates_of(place.phase) {
+                let panel = &direction.recurrent.view().panels[(block * gates + gate) * lanes * hidden..][..lanes * hidden];
+                // SAFETY: the array has room for the largest tile.
+                unsafe { isa.tile(height, hidden, left, panel, products[gate].as_mut_ptr(), lanes, false, None) };
+            }
+            for r in 0..height {
+                let row = first + r;
+                let state = (row * blocks + block) * lanes;
+                let input_row = at(place.row, place.rows) * batch + row;
+                let input = &memory.inputs[input_row * columns + block * gates * lanes..][..gates * lanes];
+                let products: [&[f32]; 4] = std::array::from_fn(|gate| &products[gate][r * lanes..][..lanes]);
+                // SAFETY: this block's units, which are nobody else's in this turn.
+                let (mut hidden_block, mut other_block) = unsafe {
+                    let units = state..state + lanes;
+                    (memory.states[0].block(0..1, units.clone()), memory.states[1].block(0..1, units))
+                };
+                let hidden_state = hidden_block.row(0, state..state + lanes);
+                let other = other_block.row(0, state..state + lanes);
+                let mut next = [0f32; MOST_COLUMNS];
+                let next = &mut next[..lanes];
+                isa.run_loop(Block {
+                    unit,
+                    phase: place.phase,
+                    gates: direction.gates.of_block(block, lanes),
+                    input,
+                    products,
+                    hidden: hidden_state,
+                    other,
+                    next,
+                });
+                for (j, &number) in next[..units].iter().enumerate() {
+                    let element = first * hidden + (block * lanes + j) * height + r;
+                    // SAFETY: as above.
+                    unsafe { memory.packed[to].block(0..1, element..element + 1) }.row(0, element..element + 1)[0] = number;
+                }
+                if let Some(sequence) = sequence.filter(|_| to == after) {
+                    let step = at(place.step, steps) * self.directions.len() + place.direction;
+                    let start = (step * batch + row) * hidden + block * lanes;
+                    // SAFETY: as above.
+                    let mut block = unsafe { sequence.block(0..1, start..start + units) };
+                    block.row(0, start..start + units).copy_from_slice(&next[..units]);
+                }
+            }
+        }
+    }
+}
+
+/// A phase of a step.
+#[derive(Clone, Copy)]
+struct Place {
+    direction: usize,
+    /// Number of the step, in the order in which they are taken.
+    step: usize,
+    /// The same among those whose inputs have been multiplied together, and how many these are.
+    row: usize,
+    rows: usize,
+    phase: usize,
+}
+
+/// Which operands are what.
+struct Operands {
+    input: OperandId,
+    weight: OperandId,
+    recurrent_weight: OperandId,
+    bias: Option<OperandId>,
+    recurrent_bias: Option<OperandId>,
+    peephole: Option<OperandId>,
+    initial_hidden: Option<OperandId>,
+    initial_cell: Option<OperandId>,
+}
+
+/// Below so many weights of a gate the reference kernel is quick enough.
+const WORTH_IT: usize = 64;
+
+pub fn select(site: &Site<'_>) -> Option<Selection> {
+    let (unit, operands, backward, sequence) = match site.op {
+        Op::Lstm(op) => {
+            let operands = Operands {
+                input: op.input,
+                weight: op.weight,
+                recurrent_weight: op.recurrent_weight,
+                bias: op.bias,
+                recurrent_bias: op.recurrent_bias,
+                peephole: op.peephole_weight,
+                initial_hidden: op.initial_hidden_state,
+                initial_cell: op.initial_cell_state,
+            };
+            let backward = (0..op.direction.count() as usize).map(|number| op.direction.is_backward(number));
+            (Unit::lstm(op), operands, backward.collect::<SmallVec<[bool; 2]>>(), op.return_sequence.then_some(2))
+        }
+        Op::Gru(op) => {
+            let operands = Operands {
+                input: op.input,
+                weight: op.weight,
+                recurrent_weight: op.recurrent_weight,
+                bias: op.bias,
+                recurrent_bias: op.recurrent_bias,
+                peephole: None,
+                initial_hidden: op.initial_hidden_state,
+                initial_cell: None,
+            };
+            let backward = (0..op.direction.count() as usize).map(|number| op.direction.is_backward(number));
+            (Unit::gru(op), operands, backward.collect(), op.return_sequence.then_some(1))
+        }
+        _ => return None,
+    };
+    let known = |id: OperandId| site.inputs[id.0 as usize];
+    let &[steps, batch, input] = known(operands.input).shape else { return None };
+    let hidden = *known(operands.recurrent_weight).shape.last()?;
+    let isa = isa();
+    if hidden * (input + hidden) < WORTH_IT || hidden < isa.columns / 2 {
+        return None;
+    }
+    let lanes = isa.columns;
+    let sizes = Sizes { steps, batch, input, hidden, blocks: hidden.div_ceil(lanes), lanes };
+    let mut taken = smallvec![];
+    let mut take = |id: Option<OperandId>| -> Option<Option<&[f32]>> {
+        let Some(id) = id else { return Some(None) };
+        taken.push(id.0 as usize);
+        known(id).elements().map(Some)
+    };
+    let weight = take(Some(operands.weight))??;
+    let recurrent_weight = take(Some(operands.recurrent_weight))??;
+    let (bias, recurrent_bias) = (take(operands.bias)?, take(operands.recurrent_bias)?);
+    let peephole = take(operands.peephole)?;
+    let directions = backward
+        .iter()
+        .enumerate()
+        .map(|(number, &backward)| {
+            let gates = unit.gates();
+            // The row of the weights that a packed column is made of.
+            let row = |column: usize| {
+                let (block, gate, lane) = (column / lanes / gates, column / lanes % gates, column % lanes);
+                let one = block * lanes + lane;
+                (one < hidden).then(|| ((number * gates + unit.position(gate)) * hidden + one, gate))
+            };
+            let columns = gates * sizes.blocks * lanes;
+            let pack = |weights: &[f32], depth: usize| {
+                Right::pack_with(isa, depth, columns, |k, column| row(column).map_or(0.0, |(row, _)| weights[row * depth + k]))
+            };
+            let number_of = |list: Option<&[f32]>, row: usize| list.map_or(0.0, |list| list[row]);
+            let bias = (0..columns).map(|column| {
+                row(column).map_or(0.0, |(row, gate)| {
+                    let recurrent = if unit.is_inside(gate) { 0.0 } else { number_of(recurrent_bias, row) };
+                    number_of(bias, row) + recurrent
+                })
+            });
+            let inside = (0..sizes.blocks * lanes).map(|one| {
+                let gate = (0..gates).find(|&gate| unit.is_inside(gate))?;
+                (one < hidden).then(|| number_of(recurrent_bias, (number * gates + unit.position(gate)) * hidden + one))
+            });
+            let peephole = peephole.map(|weights| {
+                let weight =
+                    |(gate, one): (usize, usize)| if one < hidden { weights[(number * 3 + gate) * hidden + one] } else { 0.0 };
+                let padded = sizes.blocks * lanes;
+                (0..3 * padded).map(|i| weight((i / padded, i % padded))).collect()
+            });
+            Direction {
+                backward,
+                input: pack(weight, input),
+                recurrent: pack(recurrent_weight, hidden),
+                bias: bias.collect(),
+                gates: Gates { inside: inside.map(|number| number.unwrap_or(0.0)).collect(), peephole },
+            }
+        })
+        .collect();
+    let kernel = Recurrent {
+        isa,
+        unit,
+        input: operands.input,
+        initial_hidden: operands.initial_hidden,
+        initial_cell: operands.initial_cell,
+        directions,
+        sizes,
+        sequence,
+        threads: site.threads,
+    };
+    Some(Selection { kernel: Box::new(kernel), taken, fuses: false })
+}

@@ -1,0 +1,328 @@
+//! Puts operators in the place of the many small ones that exporters write for them: gelu, layer normalization.
+//!
+//! The results are the same but for the rounding of what is computed in between.
+
+use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, UnaryKind};
+use crate::graph::ops::normalization::LayerNormalization;
+use crate::graph::ops::reduce::{Reduce, ReduceKind};
+use crate::graph::{DataType, Graph, Op, OperandId, Source};
+
+/// Replaces the last node of each pattern; [`prune`](super::prune) removes the others.
+pub fn recognise(graph: &mut Graph) {
+    let mut uses = vec![0usize; graph.operands.len()];
+    for node in &graph.nodes {
+        node.op.visit(&mut |_, id| uses[id.0 as usize] += 1);
+    }
+    for (_, id) in &graph.outputs {
+        uses[id.0 as usize] += 1;
+    }
+    for position in 0..graph.nodes.len() {
+        let output = graph.nodes[position].outputs[0];
+        if graph.descriptor(output).data_type != DataType::Float32 {
+            continue;
+        }
+        let view = Values { graph, uses: &uses };
+        let found = match &graph.nodes[position].op {
+            Op::Binary(op) => match op.kind {
+                BinaryKind::Mul => view.gelu(op, output).or_else(|| view.scaled(op)),
+                BinaryKind::Div => view.normalization(op),
+                BinaryKind::Add => view.shifted(op),
+                _ => None,
+            },
+            _ => None,
+        };
+        if let Some(op) = found {
+            graph.nodes[position].op = op;
+        }
+    }
+}
+
+/// The values of a graph, and how often each is used.
+struct Values<'a> {
+    graph: &'a Graph,
+    uses: &'a [usize],
+}
+
+impl<'a> Values<'a> {
+    /// The operator that makes a value.
+    fn maker(&self, id: OperandId) -> Option<&'a Op> {
+        match self.graph.operands[id.0 as usize].source {
+            Source::Node { node, .. } => Some(&self.graph.nodes[node as usize].op),
+            _ => None,
+        }
+    }
+
+    /// The same for a value that nobody else needs.
+    fn own_maker(&self, id: OperandId) -> Option<&'a Op> {
+        self.maker(id).filter(|_| self.uses[id.0 as usize] == 1)
+    }
+
+    fn own_binary(&self, id: OperandId, kind: BinaryKind) -> Option<&'a Binary> {
+        match self.own_maker(id)? {
+            Op::Binary(op) if op.kind == kind => Some(op),
+            _ => None,
+        }
+    }
+
+    fn own_unary(&self, id: OperandId, kind: UnaryKind) -> Option<OperandId> {
+        match self.own_maker(id)? {
+            Op::Unary(op) if op.kind == kind => Some(op.input),
+            _ => None,
+        }
+    }
+
+    /// A constant of one float32 number.
+    fn number(&self, id: OperandId) -> Option<f32> {
+        match &self.graph.operands[id.0 as usize].source {
+            Source::Constant(bytes) if self.graph.descriptor(id).data_type == DataType::Float32 => {
+                bytes.as_slice().try_into().ok().map(f32::from_le_bytes)
+            }
+            _ => None,
+        }
+    }
+
+    fn is_number(&self, id: OperandId, number: f64) -> bool {
+        self.number(id).is_some_and(|found| (found as f64 - number).abs() <= number.abs() * 1e-6)
+    }
+
+    /// The other operand of one that commutes.
+    fn beside(op: &Binary, id: OperandId) -> Option<OperandId> {
+        if op.a == id {
+            Some(op.b)
+        } else if op.b == id {
+            Some(op.a)
+        } else {
+            None
+        }
+    }
+
+    /// `0.5 * x * (1 + erf(x / √2))`, multiplied in any order.
+    fn gelu(&self, op: &Binary, output: OperandId) -> Option<Op> {
+        let (mut factor, mut values) = (1f64, Vec::new());
+        let mut pending = vec![op.a, op.b];
+        while let Some(id) = pending.pop() {
+            if let Some(number) = self.number(id) {
+                factor *= number as f64;
+            } else if let Some(product) = self.own_binary(id, BinaryKind::Mul) {
+                pending.extend([product.a, product.b]);
+            } else if let Some((quotient, number)) =
+                self.own_binary(id, BinaryKind::Div).and_then(|op| Some((op, self.number(op.b)?)))
+            {
+                factor /= number as f64;
+                pending.push(quotient.a);
+            } else {
+                values.push(id);
+            }
+            if values.len() > 2 {
+                return None;
+            }
+        }
+        let &[a, b] = values.as_slice() else { return None };
+        let input = [(a, b), (b, a)].into_iter().find(|&(x, sum)| self.is_one_and_erf(sum, x))?.0;
+        let is_half = (factor - 0.5).abs() < 1e-6;
+        let keeps = self.graph.descriptor(input) == self.graph.descriptor(output);
+        (is_half && keeps).then(|| Activation { kind: ActivationKind::Gelu, input }.into())
+    }
+
+    /// Whether a value is `1 + erf(x / √2)`.
+    fn is_one_and_erf(&self, sum: OperandId, x: OperandId) -> bool {
+        let is_erf = |id| self.own_unary(id, UnaryKind::Erf).is_some_and(|inside| self.is_divided_by_root(inside, x));
+        self.own_binary(sum, BinaryKind::Add).is_some_and(|op| {
+            let is_one = |id| self.is_number(id, 1.0);
+            is_one(op.a) && is_erf(op.b) || is_one(op.b) && is_erf(op.a)
+        })
+    }
+
+    fn is_divided_by_root(&self, id: OperandId, x: OperandId) -> bool {
+        use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
+        let divided = self.own_binary(id, BinaryKind::Div).is_some_and(|op| op.a == x && self.is_number(op.b, SQRT_2));
+        let multiplied = |op: &Binary| Self::beside(op, x).is_some_and(|other| self.is_number(other, FRAC_1_SQRT_2));
+        divided || self.own_binary(id, BinaryKind::Mul).is_some_and(multiplied)
+    }
+
+    /// `d / sqrt(mean(d²) + epsilon)` with `d = x - mean(x)`, along the last axis.
+    fn normalization(&self, op: &Binary) -> Option<Op> {
+        let Op::Binary(difference) = self.maker(op.a)? else { return None };
+        let input = difference.a;
+        let rank = self.graph.descriptor(input).shape.len();
+        let is_mean_of = |id: OperandId, of: OperandId| matches!(self.maker(id), Some(Op::Reduce(mean)) if mean.input == of && is_mean_of_last(mean, rank));
+        if difference.kind != BinaryKind::Sub || !is_mean_of(difference.b, input) {
+            return None;
+        }
+        let sum = self.own_binary(self.own_unary(op.b, UnaryKind::Sqrt)?, BinaryKind::Add)?;
+        let (variance, epsilon) = match (self.number(sum.a), self.number(sum.b)) {
+            (None, Some(epsilon)) => (sum.a, epsilon),
+            (Some(epsilon), None) => (sum.b, epsilon),
+            _ => return None,
+        };
+        let Op::Reduce(mean) = self.own_maker(variance)? else { return None };
+        let Op::Binary(square) = self.own_maker(mean.input)? else { return None };
+        let is_square = match square.kind {
+            BinaryKind::Mul => square.a == op.a && square.b == op.a,
+            BinaryKind::Pow => square.a == op.a && self.is_number(square.b, 2.0),
+            _ => false,
+        };
+        let axes = Some(vec![rank.checked_sub(1)? as u32]);
+        let found = LayerNormalization { input, scale: None, bias: None, axes, epsilon: epsilon as f64 };
+        (is_square && is_mean_of_last(mean, rank)).then(|| found.into())
+    }
+
+    /// A layer normalization that nobody else needs, and the operand beside it, which has a number for each element of its line.
+    fn beside_normalization(&self, op: &Binary) -> Option<(&'a LayerNormalization, OperandId)> {
+        let found = |id: OperandId, other: OperandId| match self.own_maker(id)? {
+            Op::LayerNormalization(found) => {
+                let shape = &self.graph.descriptor(found.input).shape;
+                let is_last = found.axes(shape.len()).as_ref() == [shape.len() as u32 - 1];
+                let fits = self.graph.descriptor(other).shape.as_slice() == &shape[shape.len() - 1..];
+                // It must exist before everything that is computed from it.
+                let is_constant = matches!(self.graph.operands[other.0 as usize].source, Source::Constant(_));
+                (is_last && fits && is_constant).then_some((found, other))
+            }
+            _ => None,
+        };
+        found(op.a, op.b).or_else(|| found(op.b, op.a))
+    }
+
+    /// A product with a normalization that has neither scale nor bias.
+    fn scaled(&self, op: &Binary) -> Option<Op> {
+        let (found, scale) = self.beside_normalization(op)?;
+        let plain = found.scale.is_none() && found.bias.is_none();
+        plain.then(|| LayerNormalization { scale: Some(scale), ..found.clone() }.into())
+    }
+
+    /// A sum with a normalization that has no bias.
+    fn shifted(&self, op: &Binary) -> Option<Op> {
+        let (found, bias) = self.beside_normalization(op)?;
+        found.bias.is_none().then(|| LayerNormalization { bias: Some(bias), ..found.clone() }.into())
+    }
+}
+
+fn is_mean_of_last(op: &Reduce, rank: usize) -> bool {
+    op.kind == ReduceKind::Mean
+        && op.keep_dimensions
+        && op.axes.as_ref().is_some_and(|axes| axes.len() == 1 && axes[0] as usize + 1 == rank)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compiler::prune::prune;
+    use crate::graph::ops::elementwise::Unary;
+    use crate::graph::{ConstantBytes, Descriptor, GraphBuilder, Limits, Number};
+    use std::sync::Arc;
+
+    /// A graph under construction, whose numbers are float32.
+    struct Sketch(GraphBuilder);
+
+    impl Sketch {
+        fn number(&mut self, number: f64) -> OperandId {
+            self.0.scalar(DataType::Float32, Number::Double(number)).unwrap()
+        }
+
+        fn binary(&mut self, kind: BinaryKind, a: OperandId, b: OperandId) -> OperandId {
+            self.0.push_op(Binary { kind, a, b }, "").unwrap()[0]
+        }
+
+        fn unary(&mut self, kind: UnaryKind, input: OperandId) -> OperandId {
+            self.0.push_op(Unary { kind, input }, "").unwrap()[0]
+        }
+
+        fn mean(&mut self, input: OperandId) -> OperandId {
+            let op = Reduce { kind: ReduceKind::Mean, input, axes: Some(vec![1]), keep_dimensions: true };
+            self.0.push_op(op, "").unwrap()[0]
+        }
+    }
+
+    /// What is left of a graph made from an input of `[2, 8]`.
+    fn left(make: impl Fn(&mut Sketch, OperandId) -> Vec<OperandId>) -> Vec<&'static str> {
+        let mut sketch = Sketch(GraphBuilder::new(Arc::new(Limits::everything())));
+        let x = sketch.0.input("x", Descriptor::new(DataType::Float32, [2, 8])).unwrap();
+        let outputs = make(&mut sketch, x).into_iter().enumerate().map(|(i, id)| (format!("{i}"), id)).collect();
+        let mut graph = sketch.0.build(outputs).unwrap();
+        recognise(&mut graph);
+        prune(&mut graph);
+        graph.nodes.iter().map(|node| node.op.row().name).collect()
+    }
+
+    fn one_and_erf(sketch: &mut Sketch, x: OperandId, by: f64) -> OperandId {
+        let by = sketch.number(by);
+        let inside = sketch.binary(BinaryKind::Div, x, by);
+        let erf = sketch.unary(UnaryKind::Erf, inside);
+        let one = sketch.number(1.0);
+        sketch.binary(BinaryKind::Add, erf, one)
+    }
+
+    #[test]
+    fn gelu_is_recognised() {
+        let make = |by: f64, half: f64, half_first: bool| {
+            left(|sketch, x| {
+                let sum = one_and_erf(sketch, x, by);
+                let half = sketch.number(half);
+                let first = sketch.binary(BinaryKind::Mul, x, if half_first { half } else { sum });
+                vec![sketch.binary(BinaryKind::Mul, first, if half_first { sum } else { half })]
+            })
+        };
+        assert_eq!(make(std::f64::consts::SQRT_2, 0.5, false), ["gelu"]);
+        assert_eq!(make(std::f64::consts::SQRT_2, 0.5, true), ["gelu"]);
+        assert_eq!(make(std::f64::consts::SQRT_2, 0.4, true).len(), 5);
+        assert_eq!(make(1.5, 0.5, true).len(), 5);
+    }
+
+    #[test]
+    fn what_others_need_stays() {
+        let names = left(|sketch, x| {
+            let sum = one_and_erf(sketch, x, std::f64::consts::SQRT_2);
+            let half = sketch.number(0.5);
+            let first = sketch.binary(BinaryKind::Mul, x, half);
+            vec![sketch.binary(BinaryKind::Mul, first, sum), sum]
+        });
+        assert_eq!(names, ["div", "erf", "add", "mul", "mul"]);
+    }
+
+    /// A layer normalization as exporters write it, divided by the root of what `of` makes of the difference.
+    fn normalized(sketch: &mut Sketch, x: OperandId, square: impl Fn(&mut Sketch, OperandId) -> OperandId) -> OperandId {
+        let mean = sketch.mean(x);
+        let difference = sketch.binary(BinaryKind::Sub, x, mean);
+        let square = square(sketch, difference);
+        let variance = sketch.mean(square);
+        let epsilon = sketch.number(1e-5);
+        let sum = sketch.binary(BinaryKind::Add, variance, epsilon);
+        let root = sketch.unary(UnaryKind::Sqrt, sum);
+        sketch.binary(BinaryKind::Div, difference, root)
+    }
+
+    #[test]
+    fn layer_normalization_is_recognised() {
+        let power = |sketch: &mut Sketch, difference| {
+            let two = sketch.number(2.0);
+            sketch.binary(BinaryKind::Pow, difference, two)
+        };
+        let product = |sketch: &mut Sketch, difference| sketch.binary(BinaryKind::Mul, difference, difference);
+        let line = |sketch: &mut Sketch| {
+            let descriptor = Descriptor::new(DataType::Float32, [8]);
+            sketch.0.constant(descriptor, ConstantBytes::new(vec![0; 32])).unwrap()
+        };
+        assert_eq!(left(|sketch, x| vec![normalized(sketch, x, power)]), ["layerNormalization"]);
+        let whole = |sketch: &mut Sketch, x| {
+            let found = normalized(sketch, x, product);
+            let (scale, bias) = (line(sketch), line(sketch));
+            let scaled = sketch.binary(BinaryKind::Mul, scale, found);
+            sketch.binary(BinaryKind::Add, scaled, bias)
+        };
+        assert_eq!(left(|sketch, x| vec![whole(sketch, x)]), ["layerNormalization"]);
+        // The difference is needed outside: the normalization is computed beside it.
+        let names = left(|sketch, x| {
+            let mean = sketch.mean(x);
+            let difference = sketch.binary(BinaryKind::Sub, x, mean);
+            let found = whole(sketch, difference);
+            vec![found, difference]
+        });
+        assert_eq!(names, ["reduceMean", "sub", "layerNormalization"]);
+        // Not a square.
+        let cube = |sketch: &mut Sketch, difference| {
+            let three = sketch.number(3.0);
+            sketch.binary(BinaryKind::Pow, difference, three)
+        };
+        assert_eq!(left(|sketch, x| vec![normalized(sketch, x, cube)]).len(), 7);
+    }
+}
