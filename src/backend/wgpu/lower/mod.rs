@@ -203,6 +203,40 @@ pub fn lower(lowering: &mut Lowering<'_>, plan: &Plan, step: &Step) -> Result<()
     Ok(())
 }
 
+/// Operators that do not run on GPUs yet: they are missing from `opSupportLimits()`, so that builders refuse them, and tests
+/// leave them out.
+pub const NOT_YET: &[&str] = &[
+    "argMax",
+    "argMin",
+    "averagePool2d",
+    "batchNormalization",
+    "conv2d",
+    "convTranspose2d",
+    "cumulativeSum",
+    "gemm",
+    "gru",
+    "gruCell",
+    "instanceNormalization",
+    "l2Pool2d",
+    "layerNormalization",
+    "lstm",
+    "lstmCell",
+    "matmul",
+    "maxPool2d",
+    "reduceL1",
+    "reduceL2",
+    "reduceLogSum",
+    "reduceLogSumExp",
+    "reduceMax",
+    "reduceMean",
+    "reduceMin",
+    "reduceProduct",
+    "reduceSum",
+    "reduceSumSquare",
+    "resample2d",
+    "softmax",
+];
+
 fn one(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> {
     match op {
         Op::Activation(_)
