@@ -1,10 +1,24 @@
 //! Steps of a plan → dispatches. One file per family of operators, named as in `graph/ops/`.
 
+mod alone;
+mod arg;
+mod conv;
+mod cumulative;
 mod elementwise;
 mod gather;
 mod kernel;
+mod matmul;
 mod movement;
+mod normalization;
+mod pool;
+mod product;
+mod recurrent;
+mod reduce;
+mod reduction;
+mod rows;
 mod scatter;
+mod softmax;
+mod window;
 
 pub use kernel::Kernel;
 
@@ -203,40 +217,6 @@ pub fn lower(lowering: &mut Lowering<'_>, plan: &Plan, step: &Step) -> Result<()
     Ok(())
 }
 
-/// Operators that do not run on GPUs yet: they are missing from `opSupportLimits()`, so that builders refuse them, and tests
-/// leave them out.
-pub const NOT_YET: &[&str] = &[
-    "argMax",
-    "argMin",
-    "averagePool2d",
-    "batchNormalization",
-    "conv2d",
-    "convTranspose2d",
-    "cumulativeSum",
-    "gemm",
-    "gru",
-    "gruCell",
-    "instanceNormalization",
-    "l2Pool2d",
-    "layerNormalization",
-    "lstm",
-    "lstmCell",
-    "matmul",
-    "maxPool2d",
-    "reduceL1",
-    "reduceL2",
-    "reduceLogSum",
-    "reduceLogSumExp",
-    "reduceMax",
-    "reduceMean",
-    "reduceMin",
-    "reduceProduct",
-    "reduceSum",
-    "reduceSumSquare",
-    "resample2d",
-    "softmax",
-];
-
 fn one(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> {
     match op {
         Op::Activation(_)
@@ -254,17 +234,33 @@ fn one(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> 
         | Op::QuantizeLinear(_)
         | Op::Unary(_)
         | Op::Where(_) => elementwise::lower(lowering, op, operands),
+        Op::Arg(op) => arg::arg(lowering, op, operands),
+        Op::BatchNormalization(op) => normalization::batch_normalization(lowering, op, operands),
         Op::Concat(op) => movement::concat(lowering, op, operands),
+        Op::Conv2d(op) => conv::conv2d(lowering, op, operands),
+        Op::ConvTranspose2d(op) => conv::conv_transpose2d(lowering, op, operands),
+        Op::CumulativeSum(op) => cumulative::cumulative_sum(lowering, op, operands),
         Op::Expand(op) => movement::expand(lowering, op, operands),
         Op::Gather(op) => gather::gather(lowering, op, operands),
         Op::GatherElements(op) => gather::gather_elements(lowering, op, operands),
         Op::GatherNd(op) => gather::gather_nd(lowering, op, operands),
+        Op::Gemm(op) => matmul::gemm(lowering, op, operands),
+        Op::Gru(op) => recurrent::gru(lowering, op, operands),
+        Op::GruCell(op) => recurrent::gru_cell(lowering, op, operands),
+        Op::InstanceNormalization(op) => normalization::instance_normalization(lowering, op, operands),
+        Op::LayerNormalization(op) => normalization::layer_normalization(lowering, op, operands),
+        Op::Lstm(op) => recurrent::lstm(lowering, op, operands),
+        Op::LstmCell(op) => recurrent::lstm_cell(lowering, op, operands),
+        Op::Matmul(op) => matmul::matmul(lowering, op, operands),
         Op::Pad(op) => movement::pad(lowering, op, operands),
+        Op::Pool2d(op) => pool::pool2d(lowering, op, operands),
+        Op::Reduce(op) => reduce::reduce(lowering, op, operands),
         Op::Reshape(op) => movement::reshape(lowering, op, operands),
         Op::Reverse(op) => movement::reverse(lowering, op, operands),
         Op::ScatterElements(op) => scatter::scatter_elements(lowering, op, operands),
         Op::ScatterNd(op) => scatter::scatter_nd(lowering, op, operands),
         Op::Slice(op) => movement::slice(lowering, op, operands),
+        Op::Softmax(op) => softmax::softmax(lowering, op, operands),
         Op::Split(op) => movement::split(lowering, op, operands),
         Op::Tile(op) => movement::tile(lowering, op, operands),
         Op::Transpose(op) => movement::transpose(lowering, op, operands),

@@ -1,0 +1,244 @@
+//! Convolutions: products of the filter and patches of the input, which are never made; directly where a group has few
+//! channels.
+
+use super::kernel::Kernel;
+use super::product::{End, Product};
+use super::window::Axis;
+use super::{Lowering, Operands, Tensor};
+use crate::backend::wgpu::shader::{coordinates, strides};
+use crate::error::{Error, Kind, Result};
+use crate::graph::OperandId;
+use crate::graph::ops::conv::{Conv2d, ConvTranspose2d};
+use crate::graph::ops::layout::InputOperandLayout::{self, Nchw, Nhwc};
+
+/// With at most so many output channels in each of several groups, a convolution is done directly.
+const FEW_CHANNELS: usize = 8;
+
+/// The parts of both kinds of convolution.
+struct Convolution<'a> {
+    label: &'static str,
+    input: &'a Tensor,
+    filter: &'a Tensor,
+    bias: Option<OperandId>,
+    layout: InputOperandLayout,
+    groups: usize,
+    /// Channels of the input and of the output in a group.
+    input_channels: usize,
+    output_channels: usize,
+    /// The filter's height and width.
+    window: [usize; 2],
+    /// The distances in the filter from one output channel of a group to the next, and so on.
+    filter_strides: FilterStrides,
+    /// `let iy` and `let ix`, the places in the input under `ky` and `kx` for the output at `y` and `x`, as `i32`; those
+    /// outside are not there. They may return 0 before.
+    places: String,
+}
+
+struct FilterStrides {
+    /// The distances from one group to the next, and within a group.
+    group: isize,
+    output: isize,
+    input: isize,
+    height: isize,
+    width: isize,
+}
+
+pub fn conv2d(lowering: &mut Lowering<'_>, op: &Conv2d, operands: &Operands) -> Result<()> {
+    let (input, filter, output) = (operands.input(op.input), operands.input(op.filter), operands.output());
+    let [_, _, height, width] = op.input_layout.to_nchw(&input.shape);
+    let [_, _, output_height, output_width] = op.input_layout.to_nchw(&output.shape);
+    let [all_outputs, input_channels, filter_height, filter_width] = op.filter_layout.to_oihw(&filter.shape);
+    let axis = |axis: usize, sizes| Axis::new(sizes, (op.strides[axis], op.dilations[axis]), op.padding[2 * axis]);
+    let rows = axis(0, (height, output_height, filter_height))?;
+    let columns = axis(1, (width, output_width, filter_width))?;
+    let [o, i, h, w] = op.filter_layout.to_oihw(&strides(&filter.shape));
+    let groups = op.groups as usize;
+    let output_channels = all_outputs / groups;
+    let convolution = Convolution {
+        label: "conv2d",
+        input,
+        filter,
+        bias: op.bias,
+        layout: op.input_layout,
+        groups,
+        input_channels,
+        output_channels,
+        window: [filter_height, filter_width],
+        filter_strides: FilterStrides { group: o * output_channels as isize, output: o, input: i, height: h, width: w },
+        places: format!("let iy = {};\nlet ix = {};\n", rows.place("y", "ky"), columns.place("x", "kx")),
+    };
+    convolution.lower(lowering, operands)
+}
+
+pub fn conv_transpose2d(lowering: &mut Lowering<'_>, op: &ConvTranspose2d, operands: &Operands) -> Result<()> {
+    let (input, filter, output) = (operands.input(op.input), operands.input(op.filter), operands.output());
+    let [_, channels, height, width] = op.input_layout.to_nchw(&input.shape);
+    let [_, _, output_height, output_width] = op.input_layout.to_nchw(&output.shape);
+    let [_, output_channels, filter_height, filter_width] = op.filter_layout.to_iohw(&filter.shape);
+    // The filter slides over the output.
+    let axis = |axis: usize, sizes: (usize, usize, usize)| -> Result<Axis> {
+        let padding = op.padding[2 * axis];
+        if sizes.0 + padding as usize > i32::MAX as usize {
+            let message = format!("an output of {} elements after a padding of {padding}; shaders count to 2³¹ − 1", sizes.0);
+            return Err(Error::new(Kind::Operation, message));
+        }
+        Axis::new(sizes, (op.strides[axis], op.dilations[axis]), padding)
+    };
+    let rows = axis(0, (output_height, height, filter_height))?;
+    let columns = axis(1, (output_width, width, filter_width))?;
+    let place = |name: &str, axis: &Axis, position: &str, tap: &str| {
+        let Axis { stride, dilation, padding, .. } = axis;
+        let reached = format!("let reached_{name} = i32({position} + {padding}u) - i32({tap} * {dilation}u);\n");
+        let between = if *stride > 1 { format!(" || reached_{name} % {stride} != 0") } else { String::new() };
+        format!("{reached}if reached_{name} < 0{between} {{ return 0.0f; }}\nlet {name} = reached_{name} / {stride};\n")
+    };
+    let [i, o, h, w] = op.filter_layout.to_iohw(&strides(&filter.shape));
+    let groups = op.groups as usize;
+    let input_channels = channels / groups;
+    let convolution = Convolution {
+        label: "convTranspose2d",
+        input,
+        filter,
+        bias: op.bias,
+        layout: op.input_layout,
+        groups,
+        input_channels,
+        output_channels,
+        window: [filter_height, filter_width],
+        filter_strides: FilterStrides { group: i * input_channels as isize, output: o, input: i, height: h, width: w },
+        places: place("iy", &rows, "y", "ky") + &place("ix", &columns, "x", "kx"),
+    };
+    convolution.lower(lowering, operands)
+}
+
+impl Convolution<'_> {
+    /// `fn input_under(n, c, y, x, ky, kx) -> f32`, the input's element under one of the filter, and
+    /// `fn weight(g, o, c, ky, kx) -> f32`, that one.
+    fn functions(&self) -> String {
+        let [_, _, height, width] = self.layout.to_nchw(&self.input.shape);
+        let [n, c, h, w] = self.layout.to_nchw(&strides(&self.input.shape));
+        let FilterStrides { group, output, input, height: filter_height, width: filter_width } = self.filter_strides;
+        format!(
+            "fn input_under(n: u32, c: u32, y: u32, x: u32, ky: u32, kx: u32) -> f32 {{\n\
+             {places}\
+             if iy < 0 || iy >= {height} || ix < 0 || ix >= {width} {{ return 0.0f; }}\n\
+             return input(n * {n}u + c * {c}u + u32(iy) * {h}u + u32(ix) * {w}u);\n}}\n\
+             fn weight(g: u32, o: u32, c: u32, ky: u32, kx: u32) -> f32 {{\n\
+             return filter_of(g * {group}u + o * {output}u + c * {input}u + ky * {filter_height}u + kx * {filter_width}u);\n}}\n",
+            places = self.places,
+        )
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>, operands: &Operands) -> Result<()> {
+        let output = operands.output();
+        let [_, channels, height, width] = self.layout.to_nchw(&output.shape);
+        let mut end = End { reads: Vec::new(), text: String::new(), then: Some((self.input.data_type, operands)) };
+        if let Some(bias) = self.bias {
+            end.reads.push(("bias", operands.input(bias)));
+            end.text = match self.layout {
+                Nchw => format!("x += bias((i / {}u) % {channels}u);\n", height * width),
+                Nhwc => format!("x += bias(i % {channels}u);\n"),
+            };
+        }
+        if self.groups > 1 && self.output_channels <= FEW_CHANNELS {
+            self.directly(lowering, output, &end)
+        } else {
+            self.as_product(lowering, output, end)
+        }
+    }
+
+    /// Every output for itself.
+    fn directly(&self, lowering: &mut Lowering<'_>, output: &Tensor, end: &End<'_>) -> Result<()> {
+        let [n, c, y, x] = self.layout.to_nchw(&["c0", "c1", "c2", "c3"]);
+        let [window_height, window_width] = self.window;
+        let (input_channels, output_channels) = (self.input_channels, self.output_channels);
+        let body = format!(
+            "{coordinates}\
+             let g = {c} / {output_channels}u;\n\
+             let o = {c} % {output_channels}u;\n\
+             var sum = 0.0f;\n\
+             for (var c = 0u; c < {input_channels}u; c += 1u) {{\n\
+             for (var ky = 0u; ky < {window_height}u; ky += 1u) {{\n\
+             for (var kx = 0u; kx < {window_width}u; kx += 1u) {{\n\
+             sum += input_under({n}, g * {input_channels}u + c, {y}, {x}, ky, kx) * weight(g, o, c, ky, kx);\n\
+             }}\n}}\n}}\n\
+             return end(i, sum);",
+            coordinates = coordinates(&output.shape, "i", "c"),
+        );
+        let kernel = Kernel::new(self.label).reads(lowering, "input", self.input).reads(lowering, "filter_of", self.filter);
+        let kernel = end.declare(lowering, kernel.declare(&self.functions()), output);
+        kernel.each(lowering, output, &body)
+    }
+
+    fn as_product(&self, lowering: &mut Lowering<'_>, output: &Tensor, end: End<'_>) -> Result<()> {
+        let Convolution { groups, input_channels, output_channels, .. } = *self;
+        let [window_height, window_width] = self.window;
+        let taps = window_height * window_width;
+        let [batches, channels, height, width] = self.layout.to_nchw(&output.shape);
+        let positions = height * width;
+        let by_taps = self.filter_strides.output != 1;
+        // The depth goes along channels and taps in the order in which the input has them.
+        let parts = |k: &str| match self.layout {
+            Nchw => format!("let c = {k} / {taps}u;\nlet tap = {k} % {taps}u;\n"),
+            Nhwc => format!("let c = {k} % {input_channels}u;\nlet tap = {k} / {input_channels}u;\n"),
+        };
+        let tap = format!("tap / {window_width}u, tap % {window_width}u");
+        let at = |position: &str| format!("{position} / {width}u, {position} % {width}u");
+        let functions = self.functions();
+        let product = match self.layout {
+            Nchw => Product {
+                label: self.label,
+                batches: batches * groups,
+                rows: output_channels,
+                depth: input_channels * taps,
+                columns: positions,
+                by_depth: [by_taps, false],
+                reads: vec![("input", self.input), ("filter_of", self.filter)],
+                functions: format!(
+                    "{functions}\
+                     fn left_at(batch: u32, row: u32, k: u32) -> f32 {{\n{parts}\
+                     return weight(batch % {groups}u, row, c, {tap});\n}}\n\
+                     fn right_at(batch: u32, k: u32, column: u32) -> f32 {{\n{parts}\
+                     return input_under(batch / {groups}u, (batch % {groups}u) * {input_channels}u + c, {at}, {tap});\n}}\n\
+                     fn place(batch: u32, row: u32, column: u32) -> u32 {{\n\
+                     return (batch * {output_channels}u + row) * {positions}u + column;\n}}\n",
+                    parts = parts("k"),
+                    at = at("column"),
+                ),
+                number: "i".to_owned(),
+                end,
+            },
+            Nhwc => Product {
+                label: self.label,
+                batches: groups,
+                rows: batches * positions,
+                depth: taps * input_channels,
+                columns: output_channels,
+                by_depth: [true, by_taps],
+                reads: vec![("input", self.input), ("filter_of", self.filter)],
+                functions: format!(
+                    "{functions}\
+                     fn left_at(batch: u32, row: u32, k: u32) -> f32 {{\n{parts}\
+                     let position = row % {positions}u;\n\
+                     return input_under(row / {positions}u, batch * {input_channels}u + c, {at}, {tap});\n}}\n\
+                     fn right_at(batch: u32, k: u32, column: u32) -> f32 {{\n{parts}\
+                     return weight(batch, column, c, {tap});\n}}\n\
+                     fn place(batch: u32, row: u32, column: u32) -> u32 {{\n\
+                     return row * {channels}u + batch * {output_channels}u + column;\n}}\n",
+                    parts = parts("k"),
+                    at = at("position"),
+                ),
+                number: if groups == 1 {
+                    "i".to_owned()
+                } else {
+                    let group = batches * positions * output_channels;
+                    format!(
+                        "(i / {output_channels}u % {groups}u) * {group}u + i / {channels}u * {output_channels}u + i % {output_channels}u"
+                    )
+                },
+                end,
+            },
+        };
+        product.lower(lowering, output)
+    }
+}

@@ -1,0 +1,75 @@
+//! Running sums.
+
+use super::kernel::grid;
+use super::{Kernel, Lowering, Operands};
+use crate::error::Result;
+use crate::graph::ops::cumulative::CumulativeSum;
+
+/// Up to so many values are summed up by one invocation.
+const FEW: usize = 64;
+
+pub fn cumulative_sum(lowering: &mut Lowering<'_>, op: &CumulativeSum, operands: &Operands) -> Result<()> {
+    let input = operands.input(op.input);
+    let scalar = input.scalar();
+    let axis = op.axis.0 as usize;
+    let size = input.shape[axis];
+    let inner: usize = input.shape[axis + 1..].iter().product();
+    let rows = input.count() / size;
+    // A row's invocations sum up a piece each, then find out what comes before their piece.
+    let lanes: usize = if size <= FEW { 1 } else { 256 };
+    let rows_of_group = if lanes == 1 { 64 } else { 1 };
+    let piece = size.div_ceil(lanes);
+    let (row_of_grid, grid) = grid(lowering, rows.div_ceil(rows_of_group));
+    let position = if op.reversed { format!("{}u - k", size - 1) } else { "k".to_owned() };
+    let zero = scalar.integer(0);
+    let sum = scalar.add("sum", "x");
+    let stored = if op.exclusive { "sum" } else { "next" };
+    let mut scan = String::new();
+    if lanes > 1 {
+        scan.push_str(&format!(
+            "for (var k = first; k < end; k += 1u) {{ let x = input(place(row, k)); sum = {sum}; }}\n\
+             totals[lane] = sum;\n\
+             workgroupBarrier();\n"
+        ));
+        let mut reach = 1;
+        while reach < lanes {
+            let total = scalar.add(&format!("totals[lane - {reach}u]"), "sum");
+            scan.push_str(&format!(
+                "if lane >= {reach}u {{ sum = {total}; }}\n\
+                 workgroupBarrier();\n\
+                 totals[lane] = sum;\n\
+                 workgroupBarrier();\n"
+            ));
+            reach *= 2;
+        }
+        scan.push_str(&format!("sum = {zero};\nif lane > 0u {{ sum = totals[lane - 1u]; }}\n"));
+    }
+    let (threads, of_lane) = if lanes == 1 {
+        (rows_of_group, format!("let row = group_index * {rows_of_group}u + index;\nlet lane = 0u;\n"))
+    } else {
+        (lanes, "let row = group_index;\nlet lane = index;\n".to_owned())
+    };
+    let text = format!(
+        "{shared}\
+         fn place(row: u32, k: u32) -> u32 {{ return (row / {inner}u * {size}u + {position}) * {inner}u + row % {inner}u; }}\n\
+         @compute @workgroup_size({threads}) fn main(@builtin(workgroup_id) group: vec3<u32>, \
+         @builtin(local_invocation_index) index: u32) {{\n\
+         let group_index = group.y * {row_of_grid}u + group.x;\n\
+         {of_lane}\
+         let is_row = row < {rows}u;\n\
+         let first = select({size}u, min(lane * {piece}u, {size}u), is_row);\n\
+         let end = min(first + {piece}u, {size}u);\n\
+         var sum = {zero};\n\
+         {scan}\
+         for (var k = first; k < end; k += 1u) {{\n\
+         let at = place(row, k);\n\
+         let x = input(at);\n\
+         let next = {sum};\n\
+         store_output(at, {stored});\n\
+         sum = next;\n}}\n}}\n",
+        shared = if lanes > 1 { format!("var<workgroup> totals: array<{}, {lanes}>;\n", scalar.name()) } else { String::new() },
+    );
+    let kernel = Kernel::new("cumulativeSum").reads(lowering, "input", input);
+    lowering
+        .alone(operands.output(), |lowering, output| kernel.writes(lowering, "output", output).declare(&text).run(lowering, grid))
+}

@@ -1,0 +1,80 @@
+//! Matrix products.
+
+use super::alone::cast;
+use super::product::{End, Product};
+use super::{Lowering, Operands};
+use crate::backend::wgpu::shader::{Walk, float};
+use crate::error::Result;
+use crate::graph::ops::matmul::{Gemm, Matmul};
+
+pub fn matmul(lowering: &mut Lowering<'_>, op: &Matmul, operands: &Operands) -> Result<()> {
+    let (a, b, output) = (operands.input(op.a), operands.input(op.b), operands.output());
+    let (batches_a, &[mut rows, depth]) = a.shape.split_last_chunk::<2>().expect("matrices have rank 2");
+    let (batches_b, &[_, columns]) = b.shape.split_last_chunk::<2>().expect("matrices have rank 2");
+    let batch_shape = &output.shape[..output.shape.len() - 2];
+    let mut batches: usize = batch_shape.iter().product();
+    let (mut of_a, mut of_b) =
+        (Walk::broadcast(batch_shape, batches_a).at("batch"), Walk::broadcast(batch_shape, batches_b).at("batch"));
+    if batches_b.iter().all(|&size| size == 1) {
+        // A stack times one matrix is a taller matrix times it.
+        rows *= batches;
+        batches = 1;
+        (of_a, of_b) = ("0u".to_owned(), "0u".to_owned());
+    }
+    let product = Product {
+        label: "matmul",
+        batches,
+        rows,
+        depth,
+        columns,
+        by_depth: [true, false],
+        reads: vec![("a", a), ("b", b)],
+        functions: format!(
+            "fn left_at(batch: u32, row: u32, k: u32) -> f32 {{ return a({of_a} * {matrix_a}u + row * {depth}u + k); }}\n\
+             fn right_at(batch: u32, k: u32, column: u32) -> f32 {{ return b({of_b} * {matrix_b}u + k * {columns}u + column); }}\n\
+             fn place(batch: u32, row: u32, column: u32) -> u32 {{ return (batch * {rows}u + row) * {columns}u + column; }}\n",
+            matrix_a = rows * depth,
+            matrix_b = depth * columns,
+        ),
+        number: "i".to_owned(),
+        end: End { reads: Vec::new(), text: String::new(), then: Some((a.data_type, operands)) },
+    };
+    product.lower(lowering, output)
+}
+
+pub fn gemm(lowering: &mut Lowering<'_>, op: &Gemm, operands: &Operands) -> Result<()> {
+    let (a, b, output) = (operands.input(op.a), operands.input(op.b), operands.output());
+    let &[rows, columns] = &output.shape[..] else { unreachable!("a matrix has rank 2") };
+    let depth = a.shape[if op.a_transpose { 0 } else { 1 }];
+    let at_a = if op.a_transpose { format!("k * {rows}u + row") } else { format!("row * {depth}u + k") };
+    let at_b = if op.b_transpose { format!("column * {depth}u + k") } else { format!("k * {columns}u + column") };
+    // alpha and beta are cast to the data type of the operands.
+    let (alpha, beta) = (cast(op.alpha, a.data_type), cast(op.beta, a.data_type));
+    let mut end = End { reads: Vec::new(), text: String::new(), then: Some((a.data_type, operands)) };
+    if alpha != 1.0 {
+        end.text = format!("x = {} * x;\n", float(alpha));
+    }
+    if let Some(c) = operands.optional(op.c) {
+        end.reads.push(("c", c));
+        let element = format!("c({})", Walk::broadcast(&output.shape, &c.shape).at("i"));
+        let term = if beta == 1.0 { element } else { format!("{} * {element}", float(beta)) };
+        end.text.push_str(&format!("x += {term};\n"));
+    }
+    let product = Product {
+        label: "gemm",
+        batches: 1,
+        rows,
+        depth,
+        columns,
+        by_depth: [!op.a_transpose, op.b_transpose],
+        reads: vec![("a", a), ("b", b)],
+        functions: format!(
+            "fn left_at(batch: u32, row: u32, k: u32) -> f32 {{ return a({at_a}); }}\n\
+             fn right_at(batch: u32, k: u32, column: u32) -> f32 {{ return b({at_b}); }}\n\
+             fn place(batch: u32, row: u32, column: u32) -> u32 {{ return row * {columns}u + column; }}\n"
+        ),
+        number: "i".to_owned(),
+        end,
+    };
+    product.lower(lowering, output)
+}

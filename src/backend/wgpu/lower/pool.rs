@@ -1,0 +1,80 @@
+//! Pooling.
+
+use super::reduce::{formula, lowest};
+use super::reduction::Reduction;
+use super::window::Axis;
+use super::{Kernel, Lowering, Operands};
+use crate::backend::wgpu::shader::coordinates;
+use crate::error::Result;
+use crate::graph::ops::layout::InputOperandLayout::{Nchw, Nhwc};
+use crate::graph::ops::pool::{Pool2d, Pool2dKind};
+use crate::graph::ops::reduce::ReduceKind;
+
+/// Windows over the whole input that have more elements than this are done by workgroups.
+const LARGE: usize = 32;
+
+pub fn pool2d(lowering: &mut Lowering<'_>, op: &Pool2d, operands: &Operands) -> Result<()> {
+    let (input, output) = (operands.input(op.input), operands.output());
+    let [_, _, height, width] = op.layout.to_nchw(&input.shape);
+    let [_, _, output_height, output_width] = op.layout.to_nchw(&output.shape);
+    let [window_height, window_width] = op.window([height as u32, width as u32]).map(|size| size as usize);
+    let axis = |axis: usize, sizes| Axis::new(sizes, (op.strides[axis], op.dilations[axis]), op.padding[2 * axis]);
+    let rows = axis(0, (height, output_height, window_height))?;
+    let columns = axis(1, (width, output_width, window_width))?;
+    let reduce_kind = match op.kind {
+        Pool2dKind::Average => ReduceKind::Mean,
+        Pool2dKind::L2 => ReduceKind::L2,
+        Pool2dKind::Max => ReduceKind::Max,
+    };
+    let covers = |axis: &Axis| axis.output == 1 && axis.window == axis.input && axis.dilation == 1 && axis.padding == 0;
+    let count = height * width;
+    if covers(&rows) && covers(&columns) && count > LARGE {
+        let reduced = match op.layout {
+            Nchw => vec![false, false, true, true],
+            Nhwc => vec![false, true, true, false],
+        };
+        let formula = formula(reduce_kind, input.data_type, count);
+        return Reduction { label: "pool2d", input, reduced, formula }.lower(lowering, output);
+    }
+
+    let scalar = input.scalar();
+    let place = op.layout.of_nchw(["n", "c", "y", "x"]);
+    let sizes = &input.shape;
+    let place =
+        format!("(({} * {}u + {}) * {}u + {}) * {}u + {}", place[0], sizes[1], place[1], sizes[2], place[2], sizes[3], place[3]);
+    let [n, c, h, w] = op.layout.to_nchw(&["c0", "c1", "c2", "c3"]);
+    let (declarations, start, add, result) = match op.kind {
+        Pool2dKind::Average => (String::new(), "0.0f".to_owned(), "total += value;".to_owned(), "total / max(f32(count), 1.0f)"),
+        Pool2dKind::Max => {
+            (String::new(), lowest(input.data_type), format!("total = {};", scalar.call("max", &["total", "value"])), "total")
+        }
+        Pool2dKind::L2 => {
+            let formula = formula(ReduceKind::L2, input.data_type, 1);
+            let declarations = formula.declare(scalar, scalar);
+            (declarations, "nothing()".to_owned(), "total = combine(total, lift(value, 0u));".to_owned(), "result(total)")
+        }
+    };
+    let body = format!(
+        "{coordinates}\
+         let n = {n};\nlet c = {c};\n\
+         var total = {start};\n\
+         var count = 0u;\n\
+         for (var tap_y = 0u; tap_y < {window_height}u; tap_y += 1u) {{\n\
+         let from_y = {from_y};\n\
+         if from_y < 0 || from_y >= i32({height}) {{ continue; }}\n\
+         let y = u32(from_y);\n\
+         for (var tap_x = 0u; tap_x < {window_width}u; tap_x += 1u) {{\n\
+         let from_x = {from_x};\n\
+         if from_x < 0 || from_x >= i32({width}) {{ continue; }}\n\
+         let x = u32(from_x);\n\
+         let value = input({place});\n\
+         {add}\n\
+         count += 1u;\n\
+         }}\n}}\n\
+         return {result};",
+        coordinates = coordinates(&output.shape, "i", "c"),
+        from_y = rows.place(h, "tap_y"),
+        from_x = columns.place(w, "tap_x"),
+    );
+    Kernel::new("pool2d").reads(lowering, "input", input).declare(&declarations).each(lowering, output, &body)
+}

@@ -1,0 +1,160 @@
+//! Products by tiles: each workgroup makes one, each of its invocations a block of it.
+
+use super::{BUSY, Division, Product};
+use std::fmt::Write;
+
+/// The sizes of a tile, and of an invocation's block; multiples of 4.
+#[derive(Clone, Copy)]
+struct Tile {
+    rows: usize,
+    columns: usize,
+    depth: usize,
+    block_rows: usize,
+    block_columns: usize,
+}
+
+/// The larger a tile, the less is read again and again, and the fewer there are.
+const TILES: [Tile; 3] = [
+    Tile { rows: 128, columns: 128, depth: 8, block_rows: 8, block_columns: 8 },
+    Tile { rows: 64, columns: 64, depth: 16, block_rows: 4, block_columns: 4 },
+    Tile { rows: 32, columns: 32, depth: 16, block_rows: 4, block_columns: 4 },
+];
+
+impl Tile {
+    fn groups(&self, product: &Product<'_>) -> usize {
+        product.batches * product.rows.div_ceil(self.rows) * product.columns.div_ceil(self.columns)
+    }
+
+    fn invocations(&self) -> usize {
+        (self.rows / self.block_rows) * (self.columns / self.block_columns)
+    }
+}
+
+/// Statements that bring a part of a matrix to `{side}_tile`: groups of four along its rows or columns, for each number
+/// along the depth.
+fn bring(side: &str, size: usize, tile: &Tile, by_depth: bool, element: impl Fn(usize) -> String) -> String {
+    let (invocations, quarter, depth) = (tile.invocations(), size / 4, tile.depth);
+    assert!((quarter * depth).is_multiple_of(invocations));
+    let mut text = String::new();
+    for first in (0..quarter * depth).step_by(invocations) {
+        let place = format!("let p = lane + {first}u;\n");
+        let place = place
+            + &if by_depth {
+                format!("let k = p % {depth}u;\nlet four = p / {depth}u;\n")
+            } else {
+                format!("let k = p / {quarter}u;\nlet four = p % {quarter}u;\n")
+            };
+        let elements: Vec<String> = (0..4).map(&element).collect();
+        let _ = write!(
+            text,
+            "{{\n{place}let at = k * {pitch}u + four;\n{side}_tile[at] = vec4<f32>({});\n}}\n",
+            elements.join(", "),
+            pitch = quarter + 1,
+        );
+    }
+    text
+}
+
+/// A function that reads an element of a side, or 0 outside the matrix.
+fn guarded(side: &str, parameters: &str, arguments: &str, conditions: &[String]) -> String {
+    let condition = if conditions.is_empty() { String::new() } else { format!("if {} ", conditions.join(" && ")) };
+    let end = if conditions.is_empty() { "" } else { "return 0.0f;\n" };
+    format!("fn {side}_in({parameters}, end: u32) -> f32 {{\n{condition}{{ return {side}_at({arguments}); }}\n{end}}}\n")
+}
+
+pub fn text(product: &Product<'_>, most_bytes: usize) -> (Division, String) {
+    let Product { batches, rows, depth, columns, by_depth, .. } = *product;
+    let fits = |tile: &&Tile| rows * 3 >= tile.rows * 2 && columns * 3 >= tile.columns * 2;
+    let tile = TILES.iter().filter(fits).find(|tile| tile.groups(product) >= BUSY / 2);
+    let tile = *tile.unwrap_or(&TILES[2]);
+    let division = Division::new(tile.groups(product), product, tile.depth, most_bytes);
+    let (share, groups) = (division.share, division.groups * division.shares);
+    let invocations = tile.invocations();
+    let (across, fours) = (tile.columns / tile.block_columns, tile.block_columns / 4);
+    let (left_pitch, right_pitch) = (tile.rows / 4 + 1, tile.columns / 4 + 1);
+    let (tile_rows, tile_columns) = (rows.div_ceil(tile.rows), columns.div_ceil(tile.columns));
+
+    let mut text = String::new();
+    let inside = |whole: bool, condition: String| if whole { None } else { Some(condition) };
+    let whole_depth = share.is_multiple_of(tile.depth) && depth.is_multiple_of(share);
+    let in_depth = || inside(whole_depth, "k < end".to_owned());
+    let in_rows = inside(rows.is_multiple_of(tile.rows), format!("row < {rows}u"));
+    let in_columns = inside(columns.is_multiple_of(tile.columns), format!("column < {columns}u"));
+    let conditions = |first: &Option<String>| first.iter().cloned().chain(in_depth()).collect::<Vec<_>>();
+    text += &guarded("left", "batch: u32, row: u32, k: u32", "batch, row, k", &conditions(&in_rows));
+    text += &guarded("right", "batch: u32, k: u32, column: u32", "batch, k, column", &conditions(&in_columns));
+    let _ = write!(
+        text,
+        "fn save(share: u32, batch: u32, row: u32, column: u32, sums: vec4<f32>) {{\nif row >= {rows}u {{ return; }}\n"
+    );
+    for (c, component) in ["x", "y", "z", "w"].iter().enumerate() {
+        let _ = writeln!(text, "if column + {c}u < {columns}u {{ store(share, batch, row, column + {c}u, sums.{component}); }}");
+    }
+    let _ = write!(
+        text,
+        "}}\n\
+         var<workgroup> left_tile: array<vec4<f32>, {left_length}>;\n\
+         var<workgroup> right_tile: array<vec4<f32>, {right_length}>;\n\
+         @compute @workgroup_size({invocations}) fn main(@builtin(workgroup_id) group: vec3<u32>, \
+         @builtin(local_invocation_index) lane: u32) {{\n\
+         let group_index = group.y * ROW_OF_GRID + group.x;\n\
+         if group_index >= {groups}u {{ return; }}\n\
+         let tile_column = (group_index % {tile_columns}u) * {columns_of_tile}u;\n\
+         let tile_row = (group_index / {tile_columns}u % {tile_rows}u) * {rows_of_tile}u;\n\
+         let rest = group_index / {tiles}u;\n\
+         let batch = rest % {batches}u;\n\
+         let share = rest / {batches}u;\n\
+         let first = share * {share}u;\n\
+         let end = min(first + {share}u, {depth}u);\n\
+         let x = lane % {across}u;\n\
+         let y = lane / {across}u;\n",
+        left_length = left_pitch * tile.depth,
+        right_length = right_pitch * tile.depth,
+        columns_of_tile = tile.columns,
+        rows_of_tile = tile.rows,
+        tiles = tile_columns * tile_rows,
+    );
+    for row in 0..tile.block_rows {
+        for four in 0..fours {
+            let _ = writeln!(text, "var sum{row}_{four} = vec4<f32>();");
+        }
+    }
+    let _ = writeln!(text, "for (var k0 = first; k0 < end; k0 += {}u) {{", tile.depth);
+    text +=
+        &bring("left", tile.rows, &tile, by_depth[0], |i| format!("left_in(batch, tile_row + four * 4u + {i}u, k0 + k, end)"));
+    text += &bring("right", tile.columns, &tile, by_depth[1], |i| {
+        format!("right_in(batch, k0 + k, tile_column + four * 4u + {i}u, end)")
+    });
+    text += "workgroupBarrier();\n";
+    let _ = writeln!(text, "for (var k4 = 0u; k4 < {}u; k4 += 4u) {{", tile.depth);
+    for k in 0..4 {
+        let _ = writeln!(text, "{{\nlet k = k4 + {k}u;");
+        for four in 0..tile.block_rows / 4 {
+            let place = tile.block_rows / 4;
+            let _ = writeln!(text, "let a{four} = left_tile[k * {left_pitch}u + y * {place}u + {four}u];");
+        }
+        for four in 0..fours {
+            let _ = writeln!(text, "let b{four} = right_tile[k * {right_pitch}u + x + {}u];", four * across);
+        }
+        for row in 0..tile.block_rows {
+            for four in 0..fours {
+                let component = ["x", "y", "z", "w"][row % 4];
+                let _ = writeln!(text, "sum{row}_{four} += a{}.{component} * b{four};", row / 4);
+            }
+        }
+        text += "}\n";
+    }
+    text += "}\nworkgroupBarrier();\n}\n";
+    for row in 0..tile.block_rows {
+        for four in 0..fours {
+            let _ = writeln!(
+                text,
+                "save(share, batch, tile_row + y * {}u + {row}u, tile_column + x * 4u + {}u, sum{row}_{four});",
+                tile.block_rows,
+                four * across * 4,
+            );
+        }
+    }
+    text += "}\n";
+    (division, text)
+}

@@ -1,0 +1,89 @@
+//! Reductions along axes.
+
+use super::reduction::{Formula, Reduction};
+use super::{Lowering, Operands};
+use crate::backend::wgpu::shader::Scalar;
+use crate::error::Result;
+use crate::graph::DataType;
+use crate::graph::number::integer_range;
+use crate::graph::ops::reduce::{Reduce, ReduceKind};
+
+pub fn reduce(lowering: &mut Lowering<'_>, op: &Reduce, operands: &Operands) -> Result<()> {
+    let input = operands.input(op.input);
+    let is_reduced = |axis: usize| op.axes.as_ref().is_none_or(|axes| axes.contains(&(axis as u32)));
+    let reduced: Vec<bool> = (0..input.shape.len()).map(is_reduced).collect();
+    let count = input.shape.iter().zip(&reduced).filter(|(_, reduced)| **reduced).map(|(size, _)| size).product();
+    let formula = formula(op.kind, input.data_type, count);
+    Reduction { label: "reduce", input, reduced, formula }.lower(lowering, operands.output())
+}
+
+/// The formula of a reduction of so many values.
+pub fn formula(kind: ReduceKind, data_type: DataType, count: usize) -> Formula {
+    let scalar = Scalar::of(data_type);
+    let total = |lift: String| Formula::scalar(scalar, scalar.integer(0), lift, scalar.add("a", "b"));
+    let extreme = |function, nothing| Formula::scalar(scalar, nothing, "x".to_owned(), scalar.call(function, &["a", "b"]));
+    match kind {
+        ReduceKind::Sum => total("x".to_owned()),
+        ReduceKind::L1 if scalar.is_signed() => total(scalar.call("abs", &["x"])),
+        ReduceKind::L1 => total("x".to_owned()),
+        ReduceKind::SumSquare => total(scalar.mul("x", "x")),
+        ReduceKind::Product => Formula::scalar(scalar, scalar.integer(1), "x".to_owned(), scalar.mul("a", "b")),
+        ReduceKind::LogSum => Formula { result: "return log_f32(a);".to_owned(), ..total("x".to_owned()) },
+        ReduceKind::Mean => Formula { result: format!("return a / {count}.0f;"), ..total("x".to_owned()) },
+        ReduceKind::L2 => norm(),
+        ReduceKind::LogSumExp => Formula { result: "return a.x + log_f32(a.y);".to_owned(), ..exponentials() },
+        ReduceKind::Max => extreme("max", lowest(data_type)),
+        ReduceKind::Min => extreme("min", highest(data_type)),
+    }
+}
+
+/// What is below all numbers of a data type.
+pub fn lowest(data_type: DataType) -> String {
+    match Scalar::of(data_type) {
+        Scalar::F32 => "-infinity()".to_owned(),
+        scalar => scalar.integer(integer_range(data_type).0),
+    }
+}
+
+fn highest(data_type: DataType) -> String {
+    match Scalar::of(data_type) {
+        Scalar::F32 => "infinity()".to_owned(),
+        scalar => scalar.integer(integer_range(data_type).1),
+    }
+}
+
+/// The root of a sum of squares: the greatest magnitude, and the sum of squares divided by its square, so that no square
+/// overflows or vanishes.
+fn norm() -> Formula {
+    Formula {
+        accumulator: "vec2<f32>",
+        declarations: String::new(),
+        parts: vec![("a.x", Scalar::F32), ("a.y", Scalar::F32)],
+        nothing: "vec2<f32>(0.0f, 0.0f)".to_owned(),
+        lift: "return vec2<f32>(abs_f32(x), 1.0f);".to_owned(),
+        combine: "if a.x == b.x { return vec2<f32>(a.x, a.y + b.y); }\n\
+                  if a.x > b.x { let r = b.x / a.x; return vec2<f32>(a.x, a.y + b.y * r * r); }\n\
+                  if b.x > a.x { let r = a.x / b.x; return vec2<f32>(b.x, b.y + a.y * r * r); }\n\
+                  return vec2<f32>(nan(), nan());"
+            .to_owned(),
+        result: "if a.x == 0.0f { return 0.0f; }\nreturn a.x * sqrt(a.y);".to_owned(),
+    }
+}
+
+/// A sum of exponentials as the greatest exponent and the sum of exponentials of differences to it, which do not overflow.
+pub fn exponentials() -> Formula {
+    Formula {
+        accumulator: "vec2<f32>",
+        declarations: String::new(),
+        parts: vec![("a.x", Scalar::F32), ("a.y", Scalar::F32)],
+        nothing: "vec2<f32>(-infinity(), 0.0f)".to_owned(),
+        lift: "return vec2<f32>(x, 1.0f);".to_owned(),
+        // Infinities too are equal to themselves, but their difference is not a number.
+        combine: "if is_nan(a.x) || is_nan(b.x) { return vec2<f32>(nan(), nan()); }\n\
+                  if a.x == b.x { return vec2<f32>(a.x, a.y + b.y); }\n\
+                  if a.x > b.x { return vec2<f32>(a.x, a.y + b.y * exp_f32(b.x - a.x)); }\n\
+                  return vec2<f32>(b.x, b.y + a.y * exp_f32(a.x - b.x));"
+            .to_owned(),
+        result: String::new(),
+    }
+}

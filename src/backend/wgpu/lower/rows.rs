@@ -1,0 +1,152 @@
+//! Kernels that find something out about all values of a row and then change each of them: softmax, normalizations. A row
+//! is whatever belongs together, wherever it lies. A workgroup does a row, and holds it in registers if it is short; where
+//! there are many rows beside each other, an invocation does each.
+
+use super::kernel::grid;
+use super::{Kernel, Lowering, Tensor};
+use crate::backend::wgpu::shader::{Walk, strides};
+use crate::error::Result;
+
+/// Values that an invocation holds in registers.
+const HELD: usize = 8;
+/// Up to so many values are done by one invocation.
+const FEW: usize = 16;
+/// With so many rows beside each other, an invocation does each.
+const MANY_ROWS: usize = 8192;
+/// Rows in a workgroup of those.
+const TOGETHER: usize = 64;
+
+/// The rows of a tensor, and the entry point's text so far.
+pub struct Rows {
+    kept: Walk,
+    within: Walk,
+    rows: usize,
+    count: usize,
+    /// Invocations for a row.
+    lanes: usize,
+    is_held: bool,
+    shared: Vec<&'static str>,
+    text: String,
+}
+
+impl Rows {
+    /// The rows along some axes of a shape, the values in the order of these axes; rows are numbered in the order of the
+    /// others.
+    pub fn new(shape: &[usize], axes: &[usize]) -> Self {
+        let strides = strides(shape);
+        let walk = |axes: &mut dyn Iterator<Item = usize>| Walk::new(axes.map(|axis| (shape[axis], strides[axis])), 0);
+        let others = || (0..shape.len()).filter(|axis| !axes.contains(axis));
+        let count = axes.iter().map(|&axis| shape[axis]).product();
+        let rows = others().map(|axis| shape[axis]).product();
+        let are_beside = others().next_back().is_some_and(|axis| strides[axis] == 1 && shape[axis] >= TOGETHER / 2);
+        let by_one = count <= FEW || are_beside && rows >= MANY_ROWS;
+        let lanes = match count {
+            _ if by_one => 1,
+            count if count <= 64 * HELD => 64,
+            _ => 256,
+        };
+        let (kept, within) = (walk(&mut others()), walk(&mut axes.iter().copied()));
+        let is_held = lanes > 1 && count <= lanes * HELD;
+        let mut rows = Rows { kept, within, rows, count, lanes, is_held, shared: Vec::new(), text: String::new() };
+        rows.begin();
+        rows
+    }
+
+    fn begin(&mut self) {
+        let Rows { count, lanes, .. } = *self;
+        self.text = format!("let base = {};\n", self.kept.at("row"));
+        if self.is_held {
+            for (number, first) in (0..count).step_by(lanes).enumerate() {
+                let load = format!("x{number} = input(place(base, lane + {first}u));");
+                let load = if first + lanes <= count { load } else { format!("if lane + {first}u < {count}u {{ {load} }}") };
+                self.text.push_str(&format!("var x{number} = 0.0f;\n{load}\n"));
+            }
+        }
+    }
+
+    /// Statements for each value `x`, number `k` in its row.
+    fn each(&self, statements: &str) -> String {
+        let Rows { count, lanes, .. } = *self;
+        if !self.is_held {
+            return format!(
+                "for (var k = lane; k < {count}u; k += {lanes}u) {{\nlet x = input(place(base, k));\n{statements}\n}}\n"
+            );
+        }
+        let mut text = String::new();
+        for (number, first) in (0..count).step_by(lanes).enumerate() {
+            let condition = if first + lanes <= count { String::new() } else { format!("if k < {count}u ") };
+            text.push_str(&format!("{{\nlet k = lane + {first}u;\nlet x = x{number};\n{condition}{{\n{statements}\n}}\n}}\n"));
+        }
+        text
+    }
+
+    /// Declares `name`, of type `f32` or `vec2<f32>`, as the combination of `lifted` of all values `x`, from `nothing` on;
+    /// `combine` is the name of a function.
+    pub fn reduce(mut self, name: &str, kind: &'static str, nothing: &str, lifted: &str, combine: &str) -> Self {
+        let each = self.each(&format!("total = {combine}(total, {lifted});"));
+        let lanes = self.lanes;
+        if lanes == 1 {
+            self.text.push_str(&format!("var {name} = {nothing};\n{{\nvar total = {nothing};\n{each}{name} = total;\n}}\n"));
+            return self;
+        }
+        let totals = if kind == "f32" { "totals" } else { "total_pairs" };
+        if !self.shared.contains(&kind) {
+            self.shared.push(kind);
+        }
+        self.text.push_str(&format!("{{\nvar total = {nothing};\n{each}{totals}[lane] = total;\n}}\nworkgroupBarrier();\n"));
+        let mut half = lanes / 2;
+        while half > 0 {
+            self.text.push_str(&format!(
+                "if lane < {half}u {{ {totals}[lane] = {combine}({totals}[lane], {totals}[lane + {half}u]); }}\n\
+                 workgroupBarrier();\n"
+            ));
+            half /= 2;
+        }
+        self.text.push_str(&format!("let {name} = {totals}[0];\nworkgroupBarrier();\n"));
+        self
+    }
+
+    /// Adds statements that are done once for a row, number `row`.
+    pub fn then(mut self, statements: &str) -> Self {
+        self.text.push_str(statements);
+        self.text.push('\n');
+        self
+    }
+
+    /// Writes `value`, an expression of the value `x`, number `k` of its row, to its place in the output. The kernel reads
+    /// `input`, and what else the texts mention.
+    pub fn write(mut self, lowering: &mut Lowering<'_>, kernel: Kernel, output: &Tensor, value: &str) -> Result<()> {
+        let each = self.each(&format!("store_output(place(base, k), {value});"));
+        self.text.push_str(&each);
+        let Rows { rows, lanes, .. } = self;
+        let rows_of_group = if lanes == 1 { TOGETHER } else { 1 };
+        let (row_of_grid, grid) = grid(lowering, rows.div_ceil(rows_of_group));
+        let mut shared = String::new();
+        for kind in &self.shared {
+            let name = if *kind == "f32" { "totals" } else { "total_pairs" };
+            shared.push_str(&format!("var<workgroup> {name}: array<{kind}, {lanes}>;\n"));
+        }
+        let (threads, row, lane) = if lanes == 1 {
+            (TOGETHER, format!("group_index * {TOGETHER}u + index"), "0u")
+        } else {
+            (lanes, "group_index".to_owned(), "index")
+        };
+        let text = format!(
+            "{shared}\
+             fn place(base: u32, k: u32) -> u32 {{ return base + {within}; }}\n\
+             @compute @workgroup_size({threads}) fn main(@builtin(workgroup_id) group: vec3<u32>, \
+             @builtin(local_invocation_index) index: u32) {{\n\
+             let group_index = group.y * {row_of_grid}u + group.x;\n\
+             if group_index >= {groups}u {{ return; }}\n\
+             let row = {row};\n\
+             let lane = {lane};\n\
+             {guard}\
+             {body}}}\n",
+            within = self.within.at("k"),
+            groups = rows.div_ceil(rows_of_group),
+            guard = if lanes == 1 { format!("if row >= {rows}u {{ return; }}\n") } else { String::new() },
+            body = self.text,
+        );
+        lowering.alone(output, |lowering, output| kernel.writes(lowering, "output", output).declare(&text).run(lowering, grid))
+    }
+}
