@@ -21,6 +21,17 @@ export async function testRust(tally) {
   await count(tally, 'cargo test', [...profile, '--no-fail-fast']);
 }
 
+/**
+ * The suites of vectors and properties on a GPU whose optional features are switched off. Where there is no adapter, not even
+ * one in software, they say so and test nothing.
+ */
+export async function testPlainGpu(tally) {
+  console.log('\n== cargo test, WEBNN_GPU_FEATURES=none');
+  const env = { WEBNN_GPU_FEATURES: 'none', WEBNN_RUNNERS: 'wgpu', WEBNN_ROUNDS: '2' };
+  const suites = ['--test', 'vectors', '--test', 'properties'];
+  await count(tally, 'plain GPU', [...profile, ...suites, '--', 'wgpu', 'valid_calls_compute'], env);
+}
+
 /** What becomes of failures on purpose: an addon and a test program of their own, compiled with the feature for it. */
 export async function testFaults(tally) {
   console.log('\n== cargo test --features faults');
@@ -28,8 +39,8 @@ export async function testFaults(tally) {
   await count(tally, 'faults', [...profile, ...withFeatures(['faults']), '--test', 'faults']);
 }
 
-async function count(tally, name, args) {
-  const ended = await run('cargo', ['test', ...args], { limitSeconds: limit, stdout: 'both' });
+async function count(tally, name, args, env = {}) {
+  const ended = await run('cargo', ['test', ...args], { limitSeconds: limit, stdout: 'both', env });
   const sum = (word) =>
     [...ended.stdout.matchAll(new RegExp(`^test result: .*?(\\d+) ${word};`, 'gm'))].reduce((total, hit) => total + Number(hit[1]), 0);
   const note = trouble(ended, limit);

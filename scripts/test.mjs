@@ -5,12 +5,13 @@
 import { setUp } from './setup.mjs';
 import { Tally } from './tally.mjs';
 import { testJavaScript } from './test-javascript.mjs';
-import { testFaults, testRust } from './test-rust.mjs';
+import { testFaults, testPlainGpu, testRust } from './test-rust.mjs';
 import { testTypings } from './test-typings.mjs';
 
 await setUp();
 const tally = new Tally();
 await testRust(tally);
+await testPlainGpu(tally);
 await testFaults(tally);
 await testJavaScript(tally, process.argv.slice(2));
 await testTypings(tally);

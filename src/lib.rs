@@ -8,7 +8,7 @@
 //!   environment. The only room that knows `napi`.
 //! * [`onnx`]: an ONNX model → a graph, through the same builder that script uses.
 //! * [`timeline`]: a context's thread. Orders tasks by the tensors they touch, starts what is ready, keeps tensors' errors.
-//! * [`backend`]: the trait that devices implement; [`backend::cpu`] with its kernels.
+//! * [`backend`]: the trait that devices implement; [`backend::cpu`] with its kernels, [`backend::wgpu`] for GPUs.
 //! * [`compiler`]: a validated graph → a plan: simplification, constant folding, memory planning.
 //! * [`graph`]: what a graph is, the operator table, and every rule of the specification.
 //! * [`error`], [`memory`], [`host_memory`]: the ground: one error, aligned bytes and their count, memory of JavaScript's.

@@ -2,7 +2,7 @@
 //! said.
 
 use crossbeam_channel::{Receiver, bounded};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use webnn_node::backend::Backend;
 use webnn_node::backend::wgpu::{Gpu, Wish};
 use webnn_node::error::{Error, Kind, Result};
@@ -17,6 +17,12 @@ const GRAPH: GraphId = GraphId(100);
 const X: TensorId = TensorId(1);
 const Y: TensorId = TensorId(2);
 const COUNT: u32 = 5;
+
+/// One test loses the device, which all contexts share.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 struct Harness {
     gpu: Gpu,
@@ -85,6 +91,7 @@ impl Harness {
 
 #[test]
 fn chained_dispatches_wait_for_nobody_and_keep_their_order() {
+    let _alone = alone();
     let Some(harness) = Harness::new() else { return };
     harness.write(X, 0.0);
     for _ in 0..100 {
@@ -98,6 +105,7 @@ fn chained_dispatches_wait_for_nobody_and_keep_their_order() {
 
 #[test]
 fn a_lost_device_loses_its_contexts_and_a_new_context_works() {
+    let _alone = alone();
     let Some(harness) = Harness::new() else { return };
     harness.write(X, 1.0);
     assert_eq!(harness.read(X).unwrap(), 1.0);
@@ -114,6 +122,7 @@ fn a_lost_device_loses_its_contexts_and_a_new_context_works() {
 
 #[test]
 fn tensors_that_the_device_does_not_take_are_refused_with_the_limit() {
+    let _alone = alone();
     let Some(gpu) = gpu() else { return };
     let most = gpu.limits().max_tensor_byte_length;
     assert!((most + 1).is_power_of_two());
@@ -130,6 +139,7 @@ fn tensors_that_the_device_does_not_take_are_refused_with_the_limit() {
 
 #[test]
 fn all_memory_goes() {
+    let _alone = alone();
     let Some(harness) = Harness::new() else { return };
     harness.dispatch(X, Y);
     harness.read(Y).unwrap();
@@ -143,6 +153,7 @@ fn all_memory_goes() {
 
 #[test]
 fn two_contexts_share_a_device_and_not_their_end() {
+    let _alone = alone();
     let (Some(first), Some(second)) = (Harness::new(), Harness::new()) else { return };
     first.write(X, 1.0);
     first.timeline.stop();

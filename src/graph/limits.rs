@@ -5,7 +5,7 @@ use super::descriptor::{Descriptor, MAX_RANK, MAX_TENSOR_BYTE_LENGTH};
 use super::operator::{Operator, Ranks, TensorLimits, Types, camel_case};
 use super::ops::{Op, operators};
 use super::{CONSTANT_TYPES, Operands};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 
 /// The limits of a backend.
 #[derive(Clone, Debug)]
@@ -83,9 +83,14 @@ impl Limits {
         all().map(|limits| (camel_case(limits.name), support(limits))).collect()
     }
 
-    /// All operators with their limits.
+    /// Whether the backend has the operator for any data type.
+    pub fn has(&self, operator: &str) -> bool {
+        (self.operand_types)(operator).iter().next().is_some()
+    }
+
+    /// All operators that the backend has, with their limits.
     pub fn operators(&self) -> impl Iterator<Item = (&'static str, Vec<(String, Support)>)> {
-        operators().iter().map(|row| (row.name, self.of_operator(row)))
+        operators().iter().filter(|row| self.has(row.name)).map(|row| (row.name, self.of_operator(row)))
     }
 
     /// Checks that the backend takes a tensor of a descriptor that can be.
@@ -101,6 +106,9 @@ impl Limits {
     /// Checks that the backend can do what the specification allows here.
     pub fn check(&self, row: &'static Operator, op: &Op, operands: &Operands<'_>) -> Result<()> {
         let allowed = (self.operand_types)(row.name);
+        if !self.has(row.name) {
+            return Err(Error::new(Kind::Type, "this operator is not supported on this device (opSupportLimits())"));
+        }
         let mut result = Ok(());
         op.visit(&mut |field, id| {
             let found = operands.data_type(id);

@@ -17,26 +17,28 @@ pub fn cpu(graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
 }
 
 /// The adapter that is to be had, if only one in software; nothing where there is none, which is said once.
-static ADAPTER: LazyLock<Option<Gpu>> = LazyLock::new(|| {
-    let found = Gpu::new(Wish { software: true, ..Wish::default() });
-    found.inspect_err(|error| println!("wgpu: not tested: {}", error.message())).ok()
-});
+static ADAPTER: LazyLock<Option<Gpu>> =
+    LazyLock::new(|| Gpu::new(ANY).inspect_err(|error| println!("wgpu: not tested: {}", error.message())).ok());
+
+const ANY: Wish = Wish { software: true, low_power: false };
 
 /// What runs graphs on a GPU, where there is one.
-///
-/// Until every operator runs there, only when `WEBNN_RUNNERS` names it.
 pub fn wgpu() -> Option<crate::Runner> {
-    if !std::env::var("WEBNN_RUNNERS").is_ok_and(|names| names.contains("wgpu")) {
-        return None;
-    }
     fn run(graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
         thread_local!(static TIMELINE: Timeline = {
-            let gpu = ADAPTER.clone().expect("there is an adapter");
-            Timeline::start(gpu, |message| panic!("{message}")).unwrap()
+            // The device is the same, but each context ends for itself.
+            Timeline::start(Gpu::new(ANY).unwrap(), |message| panic!("{message}")).unwrap()
         });
         TIMELINE.with(|timeline| run_on(timeline, graph, inputs))
     }
     ADAPTER.as_ref().map(|_| run as _)
+}
+
+/// An operator of a graph that the GPU lacks.
+pub fn lacking_on_wgpu(graph: &Graph) -> Option<&'static str> {
+    use webnn_node::backend::Backend;
+    let limits = ADAPTER.as_ref()?.limits();
+    graph.nodes.iter().map(|node| node.op.row().name).find(|name| !limits.has(name))
 }
 
 /// Bytes of the largest tensor that the GPU takes.

@@ -20,22 +20,28 @@ use webnn_node::graph::Graph;
 /// Computes the outputs of a graph from the bytes of its inputs, both in the graph's order.
 pub type Runner = fn(&Graph, &[&[u8]]) -> Vec<Vec<u8>>;
 
+/// Tells which operator of a graph a device lacks.
+type Lacking = fn(&Graph) -> Option<&'static str>;
+
+/// What a device that lacks nothing takes.
+const EVERYTHING: (usize, Lacking) = (usize::MAX, |_| None);
+
 #[test]
 fn reference() {
-    run_all("reference", webnn_node::backend::cpu::reference::interpret, usize::MAX);
+    run_all("reference", webnn_node::backend::cpu::reference::interpret, EVERYTHING);
 }
 
 /// Through the compiler, the CPU backend and a timeline, as `node/` runs it.
 #[test]
 fn cpu() {
-    run_all("cpu", timeline::cpu, usize::MAX);
+    run_all("cpu", timeline::cpu, EVERYTHING);
 }
 
 /// The same on a GPU, if only one in software.
 #[test]
 fn wgpu() {
     if let Some(runner) = timeline::wgpu() {
-        run_all("wgpu", runner, timeline::largest_on_wgpu());
+        run_all("wgpu", runner, (timeline::largest_on_wgpu(), timeline::lacking_on_wgpu));
     }
 }
 
@@ -45,36 +51,37 @@ enum Verdict {
     /// It uses this operator, which the table does not have.
     Absent(String),
     Failed(String),
-    /// One of its tensors is larger than the device takes.
-    TooLarge,
+    /// The device does not take one of its tensors, or has not one of its operators.
+    Beyond,
 }
 
-/// Runs the cases whose tensors all have at most `largest` bytes.
-fn run_all(name: &str, runner: Runner, largest: usize) {
+/// Runs the cases whose tensors all have at most so many bytes, and of whose operators none is lacking.
+fn run_all(name: &str, runner: Runner, device: (usize, Lacking)) {
+    let largest = device.0;
     let Some(folder) = std::env::var_os("WEBNN_VECTORS") else {
         println!("WEBNN_VECTORS names no folder of vectors: nothing is tested.");
         return;
     };
     let only = std::env::var("WEBNN_OPERATORS").ok();
     let only: Option<Vec<&str>> = only.as_deref().map(|list| list.split(',').map(str::trim).collect());
-    let (mut passed, mut too_large, mut failures) = (0, 0, Vec::new());
+    let (mut passed, mut beyond, mut failures) = (0, 0, Vec::new());
     let mut absent = std::collections::BTreeMap::<String, usize>::new();
     for (file, cases) in case::load(folder.as_ref()) {
         if only.as_ref().is_some_and(|only| !only.contains(&file.as_str())) {
             continue;
         }
         for case in &cases {
-            match judge(case, runner, largest) {
+            match judge(case, runner, device) {
                 Verdict::Passed => passed += 1,
-                Verdict::TooLarge => too_large += 1,
+                Verdict::Beyond => beyond += 1,
                 Verdict::Absent(operator) => *absent.entry(operator).or_default() += 1,
                 Verdict::Failed(reason) => failures.push(format!("{file}: {}: {reason}", case.name)),
             }
         }
     }
     println!("{name}: {passed} cases passed, {} failed", failures.len());
-    if too_large > 0 {
-        println!("{too_large} cases have tensors of more than {largest} bytes, which the device does not take");
+    if beyond > 0 {
+        println!("{beyond} cases have operators that the device has not, or tensors of more than {largest} bytes");
     }
     if !absent.is_empty() {
         println!("{} cases use operators that the table lacks: {absent:?}", absent.values().sum::<usize>());
@@ -89,18 +96,19 @@ fn run_all(name: &str, runner: Runner, largest: usize) {
     }
 }
 
-fn judge(case: &Case, runner: Runner, largest: usize) -> Verdict {
+fn judge(case: &Case, runner: Runner, device: (usize, Lacking)) -> Verdict {
     let inputs = case.inputs.values().map(|input| &input.tensor);
-    if inputs.chain(case.expected_outputs.values()).any(|tensor| tensor.descriptor.byte_length() > largest) {
-        return Verdict::TooLarge;
+    if inputs.chain(case.expected_outputs.values()).any(|tensor| tensor.descriptor.byte_length() > device.0) {
+        return Verdict::Beyond;
     }
     if let Some(operator) = case.operators.iter().find(|operator| operator.row().is_none()) {
         return Verdict::Absent(operator.name.clone());
     }
     // A panic fails its case and not the others.
-    let result = catch_unwind(AssertUnwindSafe(|| check(case, runner)));
+    let result = catch_unwind(AssertUnwindSafe(|| check(case, runner, device.1)));
     match result {
-        Ok(Ok(())) => Verdict::Passed,
+        Ok(Ok(true)) => Verdict::Passed,
+        Ok(Ok(false)) => Verdict::Beyond,
         Ok(Err(reason)) => Verdict::Failed(reason),
         Err(panic) => {
             let message = panic.downcast_ref::<String>().map(String::as_str);
@@ -110,16 +118,20 @@ fn judge(case: &Case, runner: Runner, largest: usize) -> Verdict {
     }
 }
 
-fn check(case: &Case, runner: Runner) -> Result<(), String> {
+/// Whether the case passes; it does not when the device lacks one of its operators.
+fn check(case: &Case, runner: Runner, lacking: Lacking) -> Result<bool, String> {
     let built = build::graph(case)?;
     if case.contradicts {
         return match built {
-            Err(error) if error.kind() == Kind::Type => Ok(()),
+            Err(error) if error.kind() == Kind::Type => Ok(true),
             Err(error) => Err(format!("refused with {error}, not with a TypeError")),
             Ok(_) => Err("built, but the specification refuses it with a TypeError".to_owned()),
         };
     }
     let graph = built.map_err(|error| error.to_string())?;
+    if lacking(&graph).is_some() {
+        return Ok(false);
+    }
     let inputs: Vec<Vec<u8>> = graph.inputs.iter().map(|(name, _)| case.inputs[name].tensor.bytes()).collect();
     let outputs = runner(&graph, &inputs.iter().map(Vec::as_slice).collect::<Vec<_>>());
     for ((name, id), bytes) in graph.outputs.iter().zip(&outputs) {
@@ -130,5 +142,5 @@ fn check(case: &Case, runner: Runner) -> Result<(), String> {
         }
         compare::outputs(&case.tolerance, expected, bytes).map_err(|difference| format!("{name}{difference}"))?;
     }
-    Ok(())
+    Ok(true)
 }
