@@ -256,6 +256,7 @@ pub static TABLE: &[Entry] = table! {
         "MatMulIntegerToFloat" 1 => qlinear::matmul_to_float,
         "MatMulNBits" 1 => nbits::matmul,
         "MultiHeadAttention" 1 => attention::multi_head,
+        "QAttention" 1 => attention::quantized,
         "QGemm" 1 => qlinear::gemm,
         "QLinearAdd" 1 => qlinear::binary,
         "QLinearAveragePool" 1 => qlinear::average,

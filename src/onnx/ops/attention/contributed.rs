@@ -2,6 +2,7 @@
 
 use super::{Attention, add_bias, bias_of_mask, causal_bias, default_scale, join_heads, split_heads, with_past};
 use crate::graph::ops::elementwise::LogicalKind;
+use crate::graph::ops::scatter::ScatterElements;
 use crate::graph::{DataType, OperandId};
 use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
@@ -11,14 +12,39 @@ use crate::onnx::refusal::Mapped;
 use crate::onnx::tensor::Tensor;
 use crate::onnx::value::Value;
 
-/// MultiHeadAttention of com.microsoft, with queries, keys and values of their own (not packed).
+/// Queries, keys and values, which may come packed: [batch, sequence, heads, 3, head size], or keys and values alone with 2.
+fn separate(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<[OperandId; 3]> {
+    let first = emit.input(node, 0)?;
+    let (key, value) = (emit.optional(node, 1)?, emit.optional(node, 2)?);
+    let apart = |packed: OperandId, count: u32, emit: &mut Emit<'_>| -> Mapped<Vec<OperandId>> {
+        let &[batch, length, heads, parts, width] = &emit.shape(packed)[..] else {
+            return Err("packed values whose rank is not 5".into());
+        };
+        if parts != count {
+            return Err(format!("{parts} packed values instead of {count}").into());
+        }
+        let hidden = heads.checked_mul(width).ok_or("too many elements")?;
+        let parts = emit.split(packed, vec![1; count as usize], 3)?;
+        parts.into_iter().map(|part| emit.reshape(part, &[batch, length, hidden])).collect()
+    };
+    match (key, value) {
+        (Some(key), Some(value)) => Ok([first, key, value]),
+        (Some(both), None) => {
+            let parts = apart(both, 2, emit)?;
+            Ok([first, parts[0], parts[1]])
+        }
+        (None, _) => {
+            let parts = apart(first, 3, emit)?;
+            Ok([parts[0], parts[1], parts[2]])
+        }
+    }
+}
+
+/// MultiHeadAttention of com.microsoft, of queries, keys and values.
 pub fn multi_head(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let heads = size(node.int("num_heads", 0)?)?;
-    if node.optional(1).is_none() || node.optional(2).is_none() {
-        return Err("packed queries, keys and values are not supported".into());
-    }
     node.no_outputs_from(3, "of the scores")?;
-    let mut inputs = [emit.input(node, 0)?, emit.input(node, 1)?, emit.input(node, 2)?];
+    let mut inputs = separate(node, emit)?;
     if let Some(bias) = emit.optional(node, 3)? {
         let mut start = 0;
         for input in &mut inputs {
@@ -67,9 +93,9 @@ pub fn multi_head(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
 
 /// GroupQueryAttention of com.microsoft.
 ///
-/// How much of the cache is filled is data in this operator (`seqlens_k`), while the cache's size is not. It is supported
-/// where the cache grows with each step: the past holds what came before, the present one more sequence, and everything in
-/// it counts up to `seqlens_k`.
+/// How much of the cache is filled is data (`seqlens_k`), while its size is not. The cache may grow with each step: then the
+/// past is full, and the present one sequence longer. Where the total length is known not to be above the past's, the cache
+/// has a fixed size: what is new is written where the filled part ends.
 pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let heads = size(node.int("num_heads", 0)?)?;
     let key_heads = size(node.int("kv_num_heads", 0)?)?;
@@ -88,8 +114,8 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         }
     };
     let mut query = split_heads(query, heads, emit)?;
-    let mut key = split_heads(key, key_heads, emit)?;
-    let value = split_heads(value, key_heads, emit)?;
+    let mut new_key = split_heads(key, key_heads, emit)?;
+    let new_value = split_heads(value, key_heads, emit)?;
     let shape = emit.shape(query);
     let (batch, length) = (shape[0], shape[2]);
     let past = match node.optional(3) {
@@ -117,12 +143,33 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         };
         let (cos, sin) = (part(cos, emit)?, part(sin, emit)?);
         query = rotate(query, cos, sin, width, interleaved, emit)?;
-        key = rotate(key, cos, sin, width, interleaved, emit)?;
+        new_key = rotate(new_key, cos, sin, width, interleaved, emit)?;
     }
-    let (key, value) = (with_past(node, 3, key, emit)?, with_past(node, 4, value, emit)?);
-    let keys = emit.shape(key)[2];
+    let total = node.optional(6).and_then(Value::constant).map(Tensor::integers);
+    let fixed = past > 0 && total.is_some_and(|total| total[..].iter().all(|&total| total <= i64::from(past)));
     let window = node.int("local_window_size", -1)?;
-    let mut bias = Some(causal_bias(of, length, keys, past.into(), window, emit)?);
+    let (key, value, mut bias);
+    if fixed {
+        // Where the new part begins.
+        let back = emit.scalar(DataType::Int32, f64::from(length) - 1.0)?;
+        let begin = emit.sub(lengths, back)?;
+        (key, value) = (written(node, 3, new_key, begin, emit)?, written(node, 4, new_value, begin, emit)?);
+        let keys = emit.positions(DataType::Int32, 4, 3, past)?;
+        let queries = emit.positions(DataType::Int32, 4, 2, length)?;
+        let queries = emit.add(queries, begin)?;
+        let mut sees = emit.logical(LogicalKind::LesserOrEqual, keys, queries)?;
+        if window > 0 {
+            let width = emit.scalar(DataType::Int32, window.min(1 << 30) as f64)?;
+            let first = emit.sub(queries, width)?;
+            let near = emit.logical(LogicalKind::Greater, keys, first)?;
+            sees = emit.logical(LogicalKind::LogicalAnd, sees, near)?;
+        }
+        bias = Some(bias_of_mask(sees, of, emit)?);
+    } else {
+        (key, value) = (with_past(node, 3, new_key, emit)?, with_past(node, 4, new_value, emit)?);
+        bias = Some(causal_bias(of, length, emit.shape(key)[2], past.into(), window, emit)?);
+    }
+    let keys = emit.shape(key)[2];
     // Beyond the last valid position nothing counts.
     let positions: Vec<i64> = (0..keys.into()).collect();
     let positions = emit.constant(Tensor::from_integers(ElementType::Int32, vec![1, 1, 1, positions.len()], &positions))?;
@@ -136,4 +183,14 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let softcap = node.float("softcap", 0.0)?;
     let result = Attention { query, key, value, scale, bias, softcap }.emit(emit)?;
     Ok(vec![join_heads(result, emit)?.into(), key.into(), value.into()])
+}
+
+/// A cache [batch, heads, size, head size] with what is new from `begin` [batch, 1, 1, 1] on.
+fn written(node: &Node<'_>, position: usize, new: OperandId, begin: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let input = emit.input(node, position)?;
+    let shape = emit.shape(new);
+    let positions = emit.positions(DataType::Int32, 4, 2, shape[2])?;
+    let places = emit.add(positions, begin)?;
+    let indices = emit.expand(places, &shape)?;
+    emit.push(ScatterElements { input, indices, updates: new, axis: 2 })
 }

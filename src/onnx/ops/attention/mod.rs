@@ -5,7 +5,7 @@ mod packed;
 mod standard;
 
 pub use contributed::{group_query, multi_head};
-pub use packed::packed;
+pub use packed::{packed, quantized};
 pub use standard::standard;
 
 use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, LogicalKind};

@@ -5,17 +5,56 @@ use crate::graph::ops::elementwise::LogicalKind;
 use crate::graph::{DataType, OperandId};
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, size};
+use crate::onnx::ops::quantize::{centred, integer_product, per_axis};
 use crate::onnx::refusal::Mapped;
 use crate::onnx::value::Value;
 
 pub fn packed(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    let heads = size(node.int("num_heads", 0)?)?;
-    if node.flag("do_rotary", false)? || node.flag("past_present_share_buffer", false)? || node.optional(6).is_some() {
-        return Err("rotary embeddings and shared caches in this operator are not supported".into());
+    if node.flag("past_present_share_buffer", false)? || node.optional(6).is_some() {
+        return Err("caches of a fixed size in this operator are not supported".into());
     }
     let (input, weights) = (emit.input(node, 0)?, emit.input(node, 1)?);
-    let &[batches, queries, _] = &emit.shape(input)[..] else { return Err("an input whose rank is not 3".into()) };
-    let mut product = emit.matmul(input, weights)?;
+    let product = emit.matmul(input, weights)?;
+    let bias = emit.optional(node, 5)?;
+    attend(node, product, Places { mask: 3, past: 4 }, bias, emit)
+}
+
+/// QAttention of com.microsoft: the product is one of quantized values.
+pub fn quantized(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let (input, weights) = (emit.input(node, 0)?, emit.input(node, 1)?);
+    let (scale_input, scale_weights) = (emit.input(node, 3)?, emit.input(node, 4)?);
+    let (zero_input, zero_weights) = (emit.optional(node, 6)?, emit.optional(node, 7)?);
+    let input = centred(input, zero_input, 2, emit)?;
+    let weights = centred(weights, zero_weights, 1, emit)?;
+    let sums = integer_product(input, weights, emit)?;
+    let sums = emit.cast(sums, emit.data_type(scale_input))?;
+    let scale_input = emit.reshape(scale_input, &[])?;
+    let scaled = emit.mul(sums, scale_input)?;
+    let scale_weights = per_axis(scale_weights, 2, 3, emit)?;
+    let product = emit.mul(scaled, scale_weights)?;
+    attend(node, product, Places { mask: 5, past: 8 }, None, emit)
+}
+
+/// Which inputs are the mask and the cache.
+struct Places {
+    mask: usize,
+    past: usize,
+}
+
+/// Attention of a product that holds queries, keys and values; its bias is the third input.
+fn attend(
+    node: &Node<'_>,
+    product: OperandId,
+    places: Places,
+    mut bias: Option<OperandId>,
+    emit: &mut Emit<'_>,
+) -> Mapped<Vec<Value>> {
+    let heads = size(node.int("num_heads", 0)?)?;
+    if node.flag("do_rotary", false)? {
+        return Err("rotary embeddings in this operator are not supported".into());
+    }
+    let &[batches, queries, _] = &emit.shape(product)[..] else { return Err("an input whose rank is not 3".into()) };
+    let mut product = product;
     if let Some(bias) = emit.optional(node, 2)? {
         product = emit.add(product, bias)?;
     }
@@ -28,7 +67,7 @@ pub fn packed(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let parts = emit.split(product, vec![of_query, of_key, of_value], 2)?;
     let query = split_heads(parts[0], heads, emit)?;
     let (mut key, mut value) = (split_heads(parts[1], heads, emit)?, split_heads(parts[2], heads, emit)?);
-    if let Some(past) = emit.optional(node, 4)? {
+    if let Some(past) = emit.optional(node, places.past)? {
         // [2, batch, heads, sequence, head size]
         let mut join = |new: OperandId, which: u32| {
             let own = emit.slice_axis(past, 0, which, 1)?;
@@ -40,8 +79,7 @@ pub fn packed(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     }
     let of = emit.data_type(query);
     let keys = emit.shape(key)[2];
-    let mut bias = emit.optional(node, 5)?;
-    if let Some(mask) = emit.optional(node, 3)? {
+    if let Some(mask) = emit.optional(node, places.mask)? {
         let shown = match emit.shape(mask)[..] {
             [b, k] if b == batches && k == keys => emit.reshape(mask, &[b, 1, 1, k])?,
             [b, q, k] if q == queries && k == keys => emit.reshape(mask, &[b, 1, q, k])?,
