@@ -28,12 +28,19 @@ const engines = {
     const start = performance.now();
     const session = await openSession(file, { threads });
     const loadMs = performance.now() - start;
-    const feeds = Object.fromEntries(inputs.map(({ name, dataType, shape, array }) => [name, new Tensor(dataType, array, shape)]));
-    const type = (name) => (name === 'bool' ? 'uint8' : name);
+    // What WebNN has no type for is another type here.
+    const wanted = new Map(session.inputMetadata.map(({ name, type }) => [name, type]));
+    const tensor = ({ name, dataType, shape, array }) => {
+      if (wanted.get(name) === 'float64') return new Tensor('float64', Float64Array.from(array), shape);
+      return new Tensor(wanted.get(name) === 'bool' ? 'bool' : dataType, array, shape);
+    };
+    const feeds = Object.fromEntries(inputs.map((input) => [input.name, tensor(input)]));
+    const type = (name) => ({ bool: 'uint8', float64: 'float32' })[name] ?? name;
+    const own = (array) => (array instanceof Float64Array ? Float32Array.from(array) : array);
     return {
       loadMs,
       run: () => session.run(feeds),
-      outputs: (results) => Object.entries(results).map(([name, { type: found, dims, data }]) => ({ name, dataType: type(found), shape: dims, array: data })),
+      outputs: (results) => Object.entries(results).map(([name, { type: found, dims, data }]) => ({ name, dataType: type(found), shape: dims, array: own(data) })),
     };
   },
 };
@@ -42,7 +49,7 @@ async function present(file, dimensions) {
   if (Object.keys(dimensions).length === 0) return {};
   const { inspectOnnx } = await import('webnn-node/onnx');
   const { inputs } = await inspectOnnx(file);
-  const open = new Set(inputs.flatMap(({ shape }) => shape ?? []));
+  const open = new Set(inputs.flatMap(({ name, shape }) => (shape ?? []).flatMap((size, axis) => (/^\d+$/.test(size) ? [] : [size, `${name}:${axis}`]))));
   return Object.fromEntries(Object.entries(dimensions).filter(([name]) => open.has(name)));
 }
 

@@ -65,8 +65,8 @@ async function measureModel(file, options) {
 async function fixedInputs(file, dimensions) {
   const { inputs } = await inspectOnnx(file);
   return inputs.map(({ name, dataType, shape }) => {
-    const sizes = (shape ?? []).map((size) => {
-      const number = /^\d+$/.test(size) ? Number(size) : dimensions[size];
+    const sizes = (shape ?? []).map((size, axis) => {
+      const number = /^\d+$/.test(size) ? Number(size) : (dimensions[`${name}:${axis}`] ?? dimensions[size]);
       if (number === undefined) throw new Error(`input ${name} leaves ${size} open: give --dimension ${size}=SIZE`);
       return number;
     });

@@ -248,6 +248,39 @@ fn broken_models_are_refused() {
     assert!(huge.import().is_err());
 }
 
+/// onnxruntime takes such inputs on GPUs only, so they are compared with the same inputs apart.
+#[test]
+fn packed_inputs_of_attention_are_taken_apart() {
+    let (batch, length, heads, width) = (2, 3, 2, 4);
+    let count = batch * length * heads * width;
+    let parts: Vec<Vec<f64>> =
+        (0..3).map(|part| (0..count).map(|i| f64::from((part * 31 + i * 17) % 23) / 8.0 - 1.0).collect()).collect();
+    let packed = |parts: &[Vec<f64>]| -> Vec<f64> {
+        let rows = 0..(count / width) as usize;
+        let width = width as usize;
+        rows.flat_map(|row| parts.iter().flat_map(move |part| part[row * width..][..width].to_vec())).collect()
+    };
+    let hidden = heads * width;
+    let attend = |inputs: &[&[i64]], tensors: &[Tensor]| {
+        let mut model = sketch(17);
+        let names = ["a", "b", "c"];
+        for (name, shape) in names.iter().zip(inputs) {
+            model = model.input(name, FLOAT, shape);
+        }
+        let model = model.node("com.microsoft::MultiHeadAttention", &names[..inputs.len()], &["y"], vec![int("num_heads", 2)]);
+        run(&model.output("y").import().unwrap(), tensors)[0].floats()
+    };
+    let plain = [i64::from(batch), i64::from(length), i64::from(hidden)];
+    let of = |parts: &[Vec<f64>]| [i64::from(batch), i64::from(length), i64::from(heads), parts.len() as i64, i64::from(width)];
+    let tensor = |shape: &[i64], numbers: &[f64]| f32s(&shape.iter().map(|&size| size as usize).collect::<Vec<_>>(), numbers);
+    let apart: Vec<Tensor> = parts.iter().map(|part| tensor(&plain, part)).collect();
+    let expected = attend(&[&plain, &plain, &plain], &apart);
+    let all = of(&parts);
+    assert_eq!(attend(&[&all], &[tensor(&all, &packed(&parts))]), expected);
+    let both = of(&parts[1..]);
+    assert_eq!(attend(&[&plain, &both], &[apart[0].clone(), tensor(&both, &packed(&parts[1..]))]), expected);
+}
+
 #[test]
 fn weights_of_the_wrong_shape_are_refused() {
     // Unrolled, the network would be divided into gates that are not there.
