@@ -5,11 +5,13 @@
 #![allow(unsafe_code)]
 
 use crate::error::{Error, Kind, Result};
-use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::alloc::{Layout, alloc, alloc_zeroed};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+mod spare;
 
 /// Every [`Bytes`] begins at a multiple of this: a cache line, and the widest vector register.
 pub const ALIGNMENT: usize = 64;
@@ -36,6 +38,27 @@ impl Bytes {
     /// # Errors
     /// `UnknownError` when the memory cannot be had.
     pub fn zeroed(length: usize) -> Result<Bytes> {
+        // SAFETY: the layout's size is not zero, as `allocate` promises; zeros are initialised bytes.
+        unsafe { Bytes::allocate(length, |layout| alloc_zeroed(layout)) }
+    }
+
+    /// A copy of other bytes.
+    ///
+    /// # Errors
+    /// `UnknownError` when the memory cannot be had.
+    pub fn copy_of(bytes: &[u8]) -> Result<Bytes> {
+        // SAFETY: the layout's size is not zero, as `allocate` promises; all bytes are written before anybody reads them.
+        let copy = unsafe { Bytes::allocate(bytes.len(), |layout| spare::take(layout).unwrap_or_else(|| alloc(layout)))? };
+        // SAFETY: both are valid for so many bytes, and what was just allocated overlaps nothing.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), copy.start.as_ptr(), bytes.len()) };
+        Ok(copy)
+    }
+
+    /// Aligned memory from an allocator, which is asked for no empty layout.
+    ///
+    /// # Safety
+    /// What `allocate` gives must belong to the layout and to nobody else, and be initialised before it is read.
+    unsafe fn allocate(length: usize, allocate: impl FnOnce(Layout) -> *mut u8) -> Result<Bytes> {
         let fail = || Error::new(Kind::Unknown, format!("{length} bytes of memory cannot be had"));
         if length == 0 {
             return Ok(Bytes { start: NonNull::<u64>::dangling().cast(), length, allocation: None });
@@ -45,24 +68,13 @@ impl Bytes {
         }
         let size = length.checked_add(ALIGNMENT - ALLOCATOR_ALIGNMENT).ok_or_else(fail)?;
         let layout = Layout::from_size_align(size, ALLOCATOR_ALIGNMENT).map_err(|_| fail())?;
-        // SAFETY: the layout's size is not zero.
-        let allocation = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(fail)?;
+        let allocation = NonNull::new(allocate(layout)).ok_or_else(fail)?;
         prefer_huge_pages(allocation, size);
         let offset = allocation.as_ptr().align_offset(ALIGNMENT);
         assert!(offset + length <= size);
         // SAFETY: `offset` is within the allocation by the assertion.
         let start = unsafe { allocation.add(offset) };
         Ok(Bytes { start, length, allocation: Some((allocation, layout)) })
-    }
-
-    /// A copy of other bytes.
-    ///
-    /// # Errors
-    /// `UnknownError` when the memory cannot be had.
-    pub fn copy_of(bytes: &[u8]) -> Result<Bytes> {
-        let mut copy = Bytes::zeroed(bytes.len())?;
-        copy.copy_from_slice(bytes);
-        Ok(copy)
     }
 
     /// Where the bytes begin. Valid for reads and writes of the whole length as long as `self` lives.
@@ -98,8 +110,8 @@ fn prefer_huge_pages(_: NonNull<u8>, _: usize) {}
 impl Drop for Bytes {
     fn drop(&mut self) {
         if let Some((allocation, layout)) = self.allocation {
-            // SAFETY: it came from `alloc_zeroed` with this layout, and only here is it given back.
-            unsafe { dealloc(allocation.as_ptr(), layout) }
+            // SAFETY: it came from the allocator with this layout, and only here is it given back.
+            unsafe { spare::give(allocation, layout) }
         }
     }
 }

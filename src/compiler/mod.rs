@@ -15,6 +15,7 @@
 mod fold;
 mod fuse;
 mod memory;
+mod orders;
 mod plan;
 mod prune;
 mod recognise;

@@ -3,6 +3,7 @@
 use super::fold::number_operands;
 use super::fuse::{Fusing, fuse};
 use super::memory::{Lifetime, assign};
+use super::orders::Orders;
 use crate::graph::ops::elementwise::{Unary, UnaryKind};
 use crate::graph::{ConstantBytes, Descriptor, Graph, Node, Op, OperandId, Source};
 use std::collections::HashMap;
@@ -17,6 +18,9 @@ pub struct ValueId(pub usize);
 pub struct Value {
     pub descriptor: Descriptor,
     pub place: Place,
+    /// Where the dimensions of the descriptor lie in memory: dimension i is dimension `order[i]` there. In the order of the
+    /// descriptor when absent, and always unless the backend asked for [`Fusing::Quick`].
+    pub order: Option<Vec<u32>>,
 }
 
 /// Where a value lies.
@@ -43,6 +47,9 @@ pub struct Step {
     pub label: String,
     pub inputs: Vec<ValueId>,
     pub outputs: Vec<ValueId>,
+    /// The output is what the operator makes with its dimensions in another order: dimension i of the output is dimension
+    /// `order[i]` of the operator's. Only where the backend asked for [`Fusing::Quick`].
+    pub order: Option<Vec<u32>>,
 }
 
 /// What a backend compiles.
@@ -96,10 +103,11 @@ impl Pending {
 /// Lays out a graph. Nodes that rename memory become no step, unless an output of the graph must be filled.
 pub fn plan(graph: Graph, fusing: Fusing) -> Plan {
     let count = graph.operands.len();
+    let orders = Orders::find(&graph, fusing);
     // The operand whose memory each operand shares.
     let mut root: Vec<OperandId> = (0..count).map(|position| OperandId(position as u32)).collect();
     for node in &graph.nodes {
-        if renames(&node.op) {
+        if renames(&node.op) || orders.reads[node.outputs[0].0 as usize].is_some() {
             node.op.visit(&mut |_, id| root[node.outputs[0].0 as usize] = root[id.0 as usize]);
         }
     }
@@ -126,14 +134,18 @@ pub fn plan(graph: Graph, fusing: Fusing) -> Plan {
     }
 
     let fusion = fuse(&graph, fusing);
+    let is_absorbed = |position: usize| orders.is_absorbed(&graph, &fusion, position);
     let mut steps: Vec<Pending> = Vec::new();
     for (position, node) in graph.nodes.iter().enumerate() {
-        if !renames(&node.op) && !fusion.is_fused[position] {
+        if !renames(&node.op) && !fusion.is_fused[position] && !is_absorbed(position) {
             let mut op = node.op.clone();
             let operands = number_operands(&mut op);
             let mut step = Pending { position, op, operands, fused: Vec::new(), outputs: node.outputs.clone() };
             for &follower in &fusion.then[position] {
                 step.follow(&graph.nodes[follower]);
+            }
+            if let Some(transpose) = orders.writes[position].filter(|_| fusion.then[position].is_empty()) {
+                step.outputs = graph.nodes[transpose].outputs.clone();
             }
             steps.push(step);
         }
@@ -172,7 +184,7 @@ pub fn plan(graph: Graph, fusing: Fusing) -> Plan {
     let mut value = |id: OperandId| {
         *value_of[id.0 as usize].get_or_insert_with(|| {
             let place = places[root[id.0 as usize].0 as usize].expect("a step's operands have places");
-            values.push(Value { descriptor: graph.descriptor(id).clone(), place });
+            values.push(Value { descriptor: graph.descriptor(id).clone(), place, order: orders.reads[id.0 as usize].clone() });
             ValueId(values.len() - 1)
         })
     };
@@ -184,17 +196,19 @@ pub fn plan(graph: Graph, fusing: Fusing) -> Plan {
             label: graph.nodes[step.position].label.clone(),
             inputs: step.operands.into_iter().map(&mut value).collect(),
             outputs: step.outputs.iter().map(|&id| value(id)).collect(),
+            order: orders.written(&graph, step.position, &step.outputs),
         })
         .collect();
     let sources: Vec<ValueId> = copies.iter().map(|(_, id)| value(*id)).collect();
     for ((position, id), source) in copies.into_iter().zip(sources) {
-        values.push(Value { descriptor: graph.descriptor(id).clone(), place: Place::Output(position) });
+        values.push(Value { descriptor: graph.descriptor(id).clone(), place: Place::Output(position), order: None });
         finished.push(Step {
             op: copy(),
             fused: Vec::new(),
             label: String::new(),
             inputs: vec![source],
             outputs: vec![ValueId(values.len() - 1)],
+            order: None,
         });
     }
     let describe = |names: &[(String, OperandId)]| {

@@ -54,6 +54,8 @@ struct Step {
     label: String,
     inputs: SmallVec<[Operand; 4]>,
     outputs: SmallVec<[Operand; 1]>,
+    /// See [`crate::compiler::Step::order`].
+    order: Option<Vec<u32>>,
 }
 
 /// A tensor of a step.
@@ -63,6 +65,8 @@ struct Operand {
     shape: SmallVec<[usize; 6]>,
     memory: Memory,
     length: usize,
+    /// See [`Value::order`].
+    order: Option<Vec<u32>>,
 }
 
 /// What a run with fewer outputs computes.
@@ -98,6 +102,7 @@ impl Operand {
                 Place::Output(position) => Memory::Written { region: 1 + position, offset: 0 },
             },
             length: value.descriptor.byte_length(),
+            order: value.order.clone(),
         }
     }
 
@@ -149,10 +154,15 @@ fn select_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], threads: 
                 data_type: operand.data_type,
                 shape: &operand.shape,
                 constant: known(operand).map(|position| constants[position].as_slice()),
+                order: operand.order.as_deref(),
             })
             .collect();
-        let output = Known { data_type: step.outputs[0].data_type, shape: &step.outputs[0].shape, constant: None };
+        let (output, order) = (&step.outputs[0], step.order.as_deref());
+        let output = Known { data_type: output.data_type, shape: &output.shape, constant: None, order };
         let selection = select(&Site { op: &step.op, fused: &step.fused, inputs: &inputs, output, threads });
+        // The reference kernels know no other orders.
+        let is_ordered = order.is_some() || inputs.iter().any(|input| input.order.is_some());
+        assert!(selection.is_some() || !is_ordered, "products in other orders have a kernel");
         if let Some(Selection { kernel, taken, fuses }) = selection {
             step.kernel = Some(kernel);
             if fuses {
@@ -195,6 +205,7 @@ impl Executable {
                 label: step.label,
                 inputs: step.inputs.iter().map(operand).collect(),
                 outputs: step.outputs.iter().map(operand).collect(),
+                order: step.order,
             })
             .collect();
         let lengths =

@@ -144,7 +144,7 @@ impl Conv {
                         let (rows, _) = grid.block(number);
                         // SAFETY: jobs have different columns, and the blocks of a job different rows.
                         let mut block = unsafe { output.block(rows, columns.clone()) };
-                        multiply(isa, filter.view(), right, &mut block, finish);
+                        multiply(isa, filter.view(), right, &mut block, None, finish);
                     }
                 });
             });
@@ -160,7 +160,7 @@ impl Conv {
                 let right = RightView { columns: columns.len(), panels: &packed[first..] };
                 // SAFETY: the blocks of a grid do not overlap.
                 let mut block = unsafe { output.block(rows, columns) };
-                multiply(isa, filter.view(), right, &mut block, finish);
+                multiply(isa, filter.view(), right, &mut block, None, finish);
             });
         });
     }

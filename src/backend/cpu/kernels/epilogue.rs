@@ -99,6 +99,14 @@ impl Epilogue {
         true
     }
 
+    /// The row that is added first of all, if there is one, and the other stages.
+    pub fn split_bias(&self) -> (Option<&[f32]>, Stages<'_>) {
+        match self.0.as_slice() {
+            [Stage::Binary(Operation::Add, With::Row(row)), rest @ ..] => (Some(row), Stages(rest)),
+            all => (None, Stages(all)),
+        }
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -140,12 +148,35 @@ impl Epilogue {
         origin: Origin,
         tensors: &[&[f32]],
     ) {
-        isa.run_loop(Finish { stages: &self.0, block, rows, columns, origin, tensors });
+        Stages(&self.0).finish(isa, block, rows, columns, origin, tensors);
     }
 
     /// Finishes a piece of a row, whose first element is number `place` of the output.
     pub fn apply(&self, isa: &Isa, row: usize, columns: Range<usize>, place: usize, tensors: &[&[f32]], piece: &mut [f32]) {
         isa.run_loop(Apply { stages: &self.0, row, columns, place, tensors, piece });
+    }
+}
+
+/// Stages of an epilogue.
+#[derive(Clone, Copy)]
+pub struct Stages<'a>(&'a [Stage]);
+
+impl Stages<'_> {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Finishes some rows and columns of a block.
+    pub fn finish(
+        &self,
+        isa: &Isa,
+        block: &mut Block<'_>,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        origin: Origin,
+        tensors: &[&[f32]],
+    ) {
+        isa.run_loop(Finish { stages: self.0, block, rows, columns, origin, tensors });
     }
 }
 

@@ -32,13 +32,24 @@ pub const MOST_ROWS: usize = 12;
 /// The widest tile of any instruction set.
 pub const MOST_COLUMNS: usize = 32;
 
-/// `c[r][j] (+)= Σ a[k][r] · b[k][j]`: `depth`, `a`, `b`, `c`, the distance of rows in `c`, whether to add to it, and what is
-/// brought into the cache meanwhile: from where on, and how many elements further with each step in depth.
+/// `c[r][j] = d[r][j] + Σ a[k][r] · b[k][j]`: `depth`, `a`, `b`, `c`, the distance of rows in `c`, `d` (or null) with the
+/// distance of its rows, and what is brought into the cache meanwhile: from where on, and how many elements further with each
+/// step in depth.
 ///
 /// # Safety
-/// `a` must have `depth` × rows elements, `b` `depth` × columns, and `c` rows of columns at that distance; the CPU must have
-/// the instructions.
-pub type Tile = unsafe fn(usize, *const f32, *const f32, *mut f32, usize, bool, (*const f32, usize));
+/// `a` must have `depth` × rows elements, `b` `depth` × columns, and `c` and `d` rows of columns at those distances; the CPU
+/// must have the instructions.
+pub type Tile = unsafe fn(usize, *const f32, *const f32, *mut f32, usize, (*const f32, usize), (*const f32, usize));
+
+/// What a tile is added to.
+#[derive(Clone, Copy, Debug)]
+pub enum Plus<'a> {
+    Nothing,
+    /// What the output holds.
+    Itself,
+    /// The same row for all rows.
+    Row(&'a [f32]),
+}
 
 /// Work that [`Isa::run_loop`] compiles with the instruction set. `run` must be `#[inline(always)]`: a closure may be left
 /// out of line, and is then compiled without.
@@ -99,14 +110,22 @@ impl Isa {
         b: &[f32],
         c: *mut f32,
         stride: usize,
-        add: bool,
+        plus: Plus<'_>,
         next: Option<(&[f32], usize)>,
     ) {
         assert!(rows <= self.rows && a.len() >= depth * rows && b.len() >= depth * self.columns);
         let ahead = next.map_or((b.as_ptr(), 0), |(next, step)| (next.as_ptr(), step));
-        // SAFETY: the panels' lengths were asserted, `c` is the caller's promise, and an `Isa` exists only when the CPU
-        // has its instructions.
-        unsafe { self.tiles[rows](depth, a.as_ptr(), b.as_ptr(), c, stride, add, ahead) }
+        let plus = match plus {
+            Plus::Nothing => (std::ptr::null(), 0),
+            Plus::Itself => (c.cast_const(), stride),
+            Plus::Row(row) => {
+                assert!(row.len() >= self.columns);
+                (row.as_ptr(), 0)
+            }
+        };
+        // SAFETY: the lengths of the panels and the row were asserted, `c` is the caller's promise, and an `Isa` exists only
+        // when the CPU has its instructions.
+        unsafe { self.tiles[rows](depth, a.as_ptr(), b.as_ptr(), c, stride, plus, ahead) }
     }
 }
 
@@ -156,7 +175,7 @@ unsafe fn portable<const ROWS: usize>(
     b: *const f32,
     c: *mut f32,
     stride: usize,
-    add: bool,
+    (plus, plus_stride): (*const f32, usize),
     _ahead: (*const f32, usize),
 ) {
     const COLUMNS: usize = 8;
@@ -171,10 +190,10 @@ unsafe fn portable<const ROWS: usize>(
         }
     }
     for (r, sums) in sums.iter().enumerate() {
-        // SAFETY: `c` has ROWS rows of COLUMNS elements, `stride` apart, by the caller's promise.
-        let c = unsafe { &mut *c.add(r * stride).cast::<[f32; COLUMNS]>() };
-        for (c, sum) in c.iter_mut().zip(sums) {
-            *c = if add { *c + sum } else { *sum };
+        // SAFETY: `c` and `plus` have ROWS rows of COLUMNS elements at their distances, by the caller's promise.
+        unsafe {
+            let plus = if plus.is_null() { [0.0; COLUMNS] } else { *plus.add(r * plus_stride).cast::<[f32; COLUMNS]>() };
+            *c.add(r * stride).cast::<[f32; COLUMNS]>() = std::array::from_fn(|j| plus[j] + sums[j]);
         }
     }
 }
@@ -213,7 +232,7 @@ mod x86 {
                 b: *const f32,
                 c: *mut f32,
                 stride: usize,
-                add: bool,
+                (plus, plus_stride): (*const f32, usize),
                 (ahead, ahead_step): (*const f32, usize),
             ) {
                 for r in 0..ROWS {
@@ -265,12 +284,14 @@ mod x86 {
                     }
                 }
                 let sums = sums[0];
+                let is_plain = plus.is_null();
                 for (r, sums) in sums.iter().enumerate() {
                     for (half, sum) in sums.iter().enumerate() {
-                        // SAFETY: `c` has ROWS rows of 2 vectors, `stride` apart, by the caller's promise.
+                        // SAFETY: `c` and `plus` have ROWS rows of 2 vectors at their distances, by the caller's promise.
                         unsafe {
                             let c = c.add(r * stride + half * $lanes);
-                            $store(c, if add { $add($load(c), *sum) } else { *sum });
+                            let plus = plus.wrapping_add(r * plus_stride + half * $lanes);
+                            $store(c, if is_plain { *sum } else { $add($load(plus), *sum) });
                         }
                     }
                 }

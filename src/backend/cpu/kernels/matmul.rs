@@ -5,8 +5,7 @@ use super::epilogue::{Epilogue, Origin, Rows};
 use super::isa::{Isa, isa};
 use super::packing::{pack_panel, pack_rows};
 use super::product::{Block, Finish, Grid, LeftView, Output, Right, RightView, multiply};
-use super::{Kernel, Selection, Site, with_scratch};
-use crate::backend::cpu::reference::broadcast_positions;
+use super::{Kernel, Known, Selection, Site, with_scratch};
 use crate::backend::cpu::threads::{for_each_job, for_each_piece};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::OperandId;
@@ -51,15 +50,16 @@ impl Kernel for TimesConstant {
         let output = arguments.output().elements::<f32>();
         let Shape { rows, depth, columns, left_strides, .. } = self.shape;
         let (isa, right) = (self.isa, self.right.view());
+        let (bias, stages) = self.epilogue.split_bias();
         for first in (0..rows).step_by(self.together) {
             let rows = self.together.min(rows - first);
             let elements = &elements[first * left_strides[0]..];
             let output = Output::new(&mut output[first * columns..][..rows * columns], columns);
             let origin = Origin { row: first, place: first * columns, stride: columns };
             let finish = |block: &mut Block<'_>, rows: Range<usize>, columns: Range<usize>| {
-                self.epilogue.finish(isa, block, rows, columns, origin, &tensors);
+                stages.finish(isa, block, rows, columns, origin, &tensors);
             };
-            let finish: Option<&Finish<'_>> = if self.epilogue.is_empty() { None } else { Some(&finish) };
+            let finish: Option<&Finish<'_>> = if stages.is_empty() { None } else { Some(&finish) };
             with_scratch(rows * depth, |panels| {
                 // Each piece begins at a panel.
                 let unit = isa.rows * depth;
@@ -75,7 +75,7 @@ impl Kernel for TimesConstant {
                     let right = RightView { columns: columns.len(), panels: &right.panels[first..] };
                     // SAFETY: the blocks of a grid do not overlap.
                     let mut block = unsafe { output.block(rows, columns) };
-                    multiply(isa, left, right, &mut block, finish);
+                    multiply(isa, left, right, &mut block, bias, finish);
                 });
             });
         }
@@ -93,53 +93,66 @@ struct Stack {
     shape: Shape,
     left: OperandId,
     right: OperandId,
-    /// Where each product finds its operands.
-    positions: Vec<[usize; 2]>,
-    grid: Grid,
+    /// Where each product finds its operands and puts its output.
+    positions: Vec<[usize; 3]>,
+    /// Elements from one row of the output to the next.
+    stride: usize,
+    epilogue: Epilogue,
+    threads: usize,
 }
 
 impl Kernel for Stack {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let (a, b) = (arguments.input(self.left).elements::<f32>(), arguments.input(self.right).elements::<f32>());
-        let output = arguments.output().elements::<f32>();
+        let tensors = self.epilogue.tensors(arguments);
+        let output = Output::new(arguments.output().elements::<f32>(), self.stride);
         let Shape { rows, depth, columns, .. } = self.shape;
-        let padded = columns.next_multiple_of(self.isa.columns);
-        let one = |output: &mut [f32], [left, right]: [usize; 2]| {
+        let isa = self.isa;
+        let (bias, stages) = self.epilogue.split_bias();
+        let padded = columns.next_multiple_of(isa.columns);
+        let one = |number: usize, threads: usize| {
+            let [left, right, place] = self.positions[number];
+            // SAFETY: products have different positions, which were made so that their outputs do not overlap.
+            let output = unsafe { output.from(place) };
+            let origin = Origin { row: number * rows, place, stride: self.stride };
+            let finish = |block: &mut Block<'_>, rows: Range<usize>, columns: Range<usize>| {
+                stages.finish(isa, block, rows, columns, origin, &tensors);
+            };
+            let finish: Option<&Finish<'_>> = if stages.is_empty() { None } else { Some(&finish) };
             with_scratch(depth * (rows + padded), |scratch| {
                 let (left_panels, right_panels) = scratch.split_at_mut(rows * depth);
-                let left_unit = self.isa.rows * depth;
-                for_each_piece(left_panels, left_unit, left_unit / 2, |first, piece| {
-                    let first = first * self.isa.rows;
-                    let rows = first..first + piece.len() / depth;
-                    pack_rows(self.isa, rows, depth, &a[left..], self.shape.left_strides, piece);
+                let left_unit = isa.rows * depth;
+                for_each_piece(left_panels, left_unit, left_unit / 8, |first, piece| {
+                    let first = first * isa.rows;
+                    let rows = first..first + piece.len() / depth.max(1);
+                    pack_rows(isa, rows, depth, &a[left..], self.shape.left_strides, piece);
                 });
-                let unit = self.isa.columns * depth;
-                for_each_piece(right_panels, unit, unit / 4, |first, piece| {
+                let unit = isa.columns * depth;
+                for_each_piece(right_panels, unit, unit / 8, |first, piece| {
                     for (i, panel) in piece.chunks_mut(unit).enumerate() {
-                        let first = (first + i) * self.isa.columns;
-                        let place = first..columns.min(first + self.isa.columns);
-                        pack_panel(self.isa, place, depth, &b[right..], self.shape.right_strides, panel);
+                        let first = (first + i) * isa.columns;
+                        let place = first..columns.min(first + isa.columns);
+                        pack_panel(isa, place, depth, &b[right..], self.shape.right_strides, panel);
                     }
                 });
                 let left = LeftView { rows, depth, panels: left_panels };
                 let right_panels = &*right_panels;
-                let output = Output::new(output, columns);
-                for_each_job(self.grid.count(), self.shape.work() / 16, |number| {
-                    let (rows, columns) = self.grid.block(number);
-                    let first = columns.start / self.isa.columns * unit;
+                let grid = Grid::new(isa, rows, columns, threads);
+                for_each_job(grid.count(), self.shape.work() / 32, |number| {
+                    let (rows, columns) = grid.block(number);
+                    let first = columns.start / isa.columns * unit;
                     let right = RightView { columns: columns.len(), panels: &right_panels[first..] };
                     // SAFETY: the blocks of a grid do not overlap.
                     let mut block = unsafe { output.block(rows, columns) };
-                    multiply(self.isa, left, right, &mut block, None);
+                    multiply(isa, left, right, &mut block, bias, finish);
                 });
             });
         };
-        let unit = rows * columns;
-        for_each_piece(output, unit, self.shape.work() / 16, |first, piece| {
-            for (i, output) in piece.chunks_exact_mut(unit).enumerate() {
-                one(output, self.positions[first + i]);
-            }
-        });
+        match self.positions.len() {
+            1 => one(0, self.threads),
+            // Several products are divided among the threads as they are.
+            count => for_each_job(count, count.saturating_mul(self.shape.work() / 32), |number| one(number, 1)),
+        }
     }
 }
 
@@ -153,21 +166,70 @@ pub fn matmul(op: &Matmul, site: &Site<'_>) -> Option<Selection> {
     let (a, b) = (site.inputs[op.a.0 as usize], site.inputs[op.b.0 as usize]);
     let (batches_a, &[rows, depth]) = a.shape.split_last_chunk::<2>()?;
     let (batches_b, &[_, columns]) = b.shape.split_last_chunk::<2>()?;
-    let batches = &site.output.shape[..site.output.shape.len() - 2];
     let (left_strides, right_strides) = ([depth, 1], [columns, 1]);
     let count = |shape: &[usize]| shape.iter().product::<usize>();
-    if count(batches_b) == 1 && count(batches_a) == count(batches) {
-        // A stack times one matrix is a taller matrix times it.
-        let shape = Shape { rows: rows * count(batches), depth, columns, left_strides, right_strides };
-        return product(site, shape, op.a, op.b, None);
+    let is_ordered = a.order.is_some() || b.order.is_some() || site.output.order.is_some();
+    if !is_ordered {
+        let batches = &site.output.shape[..site.output.shape.len() - 2];
+        if count(batches_b) == 1 && count(batches_a) == count(batches) {
+            // A stack times one matrix is a taller matrix times it.
+            let shape = Shape { rows: rows * count(batches), depth, columns, left_strides, right_strides };
+            return product(site, shape, op.a, op.b, None);
+        }
+        if rows * depth * columns < WORTH_PACKING {
+            return None;
+        }
     }
-    let shape = Shape { rows, depth, columns, left_strides, right_strides };
-    if shape.work() < WORTH_PACKING {
-        return None;
+    // The output before it is put into another order.
+    let rank = site.output.shape.len();
+    let mut made = site.output.shape.to_vec();
+    let mut output_strides = dense(site.output.shape);
+    if let Some(order) = site.output.order {
+        let strides = output_strides.clone();
+        for (i, &dimension) in order.iter().enumerate() {
+            made[dimension as usize] = site.output.shape[i];
+            output_strides[dimension as usize] = strides[i];
+        }
     }
-    let (from_a, from_b) = (broadcast_positions(batches_a, batches), broadcast_positions(batches_b, batches));
-    let positions = from_a.into_iter().zip(from_b).map(|(a, b)| [a * rows * depth, b * depth * columns]).collect();
-    stack(site, shape, op.a, op.b, positions)
+    let (strides_a, strides_b) = (strides(a), strides(b));
+    let last = |strides: &[usize]| [strides[strides.len() - 2], strides[strides.len() - 1]];
+    let (left_strides, right_strides) = (last(&strides_a), last(&strides_b));
+    let [stride, 1] = last(&output_strides) else { return None };
+    let batches = &made[..rank - 2];
+    let of = |shape: &[usize], strides: &[usize]| places(&shape[..shape.len() - 2], strides, batches);
+    let (from_a, from_b) = (of(a.shape, &strides_a), of(b.shape, &strides_b));
+    let to = places(batches, &output_strides, batches);
+    let positions = from_a.into_iter().zip(from_b).zip(to).map(|((a, b), to)| [a, b, to]).collect();
+    stack(site, Shape { rows, depth, columns, left_strides, right_strides }, op.a, op.b, positions, stride)
+}
+
+/// Elements from one index of each dimension to the next.
+fn dense(shape: &[usize]) -> Vec<usize> {
+    let mut strides = vec![1; shape.len()];
+    for i in (1..shape.len()).rev() {
+        strides[i - 1] = strides[i] * shape[i];
+    }
+    strides
+}
+
+/// The same for an operand whose dimensions may lie in another order.
+fn strides(known: Known<'_>) -> Vec<usize> {
+    let Some(order) = known.order else { return dense(known.shape) };
+    let mut shape = vec![0; order.len()];
+    order.iter().zip(known.shape).for_each(|(&dimension, &size)| shape[dimension as usize] = size);
+    let strides = dense(&shape);
+    order.iter().map(|&dimension| strides[dimension as usize]).collect()
+}
+
+/// The first element of each matrix of a stack that is broadcast to other dimensions.
+fn places(from: &[usize], strides: &[usize], to: &[usize]) -> Vec<usize> {
+    let mut places = vec![0];
+    let missing = to.len() - from.len();
+    for (axis, &size) in to.iter().enumerate() {
+        let stride = if axis < missing || from[axis - missing] == 1 { 0 } else { strides[axis - missing] };
+        places = places.iter().flat_map(|&place| (0..size).map(move |i| place + i * stride)).collect();
+    }
+    places
 }
 
 pub fn gemm(op: &Gemm, site: &Site<'_>) -> Option<Selection> {
@@ -196,7 +258,7 @@ fn product(site: &Site<'_>, shape: Shape, a: OperandId, b: OperandId, bias: Opti
     }
     let isa = isa();
     let Some(elements) = site.inputs[b.0 as usize].elements() else {
-        return if bias.is_none() { stack(site, shape, a, b, vec![[0, 0]]) } else { None };
+        return if bias.is_none() { stack(site, shape, a, b, vec![[0, 0, 0]], shape.columns) } else { None };
     };
     let right = Right::pack(isa, shape.depth, shape.columns, elements, shape.right_strides);
     // One thread packs what it multiplies next; several pack a lot together, since they wait for each other after it.
@@ -213,11 +275,17 @@ fn product(site: &Site<'_>, shape: Shape, a: OperandId, b: OperandId, bias: Opti
     })
 }
 
-fn stack(site: &Site<'_>, shape: Shape, a: OperandId, b: OperandId, positions: Vec<[usize; 2]>) -> Option<Selection> {
-    let isa = isa();
-    // Several products are divided among the threads as they are.
-    let threads = if positions.len() > 1 { 1 } else { site.threads };
-    let grid = Grid::new(isa, shape.rows, shape.columns, threads);
-    let kernel = Stack { isa, shape, left: a, right: b, positions, grid };
-    Some(Selection { kernel: Box::new(kernel), taken: smallvec![], fuses: false })
+fn stack(
+    site: &Site<'_>,
+    shape: Shape,
+    left: OperandId,
+    right: OperandId,
+    positions: Vec<[usize; 3]>,
+    stride: usize,
+) -> Option<Selection> {
+    let mut taken = smallvec![];
+    let mut epilogue = Epilogue::default();
+    let fuses = epilogue.fuse(site, Rows::Leading, &mut taken);
+    let kernel = Stack { isa: isa(), shape, left, right, positions, stride, epilogue, threads: site.threads };
+    Some(Selection { kernel: Box::new(kernel), taken, fuses })
 }

@@ -12,6 +12,8 @@ mod functions;
 mod isa;
 mod lines;
 mod matmul;
+#[cfg(test)]
+mod order_tests;
 mod packing;
 mod product;
 mod recurrent;
@@ -64,6 +66,9 @@ pub struct Known<'a> {
     pub shape: &'a [usize],
     /// The bytes of a constant, aligned.
     pub constant: Option<&'a [u8]>,
+    /// Of an operand: dimension i of the shape is dimension `order[i]` in memory. Of the output: dimension i of the shape is
+    /// dimension `order[i]` of what the operator makes. Only products have any.
+    pub order: Option<&'a [u32]>,
 }
 
 impl<'a> Known<'a> {

@@ -6,7 +6,7 @@
 //! first-level cache and a right panel's and a block's left ones in the second.
 #![allow(unsafe_code)]
 
-use super::isa::{Isa, MOST_COLUMNS, MOST_ROWS};
+use super::isa::{Isa, MOST_COLUMNS, MOST_ROWS, Plus};
 use super::packing::{pack_panel, pack_rows};
 use crate::memory::Bytes;
 use std::ops::Range;
@@ -149,6 +149,16 @@ impl<'a> Output<'a> {
 }
 
 impl<'a> Output<'a> {
+    /// The matrix that begins at a later element.
+    ///
+    /// # Safety
+    /// As for [`Output::block`], blocks of different matrices included.
+    pub unsafe fn from(self, first: usize) -> Output<'a> {
+        assert!(first <= self.length);
+        // SAFETY: inside of the matrix.
+        Output { start: unsafe { self.start.add(first) }, length: self.length - first, ..self }
+    }
+
     /// A part of a matrix of one row.
     ///
     /// # Safety
@@ -178,8 +188,16 @@ impl Block<'_> {
 /// What is done to a finished tile of a block: its rows and its columns.
 pub type Finish<'a> = dyn Fn(&mut Block<'_>, Range<usize>, Range<usize>) + Sync + 'a;
 
-/// Multiplies into a block of the output. The right operand's panels begin at the block's first column.
-pub fn multiply(isa: &Isa, left: LeftView<'_>, right: RightView<'_>, block: &mut Block<'_>, finish: Option<&Finish<'_>>) {
+/// Multiplies into a block of the output, and adds a row (by columns of the whole output) to all rows. The right operand's
+/// panels begin at the block's first column.
+pub fn multiply(
+    isa: &Isa,
+    left: LeftView<'_>,
+    right: RightView<'_>,
+    block: &mut Block<'_>,
+    bias: Option<&[f32]>,
+    finish: Option<&Finish<'_>>,
+) {
     let depth = left.depth;
     let (rows, columns) = (block.rows.clone(), block.columns.clone());
     assert!(rows.start % isa.rows == 0 && (rows.end % isa.rows == 0 || rows.end == left.rows));
@@ -205,17 +223,25 @@ pub fn multiply(isa: &Isa, left: LeftView<'_>, right: RightView<'_>, block: &mut
                 let next = right.panels.get(next + tile * ahead * piece..).map(|next| (next, ahead));
                 let a = &left.panels[first_row * depth + first_k * height..][..piece * height];
                 let place = first_column..first_column + width;
+                let plus = match bias {
+                    _ if add => Plus::Itself,
+                    Some(bias) => Plus::Row(&bias[place.clone()]),
+                    None => Plus::Nothing,
+                };
                 if width == isa.columns {
                     let c = block.tile(first_row, height, place.clone());
                     // SAFETY: the tile lies in the block (asserted in `Block::tile`), and the block is ours.
-                    unsafe { isa.tile(height, piece, a, b, c, block.output.stride, add, next) };
+                    unsafe { isa.tile(height, piece, a, b, c, block.output.stride, plus, next) };
                 } else {
                     // SAFETY: `edge` has room for the largest tile of any instruction set.
-                    unsafe { isa.tile(height, piece, a, b, edge.as_mut_ptr(), isa.columns, false, next) };
+                    unsafe { isa.tile(height, piece, a, b, edge.as_mut_ptr(), isa.columns, Plus::Nothing, next) };
                     for r in 0..height {
                         let c = block.row(first_row + r, place.clone());
-                        for (c, sum) in c.iter_mut().zip(&edge[r * isa.columns..]) {
-                            *c = if add { *c + sum } else { *sum };
+                        let sums = &edge[r * isa.columns..];
+                        match plus {
+                            Plus::Nothing => c.copy_from_slice(&sums[..width]),
+                            Plus::Itself => c.iter_mut().zip(sums).for_each(|(c, sum)| *c += sum),
+                            Plus::Row(row) => c.iter_mut().zip(row).zip(sums).for_each(|((c, plus), sum)| *c = plus + sum),
                         }
                     }
                 }
@@ -281,6 +307,7 @@ mod tests {
                 let (a, b) = (numbers(rows * depth, 1), numbers(depth * columns, 2));
                 let left = Left::pack(isa, rows, depth, &a, [depth, 1]);
                 let right = Right::pack(isa, depth, columns, &b, [columns, 1]);
+                let bias = numbers(columns, 3);
                 for threads in [1, 3] {
                     let mut c = vec![f32::NAN; rows * columns];
                     let output = Output::new(&mut c, columns);
@@ -296,6 +323,7 @@ mod tests {
                             left.view(),
                             part,
                             &mut block,
+                            Some(&bias),
                             Some(&|block, rows, columns| {
                                 for row in rows {
                                     block.row(row, columns.clone()).iter_mut().for_each(|c| *c += row as f32);
@@ -306,7 +334,7 @@ mod tests {
                     for (i, c) in c.iter().enumerate() {
                         let (row, column) = (i / columns, i % columns);
                         let sum: f64 = (0..depth).map(|k| a[row * depth + k] as f64 * b[k * columns + column] as f64).sum();
-                        let difference = (*c as f64 - sum - row as f64).abs();
+                        let difference = (*c as f64 - sum - row as f64 - bias[column] as f64).abs();
                         assert!(difference < 1e-4, "{} {rows}x{depth}x{columns} at {row}, {column}: {c}", isa.name);
                     }
                 }

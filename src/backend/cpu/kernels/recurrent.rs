@@ -6,9 +6,9 @@
 //! the last one ended with.
 #![allow(unsafe_code)]
 
-use super::isa::{Isa, MOST_COLUMNS, MOST_ROWS, isa};
+use super::isa::{Isa, MOST_COLUMNS, MOST_ROWS, Plus, isa};
 use super::packing::pack_rows;
-use super::product::{Finish, Grid, LeftView, Output, Right, RightView, multiply};
+use super::product::{Grid, LeftView, Output, Right, RightView, multiply};
 use super::units::{Block, Gates, Unit};
 use super::{Kernel, Selection, Site, with_scratch};
 use crate::backend::cpu::threads::{for_each_job, for_each_piece, in_turn};
@@ -152,13 +152,6 @@ impl Recurrent {
         let (isa, depth, columns) = (self.isa, self.sizes.input, direction.input.columns);
         let right = direction.input.view();
         let output = Output::new(inputs, columns);
-        let finish = |block: &mut super::product::Block<'_>, rows: std::ops::Range<usize>, columns: std::ops::Range<usize>| {
-            for row in rows {
-                let piece = block.row(row, columns.clone());
-                piece.iter_mut().zip(&direction.bias[columns.clone()]).for_each(|(x, bias)| *x += bias);
-            }
-        };
-        let finish: &Finish<'_> = &finish;
         super::with_second_scratch(rows * depth, |panels| {
             let unit = isa.rows * depth;
             for_each_piece(panels, unit, unit / 8, |first, piece| {
@@ -173,7 +166,7 @@ impl Recurrent {
                 let right = RightView { columns: columns.len(), panels: &right.panels[first..] };
                 // SAFETY: the blocks of a grid do not overlap.
                 let mut block = unsafe { output.block(rows, columns) };
-                multiply(isa, left, right, &mut block, Some(finish));
+                multiply(isa, left, right, &mut block, Some(&direction.bias), None);
             });
         });
     }
@@ -198,19 +191,31 @@ impl Recurrent {
             let part = if is_odd { parts - 1 - part } else { part };
             let range = part * blocks / parts..(part + 1) * blocks / parts;
             let place = Place { direction: number, step: steps.start + step, row: step, rows: steps.len(), phase };
+            let mut products = [[0f32; MOST_ROWS * MOST_COLUMNS]; 4];
             let one = |block: usize| {
+                let next = if is_odd { block.wrapping_sub(1) } else { block + 1 };
                 // SAFETY: a block is computed once in a turn, and all of a turn is over when the next one begins.
-                unsafe { self.block(direction, place, block, memory, sequence) }
+                unsafe { self.block(direction, place, block, next, &mut products, memory, sequence) }
             };
             if is_odd { range.rev().for_each(one) } else { range.for_each(one) }
         });
     }
 
-    /// Computes one block of units in a phase of a step.
+    /// Computes one block of units in a phase of a step, and has the weights of the next one fetched meanwhile. What is in
+    /// `products` does not matter.
     ///
     /// # Safety
     /// Nobody else may compute this block meanwhile, nor another phase or step.
-    unsafe fn block(&self, direction: &Direction, place: Place, block: usize, memory: &Memory<'_>, sequence: Option<Output<'_>>) {
+    unsafe fn block(
+        &self,
+        direction: &Direction,
+        place: Place,
+        block: usize,
+        next_block: usize,
+        products: &mut [[f32; MOST_ROWS * MOST_COLUMNS]; 4],
+        memory: &Memory<'_>,
+        sequence: Option<Output<'_>>,
+    ) {
         let (isa, unit) = (self.isa, &self.unit);
         let Sizes { steps, batch, hidden, blocks, lanes, .. } = self.sizes;
         let gates = unit.gates();
@@ -225,11 +230,17 @@ impl Recurrent {
             let height = isa.rows.min(batch - first);
             // SAFETY: what is read was written in an earlier turn, or by this block.
             let left = unsafe { memory.packed[from].read(first * hidden..(first + height) * hidden) };
-            let mut products = [[0f32; MOST_ROWS * MOST_COLUMNS]; 4];
-            for gate in unit.gates_of(place.phase) {
-                let panel = &direction.recurrent.view().panels[(block * gates + gate) * lanes * hidden..][..lanes * hidden];
+            let range = unit.gates_of(place.phase);
+            let panels = |block: usize, gate: usize| {
+                let first = block.checked_mul(gates)?.checked_add(gate)?.checked_mul(lanes * hidden)?;
+                direction.recurrent.view().panels.get(first..)
+            };
+            for gate in range.clone() {
+                let panel = panels(block, gate).expect("every block has its panels");
+                let next = if gate + 1 < range.end { panels(block, gate + 1) } else { panels(next_block, range.start) };
+                let next = next.map(|next| (next, lanes));
                 // SAFETY: the array has room for the largest tile.
-                unsafe { isa.tile(height, hidden, left, panel, products[gate].as_mut_ptr(), lanes, false, None) };
+                unsafe { isa.tile(height, hidden, left, panel, products[gate].as_mut_ptr(), lanes, Plus::Nothing, next) };
             }
             for r in 0..height {
                 let row = first + r;
@@ -256,10 +267,17 @@ impl Recurrent {
                     other,
                     next,
                 });
-                for (j, &number) in next[..units].iter().enumerate() {
-                    let element = first * hidden + (block * lanes + j) * height + r;
+                let element = |j: usize| first * hidden + (block * lanes + j) * height + r;
+                if height == 1 {
+                    let elements = element(0)..element(units);
                     // SAFETY: as above.
-                    unsafe { memory.packed[to].block(0..1, element..element + 1) }.row(0, element..element + 1)[0] = number;
+                    unsafe { memory.packed[to].block(0..1, elements.clone()) }.row(0, elements).copy_from_slice(&next[..units]);
+                } else {
+                    for (j, &number) in next[..units].iter().enumerate() {
+                        let element = element(j)..element(j) + 1;
+                        // SAFETY: as above.
+                        unsafe { memory.packed[to].block(0..1, element.clone()) }.row(0, element)[0] = number;
+                    }
                 }
                 if let Some(sequence) = sequence.filter(|_| to == after) {
                     let step = at(place.step, steps) * self.directions.len() + place.direction;

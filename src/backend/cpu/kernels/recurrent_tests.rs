@@ -69,9 +69,10 @@ fn check(op: impl Into<Op>, case: &Case, gates: usize, states: usize) {
                 data_type: view.data_type,
                 shape: view.shape,
                 constant: constant.then_some(view.bytes),
+                order: None,
             })
             .collect();
-        let output = Known { data_type: DataType::Float32, shape: &outputs[0], constant: None };
+        let output = Known { data_type: DataType::Float32, shape: &outputs[0], constant: None, order: None };
         let selection = select(&Site { op: &op, fused: &[], inputs: &known, output, threads }).expect("there is a kernel");
         let run_kernel = || run(&|arguments| selection.kernel.run(arguments));
         let found = if threads == 1 { run_kernel() } else { pool.install(run_kernel) };

@@ -62,13 +62,14 @@ fn check_fused(op: impl Into<Op>, fused: &[Op], inputs: &[Input], output: &[usiz
                 data_type: view.data_type,
                 shape: view.shape,
                 constant: constant.then_some(view.bytes),
+                order: None,
             })
             .collect();
         let site = Site {
             op: &op,
             fused,
             inputs: &known,
-            output: Known { data_type: DataType::Float32, shape: output, constant: None },
+            output: Known { data_type: DataType::Float32, shape: output, constant: None, order: None },
             threads,
         };
         let selection = select(&site).unwrap_or_else(|| panic!("no kernel for {op:?}"));

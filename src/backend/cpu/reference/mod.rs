@@ -31,7 +31,6 @@ mod softmax;
 mod testing;
 
 pub use interpret::interpret;
-pub(super) use matmul::broadcast_positions;
 
 /// Computes the outputs of a node. Everything was validated when the node was made.
 pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
