@@ -136,3 +136,35 @@ describe('on a GPU', () => {
     expect([...new Float32Array(await context.readTensor(d))]).toEqual([1, 1, 1]);
   });
 });
+
+describe('the end of a process', () => {
+  // Long enough that it is under way when the process exits.
+  const program = `
+    const { ml, MLGraphBuilder } = require(${JSON.stringify(repository)});
+    (async () => {
+      const context = await ml.createContext({ deviceType: 'gpu' });
+      const builder = new MLGraphBuilder(context);
+      const descriptor = { dataType: 'float32', shape: [512, 512] };
+      let y = builder.input('x', descriptor);
+      for (let i = 0; i < 4; i++) y = builder.transpose(builder.sin(y));
+      const graph = await builder.build({ y });
+      const [from, to] = await Promise.all([1, 2].map(() => context.createTensor({ ...descriptor, readable: true })));
+      for (let i = 0; i < 50; i++) context.dispatch(graph, { x: from }, { y: to });
+      context.readTensor(to).catch(() => {});
+      END
+    })();
+  `;
+
+  for (const [name, end, code] of [
+    ['process.exit() in the middle of work', 'process.exit(7);', 7],
+    ['an uncaught exception', "setImmediate(() => { throw new Error('on purpose'); });", 1],
+    ['nothing left to do', '', 0],
+  ]) {
+    onGpu(name, () => {
+      // Without the cache the driver compiles when it is asked to exit.
+      const env = { ...process.env, MESA_SHADER_CACHE_DISABLE: 'true', WEBNN_LOG: '' };
+      const ended = spawnSync(process.execPath, ['-e', program.replace('END', end)], { env, timeout: 50_000 });
+      expect({ code: ended.status, signal: ended.signal }).toEqual({ code, signal: null });
+    });
+  }
+});

@@ -2,6 +2,7 @@
 
 // https://www.w3.org/TR/webnn/#api-mlcontext
 
+const { isMainThread } = require('node:worker_threads');
 const native = require('./native.js');
 const { bindTensors } = require('./bindings.js');
 const { executionModes, requireWorker } = require('./blocking.js');
@@ -317,12 +318,22 @@ function lose(context, message) {
 
 whenLost(lose);
 
+let leaving = !isMainThread;
+
+// Drivers crash when they are in use while the process takes itself apart. Workers end before the main thread does.
+function leaveDevicesAtExit() {
+  if (leaving) return;
+  leaving = true;
+  process.once('exit', () => native.leaveDevices());
+}
+
 /**
  * @param {number} handle
  * @param {boolean} accelerated
  * @param {string} label
  */
 function createContext(handle, accelerated, label) {
+  if (accelerated) leaveDevicesAtExit();
   const state = { handle, accelerated, label, lost: false, limits: undefined };
   state.whenLost = new Promise((resolve) => {
     state.resolveLost = resolve;

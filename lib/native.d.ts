@@ -70,6 +70,8 @@ export function opSupportLimits(context: Handle): any;
 export function memoryUsage(context: Handle): { tensors: number; graphs: number; scratch: number; peak: number };
 /** Ends what is pending. Limits and memory can still be asked for. */
 export function destroyContext(context: Handle): void;
+/** No GPU is used any more, by any thread of the process. */
+export function leaveDevices(): void;
 /** The context cannot be reached any more. */
 export function forgetContext(context: Handle): void;
 

@@ -7,7 +7,7 @@ use super::script::{Scope, Value};
 use super::settle::{Outcome, Request};
 use crate::backend::Backend;
 use crate::backend::cpu::Cpu;
-use crate::backend::wgpu::{Gpu, Wish, adapter};
+use crate::backend::wgpu::{self, Gpu, Wish, adapter};
 use crate::error::{Error, Kind, Result};
 use crate::graph::limits::Support;
 use crate::graph::{DataType, Limits};
@@ -156,6 +156,12 @@ impl<L: FnOnce(String) + Send + 'static> Start<L> {
             }
         }
     }
+}
+
+/// `leaveDevices()`: no GPU is used any more, because the process exits.
+pub fn leave_devices<'s>(_: &Call<'s>) -> Result<Option<Value<'s>>> {
+    wgpu::end_of_process();
+    Ok(None)
 }
 
 /// `destroyContext(context)`: nothing more is done for it, and its memory goes.

@@ -28,6 +28,7 @@ const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
     "dataTypes" => table::data_types;
     "createContext" => contexts::create;
     "destroyContext" => contexts::destroy;
+    "leaveDevices" => contexts::leave_devices;
     "forgetContext" => contexts::forget;
     "opSupportLimits" => contexts::op_support_limits;
     "memoryUsage" => contexts::memory_usage;

@@ -14,15 +14,18 @@ use crate::memory::Bytes;
 use crate::timeline::Done;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 use wgpu::{Adapter, BufferUsages, ErrorFilter, PollType, SubmissionIndex};
 
-/// Submissions that the device has not finished when the next one waits.
+/// Submissions that the device has not finished when the next one waits: enough that it never waits for us, and few when
+/// each takes long, since none can be taken back.
 const IN_FLIGHT: usize = 16;
+const IN_FLIGHT_WHEN_SLOW: usize = 2;
+const SLOW: Duration = Duration::from_millis(20);
 
-/// How long the end of the process waits for the device.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long the end of the process waits for what is under way.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 pub struct Device {
     pub device: wgpu::Device,
@@ -33,6 +36,8 @@ pub struct Device {
     pub is_software: bool,
     pub pipelines: Pipelines,
     orders: Sender<Order>,
+    /// Nothing more is submitted.
+    stopping: Arc<AtomicBool>,
     /// Disconnected when the submitting thread has ended.
     ended: Receiver<()>,
     loss: Arc<Loss>,
@@ -43,6 +48,25 @@ pub enum Job {
     Write { to: Arc<Storage>, bytes: Bytes, done: Done<()> },
     Read { from: Arc<Storage>, into: HostBuffer, done: Done<()> },
     Execute { graph: Arc<Executable>, bindings: Bindings<Storage>, done: Done<()> },
+}
+
+/// How many submissions are under way, and whether the last one took long.
+#[derive(Default)]
+struct Flight(Mutex<(usize, bool)>, Condvar);
+
+impl Flight {
+    /// Waits until another submission may begin.
+    fn enter(&self) {
+        let full = |state: &mut (usize, bool)| state.0 >= if state.1 { IN_FLIGHT_WHEN_SLOW } else { IN_FLIGHT };
+        let mut state = self.1.wait_while(lock(&self.0), full).unwrap_or_else(PoisonError::into_inner);
+        state.0 += 1;
+    }
+
+    fn leave(&self, slow: bool) {
+        let mut state = lock(&self.0);
+        *state = (state.0 - 1, slow);
+        self.1.notify_one();
+    }
 }
 
 enum Order {
@@ -86,11 +110,12 @@ impl Loss {
 /// All devices of the process, for its end.
 static DEVICES: Mutex<Vec<Weak<Device>>> = Mutex::new(Vec::new());
 
-/// Stops the use of all devices: drivers crash when a thread uses one while the process exits. Whoever has made a device
-/// registers this with `atexit` afterwards, so that it runs before what the driver has registered.
+/// Stops the use of all devices: drivers crash when a thread uses one while the process exits. It should be called before
+/// the exit begins, since drivers register functions for it at any time, and those run first that were registered last.
 pub fn end_of_process() {
     let devices: Vec<Arc<Device>> = lock(&DEVICES).iter().filter_map(Weak::upgrade).collect();
     for device in &devices {
+        device.stopping.store(true, Ordering::Relaxed);
         let _ = device.orders.send(Order::Stop);
     }
     for device in devices {
@@ -121,19 +146,28 @@ impl Device {
         device.on_uncaptured_error(Arc::new(|_| {}));
 
         let (orders, taken) = unbounded();
-        let (submitted, finished) = bounded(IN_FLIGHT);
+        let (submitted, finished) = unbounded();
+        let flight = Arc::new(Flight::default());
         let (ending, ended) = bounded(0);
-        let submitter = Submitter { device: device.clone(), queue: queue.clone(), submitted, loss: loss.clone() };
+        let stopping = Arc::new(AtomicBool::new(false));
+        let submitter = Submitter {
+            device: device.clone(),
+            queue: queue.clone(),
+            submitted,
+            flight: flight.clone(),
+            loss: loss.clone(),
+            stopping: stopping.clone(),
+        };
         let waiting = device.clone();
         let start = |name: &str, work: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new().name(name.into()).spawn(work).map_err(|error| refused(&error))
         };
         start("webnn gpu", Box::new(move || submitter.run(&taken, ending)))?;
-        start("webnn gpu wait", Box::new(move || wait(&waiting, &finished)))?;
+        start("webnn gpu wait", Box::new(move || wait(&waiting, &flight, &finished)))?;
 
         let is_software = adapter.get_info().device_type == wgpu::DeviceType::Cpu;
         let pipelines = Pipelines::default();
-        let device = Arc::new(Device { device, queue, features, limits, is_software, pipelines, orders, ended, loss });
+        let device = Arc::new(Device { device, queue, features, limits, is_software, pipelines, orders, stopping, ended, loss });
         let mut devices = lock(&DEVICES);
         devices.retain(|other| other.strong_count() > 0);
         devices.push(Arc::downgrade(&device));
@@ -215,13 +249,15 @@ struct Submitter {
     device: wgpu::Device,
     queue: wgpu::Queue,
     submitted: Sender<SubmissionIndex>,
+    flight: Arc<Flight>,
     loss: Arc<Loss>,
+    stopping: Arc<AtomicBool>,
 }
 
 impl Submitter {
     fn run(self, orders: &Receiver<Order>, ending: Sender<()>) {
         while let Ok(Order::Job(job, cancelled)) = orders.recv() {
-            if cancelled.load(Ordering::Relaxed) {
+            if cancelled.load(Ordering::Relaxed) || self.stopping.load(Ordering::Relaxed) {
                 job.refuse();
                 continue;
             }
@@ -248,9 +284,9 @@ impl Submitter {
     }
 
     fn submit(&self, commands: impl IntoIterator<Item = wgpu::CommandBuffer>) {
-        let index = self.queue.submit(commands);
         // Waits when the device is far behind.
-        let _ = self.submitted.send(index);
+        self.flight.enter();
+        let _ = self.submitted.send(self.queue.submit(commands));
     }
 
     fn write(&self, to: &Storage, bytes: &[u8]) -> Result<()> {
@@ -290,6 +326,7 @@ impl Submitter {
             Ok(staged) => staged,
             Err(error) => return done.report(Err(error)),
         };
+        self.flight.enter();
         let index = self.queue.submit([commands]);
         let mapped = staging.clone();
         staging.map_async(wgpu::MapMode::Read, .., move |result| {
@@ -324,8 +361,10 @@ impl Job {
 }
 
 /// The thread that waits: each submission's callbacks are called, and what it used is freed, when it has finished.
-fn wait(device: &wgpu::Device, finished: &Receiver<SubmissionIndex>) {
+fn wait(device: &wgpu::Device, flight: &Flight, finished: &Receiver<SubmissionIndex>) {
     while let Ok(index) = finished.recv() {
+        let start = Instant::now();
         let _ = device.poll(PollType::Wait { submission_index: Some(index), timeout: None });
+        flight.leave(start.elapsed() > SLOW);
     }
 }
