@@ -57,10 +57,7 @@
 pub mod adapter;
 pub mod device;
 mod executable;
-// Families that use the rest of it are on their way.
-#[allow(dead_code)]
 mod lower;
-#[allow(dead_code)]
 mod shader;
 mod storage;
 
@@ -75,16 +72,13 @@ use crate::compiler::{Evaluate, Fusing, Plan};
 use crate::error::Result;
 #[cfg(feature = "faults")]
 use crate::faults;
-use crate::graph::data_type::DataTypes;
-use crate::graph::{CONSTANT_TYPES, Descriptor, Limits};
+use crate::graph::{Descriptor, Limits};
 use crate::host_memory::HostBuffer;
 use crate::memory::{Bytes, Usage};
 use crate::timeline::Done;
 use device::{Device, Job, Listener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-
-const NOTHING: DataTypes = DataTypes::of(&[]);
 
 /// The backend of one context.
 #[derive(Clone)]
@@ -116,7 +110,6 @@ impl Gpu {
         // The number of that form which the device's bindings hold.
         let most = usize::try_from(largest).unwrap_or(usize::MAX).saturating_add(1);
         limits.max_tensor_byte_length = limits.max_tensor_byte_length.min((1 << most.ilog2()) - 1);
-        limits.operand_types = |operator| if lower::NOT_YET.contains(&operator) { NOTHING } else { CONSTANT_TYPES };
         Gpu(Arc::new(Shared {
             device,
             limits: Arc::new(limits),

@@ -34,6 +34,7 @@ pub fn arg(lowering: &mut Lowering<'_>, op: &Arg, operands: &Operands) -> Result
             wins("a.x", "b.x"),
             wins("b.x", "a.x"),
         ),
+        in_subgroup: None,
         result: format!("return {};", Scalar::U32.convert(output.scalar(), "a.k")),
     };
     let reduced = (0..input.shape.len()).map(|axis| axis == op.axis as usize).collect();

@@ -7,12 +7,14 @@ use super::window::Axis;
 use super::{Lowering, Operands, Tensor};
 use crate::backend::wgpu::shader::{coordinates, strides};
 use crate::error::{Error, Kind, Result};
-use crate::graph::OperandId;
 use crate::graph::ops::conv::{Conv2d, ConvTranspose2d};
 use crate::graph::ops::layout::InputOperandLayout::{self, Nchw, Nhwc};
+use crate::graph::{DataType, OperandId};
 
 /// With at most so many output channels in each of several groups, a convolution is done directly.
 const FEW_CHANNELS: usize = 8;
+/// Products of a transposed convolution that are held in memory.
+const MOST_PRODUCTS: u128 = 1 << 25;
 
 /// The parts of both kinds of convolution.
 struct Convolution<'a> {
@@ -108,7 +110,12 @@ pub fn conv_transpose2d(lowering: &mut Lowering<'_>, op: &ConvTranspose2d, opera
         filter_strides: FilterStrides { group: i * input_channels as isize, output: o, input: i, height: h, width: w },
         places: place("iy", &rows, "y", "ky") + &place("ix", &columns, "x", "kx"),
     };
-    convolution.lower(lowering, operands)
+    let count = |sizes: [usize; 6]| sizes.into_iter().map(|size| size as u128).product::<u128>();
+    let products = count([input.shape[0], groups * output_channels, filter_height, filter_width, height, width]);
+    // Most elements of the filter are between the input's elements when it moves by more than one: nothing is multiplied
+    // there, unless that would take too much memory.
+    let is_spread = op.strides != [1; 2] && products <= MOST_PRODUCTS && !convolution.has_small_groups();
+    if is_spread { convolution.spread(lowering, operands) } else { convolution.lower(lowering, operands) }
 }
 
 impl Convolution<'_> {
@@ -129,7 +136,18 @@ impl Convolution<'_> {
         )
     }
 
+    fn has_small_groups(&self) -> bool {
+        self.groups > 1 && self.output_channels <= FEW_CHANNELS
+    }
+
     fn lower(&self, lowering: &mut Lowering<'_>, operands: &Operands) -> Result<()> {
+        let output = operands.output();
+        let end = self.end(operands);
+        if self.has_small_groups() { self.directly(lowering, output, &end) } else { self.as_product(lowering, output, end) }
+    }
+
+    /// The bias, and what is fused.
+    fn end<'a>(&self, operands: &'a Operands) -> End<'a> {
         let output = operands.output();
         let [_, channels, height, width] = self.layout.to_nchw(&output.shape);
         let mut end = End { reads: Vec::new(), text: String::new(), then: Some((self.input.data_type, operands)) };
@@ -140,11 +158,7 @@ impl Convolution<'_> {
                 Nhwc => format!("x += bias(i % {channels}u);\n"),
             };
         }
-        if self.groups > 1 && self.output_channels <= FEW_CHANNELS {
-            self.directly(lowering, output, &end)
-        } else {
-            self.as_product(lowering, output, end)
-        }
+        end
     }
 
     /// Every output for itself.
@@ -240,5 +254,63 @@ impl Convolution<'_> {
             },
         };
         product.lower(lowering, output)
+    }
+    /// A transposed convolution: all products of an element of the input and one of the filter, added up over channels, and
+    /// then the sums of those that meet at an output.
+    fn spread(&self, lowering: &mut Lowering<'_>, operands: &Operands) -> Result<()> {
+        let Convolution { groups, input_channels, output_channels, layout, .. } = *self;
+        let [window_height, window_width] = self.window;
+        let taps = window_height * window_width;
+        let [batches, _, height, width] = layout.to_nchw(&self.input.shape);
+        let [n, c, h, w] = layout.to_nchw(&strides(&self.input.shape));
+        let (rows, columns) = (output_channels * taps, height * width);
+        let products = lowering.temporary(DataType::Float32, &[batches * groups, rows, columns])?;
+        let product = Product {
+            label: self.label,
+            batches: batches * groups,
+            rows,
+            depth: input_channels,
+            columns,
+            by_depth: [self.filter_strides.input == 1, c == 1],
+            reads: vec![("input", self.input), ("filter_of", self.filter)],
+            functions: format!(
+                "{functions}\
+                 fn left_at(batch: u32, row: u32, k: u32) -> f32 {{\n\
+                 let tap = row % {taps}u;\n\
+                 return weight(batch % {groups}u, row / {taps}u, k, tap / {window_width}u, tap % {window_width}u);\n}}\n\
+                 fn right_at(batch: u32, k: u32, column: u32) -> f32 {{\n\
+                 return input(batch / {groups}u * {n}u + (batch % {groups}u * {input_channels}u + k) * {c}u \
+                 + column / {width}u * {h}u + column % {width}u * {w}u);\n}}\n\
+                 fn place(batch: u32, row: u32, column: u32) -> u32 {{ return (batch * {rows}u + row) * {columns}u + column; }}\n",
+                functions = self.functions(),
+            ),
+            number: "i".to_owned(),
+            end: End { reads: Vec::new(), text: String::new(), then: None },
+        };
+        product.lower(lowering, &products)?;
+
+        let output = operands.output();
+        let [n, c, y, x] = layout.to_nchw(&["c0", "c1", "c2", "c3"]);
+        let channels = groups * output_channels;
+        let function = format!(
+            "fn product_at(plane: u32, y: u32, x: u32, ky: u32, kx: u32) -> f32 {{\n\
+             {places}\
+             if iy >= {height} || ix >= {width} {{ return 0.0f; }}\n\
+             return products((plane * {taps}u + ky * {window_width}u + kx) * {columns}u + u32(iy) * {width}u + u32(ix));\n}}\n",
+            places = self.places,
+        );
+        let body = format!(
+            "{coordinates}\
+             let plane = {n} * {channels}u + {c};\n\
+             var sum = 0.0f;\n\
+             for (var ky = 0u; ky < {window_height}u; ky += 1u) {{\n\
+             for (var kx = 0u; kx < {window_width}u; kx += 1u) {{\n\
+             sum += product_at(plane, {y}, {x}, ky, kx);\n\
+             }}\n}}\n\
+             return end(i, sum);",
+            coordinates = coordinates(&output.shape, "i", "c"),
+        );
+        let kernel = Kernel::new(self.label).reads(lowering, "products", &products).declare(&function);
+        self.end(operands).declare(lowering, kernel, output).each(lowering, output, &body)
     }
 }

@@ -15,10 +15,12 @@ mod product;
 mod recurrent;
 mod reduce;
 mod reduction;
+mod resample;
 mod rows;
 mod scatter;
 mod softmax;
 mod window;
+mod workgroup;
 
 pub use kernel::Kernel;
 
@@ -47,12 +49,6 @@ impl Tensor {
 
     pub fn scalar(&self) -> Scalar {
         Scalar::of(self.data_type)
-    }
-
-    /// The same memory with another shape.
-    pub fn reshaped(&self, shape: &[usize]) -> Tensor {
-        assert_eq!(self.count(), shape.iter().product());
-        Tensor { shape: shape.to_vec(), ..self.clone() }
     }
 }
 
@@ -84,10 +80,6 @@ impl Operands {
 
     pub fn optional(&self, id: Option<OperandId>) -> Option<&Tensor> {
         id.map(|id| self.input(id))
-    }
-
-    pub fn inputs(&self) -> &[Tensor] {
-        &self.inputs
     }
 
     pub fn output(&self) -> &Tensor {
@@ -139,14 +131,6 @@ impl<'a> Lowering<'a> {
         let memory = Memory { slot: Slot::Constant(self.constants.len()), offset: 0, length: bytes.len() };
         self.constants.push(ConstantBytes::new(bytes));
         Tensor { data_type, shape: shape.to_vec(), memory }
-    }
-
-    /// The bytes of a tensor that is constant.
-    pub fn bytes(&self, tensor: &Tensor) -> Option<ConstantBytes> {
-        match tensor.memory.slot {
-            Slot::Constant(position) => Some(self.constants[position].clone()),
-            _ => None,
-        }
     }
 
     /// Whether anybody wants a step's output.
@@ -217,10 +201,6 @@ pub fn lower(lowering: &mut Lowering<'_>, plan: &Plan, step: &Step) -> Result<()
     Ok(())
 }
 
-/// Operators that do not run on GPUs yet: they are missing from `opSupportLimits()`, so that builders refuse them, and tests
-/// leave them out.
-pub const NOT_YET: &[&str] = &["resample2d"];
-
 fn one(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> {
     match op {
         Op::Activation(_)
@@ -259,6 +239,7 @@ fn one(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> 
         Op::Pad(op) => movement::pad(lowering, op, operands),
         Op::Pool2d(op) => pool::pool2d(lowering, op, operands),
         Op::Reduce(op) => reduce::reduce(lowering, op, operands),
+        Op::Resample2d(op) => resample::resample2d(lowering, op, operands),
         Op::Reshape(op) => movement::reshape(lowering, op, operands),
         Op::Reverse(op) => movement::reverse(lowering, op, operands),
         Op::ScatterElements(op) => scatter::scatter_elements(lowering, op, operands),
@@ -269,9 +250,5 @@ fn one(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> 
         Op::Tile(op) => movement::tile(lowering, op, operands),
         Op::Transpose(op) => movement::transpose(lowering, op, operands),
         Op::Triangular(op) => movement::triangular(lowering, op, operands),
-        other => {
-            let message = format!("{} does not run on GPUs yet", other.row().name);
-            Err(Error::new(Kind::Operation, message))
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! Normalizations.
 
 use super::alone::cast;
-use super::rows::Rows;
+use super::rows::{Rows, Summary};
 use super::{Kernel, Lowering, Operands, Tensor};
 use crate::backend::wgpu::shader::float;
 use crate::error::Result;
@@ -84,11 +84,11 @@ impl Statistics<'_> {
         let count: usize = self.axes.iter().map(|&axis| input.shape[axis]).product();
         let epsilon = float(cast(self.epsilon, input.data_type));
         let kernel = Kernel::new(self.label).reads(lowering, "input", input);
-        let kernel = factors(lowering, kernel, scale, bias).declare("fn plus(a: f32, b: f32) -> f32 { return a + b; }");
+        let kernel = factors(lowering, kernel, scale, bias);
         Rows::new(&input.shape, self.axes)
-            .reduce("sum", "f32", "0.0f", "x", "plus")
+            .reduce(lowering, "sum", Summary::Sum, "x")
             .then(&format!("let mean = sum / {count}.0f;"))
-            .reduce("squares", "f32", "0.0f", "(x - mean) * (x - mean)", "plus")
+            .reduce(lowering, "squares", Summary::Sum, "(x - mean) * (x - mean)")
             .then(&format!("let deviation = sqrt(squares / {count}.0f + {epsilon});"))
             .write(lowering, kernel, output, &format!("factor({factor}, deviation) * (x - mean) + offset({factor})"))
     }

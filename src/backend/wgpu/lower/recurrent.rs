@@ -8,6 +8,7 @@ pub use gru::{gru, gru_cell};
 pub use lstm::{lstm, lstm_cell};
 
 use super::product::{End, Product};
+use super::workgroup::{Combination, SUMS, parameters};
 use super::{Kernel, Lowering, Tensor};
 use crate::compiler::ALIGNMENT;
 use crate::error::Result;
@@ -174,21 +175,24 @@ impl Network<'_> {
             ));
             biases.push_str(&format!("sums.{component} += bias_of({gate}u, e);\n"));
         }
-        let mut combine = String::new();
-        let mut half = lanes / 2;
-        while half > 0 {
-            combine.push_str(&format!("if lane < {half}u {{ totals[lane] += totals[lane + {half}u]; }}\nworkgroupBarrier();\n"));
-            half /= 2;
-        }
+        let combination = Combination {
+            lanes,
+            array: "totals",
+            value: "vec4<f32>",
+            combine: &|a, b| format!("({a} + {b})"),
+            in_subgroup: Some(SUMS),
+        };
+        let (declared, combine) = (combination.declare(), combination.text(lowering));
+        let parameters = parameters(lowering);
         let (row, grid) = super::kernel::grid(lowering, units);
         let text = format!(
             "fn bias_of(gate: u32, e: u32) -> f32 {{ return {bias}; }}\n\
              fn of_input(gate: u32, e: u32) -> f32 {{\n\
              return projected((e / {hidden}u * {gates}u + gate) * {hidden}u + e % {hidden}u);\n}}\n\
              fn relu(x: f32) -> f32 {{ return select(x, 0.0f, x <= 0.0f); }}\n\
-             var<workgroup> totals: array<vec4<f32>, {lanes}>;\n\
+             {declared}\
              @compute @workgroup_size({lanes}) fn main(@builtin(workgroup_id) group: vec3<u32>, \
-             @builtin(local_invocation_index) lane: u32) {{\n\
+             @builtin(local_invocation_index) lane: u32{parameters}) {{\n\
              let e = group.y * {row}u + group.x;\n\
              if e >= {units}u {{ return; }}\n\
              let unit = e % {hidden}u;\n\
@@ -196,8 +200,6 @@ impl Network<'_> {
              let direction = batch / {batches}u;\n\
              var total = vec4<f32>();\n\
              for (var k = lane; k < {hidden}u; k += {lanes}u) {{\n{multiply}}}\n\
-             totals[lane] = total;\n\
-             workgroupBarrier();\n\
              {combine}\
              if lane == 0u {{\n\
              var sums = totals[0];\n\

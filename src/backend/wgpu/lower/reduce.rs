@@ -1,6 +1,7 @@
 //! Reductions along axes.
 
 use super::reduction::{Formula, Reduction};
+use super::workgroup::{EXPONENTIALS, SUMS};
 use super::{Lowering, Operands};
 use crate::backend::wgpu::shader::Scalar;
 use crate::error::Result;
@@ -20,7 +21,10 @@ pub fn reduce(lowering: &mut Lowering<'_>, op: &Reduce, operands: &Operands) -> 
 /// The formula of a reduction of so many values.
 pub fn formula(kind: ReduceKind, data_type: DataType, count: usize) -> Formula {
     let scalar = Scalar::of(data_type);
-    let total = |lift: String| Formula::scalar(scalar, scalar.integer(0), lift, scalar.add("a", "b"));
+    let total = |lift: String| Formula {
+        in_subgroup: (!scalar.is_wide()).then_some(SUMS),
+        ..Formula::scalar(scalar, scalar.integer(0), lift, scalar.add("a", "b"))
+    };
     let extreme = |function, nothing| Formula::scalar(scalar, nothing, "x".to_owned(), scalar.call(function, &["a", "b"]));
     match kind {
         ReduceKind::Sum => total("x".to_owned()),
@@ -66,6 +70,7 @@ fn norm() -> Formula {
                   if b.x > a.x { let r = a.x / b.x; return vec2<f32>(b.x, b.y + a.y * r * r); }\n\
                   return vec2<f32>(nan(), nan());"
             .to_owned(),
+        in_subgroup: None,
         result: "if a.x == 0.0f { return 0.0f; }\nreturn a.x * sqrt(a.y);".to_owned(),
     }
 }
@@ -84,6 +89,7 @@ pub fn exponentials() -> Formula {
                   if a.x > b.x { return vec2<f32>(a.x, a.y + b.y * exp_f32(b.x - a.x)); }\n\
                   return vec2<f32>(b.x, b.y + a.y * exp_f32(a.x - b.x));"
             .to_owned(),
+        in_subgroup: Some(EXPONENTIALS),
         result: String::new(),
     }
 }

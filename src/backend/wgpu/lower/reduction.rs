@@ -3,6 +3,7 @@
 
 use super::alone::data_type_of;
 use super::kernel::grid;
+use super::workgroup::{Combination, parameters};
 use super::{Kernel, Lowering, Tensor};
 use crate::backend::wgpu::shader::{Scalar, Walk, strides};
 use crate::error::Result;
@@ -32,6 +33,8 @@ pub struct Formula {
     pub lift: String,
     /// `fn combine(a: A, b: A) -> A`
     pub combine: String,
+    /// How a subgroup does that, see [`Combination`].
+    pub in_subgroup: Option<&'static str>,
     /// `fn result(a: A) -> T`
     pub result: String,
 }
@@ -46,6 +49,7 @@ impl Formula {
             nothing,
             lift: format!("return {lift};"),
             combine: format!("return {combine};"),
+            in_subgroup: None,
             result: "return a;".to_owned(),
         }
     }
@@ -61,19 +65,6 @@ impl Formula {
              fn combine(a: {accumulator}, b: {accumulator}) -> {accumulator} {{\n{combine}\n}}\n\
              fn result(a: {accumulator}) -> {result} {{\n{finish}\n}}\n"
         )
-    }
-
-    /// Combines the `total` of every invocation of a workgroup in `totals[0]`; `var<workgroup> totals` is declared outside.
-    pub fn combine_workgroup(lanes: usize) -> String {
-        let mut text = "totals[lane] = total;\nworkgroupBarrier();\n".to_owned();
-        let mut half = lanes / 2;
-        while half > 0 {
-            text.push_str(&format!(
-                "if lane < {half}u {{ totals[lane] = combine(totals[lane], totals[lane + {half}u]); }}\nworkgroupBarrier();\n"
-            ));
-            half /= 2;
-        }
-        text
     }
 }
 
@@ -187,12 +178,19 @@ fn shared(
     then: &str,
 ) -> Result<()> {
     let lanes = if share > 256 { 256 } else { 64 };
+    let combination = Combination {
+        lanes,
+        array: "totals",
+        value: formula.accumulator,
+        combine: &|a, b| format!("combine({a}, {b})"),
+        in_subgroup: formula.in_subgroup,
+    };
     let groups = outputs * shares;
     let (row, grid) = grid(lowering, groups);
     let text = format!(
-        "var<workgroup> totals: array<{accumulator}, {lanes}>;\n\
+        "{declared}\
          @compute @workgroup_size({lanes}) fn main(@builtin(workgroup_id) group: vec3<u32>, \
-         @builtin(local_invocation_index) lane: u32) {{\n\
+         @builtin(local_invocation_index) lane: u32{parameters}) {{\n\
          let group_index = group.y * {row}u + group.x;\n\
          if group_index >= {groups}u {{ return; }}\n\
          let i = group_index / {shares}u;\n\
@@ -204,8 +202,9 @@ fn shared(
          if lane == 0u {{\n\
          let a = totals[0];\n\
          {then}\n}}\n}}\n",
-        accumulator = formula.accumulator,
-        combine = Formula::combine_workgroup(lanes),
+        declared = combination.declare(),
+        parameters = parameters(lowering),
+        combine = combination.text(lowering),
     );
     kernel.declare(&text).run(lowering, grid)
 }

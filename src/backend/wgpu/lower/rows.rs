@@ -3,6 +3,7 @@
 //! there are many rows beside each other, an invocation does each.
 
 use super::kernel::grid;
+use super::workgroup::{Combination, EXPONENTIALS, SUMS, parameters};
 use super::{Kernel, Lowering, Tensor};
 use crate::backend::wgpu::shader::{Walk, strides};
 use crate::error::Result;
@@ -16,6 +17,15 @@ const MANY_ROWS: usize = 8192;
 /// Rows in a workgroup of those.
 const TOGETHER: usize = 64;
 
+/// What is found out about a row.
+#[derive(Clone, Copy)]
+pub enum Summary {
+    /// A sum of `f32`.
+    Sum,
+    /// [`super::reduce::exponentials`], whose functions the kernel declares.
+    Exponentials,
+}
+
 /// The rows of a tensor, and the entry point's text so far.
 pub struct Rows {
     kept: Walk,
@@ -25,7 +35,7 @@ pub struct Rows {
     /// Invocations for a row.
     lanes: usize,
     is_held: bool,
-    shared: Vec<&'static str>,
+    shared: String,
     text: String,
 }
 
@@ -47,7 +57,7 @@ impl Rows {
         };
         let (kept, within) = (walk(&mut others()), walk(&mut axes.iter().copied()));
         let is_held = lanes > 1 && count <= lanes * HELD;
-        let mut rows = Rows { kept, within, rows, count, lanes, is_held, shared: Vec::new(), text: String::new() };
+        let mut rows = Rows { kept, within, rows, count, lanes, is_held, shared: String::new(), text: String::new() };
         rows.begin();
         rows
     }
@@ -80,29 +90,38 @@ impl Rows {
         text
     }
 
-    /// Declares `name`, of type `f32` or `vec2<f32>`, as the combination of `lifted` of all values `x`, from `nothing` on;
-    /// `combine` is the name of a function.
-    pub fn reduce(mut self, name: &str, kind: &'static str, nothing: &str, lifted: &str, combine: &str) -> Self {
+    /// Declares `name` as the combination of what is `lifted` from all values `x`.
+    pub fn reduce(mut self, lowering: &Lowering<'_>, name: &str, summary: Summary, lifted: &str) -> Self {
+        let (value, nothing, combine, array) = match summary {
+            Summary::Sum => ("f32", "0.0f", "plus", "totals"),
+            Summary::Exponentials => ("vec2<f32>", "nothing()", "combine", "total_pairs"),
+        };
         let each = self.each(&format!("total = {combine}(total, {lifted});"));
         let lanes = self.lanes;
         if lanes == 1 {
             self.text.push_str(&format!("var {name} = {nothing};\n{{\nvar total = {nothing};\n{each}{name} = total;\n}}\n"));
             return self;
         }
-        let totals = if kind == "f32" { "totals" } else { "total_pairs" };
-        if !self.shared.contains(&kind) {
-            self.shared.push(kind);
+        let combination = Combination {
+            lanes,
+            array,
+            value,
+            combine: &|a, b| format!("{combine}({a}, {b})"),
+            in_subgroup: Some(match summary {
+                Summary::Sum => SUMS,
+                Summary::Exponentials => EXPONENTIALS,
+            }),
+        };
+        let declared = combination.declare();
+        if !self.shared.contains(&declared) {
+            self.shared.push_str(&declared);
         }
-        self.text.push_str(&format!("{{\nvar total = {nothing};\n{each}{totals}[lane] = total;\n}}\nworkgroupBarrier();\n"));
-        let mut half = lanes / 2;
-        while half > 0 {
-            self.text.push_str(&format!(
-                "if lane < {half}u {{ {totals}[lane] = {combine}({totals}[lane], {totals}[lane + {half}u]); }}\n\
-                 workgroupBarrier();\n"
-            ));
-            half /= 2;
-        }
-        self.text.push_str(&format!("let {name} = {totals}[0];\nworkgroupBarrier();\n"));
+        let combined = combination.text(lowering);
+        // Nobody may write there again before all have read.
+        self.text.push_str(&format!(
+            "{{\nvar total = {nothing};\n{each}{combined}}}\n\
+             workgroupBarrier();\nlet {name} = {array}[0];\nworkgroupBarrier();\n"
+        ));
         self
     }
 
@@ -121,11 +140,6 @@ impl Rows {
         let Rows { rows, lanes, .. } = self;
         let rows_of_group = if lanes == 1 { TOGETHER } else { 1 };
         let (row_of_grid, grid) = grid(lowering, rows.div_ceil(rows_of_group));
-        let mut shared = String::new();
-        for kind in &self.shared {
-            let name = if *kind == "f32" { "totals" } else { "total_pairs" };
-            shared.push_str(&format!("var<workgroup> {name}: array<{kind}, {lanes}>;\n"));
-        }
         let (threads, row, lane) = if lanes == 1 {
             (TOGETHER, format!("group_index * {TOGETHER}u + index"), "0u")
         } else {
@@ -133,15 +147,18 @@ impl Rows {
         };
         let text = format!(
             "{shared}\
+             fn plus(a: f32, b: f32) -> f32 {{ return a + b; }}\n\
              fn place(base: u32, k: u32) -> u32 {{ return base + {within}; }}\n\
              @compute @workgroup_size({threads}) fn main(@builtin(workgroup_id) group: vec3<u32>, \
-             @builtin(local_invocation_index) index: u32) {{\n\
+             @builtin(local_invocation_index) index: u32{parameters}) {{\n\
              let group_index = group.y * {row_of_grid}u + group.x;\n\
              if group_index >= {groups}u {{ return; }}\n\
              let row = {row};\n\
              let lane = {lane};\n\
              {guard}\
              {body}}}\n",
+            shared = self.shared,
+            parameters = parameters(lowering),
             within = self.within.at("k"),
             groups = rows.div_ceil(rows_of_group),
             guard = if lanes == 1 { format!("if row >= {rows}u {{ return; }}\n") } else { String::new() },

@@ -1,7 +1,7 @@
 //! The softmax function.
 
 use super::reduce::exponentials;
-use super::rows::Rows;
+use super::rows::{Rows, Summary};
 use super::{Kernel, Lowering, Operands};
 use crate::backend::wgpu::shader::Scalar;
 use crate::error::Result;
@@ -14,7 +14,7 @@ pub fn softmax(lowering: &mut Lowering<'_>, op: &Softmax, operands: &Operands) -
     let formula = super::reduction::Formula { result: "return a.y;".to_owned(), ..exponentials() };
     let kernel = Kernel::new("softmax").reads(lowering, "input", input).declare(&formula.declare(Scalar::F32, Scalar::F32));
     Rows::new(&input.shape, &[op.axis as usize])
-        .reduce("sum", "vec2<f32>", "nothing()", "vec2<f32>(x, 1.0f)", "combine")
+        .reduce(lowering, "sum", Summary::Exponentials, "vec2<f32>(x, 1.0f)")
         .then("let factor = select(1.0f / sum.y, nan(), is_nan(sum.x) || is_infinite(sum.x));")
         .write(lowering, kernel, output, "exp_f32(x - sum.x) * factor")
 }

@@ -1,0 +1,78 @@
+//! Resampling. Where the positions of the output lie in the input is found at build time, exactly.
+
+use super::kernel::Kernel;
+use super::{Lowering, Operands};
+use crate::backend::wgpu::shader::{Scalar, coordinates, strides};
+use crate::error::Result;
+use crate::graph::DataType;
+use crate::graph::ops::resample::{InterpolationMode, Resample2d};
+
+pub fn resample2d(lowering: &mut Lowering<'_>, op: &Resample2d, operands: &Operands) -> Result<()> {
+    let (input, output) = (operands.input(op.input), operands.output());
+    let mut axes = op.axes.map(|axis| axis as usize);
+    axes.sort_unstable();
+    let stride = strides(&input.shape);
+    // For each of the two axes, the elements below all positions, and then the fractions of the way to the next ones.
+    let mut table: Vec<u32> = Vec::new();
+    let mut body = coordinates(&output.shape, "i", "c");
+    let mut base = "0u".to_owned();
+    for (axis, stride) in stride.iter().enumerate().filter(|(axis, _)| !axes.contains(axis)) {
+        base.push_str(&format!(" + c{axis} * {stride}u"));
+    }
+    body.push_str(&format!("let base = {base};\n"));
+    for (name, axis) in ["y", "x"].into_iter().zip(axes) {
+        let first = table.len();
+        let count = output.shape[axis];
+        let places = places(op.mode, input.shape[axis], count);
+        table.extend(places.iter().map(|(below, _)| below));
+        table.extend(places.iter().map(|(_, fraction)| fraction.to_bits()));
+        let last = input.shape[axis] - 1;
+        body.push_str(&format!(
+            "let {name}_below = min(places({first}u + c{axis}), {last}u);\n\
+             let {name}_above = min({name}_below + 1u, {last}u) * {stride}u;\n\
+             let {name}_fraction = bitcast<f32>(places({fractions}u + c{axis}));\n\
+             let {name} = {name}_below * {stride}u;\n",
+            fractions = first + count,
+            stride = stride[axis],
+        ));
+    }
+    let scalar = input.scalar();
+    match op.mode {
+        InterpolationMode::NearestNeighbor => body.push_str("return input(base + y + x);"),
+        InterpolationMode::Linear => {
+            let value = |y: &str, x: &str| scalar.convert(Scalar::F32, &format!("input(base + {y} + {x})"));
+            // An element that has no part in the mean is not looked at: it may be infinite.
+            body.push_str(&format!(
+                "var row = {};\nif x_fraction > 0.0f {{ row = row * (1.0f - x_fraction) + {} * x_fraction; }}\n\
+                 if y_fraction > 0.0f {{\n\
+                 var next = {};\nif x_fraction > 0.0f {{ next = next * (1.0f - x_fraction) + {} * x_fraction; }}\n\
+                 row = row * (1.0f - y_fraction) + next * y_fraction;\n}}\n",
+                value("y", "x"),
+                value("y", "x_above"),
+                value("y_above", "x"),
+                value("y_above", "x_above"),
+            ));
+            let rounded = if scalar == Scalar::F32 { "row" } else { "round(row)" };
+            body.push_str(&format!("return {};", Scalar::F32.convert(scalar, rounded)));
+        }
+    }
+    let bytes = table.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let places = lowering.constant(DataType::Uint32, &[table.len()], bytes);
+    Kernel::new("resample2d").reads(lowering, "input", input).reads(lowering, "places", &places).each(lowering, output, &body)
+}
+
+/// For all positions along an axis whose size changes from `input` to `output`: the element below, and how far it is to the
+/// next one.
+fn places(mode: InterpolationMode, input: usize, output: usize) -> Vec<(u32, f32)> {
+    let (size, scaled) = (input as i128, 2 * output as i128);
+    let place = |position: i128| {
+        // inputCoordinate = (position + 0.5) * input / output - 0.5, clamped; here times 2 * output.
+        let coordinate = ((2 * position + 1) * size - output as i128).clamp(0, (size - 1) * scaled);
+        match mode {
+            // ceil(inputCoordinate - 0.5), and ceil(x) is -floor(-x).
+            InterpolationMode::NearestNeighbor => (-(output as i128 - coordinate).div_euclid(scaled) as u32, 0.0),
+            InterpolationMode::Linear => ((coordinate / scaled) as u32, ((coordinate % scaled) as f64 / scaled as f64) as f32),
+        }
+    };
+    (0..output as i128).map(place).collect()
+}
