@@ -57,6 +57,11 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// Computes nodes whose operands are constants, for the compiler.
     fn evaluator(&self) -> &dyn crate::compiler::Evaluate;
 
+    /// Whether convolutions are faster when images have their channels last, so that the compiler should reorder them.
+    fn channels_last(&self) -> bool {
+        false
+    }
+
     /// Replaces a tensor's contents by as many bytes.
     fn write(&self, to: &Arc<Self::Tensor>, bytes: Bytes, done: Done<()>);
 

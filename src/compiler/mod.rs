@@ -6,12 +6,14 @@
 //! 2. [`fold`]: a node all of whose operands are constants becomes constants.
 //! 3. [`recognise`]: what stands for a gelu or a layer normalization becomes one.
 //! 4. [`prune`]: what no output needs any more goes.
-//! 5. [`fuse`]: element-wise operators join the operator that makes their data.
-//! 6. [`plan`]: values get places: graph inputs and outputs, constants, offsets in one arena by lifetime. Nodes that only
+//! 5. [`channels_last`]: images have their channels last, where the backend's convolutions are faster so.
+//! 6. [`fuse`]: element-wise operators join the operator that makes their data.
+//! 7. [`plan`]: values get places: graph inputs and outputs, constants, offsets in one arena by lifetime. Nodes that only
 //!    rename memory (`reshape`, `identity`) vanish here.
 //!
 //! Everything here is about graphs in general; what only one backend can know is in that backend.
 
+mod channels_last;
 mod fold;
 mod fuse;
 mod memory;
@@ -29,14 +31,17 @@ pub use plan::{Place, Plan, RUNNING, Step, Value, ValueId};
 use crate::error::Result;
 use crate::graph::Graph;
 
-/// Runs all passes.
+/// Runs all passes. `channels_last` says whether the backend would rather have images so.
 ///
 /// # Errors
 /// Those of evaluating constant nodes: memory.
-pub fn compile(mut graph: Graph, evaluator: &dyn Evaluate, fusing: Fusing) -> Result<Plan> {
+pub fn compile(mut graph: Graph, evaluator: &dyn Evaluate, fusing: Fusing, channels_last: bool) -> Result<Plan> {
     simplify::simplify(&mut graph);
     fold::fold(&mut graph, evaluator)?;
     recognise::recognise(&mut graph);
     prune::prune(&mut graph);
+    if channels_last {
+        channels_last::channels_last(&mut graph);
+    }
     Ok(plan::plan(graph, fusing))
 }

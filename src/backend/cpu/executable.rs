@@ -4,7 +4,7 @@
 use super::cancel::Cancel;
 use super::cost;
 use super::fold::is_aligned;
-use super::kernels::{Kernel, Known, Selection, Site, select};
+use super::kernels::{Kernel, Known, Room, Selection, Site, select};
 use super::reference;
 use super::storage::Storage;
 use super::view::{Arguments, View, ViewMut};
@@ -142,6 +142,7 @@ fn follow(fused: &[Op], views: &[View<'_>], written: &mut [ViewMut<'_>]) -> Resu
 
 /// Makes the fast kernels. Constants that only they need, which they have packed for themselves, are let go of.
 fn select_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], threads: usize) {
+    let room = Room::beside(constants.iter().map(|constant| constant.as_slice().len()).sum());
     for step in steps.iter_mut() {
         let known = |operand: &'_ Operand| match operand.memory {
             Memory::Constant(position) => Some(position),
@@ -159,7 +160,7 @@ fn select_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], threads: 
             .collect();
         let (output, order) = (&step.outputs[0], step.order.as_deref());
         let output = Known { data_type: output.data_type, shape: &output.shape, constant: None, order };
-        let selection = select(&Site { op: &step.op, fused: &step.fused, inputs: &inputs, output, threads });
+        let selection = select(&Site { op: &step.op, fused: &step.fused, inputs: &inputs, output, threads, room: &room });
         // The reference kernels know no other orders.
         let is_ordered = order.is_some() || inputs.iter().any(|input| input.order.is_some());
         assert!(selection.is_some() || !is_ordered, "products in other orders have a kernel");

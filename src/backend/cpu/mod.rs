@@ -116,6 +116,10 @@ impl Backend for Cpu {
         &self.0.evaluator
     }
 
+    fn channels_last(&self) -> bool {
+        kernels::are_used()
+    }
+
     fn write(&self, to: &Arc<Storage>, bytes: Bytes, done: Done<()>) {
         done.run(|| {
             #[cfg(feature = "faults")]

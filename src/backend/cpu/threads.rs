@@ -54,6 +54,12 @@ pub fn for_each_job(count: usize, cost: usize, body: impl Fn(usize) + Sync) {
 
 fn share(count: usize, cost: usize, body: &(dyn Fn(usize) + Sync)) {
     let threads = if rayon::current_thread_index().is_some() { rayon::current_num_threads() } else { 1 };
+    let cancel = cancel::current();
+    let body = |number: usize| {
+        if cancel.as_ref().is_none_or(|cancel| cancel.check().is_ok()) {
+            body(number);
+        }
+    };
     if threads == 1 || count <= 1 || cost < WORTH_DIVIDING {
         (0..count).for_each(body);
     } else {
@@ -165,6 +171,19 @@ mod tests {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
         let run = || pool.install(|| in_turn(50, 4, 2, |turn, part| assert_ne!((turn, part), (7, 2))));
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err());
+    }
+
+    #[test]
+    fn no_job_begins_after_the_context_has_ended() {
+        let cancel = Cancel::default();
+        let begun = AtomicUsize::new(0);
+        cancel.during(|| {
+            for_each_job(100, usize::MAX, |_| {
+                begun.fetch_add(1, Ordering::Relaxed);
+                cancel.cancel();
+            });
+        });
+        assert_eq!(begun.into_inner(), 1);
     }
 
     #[test]

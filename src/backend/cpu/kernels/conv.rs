@@ -1,86 +1,258 @@
-//! Convolutions of float32 as products: the filter times the patches of the image under it.
+//! Convolutions of float32 with the channels last, computed directly: every tile of the output reads the runs of the input
+//! that it is made from where they are.
 #![allow(unsafe_code)]
 
-use super::epilogue::{Epilogue, Origin, Rows};
-use super::isa::{Isa, isa};
-use super::product::{Block, Grid, Left, Output, RightView, multiply};
-use super::{Kernel, Selection, Site, with_scratch};
-use crate::backend::cpu::threads::{for_each_job, for_each_piece};
+use super::finish::Finish;
+use super::isa::Isa;
+use super::tile::{Task, Tiles, WIDEST};
+use super::{Kernel, Numbers, Selection, SharedOutput, Site, with_scratch, with_starts};
+use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::cpu::window::Axis;
 use crate::graph::OperandId;
 use crate::graph::ops::conv::Conv2d;
-use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
+use crate::graph::ops::layout::InputOperandLayout;
 use smallvec::smallvec;
 use std::ops::Range;
 
-/// Elements of patches that are packed at a time: they should stay in a core's second-level cache.
-const PACKED: usize = 160 << 10;
+/// Bytes of weights that stay in a core's second-level cache while tile after tile passes over them.
+const KEPT: usize = 512 << 10;
+/// Bytes of the input that stay there while panel after panel of larger weights passes over them.
+const PASSED: usize = 256 << 10;
+/// Rows of a tile that lie multiples of this apart would compete for the same places of the first-level cache.
+const ALIAS: usize = 4096;
+/// With fewer channels than this the rows of the window are the runs.
+const FEW_CHANNELS: usize = 16;
+
+/// A filter of `[outputs, channels, height, width]` for one group or all, by strides.
+#[derive(Clone, Copy)]
+pub struct Filter<'a> {
+    pub elements: &'a [f32],
+    pub strides: [usize; 4],
+}
+
+impl<'a> Filter<'a> {
+    /// The filter of an operator, with its shape `[outputs, channels of a group, height, width]`.
+    pub fn of(op: &Conv2d, site: &Site<'a>) -> Option<(Filter<'a>, [usize; 4])> {
+        let filter = site.inputs[op.filter.0 as usize];
+        let &[a, b, c, d] = filter.shape else { return None };
+        let strides = op.filter_layout.to_oihw(&[b * c * d, c * d, d, 1]);
+        Some((Filter { elements: filter.elements()?, strides }, op.filter_layout.to_oihw(&[a, b, c, d])))
+    }
+
+    pub fn at(&self, [o, c, y, x]: [usize; 4]) -> f32 {
+        let [so, sc, sy, sx] = self.strides;
+        self.elements[o * so + c * sc + y * sy + x * sx]
+    }
+}
+
+/// Weights in panels of columns: as many of two vectors as there are, and one of one vector if that is enough for the rest.
+#[derive(Debug)]
+pub struct Panels {
+    pub depth: usize,
+    pub columns: usize,
+    lanes: usize,
+    numbers: Numbers,
+}
+
+/// One panel.
+#[derive(Clone, Copy, Debug)]
+pub struct Panel<'a> {
+    pub first: usize,
+    pub columns: usize,
+    pub vectors: usize,
+    pub weights: &'a [f32],
+}
+
+impl Panels {
+    pub fn pack(tiles: &Tiles, depth: usize, columns: usize, element: impl Fn(usize, usize) -> f32) -> Panels {
+        let lanes = tiles.lanes;
+        let mut panels = Panels { depth, columns, lanes, numbers: Numbers::zeroed(depth * columns.next_multiple_of(lanes)) };
+        for number in 0..panels.count() {
+            let (first, count, vectors) = panels.place(number);
+            let width = vectors * lanes;
+            let panel = &mut panels.numbers.as_mut_slice()[first * depth..][..depth * width];
+            for (k, row) in panel.chunks_exact_mut(width).enumerate() {
+                row[..count].iter_mut().enumerate().for_each(|(j, number)| *number = element(k, first + j));
+            }
+        }
+        panels
+    }
+
+    pub fn count(&self) -> usize {
+        self.columns.div_ceil(WIDEST * self.lanes)
+    }
+
+    /// First column, columns, and vectors of a panel.
+    fn place(&self, number: usize) -> (usize, usize, usize) {
+        let first = number * WIDEST * self.lanes;
+        let columns = (self.columns - first).min(WIDEST * self.lanes);
+        (first, columns, columns.div_ceil(self.lanes))
+    }
+
+    pub fn panel(&self, number: usize) -> Panel<'_> {
+        let (first, columns, vectors) = self.place(number);
+        let weights = &self.numbers.as_slice()[first * self.depth..][..vectors * self.lanes * self.depth];
+        Panel { first, columns, vectors, weights }
+    }
+
+    /// An element of the matrix.
+    pub fn at(&self, k: usize, column: usize) -> f32 {
+        let panel = self.panel(column / (WIDEST * self.lanes));
+        panel.weights[k * panel.vectors * self.lanes + column - panel.first]
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.numbers.bytes()
+    }
+}
 
 #[derive(Debug)]
-struct Conv {
-    isa: &'static Isa,
+pub struct Conv {
+    tiles: &'static Tiles,
     input: OperandId,
-    /// One packed filter for each group.
-    filters: Vec<Left>,
-    epilogue: Epilogue,
-    patches: Patches,
-    batches: usize,
-    /// Input channels of a group.
-    channels: usize,
-    threads: usize,
+    /// One for each group.
+    groups: Vec<Panels>,
+    /// For each group, a number for each column of its panels, those that do not exist too.
+    bias: Numbers,
+    finish: Finish,
+    sizes: Sizes,
+    /// What stands for runs in the padding.
+    zeros: Numbers,
+    division: Division,
 }
 
-/// The matrix of patches: a column for each output pixel, a row for each channel and filter element.
 #[derive(Clone, Copy, Debug)]
-struct Patches {
+struct Sizes {
+    batches: usize,
+    /// Channels of the whole input, and of a group of it.
+    all_channels: usize,
+    channels: usize,
+    /// Channels of the whole output.
+    all_outputs: usize,
     rows: Axis,
     columns: Axis,
+    /// Whether whole rows of the window are runs, of an input that was padded on both sides.
+    by_row: bool,
 }
 
-impl Patches {
-    /// Packs the columns of one panel. `image` has the channels of the group.
-    fn pack(&self, isa: &Isa, image: &[f32], columns: Range<usize>, panel: &mut [f32]) {
-        let (height, width) = (self.rows.input, self.columns.input);
-        let mut panel_rows = panel.chunks_exact_mut(isa.columns);
-        for channel in image.chunks_exact(height * width) {
-            for row_tap in 0..self.rows.window {
-                for column_tap in 0..self.columns.window {
-                    let row = panel_rows.next().expect("a panel has a row for each element of the filter");
-                    self.pack_row(channel, row_tap, column_tap, columns.clone(), &mut row[..columns.len()]);
-                    row[columns.len()..].fill(0.0);
-                }
-            }
+/// How the output is divided into jobs and tiles.
+#[derive(Clone, Copy, Debug)]
+struct Division {
+    pixels: usize,
+    tiles: usize,
+    /// Tiles and panels of a job.
+    block_tiles: usize,
+    block_panels: usize,
+    /// Whether panel after panel passes over a job's tiles, and not the other way round.
+    panels_outside: bool,
+    /// Whether tiles are copied together first.
+    gather: bool,
+}
+
+impl Division {
+    fn new(tiles: &Tiles, sizes: &Sizes, panels: &Panels, threads: usize) -> Division {
+        let pixels = sizes.batches * sizes.rows.output * sizes.columns.output;
+        let (count, rows) = tiles.divide(pixels);
+        let panels_outside = panels.bytes() > KEPT;
+        let wanted = if threads == 1 { 1 } else { threads * 4 };
+        let mut block_tiles = if panels_outside {
+            (PASSED / (rows * sizes.channels * 4 * sizes.rows.stride * sizes.columns.stride)).max(1)
+        } else {
+            16
+        };
+        block_tiles = block_tiles.min(count.div_ceil(wanted)).max(1);
+        let down = count.div_ceil(block_tiles);
+        let block_panels = panels.count().div_ceil(wanted.div_ceil(down));
+        let distance = sizes.all_channels * sizes.columns.stride * 4;
+        let gather = distance.is_multiple_of(ALIAS) && rows > 4;
+        Division { pixels, tiles: count, block_tiles, block_panels, panels_outside, gather }
+    }
+
+    /// The pixels of a tile: all tiles have nearly the same height.
+    fn tile(&self, number: usize) -> Range<usize> {
+        let (base, more) = (self.pixels / self.tiles, self.pixels % self.tiles);
+        let first = number * base + number.min(more);
+        first..first + base + usize::from(number < more)
+    }
+}
+
+impl Sizes {
+    fn runs(&self) -> usize {
+        if self.by_row { self.rows.window } else { self.rows.window * self.columns.window }
+    }
+
+    fn length(&self) -> usize {
+        if self.by_row { self.columns.window * self.channels } else { self.channels }
+    }
+
+    /// Pixels of a row of the input as the kernel reads it.
+    fn width(&self) -> usize {
+        if self.by_row { (self.columns.output - 1) * self.columns.stride + self.columns.window } else { self.columns.input }
+    }
+
+    /// Whether the input must be copied, to have its padding beside it.
+    fn is_padded(&self) -> bool {
+        self.by_row && (self.columns.padding > 0 || self.width() > self.columns.input)
+    }
+
+    /// Elements of the padded input.
+    fn padded(&self) -> usize {
+        if self.is_padded() { self.batches * self.rows.input * self.width() * self.channels } else { 0 }
+    }
+
+    fn pad(&self, image: &[f32], padded: &mut [f32]) {
+        let (line, padded_line) = (self.columns.input * self.channels, self.width() * self.channels);
+        let before = self.columns.padding * self.channels;
+        for (from, to) in image.chunks_exact(line).zip(padded.chunks_exact_mut(padded_line)) {
+            let before = before.min(to.len());
+            let count = from.len().min(to.len() - before);
+            to[..before].fill(0.0);
+            to[before..before + count].copy_from_slice(&from[..count]);
+            to[before + count..].fill(0.0);
         }
     }
 
-    fn pack_row(&self, channel: &[f32], row_tap: usize, column_tap: usize, columns: Range<usize>, into: &mut [f32]) {
-        let inside = self.columns.positions(column_tap);
-        let mut position = columns.start;
-        while position < columns.end {
-            // The part of a row of the output.
-            let (row, first) = (position / self.columns.output, position % self.columns.output);
-            let count = (self.columns.output - first).min(columns.end - position);
-            let piece = &mut into[position - columns.start..][..count];
-            position += count;
-            let from = inside.start.clamp(first, first + count);
-            let to = inside.end.clamp(from, first + count);
-            match self.rows.element(row, row_tap) {
-                Some(y) if from < to => {
-                    piece[..from - first].fill(0.0);
-                    piece[to - first..].fill(0.0);
-                    let line = &channel[y * self.columns.input..][..self.columns.input];
-                    let x = self.columns.element(from, column_tap).expect("a position inside");
-                    let piece = &mut piece[from - first..to - first];
-                    if self.columns.stride == 1 {
-                        piece.copy_from_slice(&line[x..x + piece.len()]);
-                    } else {
-                        for (element, from) in piece.iter_mut().zip(line[x..].iter().step_by(self.columns.stride)) {
-                            *element = *from;
+    /// Finds where the runs of some pixels begin.
+    fn starts(&self, image: &[f32], group: usize, pixels: Range<usize>, zeros: &[f32], starts: &mut [*const f32]) {
+        let count = pixels.len();
+        let (mut x, line) = (pixels.start % self.columns.output, pixels.start / self.columns.output);
+        let (mut y, mut batch) = (line % self.rows.output, line / self.rows.output);
+        let line = if self.is_padded() { self.width() } else { self.columns.input } * self.all_channels;
+        for r in 0..count {
+            let mut run = 0;
+            let mut note = |start: *const f32| {
+                starts[run * count + r] = start;
+                run += 1;
+            };
+            for tap_y in 0..self.rows.window {
+                let row = self.rows.element(y, tap_y);
+                let row = row.map(|row| &image[(batch * self.rows.input + row) * line..][..line]);
+                match row {
+                    Some(row) if self.by_row => {
+                        let first = x * self.columns.stride * self.all_channels;
+                        note(row[first..first + self.length()].as_ptr());
+                    }
+                    Some(row) => {
+                        for tap_x in 0..self.columns.window {
+                            note(match self.columns.element(x, tap_x) {
+                                Some(column) => {
+                                    let first = column * self.all_channels + group * self.channels;
+                                    row[first..first + self.channels].as_ptr()
+                                }
+                                None => zeros.as_ptr(),
+                            });
                         }
                     }
+                    None => (0..if self.by_row { 1 } else { self.columns.window }).for_each(|_| note(zeros.as_ptr())),
                 }
-                _ => piece.fill(0.0),
+            }
+            x += 1;
+            if x == self.columns.output {
+                (x, y) = (0, y + 1);
+                if y == self.rows.output {
+                    (y, batch) = (0, batch + 1);
+                }
             }
         }
     }
@@ -89,132 +261,180 @@ impl Patches {
 impl Kernel for Conv {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let image = arguments.input(self.input).elements::<f32>();
-        let tensors = self.epilogue.tensors(arguments);
+        let added = self.finish.added(arguments);
         let output = arguments.output().elements::<f32>();
-        let pixels = self.patches.rows.output * self.patches.columns.output;
-        let group_image = self.channels * self.patches.rows.input * self.patches.columns.input;
-        let group_output = self.filters[0].rows * pixels;
-        let images = image.chunks_exact(group_image).zip(output.chunks_exact_mut(group_output));
-        for (number, (image, output)) in images.enumerate() {
-            self.group(number, image, output, pixels, &tensors);
+        if !self.sizes.is_padded() {
+            return self.image(image, added, output);
         }
-        debug_assert_eq!(image.len(), self.batches * self.filters.len() * group_image);
+        with_scratch(self.sizes.padded(), |padded| {
+            self.sizes.pad(image, padded);
+            self.image(padded, added, output);
+        });
     }
 
     fn bytes(&self) -> usize {
-        self.filters.iter().map(Left::bytes).sum::<usize>() + self.epilogue.bytes()
+        self.groups.iter().map(Panels::bytes).sum::<usize>() + self.bias.bytes() + self.finish.bytes() + self.zeros.bytes()
     }
 }
 
 impl Conv {
-    /// One group of one image; `number` counts the groups of all images.
-    fn group(&self, number: usize, image: &[f32], output: &mut [f32], pixels: usize, tensors: &[&[f32]]) {
-        let group = number % self.filters.len();
-        let (isa, filter) = (self.isa, &self.filters[group]);
-        let (rows, depth) = (filter.rows, filter.depth);
-        let unit = depth * isa.columns;
-        let work = rows * depth * pixels / 16;
-        let panels = pixels.div_ceil(isa.columns);
-        let output = Output::new(output, pixels);
-        let origin = Origin { row: group * rows, place: number * rows * pixels, stride: pixels };
-        let finish = |block: &mut Block<'_>, rows: Range<usize>, columns: Range<usize>| {
-            self.epilogue.finish(isa, block, rows, columns, origin, tensors);
-        };
-        let finish: Option<&super::product::Finish<'_>> = if self.epilogue.is_empty() { None } else { Some(&finish) };
-        let pack = |first: usize, panels: &mut [f32]| {
-            for (i, panel) in panels.chunks_mut(unit).enumerate() {
-                let first = (first + i) * isa.columns;
-                self.patches.pack(isa, image, first..pixels.min(first + isa.columns), panel);
-            }
-        };
-        let together = (PACKED / unit).max(1);
-        if panels >= 3 * self.threads {
-            // Enough pixels for everybody: each packs the patches that it multiplies.
-            let together = together.min(panels.div_ceil(4 * self.threads));
-            for_each_job(panels.div_ceil(together), work, |number| {
-                let first = number * together;
-                let count = together.min(panels - first);
-                with_scratch(count * unit, |packed| {
-                    pack(first, packed);
-                    let columns = first * isa.columns..pixels.min((first + count) * isa.columns);
-                    let grid = Grid::new(isa, rows, columns.len(), 1);
-                    let right = RightView { columns: columns.len(), panels: packed };
-                    // Blocks of rows, so that the filter's panels stay in the cache.
-                    for number in 0..grid.count() {
-                        let (rows, _) = grid.block(number);
-                        // SAFETY: jobs have different columns, and the blocks of a job different rows.
-                        let mut block = unsafe { output.block(rows, columns.clone()) };
-                        multiply(isa, filter.view(), right, &mut block, None, finish);
+    fn image(&self, image: &[f32], added: Option<&[f32]>, output: &mut [f32]) {
+        let Division { tiles, block_tiles, block_panels, .. } = self.division;
+        let output = SharedOutput::new(output);
+        let across = self.groups[0].count().div_ceil(block_panels);
+        let down = tiles.div_ceil(block_tiles);
+        let depth = self.groups[0].depth;
+        let cost = self.division.pixels * depth * self.sizes.all_outputs / 64;
+        for_each_job(self.groups.len() * across * down, cost, |job| {
+            let (group, job) = (job / (across * down), job % (across * down));
+            let panels = job % across * block_panels;
+            let first = job / across * block_tiles;
+            let panels = panels..self.groups[0].count().min(panels + block_panels);
+            self.block(image, added, &output, group, first..tiles.min(first + block_tiles), panels);
+        });
+    }
+
+    fn block(
+        &self,
+        image: &[f32],
+        added: Option<&[f32]>,
+        output: &SharedOutput<'_>,
+        group: usize,
+        tiles: Range<usize>,
+        panels: Range<usize>,
+    ) {
+        let (runs, length) = (self.sizes.runs(), self.sizes.length());
+        let of_tile = runs * self.tiles.rows;
+        // Rows that are copied together do not begin at places that compete for the cache.
+        let copied = if self.division.gather { of_tile * (length + 16) } else { 0 };
+        let together = if self.division.panels_outside { tiles.len() } else { 1 };
+        with_scratch(together * copied, |scratch| {
+            with_starts(together * of_tile, |starts| {
+                for first in tiles.clone().step_by(together) {
+                    let tiles = first..(first + together).min(tiles.end);
+                    for (i, tile) in tiles.clone().enumerate() {
+                        let pixels = self.division.tile(tile);
+                        let starts = &mut starts[i * of_tile..][..runs * pixels.len()];
+                        self.sizes.starts(image, group, pixels, self.zeros.as_slice(), starts);
+                        if self.division.gather {
+                            gather(starts, length, &mut scratch[i * copied..][..copied]);
+                        }
                     }
-                });
-            });
-            return;
-        }
-        with_scratch(panels * unit, |packed| {
-            for_each_piece(packed, unit, unit / 2, pack);
-            let grid = Grid::new(isa, rows, pixels, self.threads);
-            let packed = &*packed;
-            for_each_job(grid.count(), work, |number| {
-                let (rows, columns) = grid.block(number);
-                let first = columns.start / isa.columns * unit;
-                let right = RightView { columns: columns.len(), panels: &packed[first..] };
-                // SAFETY: the blocks of a grid do not overlap.
-                let mut block = unsafe { output.block(rows, columns) };
-                multiply(isa, filter.view(), right, &mut block, None, finish);
+                    for panel in panels.clone() {
+                        for (i, tile) in tiles.clone().enumerate() {
+                            let pixels = self.division.tile(tile);
+                            let starts = &starts[i * of_tile..][..runs * pixels.len()];
+                            self.tile(added, output, group, pixels, panel, starts);
+                        }
+                    }
+                }
             });
         });
     }
+
+    fn tile(
+        &self,
+        added: Option<&[f32]>,
+        output: &SharedOutput<'_>,
+        group: usize,
+        pixels: Range<usize>,
+        panel: usize,
+        starts: &[*const f32],
+    ) {
+        let panels = &self.groups[group];
+        let panel = panels.panel(panel);
+        let (rows, stride) = (pixels.len(), self.sizes.all_outputs);
+        let place = pixels.start * stride + group * panels.columns + panel.first;
+        let end = place + (rows - 1) * stride + panel.columns;
+        let bias = match self.bias.as_slice() {
+            [] => std::ptr::null(),
+            bias => bias[group * (bias.len() / self.groups.len()) + panel.first..][..panel.vectors * self.tiles.lanes].as_ptr(),
+        };
+        let task = Task {
+            runs: self.sizes.runs(),
+            length: self.sizes.length(),
+            starts: starts.as_ptr(),
+            weights: panel.weights.as_ptr(),
+            bias,
+            output: output.from(place, end),
+            added: added.map_or(std::ptr::null(), |added| added[place..end].as_ptr()),
+            stride,
+            columns: panel.columns,
+            limits: self.finish.limits,
+        };
+        assert_eq!(starts.len(), task.runs * rows);
+        assert_eq!(panel.weights.len(), task.runs * task.length * panel.vectors * self.tiles.lanes);
+        // SAFETY: `starts` has runs of `length` numbers (`Sizes::starts`, `gather`), the weights' number was asserted, the
+        // bias, the output and what is added were sliced to what the tile touches, and jobs and tiles have different pixels
+        // or columns.
+        unsafe { self.tiles.run(rows, panel.vectors, &task) }
+    }
 }
 
-pub fn select(op: &Conv2d, site: &Site<'_>) -> Option<Selection> {
-    let (input, filter) = (site.inputs[op.input.0 as usize], site.inputs[op.filter.0 as usize]);
-    if op.input_layout != InputOperandLayout::Nchw || op.filter_layout != Conv2dFilterOperandLayout::Oihw {
+/// Copies runs together, and lets them begin there.
+fn gather(starts: &mut [*const f32], length: usize, scratch: &mut [f32]) {
+    for (start, row) in starts.iter_mut().zip(scratch.chunks_exact_mut(length + 16)) {
+        // SAFETY: `length` numbers lie at every start, in the input or in the zeros, which are borrowed meanwhile.
+        row[..length].copy_from_slice(unsafe { std::slice::from_raw_parts(*start, length) });
+        *start = row.as_ptr();
+    }
+}
+
+/// The kernel for a convolution with the channels last and a constant filter.
+pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
+    if op.input_layout != InputOperandLayout::Nhwc {
         return None;
     }
-    let elements = filter.elements()?;
-    let bias = match op.bias {
-        Some(bias) => Some(site.inputs[bias.0 as usize].elements()?.to_vec()),
-        None => None,
-    };
-    let (&[batches, _, height, width], &[outputs, channels, filter_height, filter_width]) = (input.shape, filter.shape) else {
-        return None;
-    };
-    let mut patches = Patches { rows: axis(op, 0, height, filter_height, site), columns: axis(op, 1, width, filter_width, site) };
-    if patches.is_the_image() {
-        // The patches are the image: its rows can be read as one.
-        let one = |size| Axis { input: size, output: size, window: 1, stride: 1, dilation: 1, padding: 0 };
-        patches = Patches { rows: one(1), columns: one(height * width) };
-    }
+    let (filter, [outputs, channels, height, width]) = Filter::of(op, site)?;
+    let finish = Finish::new(site, op.bias)?;
+    let input = site.inputs[op.input.0 as usize];
+    let (rows, columns) = (axis(op, 0, input.shape[1], height, site), axis(op, 1, input.shape[2], width, site));
     let groups = op.groups as usize;
-    let (rows, depth) = (outputs / groups, channels * filter_height * filter_width);
-    let isa = isa();
-    let filters =
-        elements.chunks_exact(rows * depth).map(|elements| Left::pack(isa, rows, depth, elements, [depth, 1])).collect();
+    let by_row = groups == 1 && channels < FEW_CHANNELS && columns.dilation == 1 && width > 1;
+    let sizes =
+        Sizes { batches: input.shape[0], all_channels: input.shape[3], channels, all_outputs: outputs, rows, columns, by_row };
+    let tiles = Tiles::of(isa);
+    let of_group = outputs / groups;
+    let packed: Vec<Panels> = (0..groups)
+        .map(|group| {
+            Panels::pack(tiles, height * width * channels, of_group, |k, column| {
+                let (tap, channel) = (k / channels, k % channels);
+                filter.at([group * of_group + column, channel, tap / width, tap % width])
+            })
+        })
+        .collect();
+    let bias = spread(&finish.bias, groups, tiles.lanes);
+    let zeros = Numbers::zeroed(sizes.length());
+    let division = Division::new(tiles, &sizes, &packed[0], site.threads);
     let mut taken = smallvec![op.filter.0 as usize];
-    taken.extend(op.bias.map(|bias| bias.0 as usize));
-    let mut epilogue = Epilogue::new(bias, Rows::Channels);
-    let fuses = epilogue.fuse(site, Rows::Channels, &mut taken);
-    let kernel = Conv { isa, input: op.input, filters, epilogue, patches, batches, channels, threads: site.threads };
+    taken.extend(finish.taken.iter().copied());
+    let fuses = finish.is_whole;
+    let kernel = Conv { tiles, input: op.input, groups: packed, bias, finish, sizes, zeros, division };
     Some(Selection { kernel: Box::new(kernel), taken, fuses })
 }
 
-/// How the filter slides along the height (0) or the width (1) of an nchw image.
+/// A bias with room for whole vectors in each group.
+pub fn spread(bias: &[f32], groups: usize, lanes: usize) -> Numbers {
+    if bias.is_empty() {
+        return Numbers::zeroed(0);
+    }
+    let of_group = bias.len() / groups;
+    let padded = of_group.next_multiple_of(lanes);
+    let mut numbers = Numbers::zeroed(groups * padded);
+    for (to, from) in numbers.as_mut_slice().chunks_exact_mut(padded).zip(bias.chunks_exact(of_group)) {
+        to[..of_group].copy_from_slice(from);
+    }
+    numbers
+}
+
+/// How the filter slides along the height (0) or the width (1) of an nhwc image.
 pub fn axis(op: &Conv2d, number: usize, input: usize, window: usize, site: &Site<'_>) -> Axis {
     Axis {
         input,
-        output: site.output.shape[2 + number],
+        output: site.output.shape[1 + number],
         window,
         stride: op.strides[number] as usize,
         dilation: op.dilations[number] as usize,
         padding: op.padding[2 * number] as usize,
-    }
-}
-
-impl Patches {
-    /// Whether every output pixel sees just the input pixel at its place.
-    fn is_the_image(&self) -> bool {
-        [self.rows, self.columns]
-            .iter()
-            .all(|axis| axis.window == 1 && axis.stride == 1 && axis.padding == 0 && axis.input == axis.output)
     }
 }

@@ -1,184 +1,352 @@
-//! Depthwise convolutions of float32: every channel has a filter of its own.
+//! Depthwise convolutions of float32 with the channels last: every channel has a filter of its own, so that a vector of
+//! channels is computed at a time.
+#![allow(unsafe_code)]
 
-use super::conv::axis;
-use super::epilogue::{Epilogue, Rows};
-use super::isa::{Isa, Loop, isa};
-use super::{Kernel, Selection, Site, with_scratch};
+use super::conv::{Filter, axis};
+use super::finish::Finish;
+use super::isa::Isa;
+use super::vector::{OnVectors, Vector, with_vectors};
+use super::{Kernel, Numbers, Selection, Site};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::cpu::window::Axis;
 use crate::graph::OperandId;
 use crate::graph::ops::conv::Conv2d;
-use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
+use crate::graph::ops::layout::InputOperandLayout;
 use smallvec::smallvec;
+use std::ops::Range;
+
+/// Numbers behind the last channel that a vector may reach.
+const MARGIN: usize = 16;
+/// The most rows of the input that a strip of the output is made from.
+const MOST_ROWS: usize = 8;
+/// Pixels that are computed together.
+const TOGETHER: usize = 4;
 
 #[derive(Debug)]
 struct Depthwise {
+    isa: &'static Isa,
     input: OperandId,
-    filter: Vec<f32>,
-    epilogue: Epilogue,
+    /// For each element of the window a number for each channel, [`Depthwise::distance`] apart.
+    weights: Numbers,
+    bias: Numbers,
+    finish: Finish,
     rows: Axis,
     columns: Axis,
     channels: usize,
+    /// What stands for rows in the padding.
+    zeros: Numbers,
 }
 
 impl Kernel for Depthwise {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let image = arguments.input(self.input).elements::<f32>();
-        let tensors = self.epilogue.tensors(arguments);
+        let added = self.finish.added(arguments);
         let output = arguments.output().elements::<f32>();
-        let (input_size, output_size) = (self.rows.input * self.columns.input, self.rows.output * self.columns.output);
+        let row = self.columns.output * self.channels;
         let taps = self.rows.window * self.columns.window;
-        for_each_piece(output, output_size, output_size * taps / 16, |first, piece| {
-            with_scratch(self.rows.window * self.line(), |lines| {
-                for (i, output) in piece.chunks_exact_mut(output_size).enumerate() {
-                    let image = &image[(first + i) * input_size..][..input_size];
-                    self.channel(first + i, image, output, lines, &tensors);
-                }
-            });
+        // Two rows are a unit, since the fast loops compute them together.
+        for_each_piece(output, 2 * row, 2 * row * taps / 16, |first, output| {
+            with_vectors(self.isa, Piece { of: self, image, added, first: 2 * first, output });
         });
     }
 
     fn bytes(&self) -> usize {
-        self.filter.len() * 4 + self.epilogue.bytes()
+        self.weights.bytes() + self.bias.bytes() + self.finish.bytes() + self.zeros.bytes()
     }
 }
 
-/// Outputs that are computed together.
-const TOGETHER: usize = 16;
-
 impl Depthwise {
-    /// Elements of a phase of a padded line: those under one tap of every position, and what a last group reads beyond.
-    fn phase(&self) -> usize {
-        let reach = (self.columns.window - 1) * self.columns.dilation / self.columns.stride;
-        (self.columns.output + reach).next_multiple_of(TOGETHER) + TOGETHER
+    fn distance(&self) -> usize {
+        self.channels + MARGIN
     }
 
-    /// Elements of a padded line. Element x lies in phase x % stride, so that what one tap sees at consecutive positions is
-    /// contiguous.
-    fn line(&self) -> usize {
-        self.phase() * self.columns.stride
+    /// The positions at which no column of the window is over padding.
+    fn inside(&self) -> Range<usize> {
+        let (first, last) = (self.columns.positions(0), self.columns.positions(self.columns.window - 1));
+        first.start.max(last.start)..first.end.min(last.end).max(first.start.max(last.start))
     }
+}
 
-    /// One channel of one image; `number` counts the channels of all images.
-    fn channel(&self, number: usize, image: &[f32], output: &mut [f32], lines: &mut [f32], tensors: &[&[f32]]) {
-        let channel = number % self.channels;
-        let (rows, columns) = (self.rows, self.columns);
-        let filter = &self.filter[channel * rows.window * columns.window..][..rows.window * columns.window];
-        let isa = isa();
-        for (row, output) in output.chunks_exact_mut(columns.output).enumerate() {
-            for (tap, line) in lines.chunks_exact_mut(self.line()).enumerate() {
-                self.fill(rows.element(row, tap).map(|y| &image[y * columns.input..][..columns.input]), line);
-            }
-            let offset = |x: usize| {
-                let place = x * columns.dilation;
-                place % columns.stride * self.phase() + place / columns.stride
+/// Some rows of the output, from row number `first` of all images on.
+struct Piece<'a> {
+    of: &'a Depthwise,
+    image: &'a [f32],
+    added: Option<&'a [f32]>,
+    first: usize,
+    output: &'a mut [f32],
+}
+
+/// Rows of the output that lie below each other, and those of the input that their windows cover: pointers to whole rows.
+struct Strip<'a> {
+    of: &'a Depthwise,
+    from: [*const f32; MOST_ROWS],
+    to: *mut f32,
+    added: *const f32,
+}
+
+impl OnVectors for Piece<'_> {
+    #[inline(always)]
+    fn run<V: Vector>(self) {
+        let Depthwise { rows, columns, channels, .. } = *self.of;
+        let (from_row, to_row) = (columns.input * channels, columns.output * channels);
+        let square = |size| rows.window == size && columns.window == size && rows.dilation == 1 && columns.dilation == 1;
+        let stride = if rows.stride == columns.stride { rows.stride } else { 0 };
+        let mut done = 0;
+        let all = self.output.len() / to_row;
+        while done < all {
+            let (image, y) = ((self.first + done) / rows.output, (self.first + done) % rows.output);
+            let image = &self.image[image * rows.input * from_row..][..rows.input * from_row];
+            let two = square(3) && stride == 1 && done + 1 < all && y + 1 < rows.output;
+            let height = if two { 2 } else { 1 };
+            let place = done * to_row;
+            let added = self.added.map(|added| &added[self.first * to_row + place..][..height * to_row]);
+            let mut strip = Strip {
+                of: self.of,
+                from: [self.of.zeros.as_slice().as_ptr(); MOST_ROWS],
+                to: self.output[place..][..height * to_row].as_mut_ptr(),
+                added: added.map_or(std::ptr::null(), <[f32]>::as_ptr),
             };
-            match (rows.window, columns.window) {
-                (3, 3) => square::<3>(isa, output, lines, self.line(), filter, std::array::from_fn(offset)),
-                (5, 5) => square::<5>(isa, output, lines, self.line(), filter, std::array::from_fn(offset)),
-                _ => {
-                    output.fill(0.0);
-                    for (line, filter) in lines.chunks_exact(self.line()).zip(filter.chunks_exact(columns.window)) {
-                        for (x, factor) in filter.iter().enumerate() {
-                            let from = &line[offset(x)..];
-                            output.iter_mut().zip(from).for_each(|(output, from)| *output += factor * from);
+            if rows.window < MOST_ROWS {
+                for (tap, from) in strip.from.iter_mut().enumerate().take(rows.window + height - 1) {
+                    // Below the window of the first row stands the last row of the second.
+                    let (y, tap) = if tap < rows.window { (y, tap) } else { (y + 1, rows.window - 1) };
+                    if let Some(y) = rows.element(y, tap) {
+                        *from = image[y * from_row..][..from_row].as_ptr();
+                    }
+                }
+            }
+            // SAFETY: as many rows of the input as the window has, and one more for two rows of the output, lie at `from`,
+            // each whole or zeros; the output's rows are the piece's; what is added is as large.
+            unsafe {
+                match (stride, two) {
+                    (1, true) => strip.run::<V, 3, 1, 2>(),
+                    (1, false) if square(3) => strip.run::<V, 3, 1, 1>(),
+                    (2, false) if square(3) => strip.run::<V, 3, 2, 1>(),
+                    (1, false) if square(5) => strip.run::<V, 5, 1, 1>(),
+                    (2, false) if square(5) => strip.run::<V, 5, 2, 1>(),
+                    _ => (0..columns.output).for_each(|x| strip.any_pixel::<V>(image, y, x)),
+                }
+            }
+            done += height;
+        }
+    }
+}
+
+impl Strip<'_> {
+    /// All pixels, for a window of SIZE x SIZE.
+    ///
+    /// # Safety
+    /// As many rows as the windows cover must lie at `from`, and HEIGHT rows at `to` and `added`.
+    #[inline(always)]
+    unsafe fn run<V: Vector, const SIZE: usize, const STRIDE: usize, const HEIGHT: usize>(&self) {
+        let columns = self.of.columns;
+        let inside = self.of.inside();
+        for x in (0..inside.start).chain(inside.end..columns.output) {
+            // SAFETY: the caller's promise.
+            unsafe { self.edge::<V, SIZE, STRIDE, HEIGHT>(x) }
+        }
+        let mut x = inside.start;
+        while x < inside.end {
+            if inside.end - x >= TOGETHER {
+                // SAFETY: the caller's promise; no window of these positions is over padding.
+                unsafe { self.group::<V, SIZE, STRIDE, HEIGHT, TOGETHER>(x) }
+                x += TOGETHER;
+            } else {
+                // SAFETY: as above.
+                unsafe { self.group::<V, SIZE, STRIDE, HEIGHT, 1>(x) }
+                x += 1;
+            }
+        }
+    }
+
+    /// WIDTH pixels of HEIGHT rows from position `x` on.
+    ///
+    /// # Safety
+    /// See [`Strip::run`]; the windows must not be over padding to the left and right.
+    #[inline(always)]
+    unsafe fn group<V: Vector, const SIZE: usize, const STRIDE: usize, const HEIGHT: usize, const WIDTH: usize>(&self, x: usize) {
+        let channels = self.of.channels;
+        let first = (x * STRIDE - self.of.columns.padding) * channels;
+        let whole = channels / V::LANES * V::LANES;
+        for channel in (0..whole).step_by(V::LANES) {
+            // SAFETY: whole vectors below the number of channels.
+            unsafe { self.vector::<V, SIZE, STRIDE, HEIGHT, WIDTH, true>(x, first, channel, V::LANES) }
+        }
+        if whole < channels {
+            // SAFETY: what is left of the channels.
+            unsafe { self.vector::<V, SIZE, STRIDE, HEIGHT, WIDTH, false>(x, first, whole, channels - whole) }
+        }
+    }
+
+    /// A vector of channels of a group, or its first `count`.
+    ///
+    /// # Safety
+    /// See [`Strip::group`]; so many channels must be there.
+    #[inline(always)]
+    unsafe fn vector<
+        V: Vector,
+        const SIZE: usize,
+        const STRIDE: usize,
+        const HEIGHT: usize,
+        const WIDTH: usize,
+        const WHOLE: bool,
+    >(
+        &self,
+        x: usize,
+        first: usize,
+        channel: usize,
+        count: usize,
+    ) {
+        let channels = self.of.channels;
+        // SAFETY: weights and bias have a margin behind the last channel.
+        let (bias, weights) =
+            unsafe { (V::load(self.of.bias.as_slice().as_ptr().add(channel)), self.of.weights.as_slice().as_ptr().add(channel)) };
+        let mut factors = [[bias; SIZE]; SIZE];
+        for (tap, factor) in factors.as_flattened_mut().iter_mut().enumerate() {
+            // SAFETY: as above.
+            *factor = unsafe { V::load(weights.add(tap * self.of.distance())) };
+        }
+        let mut sums = [[bias; WIDTH]; HEIGHT];
+        // The rows of the input: with a stride of 1 each is under several rows of the output.
+        for row in 0..SIZE + HEIGHT - 1 {
+            for column in 0..(WIDTH - 1) * STRIDE + SIZE {
+                // SAFETY: the window's columns are inside the row, by the caller's promise.
+                let number = unsafe {
+                    let from = self.from[row].add(first + column * channels + channel);
+                    if WHOLE { V::load(from) } else { V::load_first(from, count) }
+                };
+                for h in 0..HEIGHT {
+                    for w in 0..WIDTH {
+                        if row >= h && row - h < SIZE && column >= w * STRIDE && column - w * STRIDE < SIZE {
+                            sums[h][w] = number.mul_add(factors[row - h][column - w * STRIDE], sums[h][w]);
                         }
                     }
                 }
             }
-            if !self.epilogue.is_empty() {
-                let first = row * columns.output;
-                let place = number * rows.output * columns.output + first;
-                self.epilogue.apply(isa, channel, first..first + columns.output, place, tensors, output);
+        }
+        for (h, sums) in sums.iter().enumerate() {
+            for (w, &sum) in sums.iter().enumerate() {
+                // SAFETY: inside HEIGHT rows.
+                unsafe { self.finish::<V>(sum, (h * self.of.columns.output + x + w) * channels + channel, count) }
             }
         }
     }
 
-    /// Lays a row of the image, or zeros instead, into a padded line.
-    fn fill(&self, row: Option<&[f32]>, line: &mut [f32]) {
-        let (stride, padding) = (self.columns.stride, self.columns.padding);
-        line.fill(0.0);
-        let Some(row) = row else { return };
-        for (phase, line) in line.chunks_exact_mut(self.phase()).enumerate() {
-            // The first element of the row that lies in this phase, and where.
-            let first = (phase + stride - padding % stride) % stride;
-            let place = (padding + first - phase) / stride;
-            if stride == 1 {
-                let count = row.len().min(line.len().saturating_sub(place));
-                line[place..place + count].copy_from_slice(&row[..count]);
-            } else if let (Some(row), Some(line)) = (row.get(first..), line.get_mut(place..)) {
-                line.iter_mut().zip(row.iter().step_by(stride)).for_each(|(element, from)| *element = *from);
-            }
-        }
-    }
-}
-
-/// A row of the output for a filter of SIZE x SIZE, with all of the filter in registers. `offsets` says where in a line the
-/// elements under each tap begin.
-fn square<const SIZE: usize>(
-    isa: &Isa,
-    output: &mut [f32],
-    lines: &[f32],
-    length: usize,
-    filter: &[f32],
-    offsets: [usize; SIZE],
-) {
-    isa.run_loop(Groups { output, lines, length, filter, offsets });
-}
-
-struct Groups<'a, const SIZE: usize> {
-    output: &'a mut [f32],
-    lines: &'a [f32],
-    length: usize,
-    filter: &'a [f32],
-    offsets: [usize; SIZE],
-}
-
-impl<const SIZE: usize> Loop for Groups<'_, SIZE> {
+    /// # Safety
+    /// There must be so many numbers at that place of the output.
     #[inline(always)]
-    fn run(self) {
-        let Groups { output, lines, length, filter, offsets } = self;
-        let factors: [[f32; SIZE]; SIZE] = std::array::from_fn(|y| std::array::from_fn(|x| filter[y * SIZE + x]));
-        let lines: [&[f32]; SIZE] = std::array::from_fn(|y| &lines[y * length..][..length]);
-        for (group, output) in output.chunks_mut(TOGETHER).enumerate() {
-            let mut sums = [0f32; TOGETHER];
-            for (line, factors) in lines.iter().zip(&factors) {
-                for (offset, factor) in offsets.iter().zip(factors) {
-                    // What lies beyond the last position is inside the line all the same, see `phase`.
-                    let from: &[f32; TOGETHER] = line[offset + group * TOGETHER..].first_chunk().expect("a line is long enough");
-                    for (sum, from) in sums.iter_mut().zip(from) {
-                        // Not `mul_add`: where the instruction is missing, or not seen, that is a slow call.
-                        *sum += factor * from;
+    unsafe fn finish<V: Vector>(&self, sum: V, place: usize, count: usize) {
+        let limits = self.of.finish.limits;
+        // SAFETY: the caller's promise; what is added is as large as the output.
+        unsafe {
+            if count == V::LANES {
+                let added = if self.added.is_null() { None } else { Some(V::load(self.added.add(place))) };
+                limits.finish(sum, added).store(self.to.add(place));
+            } else {
+                let added = if self.added.is_null() { None } else { Some(V::load_first(self.added.add(place), count)) };
+                limits.finish(sum, added).store_first(self.to.add(place), count);
+            }
+        }
+    }
+
+    /// A pixel of HEIGHT rows whose window is partly over padding to the left or right.
+    ///
+    /// # Safety
+    /// See [`Strip::run`].
+    #[inline(always)]
+    unsafe fn edge<V: Vector, const SIZE: usize, const STRIDE: usize, const HEIGHT: usize>(&self, x: usize) {
+        let (columns, channels) = (self.of.columns, self.of.channels);
+        let taps = columns.taps(x);
+        let Some(first) = columns.element(x, taps.start).filter(|_| !taps.is_empty()) else {
+            (0..HEIGHT).for_each(|h| {
+                // SAFETY: no rows are read.
+                unsafe { self.taps::<V>(h, x, 0, 0..0, 0..0) }
+            });
+            return;
+        };
+        for h in 0..HEIGHT {
+            // SAFETY: the rows under this row of the output begin at number h.
+            unsafe { self.taps::<V>(h, x, first * channels, 0..SIZE, taps.clone()) }
+        }
+    }
+
+    /// Sums some elements of the window, whose rows begin at `from[h]`, the first column at element `first`.
+    ///
+    /// # Safety
+    /// These rows and columns must be there.
+    #[inline(always)]
+    unsafe fn taps<V: Vector>(&self, h: usize, x: usize, first: usize, rows: Range<usize>, columns: Range<usize>) {
+        let channels = self.of.channels;
+        for channel in (0..channels).step_by(V::LANES) {
+            let count = V::LANES.min(channels - channel);
+            // SAFETY: the caller's promise; weights and bias have a margin behind the last channel.
+            unsafe {
+                let mut sum = V::load(self.of.bias.as_slice().as_ptr().add(channel));
+                for y in rows.clone() {
+                    let from = self.from[y + h].add(first + channel);
+                    for (i, tap) in columns.clone().enumerate() {
+                        let tap = y * self.of.columns.window + tap;
+                        let factor = V::load(self.of.weights.as_slice().as_ptr().add(tap * self.of.distance() + channel));
+                        let from = from.add(i * self.of.columns.dilation * channels);
+                        let number = if count == V::LANES { V::load(from) } else { V::load_first(from, count) };
+                        sum = number.mul_add(factor, sum);
                     }
                 }
+                self.finish::<V>(sum, (h * self.of.columns.output + x) * channels + channel, count);
             }
-            output.copy_from_slice(&sums[..output.len()]);
+        }
+    }
+
+    /// A pixel for any window.
+    ///
+    /// # Safety
+    /// A row must lie at `to` and `added`.
+    #[inline(always)]
+    unsafe fn any_pixel<V: Vector>(&self, image: &[f32], y: usize, x: usize) {
+        let Depthwise { rows, columns, channels, .. } = *self.of;
+        let taps = columns.taps(x);
+        for channel in (0..channels).step_by(V::LANES) {
+            let count = V::LANES.min(channels - channel);
+            // SAFETY: bias and weights have a margin; the numbers of the image are sliced.
+            unsafe {
+                let mut sum = V::load(self.of.bias.as_slice().as_ptr().add(channel));
+                for tap_y in rows.taps(y) {
+                    let row = rows.element(y, tap_y).expect("a tap inside") * columns.input;
+                    for tap_x in taps.clone() {
+                        let column = columns.element(x, tap_x).expect("a tap inside");
+                        let from = &image[(row + column) * channels + channel..][..count];
+                        let tap = (tap_y * columns.window + tap_x) * self.of.distance() + channel;
+                        let factor = V::load(self.of.weights.as_slice().as_ptr().add(tap));
+                        sum = V::load_first(from.as_ptr(), count).mul_add(factor, sum);
+                    }
+                }
+                self.finish::<V>(sum, x * channels + channel, count);
+            }
         }
     }
 }
 
-pub fn select(op: &Conv2d, site: &Site<'_>) -> Option<Selection> {
-    let (input, filter) = (site.inputs[op.input.0 as usize], site.inputs[op.filter.0 as usize]);
-    if op.input_layout != InputOperandLayout::Nchw || op.filter_layout != Conv2dFilterOperandLayout::Oihw {
+/// The kernel for a depthwise convolution with the channels last and a constant filter.
+pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
+    let (filter, [outputs, 1, height, width]) = Filter::of(op, site)? else { return None };
+    let input = site.inputs[op.input.0 as usize];
+    if op.input_layout != InputOperandLayout::Nhwc || op.groups as usize != outputs || input.shape[3] != outputs {
         return None;
     }
-    let (&[_, channels, height, width], &[outputs, 1, filter_height, filter_width]) = (input.shape, filter.shape) else {
-        return None;
-    };
-    if op.groups as usize != channels || outputs != channels {
-        return None;
+    let finish = Finish::new(site, op.bias)?;
+    let (rows, columns) = (axis(op, 0, input.shape[1], height, site), axis(op, 1, input.shape[2], width, site));
+    let distance = outputs + MARGIN;
+    let mut weights = Numbers::zeroed(height * width * distance);
+    for (tap, numbers) in weights.as_mut_slice().chunks_exact_mut(distance).enumerate() {
+        numbers[..outputs].iter_mut().enumerate().for_each(|(o, number)| *number = filter.at([o, 0, tap / width, tap % width]));
     }
-    let bias = match op.bias {
-        Some(bias) => Some(site.inputs[bias.0 as usize].elements()?.to_vec()),
-        None => None,
-    };
+    let mut bias = Numbers::zeroed(distance);
+    bias.as_mut_slice()[..finish.bias.len()].copy_from_slice(&finish.bias);
+    let zeros = Numbers::zeroed(columns.input * outputs);
     let mut taken = smallvec![op.filter.0 as usize];
-    taken.extend(op.bias.map(|bias| bias.0 as usize));
-    let (rows, columns) = (axis(op, 0, height, filter_height, site), axis(op, 1, width, filter_width, site));
-    let mut epilogue = Epilogue::new(bias, Rows::Channels);
-    let filter = filter.elements()?.to_vec();
-    let fuses = epilogue.fuse(site, Rows::Channels, &mut taken);
-    let kernel = Depthwise { input: op.input, filter, epilogue, rows, columns, channels };
+    taken.extend(finish.taken.iter().copied());
+    let fuses = finish.is_whole;
+    let kernel = Depthwise { isa, input: op.input, weights, bias, finish, rows, columns, channels: outputs, zeros };
     Some(Selection { kernel: Box::new(kernel), taken, fuses })
 }

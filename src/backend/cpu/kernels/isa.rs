@@ -65,13 +65,14 @@ pub struct Isa {
     pub rows: usize,
     pub columns: usize,
     /// Whether AVX2 and FMA, or AVX-512, may be used beside the tiles.
-    level: Level,
+    pub(super) level: Level,
     /// By number of rows; the one for 0 rows does nothing.
     tiles: [Tile; MOST_ROWS + 1],
 }
 
+/// Which instructions there are.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Level {
+pub enum Level {
     Portable,
     #[cfg(target_arch = "x86_64")]
     Avx2,

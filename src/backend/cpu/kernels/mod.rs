@@ -7,29 +7,39 @@
 mod conv;
 mod depthwise;
 mod elementwise;
+#[allow(dead_code, reason = "its rows may be channels, which no kernel asks for at the moment")]
 mod epilogue;
+mod finish;
 mod functions;
+#[cfg(test)]
+mod image_tests;
 mod isa;
 mod lines;
 mod matmul;
+mod memory;
 #[cfg(test)]
 mod order_tests;
 mod packing;
+mod pool;
 mod product;
 mod recurrent;
 #[cfg(test)]
 mod recurrent_tests;
+mod reorder;
 #[cfg(test)]
 mod tests;
+mod tile;
+mod transform;
 mod units;
+mod vector;
+mod winograd;
 
-use super::scratch;
 use super::view::Arguments;
 use crate::graph::{DataType, Op};
+use memory::{Numbers, SharedOutput, with_scratch, with_starts};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::OnceLock;
-use std::thread::LocalKey;
 
 /// A kernel made for one step.
 pub trait Kernel: std::fmt::Debug + Send + Sync {
@@ -57,7 +67,37 @@ pub struct Site<'a> {
     pub inputs: &'a [Known<'a>],
     pub output: Known<'a>,
     pub threads: usize,
+    pub room: &'a Room,
 }
+
+/// Bytes that the kernels of a graph may take for packed constants beyond the constants themselves.
+#[derive(Debug)]
+pub struct Room {
+    whole: usize,
+    left: Cell<usize>,
+}
+
+impl Room {
+    /// For a graph with so many bytes of constants.
+    pub fn beside(constants: usize) -> Room {
+        let whole = (constants / 4).max(LEAST_ROOM);
+        Room { whole, left: Cell::new(whole) }
+    }
+
+    pub fn whole(&self) -> usize {
+        self.whole
+    }
+
+    /// Takes so many bytes, if they are left.
+    pub fn take(&self, bytes: usize) -> bool {
+        let left = self.left.get().checked_sub(bytes);
+        self.left.set(left.unwrap_or(self.left.get()));
+        left.is_some()
+    }
+}
+
+/// What any graph may take.
+const LEAST_ROOM: usize = 16 << 20;
 
 /// What is known of an operand at build time.
 #[derive(Clone, Copy)]
@@ -80,13 +120,25 @@ impl<'a> Known<'a> {
 
 /// The fast kernel for a step, if there is one.
 pub fn select(site: &Site<'_>) -> Option<Selection> {
-    if only_reference() || site.output.data_type != DataType::Float32 {
+    if only_reference() {
+        return None;
+    }
+    select_for(site, isa::isa())
+}
+
+/// The same for a certain instruction set, where the kernel has several.
+fn select_for(site: &Site<'_>, isa: &'static isa::Isa) -> Option<Selection> {
+    if site.output.data_type != DataType::Float32 {
         return None;
     }
     match site.op {
         Op::Matmul(op) => matmul::matmul(op, site),
         Op::Gemm(op) => matmul::gemm(op, site),
-        Op::Conv2d(op) => depthwise::select(op, site).or_else(|| conv::select(op, site)),
+        Op::Conv2d(op) => {
+            depthwise::select(op, site, isa).or_else(|| winograd::select(op, site, isa)).or_else(|| conv::select(op, site, isa))
+        }
+        Op::Pool2d(op) => pool::select(op, site, isa),
+        Op::Transpose(op) => reorder::select(op, site),
         Op::Binary(_) | Op::Unary(_) | Op::Activation(_) | Op::Clamp(_) => elementwise::select(site),
         Op::Softmax(_) | Op::LayerNormalization(_) => lines::select(site),
         Op::Lstm(_) | Op::Gru(_) => recurrent::select(site),
@@ -102,31 +154,4 @@ pub fn are_used() -> bool {
 fn only_reference() -> bool {
     static ONLY: OnceLock<bool> = OnceLock::new();
     *ONLY.get_or_init(|| std::env::var("WEBNN_CPU").is_ok_and(|name| name == "reference"))
-}
-
-/// Calls `body` with memory for packing, which the thread keeps for the next time. The contents are whatever was there.
-///
-/// # Panics
-/// When the memory cannot be had, which becomes an error of the dispatch.
-fn with_scratch<R>(length: usize, body: impl FnOnce(&mut [f32]) -> R) -> R {
-    thread_local!(static SCRATCH: Cell<Vec<f32>> = const { Cell::new(Vec::new()) });
-    with_memory(&SCRATCH, length, body)
-}
-
-/// The same beside [`with_scratch`].
-fn with_second_scratch<R>(length: usize, body: impl FnOnce(&mut [f32]) -> R) -> R {
-    thread_local!(static SCRATCH: Cell<Vec<f32>> = const { Cell::new(Vec::new()) });
-    with_memory(&SCRATCH, length, body)
-}
-
-fn with_memory<R>(kept: &'static LocalKey<Cell<Vec<f32>>>, length: usize, body: impl FnOnce(&mut [f32]) -> R) -> R {
-    // Taken and put back, since the body may run another kernel's piece on this thread while it waits.
-    let mut memory = kept.take();
-    if memory.len() < length {
-        drop(memory);
-        memory = scratch::zeroed(length);
-    }
-    let result = body(&mut memory[..length]);
-    kept.set(memory);
-    result
 }

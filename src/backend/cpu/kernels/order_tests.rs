@@ -45,7 +45,7 @@ fn run(graph: Graph, fusing: Fusing, threads: usize) -> Vec<f32> {
         let data = numbers(descriptor.byte_length() / 4, i as u64 + 1);
         cpu.write(tensor, Bytes::copy_of(bytemuck::cast_slice(&data)).unwrap(), Done::ignored());
     }
-    let plan = compile(graph, cpu.evaluator(), fusing).unwrap();
+    let plan = compile(graph, cpu.evaluator(), fusing, false).unwrap();
     let transposes = plan.steps.iter().filter(|step| step.op.row().name == "transpose").count();
     assert_eq!(transposes, if fusing == Fusing::Quick { 0 } else { 4 });
     let executable = Arc::new(cpu.compile(plan).unwrap());

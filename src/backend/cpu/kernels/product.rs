@@ -7,7 +7,9 @@
 #![allow(unsafe_code)]
 
 use super::isa::{Isa, MOST_COLUMNS, MOST_ROWS, Plus};
-use super::packing::{pack_panel, pack_rows};
+use super::packing::pack_panel;
+#[cfg(test)]
+use super::packing::pack_rows;
 use crate::memory::Bytes;
 use std::ops::Range;
 
@@ -20,6 +22,7 @@ fn piece_of(depth: usize) -> usize {
 }
 
 /// The left operand in panels of rows; the last panel has as many rows as are left.
+#[cfg(test)]
 #[derive(Debug)]
 pub struct Left {
     pub rows: usize,
@@ -27,16 +30,13 @@ pub struct Left {
     panels: Vec<f32>,
 }
 
+#[cfg(test)]
 impl Left {
     /// Packs a matrix whose element (row, k) is `element(row, k)`.
     pub fn pack(isa: &Isa, rows: usize, depth: usize, elements: &[f32], strides: [usize; 2]) -> Left {
         let mut panels = vec![0.0; rows * depth];
         pack_rows(isa, 0..rows, depth, elements, strides, &mut panels);
         Left { rows, depth, panels }
-    }
-
-    pub fn bytes(&self) -> usize {
-        self.panels.len() * 4
     }
 
     pub fn view(&self) -> LeftView<'_> {

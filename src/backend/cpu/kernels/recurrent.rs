@@ -152,7 +152,7 @@ impl Recurrent {
         let (isa, depth, columns) = (self.isa, self.sizes.input, direction.input.columns);
         let right = direction.input.view();
         let output = Output::new(inputs, columns);
-        super::with_second_scratch(rows * depth, |panels| {
+        super::with_scratch(rows * depth, |panels| {
             let unit = isa.rows * depth;
             for_each_piece(panels, unit, unit / 8, |first, piece| {
                 let first = first * isa.rows;

@@ -1,0 +1,182 @@
+//! The kernels for images against the reference kernels, on every instruction set that this CPU has.
+
+use super::tests::{check, check_fused, check_with};
+use crate::graph::ops::conv::Conv2d;
+use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Clamp};
+use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
+use crate::graph::ops::movement::Transpose;
+use crate::graph::ops::pool::{Pool2d, Pool2dKind, RoundingType};
+use crate::graph::{Number, Op, OperandId};
+
+const STRIDES_DILATIONS_PADDING: [([u32; 2], [u32; 2], [u32; 4]); 6] = [
+    ([1, 1], [1, 1], [0; 4]),
+    ([1, 1], [1, 1], [1, 1, 1, 1]),
+    ([2, 2], [1, 1], [1, 2, 0, 3]),
+    ([2, 2], [1, 1], [1, 1, 1, 1]),
+    ([1, 2], [2, 1], [3, 0, 2, 1]),
+    ([1, 1], [1, 1], [2, 3, 4, 5]),
+];
+
+fn conv(groups: u32, strides: [u32; 2], dilations: [u32; 2], padding: [u32; 4], bias: bool) -> Conv2d {
+    Conv2d {
+        input: OperandId(0),
+        filter: OperandId(1),
+        padding,
+        strides,
+        dilations,
+        groups,
+        input_layout: InputOperandLayout::Nhwc,
+        filter_layout: Conv2dFilterOperandLayout::Oihw,
+        bias: bias.then_some(OperandId(2)),
+    }
+}
+
+/// The number of positions of a window.
+fn positions(
+    axis: usize,
+    input: usize,
+    window: usize,
+    (strides, dilations, padding): ([u32; 2], [u32; 2], [u32; 4]),
+) -> Option<usize> {
+    let padded = input + (padding[2 * axis] + padding[2 * axis + 1]) as usize;
+    let reach = padded.checked_sub((window - 1) * dilations[axis] as usize + 1)?;
+    Some(reach / strides[axis] as usize + 1)
+}
+
+#[test]
+fn convolutions() {
+    let sizes = [
+        // input in nhwc, output channels, filter, groups
+        ([1, 20, 31, 3], 13, [3, 3], 1),
+        ([1, 19, 23, 3], 64, [7, 7], 1),
+        ([2, 14, 14, 16], 40, [1, 1], 1),
+        ([1, 7, 7, 8], 30, [3, 2], 2),
+        ([1, 9, 20, 70], 25, [5, 3], 1),
+        ([1, 5, 6, 1024], 48, [1, 1], 1),
+        ([2, 8, 9, 37], 70, [3, 3], 1),
+        ([1, 6, 5, 12], 24, [3, 3], 3),
+        // By frequencies, in several jobs.
+        ([2, 30, 29, 27], 41, [3, 3], 1),
+        ([1, 8, 8, 48], 32, [3, 3], 1),
+        // Depthwise.
+        ([2, 17, 19, 6], 6, [3, 3], 6),
+        ([1, 13, 11, 40], 40, [3, 3], 40),
+        ([1, 12, 33, 5], 5, [5, 5], 5),
+        ([1, 12, 13, 16], 16, [5, 5], 16),
+        ([1, 10, 11, 4], 4, [2, 4], 4),
+        // More outputs than channels.
+        ([1, 6, 7, 4], 8, [3, 3], 4),
+    ];
+    let filters = [
+        Conv2dFilterOperandLayout::Oihw,
+        Conv2dFilterOperandLayout::Hwio,
+        Conv2dFilterOperandLayout::Ohwi,
+        Conv2dFilterOperandLayout::Ihwo,
+    ];
+    for ([batches, height, width, channels], outputs, [filter_height, filter_width], groups) in sizes {
+        for (i, options) in STRIDES_DILATIONS_PADDING.into_iter().enumerate() {
+            let bias = i % 2 == 1;
+            let (strides, dilations, padding) = options;
+            let (Some(rows), Some(columns)) =
+                (positions(0, height, filter_height, options), positions(1, width, filter_width, options))
+            else {
+                continue;
+            };
+            let mut op = conv(groups as u32, strides, dilations, padding, bias);
+            op.filter_layout = filters[i % 4];
+            let [o, i, h, w] = [outputs, channels / groups, filter_height, filter_width];
+            let filter = match op.filter_layout {
+                Conv2dFilterOperandLayout::Oihw => vec![o, i, h, w],
+                Conv2dFilterOperandLayout::Hwio => vec![h, w, i, o],
+                Conv2dFilterOperandLayout::Ohwi => vec![o, h, w, i],
+                Conv2dFilterOperandLayout::Ihwo => vec![i, h, w, o],
+            };
+            let mut inputs = vec![(vec![batches, height, width, channels], false), (filter, true)];
+            if bias {
+                inputs.push((vec![outputs], true));
+            }
+            check(op, &inputs, &[batches, rows, columns, outputs]);
+        }
+    }
+}
+
+#[test]
+fn what_is_fused() {
+    let relu = |running| Op::from(Activation { kind: ActivationKind::Relu, input: OperandId(running) });
+    let clamp = |running| {
+        Op::from(Clamp {
+            input: OperandId(running),
+            min_value: Some(Number::Double(-0.5)),
+            max_value: Some(Number::Double(0.75)),
+        })
+    };
+    let add = |a, b| Op::from(Binary { kind: BinaryKind::Add, a: OperandId(a), b: OperandId(b) });
+    for (channels, filters) in [(6, [(6, 1), (3, 2), (1, 6)]), (40, [(40, 1), (20, 2), (1, 40)])] {
+        let image = [2, 11, 9, channels];
+        for (of_group, groups) in filters {
+            let inputs = [
+                (image.to_vec(), false),
+                (vec![channels, of_group, 3, 3], true),
+                (vec![channels], true),
+                (vec![channels], true),
+                (image.to_vec(), false),
+            ];
+            let op = || conv(groups, [1, 1], [1, 1], [1, 1, 1, 1], true);
+            check_fused(op(), &[add(3, 5), add(5, 4), clamp(5)], &inputs, &image);
+            check_fused(op(), &[relu(5), add(4, 5), clamp(5)], &inputs, &image);
+            check_fused(op(), &[relu(5)], &inputs, &image);
+        }
+    }
+}
+
+#[test]
+fn pools() {
+    for kind in [Pool2dKind::Max, Pool2dKind::Average, Pool2dKind::L2] {
+        for (batches, height, width, channels) in [(2, 9, 11, 5), (1, 7, 7, 67), (1, 12, 10, 160)] {
+            for options in STRIDES_DILATIONS_PADDING {
+                let (strides, dilations, padding) = options;
+                let (Some(rows), Some(columns)) = (positions(0, height, 3, options), positions(1, width, 2, options)) else {
+                    continue;
+                };
+                let mut op = Pool2d {
+                    kind,
+                    input: OperandId(0),
+                    window_dimensions: Some([3, 2]),
+                    padding,
+                    strides,
+                    dilations,
+                    layout: InputOperandLayout::Nhwc,
+                    output_shape_rounding: RoundingType::Floor,
+                    output_sizes: None,
+                };
+                let image = (vec![batches, height, width, channels], false);
+                check(op.clone(), std::slice::from_ref(&image), &[batches, rows, columns, channels]);
+                op.window_dimensions = None;
+                (op.padding, op.strides, op.dilations) = ([0; 4], [1; 2], [1; 2]);
+                check(op, &[image], &[batches, 1, 1, channels]);
+            }
+        }
+    }
+}
+
+#[test]
+fn orders_of_dimensions() {
+    for [n, c, h, w] in [[1, 3, 20, 31], [2, 40, 7, 9], [1, 64, 16, 8], [3, 1, 4, 4]] {
+        let transpose = |permutation: [u32; 4]| Transpose { input: OperandId(0), permutation: Some(permutation.to_vec()) };
+        check(transpose([0, 2, 3, 1]), &[(vec![n, c, h, w], false)], &[n, h, w, c]);
+        check(transpose([0, 3, 1, 2]), &[(vec![n, h, w, c], false)], &[n, c, h, w]);
+    }
+}
+
+#[test]
+fn what_is_not_a_number_stays_where_it_is() {
+    for place in [0, 5000, 40 * 40 * 24 - 1] {
+        for number in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 3e38] {
+            let filter = vec![32, 24, 3, 3];
+            let inputs = [(vec![1, 40, 40, 24], false), (filter, true), (vec![32], true)];
+            check_with(conv(1, [1, 1], [1, 1], [1, 1, 1, 1], true), &[], &inputs, &[1, 40, 40, 32], |input| {
+                input[place] = number
+            });
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Memory of kernels: packed constants, scratch that threads keep, an output that several threads write.
+#![allow(unsafe_code)]
+
+use crate::backend::cpu::scratch;
+use crate::memory::{ALIGNMENT, Bytes};
+use std::cell::RefCell;
+use std::marker::PhantomData;
+
+/// Aligned numbers of a kernel.
+#[derive(Debug)]
+pub struct Numbers(Bytes);
+
+impl Numbers {
+    /// # Panics
+    /// When the memory cannot be had; that ends the build with an error.
+    pub fn zeroed(length: usize) -> Numbers {
+        let bytes = length.checked_mul(size_of::<f32>()).expect("a length in memory");
+        Numbers(Bytes::zeroed(bytes).unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    pub fn as_slice(&self) -> &[f32] {
+        bytemuck::cast_slice(&self.0)
+    }
+
+    pub fn as_mut_slice(&mut self) -> &mut [f32] {
+        bytemuck::cast_slice_mut(&mut self.0)
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// Calls `body` with aligned memory that the thread keeps for the next time. The contents are whatever was there.
+///
+/// # Panics
+/// When the memory cannot be had; that becomes an error of the dispatch.
+pub fn with_scratch<R>(length: usize, body: impl FnOnce(&mut [f32]) -> R) -> R {
+    thread_local!(static SCRATCH: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) });
+    const MARGIN: usize = ALIGNMENT / size_of::<f32>();
+    // Taken and put back, since the body may want more of it, or run another kernel's piece on this thread while it waits.
+    let mut memory = SCRATCH.with_borrow_mut(Vec::pop).unwrap_or_default();
+    if memory.len() < length + MARGIN {
+        // The smaller one goes first.
+        drop(memory);
+        memory = scratch::zeroed(length + MARGIN);
+    }
+    let first = memory.as_ptr().align_offset(ALIGNMENT);
+    let result = body(&mut memory[first..first + length]);
+    SCRATCH.with_borrow_mut(|scratch| scratch.push(memory));
+    result
+}
+
+/// The same with pointers, which are all null at first or whatever was there.
+pub fn with_starts<R>(length: usize, body: impl FnOnce(&mut [*const f32]) -> R) -> R {
+    thread_local!(static STARTS: RefCell<Vec<Vec<*const f32>>> = const { RefCell::new(Vec::new()) });
+    let mut memory = STARTS.with_borrow_mut(Vec::pop).unwrap_or_default();
+    if memory.len() < length {
+        memory = scratch::filled(std::ptr::null(), length);
+    }
+    let result = body(&mut memory[..length]);
+    STARTS.with_borrow_mut(|starts| starts.push(memory));
+    result
+}
+
+/// An output that several threads write, each its own elements.
+pub struct SharedOutput<'a> {
+    start: *mut f32,
+    length: usize,
+    _elements: PhantomData<&'a mut [f32]>,
+}
+
+// SAFETY: it only gives out pointers; who writes through them promises that no two threads write the same elements.
+unsafe impl Send for SharedOutput<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for SharedOutput<'_> {}
+
+impl<'a> SharedOutput<'a> {
+    pub fn new(elements: &'a mut [f32]) -> Self {
+        SharedOutput { start: elements.as_mut_ptr(), length: elements.len(), _elements: PhantomData }
+    }
+
+    /// The pointer to element `first` of a part that ends before `end`.
+    ///
+    /// # Panics
+    /// When the part is not inside.
+    pub fn from(&self, first: usize, end: usize) -> *mut f32 {
+        assert!(first <= end && end <= self.length);
+        // SAFETY: inside the elements, as asserted.
+        unsafe { self.start.add(first) }
+    }
+}

@@ -1,0 +1,131 @@
+//! The transforms of Winograd's algorithm for windows of 3 x 3, in one dimension at a time.
+//!
+//! For points p the polynomials of the input, the filter and the output are evaluated and interpolated: with one point more
+//! than pixels and taps together need, less two. The points of [`Transform4`] are 0, ±√2, ±√½ and infinity, whose powers
+//! stay closer to 1 than those of the usual 0, ±1, ±2: the error is smaller.
+
+#![allow(clippy::needless_range_loop, reason = "numbers of rows and columns stand on both sides")]
+
+use super::vector::Vector;
+
+/// Blocks of WIDTH x WIDTH pixels of the output.
+pub trait Transform: std::fmt::Debug + Send + Sync + 'static {
+    const WIDTH: usize;
+    /// Rows and columns of the input under the windows of a block.
+    const REACH: usize = Self::WIDTH + 2;
+    const FREQUENCIES: usize = Self::REACH * Self::REACH;
+
+    /// Transforms the first REACH numbers of a line of the input.
+    fn input<V: Vector>(line: [V; 6]) -> [V; 6];
+
+    /// Transforms the first REACH numbers of a line of products into WIDTH of the output.
+    fn output<V: Vector>(line: [V; 6]) -> [V; 4];
+
+    /// Transforms a line of the filter into REACH numbers.
+    fn line(line: [f64; 3]) -> [f64; 6];
+
+    /// Finds a line of the filter from its transformed numbers.
+    fn back(line: [f64; 6]) -> [f64; 3];
+
+    /// Transforms a filter.
+    fn filter(filter: [[f32; 3]; 3], frequencies: &mut [f32]) {
+        let half = filter.map(|row| Self::line(row.map(f64::from)));
+        for x in 0..Self::REACH {
+            let column = Self::line([half[0][x], half[1][x], half[2][x]]);
+            for y in 0..Self::REACH {
+                frequencies[y * Self::REACH + x] = column[y] as f32;
+            }
+        }
+    }
+
+    /// Finds a filter from its frequencies.
+    fn restore(frequency: impl Fn(usize) -> f32) -> [[f32; 3]; 3] {
+        let number = |y: usize, x: usize| if x < Self::REACH { f64::from(frequency(y * Self::REACH + x)) } else { 0.0 };
+        let mut half = [[0.0; 3]; 6];
+        for (y, half) in half.iter_mut().enumerate().take(Self::REACH) {
+            *half = Self::back(std::array::from_fn(|x| number(y, x)));
+        }
+        let columns: [[f64; 3]; 3] = std::array::from_fn(|x| Self::back(half.map(|row| row[x])));
+        std::array::from_fn(|y| std::array::from_fn(|x| columns[x][y] as f32))
+    }
+}
+
+/// Blocks of 2 x 2 pixels: 16 products instead of 36. The points are 0, 1, -1 and infinity.
+#[derive(Debug)]
+pub struct Transform2;
+
+impl Transform for Transform2 {
+    const WIDTH: usize = 2;
+
+    #[inline(always)]
+    fn input<V: Vector>([a, b, c, d, ..]: [V; 6]) -> [V; 6] {
+        let zero = V::set(0.0);
+        [a.sub(c), b.add(c), c.sub(b), d.sub(b), zero, zero]
+    }
+
+    #[inline(always)]
+    fn output<V: Vector>([a, b, c, d, ..]: [V; 6]) -> [V; 4] {
+        let zero = V::set(0.0);
+        [a.add(b).add(c), b.sub(c).add(d), zero, zero]
+    }
+
+    fn line([a, b, c]: [f64; 3]) -> [f64; 6] {
+        [a, (a + b + c) / 2.0, (a - b + c) / 2.0, c, 0.0, 0.0]
+    }
+
+    fn back([a, plus, minus, c, ..]: [f64; 6]) -> [f64; 3] {
+        [a, plus - minus, c]
+    }
+}
+
+/// Blocks of 4 x 4 pixels: 36 products instead of 144.
+#[derive(Debug)]
+pub struct Transform4;
+
+/// The points, apart from 0 and infinity, are ±FAR and ±NEAR.
+const FAR: f64 = std::f64::consts::SQRT_2;
+const NEAR: f64 = std::f64::consts::FRAC_1_SQRT_2;
+
+impl Transform for Transform4 {
+    const WIDTH: usize = 4;
+
+    #[inline(always)]
+    fn input<V: Vector>([a, b, c, d, e, f]: [V; 6]) -> [V; 6] {
+        let middle = V::set(-2.5);
+        // Even and odd powers, for the points ±FAR (from which the factors x² - NEAR² are left) and ±NEAR.
+        let (far_even, far_odd) = (c.mul_add(V::set(-0.5), e), b.mul_add(V::set(-0.5), d));
+        let (near_even, near_odd) = (c.mul_add(V::set(-2.0), e), b.mul_add(V::set(-2.0), d));
+        let (far, near) = (FAR as f32, NEAR as f32);
+        [
+            c.mul_add(middle, a.add(e)),
+            far_odd.mul_add(V::set(far), far_even),
+            far_odd.mul_add(V::set(-far), far_even),
+            near_odd.mul_add(V::set(near), near_even),
+            near_odd.mul_add(V::set(-near), near_even),
+            d.mul_add(middle, b.add(f)),
+        ]
+    }
+
+    #[inline(always)]
+    fn output<V: Vector>([a, b, c, d, e, f]: [V; 6]) -> [V; 4] {
+        let (far_even, far_odd) = (b.add(c), b.sub(c));
+        let (near_even, near_odd) = (d.add(e), d.sub(e));
+        let power = |point: f64, exponent: i32| V::set(point.powi(exponent) as f32);
+        [
+            a.add(far_even).add(near_even),
+            far_odd.mul_add(V::set(FAR as f32), near_odd.mul(V::set(NEAR as f32))),
+            far_even.mul_add(V::set(2.0), near_even.mul(V::set(0.5))),
+            far_odd.mul_add(power(FAR, 3), near_odd.mul_add(power(NEAR, 3), f)),
+        ]
+    }
+
+    fn line([a, b, c]: [f64; 3]) -> [f64; 6] {
+        // Divided by the product of the distances to the other points.
+        let at = |point: f64, divisor: f64| (a + b * point + c * point * point) / divisor;
+        [a, at(FAR, 6.0), at(-FAR, 6.0), at(NEAR, -1.5), at(-NEAR, -1.5), c]
+    }
+
+    fn back([a, plus, minus, .., c]: [f64; 6]) -> [f64; 3] {
+        [a, (plus - minus) * 6.0 / (2.0 * FAR), c]
+    }
+}

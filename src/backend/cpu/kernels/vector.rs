@@ -1,0 +1,323 @@
+//! Vector registers of float32 numbers, so that a kernel is written once for all instruction sets.
+#![allow(unsafe_code)]
+
+use super::isa::{Isa, Level};
+
+/// A vector register. The types that implement it are private: code gets one only through [`with_vectors`], which has made
+/// sure that the CPU has the instructions.
+///
+/// All functions are `#[inline(always)]`, and so must be the generic functions that use them: what stays out of line is
+/// compiled without the instruction set.
+pub trait Vector: Copy {
+    /// Numbers in a register.
+    const LANES: usize;
+
+    /// # Safety
+    /// There must be [`Vector::LANES`] numbers at `from`.
+    unsafe fn load(from: *const f32) -> Self;
+
+    /// Loads the first `count` numbers, and zeros behind them.
+    ///
+    /// # Safety
+    /// There must be `count` numbers at `from`, at most [`Vector::LANES`].
+    unsafe fn load_first(from: *const f32, count: usize) -> Self;
+
+    /// # Safety
+    /// There must be room for [`Vector::LANES`] numbers at `to`.
+    unsafe fn store(self, to: *mut f32);
+
+    /// Stores the first `count` numbers.
+    ///
+    /// # Safety
+    /// There must be room for `count` numbers at `to`, at most [`Vector::LANES`].
+    unsafe fn store_first(self, to: *mut f32, count: usize);
+
+    fn set(number: f32) -> Self;
+    fn add(self, other: Self) -> Self;
+    fn sub(self, other: Self) -> Self;
+    fn mul(self, other: Self) -> Self;
+    fn div(self, other: Self) -> Self;
+    fn sqrt(self) -> Self;
+
+    /// `self * factor + sum`.
+    fn mul_add(self, factor: Self, sum: Self) -> Self;
+
+    /// The greater of the two; `self` where it is not a number, and where both are zero.
+    fn raise(self, low: Self) -> Self;
+
+    /// The smaller of the two; `self` where it is not a number, and where both are zero.
+    fn lower(self, high: Self) -> Self;
+
+    /// The greater of the two; not a number where one of them is not.
+    fn greatest(self, other: Self) -> Self;
+}
+
+/// Work on vectors. `run` must be `#[inline(always)]`.
+pub trait OnVectors {
+    fn run<V: Vector>(self);
+}
+
+/// Runs work with the vectors of an instruction set.
+#[inline(always)]
+pub fn with_vectors(isa: &Isa, work: impl OnVectors) {
+    match isa.level {
+        Level::Portable => work.run::<Array>(),
+        // SAFETY: an `Isa` exists only when the CPU has its instructions.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => unsafe { x86::run_avx2(work) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => unsafe { x86::run_avx512(work) },
+    }
+}
+
+/// What the compiler makes of a short array.
+#[derive(Clone, Copy)]
+pub(super) struct Array([f32; 4]);
+
+impl Array {
+    #[inline(always)]
+    fn each(self, other: Self, function: impl Fn(f32, f32) -> f32) -> Self {
+        Array(std::array::from_fn(|i| function(self.0[i], other.0[i])))
+    }
+}
+
+impl Vector for Array {
+    const LANES: usize = 4;
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller's promise.
+        Array(unsafe { from.cast::<[f32; 4]>().read() })
+    }
+
+    #[inline(always)]
+    unsafe fn load_first(from: *const f32, count: usize) -> Self {
+        // SAFETY: below `count`, by the caller's promise.
+        Array(std::array::from_fn(|i| if i < count { unsafe { *from.add(i) } } else { 0.0 }))
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller's promise.
+        unsafe { to.cast::<[f32; 4]>().write(self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_first(self, to: *mut f32, count: usize) {
+        for (i, &number) in self.0.iter().enumerate().take(count) {
+            // SAFETY: below `count`, by the caller's promise.
+            unsafe { *to.add(i) = number }
+        }
+    }
+
+    #[inline(always)]
+    fn set(number: f32) -> Self {
+        Array([number; 4])
+    }
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        self.each(other, |a, b| a + b)
+    }
+
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        self.each(other, |a, b| a - b)
+    }
+
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        self.each(other, |a, b| a * b)
+    }
+
+    #[inline(always)]
+    fn div(self, other: Self) -> Self {
+        self.each(other, |a, b| a / b)
+    }
+
+    #[inline(always)]
+    fn sqrt(self) -> Self {
+        Array(self.0.map(f32::sqrt))
+    }
+
+    #[inline(always)]
+    fn mul_add(self, factor: Self, sum: Self) -> Self {
+        // Not `f32::mul_add`: without the instruction that is a slow call.
+        self.mul(factor).add(sum)
+    }
+
+    #[inline(always)]
+    fn raise(self, low: Self) -> Self {
+        self.each(low, |x, low| if low > x { low } else { x })
+    }
+
+    #[inline(always)]
+    fn lower(self, high: Self) -> Self {
+        self.each(high, |x, high| if high < x { high } else { x })
+    }
+
+    #[inline(always)]
+    fn greatest(self, other: Self) -> Self {
+        self.each(other, |a, b| if a > b || a.is_nan() { a } else { b })
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(super) mod x86 {
+    use super::{OnVectors, Vector};
+    use std::arch::x86_64::*;
+
+    /// # Safety
+    /// The CPU must have AVX2 and FMA.
+    #[target_feature(enable = "avx2,fma")]
+    pub unsafe fn run_avx2(work: impl OnVectors) {
+        work.run::<Avx2>();
+    }
+
+    /// # Safety
+    /// The CPU must have AVX-512 with the extensions F, VL, DQ and BW.
+    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
+    pub unsafe fn run_avx512(work: impl OnVectors) {
+        work.run::<Avx512>();
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct Avx2(__m256);
+    #[derive(Clone, Copy)]
+    pub struct Avx512(__m512);
+
+    /// The lanes below a count, as AVX2 wants them.
+    #[inline(always)]
+    fn first(count: usize) -> __m256i {
+        const FLAGS: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+        let from = &FLAGS[8 - count.min(8)..];
+        // SAFETY: at least 8 flags are left; the type exists only where its instructions do.
+        unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
+    }
+
+    macro_rules! vector {
+        ($name:ident, $lanes:literal, $load:ident, $store:ident, $set:ident, $add:ident, $sub:ident, $mul:ident, $div:ident,
+         $sqrt:ident, $fmadd:ident,
+         $max:ident, $min:ident, |$from:ident, $load_count:ident| $load_first:expr, |$to:ident, $vector:ident, $store_count:ident| $store_first:expr,
+         |$a:ident, $greater:ident| $or_nan:expr) => {
+            // SAFETY (of every block here): the type is private and used only where its instructions are (`with_vectors`);
+            // memory is the caller's promise.
+            #[allow(clippy::undocumented_unsafe_blocks, reason = "one comment for all of them")]
+            impl Vector for $name {
+                const LANES: usize = $lanes;
+
+                #[inline(always)]
+                unsafe fn load(from: *const f32) -> Self {
+                    $name(unsafe { $load(from) })
+                }
+
+                #[inline(always)]
+                unsafe fn load_first($from: *const f32, $load_count: usize) -> Self {
+                    $name(unsafe { $load_first })
+                }
+
+                #[inline(always)]
+                unsafe fn store(self, to: *mut f32) {
+                    unsafe { $store(to, self.0) }
+                }
+
+                #[inline(always)]
+                unsafe fn store_first(self, $to: *mut f32, $store_count: usize) {
+                    let $vector = self.0;
+                    unsafe { $store_first }
+                }
+
+                #[inline(always)]
+                fn set(number: f32) -> Self {
+                    $name(unsafe { $set(number) })
+                }
+
+                #[inline(always)]
+                fn add(self, other: Self) -> Self {
+                    $name(unsafe { $add(self.0, other.0) })
+                }
+
+                #[inline(always)]
+                fn sub(self, other: Self) -> Self {
+                    $name(unsafe { $sub(self.0, other.0) })
+                }
+
+                #[inline(always)]
+                fn mul(self, other: Self) -> Self {
+                    $name(unsafe { $mul(self.0, other.0) })
+                }
+
+                #[inline(always)]
+                fn div(self, other: Self) -> Self {
+                    $name(unsafe { $div(self.0, other.0) })
+                }
+
+                #[inline(always)]
+                fn sqrt(self) -> Self {
+                    $name(unsafe { $sqrt(self.0) })
+                }
+
+                #[inline(always)]
+                fn mul_add(self, factor: Self, sum: Self) -> Self {
+                    $name(unsafe { $fmadd(self.0, factor.0, sum.0) })
+                }
+
+                #[inline(always)]
+                fn raise(self, low: Self) -> Self {
+                    // The instruction gives its second operand where one is not a number, and where both are zero.
+                    $name(unsafe { $max(low.0, self.0) })
+                }
+
+                #[inline(always)]
+                fn lower(self, high: Self) -> Self {
+                    $name(unsafe { $min(high.0, self.0) })
+                }
+
+                #[inline(always)]
+                fn greatest(self, other: Self) -> Self {
+                    // As above: `other` where one is not a number. Where that is `self`, it must stay.
+                    let ($a, $greater) = (self.0, unsafe { $max(self.0, other.0) });
+                    $name(unsafe { $or_nan })
+                }
+            }
+        };
+    }
+
+    vector!(
+        Avx2,
+        8,
+        _mm256_loadu_ps,
+        _mm256_storeu_ps,
+        _mm256_set1_ps,
+        _mm256_add_ps,
+        _mm256_sub_ps,
+        _mm256_mul_ps,
+        _mm256_div_ps,
+        _mm256_sqrt_ps,
+        _mm256_fmadd_ps,
+        _mm256_max_ps,
+        _mm256_min_ps,
+        |from, count| _mm256_maskload_ps(from, first(count)),
+        |to, vector, count| _mm256_maskstore_ps(to, first(count), vector),
+        |a, greater| _mm256_blendv_ps(greater, a, _mm256_cmp_ps::<_CMP_UNORD_Q>(a, a))
+    );
+    vector!(
+        Avx512,
+        16,
+        _mm512_loadu_ps,
+        _mm512_storeu_ps,
+        _mm512_set1_ps,
+        _mm512_add_ps,
+        _mm512_sub_ps,
+        _mm512_mul_ps,
+        _mm512_div_ps,
+        _mm512_sqrt_ps,
+        _mm512_fmadd_ps,
+        _mm512_max_ps,
+        _mm512_min_ps,
+        |from, count| _mm512_maskz_loadu_ps(((1u32 << count) - 1) as u16, from),
+        |to, vector, count| _mm512_mask_storeu_ps(to, ((1u32 << count) - 1) as u16, vector),
+        |a, greater| _mm512_mask_mov_ps(greater, _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, a), a)
+    );
+}

@@ -1,0 +1,403 @@
+//! Convolutions of float32 with a window of 3 x 3 and stride 1, by the algorithm of Winograd as Lavin and Gray use it
+//! ("Fast Algorithms for Convolutional Neural Networks", 2015): a block of the output needs one product for each *frequency*
+//! of the transformed input, where the direct way needs nine for each of its pixels.
+//!
+//! A block that comes out infinite or not a number is computed again directly: the transforms let such numbers, and those
+//! that are almost too large, reach pixels that they must not.
+#![allow(unsafe_code)]
+#![allow(clippy::needless_range_loop, reason = "numbers of rows and columns stand on both sides")]
+
+use super::conv::{Filter, Panels, axis, spread};
+use super::finish::Finish;
+use super::isa::Isa;
+use super::tile::{Limits, MOST_ROWS, Task, Tiles};
+use super::transform::{Transform, Transform2, Transform4};
+use super::vector::{OnVectors, Vector, with_vectors};
+use super::{Kernel, Numbers, Selection, SharedOutput, Site, with_scratch};
+use crate::backend::cpu::threads::for_each_job;
+use crate::backend::cpu::view::Arguments;
+use crate::backend::cpu::window::Axis;
+use crate::graph::OperandId;
+use crate::graph::ops::conv::Conv2d;
+use crate::graph::ops::layout::InputOperandLayout;
+use smallvec::smallvec;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// With fewer channels, of the input or the output, the transforms cost more than they save.
+const LEAST_CHANNELS: usize = 24;
+/// Bytes of transformed numbers that a thread works on at a time: they stay in a core's second-level cache.
+const TOGETHER: usize = 512 << 10;
+/// Numbers between frequencies, so that they do not compete for the same places in the cache.
+const APART: usize = 16;
+
+#[derive(Debug)]
+struct Winograd<T> {
+    transform: PhantomData<T>,
+    isa: &'static Isa,
+    tiles: &'static Tiles,
+    input: OperandId,
+    /// The transformed filter, a matrix of channels x outputs for each frequency.
+    frequencies: Vec<Panels>,
+    bias: Numbers,
+    finish: Finish,
+    sizes: Sizes,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    batches: usize,
+    channels: usize,
+    outputs: usize,
+    /// `outputs` as whole vectors.
+    padded: usize,
+    rows: Axis,
+    columns: Axis,
+    /// Blocks of the output below each other and beside each other.
+    down: usize,
+    across: usize,
+    /// Blocks that are computed together.
+    together: usize,
+}
+
+impl Sizes {
+    fn blocks(&self) -> usize {
+        self.batches * self.down * self.across
+    }
+
+    /// Image, first row and first column of a block of so many pixels' width.
+    fn place(&self, block: usize, width: usize) -> (usize, usize, usize) {
+        let (line, x) = (block / self.across, block % self.across);
+        (line / self.down, line % self.down * width, x * width)
+    }
+}
+
+/// Numbers from one frequency to the next.
+fn distance(blocks: usize, numbers: usize) -> usize {
+    blocks * numbers + APART
+}
+
+impl<T: Transform> Kernel for Winograd<T> {
+    fn run(&self, arguments: &mut Arguments<'_, '_>) {
+        let image = arguments.input(self.input).elements::<f32>();
+        let added = self.finish.added(arguments);
+        let output = arguments.output().elements::<f32>();
+        let Sizes { channels, outputs, padded, together, .. } = self.sizes;
+        assert_eq!(image.len(), self.sizes.batches * self.sizes.rows.input * self.sizes.columns.input * channels);
+        assert_eq!(output.len(), self.sizes.batches * self.sizes.rows.output * self.sizes.columns.output * outputs);
+        assert!(added.is_none_or(|added| added.len() == output.len()));
+        let output = SharedOutput::new(output);
+        let blocks = self.sizes.blocks();
+        let cost = blocks * channels * outputs * T::FREQUENCIES / 64;
+        let (from, to) = (distance(together, channels), distance(together, padded));
+        for_each_job(blocks.div_ceil(together), cost, |job| {
+            let first = job * together;
+            let blocks = first..blocks.min(first + together);
+            with_scratch(T::FREQUENCIES * (from + to), |scratch| {
+                let (transformed, products) = scratch.split_at_mut(T::FREQUENCIES * from);
+                with_vectors(self.isa, ToFrequencies { of: self, image, blocks: blocks.clone(), transformed });
+                self.multiply(blocks.len(), transformed, products);
+                let mut is_finite = true;
+                let blocks = blocks.clone();
+                let work = FromFrequencies {
+                    of: self,
+                    blocks: blocks.clone(),
+                    products,
+                    added,
+                    output: &output,
+                    is_finite: &mut is_finite,
+                };
+                with_vectors(self.isa, work);
+                if !is_finite {
+                    self.compute_directly(image, blocks, added, &output, products);
+                }
+            });
+        });
+    }
+
+    fn bytes(&self) -> usize {
+        self.frequencies.iter().map(Panels::bytes).sum::<usize>() + self.bias.bytes() + self.finish.bytes()
+    }
+}
+
+impl<T: Transform> Winograd<T> {
+    /// At every frequency, multiplies the channels of all blocks.
+    fn multiply(&self, blocks: usize, transformed: &[f32], products: &mut [f32]) {
+        let Sizes { channels, padded, together, .. } = self.sizes;
+        let (tiles, height) = self.tiles.divide(blocks);
+        let from = transformed.chunks_exact(distance(together, channels));
+        let to = products.chunks_exact_mut(distance(together, padded));
+        for ((panels, from), to) in self.frequencies.iter().zip(from).zip(to) {
+            for tile in 0..tiles {
+                let first = tile * height;
+                let rows = height.min(blocks.saturating_sub(first));
+                let mut starts = [std::ptr::null(); MOST_ROWS];
+                for (r, start) in starts.iter_mut().enumerate().take(rows) {
+                    *start = from[(first + r) * channels..][..channels].as_ptr();
+                }
+                for number in 0..panels.count() {
+                    let panel = panels.panel(number);
+                    assert_eq!(panel.weights.len(), channels * panel.vectors * self.tiles.lanes);
+                    let task = Task {
+                        runs: 1,
+                        length: channels,
+                        starts: starts.as_ptr(),
+                        weights: panel.weights.as_ptr(),
+                        bias: std::ptr::null(),
+                        output: to[first * padded + panel.first..(first + rows) * padded].as_mut_ptr(),
+                        added: std::ptr::null(),
+                        stride: padded,
+                        columns: panel.vectors * self.tiles.lanes,
+                        limits: Limits::default(),
+                    };
+                    // SAFETY: runs and weights were sliced or asserted; the rows of the output are `padded` numbers, which
+                    // are whole vectors.
+                    unsafe { self.tiles.run(rows, panel.vectors, &task) }
+                }
+            }
+        }
+    }
+
+    /// Computes blocks from the filter itself, which the transformed filter still holds.
+    fn compute_directly(
+        &self,
+        image: &[f32],
+        blocks: Range<usize>,
+        added: Option<&[f32]>,
+        output: &SharedOutput<'_>,
+        sums: &mut [f32],
+    ) {
+        let Sizes { channels, outputs, rows, columns, .. } = self.sizes;
+        let sums = &mut sums[..blocks.len() * T::WIDTH * T::WIDTH];
+        for o in 0..outputs {
+            sums.fill(self.bias.as_slice().get(o).copied().unwrap_or(0.0));
+            for channel in 0..channels {
+                let filter = T::restore(|frequency| self.frequencies[frequency].at(channel, o));
+                for (block, sums) in blocks.clone().zip(sums.chunks_exact_mut(T::WIDTH * T::WIDTH)) {
+                    let (batch, y, x) = self.sizes.place(block, T::WIDTH);
+                    for (i, sum) in sums.iter_mut().enumerate() {
+                        let (y, x) = (y + i / T::WIDTH, x + i % T::WIDTH);
+                        for (tap, factor) in filter.as_flattened().iter().enumerate() {
+                            if let (Some(y), Some(x)) = (rows.element(y, tap / 3), columns.element(x, tap % 3)) {
+                                *sum += factor * image[((batch * rows.input + y) * columns.input + x) * channels + channel];
+                            }
+                        }
+                    }
+                }
+            }
+            for (block, sums) in blocks.clone().zip(sums.chunks_exact(T::WIDTH * T::WIDTH)) {
+                let (batch, y, x) = self.sizes.place(block, T::WIDTH);
+                for (i, &sum) in sums.iter().enumerate() {
+                    let (y, x) = (y + i / T::WIDTH, x + i % T::WIDTH);
+                    if y < rows.output && x < columns.output {
+                        let place = ((batch * rows.output + y) * columns.output + x) * outputs + o;
+                        let finished = self.finish.limits.finish_number(sum, added.map(|added| added[place]));
+                        // SAFETY: inside the output; the blocks are this job's.
+                        unsafe { *output.from(place, place + 1) = finished }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Transforms the input of some blocks.
+struct ToFrequencies<'a, T> {
+    of: &'a Winograd<T>,
+    image: &'a [f32],
+    blocks: Range<usize>,
+    transformed: &'a mut [f32],
+}
+
+impl<T: Transform> OnVectors for ToFrequencies<'_, T> {
+    #[inline(always)]
+    fn run<V: Vector>(self) {
+        let Sizes { channels, rows, columns, together, .. } = self.of.sizes;
+        let distance = distance(together, channels);
+        let size = rows.input * columns.input * channels;
+        for (i, block) in self.blocks.clone().enumerate() {
+            let (batch, y, x) = self.of.sizes.place(block, T::WIDTH);
+            let image = &self.image[batch * size..][..size];
+            // The first row and column under the windows; they may lie in the padding.
+            let (top, left) = (y as isize - rows.padding as isize, x as isize - columns.padding as isize);
+            let fits = |first: isize, size: usize| first >= 0 && first as usize + T::REACH <= size;
+            let is_inside = fits(top, rows.input) && fits(left, columns.input);
+            for channel in (0..channels).step_by(V::LANES) {
+                let count = V::LANES.min(channels - channel);
+                let mut half = [[V::set(0.0); 6]; 6];
+                for x in 0..T::REACH {
+                    let mut line = [V::set(0.0); 6];
+                    for y in 0..T::REACH {
+                        let (row, column) = (top + y as isize, left + x as isize);
+                        let is_there = is_inside
+                            || row >= 0 && column >= 0 && (row as usize) < rows.input && (column as usize) < columns.input;
+                        if is_there {
+                            let place = (row as usize * columns.input + column as usize) * channels + channel;
+                            debug_assert!(place + count <= image.len());
+                            // SAFETY: the row and the column are inside the image, as are so many channels.
+                            line[y] = unsafe {
+                                let from = image.as_ptr().add(place);
+                                if count == V::LANES { V::load(from) } else { V::load_first(from, count) }
+                            };
+                        }
+                    }
+                    let line = T::input(line);
+                    for y in 0..T::REACH {
+                        half[y][x] = line[y];
+                    }
+                }
+                for y in 0..T::REACH {
+                    let line = T::input(half[y]);
+                    for x in 0..T::REACH {
+                        let place = (y * T::REACH + x) * distance + i * channels + channel;
+                        let to = &mut self.transformed[place..place + count];
+                        // SAFETY: `to` has so many numbers.
+                        unsafe {
+                            if count == V::LANES {
+                                line[x].store(to.as_mut_ptr())
+                            } else {
+                                line[x].store_first(to.as_mut_ptr(), count)
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Transforms the products of some blocks back, finishes them and writes them to the output.
+struct FromFrequencies<'a, T> {
+    of: &'a Winograd<T>,
+    blocks: Range<usize>,
+    products: &'a [f32],
+    added: Option<&'a [f32]>,
+    output: &'a SharedOutput<'a>,
+    is_finite: &'a mut bool,
+}
+
+impl<T: Transform> OnVectors for FromFrequencies<'_, T> {
+    #[inline(always)]
+    fn run<V: Vector>(self) {
+        let Sizes { outputs, padded, rows, columns, together, .. } = self.of.sizes;
+        let (distance, limits) = (distance(together, padded), self.of.finish.limits);
+        // 0 times what is infinite or not a number is not a number.
+        let mut suspicion = V::set(0.0);
+        for (i, block) in self.blocks.clone().enumerate() {
+            let (batch, top, left) = self.of.sizes.place(block, T::WIDTH);
+            let (height, width) = (T::WIDTH.min(rows.output - top), T::WIDTH.min(columns.output - left));
+            let first = (batch * rows.output + top) * columns.output + left;
+            let last = first + (height - 1) * columns.output + width - 1;
+            let _ = self.output.from(first * outputs, (last + 1) * outputs);
+            for channel in (0..outputs).step_by(V::LANES) {
+                let count = V::LANES.min(outputs - channel);
+                let mut half = [[V::set(0.0); 6]; 4];
+                for x in 0..T::REACH {
+                    let mut line = [V::set(0.0); 6];
+                    for y in 0..T::REACH {
+                        let place = (y * T::REACH + x) * distance + i * padded + channel;
+                        let from = &self.products[place..place + V::LANES];
+                        // SAFETY: `from` has so many numbers.
+                        line[y] = unsafe { V::load(from.as_ptr()) };
+                    }
+                    let line = T::output(line);
+                    for y in 0..T::WIDTH {
+                        half[y][x] = line[y];
+                    }
+                }
+                let bias = match self.of.bias.as_slice() {
+                    [] => V::set(0.0),
+                    // SAFETY: the bias has whole vectors.
+                    bias => unsafe { V::load(bias[channel..channel + V::LANES].as_ptr()) },
+                };
+                for y in 0..T::WIDTH {
+                    let line = T::output(half[y]);
+                    for x in 0..T::WIDTH {
+                        let sum = line[x].add(bias);
+                        suspicion = sum.mul_add(V::set(0.0), suspicion);
+                        if y < height && x < width {
+                            let place = (first + y * columns.output + x) * outputs + channel;
+                            // SAFETY: between the first and the last pixel of the block, which are inside the output and in
+                            // what is added (asserted in `run`); the block is this job's.
+                            unsafe {
+                                let to = self.output.from(0, 0).add(place);
+                                if count == V::LANES {
+                                    let added = self.added.map(|added| V::load(added.as_ptr().add(place)));
+                                    limits.finish(sum, added).store(to);
+                                } else {
+                                    let added = self.added.map(|added| V::load_first(added.as_ptr().add(place), count));
+                                    limits.finish(sum, added).store_first(to, count);
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        let mut numbers = [0f32; 16];
+        // SAFETY: no vector is longer.
+        unsafe { suspicion.store(numbers.as_mut_ptr()) }
+        *self.is_finite = !numbers.iter().any(|x| x.is_nan());
+    }
+}
+
+fn make<T: Transform>(
+    op: &Conv2d,
+    site: &Site<'_>,
+    isa: &'static Isa,
+    (filter, [outputs, channels, ..]): (Filter<'_>, [usize; 4]),
+    finish: Finish,
+) -> Selection {
+    let input = site.inputs[op.input.0 as usize];
+    let (rows, columns) = (axis(op, 0, input.shape[1], 3, site), axis(op, 1, input.shape[2], 3, site));
+    let tiles = Tiles::of(isa);
+    let mut transformed = Numbers::zeroed(channels * outputs * T::FREQUENCIES);
+    for (place, numbers) in transformed.as_mut_slice().chunks_exact_mut(T::FREQUENCIES).enumerate() {
+        let (o, c) = (place / channels, place % channels);
+        T::filter(std::array::from_fn(|y| std::array::from_fn(|x| filter.at([o, c, y, x]))), numbers);
+    }
+    let transformed = transformed.as_slice();
+    let frequencies = (0..T::FREQUENCIES)
+        .map(|f| Panels::pack(tiles, channels, outputs, |c, o| transformed[(o * channels + c) * T::FREQUENCIES + f]))
+        .collect();
+    let bias = spread(&finish.bias, 1, tiles.lanes);
+    let padded = outputs.next_multiple_of(tiles.lanes);
+    let (down, across) = (rows.output.div_ceil(T::WIDTH), columns.output.div_ceil(T::WIDTH));
+    let blocks = input.shape[0] * down * across;
+    // Several for each thread, if there are enough.
+    let at_once = (TOGETHER / (T::FREQUENCIES * (channels + padded) * 4)).max(tiles.rows);
+    let jobs = ((blocks as f32 / at_once as f32).round() as usize).max(1);
+    let jobs = if site.threads > 1 { jobs.next_multiple_of(site.threads) } else { jobs };
+    let together = blocks.div_ceil(jobs);
+    let sizes = Sizes { batches: input.shape[0], channels, outputs, padded, rows, columns, down, across, together };
+    let mut taken = smallvec![op.filter.0 as usize];
+    taken.extend(finish.taken.iter().copied());
+    let fuses = finish.is_whole;
+    let kernel = Winograd::<T> { transform: PhantomData, isa, tiles, input: op.input, frequencies, bias, finish, sizes };
+    Selection { kernel: Box::new(kernel), taken, fuses }
+}
+
+/// The kernel for a convolution with the channels last and a constant filter, if this is the way to compute it and the
+/// transformed filter may take the room.
+pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
+    let with_sizes = Filter::of(op, site)?;
+    let (filter, [outputs, channels, height, width]) = with_sizes;
+    let suits = op.input_layout == InputOperandLayout::Nhwc
+        && (height, width, op.groups) == (3, 3, 1)
+        && (op.strides, op.dilations) == ([1; 2], [1; 2])
+        && channels.min(outputs) >= LEAST_CHANNELS
+        && site.output.shape[1].min(site.output.shape[2]) >= 4
+        // An infinite number times the padding is not what the transforms make of it.
+        && filter.elements.iter().all(|x| x.abs() < f32::MAX / 64.0);
+    if !suits {
+        return None;
+    }
+    let finish = Finish::new(site, op.bias)?;
+    let more = |frequencies: usize| channels * outputs * 4 * (frequencies - 9);
+    let (four, two) = (more(Transform4::FREQUENCIES), more(Transform2::FREQUENCIES));
+    // The larger blocks only where that is cheap, so that there is room for more convolutions.
+    if four <= site.room.whole() / 8 && site.room.take(four) {
+        return Some(make::<Transform4>(op, site, isa, with_sizes, finish));
+    }
+    site.room.take(two).then(|| make::<Transform2>(op, site, isa, with_sizes, finish))
+}

@@ -1,0 +1,324 @@
+//! Puts the channels of images last, for backends whose convolutions are faster so.
+//!
+//! Convolutions and pools in nchw become ones in nhwc. Their values stay so through element-wise operators and whatever
+//! else can follow; where something needs the order that the graph has, a transpose is inserted, and where an image has one
+//! pixel or one channel, a reshape, which costs nothing. An image has as many bytes either way.
+
+use crate::graph::ops::conv::Conv2d;
+use crate::graph::ops::layout::InputOperandLayout::{Nchw, Nhwc};
+use crate::graph::ops::movement::{Reshape, Transpose};
+use crate::graph::{DataType, Descriptor, Graph, Node, Op, Operand, OperandId, Source};
+
+/// For each dimension of an image with the channels last, where it is among `[batch, channels, height, width]`.
+const LAST: [u32; 4] = [0, 2, 3, 1];
+/// The way back.
+const FIRST: [u32; 4] = [0, 3, 1, 2];
+
+pub fn channels_last(graph: &mut Graph) {
+    let is_candidate = |node: &Node| matches!(&node.op, Op::Conv2d(op) if suits(graph, op)) || is_pool(&node.op);
+    if !graph.nodes.iter().any(is_candidate) {
+        return;
+    }
+    let nodes = std::mem::take(&mut graph.nodes);
+    let count = graph.operands.len();
+    let orders = (0..count).map(|i| Orders { first: Some(OperandId(i as u32)), last: None, shape: shape_of(graph, i) }).collect();
+    let mut rewrite = Rewrite { graph, orders };
+    for node in nodes {
+        rewrite.node(node);
+    }
+    for i in 0..rewrite.graph.outputs.len() {
+        let id = rewrite.graph.outputs[i].1;
+        rewrite.graph.outputs[i].1 = rewrite.first(id);
+    }
+    // Nodes have been inserted, and passes before may have removed some.
+    for number in 0..graph.nodes.len() {
+        for output in 0..graph.nodes[number].outputs.len() {
+            let id = graph.nodes[number].outputs[output].0 as usize;
+            if let Source::Node { node, .. } = &mut graph.operands[id].source {
+                *node = number as u32;
+            }
+        }
+    }
+}
+
+fn shape_of(graph: &Graph, position: usize) -> Vec<u32> {
+    graph.operands[position].descriptor.shape.to_vec()
+}
+
+/// Whether a convolution is one that backends have fast kernels for.
+fn suits(graph: &Graph, op: &Conv2d) -> bool {
+    graph.descriptor(op.input).data_type == DataType::Float32
+        && matches!(graph.operands[op.filter.0 as usize].source, Source::Constant(_))
+}
+
+fn is_pool(op: &Op) -> bool {
+    matches!(op, Op::Pool2d(_))
+}
+
+/// The operands that hold a value of the graph: with the channels first, as the graph has it, and last.
+struct Orders {
+    first: Option<OperandId>,
+    last: Option<OperandId>,
+    /// As the graph has it.
+    shape: Vec<u32>,
+}
+
+struct Rewrite<'a> {
+    graph: &'a mut Graph,
+    /// By operand of the graph as it was.
+    orders: Vec<Orders>,
+}
+
+impl Rewrite<'_> {
+    fn orders(&mut self, id: OperandId) -> &mut Orders {
+        &mut self.orders[id.0 as usize]
+    }
+
+    /// Whether a value has its channels last, and only so.
+    fn is_last(&self, id: OperandId) -> bool {
+        self.orders[id.0 as usize].first.is_none()
+    }
+
+    /// The operand of a value in the order that the graph has.
+    fn first(&mut self, id: OperandId) -> OperandId {
+        if let Some(first) = self.orders(id).first {
+            return first;
+        }
+        let last = self.orders(id).last.expect("a value has an order");
+        let first = self.reorder(last, &FIRST);
+        self.orders(id).first = Some(first);
+        first
+    }
+
+    /// The operand of a value of rank 4 or less with the channels last. What has fewer dimensions is seen as one with all,
+    /// as broadcasting does.
+    fn last(&mut self, id: OperandId) -> OperandId {
+        if let Some(last) = self.orders(id).last {
+            return last;
+        }
+        let mut first = self.orders(id).first.expect("a value has an order");
+        let shape = &self.orders(id).shape;
+        if shape.len() < 4 {
+            let full: Vec<u32> = std::iter::repeat_n(1, 4 - shape.len()).chain(shape.iter().copied()).collect();
+            first = self.insert(Reshape { input: first, new_shape: full.clone() }.into(), first, full);
+        }
+        let last = self.reorder(first, &LAST);
+        self.orders(id).last = Some(last);
+        last
+    }
+
+    fn reorder(&mut self, id: OperandId, order: &[u32; 4]) -> OperandId {
+        let shape = self.graph.descriptor(id).shape.clone();
+        let ordered: Vec<u32> = order.iter().map(|&i| shape[i as usize]).collect();
+        // What moves past dimensions of size 1 only stays where it is in memory.
+        let moves = |order: &[u32; 4]| {
+            let kept: Vec<u32> = order.iter().copied().filter(|&i| shape[i as usize] != 1).collect();
+            !kept.is_sorted()
+        };
+        let op = match moves(order) {
+            true => Transpose { input: id, permutation: Some(order.to_vec()) }.into(),
+            false => Reshape { input: id, new_shape: ordered.clone() }.into(),
+        };
+        self.insert(op, id, ordered)
+    }
+
+    /// Appends a node that orders the elements of an operand anew.
+    fn insert(&mut self, op: Op, of: OperandId, shape: Vec<u32>) -> OperandId {
+        let descriptor = Descriptor::new(self.graph.descriptor(of).data_type, shape);
+        let source = Source::Node { node: self.graph.nodes.len() as u32, output: 0 };
+        self.graph.operands.push(Operand { descriptor, source });
+        let output = OperandId(self.graph.operands.len() as u32 - 1);
+        self.graph.nodes.push(Node { op, label: String::new(), outputs: vec![output] });
+        output
+    }
+
+    fn node(&mut self, mut node: Node) {
+        if self.turn(&mut node) {
+            // The outputs have their channels last from here on.
+            for &id in &node.outputs {
+                let shape = &self.orders(id).shape;
+                let ordered: Vec<u32> = LAST.iter().map(|&i| shape[i as usize]).collect();
+                self.graph.operands[id.0 as usize].descriptor.shape = ordered.into_iter().collect();
+                *self.orders(id) = Orders { first: None, last: Some(id), shape: std::mem::take(&mut self.orders(id).shape) };
+            }
+        } else {
+            node.op.visit_mut(&mut |id| *id = self.first(*id));
+        }
+        self.graph.nodes.push(node);
+    }
+
+    /// Lets a node compute with the channels last, if that is worthwhile and possible.
+    fn turn(&mut self, node: &mut Node) -> bool {
+        match &mut node.op {
+            Op::Conv2d(op) => {
+                if op.input_layout != Nchw || !suits(self.graph, op) {
+                    return false;
+                }
+                op.input_layout = Nhwc;
+                op.input = self.last(op.input);
+                // The filter is a constant; its own layout stays. Nothing reorders a constant of rank 1.
+                return true;
+            }
+            Op::Pool2d(op) => {
+                let is_float = self.graph.descriptor(op.input).data_type == DataType::Float32;
+                if op.layout != Nchw || !(is_float || self.is_last(op.input)) {
+                    return false;
+                }
+                op.layout = Nhwc;
+                op.input = self.last(op.input);
+                return true;
+            }
+            _ => {}
+        }
+        // Everything else follows its operands.
+        let mut any_last = false;
+        let mut all_images = self.orders(node.outputs[0]).shape.len() == 4;
+        node.op.visit(&mut |_, id| {
+            any_last |= self.is_last(id);
+            all_images &= self.orders[id.0 as usize].shape.len() <= 4;
+        });
+        if !any_last || !all_images {
+            return false;
+        }
+        let place = |axis: &mut u32| *axis = FIRST[*axis as usize];
+        match &mut node.op {
+            Op::Activation(_)
+            | Op::Unary(_)
+            | Op::Clamp(_)
+            | Op::Elu(_)
+            | Op::HardSigmoid(_)
+            | Op::LeakyRelu(_)
+            | Op::Linear(_)
+            | Op::Binary(_)
+            | Op::Prelu(_) => {}
+            Op::Concat(op) => place(&mut op.axis),
+            Op::Split(op) => place(&mut op.axis),
+            Op::Resample2d(op) => op.axes.iter_mut().for_each(place),
+            Op::Reduce(op) if op.keep_dimensions => op.axes.iter_mut().flatten().for_each(place),
+            Op::Pad(op) => {
+                let ordered = |list: &[u32]| LAST.iter().map(|&i| list[i as usize]).collect();
+                (op.beginning_padding, op.ending_padding) = (ordered(&op.beginning_padding), ordered(&op.ending_padding));
+            }
+            _ => return false,
+        }
+        node.op.visit_mut(&mut |id| *id = self.last(*id));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind};
+    use crate::graph::ops::layout::Conv2dFilterOperandLayout;
+    use crate::graph::ops::movement::{Concat, Pad, PaddingMode};
+    use crate::graph::{ConstantBytes, GraphBuilder, Limits, Number};
+    use std::sync::Arc;
+
+    /// The operators of a graph of a convolution of `input` with 4 output channels and what follows it, and the shape of the
+    /// output.
+    fn turned(
+        input: [u32; 4],
+        follow: impl Fn(&mut GraphBuilder, OperandId, OperandId) -> OperandId,
+    ) -> (Vec<&'static str>, Vec<u32>) {
+        let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
+        let x = builder.input("x", Descriptor::new(DataType::Float32, input)).unwrap();
+        let filter = Descriptor::new(DataType::Float32, [4, input[1], 1, 1]);
+        let bytes = ConstantBytes::new(vec![0; filter.byte_length()]);
+        let filter = builder.constant(filter, bytes).unwrap();
+        let conv = Conv2d {
+            input: x,
+            filter,
+            padding: [0; 4],
+            strides: [1; 2],
+            dilations: [1; 2],
+            groups: 1,
+            input_layout: Nchw,
+            filter_layout: Conv2dFilterOperandLayout::Oihw,
+            bias: None,
+        };
+        let conv = builder.push_op(conv, "").unwrap()[0];
+        let output = follow(&mut builder, x, conv);
+        let mut graph = builder.build(vec![("y".into(), output)]).unwrap();
+        let expected = graph.descriptor(graph.outputs[0].1).clone();
+        channels_last(&mut graph);
+        assert_eq!(*graph.descriptor(graph.outputs[0].1), expected);
+        // What every node says of its outputs is what its rule says.
+        let mut checked = GraphBuilder::new(Arc::new(Limits::everything()));
+        let mut ids = vec![None; graph.operands.len()];
+        for (i, operand) in graph.operands.iter().enumerate() {
+            ids[i] = match &operand.source {
+                Source::Input { name } => Some(checked.input(name, operand.descriptor.clone()).unwrap()),
+                Source::Constant(bytes) => Some(checked.constant(operand.descriptor.clone(), bytes.clone()).unwrap()),
+                Source::Node { .. } => None,
+            };
+        }
+        for (number, node) in graph.nodes.iter().enumerate() {
+            let mut op = node.op.clone();
+            op.visit_mut(&mut |id| *id = ids[id.0 as usize].expect("nodes stand behind what they use"));
+            let outputs = checked.push_op(op, "").unwrap().to_vec();
+            for (id, output) in node.outputs.iter().zip(outputs) {
+                assert_eq!(checked.operands().descriptor(output), graph.descriptor(*id));
+                assert!(matches!(graph.operands[id.0 as usize].source, Source::Node { node, .. } if node as usize == number));
+                ids[id.0 as usize] = Some(output);
+            }
+        }
+        (graph.nodes.iter().map(|node| node.op.row().name).collect(), expected.shape.to_vec())
+    }
+
+    fn add(builder: &mut GraphBuilder, a: OperandId, b: OperandId) -> OperandId {
+        builder.push_op(Binary { kind: BinaryKind::Add, a, b }, "").unwrap()[0]
+    }
+
+    #[test]
+    fn element_wise_operators_follow() {
+        let relu = |builder: &mut GraphBuilder, _, input| {
+            builder.push_op(Activation { kind: ActivationKind::Relu, input }, "").unwrap()[0]
+        };
+        assert_eq!(turned([1, 3, 5, 6], relu).0, ["transpose", "conv2d", "relu", "transpose"]);
+        // The order of an image with one pixel is both.
+        assert_eq!(turned([2, 3, 1, 1], relu).0, ["reshape", "conv2d", "relu", "reshape"]);
+        // The input, which is there in both orders, is read in the one that is needed.
+        let operators = turned([1, 4, 5, 6], add).0;
+        assert_eq!(operators, ["transpose", "conv2d", "add", "transpose"]);
+    }
+
+    #[test]
+    fn what_is_broadcast_is_seen_with_four_dimensions() {
+        for shape in [&[][..], &[6], &[4, 1, 1], &[1, 4, 5, 1]] {
+            let (operators, _) = turned([1, 3, 5, 6], |builder, _, conv| {
+                let other = Descriptor::new(DataType::Float32, shape.iter().copied());
+                let bytes = ConstantBytes::new(vec![0; other.byte_length()]);
+                let other = builder.constant(other, bytes).unwrap();
+                add(builder, conv, other)
+            });
+            assert_eq!(operators.iter().filter(|&&name| name == "add").count(), 1, "{operators:?}");
+            assert_eq!(operators.last(), Some(&"transpose"));
+        }
+    }
+
+    #[test]
+    fn axes_move_with_the_channels() {
+        let (operators, shape) = turned([1, 3, 5, 6], |builder, x, conv| {
+            let joined = builder.push_op(Concat { inputs: vec![conv, x], axis: 1 }, "").unwrap()[0];
+            let pad = Pad {
+                input: joined,
+                beginning_padding: vec![0, 1, 2, 0],
+                ending_padding: vec![0, 0, 0, 3],
+                mode: PaddingMode::Constant,
+                value: Number::Double(0.0),
+            };
+            builder.push_op(pad, "").unwrap()[0]
+        });
+        assert_eq!(operators, ["transpose", "conv2d", "concat", "pad", "transpose"]);
+        assert_eq!(shape, [1, 8, 7, 9]);
+    }
+
+    #[test]
+    fn what_cannot_follow_has_the_channels_first() {
+        let (operators, _) = turned([1, 3, 5, 6], |builder, _, conv| {
+            builder.push_op(Reshape { input: conv, new_shape: vec![120] }, "").unwrap()[0]
+        });
+        assert_eq!(operators, ["transpose", "conv2d", "transpose", "reshape"]);
+    }
+}
