@@ -368,3 +368,36 @@ fn wait(device: &wgpu::Device, flight: &Flight, finished: &Receiver<SubmissionIn
         flight.leave(start.elapsed() > SLOW);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::wgpu::adapter::{Wish, open};
+
+    fn device() -> Option<Arc<Device>> {
+        let found = open(Wish { software: true, ..Wish::default() });
+        found.inspect_err(|error| println!("not tested: {}", error.message())).ok()
+    }
+
+    #[test]
+    fn a_shader_that_is_refused_is_an_error_with_its_label() {
+        let Some(device) = device() else { return };
+        for text in ["fn main( {", "@compute @workgroup_size(1) fn main() { let x: f32 = 1u; }", "fn other() {}"] {
+            let error = device.pipelines.get(&device, "the label", text.to_owned()).unwrap_err();
+            assert_eq!(error.kind(), Kind::Operation);
+            assert!(error.message().contains("the label"), "{error}");
+        }
+        // The device is none the worse for it.
+        device.pipelines.get(&device, "good", "@compute @workgroup_size(1) fn main() {}".to_owned()).unwrap();
+    }
+
+    #[test]
+    fn memory_that_cannot_be_had_is_an_error() {
+        let Some(device) = device() else { return };
+        for length in [usize::MAX / 2, 1 << 50] {
+            let error = device.buffer(length, BufferUsages::STORAGE).unwrap_err();
+            assert_eq!(error.kind(), Kind::Unknown);
+            assert!(error.message().contains(&length.to_string()), "{error}");
+        }
+    }
+}
