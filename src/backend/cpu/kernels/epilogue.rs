@@ -276,7 +276,9 @@ fn each(piece: &mut [f32], function: impl Fn(f32) -> f32) {
         }
         *group = x;
     }
-    rest.iter_mut().for_each(|x| *x = function(*x));
+    for x in rest {
+        *x = function(*x);
+    }
 }
 
 #[inline(always)]
@@ -290,7 +292,9 @@ fn both(piece: &mut [f32], numbers: &[f32], function: impl Fn(f32, f32) -> f32) 
         }
         *group = x;
     }
-    rest.iter_mut().zip(rest_of_numbers).for_each(|(x, y)| *x = function(*x, *y));
+    for (x, y) in rest.iter_mut().zip(rest_of_numbers) {
+        *x = function(*x, *y);
+    }
 }
 
 /// An operator as a stage. `running` is the operand that it is done to.

@@ -84,7 +84,9 @@ impl Loop for SoftmaxLine<'_> {
         }
         // What is not a number spoils the sum, and thereby the line.
         let factor = 1.0 / total(sums);
-        output.iter_mut().for_each(|x| *x *= factor);
+        for x in output {
+            *x *= factor;
+        }
     }
 }
 
@@ -146,16 +148,25 @@ impl Loop for NormalizedLine<'_> {
         let normal = |x: f32| (x - mean) * factor;
         match (scale, bias) {
             (Some(scale), Some(bias)) => {
-                let parameters = scale.iter().zip(bias);
-                output.iter_mut().zip(input).zip(parameters).for_each(|((y, &x), (scale, bias))| *y = normal(x) * scale + bias);
+                for (((y, &x), scale), bias) in output.iter_mut().zip(input).zip(scale).zip(bias) {
+                    *y = normal(x) * scale + bias;
+                }
             }
             (Some(scale), None) => {
-                output.iter_mut().zip(input).zip(scale).for_each(|((y, &x), scale)| *y = normal(x) * scale);
+                for ((y, &x), scale) in output.iter_mut().zip(input).zip(scale) {
+                    *y = normal(x) * scale;
+                }
             }
             (None, Some(bias)) => {
-                output.iter_mut().zip(input).zip(bias).for_each(|((y, &x), bias)| *y = normal(x) + bias);
+                for ((y, &x), bias) in output.iter_mut().zip(input).zip(bias) {
+                    *y = normal(x) + bias;
+                }
             }
-            (None, None) => output.iter_mut().zip(input).for_each(|(y, &x)| *y = normal(x)),
+            (None, None) => {
+                for (y, &x) in output.iter_mut().zip(input) {
+                    *y = normal(x);
+                }
+            }
         }
     }
 }
@@ -196,6 +207,8 @@ fn side_by_side(line: &[f32], start: f32, function: impl Fn(f32, f32) -> f32) ->
             sums[i] = function(sums[i], group[i]);
         }
     }
-    sums.iter_mut().zip(rest).for_each(|(sum, x)| *sum = function(*sum, *x));
+    for (sum, x) in sums.iter_mut().zip(rest) {
+        *sum = function(*sum, *x);
+    }
     sums
 }

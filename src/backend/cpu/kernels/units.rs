@@ -141,24 +141,29 @@ pub struct Block<'a> {
 }
 
 impl Loop for Block<'_> {
+    // Loops, and no closures: these may be left out of line, and are then compiled without the instruction set.
     #[inline(always)]
     fn run(self) {
         let Block { unit, phase, gates, input, products, hidden, other, next } = self;
         let lanes = hidden.len();
         let mut sums = [[0f32; MOST_COLUMNS]; 4];
         for (gate, input) in input.chunks_exact(lanes).enumerate() {
-            let parts = input.iter().zip(products[gate]);
-            sums[gate].iter_mut().zip(parts).for_each(|(sum, (input, product))| *sum = input + product);
+            for ((sum, input), product) in sums[gate].iter_mut().zip(input).zip(products[gate]) {
+                *sum = input + product;
+            }
         }
         match unit {
             Unit::Lstm { activations, .. } => {
                 if let Some(peephole) = gates.peephole {
                     for (sums, weights) in sums.iter_mut().zip(peephole) {
-                        let parts = weights.iter().zip(&*other);
-                        sums.iter_mut().zip(parts).for_each(|(sum, (weight, cell))| *sum += weight * cell);
+                        for ((sum, weight), cell) in sums.iter_mut().zip(weights).zip(&*other) {
+                            *sum += weight * cell;
+                        }
                     }
                 }
-                sums[..CELL].iter_mut().for_each(|sums| activations[0].apply(&mut sums[..lanes]));
+                for sums in &mut sums[..CELL] {
+                    activations[0].apply(&mut sums[..lanes]);
+                }
                 activations[1].apply(&mut sums[CELL][..lanes]);
                 let [i, o, f, g] = &sums;
                 for (j, cell) in other.iter_mut().enumerate() {
@@ -166,11 +171,15 @@ impl Loop for Block<'_> {
                 }
                 next.copy_from_slice(other);
                 activations[2].apply(next);
-                next.iter_mut().zip(o).for_each(|(next, o)| *next *= o);
+                for (next, o) in next.iter_mut().zip(o) {
+                    *next *= o;
+                }
                 hidden.copy_from_slice(next);
             }
             Unit::Gru { activations, reset_after: true, .. } => {
-                sums[..NEW].iter_mut().for_each(|sums| activations[0].apply(&mut sums[..lanes]));
+                for sums in &mut sums[..NEW] {
+                    activations[0].apply(&mut sums[..lanes]);
+                }
                 let [z, r, ..] = sums;
                 let n = &mut sums[NEW][..lanes];
                 for (j, n) in n.iter_mut().enumerate() {
@@ -180,7 +189,9 @@ impl Loop for Block<'_> {
                 mix(&z, n, hidden, next);
             }
             Unit::Gru { activations, .. } if phase == 0 => {
-                sums[..NEW].iter_mut().for_each(|sums| activations[0].apply(&mut sums[..lanes]));
+                for sums in &mut sums[..NEW] {
+                    activations[0].apply(&mut sums[..lanes]);
+                }
                 let [z, r, ..] = &sums;
                 other.copy_from_slice(&z[..lanes]);
                 for (j, next) in next.iter_mut().enumerate() {
