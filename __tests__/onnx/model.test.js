@@ -189,6 +189,31 @@ describe('destroy()', () => {
   });
 });
 
+test('a value that is quantized and dequantized is rounded to steps', async () => {
+  const [scale, point] = [0.037, 100];
+  const model = await loadOnnx(
+    context,
+    writeModel({
+      opset: 17,
+      inputs: [{ name: 'x', type: 'float', shape: [2000] }],
+      outputs: [{ name: 'y' }, { name: 'q' }],
+      initializers: [tensor('s', 'float', [], Float32Array.of(scale)), tensor('z', 'uint8', [], Uint8Array.of(point))],
+      nodes: [
+        { op: 'Relu', inputs: ['x'], outputs: ['r'] },
+        { op: 'QuantizeLinear', inputs: ['r', 's', 'z'], outputs: ['q'] },
+        { op: 'DequantizeLinear', inputs: ['q', 's', 'z'], outputs: ['d'] },
+        { op: 'Neg', inputs: ['d'], outputs: ['y'] },
+      ],
+    }),
+  );
+  const x = Float32Array.from({ length: 2000 }, (_, i) => (i - 500) * 0.0073);
+  const { y, q } = await model.run({ x });
+  const step = Math.fround(scale);
+  expect(y.map((value) => value + 0)).toEqual(Float32Array.from(q, (value) => -Math.fround((value - point) * step) + 0));
+  expect(new Set(q).size).toBeGreaterThan(100);
+  model.destroy();
+});
+
 test('inputs can be given when a model is loaded', async () => {
   const model = await loadOnnx(context, small(), { constants: { x: six } });
   expect(model.inputs).toEqual([]);
