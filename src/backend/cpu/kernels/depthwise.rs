@@ -334,6 +334,10 @@ pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selecti
     if op.input_layout != InputOperandLayout::Nhwc || op.groups as usize != outputs || input.shape[3] != outputs {
         return None;
     }
+    // Vectors run along the channels; with a single one the general kernel, whose vectors run along the filter, is far ahead.
+    if outputs == 1 {
+        return None;
+    }
     let finish = Finish::new(site, op.bias)?;
     let (rows, columns) = (axis(op, 0, input.shape[1], height, site), axis(op, 1, input.shape[2], width, site));
     let distance = outputs + MARGIN;

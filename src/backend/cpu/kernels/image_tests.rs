@@ -64,6 +64,8 @@ fn convolutions() {
         ([1, 12, 33, 5], 5, [5, 5], 5),
         ([1, 12, 13, 16], 16, [5, 5], 16),
         ([1, 10, 11, 4], 4, [2, 4], 4),
+        // A single channel, which has no vector to run along.
+        ([1, 9, 300, 1], 1, [3, 64], 1),
         // More outputs than channels.
         ([1, 6, 7, 4], 8, [3, 3], 4),
     ];
