@@ -209,75 +209,90 @@ pub(super) mod x86 {
 
                 #[inline(always)]
                 unsafe fn load(from: *const f32) -> Self {
+                    // SAFETY: the memory is the caller's promise; the instructions are there (see above).
                     $name(unsafe { $load(from) })
                 }
 
                 #[inline(always)]
                 unsafe fn load_first($from: *const f32, $load_count: usize) -> Self {
+                    // SAFETY: the memory is the caller's promise; the instructions are there (see above).
                     $name(unsafe { $load_first })
                 }
 
                 #[inline(always)]
                 unsafe fn store(self, to: *mut f32) {
+                    // SAFETY: the memory is the caller's promise; the instructions are there (see above).
                     unsafe { $store(to, self.0) }
                 }
 
                 #[inline(always)]
                 unsafe fn store_first(self, $to: *mut f32, $store_count: usize) {
                     let $vector = self.0;
+                    // SAFETY: the memory is the caller's promise; the instructions are there (see above).
                     unsafe { $store_first }
                 }
 
                 #[inline(always)]
                 fn set(number: f32) -> Self {
+                    // SAFETY: the instructions are there (see above).
                     $name(unsafe { $set(number) })
                 }
 
                 #[inline(always)]
                 fn add(self, other: Self) -> Self {
+                    // SAFETY: the instructions are there (see above).
                     $name(unsafe { $add(self.0, other.0) })
                 }
 
                 #[inline(always)]
                 fn sub(self, other: Self) -> Self {
+                    // SAFETY: the instructions are there (see above).
                     $name(unsafe { $sub(self.0, other.0) })
                 }
 
                 #[inline(always)]
                 fn mul(self, other: Self) -> Self {
+                    // SAFETY: the instructions are there (see above).
                     $name(unsafe { $mul(self.0, other.0) })
                 }
 
                 #[inline(always)]
                 fn div(self, other: Self) -> Self {
+                    // SAFETY: the instructions are there (see above).
                     $name(unsafe { $div(self.0, other.0) })
                 }
 
                 #[inline(always)]
                 fn sqrt(self) -> Self {
+                    // SAFETY: the instructions are there (see above).
                     $name(unsafe { $sqrt(self.0) })
                 }
 
                 #[inline(always)]
                 fn mul_add(self, factor: Self, sum: Self) -> Self {
+                    // SAFETY: the instructions are there (see above).
                     $name(unsafe { $fmadd(self.0, factor.0, sum.0) })
                 }
 
                 #[inline(always)]
                 fn raise(self, low: Self) -> Self {
                     // The instruction gives its second operand where one is not a number, and where both are zero.
+                    // SAFETY: the instructions are there (see above).
                     $name(unsafe { $max(low.0, self.0) })
                 }
 
                 #[inline(always)]
                 fn lower(self, high: Self) -> Self {
+                    // SAFETY: the instructions are there (see above).
                     $name(unsafe { $min(high.0, self.0) })
                 }
 
                 #[inline(always)]
                 fn greatest(self, other: Self) -> Self {
                     // As above: `other` where one is not a number. Where that is `self`, it must stay.
+                    // SAFETY: the instructions are there (see above).
                     let ($a, $greater) = (self.0, unsafe { $max(self.0, other.0) });
+                    // SAFETY: the instructions are there (see above).
                     $name(unsafe { $or_nan })
                 }
             }
