@@ -137,6 +137,33 @@ describe('on a GPU', () => {
   });
 });
 
+describe('a dispatch that takes too long', () => {
+  // B6, E6, E8: the limit is lowered until nothing keeps it.
+  const program = `
+    const { ml, MLGraphBuilder } = require(${JSON.stringify(repository)});
+    (async () => {
+      const context = await ml.createContext({ deviceType: 'gpu' });
+      const builder = new MLGraphBuilder(context);
+      const descriptor = { dataType: 'float32', shape: [3] };
+      const x = builder.input('x', descriptor);
+      const graph = await builder.build({ y: builder.sin(x) });
+      const [from, to] = await Promise.all([1, 2].map(() => context.createTensor({ ...descriptor, readable: true })));
+      context.dispatch(graph, { x: from }, { y: to });
+      const read = await context.readTensor(to).catch(({ name, message }) => ({ name, message }));
+      const lost = await context.lost;
+      console.log(JSON.stringify({ read, lost }));
+    })();
+  `;
+
+  onGpu('loses the context with a message, rejects reads, and lets the process end', () => {
+    const env = { ...process.env, WEBNN_GPU_TIMEOUT: '0', WEBNN_LOG: '' };
+    const ended = spawnSync(process.execPath, ['-e', program], { env, encoding: 'utf8', timeout: 50_000 });
+    expect({ code: ended.status, signal: ended.signal }).toEqual({ code: 0, signal: null });
+    const message = expect.stringContaining('a dispatch took longer than 0 s (WEBNN_GPU_TIMEOUT)');
+    expect(JSON.parse(ended.stdout)).toEqual({ read: { name: 'InvalidStateError', message }, lost: { message } });
+  });
+});
+
 describe('the end of a process', () => {
   // Long enough that it is under way when the process exits.
   const program = `

@@ -3,6 +3,7 @@
 
 use crossbeam_channel::{Receiver, bounded};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use webnn_node::backend::Backend;
 use webnn_node::backend::wgpu::{Gpu, Wish};
 use webnn_node::error::{Error, Kind, Result};
@@ -118,6 +119,36 @@ fn a_lost_device_loses_its_contexts_and_a_new_context_works() {
     again.write(X, 1.0);
     again.dispatch(X, Y);
     assert_eq!(again.read(Y).unwrap(), 2.0);
+}
+
+#[test]
+fn a_device_that_takes_too_long_loses_its_contexts_and_a_new_context_works() {
+    let _alone = alone();
+    let Some(harness) = Harness::new() else { return };
+    harness.write(X, 1.0);
+    assert_eq!(harness.read(X).unwrap(), 1.0);
+    // Nothing is finished in no time.
+    harness.gpu.wait_at_most(Some(Duration::ZERO));
+    for _ in 0..100 {
+        harness.dispatch(X, Y);
+        harness.dispatch(Y, X);
+    }
+    assert!(harness.read(Y).is_err());
+    assert_eq!(harness.lost.recv().unwrap(), "the device was lost: a dispatch took longer than 0 s (WEBNN_GPU_TIMEOUT)");
+    let again = Harness::new().unwrap();
+    again.write(X, 1.0);
+    again.dispatch(X, Y);
+    assert_eq!(again.read(Y).unwrap(), 2.0);
+}
+
+#[test]
+fn a_read_under_way_hears_that_the_device_takes_too_long() {
+    let _alone = alone();
+    let Some(harness) = Harness::new() else { return };
+    harness.gpu.wait_at_most(Some(Duration::ZERO));
+    // Nothing else was submitted, so it is this read that takes too long.
+    assert!(harness.read(X).is_err());
+    assert!(harness.lost.recv().unwrap().contains("took longer than 0 s"));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use super::adapter::Features;
 use super::executable::Executable;
 use super::shader::Pipelines;
 use super::storage::Storage;
+use super::waiting::{Flight, Limit, PATIENCE, Reading, Submission, Waiter};
 use crate::backend::Bindings;
 use crate::error::{Error, Kind, Result};
 use crate::host_memory::HostBuffer;
@@ -14,18 +15,8 @@ use crate::memory::Bytes;
 use crate::timeline::Done;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
-use wgpu::{Adapter, BufferUsages, ErrorFilter, PollType, SubmissionIndex};
-
-/// Submissions that the device has not finished when the next one waits: enough that it never waits for us, and few when
-/// each takes long, since none can be taken back.
-const IN_FLIGHT: usize = 16;
-const IN_FLIGHT_WHEN_SLOW: usize = 2;
-const SLOW: Duration = Duration::from_millis(20);
-
-/// How long the end of the process waits for what is under way.
-const PATIENCE: Duration = Duration::from_secs(10);
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use wgpu::{Adapter, BufferUsages, ErrorFilter};
 
 pub struct Device {
     pub device: wgpu::Device,
@@ -38,9 +29,11 @@ pub struct Device {
     orders: Sender<Order>,
     /// Nothing more is submitted.
     stopping: Arc<AtomicBool>,
-    /// Disconnected when the submitting thread has ended.
+    /// Disconnected when both threads have ended.
     ended: Receiver<()>,
     loss: Arc<Loss>,
+    /// How long it may take for what was submitted.
+    pub limit: Arc<Limit>,
 }
 
 /// Something to do for a context.
@@ -50,25 +43,6 @@ pub enum Job {
     Execute { graph: Arc<Executable>, bindings: Bindings<Storage>, done: Done<()> },
 }
 
-/// How many submissions are under way, and whether the last one took long.
-#[derive(Default)]
-struct Flight(Mutex<(usize, bool)>, Condvar);
-
-impl Flight {
-    /// Waits until another submission may begin.
-    fn enter(&self) {
-        let full = |state: &mut (usize, bool)| state.0 >= if state.1 { IN_FLIGHT_WHEN_SLOW } else { IN_FLIGHT };
-        let mut state = self.1.wait_while(lock(&self.0), full).unwrap_or_else(PoisonError::into_inner);
-        state.0 += 1;
-    }
-
-    fn leave(&self, slow: bool) {
-        let mut state = lock(&self.0);
-        *state = (state.0 - 1, slow);
-        self.1.notify_one();
-    }
-}
-
 enum Order {
     Job(Job, Arc<AtomicBool>),
     Stop,
@@ -76,7 +50,7 @@ enum Order {
 
 /// Whether the device was lost, and who wants to know.
 #[derive(Default)]
-struct Loss(Mutex<(Option<String>, Vec<Weak<Listener>>)>);
+pub struct Loss(Mutex<(Option<String>, Vec<Weak<Listener>>)>);
 
 /// Is told once when the device is lost.
 pub struct Listener(Mutex<Option<Tell>>);
@@ -84,7 +58,7 @@ pub struct Listener(Mutex<Option<Tell>>);
 type Tell = Box<dyn FnOnce(String) + Send>;
 
 /// Nothing that runs under these locks leaves the contents half changed.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -97,13 +71,17 @@ impl Listener {
 }
 
 impl Loss {
-    fn set(&self, message: &str) {
+    pub fn set(&self, message: &str) {
         let listeners = {
             let mut state = lock(&self.0);
             state.0.get_or_insert_with(|| message.to_owned());
             std::mem::take(&mut state.1)
         };
         listeners.iter().filter_map(Weak::upgrade).for_each(|listener| listener.tell(message.to_owned()));
+    }
+
+    pub fn message(&self) -> String {
+        lock(&self.0).0.clone().unwrap_or_else(|| "the device was lost".to_owned())
     }
 }
 
@@ -147,6 +125,8 @@ impl Device {
 
         let (orders, taken) = unbounded();
         let (submitted, finished) = unbounded();
+        let is_software = adapter.get_info().device_type == wgpu::DeviceType::Cpu;
+        let limit = Arc::new(Limit::wanted(is_software));
         let flight = Arc::new(Flight::default());
         let (ending, ended) = bounded(0);
         let stopping = Arc::new(AtomicBool::new(false));
@@ -158,16 +138,17 @@ impl Device {
             loss: loss.clone(),
             stopping: stopping.clone(),
         };
-        let waiting = device.clone();
+        let waiter = Waiter { device: device.clone(), queue: queue.clone(), flight, limit: limit.clone(), loss: loss.clone() };
         let start = |name: &str, work: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new().name(name.into()).spawn(work).map_err(|error| refused(&error))
         };
+        let also_ending = ending.clone();
         start("webnn gpu", Box::new(move || submitter.run(&taken, ending)))?;
-        start("webnn gpu wait", Box::new(move || wait(&waiting, &flight, &finished)))?;
+        start("webnn gpu wait", Box::new(move || waiter.run(&finished, also_ending)))?;
 
-        let is_software = adapter.get_info().device_type == wgpu::DeviceType::Cpu;
         let pipelines = Pipelines::default();
-        let device = Arc::new(Device { device, queue, features, limits, is_software, pipelines, orders, stopping, ended, loss });
+        let device =
+            Arc::new(Device { device, queue, features, limits, is_software, pipelines, orders, stopping, ended, loss, limit });
         let mut devices = lock(&DEVICES);
         devices.retain(|other| other.strong_count() > 0);
         devices.push(Arc::downgrade(&device));
@@ -227,13 +208,18 @@ impl Device {
 }
 
 fn checked<T>(device: &wgpu::Device, loss: &Loss, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let lost = || lock(&loss.0).0.clone().map(|message| Error::new(Kind::InvalidState, message));
+    // One that hangs is not given more to do.
+    if let Some(error) = lost() {
+        return Err(error);
+    }
     let memory = device.push_error_scope(ErrorFilter::OutOfMemory);
     let validation = device.push_error_scope(ErrorFilter::Validation);
     let internal = device.push_error_scope(ErrorFilter::Internal);
     let result = work();
     let complaints = [internal.pop(), validation.pop()].map(pollster::block_on);
-    if let Some(message) = &lock(&loss.0).0 {
-        return Err(Error::new(Kind::InvalidState, message.clone()));
+    if let Some(error) = lost() {
+        return Err(error);
     }
     if let Some(error) = pollster::block_on(memory.pop()) {
         return Err(Error::new(Kind::Unknown, format!("the device's memory is used up: {error}")));
@@ -248,7 +234,7 @@ fn checked<T>(device: &wgpu::Device, loss: &Loss, work: impl FnOnce() -> Result<
 struct Submitter {
     device: wgpu::Device,
     queue: wgpu::Queue,
-    submitted: Sender<SubmissionIndex>,
+    submitted: Sender<Submission>,
     flight: Arc<Flight>,
     loss: Arc<Loss>,
     stopping: Arc<AtomicBool>,
@@ -274,7 +260,6 @@ impl Submitter {
         }
         // What was ordered since is dropped, and so reported.
         while orders.try_recv().is_ok() {}
-        let _ = self.device.poll(PollType::Wait { submission_index: None, timeout: Some(PATIENCE) });
         drop(self);
         drop(ending);
     }
@@ -286,7 +271,7 @@ impl Submitter {
     fn submit(&self, commands: impl IntoIterator<Item = wgpu::CommandBuffer>) {
         // Waits when the device is far behind.
         self.flight.enter();
-        let _ = self.submitted.send(self.queue.submit(commands));
+        let _ = self.submitted.send(Submission { index: self.queue.submit(commands), reading: None });
     }
 
     fn write(&self, to: &Storage, bytes: &[u8]) -> Result<()> {
@@ -308,7 +293,7 @@ impl Submitter {
         })
     }
 
-    fn read(&self, from: &Storage, mut into: HostBuffer, done: Done<()>) {
+    fn read(&self, from: &Storage, into: HostBuffer, done: Done<()>) {
         #[cfg(feature = "faults")]
         if let Err(error) = crate::faults::at(crate::faults::Place::Read) {
             return done.report(Err(error));
@@ -329,8 +314,10 @@ impl Submitter {
         self.flight.enter();
         let index = self.queue.submit([commands]);
         let mapped = staging.clone();
+        let reading = Reading::new(into, done);
+        let answered = reading.clone();
         staging.map_async(wgpu::MapMode::Read, .., move |result| {
-            done.run(|| {
+            answered.finish(|into| {
                 let fail = |error: &dyn std::fmt::Display| {
                     Error::new(Kind::Unknown, format!("the device's memory cannot be read: {error}"))
                 };
@@ -341,7 +328,7 @@ impl Submitter {
                 Ok(())
             });
         });
-        let _ = self.submitted.send(index);
+        let _ = self.submitted.send(Submission { index, reading: Some(reading) });
     }
 
     fn execute(&self, graph: &Executable, bindings: &Bindings<Storage>) -> Result<()> {
@@ -357,15 +344,6 @@ impl Job {
     fn refuse(self) {
         let (Job::Write { done, .. } | Job::Read { done, .. } | Job::Execute { done, .. }) = self;
         done.report(Err(Error::new(Kind::InvalidState, "the context was destroyed")));
-    }
-}
-
-/// The thread that waits: each submission's callbacks are called, and what it used is freed, when it has finished.
-fn wait(device: &wgpu::Device, flight: &Flight, finished: &Receiver<SubmissionIndex>) {
-    while let Ok(index) = finished.recv() {
-        let start = Instant::now();
-        let _ = device.poll(PollType::Wait { submission_index: Some(index), timeout: None });
-        flight.leave(start.elapsed() > SLOW);
     }
 }
 

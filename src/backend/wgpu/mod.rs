@@ -4,7 +4,8 @@
 //!
 //! * [`adapter`] chooses, [`device`] is shared by all contexts of an adapter. A thread of its own submits work in the order
 //!   in which it is ordered; later work comes after earlier work on the device too, so writing and executing are reported as
-//!   done when they are submitted, and chained dispatches wait for nobody. A second thread waits for the device.
+//!   done when they are submitted, and chained dispatches wait for nobody. A second thread waits for the device, and gives
+//!   it up when it takes too long ([`waiting`]).
 //! * `compile` lowers the plan's steps to *dispatches* ([`lower`]): a pipeline, the memory that it binds, a grid. Memory is a
 //!   part of an input's, output's or constant's buffer, or of the graph's one arena, at the plan's offsets. Runs of a graph
 //!   follow each other on the device, so one arena is enough. A run records all dispatches in one command buffer.
@@ -60,6 +61,7 @@ mod executable;
 mod lower;
 mod shader;
 mod storage;
+mod waiting;
 
 pub use adapter::Wish;
 pub use device::end_of_process;
@@ -79,6 +81,7 @@ use crate::timeline::Done;
 use device::{Device, Job, Listener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// The backend of one context.
 #[derive(Clone)]
@@ -127,6 +130,11 @@ impl Gpu {
     /// Destroys the device, for all its contexts, as a driver does that fails.
     pub fn lose(&self) {
         self.0.device.destroy();
+    }
+
+    /// Changes how long the device may take, for all its contexts; nothing is for ever.
+    pub fn wait_at_most(&self, limit: Option<Duration>) {
+        self.0.device.limit.set(limit);
     }
 }
 
