@@ -5,6 +5,7 @@ use super::cancel::Cancel;
 use super::cost;
 use super::fold::is_aligned;
 use super::kernels::{Kernel, Known, Room, Selection, Site, select};
+use super::profile::Profile;
 use super::reference;
 use super::storage::Storage;
 use super::view::{Arguments, View, ViewMut};
@@ -18,6 +19,7 @@ use smallvec::SmallVec;
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 /// Work below this many nanoseconds is done on the timeline's own thread: handing it over would cost about as much.
 const BRIEF: usize = 30_000;
@@ -34,6 +36,7 @@ pub struct Executable {
     arenas: Mutex<Vec<Arena>>,
     usage: Arc<Usage>,
     brief: bool,
+    profile: Option<Profile>,
     _constants_charge: Charge,
 }
 
@@ -112,6 +115,17 @@ impl Operand {
             Memory::Written { region, offset } => Some((region, offset..offset + self.length)),
             _ => None,
         }
+    }
+}
+
+impl Step {
+    /// Operators and shapes, for people.
+    fn describe(&self) -> String {
+        let shape = |operand: &Operand| format!("{:?}", operand.shape.as_slice()).replace(' ', "");
+        let list = |operands: &[Operand]| operands.iter().map(shape).collect::<Vec<_>>().join(" ");
+        let names: Vec<&str> = std::iter::once(&self.op).chain(&self.fused).map(|op| op.row().name).collect();
+        let label = if self.label.is_empty() { String::new() } else { format!(" \"{}\"", self.label) };
+        format!("{} {} -> {}{label}", names.join(" + "), list(&self.inputs), list(&self.outputs))
     }
 }
 
@@ -215,12 +229,17 @@ impl Executable {
             let shapes = |operands: &[Operand]| operands.iter().map(|operand| operand.shape.to_vec()).collect::<Vec<_>>();
             cost::nanoseconds(&step.op, step.kernel.is_some(), &shapes(&step.inputs), &shapes(&step.outputs))
         };
+        let mut profile = Profile::new(|| steps.iter().map(Step::describe).collect());
         select_kernels(&mut steps, &mut constants, threads);
+        if let Some(profile) = &mut profile {
+            profile.remark("reference kernel", |step| steps[step].kernel.is_none());
+        }
         let brief = steps.iter().map(cost).fold(0, usize::saturating_add) < BRIEF;
         let kernel_bytes: usize = steps.iter().filter_map(|step| step.kernel.as_ref()).map(|kernel| kernel.bytes()).sum();
         let constant_bytes = kernel_bytes + constants.iter().map(|constant| constant.as_slice().len()).sum::<usize>();
         let executable = Executable {
             brief,
+            profile,
             steps,
             constants,
             input_lengths: lengths(&plan.inputs),
@@ -297,6 +316,10 @@ impl Executable {
             }
         }
 
+        let mut began = self.profile.as_ref().map(|profile| {
+            profile.begin();
+            Instant::now()
+        });
         for (number, step) in self.steps.iter().enumerate() {
             if needed.as_ref().is_some_and(|needed| !needed.steps[number]) {
                 continue;
@@ -341,6 +364,9 @@ impl Executable {
             };
             let result = catch_unwind(AssertUnwindSafe(kernel)).unwrap_or_else(|panic| Err(from_panic(&*panic)));
             result.map_err(|error| error.of(step.op.row().name, &step.label))?;
+            if let (Some(profile), Some(began)) = (&self.profile, &mut began) {
+                *began = profile.end(number, *began);
+            }
         }
         // Of the last kernel too.
         cancel.check()?;

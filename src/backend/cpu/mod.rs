@@ -7,6 +7,7 @@ pub mod element;
 mod executable;
 mod fold;
 mod kernels;
+mod profile;
 pub mod reference;
 pub mod scratch;
 mod storage;
