@@ -11,7 +11,11 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+mod neighbours;
 mod spare;
+
+use neighbours::Block;
+pub use neighbours::side_by_side;
 
 /// Every [`Bytes`] begins at a multiple of this: a cache line, and the widest vector register.
 pub const ALIGNMENT: usize = 64;
@@ -22,11 +26,20 @@ const ALLOCATOR_ALIGNMENT: usize = 16;
 /// Requests from here on are held against what the machine has left.
 const LARGE: usize = 64 << 20;
 
-/// Zeroed, aligned bytes on the heap.
+/// Aligned bytes on the heap, zeroed at first.
 pub struct Bytes {
     start: NonNull<u8>,
     length: usize,
-    allocation: Option<(NonNull<u8>, Layout)>,
+    owner: Owner,
+}
+
+/// Whose memory it is.
+enum Owner {
+    /// There is none.
+    Nobody,
+    Alone(NonNull<u8>, Layout),
+    /// A part of what others have parts of too.
+    Block(#[allow(dead_code, reason = "it is kept")] Arc<Block>),
 }
 
 // SAFETY: `Bytes` owns its memory alone, like a `Box<[u8]>`.
@@ -61,7 +74,7 @@ impl Bytes {
     unsafe fn allocate(length: usize, allocate: impl FnOnce(Layout) -> *mut u8) -> Result<Bytes> {
         let fail = || Error::new(Kind::Unknown, format!("{length} bytes of memory cannot be had"));
         if length == 0 {
-            return Ok(Bytes { start: NonNull::<u64>::dangling().cast(), length, allocation: None });
+            return Ok(Bytes { start: NonNull::<u64>::dangling().cast(), length, owner: Owner::Nobody });
         }
         if !is_at_hand(length) {
             return Err(fail());
@@ -69,12 +82,27 @@ impl Bytes {
         let size = length.checked_add(ALIGNMENT - ALLOCATOR_ALIGNMENT).ok_or_else(fail)?;
         let layout = Layout::from_size_align(size, ALLOCATOR_ALIGNMENT).map_err(|_| fail())?;
         let allocation = NonNull::new(allocate(layout)).ok_or_else(fail)?;
-        prefer_huge_pages(allocation, size);
+        if size >= WORTH_HUGE_PAGES {
+            prefer_huge_pages(allocation, size);
+        }
         let offset = allocation.as_ptr().align_offset(ALIGNMENT);
         assert!(offset + length <= size);
         // SAFETY: `offset` is within the allocation by the assertion.
         let start = unsafe { allocation.add(offset) };
-        Ok(Bytes { start, length, allocation: Some((allocation, layout)) })
+        Ok(Bytes { start, length, owner: Owner::Alone(allocation, layout) })
+    }
+
+    /// A part of a block.
+    ///
+    /// # Safety
+    /// It must be inside of the block, initialised, and nobody else's.
+    unsafe fn part(start: NonNull<u8>, length: usize, block: Arc<Block>) -> Bytes {
+        Bytes { start, length, owner: Owner::Block(block) }
+    }
+
+    #[cfg(test)]
+    fn is_part(&self) -> bool {
+        matches!(self.owner, Owner::Block(_))
     }
 
     /// Where the bytes begin. Valid for reads and writes of the whole length as long as `self` lives.
@@ -95,9 +123,6 @@ fn prefer_huge_pages(start: NonNull<u8>, size: usize) {
     unsafe extern "C" {
         fn madvise(address: *mut std::ffi::c_void, length: usize, advice: std::ffi::c_int) -> std::ffi::c_int;
     }
-    if size < WORTH_HUGE_PAGES {
-        return;
-    }
     let skipped = start.as_ptr().align_offset(PAGE);
     let length = (size - skipped) / PAGE * PAGE;
     // SAFETY: whole pages inside of our own allocation; advice changes no contents. It is allowed to fail.
@@ -109,7 +134,7 @@ fn prefer_huge_pages(_: NonNull<u8>, _: usize) {}
 
 impl Drop for Bytes {
     fn drop(&mut self) {
-        if let Some((allocation, layout)) = self.allocation {
+        if let Owner::Alone(allocation, layout) = self.owner {
             // SAFETY: it came from the allocator with this layout, and only here is it given back.
             unsafe { spare::give(allocation, layout) }
         }

@@ -13,7 +13,7 @@ use crate::backend::Bindings;
 use crate::compiler::{Place, Plan, RUNNING, Value, ValueId};
 use crate::error::Result;
 use crate::graph::{ConstantBytes, DataType, Op, OperandId};
-use crate::memory::{Bytes, Charge, Usage, Use};
+use crate::memory::{Bytes, Charge, Usage, Use, side_by_side};
 use crate::timeline::from_panic;
 use smallvec::SmallVec;
 use std::collections::HashSet;
@@ -230,7 +230,8 @@ impl Executable {
             cost::nanoseconds(&step.op, step.kernel.is_some(), &shapes(&step.inputs), &shapes(&step.outputs))
         };
         let mut profile = Profile::new(|| steps.iter().map(Step::describe).collect());
-        select_kernels(&mut steps, &mut constants, threads);
+        let expected = constants.iter().map(|constant| constant.as_slice().len()).sum();
+        side_by_side(expected, || select_kernels(&mut steps, &mut constants, threads));
         if let Some(profile) = &mut profile {
             profile.remark("reference kernel", |step| steps[step].kernel.is_none());
         }

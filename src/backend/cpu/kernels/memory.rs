@@ -15,7 +15,7 @@ impl Numbers {
     /// When the memory cannot be had; that ends the build with an error.
     pub fn zeroed(length: usize) -> Numbers {
         let bytes = length.checked_mul(size_of::<f32>()).expect("a length in memory");
-        Numbers(Bytes::zeroed(bytes).unwrap_or_else(|error| panic!("{error}")))
+        Numbers(Bytes::beside_others(bytes).unwrap_or_else(|error| panic!("{error}")))
     }
 
     pub fn as_slice(&self) -> &[f32] {

@@ -65,7 +65,7 @@ pub struct Right {
 /// When the memory cannot be had, which becomes an error of the build.
 fn panels(depth: usize, columns: usize) -> Bytes {
     let length = depth.checked_mul(columns).and_then(|count| count.checked_mul(size_of::<f32>()));
-    Bytes::zeroed(length.expect("panels fit into the address space")).unwrap_or_else(|error| panic!("{error}"))
+    Bytes::beside_others(length.expect("panels fit into the address space")).unwrap_or_else(|error| panic!("{error}"))
 }
 
 impl Right {

@@ -1,0 +1,147 @@
+//! Constants of one graph beside each other, in pages of 2 MiB: reading them one after the other misses no translations of
+//! addresses, and what fits into a cache has no two halves that displace each other.
+
+use super::Bytes;
+use crate::error::Result;
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::cell::RefCell;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+const HUGE_PAGE: usize = 2 << 20;
+/// A block has room for so many bytes at most. What is larger than half of it has pages enough of its own.
+const BLOCK: usize = 64 << 20;
+/// Graphs with fewer bytes of constants take ordinary memory.
+const WORTH_IT: usize = 512 << 10;
+
+/// Zeroed memory that several [`Bytes`] have parts of.
+#[derive(Debug)]
+pub struct Block {
+    start: NonNull<u8>,
+    length: usize,
+    allocation: (NonNull<u8>, Layout),
+}
+
+// SAFETY: the block itself accesses nothing; its parts belong to one `Bytes` each.
+unsafe impl Send for Block {}
+// SAFETY: as above.
+unsafe impl Sync for Block {}
+
+impl Block {
+    fn new(length: usize) -> Option<Block> {
+        let length = length.checked_next_multiple_of(HUGE_PAGE)?;
+        // Aligned by hand: the allocator would write the zeros of what it aligns.
+        let layout = Layout::from_size_align(length.checked_add(HUGE_PAGE)?, 16).ok()?;
+        // SAFETY: the size is not zero.
+        let allocation = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        let offset = allocation.as_ptr().align_offset(HUGE_PAGE);
+        assert!(offset + length <= layout.size());
+        // SAFETY: within the allocation, by the assertion.
+        let start = unsafe { allocation.add(offset) };
+        super::prefer_huge_pages(start, length);
+        Some(Block { start, length, allocation: (allocation, layout) })
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        let (allocation, layout) = self.allocation;
+        // SAFETY: it came from the allocator with this layout, and no part is left.
+        unsafe { dealloc(allocation.as_ptr(), layout) };
+    }
+}
+
+/// The block that is being filled.
+struct Filling {
+    block: Option<Arc<Block>>,
+    used: usize,
+    /// Bytes that are still to come, about.
+    expected: usize,
+}
+
+thread_local!(static FILLING: RefCell<Option<Filling>> = const { RefCell::new(None) });
+
+/// Lets [`Bytes::beside_others`] put what this thread makes in `body` side by side, about so many bytes.
+pub fn side_by_side<R>(expected: usize, body: impl FnOnce() -> R) -> R {
+    struct Restore(Option<Filling>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            FILLING.set(self.0.take());
+        }
+    }
+    let filling = (expected >= WORTH_IT).then_some(Filling { block: None, used: 0, expected });
+    let _restore = Restore(FILLING.replace(filling));
+    body()
+}
+
+impl Bytes {
+    /// Zeros, beside others of the same [`side_by_side`].
+    ///
+    /// # Errors
+    /// `UnknownError` when the memory cannot be had.
+    pub fn beside_others(length: usize) -> Result<Bytes> {
+        let part = FILLING.with_borrow_mut(|filling| filling.as_mut().and_then(|filling| filling.take(length)));
+        match part {
+            // SAFETY: the part was given out once, is in the block, zeroed and aligned; the block lives as long.
+            Some((start, block)) => Ok(unsafe { Bytes::part(start, length, block) }),
+            None => Bytes::zeroed(length),
+        }
+    }
+}
+
+impl Filling {
+    /// A part of so many bytes, if one would rather have it here.
+    fn take(&mut self, length: usize) -> Option<(NonNull<u8>, Arc<Block>)> {
+        if length == 0 || length > BLOCK / 2 {
+            return None;
+        }
+        let padded = length.next_multiple_of(super::ALIGNMENT);
+        let has_room = self.block.as_ref().is_some_and(|block| padded <= block.length - self.used);
+        if !has_room {
+            self.block = Some(Arc::new(Block::new(self.expected.clamp(padded, BLOCK))?));
+            self.used = 0;
+        }
+        let block = self.block.clone()?;
+        // SAFETY: `used` is at most the block's length, since there is room behind it.
+        let start = unsafe { block.start.add(self.used) };
+        self.used += padded;
+        self.expected = self.expected.saturating_sub(padded);
+        Some((start, block))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_zeroed_aligned_and_apart() {
+        let make = |length: usize| {
+            let mut bytes = Bytes::beside_others(length).unwrap();
+            assert!(bytes.iter().all(|&byte| byte == 0));
+            assert!(length == 0 || (bytes.as_ptr() as usize).is_multiple_of(super::super::ALIGNMENT));
+            bytes.fill(length as u8);
+            bytes
+        };
+        // Also beyond what was expected, what has a block of its own, and what does not fit into the first block.
+        let lengths = [1, 63, 64, 65, 0, 1 << 20, 3 << 20, BLOCK / 2 + 1, BLOCK / 2, BLOCK / 2, 7];
+        let made: Vec<Bytes> = side_by_side(WORTH_IT, || lengths.into_iter().map(make).collect());
+        for (bytes, length) in made.iter().zip(lengths) {
+            assert!(bytes.len() == length && bytes.iter().all(|&byte| byte == length as u8));
+        }
+        // The block stays as long as a part of it.
+        let last = made.into_iter().next_back().unwrap();
+        assert!(last.iter().all(|&byte| byte == 7));
+    }
+
+    #[test]
+    fn small_graphs_take_ordinary_memory() {
+        let is_part = |expected: usize| side_by_side(expected, || Bytes::beside_others(100).unwrap().is_part());
+        assert!(is_part(WORTH_IT) && !is_part(WORTH_IT - 1));
+        assert!(!Bytes::beside_others(100).unwrap().is_part(), "nothing is left behind");
+        // Nor when it ends by a panic.
+        let fails = || side_by_side(WORTH_IT, || panic!("on purpose"));
+        assert!(std::panic::catch_unwind(fails).is_err());
+        assert!(!Bytes::beside_others(100).unwrap().is_part());
+    }
+}
