@@ -69,7 +69,8 @@ fn share(count: usize, cost: usize, body: &(dyn Fn(usize) + Sync)) {
 
 /// Calls `body` with every turn and every part of it. The parts of a turn may run side by side on so many threads, all of
 /// them before any of the next turn. For many turns of some microseconds, between which a hand-over would be too dear: a
-/// thread that waits for the others looks again and again.
+/// thread that waits for the others looks again and again. A part is the same thread's in all turns, whose caches have what
+/// it reads, unless that thread is late.
 pub fn in_turn(turns: usize, parts: usize, threads: usize, body: impl Fn(usize, usize) + Sync) {
     take_turns(turns, parts, threads, &body);
 }
@@ -85,27 +86,44 @@ fn take_turns(turns: usize, parts: usize, threads: usize, body: &(dyn Fn(usize, 
         }
         return;
     }
-    // Parts are handed out in order, so whoever has got one waits only for parts that others are at already. A thread that
-    // never comes is not waited for.
-    let (given, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    // How often each part has been begun, and how many parts of all turns are done. Whoever takes a part has seen that all
+    // of the earlier turns are. A thread that never comes is not waited for.
+    let begun: Vec<AtomicUsize> = (0..parts).map(|_| AtomicUsize::new(0)).collect();
+    let (come, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let failed = AtomicBool::new(false);
     let work = || {
         let ended = EndsAll(&failed);
+        let me = come.fetch_add(1, Ordering::Relaxed);
+        let own = me * parts / threads..(me + 1) * parts / threads;
+        let mut looks = 0usize;
         loop {
-            let number = given.fetch_add(1, Ordering::Relaxed);
-            if number >= turns * parts {
+            let finished = done.load(Ordering::Acquire);
+            if finished >= turns * parts {
                 break;
             }
-            let mut looks = 0usize;
-            while done.load(Ordering::Acquire) < number / parts * parts {
-                if failed.load(Ordering::Relaxed) {
-                    return;
-                }
-                looks += 1;
-                if looks < 2000 { std::hint::spin_loop() } else { std::thread::yield_now() }
+            if failed.load(Ordering::Relaxed) {
+                return;
             }
+            let turn = finished / parts;
+            let take = |part: &usize| {
+                let begun = &begun[*part];
+                begun.load(Ordering::Relaxed) == turn
+                    && begun.compare_exchange(turn, turn + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            };
+            let is_alone = come.load(Ordering::Relaxed) == 1;
+            let others = || if is_alone || looks >= PATIENCE { 0..parts } else { 0..0 };
+            let Some(part) = own.clone().find(take).or_else(|| others().find(take)) else {
+                looks += 1;
+                if looks < 2000 {
+                    std::hint::spin_loop()
+                } else {
+                    std::thread::yield_now()
+                }
+                continue;
+            };
+            looks = 0;
             if is_wanted() {
-                body(number / parts, number % parts);
+                body(turn, part);
             }
             done.fetch_add(1, Ordering::Release);
         }
@@ -118,6 +136,9 @@ fn take_turns(turns: usize, parts: usize, threads: usize, body: &(dyn Fn(usize, 
         work();
     });
 }
+
+/// How often a thread looks before it takes a part that is another's: some microseconds.
+const PATIENCE: usize = 100;
 
 /// Tells the others when a part has panicked: its turn never ends.
 struct EndsAll<'a>(&'a AtomicBool);

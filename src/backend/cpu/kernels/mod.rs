@@ -26,6 +26,7 @@ mod recurrent;
 #[cfg(test)]
 mod recurrent_tests;
 mod reorder;
+mod row;
 #[cfg(test)]
 mod tests;
 mod tile;

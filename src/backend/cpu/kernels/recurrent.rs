@@ -9,6 +9,7 @@
 use super::isa::{Isa, MOST_COLUMNS, MOST_ROWS, Plus, isa};
 use super::packing::pack_rows;
 use super::product::{Grid, LeftView, Output, Right, RightView, multiply};
+use super::row;
 use super::units::{Block, Gates, Unit};
 use super::{Kernel, Selection, Site, with_scratch};
 use crate::backend::cpu::threads::{for_each_job, for_each_piece, in_turn};
@@ -188,7 +189,6 @@ impl Recurrent {
             let (step, phase) = (turn / phases, turn % phases);
             // Back and forth.
             let is_odd = turn % 2 == 1;
-            let part = if is_odd { parts - 1 - part } else { part };
             let range = part * blocks / parts..(part + 1) * blocks / parts;
             let place = Place { direction: number, step: steps.start + step, row: step, rows: steps.len(), phase };
             let mut products = [[0f32; MOST_ROWS * MOST_COLUMNS]; 4];
@@ -199,6 +199,23 @@ impl Recurrent {
             };
             if is_odd { range.rev().for_each(one) } else { range.for_each(one) }
         });
+    }
+
+    /// The products of several gates of a block for a batch of one.
+    fn gates_of_row<'a>(
+        &self,
+        row: &[f32],
+        gates: std::ops::Range<usize>,
+        panel: impl Fn(usize) -> &'a [f32],
+        products: &mut [[f32; MOST_ROWS * MOST_COLUMNS]; 4],
+    ) {
+        let first = gates.start;
+        let [a, b, c, d] = &mut *products;
+        match gates.len() {
+            2 => row::multiply(self.isa, row, std::array::from_fn(|i| panel(first + i)), [a, b]),
+            3 => row::multiply(self.isa, row, std::array::from_fn(|i| panel(first + i)), [a, b, c]),
+            _ => row::multiply(self.isa, row, std::array::from_fn(|i| panel(first + i)), [a, b, c, d]),
+        }
     }
 
     /// Computes one block of units in a phase of a step, and has the weights of the next one fetched meanwhile. What is in
@@ -235,12 +252,16 @@ impl Recurrent {
                 let first = block.checked_mul(gates)?.checked_add(gate)?.checked_mul(lanes * hidden)?;
                 direction.recurrent.view().panels.get(first..)
             };
-            for gate in range.clone() {
-                let panel = panels(block, gate).expect("every block has its panels");
-                let next = if gate + 1 < range.end { panels(block, gate + 1) } else { panels(next_block, range.start) };
-                let next = next.map(|next| (next, lanes));
-                // SAFETY: the array has room for the largest tile.
-                unsafe { isa.tile(height, hidden, left, panel, products[gate].as_mut_ptr(), lanes, Plus::Nothing, next) };
+            if height == 1 && range.len() > 1 {
+                self.gates_of_row(left, range, |gate| panels(block, gate).expect("every block has its panels"), products);
+            } else {
+                for gate in range.clone() {
+                    let panel = panels(block, gate).expect("every block has its panels");
+                    let next = if gate + 1 < range.end { panels(block, gate + 1) } else { panels(next_block, range.start) };
+                    let next = next.map(|next| (next.as_ptr(), lanes));
+                    // SAFETY: the array has room for the largest tile.
+                    unsafe { isa.tile(height, hidden, left, panel, products[gate].as_mut_ptr(), lanes, Plus::Nothing, next) };
+                }
             }
             for r in 0..height {
                 let row = first + r;
