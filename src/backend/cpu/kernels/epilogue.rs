@@ -3,8 +3,9 @@
 
 use super::Site;
 use super::functions::Function;
-use super::isa::{Isa, Loop};
-use super::product::Block;
+use super::isa::{Arithmetic, Isa, Loop};
+use super::packing::prefetch;
+use super::product::{self, Block};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::elementwise::{ActivationKind, BinaryKind};
 use crate::graph::{Number, Op, OperandId};
@@ -138,22 +139,10 @@ impl Epilogue {
         self.0.iter().filter_map(needed).collect()
     }
 
-    /// Finishes some rows and columns of a block.
-    pub fn finish(
-        &self,
-        isa: &Isa,
-        block: &mut Block<'_>,
-        rows: Range<usize>,
-        columns: Range<usize>,
-        origin: Origin,
-        tensors: &[&[f32]],
-    ) {
-        Stages(&self.0).finish(isa, block, rows, columns, origin, tensors);
-    }
-
     /// Finishes a piece of a row, whose first element is number `place` of the output.
     pub fn apply(&self, isa: &Isa, row: usize, columns: Range<usize>, place: usize, tensors: &[&[f32]], piece: &mut [f32]) {
-        isa.run_loop(Apply { stages: &self.0, row, columns, place, tensors, piece });
+        let pieces = Piece { row, columns, place, elements: piece };
+        isa.run_loop(Apply { stages: &self.0, tensors, pieces });
     }
 }
 
@@ -161,104 +150,167 @@ impl Epilogue {
 #[derive(Clone, Copy)]
 pub struct Stages<'a>(&'a [Stage]);
 
-impl Stages<'_> {
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Finishes some rows and columns of a block.
-    pub fn finish(
-        &self,
-        isa: &Isa,
-        block: &mut Block<'_>,
-        rows: Range<usize>,
-        columns: Range<usize>,
-        origin: Origin,
-        tensors: &[&[f32]],
-    ) {
-        isa.run_loop(Finish { stages: self.0, block, rows, columns, origin, tensors });
+impl<'a> Stages<'a> {
+    /// All stages, done to the tiles of a matrix that lies there in the output; nothing when there are none.
+    pub fn finish(self, isa: &'a Isa, origin: Origin, tensors: &'a [&'a [f32]]) -> Option<FinishTiles<'a>> {
+        (!self.0.is_empty()).then_some(FinishTiles { isa, stages: self.0, origin, tensors })
     }
 }
 
-struct Finish<'a, 'b> {
+/// See [`Stages::finish`].
+pub struct FinishTiles<'a> {
+    isa: &'a Isa,
     stages: &'a [Stage],
-    block: &'a mut Block<'b>,
-    rows: Range<usize>,
-    columns: Range<usize>,
     origin: Origin,
     tensors: &'a [&'a [f32]],
 }
 
-impl Loop for Finish<'_, '_> {
-    #[inline(always)]
-    fn run(self) {
-        let Finish { stages, block, rows, columns, origin, tensors } = self;
-        for row in rows {
-            let place = origin.place + row * origin.stride + columns.start;
-            let piece = block.row(row, columns.clone());
-            Apply { stages, row: origin.row + row, columns: columns.clone(), place, tensors, piece }.run();
+impl product::Finish for FinishTiles<'_> {
+    fn expect(&self, rows: Range<usize>, columns: Range<usize>) {
+        for tensor in self.tensors {
+            for row in rows.clone() {
+                let place = self.origin.place + row * self.origin.stride;
+                prefetch(tensor, place + columns.start..place + columns.end);
+            }
         }
+    }
+
+    fn finish(&self, block: &mut Block<'_>, rows: Range<usize>, columns: Range<usize>) {
+        let pieces = Tile { block, rows, columns, origin: self.origin };
+        self.isa.run_loop(Apply { stages: self.stages, tensors: self.tensors, pieces });
     }
 }
 
-struct Apply<'a> {
-    stages: &'a [Stage],
+/// Pieces of rows that stages are done to.
+trait Pieces {
+    /// Numbers of the rows.
+    fn rows(&self) -> Range<usize>;
+
+    fn columns(&self) -> Range<usize>;
+
+    /// The piece of a row, the number of that row for stages, and the number of the piece's first element in the output.
+    fn of(&mut self, row: usize) -> (&mut [f32], usize, usize);
+}
+
+struct Tile<'a, 'b> {
+    block: &'a mut Block<'b>,
+    rows: Range<usize>,
+    columns: Range<usize>,
+    origin: Origin,
+}
+
+impl Pieces for Tile<'_, '_> {
+    #[inline(always)]
+    fn rows(&self) -> Range<usize> {
+        self.rows.clone()
+    }
+
+    #[inline(always)]
+    fn columns(&self) -> Range<usize> {
+        self.columns.clone()
+    }
+
+    #[inline(always)]
+    fn of(&mut self, row: usize) -> (&mut [f32], usize, usize) {
+        let place = self.origin.place + row * self.origin.stride + self.columns.start;
+        (self.block.row(row, self.columns.clone()), self.origin.row + row, place)
+    }
+}
+
+struct Piece<'a> {
     row: usize,
     columns: Range<usize>,
     place: usize,
-    tensors: &'a [&'a [f32]],
-    piece: &'a mut [f32],
+    elements: &'a mut [f32],
 }
 
-impl Loop for Apply<'_> {
+impl Pieces for Piece<'_> {
     #[inline(always)]
-    fn run(self) {
-        let Apply { stages, row, columns, place, tensors, piece } = self;
+    fn rows(&self) -> Range<usize> {
+        0..1
+    }
+
+    #[inline(always)]
+    fn columns(&self) -> Range<usize> {
+        self.columns.clone()
+    }
+
+    #[inline(always)]
+    fn of(&mut self, _: usize) -> (&mut [f32], usize, usize) {
+        (self.elements, self.row, self.place)
+    }
+}
+
+struct Apply<'a, P> {
+    stages: &'a [Stage],
+    tensors: &'a [&'a [f32]],
+    pieces: P,
+}
+
+impl<P: Pieces> Loop for Apply<'_, P> {
+    // Stage by stage: what depends on the stage is decided once for all rows.
+    #[inline(always)]
+    fn run<A: Arithmetic>(self) {
+        let Apply { stages, tensors, mut pieces } = self;
+        let (rows, columns) = (pieces.rows(), pieces.columns());
         let mut tensors = tensors.iter();
         for stage in stages {
             match stage {
                 Stage::Binary(operation, with) => match with {
-                    With::Number(number) => with_number(*operation, *number, piece),
-                    With::Rows(numbers) => with_number(*operation, numbers[row], piece),
-                    With::Row(numbers) => with_numbers(*operation, &numbers[columns.clone()], piece),
+                    With::Number(number) => with_number(*operation, &mut pieces, |_| *number),
+                    With::Rows(numbers) => with_number(*operation, &mut pieces, |row| numbers[row]),
+                    With::Row(numbers) => {
+                        let numbers = &numbers[columns.clone()];
+                        with_numbers(*operation, &mut pieces, |_, _| numbers);
+                    }
                     With::Tensor(_) => {
                         let tensor = tensors.next().expect("one for each stage");
-                        with_numbers(*operation, &tensor[place..][..piece.len()], piece);
+                        with_numbers(*operation, &mut pieces, |place, length| &tensor[place..][..length]);
                     }
                 },
-                Stage::Function(function) => function.apply(piece),
+                Stage::Function(function) => {
+                    for row in rows.clone() {
+                        function.apply::<A>(pieces.of(row).0);
+                    }
+                }
                 // What is not a number is neither below nor above a bound, and stays.
-                Stage::Relu => each(piece, |x| if x < 0.0 { 0.0 } else { x }),
-                &Stage::Clamp(low, high) => each(piece, |x| {
-                    let raised = if x < low { low } else { x };
-                    if raised > high { high } else { raised }
-                }),
+                Stage::Relu => each(&mut pieces, |x, _| if x < 0.0 { 0.0 } else { x }, |_| ()),
+                &Stage::Clamp(low, high) => each(
+                    &mut pieces,
+                    |x, _| {
+                        let raised = if x < low { low } else { x };
+                        if raised > high { high } else { raised }
+                    },
+                    |_| (),
+                ),
             }
         }
     }
 }
 
+/// `number` says what stands in a row.
 #[inline(always)]
-fn with_number(operation: Operation, y: f32, piece: &mut [f32]) {
+fn with_number(operation: Operation, pieces: &mut impl Pieces, number: impl Fn(usize) -> f32) {
     match operation {
-        Operation::Add => each(piece, |x| x + y),
-        Operation::Mul => each(piece, |x| x * y),
-        Operation::Sub => each(piece, |x| x - y),
-        Operation::SubFrom => each(piece, |x| y - x),
-        Operation::Div => each(piece, |x| x / y),
-        Operation::DivInto => each(piece, |x| y / x),
+        Operation::Add => each(pieces, |x, y| x + y, number),
+        Operation::Mul => each(pieces, |x, y| x * y, number),
+        Operation::Sub => each(pieces, |x, y| x - y, number),
+        Operation::SubFrom => each(pieces, |x, y| y - x, number),
+        Operation::Div => each(pieces, |x, y| x / y, number),
+        Operation::DivInto => each(pieces, |x, y| y / x, number),
     }
 }
 
+/// `numbers` gives those beside a piece with this place and length.
 #[inline(always)]
-fn with_numbers(operation: Operation, numbers: &[f32], piece: &mut [f32]) {
+fn with_numbers<'a>(operation: Operation, pieces: &mut impl Pieces, numbers: impl Fn(usize, usize) -> &'a [f32]) {
     match operation {
-        Operation::Add => both(piece, numbers, |x, y| x + y),
-        Operation::Mul => both(piece, numbers, |x, y| x * y),
-        Operation::Sub => both(piece, numbers, |x, y| x - y),
-        Operation::SubFrom => both(piece, numbers, |x, y| y - x),
-        Operation::Div => both(piece, numbers, |x, y| x / y),
-        Operation::DivInto => both(piece, numbers, |x, y| y / x),
+        Operation::Add => both(pieces, numbers, |x, y| x + y),
+        Operation::Mul => both(pieces, numbers, |x, y| x * y),
+        Operation::Sub => both(pieces, numbers, |x, y| x - y),
+        Operation::SubFrom => both(pieces, numbers, |x, y| y - x),
+        Operation::Div => both(pieces, numbers, |x, y| x / y),
+        Operation::DivInto => both(pieces, numbers, |x, y| y / x),
     }
 }
 
@@ -266,34 +318,42 @@ fn with_numbers(operation: Operation, numbers: &[f32], piece: &mut [f32]) {
 const TOGETHER: usize = 16;
 
 #[inline(always)]
-fn each(piece: &mut [f32], function: impl Fn(f32) -> f32) {
-    let (groups, rest) = piece.as_chunks_mut::<TOGETHER>();
-    for group in groups {
-        // Copies: what lies in memory could be the same memory, for all that the compiler knows.
-        let mut x = *group;
-        for x in &mut x {
-            *x = function(*x);
+fn each<Y: Copy>(pieces: &mut impl Pieces, function: impl Fn(f32, Y) -> f32, number: impl Fn(usize) -> Y) {
+    for row in pieces.rows() {
+        let (piece, row, _) = pieces.of(row);
+        let y = number(row);
+        let (groups, rest) = piece.as_chunks_mut::<TOGETHER>();
+        for group in groups {
+            // Copies: what lies in memory could be the same memory, for all that the compiler knows.
+            let mut x = *group;
+            for x in &mut x {
+                *x = function(*x, y);
+            }
+            *group = x;
         }
-        *group = x;
-    }
-    for x in rest {
-        *x = function(*x);
+        for x in rest {
+            *x = function(*x, y);
+        }
     }
 }
 
 #[inline(always)]
-fn both(piece: &mut [f32], numbers: &[f32], function: impl Fn(f32, f32) -> f32) {
-    let (groups, rest) = piece.as_chunks_mut::<TOGETHER>();
-    let (numbers, rest_of_numbers) = numbers.as_chunks::<TOGETHER>();
-    for (group, numbers) in groups.iter_mut().zip(numbers) {
-        let (mut x, y) = (*group, *numbers);
-        for i in 0..TOGETHER {
-            x[i] = function(x[i], y[i]);
+fn both<'a>(pieces: &mut impl Pieces, numbers: impl Fn(usize, usize) -> &'a [f32], function: impl Fn(f32, f32) -> f32) {
+    for row in pieces.rows() {
+        let (piece, _, place) = pieces.of(row);
+        let numbers = numbers(place, piece.len());
+        let (groups, rest) = piece.as_chunks_mut::<TOGETHER>();
+        let (numbers, rest_of_numbers) = numbers.as_chunks::<TOGETHER>();
+        for (group, numbers) in groups.iter_mut().zip(numbers) {
+            let (mut x, y) = (*group, *numbers);
+            for i in 0..TOGETHER {
+                x[i] = function(x[i], y[i]);
+            }
+            *group = x;
         }
-        *group = x;
-    }
-    for (x, y) in rest.iter_mut().zip(rest_of_numbers) {
-        *x = function(*x, *y);
+        for (x, y) in rest.iter_mut().zip(rest_of_numbers) {
+            *x = function(*x, *y);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! last ones.
 
 use super::functions::exp;
-use super::isa::{Isa, Loop, isa};
+use super::isa::{Arithmetic, Isa, Loop, isa};
 use super::{Kernel, Selection, Site};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
@@ -58,7 +58,7 @@ struct SoftmaxLine<'a> {
 
 impl Loop for SoftmaxLine<'_> {
     #[inline(always)]
-    fn run(self) {
+    fn run<A: Arithmetic>(self) {
         let SoftmaxLine { input, output } = self;
         let greatest = greatest(input);
         let mut sums = [0f32; SUMS];
@@ -67,7 +67,7 @@ impl Loop for SoftmaxLine<'_> {
         for (group, results) in groups.iter().zip(results) {
             let mut powers = *group;
             for i in 0..SUMS {
-                powers[i] = exp(powers[i] - greatest);
+                powers[i] = exp::<A>(powers[i] - greatest);
                 sums[i] += powers[i];
             }
             *results = powers;
@@ -77,7 +77,7 @@ impl Loop for SoftmaxLine<'_> {
             let mut powers = [f32::NEG_INFINITY; SUMS];
             powers[..rest.len()].copy_from_slice(rest);
             for i in 0..SUMS {
-                powers[i] = exp(powers[i] - greatest);
+                powers[i] = exp::<A>(powers[i] - greatest);
                 sums[i] += powers[i];
             }
             rest_of_results.copy_from_slice(&powers[..rest.len()]);
@@ -139,7 +139,7 @@ struct NormalizedLine<'a> {
 
 impl Loop for NormalizedLine<'_> {
     #[inline(always)]
-    fn run(self) {
+    fn run<A: Arithmetic>(self) {
         let NormalizedLine { input, output, scale, bias, epsilon } = self;
         let count = input.len() as f32;
         let mean = sum(input, |x| x) / count;

@@ -4,14 +4,13 @@
 use super::epilogue::{Epilogue, Origin, Rows};
 use super::isa::{Isa, isa};
 use super::packing::{pack_panel, pack_rows};
-use super::product::{Block, Finish, Grid, LeftView, Output, Right, RightView, multiply};
+use super::product::{Finish, Grid, LeftView, Output, Right, RightView, multiply};
 use super::{Kernel, Known, Selection, Site, with_scratch};
 use crate::backend::cpu::threads::{for_each_job, for_each_piece};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::OperandId;
 use crate::graph::ops::matmul::{Gemm, Matmul};
 use smallvec::smallvec;
-use std::ops::Range;
 
 /// One product: `rows` × `depth` times `depth` × `columns`, and how the operands lie in memory.
 #[derive(Clone, Copy, Debug)]
@@ -56,10 +55,8 @@ impl Kernel for TimesConstant {
             let elements = &elements[first * left_strides[0]..];
             let output = Output::new(&mut output[first * columns..][..rows * columns], columns);
             let origin = Origin { row: first, place: first * columns, stride: columns };
-            let finish = |block: &mut Block<'_>, rows: Range<usize>, columns: Range<usize>| {
-                stages.finish(isa, block, rows, columns, origin, &tensors);
-            };
-            let finish: Option<&Finish<'_>> = if stages.is_empty() { None } else { Some(&finish) };
+            let finish = stages.finish(isa, origin, &tensors);
+            let finish = finish.as_ref().map(|finish| finish as &dyn Finish);
             with_scratch(rows * depth, |panels| {
                 // Each piece begins at a panel.
                 let unit = isa.rows * depth;
@@ -115,10 +112,8 @@ impl Kernel for Stack {
             // SAFETY: products have different positions, which were made so that their outputs do not overlap.
             let output = unsafe { output.from(place) };
             let origin = Origin { row: number * rows, place, stride: self.stride };
-            let finish = |block: &mut Block<'_>, rows: Range<usize>, columns: Range<usize>| {
-                stages.finish(isa, block, rows, columns, origin, &tensors);
-            };
-            let finish: Option<&Finish<'_>> = if stages.is_empty() { None } else { Some(&finish) };
+            let finish = stages.finish(isa, origin, &tensors);
+            let finish = finish.as_ref().map(|finish| finish as &dyn Finish);
             with_scratch(depth * (rows + padded), |scratch| {
                 let (left_panels, right_panels) = scratch.split_at_mut(rows * depth);
                 let left_unit = isa.rows * depth;

@@ -92,6 +92,22 @@ fn interleave(from: &[f32], from_stride: usize, rows: usize, depth: usize, to: &
     }
 }
 
+/// Brings elements into the cache.
+pub fn prefetch(elements: &[f32], range: Range<usize>) {
+    // The last one stands for the line that it lies in.
+    let last = range.end.saturating_sub(1);
+    for place in range.step_by(16).chain([last]) {
+        let address = elements.as_ptr().wrapping_add(place);
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: any address may be asked for; every CPU of the architecture has the instruction.
+        unsafe {
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = address;
+    }
+}
+
 /// The side of the squares that are turned in registers.
 const SIDE: usize = 4;
 

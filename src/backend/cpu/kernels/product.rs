@@ -185,8 +185,13 @@ impl Block<'_> {
     }
 }
 
-/// What is done to a finished tile of a block: its rows and its columns.
-pub type Finish<'a> = dyn Fn(&mut Block<'_>, Range<usize>, Range<usize>) + Sync + 'a;
+/// What is done to a finished tile of a block.
+pub trait Finish: Sync {
+    /// Brings what will be needed for these rows and columns into the cache, while they are computed.
+    fn expect(&self, rows: Range<usize>, columns: Range<usize>);
+
+    fn finish(&self, block: &mut Block<'_>, rows: Range<usize>, columns: Range<usize>);
+}
 
 /// Multiplies into a block of the output, and adds a row (by columns of the whole output) to all rows. The right operand's
 /// panels begin at the block's first column.
@@ -196,7 +201,7 @@ pub fn multiply(
     right: RightView<'_>,
     block: &mut Block<'_>,
     bias: Option<&[f32]>,
-    finish: Option<&Finish<'_>>,
+    finish: Option<&dyn Finish>,
 ) {
     let depth = left.depth;
     let (rows, columns) = (block.rows.clone(), block.columns.clone());
@@ -211,7 +216,7 @@ pub fn multiply(
             let width = isa.columns.min(columns.end - first_column);
             let b = &right.panels[(number * depth + first_k) * isa.columns..][..piece * isa.columns];
             // The panel after this one, of which each tile brings a part closer. Beyond the last comes the first of the next
-            // piece.
+            // piece, and in the end whatever lies behind: often what the next product multiplies with.
             let next = match first_column + isa.columns < columns.end {
                 true => ((number + 1) * depth + first_k) * isa.columns,
                 false => (first_k + piece) * isa.columns,
@@ -220,9 +225,13 @@ pub fn multiply(
             for first_row in rows.clone().step_by(isa.rows) {
                 let height = isa.rows.min(rows.end - first_row);
                 let tile = (first_row - rows.start) / isa.rows;
-                let next = right.panels.get(next + tile * ahead * piece..).map(|next| (next, ahead));
+                let next = Some((right.panels.as_ptr().wrapping_add(next + tile * ahead * piece), ahead));
                 let a = &left.panels[first_row * depth + first_k * height..][..piece * height];
                 let place = first_column..first_column + width;
+                let finish = finish.filter(|_| first_k + piece == depth);
+                if let Some(finish) = finish {
+                    finish.expect(first_row..first_row + height, place.clone());
+                }
                 let plus = match bias {
                     _ if add => Plus::Itself,
                     Some(bias) => Plus::Row(&bias[place.clone()]),
@@ -245,10 +254,8 @@ pub fn multiply(
                         }
                     }
                 }
-                if let Some(finish) = finish
-                    && first_k + piece == depth
-                {
-                    finish(block, first_row..first_row + height, place);
+                if let Some(finish) = finish {
+                    finish.finish(block, first_row..first_row + height, place);
                 }
             }
         }
@@ -298,6 +305,19 @@ mod tests {
     use crate::backend::cpu::kernels::isa::available;
     use crate::backend::cpu::kernels::tests::numbers;
 
+    /// Adds the number of the row.
+    struct PlusRow;
+
+    impl Finish for PlusRow {
+        fn expect(&self, _: Range<usize>, _: Range<usize>) {}
+
+        fn finish(&self, block: &mut Block<'_>, rows: Range<usize>, columns: Range<usize>) {
+            for row in rows {
+                block.row(row, columns.clone()).iter_mut().for_each(|c| *c += row as f32);
+            }
+        }
+    }
+
     #[test]
     fn every_instruction_set_multiplies_every_size() {
         let sizes =
@@ -318,18 +338,7 @@ mod tests {
                         let part = RightView { columns: block_columns.len(), panels: &right.view().panels[first_panel..] };
                         // SAFETY: the blocks of a grid do not overlap.
                         let mut block = unsafe { output.block(block_rows, block_columns) };
-                        multiply(
-                            isa,
-                            left.view(),
-                            part,
-                            &mut block,
-                            Some(&bias),
-                            Some(&|block, rows, columns| {
-                                for row in rows {
-                                    block.row(row, columns.clone()).iter_mut().for_each(|c| *c += row as f32);
-                                }
-                            }),
-                        );
+                        multiply(isa, left.view(), part, &mut block, Some(&bias), Some(&PlusRow));
                     }
                     for (i, c) in c.iter().enumerate() {
                         let (row, column) = (i / columns, i % columns);

@@ -1,7 +1,7 @@
 //! The gates of recurrent units, for a block of them: what is done with the products of a step.
 
 use super::functions::Function;
-use super::isa::{Loop, MOST_COLUMNS};
+use super::isa::{Arithmetic, Loop, MOST_COLUMNS};
 use crate::graph::ops::recurrent::{Gru, Lstm, RecurrentNetworkActivation, gru_activations, lstm_activations};
 
 /// A kind of units.
@@ -143,7 +143,7 @@ pub struct Block<'a> {
 impl Loop for Block<'_> {
     // Loops, and no closures: these may be left out of line, and are then compiled without the instruction set.
     #[inline(always)]
-    fn run(self) {
+    fn run<A: Arithmetic>(self) {
         let Block { unit, phase, gates, input, products, hidden, other, next } = self;
         let lanes = hidden.len();
         let mut sums = [[0f32; MOST_COLUMNS]; 4];
@@ -162,15 +162,15 @@ impl Loop for Block<'_> {
                     }
                 }
                 for sums in &mut sums[..CELL] {
-                    activations[0].apply(&mut sums[..lanes]);
+                    activations[0].apply::<A>(&mut sums[..lanes]);
                 }
-                activations[1].apply(&mut sums[CELL][..lanes]);
+                activations[1].apply::<A>(&mut sums[CELL][..lanes]);
                 let [i, o, f, g] = &sums;
                 for (j, cell) in other.iter_mut().enumerate() {
                     *cell = f[j] * *cell + i[j] * g[j];
                 }
                 next.copy_from_slice(other);
-                activations[2].apply(next);
+                activations[2].apply::<A>(next);
                 for (next, o) in next.iter_mut().zip(o) {
                     *next *= o;
                 }
@@ -178,19 +178,19 @@ impl Loop for Block<'_> {
             }
             Unit::Gru { activations, reset_after: true, .. } => {
                 for sums in &mut sums[..NEW] {
-                    activations[0].apply(&mut sums[..lanes]);
+                    activations[0].apply::<A>(&mut sums[..lanes]);
                 }
                 let [z, r, ..] = sums;
                 let n = &mut sums[NEW][..lanes];
                 for (j, n) in n.iter_mut().enumerate() {
                     *n = input[NEW * lanes + j] + r[j] * (products[NEW][j] + gates.inside[j]);
                 }
-                activations[1].apply(n);
+                activations[1].apply::<A>(n);
                 mix(&z, n, hidden, next);
             }
             Unit::Gru { activations, .. } if phase == 0 => {
                 for sums in &mut sums[..NEW] {
-                    activations[0].apply(&mut sums[..lanes]);
+                    activations[0].apply::<A>(&mut sums[..lanes]);
                 }
                 let [z, r, ..] = &sums;
                 other.copy_from_slice(&z[..lanes]);
@@ -200,7 +200,7 @@ impl Loop for Block<'_> {
             }
             Unit::Gru { activations, .. } => {
                 let n = &mut sums[NEW][..lanes];
-                activations[1].apply(n);
+                activations[1].apply::<A>(n);
                 mix(other, n, hidden, next);
             }
         }
