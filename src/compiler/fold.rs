@@ -16,9 +16,14 @@ pub trait Evaluate {
 /// amount of memory, and repeating values is cheap.
 const LARGE: usize = 1 << 20;
 const GROWTH: usize = 16;
+/// Weights are kept all the same, as long as all such results together are no larger than this: kernels are made for
+/// constants, and a run would need the memory too.
+const WEIGHTS: usize = 1 << 30;
 
 /// Turns the outputs of constant nodes into constants. The nodes stay, needed by nobody.
 pub fn fold(graph: &mut Graph, evaluator: &dyn Evaluate) -> Result<()> {
+    let weights = weights(graph);
+    let mut room = WEIGHTS;
     for node in &graph.nodes {
         let mut op = node.op.clone();
         let operands = number_operands(&mut op);
@@ -39,7 +44,11 @@ pub fn fold(graph: &mut Graph, evaluator: &dyn Evaluate) -> Result<()> {
             let made_from = constants.iter().map(|bytes| bytes.as_slice().len()).sum::<usize>();
             let made = outputs.iter().map(|descriptor| descriptor.byte_length()).fold(0, usize::saturating_add);
             if made > LARGE.max(made_from.saturating_mul(GROWTH)) {
-                continue;
+                let is_weight = node.outputs.iter().any(|id| weights[id.0 as usize]);
+                if !is_weight || made > room {
+                    continue;
+                }
+                room -= made;
             }
             evaluator.evaluate(&op, &operands, &outputs).map_err(|error| error.of(node.op.row().name, &node.label))?
         };
@@ -48,6 +57,26 @@ pub fn fold(graph: &mut Graph, evaluator: &dyn Evaluate) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// By operand: whether it is what a convolution, a product or a recurrent network multiplies with, or goes into that.
+fn weights(graph: &Graph) -> Vec<bool> {
+    let mut weights = vec![false; graph.operands.len()];
+    for node in graph.nodes.iter().rev() {
+        let goes_on = node.outputs.iter().any(|id| weights[id.0 as usize]);
+        let mut mark = |id: OperandId| weights[id.0 as usize] = true;
+        match &node.op {
+            _ if goes_on => node.op.visit(&mut |_, id| mark(id)),
+            Op::Conv2d(op) => mark(op.filter),
+            Op::ConvTranspose2d(op) => mark(op.filter),
+            Op::Matmul(op) => [op.a, op.b].into_iter().for_each(mark),
+            Op::Gemm(op) => [op.a, op.b].into_iter().for_each(mark),
+            Op::Lstm(op) => [op.weight, op.recurrent_weight].into_iter().for_each(mark),
+            Op::Gru(op) => [op.weight, op.recurrent_weight].into_iter().for_each(mark),
+            _ => {}
+        }
+    }
+    weights
 }
 
 /// Renumbers the operands of a node to their positions among them, and returns what they were.
@@ -63,7 +92,8 @@ pub fn number_operands(op: &mut Op) -> Vec<OperandId> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::ops::movement::Expand;
+    use crate::graph::ops::matmul::Matmul;
+    use crate::graph::ops::movement::{Expand, Reshape};
     use crate::graph::{DataType, GraphBuilder, Limits, Number};
     use std::sync::Arc;
 
@@ -74,6 +104,25 @@ mod tests {
         fn evaluate(&self, _: &Op, _: &[(&Descriptor, &[u8])], outputs: &[&Descriptor]) -> Result<Vec<ConstantBytes>> {
             Ok(outputs.iter().map(|output| ConstantBytes::new(vec![0; output.byte_length()])).collect())
         }
+    }
+
+    /// Whether a number that is repeated so often becomes a constant that a vector is multiplied with.
+    fn becomes_weights(count: u32) -> bool {
+        let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
+        let vector = builder.input("x", Descriptor::new(DataType::Float32, [1, 4])).unwrap();
+        let number = builder.scalar(DataType::Float32, Number::Double(1.0)).unwrap();
+        let repeated = builder.push_op(Expand { input: number, new_shape: vec![count] }, "").unwrap()[0];
+        let b = builder.push_op(Reshape { input: repeated, new_shape: vec![4, count / 4] }, "").unwrap()[0];
+        let output = builder.push_op(Matmul { a: vector, b }, "").unwrap()[0];
+        let mut graph = builder.build(vec![("y".into(), output)]).unwrap();
+        fold(&mut graph, &Zeros).unwrap();
+        matches!(graph.operands[b.0 as usize].source, Source::Constant(_))
+    }
+
+    #[test]
+    fn weights_may_be_large() {
+        assert!(becomes_weights(1 << 20));
+        assert!(!becomes_weights(1 << 29));
     }
 
     /// Whether a number that is repeated so often becomes a constant.

@@ -88,23 +88,28 @@ fn leads_quick(graph: &Graph, op: &Op, output: OperandId) -> bool {
     let begins = match op {
         // The value so far has the output's shape from the beginning.
         Op::Binary(binary) if binary.a != binary.b => {
-            [binary.a, binary.b].into_iter().find(is_whole).is_some_and(|value| broadcasts_simply(graph, op, value, op))
+            [binary.a, binary.b].into_iter().find(is_whole).is_some_and(|value| broadcasts_simply(graph, op, value))
         }
         Op::Binary(_) => false,
+        Op::Prelu(prelu) => is_whole(&prelu.input) && broadcasts_simply(graph, op, prelu.input),
         _ => true,
     };
-    begins && graph.descriptor(output).data_type == DataType::Float32 && (is_simple(op) || is_quick(op))
+    begins && graph.descriptor(output).data_type == DataType::Float32 && (is_simple(op) || is_quick(graph, op))
 }
 
 /// Whether an operator is done quickly to a value that the first one of a chain has made.
 fn follows_quick(graph: &Graph, op: &Op, value: OperandId, first: &Op) -> bool {
-    // What cannot be done while the data are made is better a step of its own.
+    // Convolutions without a fast kernel do nothing on their way.
+    if let Op::Conv2d(conv) = first
+        && !is_constant(graph, conv.filter)
+    {
+        return is_simple(op);
+    }
     let is_float = graph.descriptor(value).data_type == DataType::Float32;
-    let suits = is_simple(op) || !matches!(first, Op::Conv2d(_)) && is_float && is_quick(op);
-    suits && broadcasts_simply(graph, op, value, first)
+    (is_simple(op) || is_float && is_quick(graph, op)) && broadcasts_simply(graph, op, value)
 }
 
-/// What even convolutions do on their way.
+/// What even kernels for other data types do on their way.
 fn is_simple(op: &Op) -> bool {
     match op {
         Op::Clamp(_) => true,
@@ -115,9 +120,14 @@ fn is_simple(op: &Op) -> bool {
 }
 
 /// Operators that are computed in a few vector instructions.
-fn is_quick(op: &Op) -> bool {
+fn is_quick(graph: &Graph, op: &Op) -> bool {
     match op {
-        Op::Binary(op) => matches!(op.kind, BinaryKind::Sub | BinaryKind::Mul | BinaryKind::Div),
+        Op::Binary(op) => match op.kind {
+            BinaryKind::Sub | BinaryKind::Mul | BinaryKind::Div => true,
+            BinaryKind::Pow => number(graph, op.b).is_some_and(|exponent| QUICK_EXPONENTS.contains(&exponent)),
+            _ => false,
+        },
+        Op::LeakyRelu(_) | Op::HardSigmoid(_) | Op::Linear(_) | Op::Prelu(_) => true,
         Op::Unary(op) => {
             use UnaryKind::*;
             matches!(op.kind, Exp | Erf | Sqrt | Neg | Abs | Reciprocal)
@@ -130,16 +140,38 @@ fn is_quick(op: &Op) -> bool {
     }
 }
 
-/// Whether the other operand has the value's shape, or is a constant of one number or one line; for a convolution it may be
-/// anything.
-fn broadcasts_simply(graph: &Graph, op: &Op, value: OperandId, first: &Op) -> bool {
-    let Op::Binary(op) = op else { return true };
-    let other = if op.a == value { op.b } else { op.a };
+/// Exponents of powers that are made of products and roots.
+const QUICK_EXPONENTS: [f32; 3] = [2.0, 0.5, 0.75];
+
+fn is_constant(graph: &Graph, id: OperandId) -> bool {
+    matches!(graph.operands[id.0 as usize].source, Source::Constant(_))
+}
+
+/// A constant of one float32 number.
+fn number(graph: &Graph, id: OperandId) -> Option<f32> {
+    match &graph.operands[id.0 as usize].source {
+        Source::Constant(bytes) if graph.descriptor(id).data_type == DataType::Float32 => {
+            bytes.as_slice().try_into().ok().map(f32::from_le_bytes)
+        }
+        _ => None,
+    }
+}
+
+/// Whether the other operand has the value's shape, or is a constant of one number or one line.
+fn broadcasts_simply(graph: &Graph, op: &Op, value: OperandId) -> bool {
+    let other = match op {
+        Op::Binary(op) if op.a == value => op.b,
+        // A power is one of the value so far.
+        Op::Binary(op) if op.kind == BinaryKind::Pow => return false,
+        Op::Binary(op) => op.a,
+        Op::Prelu(op) if op.input == value => op.slope,
+        Op::Prelu(_) => return false,
+        _ => return true,
+    };
     let (shape, full) = (&graph.descriptor(other).shape, &graph.descriptor(value).shape);
     let count = shape.iter().map(|&size| size as usize).product::<usize>();
     let is_line = full.last().is_some_and(|&last| shape.last() == Some(&last) && count == last as usize);
-    let is_constant = matches!(graph.operands[other.0 as usize].source, Source::Constant(_));
-    shape == full || matches!(first, Op::Conv2d(_)) || is_constant && (count == 1 || is_line)
+    shape == full || is_constant(graph, other) && (count == 1 || is_line)
 }
 
 fn joins(graph: &Graph, op: &Op, value: OperandId, head: usize) -> bool {

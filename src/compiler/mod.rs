@@ -4,15 +4,17 @@
 //!
 //! 1. [`simplify`]: an operator whose effect its consumers have anyway (an `expand` before operators that broadcast).
 //! 2. [`fold`]: a node all of whose operands are constants becomes constants.
-//! 3. [`recognise`]: what stands for a gelu or a layer normalization becomes one.
-//! 4. [`prune`]: what no output needs any more goes.
-//! 5. [`channels_last`]: images have their channels last, where the backend's convolutions are faster so.
-//! 6. [`fuse`]: element-wise operators join the operator that makes their data.
-//! 7. [`plan`]: values get places: graph inputs and outputs, constants, offsets in one arena by lifetime. Nodes that only
+//! 3. [`affine`]: what scales and shifts the channels of a convolution becomes part of its filter.
+//! 4. [`recognise`]: what stands for a gelu or a layer normalization becomes one.
+//! 5. [`prune`]: what no output needs any more goes.
+//! 6. [`channels_last`]: images have their channels last, where the backend's convolutions are faster so.
+//! 7. [`fuse`]: element-wise operators join the operator that makes their data.
+//! 8. [`plan`]: values get places: graph inputs and outputs, constants, offsets in one arena by lifetime. Nodes that only
 //!    rename memory (`reshape`, `identity`) vanish here.
 //!
 //! Everything here is about graphs in general; what only one backend can know is in that backend.
 
+mod affine;
 mod channels_last;
 mod fold;
 mod fuse;
@@ -38,10 +40,15 @@ use crate::graph::Graph;
 pub fn compile(mut graph: Graph, evaluator: &dyn Evaluate, fusing: Fusing, channels_last: bool) -> Result<Plan> {
     simplify::simplify(&mut graph);
     fold::fold(&mut graph, evaluator)?;
+    prune::prune(&mut graph);
+    affine::affine(&mut graph);
     recognise::recognise(&mut graph);
     prune::prune(&mut graph);
     if channels_last {
         channels_last::channels_last(&mut graph);
+        // Constants have been reordered.
+        fold::fold(&mut graph, evaluator)?;
+        prune::prune(&mut graph);
     }
     Ok(plan::plan(graph, fusing))
 }

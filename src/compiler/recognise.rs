@@ -1,11 +1,11 @@
-//! Puts operators in the place of the many small ones that exporters write for them: gelu, layer normalization.
+//! Puts operators in the place of the many small ones that exporters write for them: gelu, hardSwish, layer normalization.
 //!
 //! The results are the same but for the rounding of what is computed in between.
 
 use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, UnaryKind};
 use crate::graph::ops::normalization::LayerNormalization;
 use crate::graph::ops::reduce::{Reduce, ReduceKind};
-use crate::graph::{DataType, Graph, Op, OperandId, Source};
+use crate::graph::{DataType, Graph, Number, Op, OperandId, Source};
 
 /// Replaces the last node of each pattern; [`prune`](super::prune) removes the others.
 pub fn recognise(graph: &mut Graph) {
@@ -24,8 +24,8 @@ pub fn recognise(graph: &mut Graph) {
         let view = Values { graph, uses: &uses };
         let found = match &graph.nodes[position].op {
             Op::Binary(op) => match op.kind {
-                BinaryKind::Mul => view.gelu(op, output).or_else(|| view.scaled(op)),
-                BinaryKind::Div => view.normalization(op),
+                BinaryKind::Mul => view.gelu(op, output).or_else(|| view.hard_swish(op, output)).or_else(|| view.scaled(op)),
+                BinaryKind::Div => view.hard_swish(op, output).or_else(|| view.normalization(op)),
                 BinaryKind::Add => view.shifted(op),
                 _ => None,
             },
@@ -124,6 +124,31 @@ impl<'a> Values<'a> {
         (is_half && keeps).then(|| Activation { kind: ActivationKind::Gelu, input }.into())
     }
 
+    /// `x * clamp(x + 3, 0, 6) / 6`, or `x` times its hardSigmoid with a slope of one sixth.
+    fn hard_swish(&self, op: &Binary, output: OperandId) -> Option<Op> {
+        let product = match op.kind {
+            BinaryKind::Div if self.is_number(op.b, 6.0) => self.own_binary(op.a, BinaryKind::Mul)?,
+            BinaryKind::Mul if self.is_number(op.b, 1.0 / 6.0) => self.own_binary(op.a, BinaryKind::Mul)?,
+            BinaryKind::Mul => op,
+            _ => return None,
+        };
+        let whole = std::ptr::eq(product, op);
+        let is_gate = |gate: OperandId, x: OperandId| match self.own_maker(gate) {
+            Some(Op::HardSigmoid(gate)) if whole => gate.input == x && (gate.alpha - 1.0 / 6.0).abs() < 1e-6 && gate.beta == 0.5,
+            Some(Op::Clamp(clamp)) if !whole => {
+                let bounds = [clamp.min_value, clamp.max_value].map(|bound| bound.map(Number::to_f32));
+                let sum = self.own_binary(clamp.input, BinaryKind::Add);
+                let is_sum = |sum: &Binary| Self::beside(sum, x).is_some_and(|other| self.is_number(other, 3.0));
+                bounds == [Some(0.0), Some(6.0)] && sum.is_some_and(is_sum)
+            }
+            _ => false,
+        };
+        let pairs = [(product.a, product.b), (product.b, product.a)];
+        let input = pairs.into_iter().find(|&(x, gate)| is_gate(gate, x))?.0;
+        let keeps = self.graph.descriptor(input) == self.graph.descriptor(output);
+        keeps.then(|| Activation { kind: ActivationKind::HardSwish, input }.into())
+    }
+
     /// Whether a value is `1 + erf(x / √2)`.
     fn is_one_and_erf(&self, sum: OperandId, x: OperandId) -> bool {
         let is_erf = |id| self.own_unary(id, UnaryKind::Erf).is_some_and(|inside| self.is_divided_by_root(inside, x));
@@ -208,7 +233,8 @@ mod tests {
     use super::*;
     use crate::compiler::prune::prune;
     use crate::graph::ops::elementwise::Unary;
-    use crate::graph::{ConstantBytes, Descriptor, GraphBuilder, Limits, Number};
+    use crate::graph::ops::elementwise::{Clamp, HardSigmoid};
+    use crate::graph::{ConstantBytes, Descriptor, GraphBuilder, Limits};
     use std::sync::Arc;
 
     /// A graph under construction, whose numbers are float32.
@@ -266,6 +292,33 @@ mod tests {
         assert_eq!(make(std::f64::consts::SQRT_2, 0.5, true), ["gelu"]);
         assert_eq!(make(std::f64::consts::SQRT_2, 0.4, true).len(), 5);
         assert_eq!(make(1.5, 0.5, true).len(), 5);
+    }
+
+    #[test]
+    fn hard_swish_is_recognised() {
+        let make = |shift: f64, by: f64, kind| {
+            left(|sketch, x| {
+                let (shift, by) = (sketch.number(shift), sketch.number(by));
+                let sum = sketch.binary(BinaryKind::Add, x, shift);
+                let bound = |number| Some(Number::Double(number));
+                let clamp = Clamp { input: sum, min_value: bound(0.0), max_value: bound(6.0) };
+                let gate = sketch.0.push_op(clamp, "").unwrap()[0];
+                let product = sketch.binary(BinaryKind::Mul, x, gate);
+                vec![sketch.binary(kind, product, by)]
+            })
+        };
+        assert_eq!(make(3.0, 6.0, BinaryKind::Div), ["hardSwish"]);
+        assert_eq!(make(3.0, 1.0 / 6.0, BinaryKind::Mul), ["hardSwish"]);
+        assert_eq!(make(3.0, 6.0, BinaryKind::Mul).len(), 4);
+        assert_eq!(make(2.0, 6.0, BinaryKind::Div).len(), 4);
+        let gated = |alpha| {
+            left(|sketch, x| {
+                let gate = sketch.0.push_op(HardSigmoid { input: x, alpha, beta: 0.5 }, "").unwrap()[0];
+                vec![sketch.binary(BinaryKind::Mul, gate, x)]
+            })
+        };
+        assert_eq!(gated(1.0 / 6.0), ["hardSwish"]);
+        assert_eq!(gated(0.2), ["hardSigmoid", "mul"]);
     }
 
     #[test]

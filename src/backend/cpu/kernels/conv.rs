@@ -2,7 +2,7 @@
 //! that it is made from where they are.
 #![allow(unsafe_code)]
 
-use super::finish::Finish;
+use super::finish::{Finish, Rest};
 use super::isa::Isa;
 use super::tile::{Task, Tiles, WIDEST};
 use super::{Kernel, Numbers, Selection, SharedOutput, Site, with_scratch, with_starts};
@@ -109,6 +109,7 @@ impl Panels {
 
 #[derive(Debug)]
 pub struct Conv {
+    isa: &'static Isa,
     tiles: &'static Tiles,
     input: OperandId,
     /// One for each group.
@@ -120,6 +121,12 @@ pub struct Conv {
     /// What stands for runs in the padding.
     zeros: Numbers,
     division: Division,
+}
+
+/// What becomes of the sums.
+struct More<'a> {
+    added: Option<&'a [f32]>,
+    rest: Rest<'a>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -261,14 +268,15 @@ impl Sizes {
 impl Kernel for Conv {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let image = arguments.input(self.input).elements::<f32>();
-        let added = self.finish.added(arguments);
+        let more =
+            More { added: self.finish.added(arguments), rest: self.finish.rest(self.isa, self.sizes.all_outputs, arguments) };
         let output = arguments.output().elements::<f32>();
         if !self.sizes.is_padded() {
-            return self.image(image, added, output);
+            return self.image(image, &more, output);
         }
         with_scratch(self.sizes.padded(), |padded| {
             self.sizes.pad(image, padded);
-            self.image(padded, added, output);
+            self.image(padded, &more, output);
         });
     }
 
@@ -278,7 +286,7 @@ impl Kernel for Conv {
 }
 
 impl Conv {
-    fn image(&self, image: &[f32], added: Option<&[f32]>, output: &mut [f32]) {
+    fn image(&self, image: &[f32], more: &More<'_>, output: &mut [f32]) {
         let Division { tiles, block_tiles, block_panels, .. } = self.division;
         let output = SharedOutput::new(output);
         let across = self.groups[0].count().div_ceil(block_panels);
@@ -290,14 +298,14 @@ impl Conv {
             let panels = job % across * block_panels;
             let first = job / across * block_tiles;
             let panels = panels..self.groups[0].count().min(panels + block_panels);
-            self.block(image, added, &output, group, first..tiles.min(first + block_tiles), panels);
+            self.block(image, more, &output, group, first..tiles.min(first + block_tiles), panels);
         });
     }
 
     fn block(
         &self,
         image: &[f32],
-        added: Option<&[f32]>,
+        more: &More<'_>,
         output: &SharedOutput<'_>,
         group: usize,
         tiles: Range<usize>,
@@ -324,8 +332,11 @@ impl Conv {
                         for (i, tile) in tiles.clone().enumerate() {
                             let pixels = self.division.tile(tile);
                             let starts = &starts[i * of_tile..][..runs * pixels.len()];
-                            self.tile(added, output, group, pixels, panel, starts);
+                            self.tile(more, output, group, pixels, panel, starts);
                         }
+                    }
+                    if !more.rest.is_empty() {
+                        tiles.for_each(|tile| self.finish_tile(&more.rest, output, group, self.division.tile(tile), &panels));
                     }
                 }
             });
@@ -334,7 +345,7 @@ impl Conv {
 
     fn tile(
         &self,
-        added: Option<&[f32]>,
+        more: &More<'_>,
         output: &SharedOutput<'_>,
         group: usize,
         pixels: Range<usize>,
@@ -357,7 +368,7 @@ impl Conv {
             weights: panel.weights.as_ptr(),
             bias,
             output: output.from(place, end),
-            added: added.map_or(std::ptr::null(), |added| added[place..end].as_ptr()),
+            added: more.added.map_or(std::ptr::null(), |added| added[place..end].as_ptr()),
             stride,
             columns: panel.columns,
             limits: self.finish.limits,
@@ -368,6 +379,24 @@ impl Conv {
         // bias, the output and what is added were sliced to what the tile touches, and jobs and tiles have different pixels
         // or columns.
         unsafe { self.tiles.run(rows, panel.vectors, &task) }
+    }
+}
+
+impl Conv {
+    /// Does the rest to what some panels have made of a tile.
+    fn finish_tile(&self, rest: &Rest<'_>, output: &SharedOutput<'_>, group: usize, pixels: Range<usize>, panels: &Range<usize>) {
+        let (of_group, stride) = (&self.groups[group], self.sizes.all_outputs);
+        let last = of_group.panel(panels.end - 1);
+        let columns = of_group.panel(panels.start).first..last.first + last.columns;
+        let columns = group * of_group.columns + columns.start..group * of_group.columns + columns.end;
+        // Whole pixels lie one after the other.
+        let (count, length) = if columns.len() == stride { (1, pixels.len() * stride) } else { (pixels.len(), columns.len()) };
+        for i in 0..count {
+            let place = (pixels.start + i) * stride + columns.start;
+            // SAFETY: inside the output (`from` asserts that); the pixels and columns are this job's, which has written them.
+            let numbers = unsafe { std::slice::from_raw_parts_mut(output.from(place, place + length), length) };
+            rest.finish(place, numbers);
+        }
     }
 }
 
@@ -409,7 +438,7 @@ pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selecti
     let mut taken = smallvec![op.filter.0 as usize];
     taken.extend(finish.taken.iter().copied());
     let fuses = finish.is_whole;
-    let kernel = Conv { tiles, input: op.input, groups: packed, bias, finish, sizes, zeros, division };
+    let kernel = Conv { isa, tiles, input: op.input, groups: packed, bias, finish, sizes, zeros, division };
     Some(Selection { kernel: Box::new(kernel), taken, fuses })
 }
 

@@ -42,12 +42,21 @@ impl Kernel for Depthwise {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let image = arguments.input(self.input).elements::<f32>();
         let added = self.finish.added(arguments);
+        let rest = self.finish.rest(self.isa, self.channels, arguments);
         let output = arguments.output().elements::<f32>();
         let row = self.columns.output * self.channels;
         let taps = self.rows.window * self.columns.window;
         // Two rows are a unit, since the fast loops compute them together.
         for_each_piece(output, 2 * row, 2 * row * taps / 16, |first, output| {
-            with_vectors(self.isa, Piece { of: self, image, added, first: 2 * first, output });
+            if rest.is_empty() {
+                return with_vectors(self.isa, Piece { of: self, image, added, first: 2 * first, output });
+            }
+            // Little by little, so that the rest is done to what is in the cache.
+            for (i, output) in output.chunks_mut(2 * row).enumerate() {
+                let first = 2 * (first + i);
+                with_vectors(self.isa, Piece { of: self, image, added, first, output: &mut *output });
+                rest.finish(first * row, output);
+            }
         });
     }
 

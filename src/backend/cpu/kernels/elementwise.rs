@@ -2,12 +2,10 @@
 //! in `f64`, one element at a time.)
 
 use super::epilogue::{Epilogue, Rows};
-use super::functions::Function;
-use super::isa::{Isa, isa};
+use super::isa::Isa;
 use super::{Kernel, Selection, Site};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
-use crate::graph::ops::elementwise::BinaryKind;
 use crate::graph::{DataType, Op, OperandId};
 use smallvec::smallvec;
 
@@ -22,11 +20,11 @@ struct Chain {
 }
 
 /// Below this many elements the reference kernel is quick enough.
-const WORTH_IT: usize = 1024;
+const WORTH_IT: usize = 32;
 /// Elements that all stages are done to before the next ones: they stay in the first-level cache.
 const TOGETHER: usize = 2048;
 
-pub fn select(site: &Site<'_>) -> Option<Selection> {
+pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
     let input = match site.op {
         Op::Binary(op) => {
             let is_whole = |id: OperandId| site.inputs[id.0 as usize].shape == site.output.shape;
@@ -35,6 +33,10 @@ pub fn select(site: &Site<'_>) -> Option<Selection> {
         Op::Unary(op) => op.input,
         Op::Activation(op) => op.input,
         Op::Clamp(op) => op.input,
+        Op::LeakyRelu(op) => op.input,
+        Op::HardSigmoid(op) => op.input,
+        Op::Linear(op) => op.input,
+        Op::Prelu(op) => op.input,
         _ => return None,
     };
     let count: usize = site.output.shape.iter().product();
@@ -44,12 +46,7 @@ pub fn select(site: &Site<'_>) -> Option<Selection> {
     if known.shape != site.output.shape || known.data_type != DataType::Float32 || is_square {
         return None;
     }
-    // Simple operators alone are as quick in the reference kernels.
-    let is_simple = match site.op {
-        Op::Binary(op) => matches!(op.kind, BinaryKind::Add | BinaryKind::Sub | BinaryKind::Mul | BinaryKind::Div),
-        op => Function::of(op).is_none(),
-    };
-    if count < WORTH_IT || is_simple && site.fused.is_empty() {
+    if count < WORTH_IT {
         return None;
     }
     let mut stages = Epilogue::default();
@@ -59,7 +56,7 @@ pub fn select(site: &Site<'_>) -> Option<Selection> {
     }
     let fuses = stages.fuse(site, Rows::Leading, &mut taken);
     let row = if stages.is_flat() { TOGETHER } else { *site.output.shape.last()? };
-    Some(Selection { kernel: Box::new(Chain { isa: isa(), input, stages, row }), taken, fuses })
+    Some(Selection { kernel: Box::new(Chain { isa, input, stages, row }), taken, fuses })
 }
 
 impl Kernel for Chain {

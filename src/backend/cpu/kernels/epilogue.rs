@@ -1,23 +1,23 @@
 //! What is done to a finished piece of an output while it is in the cache: biases, activations, residual additions, whole
 //! chains of element-wise operators.
+#![allow(unsafe_code)]
 
 use super::Site;
-use super::functions::Function;
-use super::isa::{Arithmetic, Isa, Loop};
+use super::formulas::{Formula, Power, both, each};
+use super::isa::Isa;
 use super::packing::prefetch;
 use super::product::{self, Block};
+use super::vector::{OnVectors, Vector, with_vectors};
 use crate::backend::cpu::view::Arguments;
-use crate::graph::ops::elementwise::{ActivationKind, BinaryKind};
-use crate::graph::{Number, Op, OperandId};
+use crate::graph::ops::elementwise::BinaryKind;
+use crate::graph::{Op, OperandId};
 use std::ops::Range;
 
 /// A stage of an epilogue. The output is seen as rows (channels of a convolution, rows of a product) of columns.
 #[derive(Debug)]
 enum Stage {
     Binary(Operation, With),
-    Function(Function),
-    Relu,
-    Clamp(f32, f32),
+    Formula(Formula),
 }
 
 /// Arithmetic on the value so far, `x`, and another one, `y`.
@@ -33,6 +33,8 @@ enum Operation {
     Div,
     /// `y / x`
     DivInto,
+    /// `x y` below zero, `x` elsewhere.
+    Slope,
 }
 
 /// The other operand.
@@ -50,6 +52,9 @@ enum With {
 /// All stages, in order.
 #[derive(Debug, Default)]
 pub struct Epilogue(Vec<Stage>);
+
+/// Elements that all stages are done to before the next ones: they stay in the first-level cache.
+const TOGETHER: usize = 2048;
 
 /// How the output's shape is seen as rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -119,7 +124,7 @@ impl Epilogue {
 
     /// About how many nanoseconds the stages take for an element, times 16.
     pub fn cost(&self) -> usize {
-        self.0.iter().map(|stage| if matches!(stage, Stage::Function(_)) { 8 } else { 1 }).sum()
+        self.0.iter().map(|stage| if matches!(stage, Stage::Formula(Formula::Of(_))) { 8 } else { 1 }).sum()
     }
 
     pub fn bytes(&self) -> usize {
@@ -142,7 +147,17 @@ impl Epilogue {
     /// Finishes a piece of a row, whose first element is number `place` of the output.
     pub fn apply(&self, isa: &Isa, row: usize, columns: Range<usize>, place: usize, tensors: &[&[f32]], piece: &mut [f32]) {
         let pieces = Piece { row, columns, place, elements: piece };
-        isa.run_loop(Apply { stages: &self.0, tensors, pieces });
+        with_vectors(isa, Apply { stages: &self.0, tensors, pieces });
+    }
+
+    /// Finishes whole rows of so many columns, or a piece of one, of which the first element is number `place` of the output.
+    pub fn apply_rows(&self, isa: &Isa, columns: usize, place: usize, tensors: &[&[f32]], piece: &mut [f32]) {
+        let length = if self.is_flat() { TOGETHER } else { columns };
+        let together = (TOGETHER / length).max(1) * length;
+        for (i, elements) in piece.chunks_mut(together).enumerate() {
+            let pieces = WholeRows { columns, length, place: place + i * together, elements };
+            with_vectors(isa, Apply { stages: &self.0, tensors, pieces });
+        }
     }
 }
 
@@ -177,7 +192,7 @@ impl product::Finish for FinishTiles<'_> {
 
     fn finish(&self, block: &mut Block<'_>, rows: Range<usize>, columns: Range<usize>) {
         let pieces = Tile { block, rows, columns, origin: self.origin };
-        self.isa.run_loop(Apply { stages: self.stages, tensors: self.tensors, pieces });
+        with_vectors(self.isa, Apply { stages: self.stages, tensors: self.tensors, pieces });
     }
 }
 
@@ -241,48 +256,68 @@ impl Pieces for Piece<'_> {
     }
 }
 
+/// Rows of `columns` one after the other, or a piece of one, taken so many elements at a time: a row, or more where rows do
+/// not matter.
+struct WholeRows<'a> {
+    columns: usize,
+    length: usize,
+    place: usize,
+    elements: &'a mut [f32],
+}
+
+impl Pieces for WholeRows<'_> {
+    #[inline(always)]
+    fn rows(&self) -> Range<usize> {
+        0..self.elements.len().div_ceil(self.length)
+    }
+
+    #[inline(always)]
+    fn columns(&self) -> Range<usize> {
+        let first = self.place % self.columns;
+        first..self.columns.min(first + self.elements.len())
+    }
+
+    #[inline(always)]
+    fn of(&mut self, row: usize) -> (&mut [f32], usize, usize) {
+        let first = row * self.length;
+        let last = self.elements.len().min(first + self.length);
+        let place = self.place + first;
+        (&mut self.elements[first..last], place / self.columns, place)
+    }
+}
+
 struct Apply<'a, P> {
     stages: &'a [Stage],
     tensors: &'a [&'a [f32]],
     pieces: P,
 }
 
-impl<P: Pieces> Loop for Apply<'_, P> {
+impl<P: Pieces> OnVectors for Apply<'_, P> {
     // Stage by stage: what depends on the stage is decided once for all rows.
     #[inline(always)]
-    fn run<A: Arithmetic>(self) {
+    fn run<V: Vector>(self) {
         let Apply { stages, tensors, mut pieces } = self;
         let (rows, columns) = (pieces.rows(), pieces.columns());
         let mut tensors = tensors.iter();
         for stage in stages {
             match stage {
                 Stage::Binary(operation, with) => match with {
-                    With::Number(number) => with_number(*operation, &mut pieces, |_| *number),
-                    With::Rows(numbers) => with_number(*operation, &mut pieces, |row| numbers[row]),
+                    With::Number(number) => with_number::<V>(*operation, &mut pieces, |_| *number),
+                    With::Rows(numbers) => with_number::<V>(*operation, &mut pieces, |row| numbers[row]),
                     With::Row(numbers) => {
                         let numbers = &numbers[columns.clone()];
-                        with_numbers(*operation, &mut pieces, |_, _| numbers);
+                        with_numbers::<V>(*operation, &mut pieces, |_, _| numbers);
                     }
                     With::Tensor(_) => {
                         let tensor = tensors.next().expect("one for each stage");
-                        with_numbers(*operation, &mut pieces, |place, length| &tensor[place..][..length]);
+                        with_numbers::<V>(*operation, &mut pieces, |place, length| &tensor[place..][..length]);
                     }
                 },
-                Stage::Function(function) => {
+                Stage::Formula(formula) => {
                     for row in rows.clone() {
-                        function.apply::<A>(pieces.of(row).0);
+                        formula.apply::<V>(pieces.of(row).0);
                     }
                 }
-                // What is not a number is neither below nor above a bound, and stays.
-                Stage::Relu => each(&mut pieces, |x, _| if x < 0.0 { 0.0 } else { x }, |_| ()),
-                &Stage::Clamp(low, high) => each(
-                    &mut pieces,
-                    |x, _| {
-                        let raised = if x < low { low } else { x };
-                        if raised > high { high } else { raised }
-                    },
-                    |_| (),
-                ),
             }
         }
     }
@@ -290,81 +325,53 @@ impl<P: Pieces> Loop for Apply<'_, P> {
 
 /// `number` says what stands in a row.
 #[inline(always)]
-fn with_number(operation: Operation, pieces: &mut impl Pieces, number: impl Fn(usize) -> f32) {
+fn with_number<V: Vector>(operation: Operation, pieces: &mut impl Pieces, number: impl Fn(usize) -> f32) {
+    macro_rules! rows {
+        (|$x:ident, $y:ident| $value:expr) => {
+            for row in pieces.rows() {
+                let (piece, row, _) = pieces.of(row);
+                let $y = V::set(number(row));
+                each!(V, piece, |$x| $value);
+            }
+        };
+    }
     match operation {
-        Operation::Add => each(pieces, |x, y| x + y, number),
-        Operation::Mul => each(pieces, |x, y| x * y, number),
-        Operation::Sub => each(pieces, |x, y| x - y, number),
-        Operation::SubFrom => each(pieces, |x, y| y - x, number),
-        Operation::Div => each(pieces, |x, y| x / y, number),
-        Operation::DivInto => each(pieces, |x, y| y / x, number),
+        Operation::Add => rows!(|x, y| x.add(y)),
+        Operation::Mul => rows!(|x, y| x.mul(y)),
+        Operation::Sub => rows!(|x, y| x.sub(y)),
+        Operation::SubFrom => rows!(|x, y| y.sub(x)),
+        Operation::Div => rows!(|x, y| x.div(y)),
+        Operation::DivInto => rows!(|x, y| y.div(x)),
+        Operation::Slope => rows!(|x, y| x.if_below(V::set(0.0), x.mul(y), x)),
     }
 }
 
 /// `numbers` gives those beside a piece with this place and length.
 #[inline(always)]
-fn with_numbers<'a>(operation: Operation, pieces: &mut impl Pieces, numbers: impl Fn(usize, usize) -> &'a [f32]) {
+fn with_numbers<'a, V: Vector>(operation: Operation, pieces: &mut impl Pieces, numbers: impl Fn(usize, usize) -> &'a [f32]) {
+    macro_rules! rows {
+        (|$x:ident, $y:ident| $value:expr) => {
+            for row in pieces.rows() {
+                let (piece, _, place) = pieces.of(row);
+                let numbers = numbers(place, piece.len());
+                both!(V, piece, numbers, |$x, $y| $value);
+            }
+        };
+    }
     match operation {
-        Operation::Add => both(pieces, numbers, |x, y| x + y),
-        Operation::Mul => both(pieces, numbers, |x, y| x * y),
-        Operation::Sub => both(pieces, numbers, |x, y| x - y),
-        Operation::SubFrom => both(pieces, numbers, |x, y| y - x),
-        Operation::Div => both(pieces, numbers, |x, y| x / y),
-        Operation::DivInto => both(pieces, numbers, |x, y| y / x),
-    }
-}
-
-/// Elements that are treated together: one vector, or a few. Pieces are often as short as a tile.
-const TOGETHER: usize = 16;
-
-#[inline(always)]
-fn each<Y: Copy>(pieces: &mut impl Pieces, function: impl Fn(f32, Y) -> f32, number: impl Fn(usize) -> Y) {
-    for row in pieces.rows() {
-        let (piece, row, _) = pieces.of(row);
-        let y = number(row);
-        let (groups, rest) = piece.as_chunks_mut::<TOGETHER>();
-        for group in groups {
-            // Copies: what lies in memory could be the same memory, for all that the compiler knows.
-            let mut x = *group;
-            for x in &mut x {
-                *x = function(*x, y);
-            }
-            *group = x;
-        }
-        for x in rest {
-            *x = function(*x, y);
-        }
-    }
-}
-
-#[inline(always)]
-fn both<'a>(pieces: &mut impl Pieces, numbers: impl Fn(usize, usize) -> &'a [f32], function: impl Fn(f32, f32) -> f32) {
-    for row in pieces.rows() {
-        let (piece, _, place) = pieces.of(row);
-        let numbers = numbers(place, piece.len());
-        let (groups, rest) = piece.as_chunks_mut::<TOGETHER>();
-        let (numbers, rest_of_numbers) = numbers.as_chunks::<TOGETHER>();
-        for (group, numbers) in groups.iter_mut().zip(numbers) {
-            let (mut x, y) = (*group, *numbers);
-            for i in 0..TOGETHER {
-                x[i] = function(x[i], y[i]);
-            }
-            *group = x;
-        }
-        for (x, y) in rest.iter_mut().zip(rest_of_numbers) {
-            *x = function(*x, *y);
-        }
+        Operation::Add => rows!(|x, y| x.add(y)),
+        Operation::Mul => rows!(|x, y| x.mul(y)),
+        Operation::Sub => rows!(|x, y| x.sub(y)),
+        Operation::SubFrom => rows!(|x, y| y.sub(x)),
+        Operation::Div => rows!(|x, y| x.div(y)),
+        Operation::DivInto => rows!(|x, y| y.div(x)),
+        Operation::Slope => rows!(|x, y| x.if_below(V::set(0.0), x.mul(y), x)),
     }
 }
 
 /// An operator as a stage. `running` is the operand that it is done to.
 fn stage(op: &Op, running: OperandId, site: &Site<'_>, rows: Rows, taken: &mut Vec<usize>) -> Option<Stage> {
     match op {
-        Op::Activation(op) if op.kind == ActivationKind::Relu => Some(Stage::Relu),
-        Op::Clamp(op) => {
-            let bound = |bound: Option<Number>, absent| bound.map_or(absent, Number::to_f32);
-            Some(Stage::Clamp(bound(op.min_value, f32::NEG_INFINITY), bound(op.max_value, f32::INFINITY)))
-        }
         Op::Binary(op) => {
             let is_first = op.a == running;
             let operation = match (op.kind, is_first) {
@@ -374,11 +381,19 @@ fn stage(op: &Op, running: OperandId, site: &Site<'_>, rows: Rows, taken: &mut V
                 (BinaryKind::Sub, false) => Operation::SubFrom,
                 (BinaryKind::Div, true) => Operation::Div,
                 (BinaryKind::Div, false) => Operation::DivInto,
+                (BinaryKind::Pow, true) => {
+                    let &[exponent] = site.inputs.get(op.b.0 as usize)?.elements()? else { return None };
+                    taken.push(op.b.0 as usize);
+                    return Power::of(exponent).map(|power| Stage::Formula(Formula::Power(power)));
+                }
                 _ => return None,
             };
             with(if is_first { op.b } else { op.a }, site, rows, taken).map(|with| Stage::Binary(operation, with))
         }
-        op => Function::of(op).map(Stage::Function),
+        Op::Prelu(op) if op.input == running => {
+            with(op.slope, site, rows, taken).map(|with| Stage::Binary(Operation::Slope, with))
+        }
+        op => Formula::of(op).map(Stage::Formula),
     }
 }
 

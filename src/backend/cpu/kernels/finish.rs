@@ -1,19 +1,23 @@
-//! What is fused with a convolution whose channels are last: additions of constants and of a tensor, and bounds.
+//! What is fused with a convolution whose channels are last: additions of constants and of a tensor, and bounds, while the
+//! sums are in registers; everything else soon after, while they are in the cache.
 
+use super::epilogue::{Epilogue, Rows};
+use super::isa::Isa;
 use super::tile::Limits;
 use super::{Known, Site};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::elementwise::{ActivationKind, BinaryKind};
 use crate::graph::{Number, Op, OperandId};
 
-/// The fused operators, in the one order that the kernels know: constants, bounds, a tensor, bounds.
-#[derive(Debug, Default, PartialEq)]
+/// The fused operators, in the one order that the kernels know: constants, bounds, a tensor, bounds; then others in any order.
+#[derive(Debug, Default)]
 pub struct Finish {
     /// A number for each output channel; empty when there is nothing to add.
     pub bias: Vec<f32>,
     /// A tensor of the output's shape.
     pub added: Option<OperandId>,
     pub limits: Limits,
+    rest: Epilogue,
     /// Constants that are taken, by position.
     pub taken: Vec<usize>,
     /// Whether all fused operators are in here; otherwise none is.
@@ -29,7 +33,8 @@ impl Finish {
             plain.taken.push(bias.0 as usize);
         }
         let mut whole = Finish { bias: plain.bias.clone(), taken: plain.taken.clone(), is_whole: true, ..Finish::default() };
-        if site.fused.iter().all(|op| whole.push(op, site).is_some()) {
+        let first = site.fused.iter().take_while(|op| whole.push(op, site).is_some()).count();
+        if whole.rest.fuse(&Site { fused: &site.fused[first..], ..*site }, Rows::Leading, &mut whole.taken) {
             return Some(whole);
         }
         plain.is_whole = site.fused.is_empty();
@@ -77,7 +82,34 @@ impl Finish {
         self.added.map(|id| arguments.input(id).elements())
     }
 
+    /// What is left to be done to the sums.
+    pub fn rest<'a, 'b: 'a>(&'a self, isa: &'static Isa, channels: usize, arguments: &Arguments<'b, '_>) -> Rest<'a> {
+        Rest { stages: &self.rest, isa, channels, tensors: self.rest.tensors(arguments) }
+    }
+
     pub fn bytes(&self) -> usize {
-        self.bias.len() * 4
+        self.bias.len() * 4 + self.rest.bytes()
+    }
+}
+
+/// See [`Finish::rest`].
+#[derive(Debug)]
+pub struct Rest<'a> {
+    stages: &'a Epilogue,
+    isa: &'static Isa,
+    channels: usize,
+    tensors: Vec<&'a [f32]>,
+}
+
+impl Rest<'_> {
+    pub fn is_empty(&self) -> bool {
+        self.stages.is_empty()
+    }
+
+    /// Finishes pixels that lie one after the other, from number `place` of the output on; or some channels of one pixel.
+    pub fn finish(&self, place: usize, numbers: &mut [f32]) {
+        if !self.is_empty() {
+            self.stages.apply_rows(self.isa, self.channels, place, &self.tensors, numbers);
+        }
     }
 }

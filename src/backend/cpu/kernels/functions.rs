@@ -8,7 +8,7 @@ use crate::graph::Op;
 use crate::graph::ops::elementwise::{ActivationKind, UnaryKind};
 
 /// The operators that are such functions.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Function {
     Exp,
     Erf,

@@ -2,7 +2,7 @@
 
 use super::tests::{check, check_fused, check_with};
 use crate::graph::ops::conv::Conv2d;
-use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Clamp};
+use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Clamp, LeakyRelu, Prelu};
 use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
 use crate::graph::ops::movement::Transpose;
 use crate::graph::ops::pool::{Pool2d, Pool2dKind, RoundingType};
@@ -127,7 +127,35 @@ fn what_is_fused() {
             check_fused(op(), &[add(3, 5), add(5, 4), clamp(5)], &inputs, &image);
             check_fused(op(), &[relu(5), add(4, 5), clamp(5)], &inputs, &image);
             check_fused(op(), &[relu(5)], &inputs, &image);
+            // What is done after the sums have left the registers.
+            let input = OperandId(5);
+            let leaky = || Op::from(LeakyRelu { input, alpha: 0.1 });
+            let swish = || Op::from(Activation { kind: ActivationKind::HardSwish, input });
+            let slope = || Op::from(Prelu { input, slope: OperandId(2) });
+            let mul = |a, b| Op::from(Binary { kind: BinaryKind::Mul, a: OperandId(a), b: OperandId(b) });
+            check_fused(op(), &[swish()], &inputs, &image);
+            check_fused(op(), &[mul(3, 5), leaky(), add(4, 5)], &inputs, &image);
+            check_fused(op(), &[add(4, 5), relu(5), slope(), mul(5, 4)], &inputs, &image);
         }
+    }
+}
+
+#[test]
+fn what_is_fused_with_large_images() {
+    let relu = Op::from(LeakyRelu { input: OperandId(2), alpha: 0.3 });
+    // Panels that pass over several tiles, and jobs of some of the columns.
+    for (image, outputs, window, groups) in
+        [([1, 5, 6, 1024], 200, 1, 1), ([1, 9, 5, 512], 130, 3, 1), ([2, 19, 30, 36], 60, 3, 2), ([1, 40, 21, 3], 70, 3, 1)]
+    {
+        let [n, h, w, c]: [usize; 4] = image;
+        let inputs = [(image.to_vec(), false), (vec![outputs, c / groups, window, window], true)];
+        let pad = window as u32 / 2;
+        check_fused(
+            conv(groups as u32, [1, 1], [1, 1], [pad; 4], false),
+            std::slice::from_ref(&relu),
+            &inputs,
+            &[n, h, w, outputs],
+        );
     }
 }
 

@@ -4,12 +4,14 @@
 //!
 //! `WEBNN_CPU=reference` leaves all work to the reference kernels; `portable`, `avx2` and `avx512` choose the instructions.
 
+mod bits;
 mod conv;
 mod depthwise;
 mod elementwise;
 #[allow(dead_code, reason = "its rows may be channels, which no kernel asks for at the moment")]
 mod epilogue;
 mod finish;
+mod formulas;
 mod functions;
 #[cfg(test)]
 mod image_tests;
@@ -140,7 +142,14 @@ fn select_for(site: &Site<'_>, isa: &'static isa::Isa) -> Option<Selection> {
         }
         Op::Pool2d(op) => pool::select(op, site, isa),
         Op::Transpose(op) => reorder::select(op, site),
-        Op::Binary(_) | Op::Unary(_) | Op::Activation(_) | Op::Clamp(_) => elementwise::select(site),
+        Op::Binary(_)
+        | Op::Unary(_)
+        | Op::Activation(_)
+        | Op::Clamp(_)
+        | Op::LeakyRelu(_)
+        | Op::HardSigmoid(_)
+        | Op::Linear(_)
+        | Op::Prelu(_) => elementwise::select(site, isa),
         Op::Softmax(_) | Op::LayerNormalization(_) => lines::select(site),
         Op::Lstm(_) | Op::Gru(_) => recurrent::select(site),
         _ => None,

@@ -4,7 +4,9 @@ use super::isa::available;
 use super::{Known, Room, Site, select_for};
 use crate::backend::cpu::reference;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
-use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Unary, UnaryKind};
+use crate::graph::ops::elementwise::{
+    Activation, ActivationKind, Binary, BinaryKind, HardSigmoid, LeakyRelu, Linear, Prelu, Unary, UnaryKind,
+};
 use crate::graph::ops::matmul::{Gemm, Matmul};
 use crate::graph::ops::normalization::LayerNormalization;
 use crate::graph::ops::softmax::Softmax;
@@ -137,6 +139,14 @@ fn functions_of_elements_and_lines() {
     }
     for kind in [ActivationKind::Tanh, ActivationKind::Sigmoid, ActivationKind::Gelu] {
         check(activation(kind), &[(shape.clone(), false)], &shape);
+    }
+    let input = OperandId(0);
+    check(LeakyRelu { input, alpha: 0.2 }, &[(shape.clone(), false)], &shape);
+    check(HardSigmoid { input, alpha: 0.7, beta: 0.3 }, &[(shape.clone(), false)], &shape);
+    check(Linear { input, alpha: 0.7, beta: 0.3 }, &[(shape.clone(), false)], &shape);
+    for slope in [shape.clone(), vec![61], vec![1]] {
+        let constant = slope != shape;
+        check(Prelu { input, slope: OperandId(1) }, &[(shape.clone(), false), (slope, constant)], &shape);
     }
     check(Softmax { input: OperandId(0), axis: 2 }, &[(shape.clone(), false)], &shape);
     let normalization = |axes: &[u32], given: bool| LayerNormalization {

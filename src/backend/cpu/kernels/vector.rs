@@ -1,6 +1,7 @@
 //! Vector registers of float32 numbers, so that a kernel is written once for all instruction sets.
 #![allow(unsafe_code)]
 
+use super::bits::Bits;
 use super::isa::{Isa, Level};
 
 /// A vector register. The types that implement it are private: code gets one only through [`with_vectors`], which has made
@@ -8,7 +9,7 @@ use super::isa::{Isa, Level};
 ///
 /// All functions are `#[inline(always)]`, and so must be the generic functions that use them: what stays out of line is
 /// compiled without the instruction set.
-pub trait Vector: Copy {
+pub trait Vector: Copy + Bits {
     /// Numbers in a register.
     const LANES: usize;
 
@@ -73,7 +74,7 @@ pub fn with_vectors(isa: &Isa, work: impl OnVectors) {
 
 /// What the compiler makes of a short array.
 #[derive(Clone, Copy)]
-pub(super) struct Array([f32; 4]);
+pub(super) struct Array(pub(super) [f32; 4]);
 
 impl Array {
     #[inline(always)]
@@ -183,9 +184,9 @@ pub(super) mod x86 {
     }
 
     #[derive(Clone, Copy)]
-    pub struct Avx2(__m256);
+    pub struct Avx2(pub(in super::super) __m256);
     #[derive(Clone, Copy)]
-    pub struct Avx512(__m512);
+    pub struct Avx512(pub(in super::super) __m512);
 
     /// The lanes below a count, as AVX2 wants them.
     #[inline(always)]

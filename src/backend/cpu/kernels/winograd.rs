@@ -8,7 +8,7 @@
 #![allow(clippy::needless_range_loop, reason = "numbers of rows and columns stand on both sides")]
 
 use super::conv::{Filter, Panels, axis, spread};
-use super::finish::Finish;
+use super::finish::{Finish, Rest};
 use super::isa::Isa;
 use super::tile::{Limits, MOST_ROWS, Task, Tiles};
 use super::transform::{Transform, Transform2, Transform4};
@@ -81,6 +81,7 @@ impl<T: Transform> Kernel for Winograd<T> {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let image = arguments.input(self.input).elements::<f32>();
         let added = self.finish.added(arguments);
+        let rest = self.finish.rest(self.isa, self.sizes.outputs, arguments);
         let output = arguments.output().elements::<f32>();
         let Sizes { channels, outputs, padded, together, .. } = self.sizes;
         assert_eq!(image.len(), self.sizes.batches * self.sizes.rows.input * self.sizes.columns.input * channels);
@@ -109,7 +110,10 @@ impl<T: Transform> Kernel for Winograd<T> {
                 };
                 with_vectors(self.isa, work);
                 if !is_finite {
-                    self.compute_directly(image, blocks, added, &output, products);
+                    self.compute_directly(image, blocks.clone(), added, &output, products);
+                }
+                if !rest.is_empty() {
+                    self.finish_blocks(blocks, &rest, &output);
                 }
             });
         });
@@ -154,6 +158,21 @@ impl<T: Transform> Winograd<T> {
                     // are whole vectors.
                     unsafe { self.tiles.run(rows, panel.vectors, &task) }
                 }
+            }
+        }
+    }
+
+    /// Does the rest to some blocks of the output.
+    fn finish_blocks(&self, blocks: Range<usize>, rest: &Rest<'_>, output: &SharedOutput<'_>) {
+        let Sizes { outputs, rows, columns, .. } = self.sizes;
+        for block in blocks {
+            let (batch, top, left) = self.sizes.place(block, T::WIDTH);
+            let length = T::WIDTH.min(columns.output - left) * outputs;
+            for y in top..rows.output.min(top + T::WIDTH) {
+                let place = ((batch * rows.output + y) * columns.output + left) * outputs;
+                // SAFETY: inside the output (`from` asserts that); the block is this job's, which has written it.
+                let numbers = unsafe { std::slice::from_raw_parts_mut(output.from(place, place + length), length) };
+                rest.finish(place, numbers);
             }
         }
     }

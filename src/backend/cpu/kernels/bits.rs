@@ -1,0 +1,142 @@
+//! What [vectors](super::vector) do to the parts of numbers: signs, exponents, choices between two numbers.
+#![allow(unsafe_code)]
+
+use super::vector::Array;
+
+pub trait Bits: Sized {
+    /// `then` where a number is below `limit`, `otherwise` where it is not, or where one of the two is not a number.
+    fn if_below(self, limit: Self, then: Self, otherwise: Self) -> Self;
+
+    fn abs(self) -> Self;
+
+    fn negated(self) -> Self;
+
+    /// The number with the sign of another.
+    fn with_sign(self, other: Self) -> Self;
+
+    /// The nearest integer of a number below 2²² in magnitude; the even one of two.
+    fn nearest(self) -> Self;
+
+    /// The number times two to the power of `n`, integers from -160 to 130, for numbers between a half and 4.
+    fn times_two_to_the(self, n: Self) -> Self;
+}
+
+/// Adding this leaves no bits for a fraction, and an integer in the low bits.
+const ROUND: f32 = 12_582_912.0;
+
+impl Bits for Array {
+    #[inline(always)]
+    fn if_below(self, limit: Self, then: Self, otherwise: Self) -> Self {
+        Array(std::array::from_fn(|i| if self.0[i] < limit.0[i] { then.0[i] } else { otherwise.0[i] }))
+    }
+
+    #[inline(always)]
+    fn abs(self) -> Self {
+        Array(self.0.map(f32::abs))
+    }
+
+    #[inline(always)]
+    fn negated(self) -> Self {
+        Array(self.0.map(|x| -x))
+    }
+
+    #[inline(always)]
+    fn with_sign(self, other: Self) -> Self {
+        Array(std::array::from_fn(|i| self.0[i].copysign(other.0[i])))
+    }
+
+    #[inline(always)]
+    fn nearest(self) -> Self {
+        Array(self.0.map(|x| x + ROUND - ROUND))
+    }
+
+    #[inline(always)]
+    fn times_two_to_the(self, n: Self) -> Self {
+        // In two factors, since n can be beyond the exponents of normal numbers.
+        let power = |n: i32| f32::from_bits(((n + 127) << 23) as u32);
+        Array(std::array::from_fn(|i| {
+            let n = (n.0[i] + ROUND).to_bits().wrapping_sub(ROUND.to_bits()) as i32;
+            self.0[i] * power(n >> 1) * power(n - (n >> 1))
+        }))
+    }
+}
+
+// SAFETY (of every block here): the types are made only where their instructions are (`with_vectors`).
+#[cfg(target_arch = "x86_64")]
+#[allow(clippy::undocumented_unsafe_blocks, reason = "one comment for all of them")]
+mod x86 {
+    use super::super::vector::x86::{Avx2, Avx512};
+    use super::Bits;
+    use std::arch::x86_64::*;
+
+    impl Bits for Avx2 {
+        #[inline(always)]
+        fn if_below(self, limit: Self, then: Self, otherwise: Self) -> Self {
+            Avx2(unsafe { _mm256_blendv_ps(otherwise.0, then.0, _mm256_cmp_ps::<_CMP_LT_OQ>(self.0, limit.0)) })
+        }
+
+        #[inline(always)]
+        fn abs(self) -> Self {
+            Avx2(unsafe { _mm256_andnot_ps(_mm256_set1_ps(-0.0), self.0) })
+        }
+
+        #[inline(always)]
+        fn negated(self) -> Self {
+            Avx2(unsafe { _mm256_xor_ps(_mm256_set1_ps(-0.0), self.0) })
+        }
+
+        #[inline(always)]
+        fn with_sign(self, other: Self) -> Self {
+            Avx2(unsafe { _mm256_or_ps(self.abs().0, _mm256_and_ps(_mm256_set1_ps(-0.0), other.0)) })
+        }
+
+        #[inline(always)]
+        fn nearest(self) -> Self {
+            Avx2(unsafe { _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0) })
+        }
+
+        #[inline(always)]
+        fn times_two_to_the(self, n: Self) -> Self {
+            // In two factors, since n can be beyond the exponents of normal numbers.
+            Avx2(unsafe {
+                let n = _mm256_cvtps_epi32(n.0);
+                let half = _mm256_srai_epi32::<1>(n);
+                let other = _mm256_sub_epi32(n, half);
+                let power = |n| _mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_add_epi32(n, _mm256_set1_epi32(127))));
+                _mm256_mul_ps(_mm256_mul_ps(self.0, power(half)), power(other))
+            })
+        }
+    }
+
+    impl Bits for Avx512 {
+        #[inline(always)]
+        fn if_below(self, limit: Self, then: Self, otherwise: Self) -> Self {
+            Avx512(unsafe { _mm512_mask_mov_ps(otherwise.0, _mm512_cmp_ps_mask::<_CMP_LT_OQ>(self.0, limit.0), then.0) })
+        }
+
+        #[inline(always)]
+        fn abs(self) -> Self {
+            Avx512(unsafe { _mm512_abs_ps(self.0) })
+        }
+
+        #[inline(always)]
+        fn negated(self) -> Self {
+            Avx512(unsafe { _mm512_xor_ps(_mm512_set1_ps(-0.0), self.0) })
+        }
+
+        #[inline(always)]
+        fn with_sign(self, other: Self) -> Self {
+            Avx512(unsafe { _mm512_or_ps(self.abs().0, _mm512_and_ps(_mm512_set1_ps(-0.0), other.0)) })
+        }
+
+        #[inline(always)]
+        fn nearest(self) -> Self {
+            Avx512(unsafe { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0) })
+        }
+
+        #[inline(always)]
+        fn times_two_to_the(self, n: Self) -> Self {
+            Avx512(unsafe { _mm512_scalef_ps(self.0, n.0) })
+        }
+    }
+}

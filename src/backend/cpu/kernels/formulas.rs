@@ -1,0 +1,307 @@
+//! Functions of vectors of float32, which results, infinities and NaN included, are those of [`super::functions`] but for
+//! the rounding of fused multiplications.
+#![allow(unsafe_code)]
+
+use super::functions::Function;
+use super::vector::Vector;
+use crate::graph::ops::elementwise::ActivationKind;
+use crate::graph::{Number, Op};
+
+/// A function of one number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Formula {
+    Of(Function),
+    /// `x`, or `alpha x` below zero.
+    LeakyRelu(f32),
+    /// `alpha x + beta` between 0 and 1.
+    HardSigmoid(f32, f32),
+    /// `alpha x + beta`
+    Linear(f32, f32),
+    Clamp(f32, f32),
+    Power(Power),
+}
+
+/// Powers whose exponents are sums of halves and quarters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Power {
+    Two,
+    Half,
+    ThreeQuarters,
+}
+
+impl Power {
+    pub fn of(exponent: f32) -> Option<Power> {
+        Some(match exponent {
+            2.0 => Power::Two,
+            0.5 => Power::Half,
+            0.75 => Power::ThreeQuarters,
+            _ => return None,
+        })
+    }
+}
+
+/// Replaces every number of a slice by what an expression makes of it. (A closure might be left out of line, and would then
+/// be compiled without the instruction set.)
+macro_rules! each {
+    ($V:ident, $numbers:expr, |$x:ident| $value:expr) => {{
+        let numbers: &mut [f32] = $numbers;
+        let (start, length) = (numbers.as_mut_ptr(), numbers.len());
+        let mut i = 0;
+        while i + $V::LANES <= length {
+            // SAFETY: a whole vector lies at `i`.
+            let $x = unsafe { $V::load(start.add(i)) };
+            let value = $value;
+            // SAFETY: as above.
+            unsafe { value.store(start.add(i)) };
+            i += $V::LANES;
+        }
+        if i < length {
+            // SAFETY: so many numbers are left.
+            let $x = unsafe { $V::load_first(start.add(i), length - i) };
+            let value = $value;
+            // SAFETY: as above.
+            unsafe { value.store_first(start.add(i), length - i) };
+        }
+    }};
+}
+
+/// The same with the numbers of a second slice, which must be at least as long.
+macro_rules! both {
+    ($V:ident, $numbers:expr, $others:expr, |$x:ident, $y:ident| $value:expr) => {{
+        let numbers: &mut [f32] = $numbers;
+        let others = &$others[..numbers.len()];
+        let (start, other, length) = (numbers.as_mut_ptr(), others.as_ptr(), numbers.len());
+        let mut i = 0;
+        while i + $V::LANES <= length {
+            // SAFETY: whole vectors lie at `i`.
+            let ($x, $y) = unsafe { ($V::load(start.add(i)), $V::load(other.add(i))) };
+            let value = $value;
+            // SAFETY: as above.
+            unsafe { value.store(start.add(i)) };
+            i += $V::LANES;
+        }
+        if i < length {
+            // SAFETY: so many numbers are left.
+            let ($x, $y) = unsafe { ($V::load_first(start.add(i), length - i), $V::load_first(other.add(i), length - i)) };
+            let value = $value;
+            // SAFETY: as above.
+            unsafe { value.store_first(start.add(i), length - i) };
+        }
+    }};
+}
+
+pub(super) use {both, each};
+
+impl Formula {
+    /// The formula of an operator that does the same to every number.
+    pub fn of(op: &Op) -> Option<Formula> {
+        let bound = |bound: Option<Number>, absent| bound.map_or(absent, Number::to_f32);
+        Some(match op {
+            Op::Activation(op) if op.kind == ActivationKind::Relu => Formula::Of(Function::Relu),
+            Op::Clamp(op) => Formula::Clamp(bound(op.min_value, f32::NEG_INFINITY), bound(op.max_value, f32::INFINITY)),
+            Op::LeakyRelu(op) => Formula::LeakyRelu(op.alpha as f32),
+            Op::HardSigmoid(op) => Formula::HardSigmoid(op.alpha as f32, op.beta as f32),
+            Op::Linear(op) => Formula::Linear(op.alpha as f32, op.beta as f32),
+            op => Formula::Of(Function::of(op)?),
+        })
+    }
+
+    /// Replaces numbers by their results.
+    #[inline(always)]
+    pub fn apply<V: Vector>(self, numbers: &mut [f32]) {
+        match self {
+            Formula::Of(function) => match function {
+                Function::Exp => each!(V, numbers, |x| exp(x)),
+                Function::Erf => each!(V, numbers, |x| erf(x)),
+                Function::Tanh => each!(V, numbers, |x| tanh(x)),
+                Function::Sigmoid => each!(V, numbers, |x| sigmoid(x)),
+                Function::Gelu => each!(V, numbers, |x| gelu(x)),
+                Function::HardSwish => each!(V, numbers, |x| hard_swish(x)),
+                Function::Relu => each!(V, numbers, |x| x.raise(V::set(0.0))),
+                Function::Sqrt => each!(V, numbers, |x| x.sqrt()),
+                Function::Neg => each!(V, numbers, |x| x.negated()),
+                Function::Abs => each!(V, numbers, |x| x.abs()),
+                Function::Reciprocal => each!(V, numbers, |x| V::set(1.0).div(x)),
+            },
+            Formula::LeakyRelu(alpha) => {
+                let alpha = V::set(alpha);
+                each!(V, numbers, |x| x.if_below(V::set(0.0), x.mul(alpha), x));
+            }
+            Formula::HardSigmoid(alpha, beta) => {
+                let (alpha, beta) = (V::set(alpha), V::set(beta));
+                each!(V, numbers, |x| x.mul_add(alpha, beta).raise(V::set(0.0)).lower(V::set(1.0)));
+            }
+            Formula::Linear(alpha, beta) => {
+                let (alpha, beta) = (V::set(alpha), V::set(beta));
+                each!(V, numbers, |x| x.mul_add(alpha, beta));
+            }
+            Formula::Clamp(low, high) => {
+                let (low, high) = (V::set(low), V::set(high));
+                each!(V, numbers, |x| x.raise(low).lower(high));
+            }
+            Formula::Power(Power::Two) => each!(V, numbers, |x| x.mul(x)),
+            Formula::Power(Power::Half) => each!(V, numbers, |x| root(x)),
+            Formula::Power(Power::ThreeQuarters) => each!(V, numbers, |x| {
+                let root = root(x);
+                root.mul(root.sqrt())
+            }),
+        }
+    }
+}
+
+/// `x` to the power of a half, which is 0 and infinite where the square root has signs and complaints.
+#[inline(always)]
+fn root<V: Vector>(x: V) -> V {
+    let infinity = V::set(f32::INFINITY);
+    x.if_below(V::set(-f32::MAX), infinity, x).sqrt().add(V::set(0.0))
+}
+
+/// `e^x`.
+#[inline(always)]
+pub fn exp<V: Vector>(x: V) -> V {
+    // Beyond these the result is 0 or infinite anyway.
+    let x = x.raise(V::set(-104.0)).lower(V::set(89.0));
+    // x = n ln 2 + rest
+    let n = x.mul(V::set(std::f32::consts::LOG2_E)).nearest();
+    let rest = n.mul_add(V::set(2.121_944_4e-4), n.mul_add(V::set(-0.693_359_4), x));
+    let polynomial = sum(rest, V::set(1.987_569_1e-4), [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5]);
+    let power = polynomial.mul(rest).mul_add(rest, rest).add(V::set(1.0));
+    power.times_two_to_the(n)
+}
+
+/// A polynomial by Horner's scheme, from the highest coefficient on.
+#[inline(always)]
+fn sum<V: Vector, const N: usize>(x: V, first: V, factors: [f32; N]) -> V {
+    let mut sum = first;
+    for factor in factors {
+        sum = sum.mul_add(x, V::set(factor));
+    }
+    sum
+}
+
+/// The error function.
+#[inline(always)]
+pub fn erf<V: Vector>(x: V) -> V {
+    let bounded = x.raise(V::set(-4.0)).lower(V::set(4.0));
+    let square = bounded.mul(bounded);
+    let above = sum(
+        square,
+        V::set(-2.726_142_3e-10),
+        [2.770_681_4e-8, -2.101_024e-6, -5.692_506_4e-5, -7.349_906_3e-4, -2.954_6e-3, -1.609_603_3e-2],
+    );
+    let below = sum(square, V::set(-1.456_607_2e-5), [-2.133_740_6e-4, -1.682_827e-3, -7.373_329_2e-3, -1.426_473_9e-2]);
+    let value = bounded.mul(above).div(below);
+    V::set(4.0).if_below(x.abs(), V::set(1.0).with_sign(x), value)
+}
+
+/// The hyperbolic tangent.
+#[inline(always)]
+pub fn tanh<V: Vector>(x: V) -> V {
+    const LIMIT: f32 = 7.905_311;
+    let bounded = x.raise(V::set(-LIMIT)).lower(V::set(LIMIT));
+    let square = bounded.mul(bounded);
+    let above = sum(
+        square,
+        V::set(-2.760_768_5e-16),
+        [2.000_188e-13, -8.604_672e-11, 5.122_297_1e-8, 1.485_722_4e-5, 6.372_619_3e-4, 4.893_524_6e-3],
+    );
+    let below = sum(square, V::set(1.198_258_4e-6), [1.185_347_1e-4, 2.268_434_6e-3, 4.893_525e-3]);
+    let value = bounded.mul(above).div(below);
+    let value = V::set(LIMIT).if_below(x.abs(), V::set(1.0).with_sign(x), value);
+    x.abs().if_below(V::set(4e-4), x, value)
+}
+
+/// `1 / (1 + e^-x)`.
+#[inline(always)]
+pub fn sigmoid<V: Vector>(x: V) -> V {
+    V::set(1.0).div(V::set(1.0).add(exp(x.negated())))
+}
+
+/// `0.5 x (1 + erf(x / √2))`.
+#[inline(always)]
+pub fn gelu<V: Vector>(x: V) -> V {
+    V::set(0.5).mul(x).mul(V::set(1.0).add(erf(x.mul(V::set(std::f32::consts::FRAC_1_SQRT_2)))))
+}
+
+/// `x * max(0, min(6, x + 3)) / 6`.
+#[inline(always)]
+pub fn hard_swish<V: Vector>(x: V) -> V {
+    let gate = x.add(V::set(3.0)).raise(V::set(0.0)).lower(V::set(6.0));
+    x.mul(gate).mul(V::set(1.0 / 6.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::isa::{Apart, available};
+    use super::super::vector::{OnVectors, with_vectors};
+    use super::*;
+
+    struct Apply<'a>(Formula, &'a mut [f32]);
+
+    impl OnVectors for Apply<'_> {
+        #[inline(always)]
+        fn run<V: Vector>(self) {
+            self.0.apply::<V>(self.1);
+        }
+    }
+
+    const FUNCTIONS: [Function; 11] = [
+        Function::Exp,
+        Function::Erf,
+        Function::Tanh,
+        Function::Sigmoid,
+        Function::Gelu,
+        Function::HardSwish,
+        Function::Relu,
+        Function::Sqrt,
+        Function::Neg,
+        Function::Abs,
+        Function::Reciprocal,
+    ];
+
+    /// Numbers of all sizes, the last of them not a whole vector.
+    fn numbers() -> Vec<f32> {
+        let mut numbers: Vec<f32> = (-2000..=2000).map(|i| i as f32 / 40.0).collect();
+        numbers.extend((-44..39).flat_map(|e| [1.7 * 10f32.powi(e), -2.3 * 10f32.powi(e)]));
+        numbers.extend([0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX, f32::MIN, 88.72, 88.73, -103.5, -104.5]);
+        numbers
+    }
+
+    /// `floor` is what errors are relative to where results are smaller.
+    fn check(formula: Formula, floor: f32, expected: impl Fn(f32) -> f32) {
+        for isa in available() {
+            let mut found = numbers();
+            with_vectors(isa, Apply(formula, &mut found));
+            for (x, found) in numbers().into_iter().zip(found) {
+                let expected = expected(x);
+                let scale = expected.abs().max(floor);
+                let is_near = found == expected || found.is_nan() && expected.is_nan() || (found - expected).abs() / scale < 3e-6;
+                assert!(is_near, "{}: {formula:?} of {x} is {found}, not {expected}", isa.name);
+            }
+        }
+    }
+
+    #[test]
+    fn functions_are_those_of_numbers() {
+        for function in FUNCTIONS {
+            let floor = if function == Function::Gelu { 1.0 } else { f32::MIN_POSITIVE };
+            check(Formula::Of(function), floor, |x| {
+                let mut number = [x];
+                function.apply::<Apart>(&mut number);
+                number[0]
+            });
+        }
+    }
+
+    #[test]
+    fn functions_with_parameters() {
+        check(Formula::LeakyRelu(0.1), f32::MIN_POSITIVE, |x| if x < 0.0 { 0.1 * x } else { x });
+        check(Formula::HardSigmoid(0.2, 0.5), 1.0, |x| (0.2f64 * x as f64 + 0.5).clamp(0.0, 1.0) as f32);
+        check(Formula::Linear(0.5, 2.0), 1.0, |x| 0.5 * x + 2.0);
+        check(Formula::Clamp(-1.0, 6.0), f32::MIN_POSITIVE, |x| x.clamp(-1.0, 6.0));
+        for (power, exponent) in [(Power::Two, 2.0), (Power::Half, 0.5), (Power::ThreeQuarters, 0.75)] {
+            assert_eq!(Power::of(exponent), Some(power));
+            check(Formula::Power(power), f32::MIN_POSITIVE, |x| x.powf(exponent));
+        }
+    }
+}
