@@ -10,11 +10,12 @@
 //! 6. [`channels_last`]: images have their channels last, where the backend's convolutions are faster so.
 //! 7. [`fuse`]: element-wise operators join the operator that makes their data.
 //! 8. [`plan`]: values get places: graph inputs and outputs, constants, offsets in one arena by lifetime. Nodes that only
-//!    rename memory (`reshape`, `identity`) vanish here.
+//!    rename memory (`reshape`, `identity`) vanish here, and attention becomes one step ([`attention`]).
 //!
 //! Everything here is about graphs in general; what only one backend can know is in that backend.
 
 mod affine;
+mod attention;
 mod channels_last;
 mod fold;
 mod fuse;

@@ -1,6 +1,6 @@
 //! The plan: steps in order, and a place for every value.
 
-use super::fold::number_operands;
+use super::attention::Attentions;
 use super::fuse::{Fusing, fuse};
 use super::memory::{Lifetime, assign};
 use super::orders::Orders;
@@ -42,6 +42,9 @@ pub const RUNNING: OperandId = OperandId(u32::MAX);
 /// One node, and those that are done to its output in place. The ids in the operators are positions in `inputs`.
 #[derive(Clone, Debug)]
 pub struct Step {
+    /// What makes the left operand of `op`, a matrix product: another one, what scales and masks it, and softmax. Each is
+    /// done to the value of the one before it. Only where the backend asked for [`Fusing::Quick`].
+    pub before: Vec<Op>,
     pub op: Op,
     pub fused: Vec<Op>,
     pub label: String,
@@ -77,6 +80,7 @@ fn copy() -> Op {
 /// A step whose operands have no places yet.
 struct Pending {
     position: usize,
+    before: Vec<Op>,
     op: Op,
     operands: Vec<OperandId>,
     fused: Vec<Op>,
@@ -84,6 +88,28 @@ struct Pending {
 }
 
 impl Pending {
+    fn new(graph: &Graph, position: usize, before: &[usize]) -> Pending {
+        let node = &graph.nodes[position];
+        let mut operands = Vec::new();
+        let mut value = None;
+        let mut numbered = |node: &Node| {
+            let mut op = node.op.clone();
+            op.visit_mut(&mut |id| {
+                if Some(*id) == value {
+                    *id = RUNNING;
+                } else {
+                    operands.push(*id);
+                    *id = OperandId(operands.len() as u32 - 1);
+                }
+            });
+            value = Some(node.outputs[0]);
+            op
+        };
+        let before: Vec<Op> = before.iter().map(|&position| numbered(&graph.nodes[position])).collect();
+        let op = numbered(node);
+        Pending { position, before, op, operands, fused: Vec::new(), outputs: node.outputs.clone() }
+    }
+
     /// Does another node to the output.
     fn follow(&mut self, node: &Node) {
         let mut op = node.op.clone();
@@ -134,13 +160,12 @@ pub fn plan(graph: Graph, fusing: Fusing) -> Plan {
     }
 
     let fusion = fuse(&graph, fusing);
+    let attentions = Attentions::find(&graph, fusing);
     let is_absorbed = |position: usize| orders.is_absorbed(&graph, &fusion, position);
     let mut steps: Vec<Pending> = Vec::new();
     for (position, node) in graph.nodes.iter().enumerate() {
-        if !renames(&node.op) && !fusion.is_fused[position] && !is_absorbed(position) {
-            let mut op = node.op.clone();
-            let operands = number_operands(&mut op);
-            let mut step = Pending { position, op, operands, fused: Vec::new(), outputs: node.outputs.clone() };
+        if !renames(&node.op) && !fusion.is_fused[position] && !is_absorbed(position) && !attentions.is_inside[position] {
+            let mut step = Pending::new(&graph, position, &attentions.before[position]);
             for &follower in &fusion.then[position] {
                 step.follow(&graph.nodes[follower]);
             }
@@ -191,6 +216,7 @@ pub fn plan(graph: Graph, fusing: Fusing) -> Plan {
     let mut finished: Vec<Step> = steps
         .into_iter()
         .map(|step| Step {
+            before: step.before,
             op: step.op,
             fused: step.fused,
             label: graph.nodes[step.position].label.clone(),
@@ -203,6 +229,7 @@ pub fn plan(graph: Graph, fusing: Fusing) -> Plan {
     for ((position, id), source) in copies.into_iter().zip(sources) {
         values.push(Value { descriptor: graph.descriptor(id).clone(), place: Place::Output(position), order: None });
         finished.push(Step {
+            before: Vec::new(),
             op: copy(),
             fused: Vec::new(),
             label: String::new(),
@@ -251,7 +278,7 @@ impl fmt::Display for Plan {
         };
         for step in &self.steps {
             let list = |ids: &[ValueId]| ids.iter().map(value).collect::<Vec<_>>().join("; ");
-            let names: Vec<&str> = std::iter::once(&step.op).chain(&step.fused).map(|op| op.row().name).collect();
+            let names: Vec<&str> = step.before.iter().chain([&step.op]).chain(&step.fused).map(|op| op.row().name).collect();
             writeln!(f, "{} ({}) -> {}", names.join(" + "), list(&step.inputs), list(&step.outputs))?;
         }
         Ok(())

@@ -48,6 +48,8 @@ struct Arena {
 
 #[derive(Debug)]
 struct Step {
+    /// See [`crate::compiler::Step::before`].
+    before: Vec<Op>,
     op: Op,
     /// The kernel that was made for it; without one the reference kernel runs.
     kernel: Option<Box<dyn Kernel>>,
@@ -123,7 +125,7 @@ impl Step {
     fn describe(&self) -> String {
         let shape = |operand: &Operand| format!("{:?}", operand.shape.as_slice()).replace(' ', "");
         let list = |operands: &[Operand]| operands.iter().map(shape).collect::<Vec<_>>().join(" ");
-        let names: Vec<&str> = std::iter::once(&self.op).chain(&self.fused).map(|op| op.row().name).collect();
+        let names: Vec<&str> = self.before.iter().chain([&self.op]).chain(&self.fused).map(|op| op.row().name).collect();
         let label = if self.label.is_empty() { String::new() } else { format!(" \"{}\"", self.label) };
         format!("{} {} -> {}{label}", names.join(" + "), list(&self.inputs), list(&self.outputs))
     }
@@ -174,10 +176,18 @@ fn select_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], threads: 
             .collect();
         let (output, order) = (&step.outputs[0], step.order.as_deref());
         let output = Known { data_type: output.data_type, shape: &output.shape, constant: None, order };
-        let selection = select(&Site { op: &step.op, fused: &step.fused, inputs: &inputs, output, threads, room: &room });
-        // The reference kernels know no other orders.
-        let is_ordered = order.is_some() || inputs.iter().any(|input| input.order.is_some());
-        assert!(selection.is_some() || !is_ordered, "products in other orders have a kernel");
+        let selection = select(&Site {
+            before: &step.before,
+            op: &step.op,
+            fused: &step.fused,
+            inputs: &inputs,
+            output,
+            threads,
+            room: &room,
+        });
+        // The reference kernels know no other orders, and one operator at a time.
+        let is_special = order.is_some() || inputs.iter().any(|input| input.order.is_some()) || !step.before.is_empty();
+        assert!(selection.is_some() || !is_special, "products in other orders and attention have a kernel");
         if let Some(Selection { kernel, taken, fuses }) = selection {
             step.kernel = Some(kernel);
             if fuses {
@@ -214,6 +224,7 @@ impl Executable {
             .steps
             .into_iter()
             .map(|step| Step {
+                before: step.before,
                 op: step.op,
                 kernel: None,
                 fused: behind_inputs(step.fused, step.inputs.len()),

@@ -113,6 +113,11 @@ impl Epilogue {
         }
     }
 
+    /// All stages.
+    pub fn stages(&self) -> Stages<'_> {
+        Stages(&self.0)
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

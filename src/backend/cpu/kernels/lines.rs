@@ -19,7 +19,7 @@ const SHORTEST: usize = 16;
 
 pub fn select(site: &Site<'_>) -> Option<Selection> {
     let kernel: Box<dyn Kernel> = match site.op {
-        Op::Softmax(op) => Box::new(softmax(op, site)?),
+        Op::Softmax(op) => Box::new(softmax_lines(op, site)?),
         Op::LayerNormalization(op) => Box::new(layer_normalization(op, site)?),
         _ => return None,
     };
@@ -33,7 +33,7 @@ struct SoftmaxLines {
     length: usize,
 }
 
-fn softmax(op: &Softmax, site: &Site<'_>) -> Option<SoftmaxLines> {
+fn softmax_lines(op: &Softmax, site: &Site<'_>) -> Option<SoftmaxLines> {
     let &length = site.output.shape.last()?;
     let is_last = op.axis as usize + 1 == site.output.shape.len();
     (is_last && length >= SHORTEST).then(|| SoftmaxLines { isa: isa(), input: op.input, length })
@@ -60,33 +60,39 @@ impl Loop for SoftmaxLine<'_> {
     #[inline(always)]
     fn run<A: Arithmetic>(self) {
         let SoftmaxLine { input, output } = self;
-        let greatest = greatest(input);
-        let mut sums = [0f32; SUMS];
-        let (groups, rest) = input.as_chunks::<SUMS>();
-        let (results, rest_of_results) = output.as_chunks_mut::<SUMS>();
-        for (group, results) in groups.iter().zip(results) {
-            let mut powers = *group;
-            for i in 0..SUMS {
-                powers[i] = exp::<A>(powers[i] - greatest);
-                sums[i] += powers[i];
-            }
-            *results = powers;
+        output.copy_from_slice(input);
+        softmax::<A>(output);
+    }
+}
+
+/// Softmax of a line in its place.
+#[inline(always)]
+pub fn softmax<A: Arithmetic>(line: &mut [f32]) {
+    let greatest = greatest(line);
+    let mut sums = [0f32; SUMS];
+    let (groups, rest) = line.as_chunks_mut::<SUMS>();
+    for group in groups {
+        let mut powers = *group;
+        for i in 0..SUMS {
+            powers[i] = exp::<A>(powers[i] - greatest);
+            sums[i] += powers[i];
         }
-        if !rest.is_empty() {
-            // Beyond the end there is nothing: the power of minus infinity is zero.
-            let mut powers = [f32::NEG_INFINITY; SUMS];
-            powers[..rest.len()].copy_from_slice(rest);
-            for i in 0..SUMS {
-                powers[i] = exp::<A>(powers[i] - greatest);
-                sums[i] += powers[i];
-            }
-            rest_of_results.copy_from_slice(&powers[..rest.len()]);
+        *group = powers;
+    }
+    if !rest.is_empty() {
+        // Beyond the end there is nothing: the power of minus infinity is zero.
+        let mut powers = [f32::NEG_INFINITY; SUMS];
+        powers[..rest.len()].copy_from_slice(rest);
+        for i in 0..SUMS {
+            powers[i] = exp::<A>(powers[i] - greatest);
+            sums[i] += powers[i];
         }
-        // What is not a number spoils the sum, and thereby the line.
-        let factor = 1.0 / total(sums);
-        for x in output {
-            *x *= factor;
-        }
+        rest.copy_from_slice(&powers[..rest.len()]);
+    }
+    // What is not a number spoils the sum, and thereby the line.
+    let factor = 1.0 / total(sums);
+    for x in line {
+        *x *= factor;
     }
 }
 

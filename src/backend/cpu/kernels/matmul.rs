@@ -199,7 +199,7 @@ pub fn matmul(op: &Matmul, site: &Site<'_>) -> Option<Selection> {
 }
 
 /// Elements from one index of each dimension to the next.
-fn dense(shape: &[usize]) -> Vec<usize> {
+pub fn dense(shape: &[usize]) -> Vec<usize> {
     let mut strides = vec![1; shape.len()];
     for i in (1..shape.len()).rev() {
         strides[i - 1] = strides[i] * shape[i];
@@ -208,7 +208,7 @@ fn dense(shape: &[usize]) -> Vec<usize> {
 }
 
 /// The same for an operand whose dimensions may lie in another order.
-fn strides(known: Known<'_>) -> Vec<usize> {
+pub fn strides(known: Known<'_>) -> Vec<usize> {
     let Some(order) = known.order else { return dense(known.shape) };
     let mut shape = vec![0; order.len()];
     order.iter().zip(known.shape).for_each(|(&dimension, &size)| shape[dimension as usize] = size);
@@ -217,7 +217,7 @@ fn strides(known: Known<'_>) -> Vec<usize> {
 }
 
 /// The first element of each matrix of a stack that is broadcast to other dimensions.
-fn places(from: &[usize], strides: &[usize], to: &[usize]) -> Vec<usize> {
+pub fn places(from: &[usize], strides: &[usize], to: &[usize]) -> Vec<usize> {
     let mut places = vec![0];
     let missing = to.len() - from.len();
     for (axis, &size) in to.iter().enumerate() {

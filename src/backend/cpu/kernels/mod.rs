@@ -4,12 +4,16 @@
 //!
 //! `WEBNN_CPU=reference` leaves all work to the reference kernels; `portable`, `avx2` and `avx512` choose the instructions.
 
+mod attention;
+#[cfg(test)]
+mod attention_tests;
 mod bits;
 mod conv;
 mod depthwise;
 mod elementwise;
 #[allow(dead_code, reason = "its rows may be channels, which no kernel asks for at the moment")]
 mod epilogue;
+mod few_queries;
 mod finish;
 mod formulas;
 mod functions;
@@ -64,6 +68,8 @@ pub struct Selection {
 
 /// What is known of a step at build time.
 pub struct Site<'a> {
+    /// What makes the left operand of the operator (see [`Step::before`](crate::compiler::Step)).
+    pub before: &'a [Op],
     pub op: &'a Op,
     /// What is done to the output afterwards; that output stands behind the inputs.
     pub fused: &'a [Op],
@@ -133,6 +139,9 @@ pub fn select(site: &Site<'_>) -> Option<Selection> {
 fn select_for(site: &Site<'_>, isa: &'static isa::Isa) -> Option<Selection> {
     if site.output.data_type != DataType::Float32 {
         return None;
+    }
+    if !site.before.is_empty() {
+        return attention::select(site, isa);
     }
     match site.op {
         Op::Matmul(op) => matmul::matmul(op, site),

@@ -1,0 +1,335 @@
+//! Attention of float32: softmax(q k · scale + mask) v, some queries at a time, whose scores stay in the cache.
+//!
+//! The scores of a query are all there before the first power is taken, so the results are those of the operators one after
+//! the other, infinities and what is not a number included.
+#![allow(unsafe_code)]
+
+use super::epilogue::{Epilogue, Origin, Rows};
+use super::few_queries::{self, FewQueries};
+use super::isa::{Arithmetic, Isa, Loop};
+use super::lines::softmax;
+use super::matmul::{dense, places, strides};
+use super::packing::{pack_panel, pack_rows};
+use super::product::{Finish, LeftView, Output, RightView, multiply};
+use super::{Kernel, Known, Selection, Site, with_scratch};
+use crate::backend::cpu::threads::for_each_job;
+use crate::backend::cpu::view::Arguments;
+use crate::compiler::RUNNING;
+use crate::graph::ops::elementwise::{Binary, BinaryKind};
+use crate::graph::{Op, OperandId};
+use smallvec::{SmallVec, smallvec};
+
+/// Attention whose operands are all computed.
+#[derive(Debug)]
+struct Attention {
+    isa: &'static Isa,
+    sizes: Sizes,
+    /// Queries, keys and values.
+    operands: [OperandId; 3],
+    /// Where each stack finds its queries, keys and values, and puts its output.
+    positions: Vec<[usize; 4]>,
+    stages: Vec<Stage>,
+    epilogue: Epilogue,
+    /// Queries of a job.
+    together: usize,
+}
+
+/// Of one of the stacked products, and how its matrices lie in memory: elements from row to row and from column to column.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    pub queries: usize,
+    pub depth: usize,
+    pub keys: usize,
+    pub columns: usize,
+    pub query_strides: [usize; 2],
+    /// The keys are the columns of this matrix.
+    pub key_strides: [usize; 2],
+    pub value_strides: [usize; 2],
+    pub output_stride: usize,
+}
+
+/// What is done to scores before the softmax.
+#[derive(Debug)]
+pub enum Stage {
+    Mul(f32),
+    Div(f32),
+    Add(f32),
+    /// Adds a tensor: where it begins for each stack, and elements from one query and from one key to the next.
+    Mask(OperandId, Vec<usize>, [usize; 2]),
+}
+
+/// The tensor of a [`Stage::Mask`], for one stack; nothing for other stages.
+pub type Mask<'a> = &'a [f32];
+
+impl Stage {
+    /// Does it to the scores of a query.
+    #[inline(always)]
+    pub fn apply(&self, scores: &mut [f32], query: usize, mask: Mask<'_>) {
+        match *self {
+            Stage::Mul(factor) => {
+                for score in scores {
+                    *score *= factor;
+                }
+            }
+            Stage::Div(divisor) => {
+                for score in scores {
+                    *score /= divisor;
+                }
+            }
+            Stage::Add(number) => {
+                for score in scores {
+                    *score += number;
+                }
+            }
+            Stage::Mask(_, _, [row, 0]) => {
+                let number = mask[query * row];
+                for score in scores {
+                    *score += number;
+                }
+            }
+            Stage::Mask(_, _, [row, _]) => {
+                for (score, number) in scores.iter_mut().zip(&mask[query * row..]) {
+                    *score += number;
+                }
+            }
+        }
+    }
+}
+
+/// Makes scores of some queries the weights of their keys.
+struct Weigh<'a> {
+    stages: &'a [Stage],
+    masks: &'a [Mask<'a>],
+    first_query: usize,
+    keys: usize,
+    stride: usize,
+    scores: &'a mut [f32],
+}
+
+impl Loop for Weigh<'_> {
+    #[inline(always)]
+    fn run<A: Arithmetic>(self) {
+        let Weigh { stages, masks, first_query, keys, stride, scores } = self;
+        for (row, scores) in scores.chunks_exact_mut(stride).enumerate() {
+            let scores = &mut scores[..keys];
+            for (stage, mask) in stages.iter().zip(masks) {
+                stage.apply(scores, first_query + row, mask);
+            }
+            softmax::<A>(scores);
+        }
+    }
+}
+
+impl Kernel for Attention {
+    fn run(&self, arguments: &mut Arguments<'_, '_>) {
+        let [q, k, v] = self.operands.map(|id| arguments.input(id).elements::<f32>());
+        let masks: SmallVec<[Mask<'_>; 4]> = self
+            .stages
+            .iter()
+            .map(|stage| match stage {
+                Stage::Mask(id, ..) => arguments.input(*id).elements::<f32>(),
+                _ => &[],
+            })
+            .collect();
+        let tensors = self.epilogue.tensors(arguments);
+        let output = Output::new(arguments.output().elements::<f32>(), self.sizes.output_stride);
+        let jobs_of_one = self.sizes.queries.div_ceil(self.together);
+        let count = self.positions.len() * jobs_of_one;
+        for_each_job(count, self.positions.len().saturating_mul(self.sizes.cost()), |job| {
+            let (stack, first) = (job / jobs_of_one, job % jobs_of_one * self.together);
+            let [query, key, value, place] = self.positions[stack];
+            let masks: SmallVec<[Mask<'_>; 4]> = self
+                .stages
+                .iter()
+                .zip(&masks)
+                .map(|(stage, mask)| match stage {
+                    Stage::Mask(_, places, _) => &mask[places[stack]..],
+                    _ => *mask,
+                })
+                .collect();
+            let queries = first..self.sizes.queries.min(first + self.together);
+            let part = Part { attention: self, masks: &masks, q: &q[query..], k: &k[key..], v: &v[value..], queries };
+            let row = stack * self.sizes.queries + first;
+            let origin = Origin { row, place: place + first * self.sizes.output_stride, stride: self.sizes.output_stride };
+            // SAFETY: stacks have different positions, which were made so that their outputs do not overlap, and jobs of one
+            // stack have different queries.
+            part.run(unsafe { output.from(origin.place) }, origin, &tensors);
+        });
+    }
+
+    fn bytes(&self) -> usize {
+        self.epilogue.bytes()
+    }
+}
+
+impl Sizes {
+    /// Nanoseconds, about.
+    fn cost(&self) -> usize {
+        self.queries.saturating_mul(self.keys).saturating_mul(self.depth + self.columns + 16) / 32
+    }
+
+    /// Whether the queries are so few that packing is not worth its while, and the others lie so that it is not needed.
+    fn are_few(&self) -> bool {
+        self.queries <= few_queries::MOST && self.key_strides[0] == 1 && self.value_strides[1] == 1
+    }
+}
+
+/// Some queries of a stack. All slices begin at the stack's first element.
+struct Part<'a> {
+    attention: &'a Attention,
+    masks: &'a [Mask<'a>],
+    q: &'a [f32],
+    k: &'a [f32],
+    v: &'a [f32],
+    queries: std::ops::Range<usize>,
+}
+
+impl Part<'_> {
+    /// Computes an output whose first row is that of the first query.
+    fn run(&self, output: Output<'_>, origin: Origin, tensors: &[&[f32]]) {
+        let Attention { isa, sizes, stages, epilogue, .. } = self.attention;
+        let Sizes { depth, keys, columns, .. } = *sizes;
+        let (q, queries) = (&self.q[self.queries.start * sizes.query_strides[0]..], self.queries.len());
+        if sizes.are_few() {
+            // SAFETY: only one block of this output lives at a time.
+            let mut block = unsafe { output.block(0..queries, 0..columns) };
+            for row in 0..queries {
+                with_scratch(depth + keys, |scratch| {
+                    let (query, scores) = scratch.split_at_mut(depth);
+                    for (i, element) in query.iter_mut().enumerate() {
+                        *element = q[row * sizes.query_strides[0] + i * sizes.query_strides[1]];
+                    }
+                    let result = block.row(row, 0..columns);
+                    let query_number = self.queries.start + row;
+                    let (k, v) = (self.k, self.v);
+                    few_queries::run(isa, FewQueries { sizes, query, k, v, scores, result }, |scores| {
+                        let (masks, first_query) = (self.masks, query_number);
+                        isa.run_loop(Weigh { stages, masks, first_query, keys, stride: keys, scores });
+                    });
+                });
+            }
+            if let Some(finish) = epilogue.stages().finish(isa, origin, tensors) {
+                finish.finish(&mut block, 0..queries, 0..columns);
+            }
+            return;
+        }
+        let (padded_keys, padded_columns) = (keys.next_multiple_of(isa.columns), columns.next_multiple_of(isa.columns));
+        let lengths = [depth * padded_keys, keys * padded_columns, isa.rows * depth, isa.rows * padded_keys, isa.rows * keys];
+        with_scratch(lengths.iter().sum(), |scratch| {
+            let mut rest = scratch;
+            let [key_panels, value_panels, left, scores, weights] =
+                lengths.map(|length| rest.split_off_mut(..length).expect("the scratch has them all"));
+            let pack = |panels: &mut [f32], depth: usize, columns: usize, elements: &[f32], strides: [usize; 2]| {
+                for (i, panel) in panels.chunks_exact_mut(depth * isa.columns).enumerate() {
+                    let first = i * isa.columns;
+                    pack_panel(isa, first..columns.min(first + isa.columns), depth, elements, strides, panel);
+                }
+            };
+            pack(key_panels, depth, keys, self.k, sizes.key_strides);
+            pack(value_panels, keys, columns, self.v, sizes.value_strides);
+            for first in (0..queries).step_by(isa.rows) {
+                let height = isa.rows.min(queries - first);
+                pack_rows(isa, 0..height, depth, &q[first * sizes.query_strides[0]..], sizes.query_strides, left);
+                let scores = &mut scores[..height * padded_keys];
+                // SAFETY: the only block of it.
+                let mut block = unsafe { Output::new(scores, padded_keys).block(0..height, 0..keys) };
+                let left = LeftView { rows: height, depth, panels: left };
+                multiply(isa, left, RightView { columns: keys, panels: key_panels }, &mut block, None, None);
+                let first_query = self.queries.start + first;
+                isa.run_loop(Weigh { stages, masks: self.masks, first_query, keys, stride: padded_keys, scores });
+                pack_rows(isa, 0..height, keys, scores, [padded_keys, 1], weights);
+                let weights = LeftView { rows: height, depth: keys, panels: weights };
+                // SAFETY: only one block of this output lives at a time.
+                let mut block = unsafe { output.from(first * sizes.output_stride).block(0..height, 0..columns) };
+                let place = origin.place + first * origin.stride;
+                let finish = epilogue.stages().finish(isa, Origin { row: origin.row + first, place, ..origin }, tensors);
+                let finish = finish.as_ref().map(|finish| finish as &dyn Finish);
+                multiply(isa, weights, RightView { columns, panels: value_panels }, &mut block, None, finish);
+            }
+        });
+    }
+}
+
+/// Work of a job, in nanoseconds, at most: as long as what one thread may do before it looks whether its context has ended.
+const LONGEST: usize = 10_000_000;
+
+/// The kernel for a step that is a whole attention.
+pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
+    let [Op::Matmul(scores), between @ .., Op::Softmax(_)] = site.before else { return None };
+    let Op::Matmul(product) = site.op else { return None };
+    let operands = [scores.a, scores.b, product.b];
+    let [q, k, v] = operands.map(|id| site.inputs[id.0 as usize]);
+    let (_, &[queries, depth]) = q.shape.split_last_chunk::<2>()?;
+    let (_, &[_, keys]) = k.shape.split_last_chunk::<2>()?;
+    let &columns = v.shape.last()?;
+    // The output before it is put into another order.
+    let rank = site.output.shape.len();
+    let mut made = site.output.shape.to_vec();
+    let mut output_strides = dense(site.output.shape);
+    if let Some(order) = site.output.order {
+        let strides = output_strides.clone();
+        for (i, &dimension) in order.iter().enumerate() {
+            made[dimension as usize] = site.output.shape[i];
+            output_strides[dimension as usize] = strides[i];
+        }
+    }
+    let stacks = &made[..rank - 2];
+    let all_strides = [q, k, v].map(strides);
+    let [from_q, from_k, from_v] = std::array::from_fn(|i| places(leading([q, k, v][i].shape), &all_strides[i], stacks));
+    let to = places(stacks, &output_strides, stacks);
+    let last = |strides: &[usize]| [strides[strides.len() - 2], strides[strides.len() - 1]];
+    let [output_stride, 1] = last(&output_strides) else { return None };
+    let sizes = Sizes {
+        queries,
+        depth,
+        keys,
+        columns,
+        query_strides: last(&all_strides[0]),
+        key_strides: last(&all_strides[1]),
+        value_strides: last(&all_strides[2]),
+        output_stride,
+    };
+    let positions: Vec<[usize; 4]> = (0..to.len()).map(|i| [from_q[i], from_k[i], from_v[i], to[i]]).collect();
+    let mut taken = smallvec![];
+    let stages = between.iter().map(|op| stage(op, site, stacks, &mut taken)).collect::<Option<Vec<_>>>()?;
+    let mut epilogue = Epilogue::default();
+    let fuses = epilogue.fuse(site, Rows::Leading, &mut taken);
+    // Each job packs the keys and values for itself, so no more of them than are needed.
+    let of_one = (4 * site.threads).div_ceil(positions.len()).max(sizes.cost().div_ceil(LONGEST));
+    let of_one = if site.threads == 1 || positions.len() >= 2 * site.threads { sizes.cost().div_ceil(LONGEST) } else { of_one };
+    let together = queries.div_ceil(of_one.max(1)).next_multiple_of(isa.rows);
+    let kernel = Attention { isa, sizes, operands, positions, stages, epilogue, together };
+    Some(Selection { kernel: Box::new(kernel), taken, fuses })
+}
+
+/// All but the last two dimensions.
+fn leading(shape: &[usize]) -> &[usize] {
+    &shape[..shape.len().saturating_sub(2)]
+}
+
+/// An operator between the scores and the softmax. What the compiler takes into an attention all is.
+fn stage(op: &Op, site: &Site<'_>, stacks: &[usize], taken: &mut SmallVec<[usize; 2]>) -> Option<Stage> {
+    let Op::Binary(Binary { kind, a, b }) = op else { return None };
+    let id = if *a == RUNNING { *b } else { *a };
+    let other: Known<'_> = site.inputs[id.0 as usize];
+    if let Some(&[number]) = other.elements() {
+        taken.push(id.0 as usize);
+        return match kind {
+            BinaryKind::Mul => Some(Stage::Mul(number)),
+            BinaryKind::Div if *a == RUNNING => Some(Stage::Div(number)),
+            BinaryKind::Add => Some(Stage::Add(number)),
+            _ => None,
+        };
+    }
+    if *kind != BinaryKind::Add {
+        return None;
+    }
+    let strides = strides(other);
+    // From one index to the next of the last dimension, or of the one before it.
+    let stride = |from_end: usize| {
+        let axis = other.shape.len().checked_sub(from_end)?;
+        (other.shape[axis] > 1).then(|| strides[axis])
+    };
+    let steps = [stride(2).unwrap_or(0), stride(1).unwrap_or(0)];
+    Some(Stage::Mask(id, places(leading(other.shape), &strides, stacks), steps))
+}

@@ -1,0 +1,192 @@
+//! Attention against the reference kernels of its operators, one after the other, for every instruction set.
+
+use super::isa::available;
+use super::tests::numbers;
+use super::{Known, Room, Site, select_for};
+use crate::backend::cpu::reference;
+use crate::backend::cpu::view::{Arguments, View, ViewMut};
+use crate::compiler::RUNNING;
+use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind};
+use crate::graph::ops::matmul::Matmul;
+use crate::graph::ops::softmax::Softmax;
+use crate::graph::{DataType, Op, OperandId};
+
+struct Case {
+    heads: usize,
+    queries: usize,
+    depth: usize,
+    keys: usize,
+    columns: usize,
+    /// The shape of what is added to the scores.
+    mask: Option<Vec<usize>>,
+    scale: Option<(BinaryKind, bool)>,
+    /// Whether keys lie in memory one after the other, and are seen transposed.
+    is_turned: bool,
+    spoil: fn(&mut [Vec<f32>]),
+}
+
+const PLAIN: Case = Case {
+    heads: 3,
+    queries: 5,
+    depth: 8,
+    keys: 20,
+    columns: 7,
+    mask: None,
+    scale: Some((BinaryKind::Mul, true)),
+    is_turned: true,
+    spoil: |_| (),
+};
+
+fn execute(op: &Op, shapes: &[&[usize]], data: &[&[f32]], output: &[usize]) -> Vec<f32> {
+    let views: Vec<View<'_>> = shapes
+        .iter()
+        .zip(data)
+        .map(|(shape, data)| View { data_type: DataType::Float32, shape, bytes: bytemuck::cast_slice(data) })
+        .collect();
+    let mut result = vec![f32::NAN; output.iter().product()];
+    let bytes = bytemuck::cast_slice_mut(&mut result);
+    reference::execute(op, &mut Arguments::new(&views, &mut [ViewMut { data_type: DataType::Float32, shape: output, bytes }]));
+    result
+}
+
+/// The operands are: queries, keys, factor, mask, values.
+fn check(case: &Case) {
+    let &Case { heads, queries, depth, keys, columns, is_turned, .. } = case;
+    let shapes: [Vec<usize>; 5] = [
+        vec![2, heads, queries, depth],
+        vec![2, heads, depth, keys],
+        vec![1],
+        case.mask.clone().unwrap_or_default(),
+        vec![2, 1, keys, columns],
+    ];
+    let mut data: Vec<Vec<f32>> = shapes.iter().zip(1..).map(|(shape, seed)| numbers(shape.iter().product(), seed)).collect();
+    data[2] = vec![0.4];
+    (case.spoil)(&mut data);
+    let scores_shape = [2, heads, queries, keys];
+    let id = OperandId;
+    let softmax = |input| Op::from(Softmax { input, axis: 3 });
+    let relu = |input| Op::from(Activation { kind: ActivationKind::Relu, input });
+
+    let mut scores =
+        execute(&Matmul { a: id(0), b: id(1) }.into(), &[&shapes[0], &shapes[1]], &[&data[0], &data[1]], &scores_shape);
+    let mut before: Vec<Op> = vec![Matmul { a: id(0), b: id(1) }.into()];
+    let mut apply = |kind: BinaryKind, operand: usize, is_right: bool| {
+        let order = |x, y| if is_right { (x, y) } else { (y, x) };
+        let (a, b) = order(id(0), id(1));
+        let shapes: [&[usize]; 2] = [&scores_shape, &shapes[operand]];
+        scores = execute(&Binary { kind, a, b }.into(), &shapes, &[&scores, &data[operand]], &scores_shape);
+        let (a, b) = order(RUNNING, id(operand as u32));
+        before.push(Binary { kind, a, b }.into());
+    };
+    if let Some((kind, is_right)) = case.scale {
+        apply(kind, 2, is_right);
+    }
+    if case.mask.is_some() {
+        apply(BinaryKind::Add, 3, queries % 2 == 0);
+    }
+    before.push(softmax(RUNNING));
+    let weights = execute(&softmax(id(0)), &[&scores_shape], &[&scores], &scores_shape);
+    let output_shape = [2, heads, queries, columns];
+    let sums = execute(&Matmul { a: id(0), b: id(1) }.into(), &[&scores_shape, &shapes[4]], &[&weights, &data[4]], &output_shape);
+    let expected = execute(&relu(id(0)), &[&output_shape], &[&sums], &output_shape);
+
+    if is_turned {
+        let matrices = data[1].chunks_exact(depth * keys);
+        data[1] = matrices.flat_map(|keys_of| (0..keys * depth).map(|i| keys_of[i % depth * keys + i / depth])).collect();
+    }
+    let order = [0, 1, 3, 2];
+    let views: Vec<View<'_>> = shapes
+        .iter()
+        .zip(&data)
+        .map(|(shape, data)| View { data_type: DataType::Float32, shape, bytes: bytemuck::cast_slice(data) })
+        .collect();
+    let known: Vec<Known<'_>> = views
+        .iter()
+        .enumerate()
+        .map(|(i, view)| Known {
+            data_type: view.data_type,
+            shape: view.shape,
+            constant: (i == 2).then_some(view.bytes),
+            order: (i == 1 && is_turned).then_some(&order),
+        })
+        .collect();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    for (isa, threads) in available().iter().flat_map(|isa| [(isa, 1), (isa, 2), (isa, 9)]) {
+        let (op, fused) = (Matmul { a: RUNNING, b: id(4) }.into(), [relu(id(5))]);
+        let output = Known { data_type: DataType::Float32, shape: &output_shape, constant: None, order: None };
+        let site = Site { before: &before, op: &op, fused: &fused, inputs: &known, output, threads, room: &Room::beside(0) };
+        let selection = select_for(&site, isa).expect("there is a kernel");
+        assert!(selection.fuses);
+        let mut found = vec![f32::NAN; expected.len()];
+        let mut run = || {
+            let bytes = bytemuck::cast_slice_mut(&mut found);
+            let mut outputs = [ViewMut { data_type: DataType::Float32, shape: &output_shape, bytes }];
+            selection.kernel.run(&mut Arguments::new(&views, &mut outputs));
+        };
+        if threads == 1 {
+            run()
+        } else {
+            pool.install(run)
+        };
+        for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            let is_near = (found - expected).abs() <= 1e-5 * expected.abs().max(1.0)
+                || found == expected
+                || found.is_nan() && expected.is_nan();
+            let name = isa.name;
+            assert!(
+                is_near,
+                "{name}, {threads} threads, {queries} x {depth} x {keys} x {columns} at {i}: {found}, not {expected}"
+            );
+        }
+    }
+}
+
+#[test]
+fn all_sizes() {
+    let sizes =
+        [(1, 1, 1, 1), (1, 64, 257, 64), (2, 33, 65, 70), (3, 7, 18, 130), (4, 32, 16, 32), (13, 40, 33, 31), (50, 64, 129, 96)];
+    for (queries, depth, keys, columns) in sizes {
+        for is_turned in [false, true] {
+            check(&Case { queries, depth, keys, columns, is_turned, ..PLAIN });
+        }
+    }
+}
+
+#[test]
+fn scales_and_masks() {
+    for queries in [2, 14, 25] {
+        for scale in [None, Some((BinaryKind::Mul, false)), Some((BinaryKind::Div, true)), Some((BinaryKind::Add, true))] {
+            check(&Case { queries, scale, ..PLAIN });
+        }
+        let masks = [
+            vec![],
+            vec![20],
+            vec![1],
+            vec![queries, 1],
+            vec![1, 20],
+            vec![3, queries, 20],
+            vec![2, 1, 1, 20],
+            vec![2, 3, queries, 20],
+        ];
+        for mask in masks {
+            check(&Case { queries, mask: Some(mask), ..PLAIN });
+        }
+    }
+}
+
+#[test]
+fn what_is_no_number_and_infinities() {
+    for queries in [1, 14] {
+        let mask = Some(vec![queries, 20]);
+        // Of queries, keys, values; and scores that are too large for a power.
+        check(&Case { queries, spoil: |data| data[0][3] = f32::NAN, ..PLAIN });
+        check(&Case { queries, spoil: |data| data[1][30] = f32::INFINITY, ..PLAIN });
+        check(&Case { queries, spoil: |data| data[4][9] = f32::NEG_INFINITY, ..PLAIN });
+        check(&Case { queries, spoil: |data| data[0].iter_mut().for_each(|x| *x *= 1e20), ..PLAIN });
+        // A mask that hides some keys, and one that hides all.
+        let hide: fn(&mut [Vec<f32>]) = |data| data[3][3..15].fill(f32::NEG_INFINITY);
+        check(&Case { queries, mask: mask.clone(), spoil: hide, ..PLAIN });
+        check(&Case { queries, mask: mask.clone(), spoil: |data| data[3].fill(f32::NEG_INFINITY), ..PLAIN });
+        check(&Case { queries, mask, spoil: |data| data[3].fill(f32::MIN), ..PLAIN });
+    }
+}

@@ -1,0 +1,181 @@
+//! Finds attention: the softmax of a product, scaled and masked, that is the left operand of another product. A backend that
+//! asked for it ([`Fusing::Quick`]) gets all of it as one step, so that the scores need not visit memory.
+
+use super::fuse::Fusing;
+use crate::graph::ops::elementwise::{Binary, BinaryKind};
+use crate::graph::{DataType, Graph, Op, OperandId, Source};
+
+/// The nodes that become part of another node's step.
+pub struct Attentions {
+    /// By node: those that make the left operand of this product, in order, from the first product to the softmax. Each
+    /// uses what the one before it makes.
+    pub before: Vec<Vec<usize>>,
+    /// By node: whether it is among those.
+    pub is_inside: Vec<bool>,
+}
+
+impl Attentions {
+    pub fn find(graph: &Graph, fusing: Fusing) -> Attentions {
+        let count = graph.nodes.len();
+        let mut found = Attentions { before: vec![Vec::new(); count], is_inside: vec![false; count] };
+        if fusing != Fusing::Quick {
+            return found;
+        }
+        let mut uses = vec![0usize; graph.operands.len()];
+        for node in &graph.nodes {
+            node.op.visit(&mut |_, id| uses[id.0 as usize] += 1);
+        }
+        for (_, id) in &graph.outputs {
+            uses[id.0 as usize] += 1;
+        }
+        for position in 0..count {
+            let Some(before) = (Values { graph, uses: &uses }).before(position) else { continue };
+            // The scores of one attention may be made from another one's result, but not inside of it.
+            if !before.iter().any(|&node| found.is_inside[node] || !found.before[node].is_empty()) {
+                before.iter().for_each(|&node| found.is_inside[node] = true);
+                found.before[position] = before;
+            }
+        }
+        found
+    }
+}
+
+struct Values<'a> {
+    graph: &'a Graph,
+    uses: &'a [usize],
+}
+
+impl Values<'_> {
+    /// The node that makes a value which nobody else needs.
+    fn own_maker(&self, id: OperandId) -> Option<usize> {
+        match self.graph.operands[id.0 as usize].source {
+            Source::Node { node, .. } if self.uses[id.0 as usize] == 1 => Some(node as usize),
+            _ => None,
+        }
+    }
+
+    fn is_constant(&self, id: OperandId) -> bool {
+        matches!(self.graph.operands[id.0 as usize].source, Source::Constant(_))
+    }
+
+    fn before(&self, position: usize) -> Option<Vec<usize>> {
+        let Op::Matmul(product) = &self.graph.nodes[position].op else { return None };
+        let scores = self.graph.descriptor(product.a);
+        if scores.data_type != DataType::Float32 || self.is_constant(product.b) {
+            return None;
+        }
+        let softmax = self.own_maker(product.a)?;
+        let mut before = vec![softmax];
+        let Op::Softmax(op) = &self.graph.nodes[softmax].op else { return None };
+        if op.axis as usize + 1 != scores.shape.len() {
+            return None;
+        }
+        let mut value = op.input;
+        loop {
+            let node = self.own_maker(value)?;
+            before.push(node);
+            match &self.graph.nodes[node].op {
+                Op::Matmul(op) if !self.is_constant(op.b) => break,
+                Op::Binary(op) => value = self.value_of(op, scores.shape.as_slice())?,
+                _ => return None,
+            }
+        }
+        before.reverse();
+        Some(before)
+    }
+
+    /// The scores in an operator that scales or masks them.
+    fn value_of(&self, op: &Binary, shape: &[u32]) -> Option<OperandId> {
+        let is_number = |id: OperandId| self.is_constant(id) && self.graph.descriptor(id).shape.iter().all(|&size| size == 1);
+        let is_whole = |id: OperandId| self.graph.descriptor(id).shape.as_slice() == shape;
+        let commutes = match op.kind {
+            BinaryKind::Mul | BinaryKind::Add => true,
+            BinaryKind::Div => false,
+            _ => return None,
+        };
+        // A sum may be with anything that is broadcast to the scores.
+        let suits = |other: OperandId| op.kind == BinaryKind::Add || is_number(other);
+        if is_whole(op.a) && suits(op.b) && self.own_maker(op.a).is_some_and(|node| self.leads_to_scores(node)) {
+            Some(op.a)
+        } else if commutes && is_whole(op.b) && suits(op.a) {
+            Some(op.b)
+        } else {
+            None
+        }
+    }
+
+    /// Whether scores may come from there: of two operands of a sum one may be a mask of the same shape.
+    fn leads_to_scores(&self, node: usize) -> bool {
+        match &self.graph.nodes[node].op {
+            Op::Matmul(_) => true,
+            Op::Binary(op) => {
+                [op.a, op.b].into_iter().any(|id| self.own_maker(id).is_some_and(|node| self.leads_to_scores(node)))
+            }
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::ops::matmul::Matmul;
+    use crate::graph::ops::softmax::Softmax;
+    use crate::graph::{Descriptor, GraphBuilder, Limits, Number};
+    use std::sync::Arc;
+
+    /// How many nodes each attention of a graph takes in, for scores of [2, 4, 6].
+    fn found(make: impl Fn(&mut GraphBuilder, OperandId) -> (OperandId, Vec<OperandId>), axis: u32) -> Vec<usize> {
+        let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
+        let mut input = |name: &str, shape: [u32; 3]| builder.input(name, Descriptor::new(DataType::Float32, shape)).unwrap();
+        let (q, k, v) = (input("q", [2, 4, 8]), input("k", [2, 8, 6]), input("v", [2, 6, 8]));
+        let scores = builder.push_op(Matmul { a: q, b: k }, "").unwrap()[0];
+        let (masked, mut outputs) = make(&mut builder, scores);
+        let weights = builder.push_op(Softmax { input: masked, axis }, "").unwrap()[0];
+        outputs.push(builder.push_op(Matmul { a: weights, b: v }, "").unwrap()[0]);
+        let outputs = outputs.into_iter().enumerate().map(|(i, id)| (format!("{i}"), id)).collect();
+        let graph = builder.build(outputs).unwrap();
+        assert!(Attentions::find(&graph, Fusing::Chains).before.iter().all(Vec::is_empty));
+        let found = Attentions::find(&graph, Fusing::Quick);
+        found.before.iter().map(Vec::len).filter(|&length| length > 0).collect()
+    }
+
+    fn binary(builder: &mut GraphBuilder, kind: BinaryKind, a: OperandId, b: OperandId) -> OperandId {
+        builder.push_op(Binary { kind, a, b }, "").unwrap()[0]
+    }
+
+    #[test]
+    fn scales_and_masks_are_taken_in() {
+        assert_eq!(found(|_, scores| (scores, vec![]), 2), [2]);
+        let masked = |shape: &'static [u32], is_first: bool| {
+            move |builder: &mut GraphBuilder, scores| {
+                let half = builder.scalar(DataType::Float32, Number::Double(0.5)).unwrap();
+                let scaled = binary(builder, BinaryKind::Mul, half, scores);
+                let mask = builder.input("mask", Descriptor::new(DataType::Float32, shape.iter().copied())).unwrap();
+                let (a, b) = if is_first { (mask, scaled) } else { (scaled, mask) };
+                (binary(builder, BinaryKind::Add, a, b), vec![])
+            }
+        };
+        for shape in [&[1, 1, 6][..], &[2, 4, 6], &[6], &[4, 1], &[]] {
+            assert_eq!(found(masked(shape, false), 2), [4], "{shape:?}");
+            assert_eq!(found(masked(shape, true), 2), [4], "{shape:?}");
+        }
+    }
+
+    #[test]
+    fn what_others_need_and_other_operators_stay() {
+        assert!(found(|_, scores| (scores, vec![]), 1).is_empty(), "softmax along another axis");
+        assert!(found(|_, scores| (scores, vec![scores]), 2).is_empty(), "scores are an output");
+        let by = |kind| {
+            move |builder: &mut GraphBuilder, scores| {
+                let two = builder.scalar(DataType::Float32, Number::Double(2.0)).unwrap();
+                (binary(builder, kind, two, scores), vec![])
+            }
+        };
+        assert!(found(by(BinaryKind::Div), 2).is_empty(), "divided by the scores");
+        assert!(found(by(BinaryKind::Max), 2).is_empty());
+        assert_eq!(found(by(BinaryKind::Mul), 2), [3]);
+        let squared = |builder: &mut GraphBuilder, scores| (binary(builder, BinaryKind::Add, scores, scores), vec![]);
+        assert!(found(squared, 2).is_empty());
+    }
+}
