@@ -74,7 +74,7 @@ impl Bytes {
     unsafe fn allocate(length: usize, allocate: impl FnOnce(Layout) -> *mut u8) -> Result<Bytes> {
         let fail = || Error::new(Kind::Unknown, format!("{length} bytes of memory cannot be had"));
         if length == 0 {
-            return Ok(Bytes { start: NonNull::<u64>::dangling().cast(), length, owner: Owner::Nobody });
+            return Ok(Bytes::default());
         }
         if !is_at_hand(length) {
             return Err(fail());
@@ -131,6 +131,13 @@ fn prefer_huge_pages(start: NonNull<u8>, size: usize) {
 
 #[cfg(not(target_os = "linux"))]
 fn prefer_huge_pages(_: NonNull<u8>, _: usize) {}
+
+/// No bytes.
+impl Default for Bytes {
+    fn default() -> Bytes {
+        Bytes { start: NonNull::<u64>::dangling().cast(), length: 0, owner: Owner::Nobody }
+    }
+}
 
 impl Drop for Bytes {
     fn drop(&mut self) {

@@ -23,6 +23,9 @@ use std::time::Instant;
 
 /// Work below this many nanoseconds is done on the timeline's own thread: handing it over would cost about as much.
 const BRIEF: usize = 30_000;
+/// The same when there is one thread to hand it to, which could do nothing else meanwhile: waking it, and the timeline in the
+/// end, takes some tens of microseconds. Short enough for what does not wait for this graph.
+const BRIEF_ALONE: usize = 2_000_000;
 
 /// A graph that can be run, by several dispatches at once.
 #[derive(Debug)]
@@ -157,20 +160,41 @@ fn follow(fused: &[Op], views: &[View<'_>], written: &mut [ViewMut<'_>]) -> Resu
 }
 
 /// Makes the fast kernels. Constants that only they need, which they have packed for themselves, are let go of.
-fn select_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], threads: usize) {
+fn select_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], threads: usize) -> Result<()> {
     let room = Room::beside(constants.iter().map(|constant| constant.as_slice().len()).sum());
+    // Somebody else's memory may begin anywhere, as in a file. What a kernel packs is copied before, into memory that serves
+    // all steps: to touch new memory takes longer than the copy.
+    let mut copies: Vec<Bytes> = Vec::new();
     for step in steps.iter_mut() {
         let known = |operand: &'_ Operand| match operand.memory {
             Memory::Constant(position) => Some(position),
             _ => None,
         };
+        // No kernel looks at the constants of these, which may be large.
+        let is_looked_at = !matches!(step.op, Op::Gather(_));
+        for (i, operand) in step.inputs.iter().enumerate().filter(|_| is_looked_at) {
+            let Some(bytes) = known(operand).map(|position| constants[position].as_slice()) else { continue };
+            if !is_aligned(bytes) {
+                copies.resize_with(copies.len().max(i + 1), Bytes::default);
+                if copies[i].len() < bytes.len() {
+                    copies[i] = Bytes::default();
+                    copies[i] = Bytes::zeroed(bytes.len())?;
+                }
+                copies[i][..bytes.len()].copy_from_slice(bytes);
+            }
+        }
+        let constant = |(i, operand): (usize, &Operand)| {
+            let bytes = constants[known(operand)?].as_slice();
+            if is_aligned(bytes) { Some(bytes) } else { copies.get(i)?.get(..bytes.len()).filter(|_| is_looked_at) }
+        };
         let inputs: Vec<Known<'_>> = step
             .inputs
             .iter()
-            .map(|operand| Known {
+            .enumerate()
+            .map(|(i, operand)| Known {
                 data_type: operand.data_type,
                 shape: &operand.shape,
-                constant: known(operand).map(|position| constants[position].as_slice()),
+                constant: constant((i, operand)),
                 order: operand.order.as_deref(),
             })
             .collect();
@@ -205,20 +229,18 @@ fn select_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], threads: 
     for (constant, used) in constants.iter_mut().zip(used) {
         if !used {
             *constant = ConstantBytes::new([]);
+        } else if !is_aligned(constant.as_slice()) {
+            *constant = ConstantBytes::new(Bytes::copy_of(constant.as_slice())?);
         }
     }
+    Ok(())
 }
 
 impl Executable {
     /// # Errors
     /// `UnknownError` when constants must be copied and there is no memory for them.
     pub fn new(plan: Plan, usage: &Arc<Usage>, threads: usize) -> Result<Self> {
-        let mut constants = Vec::with_capacity(plan.constants.len());
-        for constant in plan.constants {
-            // Somebody else's memory may begin anywhere.
-            let suits = is_aligned(constant.as_slice());
-            constants.push(if suits { constant } else { ConstantBytes::new(Bytes::copy_of(constant.as_slice())?) });
-        }
+        let mut constants = plan.constants;
         let operand = |id: &ValueId| Operand::new(&plan.values[id.0]);
         let mut steps: Vec<Step> = plan
             .steps
@@ -242,11 +264,11 @@ impl Executable {
         };
         let mut profile = Profile::new(|| steps.iter().map(Step::describe).collect());
         let expected = constants.iter().map(|constant| constant.as_slice().len()).sum();
-        side_by_side(expected, || select_kernels(&mut steps, &mut constants, threads));
+        side_by_side(expected, || select_kernels(&mut steps, &mut constants, threads))?;
         if let Some(profile) = &mut profile {
             profile.remark("reference kernel", |step| steps[step].kernel.is_none());
         }
-        let brief = steps.iter().map(cost).fold(0, usize::saturating_add) < BRIEF;
+        let brief = steps.iter().map(cost).fold(0, usize::saturating_add) < if threads == 1 { BRIEF_ALONE } else { BRIEF };
         let kernel_bytes: usize = steps.iter().filter_map(|step| step.kernel.as_ref()).map(|kernel| kernel.bytes()).sum();
         let constant_bytes = kernel_bytes + constants.iter().map(|constant| constant.as_slice().len()).sum::<usize>();
         let executable = Executable {

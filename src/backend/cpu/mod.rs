@@ -32,6 +32,9 @@ use crate::timeline::Done;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::sync::{Arc, OnceLock};
 
+/// Threads that are woken for a dispatch, at most; when there is work for more, it is found soon.
+const MOST_WOKEN: usize = 4;
+
 /// The backend of one context.
 #[derive(Clone, Debug)]
 pub struct Cpu(Arc<Shared>);
@@ -150,7 +153,11 @@ impl Backend for Cpu {
             });
         };
         match self.pool() {
-            Some(pool) if !graph.is_brief() => pool.spawn(work),
+            Some(pool) if !graph.is_brief() => {
+                pool.spawn(work);
+                // The other threads wake up at the same time, and not when the first finds something for them.
+                (1..self.0.threads.min(MOST_WOKEN)).for_each(|_| pool.spawn(|| ()));
+            }
             _ => work(),
         }
     }

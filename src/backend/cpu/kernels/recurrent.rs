@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use super::isa::{Isa, MOST_COLUMNS, MOST_ROWS, Plus, isa};
-use super::packing::pack_rows;
+use super::packing::{pack_rows, prefetch};
 use super::product::{Grid, LeftView, Output, Right, RightView, multiply};
 use super::row;
 use super::units::{Block, Gates, Unit};
@@ -254,6 +254,12 @@ impl Recurrent {
             };
             if height == 1 && range.len() > 1 {
                 self.gates_of_row(left, range, |gate| panels(block, gate).expect("every block has its panels"), products);
+                // What the next block begins with comes closer while the gates are computed.
+                for gate in unit.gates_of(place.phase) {
+                    if let Some(panel) = panels(next_block, gate) {
+                        prefetch(panel, 0..8 * lanes);
+                    }
+                }
             } else {
                 for gate in range.clone() {
                     let panel = panels(block, gate).expect("every block has its panels");
