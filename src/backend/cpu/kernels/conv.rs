@@ -203,6 +203,12 @@ impl Sizes {
         self.by_row && (self.columns.padding > 0 || self.width() > self.columns.input)
     }
 
+    /// Whether every pixel of the output is made from the one at the same place of the input.
+    fn is_plain(&self) -> bool {
+        let plain = |axis: &Axis| axis.window == 1 && axis.stride == 1 && axis.padding == 0 && axis.input == axis.output;
+        plain(&self.rows) && plain(&self.columns) && !self.is_padded()
+    }
+
     /// Elements of the padded input.
     fn padded(&self) -> usize {
         if self.is_padded() { self.batches * self.rows.input * self.width() * self.channels } else { 0 }
@@ -223,6 +229,15 @@ impl Sizes {
     /// Finds where the runs of some pixels begin.
     fn starts(&self, image: &[f32], group: usize, pixels: Range<usize>, zeros: &[f32], starts: &mut [*const f32]) {
         let count = pixels.len();
+        if self.is_plain() {
+            // Pixel after pixel.
+            let first = pixels.start * self.all_channels + group * self.channels;
+            let image = &image[..pixels.end * self.all_channels];
+            for (start, pixel) in starts[..count].iter_mut().zip(image[first..].chunks(self.all_channels)) {
+                *start = pixel.as_ptr();
+            }
+            return;
+        }
         let (mut x, line) = (pixels.start % self.columns.output, pixels.start / self.columns.output);
         let (mut y, mut batch) = (line % self.rows.output, line / self.rows.output);
         let line = if self.is_padded() { self.width() } else { self.columns.input } * self.all_channels;

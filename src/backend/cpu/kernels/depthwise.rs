@@ -27,7 +27,7 @@ const TOGETHER: usize = 4;
 struct Depthwise {
     isa: &'static Isa,
     input: OperandId,
-    /// For each element of the window a number for each channel, [`Depthwise::distance`] apart.
+    /// For each element of the window a number for each channel, and [`MARGIN`].
     weights: Numbers,
     bias: Numbers,
     finish: Finish,
@@ -65,18 +65,6 @@ impl Kernel for Depthwise {
     }
 }
 
-impl Depthwise {
-    fn distance(&self) -> usize {
-        self.channels + MARGIN
-    }
-
-    /// The positions at which no column of the window is over padding.
-    fn inside(&self) -> Range<usize> {
-        let (first, last) = (self.columns.positions(0), self.columns.positions(self.columns.window - 1));
-        first.start.max(last.start)..first.end.min(last.end).max(first.start.max(last.start))
-    }
-}
-
 /// Some rows of the output, from row number `first` of all images on.
 struct Piece<'a> {
     of: &'a Depthwise,
@@ -87,11 +75,35 @@ struct Piece<'a> {
 }
 
 /// Rows of the output that lie below each other, and those of the input that their windows cover: pointers to whole rows.
-struct Strip<'a> {
-    of: &'a Depthwise,
+/// It is passed by value, so that the innermost loops need not look at memory for what is in it.
+#[derive(Clone, Copy)]
+struct Strip {
     from: [*const f32; MOST_ROWS],
     to: *mut f32,
     added: *const f32,
+    weights: *const f32,
+    bias: *const f32,
+    zeros: *const f32,
+    rows: Axis,
+    columns: Axis,
+    channels: usize,
+    before: Bounds,
+    after: Bounds,
+}
+
+/// What limits all numbers; infinities limit none.
+#[derive(Clone, Copy)]
+struct Bounds([f32; 2]);
+
+impl Bounds {
+    fn new(bounds: Option<[f32; 2]>) -> Bounds {
+        Bounds(bounds.unwrap_or([f32::NEG_INFINITY, f32::INFINITY]))
+    }
+
+    #[inline(always)]
+    fn bound<V: Vector>(self, numbers: V) -> V {
+        numbers.raise(V::set(self.0[0])).lower(V::set(self.0[1]))
+    }
 }
 
 impl OnVectors for Piece<'_> {
@@ -110,11 +122,19 @@ impl OnVectors for Piece<'_> {
             let height = if two { 2 } else { 1 };
             let place = done * to_row;
             let added = self.added.map(|added| &added[self.first * to_row + place..][..height * to_row]);
+            let zeros = self.of.zeros.as_slice().as_ptr();
             let mut strip = Strip {
-                of: self.of,
-                from: [self.of.zeros.as_slice().as_ptr(); MOST_ROWS],
+                from: [zeros; MOST_ROWS],
                 to: self.output[place..][..height * to_row].as_mut_ptr(),
                 added: added.map_or(std::ptr::null(), <[f32]>::as_ptr),
+                weights: self.of.weights.as_slice().as_ptr(),
+                bias: self.of.bias.as_slice().as_ptr(),
+                zeros,
+                rows,
+                columns,
+                channels,
+                before: Bounds::new(self.of.finish.limits.before),
+                after: Bounds::new(self.of.finish.limits.after),
             };
             if rows.window < MOST_ROWS {
                 for (tap, from) in strip.from.iter_mut().enumerate().take(rows.window + height - 1) {
@@ -142,49 +162,73 @@ impl OnVectors for Piece<'_> {
     }
 }
 
-impl Strip<'_> {
+impl Strip {
+    /// Between the weights of an element of the window and those of the next.
+    #[inline(always)]
+    fn distance(self) -> usize {
+        self.channels + MARGIN
+    }
+
+    /// The positions at which no column of the window is over padding.
+    fn inside(self) -> Range<usize> {
+        let (first, last) = (self.columns.positions(0), self.columns.positions(self.columns.window - 1));
+        first.start.max(last.start)..first.end.min(last.end).max(first.start.max(last.start))
+    }
+
     /// All pixels, for a window of SIZE x SIZE.
     ///
     /// # Safety
     /// As many rows as the windows cover must lie at `from`, and HEIGHT rows at `to` and `added`.
     #[inline(always)]
-    unsafe fn run<V: Vector, const SIZE: usize, const STRIDE: usize, const HEIGHT: usize>(&self) {
-        let columns = self.of.columns;
-        let inside = self.of.inside();
-        for x in (0..inside.start).chain(inside.end..columns.output) {
-            // SAFETY: the caller's promise.
-            unsafe { self.edge::<V, SIZE, STRIDE, HEIGHT>(x) }
+    unsafe fn run<V: Vector, const SIZE: usize, const STRIDE: usize, const HEIGHT: usize>(self) {
+        let width = self.columns.output;
+        let inside = self.inside();
+        if width < TOGETHER {
+            for x in 0..width {
+                // SAFETY: the caller's promise.
+                unsafe { self.group::<V, SIZE, STRIDE, HEIGHT, 1, true>(x) }
+            }
+            return;
         }
-        let mut x = inside.start;
-        while x < inside.end {
-            if inside.end - x >= TOGETHER {
-                // SAFETY: the caller's promise; no window of these positions is over padding.
-                unsafe { self.group::<V, SIZE, STRIDE, HEIGHT, TOGETHER>(x) }
-                x += TOGETHER;
-            } else {
-                // SAFETY: as above.
-                unsafe { self.group::<V, SIZE, STRIDE, HEIGHT, 1>(x) }
-                x += 1;
+        for x in (0..width).step_by(TOGETHER) {
+            // What is left over at the end is computed together with some pixels before, once more.
+            let x = x.min(width - TOGETHER);
+            // SAFETY: the caller's promise; windows of positions inside are not over padding.
+            unsafe {
+                if inside.start <= x && x + TOGETHER <= inside.end {
+                    self.group::<V, SIZE, STRIDE, HEIGHT, TOGETHER, false>(x)
+                } else {
+                    self.group::<V, SIZE, STRIDE, HEIGHT, TOGETHER, true>(x)
+                }
             }
         }
     }
 
-    /// WIDTH pixels of HEIGHT rows from position `x` on.
+    /// WIDTH pixels of HEIGHT rows from position `x` on, at an EDGE or where no window is over padding to the left and right.
     ///
     /// # Safety
-    /// See [`Strip::run`]; the windows must not be over padding to the left and right.
+    /// See [`Strip::run`].
     #[inline(always)]
-    unsafe fn group<V: Vector, const SIZE: usize, const STRIDE: usize, const HEIGHT: usize, const WIDTH: usize>(&self, x: usize) {
-        let channels = self.of.channels;
-        let first = (x * STRIDE - self.of.columns.padding) * channels;
+    unsafe fn group<
+        V: Vector,
+        const SIZE: usize,
+        const STRIDE: usize,
+        const HEIGHT: usize,
+        const WIDTH: usize,
+        const EDGE: bool,
+    >(
+        self,
+        x: usize,
+    ) {
+        let channels = self.channels;
         let whole = channels / V::LANES * V::LANES;
         for channel in (0..whole).step_by(V::LANES) {
             // SAFETY: whole vectors below the number of channels.
-            unsafe { self.vector::<V, SIZE, STRIDE, HEIGHT, WIDTH, true>(x, first, channel, V::LANES) }
+            unsafe { self.vector::<V, SIZE, STRIDE, HEIGHT, WIDTH, EDGE, true>(x, channel, V::LANES) }
         }
         if whole < channels {
             // SAFETY: what is left of the channels.
-            unsafe { self.vector::<V, SIZE, STRIDE, HEIGHT, WIDTH, false>(x, first, whole, channels - whole) }
+            unsafe { self.vector::<V, SIZE, STRIDE, HEIGHT, WIDTH, EDGE, false>(x, whole, channels - whole) }
         }
     }
 
@@ -193,118 +237,91 @@ impl Strip<'_> {
     /// # Safety
     /// See [`Strip::group`]; so many channels must be there.
     #[inline(always)]
+    #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
     unsafe fn vector<
         V: Vector,
         const SIZE: usize,
         const STRIDE: usize,
         const HEIGHT: usize,
         const WIDTH: usize,
+        const EDGE: bool,
         const WHOLE: bool,
     >(
-        &self,
+        self,
         x: usize,
-        first: usize,
         channel: usize,
         count: usize,
     ) {
-        let channels = self.of.channels;
+        let (columns, channels) = (self.columns, self.channels);
+        let first = (x * STRIDE).wrapping_sub(columns.padding);
         // SAFETY: weights and bias have a margin behind the last channel.
-        let (bias, weights) =
-            unsafe { (V::load(self.of.bias.as_slice().as_ptr().add(channel)), self.of.weights.as_slice().as_ptr().add(channel)) };
+        let (bias, weights) = unsafe { (V::load(self.bias.add(channel)), self.weights.add(channel)) };
         let mut factors = [[bias; SIZE]; SIZE];
-        for (tap, factor) in factors.as_flattened_mut().iter_mut().enumerate() {
-            // SAFETY: as above.
-            *factor = unsafe { V::load(weights.add(tap * self.of.distance())) };
+        for y in 0..SIZE {
+            for x in 0..SIZE {
+                // SAFETY: as above.
+                factors[y][x] = unsafe { V::load(weights.add((y * SIZE + x) * self.distance())) };
+            }
         }
         let mut sums = [[bias; WIDTH]; HEIGHT];
         // The rows of the input: with a stride of 1 each is under several rows of the output.
         for row in 0..SIZE + HEIGHT - 1 {
-            for column in 0..(WIDTH - 1) * STRIDE + SIZE {
-                // SAFETY: the window's columns are inside the row, by the caller's promise.
+            for tap in 0..(WIDTH - 1) * STRIDE + SIZE {
+                let column = first.wrapping_add(tap);
+                // SAFETY: away from edges all columns are inside the row, by the caller's promise; zeros are a row too.
                 let number = unsafe {
-                    let from = self.from[row].add(first + column * channels + channel);
+                    let from = match column {
+                        column if !EDGE || column < columns.input => self.from[row].add(column * channels),
+                        _ => self.zeros,
+                    };
+                    let from = from.add(channel);
                     if WHOLE { V::load(from) } else { V::load_first(from, count) }
                 };
                 for h in 0..HEIGHT {
                     for w in 0..WIDTH {
-                        if row >= h && row - h < SIZE && column >= w * STRIDE && column - w * STRIDE < SIZE {
-                            sums[h][w] = number.mul_add(factors[row - h][column - w * STRIDE], sums[h][w]);
+                        if row >= h && row - h < SIZE && tap >= w * STRIDE && tap - w * STRIDE < SIZE {
+                            sums[h][w] = number.mul_add(factors[row - h][tap - w * STRIDE], sums[h][w]);
                         }
                     }
                 }
             }
         }
-        for (h, sums) in sums.iter().enumerate() {
-            for (w, &sum) in sums.iter().enumerate() {
-                // SAFETY: inside HEIGHT rows.
-                unsafe { self.finish::<V>(sum, (h * self.of.columns.output + x + w) * channels + channel, count) }
+        // One question for all pixels: asked for each of them, it would drive the sums out of the registers.
+        let place = |h: usize, w: usize| (h * columns.output + x + w) * channels + channel;
+        if self.added.is_null() {
+            for h in 0..HEIGHT {
+                for w in 0..WIDTH {
+                    // SAFETY: inside HEIGHT rows.
+                    unsafe { self.store::<V, WHOLE>(self.before.bound(sums[h][w]), place(h, w), count) }
+                }
+            }
+        } else {
+            for h in 0..HEIGHT {
+                for w in 0..WIDTH {
+                    // SAFETY: inside HEIGHT rows; what is added is as large as the output.
+                    unsafe { self.store::<V, WHOLE>(self.sum::<V, WHOLE>(sums[h][w], place(h, w), count), place(h, w), count) }
+                }
             }
         }
+    }
+
+    /// A sum with what is added to it.
+    ///
+    /// # Safety
+    /// There must be so many numbers at that place of what is added.
+    #[inline(always)]
+    unsafe fn sum<V: Vector, const WHOLE: bool>(self, sum: V, place: usize, count: usize) -> V {
+        // SAFETY: the caller's promise.
+        let added = unsafe { if WHOLE { V::load(self.added.add(place)) } else { V::load_first(self.added.add(place), count) } };
+        self.after.bound(self.before.bound(sum).add(added))
     }
 
     /// # Safety
     /// There must be so many numbers at that place of the output.
     #[inline(always)]
-    unsafe fn finish<V: Vector>(&self, sum: V, place: usize, count: usize) {
-        let limits = self.of.finish.limits;
-        // SAFETY: the caller's promise; what is added is as large as the output.
-        unsafe {
-            if count == V::LANES {
-                let added = if self.added.is_null() { None } else { Some(V::load(self.added.add(place))) };
-                limits.finish(sum, added).store(self.to.add(place));
-            } else {
-                let added = if self.added.is_null() { None } else { Some(V::load_first(self.added.add(place), count)) };
-                limits.finish(sum, added).store_first(self.to.add(place), count);
-            }
-        }
-    }
-
-    /// A pixel of HEIGHT rows whose window is partly over padding to the left or right.
-    ///
-    /// # Safety
-    /// See [`Strip::run`].
-    #[inline(always)]
-    unsafe fn edge<V: Vector, const SIZE: usize, const STRIDE: usize, const HEIGHT: usize>(&self, x: usize) {
-        let (columns, channels) = (self.of.columns, self.of.channels);
-        let taps = columns.taps(x);
-        let Some(first) = columns.element(x, taps.start).filter(|_| !taps.is_empty()) else {
-            (0..HEIGHT).for_each(|h| {
-                // SAFETY: no rows are read.
-                unsafe { self.taps::<V>(h, x, 0, 0..0, 0..0) }
-            });
-            return;
-        };
-        for h in 0..HEIGHT {
-            // SAFETY: the rows under this row of the output begin at number h.
-            unsafe { self.taps::<V>(h, x, first * channels, 0..SIZE, taps.clone()) }
-        }
-    }
-
-    /// Sums some elements of the window, whose rows begin at `from[h]`, the first column at element `first`.
-    ///
-    /// # Safety
-    /// These rows and columns must be there.
-    #[inline(always)]
-    unsafe fn taps<V: Vector>(&self, h: usize, x: usize, first: usize, rows: Range<usize>, columns: Range<usize>) {
-        let channels = self.of.channels;
-        for channel in (0..channels).step_by(V::LANES) {
-            let count = V::LANES.min(channels - channel);
-            // SAFETY: the caller's promise; weights and bias have a margin behind the last channel.
-            unsafe {
-                let mut sum = V::load(self.of.bias.as_slice().as_ptr().add(channel));
-                for y in rows.clone() {
-                    let from = self.from[y + h].add(first + channel);
-                    for (i, tap) in columns.clone().enumerate() {
-                        let tap = y * self.of.columns.window + tap;
-                        let factor = V::load(self.of.weights.as_slice().as_ptr().add(tap * self.of.distance() + channel));
-                        let from = from.add(i * self.of.columns.dilation * channels);
-                        let number = if count == V::LANES { V::load(from) } else { V::load_first(from, count) };
-                        sum = number.mul_add(factor, sum);
-                    }
-                }
-                self.finish::<V>(sum, (h * self.of.columns.output + x) * channels + channel, count);
-            }
-        }
+    unsafe fn store<V: Vector, const WHOLE: bool>(self, numbers: V, place: usize, count: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { if WHOLE { numbers.store(self.to.add(place)) } else { numbers.store_first(self.to.add(place), count) } }
     }
 
     /// A pixel for any window.
@@ -312,25 +329,30 @@ impl Strip<'_> {
     /// # Safety
     /// A row must lie at `to` and `added`.
     #[inline(always)]
-    unsafe fn any_pixel<V: Vector>(&self, image: &[f32], y: usize, x: usize) {
-        let Depthwise { rows, columns, channels, .. } = *self.of;
+    unsafe fn any_pixel<V: Vector>(self, image: &[f32], y: usize, x: usize) {
+        let Strip { rows, columns, channels, .. } = self;
         let taps = columns.taps(x);
         for channel in (0..channels).step_by(V::LANES) {
             let count = V::LANES.min(channels - channel);
             // SAFETY: bias and weights have a margin; the numbers of the image are sliced.
             unsafe {
-                let mut sum = V::load(self.of.bias.as_slice().as_ptr().add(channel));
+                let mut sum = V::load(self.bias.add(channel));
                 for tap_y in rows.taps(y) {
                     let row = rows.element(y, tap_y).expect("a tap inside") * columns.input;
                     for tap_x in taps.clone() {
                         let column = columns.element(x, tap_x).expect("a tap inside");
                         let from = &image[(row + column) * channels + channel..][..count];
-                        let tap = (tap_y * columns.window + tap_x) * self.of.distance() + channel;
-                        let factor = V::load(self.of.weights.as_slice().as_ptr().add(tap));
+                        let tap = (tap_y * columns.window + tap_x) * self.distance() + channel;
+                        let factor = V::load(self.weights.add(tap));
                         sum = V::load_first(from.as_ptr(), count).mul_add(factor, sum);
                     }
                 }
-                self.finish::<V>(sum, x * channels + channel, count);
+                let place = x * channels + channel;
+                let finished = match self.added {
+                    added if added.is_null() => self.before.bound(sum),
+                    _ => self.sum::<V, false>(sum, place, count),
+                };
+                self.store::<V, false>(finished, place, count);
             }
         }
     }

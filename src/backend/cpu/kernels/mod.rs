@@ -150,7 +150,7 @@ fn select_for(site: &Site<'_>, isa: &'static isa::Isa) -> Option<Selection> {
             depthwise::select(op, site, isa).or_else(|| winograd::select(op, site, isa)).or_else(|| conv::select(op, site, isa))
         }
         Op::Pool2d(op) => pool::select(op, site, isa),
-        Op::Transpose(op) => reorder::select(op, site),
+        Op::Transpose(op) => reorder::select(op, site, isa),
         Op::Binary(_)
         | Op::Unary(_)
         | Op::Activation(_)

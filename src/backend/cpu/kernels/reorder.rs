@@ -1,6 +1,9 @@
 //! Transposes of float32 that only move the channels of images: from before the pixels to behind them, and back. Each is a
-//! transposition of matrices.
+//! transposition of matrices, done by squares of vectors.
+#![allow(unsafe_code)]
 
+use super::isa::Isa;
+use super::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
 use super::{Kernel, Selection, Site};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
@@ -8,11 +11,9 @@ use crate::graph::OperandId;
 use crate::graph::ops::movement::Transpose;
 use smallvec::smallvec;
 
-/// Rows and columns of a block that is moved together.
-const BLOCK: usize = 16;
-
 #[derive(Debug)]
 struct Reorder {
+    isa: &'static Isa,
     input: OperandId,
     /// Of the output's matrices.
     rows: usize,
@@ -31,7 +32,8 @@ impl Kernel for Reorder {
                 let (matrix, row) = (first / rows, first % rows);
                 let count = (rows - row).min(output.len() / columns);
                 let (part, rest) = output.split_at_mut(count * columns);
-                transpose(&input[matrix * rows * columns..][..rows * columns], rows, columns, row, part);
+                let input = &input[matrix * rows * columns..][..rows * columns];
+                with_vectors(self.isa, Rows { input, rows, columns, first: row, output: part });
                 first += count;
                 output = rest;
             }
@@ -39,28 +41,50 @@ impl Kernel for Reorder {
     }
 }
 
-/// Fills rows of the output from `first_row` on.
-fn transpose(input: &[f32], rows: usize, columns: usize, first_row: usize, output: &mut [f32]) {
-    for (block, output) in output.chunks_mut(BLOCK * columns).enumerate() {
-        let row = first_row + block * BLOCK;
-        let height = output.len() / columns;
-        for column in (0..columns).step_by(BLOCK) {
-            let width = BLOCK.min(columns - column);
-            if width == BLOCK && height == BLOCK {
-                let mut numbers = [[0f32; BLOCK]; BLOCK];
-                for (j, line) in numbers.iter_mut().enumerate() {
-                    line.copy_from_slice(&input[(column + j) * rows + row..][..BLOCK]);
-                }
-                for (i, line) in output.chunks_exact_mut(columns).enumerate() {
-                    let line: &mut [f32; BLOCK] = (&mut line[column..column + BLOCK]).try_into().expect("a block");
-                    for (to, from) in line.iter_mut().zip(&numbers) {
-                        *to = from[i];
-                    }
-                }
-            } else {
-                for (i, line) in output.chunks_exact_mut(columns).enumerate() {
-                    for (j, to) in line[column..column + width].iter_mut().enumerate() {
-                        *to = input[(column + j) * rows + row + i];
+/// Some rows of a matrix that is the transpose of another.
+struct Rows<'a> {
+    /// The other matrix, of `columns` rows of `rows` elements.
+    input: &'a [f32],
+    rows: usize,
+    columns: usize,
+    first: usize,
+    output: &'a mut [f32],
+}
+
+impl OnVectors for Rows<'_> {
+    #[inline(always)]
+    #[allow(clippy::needless_range_loop, reason = "iterators keep the lines out of registers")]
+    fn run<V: Vector>(self) {
+        let Rows { input, rows, columns, first, output } = self;
+        for (block, output) in output.chunks_mut(V::LANES * columns).enumerate() {
+            let row = first + block * V::LANES;
+            let height = output.len() / columns;
+            assert!(row + height <= rows && input.len() == rows * columns);
+            for column in (0..columns).step_by(V::LANES) {
+                let width = V::LANES.min(columns - column);
+                // SAFETY: lines below `width` are inside the input's columns, numbers below `height` inside its rows; the
+                // same the other way round in the output.
+                unsafe {
+                    let from = input.as_ptr().add(column * rows + row);
+                    let to = output.as_mut_ptr().add(column);
+                    if width == V::LANES && height == V::LANES {
+                        let mut lines = [V::set(0.0); MOST_LANES];
+                        for j in 0..V::LANES {
+                            lines[j] = V::load(from.add(j * rows));
+                        }
+                        let lines = V::transpose(lines);
+                        for i in 0..V::LANES {
+                            lines[i].store(to.add(i * columns));
+                        }
+                    } else {
+                        let mut lines = [V::set(0.0); MOST_LANES];
+                        for j in 0..width {
+                            lines[j] = V::load_first(from.add(j * rows), height);
+                        }
+                        let lines = V::transpose(lines);
+                        for i in 0..height {
+                            lines[i].store_first(to.add(i * columns), width);
+                        }
                     }
                 }
             }
@@ -68,7 +92,7 @@ fn transpose(input: &[f32], rows: usize, columns: usize, first_row: usize, outpu
     }
 }
 
-pub fn select(op: &Transpose, site: &Site<'_>) -> Option<Selection> {
+pub fn select(op: &Transpose, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
     let shape = site.inputs[op.input.0 as usize].shape;
     let &[_, a, b, c] = shape else { return None };
     let (rows, columns) = match op.permutation.as_deref()? {
@@ -76,6 +100,6 @@ pub fn select(op: &Transpose, site: &Site<'_>) -> Option<Selection> {
         [0, 3, 1, 2] => (c, a * b),
         _ => return None,
     };
-    let kernel = Reorder { input: op.input, rows, columns };
+    let kernel = Reorder { isa, input: op.input, rows, columns };
     Some(Selection { kernel: Box::new(kernel), taken: smallvec![], fuses: true })
 }

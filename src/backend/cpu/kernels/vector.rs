@@ -4,6 +4,9 @@
 use super::bits::Bits;
 use super::isa::{Isa, Level};
 
+/// The most numbers of a register of any instruction set.
+pub const MOST_LANES: usize = 16;
+
 /// A vector register. The types that implement it are private: code gets one only through [`with_vectors`], which has made
 /// sure that the CPU has the instructions.
 ///
@@ -51,6 +54,9 @@ pub trait Vector: Copy + Bits {
 
     /// The greater of the two; not a number where one of them is not.
     fn greatest(self, other: Self) -> Self;
+
+    /// Transposes the square of the first [`Vector::LANES`] vectors.
+    fn transpose(lines: [Self; MOST_LANES]) -> [Self; MOST_LANES];
 }
 
 /// Work on vectors. `run` must be `#[inline(always)]`.
@@ -162,11 +168,16 @@ impl Vector for Array {
     fn greatest(self, other: Self) -> Self {
         self.each(other, |a, b| if a > b || a.is_nan() { a } else { b })
     }
+
+    #[inline(always)]
+    fn transpose(lines: [Self; MOST_LANES]) -> [Self; MOST_LANES] {
+        std::array::from_fn(|i| if i < 4 { Array(std::array::from_fn(|j| lines[j].0[i])) } else { lines[i] })
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
 pub(super) mod x86 {
-    use super::{OnVectors, Vector};
+    use super::{MOST_LANES, OnVectors, Vector};
     use std::arch::x86_64::*;
 
     /// # Safety
@@ -197,11 +208,72 @@ pub(super) mod x86 {
         unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
     }
 
+    /// Exchanges numbers inside quarters of 128 bits, then quarters with each other.
+    #[inline(always)]
+    fn transpose8(lines: [__m256; 8]) -> [__m256; 8] {
+        // SAFETY: the type exists only where its instructions do.
+        unsafe {
+            let mut pairs = lines;
+            for i in (0..8).step_by(2) {
+                pairs[i] = _mm256_unpacklo_ps(lines[i], lines[i + 1]);
+                pairs[i + 1] = _mm256_unpackhi_ps(lines[i], lines[i + 1]);
+            }
+            let mut fours = pairs;
+            for i in (0..8).step_by(4) {
+                for half in 0..2 {
+                    let (a, b) = (pairs[i + half], pairs[i + 2 + half]);
+                    fours[i + 2 * half] = _mm256_shuffle_ps::<0x44>(a, b);
+                    fours[i + 2 * half + 1] = _mm256_shuffle_ps::<0xee>(a, b);
+                }
+            }
+            let mut eights = fours;
+            for i in 0..4 {
+                eights[i] = _mm256_permute2f128_ps::<0x20>(fours[i], fours[i + 4]);
+                eights[i + 4] = _mm256_permute2f128_ps::<0x31>(fours[i], fours[i + 4]);
+            }
+            eights
+        }
+    }
+
+    /// The same for four quarters.
+    #[inline(always)]
+    fn transpose16(lines: [__m512; 16]) -> [__m512; 16] {
+        // SAFETY: the type exists only where its instructions do.
+        unsafe {
+            let mut pairs = lines;
+            for i in (0..16).step_by(2) {
+                pairs[i] = _mm512_unpacklo_ps(lines[i], lines[i + 1]);
+                pairs[i + 1] = _mm512_unpackhi_ps(lines[i], lines[i + 1]);
+            }
+            let mut fours = pairs;
+            for i in (0..16).step_by(4) {
+                for half in 0..2 {
+                    let (a, b) = (pairs[i + half], pairs[i + 2 + half]);
+                    fours[i + 2 * half] = _mm512_shuffle_ps::<0x44>(a, b);
+                    fours[i + 2 * half + 1] = _mm512_shuffle_ps::<0xee>(a, b);
+                }
+            }
+            // Number 4 q + i has the columns 4 q' + i, for the quarters q', of the lines 4 q to 4 q + 3.
+            let mut all = fours;
+            for i in 0..4 {
+                let even_low = _mm512_shuffle_f32x4::<0x88>(fours[i], fours[4 + i]);
+                let odd_low = _mm512_shuffle_f32x4::<0xdd>(fours[i], fours[4 + i]);
+                let even_high = _mm512_shuffle_f32x4::<0x88>(fours[8 + i], fours[12 + i]);
+                let odd_high = _mm512_shuffle_f32x4::<0xdd>(fours[8 + i], fours[12 + i]);
+                all[i] = _mm512_shuffle_f32x4::<0x88>(even_low, even_high);
+                all[8 + i] = _mm512_shuffle_f32x4::<0xdd>(even_low, even_high);
+                all[4 + i] = _mm512_shuffle_f32x4::<0x88>(odd_low, odd_high);
+                all[12 + i] = _mm512_shuffle_f32x4::<0xdd>(odd_low, odd_high);
+            }
+            all
+        }
+    }
+
     macro_rules! vector {
         ($name:ident, $lanes:literal, $load:ident, $store:ident, $set:ident, $add:ident, $sub:ident, $mul:ident, $div:ident,
          $sqrt:ident, $fmadd:ident,
          $max:ident, $min:ident, |$from:ident, $load_count:ident| $load_first:expr, |$to:ident, $vector:ident, $store_count:ident| $store_first:expr,
-         |$a:ident, $greater:ident| $or_nan:expr) => {
+         |$a:ident, $greater:ident| $or_nan:expr, |$lines:ident| $transposed:expr) => {
             // SAFETY (of every block here): the type is private and used only where its instructions are (`with_vectors`);
             // memory is the caller's promise.
             #[allow(clippy::undocumented_unsafe_blocks, reason = "one comment for all of them")]
@@ -296,6 +368,13 @@ pub(super) mod x86 {
                     // SAFETY: the instructions are there (see above).
                     $name(unsafe { $or_nan })
                 }
+
+                #[inline(always)]
+                fn transpose(lines: [Self; MOST_LANES]) -> [Self; MOST_LANES] {
+                    let $lines: [_; $lanes] = std::array::from_fn(|i| lines[i].0);
+                    let transposed = $transposed;
+                    std::array::from_fn(|i| if i < $lanes { $name(transposed[i]) } else { lines[i] })
+                }
             }
         };
     }
@@ -316,7 +395,8 @@ pub(super) mod x86 {
         _mm256_min_ps,
         |from, count| _mm256_maskload_ps(from, first(count)),
         |to, vector, count| _mm256_maskstore_ps(to, first(count), vector),
-        |a, greater| _mm256_blendv_ps(greater, a, _mm256_cmp_ps::<_CMP_UNORD_Q>(a, a))
+        |a, greater| _mm256_blendv_ps(greater, a, _mm256_cmp_ps::<_CMP_UNORD_Q>(a, a)),
+        |lines| transpose8(lines)
     );
     vector!(
         Avx512,
@@ -334,6 +414,7 @@ pub(super) mod x86 {
         _mm512_min_ps,
         |from, count| _mm512_maskz_loadu_ps(((1u32 << count) - 1) as u16, from),
         |to, vector, count| _mm512_mask_storeu_ps(to, ((1u32 << count) - 1) as u16, vector),
-        |a, greater| _mm512_mask_mov_ps(greater, _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, a), a)
+        |a, greater| _mm512_mask_mov_ps(greater, _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, a), a),
+        |lines| transpose16(lines)
     );
 }
