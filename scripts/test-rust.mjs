@@ -28,8 +28,9 @@ export async function testRust(tally) {
 export async function testPlainGpu(tally) {
   console.log('\n== cargo test, WEBNN_GPU_FEATURES=none');
   const env = { WEBNN_GPU_FEATURES: 'none', WEBNN_RUNNERS: 'wgpu', WEBNN_ROUNDS: '2' };
-  const suites = ['--test', 'vectors', '--test', 'properties'];
-  await count(tally, 'plain GPU', [...profile, ...suites, '--', 'wgpu', 'valid_calls_compute'], env);
+  const suites = ['--test', 'vectors', '--test', 'properties', '--test', 'gpu_sizes'];
+  const tests = ['wgpu', 'valid_calls_compute', 'tensors_are_bound_in_parts'];
+  await count(tally, 'plain GPU', [...profile, ...suites, '--', ...tests], env);
 }
 
 /** What becomes of failures on purpose: an addon and a test program of their own, compiled with the feature for it. */

@@ -7,6 +7,7 @@
 #[allow(dead_code, reason = "the other suites use the rest")]
 mod timeline;
 
+use std::process::Command;
 use std::sync::Arc;
 use webnn_node::backend::cpu::reference::interpret;
 use webnn_node::graph::attribute::Modulo;
@@ -14,16 +15,19 @@ use webnn_node::graph::ops::arg::{Arg, ArgKind};
 use webnn_node::graph::ops::conv::{Conv2d, ConvTranspose2d};
 use webnn_node::graph::ops::cumulative::CumulativeSum;
 use webnn_node::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Cast};
+use webnn_node::graph::ops::gather::Gather;
 use webnn_node::graph::ops::layout::{Conv2dFilterOperandLayout, ConvTranspose2dFilterOperandLayout, InputOperandLayout};
 use webnn_node::graph::ops::matmul::{Gemm, Matmul};
+use webnn_node::graph::ops::movement::{Concat, Transpose};
 use webnn_node::graph::ops::normalization::{InstanceNormalization, LayerNormalization};
 use webnn_node::graph::ops::pool::{Pool2d, Pool2dKind, RoundingType};
 use webnn_node::graph::ops::recurrent::{Gru, GruWeightLayout, Lstm, LstmWeightLayout, RecurrentNetworkDirection};
 use webnn_node::graph::ops::reduce::{Reduce, ReduceKind};
+use webnn_node::graph::ops::scatter::ScatterElements;
 use webnn_node::graph::ops::softmax::Softmax;
 use webnn_node::graph::{DataType, Descriptor, Graph, GraphBuilder, Limits, Op, OperandId};
 
-use DataType::{Float16, Float32, Int8, Int64};
+use DataType::{Float16, Float32, Int8, Int32, Int64};
 
 pub type Runner = fn(&Graph, &[&[u8]]) -> Vec<Vec<u8>>;
 
@@ -43,6 +47,7 @@ fn bytes(data_type: DataType, count: usize, seed: u64) -> Vec<u8> {
         Float32 => numbers.flat_map(f32::to_le_bytes).collect(),
         Float16 => numbers.flat_map(|x| half::f16::from_f32(x).to_le_bytes()).collect(),
         Int8 => numbers.flat_map(|x| ((x * 127.0) as i8).to_le_bytes()).collect(),
+        Int32 => numbers.flat_map(|x| ((x * 400.0) as i32).to_le_bytes()).collect(),
         Int64 => numbers.flat_map(|x| ((x * 1e12) as i64).to_le_bytes()).collect(),
         other => panic!("no numbers of {other}"),
     }
@@ -53,7 +58,7 @@ fn values(data_type: DataType, bytes: &[u8]) -> Vec<f64> {
         Float32 => f64::from(f32::from_le_bytes(chunk.try_into().unwrap())),
         Float16 => half::f16::from_le_bytes(chunk.try_into().unwrap()).to_f64(),
         Int8 => f64::from(chunk[0] as i8),
-        DataType::Int32 => f64::from(i32::from_le_bytes(chunk.try_into().unwrap())),
+        Int32 => f64::from(i32::from_le_bytes(chunk.try_into().unwrap())),
         Int64 => i64::from_le_bytes(chunk.try_into().unwrap()) as f64,
         other => panic!("no numbers of {other}"),
     };
@@ -115,6 +120,43 @@ fn suite() -> Option<Suite> {
 
 const X: OperandId = OperandId(0);
 const Y: OperandId = OperandId(1);
+
+/// How much the device binds at once, when it is less than it could.
+const BINDING_SIZE: &str = "WEBNN_GPU_BINDING_SIZE";
+
+/// Tensors that are larger than what the device binds at once, in a process whose device binds little.
+#[test]
+fn tensors_are_bound_in_parts() {
+    if std::env::var_os(BINDING_SIZE).is_none() {
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        again.args(["--exact", "tensors_are_bound_in_parts", "--nocapture"]).env(BINDING_SIZE, "65536");
+        assert!(again.status().unwrap().success());
+        return;
+    }
+    let Some(mut suite) = suite() else { return };
+    let z = OperandId(2);
+    for data_type in [Float32, Float16, Int8, Int64] {
+        let large: (DataType, &[u32]) = (data_type, &[3, 90, 301]);
+        suite.check("gather", &[large, (Int32, &[80])], vec![Gather { input: X, indices: Y, axis: 1 }.into()]);
+        suite.check("transpose", &[large], vec![Transpose { input: X, permutation: Some(vec![2, 0, 1]) }.into()]);
+        suite.check("add", &[large, (data_type, &[301])], vec![Binary { kind: BinaryKind::Add, a: X, b: Y }.into()]);
+        let small: (DataType, &[u32]) = (data_type, &[3, 5, 301]);
+        suite.check("concat", &[small, large, small], vec![Concat { inputs: vec![X, Y, z], axis: 1 }.into()]);
+        let scatter = ScatterElements { input: X, indices: Y, updates: z, axis: 1 };
+        let (indices, updates): (&[u32], _) = (&[3, 20, 301], (data_type, &[3, 20, 301][..]));
+        suite.check("scatterElements", &[large, (Int32, indices), updates], vec![scatter.into()]);
+        let kind = ReduceKind::Max;
+        let maximum = Reduce { kind, input: X, axes: Some(vec![0, 2]), keep_dimensions: false };
+        suite.check("maximum", &[large], vec![maximum.into()]);
+    }
+    for data_type in [Float32, Float16] {
+        let product = Matmul { a: X, b: Y };
+        suite.check("matmul", &[(data_type, &[90, 400]), (data_type, &[400, 700])], vec![product.clone().into()]);
+        suite.check("matmul", &[(data_type, &[2, 1500]), (data_type, &[1500, 200])], vec![product.into()]);
+        suite.check("softmax", &[(data_type, &[300, 500])], vec![Softmax { input: X, axis: 1 }.into()]);
+    }
+    println!("{} cases", suite.cases);
+}
 
 #[test]
 fn reductions() {

@@ -169,6 +169,30 @@ fn tensors_that_the_device_does_not_take_are_refused_with_the_limit() {
 }
 
 #[test]
+fn steps_that_need_more_bindings_than_there_are_are_refused_with_the_limits() {
+    let _alone = alone();
+    let Some(harness) = Harness::new() else { return };
+    let most = harness.gpu.limits().max_tensor_byte_length;
+    let mut builder = GraphBuilder::new(harness.gpu.limits().clone());
+    // Nothing of this is ever allocated.
+    let large = Descriptor::new(DataType::Float32, [u32::try_from(most / 4).unwrap()]);
+    let inputs = ["a", "b", "c"].map(|name| builder.input(name, large.clone()).unwrap());
+    let condition = builder.input("d", Descriptor::new(DataType::Uint8, [u32::try_from(most / 4).unwrap()])).unwrap();
+    let [a, b, c] = inputs.map(Value::Operand);
+    let sum = builder.apply(operator("where").unwrap(), [Value::Operand(condition), a, b], "").unwrap()[0];
+    let sum = builder.apply(operator("add").unwrap(), [Value::Operand(sum), c], "").unwrap()[0];
+    let description = Box::new(builder.build(vec![("y".into(), sum)]).unwrap());
+    let built = harness.ask(|done| Task::Build { graph: GraphId(7), description, label: String::new(), done });
+    // A device that binds as much as it likes takes it.
+    if let Err(error) = built.recv().unwrap() {
+        assert_eq!(error.kind(), Kind::Operation, "{error}");
+        for limit in ["where: its tensors are", "maxStorageBufferBindingSize", "maxStorageBuffersPerShaderStage"] {
+            assert!(error.message().contains(limit), "{error}");
+        }
+    }
+}
+
+#[test]
 fn all_memory_goes() {
     let _alone = alone();
     let Some(harness) = Harness::new() else { return };

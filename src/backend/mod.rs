@@ -9,7 +9,9 @@
 //! may finish later and on any thread; its [`Done`] is the duty to say so.
 
 pub mod cpu;
+mod strided;
 pub mod wgpu;
+mod window;
 
 use crate::compiler::{Fusing, Plan};
 use crate::error::Result;

@@ -59,27 +59,9 @@ pub fn fuse(graph: &Graph, fusing: Fusing) -> Fusion {
     fusion
 }
 
-/// Whether every element of the output depends on one element of each operand. (Operators that only copy are no steps, or
-/// are there to copy.)
+/// Whether an operator does something to each element. (Those that only copy are no steps, or are there to copy.)
 fn is_elementwise(op: &Op) -> bool {
-    match op {
-        Op::Unary(unary) => unary.kind != UnaryKind::Identity,
-        Op::Activation(_)
-        | Op::Binary(_)
-        | Op::Cast(_)
-        | Op::Clamp(_)
-        | Op::DequantizeLinear(_)
-        | Op::Elu(_)
-        | Op::HardSigmoid(_)
-        | Op::LeakyRelu(_)
-        | Op::Linear(_)
-        | Op::Logical(_)
-        | Op::Predicate(_)
-        | Op::Prelu(_)
-        | Op::QuantizeLinear(_)
-        | Op::Where(_) => true,
-        _ => false,
-    }
+    op.is_elementwise() && !matches!(op, Op::Unary(unary) if unary.kind == UnaryKind::Identity)
 }
 
 /// Whether an element-wise operator begins a quick chain.

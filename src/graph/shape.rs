@@ -27,6 +27,15 @@ pub fn blockwise_broadcastable(from: &[u32], to: &[u32]) -> bool {
     from.len() == to.len() && from.iter().zip(to).all(|(&from, &to)| from != 0 && to % from == 0)
 }
 
+/// The distance from one element to the next along each dimension of a dense tensor.
+pub fn strides(shape: &[usize]) -> Vec<usize> {
+    let mut strides = vec![1; shape.len()];
+    for i in (1..shape.len()).rev() {
+        strides[i - 1] = strides[i] * shape[i];
+    }
+    strides
+}
+
 /// The shapes of two operands, broadcast to each other.
 pub fn broadcast(a: (&str, &[u32]), b: (&str, &[u32])) -> Result<Shape> {
     bidirectionally_broadcast(a.1, b.1).ok_or_else(|| {

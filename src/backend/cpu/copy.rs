@@ -2,6 +2,7 @@
 //! size of an element matters, so these are written over unsigned integers as wide as it is.
 
 use super::threads;
+use crate::backend::strided::{Dimension, Dimensions, Strided};
 use bytemuck::Pod;
 use smallvec::{SmallVec, smallvec};
 
@@ -36,49 +37,7 @@ pub fn cost<T>(elements: usize) -> usize {
     elements * size_of::<T>() / 16 + 1
 }
 
-/// Where the elements of a dense, row-major output lie in a source: at `offset`, and from there by a stride for each
-/// dimension of the output. Strides may be 0 (the element is repeated) or negative (the dimension is reversed).
-#[derive(Clone, Debug, PartialEq)]
-pub struct Strided {
-    pub offset: usize,
-    pub dimensions: Dimensions,
-}
-
-pub type Dimensions = SmallVec<[Dimension; 8]>;
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Dimension {
-    pub size: usize,
-    pub stride: isize,
-}
-
 impl Strided {
-    /// The elements of a dense source, in their order.
-    pub fn dense(shape: &[usize]) -> Strided {
-        let mut dimensions: Dimensions = shape.iter().map(|&size| Dimension { size, stride: 0 }).collect();
-        let mut stride = 1;
-        for dimension in dimensions.iter_mut().rev() {
-            dimension.stride = stride;
-            stride *= dimension.size as isize;
-        }
-        Strided { offset: 0, dimensions }
-    }
-
-    /// The same places with as few dimensions as they can be told with: those of size 1 left out, and those that
-    /// continue each other joined.
-    fn simplified(&self) -> Dimensions {
-        let mut simple = Dimensions::new();
-        for &dimension in self.dimensions.iter().filter(|dimension| dimension.size != 1) {
-            match simple.last_mut() {
-                Some(outer) if outer.stride == dimension.stride * dimension.size as isize => {
-                    *outer = Dimension { size: outer.size * dimension.size, stride: dimension.stride };
-                }
-                _ => simple.push(dimension),
-            }
-        }
-        simple
-    }
-
     /// Copies the elements from these places to the output.
     ///
     /// # Panics

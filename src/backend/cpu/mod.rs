@@ -13,7 +13,6 @@ pub mod scratch;
 mod storage;
 pub mod threads;
 pub mod view;
-mod window;
 
 use cancel::Cancel;
 pub use executable::Executable;

@@ -3,7 +3,8 @@
 use super::device::Device;
 use crate::error::{Error, Kind, Result};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
-use wgpu::{Adapter, AdapterInfo, Backends, DeviceType, Instance, InstanceDescriptor, InstanceFlags};
+use wgpu::{Adapter, AdapterInfo, Backends, CooperativeMatrixProperties, CooperativeScalarType, DeviceType};
+use wgpu::{Instance, InstanceDescriptor, InstanceFlags};
 
 /// What a context asks for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,25 +22,55 @@ pub struct Features {
     pub half: bool,
     /// Operations among the invocations that run in step.
     pub subgroups: bool,
+    /// Matrices that those multiply together, where their number is known.
+    pub matrices: Option<Matrices>,
+}
+
+/// The sizes of square matrices that subgroups multiply, adding to sums of `f32`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Matrices {
+    /// Of matrices of `f16`.
+    pub half: Option<u32>,
+    /// Of matrices of `f32`.
+    pub float: Option<u32>,
+    /// Invocations of a subgroup.
+    pub lanes: u32,
+}
+
+impl Matrices {
+    fn of(adapter: &Adapter) -> Option<Self> {
+        let AdapterInfo { subgroup_min_size: lanes, subgroup_max_size: most, .. } = adapter.get_info();
+        let properties = adapter.cooperative_matrix_properties();
+        let size = |scalar| {
+            let fits = |one: &&CooperativeMatrixProperties| {
+                let is_square = one.m_size == one.n_size && one.n_size == one.k_size;
+                is_square && one.ab_type == scalar && one.cr_type == CooperativeScalarType::F32
+            };
+            properties.iter().filter(fits).map(|one| one.m_size).max()
+        };
+        let matrices = Matrices { half: size(CooperativeScalarType::F16), float: size(CooperativeScalarType::F32), lanes };
+        (lanes == most && (matrices.half.is_some() || matrices.float.is_some())).then_some(matrices)
+    }
 }
 
 impl Features {
     /// What of the adapter's features may be used: all, or those that the variable `WEBNN_GPU_FEATURES` lists (`f16`,
-    /// `subgroups`; `none` is the name of no feature).
+    /// `subgroups`, `matrices`, which wants those; `none` is the name of no feature).
     fn allowed(adapter: &Adapter) -> Self {
         let listed = std::env::var("WEBNN_GPU_FEATURES").ok();
         let may = |name: &str| listed.as_ref().is_none_or(|list| list.split(',').any(|one| one.trim() == name));
         let has = |feature| adapter.features().contains(feature);
-        Features {
-            half: may("f16") && has(wgpu::Features::SHADER_F16),
-            subgroups: may("subgroups") && has(wgpu::Features::SUBGROUP),
-        }
+        let half = may("f16") && has(wgpu::Features::SHADER_F16);
+        let subgroups = may("subgroups") && has(wgpu::Features::SUBGROUP);
+        let matrices = subgroups && may("matrices") && has(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX);
+        Features { half, subgroups, matrices: if matrices { Matrices::of(adapter) } else { None } }
     }
 
     pub fn required(self) -> wgpu::Features {
         let mut required = wgpu::Features::empty();
         required.set(wgpu::Features::SHADER_F16, self.half);
         required.set(wgpu::Features::SUBGROUP, self.subgroups);
+        required.set(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX, self.matrices.is_some());
         required
     }
 }
@@ -65,8 +96,12 @@ pub fn open(wish: Wish) -> Result<Arc<Device>> {
         log(&key.0, features, "again");
         return Ok(device);
     }
-    let device = Device::new(&adapter, features)?;
-    log(&key.0, features, "new device");
+    let device = Device::new(&adapter, features).or_else(|error| match features.matrices {
+        // What is experimental may be refused; the rest is no worse for it.
+        Some(_) => Device::new(&adapter, Features { matrices: None, ..features }),
+        None => Err(error),
+    })?;
+    log(&key.0, device.features, "new device");
     open.push((key, Arc::downgrade(&device)));
     Ok(device)
 }

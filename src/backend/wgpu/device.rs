@@ -18,6 +18,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use wgpu::{Adapter, BufferUsages, ErrorFilter};
 
+/// Every device's alignment of bindings divides this.
+const LEAST_BINDING: u64 = 256;
+
 pub struct Device {
     pub device: wgpu::Device,
     pub queue: wgpu::Queue,
@@ -105,11 +108,12 @@ pub fn end_of_process() {
 
 impl Device {
     pub fn new(adapter: &Adapter, features: Features) -> Result<Arc<Device>> {
-        let limits = adapter.limits();
+        let limits = limits(adapter);
         let descriptor = wgpu::DeviceDescriptor {
             label: Some("webnn"),
             required_features: features.required(),
             required_limits: limits.clone(),
+            experimental_features: super::experimental::permission(features),
             ..Default::default()
         };
         let refused = |error: &dyn std::fmt::Display| {
@@ -205,6 +209,16 @@ impl Device {
         self.device.destroy();
         self.loss.set("the device was lost: destroyed");
     }
+}
+
+/// All that the adapter offers. The variable `WEBNN_GPU_BINDING_SIZE` lowers how much memory is bound at once, so that the
+/// division of larger tensors can be tested with small ones.
+fn limits(adapter: &Adapter) -> wgpu::Limits {
+    let mut limits = adapter.limits();
+    let wanted = std::env::var("WEBNN_GPU_BINDING_SIZE").ok().and_then(|text| text.trim().parse().ok());
+    let size = &mut limits.max_storage_buffer_binding_size;
+    *size = wanted.unwrap_or(*size).clamp(LEAST_BINDING, *size);
+    limits
 }
 
 fn checked<T>(device: &wgpu::Device, loss: &Loss, work: impl FnOnce() -> Result<T>) -> Result<T> {

@@ -82,7 +82,7 @@ impl Executable {
         let constants = constants
             .iter()
             .zip(&used)
-            .map(|(bytes, used)| used.then(|| upload(&device, bytes)).transpose())
+            .map(|(bytes, used)| used.then(|| upload(&device, bytes.as_slice())).transpose())
             .collect::<Result<Vec<_>>>()?;
         let arena = device.buffer(arena_length, BufferUsages::STORAGE)?;
         let constant_length = constants.iter().flatten().map(|buffer| buffer.size() as usize).sum();
@@ -187,16 +187,34 @@ fn upload(device: &Device, bytes: &[u8]) -> Result<Buffer> {
     Ok(buffer)
 }
 
-/// No more buffers than this may a kernel bind.
+/// Bindings that a kernel may have at most. Beyond some dozens more are of no use.
 pub fn most_bindings(device: &Device) -> usize {
-    (device.limits.max_storage_buffers_per_shader_stage as usize).min(16)
+    (device.limits.max_storage_buffers_per_shader_stage as usize).min(64)
 }
 
-/// A tensor that is too large for the device.
-pub fn check_size(device: &Device, length: usize) -> Result<()> {
-    let most = device.limits.max_storage_buffer_binding_size;
-    if length as u64 > most {
-        let message = format!("a tensor of {length} bytes; this device takes at most {most} (maxTensorByteLength)");
+/// How much of a tensor of so many bytes is bound at once: all of it, or parts of a size that makes the part of an element
+/// quick to find. Every device's alignment of bindings divides it.
+pub fn binding_length(device: &Device, length: usize) -> usize {
+    let most = usize::try_from(device.limits.max_storage_buffer_binding_size).unwrap_or(usize::MAX);
+    if length <= most { length.max(1) } else { 1 << most.ilog2() }
+}
+
+/// The largest tensor of which a kernel can bind two: one that is read, and one that is written.
+pub fn largest_tensor(device: &Device) -> usize {
+    let part = usize::try_from(device.limits.max_storage_buffer_binding_size).unwrap_or(usize::MAX);
+    let whole = part.max((most_bindings(device) / 2).saturating_mul(1 << part.ilog2()));
+    whole.min(usize::try_from(device.limits.max_buffer_size).unwrap_or(usize::MAX))
+}
+
+/// Whether a kernel can have so many bindings.
+pub fn check_bindings(device: &Device, count: usize) -> Result<()> {
+    let most = most_bindings(device);
+    if count > most {
+        let length = device.limits.max_storage_buffer_binding_size;
+        let message = format!(
+            "its tensors are {count} parts of at most {length} bytes (maxStorageBufferBindingSize); \
+             this device takes at most {most} at once (maxStorageBuffersPerShaderStage)"
+        );
         return Err(Error::new(Kind::Operation, message));
     }
     Ok(())

@@ -15,8 +15,8 @@
 //!
 //! Shaders compute with five types ([`shader::Scalar`]): `f32` (for float32 and float16), `i32` (int32, int8, int4), `u32`
 //! (uint32, uint8, uint4), and pairs of words `vec2<u32>` for both 64-bit types. How elements lie in memory is another matter
-//! ([`shader::Layout`]): 8-bit and 4-bit types share words, and so does float16 on devices without the feature. A kernel
-//! does not see this:
+//! ([`shader::Layout`]): 8-bit and 4-bit types share words, and so does float16 on devices without the feature; and what is
+//! larger than the device binds at once is several arrays. A kernel does not see this:
 //!
 //! * `Kernel::reads(lowering, "a", &tensor)` gives it `a(i)`, element number `i` as the scalar;
 //! * `Kernel::each(lowering, &output, body)` makes `body` the body of `fn element(i: u32) -> T`, which is called for every
@@ -29,8 +29,8 @@
 //! Scalar-generic WGSL is put together with [`shader::Scalar`]'s methods (`add`, `mul`, `lt`, `call("max", …)`); functions
 //! that WGSL lacks, or that drivers get wrong, are in `shader/prelude.wgsl` and become part of the shaders that mention them:
 //! `max_f32` (NaN-keeping), `exp_f32`, `log_f32`, `tanh_f32`, `is_nan`, `nan()`, `infinity()`, `div_i64`, …  Positions are
-//! made with [`shader::Walk`] (any strided view: broadcast, transposed, sliced, reversed, tiled) and
-//! [`shader::coordinates`].
+//! made with [`Strided::at`](crate::backend::strided::Strided) (any strided view: broadcast, transposed, sliced, reversed,
+//! tiled) and [`shader::coordinates`].
 //!
 //! # Adding an operator
 //!
@@ -58,6 +58,7 @@
 pub mod adapter;
 pub mod device;
 mod executable;
+mod experimental;
 mod lower;
 mod shader;
 mod storage;
@@ -108,10 +109,9 @@ impl Gpu {
     }
 
     fn on(device: Arc<Device>) -> Self {
-        let largest = device.limits.max_storage_buffer_binding_size.min(device.limits.max_buffer_size);
         let mut limits = Limits::everything();
-        // The number of that form which the device's bindings hold.
-        let most = usize::try_from(largest).unwrap_or(usize::MAX).saturating_add(1);
+        // The greatest number of that form.
+        let most = executable::largest_tensor(&device).saturating_add(1);
         limits.max_tensor_byte_length = limits.max_tensor_byte_length.min((1 << most.ilog2()) - 1);
         Gpu(Arc::new(Shared {
             device,

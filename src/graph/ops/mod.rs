@@ -47,6 +47,11 @@ macro_rules! nodes {
                 match self { $( Op::$Node(node) => node.row(), )* }
             }
 
+            /// Whether every element of the output depends on one element of each operand.
+            pub fn is_elementwise(&self) -> bool {
+                match self { $( Op::$Node(_) => stringify!($family) == "elementwise", )* }
+            }
+
             /// The rule: descriptors of the outputs, or what is wrong.
             pub fn infer(&self, operands: &Operands<'_>) -> Result<Outputs> {
                 match self { $( Op::$Node(node) => node.infer(operands), )* }

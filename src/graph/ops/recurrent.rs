@@ -164,6 +164,27 @@ impl Rule for GruCell {
     }
 }
 
+impl GruCell {
+    /// The network of one step that this is. Its operands' shapes begin with sizes of 1 which those of a cell lack.
+    pub fn network(&self) -> Gru {
+        Gru {
+            input: self.input,
+            weight: self.weight,
+            recurrent_weight: self.recurrent_weight,
+            steps: 1,
+            hidden_size: self.hidden_size,
+            bias: self.bias,
+            recurrent_bias: self.recurrent_bias,
+            initial_hidden_state: Some(self.hidden_state),
+            reset_after: self.reset_after,
+            return_sequence: false,
+            direction: RecurrentNetworkDirection::Forward,
+            layout: self.layout,
+            activations: self.activations.clone(),
+        }
+    }
+}
+
 /// The activations of a GRU: that of the update and reset gates, and that of the new gate.
 pub fn gru_activations(given: Option<&[RecurrentNetworkActivation]>) -> [RecurrentNetworkActivation; 2] {
     given.map_or([Sigmoid, Tanh], |list| [list[0], list[1]])
@@ -287,6 +308,28 @@ impl Rule for LstmCell {
         cell.check_peephole(self.peephole_weight)?;
         check_activations(self.activations.as_deref(), 3)?;
         Ok(smallvec![cell.state(), cell.state()])
+    }
+}
+
+impl LstmCell {
+    /// The network of one step that this is, like [`GruCell::network`].
+    pub fn network(&self) -> Lstm {
+        Lstm {
+            input: self.input,
+            weight: self.weight,
+            recurrent_weight: self.recurrent_weight,
+            steps: 1,
+            hidden_size: self.hidden_size,
+            bias: self.bias,
+            recurrent_bias: self.recurrent_bias,
+            peephole_weight: self.peephole_weight,
+            initial_hidden_state: Some(self.hidden_state),
+            initial_cell_state: Some(self.cell_state),
+            return_sequence: false,
+            direction: RecurrentNetworkDirection::Forward,
+            layout: self.layout,
+            activations: self.activations.clone(),
+        }
     }
 }
 

@@ -46,6 +46,13 @@ operators! {
     }
 }
 
+impl Reduce {
+    /// Whether an axis is one of those that are reduced.
+    pub fn reduces(&self, axis: usize) -> bool {
+        self.axes.as_ref().is_none_or(|axes| axes.contains(&(axis as u32)))
+    }
+}
+
 impl Rule for Reduce {
     /// `#api-mlgraphbuilder-reduce`, *create reduction operation*, the calculation of the output's sizes.
     fn infer(&self, operands: &Operands<'_>) -> Result<Outputs> {

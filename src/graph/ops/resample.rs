@@ -14,6 +14,23 @@ enumeration! {
     "MLInterpolationMode" InterpolationMode { NearestNeighbor "nearest-neighbor", Linear "linear" }
 }
 
+impl InterpolationMode {
+    /// For each position along an axis whose size changes from `input` to `output`, the element below it, and what part of
+    /// the way to the next one it is. Computed exactly, as fractions.
+    pub fn places(self, input: usize, output: usize) -> impl Iterator<Item = (usize, f64)> {
+        let (size, scaled) = (input as i128, 2 * output as i128);
+        (0..output as i128).map(move |position| {
+            // inputCoordinate = (position + 0.5) * input / output - 0.5, clamped; here times 2 * output.
+            let coordinate = ((2 * position + 1) * size - output as i128).clamp(0, (size - 1) * scaled);
+            match self {
+                // ceil(inputCoordinate - 0.5), and ceil(x) is -floor(-x).
+                InterpolationMode::NearestNeighbor => (-(output as i128 - coordinate).div_euclid(scaled) as usize, 0.0),
+                InterpolationMode::Linear => ((coordinate / scaled) as usize, (coordinate % scaled) as f64 / scaled as f64),
+            }
+        })
+    }
+}
+
 /// What can be resampled.
 const TYPES: DataTypes = DataTypes::of(&[DataType::Float32, DataType::Float16, DataType::Uint8, DataType::Int8]);
 

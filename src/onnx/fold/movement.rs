@@ -1,16 +1,8 @@
 //! Moving the elements of constants.
 
+use crate::graph::shape::strides;
 use crate::onnx::refusal::Mapped;
 use crate::onnx::tensor::Tensor;
-
-/// The distance of neighbours along each dimension.
-fn strides(shape: &[usize]) -> Vec<usize> {
-    let mut strides = vec![1; shape.len()];
-    for i in (1..shape.len()).rev() {
-        strides[i - 1] = strides[i] * shape[i];
-    }
-    strides
-}
 
 /// Makes a tensor of another shape, whose elements are the input's at the places that `source` tells for a position.
 fn rearranged(input: &Tensor, shape: Vec<usize>, source: impl Fn(&[usize]) -> usize) -> Tensor {
@@ -75,8 +67,8 @@ pub fn gather(input: &Tensor, indices: &Tensor, axis: usize) -> Mapped<Tensor> {
             return Err(format!("the index {index} into a dimension of {size}").into());
         }
     }
+    let index_strides = strides(&indices.shape);
     let strides = strides(&input.shape);
-    let index_strides = super::movement::strides(&indices.shape);
     let rank = indices.shape.len();
     let (before, after) = (&input.shape[..axis], &input.shape[axis + 1..]);
     let shape: Vec<usize> = [before, &indices.shape, after].concat();

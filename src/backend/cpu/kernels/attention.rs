@@ -8,7 +8,7 @@ use super::epilogue::{Epilogue, Origin, Rows};
 use super::few_queries::{self, FewQueries};
 use super::isa::{Arithmetic, Isa, Loop};
 use super::lines::softmax;
-use super::matmul::{dense, places, strides};
+use super::matmul::{distances, places};
 use super::packing::{pack_panel, pack_rows};
 use super::product::{Finish, LeftView, Output, RightView, multiply};
 use super::{Kernel, Known, Selection, Site, with_scratch};
@@ -16,6 +16,7 @@ use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
 use crate::compiler::RUNNING;
 use crate::graph::ops::elementwise::{Binary, BinaryKind};
+use crate::graph::shape::strides;
 use crate::graph::{Op, OperandId};
 use smallvec::{SmallVec, smallvec};
 
@@ -265,7 +266,7 @@ pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
     // The output before it is put into another order.
     let rank = site.output.shape.len();
     let mut made = site.output.shape.to_vec();
-    let mut output_strides = dense(site.output.shape);
+    let mut output_strides = strides(site.output.shape);
     if let Some(order) = site.output.order {
         let strides = output_strides.clone();
         for (i, &dimension) in order.iter().enumerate() {
@@ -274,7 +275,7 @@ pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
         }
     }
     let stacks = &made[..rank - 2];
-    let all_strides = [q, k, v].map(strides);
+    let all_strides = [q, k, v].map(distances);
     let [from_q, from_k, from_v] = std::array::from_fn(|i| places(leading([q, k, v][i].shape), &all_strides[i], stacks));
     let to = places(stacks, &output_strides, stacks);
     let last = |strides: &[usize]| [strides[strides.len() - 2], strides[strides.len() - 1]];
@@ -324,7 +325,7 @@ fn stage(op: &Op, site: &Site<'_>, stacks: &[usize], taken: &mut SmallVec<[usize
     if *kind != BinaryKind::Add {
         return None;
     }
-    let strides = strides(other);
+    let strides = distances(other);
     // From one index to the next of the last dimension, or of the one before it.
     let stride = |from_end: usize| {
         let axis = other.shape.len().checked_sub(from_end)?;

@@ -8,7 +8,7 @@ use super::tile::{Task, Tiles, WIDEST};
 use super::{Kernel, Numbers, Selection, SharedOutput, Site, with_scratch, with_starts};
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
-use crate::backend::cpu::window::Axis;
+use crate::backend::window::Axis;
 use crate::graph::OperandId;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::layout::InputOperandLayout;
@@ -473,12 +473,5 @@ pub fn spread(bias: &[f32], groups: usize, lanes: usize) -> Numbers {
 
 /// How the filter slides along the height (0) or the width (1) of an nhwc image.
 pub fn axis(op: &Conv2d, number: usize, input: usize, window: usize, site: &Site<'_>) -> Axis {
-    Axis {
-        input,
-        output: site.output.shape[1 + number],
-        window,
-        stride: op.strides[number] as usize,
-        dilation: op.dilations[number] as usize,
-        padding: op.padding[2 * number] as usize,
-    }
+    Axis::new(number, (input, site.output.shape[1 + number], window), (&op.strides, &op.dilations, &op.padding))
 }

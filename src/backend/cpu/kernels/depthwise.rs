@@ -9,7 +9,7 @@ use super::vector::{OnVectors, Vector, with_vectors};
 use super::{Kernel, Numbers, Selection, Site};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
-use crate::backend::cpu::window::Axis;
+use crate::backend::window::Axis;
 use crate::graph::OperandId;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::layout::InputOperandLayout;

@@ -10,6 +10,7 @@ use crate::backend::cpu::threads::{for_each_job, for_each_piece};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::OperandId;
 use crate::graph::ops::matmul::{Gemm, Matmul};
+use crate::graph::shape::strides;
 use smallvec::smallvec;
 
 /// One product: `rows` × `depth` times `depth` × `columns`, and how the operands lie in memory.
@@ -178,7 +179,7 @@ pub fn matmul(op: &Matmul, site: &Site<'_>) -> Option<Selection> {
     // The output before it is put into another order.
     let rank = site.output.shape.len();
     let mut made = site.output.shape.to_vec();
-    let mut output_strides = dense(site.output.shape);
+    let mut output_strides = strides(site.output.shape);
     if let Some(order) = site.output.order {
         let strides = output_strides.clone();
         for (i, &dimension) in order.iter().enumerate() {
@@ -186,7 +187,7 @@ pub fn matmul(op: &Matmul, site: &Site<'_>) -> Option<Selection> {
             output_strides[dimension as usize] = strides[i];
         }
     }
-    let (strides_a, strides_b) = (strides(a), strides(b));
+    let (strides_a, strides_b) = (distances(a), distances(b));
     let last = |strides: &[usize]| [strides[strides.len() - 2], strides[strides.len() - 1]];
     let (left_strides, right_strides) = (last(&strides_a), last(&strides_b));
     let [stride, 1] = last(&output_strides) else { return None };
@@ -198,21 +199,12 @@ pub fn matmul(op: &Matmul, site: &Site<'_>) -> Option<Selection> {
     stack(site, Shape { rows, depth, columns, left_strides, right_strides }, op.a, op.b, positions, stride)
 }
 
-/// Elements from one index of each dimension to the next.
-pub fn dense(shape: &[usize]) -> Vec<usize> {
-    let mut strides = vec![1; shape.len()];
-    for i in (1..shape.len()).rev() {
-        strides[i - 1] = strides[i] * shape[i];
-    }
-    strides
-}
-
-/// The same for an operand whose dimensions may lie in another order.
-pub fn strides(known: Known<'_>) -> Vec<usize> {
-    let Some(order) = known.order else { return dense(known.shape) };
+/// The distances between elements of an operand whose dimensions may lie in another order.
+pub fn distances(known: Known<'_>) -> Vec<usize> {
+    let Some(order) = known.order else { return strides(known.shape) };
     let mut shape = vec![0; order.len()];
     order.iter().zip(known.shape).for_each(|(&dimension, &size)| shape[dimension as usize] = size);
-    let strides = dense(&shape);
+    let strides = strides(&shape);
     order.iter().map(|&dimension| strides[dimension as usize]).collect()
 }
 

@@ -6,7 +6,7 @@ use super::vector::{OnVectors, Vector, with_vectors};
 use super::{Kernel, Selection, Site};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
-use crate::backend::cpu::window::Axis;
+use crate::backend::window::Axis;
 use crate::graph::OperandId;
 use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::ops::pool::{Pool2d, Pool2dKind};
@@ -144,14 +144,9 @@ pub fn select(op: &Pool2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selecti
     let input = site.inputs[op.input.0 as usize];
     let &[_, height, width, channels] = input.shape else { return None };
     let window = op.window([height as u32, width as u32]);
-    let axis = |number: usize| Axis {
-        input: input.shape[1 + number],
-        output: site.output.shape[1 + number],
-        window: window[number] as usize,
-        stride: op.strides[number] as usize,
-        dilation: op.dilations[number] as usize,
-        padding: op.padding[2 * number] as usize,
-    };
+    let options = (&op.strides, &op.dilations, &op.padding);
+    let sizes = |number| (input.shape[1 + number], site.output.shape[1 + number], window[number] as usize);
+    let axis = |number| Axis::new(number, sizes(number), options);
     // Sums of more numbers than this are better computed more exactly.
     if op.kind != Pool2dKind::Max && height.saturating_mul(width) > 1 << 16 {
         return None;

@@ -16,7 +16,7 @@ use super::vector::{OnVectors, Vector, with_vectors};
 use super::{Kernel, Numbers, Selection, SharedOutput, Site, with_scratch};
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
-use crate::backend::cpu::window::Axis;
+use crate::backend::window::Axis;
 use crate::graph::OperandId;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::layout::InputOperandLayout;

@@ -1,10 +1,10 @@
 //! Positions of extreme values.
 
-use super::index::Axis;
 use crate::backend::cpu::element::{Element, with_element};
 use crate::backend::cpu::scratch;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
+use crate::backend::strided::Axis;
 use crate::graph::DataType;
 use crate::graph::ops::arg::{Arg, ArgKind};
 

@@ -9,7 +9,7 @@ use super::product::{Size, Strided, add_product};
 use crate::backend::cpu::scratch;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
-use crate::backend::cpu::window::Axis;
+use crate::backend::window::Axis;
 use crate::graph::ops::conv::{Conv2d, ConvTranspose2d};
 use crate::graph::ops::layout::InputOperandLayout::{self, Nchw, Nhwc};
 use ndarray::{ArrayView4, CowArray, Ix4};
@@ -64,21 +64,14 @@ pub fn conv2d(op: &Conv2d, arguments: &mut Arguments<'_, '_>) {
     let [batches, _, height, width] = input_shape;
     let [_, _, output_height, output_width] = op.input_layout.to_nchw(output.shape);
     let [output_channels, input_channels, filter_height, filter_width] = op.filter_layout.to_oihw(filter.shape);
-    let axis = |axis: usize, input, output, window| Axis {
-        input,
-        output,
-        window,
-        stride: op.strides[axis] as usize,
-        dilation: op.dilations[axis] as usize,
-        padding: op.padding[2 * axis] as usize,
-    };
+    let axis = |number, sizes| Axis::new(number, sizes, (&op.strides, &op.dilations, &op.padding));
     let geometry = Geometry {
         batches,
         groups: op.groups as usize,
         input_channels,
         output_channels: output_channels / op.groups as usize,
-        rows: axis(0, height, output_height, filter_height),
-        columns: axis(1, width, output_width, filter_width),
+        rows: axis(0, (height, output_height, filter_height)),
+        columns: axis(1, (width, output_width, filter_width)),
     };
     let filter_elements = filter.to_f32();
     let shape = [filter.shape[0], filter.shape[1], filter.shape[2], filter.shape[3]];
@@ -268,21 +261,14 @@ pub fn conv_transpose2d(op: &ConvTranspose2d, arguments: &mut Arguments<'_, '_>)
     let [_, _, output_height, output_width] = op.input_layout.to_nchw(output.shape);
     let [_, output_channels, filter_height, filter_width] = op.filter_layout.to_iohw(filter.shape);
     // The filter slides over the output: where conv2d reads elements, this one writes them.
-    let axis = |axis: usize, input, output, window| Axis {
-        input: output,
-        output: input,
-        window,
-        stride: op.strides[axis] as usize,
-        dilation: op.dilations[axis] as usize,
-        padding: op.padding[2 * axis] as usize,
-    };
+    let axis = |number, sizes| Axis::new(number, sizes, (&op.strides, &op.dilations, &op.padding));
     let geometry = Geometry {
         batches,
         groups: op.groups as usize,
         input_channels: channels / op.groups as usize,
         output_channels,
-        rows: axis(0, height, output_height, filter_height),
-        columns: axis(1, width, output_width, filter_width),
+        rows: axis(0, (output_height, height, filter_height)),
+        columns: axis(1, (output_width, width, filter_width)),
     };
     let filter_elements = filter.to_f32();
     let shape = [filter.shape[0], filter.shape[1], filter.shape[2], filter.shape[3]];

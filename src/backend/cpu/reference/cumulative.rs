@@ -1,11 +1,11 @@
 //! Running sums.
 
 use super::arithmetic::{Accumulate, Total};
-use super::index::Axis;
 use crate::backend::cpu::element::with_element;
 use crate::backend::cpu::scratch;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
+use crate::backend::strided::Axis;
 use crate::graph::ops::cumulative::CumulativeSum;
 
 pub fn cumulative_sum(op: &CumulativeSum, arguments: &mut Arguments<'_, '_>) {

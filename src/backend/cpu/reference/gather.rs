@@ -1,9 +1,10 @@
 //! Operators that read elements at places which other operands name.
 
-use super::index::{Axis, Indices};
+use super::index::Indices;
 use crate::backend::cpu::copy::{cost, with_unit};
 use crate::backend::cpu::threads;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
+use crate::backend::strided::Axis;
 use crate::graph::ops::gather::{Gather, GatherElements, GatherNd};
 use bytemuck::Pod;
 

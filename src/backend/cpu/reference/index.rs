@@ -42,28 +42,6 @@ impl<'a> Indices<'a> {
     }
 }
 
-/// A dense tensor seen from one of its axes: what comes before it, the axis itself, and what comes after.
-#[derive(Clone, Copy)]
-pub struct Axis {
-    pub size: usize,
-    /// Elements from one position on the axis to the next.
-    pub run: usize,
-}
-
-impl Axis {
-    pub fn new(shape: &[usize], axis: u32) -> Self {
-        let axis = axis as usize;
-        Axis { size: shape[axis], run: shape[axis + 1..].iter().product() }
-    }
-
-    /// The place of an element of a tensor that differs from this one in the size of the axis, moved to an index on the
-    /// axis of this one.
-    pub fn place(self, element: usize, other: Axis, index: usize) -> usize {
-        let outer = element / (other.size * other.run);
-        (outer * self.size + index) * self.run + element % self.run
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

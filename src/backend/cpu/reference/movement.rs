@@ -1,8 +1,9 @@
 //! Operators that move elements without looking at them: most of them are a copy with strides.
 
-use crate::backend::cpu::copy::{Dimension, Strided, cost, with_unit};
+use crate::backend::cpu::copy::{cost, with_unit};
 use crate::backend::cpu::threads;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
+use crate::backend::strided::Strided;
 use crate::graph::ops::movement::{
     Concat, Expand, Pad, PaddingMode, Reshape, Reverse, Slice, Split, Tile, Transpose, Triangular,
 };
@@ -40,13 +41,7 @@ pub fn concat(op: &Concat, arguments: &mut Arguments<'_, '_>) {
 pub fn expand(op: &Expand, arguments: &mut Arguments<'_, '_>) {
     let input = arguments.input(op.input);
     let output = arguments.output();
-    let from = Strided::dense(input.shape);
-    let new = output.shape.len() - input.shape.len();
-    let dimensions = output.shape.iter().enumerate().map(|(i, &size)| match i.checked_sub(new) {
-        Some(i) if input.shape[i] == size => from.dimensions[i],
-        _ => Dimension { size, stride: 0 },
-    });
-    strided(&Strided { offset: 0, dimensions: dimensions.collect() }, input, output);
+    strided(&Strided::broadcast(input.shape, output.shape), input, output);
 }
 
 pub fn reshape(op: &Reshape, arguments: &mut Arguments<'_, '_>) {
@@ -56,52 +51,34 @@ pub fn reshape(op: &Reshape, arguments: &mut Arguments<'_, '_>) {
 
 pub fn reverse(op: &Reverse, arguments: &mut Arguments<'_, '_>) {
     let input = arguments.input(op.input);
-    let mut places = Strided::dense(input.shape);
-    for (axis, dimension) in places.dimensions.iter_mut().enumerate() {
-        if op.axes.as_ref().is_none_or(|axes| axes.contains(&(axis as u32))) {
-            places.offset += (dimension.size - 1) * dimension.stride as usize;
-            dimension.stride = -dimension.stride;
-        }
-    }
-    strided(&places, input, arguments.output());
+    strided(&Strided::reversed(op, input.shape), input, arguments.output());
 }
 
 pub fn slice(op: &Slice, arguments: &mut Arguments<'_, '_>) {
     let input = arguments.input(op.input);
     let output = arguments.output();
-    let mut places = Strided::dense(input.shape);
-    for (i, dimension) in places.dimensions.iter_mut().enumerate() {
-        places.offset += op.starts[i] as usize * dimension.stride as usize;
-        *dimension = Dimension { size: output.shape[i], stride: dimension.stride * op.stride(i) as isize };
-    }
-    strided(&places, input, output);
+    strided(&Strided::sliced(op, input.shape, output.shape), input, output);
 }
 
 pub fn split(op: &Split, arguments: &mut Arguments<'_, '_>) {
     let input = arguments.input(op.input);
     let axis = op.axis as usize;
-    let mut places = Strided::dense(input.shape);
+    let mut first = 0;
     for output in arguments.outputs() {
-        places.dimensions[axis].size = output.shape[axis];
-        strided(&places, input, output);
-        places.offset += output.shape[axis] * places.dimensions[axis].stride as usize;
+        let size = output.shape[axis];
+        strided(&Strided::part(input.shape, axis, first, size), input, output);
+        first += size;
     }
 }
 
 pub fn tile(op: &Tile, arguments: &mut Arguments<'_, '_>) {
     let input = arguments.input(op.input);
-    // A dimension that is repeated is one of copies and one of elements.
-    let copies = op.repetitions.0.iter().map(|&count| Dimension { size: count as usize, stride: 0 });
-    let dimensions = copies.zip(Strided::dense(input.shape).dimensions).flat_map(|(copies, elements)| [copies, elements]);
-    strided(&Strided { offset: 0, dimensions: dimensions.collect() }, input, arguments.output());
+    strided(&Strided::tiled(op, input.shape), input, arguments.output());
 }
 
 pub fn transpose(op: &Transpose, arguments: &mut Arguments<'_, '_>) {
     let input = arguments.input(op.input);
-    let from = Strided::dense(input.shape);
-    let rank = input.shape.len();
-    let dimensions = (0..rank).map(|i| from.dimensions[op.source(i, rank)]);
-    strided(&Strided { offset: 0, dimensions: dimensions.collect() }, input, arguments.output());
+    strided(&Strided::transposed(op, input.shape), input, arguments.output());
 }
 
 pub fn triangular(op: &Triangular, arguments: &mut Arguments<'_, '_>) {

@@ -2,7 +2,7 @@
 //! its product with the filter.
 
 use super::product::{Left, Right, copy_strided};
-use crate::backend::cpu::window::Axis;
+use crate::backend::window::Axis;
 
 /// The patches of an image, or of several of the same size. In the padding elements are 0.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use crate::backend::cpu::element::{Element, Float, with_element, with_float};
 use crate::backend::cpu::scratch;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
-use crate::backend::cpu::window::Axis;
+use crate::backend::window::Axis;
 use crate::graph::ops::layout::InputOperandLayout::{Nchw, Nhwc};
 use crate::graph::ops::pool::{Pool2d, Pool2dKind};
 
@@ -15,14 +15,8 @@ pub fn pool2d(op: &Pool2d, arguments: &mut Arguments<'_, '_>) {
     let [_, channels, height, width] = op.layout.to_nchw(input.shape);
     let [_, _, output_height, output_width] = op.layout.to_nchw(output.shape);
     let window = op.window([height as u32, width as u32]);
-    let axis = |axis: usize, input, output| Axis {
-        input,
-        output,
-        window: window[axis] as usize,
-        stride: op.strides[axis] as usize,
-        dilation: op.dilations[axis] as usize,
-        padding: op.padding[2 * axis] as usize,
-    };
+    let options = (&op.strides, &op.dilations, &op.padding);
+    let axis = |number, input, output| Axis::new(number, (input, output, window[number] as usize), options);
     let windows = Windows {
         rows: axis(0, height, output_height),
         columns: axis(1, width, output_width),

@@ -22,7 +22,7 @@ pub fn gru(op: &Gru, arguments: &mut Arguments<'_, '_>) {
         reset_after: op.reset_after,
     };
     let mut hidden = state(arguments, op.initial_hidden_state);
-    let steps = Steps::new(arguments, op.input, op.direction);
+    let steps = Steps::new(arguments, op.input, op.steps, op.direction);
     steps.run(arguments, &mut hidden, op.return_sequence.then_some(1), |direction, input, hidden| {
         units.step(direction, input, hidden);
     });
@@ -30,16 +30,7 @@ pub fn gru(op: &Gru, arguments: &mut Arguments<'_, '_>) {
 }
 
 pub fn gru_cell(op: &GruCell, arguments: &mut Arguments<'_, '_>) {
-    let weights = Weights::new(arguments, op.weight, op.recurrent_weight, op.bias, op.recurrent_bias);
-    let units = GruUnits {
-        weights: &weights,
-        gates: op.layout.zrn(),
-        activations: gru_activations(op.activations.as_deref()),
-        reset_after: op.reset_after,
-    };
-    let mut hidden = state(arguments, Some(op.hidden_state));
-    units.step(0, &floats(arguments.input(op.input)), &mut hidden);
-    write(arguments.output(), 0, &hidden);
+    gru(&op.network(), arguments);
 }
 
 pub fn lstm(op: &Lstm, arguments: &mut Arguments<'_, '_>) {
@@ -53,7 +44,7 @@ pub fn lstm(op: &Lstm, arguments: &mut Arguments<'_, '_>) {
     };
     let mut hidden = state(arguments, op.initial_hidden_state);
     let mut cell = state(arguments, op.initial_cell_state);
-    let steps = Steps::new(arguments, op.input, op.direction);
+    let steps = Steps::new(arguments, op.input, op.steps, op.direction);
     let size = steps.state_size(&hidden);
     steps.run(arguments, &mut hidden, op.return_sequence.then_some(2), |direction, input, hidden| {
         units.step(direction, input, hidden, &mut cell[direction * size..][..size]);
@@ -63,19 +54,7 @@ pub fn lstm(op: &Lstm, arguments: &mut Arguments<'_, '_>) {
 }
 
 pub fn lstm_cell(op: &LstmCell, arguments: &mut Arguments<'_, '_>) {
-    let weights = Weights::new(arguments, op.weight, op.recurrent_weight, op.bias, op.recurrent_bias);
-    let peephole = op.peephole_weight.map(|id| floats(arguments.input(id)));
-    let units = LstmUnits {
-        weights: &weights,
-        gates: op.layout.iofg(),
-        peephole: peephole.as_deref(),
-        activations: lstm_activations(op.activations.as_deref()),
-    };
-    let mut hidden = state(arguments, Some(op.hidden_state));
-    let mut cell = state(arguments, Some(op.cell_state));
-    units.step(0, &floats(arguments.input(op.input)), &mut hidden, &mut cell);
-    write(&mut arguments.outputs()[0], 0, &hidden);
-    write(&mut arguments.outputs()[1], 0, &cell);
+    lstm(&op.network(), arguments);
 }
 
 /// The elements of a floating-point operand as `f32`, copied only where they are not.
@@ -114,9 +93,8 @@ struct Steps<'a> {
 }
 
 impl<'a> Steps<'a> {
-    fn new(arguments: &Arguments<'a, '_>, input: OperandId, direction: RecurrentNetworkDirection) -> Self {
-        let input = arguments.input(input);
-        Steps { input: floats(input), count: input.shape[0], direction }
+    fn new(arguments: &Arguments<'a, '_>, input: OperandId, steps: u32, direction: RecurrentNetworkDirection) -> Self {
+        Steps { input: floats(arguments.input(input)), count: steps as usize, direction }
     }
 
     /// The elements of the state of one direction.

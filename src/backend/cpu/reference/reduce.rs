@@ -10,8 +10,7 @@ use crate::graph::ops::reduce::{Reduce, ReduceKind};
 pub fn reduce(op: &Reduce, arguments: &mut Arguments<'_, '_>) {
     let input = arguments.input(op.input);
     let output = arguments.output();
-    let is_reduced = |axis: usize| op.axes.as_ref().is_none_or(|axes| axes.contains(&(axis as u32)));
-    let plan = Plan::new(input.shape, is_reduced);
+    let plan = Plan::new(input.shape, |axis| op.reduces(axis));
     let reduction = Reduction { input, output, plan };
     match op.kind {
         ReduceKind::L1 | ReduceKind::Sum | ReduceKind::SumSquare | ReduceKind::Product => {

@@ -1,4 +1,4 @@
-//! Resampling. Coordinates are computed exactly, as fractions, and values in `f64`.
+//! Resampling. Values are computed in `f64`.
 
 use crate::backend::cpu::element::{Element, Float, with_element, with_float};
 use crate::backend::cpu::scratch;
@@ -18,25 +18,11 @@ struct Place {
 
 /// The places of all positions along an axis whose size changes from `input` to `output`, for elements `stride` apart.
 fn places(mode: InterpolationMode, input: usize, output: usize, stride: usize) -> Vec<Place> {
-    let (size, scaled) = (input as i128, 2 * output as i128);
-    let place = |position: i128| {
-        // inputCoordinate = (position + 0.5) * input / output - 0.5, clamped; here times 2 * output.
-        let coordinate = ((2 * position + 1) * size - output as i128).clamp(0, (size - 1) * scaled);
-        let (below, above, fraction) = match mode {
-            InterpolationMode::NearestNeighbor => {
-                // ceil(inputCoordinate - 0.5), and ceil(x) is -floor(-x).
-                let nearest = -(output as i128 - coordinate).div_euclid(scaled);
-                (nearest, nearest, 0.0)
-            }
-            InterpolationMode::Linear => {
-                let below = coordinate / scaled;
-                let rest = coordinate % scaled;
-                (below, below + (rest > 0) as i128, rest as f64 / scaled as f64)
-            }
-        };
-        Place { below: below as usize * stride, above: above as usize * stride, fraction }
+    let place = |(below, fraction)| {
+        let above = below + usize::from(fraction > 0.0);
+        Place { below: below * stride, above: above * stride, fraction }
     };
-    scratch::collected(output, (0..output as i128).map(place))
+    scratch::collected(output, mode.places(input, output).map(place))
 }
 
 /// An output with the places of the positions along each of its axes.

@@ -1,8 +1,9 @@
 //! Operators that replace elements at places which other operands name. Where two name the same place the later one holds.
 
-use super::index::{Axis, Indices};
-use crate::backend::cpu::copy::{Strided, with_unit};
+use super::index::Indices;
+use crate::backend::cpu::copy::with_unit;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
+use crate::backend::strided::{Axis, Strided};
 use crate::graph::ops::scatter::{ScatterElements, ScatterNd};
 
 pub fn scatter_elements(op: &ScatterElements, arguments: &mut Arguments<'_, '_>) {

@@ -1,10 +1,10 @@
 //! The softmax function.
 
-use super::index::Axis;
 use crate::backend::cpu::element::{Float, with_float};
 use crate::backend::cpu::scratch;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
+use crate::backend::strided::Axis;
 use crate::graph::ops::softmax::Softmax;
 
 /// Nanoseconds for an element.

@@ -3,12 +3,14 @@
 
 use super::kernel::Kernel;
 use super::product::{End, Product};
-use super::window::Axis;
+use super::window::{countable, place};
 use super::{Lowering, Operands, Tensor};
-use crate::backend::wgpu::shader::{coordinates, strides};
+use crate::backend::wgpu::shader::coordinates;
+use crate::backend::window::Axis;
 use crate::error::{Error, Kind, Result};
 use crate::graph::ops::conv::{Conv2d, ConvTranspose2d};
 use crate::graph::ops::layout::InputOperandLayout::{self, Nchw, Nhwc};
+use crate::graph::shape::strides;
 use crate::graph::{DataType, OperandId};
 
 /// With at most so many output channels in each of several groups, a convolution is done directly.
@@ -38,11 +40,11 @@ struct Convolution<'a> {
 
 struct FilterStrides {
     /// The distances from one group to the next, and within a group.
-    group: isize,
-    output: isize,
-    input: isize,
-    height: isize,
-    width: isize,
+    group: usize,
+    output: usize,
+    input: usize,
+    height: usize,
+    width: usize,
 }
 
 pub fn conv2d(lowering: &mut Lowering<'_>, op: &Conv2d, operands: &Operands) -> Result<()> {
@@ -50,7 +52,7 @@ pub fn conv2d(lowering: &mut Lowering<'_>, op: &Conv2d, operands: &Operands) -> 
     let [_, _, height, width] = op.input_layout.to_nchw(&input.shape);
     let [_, _, output_height, output_width] = op.input_layout.to_nchw(&output.shape);
     let [all_outputs, input_channels, filter_height, filter_width] = op.filter_layout.to_oihw(&filter.shape);
-    let axis = |axis: usize, sizes| Axis::new(sizes, (op.strides[axis], op.dilations[axis]), op.padding[2 * axis]);
+    let axis = |number, sizes| countable(Axis::new(number, sizes, (&op.strides, &op.dilations, &op.padding)));
     let rows = axis(0, (height, output_height, filter_height))?;
     let columns = axis(1, (width, output_width, filter_width))?;
     let [o, i, h, w] = op.filter_layout.to_oihw(&strides(&filter.shape));
@@ -66,8 +68,8 @@ pub fn conv2d(lowering: &mut Lowering<'_>, op: &Conv2d, operands: &Operands) -> 
         input_channels,
         output_channels,
         window: [filter_height, filter_width],
-        filter_strides: FilterStrides { group: o * output_channels as isize, output: o, input: i, height: h, width: w },
-        places: format!("let iy = {};\nlet ix = {};\n", rows.place("y", "ky"), columns.place("x", "kx")),
+        filter_strides: FilterStrides { group: o * output_channels, output: o, input: i, height: h, width: w },
+        places: format!("let iy = {};\nlet ix = {};\n", place(&rows, "y", "ky"), place(&columns, "x", "kx")),
     };
     convolution.lower(lowering, operands)
 }
@@ -78,17 +80,18 @@ pub fn conv_transpose2d(lowering: &mut Lowering<'_>, op: &ConvTranspose2d, opera
     let [_, _, output_height, output_width] = op.input_layout.to_nchw(&output.shape);
     let [_, output_channels, filter_height, filter_width] = op.filter_layout.to_iohw(&filter.shape);
     // The filter slides over the output.
-    let axis = |axis: usize, sizes: (usize, usize, usize)| -> Result<Axis> {
-        let padding = op.padding[2 * axis];
-        if sizes.0 + padding as usize > i32::MAX as usize {
-            let message = format!("an output of {} elements after a padding of {padding}; shaders count to 2³¹ − 1", sizes.0);
+    let axis = |number, sizes| {
+        let axis = Axis::new(number, sizes, (&op.strides, &op.dilations, &op.padding));
+        let Axis { input, padding, .. } = axis;
+        if input + padding > i32::MAX as usize {
+            let message = format!("an output of {input} elements after a padding of {padding}; shaders count to 2³¹ − 1");
             return Err(Error::new(Kind::Operation, message));
         }
-        Axis::new(sizes, (op.strides[axis], op.dilations[axis]), padding)
+        countable(axis)
     };
     let rows = axis(0, (output_height, height, filter_height))?;
     let columns = axis(1, (output_width, width, filter_width))?;
-    let place = |name: &str, axis: &Axis, position: &str, tap: &str| {
+    let reached = |name: &str, axis: &Axis, position: &str, tap: &str| {
         let Axis { stride, dilation, padding, .. } = axis;
         let reached = format!("let reached_{name} = i32({position} + {padding}u) - i32({tap} * {dilation}u);\n");
         let between = if *stride > 1 { format!(" || reached_{name} % {stride} != 0") } else { String::new() };
@@ -107,8 +110,8 @@ pub fn conv_transpose2d(lowering: &mut Lowering<'_>, op: &ConvTranspose2d, opera
         input_channels,
         output_channels,
         window: [filter_height, filter_width],
-        filter_strides: FilterStrides { group: i * input_channels as isize, output: o, input: i, height: h, width: w },
-        places: place("iy", &rows, "y", "ky") + &place("ix", &columns, "x", "kx"),
+        filter_strides: FilterStrides { group: i * input_channels, output: o, input: i, height: h, width: w },
+        places: reached("iy", &rows, "y", "ky") + &reached("ix", &columns, "x", "kx"),
     };
     let count = |sizes: [usize; 6]| sizes.into_iter().map(|size| size as u128).product::<u128>();
     let products = count([input.shape[0], groups * output_channels, filter_height, filter_width, height, width]);

@@ -2,6 +2,7 @@
 
 use super::kernel::grid;
 use super::{Kernel, Lowering, Operands};
+use crate::backend::strided::Axis;
 use crate::error::Result;
 use crate::graph::ops::cumulative::CumulativeSum;
 
@@ -11,9 +12,7 @@ const FEW: usize = 64;
 pub fn cumulative_sum(lowering: &mut Lowering<'_>, op: &CumulativeSum, operands: &Operands) -> Result<()> {
     let input = operands.input(op.input);
     let scalar = input.scalar();
-    let axis = op.axis.0 as usize;
-    let size = input.shape[axis];
-    let inner: usize = input.shape[axis + 1..].iter().product();
+    let Axis { size, run: inner } = Axis::new(&input.shape, op.axis.0);
     let rows = input.count() / size;
     // A row's invocations sum up a piece each, then find out what comes before their piece.
     let lanes: usize = if size <= FEW { 1 } else { 256 };

@@ -1,8 +1,9 @@
 //! Element-wise operators: each is an expression of its operands' elements.
 
 use super::kernel::Kernel;
-use super::{Lowering, Operands, Tensor};
-use crate::backend::wgpu::shader::{Scalar, Walk, float, wrap};
+use super::{Lowering, Operands, Tensor, alone};
+use crate::backend::strided::Strided;
+use crate::backend::wgpu::shader::{Scalar, float, wrap};
 use crate::compiler::RUNNING;
 use crate::error::Result;
 use crate::graph::number::integer_range;
@@ -92,18 +93,15 @@ pub fn result_type(op: &Op, operand: &dyn Fn(OperandId) -> DataType) -> DataType
 
 /// The element of an operand that belongs to element `i` of an output.
 fn broadcast(name: &str, tensor: &Tensor, output: &[usize]) -> Expression {
-    let walk = Walk::broadcast(output, &tensor.shape);
-    Expression { text: format!("{name}({})", walk.at("i")), data_type: tensor.data_type }
+    let places = Strided::broadcast(&tensor.shape, output);
+    Expression { text: format!("{name}({})", places.at("i")), data_type: tensor.data_type }
 }
 
 /// An operator's value, in the range of the output's data type.
 pub fn expression(op: &Op, operand: &dyn Fn(OperandId) -> Expression, output: DataType) -> String {
     let scalar = Scalar::of(output);
     let narrow = |text: String| wrap(output, &text);
-    let option = |value: f64| {
-        let value = if output == DataType::Float16 { half::f16::from_f64(value).to_f32() } else { value as f32 };
-        float(value)
-    };
+    let option = |value: f64| float(alone::cast(value, output));
     match op {
         Op::Unary(op) => {
             let x = operand(op.input).text;

@@ -2,14 +2,9 @@
 //! leads out of the tensor.
 
 use super::{Kernel, Lowering, Operands, Tensor};
+use crate::backend::strided::Axis;
 use crate::error::Result;
 use crate::graph::ops::gather::{Gather, GatherElements, GatherNd};
-
-/// Elements from one position on an axis to the next, and the size of the axis.
-pub fn axis(shape: &[usize], axis: u32) -> (usize, usize) {
-    let axis = axis as usize;
-    (shape[axis + 1..].iter().product(), shape[axis])
-}
 
 /// Index number `at` of the operand that a kernel reads as `indices`, made one into a dimension of that size.
 fn index(indices: &Tensor, at: &str, size: usize) -> String {
@@ -26,14 +21,14 @@ pub fn place(indices: &Tensor, at: &str, dimensions: &[usize]) -> String {
 
 /// Where an element `at` of a tensor of indices leads in a tensor that differs from it in the size of the axis.
 pub fn place_on_axis(tensor: &Tensor, indices: &Tensor, at: &str, number: u32) -> String {
-    let ((run, size), (_, other)) = (axis(&tensor.shape, number), axis(&indices.shape, number));
+    let (Axis { size, run }, other) = (Axis::new(&tensor.shape, number), Axis::new(&indices.shape, number).size);
     let index = index(indices, at, size);
     format!("((({at}) / {}u) * {size}u + {index}) * {run}u + ({at}) % {run}u", other * run)
 }
 
 pub fn gather(lowering: &mut Lowering<'_>, op: &Gather, operands: &Operands) -> Result<()> {
     let (input, indices) = (operands.input(op.input), operands.input(op.indices));
-    let (run, size) = axis(&input.shape, op.axis);
+    let Axis { size, run } = Axis::new(&input.shape, op.axis);
     let count = indices.count();
     let body = format!(
         "let outer = i / {}u;\nlet index = {};\nreturn input((outer * {size}u + index) * {run}u + i % {run}u);",

@@ -1,8 +1,9 @@
 //! Kernels: a shader made of bindings and WGSL, and its dispatch.
 
+use super::words::Words;
 use super::{Lowering, Tensor};
-use crate::backend::wgpu::executable::{Dispatch, Memory, Slot};
-use crate::backend::wgpu::shader::{Layout, Scalar, bits, complete, memory_type, stored};
+use crate::backend::wgpu::executable::{Dispatch, Memory, Slot, check_bindings};
+use crate::backend::wgpu::shader::{Layout, Scalar, bits, complete, load, stored};
 use crate::error::Result;
 use crate::graph::DataType;
 use std::fmt::Write;
@@ -23,18 +24,12 @@ impl Kernel {
         Kernel { label, bindings: Vec::new(), text: String::new() }
     }
 
-    /// Binds a tensor's memory as the array `{name}_memory`.
-    fn bind(&mut self, lowering: &Lowering<'_>, name: &str, tensor: &Tensor) {
-        // The arena and the outputs are written by some kernels and read by others; a buffer that is bound twice must be
-        // bound alike.
-        let access = match tensor.memory.slot {
-            Slot::Input(_) | Slot::Constant(_) => "read",
-            Slot::Output(_) | Slot::Arena => "read_write",
-        };
-        let element = memory_type(tensor.data_type, lowering.layout(tensor));
-        let number = self.bindings.len();
-        let _ = writeln!(self.text, "@group(0) @binding({number}) var<storage, {access}> {name}_memory: array<{element}>;");
-        self.bindings.push(tensor.memory);
+    /// Binds a tensor's memory under a name.
+    fn bind(&mut self, lowering: &Lowering<'_>, name: &str, tensor: &Tensor, is_atomic: bool) -> Words {
+        let words = Words::new(lowering, name, tensor);
+        self.text.push_str(&words.declare(self.bindings.len(), is_atomic));
+        self.bindings.extend(words.parts());
+        words
     }
 
     /// Binds a tensor that is read: `{name}(i)` is its element number `i`, a `u32`, as the data type's [`Scalar`].
@@ -47,18 +42,17 @@ impl Kernel {
 
     /// Like [`Kernel::reads`].
     pub fn add_reads(&mut self, lowering: &Lowering<'_>, name: &str, tensor: &Tensor) {
-        self.bind(lowering, name, tensor);
-        let value = lowering.load(tensor, &format!("{name}_memory"), "i");
+        let words = self.bind(lowering, name, tensor, false);
+        let value = load(tensor.data_type, lowering.layout(tensor), &|i| words.at(i), "i");
         let _ = writeln!(self.text, "fn {name}(i: u32) -> {} {{ return {value}; }}", tensor.scalar().name());
     }
 
-    /// Binds a tensor of uint32 as `{name}`, an array of atomics.
-    pub fn atomics(mut self, name: &str, tensor: &Tensor) -> Self {
+    /// Binds a tensor of uint32: `raise_{name}(i, value)` makes element `i` no less than a value, whoever else does so.
+    pub fn raises(mut self, lowering: &Lowering<'_>, name: &str, tensor: &Tensor) -> Self {
         assert_eq!(tensor.data_type, DataType::Uint32);
         assert!(!matches!(tensor.memory.slot, Slot::Input(_) | Slot::Constant(_)));
-        let number = self.bindings.len();
-        let _ = writeln!(self.text, "@group(0) @binding({number}) var<storage, read_write> {name}: array<atomic<u32>>;");
-        self.bindings.push(tensor.memory);
+        let raise = self.bind(lowering, name, tensor, true).raise("i", "value");
+        let _ = writeln!(self.text, "fn raise_{name}(i: u32, value: u32) {{ {raise} }}");
         self
     }
 
@@ -87,7 +81,7 @@ impl Kernel {
         (first, end): (usize, usize),
         body: &str,
     ) -> Result<()> {
-        self.bind(lowering, "output", output);
+        let words = self.bind(lowering, "output", output, false);
         let layout = lowering.layout(output);
         let unit = layout.unit();
         let (first_unit, end_unit) = (first / unit, end.div_ceil(unit));
@@ -102,8 +96,8 @@ impl Kernel {
             row = row * WORKGROUP,
         );
         let write = match layout {
-            Layout::Packed(_) => packed(output.data_type, unit, first, end),
-            _ => format!("output_memory[unit] = {};\n}}\n", stored(layout, "element(unit)")),
+            Layout::Packed(_) => packed(output.data_type, &words, unit, first, end),
+            _ => format!("{}\n}}\n", words.set("unit", &stored(layout, "element(unit)"))),
         };
         self.text.push_str(&write);
         self.dispatch(lowering, grid)
@@ -118,16 +112,17 @@ impl Kernel {
     /// Binds a tensor that is written: `store_{name}(i, value)`. Elements must not share words: the data type must have
     /// 32 or 64 bits, or be float16 on a device that has it ([`Lowering::is_written_alone`]).
     pub fn writes(mut self, lowering: &Lowering<'_>, name: &str, tensor: &Tensor) -> Self {
-        self.bind(lowering, name, tensor);
+        let words = self.bind(lowering, name, tensor, false);
         let layout = lowering.layout(tensor);
         assert_eq!(layout.unit(), 1, "elements that share words are written by `each`");
-        let value = stored(layout, "value");
+        let set = words.set("i", &stored(layout, "value"));
         let scalar = tensor.scalar().name();
-        let _ = writeln!(self.text, "fn store_{name}(i: u32, value: {scalar}) {{ {name}_memory[i] = {value}; }}");
+        let _ = writeln!(self.text, "fn store_{name}(i: u32, value: {scalar}) {{ {set} }}");
         self
     }
 
     fn dispatch(self, lowering: &mut Lowering<'_>, grid: [u32; 3]) -> Result<()> {
+        check_bindings(lowering.device, self.bindings.len())?;
         let text = complete(lowering.features(), &self.text);
         let pipeline = lowering.device.pipelines.get(lowering.device, self.label, text)?;
         lowering.push(Dispatch { pipeline, bindings: self.bindings, grid });
@@ -136,20 +131,22 @@ impl Kernel {
 }
 
 /// The end of an entry point that writes the elements of one word.
-fn packed(data_type: DataType, unit: usize, first: usize, end: usize) -> String {
+fn packed(data_type: DataType, words: &Words, unit: usize, first: usize, end: usize) -> String {
     let width = 32 / unit;
     let value = bits(data_type, "element(i)");
     // Words at both ends may have elements that are not to be written.
-    let keep = if first.is_multiple_of(unit) { "0u" } else { "output_memory[unit]" };
-    let tail = if end.is_multiple_of(unit) { "" } else { "word = output_memory[unit];\n" };
+    let kept = words.at("unit");
+    let keep = if first.is_multiple_of(unit) { "0u" } else { &kept };
+    let tail = if end.is_multiple_of(unit) { String::new() } else { format!("word = {kept};\n") };
     let is_tail = format!("if unit == {}u {{ {tail} }}\n", end / unit);
     format!(
         "var word = {keep};\n{}\
          for (var k = 0u; k < {unit}u; k += 1u) {{\n\
          let i = unit * {unit}u + k;\n\
          if i >= {first}u && i < {end}u {{ word = insertBits(word, {value}, k * {width}u, {width}u); }}\n\
-         }}\noutput_memory[unit] = word;\n}}\n",
+         }}\n{}\n}}\n",
         if tail.is_empty() { "" } else { &is_tail },
+        words.set("unit", "word"),
     )
 }
 

@@ -3,7 +3,8 @@
 use super::alone::cast;
 use super::product::{End, Product};
 use super::{Lowering, Operands};
-use crate::backend::wgpu::shader::{Walk, float};
+use crate::backend::strided::Strided;
+use crate::backend::wgpu::shader::float;
 use crate::error::Result;
 use crate::graph::ops::matmul::{Gemm, Matmul};
 
@@ -14,7 +15,7 @@ pub fn matmul(lowering: &mut Lowering<'_>, op: &Matmul, operands: &Operands) -> 
     let batch_shape = &output.shape[..output.shape.len() - 2];
     let mut batches: usize = batch_shape.iter().product();
     let (mut of_a, mut of_b) =
-        (Walk::broadcast(batch_shape, batches_a).at("batch"), Walk::broadcast(batch_shape, batches_b).at("batch"));
+        (Strided::broadcast(batches_a, batch_shape).at("batch"), Strided::broadcast(batches_b, batch_shape).at("batch"));
     if batches_b.iter().all(|&size| size == 1) {
         // A stack times one matrix is a taller matrix times it.
         rows *= batches;
@@ -56,7 +57,7 @@ pub fn gemm(lowering: &mut Lowering<'_>, op: &Gemm, operands: &Operands) -> Resu
     }
     if let Some(c) = operands.optional(op.c) {
         end.reads.push(("c", c));
-        let element = format!("c({})", Walk::broadcast(&output.shape, &c.shape).at("i"));
+        let element = format!("c({})", Strided::broadcast(&c.shape, &output.shape).at("i"));
         let term = if beta == 1.0 { element } else { format!("{} * {element}", float(beta)) };
         end.text.push_str(&format!("x += {term};\n"));
     }

@@ -20,14 +20,15 @@ mod rows;
 mod scatter;
 mod softmax;
 mod window;
+mod words;
 mod workgroup;
 
 pub use kernel::Kernel;
 
 use super::adapter::Features;
 use super::device::Device;
-use super::executable::{Dispatch, Memory, Slot, check_size, most_bindings};
-use super::shader::{Layout, Scalar, load};
+use super::executable::{Dispatch, Memory, Slot, binding_length, most_bindings};
+use super::shader::{Layout, Scalar};
 use crate::compiler::{Place, Plan, RUNNING, Step, Value};
 use crate::error::{Error, Kind, Result};
 use crate::graph::{ConstantBytes, DataType, Op, OperandId};
@@ -89,6 +90,10 @@ impl Operands {
     pub fn outputs(&self) -> &[Tensor] {
         &self.outputs
     }
+
+    fn tensors(&self) -> impl Iterator<Item = &Tensor> {
+        self.inputs.iter().chain(&self.outputs)
+    }
 }
 
 impl<'a> Lowering<'a> {
@@ -105,9 +110,8 @@ impl<'a> Lowering<'a> {
     }
 
     /// The dispatches, the constants that they may bind, and the length of the arena.
-    pub fn finish(self) -> (Vec<Dispatch>, Vec<Vec<u8>>, usize) {
-        let constants = self.constants.iter().map(|bytes| bytes.as_slice().to_vec()).collect();
-        (self.dispatches, constants, self.arena_length + self.longest)
+    pub fn finish(self) -> (Vec<Dispatch>, Vec<ConstantBytes>, usize) {
+        (self.dispatches, self.constants, self.arena_length + self.longest)
     }
 
     pub fn push(&mut self, dispatch: Dispatch) {
@@ -119,7 +123,6 @@ impl<'a> Lowering<'a> {
         let count = shape.iter().product();
         let fail = || Error::new(Kind::Operation, format!("{count} values between its kernels are too many"));
         let length = data_type.byte_length(count).ok_or_else(fail)?;
-        check_size(self.device, length)?;
         let memory = Memory { slot: Slot::Arena, offset: self.arena_length + self.temporary, length };
         self.temporary += length.next_multiple_of(crate::compiler::ALIGNMENT);
         self.longest = self.longest.max(self.temporary);
@@ -142,9 +145,9 @@ impl<'a> Lowering<'a> {
         Layout::of(tensor.data_type, self.device.features)
     }
 
-    /// Reads element `i` of the array of a tensor's elements.
-    fn load(&self, tensor: &Tensor, array: &str, i: &str) -> String {
-        load(tensor.data_type, self.layout(tensor), array, i)
+    /// Bindings that a tensor takes.
+    fn bindings(&self, tensor: &Tensor) -> usize {
+        tensor.memory.length.div_ceil(binding_length(self.device, tensor.memory.length)).max(1)
     }
 }
 
@@ -153,11 +156,10 @@ fn memory(value: &Value) -> Memory {
     Memory { slot: value.place.into(), offset, length: value.descriptor.byte_length() }
 }
 
-fn tensor(device: &Device, value: &Value) -> Result<Tensor> {
+fn tensor(value: &Value) -> Tensor {
     let memory = memory(value);
-    check_size(device, memory.length)?;
     let shape = value.descriptor.shape.iter().map(|&size| size as usize).collect();
-    Ok(Tensor { data_type: value.descriptor.data_type, shape, memory })
+    Tensor { data_type: value.descriptor.data_type, shape, memory }
 }
 
 /// Adds the dispatches of a step.
@@ -166,13 +168,12 @@ fn tensor(device: &Device, value: &Value) -> Result<Tensor> {
 /// `OperationError` for what the device cannot do.
 pub fn lower(lowering: &mut Lowering<'_>, plan: &Plan, step: &Step) -> Result<()> {
     lowering.temporary = 0;
-    let tensors = |ids: &[crate::compiler::ValueId]| -> Result<Vec<Tensor>> {
-        ids.iter().map(|id| tensor(lowering.device, &plan.values[id.0])).collect()
-    };
-    let operands = Operands { inputs: tensors(&step.inputs)?, outputs: tensors(&step.outputs)?, fused: step.fused.clone() };
+    let tensors = |ids: &[crate::compiler::ValueId]| ids.iter().map(|id| tensor(&plan.values[id.0])).collect();
+    let operands = Operands { inputs: tensors(&step.inputs), outputs: tensors(&step.outputs), fused: step.fused.clone() };
     // All operands must fit into one kernel: else what is fused is done one by one.
     let most = most_bindings(lowering.device);
-    if step.fused.is_empty() || operands.inputs.len() + operands.outputs.len() <= most {
+    let bindings: usize = operands.tensors().map(|tensor| lowering.bindings(tensor)).sum();
+    if step.fused.is_empty() || bindings <= most {
         return one(lowering, &step.op, &operands);
     }
     let output = operands.outputs[0].clone();

@@ -1,85 +1,65 @@
-//! Operators that move elements without looking at them: most are a walk over the output.
+//! Operators that move elements without looking at them: most are a copy with strides.
 
+use super::words::Words;
 use super::{Kernel, Lowering, Operands, Tensor};
+use crate::backend::strided::Strided;
 use crate::backend::wgpu::executable::most_bindings;
-use crate::backend::wgpu::shader::{Scalar, Walk, coordinates, strides};
+use crate::backend::wgpu::shader::{Scalar, coordinates, load};
 use crate::error::Result;
 use crate::graph::DataType;
 use crate::graph::ops::movement::{
     Concat, Expand, Pad, PaddingMode, Reshape, Reverse, Slice, Split, Tile, Transpose, Triangular,
 };
+use crate::graph::shape::strides;
 
-/// The elements of the input to which a walk over the output leads.
-fn walk(lowering: &mut Lowering<'_>, input: &Tensor, output: &Tensor, walk: &Walk) -> Result<()> {
+/// The elements of the input at these places.
+fn copy(lowering: &mut Lowering<'_>, input: &Tensor, output: &Tensor, places: &Strided) -> Result<()> {
     let kernel = Kernel::new("copy").reads(lowering, "input", input);
-    kernel.each(lowering, output, &format!("return input({});", walk.at("i")))
-}
-
-fn dense(shape: &[usize]) -> Vec<(usize, isize)> {
-    shape.iter().copied().zip(strides(shape)).collect()
+    kernel.each(lowering, output, &format!("return input({});", places.at("i")))
 }
 
 pub fn reshape(lowering: &mut Lowering<'_>, op: &Reshape, operands: &Operands) -> Result<()> {
-    let output = operands.output();
-    walk(lowering, operands.input(op.input), output, &Walk::new(dense(&output.shape), 0))
+    let input = operands.input(op.input);
+    copy(lowering, input, operands.output(), &Strided::dense(&input.shape))
 }
 
 pub fn expand(lowering: &mut Lowering<'_>, op: &Expand, operands: &Operands) -> Result<()> {
     let (input, output) = (operands.input(op.input), operands.output());
-    walk(lowering, input, output, &Walk::broadcast(&output.shape, &input.shape))
+    copy(lowering, input, output, &Strided::broadcast(&input.shape, &output.shape))
 }
 
 pub fn reverse(lowering: &mut Lowering<'_>, op: &Reverse, operands: &Operands) -> Result<()> {
     let input = operands.input(op.input);
-    let mut start = 0;
-    let dimensions = dense(&input.shape).into_iter().enumerate().map(|(axis, (size, stride))| {
-        if op.axes.as_ref().is_none_or(|axes| axes.contains(&(axis as u32))) {
-            start += (size as isize - 1) * stride;
-            (size, -stride)
-        } else {
-            (size, stride)
-        }
-    });
-    let dimensions: Vec<_> = dimensions.collect();
-    walk(lowering, input, operands.output(), &Walk::new(dimensions, start))
+    copy(lowering, input, operands.output(), &Strided::reversed(op, &input.shape))
 }
 
 pub fn slice(lowering: &mut Lowering<'_>, op: &Slice, operands: &Operands) -> Result<()> {
     let (input, output) = (operands.input(op.input), operands.output());
-    let from = strides(&input.shape);
-    let start = from.iter().zip(&op.starts).map(|(stride, &start)| stride * start as isize).sum();
-    let dimensions = output.shape.iter().enumerate().map(|(i, &size)| (size, from[i] * op.stride(i) as isize));
-    walk(lowering, input, output, &Walk::new(dimensions, start))
+    copy(lowering, input, output, &Strided::sliced(op, &input.shape, &output.shape))
 }
 
 pub fn split(lowering: &mut Lowering<'_>, op: &Split, operands: &Operands) -> Result<()> {
     let input = operands.input(op.input);
     let axis = op.axis as usize;
-    let from = strides(&input.shape);
-    let mut start = 0;
+    let mut first = 0;
     for output in operands.outputs() {
+        let size = output.shape[axis];
         if lowering.is_read(output) {
-            let dimensions = output.shape.iter().copied().zip(from.iter().copied());
-            walk(lowering, input, output, &Walk::new(dimensions, start))?;
+            copy(lowering, input, output, &Strided::part(&input.shape, axis, first, size))?;
         }
-        start += output.shape[axis] as isize * from[axis];
+        first += size;
     }
     Ok(())
 }
 
 pub fn tile(lowering: &mut Lowering<'_>, op: &Tile, operands: &Operands) -> Result<()> {
     let input = operands.input(op.input);
-    // A dimension that is repeated is one of copies and one of elements.
-    let copies = op.repetitions.0.iter().map(|&count| (count as usize, 0));
-    let dimensions = copies.zip(dense(&input.shape)).flat_map(|(copies, elements)| [copies, elements]);
-    walk(lowering, input, operands.output(), &Walk::new(dimensions, 0))
+    copy(lowering, input, operands.output(), &Strided::tiled(op, &input.shape))
 }
 
 pub fn transpose(lowering: &mut Lowering<'_>, op: &Transpose, operands: &Operands) -> Result<()> {
     let input = operands.input(op.input);
-    let from = dense(&input.shape);
-    let rank = from.len();
-    walk(lowering, input, operands.output(), &Walk::new((0..rank).map(|i| from[op.source(i, rank)]), 0))
+    copy(lowering, input, operands.output(), &Strided::transposed(op, &input.shape))
 }
 
 pub fn triangular(lowering: &mut Lowering<'_>, op: &Triangular, operands: &Operands) -> Result<()> {
@@ -99,8 +79,9 @@ pub fn triangular(lowering: &mut Lowering<'_>, op: &Triangular, operands: &Opera
 }
 
 /// So many inputs are joined by one kernel at most: all must be bound, the output, and the table of places.
-fn concat_at_once(lowering: &Lowering<'_>) -> usize {
-    most_bindings(lowering.device) - 2
+fn concat_at_once(lowering: &Lowering<'_>, operands: &Operands) -> usize {
+    let divided = operands.tensors().any(|tensor| lowering.bindings(tensor) > 1);
+    if divided { 1 } else { most_bindings(lowering.device).min(16) - 2 }
 }
 
 pub fn concat(lowering: &mut Lowering<'_>, op: &Concat, operands: &Operands) -> Result<()> {
@@ -110,18 +91,20 @@ pub fn concat(lowering: &mut Lowering<'_>, op: &Concat, operands: &Operands) -> 
     let row = run(&output.shape);
     let count = op.inputs.len();
     let mut start = 0;
-    for part in op.inputs.chunks(concat_at_once(lowering)) {
+    let at_once = concat_at_once(lowering, operands);
+    for part in op.inputs.chunks(at_once) {
         // Of a few inputs the places are part of the text; of many they are in a table, so that one pipeline serves all.
         let in_table = count > part.len() || start > 0;
         let mut kernel = Kernel::new("concat");
         let mut body = format!("let row = i / {row}u;\nlet at = i % {row}u;\n");
         // What this kernel has nothing for is left as it is.
-        let leave = lowering.load(output, "output_memory", "i");
+        let words = Words::new(lowering, "output", output);
+        let leave = load(output.data_type, lowering.layout(output), &|i| words.at(i), "i");
         let mut table = vec![start as u32];
         if in_table {
             body.push_str(&format!("if at < table(0u) {{ return {leave}; }}\n"));
         }
-        let width = if in_table { concat_at_once(lowering) } else { part.len() };
+        let width = if in_table { at_once } else { part.len() };
         for number in 0..width {
             // Behind the last input nothing follows.
             let input = part.get(number).map(|&id| operands.input(id));

@@ -3,6 +3,7 @@
 use super::alone::cast;
 use super::rows::{Rows, Summary};
 use super::{Kernel, Lowering, Operands, Tensor};
+use crate::backend::strided::Axis;
 use crate::backend::wgpu::shader::float;
 use crate::error::Result;
 use crate::graph::ops::layout::InputOperandLayout::{Nchw, Nhwc};
@@ -26,9 +27,7 @@ fn factors(lowering: &Lowering<'_>, mut kernel: Kernel, scale: Option<&Tensor>, 
 
 pub fn batch_normalization(lowering: &mut Lowering<'_>, op: &BatchNormalization, operands: &Operands) -> Result<()> {
     let (input, output) = (operands.input(op.input), operands.output());
-    let axis = op.axis as usize;
-    let features = input.shape[axis];
-    let inner: usize = input.shape[axis + 1..].iter().product();
+    let Axis { size: features, run: inner } = Axis::new(&input.shape, op.axis);
     let kernel = Kernel::new("batchNormalization")
         .reads(lowering, "input", input)
         .reads(lowering, "mean", operands.input(op.mean))

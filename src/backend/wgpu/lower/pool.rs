@@ -2,9 +2,10 @@
 
 use super::reduce::{formula, lowest};
 use super::reduction::Reduction;
-use super::window::Axis;
+use super::window::{countable, place};
 use super::{Kernel, Lowering, Operands};
 use crate::backend::wgpu::shader::coordinates;
+use crate::backend::window::Axis;
 use crate::error::Result;
 use crate::graph::ops::layout::InputOperandLayout::{Nchw, Nhwc};
 use crate::graph::ops::pool::{Pool2d, Pool2dKind};
@@ -18,7 +19,7 @@ pub fn pool2d(lowering: &mut Lowering<'_>, op: &Pool2d, operands: &Operands) -> 
     let [_, _, height, width] = op.layout.to_nchw(&input.shape);
     let [_, _, output_height, output_width] = op.layout.to_nchw(&output.shape);
     let [window_height, window_width] = op.window([height as u32, width as u32]).map(|size| size as usize);
-    let axis = |axis: usize, sizes| Axis::new(sizes, (op.strides[axis], op.dilations[axis]), op.padding[2 * axis]);
+    let axis = |number, sizes| countable(Axis::new(number, sizes, (&op.strides, &op.dilations, &op.padding)));
     let rows = axis(0, (height, output_height, window_height))?;
     let columns = axis(1, (width, output_width, window_width))?;
     let reduce_kind = match op.kind {
@@ -38,10 +39,9 @@ pub fn pool2d(lowering: &mut Lowering<'_>, op: &Pool2d, operands: &Operands) -> 
     }
 
     let scalar = input.scalar();
-    let place = op.layout.of_nchw(["n", "c", "y", "x"]);
+    let [a, b, c, d] = op.layout.of_nchw(["n", "c", "y", "x"]);
     let sizes = &input.shape;
-    let place =
-        format!("(({} * {}u + {}) * {}u + {}) * {}u + {}", place[0], sizes[1], place[1], sizes[2], place[2], sizes[3], place[3]);
+    let element = format!("(({a} * {}u + {b}) * {}u + {c}) * {}u + {d}", sizes[1], sizes[2], sizes[3]);
     let [n, c, h, w] = op.layout.to_nchw(&["c0", "c1", "c2", "c3"]);
     let (declarations, start, add, result) = match op.kind {
         Pool2dKind::Average => (String::new(), "0.0f".to_owned(), "total += value;".to_owned(), "total / max(f32(count), 1.0f)"),
@@ -67,14 +67,14 @@ pub fn pool2d(lowering: &mut Lowering<'_>, op: &Pool2d, operands: &Operands) -> 
          let from_x = {from_x};\n\
          if from_x < 0 || from_x >= i32({width}) {{ continue; }}\n\
          let x = u32(from_x);\n\
-         let value = input({place});\n\
+         let value = input({element});\n\
          {add}\n\
          count += 1u;\n\
          }}\n}}\n\
          return {result};",
         coordinates = coordinates(&output.shape, "i", "c"),
-        from_y = rows.place(h, "tap_y"),
-        from_x = columns.place(w, "tap_x"),
+        from_y = place(&rows, h, "tap_y"),
+        from_x = place(&columns, w, "tap_x"),
     );
     Kernel::new("pool2d").reads(lowering, "input", input).declare(&declarations).each(lowering, output, &body)
 }

@@ -4,14 +4,16 @@
 //! keeps a block of sums in registers. Where one side is only a few vectors, it is done without tiles. If there are too few
 //! tiles for the device, several workgroups share the depth of one, and what they find is added up by another kernel.
 
+mod matrices;
 mod tiles;
 mod vectors;
 
 use super::kernel::Kernel;
 use super::{Lowering, Operands, Tensor, elementwise};
-use crate::backend::wgpu::executable::check_size;
+use crate::backend::wgpu::shader::Layout;
 use crate::error::Result;
 use crate::graph::DataType;
+use matrices::Matrix;
 
 /// Up to so many rows or columns are a few vectors.
 const FEW: usize = 4;
@@ -88,6 +90,20 @@ impl Product<'_> {
         self.batches * self.rows * self.columns
     }
 
+    /// Whether everything that is multiplied has a layout in memory.
+    fn are_all(&self, lowering: &Lowering<'_>, layout: Layout) -> bool {
+        self.reads.iter().all(|(_, tensor)| lowering.layout(tensor) == layout)
+    }
+
+    /// The matrices that the device multiplies by itself, if they suit.
+    fn matrix(&self, lowering: &Lowering<'_>) -> Option<Matrix> {
+        let (_, first) = self.reads[0];
+        let has_room = Matrix::workgroup_bytes() <= lowering.device.limits.max_compute_workgroup_storage_size as usize;
+        let is_alike = self.are_all(lowering, lowering.layout(first));
+        let matrices = lowering.features().matrices.filter(|_| has_room && is_alike)?;
+        Matrix::of(&matrices, first.data_type, lowering.layout(first), self)
+    }
+
     pub fn lower(&self, lowering: &mut Lowering<'_>, output: &Tensor) -> Result<()> {
         let kernel =
             self.reads.iter().fold(Kernel::new(self.label), |kernel, (name, tensor)| kernel.reads(lowering, name, tensor));
@@ -95,7 +111,11 @@ impl Product<'_> {
         let is_vector = self.rows <= FEW || self.columns <= FEW;
         // Sums that are not finished lie in memory of their own, as long as that is not too much.
         let most_bytes = (lowering.device.limits.max_storage_buffer_binding_size as usize).min(1 << 28);
-        let (division, text) = if is_vector { vectors::text(self, most_bytes) } else { tiles::text(self, most_bytes) };
+        let (division, text) = match self.matrix(lowering) {
+            _ if is_vector => vectors::text(self, most_bytes),
+            Some(matrix) => matrices::text(self, matrix, most_bytes),
+            None => tiles::text(self, self.are_all(lowering, Layout::Halves), most_bytes),
+        };
         let (row, grid) = super::kernel::grid(lowering, division.groups * division.shares);
         let text = text.replace("ROW_OF_GRID", &format!("{row}u"));
         if division.shares == 1 && lowering.is_written_alone(output.data_type) {
@@ -106,7 +126,6 @@ impl Product<'_> {
         }
         let Product { batches, rows, columns, .. } = *self;
         let count = self.count();
-        check_size(lowering.device, division.shares * count * 4)?;
         let sums = lowering.temporary(DataType::Float32, &[division.shares, count])?;
         let store = format!(
             "fn store(share: u32, batch: u32, row: u32, column: u32, sum: f32) {{\n\

@@ -11,8 +11,7 @@ use crate::graph::ops::reduce::{Reduce, ReduceKind};
 
 pub fn reduce(lowering: &mut Lowering<'_>, op: &Reduce, operands: &Operands) -> Result<()> {
     let input = operands.input(op.input);
-    let is_reduced = |axis: usize| op.axes.as_ref().is_none_or(|axes| axes.contains(&(axis as u32)));
-    let reduced: Vec<bool> = (0..input.shape.len()).map(is_reduced).collect();
+    let reduced: Vec<bool> = (0..input.shape.len()).map(|axis| op.reduces(axis)).collect();
     let count = input.shape.iter().zip(&reduced).filter(|(_, reduced)| **reduced).map(|(size, _)| size).product();
     let formula = formula(op.kind, input.data_type, count);
     Reduction { label: "reduce", input, reduced, formula }.lower(lowering, operands.output())

@@ -5,7 +5,8 @@ use super::alone::data_type_of;
 use super::kernel::grid;
 use super::workgroup::{Combination, parameters};
 use super::{Kernel, Lowering, Tensor};
-use crate::backend::wgpu::shader::{Scalar, Walk, strides};
+use crate::backend::strided::Strided;
+use crate::backend::wgpu::shader::Scalar;
 use crate::error::Result;
 
 /// Up to so many values are reduced by one invocation.
@@ -78,17 +79,18 @@ pub struct Reduction<'a> {
 }
 
 impl Reduction<'_> {
-    /// A walk over the dimensions that are reduced, or are not.
-    fn walk(&self, reduced: bool) -> (Walk, usize) {
-        let dimensions = self.input.shape.iter().copied().zip(strides(&self.input.shape)).zip(&self.reduced);
-        let chosen: Vec<_> = dimensions.filter(|(_, is_reduced)| **is_reduced == reduced).map(|(pair, _)| pair).collect();
-        let count = chosen.iter().map(|(size, _)| size).product();
-        (Walk::new(chosen, 0), count)
+    /// The dimensions that are reduced, or are not, and how many values they have.
+    fn along(&self, reduced: bool) -> (Strided, usize) {
+        let dimensions = Strided::dense(&self.input.shape).dimensions.into_iter().zip(&self.reduced);
+        let chosen = dimensions.filter(|(_, is_reduced)| **is_reduced == reduced).map(|(dimension, _)| dimension);
+        let chosen = Strided::new(chosen, 0);
+        let count = chosen.dimensions.iter().map(|dimension| dimension.size).product();
+        (chosen, count)
     }
 
     pub fn lower(&self, lowering: &mut Lowering<'_>, output: &Tensor) -> Result<()> {
-        let (kept, outputs) = self.walk(false);
-        let (reduced, count) = self.walk(true);
+        let (kept, outputs) = self.along(false);
+        let (reduced, count) = self.along(true);
         assert_eq!(outputs, output.count());
         let lifted = format!("lift(input({} + {}), k)", kept.at("i"), reduced.at("k"));
         let functions = self.formula.declare(self.input.scalar(), output.scalar());

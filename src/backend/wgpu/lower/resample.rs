@@ -2,10 +2,11 @@
 
 use super::kernel::Kernel;
 use super::{Lowering, Operands};
-use crate::backend::wgpu::shader::{Scalar, coordinates, strides};
+use crate::backend::wgpu::shader::{Scalar, coordinates};
 use crate::error::Result;
 use crate::graph::DataType;
 use crate::graph::ops::resample::{InterpolationMode, Resample2d};
+use crate::graph::shape::strides;
 
 pub fn resample2d(lowering: &mut Lowering<'_>, op: &Resample2d, operands: &Operands) -> Result<()> {
     let (input, output) = (operands.input(op.input), operands.output());
@@ -23,9 +24,9 @@ pub fn resample2d(lowering: &mut Lowering<'_>, op: &Resample2d, operands: &Opera
     for (name, axis) in ["y", "x"].into_iter().zip(axes) {
         let first = table.len();
         let count = output.shape[axis];
-        let places = places(op.mode, input.shape[axis], count);
-        table.extend(places.iter().map(|(below, _)| below));
-        table.extend(places.iter().map(|(_, fraction)| fraction.to_bits()));
+        let places = || op.mode.places(input.shape[axis], count);
+        table.extend(places().map(|(below, _)| below as u32));
+        table.extend(places().map(|(_, fraction)| (fraction as f32).to_bits()));
         let last = input.shape[axis] - 1;
         body.push_str(&format!(
             "let {name}_below = min(places({first}u + c{axis}), {last}u);\n\
@@ -59,20 +60,4 @@ pub fn resample2d(lowering: &mut Lowering<'_>, op: &Resample2d, operands: &Opera
     let bytes = table.iter().flat_map(|word| word.to_le_bytes()).collect();
     let places = lowering.constant(DataType::Uint32, &[table.len()], bytes);
     Kernel::new("resample2d").reads(lowering, "input", input).reads(lowering, "places", &places).each(lowering, output, &body)
-}
-
-/// For all positions along an axis whose size changes from `input` to `output`: the element below, and how far it is to the
-/// next one.
-fn places(mode: InterpolationMode, input: usize, output: usize) -> Vec<(u32, f32)> {
-    let (size, scaled) = (input as i128, 2 * output as i128);
-    let place = |position: i128| {
-        // inputCoordinate = (position + 0.5) * input / output - 0.5, clamped; here times 2 * output.
-        let coordinate = ((2 * position + 1) * size - output as i128).clamp(0, (size - 1) * scaled);
-        match mode {
-            // ceil(inputCoordinate - 0.5), and ceil(x) is -floor(-x).
-            InterpolationMode::NearestNeighbor => (-(output as i128 - coordinate).div_euclid(scaled) as u32, 0.0),
-            InterpolationMode::Linear => ((coordinate / scaled) as u32, ((coordinate % scaled) as f64 / scaled as f64) as f32),
-        }
-    };
-    (0..output as i128).map(place).collect()
 }

@@ -5,7 +5,7 @@
 use super::kernel::grid;
 use super::workgroup::{Combination, EXPONENTIALS, SUMS, parameters};
 use super::{Kernel, Lowering, Tensor};
-use crate::backend::wgpu::shader::{Walk, strides};
+use crate::backend::strided::Strided;
 use crate::error::Result;
 
 /// Values that an invocation holds in registers.
@@ -28,8 +28,8 @@ pub enum Summary {
 
 /// The rows of a tensor, and the entry point's text so far.
 pub struct Rows {
-    kept: Walk,
-    within: Walk,
+    kept: Strided,
+    within: Strided,
     rows: usize,
     count: usize,
     /// Invocations for a row.
@@ -43,19 +43,19 @@ impl Rows {
     /// The rows along some axes of a shape, the values in the order of these axes; rows are numbered in the order of the
     /// others.
     pub fn new(shape: &[usize], axes: &[usize]) -> Self {
-        let strides = strides(shape);
-        let walk = |axes: &mut dyn Iterator<Item = usize>| Walk::new(axes.map(|axis| (shape[axis], strides[axis])), 0);
+        let dense = Strided::dense(shape).dimensions;
+        let along = |axes: &mut dyn Iterator<Item = usize>| Strided::new(axes.map(|axis| dense[axis]), 0);
         let others = || (0..shape.len()).filter(|axis| !axes.contains(axis));
         let count = axes.iter().map(|&axis| shape[axis]).product();
         let rows = others().map(|axis| shape[axis]).product();
-        let are_beside = others().next_back().is_some_and(|axis| strides[axis] == 1 && shape[axis] >= TOGETHER / 2);
+        let are_beside = others().next_back().is_some_and(|axis| dense[axis].stride == 1 && shape[axis] >= TOGETHER / 2);
         let by_one = count <= FEW || are_beside && rows >= MANY_ROWS;
         let lanes = match count {
             _ if by_one => 1,
             count if count <= 64 * HELD => 64,
             _ => 256,
         };
-        let (kept, within) = (walk(&mut others()), walk(&mut axes.iter().copied()));
+        let (kept, within) = (along(&mut others()), along(&mut axes.iter().copied()));
         let is_held = lanes > 1 && count <= lanes * HELD;
         let mut rows = Rows { kept, within, rows, count, lanes, is_held, shared: String::new(), text: String::new() };
         rows.begin();

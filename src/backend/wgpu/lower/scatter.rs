@@ -38,11 +38,11 @@ fn scatter(
     let main = format!(
         "@compute @workgroup_size({WORKGROUP}) fn main(@builtin(global_invocation_id) id: vec3<u32>) {{\n\
          let i = id.y * {}u + id.x;\n\
-         if i < {count}u {{ atomicMax(&last[{to}], i + 1u); }}\n}}",
+         if i < {count}u {{ raise_last({to}, i + 1u); }}\n}}",
         row * WORKGROUP
     );
     let kernel = Kernel::new("scatter, last").reads(lowering, "indices", indices);
-    kernel.atomics("last", &last).declare(&main).run(lowering, size)?;
+    kernel.raises(lowering, "last", &last).declare(&main).run(lowering, size)?;
     let body = format!(
         "let update = last(i / {run}u);\n\
          if update > 0u {{ return updates((update - 1u) * {run}u + i % {run}u); }}\n\

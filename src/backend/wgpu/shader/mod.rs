@@ -4,7 +4,7 @@ mod scalar;
 mod walk;
 
 pub use scalar::{Scalar, float, wrap};
-pub use walk::{Walk, coordinates, strides};
+pub use walk::coordinates;
 
 use super::adapter::Features;
 use super::device::Device;
@@ -52,14 +52,14 @@ pub fn memory_type(data_type: DataType, layout: Layout) -> &'static str {
     }
 }
 
-/// Reads element `i` of the array `array`, as the data type's scalar.
-pub fn load(data_type: DataType, layout: Layout, array: &str, i: &str) -> String {
+/// Reads element `i`, as the data type's scalar, from memory whose words, as [`memory_type`] has them, are `word(number)`.
+pub fn load(data_type: DataType, layout: Layout, word: &dyn Fn(&str) -> String, i: &str) -> String {
     match layout {
-        Layout::Words | Layout::Pairs => format!("{array}[{i}]"),
-        Layout::Halves => format!("f32({array}[{i}])"),
+        Layout::Words | Layout::Pairs => word(i),
+        Layout::Halves => format!("f32({})", word(i)),
         Layout::Packed(count) => {
             let (shift, mask, bits) = (count.ilog2(), count - 1, 32 / count);
-            let word = format!("{array}[({i}) >> {shift}u]");
+            let word = word(&format!("({i}) >> {shift}u"));
             let low = format!("(({i}) & {mask}u) * {bits}u");
             match data_type {
                 DataType::Float16 => format!("f32_from_half(extractBits({word}, {low}, 16u))"),
@@ -123,8 +123,9 @@ fn prelude_for(text: &str) -> String {
 
 /// A whole shader: what it needs of the prelude before it.
 pub fn complete(features: Features, text: &str) -> String {
-    let enable = if features.half { "enable f16;\n" } else { "" };
-    format!("{enable}{}{text}", prelude_for(text))
+    let half = if features.half { "enable f16;\n" } else { "" };
+    let matrices = if text.contains("coop_mat") { "enable wgpu_cooperative_matrix;\n" } else { "" };
+    format!("{half}{matrices}{}{text}", prelude_for(text))
 }
 
 /// The compute pipelines of a device, by the text of their shaders: equal layers of a network share one.

@@ -32,7 +32,7 @@ impl Tile {
 
 /// Statements that bring a part of a matrix to `{side}_tile`: groups of four along its rows or columns, for each number
 /// along the depth.
-fn bring(side: &str, size: usize, tile: &Tile, by_depth: bool, element: impl Fn(usize) -> String) -> String {
+fn bring(side: &str, vector: &str, size: usize, tile: &Tile, by_depth: bool, element: impl Fn(usize) -> String) -> String {
     let (invocations, quarter, depth) = (tile.invocations(), size / 4, tile.depth);
     assert!((quarter * depth).is_multiple_of(invocations));
     let mut text = String::new();
@@ -47,7 +47,7 @@ fn bring(side: &str, size: usize, tile: &Tile, by_depth: bool, element: impl Fn(
         let elements: Vec<String> = (0..4).map(&element).collect();
         let _ = write!(
             text,
-            "{{\n{place}let at = k * {pitch}u + four;\n{side}_tile[at] = vec4<f32>({});\n}}\n",
+            "{{\n{place}let at = k * {pitch}u + four;\n{side}_tile[at] = {vector}(vec4<f32>({}));\n}}\n",
             elements.join(", "),
             pitch = quarter + 1,
         );
@@ -62,11 +62,30 @@ fn guarded(side: &str, parameters: &str, arguments: &str, conditions: &[String])
     format!("fn {side}_in({parameters}, end: u32) -> f32 {{\n{condition}{{ return {side}_at({arguments}); }}\n{end}}}\n")
 }
 
-pub fn text(product: &Product<'_>, most_bytes: usize) -> (Division, String) {
+/// `left_in(batch, row, k, end)` and `right_in(batch, k, column, end)`: elements of both sides, 0 outside the matrices and
+/// beyond a share of the depth, for tiles of a size.
+pub fn sides(product: &Product<'_>, tile_rows: usize, tile_columns: usize, tile_depth: usize, share: usize) -> String {
+    let Product { rows, depth, columns, .. } = *product;
+    let inside = |whole: bool, condition: String| if whole { None } else { Some(condition) };
+    let whole_depth = share.is_multiple_of(tile_depth) && depth.is_multiple_of(share);
+    let in_depth = || inside(whole_depth, "k < end".to_owned());
+    let in_rows = inside(rows.is_multiple_of(tile_rows), format!("row < {rows}u"));
+    let in_columns = inside(columns.is_multiple_of(tile_columns), format!("column < {columns}u"));
+    let conditions = |first: &Option<String>| first.iter().cloned().chain(in_depth()).collect::<Vec<_>>();
+    guarded("left", "batch: u32, row: u32, k: u32", "batch, row, k", &conditions(&in_rows))
+        + &guarded("right", "batch: u32, k: u32, column: u32", "batch, k, column", &conditions(&in_columns))
+}
+
+pub fn text(product: &Product<'_>, are_halves: bool, most_bytes: usize) -> (Division, String) {
     let Product { batches, rows, depth, columns, by_depth, .. } = *product;
     let fits = |tile: &&Tile| rows * 3 >= tile.rows * 2 && columns * 3 >= tile.columns * 2;
     let tile = TILES.iter().filter(fits).find(|tile| tile.groups(product) >= BUSY / 2);
-    let tile = *tile.unwrap_or(&TILES[2]);
+    let mut tile = *tile.unwrap_or(&TILES[2]);
+    // Elements of float16 lie in the workgroup's memory as they are, so there is room for twice as many.
+    let four = if are_halves { "vec4<f16>" } else { "vec4<f32>" };
+    if are_halves {
+        tile.depth *= 2;
+    }
     let division = Division::new(tile.groups(product), product, tile.depth, most_bytes);
     let (share, groups) = (division.share, division.groups * division.shares);
     let invocations = tile.invocations();
@@ -74,15 +93,7 @@ pub fn text(product: &Product<'_>, most_bytes: usize) -> (Division, String) {
     let (left_pitch, right_pitch) = (tile.rows / 4 + 1, tile.columns / 4 + 1);
     let (tile_rows, tile_columns) = (rows.div_ceil(tile.rows), columns.div_ceil(tile.columns));
 
-    let mut text = String::new();
-    let inside = |whole: bool, condition: String| if whole { None } else { Some(condition) };
-    let whole_depth = share.is_multiple_of(tile.depth) && depth.is_multiple_of(share);
-    let in_depth = || inside(whole_depth, "k < end".to_owned());
-    let in_rows = inside(rows.is_multiple_of(tile.rows), format!("row < {rows}u"));
-    let in_columns = inside(columns.is_multiple_of(tile.columns), format!("column < {columns}u"));
-    let conditions = |first: &Option<String>| first.iter().cloned().chain(in_depth()).collect::<Vec<_>>();
-    text += &guarded("left", "batch: u32, row: u32, k: u32", "batch, row, k", &conditions(&in_rows));
-    text += &guarded("right", "batch: u32, k: u32, column: u32", "batch, k, column", &conditions(&in_columns));
+    let mut text = sides(product, tile.rows, tile.columns, tile.depth, share);
     let _ = write!(
         text,
         "fn save(share: u32, batch: u32, row: u32, column: u32, sums: vec4<f32>) {{\nif row >= {rows}u {{ return; }}\n"
@@ -93,8 +104,8 @@ pub fn text(product: &Product<'_>, most_bytes: usize) -> (Division, String) {
     let _ = write!(
         text,
         "}}\n\
-         var<workgroup> left_tile: array<vec4<f32>, {left_length}>;\n\
-         var<workgroup> right_tile: array<vec4<f32>, {right_length}>;\n\
+         var<workgroup> left_tile: array<{four}, {left_length}>;\n\
+         var<workgroup> right_tile: array<{four}, {right_length}>;\n\
          @compute @workgroup_size({invocations}) fn main(@builtin(workgroup_id) group: vec3<u32>, \
          @builtin(local_invocation_index) lane: u32) {{\n\
          let group_index = group.y * ROW_OF_GRID + group.x;\n\
@@ -120,9 +131,10 @@ pub fn text(product: &Product<'_>, most_bytes: usize) -> (Division, String) {
         }
     }
     let _ = writeln!(text, "for (var k0 = first; k0 < end; k0 += {}u) {{", tile.depth);
-    text +=
-        &bring("left", tile.rows, &tile, by_depth[0], |i| format!("left_in(batch, tile_row + four * 4u + {i}u, k0 + k, end)"));
-    text += &bring("right", tile.columns, &tile, by_depth[1], |i| {
+    text += &bring("left", four, tile.rows, &tile, by_depth[0], |i| {
+        format!("left_in(batch, tile_row + four * 4u + {i}u, k0 + k, end)")
+    });
+    text += &bring("right", four, tile.columns, &tile, by_depth[1], |i| {
         format!("right_in(batch, k0 + k, tile_column + four * 4u + {i}u, end)")
     });
     text += "workgroupBarrier();\n";
@@ -131,10 +143,10 @@ pub fn text(product: &Product<'_>, most_bytes: usize) -> (Division, String) {
         let _ = writeln!(text, "{{\nlet k = k4 + {k}u;");
         for four in 0..tile.block_rows / 4 {
             let place = tile.block_rows / 4;
-            let _ = writeln!(text, "let a{four} = left_tile[k * {left_pitch}u + y * {place}u + {four}u];");
+            let _ = writeln!(text, "let a{four} = vec4<f32>(left_tile[k * {left_pitch}u + y * {place}u + {four}u]);");
         }
         for four in 0..fours {
-            let _ = writeln!(text, "let b{four} = right_tile[k * {right_pitch}u + x + {}u];", four * across);
+            let _ = writeln!(text, "let b{four} = vec4<f32>(right_tile[k * {right_pitch}u + x + {}u]);", four * across);
         }
         for row in 0..tile.block_rows {
             for four in 0..fours {

@@ -4,7 +4,7 @@ use super::{Network, Sequence, activate};
 use crate::backend::wgpu::lower::{Kernel, Lowering, Operands, Tensor};
 use crate::error::Result;
 use crate::graph::DataType;
-use crate::graph::ops::recurrent::{Gru, GruCell, RecurrentNetworkActivation, RecurrentNetworkDirection, gru_activations};
+use crate::graph::ops::recurrent::{Gru, GruCell, RecurrentNetworkActivation, gru_activations};
 
 /// What gated recurrent units have besides the network.
 struct Units<'a> {
@@ -36,23 +36,7 @@ pub fn gru(lowering: &mut Lowering<'_>, op: &Gru, operands: &Operands) -> Result
 }
 
 pub fn gru_cell(lowering: &mut Lowering<'_>, op: &GruCell, operands: &Operands) -> Result<()> {
-    let units = Units {
-        network: Network {
-            input: operands.input(op.input),
-            weight: operands.input(op.weight),
-            recurrent_weight: operands.input(op.recurrent_weight),
-            bias: operands.optional(op.bias),
-            recurrent_bias: operands.optional(op.recurrent_bias),
-            direction: RecurrentNetworkDirection::Forward,
-            steps: 1,
-            hidden_size: op.hidden_size as usize,
-            gates: 3,
-        },
-        gates: op.layout.zrn(),
-        activations: gru_activations(op.activations.as_deref()),
-        reset_after: op.reset_after,
-    };
-    units.run(lowering, Some(operands.input(op.hidden_state)), operands.outputs())
+    gru(lowering, &op.network(), operands)
 }
 
 impl Units<'_> {

@@ -3,7 +3,7 @@
 use super::{Network, Sequence, activate};
 use crate::backend::wgpu::lower::{Kernel, Lowering, Operands, Tensor};
 use crate::error::Result;
-use crate::graph::ops::recurrent::{Lstm, LstmCell, RecurrentNetworkActivation, RecurrentNetworkDirection, lstm_activations};
+use crate::graph::ops::recurrent::{Lstm, LstmCell, RecurrentNetworkActivation, lstm_activations};
 
 /// What LSTM units have besides the network.
 struct Units<'a> {
@@ -37,24 +37,7 @@ pub fn lstm(lowering: &mut Lowering<'_>, op: &Lstm, operands: &Operands) -> Resu
 }
 
 pub fn lstm_cell(lowering: &mut Lowering<'_>, op: &LstmCell, operands: &Operands) -> Result<()> {
-    let units = Units {
-        network: Network {
-            input: operands.input(op.input),
-            weight: operands.input(op.weight),
-            recurrent_weight: operands.input(op.recurrent_weight),
-            bias: operands.optional(op.bias),
-            recurrent_bias: operands.optional(op.recurrent_bias),
-            direction: RecurrentNetworkDirection::Forward,
-            steps: 1,
-            hidden_size: op.hidden_size as usize,
-            gates: 4,
-        },
-        gates: op.layout.iofg(),
-        peephole: operands.optional(op.peephole_weight),
-        activations: lstm_activations(op.activations.as_deref()),
-    };
-    let initial = [op.hidden_state, op.cell_state].map(|id| Some(operands.input(id)));
-    units.run(lowering, initial, operands.outputs())
+    lstm(lowering, &op.network(), operands)
 }
 
 impl Units<'_> {

@@ -19,6 +19,22 @@ pub struct Axis {
 }
 
 impl Axis {
+    /// The height (0) or the width (1) of an image, of such an input, output and window, from an operator's options.
+    pub fn new(
+        number: usize,
+        (input, output, window): (usize, usize, usize),
+        (strides, dilations, padding): (&[u32; 2], &[u32; 2], &[u32; 4]),
+    ) -> Self {
+        Axis {
+            input,
+            output,
+            window,
+            stride: strides[number] as usize,
+            dilation: dilations[number] as usize,
+            padding: padding[2 * number] as usize,
+        }
+    }
+
     /// The input element under element `tap` of the window at a position; negative or too large in the padding.
     fn place(&self, position: usize, tap: usize) -> i64 {
         (position * self.stride + tap * self.dilation) as i64 - self.padding as i64
