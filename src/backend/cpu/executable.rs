@@ -25,7 +25,7 @@ use std::time::Instant;
 const BRIEF: usize = 30_000;
 /// The same when there is one thread to hand it to, which could do nothing else meanwhile: waking it, and the timeline in the
 /// end, takes some tens of microseconds. Short enough for what does not wait for this graph.
-const BRIEF_ALONE: usize = 2_000_000;
+const BRIEF_ALONE: usize = 10_000_000;
 
 /// A graph that can be run, by several dispatches at once.
 #[derive(Debug)]

@@ -238,44 +238,42 @@ impl Sizes {
             }
             return;
         }
-        let (mut x, line) = (pixels.start % self.columns.output, pixels.start / self.columns.output);
-        let (mut y, mut batch) = (line % self.rows.output, line / self.rows.output);
         let line = if self.is_padded() { self.width() } else { self.columns.input } * self.all_channels;
-        for r in 0..count {
-            let mut run = 0;
-            let mut note = |start: *const f32| {
-                starts[run * count + r] = start;
-                run += 1;
-            };
+        let mut pixel = pixels.start;
+        while pixel < pixels.end {
+            // The pixels of one row of the output.
+            let (x, above) = (pixel % self.columns.output, pixel / self.columns.output);
+            let (y, batch) = (above % self.rows.output, above / self.rows.output);
+            let some = (self.columns.output - x).min(pixels.end - pixel);
+            let mut places = starts.chunks_exact_mut(count).map(|places| &mut places[pixel - pixels.start..][..some]);
             for tap_y in 0..self.rows.window {
                 let row = self.rows.element(y, tap_y);
                 let row = row.map(|row| &image[(batch * self.rows.input + row) * line..][..line]);
-                match row {
-                    Some(row) if self.by_row => {
-                        let first = x * self.columns.stride * self.all_channels;
-                        note(row[first..first + self.length()].as_ptr());
-                    }
-                    Some(row) => {
-                        for tap_x in 0..self.columns.window {
-                            note(match self.columns.element(x, tap_x) {
-                                Some(column) => {
-                                    let first = column * self.all_channels + group * self.channels;
-                                    row[first..first + self.channels].as_ptr()
-                                }
-                                None => zeros.as_ptr(),
-                            });
+                for tap_x in 0..if self.by_row { 1 } else { self.columns.window } {
+                    let places = places.next().expect("a place for each run");
+                    match row {
+                        Some(row) if self.by_row => {
+                            let step = self.columns.stride * self.all_channels;
+                            let runs = row[x * step..].chunks(step);
+                            places.iter_mut().zip(runs).for_each(|(place, run)| *place = run.as_ptr());
+                            assert!((x + some - 1) * step + self.length() <= row.len());
                         }
+                        Some(row) => {
+                            for (i, place) in places.iter_mut().enumerate() {
+                                *place = match self.columns.element(x + i, tap_x) {
+                                    Some(column) => {
+                                        let first = column * self.all_channels + group * self.channels;
+                                        row[first..first + self.channels].as_ptr()
+                                    }
+                                    None => zeros.as_ptr(),
+                                };
+                            }
+                        }
+                        None => places.fill(zeros.as_ptr()),
                     }
-                    None => (0..if self.by_row { 1 } else { self.columns.window }).for_each(|_| note(zeros.as_ptr())),
                 }
             }
-            x += 1;
-            if x == self.columns.output {
-                (x, y) = (0, y + 1);
-                if y == self.rows.output {
-                    (y, batch) = (0, batch + 1);
-                }
-            }
+            pixel += some;
         }
     }
 }

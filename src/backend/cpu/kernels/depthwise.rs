@@ -5,6 +5,7 @@
 use super::conv::{Filter, axis};
 use super::finish::Finish;
 use super::isa::Isa;
+use super::limits::Limits;
 use super::vector::{OnVectors, Vector, with_vectors};
 use super::{Kernel, Numbers, Selection, Site};
 use crate::backend::cpu::threads::for_each_piece;
@@ -87,23 +88,7 @@ struct Strip {
     rows: Axis,
     columns: Axis,
     channels: usize,
-    before: Bounds,
-    after: Bounds,
-}
-
-/// What limits all numbers; infinities limit none.
-#[derive(Clone, Copy)]
-struct Bounds([f32; 2]);
-
-impl Bounds {
-    fn new(bounds: Option<[f32; 2]>) -> Bounds {
-        Bounds(bounds.unwrap_or([f32::NEG_INFINITY, f32::INFINITY]))
-    }
-
-    #[inline(always)]
-    fn bound<V: Vector>(self, numbers: V) -> V {
-        numbers.raise(V::set(self.0[0])).lower(V::set(self.0[1]))
-    }
+    limits: Limits,
 }
 
 impl OnVectors for Piece<'_> {
@@ -133,8 +118,7 @@ impl OnVectors for Piece<'_> {
                 rows,
                 columns,
                 channels,
-                before: Bounds::new(self.of.finish.limits.before),
-                after: Bounds::new(self.of.finish.limits.after),
+                limits: self.of.finish.limits,
             };
             if rows.window < MOST_ROWS {
                 for (tap, from) in strip.from.iter_mut().enumerate().take(rows.window + height - 1) {
@@ -292,7 +276,7 @@ impl Strip {
             for h in 0..HEIGHT {
                 for w in 0..WIDTH {
                     // SAFETY: inside HEIGHT rows.
-                    unsafe { self.store::<V, WHOLE>(self.before.bound(sums[h][w]), place(h, w), count) }
+                    unsafe { self.store::<V, WHOLE>(self.limits.before.bound(sums[h][w]), place(h, w), count) }
                 }
             }
         } else {
@@ -313,7 +297,7 @@ impl Strip {
     unsafe fn sum<V: Vector, const WHOLE: bool>(self, sum: V, place: usize, count: usize) -> V {
         // SAFETY: the caller's promise.
         let added = unsafe { if WHOLE { V::load(self.added.add(place)) } else { V::load_first(self.added.add(place), count) } };
-        self.after.bound(self.before.bound(sum).add(added))
+        self.limits.after.bound(self.limits.before.bound(sum).add(added))
     }
 
     /// # Safety
@@ -349,7 +333,7 @@ impl Strip {
                 }
                 let place = x * channels + channel;
                 let finished = match self.added {
-                    added if added.is_null() => self.before.bound(sum),
+                    added if added.is_null() => self.limits.before.bound(sum),
                     _ => self.sum::<V, false>(sum, place, count),
                 };
                 self.store::<V, false>(finished, place, count);

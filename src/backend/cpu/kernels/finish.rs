@@ -3,7 +3,7 @@
 
 use super::epilogue::{Epilogue, Rows};
 use super::isa::Isa;
-use super::tile::Limits;
+use super::limits::{Bounds, Limits};
 use super::{Known, Site};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::elementwise::{ActivationKind, BinaryKind};
@@ -59,7 +59,7 @@ impl Finish {
 
     fn bound(&mut self, low: f32, high: f32) -> Option<()> {
         let place = if self.added.is_some() { &mut self.limits.after } else { &mut self.limits.before };
-        place.is_none().then(|| *place = Some([low, high]))
+        (*place == Bounds::default()).then(|| *place = Bounds([low, high]))
     }
 
     fn add(&mut self, id: OperandId, other: Known<'_>, site: &Site<'_>) -> Option<()> {

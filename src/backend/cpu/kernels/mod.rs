@@ -20,6 +20,7 @@ mod functions;
 #[cfg(test)]
 mod image_tests;
 mod isa;
+mod limits;
 mod lines;
 mod matmul;
 mod memory;

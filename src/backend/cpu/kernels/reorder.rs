@@ -51,11 +51,22 @@ struct Rows<'a> {
     output: &'a mut [f32],
 }
 
+/// Up to so many columns numbers are moved one by one.
+const FEW: usize = 4;
+
 impl OnVectors for Rows<'_> {
     #[inline(always)]
     #[allow(clippy::needless_range_loop, reason = "iterators keep the lines out of registers")]
     fn run<V: Vector>(self) {
         let Rows { input, rows, columns, first, output } = self;
+        if columns <= FEW {
+            // Such as the colours of a picture: squares would be mostly empty.
+            let from = &input[..columns * rows];
+            for (i, line) in output.chunks_exact_mut(columns).enumerate() {
+                line.iter_mut().enumerate().for_each(|(j, to)| *to = from[j * rows + first + i]);
+            }
+            return;
+        }
         for (block, output) in output.chunks_mut(V::LANES * columns).enumerate() {
             let row = first + block * V::LANES;
             let height = output.len() / columns;

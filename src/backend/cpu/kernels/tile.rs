@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 use super::isa::{Isa, Level};
+use super::limits::Limits;
 use super::vector::{Array, Vector};
 
 /// The highest tile of any instruction set.
@@ -34,39 +35,6 @@ pub struct Task {
     /// Columns that exist: the last vector may be only partly there.
     pub columns: usize,
     pub limits: Limits,
-}
-
-/// Bounds of the output, before and after the addition of a tensor.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Limits {
-    pub before: Option<[f32; 2]>,
-    pub after: Option<[f32; 2]>,
-}
-
-impl Limits {
-    #[inline(always)]
-    pub fn finish<V: Vector>(&self, sum: V, added: Option<V>) -> V {
-        let bounded = |x: V, bounds: Option<[f32; 2]>| match bounds {
-            Some([low, high]) => x.raise(V::set(low)).lower(V::set(high)),
-            None => x,
-        };
-        let sum = bounded(sum, self.before);
-        bounded(added.map_or(sum, |added| sum.add(added)), self.after)
-    }
-}
-
-impl Limits {
-    /// The same for one number.
-    pub fn finish_number(&self, sum: f32, added: Option<f32>) -> f32 {
-        // What is not a number is neither below nor above a bound, and stays.
-        let bounded = |x: f32, bounds: Option<[f32; 2]>| match bounds {
-            Some([low, _]) if x < low => low,
-            Some([_, high]) if x > high => high,
-            _ => x,
-        };
-        let sum = bounded(sum, self.before);
-        bounded(added.map_or(sum, |added| sum + added), self.after)
-    }
 }
 
 /// # Safety
@@ -146,25 +114,54 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(task: &Task) 
             }
         }
     }
-    let limits = task.limits;
+    let Limits { before, after } = task.limits;
+    let place = |r: usize, v: usize| r * task.stride + v * V::LANES;
+    if task.columns >= VECTORS * V::LANES {
+        // Stage by stage, with indices that are known when this is compiled: so the sums need not lie in memory.
+        for r in 0..ROWS {
+            for v in 0..VECTORS {
+                sums[r][v] = before.bound(sums[r][v]);
+            }
+        }
+        if !task.added.is_null() {
+            for r in 0..ROWS {
+                for v in 0..VECTORS {
+                    // SAFETY: what is added has `columns` numbers for each row.
+                    sums[r][v] = sums[r][v].add(unsafe { V::load(task.added.add(place(r, v))) });
+                }
+            }
+            for r in 0..ROWS {
+                for v in 0..VECTORS {
+                    sums[r][v] = after.bound(sums[r][v]);
+                }
+            }
+        }
+        for r in 0..ROWS {
+            for v in 0..VECTORS {
+                // SAFETY: the output has `columns` numbers for each row.
+                unsafe { sums[r][v].store(task.output.add(place(r, v))) }
+            }
+        }
+        return;
+    }
     // A copy, which may lie in memory: the sums themselves would otherwise do so in the loop above too.
     let sums = sums;
     for (r, sums) in sums.iter().enumerate() {
         for (v, &sum) in sums.iter().enumerate() {
-            let place = r * task.stride + v * V::LANES;
-            let count = task.columns - v * V::LANES;
+            let place = place(r, v);
+            let count = V::LANES.min(task.columns - v * V::LANES);
+            let sum = before.bound(sum);
             // SAFETY: the output, and what is added, have `columns` numbers for each row.
             unsafe {
-                let load = |from: *const f32| match from {
-                    from if from.is_null() => None,
-                    from if count >= V::LANES => Some(V::load(from.add(place))),
-                    from => Some(V::load_first(from.add(place), count)),
-                };
-                let finished = limits.finish(sum, load(task.added));
-                if count >= V::LANES {
-                    finished.store(task.output.add(place));
-                } else {
-                    finished.store_first(task.output.add(place), count);
+                match task.added {
+                    added if added.is_null() => sum.store_first(task.output.add(place), count),
+                    added if count == V::LANES => {
+                        after.bound(sum.add(V::load(added.add(place)))).store(task.output.add(place));
+                    }
+                    added => {
+                        let added = V::load_first(added.add(place), count);
+                        after.bound(sum.add(added)).store_first(task.output.add(place), count);
+                    }
                 }
             }
         }

@@ -10,7 +10,8 @@
 use super::conv::{Filter, Panels, axis, spread};
 use super::finish::{Finish, Rest};
 use super::isa::Isa;
-use super::tile::{Limits, MOST_ROWS, Task, Tiles};
+use super::limits::Limits;
+use super::tile::{MOST_ROWS, Task, Tiles};
 use super::transform::{Transform, Transform2, Transform4};
 use super::vector::{OnVectors, Vector, with_vectors};
 use super::{Kernel, Numbers, Selection, SharedOutput, Site, with_scratch};

@@ -1,0 +1,53 @@
+//! Bounds of an output, before and after the addition of a tensor.
+
+use super::vector::Vector;
+
+/// What every number of an output is kept within, and what is done between.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Limits {
+    pub before: Bounds,
+    pub after: Bounds,
+}
+
+/// The lowest and the greatest number; infinities, which keep out nothing, by default. What is not a number stays.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bounds(pub [f32; 2]);
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Bounds([f32::NEG_INFINITY, f32::INFINITY])
+    }
+}
+
+impl Bounds {
+    #[inline(always)]
+    pub fn bound<V: Vector>(self, numbers: V) -> V {
+        numbers.raise(V::set(self.0[0])).lower(V::set(self.0[1]))
+    }
+
+    fn bound_number(self, number: f32) -> f32 {
+        // What is not a number is neither below nor above a bound.
+        let [low, high] = self.0;
+        if number < low {
+            low
+        } else if number > high {
+            high
+        } else {
+            number
+        }
+    }
+}
+
+impl Limits {
+    #[inline(always)]
+    pub fn finish<V: Vector>(&self, sum: V, added: Option<V>) -> V {
+        let sum = self.before.bound(sum);
+        added.map_or(sum, |added| self.after.bound(sum.add(added)))
+    }
+
+    /// The same for one number.
+    pub fn finish_number(&self, sum: f32, added: Option<f32>) -> f32 {
+        let sum = self.before.bound_number(sum);
+        added.map_or(sum, |added| self.after.bound_number(sum + added))
+    }
+}
