@@ -12,8 +12,8 @@ pub fn nanoseconds(op: &Op, fast: bool, inputs: &[Vec<usize>], outputs: &[Vec<us
         // Each output element sums over a filter's window and channels.
         "conv2d" | "convTranspose2d" => written.saturating_mul(count(&inputs[1]) / inputs[1].iter().copied().max().unwrap_or(1)),
         "matmul" | "gemm" => written.saturating_mul(inputs[0].iter().rev().take(2).copied().max().unwrap_or(1)),
-        // Every step reads the weights again.
-        "gru" | "lstm" | "gruCell" | "lstmCell" => read.saturating_mul(inputs[0].iter().copied().max().unwrap_or(1)),
+        // Every step of every sequence multiplies with all weights.
+        "gru" | "lstm" | "gruCell" | "lstmCell" => read.saturating_mul(inputs[0].iter().rev().skip(1).product()),
         _ => 0,
     };
     100 + if fast { (written + read) / 8 + products / 50 } else { written + read / 4 + products / 4 }

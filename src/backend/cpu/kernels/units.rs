@@ -1,7 +1,7 @@
 //! The gates of recurrent units, for a block of them: what is done with the products of a step.
 
 use super::functions::Function;
-use super::isa::{Arithmetic, Loop, MOST_COLUMNS};
+use super::isa::{Arithmetic, Loop};
 use crate::graph::ops::recurrent::{Gru, Lstm, RecurrentNetworkActivation, gru_activations, lstm_activations};
 
 /// A kind of units.
@@ -141,65 +141,81 @@ pub struct Block<'a> {
 }
 
 impl Loop for Block<'_> {
-    // Loops, and no closures: these may be left out of line, and are then compiled without the instruction set.
     #[inline(always)]
     fn run<A: Arithmetic>(self) {
+        match self.hidden.len() {
+            32 => self.compute::<A, 32>(),
+            16 => self.compute::<A, 16>(),
+            8 => self.compute::<A, 8>(),
+            _ => unreachable!("a block is as wide as a tile"),
+        }
+    }
+}
+
+impl Block<'_> {
+    // Loops of constant length, and no closures: these may be left out of line, and are then compiled without the
+    // instruction set.
+    #[inline(always)]
+    fn compute<A: Arithmetic, const LANES: usize>(self) {
         let Block { unit, phase, gates, input, products, hidden, other, next } = self;
-        let lanes = hidden.len();
-        let mut sums = [[0f32; MOST_COLUMNS]; 4];
-        for (gate, input) in input.chunks_exact(lanes).enumerate() {
-            for ((sum, input), product) in sums[gate].iter_mut().zip(input).zip(products[gate]) {
-                *sum = input + product;
+        let (input, _) = input.as_chunks::<LANES>();
+        let hidden: &mut [f32; LANES] = hidden.first_chunk_mut().expect("a whole block");
+        let other: &mut [f32; LANES] = other.first_chunk_mut().expect("a whole block");
+        let next: &mut [f32; LANES] = next.first_chunk_mut().expect("a whole block");
+        let mut sums = [[0f32; LANES]; 4];
+        for (gate, input) in input.iter().enumerate() {
+            let product: &[f32; LANES] = products[gate].first_chunk().expect("a whole block");
+            for j in 0..LANES {
+                sums[gate][j] = input[j] + product[j];
             }
         }
         match unit {
             Unit::Lstm { activations, .. } => {
                 if let Some(peephole) = gates.peephole {
                     for (sums, weights) in sums.iter_mut().zip(peephole) {
-                        for ((sum, weight), cell) in sums.iter_mut().zip(weights).zip(&*other) {
-                            *sum += weight * cell;
+                        let weights: &[f32; LANES] = weights.first_chunk().expect("a whole block");
+                        for j in 0..LANES {
+                            sums[j] += weights[j] * other[j];
                         }
                     }
                 }
-                for sums in &mut sums[..CELL] {
-                    activations[0].apply::<A>(&mut sums[..lanes]);
-                }
-                activations[1].apply::<A>(&mut sums[CELL][..lanes]);
+                activations[0].apply::<A>(sums[..CELL].as_flattened_mut());
+                activations[1].apply::<A>(&mut sums[CELL]);
                 let [i, o, f, g] = &sums;
-                for (j, cell) in other.iter_mut().enumerate() {
-                    *cell = f[j] * *cell + i[j] * g[j];
+                let mut cell = *other;
+                for j in 0..LANES {
+                    cell[j] = f[j] * cell[j] + i[j] * g[j];
                 }
-                next.copy_from_slice(other);
-                activations[2].apply::<A>(next);
-                for (next, o) in next.iter_mut().zip(o) {
-                    *next *= o;
+                *other = cell;
+                activations[2].apply::<A>(&mut cell);
+                for j in 0..LANES {
+                    cell[j] *= o[j];
                 }
-                hidden.copy_from_slice(next);
+                *next = cell;
+                *hidden = cell;
             }
             Unit::Gru { activations, reset_after: true, .. } => {
-                for sums in &mut sums[..NEW] {
-                    activations[0].apply::<A>(&mut sums[..lanes]);
-                }
+                activations[0].apply::<A>(sums[..NEW].as_flattened_mut());
+                let product: &[f32; LANES] = products[NEW].first_chunk().expect("a whole block");
+                let inside: &[f32; LANES] = gates.inside.first_chunk().expect("a whole block");
                 let [z, r, ..] = sums;
-                let n = &mut sums[NEW][..lanes];
-                for (j, n) in n.iter_mut().enumerate() {
-                    *n = input[NEW * lanes + j] + r[j] * (products[NEW][j] + gates.inside[j]);
+                let mut n = input[NEW];
+                for j in 0..LANES {
+                    n[j] += r[j] * (product[j] + inside[j]);
                 }
-                activations[1].apply::<A>(n);
-                mix(&z, n, hidden, next);
+                activations[1].apply::<A>(&mut n);
+                mix(&z, &n, hidden, next);
             }
             Unit::Gru { activations, .. } if phase == 0 => {
-                for sums in &mut sums[..NEW] {
-                    activations[0].apply::<A>(&mut sums[..lanes]);
-                }
+                activations[0].apply::<A>(sums[..NEW].as_flattened_mut());
                 let [z, r, ..] = &sums;
-                other.copy_from_slice(&z[..lanes]);
-                for (j, next) in next.iter_mut().enumerate() {
-                    *next = r[j] * hidden[j];
+                *other = *z;
+                for j in 0..LANES {
+                    next[j] = r[j] * hidden[j];
                 }
             }
             Unit::Gru { activations, .. } => {
-                let n = &mut sums[NEW][..lanes];
+                let n = &mut sums[NEW];
                 activations[1].apply::<A>(n);
                 mix(other, n, hidden, next);
             }
@@ -209,9 +225,11 @@ impl Loop for Block<'_> {
 
 /// The new hidden state of a GRU.
 #[inline(always)]
-fn mix(z: &[f32], n: &[f32], hidden: &mut [f32], next: &mut [f32]) {
-    for (j, (hidden, next)) in hidden.iter_mut().zip(next).enumerate() {
-        *next = z[j] * *hidden + n[j] * (1.0 - z[j]);
-        *hidden = *next;
+fn mix<const LANES: usize>(z: &[f32; LANES], n: &[f32; LANES], hidden: &mut [f32; LANES], next: &mut [f32; LANES]) {
+    let mut mixed = *hidden;
+    for j in 0..LANES {
+        mixed[j] = z[j] * mixed[j] + n[j] * (1.0 - z[j]);
     }
+    *hidden = mixed;
+    *next = mixed;
 }
