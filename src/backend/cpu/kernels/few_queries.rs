@@ -125,23 +125,24 @@ impl OnVectors for Sum<'_> {
                 for (i, pair) in pairs.iter().enumerate() {
                     for way in 0..2 {
                         let weight = V::set(pair[way]);
-                        for j in 0..WIDE {
+                        for (j, sum) in sums[way].iter_mut().enumerate() {
                             // SAFETY: a row of values has as many elements as the result, as asserted.
                             let value = unsafe { V::load(values.add((2 * i + way) * stride + j * V::LANES)) };
-                            sums[way][j] = value.mul_add(weight, sums[way][j]);
+                            *sum = value.mul_add(weight, *sum);
                         }
                     }
                 }
                 if let &[weight] = rest {
-                    for j in 0..WIDE {
+                    for (j, sum) in sums[0].iter_mut().enumerate() {
                         // SAFETY: as above.
                         let value = unsafe { V::load(values.add((weights.len() - 1) * stride + j * V::LANES)) };
-                        sums[0][j] = value.mul_add(V::set(weight), sums[0][j]);
+                        *sum = value.mul_add(V::set(weight), *sum);
                     }
                 }
-                for j in 0..WIDE {
+                let [first, second] = sums;
+                for (j, (first, second)) in first.into_iter().zip(second).enumerate() {
                     // SAFETY: the result has so many vectors.
-                    unsafe { sums[0][j].add(sums[1][j]).store(result.as_mut_ptr().add(j * V::LANES)) };
+                    unsafe { first.add(second).store(result.as_mut_ptr().add(j * V::LANES)) };
                 }
                 continue;
             }
