@@ -1,6 +1,7 @@
 //! Which adapter a context gets, and what of it is used.
 
 use super::device::Device;
+use super::trial;
 use crate::error::{Error, Kind, Result};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use wgpu::{Adapter, AdapterInfo, Backends, CooperativeMatrixProperties, CooperativeScalarType, DeviceType};
@@ -96,11 +97,12 @@ pub fn open(wish: Wish) -> Result<Arc<Device>> {
         log(&key.0, features, "again");
         return Ok(device);
     }
-    let device = Device::new(&adapter, features).or_else(|error| match features.matrices {
-        // What is experimental may be refused; the rest is no worse for it.
-        Some(_) => Device::new(&adapter, Features { matrices: None, ..features }),
-        None => Err(error),
-    })?;
+    let device = match Device::new(&adapter, features) {
+        Ok(device) if features.matrices.is_none() || trial::multiplies(&device) => device,
+        // What is experimental is refused, or does it wrong: the rest is no worse for it.
+        _ if features.matrices.is_some() => Device::new(&adapter, Features { matrices: None, ..features })?,
+        refused => refused?,
+    };
     log(&key.0, device.features, "new device");
     open.push((key, Arc::downgrade(&device)));
     Ok(device)

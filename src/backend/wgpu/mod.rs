@@ -62,6 +62,7 @@ mod experimental;
 mod lower;
 mod shader;
 mod storage;
+mod trial;
 mod waiting;
 
 pub use adapter::Wish;

@@ -1,7 +1,8 @@
 //! Products by cooperative matrices: small ones that all invocations of a subgroup hold and multiply together, for which
 //! many GPUs have units of their own. Sums are `f32`, so nothing is less exact than by tiles.
 //!
-//! Tested on Mesa's software device, since version 26; it has never run on hardware.
+//! Tested on Mesa's software device, version 26.2; it has never run on hardware. A device is given up for one without them
+//! when it does not multiply right (`trial.rs`).
 
 use super::tiles::sides;
 use super::{Division, Product};
