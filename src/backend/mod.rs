@@ -13,7 +13,7 @@ mod strided;
 pub mod wgpu;
 mod window;
 
-use crate::compiler::{Fusing, Plan};
+use crate::compiler::{Fusing, Plan, Preferences};
 use crate::error::Result;
 use crate::graph::{Descriptor, Limits};
 use crate::host_memory::HostBuffer;
@@ -59,9 +59,9 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// Computes nodes whose operands are constants, for the compiler.
     fn evaluator(&self) -> &dyn crate::compiler::Evaluate;
 
-    /// Whether convolutions are faster when images have their channels last, so that the compiler should reorder them.
-    fn channels_last(&self) -> bool {
-        false
+    /// How it would rather have graphs.
+    fn preferences(&self) -> Preferences {
+        Preferences::default()
     }
 
     /// Replaces a tensor's contents by as many bytes.

@@ -2,7 +2,7 @@
 //! cache: biases, activations, residual additions; on backends that make code for it, whole chains.
 
 use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, UnaryKind};
-use crate::graph::{DataType, Graph, Op, OperandId, Source};
+use crate::graph::{DataType, Graph, Node, Op, OperandId, Source};
 
 /// Which nodes run as part of which.
 pub struct Fusion {
@@ -33,14 +33,35 @@ pub fn fuse(graph: &Graph, fusing: Fusing) -> Fusion {
             (Op::Conv2d(_) | Op::Matmul(_) | Op::Gemm(_), _) => true,
             // One that has joined another leads nothing itself.
             (op, Fusing::Chains) => is_elementwise(op) && !fusion.is_fused[head],
-            (op, Fusing::Quick) => !fusion.is_fused[head] && leads_quick(graph, op, node.outputs[0]),
+            (op, Fusing::Quick) => {
+                let rounds = rounding_by(graph, &consumers, head).is_some();
+                !fusion.is_fused[head] && (rounds || leads_quick(graph, op, node.outputs[0]))
+            }
             (_, Fusing::Products) => false,
         };
         if !leads {
             continue;
         }
         let mut value = node.outputs[0];
+        let mut join = |next: usize| {
+            fusion.then[head].push(next);
+            fusion.is_fused[next] = true;
+            graph.nodes[next].outputs[0]
+        };
+        if fusing == Fusing::Quick
+            && let Some(back) = rounding_by(graph, &consumers, head)
+        {
+            value = join(back);
+        }
         while let Consumers::One(next) = consumers[value.0 as usize] {
+            if fusing == Fusing::Quick
+                && rounds_quickly(graph, &node.op)
+                && let Some(back) = rounding_by(graph, &consumers, next)
+            {
+                join(next);
+                value = join(back);
+                continue;
+            }
             let follower = &graph.nodes[next];
             let (before, after) = (graph.descriptor(value), graph.descriptor(follower.outputs[0]));
             let fits = match fusing {
@@ -51,9 +72,7 @@ pub fn fuse(graph: &Graph, fusing: Fusing) -> Fusion {
             if !fits || !joins(graph, &follower.op, value, head) {
                 break;
             }
-            fusion.then[head].push(next);
-            fusion.is_fused[next] = true;
-            value = follower.outputs[0];
+            value = join(next);
         }
     }
     fusion
@@ -62,6 +81,24 @@ pub fn fuse(graph: &Graph, fusing: Fusing) -> Fusion {
 /// Whether an operator does something to each element. (Those that only copy are no steps, or are there to copy.)
 fn is_elementwise(op: &Op) -> bool {
     op.is_elementwise() && !matches!(op, Op::Unary(unary) if unary.kind == UnaryKind::Identity)
+}
+
+/// The cast back to float32, if a node is a cast to float16 that nobody else looks at: the two of them round a value.
+fn rounding_by(graph: &Graph, consumers: &[Consumers], position: usize) -> Option<usize> {
+    let is_cast = |node: &Node, from, to| {
+        let Op::Cast(op) = &node.op else { return false };
+        graph.descriptor(op.input).data_type == from && op.data_type == to
+    };
+    let node = &graph.nodes[position];
+    let Consumers::One(back) = consumers[node.outputs[0].0 as usize] else { return None };
+    let is_pair =
+        is_cast(node, DataType::Float32, DataType::Float16) && is_cast(&graph.nodes[back], DataType::Float16, DataType::Float32);
+    is_pair.then_some(back)
+}
+
+/// Whether what an operator makes can be rounded to float16 in the same step.
+fn rounds_quickly(graph: &Graph, op: &Op) -> bool {
+    !matches!(op, Op::Conv2d(conv) if !is_constant(graph, conv.filter))
 }
 
 /// Whether an element-wise operator begins a quick chain.

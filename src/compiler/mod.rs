@@ -7,9 +7,10 @@
 //! 3. [`affine`]: what scales and shifts the channels of a convolution becomes part of its filter.
 //! 4. [`recognise`]: what stands for a gelu or a layer normalization becomes one.
 //! 5. [`prune`]: what no output needs any more goes.
-//! 6. [`channels_last`]: images have their channels last, where the backend's convolutions are faster so.
-//! 7. [`fuse`]: element-wise operators join the operator that makes their data.
-//! 8. [`plan`]: values get places: graph inputs and outputs, constants, offsets in one arena by lifetime. Nodes that only
+//! 6. [`widen`]: float16 is computed in float32, where the backend's kernels are made for that.
+//! 7. [`channels_last`]: images have their channels last, where the backend's convolutions are faster so.
+//! 8. [`fuse`]: element-wise operators join the operator that makes their data.
+//! 9. [`plan`]: values get places: graph inputs and outputs, constants, offsets in one arena by lifetime. Nodes that only
 //!    rename memory (`reshape`, `identity`) vanish here, and attention becomes one step ([`attention`]).
 //!
 //! Everything here is about graphs in general; what only one backend can know is in that backend.
@@ -25,6 +26,7 @@ mod plan;
 mod prune;
 mod recognise;
 mod simplify;
+mod widen;
 
 pub use fold::Evaluate;
 pub use fuse::Fusing;
@@ -34,18 +36,31 @@ pub use plan::{Place, Plan, RUNNING, Step, Value, ValueId};
 use crate::error::Result;
 use crate::graph::Graph;
 
-/// Runs all passes. `channels_last` says whether the backend would rather have images so.
+/// What the kernels of a backend are made for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Preferences {
+    /// Images should have their channels last.
+    pub channels_last: bool,
+    /// float16 should be computed in float32, and rounded.
+    pub widens: bool,
+}
+
+/// Runs all passes.
 ///
 /// # Errors
 /// Those of evaluating constant nodes: memory.
-pub fn compile(mut graph: Graph, evaluator: &dyn Evaluate, fusing: Fusing, channels_last: bool) -> Result<Plan> {
+pub fn compile(mut graph: Graph, evaluator: &dyn Evaluate, fusing: Fusing, preferences: Preferences) -> Result<Plan> {
     simplify::simplify(&mut graph);
     fold::fold(&mut graph, evaluator)?;
     prune::prune(&mut graph);
     affine::affine(&mut graph);
     recognise::recognise(&mut graph);
     prune::prune(&mut graph);
-    if channels_last {
+    if preferences.widens {
+        widen::widen(&mut graph, evaluator)?;
+        prune::prune(&mut graph);
+    }
+    if preferences.channels_last {
         channels_last::channels_last(&mut graph);
         // Constants have been reordered.
         fold::fold(&mut graph, evaluator)?;

@@ -259,7 +259,7 @@ impl<B: Backend> Loop<B> {
         });
         let work = move || {
             compiled.run(|| {
-                let plan = compiler::compile(description, backend.evaluator(), backend.fusing(), backend.channels_last())?;
+                let plan = compiler::compile(description, backend.evaluator(), backend.fusing(), backend.preferences())?;
                 let descriptors = |list: &[(String, Descriptor)]| list.iter().map(|(_, descriptor)| descriptor.clone()).collect();
                 let (inputs, outputs) = (descriptors(&plan.inputs), descriptors(&plan.outputs));
                 let executable = Arc::new(backend.compile(plan)?);

@@ -146,15 +146,23 @@ fn behind_inputs(mut fused: Vec<Op>, inputs: usize) -> Vec<Op> {
     fused
 }
 
-/// Does fused operators with the reference kernels.
+/// Does fused operators with the reference kernels. The value may have other data types in between.
 fn follow(fused: &[Op], views: &[View<'_>], written: &mut [ViewMut<'_>]) -> Result<()> {
+    let output = &mut written[0];
+    let (shape, mut data_type) = (output.shape, output.data_type);
+    let mut before = Bytes::copy_of(if fused.is_empty() { &[] } else { output.bytes })?;
     for op in fused {
-        let output = &mut written[0];
-        let before = Bytes::copy_of(output.bytes)?;
+        let made = if let Op::Cast(cast) = op { cast.data_type } else { data_type };
+        let mut after = Bytes::zeroed(output.element_count() * made.bits() / 8)?;
         let mut views: SmallVec<[View<'_>; 6]> = views.iter().copied().collect();
-        views.push(View { data_type: output.data_type, shape: output.shape, bytes: &before });
-        let mut outputs = [ViewMut { data_type: output.data_type, shape: output.shape, bytes: &mut *output.bytes }];
+        views.push(View { data_type, shape, bytes: &before });
+        let mut outputs = [ViewMut { data_type: made, shape, bytes: &mut after }];
         reference::execute(op, &mut Arguments::new(&views, &mut outputs));
+        drop(views);
+        (before, data_type) = (after, made);
+    }
+    if !fused.is_empty() {
+        output.bytes.copy_from_slice(&before);
     }
     Ok(())
 }

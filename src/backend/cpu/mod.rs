@@ -20,7 +20,7 @@ use storage::Contents;
 pub use storage::Storage;
 
 use crate::backend::{Backend, Bindings};
-use crate::compiler::{Evaluate, Fusing, Plan};
+use crate::compiler::{Evaluate, Fusing, Plan, Preferences};
 use crate::error::Result;
 #[cfg(feature = "faults")]
 use crate::faults;
@@ -119,8 +119,8 @@ impl Backend for Cpu {
         &self.0.evaluator
     }
 
-    fn channels_last(&self) -> bool {
-        kernels::are_used()
+    fn preferences(&self) -> Preferences {
+        Preferences { channels_last: kernels::are_used(), widens: kernels::are_used() }
     }
 
     fn write(&self, to: &Arc<Storage>, bytes: Bytes, done: Done<()>) {

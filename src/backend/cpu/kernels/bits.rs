@@ -19,6 +19,9 @@ pub trait Bits: Sized {
 
     /// The number times two to the power of `n`, integers from -160 to 130, for numbers between a half and 4.
     fn times_two_to_the(self, n: Self) -> Self;
+
+    /// The nearest float16 number, the even one of two; infinity where there is none so great.
+    fn float16(self) -> Self;
 }
 
 /// Adding this leaves no bits for a fraction, and an integer in the low bits.
@@ -58,6 +61,11 @@ impl Bits for Array {
             let n = (n.0[i] + ROUND).to_bits().wrapping_sub(ROUND.to_bits()) as i32;
             self.0[i] * power(n >> 1) * power(n - (n >> 1))
         }))
+    }
+
+    #[inline(always)]
+    fn float16(self) -> Self {
+        Array(self.0.map(super::functions::float16))
     }
 }
 
@@ -106,6 +114,11 @@ mod x86 {
                 _mm256_mul_ps(_mm256_mul_ps(self.0, power(half)), power(other))
             })
         }
+
+        #[inline(always)]
+        fn float16(self) -> Self {
+            Avx2(unsafe { _mm256_cvtph_ps(_mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(self.0)) })
+        }
     }
 
     impl Bits for Avx512 {
@@ -137,6 +150,11 @@ mod x86 {
         #[inline(always)]
         fn times_two_to_the(self, n: Self) -> Self {
             Avx512(unsafe { _mm512_scalef_ps(self.0, n.0) })
+        }
+
+        #[inline(always)]
+        fn float16(self) -> Self {
+            Avx512(unsafe { _mm512_cvtph_ps(_mm512_cvtps_ph::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0)) })
         }
     }
 }

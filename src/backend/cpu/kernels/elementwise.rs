@@ -37,6 +37,8 @@ pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
         Op::HardSigmoid(op) => op.input,
         Op::Linear(op) => op.input,
         Op::Prelu(op) => op.input,
+        // A rounding.
+        Op::Cast(op) => op.input,
         _ => return None,
     };
     let count: usize = site.output.shape.iter().product();
@@ -46,7 +48,8 @@ pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
     if known.shape != site.output.shape || known.data_type != DataType::Float32 || is_square {
         return None;
     }
-    if count < WORTH_IT {
+    let rounds = matches!(site.op, Op::Cast(_));
+    if count < WORTH_IT && !rounds {
         return None;
     }
     let mut stages = Epilogue::default();

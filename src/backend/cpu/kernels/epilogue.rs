@@ -10,7 +10,7 @@ use super::product::{self, Block};
 use super::vector::{OnVectors, Vector, with_vectors};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::elementwise::BinaryKind;
-use crate::graph::{Op, OperandId};
+use crate::graph::{DataType, Op, OperandId};
 use std::ops::Range;
 
 /// A stage of an epilogue. The output is seen as rows (channels of a convolution, rows of a product) of columns.
@@ -89,7 +89,10 @@ impl Epilogue {
     pub fn fuse(&mut self, site: &Site<'_>, rows: Rows, taken: &mut impl Extend<usize>) -> bool {
         let running = OperandId(site.inputs.len() as u32);
         let mut constants = Vec::new();
-        let stages: Option<Vec<Stage>> = site.fused.iter().map(|op| stage(op, running, site, rows, &mut constants)).collect();
+        // The way back from float16 changes nothing: stages have float32 all the time.
+        let counts = |op: &&Op| !matches!(op, Op::Cast(cast) if cast.data_type == DataType::Float32);
+        let stages: Option<Vec<Stage>> =
+            site.fused.iter().filter(counts).map(|op| stage(op, running, site, rows, &mut constants)).collect();
         let Some(stages) = stages else { return false };
         self.0.extend(stages);
         taken.extend(constants);

@@ -122,6 +122,7 @@ impl Formula {
                 Function::Neg => each!(V, numbers, |x| x.negated()),
                 Function::Abs => each!(V, numbers, |x| x.abs()),
                 Function::Reciprocal => each!(V, numbers, |x| V::set(1.0).div(x)),
+                Function::Float16 => each!(V, numbers, |x| x.float16()),
             },
             Formula::LeakyRelu(alpha) => {
                 let alpha = V::set(alpha);
@@ -245,7 +246,7 @@ mod tests {
         }
     }
 
-    const FUNCTIONS: [Function; 11] = [
+    const FUNCTIONS: [Function; 12] = [
         Function::Exp,
         Function::Erf,
         Function::Tanh,
@@ -257,6 +258,7 @@ mod tests {
         Function::Neg,
         Function::Abs,
         Function::Reciprocal,
+        Function::Float16,
     ];
 
     /// Numbers of all sizes, the last of them not a whole vector.

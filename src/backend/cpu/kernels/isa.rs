@@ -92,7 +92,7 @@ pub struct Isa {
     /// Rows and columns of a full tile.
     pub rows: usize,
     pub columns: usize,
-    /// Whether AVX2 and FMA, or AVX-512, may be used beside the tiles.
+    /// Whether AVX2, FMA and F16C, or AVX-512, may be used beside the tiles.
     pub(super) level: Level,
     /// By number of rows; the one for 0 rows does nothing.
     tiles: [Tile; MOST_ROWS + 1],
@@ -177,7 +177,7 @@ pub fn available() -> &'static [&'static Isa] {
         let mut available: Vec<&'static Isa> = vec![&PORTABLE];
         #[cfg(target_arch = "x86_64")]
         {
-            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c") {
                 available.insert(0, &x86::AVX2);
             }
             let has_avx512 = is_x86_feature_detected!("avx512f")

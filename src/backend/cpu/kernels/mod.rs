@@ -18,6 +18,8 @@ mod finish;
 mod formulas;
 mod functions;
 #[cfg(test)]
+mod half_tests;
+#[cfg(test)]
 mod image_tests;
 mod isa;
 mod limits;
@@ -153,6 +155,7 @@ fn select_for(site: &Site<'_>, isa: &'static isa::Isa) -> Option<Selection> {
         Op::Pool2d(op) => pool::select(op, site, isa),
         Op::Transpose(op) => reorder::select(op, site, isa),
         Op::Binary(_)
+        | Op::Cast(_)
         | Op::Unary(_)
         | Op::Activation(_)
         | Op::Clamp(_)

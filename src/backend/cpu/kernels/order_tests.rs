@@ -3,7 +3,7 @@
 use super::tests::numbers;
 use crate::backend::cpu::{Cpu, Storage};
 use crate::backend::{Backend, Bindings};
-use crate::compiler::{Fusing, compile};
+use crate::compiler::{Fusing, Preferences, compile};
 use crate::graph::ops::elementwise::{Binary, BinaryKind};
 use crate::graph::ops::matmul::Matmul;
 use crate::graph::ops::movement::Transpose;
@@ -45,7 +45,7 @@ fn run(graph: Graph, fusing: Fusing, threads: usize) -> Vec<f32> {
         let data = numbers(descriptor.byte_length() / 4, i as u64 + 1);
         cpu.write(tensor, Bytes::copy_of(bytemuck::cast_slice(&data)).unwrap(), Done::ignored());
     }
-    let plan = compile(graph, cpu.evaluator(), fusing, false).unwrap();
+    let plan = compile(graph, cpu.evaluator(), fusing, Preferences::default()).unwrap();
     let transposes = plan.steps.iter().filter(|step| step.op.row().name == "transpose").count();
     assert_eq!(transposes, if fusing == Fusing::Quick { 0 } else { 4 });
     let executable = Arc::new(cpu.compile(plan).unwrap());

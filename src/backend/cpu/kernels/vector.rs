@@ -181,8 +181,8 @@ pub(super) mod x86 {
     use std::arch::x86_64::*;
 
     /// # Safety
-    /// The CPU must have AVX2 and FMA.
-    #[target_feature(enable = "avx2,fma")]
+    /// The CPU must have AVX2, FMA and F16C.
+    #[target_feature(enable = "avx2,fma,f16c")]
     pub unsafe fn run_avx2(work: impl OnVectors) {
         work.run::<Avx2>();
     }

@@ -3,14 +3,35 @@
 use super::CHEAP;
 use super::rows::map;
 use crate::backend::cpu::element::with_element;
+use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
+use crate::graph::DataType;
 use crate::graph::number::f16_from_f64;
 use crate::graph::ops::elementwise::Cast;
 use half::f16;
+use half::slice::HalfFloatSliceExt;
 
 pub fn cast(op: &Cast, arguments: &mut Arguments<'_, '_>) {
     let input = arguments.input(op.input);
     let output = arguments.output();
+    match (input.data_type, op.data_type) {
+        // The same, many at a time.
+        (DataType::Float16, DataType::Float32) => {
+            let elements = input.elements::<f16>();
+            for_each_piece(output.elements(), 1, CHEAP, |first, piece| {
+                elements[first..][..piece.len()].convert_to_f32_slice(piece);
+            });
+            return;
+        }
+        (DataType::Float32, DataType::Float16) => {
+            let elements = input.elements::<f32>();
+            for_each_piece(output.elements::<f16>(), 1, CHEAP, |first, piece| {
+                piece.convert_from_f32_slice(&elements[first..][..piece.len()]);
+            });
+            return;
+        }
+        _ => {}
+    }
     with_element!(input.data_type, From => {
         with_element!(op.data_type, To => map(input, output, CHEAP, <From as CastTo<To>>::cast));
     });

@@ -1,0 +1,272 @@
+//! Computes float16 in float32, for backends whose kernels are made for that.
+//!
+//! What an operator makes is rounded to float16 at once, by a cast there and one back, so that every value, overflow and
+//! NaN included, is the one that the float16 operator gives: those compute in float32 or better and round once, too. The
+//! pair of casts joins the operator before it ([`fuse`](super::fuse)). What only moves or compares values follows the form
+//! in which they are there, and everything else gets them as float16.
+
+use super::fold::Evaluate;
+use crate::error::Result;
+use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, Cast, UnaryKind};
+use crate::graph::ops::pool::Pool2dKind;
+use crate::graph::ops::reduce::ReduceKind;
+use crate::graph::ops::resample::InterpolationMode;
+use crate::graph::{DataType, Descriptor, Graph, Node, Number, Op, Operand, OperandId, Source};
+use DataType::{Float16, Float32};
+
+/// # Errors
+/// Those of converting constants: memory.
+pub fn widen(graph: &mut Graph, evaluator: &dyn Evaluate) -> Result<()> {
+    let is_computed = |node: &Node| {
+        let is_half = graph.descriptor(node.outputs[0]).data_type == Float16;
+        is_half && matches!(role(&node.op), Role::Computes | Role::IsExact)
+    };
+    if !graph.nodes.iter().any(is_computed) {
+        return Ok(());
+    }
+    let nodes = std::mem::take(&mut graph.nodes);
+    let forms = (0..graph.operands.len() as u32).map(|id| Forms { own: Some(OperandId(id)), wide: None }).collect();
+    let mut rewrite = Rewrite { graph, evaluator, forms };
+    for node in nodes {
+        rewrite.node(node)?;
+    }
+    for i in 0..rewrite.graph.outputs.len() {
+        let id = rewrite.graph.outputs[i].1;
+        rewrite.graph.outputs[i].1 = rewrite.own(id);
+    }
+    // Nodes have been inserted.
+    for number in 0..graph.nodes.len() {
+        for output in 0..graph.nodes[number].outputs.len() {
+            let id = graph.nodes[number].outputs[output].0 as usize;
+            if let Source::Node { node, .. } = &mut graph.operands[id].source {
+                *node = number as u32;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What becomes of an operator.
+#[derive(Clone, Copy, PartialEq)]
+enum Role {
+    /// It is computed in float32, and its results are rounded.
+    Computes,
+    /// The same, but of float16 values it makes nothing else.
+    IsExact,
+    /// It moves or compares values, in whatever form they are there.
+    Follows,
+    /// It stays as it is.
+    Stays,
+}
+
+fn role(op: &Op) -> Role {
+    use Role::*;
+    let exact = |is_exact: bool| if is_exact { IsExact } else { Computes };
+    match op {
+        Op::Activation(op) => match op.kind {
+            ActivationKind::Relu => IsExact,
+            ActivationKind::Softplus | ActivationKind::Softsign => Stays,
+            _ => Computes,
+        },
+        Op::Binary(op) => exact(matches!(op.kind, BinaryKind::Max | BinaryKind::Min)),
+        Op::Unary(op) => match op.kind {
+            UnaryKind::Identity => Follows,
+            UnaryKind::Abs | UnaryKind::Neg | UnaryKind::Sign => IsExact,
+            UnaryKind::Ceil | UnaryKind::Floor | UnaryKind::RoundEven => IsExact,
+            UnaryKind::Erf | UnaryKind::Exp | UnaryKind::Reciprocal | UnaryKind::Sqrt => Computes,
+            UnaryKind::Cos | UnaryKind::Log | UnaryKind::Sin | UnaryKind::Tan => Stays,
+        },
+        Op::Clamp(_) => IsExact,
+        Op::Pool2d(op) => exact(op.kind == Pool2dKind::Max),
+        Op::Reduce(op) => exact(matches!(op.kind, ReduceKind::Max | ReduceKind::Min)),
+        Op::Resample2d(op) => exact(op.mode == InterpolationMode::NearestNeighbor),
+        Op::BatchNormalization(_)
+        | Op::Conv2d(_)
+        | Op::ConvTranspose2d(_)
+        | Op::DequantizeLinear(_)
+        | Op::Gemm(_)
+        | Op::Gru(_)
+        | Op::GruCell(_)
+        | Op::HardSigmoid(_)
+        | Op::InstanceNormalization(_)
+        | Op::LayerNormalization(_)
+        | Op::LeakyRelu(_)
+        | Op::Linear(_)
+        | Op::Lstm(_)
+        | Op::LstmCell(_)
+        | Op::Matmul(_)
+        | Op::Prelu(_)
+        | Op::Softmax(_) => Computes,
+        Op::Arg(_)
+        | Op::Cast(_)
+        | Op::Concat(_)
+        | Op::Expand(_)
+        | Op::Gather(_)
+        | Op::GatherElements(_)
+        | Op::GatherNd(_)
+        | Op::Logical(_)
+        | Op::Pad(_)
+        | Op::Predicate(_)
+        | Op::QuantizeLinear(_)
+        | Op::Reshape(_)
+        | Op::Reverse(_)
+        | Op::ScatterElements(_)
+        | Op::ScatterNd(_)
+        | Op::Slice(_)
+        | Op::Split(_)
+        | Op::Tile(_)
+        | Op::Transpose(_)
+        | Op::Triangular(_)
+        | Op::Where(_) => Follows,
+        Op::CumulativeSum(_) | Op::Elu(_) => Stays,
+    }
+}
+
+/// Casts numbers among the options to float16, as the operator does itself where its operands are float16.
+fn round_options(op: &mut Op) {
+    let round = |x: f64| f64::from(Number::Double(x).to_f16());
+    let number = |number: Number| Number::Double(f64::from(number.to_f16()));
+    match op {
+        Op::BatchNormalization(op) => op.epsilon = round(op.epsilon),
+        Op::InstanceNormalization(op) => op.epsilon = round(op.epsilon),
+        Op::LayerNormalization(op) => op.epsilon = round(op.epsilon),
+        Op::LeakyRelu(op) => op.alpha = round(op.alpha),
+        Op::HardSigmoid(op) => (op.alpha, op.beta) = (round(op.alpha), round(op.beta)),
+        Op::Linear(op) => (op.alpha, op.beta) = (round(op.alpha), round(op.beta)),
+        Op::Gemm(op) => (op.alpha, op.beta) = (round(op.alpha), round(op.beta)),
+        Op::Clamp(op) => (op.min_value, op.max_value) = (op.min_value.map(number), op.max_value.map(number)),
+        Op::Pad(op) => op.value = number(op.value),
+        _ => {}
+    }
+}
+
+/// The forms in which a value is there: at least one.
+struct Forms {
+    /// With the data type that the graph says.
+    own: Option<OperandId>,
+    /// As float32, of a float16 value.
+    wide: Option<OperandId>,
+}
+
+struct Rewrite<'a> {
+    graph: &'a mut Graph,
+    evaluator: &'a dyn Evaluate,
+    /// By operand of the graph as it was.
+    forms: Vec<Forms>,
+}
+
+impl Rewrite<'_> {
+    fn forms(&mut self, id: OperandId) -> &mut Forms {
+        &mut self.forms[id.0 as usize]
+    }
+
+    fn is_half(&self, id: OperandId) -> bool {
+        self.graph.descriptor(id).data_type == Float16
+    }
+
+    /// The value with the data type that the graph says.
+    fn own(&mut self, id: OperandId) -> OperandId {
+        if let Some(own) = self.forms(id).own {
+            return own;
+        }
+        let wide = self.forms(id).wide.expect("a value has a form");
+        let own = self.cast(wide, Float16);
+        self.forms(id).own = Some(own);
+        own
+    }
+
+    /// A float16 value as float32; any other as it is.
+    fn wide(&mut self, id: OperandId) -> Result<OperandId> {
+        if !self.is_half(id) {
+            return Ok(self.own(id));
+        }
+        if let Some(wide) = self.forms(id).wide {
+            return Ok(wide);
+        }
+        let own = self.own(id);
+        let operand = &self.graph.operands[own.0 as usize];
+        let wide = match &operand.source {
+            Source::Constant(bytes) => {
+                let descriptor = Descriptor::new(Float32, operand.descriptor.shape.iter().copied());
+                let cast = Cast { input: OperandId(0), data_type: Float32 }.into();
+                let mut made = self.evaluator.evaluate(&cast, &[(&operand.descriptor, bytes.as_slice())], &[&descriptor])?;
+                let source = Source::Constant(made.remove(0));
+                self.push(Operand { descriptor, source })
+            }
+            _ => self.cast(own, Float32),
+        };
+        self.forms(id).wide = Some(wide);
+        Ok(wide)
+    }
+
+    fn push(&mut self, operand: Operand) -> OperandId {
+        self.graph.operands.push(operand);
+        OperandId(self.graph.operands.len() as u32 - 1)
+    }
+
+    /// Appends a node that converts a value.
+    fn cast(&mut self, input: OperandId, data_type: DataType) -> OperandId {
+        let source = Source::Node { node: self.graph.nodes.len() as u32, output: 0 };
+        let descriptor = Descriptor::new(data_type, self.graph.descriptor(input).shape.iter().copied());
+        let output = self.push(Operand { descriptor, source });
+        self.graph.nodes.push(Node { op: Cast { input, data_type }.into(), label: String::new(), outputs: vec![output] });
+        output
+    }
+
+    fn node(&mut self, mut node: Node) -> Result<()> {
+        let mut is_half = node.outputs.iter().any(|&id| self.is_half(id));
+        // Whether an operand is there as float32 and in no other form.
+        let mut any_wide = false;
+        node.op.visit(&mut |_, id| {
+            is_half |= self.is_half(id);
+            any_wide |= self.forms[id.0 as usize].own.is_none();
+        });
+        let role = role(&node.op);
+        let is_wide = match role {
+            Role::Computes | Role::IsExact => is_half,
+            Role::Follows => any_wide,
+            Role::Stays => false,
+        };
+        if !is_wide {
+            node.op.visit_mut(&mut |id| *id = self.own(*id));
+            self.graph.nodes.push(node);
+            return Ok(());
+        }
+        if let Op::Cast(op) = &node.op
+            && matches!(op.data_type, Float16 | Float32)
+        {
+            // The value is there already.
+            let (wide, output) = (self.wide(op.input)?, node.outputs[0]);
+            *self.forms(output) = match op.data_type {
+                Float16 => Forms { own: None, wide: Some(wide) },
+                _ => Forms { own: Some(wide), wide: None },
+            };
+            return Ok(());
+        }
+        round_options(&mut node.op);
+        let mut failed = Ok(());
+        node.op.visit_mut(&mut |id| match self.wide(*id) {
+            Ok(wide) => *id = wide,
+            Err(error) => failed = Err(error),
+        });
+        failed?;
+        let halves: Vec<(usize, OperandId)> =
+            node.outputs.iter().copied().enumerate().filter(|&(_, id)| self.is_half(id)).collect();
+        for &(position, id) in &halves {
+            let descriptor = Descriptor::new(Float32, self.graph.descriptor(id).shape.iter().copied());
+            let source = Source::Node { node: self.graph.nodes.len() as u32, output: position as u32 };
+            node.outputs[position] = self.push(Operand { descriptor, source });
+        }
+        let outputs = node.outputs.clone();
+        self.graph.nodes.push(node);
+        for (position, id) in halves {
+            let mut wide = outputs[position];
+            if role == Role::Computes {
+                let narrow = self.cast(wide, Float16);
+                wide = self.cast(narrow, Float32);
+            }
+            *self.forms(id) = Forms { own: None, wide: Some(wide) };
+        }
+        Ok(())
+    }
+}
