@@ -95,8 +95,33 @@ impl Epilogue {
             site.fused.iter().filter(counts).map(|op| stage(op, running, site, rows, &mut constants)).collect();
         let Some(stages) = stages else { return false };
         self.0.extend(stages);
+        self.join_steps();
         taken.extend(constants);
         true
+    }
+
+    /// Lets stages that round to steps, as values that have been quantized are, be one.
+    fn join_steps(&mut self) {
+        use Operation::{Add, Div, Mul, Sub};
+        use Stage::Binary;
+        use With::Number;
+        let joined = |stages: &[Stage]| match stages {
+            &[
+                Binary(Div, Number(size)),
+                Stage::Formula(Formula::Clamp(low, high)),
+                Binary(Add, Number(up)),
+                Binary(Sub, Number(down)),
+                Binary(Mul, Number(back)),
+            ] => Some(Stage::Formula(Formula::Steps { size, low, high, up, down, back })),
+            _ => None,
+        };
+        let mut i = 0;
+        while i + 5 <= self.0.len() {
+            if let Some(stage) = joined(&self.0[i..i + 5]) {
+                self.0.splice(i..i + 5, [stage]);
+            }
+            i += 1;
+        }
     }
 
     /// Adds a step's own operator, done to its operand `input`.

@@ -19,6 +19,15 @@ pub enum Formula {
     Linear(f32, f32),
     Clamp(f32, f32),
     Power(Power),
+    /// Divided by `size`, bounded, made whole by adding `up` and subtracting `down`, and multiplied by `back`.
+    Steps {
+        size: f32,
+        low: f32,
+        high: f32,
+        up: f32,
+        down: f32,
+        back: f32,
+    },
 }
 
 /// Powers whose exponents are sums of halves and quarters.
@@ -139,6 +148,10 @@ impl Formula {
             Formula::Clamp(low, high) => {
                 let (low, high) = (V::set(low), V::set(high));
                 each!(V, numbers, |x| x.raise(low).lower(high));
+            }
+            Formula::Steps { size, low, high, up, down, back } => {
+                let [size, low, high, up, down, back] = [size, low, high, up, down, back].map(V::set);
+                each!(V, numbers, |x| x.div(size).raise(low).lower(high).add(up).sub(down).mul(back));
             }
             Formula::Power(Power::Two) => each!(V, numbers, |x| x.mul(x)),
             Formula::Power(Power::Half) => each!(V, numbers, |x| root(x)),
@@ -300,6 +313,8 @@ mod tests {
         check(Formula::LeakyRelu(0.1), f32::MIN_POSITIVE, |x| if x < 0.0 { 0.1 * x } else { x });
         check(Formula::HardSigmoid(0.2, 0.5), 1.0, |x| (0.2f64 * x as f64 + 0.5).clamp(0.0, 1.0) as f32);
         check(Formula::Linear(0.5, 2.0), 1.0, |x| 0.5 * x + 2.0);
+        let steps = Formula::Steps { size: 0.3, low: -100.0, high: 155.0, up: 12_582_912.0, down: 12_582_912.0, back: 0.3 };
+        check(steps, f32::MIN_POSITIVE, |x| (x / 0.3).clamp(-100.0, 155.0).round_ties_even() * 0.3);
         check(Formula::Clamp(-1.0, 6.0), f32::MIN_POSITIVE, |x| x.clamp(-1.0, 6.0));
         for (power, exponent) in [(Power::Two, 2.0), (Power::Half, 0.5), (Power::ThreeQuarters, 0.75)] {
             assert_eq!(Power::of(exponent), Some(power));

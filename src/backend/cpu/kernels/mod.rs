@@ -13,6 +13,7 @@ mod depthwise;
 mod elementwise;
 #[allow(dead_code, reason = "its rows may be channels, which no kernel asks for at the moment")]
 mod epilogue;
+mod extreme;
 mod few_queries;
 mod finish;
 mod formulas;
@@ -31,6 +32,7 @@ mod order_tests;
 mod packing;
 mod pool;
 mod product;
+mod quantize;
 mod recurrent;
 #[cfg(test)]
 mod recurrent_tests;
@@ -140,6 +142,9 @@ pub fn select(site: &Site<'_>) -> Option<Selection> {
 
 /// The same for a certain instruction set, where the kernel has several.
 fn select_for(site: &Site<'_>, isa: &'static isa::Isa) -> Option<Selection> {
+    if let Some(conversion) = quantize::select(site, isa) {
+        return Some(conversion);
+    }
     if site.output.data_type != DataType::Float32 {
         return None;
     }
@@ -152,6 +157,7 @@ fn select_for(site: &Site<'_>, isa: &'static isa::Isa) -> Option<Selection> {
         Op::Conv2d(op) => {
             depthwise::select(op, site, isa).or_else(|| winograd::select(op, site, isa)).or_else(|| conv::select(op, site, isa))
         }
+        Op::Reduce(op) => extreme::select(op, site, isa),
         Op::Pool2d(op) => pool::select(op, site, isa),
         Op::Transpose(op) => reorder::select(op, site, isa),
         Op::Binary(_)

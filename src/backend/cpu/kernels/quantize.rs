@@ -1,0 +1,230 @@
+//! Conversions between float32 and integers: quantization with one scale for all elements, casts. The results are those of
+//! the reference kernels to the last bit.
+
+use super::isa::{Arithmetic, Isa, Loop};
+use super::{Kernel, Known, Selection, Site};
+use crate::backend::cpu::element::Element;
+use crate::backend::cpu::threads::for_each_piece;
+use crate::backend::cpu::view::{Arguments, View};
+use crate::graph::DataType::{Float32, Int8, Int32, Uint8};
+use crate::graph::{DataType, Op, OperandId};
+use smallvec::smallvec;
+
+/// Below this many elements the reference kernel is quick enough.
+const WORTH_IT: usize = 64;
+
+#[derive(Debug)]
+struct Convert {
+    isa: &'static Isa,
+    conversion: Conversion,
+    input: OperandId,
+    from: DataType,
+    to: DataType,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Conversion {
+    Quantize { scale: OperandId, zero_point: OperandId },
+    Dequantize { scale: OperandId, zero_point: OperandId },
+    Cast,
+}
+
+pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
+    let is_one = |id: OperandId| site.inputs[id.0 as usize].shape.iter().all(|&size| size == 1);
+    let (input, conversion) = match site.op {
+        Op::QuantizeLinear(op) if is_one(op.scale) => {
+            (op.input, Conversion::Quantize { scale: op.scale, zero_point: op.zero_point })
+        }
+        Op::DequantizeLinear(op) if is_one(op.scale) => {
+            (op.input, Conversion::Dequantize { scale: op.scale, zero_point: op.zero_point })
+        }
+        Op::Cast(op) => (op.input, Conversion::Cast),
+        _ => return None,
+    };
+    let Known { data_type: from, shape, .. } = site.inputs[input.0 as usize];
+    let to = site.output.data_type;
+    let fits = match conversion {
+        Conversion::Quantize { .. } => from == Float32 && matches!(to, Int8 | Uint8),
+        Conversion::Dequantize { .. } => to == Float32 && matches!(from, Int8 | Uint8),
+        Conversion::Cast => matches!((from, to), (Int8 | Uint8 | Int32, Float32) | (Float32, Int32)),
+    };
+    let is_worth_it = shape.iter().product::<usize>() >= WORTH_IT && site.fused.is_empty();
+    let kernel = || Box::new(Convert { isa, conversion, input, from, to });
+    (fits && is_worth_it).then(|| Selection { kernel: kernel(), taken: smallvec![], fuses: true })
+}
+
+/// The only element of an operand of one byte.
+fn byte(view: View<'_>) -> i32 {
+    if view.data_type == Int8 { i32::from(view.bytes[0] as i8) } else { i32::from(view.bytes[0]) }
+}
+
+impl Kernel for Convert {
+    fn run(&self, arguments: &mut Arguments<'_, '_>) {
+        let input = arguments.input(self.input);
+        let number = |id: OperandId| arguments.input(id).elements::<f32>()[0];
+        match self.conversion {
+            Conversion::Quantize { scale, zero_point } => {
+                let (scale, zero) = (number(scale), byte(arguments.input(zero_point)));
+                let (least, most) = if self.to == Int8 { (-128, 127) } else { (0, 255) };
+                let bounds = [(least - zero) as f32, (most - zero) as f32];
+                let numbers = input.elements::<f32>();
+                for_each_piece(&mut *arguments.output().bytes, 1, 1, |first, bytes| {
+                    let numbers = &numbers[first..][..bytes.len()];
+                    self.isa.run_loop(Quantize { numbers, bytes, scale, zero, bounds });
+                });
+            }
+            Conversion::Dequantize { scale, zero_point } => {
+                let (scale, zero) = (number(scale), byte(arguments.input(zero_point)));
+                match self.from {
+                    Int8 => self.scaled(input.elements::<i8>(), arguments, scale, zero),
+                    _ => self.scaled(input.elements::<u8>(), arguments, scale, zero),
+                }
+            }
+            Conversion::Cast => match self.from {
+                Int8 => self.scaled(input.elements::<i8>(), arguments, 1.0, 0),
+                Uint8 => self.scaled(input.elements::<u8>(), arguments, 1.0, 0),
+                Int32 => self.scaled(input.elements::<i32>(), arguments, 1.0, 0),
+                _ => {
+                    let numbers = input.elements::<f32>();
+                    for_each_piece(arguments.output().elements::<i32>(), 1, 1, |first, integers| {
+                        self.isa.run_loop(Integers(&numbers[first..][..integers.len()], integers));
+                    });
+                }
+            },
+        }
+    }
+}
+
+impl Convert {
+    /// `(integer - zero) * scale`.
+    fn scaled<T: Element + Into<i32>>(&self, integers: &[T], arguments: &mut Arguments<'_, '_>, scale: f32, zero: i32) {
+        for_each_piece(arguments.output().elements::<f32>(), 1, 1, |first, numbers| {
+            let integers = &integers[first..][..numbers.len()];
+            self.isa.run_loop(Scale { integers, numbers, scale, zero });
+        });
+    }
+}
+
+struct Quantize<'a> {
+    numbers: &'a [f32],
+    bytes: &'a mut [u8],
+    scale: f32,
+    zero: i32,
+    /// Of the number of steps, before the zero point is added.
+    bounds: [f32; 2],
+}
+
+impl Loop for Quantize<'_> {
+    #[inline(always)]
+    fn run<A: Arithmetic>(self) {
+        // Added to a number of a smaller size, this leaves no place for a fraction, and the integer in the low bits. The bounds
+        // are whole numbers, so it does not matter that they come before the rounding.
+        const NO_FRACTION: f32 = 12_582_912.0;
+        let Quantize { numbers, bytes, scale, zero, bounds: [low, high] } = self;
+        for (byte, &x) in bytes.iter_mut().zip(numbers) {
+            let steps = x / scale;
+            let raised = if steps < low { low } else { steps };
+            let bounded = if raised > high { high } else { raised };
+            let quantized = ((bounded + NO_FRACTION).to_bits() as i32).wrapping_add(zero) as u8;
+            *byte = if steps.is_nan() { 0 } else { quantized };
+        }
+    }
+}
+
+struct Scale<'a, T> {
+    integers: &'a [T],
+    numbers: &'a mut [f32],
+    scale: f32,
+    zero: i32,
+}
+
+impl<T: Element + Into<i32>> Loop for Scale<'_, T> {
+    #[inline(always)]
+    fn run<A: Arithmetic>(self) {
+        for (number, &integer) in self.numbers.iter_mut().zip(self.integers) {
+            let integer: i32 = integer.into();
+            *number = integer.wrapping_sub(self.zero) as f32 * self.scale;
+        }
+    }
+}
+
+struct Integers<'a>(&'a [f32], &'a mut [i32]);
+
+impl Loop for Integers<'_> {
+    #[inline(always)]
+    fn run<A: Arithmetic>(self) {
+        for (integer, &number) in self.1.iter_mut().zip(self.0) {
+            *integer = number as i32;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::cpu::kernels::isa::available;
+    use crate::backend::cpu::kernels::tests::numbers;
+    use crate::backend::cpu::kernels::{Room, select_for};
+    use crate::backend::cpu::reference;
+    use crate::backend::cpu::view::ViewMut;
+    use crate::graph::ops::elementwise::{Cast, DequantizeLinear, QuantizeLinear};
+
+    /// Compares a conversion of `input` with what the reference kernel makes of it.
+    fn check(op: impl Into<Op>, inputs: &[(DataType, &[u8])], to: DataType) {
+        let op = op.into();
+        let count = |(data_type, bytes): &(DataType, &[u8])| bytes.len() * 8 / data_type.bits();
+        let shapes: Vec<[usize; 1]> = inputs.iter().map(|input| [count(input)]).collect();
+        let views: Vec<View<'_>> =
+            inputs.iter().zip(&shapes).map(|(&(data_type, bytes), shape)| View { data_type, shape, bytes }).collect();
+        let run = |body: &dyn Fn(&mut Arguments<'_, '_>)| {
+            let mut result = vec![0u32; shapes[0][0] * to.bits() / 32 + 1];
+            let bytes = &mut bytemuck::cast_slice_mut(&mut result)[..shapes[0][0] * to.bits() / 8];
+            body(&mut Arguments::new(&views, &mut [ViewMut { data_type: to, shape: &shapes[0], bytes }]));
+            result
+        };
+        let expected = run(&|arguments| reference::execute(&op, arguments));
+        let known = |view: &View<'_>| Known { data_type: view.data_type, shape: &[], constant: None, order: None };
+        for isa in available() {
+            let known: Vec<Known<'_>> = views.iter().zip(&shapes).map(|(view, shape)| Known { shape, ..known(view) }).collect();
+            let output = Known { data_type: to, shape: &shapes[0], constant: None, order: None };
+            let site = Site { op: &op, fused: &[], inputs: &known, output, threads: 1, room: &Room::beside(0), before: &[] };
+            let kernel = select_for(&site, isa).unwrap_or_else(|| panic!("no kernel for {op:?}")).kernel;
+            assert_eq!(run(&|arguments| kernel.run(arguments)), expected, "{}: {op:?} to {to}", isa.name);
+        }
+    }
+
+    fn various(count: usize) -> Vec<f32> {
+        let special = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, 1e30, -1e30, 2.5, 3.5, -2.5, 1e-40, 2147483648.0];
+        let numbers = numbers(count, 3).into_iter().map(|x| x * 200.0);
+        numbers.enumerate().map(|(i, x)| if i % 7 == 0 { special[i / 7 % special.len()] } else { x }).collect()
+    }
+
+    #[test]
+    fn the_same_bits_as_the_reference_kernels() {
+        let (input, scale, zero_point) = (OperandId(0), OperandId(1), OperandId(2));
+        for count in [64, 65, 127, 1000] {
+            let data = various(count);
+            let floats: &[u8] = bytemuck::cast_slice(&data);
+            let bytes: Vec<u8> = (0..count).map(|i| (i * 37) as u8).collect();
+            let integers: Vec<i32> = (0..count as i32).map(|i| i.wrapping_mul(97_654_321)).collect();
+            for scale_of in [0.5f32, 1.0, 0.003, 1e-39, 0.0, f32::NAN] {
+                let one = scale_of.to_le_bytes();
+                let mut aligned = [0u32; 1];
+                bytemuck::cast_slice_mut::<_, u8>(&mut aligned).copy_from_slice(&one);
+                let one: &[u8] = bytemuck::cast_slice(&aligned);
+                for (to, zeros) in [(Uint8, [0u8, 3, 128, 255]), (Int8, [0, 5, 127, 128])] {
+                    for zero in zeros {
+                        let op = QuantizeLinear { input, scale, zero_point };
+                        check(op, &[(Float32, floats), (Float32, one), (to, &[zero])], to);
+                        let op = DequantizeLinear { input, scale, zero_point };
+                        check(op, &[(to, &bytes), (Float32, one), (to, &[zero])], Float32);
+                    }
+                }
+            }
+            for (from, bytes) in [(Uint8, &bytes[..]), (Int8, &bytes), (Int32, bytemuck::cast_slice(&integers))] {
+                check(Cast { input, data_type: Float32 }, &[(from, bytes)], Float32);
+            }
+            check(Cast { input, data_type: Int32 }, &[(Float32, floats)], Int32);
+        }
+    }
+}
