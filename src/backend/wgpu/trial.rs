@@ -7,7 +7,7 @@ use super::storage::Storage;
 use super::waiting::PATIENCE;
 use crate::backend::cpu::Cpu;
 use crate::backend::{Backend, Bindings};
-use crate::compiler::{Fusing, compile};
+use crate::compiler::{Fusing, Preferences, compile};
 use crate::error::{Error, Kind, Result};
 use crate::graph::ops::matmul::Matmul;
 use crate::graph::{DataType, Descriptor, GraphBuilder, Limits};
@@ -56,7 +56,7 @@ fn product(device: &Arc<Device>) -> Result<Vec<u8>> {
     let (a, b) = (builder.input("a", matrix(ROWS, DEPTH))?, builder.input("b", matrix(DEPTH, COLUMNS))?);
     let c = builder.push_op(Matmul { a, b }, "")?[0];
     let graph = builder.build(vec![("c".to_owned(), c)])?;
-    let plan = compile(graph, Cpu::new(1).evaluator(), Fusing::Chains, false)?;
+    let plan = compile(graph, Cpu::new(1).evaluator(), Fusing::Chains, Preferences::default())?;
     let executable = Executable::new(device.clone(), plan, &Arc::default())?;
     let input = |bytes: Vec<u8>| -> Result<Arc<Storage>> {
         let storage = Storage::new(device, bytes.len())?;
