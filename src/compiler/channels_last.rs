@@ -4,7 +4,7 @@
 //! else can follow; where something needs the order that the graph has, a transpose is inserted, and where an image has one
 //! pixel or one channel, a reshape, which costs nothing. An image has as many bytes either way.
 
-use crate::graph::ops::conv::Conv2d;
+use crate::graph::ops::conv::{Conv2d, ConvTranspose2d};
 use crate::graph::ops::layout::InputOperandLayout::{Nchw, Nhwc};
 use crate::graph::ops::movement::{Reshape, Transpose};
 use crate::graph::{DataType, Descriptor, Graph, Node, Op, Operand, OperandId, Source};
@@ -48,6 +48,14 @@ fn shape_of(graph: &Graph, position: usize) -> Vec<u32> {
 /// Whether a convolution is one that backends have fast kernels for.
 fn suits(graph: &Graph, op: &Conv2d) -> bool {
     graph.descriptor(op.input).data_type == DataType::Float32
+        && matches!(graph.operands[op.filter.0 as usize].source, Source::Constant(_))
+}
+
+/// The same for a transposed convolution: with a few output channels vectors along them are not worth it.
+fn transposed_suits(graph: &Graph, op: &ConvTranspose2d) -> bool {
+    let [_, outputs, ..] = op.filter_layout.to_iohw(&graph.descriptor(op.filter).shape);
+    graph.descriptor(op.input).data_type == DataType::Float32
+        && outputs >= 8
         && matches!(graph.operands[op.filter.0 as usize].source, Source::Constant(_))
 }
 
@@ -157,6 +165,14 @@ impl Rewrite<'_> {
                 op.input_layout = Nhwc;
                 op.input = self.last(op.input);
                 // The filter is a constant; its own layout stays. Nothing reorders a constant of rank 1.
+                return true;
+            }
+            Op::ConvTranspose2d(op) => {
+                if op.input_layout != Nchw || !transposed_suits(self.graph, op) {
+                    return false;
+                }
+                op.input_layout = Nhwc;
+                op.input = self.last(op.input);
                 return true;
             }
             Op::Pool2d(op) => {

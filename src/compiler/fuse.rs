@@ -176,7 +176,7 @@ fn number(graph: &Graph, id: OperandId) -> Option<f32> {
     }
 }
 
-/// Whether the other operand has the value's shape, or is a constant of one number or one line.
+/// Whether the other operand has the value's shape, or is one number or one line.
 fn broadcasts_simply(graph: &Graph, op: &Op, value: OperandId) -> bool {
     let other = match op {
         Op::Binary(op) if op.a == value => op.b,
@@ -190,7 +190,7 @@ fn broadcasts_simply(graph: &Graph, op: &Op, value: OperandId) -> bool {
     let (shape, full) = (&graph.descriptor(other).shape, &graph.descriptor(value).shape);
     let count = shape.iter().map(|&size| size as usize).product::<usize>();
     let is_line = full.last().is_some_and(|&last| shape.last() == Some(&last) && count == last as usize);
-    shape == full || is_constant(graph, other) && (count == 1 || is_line)
+    shape == full || shape.len() <= full.len() && (count == 1 || is_line)
 }
 
 fn joins(graph: &Graph, op: &Op, value: OperandId, head: usize) -> bool {

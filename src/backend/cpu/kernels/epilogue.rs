@@ -45,6 +45,9 @@ enum With {
     Rows(Vec<f32>),
     /// A row for all rows.
     Row(Vec<f32>),
+    /// The same, one number or a row, which the run brings.
+    Single(OperandId),
+    Line(OperandId),
     /// A tensor of the output's shape.
     Tensor(OperandId),
 }
@@ -152,7 +155,7 @@ impl Epilogue {
 
     /// Whether the rows do not matter: all stages treat all elements alike, or find them by their place.
     pub fn is_flat(&self) -> bool {
-        !self.0.iter().any(|stage| matches!(stage, Stage::Binary(_, With::Row(_) | With::Rows(_))))
+        !self.0.iter().any(|stage| matches!(stage, Stage::Binary(_, With::Row(_) | With::Rows(_) | With::Line(_))))
     }
 
     /// About how many nanoseconds the stages take for an element, times 16.
@@ -171,7 +174,9 @@ impl Epilogue {
     /// The tensors that stages need, for [`Epilogue::apply`].
     pub fn tensors<'a>(&self, arguments: &Arguments<'a, '_>) -> Vec<&'a [f32]> {
         let needed = |stage: &Stage| match stage {
-            Stage::Binary(_, With::Tensor(id)) => Some(arguments.input(*id).elements::<f32>()),
+            Stage::Binary(_, With::Tensor(id) | With::Single(id) | With::Line(id)) => {
+                Some(arguments.input(*id).elements::<f32>())
+            }
             _ => None,
         };
         self.0.iter().filter_map(needed).collect()
@@ -341,6 +346,14 @@ impl<P: Pieces> OnVectors for Apply<'_, P> {
                         let numbers = &numbers[columns.clone()];
                         with_numbers::<V>(*operation, &mut pieces, |_, _| numbers);
                     }
+                    With::Single(_) => {
+                        let tensor = tensors.next().expect("one for each stage");
+                        with_number::<V>(*operation, &mut pieces, |_| tensor[0]);
+                    }
+                    With::Line(_) => {
+                        let numbers = &tensors.next().expect("one for each stage")[columns.clone()];
+                        with_numbers::<V>(*operation, &mut pieces, |_, _| numbers);
+                    }
                     With::Tensor(_) => {
                         let tensor = tensors.next().expect("one for each stage");
                         with_numbers::<V>(*operation, &mut pieces, |place, length| &tensor[place..][..length]);
@@ -436,7 +449,19 @@ fn with(id: OperandId, site: &Site<'_>, rows: Rows, taken: &mut Vec<usize>) -> O
     if other.shape == site.output.shape {
         return Some(With::Tensor(id));
     }
-    let elements = other.elements()?;
+    if other.shape.len() > site.output.shape.len() {
+        return None;
+    }
+    let Some(elements) = other.elements() else {
+        let count = other.shape.iter().product::<usize>();
+        let is_line = other.shape.last() == site.output.shape.last() && other.shape.last() == Some(&count);
+        return match rows {
+            _ if other.order.is_some() => None,
+            _ if count == 1 => Some(With::Single(id)),
+            Rows::Leading if is_line => Some(With::Line(id)),
+            _ => None,
+        };
+    };
     // A constant of one element, or one that varies along one axis only.
     let (axis, make): (usize, fn(Vec<f32>) -> With) = match rows {
         Rows::Leading => (site.output.shape.len().checked_sub(1)?, With::Row),

@@ -1,9 +1,9 @@
 //! The kernels for images against the reference kernels, on every instruction set that this CPU has.
 
 use super::tests::{check, check_fused, check_with};
-use crate::graph::ops::conv::Conv2d;
+use crate::graph::ops::conv::{Conv2d, ConvTranspose2d};
 use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Clamp, LeakyRelu, Prelu};
-use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
+use crate::graph::ops::layout::{Conv2dFilterOperandLayout, ConvTranspose2dFilterOperandLayout, InputOperandLayout};
 use crate::graph::ops::movement::Transpose;
 use crate::graph::ops::pool::{Pool2d, Pool2dKind, RoundingType};
 use crate::graph::{Number, Op, OperandId};
@@ -66,6 +66,16 @@ fn convolutions() {
         ([1, 10, 11, 4], 4, [2, 4], 4),
         // A single channel, which has no vector to run along.
         ([1, 9, 300, 1], 1, [3, 64], 1),
+        // Few outputs, whose vectors run along the pixels; the last of a job's parts too.
+        ([2, 9, 40, 5], 1, [3, 3], 1),
+        ([1, 12, 90, 3], 2, [3, 7], 1),
+        ([1, 7, 65, 9], 3, [5, 5], 1),
+        ([1, 30, 33, 24], 4, [3, 2], 1),
+        ([1, 8, 70, 6], 5, [1, 5], 1),
+        ([1, 40, 200, 33], 7, [3, 3], 1),
+        ([2, 1, 3000, 4], 3, [1, 39], 1),
+        ([1, 21, 62, 12], 12, [7, 3], 1),
+        ([1, 60, 62, 12], 12, [7, 1], 1),
         // More outputs than channels.
         ([1, 6, 7, 4], 8, [3, 3], 4),
     ];
@@ -103,6 +113,70 @@ fn convolutions() {
 }
 
 #[test]
+fn transposed_convolutions() {
+    let layouts = [
+        ConvTranspose2dFilterOperandLayout::Iohw,
+        ConvTranspose2dFilterOperandLayout::Hwoi,
+        ConvTranspose2dFilterOperandLayout::Ohwi,
+    ];
+    let sizes = [
+        // input in nhwc, output channels of a group, filter, groups
+        ([1, 9, 20, 6], 24, [2, 2], 1),
+        ([2, 5, 31, 7], 9, [3, 4], 1),
+        ([1, 4, 17, 12], 8, [4, 3], 3),
+        ([1, 1, 40, 3], 40, [1, 5], 1),
+    ];
+    for ([batches, height, width, channels], of_group, [filter_height, filter_width], groups) in sizes {
+        for (i, (strides, dilations, padding)) in [
+            ([1, 1], [1, 1], [0; 4]),
+            ([2, 2], [1, 1], [0, 1, 1, 0]),
+            ([2, 3], [1, 2], [1, 0, 2, 1]),
+            ([1, 4], [2, 3], [0, 0, 1, 3]),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let output = |axis: usize, input: usize, window: usize| {
+                ((input - 1) * strides[axis] as usize + (window - 1) * dilations[axis] as usize + 1)
+                    .checked_sub((padding[2 * axis] + padding[2 * axis + 1]) as usize)
+            };
+            let (Some(rows), Some(columns)) = (output(0, height, filter_height), output(1, width, filter_width)) else {
+                continue;
+            };
+            if rows < strides[0] as usize || columns < strides[1] as usize {
+                continue;
+            }
+            let filter_layout = layouts[i % 3];
+            let filter = match filter_layout {
+                ConvTranspose2dFilterOperandLayout::Iohw => vec![channels, of_group, filter_height, filter_width],
+                ConvTranspose2dFilterOperandLayout::Hwoi => vec![filter_height, filter_width, of_group, channels],
+                ConvTranspose2dFilterOperandLayout::Ohwi => vec![of_group, filter_height, filter_width, channels],
+            };
+            let bias = i % 2 == 1;
+            let op = ConvTranspose2d {
+                input: OperandId(0),
+                filter: OperandId(1),
+                padding,
+                strides,
+                dilations,
+                output_padding: [0; 2],
+                output_sizes: None,
+                groups: groups as u32,
+                input_layout: InputOperandLayout::Nhwc,
+                filter_layout,
+                bias: bias.then_some(OperandId(2)),
+            };
+            let outputs = of_group * groups;
+            let mut inputs = vec![(vec![batches, height, width, channels], false), (filter, true)];
+            if bias {
+                inputs.push((vec![outputs], true));
+            }
+            check(op, &inputs, &[batches, rows, columns, outputs]);
+        }
+    }
+}
+
+#[test]
 fn what_is_fused() {
     let relu = |running| Op::from(Activation { kind: ActivationKind::Relu, input: OperandId(running) });
     let clamp = |running| {
@@ -114,7 +188,8 @@ fn what_is_fused() {
     };
     let add = |a, b| Op::from(Binary { kind: BinaryKind::Add, a: OperandId(a), b: OperandId(b) });
     for (channels, filters) in [(6, [(6, 1), (3, 2), (1, 6)]), (40, [(40, 1), (20, 2), (1, 40)])] {
-        let image = [2, 11, 9, channels];
+        // As wide as several vectors.
+        let image = [2, 11, 39, channels];
         for (of_group, groups) in filters {
             let inputs = [
                 (image.to_vec(), false),
@@ -135,6 +210,17 @@ fn what_is_fused() {
             let mul = |a, b| Op::from(Binary { kind: BinaryKind::Mul, a: OperandId(a), b: OperandId(b) });
             check_fused(op(), &[swish()], &inputs, &image);
             check_fused(op(), &[mul(3, 5), leaky(), add(4, 5)], &inputs, &image);
+            // A row and a number that the run brings.
+            let mut brought = inputs.to_vec();
+            brought.extend([(vec![1, 1, channels], false), (vec![1, 1], false)]);
+            let running = |op: Op| {
+                let mut op = op;
+                op.visit_mut(&mut |id| id.0 += if id.0 == 5 { 2 } else { 0 });
+                op
+            };
+            let gate = Op::from(Binary { kind: BinaryKind::Mul, a: OperandId(7), b: OperandId(5) });
+            let shift = Op::from(Binary { kind: BinaryKind::Sub, a: OperandId(6), b: OperandId(7) });
+            check_fused(op(), &[gate, running(leaky()), shift], &brought, &image);
             check_fused(op(), &[add(4, 5), relu(5), slope(), mul(5, 4)], &inputs, &image);
         }
     }

@@ -30,6 +30,7 @@ mod memory;
 #[cfg(test)]
 mod order_tests;
 mod packing;
+mod planes;
 mod pool;
 mod product;
 mod quantize;
@@ -42,6 +43,7 @@ mod row;
 mod tests;
 mod tile;
 mod transform;
+mod transposed;
 mod units;
 mod vector;
 mod winograd;
@@ -154,9 +156,11 @@ fn select_for(site: &Site<'_>, isa: &'static isa::Isa) -> Option<Selection> {
     match site.op {
         Op::Matmul(op) => matmul::matmul(op, site),
         Op::Gemm(op) => matmul::gemm(op, site),
-        Op::Conv2d(op) => {
-            depthwise::select(op, site, isa).or_else(|| winograd::select(op, site, isa)).or_else(|| conv::select(op, site, isa))
-        }
+        Op::Conv2d(op) => depthwise::select(op, site, isa)
+            .or_else(|| planes::select(op, site, isa))
+            .or_else(|| winograd::select(op, site, isa))
+            .or_else(|| conv::select(op, site, isa)),
+        Op::ConvTranspose2d(op) => transposed::select(op, site, isa),
         Op::Reduce(op) => extreme::select(op, site, isa),
         Op::Pool2d(op) => pool::select(op, site, isa),
         Op::Transpose(op) => reorder::select(op, site, isa),

@@ -44,9 +44,18 @@ impl Grid {
         });
     }
 
+    /// Whether the elements of a row are consecutive ones of the input.
+    fn keeps_rows(&self) -> bool {
+        self.axes[3].iter().enumerate().all(|(i, place)| place.below == i && place.fraction == 0.0)
+    }
+
     fn nearest<T: Element>(&self, input: &[T], output: &mut [T]) {
+        let keeps_rows = self.keeps_rows();
         self.for_each_row(output, 1, |places, row| {
             let from = places.iter().map(|place| place.below).sum::<usize>();
+            if keeps_rows {
+                return row.copy_from_slice(&input[from..from + row.len()]);
+            }
             row.iter_mut().zip(&self.axes[3]).for_each(|(output, place)| *output = input[from + place.below]);
         });
     }

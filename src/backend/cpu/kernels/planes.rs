@@ -1,0 +1,374 @@
+//! Convolutions of float32 with few output channels: with the channels last their vectors would be mostly empty. The input is
+//! copied into a plane for each channel, little by little, and vectors run along the pixels of a row.
+//!
+//! With a stride, every so many pixels lie beside each other in a plane (a *phase*), so that a vector reads consecutive ones.
+#![allow(unsafe_code)]
+
+use super::conv::{Filter, axis};
+use super::finish::{Finish, Rest};
+use super::isa::Isa;
+use super::tile::Tiles;
+use super::vector::{OnVectors, Vector, with_vectors};
+use super::{Kernel, Numbers, Selection, SharedOutput, Site, with_scratch};
+use crate::backend::cpu::threads::for_each_job;
+use crate::backend::cpu::view::Arguments;
+use crate::backend::window::Axis;
+use crate::graph::OperandId;
+use crate::graph::ops::conv::Conv2d;
+use crate::graph::ops::layout::InputOperandLayout;
+use smallvec::smallvec;
+use std::ops::Range;
+
+/// The most output channels.
+const MOST_OUTPUTS: usize = 12;
+/// Products of an output number that copying the input must be worth.
+const LEAST_DEPTH: usize = 8;
+/// Numbers of planes that a job works on: they stay in a core's second-level cache.
+const AT_ONCE: usize = 48 << 10;
+/// The most pixels that are computed together, and numbers behind a line that they may read.
+const WIDEST: usize = 64;
+
+#[derive(Debug)]
+struct Planes {
+    isa: &'static Isa,
+    input: OperandId,
+    /// For each channel, row and column of the window a number for each output, and zeros up to `padded`.
+    weights: Numbers,
+    bias: [f32; MOST_OUTPUTS],
+    finish: Finish,
+    sizes: Sizes,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    batches: usize,
+    channels: usize,
+    outputs: usize,
+    /// As many as a kernel has.
+    padded: usize,
+    rows: Axis,
+    columns: Axis,
+    /// Rows and columns of the output in a job.
+    height: usize,
+    width: usize,
+}
+
+impl Sizes {
+    fn down(&self) -> usize {
+        self.rows.output.div_ceil(self.height)
+    }
+
+    fn across(&self) -> usize {
+        self.columns.output.div_ceil(self.width)
+    }
+
+    /// Columns of the input under the windows of so many of the output.
+    fn reach(&self, width: usize) -> usize {
+        (width - 1) * self.columns.stride + (self.columns.window - 1) * self.columns.dilation + 1
+    }
+
+    /// Numbers of a phase of a line.
+    fn line(&self) -> usize {
+        self.reach(self.width).div_ceil(self.columns.stride) + WIDEST
+    }
+
+    /// Rows of the input under the windows of a job.
+    fn covered(&self) -> usize {
+        (self.height - 1) * self.rows.stride + (self.rows.window - 1) * self.rows.dilation + 1
+    }
+}
+
+impl Kernel for Planes {
+    fn run(&self, arguments: &mut Arguments<'_, '_>) {
+        let image = arguments.input(self.input).elements::<f32>();
+        let added = self.finish.added(arguments);
+        let rest = self.finish.rest(self.isa, self.sizes.outputs, arguments);
+        let output = SharedOutput::new(arguments.output().elements::<f32>());
+        let Sizes { batches, channels, outputs, rows, columns, height, width, .. } = self.sizes;
+        assert_eq!(image.len(), batches * rows.input * columns.input * channels);
+        let (down, across) = (self.sizes.down(), self.sizes.across());
+        let cost = batches * rows.output * columns.output * outputs * channels * rows.window * columns.window / 32;
+        let length = channels * self.sizes.covered() * columns.stride * self.sizes.line();
+        for_each_job(batches * down * across, cost, |job| {
+            let (batch, top, left) = (job / across / down, job / across % down * height, job % across * width);
+            with_scratch(length, |planes| {
+                let job = Job {
+                    of: self,
+                    image: &image[batch * rows.input * columns.input * channels..][..rows.input * columns.input * channels],
+                    added,
+                    rest: &rest,
+                    output: &output,
+                    batch,
+                    rows: top..rows.output.min(top + height),
+                    columns: left..columns.output.min(left + width),
+                    planes,
+                };
+                with_vectors(self.isa, job);
+            });
+        });
+    }
+
+    fn bytes(&self) -> usize {
+        self.weights.bytes() + self.finish.bytes()
+    }
+}
+
+/// Some rows and columns of the output.
+struct Job<'a> {
+    of: &'a Planes,
+    image: &'a [f32],
+    added: Option<&'a [f32]>,
+    rest: &'a Rest<'a>,
+    output: &'a SharedOutput<'a>,
+    batch: usize,
+    rows: Range<usize>,
+    columns: Range<usize>,
+    planes: &'a mut [f32],
+}
+
+impl OnVectors for Job<'_> {
+    #[inline(always)]
+    fn run<V: Vector>(mut self) {
+        self.fill();
+        let wide = V::LANES == 16;
+        match self.of.sizes.padded {
+            1 => self.compute::<V, 1, 4>(),
+            2 => self.compute::<V, 2, 4>(),
+            3 if wide => self.compute::<V, 3, 4>(),
+            3 => self.compute::<V, 3, 3>(),
+            4 if wide => self.compute::<V, 4, 4>(),
+            4 => self.compute::<V, 4, 2>(),
+            6 if wide => self.compute::<V, 6, 3>(),
+            6 => self.compute::<V, 6, 1>(),
+            8 if wide => self.compute::<V, 8, 3>(),
+            8 => self.compute::<V, 8, 1>(),
+            _ if wide => self.compute::<V, 12, 2>(),
+            _ => self.compute::<V, 12, 1>(),
+        }
+    }
+}
+
+impl Job<'_> {
+    /// The first row of the input under the windows of the first row; it may lie in the padding.
+    fn top(&self) -> isize {
+        let rows = self.of.sizes.rows;
+        (self.rows.start * rows.stride) as isize - rows.padding as isize
+    }
+
+    /// Copies the rows under the windows into planes. Rows in the padding are left out.
+    #[inline(always)]
+    fn fill(&mut self) {
+        let sizes = self.of.sizes;
+        let Sizes { channels, rows, columns, .. } = sizes;
+        let (line, stride, top) = (sizes.line(), columns.stride, self.top());
+        let (phases, covered) = (stride * line, sizes.covered());
+        let reach = sizes.reach(self.columns.len());
+        // Columns of the input: those there are, and how many numbers of the padding stand before them.
+        let first = (self.columns.start * stride) as isize - columns.padding as isize;
+        let before = first.min(0).unsigned_abs().min(reach);
+        let from = first.max(0) as usize;
+        let count = columns.input.saturating_sub(from).min(reach - before);
+        for y in 0..covered {
+            let row = top + y as isize;
+            if row < 0 || row as usize >= rows.input {
+                continue;
+            }
+            let image = &self.image[row as usize * columns.input * channels..][..columns.input * channels];
+            for channel in 0..channels {
+                let plane = &mut self.planes[(channel * covered + y) * phases..][..phases];
+                if stride == 1 {
+                    plane[..before].fill(0.0);
+                    let pixels = &mut plane[before..before + count];
+                    if channels == 1 {
+                        pixels.copy_from_slice(&image[from..from + count]);
+                    } else if count > 0 {
+                        let numbers = image[from * channels + channel..].iter().step_by(channels);
+                        pixels.iter_mut().zip(numbers).for_each(|(to, from)| *to = *from);
+                    }
+                    plane[before + count..].fill(0.0);
+                } else {
+                    plane.fill(0.0);
+                    for (phase, to) in plane.chunks_exact_mut(line).enumerate() {
+                        // The first column that is in this phase.
+                        let skipped = (phase + stride - before % stride) % stride;
+                        if skipped < count {
+                            let numbers = image[(from + skipped) * channels + channel..].iter().step_by(stride * channels);
+                            let to = to[(before + skipped) / stride..].iter_mut().take((count - skipped).div_ceil(stride));
+                            to.zip(numbers).for_each(|(to, from)| *to = *from);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn compute<V: Vector, const OUTPUTS: usize, const VECTORS: usize>(&self) {
+        let Sizes { outputs, rows, columns, .. } = self.of.sizes;
+        for y in self.rows.clone() {
+            let mut x = 0;
+            while x < self.columns.len() {
+                let left = self.columns.len() - x;
+                let mut sums = [[0f32; WIDEST]; OUTPUTS];
+                let count = if left > (VECTORS - 1) * V::LANES {
+                    self.tile::<V, OUTPUTS, VECTORS>(y, x, &mut sums);
+                    left.min(VECTORS * V::LANES)
+                } else {
+                    self.tile::<V, OUTPUTS, 1>(y, x, &mut sums);
+                    left.min(V::LANES)
+                };
+                let place = (self.batch * rows.output + y) * columns.output + self.columns.start + x;
+                let (place, length) = (place * outputs, count * outputs);
+                // SAFETY: inside the output (`from` asserts that); the pixels are this job's.
+                let numbers = unsafe { std::slice::from_raw_parts_mut(self.output.from(place, place + length), length) };
+                if OUTPUTS == 1 {
+                    numbers.copy_from_slice(&sums[0][..count]);
+                } else {
+                    for (o, sums) in sums.iter().enumerate().take(outputs) {
+                        for (to, sum) in numbers[o..].iter_mut().step_by(outputs).zip(sums) {
+                            *to = *sum;
+                        }
+                    }
+                }
+                self.finish::<V>(place, numbers);
+                x += count;
+            }
+        }
+    }
+
+    /// Sums of VECTORS vectors of pixels from column `x` of the job on.
+    #[inline(always)]
+    fn tile<V: Vector, const OUTPUTS: usize, const VECTORS: usize>(
+        &self,
+        y: usize,
+        x: usize,
+        results: &mut [[f32; WIDEST]; OUTPUTS],
+    ) {
+        let sizes = self.of.sizes;
+        let Sizes { channels, rows, columns, .. } = sizes;
+        let (line, covered) = (sizes.line(), sizes.covered());
+        let phases = columns.stride * line;
+        let taps = rows.taps(y);
+        let (down, across) = (columns.window * OUTPUTS, rows.window * columns.window * OUTPUTS);
+        assert!(self.planes.len() >= channels * covered * phases && x + VECTORS * V::LANES <= sizes.width + WIDEST);
+        assert!(self.of.weights.as_slice().len() == channels * across && VECTORS * V::LANES <= WIDEST);
+        let mut sums = [[V::set(0.0); VECTORS]; OUTPUTS];
+        for (o, sums) in sums.iter_mut().enumerate() {
+            *sums = [V::set(self.of.bias[o]); VECTORS];
+        }
+        for channel in 0..channels {
+            for tap_y in taps.clone() {
+                let row = (y - self.rows.start) * rows.stride + tap_y * rows.dilation;
+                // SAFETY: the row is one of those covered, and the numbers lie `WIDEST` or more before the end of their line:
+                // the last column that is wanted lies at `reach` - 1 or before, and vectors reach less than `WIDEST` further.
+                // The weights have OUTPUTS numbers for every tap of every channel. (Both lengths were asserted.)
+                unsafe {
+                    let from = self.planes.as_ptr().add((channel * covered + row) * phases + x);
+                    let mut weights = self.of.weights.as_slice().as_ptr().add(channel * across + tap_y * down);
+                    for tap_x in 0..columns.window {
+                        let column = tap_x * columns.dilation;
+                        let from = from.add(column % columns.stride * line + column / columns.stride);
+                        let mut numbers = [V::set(0.0); VECTORS];
+                        for (v, numbers) in numbers.iter_mut().enumerate() {
+                            *numbers = V::load(from.add(v * V::LANES));
+                        }
+                        for o in 0..OUTPUTS {
+                            let factor = V::set(*weights.add(o));
+                            for v in 0..VECTORS {
+                                sums[o][v] = numbers[v].mul_add(factor, sums[o][v]);
+                            }
+                        }
+                        weights = weights.add(OUTPUTS);
+                    }
+                }
+            }
+        }
+        // A copy, which may lie in memory: the sums themselves would otherwise do so in the loop above too.
+        let sums = sums;
+        for (result, sums) in results.iter_mut().zip(&sums) {
+            for (v, sum) in sums.iter().enumerate() {
+                // SAFETY: VECTORS vectors are no more than `WIDEST` numbers (asserted).
+                unsafe { sum.store(result.as_mut_ptr().add(v * V::LANES)) }
+            }
+        }
+    }
+
+    /// Does what is fused to some pixels.
+    #[inline(always)]
+    fn finish<V: Vector>(&self, place: usize, numbers: &mut [f32]) {
+        let limits = self.of.finish.limits;
+        if limits != Default::default() || self.added.is_some() {
+            let added = self.added.map(|added| &added[place..place + numbers.len()]);
+            for first in (0..numbers.len()).step_by(V::LANES) {
+                let count = V::LANES.min(numbers.len() - first);
+                // SAFETY: so many numbers are left, of both.
+                unsafe {
+                    let to = numbers.as_mut_ptr().add(first);
+                    let added = added.map(|added| V::load_first(added.as_ptr().add(first), count));
+                    limits.finish(V::load_first(to, count), added).store_first(to, count);
+                }
+            }
+        }
+        self.rest.finish(place, numbers);
+    }
+}
+
+/// The kernel for a convolution with few output channels, the channels last and a constant filter.
+pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
+    let (filter, [outputs, channels, height, width]) = Filter::of(op, site)?;
+    let input = site.inputs[op.input.0 as usize];
+    let lanes = Tiles::of(isa).lanes;
+    let pixels = site.output.shape[2];
+    // Parts of the vectors that are used in this way and in the other.
+    let (along, across) = (pixels * outputs.next_multiple_of(lanes), outputs * pixels.next_multiple_of(lanes));
+    let suits = op.input_layout == InputOperandLayout::Nhwc
+        && op.groups == 1
+        && outputs <= MOST_OUTPUTS
+        && channels * height * width >= LEAST_DEPTH
+        && along * 5 > across * 6
+        && filter.elements.iter().all(|x| x.is_finite());
+    if !suits {
+        return None;
+    }
+    let finish = Finish::new(site, op.bias)?;
+    let padded = [1, 2, 3, 4, 6, 8].into_iter().find(|&count| outputs <= count).unwrap_or(MOST_OUTPUTS);
+    let mut weights = Numbers::zeroed(channels * height * width * padded);
+    for (place, numbers) in weights.as_mut_slice().chunks_exact_mut(padded).enumerate() {
+        let (channel, tap) = (place / (height * width), place % (height * width));
+        for (o, number) in numbers[..outputs].iter_mut().enumerate() {
+            *number = filter.at([o, channel, tap / width, tap % width]);
+        }
+    }
+    let mut bias = [0.0; MOST_OUTPUTS];
+    bias[..finish.bias.len()].copy_from_slice(&finish.bias);
+    let (rows, columns) = (axis(op, 0, input.shape[1], height, site), axis(op, 1, input.shape[2], width, site));
+    let mut sizes = Sizes { batches: input.shape[0], channels, outputs, padded, rows, columns, height: 1, width: columns.output };
+    // As wide as there is room for the rows of a window, and then as high.
+    let numbers = |sizes: &Sizes| channels * sizes.covered() * columns.stride * sizes.line();
+    while numbers(&sizes) > AT_ONCE && sizes.width > 4 * WIDEST {
+        sizes.width = sizes.width.div_ceil(2).next_multiple_of(WIDEST);
+    }
+    let jobs = if site.threads == 1 { 1 } else { site.threads * 4 };
+    if rows.output == 1 {
+        sizes.width = sizes.width.min(columns.output.div_ceil(jobs).next_multiple_of(WIDEST));
+    }
+    let most = rows.output.div_ceil(jobs.div_ceil(sizes.batches * sizes.across())).max(1);
+    // Rows that lie far apart under a window are worth copying only for several rows of the output.
+    let is_worth_it = |sizes: &Sizes| sizes.covered() <= 2 * sizes.height * rows.stride + 2 * height;
+    while sizes.height < most {
+        let higher = Sizes { height: sizes.height + 1, ..sizes };
+        let limit = if is_worth_it(&sizes) { AT_ONCE } else { 8 * AT_ONCE };
+        if numbers(&higher) > limit {
+            break;
+        }
+        sizes = higher;
+    }
+    if !is_worth_it(&sizes) {
+        return None;
+    }
+    let mut taken = smallvec![op.filter.0 as usize];
+    taken.extend(finish.taken.iter().copied());
+    let fuses = finish.is_whole;
+    let kernel = Planes { isa, input: op.input, weights, bias, finish, sizes };
+    Some(Selection { kernel: Box::new(kernel), taken, fuses })
+}

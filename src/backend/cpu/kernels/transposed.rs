@@ -1,0 +1,250 @@
+//! Transposed convolutions of float32 with the channels last. The pixels of the output whose places have the same remainder
+//! by the strides (a *phase*) are made from the input by the same elements of the filter's window: each phase is a
+//! convolution with stride 1, and is computed like one.
+#![allow(unsafe_code)]
+
+use super::conv::{Panels, spread};
+use super::finish::{Finish, Rest};
+use super::isa::Isa;
+use super::tile::{Task, Tiles};
+use super::{Kernel, Numbers, Selection, SharedOutput, Site, with_starts};
+use crate::backend::cpu::threads::for_each_job;
+use crate::backend::cpu::view::Arguments;
+use crate::graph::OperandId;
+use crate::graph::ops::conv::ConvTranspose2d;
+use crate::graph::ops::layout::InputOperandLayout;
+use smallvec::smallvec;
+
+/// With fewer output channels in a group most of a vector would be empty.
+const LEAST_OUTPUTS: usize = 8;
+
+#[derive(Debug)]
+struct Transposed {
+    isa: &'static Isa,
+    tiles: &'static Tiles,
+    input: OperandId,
+    phases: Vec<Phase>,
+    /// For each group, a number for each column of its panels, those that do not exist too.
+    bias: Numbers,
+    finish: Finish,
+    batches: usize,
+    channels: usize,
+    outputs: usize,
+    groups: usize,
+    rows: Reach,
+    columns: Reach,
+    /// What stands for pixels outside of the input.
+    zeros: Numbers,
+}
+
+/// How an axis grows.
+#[derive(Clone, Copy, Debug)]
+struct Reach {
+    input: usize,
+    output: usize,
+    stride: usize,
+    padding: usize,
+}
+
+impl Reach {
+    fn phase(&self, position: usize) -> usize {
+        (position + self.padding) % self.stride
+    }
+
+    /// The element of the input that reaches a position by an element of the window that lies so far from its first one.
+    fn element(&self, position: usize, distance: usize) -> Option<usize> {
+        let place = (position + self.padding).checked_sub(distance)?;
+        Some(place / self.stride).filter(|&element| element < self.input)
+    }
+}
+
+#[derive(Debug)]
+struct Phase {
+    /// How far the elements of the window lie from its first one: rows and columns of the output.
+    taps: Vec<[usize; 2]>,
+    /// One for each group.
+    panels: Vec<Panels>,
+}
+
+impl Kernel for Transposed {
+    fn run(&self, arguments: &mut Arguments<'_, '_>) {
+        let image = arguments.input(self.input).elements::<f32>();
+        let added = self.finish.added(arguments);
+        let rest = self.finish.rest(self.isa, self.outputs, arguments);
+        let output = arguments.output().elements::<f32>();
+        assert_eq!(image.len(), self.batches * self.rows.input * self.columns.input * self.channels);
+        assert_eq!(output.len(), self.batches * self.rows.output * self.columns.output * self.outputs);
+        let output = SharedOutput::new(output);
+        let depth: usize = self.phases.iter().map(|phase| phase.panels[0].depth).sum();
+        let cost = self.batches * self.rows.output * self.columns.output * self.outputs * depth / self.phases.len() / 64;
+        for_each_job(self.batches * self.rows.output, cost, |line| self.line(image, added, &rest, &output, line));
+    }
+
+    fn bytes(&self) -> usize {
+        let panels = self.phases.iter().flat_map(|phase| &phase.panels);
+        panels.map(Panels::bytes).sum::<usize>() + self.bias.bytes() + self.finish.bytes() + self.zeros.bytes()
+    }
+}
+
+impl Transposed {
+    /// Computes a row of the output.
+    fn line(&self, image: &[f32], added: Option<&[f32]>, rest: &Rest<'_>, output: &SharedOutput<'_>, line: usize) {
+        let (rows, columns) = (self.rows, self.columns);
+        let (batch, y) = (line / rows.output, line % rows.output);
+        for first in 0..columns.stride.min(columns.output) {
+            let phase = &self.phases[rows.phase(y) * columns.stride + columns.phase(first)];
+            let count = (columns.output - first).div_ceil(columns.stride);
+            let (tiles, height) = self.tiles.divide(count);
+            with_starts(phase.taps.len() * self.tiles.rows, |starts| {
+                for tile in 0..tiles {
+                    let from = tile * height;
+                    let pixels = height.min(count.saturating_sub(from));
+                    let starts = &mut starts[..phase.taps.len() * pixels];
+                    for group in 0..self.groups {
+                        for (i, start) in starts.iter_mut().enumerate() {
+                            let [down, across] = phase.taps[i / pixels];
+                            let x = first + (from + i % pixels) * columns.stride;
+                            *start = match (rows.element(y, down), columns.element(x, across)) {
+                                (Some(y), Some(x)) => {
+                                    let place = ((batch * rows.input + y) * columns.input + x) * self.channels;
+                                    let of_group = self.channels / self.groups;
+                                    image[place + group * of_group..][..of_group].as_ptr()
+                                }
+                                _ => self.zeros.as_slice().as_ptr(),
+                            };
+                        }
+                        self.tile(
+                            phase,
+                            group,
+                            line * columns.output + first + from * columns.stride,
+                            starts,
+                            pixels,
+                            added,
+                            output,
+                        );
+                    }
+                }
+            });
+        }
+        let length = columns.output * self.outputs;
+        if !rest.is_empty() {
+            // SAFETY: inside the output (`from` asserts that); the row is this job's, which has written it.
+            let numbers = unsafe { std::slice::from_raw_parts_mut(output.from(line * length, (line + 1) * length), length) };
+            rest.finish(line * length, numbers);
+        }
+    }
+
+    /// Computes some pixels of a phase, from number `pixel` of the output on.
+    #[allow(clippy::too_many_arguments, reason = "they are what a tile is made from")]
+    fn tile(
+        &self,
+        phase: &Phase,
+        group: usize,
+        pixel: usize,
+        starts: &[*const f32],
+        pixels: usize,
+        added: Option<&[f32]>,
+        output: &SharedOutput<'_>,
+    ) {
+        if pixels == 0 {
+            return;
+        }
+        let panels = &phase.panels[group];
+        let stride = self.columns.stride * self.outputs;
+        let length = self.channels / self.groups;
+        for number in 0..panels.count() {
+            let panel = panels.panel(number);
+            let place = pixel * self.outputs + group * panels.columns + panel.first;
+            let end = place + (pixels - 1) * stride + panel.columns;
+            let bias = match self.bias.as_slice() {
+                [] => std::ptr::null(),
+                bias => bias[group * (bias.len() / self.groups) + panel.first..][..panel.vectors * self.tiles.lanes].as_ptr(),
+            };
+            let task = Task {
+                runs: phase.taps.len(),
+                length,
+                starts: starts.as_ptr(),
+                weights: panel.weights.as_ptr(),
+                bias,
+                output: output.from(place, end),
+                added: added.map_or(std::ptr::null(), |added| added[place..end].as_ptr()),
+                stride,
+                columns: panel.columns,
+                limits: self.finish.limits,
+            };
+            assert_eq!(starts.len(), task.runs * pixels);
+            assert_eq!(panel.weights.len(), task.runs * length * panel.vectors * self.tiles.lanes);
+            // SAFETY: `starts` has runs of `length` numbers, which are sliced or the zeros; the weights' number was asserted;
+            // the bias, the output and what is added were sliced to what the tile touches; jobs have different rows, tiles
+            // different pixels or columns.
+            unsafe { self.tiles.run(pixels, panel.vectors, &task) }
+        }
+    }
+}
+
+/// The kernel for a transposed convolution with the channels last and a constant filter.
+pub fn select(op: &ConvTranspose2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
+    let input = site.inputs[op.input.0 as usize];
+    let filter = site.inputs[op.filter.0 as usize];
+    let groups = op.groups as usize;
+    let &[a, b, c, d] = filter.shape else { return None };
+    let [channels, of_group, height, width] = op.filter_layout.to_iohw(&[a, b, c, d]);
+    let [from_channel, from_output, from_row, from_column] = op.filter_layout.to_iohw(&[b * c * d, c * d, d, 1]);
+    let elements = filter.elements()?;
+    if op.input_layout != InputOperandLayout::Nhwc || of_group < LEAST_OUTPUTS {
+        return None;
+    }
+    let finish = Finish::new(site, op.bias)?;
+    let reach = |axis: usize| Reach {
+        input: input.shape[1 + axis],
+        output: site.output.shape[1 + axis],
+        stride: op.strides[axis] as usize,
+        padding: op.padding[2 * axis] as usize,
+    };
+    let (rows, columns) = (reach(0), reach(1));
+    // A phase that reaches no element of the output is not worth the memory for it.
+    if rows.stride > rows.output || columns.stride > columns.output {
+        return None;
+    }
+    let tiles = Tiles::of(isa);
+    let length = channels / groups;
+    let [down, across] = op.dilations.map(|dilation| dilation as usize);
+    let phases = (0..rows.stride * columns.stride).map(|phase| {
+        let (y, x) = (phase / columns.stride, phase % columns.stride);
+        let elements_of =
+            |size: usize, distance: usize, stride: usize, phase: usize| (0..size).filter(move |i| i * distance % stride == phase);
+        let taps: Vec<[usize; 2]> = elements_of(height, down, rows.stride, y)
+            .flat_map(|i| elements_of(width, across, columns.stride, x).map(move |j| [i, j]))
+            .collect();
+        let panels = (0..groups).map(|group| {
+            Panels::pack(tiles, taps.len() * length, of_group, |k, column| {
+                let [i, j] = taps[k / length];
+                let channel = group * length + k % length;
+                elements[channel * from_channel + column * from_output + i * from_row + j * from_column]
+            })
+        });
+        let panels = panels.collect();
+        Phase { taps: taps.iter().map(|[i, j]| [i * down, j * across]).collect(), panels }
+    });
+    let phases = phases.collect();
+    let bias = spread(&finish.bias, groups, tiles.lanes);
+    let mut taken = smallvec![op.filter.0 as usize];
+    taken.extend(finish.taken.iter().copied());
+    let fuses = finish.is_whole;
+    let kernel = Transposed {
+        isa,
+        tiles,
+        input: op.input,
+        phases,
+        bias,
+        finish,
+        batches: input.shape[0],
+        channels,
+        outputs: of_group * groups,
+        groups,
+        rows,
+        columns,
+        zeros: Numbers::zeroed(length),
+    };
+    Some(Selection { kernel: Box::new(kernel), taken, fuses })
+}
