@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(names, ["conv2d"]);
         // 6 / √(3 + 1) and 6 / √(8 + 1), twice.
         assert_eq!(filter, [6.0, 40.0]);
-        assert_eq!(bias.unwrap(), [-1.0 * 6.0 - 1.0, -2.0 * 4.0 + 1.0]);
+        assert_eq!(bias.unwrap(), [-6.0 - 1.0, -8.0 + 1.0]);
     }
 
     #[test]

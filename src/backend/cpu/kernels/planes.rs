@@ -238,6 +238,7 @@ impl Job<'_> {
 
     /// Sums of VECTORS vectors of pixels from column `x` of the job on.
     #[inline(always)]
+    #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
     fn tile<V: Vector, const OUTPUTS: usize, const VECTORS: usize>(
         &self,
         y: usize,

@@ -84,6 +84,7 @@ impl Tiles {
 /// # Safety
 /// See [`Tile`].
 #[inline(always)]
+#[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
 unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(task: &Task) {
     let mut bias = [V::set(0.0); VECTORS];
     if !task.bias.is_null() {
