@@ -34,6 +34,9 @@ use std::sync::{Arc, OnceLock};
 /// Threads that are woken for a dispatch, at most; when there is work for more, it is found soon.
 const MOST_WOKEN: usize = 4;
 
+/// Reads of so many bytes go to the pool: fresh pages make them slow, and there may be several.
+const LONG_READ: usize = 512 << 10;
+
 /// The backend of one context.
 #[derive(Clone, Debug)]
 pub struct Cpu(Arc<Shared>);
@@ -132,12 +135,21 @@ impl Backend for Cpu {
     }
 
     fn read(&self, from: &Arc<Storage>, mut into: HostBuffer, done: Done<()>) {
-        done.run(|| {
-            #[cfg(feature = "faults")]
-            faults::at(faults::Place::Read)?;
-            into.as_mut_slice().copy_from_slice(&from.read()?);
-            Ok(())
-        });
+        let from = from.clone();
+        let long = into.len() >= LONG_READ && self.0.threads > 1;
+        let work = move || {
+            done.run(|| {
+                #[cfg(feature = "faults")]
+                faults::at(faults::Place::Read)?;
+                into.as_mut_slice().copy_from_slice(&from.read()?);
+                drop(from);
+                Ok(())
+            });
+        };
+        match if long { self.pool() } else { None } {
+            Some(pool) => pool.spawn(work),
+            None => work(),
+        }
     }
 
     fn execute(&self, graph: &Arc<Executable>, bindings: Bindings<Storage>, done: Done<()>) {
