@@ -34,23 +34,28 @@ function fill({ shape, type, low, high, values }, random) {
   return array.from(numbers, (number) => (wide ? BigInt(number) : number));
 }
 
-/** The model of a case, and what is fed to it. */
+/**
+ * The model of a case, what is fed to it, and what onnxruntime-node runs: the same, or nodes that stand for an operator which
+ * it does not have on the CPU (`instead`).
+ */
 function prepare(item, index) {
-  const { op, opset = 17, domain = '', attributes = {}, inputs, outputs = 1 } = item;
+  const { op, opset = 17, domain = '', attributes = {}, inputs, outputs = 1, instead } = item;
   const random = generator(index);
   const names = inputs.map((input, i) => (input === null ? '' : `i${i}`));
   const arrays = inputs.map((input) => input && fill(input, random));
   const fed = inputs.map((input, i) => ({ ...input, name: names[i], array: arrays[i] })).filter(({ fed: isFed }) => isFed);
   const held = inputs.map((input, i) => ({ ...input, name: names[i], array: arrays[i] })).filter(({ fed: isFed }) => isFed === false);
   const outputNames = Array.isArray(outputs) ? outputs : Array.from({ length: outputs }, (_, i) => `o${i}`);
-  const model = writeModel({
-    opset,
-    inputs: fed.map(({ name, type, shape }) => ({ name, type, shape })),
-    outputs: outputNames.filter((name) => name !== '').map((name) => ({ name })),
-    initializers: held.map(({ name, type, shape, array }) => tensor(name, type, shape, array)),
-    nodes: [{ op, domain, name: 'the node', inputs: names, outputs: outputNames, attributes }],
-  });
-  return { model, fed };
+  const write = (nodes) =>
+    writeModel({
+      opset,
+      inputs: fed.map(({ name, type, shape }) => ({ name, type, shape })),
+      outputs: outputNames.filter((name) => name !== '').map((name) => ({ name })),
+      initializers: held.map(({ name, type, shape, array }) => tensor(name, type, shape, array)),
+      nodes,
+    });
+  const model = write([{ op, domain, name: 'the node', inputs: names, outputs: outputNames, attributes }]);
+  return { model, fed, reference: instead ? write(instead) : model };
 }
 
 const base64 = (array) => Buffer.from(bytesOf(array)).toString('base64');
@@ -60,8 +65,8 @@ function references(prepared) {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'webnn-node-onnx-'));
   const [from, to] = ['cases.json', 'results.json'].map((name) => path.join(folder, name));
   try {
-    const cases = prepared.map(({ model, fed }) => ({
-      model: base64(model),
+    const cases = prepared.map(({ reference, fed }) => ({
+      model: base64(reference),
       inputs: fed.map(({ name, type, shape, array }) => ({ name, type, shape, data: base64(array) })),
     }));
     writeFileSync(from, JSON.stringify(cases));

@@ -110,6 +110,9 @@ const contributed = [
   { op: 'FusedConv', attributes: { activation: 'Relu' }, inputs: [x([1, 3, 6, 6]), c([4, 3, 3, 3]), c([4])] },
   { op: 'FusedConv', attributes: { activation: 'LeakyRelu', activation_params: { floats: [0.2] } }, inputs: [x([1, 3, 6, 6]), c([4, 3, 3, 3]), c([4])] },
   { op: 'FusedGemm', attributes: { activation: 'LeakyRelu', activation_alpha: float(0.2), transB: 1 }, inputs: [x([3, 4]), c([5, 4]), c([5])] },
+  ...['Relu', 'Tanh', 'Sigmoid', 'Softplus', 'Softsign'].map((activation) => ({ op: 'FusedGemm', attributes: { activation }, inputs: [x([3, 4]), c([4, 5]), c([5])] })),
+  { op: 'FusedGemm', attributes: { activation: 'HardSigmoid', activation_alpha: float(0.3), activation_beta: float(0.4), transA: 1 }, inputs: [x([4, 3]), c([4, 5]), c([3, 1])] },
+  { op: 'FusedGemm', attributes: { activation: 'Elu', activation_alpha: float(0.7), alpha: float(0.5), beta: float(2) }, inputs: [x([3, 4]), c([4, 5]), c([3, 5])] },
   { op: 'EmbedLayerNormalization', outputs: 2, tolerance: 5e-5, inputs: [unsigned('int32', [2, 3], 9), unsigned('int32', [2, 3], 2), c([9, 8]), c([5, 8]), c([2, 8]), c([8]), c([8]), c([2, 3], { type: 'int32', values: [1, 1, 0, 1, 1, 1] })] },
   { op: 'BiasGelu', inputs: [x([2, 3, 4]), c([4])] },
   { op: 'Attention', attributes: { num_heads: 2 }, inputs: [x([2, 3, 8]), c([8, 24]), c([24])] },
@@ -119,6 +122,59 @@ const contributed = [
   { op: 'Attention', outputs: 2, attributes: { num_heads: 2 }, inputs: [x([1, 1, 8]), c([8, 24]), c([24]), null, x([2, 1, 2, 4, 4])] },
 ].map((item) => ({ ...item, ...microsoft }));
 
+// What onnxruntime-node has on GPUs only, beside what says the same in other operators.
+const grouped = (input, output, { groups, epsilon, last, activation }) => [
+  ...(last ? [{ op: 'Transpose', inputs: [input], outputs: ['first'], attributes: { perm: [0, 3, 1, 2] } }] : []),
+  { op: 'GroupNormalization', inputs: [last ? 'first' : input, 'i1', 'i2'], outputs: ['normal'], attributes: { num_groups: groups, epsilon: float(epsilon) } },
+  { op: 'Sigmoid', inputs: ['normal'], outputs: ['gate'] },
+  { op: activation ? 'Mul' : 'Identity', inputs: activation ? ['normal', 'gate'] : ['normal'], outputs: ['active'] },
+  ...(last ? [{ op: 'Transpose', inputs: ['active'], outputs: [output], attributes: { perm: [0, 2, 3, 1] } }] : [{ op: 'Identity', inputs: ['active'], outputs: [output] }]),
+];
+const channels = (last) => (last ? [2, 3, 5, 4] : [2, 4, 3, 5]);
+const elsewhere = [
+  ...[
+    { last: 1, activation: 0, groups: 2, epsilon: 1e-5 },
+    { last: 1, activation: 1, groups: 4, epsilon: 1e-3 },
+    { last: 0, activation: 1, groups: 1, epsilon: 1e-5 },
+  ].flatMap((options) => {
+    const { last, activation, groups, epsilon } = options;
+    const attributes = { channels_last: last, activation, groups, epsilon: float(epsilon) };
+    const weights = [c([4]), c([4])];
+    return [
+      { op: 'GroupNorm', attributes, inputs: [x(channels(last)), ...weights], instead: grouped('i0', 'o0', options) },
+      {
+        op: 'SkipGroupNorm',
+        outputs: 2,
+        attributes,
+        inputs: [x(channels(last)), ...weights, x(channels(last)), ...(last ? [c([4])] : [])],
+        instead: [
+          { op: 'Add', inputs: ['i0', 'i3'], outputs: ['skipped'] },
+          last ? { op: 'Add', inputs: ['skipped', 'i4'], outputs: ['o1'] } : { op: 'Identity', inputs: ['skipped'], outputs: ['o1'] },
+          ...grouped('o1', 'o0', options),
+        ],
+      },
+    ];
+  }),
+  {
+    op: 'BiasAdd',
+    inputs: [x([2, 6, 8]), c([8]), x([2, 6, 8])],
+    instead: [
+      { op: 'Add', inputs: ['i0', 'i1'], outputs: ['sum'] },
+      { op: 'Add', inputs: ['sum', 'i2'], outputs: ['o0'] },
+    ],
+  },
+  {
+    op: 'BiasSplitGelu',
+    inputs: [x([2, 6, 16]), c([16])],
+    instead: [
+      { op: 'Add', inputs: ['i0', 'i1'], outputs: ['sum'] },
+      { op: 'Split', inputs: ['sum'], outputs: ['half', 'gate'], attributes: { axis: 2, num_outputs: 2 } },
+      { op: 'Gelu', inputs: ['gate'], outputs: ['open'] },
+      { op: 'Mul', inputs: ['half', 'open'], outputs: ['o0'] },
+    ],
+  },
+].map((item) => ({ ...item, ...microsoft, opset: 21, tolerance: 5e-5 }));
+
 const attention = [
   { opset: 23, outputs: 1, inputs: [x([2, 2, 3, 4]), x([2, 2, 5, 4]), x([2, 2, 5, 4]), x([3, 5], truth)].map((input, i) => (i < 3 ? input : c([3, 5], { type: 'bool', values: [1, 0, 1, 1, 0, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1] }))) },
   { opset: 23, inputs: [x([2, 2, 3, 4]), x([2, 2, 5, 4]), x([2, 2, 5, 4]), x([2, 1, 3, 5])] },
@@ -127,4 +183,4 @@ const attention = [
   { opset: 24, inputs: [x([2, 2, 1, 4]), x([2, 2, 5, 4]), x([2, 2, 5, 4]), null, null, null, x([2], { type: 'int64', values: [3, 5] })] },
 ].map((item) => ({ op: 'Attention', ...item }));
 
-testCases([...inverse, ...sorted, ...scatters, ...grids, ...volumes, ...norms, ...indices, ...bits, ...spectra, ...others, ...contributed, ...attention]);
+testCases([...inverse, ...sorted, ...scatters, ...grids, ...volumes, ...norms, ...indices, ...bits, ...spectra, ...others, ...contributed, ...elsewhere, ...attention]);

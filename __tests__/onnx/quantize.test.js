@@ -18,6 +18,8 @@ const contributed = [
   { op: 'QLinearLeakyRelu', apart: 1, attributes: { alpha: { float: 0.2 } }, inputs: [x([3, 8], { type: 'uint8', low: 0, high: 255 }), scale(0.05), point('uint8', 128), scale(0.05), point('uint8', 100)] },
   { op: 'QLinearSoftmax', apart: 1, attributes: { axis: -1, opset: 13 }, inputs: [x([3, 8], { type: 'uint8', low: 0, high: 255 }), scale(0.05), point('uint8', 128), scale(0.0039), point('uint8', 0)] },
   { op: 'QLinearConcat', apart: 1, attributes: { axis: 1 }, inputs: [scale(0.05), point('uint8', 100), x([2, 3], { type: 'uint8', low: 0, high: 255 }), scale(0.04), point('uint8', 90), x([2, 2], { type: 'uint8', low: 0, high: 255 }), scale(0.06), point('uint8', 120)] },
+  { op: 'QLinearWhere', apart: 1, inputs: [x([3, 8], { type: 'bool', low: 0, high: 2 }), x([3, 8], { type: 'uint8', low: 0, high: 255 }), scale(0.05), point('uint8', 128), c([8], { type: 'uint8', low: 0, high: 255 }), scale(0.03), point('uint8', 100), scale(0.06), point('uint8', 120)] },
+  { op: 'QLinearWhere', apart: 1, inputs: [x([2, 1, 4], { type: 'bool', low: 0, high: 2 }), x([3, 1], { type: 'int8', low: -128, high: 127 }), scale(0.05), point('int8', 5), x([2, 3, 4], { type: 'int8', low: -128, high: 127 }), scale(0.03), point('int8', -9), scale(0.04), point('int8', 0)] },
   { op: 'QLinearGlobalAveragePool', apart: 1, attributes: { channels_last: 0 }, inputs: [x([2, 3, 4, 5], { type: 'uint8', low: 0, high: 255 }), scale(0.05), point('uint8', 128), scale(0.03), point('uint8', 110)] },
   { op: 'QLinearAveragePool', apart: 1, attributes: { kernel_shape: [2, 2], strides: [2, 2] }, inputs: [x([2, 3, 4, 6], { type: 'uint8', low: 0, high: 255 }), scale(0.05), point('uint8', 128), scale(0.05), point('uint8', 110)] },
   // onnxruntime quantizes the input too.
