@@ -342,6 +342,24 @@ fn weights_of_the_wrong_shape_are_refused() {
 }
 
 #[test]
+fn products_of_what_is_no_matrix_are_refused() {
+    let attention = |input: &[i64], weights: &[i64]| {
+        sketch(17)
+            .input("x", 2, input)
+            .input("w", 2, weights)
+            .floats("b", &[6], &[0.0; 6])
+            .floats("s", &[], &[1.0])
+            .node("com.microsoft::QAttention", &["x", "w", "b", "s", "s"], &["y"], vec![int("num_heads", 1)])
+            .output("y")
+            .import()
+    };
+    assert!(attention(&[1, 2, 3], &[3, 6]).is_ok());
+    for (input, weights) in [(&[][..], &[][..]), (&[], &[3, 6]), (&[3], &[3, 6]), (&[1, 2, 3], &[]), (&[1, 2, 3], &[3])] {
+        assert!(message(attention(input, weights).unwrap_err()).contains("QAttention"), "{input:?} {weights:?}");
+    }
+}
+
+#[test]
 fn what_is_computed_at_import_is_limited() {
     let scalar = |model: Sketch, name: &str, number: i64| {
         let mut model = model.int64s(name, &[number]);

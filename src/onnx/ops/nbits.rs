@@ -141,7 +141,7 @@ pub fn gather(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
             let points = emit.gather(points, indices, at)?;
             let points = if packed { unpacked(points, signed, emit)? } else { emit.cast(points, DataType::Float32)? };
             // A row of an odd number of zero points is filled up.
-            let last = emit.rank(points) - 1;
+            let last = emit.rank(points).checked_sub(1).ok_or("zero points without dimensions")?;
             Some(emit.slice_axis(points, last, 0, of_scale[rank - 1])?)
         }
         None => None,

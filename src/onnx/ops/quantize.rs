@@ -191,6 +191,9 @@ pub fn matmul_integer(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>
 /// The product of matrices of whole numbers in float32, as int32.
 pub fn integer_product(a: OperandId, b: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
     let (rank_a, rank_b) = (emit.rank(a), emit.rank(b));
+    if rank_a < 2 || rank_b < 2 {
+        return Err("vectors are not supported".into());
+    }
     let inner = emit.shape(a)[rank_a - 1];
     // A product is at most 255 * 255.
     const EXACT: u32 = (1 << 24) / (255 * 255);
