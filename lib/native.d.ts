@@ -113,6 +113,10 @@ export function dispatch(context: Handle, graph: Handle, tensors: Handle[], labe
 export function compute(
   request: Request, context: Handle, graph: Handle, inputs: ArrayBufferView[], outputs: (ArrayBufferView | undefined)[], label: string,
 ): void;
+/** The same, but the inputs are copied before it returns, and stay script's. */
+export function run(
+  request: Request, context: Handle, graph: Handle, inputs: ArrayBufferView[], outputs: ArrayBuffer[], label: string,
+): void;
 /** Blocks the thread until it is done, like the next. */
 export function computeSync(
   context: Handle, graph: Handle, inputs: ArrayBufferView[], outputs: (ArrayBufferView | undefined)[], label: string,

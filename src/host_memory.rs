@@ -1,6 +1,8 @@
 //! Memory that belongs to JavaScript, as the rooms below `node/` see it.
 #![allow(unsafe_code)]
 
+use crate::memory::Bytes;
+
 /// A buffer of JavaScript's: one that a read is to fill, or one that was transferred to us.
 ///
 /// `node/` makes it from an `ArrayBuffer` that script cannot reach before the request has been settled; `lib/` keeps that
@@ -9,9 +11,11 @@
 pub struct HostBuffer {
     start: *mut u8,
     length: usize,
+    /// Nothing where the memory is JavaScript's.
+    _copy: Option<Bytes>,
 }
 
-// SAFETY: whoever made it promised that nobody else touches the memory while this lives.
+// SAFETY: whoever made it promised that nobody else touches the memory while this lives; a copy is its own.
 unsafe impl Send for HostBuffer {}
 // SAFETY: shared references to a `HostBuffer` give no access to the memory.
 unsafe impl Sync for HostBuffer {}
@@ -21,7 +25,12 @@ impl HostBuffer {
     /// `start` must be valid for reads and writes of `length` bytes, and nobody else may access them, until the result is
     /// dropped.
     pub unsafe fn new(start: *mut u8, length: usize) -> Self {
-        HostBuffer { start, length }
+        HostBuffer { start, length, _copy: None }
+    }
+
+    /// A copy that was made of JavaScript's memory, used like it.
+    pub fn of_copy(copy: Bytes) -> Self {
+        HostBuffer { start: copy.as_ptr(), length: copy.len(), _copy: Some(copy) }
     }
 
     pub fn len(&self) -> usize {

@@ -153,6 +153,20 @@ describe('run()', () => {
   });
 });
 
+test('run() holds no memory on the CPU, and its results are nobody else\'s', async () => {
+  const own = await ml.createContext({ accelerated: false });
+  const model = await loadOnnx(own, small());
+  const first = await model.run({ x: six });
+  const second = await model.run({ x: six });
+  first.y.fill(0);
+  expect(second.y).toEqual(six.map((value) => value + 1));
+  expect(own.memoryUsage().tensors).toBe(0);
+  const pending = model.run({ x: six });
+  own.destroy();
+  await expect(pending).rejects.toMatchObject({ name: 'InvalidStateError', message: expect.stringContaining('run') });
+  await expect(model.run({ x: six })).rejects.toMatchObject({ name: 'InvalidStateError' });
+});
+
 describe('destroy()', () => {
   test('lets runs in flight complete, those too that still make their tensors', async () => {
     const model = await loadOnnx(context, small());

@@ -6,8 +6,10 @@ const { dataTypes } = require('../descriptor.js');
 const { invalidState } = require('../errors.js');
 const { construct, expose, illegalUnless } = require('../interface.js');
 const { show } = require('../show.js');
-const { arrayOver, checkArrays } = require('./arrays.js');
-const { bytesOf, createBindings } = require('./bindings.js');
+const { toGraph } = require('../graph.js');
+const { checkArrays } = require('./arrays.js');
+const { createBindings } = require('./bindings.js');
+const { release, runInMemory, runOnTensors } = require('./run.js');
 
 let stateOf;
 
@@ -47,10 +49,7 @@ class OnnxModel {
     checkArrays('run', state.label, state.inputs, inputs);
     state.running++;
     try {
-      const tensors = state.idle.pop();
-      // Without a set of tensors at hand the caller may change the arrays while one is made.
-      if (tensors === undefined) return await runOn(state, await newTensors(state, inputs), undefined);
-      return await runOn(state, tensors, inputs);
+      return await (state.context.accelerated ? runOnTensors : runInMemory)(state, inputs);
     } finally {
       state.running--;
       if (state.destroyed && state.running === 0) state.graph.destroy();
@@ -100,51 +99,6 @@ function describe(list) {
   return list.map(({ name, dataType, shape }) => ({ name, dataType, shape: [...shape] }));
 }
 
-/** A set of tensors with the inputs written. */
-async function newTensors(state, given) {
-  const { context } = state;
-  const copies = Object.fromEntries(state.used.map(({ name }) => [name, bytesOf(given[name]).slice()]));
-  const tensors = { inputs: {}, outputs: {} };
-  const create = (into, list, options) =>
-    list.map(async ({ name, dataType, shape }) => {
-      into[name] = await context.createTensor({ dataType, shape, ...options, label: name });
-    });
-  const made = [...create(tensors.inputs, state.used, { writable: true }), ...create(tensors.outputs, state.outputs, { readable: true })];
-  // All of them, so that what was made beside a failure can be destroyed.
-  const settled = await Promise.allSettled(made);
-  try {
-    for (const { reason } of settled.filter(({ status }) => status === 'rejected')) throw reason;
-    write(state, tensors, copies);
-  } catch (error) {
-    release(tensors);
-    throw error;
-  }
-  return tensors;
-}
-
-/** As bytes, so that arrays which only we take pass the check of writeTensor(). */
-function write({ context, used }, tensors, arrays) {
-  for (const { name } of used) context.writeTensor(tensors.inputs[name], bytesOf(arrays[name]));
-}
-
-/** One run on a set of tensors, which is free for others afterwards. */
-async function runOn(state, tensors, arrays) {
-  const { context, graph, label, outputs } = state;
-  try {
-    if (arrays !== undefined) write(state, tensors, arrays);
-    context.dispatch(graph, tensors.inputs, tensors.outputs, { label });
-    const buffers = await Promise.all(outputs.map(({ name }) => context.readTensor(tensors.outputs[name])));
-    return Object.fromEntries(outputs.map(({ name, dataType }, i) => [name, arrayOver(dataType, buffers[i])]));
-  } finally {
-    if (state.destroyed) release(tensors);
-    else state.idle.push(tensors);
-  }
-}
-
-function release({ inputs, outputs }) {
-  for (const tensor of [...Object.values(inputs), ...Object.values(outputs)]) tensor.destroy();
-}
-
 /**
  * @param {object} context
  * @param {object} graph
@@ -158,7 +112,8 @@ function createModel(context, graph, { modelInputs, modelOutputs }, label) {
   const used = inputs.filter((input) => input.used);
   /** Sets of tensors that no run uses: as many as there were runs in flight at once. */
   const idle = [];
-  return new OnnxModel(construct, { context, graph, label, inputs, outputs, used, idle, running: 0, destroyed: false });
+  const graphState = toGraph(graph);
+  return new OnnxModel(construct, { context, graph, graphState, label, inputs, outputs, used, idle, running: 0, destroyed: false });
 }
 
 module.exports = { OnnxModel, createModel };

@@ -4,11 +4,11 @@ use super::bytes;
 use super::call::{Call, stale};
 use super::contexts::Context;
 use super::handles::Handle;
-use super::script::{Scope, Type, Value, internal};
+use super::script::{Scope, Type, Value};
 use super::settle::{Outcome, Request};
 use crate::error::{Error, Kind, Result};
 use crate::host_memory::HostBuffer;
-use crate::timeline::{Done, GraphId, Task};
+use crate::timeline::{Compute, Done, GraphId, Task};
 use crossbeam_channel::{RecvTimeoutError, bounded};
 use std::time::Duration;
 
@@ -24,38 +24,51 @@ struct Bound {
 
 /// Reads `graph, inputs, outputs` from the arguments: views in the graph's order, and `undefined` for an output that is
 /// not wanted.
-fn bound(call: &Call<'_>, first: usize) -> Result<Bound> {
+fn bound(call: &Call<'_>, first: usize, input: impl Fn(Scope<'_>, Value<'_>) -> Result<HostBuffer>) -> Result<Bound> {
     let graph = call.environment.graphs.borrow().get(call.handle(first)?).ok_or_else(|| stale("graph"))?.id;
     let view = |scope: Scope<'_>, view: Value<'_>| match scope.type_of(view)? {
         Type::Undefined => Ok(None),
         _ => bytes::host_memory(scope, view).map(Some),
     };
-    let inputs: Vec<Option<HostBuffer>> = call.scope.elements(call.value(first + 1), view)?;
-    let inputs: Option<Vec<HostBuffer>> = inputs.into_iter().collect();
-    let inputs = inputs.ok_or_else(|| internal("an input without memory"))?;
+    let inputs = call.scope.elements(call.value(first + 1), input)?;
     Ok(Bound { graph, inputs, outputs: call.scope.elements(call.value(first + 2), view)? })
+}
+
+/// Sends the rest of `request, context, graph, inputs, outputs, label` to the timeline.
+fn send<'s>(call: &Call<'s>, method: &'static str, bound: Bound) -> Result<Option<Value<'s>>> {
+    let request = Request::from_number(call.number(0)?);
+    let Bound { graph, inputs, outputs } = bound;
+    let label = call.string(5)?;
+    call.environment.with_context(call.handle(1)?, |context| {
+        let done = call.environment.settler.promise(call.scope, request, |()| Outcome::Nothing)?;
+        context.send(Task::Compute(Compute { graph, inputs, outputs, method, label, done }));
+        Ok(None)
+    })
 }
 
 /// `compute(request, context, graph, inputs, outputs, label)`
 ///
 /// `lib/` has transferred the buffers behind the views, and keeps them to itself until the request is settled.
 pub fn compute<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
-    let request = Request::from_number(call.number(0)?);
-    let Bound { graph, inputs, outputs } = bound(call, 2)?;
-    let label = call.string(5)?;
-    call.environment.with_context(call.handle(1)?, |context| {
-        let done = call.environment.settler.promise(call.scope, request, |()| Outcome::Nothing)?;
-        context.send(Task::Compute { graph, inputs, outputs, label, done });
-        Ok(None)
-    })
+    send(call, "compute", bound(call, 2, bytes::host_memory)?)
+}
+
+/// `run(request, context, graph, inputs, outputs, label)`
+///
+/// The inputs stay script's and are copied before this returns; the outputs are as in `compute`.
+pub fn run<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let copy = |scope: Scope<'_>, view: Value<'_>| bytes::copy(scope, view).map(HostBuffer::of_copy);
+    let bound = bound(call, 2, copy).map_err(|error| error.of("run", ""))?;
+    send(call, "run", bound)
 }
 
 /// `computeSync(context, graph, inputs, outputs, label)`
 pub fn compute_sync<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
-    let Bound { graph, inputs, outputs } = bound(call, 1)?;
+    let Bound { graph, inputs, outputs } = bound(call, 1, bytes::host_memory)?;
     let label = call.string(4)?;
     call.environment.with_context(call.handle(0)?, |context| {
-        wait(call.scope, context, |done| Task::Compute { graph, inputs, outputs, label, done })
+        let task = |done| Task::Compute(Compute { graph, inputs, outputs, method: "compute", label, done });
+        wait(call.scope, context, task)
     })
 }
 

@@ -50,6 +50,7 @@ const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
     "importOnnx" => onnx::import;
     "summarizeOnnx" => onnx::summarize;
     "compute" => compute::compute;
+    "run" => compute::run;
     "computeSync" => compute::compute_sync;
     "readTensorSync" => compute::read_sync;
     "createCommandBuffer" => commands::create;

@@ -60,6 +60,7 @@ pub enum End<B: Backend> {
 
 /// The end of a `compute()`.
 pub struct Computed<B: Backend> {
+    pub method: &'static str,
     pub label: String,
     /// Outputs that the backend could not compute in the caller's memory.
     pub copies: Vec<(TensorRef<B::Tensor>, HostBuffer)>,

@@ -27,7 +27,7 @@ mod tensor_state;
 mod tests;
 
 pub use done::{Done, from_panic};
-pub use task::{Command, GraphId, Task, TensorId, TensorIds};
+pub use task::{Command, Compute, GraphId, Task, TensorId, TensorIds};
 
 use crate::backend::Backend;
 use crate::error::{Error, Kind, Result};

@@ -4,7 +4,7 @@ use super::builds;
 use super::done::{Done, from_panic};
 use super::ids::IdMap;
 use super::job::{Computed, End, Finished, GraphEntry, JobId, Jobs, Tensors, Work};
-use super::task::{Command, GraphId, Task, TensorId};
+use super::task::{Command, Compute, GraphId, Task, TensorId};
 use super::tensor_state::{Tensor, TensorRef};
 use crate::backend::{Backend, Bindings};
 use crate::compiler;
@@ -137,9 +137,12 @@ impl<B: Backend> Loop<B> {
             }
             Task::Dispatch { graph, tensors, label } => self.dispatch(&Command { graph, tensors, label }),
             Task::Submit { commands } => commands.iter().for_each(|command| self.dispatch(command)),
-            Task::Compute { graph, inputs, outputs, label, done } => match self.graphs.get(&graph).cloned() {
-                Some(graph) => self.compute(graph, inputs, outputs, label, done),
-                None => done.report(Err(Error::new(Kind::InvalidState, "the graph was destroyed").of("compute", &label))),
+            Task::Compute(task) => match self.graphs.get(&task.graph).cloned() {
+                Some(graph) => self.compute(graph, task),
+                None => {
+                    let error = Error::new(Kind::InvalidState, "the graph was destroyed").of(task.method, &task.label);
+                    task.done.report(Err(error));
+                }
             },
             Task::Build { graph, description, label, done } => self.build(graph, *description, label, done),
             Task::DestroyTensor { tensor } => drop(self.tensors.remove(&tensor)),
@@ -164,22 +167,16 @@ impl<B: Backend> Loop<B> {
     }
 
     /// Runs a graph in the caller's memory where the backend can, else on tensors that live as long as the run.
-    fn compute(
-        &mut self,
-        graph: Rc<GraphEntry<B>>,
-        inputs: Vec<HostBuffer>,
-        outputs: Vec<Option<HostBuffer>>,
-        label: String,
-        done: Done<()>,
-    ) {
+    fn compute(&mut self, graph: Rc<GraphEntry<B>>, task: Compute) {
+        let Compute { inputs, outputs, method, label, done, .. } = task;
         let bound = self.bind(&graph, inputs, outputs, &label);
-        match bound.map_err(|error| error.of("compute", &label)) {
+        match bound.map_err(|error| error.of(method, &label)) {
             Err(error) => done.report(Err(error)),
             Ok((inputs, outputs, copies)) => {
                 let mut wait = Wait::new(&self.jobs);
                 inputs.iter().for_each(|tensor| wait.for_reading(tensor));
                 let wait = wait.jobs;
-                let end = Computed { label, copies, done };
+                let end = Computed { method, label, copies, done };
                 self.add(Work::Compute { graph, inputs, outputs, end }, &wait);
             }
         }
@@ -355,8 +352,8 @@ impl<B: Backend> Loop<B> {
                     tensor.state.borrow_mut().error = error.clone();
                 }
             }
-            Some(End::Computed { graph, end: Computed { label, copies, done } }) => match result {
-                Err(error) => done.report(Err(failed(error, "compute", &label, Some(&graph)))),
+            Some(End::Computed { graph, end: Computed { method, label, copies, done } }) => match result {
+                Err(error) => done.report(Err(failed(error, method, &label, Some(&graph)))),
                 Ok(()) if copies.is_empty() => done.report(Ok(())),
                 // Jobs of their own, so that the end of the timeline waits for them too.
                 Ok(()) => {

@@ -26,6 +26,19 @@ pub struct Command {
     pub label: String,
 }
 
+/// A graph to run on memory of the caller's.
+#[derive(Debug)]
+pub struct Compute {
+    pub graph: GraphId,
+    /// In the graph's order.
+    pub inputs: Vec<HostBuffer>,
+    pub outputs: Vec<Option<HostBuffer>>,
+    /// What script called, for errors.
+    pub method: &'static str,
+    pub label: String,
+    pub done: Done<()>,
+}
+
 /// Something to do, in the order in which it was sent.
 #[derive(Debug)]
 pub enum Task {
@@ -40,7 +53,7 @@ pub enum Task {
     /// Runs a graph. Its failure shows in the tensors that it was to write.
     Dispatch { graph: GraphId, tensors: TensorIds, label: String },
     /// Runs a graph on memory of the caller's. Outputs that are absent are not computed.
-    Compute { graph: GraphId, inputs: Vec<HostBuffer>, outputs: Vec<Option<HostBuffer>>, label: String, done: Done<()> },
+    Compute(Compute),
     /// Dispatches that were recorded before, in their order.
     Submit { commands: Arc<[Command]> },
     /// Lets go of a tensor. What was asked before still has it.

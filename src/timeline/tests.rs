@@ -357,9 +357,13 @@ fn a_backend_that_copies_computes_in_the_callers_memory_all_the_same() {
     let (sender, receiver) = bounded(1);
     let done = Done::new(move |result: Result<()>| sender.send(result).unwrap());
     let (inputs, outputs) = (inputs.into(), vec![Some(output)]);
-    harness.timeline.send(Task::Compute { graph: add, inputs, outputs, label: String::new(), done });
+    harness.timeline.send(Task::Compute(compute(add, inputs, outputs, "", done)));
     receiver.recv().unwrap().unwrap();
     assert_eq!(crate::host_memory::peek(address), 7);
+}
+
+fn compute(graph: GraphId, inputs: Vec<HostBuffer>, outputs: Vec<Option<HostBuffer>>, label: &str, done: Done<()>) -> Compute {
+    Compute { graph, inputs, outputs, method: "compute", label: label.to_owned(), done }
 }
 
 #[test]
@@ -369,7 +373,7 @@ fn a_failed_compute_names_its_label() {
     let (sender, receiver) = bounded(1);
     let done = Done::new(move |result: Result<()>| sender.send(result).unwrap());
     let (inputs, outputs) = (vec![leaked(1).0], vec![Some(leaked(1).0)]);
-    harness.timeline.send(Task::Compute { graph: fail, inputs, outputs, label: "mine".into(), done });
+    harness.timeline.send(Task::Compute(compute(fail, inputs, outputs, "mine", done)));
     let error = receiver.recv().unwrap().unwrap_err();
     assert!(error.message().starts_with("compute [mine]: the kernel failed"), "{error}");
 }
@@ -412,13 +416,7 @@ fn the_end_waits_for_what_is_under_way() {
     input.as_mut_slice()[0] = 9;
     let (reports, reported) = bounded(1);
     let done = Done::new(move |result: Result<()>| reports.send(result).unwrap());
-    harness.timeline.send(Task::Compute {
-        graph: add,
-        inputs: vec![input],
-        outputs: vec![Some(output)],
-        label: String::new(),
-        done,
-    });
+    harness.timeline.send(Task::Compute(compute(add, vec![input], vec![Some(output)], "", done)));
     let work = held.recv().unwrap();
     harness.timeline.stop();
     // The caller's memory is still in use, so nothing may be reported yet.
