@@ -70,12 +70,13 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// Copies a tensor's contents to a buffer of the same length.
     fn read(&self, from: &Arc<Self::Tensor>, into: HostBuffer, done: Done<()>);
 
-    /// Runs a graph. When the end is reported nothing touches the bound tensors any more.
+    /// Runs a graph. When the end is reported nothing touches the bound tensors any more. `alone` says that nothing else waits
+    /// for its turn, so that this may have the calling thread for a while.
     ///
     /// # Errors
     /// `UnknownError` when the graph can never run again (its memory cannot be had, its device code failed); any other
     /// error is about this run.
-    fn execute(&self, graph: &Arc<Self::Executable>, bindings: Bindings<Self::Tensor>, done: Done<()>);
+    fn execute(&self, graph: &Arc<Self::Executable>, bindings: Bindings<Self::Tensor>, alone: bool, done: Done<()>);
 
     /// Calls back, at most once and from any thread, when the device is lost: nothing more can be done with it.
     fn on_lost(&self, _tell: Box<dyn FnOnce(String) + Send>) {}

@@ -23,6 +23,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// So many tasks are looked at before the first of them starts, at most.
+const TOGETHER: usize = 64;
+
 /// What other threads tell the loop.
 enum Report<B: Backend> {
     Finished(Finished),
@@ -73,7 +76,7 @@ impl<B: Backend> Loop<B> {
     }
 
     fn serve(&mut self, tasks: &Receiver<Task>) {
-        let alert = Alert::new();
+        let mut alert = Alert::new();
         loop {
             // Reports first: they free jobs, and a chain of small dispatches then never piles up.
             while let Ok(report) = self.reported.try_recv() {
@@ -94,10 +97,16 @@ impl<B: Backend> Loop<B> {
                     },
                 },
             };
-            if let Task::Stop = task {
-                return;
+            // What was asked for together is looked at together: graphs that wait for nothing run side by side.
+            let mut next = Some(task);
+            for left in (0..TOGETHER).rev() {
+                match next.take() {
+                    Some(Task::Stop) => return,
+                    Some(task) => self.accept(task),
+                    None => break,
+                }
+                next = if left > 0 { tasks.try_recv().ok() } else { None };
             }
-            self.accept(task);
             self.start_ready();
         }
     }
@@ -331,7 +340,7 @@ impl<B: Backend> Loop<B> {
                 let error = Error::new(Kind::Operation, format!("{what}: {}", cause.root().message())).caused_by(cause);
                 self.reporter(id).report(Err(error));
             }
-            None => self.backend.execute(&graph.executable, bindings, self.reporter(id)),
+            None => self.backend.execute(&graph.executable, bindings, self.ready.is_empty(), self.reporter(id)),
         }
     }
 
@@ -373,19 +382,29 @@ impl<B: Backend> Loop<B> {
 }
 
 /// Watching for more work for a moment before the thread goes to sleep: to wake it takes about as long, and whoever asked
-/// for something small often asks for more at once. A thread that nothing is asked of sleeps.
+/// for something small often asks for more at once. Longer where that has just been so: results have to reach script, and
+/// the next inputs have to be copied. A thread that nothing is asked of sleeps.
 struct Alert {
     for_up_to: Duration,
+    shortly: Duration,
+    longer: Duration,
 }
 
 impl Alert {
     fn new() -> Self {
         // With one core whoever could ask for more would be kept from it.
         let alone = std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1);
-        Alert { for_up_to: if alone { Duration::ZERO } else { Duration::from_micros(50) } }
+        let [shortly, longer] = if alone { [0, 0] } else { [50, 200] }.map(Duration::from_micros);
+        Alert { for_up_to: shortly, shortly, longer }
     }
 
-    fn finds(&self, there_is_work: impl Fn() -> bool) -> bool {
+    fn finds(&mut self, there_is_work: impl Fn() -> bool) -> bool {
+        let found = self.looks_until(there_is_work);
+        self.for_up_to = if found { self.longer } else { self.shortly };
+        found
+    }
+
+    fn looks_until(&self, there_is_work: impl Fn() -> bool) -> bool {
         if self.for_up_to.is_zero() {
             return false;
         }

@@ -76,7 +76,7 @@ impl Backend for Toy {
         done.report(Ok(()));
     }
 
-    fn execute(&self, graph: &Arc<Behaviour>, bindings: Bindings<Mutex<Bytes>>, done: Done<()>) {
+    fn execute(&self, graph: &Arc<Behaviour>, bindings: Bindings<Mutex<Bytes>>, _: bool, done: Done<()>) {
         let graph = graph.clone();
         let work = move || match graph.0.as_str() {
             "fail" => done.report(Err(Error::new(Kind::Operation, "the kernel failed"))),

@@ -21,12 +21,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-/// Work below this many nanoseconds is done on the timeline's own thread: handing it over would cost about as much.
-const BRIEF: usize = 30_000;
-/// The same when there is one thread to hand it to, which could do nothing else meanwhile: waking it, and the timeline in the
-/// end, takes some tens of microseconds. Short enough for what does not wait for this graph.
-const BRIEF_ALONE: usize = 10_000_000;
-
 /// A graph that can be run, by several dispatches at once.
 #[derive(Debug)]
 pub struct Executable {
@@ -38,7 +32,7 @@ pub struct Executable {
     /// Arenas that no run uses at the moment.
     arenas: Mutex<Vec<Arena>>,
     usage: Arc<Usage>,
-    brief: bool,
+    estimate: usize,
     profile: Option<Profile>,
     _constants_charge: Charge,
 }
@@ -276,11 +270,11 @@ impl Executable {
         if let Some(profile) = &mut profile {
             profile.remark("reference kernel", |step| steps[step].kernel.is_none());
         }
-        let brief = steps.iter().map(cost).fold(0, usize::saturating_add) < if threads == 1 { BRIEF_ALONE } else { BRIEF };
+        let estimate = steps.iter().map(cost).fold(0, usize::saturating_add);
         let kernel_bytes: usize = steps.iter().filter_map(|step| step.kernel.as_ref()).map(|kernel| kernel.bytes()).sum();
         let constant_bytes = kernel_bytes + constants.iter().map(|constant| constant.as_slice().len()).sum::<usize>();
         let executable = Executable {
-            brief,
+            estimate,
             profile,
             steps,
             constants,
@@ -295,9 +289,9 @@ impl Executable {
         Ok(executable)
     }
 
-    /// Whether a run is so short that it is not worth a hand-over to another thread.
-    pub fn is_brief(&self) -> bool {
-        self.brief
+    /// How many nanoseconds a run takes on one thread, or so.
+    pub fn estimate(&self) -> usize {
+        self.estimate
     }
 
     /// What [`Executable::run`] relies on: every written range lies in its region, and what a step writes overlaps nothing

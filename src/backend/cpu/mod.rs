@@ -11,6 +11,7 @@ mod profile;
 pub mod reference;
 pub mod scratch;
 mod storage;
+mod team;
 pub mod threads;
 pub mod view;
 
@@ -18,6 +19,7 @@ use cancel::Cancel;
 pub use executable::Executable;
 use storage::Contents;
 pub use storage::Storage;
+use team::Team;
 
 use crate::backend::{Backend, Bindings};
 use crate::compiler::{Evaluate, Fusing, Plan, Preferences};
@@ -29,13 +31,21 @@ use crate::host_memory::HostBuffer;
 use crate::memory::{Bytes, Usage};
 use crate::timeline::Done;
 use rayon::{ThreadPool, ThreadPoolBuilder};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Threads that are woken for a dispatch, at most; when there is work for more, it is found soon.
-const MOST_WOKEN: usize = 4;
+/// Work of fewer nanoseconds is done by the timeline's own thread alone: any help would cost about as much.
+const BRIEF: usize = 30_000;
+/// The same for a team that the timeline's thread leads, if nothing else waits, and where it is the only thread anyway: to
+/// wake a thread of the pool, and the timeline in the end, takes some tens of microseconds. Short enough for what comes
+/// meanwhile.
+const SHORT: usize = 10_000_000;
 
 /// Reads of so many bytes go to the pool: fresh pages make them slow, and there may be several.
 const LONG_READ: usize = 512 << 10;
+
+/// The members of a team, at most: beyond, they would be in each other's way.
+const MOST_MEMBERS: usize = 256;
 
 /// The backend of one context.
 #[derive(Clone, Debug)]
@@ -48,6 +58,10 @@ struct Shared {
     threads: usize,
     /// Started by the first work that is worth it.
     pool: OnceLock<Option<ThreadPool>>,
+    /// Likewise.
+    team: OnceLock<Option<Team>>,
+    /// How many graphs are being run.
+    under_way: AtomicUsize,
     cancel: Cancel,
     evaluator: fold::Evaluator,
 }
@@ -62,9 +76,21 @@ impl Cpu {
             usage: Arc::new(Usage::default()),
             threads: if threads == 0 { available() } else { threads },
             pool: OnceLock::new(),
+            team: OnceLock::new(),
+            under_way: AtomicUsize::new(0),
             evaluator: fold::Evaluator(cancel.clone()),
             cancel,
         }))
+    }
+
+    /// The team of which whoever runs a graph is the leader; nothing for a single thread, or when the system gives no others.
+    fn team(&self) -> Option<&Team> {
+        let start = || {
+            let cancel = self.0.cancel.clone();
+            let members = self.0.threads.min(MOST_MEMBERS);
+            if members > 1 { Team::new(members, move || cancel.adopt_thread()) } else { None }
+        };
+        self.0.team.get_or_init(start).as_ref()
     }
 
     /// The pool; nothing when the system gives no threads, and then work is done where it is asked for.
@@ -79,6 +105,25 @@ impl Cpu {
                 .ok()
         };
         self.0.pool.get_or_init(start).as_ref()
+    }
+}
+
+/// A graph that is being run, for as long as this lives.
+struct UnderWay {
+    shared: Arc<Shared>,
+    /// No other was when it began.
+    is_alone: bool,
+}
+
+impl UnderWay {
+    fn begin(shared: &Arc<Shared>) -> UnderWay {
+        UnderWay { is_alone: shared.under_way.fetch_add(1, Ordering::Relaxed) == 0, shared: shared.clone() }
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.shared.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -152,23 +197,27 @@ impl Backend for Cpu {
         }
     }
 
-    fn execute(&self, graph: &Arc<Executable>, bindings: Bindings<Storage>, done: Done<()>) {
-        let shared = self.0.clone();
+    fn execute(&self, graph: &Arc<Executable>, bindings: Bindings<Storage>, alone: bool, done: Done<()>) {
+        let cpu = self.clone();
         let executable = graph.clone();
+        let under_way = UnderWay::begin(&self.0);
+        let alone = alone && under_way.is_alone;
         let work = move || {
             done.run(|| {
-                let result = executable.run(&bindings, &shared.cancel);
+                let run = || executable.run(&bindings, &cpu.0.cancel);
+                let result = match cpu.team() {
+                    // Several graphs at once keep the threads busy by themselves.
+                    Some(team) if alone && executable.estimate() >= BRIEF => team.lead(run),
+                    _ => run(),
+                };
                 // The storage is let go before the end is reported: it may be the last reference.
-                drop((bindings, executable));
+                drop((bindings, executable, under_way));
                 result
             });
         };
+        let here = if alone || self.0.threads == 1 { SHORT } else { BRIEF };
         match self.pool() {
-            Some(pool) if !graph.is_brief() => {
-                pool.spawn(work);
-                // The other threads wake up at the same time, and not when the first finds something for them.
-                (1..self.0.threads.min(MOST_WOKEN)).for_each(|_| pool.spawn(|| ()));
-            }
+            Some(pool) if graph.estimate() >= here => pool.spawn(work),
             _ => work(),
         }
     }

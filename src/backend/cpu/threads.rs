@@ -1,17 +1,36 @@
 //! How kernels spread over threads.
 //!
-//! A kernel never starts threads and never waits for the global pool: it divides its output, and when the caller runs
-//! inside the context's rayon pool the pieces run there; otherwise, or when there is little to do, one after the other.
+//! A kernel never starts threads and never waits for the global pool: it divides its output, and the pieces run on the team
+//! that the caller leads, or else, when it is inside of the context's rayon pool, there; otherwise, or when there is little
+//! to do, one after the other.
 
-use super::cancel;
+use super::{cancel, team};
 use rayon::prelude::*;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Below this many units of work (about a nanosecond each) a hand-over to other threads costs more than it gains.
-const WORTH_DIVIDING: usize = 50_000;
 /// No piece is longer than this many units of work, if it can be helped: a context that ends waits for the pieces that
 /// have begun, and does not begin others.
 const LONGEST: usize = 20_000_000;
+
+/// Who does the pieces.
+#[derive(Clone, Copy)]
+struct Help {
+    threads: usize,
+    is_team: bool,
+    /// Below this many units of work (about a nanosecond each) a hand-over to other threads costs more than it gains.
+    worth_dividing: usize,
+}
+
+impl Help {
+    fn here() -> Help {
+        if let Some(threads) = team::members() {
+            return Help { threads, is_team: true, worth_dividing: 8_000 };
+        }
+        let threads = if rayon::current_thread_index().is_some() { rayon::current_num_threads() } else { 1 };
+        Help { threads, is_team: false, worth_dividing: 50_000 }
+    }
+}
 
 /// Calls `body` with consecutive pieces of `output`, each a whole number of `unit` elements, and the index of the piece's
 /// first unit. `cost` is the work of one unit in nanoseconds or so.
@@ -27,13 +46,14 @@ fn divide<T: Send>(output: &mut [T], unit: usize, cost: usize, body: &(dyn Fn(us
     let unit = unit.max(1);
     let units = output.len().div_ceil(unit);
     let cost = cost.max(1);
-    let threads = if rayon::current_thread_index().is_some() { rayon::current_num_threads() } else { 1 };
+    let Help { threads, is_team, worth_dividing } = Help::here();
     let longest = (LONGEST / cost).max(1);
-    if units <= longest && (threads == 1 || units.saturating_mul(cost) < WORTH_DIVIDING) || units == 1 {
+    let total = units.saturating_mul(cost);
+    if units <= longest && (threads == 1 || total < worth_dividing) || units == 1 {
         return body(0, output);
     }
     // Finer than the number of threads, so that one that is late does not hold up the others.
-    let per_piece = units.div_ceil(threads * 4).max(WORTH_DIVIDING / 4 / cost).clamp(1, longest);
+    let per_piece = units.div_ceil(threads * 4).max(worth_dividing / 4 / cost).clamp(1, longest);
     let cancel = cancel::current();
     let body = |(piece, chunk): (usize, &mut [T])| {
         if cancel.as_ref().is_none_or(|cancel| cancel.check().is_ok()) {
@@ -42,6 +62,10 @@ fn divide<T: Send>(output: &mut [T], unit: usize, cost: usize, body: &(dyn Fn(us
     };
     if threads == 1 {
         output.chunks_mut(per_piece * unit).enumerate().for_each(body);
+    } else if is_team {
+        let chunks: Vec<_> = output.chunks_mut(per_piece * unit).map(Mutex::new).collect();
+        // Each is one thread's, so nobody waits and nobody sees what a panic left.
+        team::share(chunks.len(), total, &|piece| body((piece, &mut chunks[piece].lock().expect("nobody else's"))));
     } else {
         output.par_chunks_mut(per_piece * unit).enumerate().for_each(body);
     }
@@ -53,15 +77,17 @@ pub fn for_each_job(count: usize, cost: usize, body: impl Fn(usize) + Sync) {
 }
 
 fn share(count: usize, cost: usize, body: &(dyn Fn(usize) + Sync)) {
-    let threads = if rayon::current_thread_index().is_some() { rayon::current_num_threads() } else { 1 };
+    let Help { threads, is_team, worth_dividing } = Help::here();
     let cancel = cancel::current();
     let body = |number: usize| {
         if cancel.as_ref().is_none_or(|cancel| cancel.check().is_ok()) {
             body(number);
         }
     };
-    if threads == 1 || count <= 1 || cost < WORTH_DIVIDING {
+    if threads == 1 || count <= 1 || cost < worth_dividing {
         (0..count).for_each(body);
+    } else if is_team {
+        team::share(count, cost, &body);
     } else {
         (0..count).into_par_iter().with_max_len(1).for_each(body);
     }
@@ -76,7 +102,7 @@ pub fn in_turn(turns: usize, parts: usize, threads: usize, body: impl Fn(usize, 
 }
 
 fn take_turns(turns: usize, parts: usize, threads: usize, body: &(dyn Fn(usize, usize) + Sync)) {
-    let available = if rayon::current_thread_index().is_some() { rayon::current_num_threads() } else { 1 };
+    let Help { threads: available, is_team, .. } = Help::here();
     let threads = threads.min(available).min(parts);
     let cancel = cancel::current();
     let is_wanted = || cancel.as_ref().is_none_or(|cancel| cancel.check().is_ok());
@@ -129,6 +155,9 @@ fn take_turns(turns: usize, parts: usize, threads: usize, body: &(dyn Fn(usize, 
         }
         std::mem::forget(ended);
     };
+    if is_team {
+        return team::share(threads, usize::MAX, &|_| work());
+    }
     rayon::scope(|scope| {
         for _ in 1..threads {
             scope.spawn(|_| work());

@@ -182,7 +182,7 @@ impl Backend for Gpu {
         self.order(Job::Read { from: from.clone(), into, done });
     }
 
-    fn execute(&self, graph: &Arc<Executable>, bindings: Bindings<Storage>, done: Done<()>) {
+    fn execute(&self, graph: &Arc<Executable>, bindings: Bindings<Storage>, _: bool, done: Done<()>) {
         self.order(Job::Execute { graph: graph.clone(), bindings, done });
     }
 

@@ -48,7 +48,7 @@ fn both(graph: &Graph, inputs: &[Vec<f16>]) -> [Vec<f16>; 2] {
     let executable = Arc::new(cpu.compile(plan).unwrap());
     let bindings = Bindings { inputs: tensors.into_iter().collect(), outputs: [Some(output.clone())].into_iter().collect() };
     let (sender, end) = channel();
-    cpu.execute(&executable, bindings, Done::new(move |result: crate::error::Result<()>| sender.send(result).unwrap()));
+    cpu.execute(&executable, bindings, true, Done::new(move |result: crate::error::Result<()>| sender.send(result).unwrap()));
     end.recv().unwrap().unwrap();
     let found = output.read().unwrap().to_vec();
     [found, expected].map(|bytes| bytes.chunks_exact(2).map(|x| f16::from_le_bytes([x[0], x[1]])).collect())

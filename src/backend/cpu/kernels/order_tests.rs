@@ -52,7 +52,7 @@ fn run(graph: Graph, fusing: Fusing, threads: usize) -> Vec<f32> {
     let (inputs, outputs) = tensors.split_at(3);
     let bindings = Bindings { inputs: inputs.iter().cloned().collect(), outputs: outputs.iter().cloned().map(Some).collect() };
     let (sender, end) = channel();
-    cpu.execute(&executable, bindings, Done::new(move |result: crate::error::Result<()>| sender.send(result).unwrap()));
+    cpu.execute(&executable, bindings, true, Done::new(move |result: crate::error::Result<()>| sender.send(result).unwrap()));
     end.recv().unwrap().unwrap();
     let mut bytes = vec![0u8; descriptors[3].byte_length()];
     let (buffer, address) = crate::host_memory::leaked(bytes.len());
