@@ -39,7 +39,27 @@ const gathered = [
   ]),
 ].map((item) => ({ op: 'GatherBlockQuantized', ...microsoft, ...item }));
 
+// Large enough for kernels that multiply integers.
+const unsigned = (...shape) => c(shape, { type: 'uint8', low: 0, high: 256 });
+const int8s = (...shape) => x(shape, { type: 'int8', low: -128, high: 128 });
+const scales = (...shape) => c(shape, { low: 0.01, high: 0.1 });
+const large = [
+  { op: 'MatMulInteger', opset: 10, inputs: [bytes(5, 700), signed(700, 40), point('uint8', 128), point('int8', 0)] },
+  { op: 'MatMulInteger', opset: 10, inputs: [bytes(13, 259), unsigned(259, 33), point('uint8', 255), point('uint8', 100)] },
+  { op: 'MatMulInteger', opset: 10, inputs: [int8s(2, 3, 90), signed(90, 40), point('int8', -128)] },
+  { op: 'ConvInteger', opset: 10, attributes: { pads: [1, 1, 1, 1] }, inputs: [bytes(1, 8, 9, 9), unsigned(16, 8, 3, 3), point('uint8', 7), point('uint8', 9)] },
+  { op: 'ConvInteger', opset: 10, attributes: { strides: [2, 2] }, inputs: [bytes(2, 3, 9, 8), signed(16, 3, 3, 2), point('uint8', 255)] },
+  { op: 'QLinearMatMul', opset: 10, apart: 1, inputs: [bytes(11, 80), scale(0.02), point('uint8', 128), signed(80, 40), scale(0.03), point('int8', 0), scale(1.5), point('uint8', 100)] },
+  { op: 'QLinearMatMul', opset: 10, apart: 1, inputs: [int8s(11, 80), scale(0.02), point('int8', 3), signed(80, 40), scales(40), c([40], { type: 'int8', values: new Array(40).fill(0) }), scale(2.5), point('int8', -5)] },
+  { op: 'QLinearConv', opset: 10, apart: 1, attributes: { pads: [1, 0, 1, 2] }, inputs: [bytes(1, 6, 9, 9), scale(0.02), point('uint8', 128), signed(12, 6, 3, 3), scales(12), c([12], { type: 'int8', values: new Array(12).fill(0) }), scale(1.5), point('uint8', 100), c([12], { type: 'int32', low: -9999, high: 9999 })] },
+  { op: 'QLinearConv', opset: 10, apart: 1, inputs: [bytes(1, 8, 9, 9), scale(0.02), point('uint8', 3), unsigned(16, 8, 1, 1), scale(0.03), point('uint8', 131), scale(0.5), point('uint8', 100)] },
+  { op: 'QGemm', ...microsoft, apart: 1, attributes: { transB: 1 }, inputs: [bytes(9, 40), scale(0.02), point('uint8', 128), signed(24, 40), scale(0.03), point('int8', 0), c([24], { type: 'int32', low: -999, high: 999 }), scale(1.5), point('uint8', 100)] },
+  { op: 'DynamicQuantizeMatMul', ...microsoft, tolerance: 1e-4, inputs: [x([9, 300]), c([300, 24], { type: 'int8', low: -100, high: 100 }), scale(0.01), point('int8', 0), c([24])] },
+  { op: 'MatMulIntegerToFloat', ...microsoft, tolerance: 1e-4, inputs: [bytes(9, 300), unsigned(300, 24), scale(0.01), scales(24), point('uint8', 120), c([24], { type: 'uint8', values: new Array(24).fill(128) }), c([24])] },
+];
+
 testCases([
+  ...large,
   { op: 'QuantizeLinear', inputs: [x([4, 5]), scale(0.05), point('uint8', 100)] },
   { op: 'QuantizeLinear', inputs: [x([4, 5]), scale(0.05), point('int8', -3)] },
   { op: 'QuantizeLinear', inputs: [x([4, 5]), scale(0.01)] },

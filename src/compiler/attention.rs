@@ -2,6 +2,7 @@
 //! asked for it ([`Fusing::Quick`]) gets all of it as one step, so that the scores need not visit memory.
 
 use super::fuse::Fusing;
+use super::quantized::Integers;
 use crate::graph::ops::elementwise::{Binary, BinaryKind};
 use crate::graph::{DataType, Graph, Op, OperandId, Source};
 
@@ -15,7 +16,7 @@ pub struct Attentions {
 }
 
 impl Attentions {
-    pub fn find(graph: &Graph, fusing: Fusing) -> Attentions {
+    pub fn find(graph: &Graph, fusing: Fusing, integers: &Integers) -> Attentions {
         let count = graph.nodes.len();
         let mut found = Attentions { before: vec![Vec::new(); count], is_inside: vec![false; count] };
         if fusing != Fusing::Quick {
@@ -31,7 +32,8 @@ impl Attentions {
         for position in 0..count {
             let Some(before) = (Values { graph, uses: &uses }).before(position) else { continue };
             // The scores of one attention may be made from another one's result, but not inside of it.
-            if !before.iter().any(|&node| found.is_inside[node] || !found.before[node].is_empty()) {
+            let is_other = |&node: &usize| found.is_inside[node] || !found.before[node].is_empty() || integers.of[node].is_some();
+            if !before.iter().any(is_other) {
                 before.iter().for_each(|&node| found.is_inside[node] = true);
                 found.before[position] = before;
             }
@@ -135,8 +137,8 @@ mod tests {
         outputs.push(builder.push_op(Matmul { a: weights, b: v }, "").unwrap()[0]);
         let outputs = outputs.into_iter().enumerate().map(|(i, id)| (format!("{i}"), id)).collect();
         let graph = builder.build(outputs).unwrap();
-        assert!(Attentions::find(&graph, Fusing::Chains).before.iter().all(Vec::is_empty));
-        let found = Attentions::find(&graph, Fusing::Quick);
+        assert!(Attentions::find(&graph, Fusing::Chains, &Integers::none(&graph)).before.iter().all(Vec::is_empty));
+        let found = Attentions::find(&graph, Fusing::Quick, &Integers::none(&graph));
         found.before.iter().map(Vec::len).filter(|&length| length > 0).collect()
     }
 

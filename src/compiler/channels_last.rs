@@ -5,6 +5,7 @@
 //! pixel or one channel, a reshape, which costs nothing. An image has as many bytes either way.
 
 use crate::graph::ops::conv::{Conv2d, ConvTranspose2d};
+use crate::graph::ops::elementwise::DequantizeLinear;
 use crate::graph::ops::layout::InputOperandLayout::{Nchw, Nhwc};
 use crate::graph::ops::movement::{Reshape, Transpose};
 use crate::graph::{DataType, Descriptor, Graph, Node, Op, Operand, OperandId, Source};
@@ -47,8 +48,19 @@ fn shape_of(graph: &Graph, position: usize) -> Vec<u32> {
 
 /// Whether a convolution is one that backends have fast kernels for.
 fn suits(graph: &Graph, op: &Conv2d) -> bool {
-    graph.descriptor(op.input).data_type == DataType::Float32
-        && matches!(graph.operands[op.filter.0 as usize].source, Source::Constant(_))
+    let is_constant = |id: OperandId| matches!(graph.operands[id.0 as usize].source, Source::Constant(_));
+    // Of a product of integers the filter is one that will be dequantized.
+    let is_known = is_constant(op.filter) || dequantizes(graph, op.filter).is_some_and(|filter| is_constant(filter.input));
+    graph.descriptor(op.input).data_type == DataType::Float32 && is_known
+}
+
+/// What dequantizes integers with one scale for all, if that makes an operand.
+fn dequantizes(graph: &Graph, id: OperandId) -> Option<&DequantizeLinear> {
+    let Source::Node { node, .. } = graph.operands[id.0 as usize].source else { return None };
+    match &graph.nodes.get(node as usize)?.op {
+        Op::DequantizeLinear(op) => Some(op),
+        _ => None,
+    }
 }
 
 /// The same for a transposed convolution: with a few output channels vectors along them are not worth it.
@@ -105,6 +117,18 @@ impl Rewrite<'_> {
             return last;
         }
         let mut first = self.orders(id).first.expect("a value has an order");
+        // Integers are moved rather than what they are dequantized to.
+        let of_one = |op: &&DequantizeLinear| self.graph.descriptor(op.scale).shape.as_slice() == [1; 4];
+        if let Some(op) = dequantizes(self.graph, first).filter(of_one).cloned()
+            && self.graph.descriptor(op.input).data_type.bits() == 8
+            && !matches!(self.graph.operands[op.input.0 as usize].source, Source::Constant(_))
+        {
+            let (input, like) = (self.reorder(op.input, &LAST), first);
+            let shape = self.graph.descriptor(input).shape.to_vec();
+            let last = self.insert(DequantizeLinear { input, ..op }.into(), like, shape);
+            self.orders(id).last = Some(last);
+            return last;
+        }
         let shape = &self.orders(id).shape;
         if shape.len() < 4 {
             let full: Vec<u32> = std::iter::repeat_n(1, 4 - shape.len()).chain(shape.iter().copied()).collect();
@@ -152,6 +176,12 @@ impl Rewrite<'_> {
         } else {
             node.op.visit_mut(&mut |id| *id = self.first(*id));
         }
+        let number = self.graph.nodes.len() as u32;
+        for id in &node.outputs {
+            if let Source::Node { node, .. } = &mut self.graph.operands[id.0 as usize].source {
+                *node = number;
+            }
+        }
         self.graph.nodes.push(node);
     }
 
@@ -188,9 +218,11 @@ impl Rewrite<'_> {
         }
         // Everything else follows its operands.
         let mut any_last = false;
+        let mut whole_bytes = self.graph.descriptor(node.outputs[0]).data_type.bits() >= 8;
         let mut all_images = self.orders(node.outputs[0]).shape.len() == 4;
         node.op.visit(&mut |_, id| {
             any_last |= self.is_last(id);
+            whole_bytes &= self.graph.descriptor(id).data_type.bits() >= 8;
             all_images &= self.orders[id.0 as usize].shape.len() <= 4;
         });
         if !any_last || !all_images {
@@ -207,6 +239,7 @@ impl Rewrite<'_> {
             | Op::Linear(_)
             | Op::Binary(_)
             | Op::Prelu(_) => {}
+            Op::Cast(_) | Op::QuantizeLinear(_) | Op::DequantizeLinear(_) if whole_bytes => {}
             Op::Concat(op) => place(&mut op.axis),
             Op::Split(op) => place(&mut op.axis),
             Op::Resample2d(op) => op.axes.iter_mut().for_each(place),

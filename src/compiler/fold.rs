@@ -1,5 +1,6 @@
 //! Constant folding: a node all of whose operands are constants is computed once, here.
 
+use super::quantized;
 use crate::error::Result;
 use crate::graph::{ConstantBytes, Descriptor, Graph, Op, OperandId, Source};
 
@@ -20,11 +21,16 @@ const GROWTH: usize = 16;
 /// constants, and a run would need the memory too.
 const WEIGHTS: usize = 1 << 30;
 
-/// Turns the outputs of constant nodes into constants. The nodes stay, needed by nobody.
-pub fn fold(graph: &mut Graph, evaluator: &dyn Evaluate) -> Result<()> {
+/// Turns the outputs of constant nodes into constants. The nodes stay, needed by nobody. With `integers`, weights that only
+/// products of integers use are not dequantized.
+pub fn fold(graph: &mut Graph, evaluator: &dyn Evaluate, integers: bool) -> Result<()> {
     let weights = weights(graph);
     let mut room = WEIGHTS;
-    for node in &graph.nodes {
+    let held = quantized::integers(graph, integers).is_inside;
+    for (node, held) in graph.nodes.iter().zip(held) {
+        if held {
+            continue;
+        }
         let mut op = node.op.clone();
         let operands = number_operands(&mut op);
         let constants: Option<Vec<ConstantBytes>> = operands
@@ -115,7 +121,7 @@ mod tests {
         let b = builder.push_op(Reshape { input: repeated, new_shape: vec![4, count / 4] }, "").unwrap()[0];
         let output = builder.push_op(Matmul { a: vector, b }, "").unwrap()[0];
         let mut graph = builder.build(vec![("y".into(), output)]).unwrap();
-        fold(&mut graph, &Zeros).unwrap();
+        fold(&mut graph, &Zeros, false).unwrap();
         matches!(graph.operands[b.0 as usize].source, Source::Constant(_))
     }
 
@@ -131,7 +137,7 @@ mod tests {
         let input = builder.scalar(DataType::Float32, Number::Double(1.0)).unwrap();
         let output = builder.push_op(Expand { input, new_shape: vec![count] }, "").unwrap()[0];
         let mut graph = builder.build(vec![("y".into(), output)]).unwrap();
-        fold(&mut graph, &Zeros).unwrap();
+        fold(&mut graph, &Zeros, false).unwrap();
         matches!(graph.operands[graph.outputs[0].1.0 as usize].source, Source::Constant(_))
     }
 

@@ -1,6 +1,7 @@
 //! Fuses element-wise operators into the operator that makes their data, so that these are finished while they are in the
 //! cache: biases, activations, residual additions; on backends that make code for it, whole chains.
 
+use super::quantized::Integers;
 use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, UnaryKind};
 use crate::graph::{DataType, Graph, Node, Op, OperandId, Source};
 
@@ -25,7 +26,8 @@ pub enum Fusing {
 
 /// Finds the chains. A node joins when it is the only consumer of the chain's value so far, leaves its shape alone, and
 /// everything else that it reads is there before the chain begins.
-pub fn fuse(graph: &Graph, fusing: Fusing) -> Fusion {
+/// A product of integers is quantized again in the end, if that follows.
+pub fn fuse(graph: &Graph, fusing: Fusing, integers: &Integers) -> Fusion {
     let mut fusion = Fusion { then: vec![Vec::new(); graph.nodes.len()], is_fused: vec![false; graph.nodes.len()] };
     let consumers = consumers(graph);
     for (head, node) in graph.nodes.iter().enumerate() {
@@ -66,13 +68,19 @@ pub fn fuse(graph: &Graph, fusing: Fusing) -> Fusion {
             let (before, after) = (graph.descriptor(value), graph.descriptor(follower.outputs[0]));
             let fits = match fusing {
                 Fusing::Products => before == after && matches!(follower.op, Op::Activation(_) | Op::Clamp(_) | Op::Binary(_)),
-                Fusing::Quick => before == after && follows_quick(graph, &follower.op, value, &node.op),
+                Fusing::Quick if integers.of[head].is_some() => {
+                    quantizes(graph, &follower.op) || before == after && follows_quick(graph, &follower.op, value, None)
+                }
+                Fusing::Quick => before == after && follows_quick(graph, &follower.op, value, Some(&node.op)),
                 Fusing::Chains => before.shape == after.shape && is_elementwise(&follower.op),
             };
             if !fits || !joins(graph, &follower.op, value, head) {
                 break;
             }
             value = join(next);
+            if quantizes(graph, &follower.op) {
+                break;
+            }
         }
     }
     fusion
@@ -117,15 +125,23 @@ fn leads_quick(graph: &Graph, op: &Op, output: OperandId) -> bool {
 }
 
 /// Whether an operator is done quickly to a value that the first one of a chain has made.
-fn follows_quick(graph: &Graph, op: &Op, value: OperandId, first: &Op) -> bool {
+fn follows_quick(graph: &Graph, op: &Op, value: OperandId, first: Option<&Op>) -> bool {
     // Convolutions without a fast kernel do nothing on their way.
-    if let Op::Conv2d(conv) = first
+    if let Some(Op::Conv2d(conv)) = first
         && !is_constant(graph, conv.filter)
     {
         return is_simple(op);
     }
     let is_float = graph.descriptor(value).data_type == DataType::Float32;
     (is_simple(op) || is_float && is_quick(graph, op)) && broadcasts_simply(graph, op, value)
+}
+
+/// Whether an operator makes 8-bit integers of float32, with one scale for all.
+fn quantizes(graph: &Graph, op: &Op) -> bool {
+    let Op::QuantizeLinear(op) = op else { return false };
+    let is_byte = matches!(graph.descriptor(op.zero_point).data_type, DataType::Int8 | DataType::Uint8);
+    let is_one = graph.descriptor(op.scale).shape.iter().all(|&size| size == 1);
+    is_byte && is_one && graph.descriptor(op.input).data_type == DataType::Float32
 }
 
 /// What even kernels for other data types do on their way.
@@ -247,7 +263,7 @@ mod tests {
         let outputs = follow(&mut builder, x, product);
         let outputs = outputs.into_iter().enumerate().map(|(i, id)| (format!("{i}"), id)).collect();
         let graph = builder.build(outputs).unwrap();
-        fuse(&graph, Fusing::Quick).then.iter().map(Vec::len).sum()
+        fuse(&graph, Fusing::Quick, &Integers::none(&graph)).then.iter().map(Vec::len).sum()
     }
 
     fn relu(builder: &mut GraphBuilder, input: OperandId) -> OperandId {

@@ -3,7 +3,8 @@
 //! The passes, in order; each is a file, takes a valid graph and leaves a valid graph:
 //!
 //! 1. [`simplify`]: an operator whose effect its consumers have anyway (an `expand` before operators that broadcast).
-//! 2. [`fold`]: a node all of whose operands are constants becomes constants.
+//! 2. [`fold`]: a node all of whose operands are constants becomes constants; but for weights that a backend wants as integers
+//!    ([`quantized`]).
 //! 3. [`affine`]: what scales and shifts the channels of a convolution becomes part of its filter.
 //! 4. [`recognise`]: what stands for a gelu or a layer normalization becomes one.
 //! 5. [`prune`]: what no output needs any more goes.
@@ -24,6 +25,7 @@ mod memory;
 mod orders;
 mod plan;
 mod prune;
+mod quantized;
 mod recognise;
 mod simplify;
 mod widen;
@@ -43,6 +45,8 @@ pub struct Preferences {
     pub channels_last: bool,
     /// float16 should be computed in float32, and rounded.
     pub widens: bool,
+    /// Products of quantized values should be products of integers.
+    pub integers: bool,
 }
 
 /// Runs all passes.
@@ -50,9 +54,15 @@ pub struct Preferences {
 /// # Errors
 /// Those of evaluating constant nodes: memory.
 pub fn compile(mut graph: Graph, evaluator: &dyn Evaluate, fusing: Fusing, preferences: Preferences) -> Result<Plan> {
+    let integers = preferences.integers;
     simplify::simplify(&mut graph);
-    fold::fold(&mut graph, evaluator)?;
+    if integers {
+        quantized::movement(&mut graph);
+    }
+    fold::fold(&mut graph, evaluator, integers)?;
     prune::prune(&mut graph);
+    let products = quantized::integers(&graph, integers);
+    quantized::rounding(&mut graph, &products);
     affine::affine(&mut graph);
     recognise::recognise(&mut graph);
     prune::prune(&mut graph);
@@ -63,8 +73,8 @@ pub fn compile(mut graph: Graph, evaluator: &dyn Evaluate, fusing: Fusing, prefe
     if preferences.channels_last {
         channels_last::channels_last(&mut graph);
         // Constants have been reordered.
-        fold::fold(&mut graph, evaluator)?;
+        fold::fold(&mut graph, evaluator, integers)?;
         prune::prune(&mut graph);
     }
-    Ok(plan::plan(graph, fusing))
+    Ok(plan::plan(graph, fusing, integers))
 }

@@ -1,6 +1,7 @@
 //! Transpositions that cost nothing: matrix products read operands and write outputs whose dimensions lie in another order.
 
 use super::fuse::{Fusing, Fusion};
+use super::quantized::Integers;
 use crate::graph::ops::movement::Transpose;
 use crate::graph::{DataType, Graph, Op, OperandId, Source};
 
@@ -13,7 +14,7 @@ pub struct Orders {
 }
 
 impl Orders {
-    pub fn find(graph: &Graph, fusing: Fusing) -> Orders {
+    pub fn find(graph: &Graph, fusing: Fusing, integers: &Integers) -> Orders {
         let mut orders = Orders { reads: vec![None; graph.operands.len()], writes: vec![None; graph.nodes.len()] };
         if fusing != Fusing::Quick {
             return orders;
@@ -21,8 +22,9 @@ impl Orders {
         // Whether all that is known of an operand's consumers allows it to be read in another order, and how many there are.
         let mut only_products = vec![true; graph.operands.len()];
         let mut uses = vec![0; graph.operands.len()];
-        for node in &graph.nodes {
-            let is_product = is_stack(graph, &node.op);
+        let is_stack = |node: usize| integers.of[node].is_none() && is_stack(graph, &graph.nodes[node].op);
+        for (position, node) in graph.nodes.iter().enumerate() {
+            let is_product = is_stack(position);
             node.op.visit(&mut |_, id| {
                 only_products[id.0 as usize] &= is_product;
                 uses[id.0 as usize] += 1;
@@ -44,7 +46,7 @@ impl Orders {
             }
             let Maker::Node(maker) = maker(graph, op.input) else { continue };
             let is_last_kept = permutation(graph, op).last().is_some_and(|&last| last as usize + 1 == rank(graph, op.input));
-            if is_last_kept && uses[op.input.0 as usize] == 1 && is_stack(graph, &graph.nodes[maker].op) {
+            if is_last_kept && uses[op.input.0 as usize] == 1 && is_stack(maker) {
                 orders.writes[maker] = Some(position);
             }
         }

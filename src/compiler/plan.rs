@@ -4,6 +4,7 @@ use super::attention::Attentions;
 use super::fuse::{Fusing, fuse};
 use super::memory::{Lifetime, assign};
 use super::orders::Orders;
+use super::quantized::{self, Integers};
 use crate::graph::ops::elementwise::{Unary, UnaryKind};
 use crate::graph::{ConstantBytes, Descriptor, Graph, Node, Op, OperandId, Source};
 use std::collections::HashMap;
@@ -45,6 +46,9 @@ pub struct Step {
     /// What makes the left operand of `op`, a matrix product: another one, what scales and masks it, and softmax. Each is
     /// done to the value of the one before it. Only where the backend asked for [`Fusing::Quick`].
     pub before: Vec<Op>,
+    /// What dequantizes the left and the right operand of `op`, a product, whose operands are the integers then; empty
+    /// elsewhere. Only where the backend asked for [`Preferences::integers`](super::Preferences).
+    pub dequantized: Vec<Op>,
     pub op: Op,
     pub fused: Vec<Op>,
     pub label: String,
@@ -81,6 +85,7 @@ fn copy() -> Op {
 struct Pending {
     position: usize,
     before: Vec<Op>,
+    dequantized: Vec<Op>,
     op: Op,
     operands: Vec<OperandId>,
     fused: Vec<Op>,
@@ -88,15 +93,28 @@ struct Pending {
 }
 
 impl Pending {
-    fn new(graph: &Graph, position: usize, before: &[usize]) -> Pending {
+    fn new(graph: &Graph, position: usize, before: &[usize], integers: &Integers) -> Pending {
         let node = &graph.nodes[position];
         let mut operands = Vec::new();
+        // What dequantizes, and for what it makes the integers that it is made from.
+        let (mut dequantized, mut integer) = (Vec::new(), HashMap::new());
+        for number in integers.of[position].into_iter().flatten() {
+            let mut op = graph.nodes[number].op.clone();
+            integer.insert(graph.nodes[number].outputs[0], OperandId(operands.len() as u32));
+            op.visit_mut(&mut |id| {
+                operands.push(*id);
+                *id = OperandId(operands.len() as u32 - 1);
+            });
+            dequantized.push(op);
+        }
         let mut value = None;
         let mut numbered = |node: &Node| {
             let mut op = node.op.clone();
             op.visit_mut(&mut |id| {
                 if Some(*id) == value {
                     *id = RUNNING;
+                } else if let Some(integer) = integer.get(id) {
+                    *id = *integer;
                 } else {
                     operands.push(*id);
                     *id = OperandId(operands.len() as u32 - 1);
@@ -107,7 +125,7 @@ impl Pending {
         };
         let before: Vec<Op> = before.iter().map(|&position| numbered(&graph.nodes[position])).collect();
         let op = numbered(node);
-        Pending { position, before, op, operands, fused: Vec::new(), outputs: node.outputs.clone() }
+        Pending { position, before, dequantized, op, operands, fused: Vec::new(), outputs: node.outputs.clone() }
     }
 
     /// Does another node to the output.
@@ -127,9 +145,10 @@ impl Pending {
 }
 
 /// Lays out a graph. Nodes that rename memory become no step, unless an output of the graph must be filled.
-pub fn plan(graph: Graph, fusing: Fusing) -> Plan {
+pub fn plan(graph: Graph, fusing: Fusing, integers: bool) -> Plan {
     let count = graph.operands.len();
-    let orders = Orders::find(&graph, fusing);
+    let integers = quantized::integers(&graph, integers);
+    let orders = Orders::find(&graph, fusing, &integers);
     // The operand whose memory each operand shares.
     let mut root: Vec<OperandId> = (0..count).map(|position| OperandId(position as u32)).collect();
     for node in &graph.nodes {
@@ -159,13 +178,14 @@ pub fn plan(graph: Graph, fusing: Fusing) -> Plan {
         }
     }
 
-    let fusion = fuse(&graph, fusing);
-    let attentions = Attentions::find(&graph, fusing);
+    let fusion = fuse(&graph, fusing, &integers);
+    let attentions = Attentions::find(&graph, fusing, &integers);
     let is_absorbed = |position: usize| orders.is_absorbed(&graph, &fusion, position);
     let mut steps: Vec<Pending> = Vec::new();
     for (position, node) in graph.nodes.iter().enumerate() {
-        if !renames(&node.op) && !fusion.is_fused[position] && !is_absorbed(position) && !attentions.is_inside[position] {
-            let mut step = Pending::new(&graph, position, &attentions.before[position]);
+        let is_inside = attentions.is_inside[position] || integers.is_inside[position];
+        if !renames(&node.op) && !fusion.is_fused[position] && !is_absorbed(position) && !is_inside {
+            let mut step = Pending::new(&graph, position, &attentions.before[position], &integers);
             for &follower in &fusion.then[position] {
                 step.follow(&graph.nodes[follower]);
             }
@@ -217,6 +237,7 @@ pub fn plan(graph: Graph, fusing: Fusing) -> Plan {
         .into_iter()
         .map(|step| Step {
             before: step.before,
+            dequantized: step.dequantized,
             op: step.op,
             fused: step.fused,
             label: graph.nodes[step.position].label.clone(),
@@ -230,6 +251,7 @@ pub fn plan(graph: Graph, fusing: Fusing) -> Plan {
         values.push(Value { descriptor: graph.descriptor(id).clone(), place: Place::Output(position), order: None });
         finished.push(Step {
             before: Vec::new(),
+            dequantized: Vec::new(),
             op: copy(),
             fused: Vec::new(),
             label: String::new(),
@@ -278,7 +300,14 @@ impl fmt::Display for Plan {
         };
         for step in &self.steps {
             let list = |ids: &[ValueId]| ids.iter().map(value).collect::<Vec<_>>().join("; ");
-            let names: Vec<&str> = step.before.iter().chain([&step.op]).chain(&step.fused).map(|op| op.row().name).collect();
+            let names: Vec<&str> = step
+                .before
+                .iter()
+                .chain(&step.dequantized)
+                .chain([&step.op])
+                .chain(&step.fused)
+                .map(|op| op.row().name)
+                .collect();
             writeln!(f, "{} ({}) -> {}", names.join(" + "), list(&step.inputs), list(&step.outputs))?;
         }
         Ok(())

@@ -248,34 +248,6 @@ fn broken_models_are_refused() {
     assert!(huge.import().is_err());
 }
 
-/// A pair of QuantizeLinear and DequantizeLinear becomes arithmetic, of the same results to the last bit.
-#[test]
-fn what_is_dequantized_as_it_was_quantized_is_only_rounded() {
-    for (element, numbers, zero_point, scale) in [(2, 0..256, 100u8, 0.037f32), (3, -128..128, 3, 0.5), (2, 0..256, 0, 1.7)] {
-        let point =
-            TensorProto { name: "z".into(), data_type: element, raw_data: Some(vec![zero_point].into()), ..Default::default() };
-        let mut model = sketch(17)
-            .input("x", FLOAT, &[512])
-            .floats("s", &[], &[scale])
-            .node("QuantizeLinear", &["x", "s", "z"], &["q"], vec![])
-            .node("DequantizeLinear", &["q", "s", "z"], &["y"], vec![])
-            .node("Identity", &["q"], &["w"], vec![])
-            .output("y")
-            .output("w");
-        model.graph.initializer.push(point);
-        let imported = model.import().unwrap();
-        // Halves between steps, in both directions, and what lies outside.
-        let input: Vec<f64> = (0..512).map(|i| f64::from((f64::from(i) / 2.0 - 150.0) as f32 * scale * 1.5)).collect();
-        let outputs = run(&imported, &[f32s(&[512], &input)]);
-        let expected: Vec<f64> =
-            outputs[1].integers().iter().map(|q| f64::from((q - i64::from(zero_point)) as f32 * scale)).collect();
-        assert!(outputs[1].integers().iter().all(|q| numbers.contains(q)));
-        assert_eq!(outputs[0].floats(), expected);
-        let dequantizes = imported.graph.nodes.iter().any(|node| matches!(node.op, crate::graph::Op::DequantizeLinear(_)));
-        assert!(!dequantizes);
-    }
-}
-
 /// onnxruntime takes such inputs on GPUs only, so they are compared with the same inputs apart.
 #[test]
 fn packed_inputs_of_attention_are_taken_apart() {

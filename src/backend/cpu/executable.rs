@@ -47,6 +47,8 @@ struct Arena {
 struct Step {
     /// See [`crate::compiler::Step::before`].
     before: Vec<Op>,
+    /// See [`crate::compiler::Step::dequantized`].
+    dequantized: Vec<Op>,
     op: Op,
     /// The kernel that was made for it; without one the reference kernel runs.
     kernel: Option<Box<dyn Kernel>>,
@@ -122,7 +124,8 @@ impl Step {
     fn describe(&self) -> String {
         let shape = |operand: &Operand| format!("{:?}", operand.shape.as_slice()).replace(' ', "");
         let list = |operands: &[Operand]| operands.iter().map(shape).collect::<Vec<_>>().join(" ");
-        let names: Vec<&str> = self.before.iter().chain([&self.op]).chain(&self.fused).map(|op| op.row().name).collect();
+        let names: Vec<&str> =
+            self.before.iter().chain(&self.dequantized).chain([&self.op]).chain(&self.fused).map(|op| op.row().name).collect();
         let label = if self.label.is_empty() { String::new() } else { format!(" \"{}\"", self.label) };
         format!("{} {} -> {}{label}", names.join(" + "), list(&self.inputs), list(&self.outputs))
     }
@@ -140,13 +143,28 @@ fn behind_inputs(mut fused: Vec<Op>, inputs: usize) -> Vec<Op> {
     fused
 }
 
-/// Does fused operators with the reference kernels. The value may have other data types in between.
+/// Does fused operators with the reference kernels.
 fn follow(fused: &[Op], views: &[View<'_>], written: &mut [ViewMut<'_>]) -> Result<()> {
     let output = &mut written[0];
-    let (shape, mut data_type) = (output.shape, output.data_type);
-    let mut before = Bytes::copy_of(if fused.is_empty() { &[] } else { output.bytes })?;
+    let before = Bytes::copy_of(if fused.is_empty() { &[] } else { output.bytes })?;
+    follow_from(before, output.data_type, fused, views, output)
+}
+
+/// The same from a value that lies elsewhere. It may have other data types in between.
+fn follow_from(
+    mut before: Bytes,
+    mut data_type: DataType,
+    fused: &[Op],
+    views: &[View<'_>],
+    output: &mut ViewMut<'_>,
+) -> Result<()> {
+    let shape = output.shape;
     for op in fused {
-        let made = if let Op::Cast(cast) = op { cast.data_type } else { data_type };
+        let made = match op {
+            Op::Cast(cast) => cast.data_type,
+            Op::QuantizeLinear(op) => views[op.zero_point.0 as usize].data_type,
+            _ => data_type,
+        };
         let mut after = Bytes::zeroed(output.element_count() * made.bits() / 8)?;
         let mut views: SmallVec<[View<'_>; 6]> = views.iter().copied().collect();
         views.push(View { data_type, shape, bytes: &before });
@@ -159,6 +177,33 @@ fn follow(fused: &[Op], views: &[View<'_>], written: &mut [ViewMut<'_>]) -> Resu
         output.bytes.copy_from_slice(&before);
     }
     Ok(())
+}
+
+/// A product of dequantized operands, operator by operator with the reference kernels.
+fn dequantized_product(step: &Step, views: &[View<'_>], written: &mut [ViewMut<'_>]) -> Result<()> {
+    let mut numbers: Vec<(usize, Bytes)> = Vec::new();
+    for op in &step.dequantized {
+        let Op::DequantizeLinear(dequantize) = op else { unreachable!("the compiler puts nothing else there") };
+        let input = dequantize.input.0 as usize;
+        let shape = views[input].shape;
+        let mut bytes = Bytes::zeroed(shape.iter().product::<usize>() * size_of::<f32>())?;
+        let mut outputs = [ViewMut { data_type: DataType::Float32, shape, bytes: &mut bytes }];
+        reference::execute(op, &mut Arguments::new(views, &mut outputs));
+        numbers.push((input, bytes));
+    }
+    let mut of_numbers: SmallVec<[View<'_>; 6]> = views.iter().copied().collect();
+    for (position, bytes) in &numbers {
+        of_numbers[*position] = View { data_type: DataType::Float32, bytes, ..views[*position] };
+    }
+    let shape = written[0].shape;
+    let mut made = Bytes::zeroed(shape.iter().product::<usize>() * size_of::<f32>())?;
+    let mut outputs = [ViewMut { data_type: DataType::Float32, shape, bytes: &mut made }];
+    reference::execute(&step.op, &mut Arguments::new(&of_numbers, &mut outputs));
+    if step.fused.is_empty() {
+        written[0].bytes.copy_from_slice(&made);
+        return Ok(());
+    }
+    follow_from(made, DataType::Float32, &step.fused, views, &mut written[0])
 }
 
 /// Makes the fast kernels. Constants that only they need, which they have packed for themselves, are let go of.
@@ -204,6 +249,7 @@ fn select_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], threads: 
         let output = Known { data_type: output.data_type, shape: &output.shape, constant: None, order };
         let selection = select(&Site {
             before: &step.before,
+            dequantized: &step.dequantized,
             op: &step.op,
             fused: &step.fused,
             inputs: &inputs,
@@ -249,6 +295,7 @@ impl Executable {
             .into_iter()
             .map(|step| Step {
                 before: step.before,
+                dequantized: step.dequantized,
                 op: step.op,
                 kernel: None,
                 fused: behind_inputs(step.fused, step.inputs.len()),
@@ -394,6 +441,7 @@ impl Executable {
                 crate::faults::at(crate::faults::Place::Step)?;
                 match &step.kernel {
                     Some(kernel) => kernel.run(&mut Arguments::new(&views, &mut written)),
+                    None if !step.dequantized.is_empty() => return dequantized_product(step, &views, &mut written),
                     None => reference::execute(&step.op, &mut Arguments::new(&views, &mut written)),
                 }
                 follow(&step.fused, &views, &mut written)

@@ -168,7 +168,7 @@ impl Backend for Cpu {
     }
 
     fn preferences(&self) -> Preferences {
-        Preferences { channels_last: kernels::are_used(), widens: kernels::are_used() }
+        Preferences { channels_last: kernels::are_used(), widens: kernels::are_used(), integers: kernels::are_used() }
     }
 
     fn write(&self, to: &Arc<Storage>, bytes: Bytes, done: Done<()>) {

@@ -13,8 +13,6 @@ pub use movement::{concat, expand, gather, reduced_shape, slice, transpose};
 use super::node::Node;
 use super::refusal::Mapped;
 use super::tensor::Tensor;
-use crate::graph::OperandId;
-use std::collections::HashMap;
 
 /// Values with more elements are left to the compiler.
 const MOST_ELEMENTS: usize = 1 << 16;
@@ -26,16 +24,6 @@ const MOST_BYTES: usize = 512 << 20;
 #[derive(Debug, Default)]
 pub struct Folding {
     bytes: usize,
-    /// What operands of 8 bits were quantized from, where scale and zero point are known numbers.
-    pub quantized: HashMap<OperandId, Quantized>,
-}
-
-/// What was quantized, and how.
-#[derive(Clone, Copy, Debug)]
-pub struct Quantized {
-    pub input: OperandId,
-    pub scale: f32,
-    pub zero_point: i64,
 }
 
 impl Folding {

@@ -8,7 +8,6 @@ use crate::graph::ops::reduce::ReduceKind;
 use crate::graph::{DataType, OperandId};
 use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
-use crate::onnx::fold::Quantized;
 use crate::onnx::node::{Node, axis, data_type};
 use crate::onnx::refusal::Mapped;
 use crate::onnx::tensor::Tensor;
@@ -33,50 +32,11 @@ pub fn quantize(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         Some(quantized) => zeros(quantized, emit.shape(scale), emit)?,
     };
     let (scale, zero_point) = blocks(node, input, scale, zero_point, emit)?;
-    let output = emit.push(QuantizeLinear { input, scale, zero_point })?;
-    if let Some((scale, zero_point)) = known(node).filter(|_| emit.data_type(input) == DataType::Float32) {
-        emit.folding.quantized.insert(output, Quantized { input, scale, zero_point });
-    }
-    one(output)
-}
-
-/// The scale and the zero point of a node, where both are single numbers that are known.
-fn known(node: &Node<'_>) -> Option<(f32, i64)> {
-    let scale = node.optional(1)?.constant().filter(|scale| scale.count() == 1 && scale.element == ElementType::Float)?;
-    let zero_point = match node.optional(2) {
-        Some(value) => *value.constant().filter(|tensor| tensor.count() == 1)?.integers().first()?,
-        None => 0,
-    };
-    Some((scale.floats()[0] as f32, zero_point))
-}
-
-/// A value of 8 bits that is dequantized as it was quantized has been rounded, and nothing else: with arithmetic that joins
-/// the operators around it. Models that were quantized statically have such a pair between any two operators.
-fn rounded(input: OperandId, node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Option<OperandId>> {
-    let Some(&Quantized { input: original, scale, zero_point }) = emit.folding.quantized.get(&input) else { return Ok(None) };
-    let (least, most) = match emit.data_type(input) {
-        DataType::Uint8 => (0, 255),
-        DataType::Int8 => (-128, 127),
-        _ => return Ok(None),
-    };
-    let same = known(node).is_some_and(|(own, point)| own.to_bits() == scale.to_bits() && point == zero_point);
-    if !same || !scale.is_normal() {
-        return Ok(None);
-    }
-    // Added to a number of a smaller size, this leaves no place for a fraction: what it is added to is rounded, halves to even.
-    const NO_FRACTION: f64 = 12_582_912.0;
-    let steps = emit.with(BinaryKind::Div, original, scale.into())?;
-    let bounded = emit.clamp(steps, Some((least - zero_point) as f64), Some((most - zero_point) as f64))?;
-    let raised = emit.with(BinaryKind::Add, bounded, NO_FRACTION)?;
-    let whole = emit.with(BinaryKind::Sub, raised, NO_FRACTION)?;
-    Ok(Some(emit.with(BinaryKind::Mul, whole, scale.into())?))
+    one(emit.push(QuantizeLinear { input, scale, zero_point })?)
 }
 
 pub fn dequantize(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let (input, scale) = (emit.input(node, 0)?, emit.input(node, 1)?);
-    if let Some(result) = rounded(input, node, emit)? {
-        return one(result);
-    }
     let quantized = emit.data_type(input);
     if !QUANTIZED.contains(quantized) {
         return Err(format!("an input of {quantized}").into());

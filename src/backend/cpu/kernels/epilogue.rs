@@ -188,6 +188,22 @@ impl Epilogue {
         with_vectors(isa, Apply { stages: &self.0, tensors, pieces });
     }
 
+    /// Finishes the part of some rows and columns that lies together elsewhere; the output's rows are `stride` elements apart.
+    pub fn apply_tile(
+        &self,
+        isa: &Isa,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        stride: usize,
+        tensors: &[&[f32]],
+        elements: &mut [f32],
+    ) {
+        if !self.is_empty() {
+            let pieces = Elsewhere { rows, columns, stride, elements };
+            with_vectors(isa, Apply { stages: &self.0, tensors, pieces });
+        }
+    }
+
     /// Finishes whole rows of so many columns, or a piece of one, of which the first element is number `place` of the output.
     pub fn apply_rows(&self, isa: &Isa, columns: usize, place: usize, tensors: &[&[f32]], piece: &mut [f32]) {
         let length = if self.is_flat() { TOGETHER } else { columns };
@@ -267,6 +283,33 @@ impl Pieces for Tile<'_, '_> {
     fn of(&mut self, row: usize) -> (&mut [f32], usize, usize) {
         let place = self.origin.place + row * self.origin.stride + self.columns.start;
         (self.block.row(row, self.columns.clone()), self.origin.row + row, place)
+    }
+}
+
+/// See [`Epilogue::apply_tile`].
+struct Elsewhere<'a> {
+    rows: Range<usize>,
+    columns: Range<usize>,
+    stride: usize,
+    elements: &'a mut [f32],
+}
+
+impl Pieces for Elsewhere<'_> {
+    #[inline(always)]
+    fn rows(&self) -> Range<usize> {
+        self.rows.clone()
+    }
+
+    #[inline(always)]
+    fn columns(&self) -> Range<usize> {
+        self.columns.clone()
+    }
+
+    #[inline(always)]
+    fn of(&mut self, row: usize) -> (&mut [f32], usize, usize) {
+        let first = (row - self.rows.start) * self.columns.len();
+        let place = row * self.stride + self.columns.start;
+        (&mut self.elements[first..][..self.columns.len()], row, place)
     }
 }
 

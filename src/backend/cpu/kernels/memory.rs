@@ -52,31 +52,34 @@ pub fn with_scratch<R>(length: usize, body: impl FnOnce(&mut [f32]) -> R) -> R {
 }
 
 /// The same with pointers, which are all null at first or whatever was there.
-pub fn with_starts<R>(length: usize, body: impl FnOnce(&mut [*const f32]) -> R) -> R {
+pub fn with_starts<T, R>(length: usize, body: impl FnOnce(&mut [*const T]) -> R) -> R {
     thread_local!(static STARTS: RefCell<Vec<Vec<*const f32>>> = const { RefCell::new(Vec::new()) });
     let mut memory = STARTS.with_borrow_mut(Vec::pop).unwrap_or_default();
     if memory.len() < length {
         memory = scratch::filled(std::ptr::null(), length);
     }
-    let result = body(&mut memory[..length]);
+    assert!(length <= memory.len());
+    // SAFETY: pointers to whatever type are all alike.
+    let starts = unsafe { std::slice::from_raw_parts_mut(memory.as_mut_ptr().cast(), length) };
+    let result = body(starts);
     STARTS.with_borrow_mut(|starts| starts.push(memory));
     result
 }
 
 /// An output that several threads write, each its own elements.
-pub struct SharedOutput<'a> {
-    start: *mut f32,
+pub struct SharedOutput<'a, T = f32> {
+    start: *mut T,
     length: usize,
-    _elements: PhantomData<&'a mut [f32]>,
+    _elements: PhantomData<&'a mut [T]>,
 }
 
 // SAFETY: it only gives out pointers; who writes through them promises that no two threads write the same elements.
-unsafe impl Send for SharedOutput<'_> {}
+unsafe impl<T: Send> Send for SharedOutput<'_, T> {}
 // SAFETY: as above.
-unsafe impl Sync for SharedOutput<'_> {}
+unsafe impl<T: Send> Sync for SharedOutput<'_, T> {}
 
-impl<'a> SharedOutput<'a> {
-    pub fn new(elements: &'a mut [f32]) -> Self {
+impl<'a, T> SharedOutput<'a, T> {
+    pub fn new(elements: &'a mut [T]) -> Self {
         SharedOutput { start: elements.as_mut_ptr(), length: elements.len(), _elements: PhantomData }
     }
 
@@ -84,7 +87,7 @@ impl<'a> SharedOutput<'a> {
     ///
     /// # Panics
     /// When the part is not inside.
-    pub fn from(&self, first: usize, end: usize) -> *mut f32 {
+    pub fn from(&self, first: usize, end: usize) -> *mut T {
         assert!(first <= end && end <= self.length);
         // SAFETY: inside the elements, as asserted.
         unsafe { self.start.add(first) }

@@ -22,6 +22,7 @@ mod functions;
 mod half_tests;
 #[cfg(test)]
 mod image_tests;
+mod integer;
 mod isa;
 mod limits;
 mod lines;
@@ -77,6 +78,8 @@ pub struct Selection {
 pub struct Site<'a> {
     /// What makes the left operand of the operator (see [`Step::before`](crate::compiler::Step)).
     pub before: &'a [Op],
+    /// What dequantizes its operands, when these are integers (see [`Step::dequantized`](crate::compiler::Step)).
+    pub dequantized: &'a [Op],
     pub op: &'a Op,
     /// What is done to the output afterwards; that output stands behind the inputs.
     pub fused: &'a [Op],
@@ -144,6 +147,9 @@ pub fn select(site: &Site<'_>) -> Option<Selection> {
 
 /// The same for a certain instruction set, where the kernel has several.
 fn select_for(site: &Site<'_>, isa: &'static isa::Isa) -> Option<Selection> {
+    if !site.dequantized.is_empty() {
+        return integer::select(site, isa);
+    }
     if let Some(conversion) = quantize::select(site, isa) {
         return Some(conversion);
     }

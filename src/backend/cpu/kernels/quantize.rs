@@ -54,7 +54,7 @@ pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
 }
 
 /// The only element of an operand of one byte.
-fn byte(view: View<'_>) -> i32 {
+pub fn byte(view: View<'_>) -> i32 {
     if view.data_type == Int8 { i32::from(view.bytes[0] as i8) } else { i32::from(view.bytes[0]) }
 }
 
@@ -105,13 +105,14 @@ impl Convert {
     }
 }
 
-struct Quantize<'a> {
-    numbers: &'a [f32],
-    bytes: &'a mut [u8],
-    scale: f32,
-    zero: i32,
+/// Quantizes numbers.
+pub struct Quantize<'a> {
+    pub numbers: &'a [f32],
+    pub bytes: &'a mut [u8],
+    pub scale: f32,
+    pub zero: i32,
     /// Of the number of steps, before the zero point is added.
-    bounds: [f32; 2],
+    pub bounds: [f32; 2],
 }
 
 impl Loop for Quantize<'_> {
@@ -187,7 +188,16 @@ mod tests {
         for isa in available() {
             let known: Vec<Known<'_>> = views.iter().zip(&shapes).map(|(view, shape)| Known { shape, ..known(view) }).collect();
             let output = Known { data_type: to, shape: &shapes[0], constant: None, order: None };
-            let site = Site { op: &op, fused: &[], inputs: &known, output, threads: 1, room: &Room::beside(0), before: &[] };
+            let site = Site {
+                op: &op,
+                fused: &[],
+                inputs: &known,
+                output,
+                threads: 1,
+                room: &Room::beside(0),
+                before: &[],
+                dequantized: &[],
+            };
             let kernel = select_for(&site, isa).unwrap_or_else(|| panic!("no kernel for {op:?}")).kernel;
             assert_eq!(run(&|arguments| kernel.run(arguments)), expected, "{}: {op:?} to {to}", isa.name);
         }

@@ -75,6 +75,7 @@ pub fn check_with(op: impl Into<Op>, fused: &[Op], inputs: &[Input], output: &[u
             .collect();
         let site = Site {
             before: &[],
+            dequantized: &[],
             op: &op,
             fused,
             inputs: &known,

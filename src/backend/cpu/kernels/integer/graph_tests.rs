@@ -1,0 +1,240 @@
+//! Graphs with quantized products as the backend runs them, against the reference kernels node by node.
+
+use crate::backend::cpu::kernels::tests::numbers;
+use crate::backend::cpu::{Cpu, Storage, reference};
+use crate::backend::{Backend, Bindings};
+use crate::compiler::{Fusing, Plan, Preferences, compile};
+use crate::graph::ops::conv::Conv2d;
+use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, DequantizeLinear, QuantizeLinear};
+use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
+use crate::graph::ops::matmul::Matmul;
+use crate::graph::ops::movement::{Reshape, Transpose};
+use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, GraphBuilder, Limits, Op, OperandId};
+use crate::memory::Bytes;
+use crate::timeline::Done;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+fn planned(graph: &Graph, cpu: &Cpu) -> Plan {
+    compile(graph.clone(), cpu.evaluator(), Fusing::Quick, cpu.preferences()).unwrap()
+}
+
+/// The outputs of a graph whose inputs are float32, and those that it should have.
+fn both(graph: &Graph) -> [Vec<Vec<u8>>; 2] {
+    let cpu = Cpu::new(1);
+    let inputs: Vec<Vec<f32>> =
+        graph.inputs.iter().zip(1..).map(|((_, id), seed)| numbers(graph.descriptor(*id).byte_length() / 4, seed)).collect();
+    let inputs: Vec<&[u8]> = inputs.iter().map(|input| bytemuck::cast_slice(input)).collect();
+    let expected = reference::interpret(graph, &inputs);
+    let tensor = |id: OperandId| Arc::new(cpu.allocate(graph.descriptor(id)).unwrap());
+    let tensors: Vec<Arc<Storage>> = graph.inputs.iter().map(|(_, id)| tensor(*id)).collect();
+    for (tensor, bytes) in tensors.iter().zip(inputs) {
+        cpu.write(tensor, Bytes::copy_of(bytes).unwrap(), Done::ignored());
+    }
+    let outputs: Vec<Arc<Storage>> = graph.outputs.iter().map(|(_, id)| tensor(*id)).collect();
+    let executable = Arc::new(cpu.compile(planned(graph, &cpu)).unwrap());
+    let bindings = Bindings { inputs: tensors.into_iter().collect(), outputs: outputs.iter().cloned().map(Some).collect() };
+    let (sender, end) = channel();
+    cpu.execute(&executable, bindings, false, Done::new(move |result: crate::error::Result<()>| sender.send(result).unwrap()));
+    end.recv().unwrap().unwrap();
+    [outputs.iter().map(|output| output.read().unwrap().to_vec()).collect(), expected]
+}
+
+fn names(plan: &Plan) -> Vec<String> {
+    let name = |op: &Op| op.row().name.to_string();
+    let step = |step: &crate::compiler::Step| {
+        let integers = if step.dequantized.is_empty() { "" } else { "integer " };
+        let all: Vec<String> = [&step.op].into_iter().chain(&step.fused).map(name).collect();
+        format!("{integers}{}", all.join(" "))
+    };
+    plan.steps.iter().map(step).collect()
+}
+
+struct Sketch(GraphBuilder);
+
+impl Sketch {
+    fn new() -> Sketch {
+        Sketch(GraphBuilder::new(Arc::new(Limits::everything())))
+    }
+
+    fn input(&mut self, shape: &[u32]) -> OperandId {
+        self.0.input("x", Descriptor::new(DataType::Float32, shape.iter().copied())).unwrap()
+    }
+
+    fn push(&mut self, op: impl Into<Op>) -> OperandId {
+        self.0.push_op(op, "").unwrap()[0]
+    }
+
+    fn constant(&mut self, data_type: DataType, shape: &[u32], bytes: Vec<u8>) -> OperandId {
+        self.0.constant(Descriptor::new(data_type, shape.iter().copied()), ConstantBytes::new(bytes)).unwrap()
+    }
+
+    fn floats(&mut self, shape: &[u32], numbers: &[f32]) -> OperandId {
+        self.constant(DataType::Float32, shape, numbers.iter().flat_map(|x| x.to_le_bytes()).collect())
+    }
+
+    /// One scale and zero point for a value of that rank.
+    fn one(&mut self, rank: usize, to: DataType, scale: f32, zero: u8) -> (OperandId, OperandId) {
+        let shape = vec![1; rank];
+        (self.floats(&shape, &[scale]), self.constant(to, &shape, vec![zero]))
+    }
+
+    fn quantize(&mut self, input: OperandId, rank: usize, to: DataType, scale: f32, zero: u8) -> OperandId {
+        let (scale, zero_point) = self.one(rank, to, scale, zero);
+        self.push(QuantizeLinear { input, scale, zero_point })
+    }
+
+    fn dequantize(&mut self, input: OperandId, rank: usize, of: DataType, scale: f32, zero: u8) -> OperandId {
+        let (scale, zero_point) = self.one(rank, of, scale, zero);
+        self.push(DequantizeLinear { input, scale, zero_point })
+    }
+
+    /// Quantized and dequantized alike.
+    fn rounded(&mut self, input: OperandId, rank: usize, scale: f32) -> OperandId {
+        let quantized = self.quantize(input, rank, DataType::Uint8, scale, 120);
+        self.dequantize(quantized, rank, DataType::Uint8, scale, 120)
+    }
+
+    /// Weights with a scale for each element of an axis.
+    fn weights(&mut self, shape: &[u32], axis: usize) -> OperandId {
+        let count = shape.iter().product::<u32>() as usize;
+        let bytes = numbers(count, 9).into_iter().map(|x| (x * 127.0) as i8 as u8).collect();
+        let input = self.constant(DataType::Int8, shape, bytes);
+        let blocks: Vec<u32> = (0..shape.len()).map(|i| if i == axis { shape[i] } else { 1 }).collect();
+        let scales: Vec<f32> = (0..shape[axis]).map(|i| 0.01 + i as f32 * 0.001).collect();
+        let scale = self.floats(&blocks, &scales);
+        let zero_point = self.constant(DataType::Int8, &blocks, vec![0; scales.len()]);
+        self.push(DequantizeLinear { input, scale, zero_point })
+    }
+
+    fn build(mut self, outputs: &[OperandId]) -> Graph {
+        let outputs = outputs.iter().enumerate().map(|(i, id)| (format!("y{i}"), *id)).collect();
+        self.0.build(outputs).unwrap()
+    }
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    bytes.chunks_exact(4).map(|x| f32::from_le_bytes(x.try_into().unwrap())).collect()
+}
+
+fn assert_near(graph: &Graph) {
+    let [found, expected] = both(graph);
+    for (i, (found, expected)) in floats(&found[0]).into_iter().zip(floats(&expected[0])).enumerate() {
+        assert!((found - expected).abs() <= 1e-5 * expected.abs().max(1.0), "at {i}: {found}, not {expected}");
+    }
+}
+
+#[test]
+fn products_are_of_integers() {
+    let mut sketch = Sketch::new();
+    let x = sketch.input(&[2, 20, 48]);
+    let left = sketch.rounded(x, 3, 0.01);
+    let weights = sketch.weights(&[48, 40], 1);
+    let product = sketch.push(Matmul { a: left, b: weights });
+    let bias = sketch.floats(&[40], &[0.5; 40]);
+    let sum = sketch.push(Binary { kind: BinaryKind::Add, a: product, b: bias });
+    let relu = sketch.push(Activation { kind: ActivationKind::Relu, input: sum });
+    // What others need of the integers is dequantized for them.
+    let quantized = sketch.quantize(relu, 3, DataType::Uint8, 0.02, 0);
+    let left = sketch.dequantize(quantized, 3, DataType::Uint8, 0.02, 0);
+    let weights = sketch.weights(&[40, 40], 1);
+    let second = sketch.push(Matmul { a: left, b: weights });
+    let output = sketch.push(Binary { kind: BinaryKind::Add, a: second, b: left });
+    let graph = sketch.build(&[output]);
+    let plan = planned(&graph, &Cpu::new(1));
+    let expected = ["quantizeLinear", "integer matmul add relu quantizeLinear", "dequantizeLinear", "integer matmul add"];
+    assert_eq!(names(&plan), expected);
+    assert_near(&graph);
+}
+
+#[test]
+fn operands_may_be_moved_in_between() {
+    // A convolution along a line, whose image and filter are reshaped and whose filter comes from a transposition.
+    let mut sketch = Sketch::new();
+    let x = sketch.input(&[1, 8, 30]);
+    let left = sketch.rounded(x, 3, 0.01);
+    let input = sketch.push(Reshape { input: left, new_shape: vec![1, 8, 1, 30] });
+    let weights = sketch.weights(&[3, 8, 24], 2);
+    let turned = sketch.push(Transpose { input: weights, permutation: Some(vec![2, 1, 0]) });
+    let filter = sketch.push(Reshape { input: turned, new_shape: vec![24, 8, 1, 3] });
+    let conv = sketch.push(Conv2d {
+        input,
+        filter,
+        padding: [0, 0, 1, 1],
+        strides: [1; 2],
+        dilations: [1; 2],
+        groups: 1,
+        input_layout: InputOperandLayout::Nchw,
+        filter_layout: Conv2dFilterOperandLayout::Oihw,
+        bias: None,
+    });
+    let relu = sketch.push(Activation { kind: ActivationKind::Relu, input: conv });
+    let second = sketch.rounded(relu, 4, 0.05);
+    let filter = sketch.weights(&[16, 24, 1, 3], 0);
+    let conv = sketch.push(Conv2d {
+        input: second,
+        filter,
+        padding: [0; 4],
+        strides: [1; 2],
+        dilations: [1; 2],
+        groups: 1,
+        input_layout: InputOperandLayout::Nchw,
+        filter_layout: Conv2dFilterOperandLayout::Oihw,
+        bias: None,
+    });
+    let graph = sketch.build(&[conv]);
+    let plan = planned(&graph, &Cpu::new(1));
+    let expected = ["quantizeLinear", "transpose", "integer conv2d relu quantizeLinear", "integer conv2d", "transpose"];
+    assert_eq!(names(&plan), expected);
+    assert_near(&graph);
+}
+
+#[test]
+fn what_is_no_product_of_integers_is_as_before() {
+    // Weights with blocks of scales; and none of them constant.
+    let mut sketch = Sketch::new();
+    let x = sketch.input(&[20, 48]);
+    let left = sketch.rounded(x, 2, 0.01);
+    let input = sketch.constant(DataType::Int8, &[48, 40], (0..48 * 40).map(|i| (i * 7) as u8).collect());
+    let scale = sketch.floats(&[2, 1], &[0.1, 0.2]);
+    let zero_point = sketch.constant(DataType::Int8, &[2, 1], vec![0; 2]);
+    let weights = sketch.push(DequantizeLinear { input, scale, zero_point });
+    let product = sketch.push(Matmul { a: left, b: weights });
+    let turned = sketch.push(Transpose { input: product, permutation: None });
+    let (a, b) = (sketch.rounded(product, 2, 0.3), sketch.rounded(turned, 2, 0.3));
+    let output = sketch.push(Matmul { a, b });
+    let graph = sketch.build(&[output]);
+    assert!(planned(&graph, &Cpu::new(1)).steps.iter().all(|step| step.dequantized.is_empty()));
+    let [found, expected] = both(&graph).map(|outputs| floats(&outputs[0]));
+    let most = expected.iter().fold(0f32, |most, x| most.max(x.abs()));
+    // A value between two steps may be rounded the other way.
+    assert!(found.iter().zip(&expected).all(|(found, expected)| (found - expected).abs() < most / 50.0));
+}
+
+/// A pair of quantizeLinear and dequantizeLinear becomes arithmetic, of the same results to the last bit.
+#[test]
+fn what_is_dequantized_as_it_was_quantized_is_only_rounded() {
+    let cases = [(DataType::Uint8, 100u8, 0.037f32), (DataType::Int8, 3, 0.5), (DataType::Uint8, 0, 1.7)];
+    for (to, zero_point, scale) in cases {
+        let mut sketch = Sketch::new();
+        let x = sketch.input(&[512]);
+        // Halves between steps, in both directions, and what lies outside.
+        let steps: Vec<f32> = (0..512).map(|i| (f64::from(i) / 2.0 - 150.0) as f32 * scale * 1.5).collect();
+        let steps = sketch.floats(&[512], &steps);
+        let zero = sketch.floats(&[], &[0.0]);
+        let nothing = sketch.push(Binary { kind: BinaryKind::Mul, a: x, b: zero });
+        let input = sketch.push(Binary { kind: BinaryKind::Add, a: steps, b: nothing });
+        let quantized = sketch.quantize(input, 1, to, scale, zero_point);
+        let rounded = sketch.dequantize(quantized, 1, to, scale, zero_point);
+        let other = sketch.dequantize(quantized, 1, to, scale * 2.0, zero_point);
+        let graph = sketch.build(&[rounded, quantized, other]);
+        for preferences in [Preferences::default(), Cpu::new(1).preferences()] {
+            let plan = compile(graph.clone(), Cpu::new(1).evaluator(), Fusing::Quick, preferences).unwrap();
+            let dequantizes = names(&plan).iter().filter(|name| name.contains("dequantizeLinear")).count();
+            // The one with another scale.
+            assert_eq!(dequantizes, 1);
+        }
+        let [found, expected] = both(&graph);
+        assert_eq!(found, expected);
+    }
+}

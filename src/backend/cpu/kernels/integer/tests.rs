@@ -1,0 +1,284 @@
+//! Products of integers against the operators that they stand for, and the tiles against sums of wide integers: all
+//! instructions, odd sizes, zero points at both ends, the greatest products.
+
+use super::panels::Panels;
+use super::select_with;
+use super::tile::{MOST_ROWS, MOST_SUMS, Task, Tiles};
+use crate::backend::cpu::kernels::isa::available;
+use crate::backend::cpu::kernels::{Known, Room, Site};
+use crate::backend::cpu::reference;
+use crate::backend::cpu::view::{Arguments, View, ViewMut};
+use crate::graph::DataType::{Float32, Int8, Uint8};
+use crate::graph::ops::conv::Conv2d;
+use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, DequantizeLinear, QuantizeLinear};
+use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
+use crate::graph::ops::matmul::{Gemm, Matmul};
+use crate::graph::{DataType, Op, OperandId};
+
+/// Bytes of all kinds, many of them at the ends of their range; the seed is fixed.
+fn bytes(count: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed;
+    let next = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let byte = (state >> 40) as u8;
+        [0, 127, 128, 255, byte, byte, byte, byte][(state >> 60) as usize % 8]
+    };
+    std::iter::repeat_with(next).take(count).collect()
+}
+
+#[test]
+fn tiles_add_up_exactly() {
+    for (isa, tiles) in available().iter().flat_map(|isa| Tiles::all_of(isa).into_iter().map(move |tiles| (isa, tiles))) {
+        // The last ones overflow, and wrap around.
+        for (runs, length, extreme) in [(1, 4, 0), (1, 5, 0), (3, 7, 0), (2, 64, 0), (1, 30, 1), (1, 72_000, 1), (1, 72_000, 2)] {
+            for (rows, columns) in [(1, 1), (2, tiles.lanes), (tiles.rows - 1, tiles.lanes + 3), (tiles.rows, 2 * tiles.lanes)] {
+                let ends = |list: Vec<u8>, end: u8| if extreme == 0 { list } else { vec![end; list.len()] };
+                let padded = usize::next_multiple_of(length, 4);
+                let a = ends(bytes(rows * runs * padded, 1), 255);
+                let b = ends(bytes(runs * length * columns, 2), if extreme == 1 { 128 } else { 127 });
+                let weight = |run: usize, byte: usize, column: usize| b[(run * length + byte) * columns + column] as i8;
+                let panels = Panels::pack(tiles, runs, length, columns, weight);
+                let panel = panels.panel(0);
+                let mut starts = [std::ptr::null(); 3 * MOST_ROWS];
+                for (i, start) in starts.iter_mut().enumerate().take(runs * rows) {
+                    let (run, row) = (i / rows, i % rows);
+                    *start = a[(row * runs + run) * padded..][..padded].as_ptr();
+                }
+                let mut sums = [i32::MIN; MOST_SUMS];
+                let (starts, weights) = (starts.as_ptr(), panel.weights.as_ptr());
+                let task = Task { runs, length: padded, starts, weights, sums: sums.as_mut_ptr() };
+                // SAFETY: everything is there, as above.
+                unsafe { tiles.run(rows, panel.vectors, &task) };
+                for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
+                    let of_run = |run: usize| {
+                        let a = &a[(row * runs + run) * padded..][..length];
+                        a.iter().enumerate().map(|(k, &a)| i64::from(a) * i64::from(weight(run, k, column))).sum::<i64>()
+                    };
+                    let expected = (0..runs).map(of_run).sum::<i64>() as i32;
+                    let found = sums[row * panel.vectors * tiles.lanes + column];
+                    let name = (isa.name, tiles.name);
+                    assert_eq!(found, expected, "{name:?}: {rows} rows, {runs} runs of {length}, column {column} of {columns}");
+                }
+            }
+        }
+    }
+}
+
+/// A case: the operator (of the operands 0 and 3), its operands, the output's shape, and whether that is quantized.
+struct Case {
+    op: Op,
+    image: (DataType, Vec<usize>, u8),
+    weights: (DataType, Vec<usize>),
+    /// The shape of the scales, and a zero point for all of them; others are different.
+    scales: (Vec<usize>, Option<u8>),
+    output: Vec<usize>,
+    to: Option<DataType>,
+}
+
+fn float<'a>(shape: &'a [usize], numbers: &'a [f32]) -> View<'a> {
+    View { data_type: Float32, shape, bytes: bytemuck::cast_slice(numbers) }
+}
+
+/// Compares with the operators one by one. Scales are powers of two and depths small, so that float32 is exact.
+fn check(case: Case) {
+    let Case { op, image, weights, scales, output, to } = case;
+    let count = |shape: &[usize]| shape.iter().product::<usize>();
+    let (a, b) = (bytes(count(&image.1), 3), bytes(count(&weights.1), 4));
+    let scale_b: Vec<f32> = (0..count(&scales.0)).map(|i| [0.5, 0.25, 2.0][i % 3]).collect();
+    let zeros_b: Vec<u8> = (0..scale_b.len()).map(|i| scales.1.unwrap_or((i * 67) as u8)).collect();
+    let bias: Vec<f32> = (0..*output.last().unwrap()).map(|i| i as f32 - 7.5).collect();
+    let more: Vec<f32> = (0..count(&output)).map(|i| (i % 13) as f32 * 8.0).collect();
+    let ones = |rank: usize| vec![1; rank];
+    let (one_a, one, bias_shape) = (ones(image.1.len()), ones(output.len()), [bias.len()]);
+    let scale_out = [16f32];
+    let view = |data_type, shape, bytes| View { data_type, shape, bytes };
+    let zero_out = [77u8];
+    let views = [
+        view(image.0, &image.1, &a),
+        float(&one_a, &[0.125]),
+        view(image.0, &one_a, std::slice::from_ref(&image.2)),
+        view(weights.0, &weights.1, &b),
+        float(&scales.0, &scale_b),
+        view(weights.0, &scales.0, &zeros_b),
+        float(&bias_shape, &bias),
+        float(&output, &more),
+        float(&one, &scale_out),
+        view(to.unwrap_or(Uint8), &one, &zero_out),
+    ];
+    let id = OperandId;
+    let dequantized: [Op; 2] = [0, 3].map(|i| DequantizeLinear { input: id(i), scale: id(i + 1), zero_point: id(i + 2) }.into());
+    let mut fused: Vec<Op> = vec![
+        Activation { kind: ActivationKind::Relu, input: id(10) }.into(),
+        Binary { kind: BinaryKind::Add, a: id(10), b: id(6) }.into(),
+        Binary { kind: BinaryKind::Add, a: id(7), b: id(10) }.into(),
+    ];
+    if to.is_some() {
+        fused.push(QuantizeLinear { input: id(10), scale: id(8), zero_point: id(9) }.into());
+    }
+
+    // One by one.
+    let execute = |op: &Op, views: &[View<'_>], data_type: DataType, shape: &[usize]| {
+        let mut made = vec![0u32; count(shape)];
+        let bytes = &mut bytemuck::cast_slice_mut(&mut made)[..count(shape) * data_type.bits() / 8];
+        reference::execute(op, &mut Arguments::new(views, &mut [ViewMut { data_type, shape, bytes }]));
+        made
+    };
+    let numbers = [0, 3].map(|i| execute(&dequantized[i / 3], &views, Float32, views[i].shape));
+    let mut of_numbers = views.to_vec();
+    for (i, numbers) in [0, 3].into_iter().zip(&numbers) {
+        of_numbers[i] = View { data_type: Float32, bytes: bytemuck::cast_slice(numbers), ..views[i] };
+    }
+    let mut expected = execute(&op, &of_numbers, Float32, &output);
+    for op in &fused {
+        let (before, mut views) = (std::mem::take(&mut expected), of_numbers.clone());
+        views.push(float(&output, bytemuck::cast_slice(&before)));
+        let data_type = if matches!(op, Op::QuantizeLinear(_)) { to.unwrap() } else { Float32 };
+        expected = execute(op, &views, data_type, &output);
+    }
+
+    let constant = |i: usize| !matches!(i, 0..3 | 7);
+    let known: Vec<Known<'_>> = views
+        .iter()
+        .enumerate()
+        .map(|(i, view)| Known {
+            data_type: view.data_type,
+            shape: view.shape,
+            constant: constant(i).then_some(view.bytes),
+            order: None,
+        })
+        .collect();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    let data_type = to.unwrap_or(Float32);
+    for (isa, tiles) in available().iter().flat_map(|isa| Tiles::all_of(isa).into_iter().map(move |tiles| (isa, tiles))) {
+        for threads in [1, 2] {
+            let site = Site {
+                before: &[],
+                dequantized: &dequantized,
+                op: &op,
+                fused: &fused,
+                inputs: &known,
+                output: Known { data_type, shape: &output, constant: None, order: None },
+                threads,
+                room: &Room::beside(0),
+            };
+            let selection = select_with(&site, isa, tiles).unwrap_or_else(|| panic!("no kernel for {op:?}"));
+            assert!(selection.fuses && [3, 4, 5].iter().all(|taken| selection.taken.contains(taken)));
+            let mut found = vec![0u32; count(&output)];
+            let bytes = &mut bytemuck::cast_slice_mut(&mut found)[..count(&output) * data_type.bits() / 8];
+            let outputs = &mut [ViewMut { data_type, shape: &output, bytes }];
+            let arguments = &mut Arguments::new(&views, outputs);
+            if threads == 1 {
+                selection.kernel.run(arguments);
+            } else {
+                pool.install(|| selection.kernel.run(arguments));
+            }
+            let numbers = |list: &[u32]| -> Vec<f64> {
+                match to {
+                    None => list.iter().map(|bits| f64::from(f32::from_bits(*bits))).collect(),
+                    Some(_) => bytemuck::cast_slice::<_, u8>(list).iter().map(|&byte| f64::from(byte)).collect(),
+                }
+            };
+            let name = tiles.name;
+            assert_eq!(numbers(&found), numbers(&expected), "{name} with {threads} threads: {op:?} {image:?} {weights:?}");
+        }
+    }
+}
+
+#[test]
+fn matrices() {
+    let matmul = || Op::from(Matmul { a: OperandId(0), b: OperandId(3) });
+    let gemm = |b_transpose, c: Option<OperandId>| {
+        Op::from(Gemm { a: OperandId(0), b: OperandId(3), c, alpha: 1.0, beta: 1.0, a_transpose: false, b_transpose })
+    };
+    let mut number = 0;
+    for (rows, depth, columns) in [(1, 1, 1), (1, 70, 100), (3, 101, 33), (12, 64, 32), (37, 129, 77), (250, 40, 31)] {
+        for (of_image, zero) in [(Uint8, 0), (Uint8, 255), (Uint8, 130), (Int8, 0), (Int8, 128), (Int8, 127)] {
+            for (of_weights, zero_b) in [(Int8, Some(0)), (Uint8, Some(128)), (Uint8, None), (Int8, None), (Int8, Some(128))] {
+                number += 1;
+                let to = [None, Some(Uint8), Some(Int8)][number % 3];
+                let along = if number % 2 == 0 { columns } else { 1 };
+                check(Case {
+                    op: matmul(),
+                    image: (of_image, vec![rows, depth], zero),
+                    weights: (of_weights, vec![depth, columns]),
+                    scales: (vec![1, along], zero_b),
+                    output: vec![rows, columns],
+                    to,
+                });
+            }
+        }
+    }
+    check(Case {
+        op: matmul(),
+        image: (Uint8, vec![2, 3, 5, 16], 7),
+        weights: (Int8, vec![1, 16, 9]),
+        scales: (vec![1, 1, 9], Some(0)),
+        output: vec![2, 3, 5, 9],
+        to: None,
+    });
+    for (b_transpose, c) in [(false, None), (true, None), (true, Some(OperandId(6)))] {
+        let weights = if b_transpose { vec![40, 23] } else { vec![23, 40] };
+        check(Case {
+            op: gemm(b_transpose, c),
+            image: (Int8, vec![17, 23], 3),
+            weights: (Int8, weights),
+            scales: (if b_transpose { vec![40, 1] } else { vec![1, 40] }, None),
+            output: vec![17, 40],
+            to: Some(Uint8),
+        });
+    }
+}
+
+#[test]
+fn images() {
+    use Conv2dFilterOperandLayout::{Hwio, Ihwo, Ohwi, Oihw};
+    let mut number = 0;
+    // Channels, window, strides, dilations, padding, outputs.
+    for (channels, window, strides, dilations, padding, outputs) in [
+        (3, [3, 3], [2, 2], [1, 1], [0, 1, 0, 1], 24),
+        (8, [1, 1], [1, 1], [1, 1], [0; 4], 33),
+        (5, [1, 1], [2, 3], [1, 1], [0; 4], 16),
+        (12, [3, 3], [1, 1], [1, 1], [1; 4], 7),
+        (7, [3, 2], [1, 1], [2, 3], [2, 2, 3, 3], 40),
+        (2, [1, 5], [1, 2], [1, 1], [0, 0, 4, 0], 5),
+    ] {
+        for (of_image, zero) in [(Uint8, 200), (Int8, 128), (Uint8, 0)] {
+            for layout in [Oihw, Hwio, Ohwi, Ihwo] {
+                number += 1;
+                let (height, width) = (7, 9);
+                let size = |number: usize, input: u32| {
+                    let all = input + padding[2 * number] + padding[2 * number + 1];
+                    ((all - (window[number] - 1) * dilations[number] - 1) / strides[number] + 1) as usize
+                };
+                let sizes = [outputs, channels, window[0] as usize, window[1] as usize];
+                let shape = match layout {
+                    Oihw => [0, 1, 2, 3],
+                    Hwio => [2, 3, 1, 0],
+                    Ohwi => [0, 2, 3, 1],
+                    Ihwo => [1, 2, 3, 0],
+                };
+                let of_scales =
+                    if number % 2 == 0 { vec![1; 4] } else { shape.map(|i| if i == 0 { outputs } else { 1 }).to_vec() };
+                let conv = Conv2d {
+                    input: OperandId(0),
+                    filter: OperandId(3),
+                    padding,
+                    strides,
+                    dilations,
+                    groups: 1,
+                    input_layout: InputOperandLayout::Nhwc,
+                    filter_layout: layout,
+                    bias: (number % 3 == 0).then_some(OperandId(6)),
+                };
+                check(Case {
+                    op: conv.into(),
+                    image: (of_image, vec![2, height, width, channels], zero),
+                    weights: (if number % 5 < 3 { Int8 } else { Uint8 }, shape.map(|i| sizes[i]).to_vec()),
+                    scales: (of_scales, if number % 4 == 0 { None } else { Some(0) }),
+                    output: vec![2, size(0, height as u32), size(1, width as u32), outputs],
+                    to: [None, Some(Uint8), Some(Int8)][number % 3],
+                });
+            }
+        }
+    }
+}

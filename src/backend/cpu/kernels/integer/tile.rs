@@ -1,0 +1,386 @@
+//! The innermost loop of products of bytes: a tile of some rows and one or two vectors of columns, with all sums in
+//! registers.
+//!
+//! A row is made of *runs* of consecutive bytes without a sign, wherever they are: one for a row of a matrix, one for each
+//! element of a filter's window for a pixel of an image. Weights have signs; they are packed in *groups*, so many of the
+//! depth beside each other for each column, as the instructions want them: four bytes for those that multiply bytes, two
+//! 16-bit integers for those that multiply these. Sums are 32-bit integers and exact, or rather wrap around: nothing
+//! saturates in between.
+#![allow(unsafe_code)]
+
+use crate::backend::cpu::kernels::isa::{Isa, Level};
+use smallvec::{SmallVec, smallvec};
+
+/// The highest tile of any instruction set.
+pub const MOST_ROWS: usize = 12;
+/// The vectors of the widest tile.
+pub const WIDEST: usize = 2;
+/// The sums of the largest tile of any instruction set.
+pub const MOST_SUMS: usize = MOST_ROWS * WIDEST * 16;
+/// The lengths of runs are multiples of this.
+pub const GROUP: usize = 4;
+
+/// What one tile computes, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct Task {
+    pub runs: usize,
+    /// Bytes of a run, a multiple of [`GROUP`].
+    pub length: usize,
+    /// Where the runs begin: for each run, for each row.
+    pub starts: *const *const u8,
+    /// A panel: for each run, for each group of its bytes, the weights of each column.
+    pub weights: *const u8,
+    /// Rows of as many sums as the tile has columns, one after the other.
+    pub sums: *mut i32,
+}
+
+/// # Safety
+/// All pointers of the task must be valid for what they say, nobody else may access the sums, and the CPU must have the
+/// instructions.
+pub type Tile = unsafe fn(&Task);
+
+/// The tiles of an instruction set, by number of rows (from 0, which does nothing) and of vectors (from 1).
+#[derive(Debug)]
+pub struct Tiles {
+    #[allow(dead_code, reason = "tests say which tiles fail")]
+    pub name: &'static str,
+    /// Rows of a full tile.
+    pub rows: usize,
+    /// Columns of a vector.
+    pub lanes: usize,
+    /// Weights of a group, and bytes of one of them.
+    pub group: usize,
+    pub weight: usize,
+    tiles: [[Tile; WIDEST]; MOST_ROWS + 1],
+}
+
+impl Tiles {
+    /// The best ones of an instruction set.
+    pub fn of(isa: &Isa) -> &'static Tiles {
+        Tiles::all_of(isa)[0]
+    }
+
+    /// All that this CPU has within an instruction set, the best first.
+    pub fn all_of(isa: &Isa) -> SmallVec<[&'static Tiles; 2]> {
+        match isa.level {
+            #[cfg(target_arch = "x86_64")]
+            Level::Portable => smallvec![&x86::SSE2, &PORTABLE],
+            #[cfg(not(target_arch = "x86_64"))]
+            Level::Portable => smallvec![&PORTABLE],
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => smallvec![&x86::AVX2],
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 if is_x86_feature_detected!("avx512vnni") => smallvec![&x86::VNNI, &x86::AVX512],
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => smallvec![&x86::AVX512],
+        }
+    }
+
+    /// # Safety
+    /// The pointers of the task must be valid: for each run and row, `length` bytes from its start; for each group of these,
+    /// the weights of `vectors` whole vectors; room for their sums for each row, which nobody else accesses meanwhile.
+    #[inline]
+    pub unsafe fn run(&self, rows: usize, vectors: usize, task: &Task) {
+        debug_assert!(rows <= self.rows && task.length.is_multiple_of(GROUP));
+        // SAFETY: the caller's promise; the table is that of an instruction set that the CPU has (`Tiles::all_of`).
+        unsafe { self.tiles[rows][vectors - 1](task) }
+    }
+
+    /// Divides rows into tiles of nearly the same height; their number and greatest height.
+    pub fn divide(&self, rows: usize) -> (usize, usize) {
+        let count = rows.div_ceil(self.rows).max(1);
+        (count, rows.div_ceil(count))
+    }
+}
+
+/// A vector of sums, and how it grows.
+trait Sums: Copy {
+    const LANES: usize;
+    /// Weights of a group.
+    const GROUP: usize;
+    /// Bytes of a weight.
+    const WEIGHT: usize;
+    type Weights: Copy;
+    type Bytes: Copy;
+
+    fn zero() -> Self;
+
+    /// # Safety
+    /// There must be the weights of a group for all lanes at `from`.
+    unsafe fn weights(from: *const u8) -> Self::Weights;
+
+    /// # Safety
+    /// There must be a group of bytes at `from`.
+    unsafe fn bytes(from: *const u8) -> Self::Bytes;
+
+    fn plus(self, bytes: Self::Bytes, weights: Self::Weights) -> Self;
+
+    fn add(self, other: Self) -> Self;
+
+    /// # Safety
+    /// There must be room for a vector at `to`.
+    unsafe fn store(self, to: *mut i32);
+}
+
+/// # Safety
+/// See [`Tile`].
+#[inline(always)]
+#[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
+unsafe fn tile<S: Sums, const ROWS: usize, const VECTORS: usize>(task: &Task) {
+    // Few sums would wait for themselves: they get several, for every second or fourth group.
+    let ways = if ROWS * VECTORS <= 2 {
+        4
+    } else if ROWS * VECTORS <= 6 {
+        2
+    } else {
+        1
+    };
+    let mut sums = [[[S::zero(); VECTORS]; ROWS]; 4];
+    let mut weights = task.weights;
+    let group = VECTORS * S::LANES * S::GROUP * S::WEIGHT;
+    for run in 0..task.runs {
+        // SAFETY: there are ROWS starts for each run.
+        let starts = unsafe { &*task.starts.add(run * ROWS).cast::<[*const u8; ROWS]>() };
+        let mut k = 0;
+        while k < task.length {
+            let together = if task.length - k >= ways * S::GROUP { ways } else { 1 };
+            for way in 0..4 {
+                if way >= together {
+                    break;
+                }
+                // SAFETY: the panel has VECTORS vectors of weights for each group of each run, and a run `length` bytes.
+                unsafe {
+                    let factors: [S::Weights; VECTORS] =
+                        std::array::from_fn(|v| S::weights(weights.add(v * S::LANES * S::GROUP * S::WEIGHT)));
+                    for r in 0..ROWS {
+                        let bytes = S::bytes(starts[r].add(k + way * S::GROUP));
+                        for v in 0..VECTORS {
+                            sums[way][r][v] = sums[way][r][v].plus(bytes, factors[v]);
+                        }
+                    }
+                    weights = weights.add(group);
+                }
+            }
+            k += together * S::GROUP;
+        }
+    }
+    for way in 1..ways {
+        for r in 0..ROWS {
+            for v in 0..VECTORS {
+                sums[0][r][v] = sums[0][r][v].add(sums[way][r][v]);
+            }
+        }
+    }
+    for r in 0..ROWS {
+        for v in 0..VECTORS {
+            // SAFETY: there is room for VECTORS vectors for each row.
+            unsafe { sums[0][r][v].store(task.sums.add((r * VECTORS + v) * S::LANES)) }
+        }
+    }
+}
+
+macro_rules! tiles {
+    ($tile:ident; $($rows:literal)*) => { [ $( [$tile::<$rows, 1>, $tile::<$rows, 2>] ),* ] };
+    ($tile:ident) => { tiles!($tile; 0 1 2 3 4 5 6 7 8 9 10 11 12) };
+}
+
+/// What the compiler makes of a short array.
+#[derive(Clone, Copy)]
+struct Array([i32; 4]);
+
+impl Sums for Array {
+    const LANES: usize = 4;
+    const GROUP: usize = 1;
+    const WEIGHT: usize = 2;
+    type Weights = [i16; 4];
+    type Bytes = i16;
+
+    #[inline(always)]
+    fn zero() -> Self {
+        Array([0; 4])
+    }
+
+    #[inline(always)]
+    unsafe fn weights(from: *const u8) -> [i16; 4] {
+        // SAFETY: the caller's promise.
+        unsafe { from.cast::<[i16; 4]>().read_unaligned() }
+    }
+
+    #[inline(always)]
+    unsafe fn bytes(from: *const u8) -> i16 {
+        // SAFETY: the caller's promise.
+        i16::from(unsafe { *from })
+    }
+
+    #[inline(always)]
+    fn plus(self, byte: i16, weights: [i16; 4]) -> Self {
+        Array(std::array::from_fn(|i| self.0[i].wrapping_add(i32::from(byte) * i32::from(weights[i]))))
+    }
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        Array(std::array::from_fn(|i| self.0[i].wrapping_add(other.0[i])))
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut i32) {
+        // SAFETY: the caller's promise.
+        unsafe { to.cast::<[i32; 4]>().write_unaligned(self.0) }
+    }
+}
+
+/// # Safety
+/// See [`Tile`].
+unsafe fn portable<const ROWS: usize, const VECTORS: usize>(task: &Task) {
+    // SAFETY: the caller's promise.
+    unsafe { tile::<Array, ROWS, VECTORS>(task) }
+}
+
+static PORTABLE: Tiles =
+    Tiles { name: "portable", rows: 4, lanes: Array::LANES, group: Array::GROUP, weight: Array::WEIGHT, tiles: tiles!(portable) };
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{Sums, Task, Tiles, tile};
+    use std::arch::x86_64::*;
+
+    macro_rules! sums {
+        ($name:ident, $tiles:ident, $tile:ident, $label:literal, $features:literal, $rows:literal, $register:ty, $lanes:literal, $group:literal, $weight:literal,
+         $zero:ident, $load:ident, $add:ident, $store:ident, |$from:ident| $bytes:expr, |$sum:ident, $b:ident, $w:ident| $plus:expr) => {
+            #[derive(Clone, Copy)]
+            struct $name($register);
+
+            // SAFETY of all of its blocks: only the tiles below use the type, whose callers promise that the CPU has the
+            // instructions; pointers are the caller's promise.
+            impl Sums for $name {
+                const LANES: usize = $lanes;
+                const GROUP: usize = $group;
+                const WEIGHT: usize = $weight;
+                type Weights = $register;
+                type Bytes = $register;
+
+                #[inline(always)]
+                fn zero() -> Self {
+                    // SAFETY: see above.
+                    $name(unsafe { $zero() })
+                }
+
+                #[inline(always)]
+                unsafe fn weights(from: *const u8) -> $register {
+                    // SAFETY: see above.
+                    unsafe { $load(from.cast()) }
+                }
+
+                #[inline(always)]
+                unsafe fn bytes($from: *const u8) -> $register {
+                    // SAFETY: see above.
+                    unsafe { $bytes }
+                }
+
+                #[inline(always)]
+                fn plus(self, $b: $register, $w: $register) -> Self {
+                    let $sum = self.0;
+                    // SAFETY: see above.
+                    $name(unsafe { $plus })
+                }
+
+                #[inline(always)]
+                fn add(self, other: Self) -> Self {
+                    // SAFETY: see above.
+                    $name(unsafe { $add(self.0, other.0) })
+                }
+
+                #[inline(always)]
+                unsafe fn store(self, to: *mut i32) {
+                    // SAFETY: see above.
+                    unsafe { $store(to.cast(), self.0) }
+                }
+            }
+
+            /// # Safety
+            /// See [`super::Tile`].
+            #[target_feature(enable = $features)]
+            unsafe fn $tile<const ROWS: usize, const VECTORS: usize>(task: &Task) {
+                // SAFETY: the caller's promise.
+                unsafe { tile::<$name, ROWS, VECTORS>(task) }
+            }
+
+            pub static $tiles: Tiles =
+                Tiles { name: $label, rows: $rows, lanes: $lanes, group: $group, weight: $weight, tiles: tiles!($tile) };
+        };
+    }
+
+    sums!(
+        Quads,
+        VNNI,
+        vnni,
+        "vnni",
+        "avx512f,avx512vl,avx512dq,avx512bw,avx512vnni,avx2",
+        12,
+        __m512i,
+        16,
+        4,
+        1,
+        _mm512_setzero_si512,
+        _mm512_loadu_si512,
+        _mm512_add_epi32,
+        _mm512_storeu_si512,
+        |from| _mm512_set1_epi32(from.cast::<i32>().read_unaligned()),
+        |sum, bytes, weights| _mm512_dpbusd_epi32(sum, bytes, weights)
+    );
+    sums!(
+        Pairs16,
+        AVX512,
+        avx512,
+        "avx512",
+        "avx512f,avx512vl,avx512dq,avx512bw,avx2",
+        12,
+        __m512i,
+        16,
+        2,
+        2,
+        _mm512_setzero_si512,
+        _mm512_loadu_si512,
+        _mm512_add_epi32,
+        _mm512_storeu_si512,
+        |from| _mm512_cvtepu8_epi16(_mm256_set1_epi16(from.cast::<i16>().read_unaligned())),
+        |sum, bytes, weights| _mm512_add_epi32(sum, _mm512_madd_epi16(bytes, weights))
+    );
+    sums!(
+        Pairs8,
+        AVX2,
+        avx2,
+        "avx2",
+        "avx2",
+        5,
+        __m256i,
+        8,
+        2,
+        2,
+        _mm256_setzero_si256,
+        _mm256_loadu_si256,
+        _mm256_add_epi32,
+        _mm256_storeu_si256,
+        |from| _mm256_cvtepu8_epi16(_mm_set1_epi16(from.cast::<i16>().read_unaligned())),
+        |sum, bytes, weights| _mm256_add_epi32(sum, _mm256_madd_epi16(bytes, weights))
+    );
+    // What every CPU of the architecture has.
+    sums!(
+        Pairs4,
+        SSE2,
+        sse2,
+        "sse2",
+        "sse2",
+        4,
+        __m128i,
+        4,
+        2,
+        2,
+        _mm_setzero_si128,
+        _mm_loadu_si128,
+        _mm_add_epi32,
+        _mm_storeu_si128,
+        |from| _mm_unpacklo_epi8(_mm_set1_epi16(from.cast::<i16>().read_unaligned()), _mm_setzero_si128()),
+        |sum, bytes, weights| _mm_add_epi32(sum, _mm_madd_epi16(bytes, weights))
+    );
+}

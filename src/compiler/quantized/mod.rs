@@ -1,0 +1,190 @@
+//! Products of quantized values. A product of two dequantized operands, of which the right one is constant, is the product of
+//! their integers times both scales, and a backend that asked for it ([`Preferences::integers`](super::Preferences)) gets it
+//! so: as one step, whose operands are the integers. The sums are exact; the results differ from those of the operators one
+//! by one only as float32 sums of another order do.
+//!
+//! [`movement`] lets the operands be dequantized right before the product, and [`rounding`] makes arithmetic of the pairs of
+//! quantizeLinear and dequantizeLinear that are left.
+
+mod movement;
+mod rounding;
+
+pub use movement::movement;
+pub use rounding::rounding;
+
+use crate::graph::ops::conv::Conv2d;
+use crate::graph::ops::elementwise::DequantizeLinear;
+use crate::graph::{DataType, Graph, Node, Op, Operand, OperandId, Source};
+
+/// With this depth sums of products of two differences of bytes fit into 32 bits.
+const DEEPEST: usize = i32::MAX as usize / (255 * 255);
+/// Multiplications below which a product is not worth anything special.
+const WORTH_IT: usize = 4096;
+
+/// Which products are computed with integers.
+#[derive(Debug)]
+pub struct Integers {
+    /// By node: the nodes that dequantize the left and the right operand of this product.
+    pub of: Vec<Option<[usize; 2]>>,
+    /// By node: whether it dequantizes operands of such products, and for nobody else.
+    pub is_inside: Vec<bool>,
+}
+
+/// Those of a graph, if they are wanted.
+pub fn integers(graph: &Graph, wanted: bool) -> Integers {
+    if wanted { Integers::find(graph) } else { Integers::none(graph) }
+}
+
+impl Integers {
+    /// None at all.
+    pub fn none(graph: &Graph) -> Integers {
+        let count = graph.nodes.len();
+        Integers { of: vec![None; count], is_inside: vec![false; count] }
+    }
+
+    fn find(graph: &Graph) -> Integers {
+        let mut found = Integers::none(graph);
+        let constant = constants(graph);
+        let mut uses = vec![0usize; graph.operands.len()];
+        let mut inside = vec![0usize; graph.operands.len()];
+        for (position, node) in graph.nodes.iter().enumerate() {
+            node.op.visit(&mut |_, id| uses[id.0 as usize] += 1);
+            found.of[position] = (Values { graph, constant: &constant }).product(&node.op);
+            for &node in found.of[position].iter().flatten() {
+                inside[graph.nodes[node].outputs[0].0 as usize] += 1;
+            }
+        }
+        for (_, id) in &graph.outputs {
+            uses[id.0 as usize] += 1;
+        }
+        for &node in found.of.iter().flatten().flatten() {
+            let output = graph.nodes[node].outputs[0].0 as usize;
+            found.is_inside[node] = uses[output] == inside[output];
+        }
+        found
+    }
+}
+
+/// By operand: whether its value is known, or made of such values only.
+fn constants(graph: &Graph) -> Vec<bool> {
+    let is_constant = |operand: &Operand| matches!(operand.source, Source::Constant(_));
+    let mut constant: Vec<bool> = graph.operands.iter().map(is_constant).collect();
+    for node in &graph.nodes {
+        let mut all = true;
+        node.op.visit(&mut |_, id| all &= constant[id.0 as usize]);
+        node.outputs.iter().for_each(|id| constant[id.0 as usize] |= all);
+    }
+    constant
+}
+
+/// The node that makes an operand.
+fn maker(graph: &Graph, id: OperandId) -> Option<(usize, &Node)> {
+    match graph.operands[id.0 as usize].source {
+        Source::Node { node, .. } => Some((node as usize, &graph.nodes[node as usize])),
+        _ => None,
+    }
+}
+
+/// What dequantizes 8-bit integers to float32, if that makes an operand.
+fn dequantized(graph: &Graph, id: OperandId) -> Option<(usize, &DequantizeLinear)> {
+    let (node, Node { op: Op::DequantizeLinear(op), .. }) = maker(graph, id)? else { return None };
+    let is_byte = matches!(graph.descriptor(op.input).data_type, DataType::Int8 | DataType::Uint8);
+    (is_byte && graph.descriptor(id).data_type == DataType::Float32).then_some((node, op))
+}
+
+/// Whether an operand is one number.
+fn is_one(graph: &Graph, id: OperandId) -> bool {
+    graph.descriptor(id).shape.iter().all(|&size| size == 1)
+}
+
+struct Values<'a> {
+    graph: &'a Graph,
+    constant: &'a [bool],
+}
+
+impl Values<'_> {
+    fn is_constant(&self, id: OperandId) -> bool {
+        self.constant[id.0 as usize]
+    }
+
+    fn shape(&self, id: OperandId) -> &[u32] {
+        &self.graph.descriptor(id).shape
+    }
+
+    /// The nodes that dequantize the operands of a product of integers.
+    fn product(&self, op: &Op) -> Option<[usize; 2]> {
+        let (a, b, axis, depth) = match op {
+            Op::Matmul(op) => {
+                let (stack, &[depth, _]) = self.shape(op.b).split_last_chunk::<2>()?;
+                let is_matrix = stack.iter().all(|&size| size == 1) && stack.len() + 2 <= self.shape(op.a).len();
+                (op.a, op.b, if is_matrix { stack.len() + 1 } else { return None }, depth as usize)
+            }
+            Op::Gemm(op) => {
+                let &[b, columns] = self.shape(op.b) else { return None };
+                let (depth, columns) = if op.b_transpose { (columns, b) } else { (b, columns) };
+                let is_row = |c: OperandId| self.is_row(c, columns) && op.beta == 1.0;
+                if op.a_transpose || op.alpha != 1.0 || !op.c.is_none_or(is_row) {
+                    return None;
+                }
+                (op.a, op.b, if op.b_transpose { 0 } else { 1 }, depth as usize)
+            }
+            Op::Conv2d(op) => (op.input, op.filter, self.outputs_of(op)?, self.depth_of(op)),
+            _ => return None,
+        };
+        let (left, right) = (dequantized(self.graph, a)?, dequantized(self.graph, b)?);
+        let (values, weights) = (left.1, right.1);
+        let constants = [weights.input, weights.scale, weights.zero_point];
+        if self.is_constant(values.input)
+            || !is_one(self.graph, values.scale)
+            || !constants.iter().all(|&id| self.is_constant(id))
+        {
+            return None;
+        }
+        // One scale for all, or one for each output column or channel.
+        let (whole, blocks) = (self.shape(weights.input), self.shape(weights.scale));
+        let is_along = |(i, &size): (usize, &u32)| size == 1 || i == axis && size == whole[axis];
+        let work = self.shape(a).iter().map(|&size| size as usize).product::<usize>().saturating_mul(whole[axis] as usize);
+        let fits = blocks.len() == whole.len() && blocks.iter().enumerate().all(is_along) && depth <= DEEPEST && work >= WORTH_IT;
+        fits.then_some([left.0, right.0])
+    }
+
+    /// Whether an operand is a constant row of so many numbers.
+    fn is_row(&self, id: OperandId, columns: u32) -> bool {
+        let shape = self.shape(id);
+        self.is_constant(id) && shape.last() == Some(&columns) && shape.iter().product::<u32>() == columns
+    }
+
+    /// The axis of the filter along which the output channels lie, for a convolution that is one product.
+    fn outputs_of(&self, op: &Conv2d) -> Option<usize> {
+        let is_known = op.bias.is_none_or(|bias| self.is_constant(bias));
+        let outputs = op.filter_layout.to_oihw(&[0, 1, 2, 3])[0];
+        (op.groups == 1 && is_known).then_some(outputs)
+    }
+
+    fn depth_of(&self, op: &Conv2d) -> usize {
+        let shape = self.shape(op.filter);
+        let [_, channels, height, width] = op.filter_layout.to_oihw(&[shape[0], shape[1], shape[2], shape[3]]);
+        channels as usize * height as usize * width as usize
+    }
+}
+
+/// Appends a node to a graph whose nodes are being listed anew.
+fn push(graph: &mut Graph, node: Node) {
+    let number = graph.nodes.len() as u32;
+    for id in &node.outputs {
+        if let Source::Node { node, .. } = &mut graph.operands[id.0 as usize].source {
+            *node = number;
+        }
+    }
+    graph.nodes.push(node);
+}
+
+/// Appends a node with a new operand for its output.
+fn insert(graph: &mut Graph, op: impl Into<Op>, like: OperandId, shape: &[u32]) -> OperandId {
+    let mut descriptor = graph.descriptor(like).clone();
+    descriptor.shape = shape.iter().copied().collect();
+    graph.operands.push(Operand { descriptor, source: Source::Node { node: 0, output: 0 } });
+    let output = OperandId(graph.operands.len() as u32 - 1);
+    push(graph, Node { op: op.into(), label: String::new(), outputs: vec![output] });
+    output
+}

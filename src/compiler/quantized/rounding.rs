@@ -1,0 +1,88 @@
+//! A value that is dequantized as it was quantized has been rounded, and nothing else: with arithmetic that joins the operators
+//! around it. Models that were quantized statically have such a pair between any two operators.
+
+use super::{Integers, insert, is_one, maker, push};
+use crate::graph::ops::elementwise::{Binary, BinaryKind, Clamp, DequantizeLinear, QuantizeLinear};
+use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, Node, Number, Op, Operand, OperandId, Source};
+
+/// Replaces the pairs that no product of integers needs.
+pub fn rounding(graph: &mut Graph, integers: &Integers) {
+    // By operand: whether such a product reads it.
+    let mut multiplied = vec![false; graph.operands.len()];
+    for &node in integers.of.iter().flatten().flatten() {
+        if let Op::DequantizeLinear(op) = &graph.nodes[node].op {
+            multiplied[op.input.0 as usize] = true;
+        }
+    }
+    if !graph.nodes.iter().any(|node| pair(graph, &multiplied, node).is_some()) {
+        return;
+    }
+    for mut node in std::mem::take(&mut graph.nodes) {
+        if let Some(pair) = pair(graph, &multiplied, &node) {
+            node.op = pair.rounded(graph, node.outputs[0]);
+        }
+        push(graph, node);
+    }
+}
+
+/// What is rounded, and how.
+struct Pair {
+    input: OperandId,
+    scale: f32,
+    /// The least and the greatest number of steps.
+    bounds: [i32; 2],
+}
+
+/// The bytes of a constant of one element.
+fn known(graph: &Graph, id: OperandId) -> Option<&[u8]> {
+    match &graph.operands[id.0 as usize].source {
+        Source::Constant(bytes) if is_one(graph, id) => Some(bytes.as_slice()),
+        _ => None,
+    }
+}
+
+/// The pair whose second node this is.
+fn pair(graph: &Graph, multiplied: &[bool], node: &Node) -> Option<Pair> {
+    let Op::DequantizeLinear(DequantizeLinear { input, scale, zero_point }) = &node.op else { return None };
+    // The nodes before this one are in their new places.
+    let (_, Node { op: Op::QuantizeLinear(made), .. }) = maker(graph, *input)? else { return None };
+    let QuantizeLinear { input: original, scale: first_scale, zero_point: first_point } = made;
+    let is_float = graph.descriptor(*original).data_type == DataType::Float32;
+    let is_same =
+        known(graph, *scale)? == known(graph, *first_scale)? && known(graph, *zero_point)? == known(graph, *first_point)?;
+    let number = f32::from_le_bytes(known(graph, *scale).filter(|_| is_float)?.try_into().ok()?);
+    let &[point] = known(graph, *zero_point)? else { return None };
+    let bounds = match graph.descriptor(*input).data_type {
+        DataType::Uint8 => [0, 255].map(|bound| bound - i32::from(point)),
+        DataType::Int8 => [-128, 127].map(|bound| bound - i32::from(point as i8)),
+        _ => return None,
+    };
+    let fits = is_same && number.is_normal() && !multiplied[input.0 as usize];
+    fits.then_some(Pair { input: *original, scale: number, bounds })
+}
+
+impl Pair {
+    /// Nodes that round, and the last operator of them.
+    fn rounded(&self, graph: &mut Graph, output: OperandId) -> Op {
+        // Added to a number of a smaller size, this leaves no place for a fraction: what it is added to is rounded, halves to even.
+        const NO_FRACTION: f32 = 12_582_912.0;
+        let shape = graph.descriptor(output).shape.to_vec();
+        let (scale, raise) = (number(graph, self.scale), number(graph, NO_FRACTION));
+        let steps = insert(graph, binary(BinaryKind::Div, self.input, scale), output, &shape);
+        let [low, high] = self.bounds.map(|bound| Some(Number::Double(bound.into())));
+        let bounded = insert(graph, Clamp { input: steps, min_value: low, max_value: high }, output, &shape);
+        let raised = insert(graph, binary(BinaryKind::Add, bounded, raise), output, &shape);
+        let whole = insert(graph, binary(BinaryKind::Sub, raised, raise), output, &shape);
+        binary(BinaryKind::Mul, whole, scale)
+    }
+}
+
+fn binary(kind: BinaryKind, a: OperandId, b: OperandId) -> Op {
+    Binary { kind, a, b }.into()
+}
+
+fn number(graph: &mut Graph, number: f32) -> OperandId {
+    let source = Source::Constant(ConstantBytes::new(number.to_le_bytes().to_vec()));
+    graph.operands.push(Operand { descriptor: Descriptor::new(DataType::Float32, []), source });
+    OperandId(graph.operands.len() as u32 - 1)
+}
