@@ -3,7 +3,7 @@
 
 use super::attention::Sizes;
 use super::isa::Isa;
-use super::vector::{OnVectors, Vector, with_vectors};
+use super::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
 
 /// Queries that are better computed one by one than packed.
 pub const MOST: usize = 3;
@@ -96,8 +96,6 @@ impl OnVectors for Scores<'_> {
         }
     }
 }
-
-const MOST_LANES: usize = 16;
 
 /// The sum of all values by their weights.
 struct Sum<'a> {
