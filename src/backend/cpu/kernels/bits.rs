@@ -69,9 +69,7 @@ impl Bits for Array {
     }
 }
 
-// SAFETY (of every block here): the types are made only where their instructions are (`with_vectors`).
 #[cfg(target_arch = "x86_64")]
-#[allow(clippy::undocumented_unsafe_blocks, reason = "one comment for all of them")]
 mod x86 {
     use super::super::vector::x86::{Avx2, Avx512};
     use super::Bits;
@@ -80,32 +78,38 @@ mod x86 {
     impl Bits for Avx2 {
         #[inline(always)]
         fn if_below(self, limit: Self, then: Self, otherwise: Self) -> Self {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`).
             Avx2(unsafe { _mm256_blendv_ps(otherwise.0, then.0, _mm256_cmp_ps::<_CMP_LT_OQ>(self.0, limit.0)) })
         }
 
         #[inline(always)]
         fn abs(self) -> Self {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`).
             Avx2(unsafe { _mm256_andnot_ps(_mm256_set1_ps(-0.0), self.0) })
         }
 
         #[inline(always)]
         fn negated(self) -> Self {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`).
             Avx2(unsafe { _mm256_xor_ps(_mm256_set1_ps(-0.0), self.0) })
         }
 
         #[inline(always)]
         fn with_sign(self, other: Self) -> Self {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`).
             Avx2(unsafe { _mm256_or_ps(self.abs().0, _mm256_and_ps(_mm256_set1_ps(-0.0), other.0)) })
         }
 
         #[inline(always)]
         fn nearest(self) -> Self {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`).
             Avx2(unsafe { _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0) })
         }
 
         #[inline(always)]
         fn times_two_to_the(self, n: Self) -> Self {
             // In two factors, since n can be beyond the exponents of normal numbers.
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`).
             Avx2(unsafe {
                 let n = _mm256_cvtps_epi32(n.0);
                 let half = _mm256_srai_epi32::<1>(n);
@@ -117,6 +121,7 @@ mod x86 {
 
         #[inline(always)]
         fn float16(self) -> Self {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`).
             Avx2(unsafe { _mm256_cvtph_ps(_mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(self.0)) })
         }
     }
@@ -124,36 +129,43 @@ mod x86 {
     impl Bits for Avx512 {
         #[inline(always)]
         fn if_below(self, limit: Self, then: Self, otherwise: Self) -> Self {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`).
             Avx512(unsafe { _mm512_mask_mov_ps(otherwise.0, _mm512_cmp_ps_mask::<_CMP_LT_OQ>(self.0, limit.0), then.0) })
         }
 
         #[inline(always)]
         fn abs(self) -> Self {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`).
             Avx512(unsafe { _mm512_abs_ps(self.0) })
         }
 
         #[inline(always)]
         fn negated(self) -> Self {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`).
             Avx512(unsafe { _mm512_xor_ps(_mm512_set1_ps(-0.0), self.0) })
         }
 
         #[inline(always)]
         fn with_sign(self, other: Self) -> Self {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`).
             Avx512(unsafe { _mm512_or_ps(self.abs().0, _mm512_and_ps(_mm512_set1_ps(-0.0), other.0)) })
         }
 
         #[inline(always)]
         fn nearest(self) -> Self {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`).
             Avx512(unsafe { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0) })
         }
 
         #[inline(always)]
         fn times_two_to_the(self, n: Self) -> Self {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`).
             Avx512(unsafe { _mm512_scalef_ps(self.0, n.0) })
         }
 
         #[inline(always)]
         fn float16(self) -> Self {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`).
             Avx512(unsafe { _mm512_cvtph_ps(_mm512_cvtps_ph::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0)) })
         }
     }
