@@ -16,7 +16,6 @@ use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
 use crate::compiler::RUNNING;
 use crate::graph::ops::elementwise::{Binary, BinaryKind};
-use crate::graph::shape::strides;
 use crate::graph::{Op, OperandId};
 use smallvec::{SmallVec, smallvec};
 
@@ -263,18 +262,8 @@ pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
     let (_, &[queries, depth]) = q.shape.split_last_chunk::<2>()?;
     let (_, &[_, keys]) = k.shape.split_last_chunk::<2>()?;
     let &columns = v.shape.last()?;
-    // The output before it is put into another order.
-    let rank = site.output.shape.len();
-    let mut made = site.output.shape.to_vec();
-    let mut output_strides = strides(site.output.shape);
-    if let Some(order) = site.output.order {
-        let strides = output_strides.clone();
-        for (i, &dimension) in order.iter().enumerate() {
-            made[dimension as usize] = site.output.shape[i];
-            output_strides[dimension as usize] = strides[i];
-        }
-    }
-    let stacks = &made[..rank - 2];
+    let (made, output_strides) = site.output.made();
+    let stacks = &made[..made.len() - 2];
     let all_strides = [q, k, v].map(distances);
     let [from_q, from_k, from_v] = std::array::from_fn(|i| places(leading([q, k, v][i].shape), &all_strides[i], stacks));
     let to = places(stacks, &output_strides, stacks);

@@ -176,22 +176,12 @@ pub fn matmul(op: &Matmul, site: &Site<'_>) -> Option<Selection> {
             return None;
         }
     }
-    // The output before it is put into another order.
-    let rank = site.output.shape.len();
-    let mut made = site.output.shape.to_vec();
-    let mut output_strides = strides(site.output.shape);
-    if let Some(order) = site.output.order {
-        let strides = output_strides.clone();
-        for (i, &dimension) in order.iter().enumerate() {
-            made[dimension as usize] = site.output.shape[i];
-            output_strides[dimension as usize] = strides[i];
-        }
-    }
+    let (made, output_strides) = site.output.made();
     let (strides_a, strides_b) = (distances(a), distances(b));
     let last = |strides: &[usize]| [strides[strides.len() - 2], strides[strides.len() - 1]];
     let (left_strides, right_strides) = (last(&strides_a), last(&strides_b));
     let [stride, 1] = last(&output_strides) else { return None };
-    let batches = &made[..rank - 2];
+    let batches = &made[..made.len() - 2];
     let of = |shape: &[usize], strides: &[usize]| places(&shape[..shape.len() - 2], strides, batches);
     let (from_a, from_b) = (of(a.shape, &strides_a), of(b.shape, &strides_b));
     let to = places(batches, &output_strides, batches);

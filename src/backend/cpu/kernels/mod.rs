@@ -50,6 +50,7 @@ mod vector;
 mod winograd;
 
 use super::view::Arguments;
+use crate::graph::shape::strides;
 use crate::graph::{DataType, Op};
 use memory::{Numbers, SharedOutput, with_scratch, with_starts};
 use smallvec::SmallVec;
@@ -134,6 +135,18 @@ impl<'a> Known<'a> {
     /// The elements of a float32 constant.
     fn elements(&self) -> Option<&'a [f32]> {
         self.constant.map(bytemuck::cast_slice)
+    }
+
+    /// Of an output: the shape that the operator makes, and the distances of elements along its dimensions in memory.
+    fn made(&self) -> (Vec<usize>, Vec<usize>) {
+        let distances = strides(self.shape);
+        let Some(order) = self.order else { return (self.shape.to_vec(), distances) };
+        let (mut shape, mut made) = (vec![0; order.len()], vec![0; order.len()]);
+        for (i, &dimension) in order.iter().enumerate() {
+            shape[dimension as usize] = self.shape[i];
+            made[dimension as usize] = distances[i];
+        }
+        (shape, made)
     }
 }
 
