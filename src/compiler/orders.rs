@@ -1,7 +1,10 @@
-//! Transpositions that cost nothing: matrix products read operands and write outputs whose dimensions lie in another order.
+//! Transpositions that cost nothing: matrix products read operands and write outputs whose dimensions lie in another order,
+//! and the first convolutions of a network read pictures that have their channels first.
 
 use super::fuse::{Fusing, Fusion};
 use super::quantized::Integers;
+use crate::graph::ops::conv::Conv2d;
+use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::ops::movement::Transpose;
 use crate::graph::{DataType, Graph, Op, OperandId, Source};
 
@@ -21,17 +24,21 @@ impl Orders {
         }
         // Whether all that is known of an operand's consumers allows it to be read in another order, and how many there are.
         let mut only_products = vec![true; graph.operands.len()];
+        let mut only_pictures = vec![true; graph.operands.len()];
         let mut uses = vec![0; graph.operands.len()];
         let is_stack = |node: usize| integers.of[node].is_none() && is_stack(graph, &graph.nodes[node].op);
         for (position, node) in graph.nodes.iter().enumerate() {
             let is_product = is_stack(position);
             node.op.visit(&mut |_, id| {
                 only_products[id.0 as usize] &= is_product;
+                only_pictures[id.0 as usize] &= matches!(&node.op, Op::Conv2d(op) if op.input == id && is_picture(graph, op))
+                    && integers.of[position].is_none();
                 uses[id.0 as usize] += 1;
             });
         }
         for (_, id) in &graph.outputs {
             only_products[id.0 as usize] = false;
+            only_pictures[id.0 as usize] = false;
             uses[id.0 as usize] += 1;
         }
         for (position, node) in graph.nodes.iter().enumerate() {
@@ -40,7 +47,8 @@ impl Orders {
             if graph.descriptor(node.outputs[0]).data_type != DataType::Float32 {
                 continue;
             }
-            if only_products[output] && uses[output] > 0 && matches!(maker(graph, op.input), Maker::Input | Maker::Node(_)) {
+            let is_readable = only_products[output] || only_pictures[output] && op.permutation.as_deref() == Some(&LAST);
+            if is_readable && uses[output] > 0 && matches!(maker(graph, op.input), Maker::Input | Maker::Node(_)) {
                 orders.reads[output] = Some(permutation(graph, op));
                 continue;
             }
@@ -72,6 +80,33 @@ impl Orders {
     }
 }
 
+/// The permutation that puts the channels of an image last.
+const LAST: [u32; 4] = [0, 2, 3, 1];
+/// The most channels of a picture, and its least height and width.
+const MOST_CHANNELS: u32 = 4;
+const LEAST_SIZE: u32 = 16;
+/// With fewer outputs vectors run along the pixels instead; more numbers of a filter pass over several rows at a time.
+const LEAST_OUTPUTS: u32 = 13;
+const MOST_NUMBERS: usize = 64 << 10;
+
+/// Whether a convolution of an image that has its channels last may read it with its channels first: few of them, each a
+/// plane of its own.
+fn is_picture(graph: &Graph, op: &Conv2d) -> bool {
+    let is_constant = |id: OperandId| matches!(graph.operands[id.0 as usize].source, Source::Constant(_));
+    let image = graph.descriptor(op.input);
+    let filter = graph.descriptor(op.filter);
+    let [outputs, ..] = op.filter_layout.to_oihw(&filter.shape);
+    op.input_layout == InputOperandLayout::Nhwc
+        && op.groups == 1
+        && image.data_type == DataType::Float32
+        && image.shape[3] <= MOST_CHANNELS
+        && image.shape[1].min(image.shape[2]) >= LEAST_SIZE
+        && outputs >= LEAST_OUTPUTS
+        && filter.element_count() <= MOST_NUMBERS
+        && is_constant(op.filter)
+        && op.bias.is_none_or(is_constant)
+}
+
 enum Maker {
     Input,
     Node(usize),
@@ -99,4 +134,53 @@ fn is_stack(graph: &Graph, op: &Op) -> bool {
     let Op::Matmul(op) = op else { return false };
     let is_computed = |id: OperandId| !matches!(graph.operands[id.0 as usize].source, Source::Constant(_));
     graph.descriptor(op.a).data_type == DataType::Float32 && is_computed(op.a) && is_computed(op.b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compiler::plan::plan;
+    use crate::graph::ops::elementwise::{Binary, BinaryKind};
+    use crate::graph::ops::layout::Conv2dFilterOperandLayout::Oihw;
+    use crate::graph::{ConstantBytes, Descriptor, GraphBuilder, Limits};
+    use std::sync::Arc;
+
+    /// The steps of a convolution of an image that has its channels first, and of what else reads that image.
+    fn steps(image: [u32; 4], outputs: u32, window: u32, is_read_otherwise: bool) -> Vec<&'static str> {
+        let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
+        let x = builder.input("x", Descriptor::new(DataType::Float32, image)).unwrap();
+        let filter = Descriptor::new(DataType::Float32, [outputs, image[1], window, window]);
+        let bytes = ConstantBytes::new(vec![0; filter.byte_length()]);
+        let filter = builder.constant(filter, bytes).unwrap();
+        let last = builder.push_op(Transpose { input: x, permutation: Some(LAST.to_vec()) }, "").unwrap()[0];
+        let conv = Conv2d {
+            input: last,
+            filter,
+            padding: [1; 4],
+            strides: [2; 2],
+            dilations: [1; 2],
+            groups: 1,
+            input_layout: InputOperandLayout::Nhwc,
+            filter_layout: Oihw,
+            bias: None,
+        };
+        let conv = builder.push_op(conv, "").unwrap()[0];
+        let mut outputs = vec![("y".into(), conv)];
+        if is_read_otherwise {
+            outputs.push(("z".into(), builder.push_op(Binary { kind: BinaryKind::Add, a: last, b: last }, "").unwrap()[0]));
+        }
+        let plan = plan(builder.build(outputs).unwrap(), Fusing::Quick);
+        plan.steps.iter().map(|step| step.op.row().name).collect()
+    }
+
+    #[test]
+    fn pictures_are_read_where_they_are() {
+        assert_eq!(steps([1, 3, 20, 18], 16, 3, false), ["conv2d"]);
+        assert_eq!(steps([1, 3, 20, 18], 16, 3, true), ["transpose", "conv2d", "add"]);
+        for (image, outputs, window) in
+            [([1, 5, 20, 18], 16, 3), ([1, 3, 20, 18], 8, 3), ([1, 3, 3, 100], 16, 3), ([1, 3, 70, 70], 90, 16)]
+        {
+            assert_eq!(steps(image, outputs, window, false), ["transpose", "conv2d"], "{image:?}");
+        }
+    }
 }

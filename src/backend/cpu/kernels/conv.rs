@@ -4,7 +4,7 @@
 
 use super::finish::{Finish, Rest};
 use super::isa::Isa;
-use super::tile::{Task, Tiles, WIDEST};
+use super::tile::{Task, Tiles};
 use super::{Kernel, Numbers, Selection, SharedOutput, Site, with_scratch, with_starts};
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
@@ -46,12 +46,12 @@ impl<'a> Filter<'a> {
     }
 }
 
-/// Weights in panels of columns: as many of two vectors as there are, and one of one vector if that is enough for the rest.
+/// Weights in panels of columns, as wide as a full tile; the last one is as narrow as a tile for the rest may be.
 #[derive(Debug)]
 pub struct Panels {
     pub depth: usize,
     pub columns: usize,
-    lanes: usize,
+    tiles: &'static Tiles,
     numbers: Numbers,
 }
 
@@ -59,18 +59,18 @@ pub struct Panels {
 #[derive(Clone, Copy, Debug)]
 pub struct Panel<'a> {
     pub first: usize,
+    /// Columns that exist.
     pub columns: usize,
-    pub vectors: usize,
+    /// Columns that the weights have.
+    pub width: usize,
     pub weights: &'a [f32],
 }
 
 impl Panels {
-    pub fn pack(tiles: &Tiles, depth: usize, columns: usize, element: impl Fn(usize, usize) -> f32) -> Panels {
-        let lanes = tiles.lanes;
-        let mut panels = Panels { depth, columns, lanes, numbers: Numbers::zeroed(depth * columns.next_multiple_of(lanes)) };
+    pub fn pack(tiles: &'static Tiles, depth: usize, columns: usize, element: impl Fn(usize, usize) -> f32) -> Panels {
+        let mut panels = Panels { depth, columns, tiles, numbers: Numbers::zeroed(depth * tiles.width(columns)) };
         for number in 0..panels.count() {
-            let (first, count, vectors) = panels.place(number);
-            let width = vectors * lanes;
+            let (first, count, width) = panels.place(number);
             let panel = &mut panels.numbers.as_mut_slice()[first * depth..][..depth * width];
             for (k, row) in panel.chunks_exact_mut(width).enumerate() {
                 row[..count].iter_mut().enumerate().for_each(|(j, number)| *number = element(k, first + j));
@@ -80,26 +80,26 @@ impl Panels {
     }
 
     pub fn count(&self) -> usize {
-        self.columns.div_ceil(WIDEST * self.lanes)
+        self.columns.div_ceil(self.tiles.columns)
     }
 
-    /// First column, columns, and vectors of a panel.
+    /// First column, columns, and width of a panel.
     fn place(&self, number: usize) -> (usize, usize, usize) {
-        let first = number * WIDEST * self.lanes;
-        let columns = (self.columns - first).min(WIDEST * self.lanes);
-        (first, columns, columns.div_ceil(self.lanes))
+        let first = number * self.tiles.columns;
+        let columns = (self.columns - first).min(self.tiles.columns);
+        (first, columns, self.tiles.width(columns))
     }
 
     pub fn panel(&self, number: usize) -> Panel<'_> {
-        let (first, columns, vectors) = self.place(number);
-        let weights = &self.numbers.as_slice()[first * self.depth..][..vectors * self.lanes * self.depth];
-        Panel { first, columns, vectors, weights }
+        let (first, columns, width) = self.place(number);
+        let weights = &self.numbers.as_slice()[first * self.depth..][..width * self.depth];
+        Panel { first, columns, width, weights }
     }
 
     /// An element of the matrix.
     pub fn at(&self, k: usize, column: usize) -> f32 {
-        let panel = self.panel(column / (WIDEST * self.lanes));
-        panel.weights[k * panel.vectors * self.lanes + column - panel.first]
+        let panel = self.panel(column / self.tiles.columns);
+        panel.weights[k * panel.width + column - panel.first]
     }
 
     pub fn bytes(&self) -> usize {
@@ -372,12 +372,14 @@ impl Conv {
         let end = place + (rows - 1) * stride + panel.columns;
         let bias = match self.bias.as_slice() {
             [] => std::ptr::null(),
-            bias => bias[group * (bias.len() / self.groups.len()) + panel.first..][..panel.vectors * self.tiles.lanes].as_ptr(),
+            bias => bias[group * (bias.len() / self.groups.len()) + panel.first..][..panel.width].as_ptr(),
         };
         let task = Task {
             runs: self.sizes.runs(),
             length: self.sizes.length(),
             starts: starts.as_ptr(),
+            step: 0,
+            dilation: 1,
             weights: panel.weights.as_ptr(),
             bias,
             output: output.from(place, end),
@@ -387,11 +389,11 @@ impl Conv {
             limits: self.finish.limits,
         };
         assert_eq!(starts.len(), task.runs * rows);
-        assert_eq!(panel.weights.len(), task.runs * task.length * panel.vectors * self.tiles.lanes);
+        assert_eq!(panel.weights.len(), task.runs * task.length * panel.width);
         // SAFETY: `starts` has runs of `length` numbers (`Sizes::starts`, `gather`), the weights' number was asserted, the
         // bias, the output and what is added were sliced to what the tile touches, and jobs and tiles have different pixels
         // or columns.
-        unsafe { self.tiles.run(rows, panel.vectors, &task) }
+        unsafe { self.tiles.run(rows, &task) }
     }
 }
 
@@ -445,7 +447,7 @@ pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selecti
             })
         })
         .collect();
-    let bias = spread(&finish.bias, groups, tiles.lanes);
+    let bias = spread(&finish.bias, groups, tiles.step);
     let zeros = Numbers::zeroed(sizes.length());
     let division = Division::new(tiles, &sizes, &packed[0], site.threads);
     let mut taken = smallvec![op.filter.0 as usize];
@@ -455,13 +457,13 @@ pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selecti
     Some(Selection { kernel: Box::new(kernel), taken, fuses })
 }
 
-/// A bias with room for whole vectors in each group.
-pub fn spread(bias: &[f32], groups: usize, lanes: usize) -> Numbers {
+/// A bias with room for a multiple of `step` numbers in each group.
+pub fn spread(bias: &[f32], groups: usize, step: usize) -> Numbers {
     if bias.is_empty() {
         return Numbers::zeroed(0);
     }
     let of_group = bias.len() / groups;
-    let padded = of_group.next_multiple_of(lanes);
+    let padded = of_group.next_multiple_of(step);
     let mut numbers = Numbers::zeroed(groups * padded);
     for (to, from) in numbers.as_mut_slice().chunks_exact_mut(padded).zip(bias.chunks_exact(of_group)) {
         to[..of_group].copy_from_slice(from);

@@ -1,6 +1,6 @@
 //! The kernels for images against the reference kernels, on every instruction set that this CPU has.
 
-use super::tests::{check, check_fused, check_with};
+use super::tests::{check, check_fused, check_planes, check_with};
 use crate::graph::ops::conv::{Conv2d, ConvTranspose2d};
 use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Clamp, LeakyRelu, Prelu};
 use crate::graph::ops::layout::{Conv2dFilterOperandLayout, ConvTranspose2dFilterOperandLayout, InputOperandLayout};
@@ -8,13 +8,15 @@ use crate::graph::ops::movement::Transpose;
 use crate::graph::ops::pool::{Pool2d, Pool2dKind, RoundingType};
 use crate::graph::{Number, Op, OperandId};
 
-const STRIDES_DILATIONS_PADDING: [([u32; 2], [u32; 2], [u32; 4]); 6] = [
+const STRIDES_DILATIONS_PADDING: [([u32; 2], [u32; 2], [u32; 4]); 8] = [
     ([1, 1], [1, 1], [0; 4]),
     ([1, 1], [1, 1], [1, 1, 1, 1]),
     ([2, 2], [1, 1], [1, 2, 0, 3]),
     ([2, 2], [1, 1], [1, 1, 1, 1]),
     ([1, 2], [2, 1], [3, 0, 2, 1]),
     ([1, 1], [1, 1], [2, 3, 4, 5]),
+    ([1, 1], [2, 1], [1, 1, 1, 1]),
+    ([1, 1], [3, 4], [2, 1, 6, 5]),
 ];
 
 fn conv(groups: u32, strides: [u32; 2], dilations: [u32; 2], padding: [u32; 4], bias: bool) -> Conv2d {
@@ -55,9 +57,16 @@ fn convolutions() {
         ([1, 5, 6, 1024], 48, [1, 1], 1),
         ([2, 8, 9, 37], 70, [3, 3], 1),
         ([1, 6, 5, 12], 24, [3, 3], 3),
+        // Panels of one register and a half, whole and not, alone and behind others.
+        ([1, 20, 31, 17], 24, [1, 1], 1),
+        ([1, 11, 9, 18], 53, [3, 2], 1),
+        ([1, 11, 9, 18], 42, [1, 2], 2),
+        ([1, 9, 31, 30], 88, [1, 1], 1),
         // By frequencies, in several jobs.
         ([2, 30, 29, 27], 41, [3, 3], 1),
         ([1, 8, 8, 48], 32, [3, 3], 1),
+        ([1, 9, 8, 32], 56, [3, 3], 1),
+        ([1, 34, 29, 24], 24, [3, 3], 1),
         // Depthwise.
         ([2, 17, 19, 6], 6, [3, 3], 6),
         ([1, 13, 11, 40], 40, [3, 3], 40),
@@ -108,6 +117,37 @@ fn convolutions() {
                 inputs.push((vec![outputs], true));
             }
             check(op, &inputs, &[batches, rows, columns, outputs]);
+        }
+    }
+}
+
+#[test]
+fn convolutions_of_pictures() {
+    let sizes =
+        [([1, 20, 31, 3], 13, [3, 3]), ([2, 9, 8, 4], 24, [2, 3]), ([1, 17, 40, 2], 70, [7, 5]), ([3, 20, 33, 1], 16, [3, 1])];
+    for ([batches, height, width, channels], outputs, [filter_height, filter_width]) in sizes {
+        for options in STRIDES_DILATIONS_PADDING.into_iter().chain([([3, 5], [1, 3], [2, 1, 9, 4])]) {
+            let (strides, dilations, padding) = options;
+            let (Some(rows), Some(columns)) =
+                (positions(0, height, filter_height, options), positions(1, width, filter_width, options))
+            else {
+                continue;
+            };
+            let output = [batches, rows, columns, outputs];
+            let inputs = [
+                (vec![batches, height, width, channels], false),
+                (vec![outputs, channels, filter_height, filter_width], true),
+                (vec![outputs], true),
+                (output.to_vec(), false),
+            ];
+            let add = Op::from(Binary { kind: BinaryKind::Add, a: OperandId(4), b: OperandId(3) });
+            let swish = Op::from(Activation { kind: ActivationKind::HardSwish, input: OperandId(4) });
+            let op = |bias| conv(1, strides, dilations, padding, bias);
+            check_planes(op(false), &[], &inputs, &output);
+            check_planes(op(true), &[add, swish], &inputs, &output);
+            if channels == 1 {
+                check(op(true), &inputs, &output);
+            }
         }
     }
 }
@@ -187,7 +227,9 @@ fn what_is_fused() {
         })
     };
     let add = |a, b| Op::from(Binary { kind: BinaryKind::Add, a: OperandId(a), b: OperandId(b) });
-    for (channels, filters) in [(6, [(6, 1), (3, 2), (1, 6)]), (40, [(40, 1), (20, 2), (1, 40)])] {
+    for (channels, filters) in
+        [(6, [(6, 1), (3, 2), (1, 6)]), (22, [(22, 1), (11, 2), (1, 22)]), (40, [(40, 1), (20, 2), (1, 40)])]
+    {
         // As wide as several vectors.
         let image = [2, 11, 39, channels];
         for (of_group, groups) in filters {
@@ -290,9 +332,10 @@ fn what_is_not_a_number_stays_where_it_is() {
         for number in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 3e38] {
             let filter = vec![32, 24, 3, 3];
             let inputs = [(vec![1, 40, 40, 24], false), (filter, true), (vec![32], true)];
-            check_with(conv(1, [1, 1], [1, 1], [1, 1, 1, 1], true), &[], &inputs, &[1, 40, 40, 32], |input| {
-                input[place] = number
-            });
+            for [down, across] in [[1, 1], [2, 3]] {
+                let op = conv(1, [1, 1], [down, across], [down, down, across, across], true);
+                check_with(op, &[], &inputs, &[1, 40, 40, 32], |input| input[place] = number);
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Bounds of an output, before and after the addition of a tensor.
 
-use super::vector::Vector;
+use super::span::Span;
 
 /// What every number of an output is kept within, and what is done between.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -21,8 +21,28 @@ impl Default for Bounds {
 
 impl Bounds {
     #[inline(always)]
-    pub fn bound<V: Vector>(self, numbers: V) -> V {
-        numbers.raise(V::set(self.0[0])).lower(V::set(self.0[1]))
+    pub fn bound<S: Span>(self, numbers: S) -> S {
+        self.lower(self.raise(numbers))
+    }
+
+    /// Whether there is a lowest number.
+    pub fn is_low(self) -> bool {
+        self.0[0] > f32::NEG_INFINITY
+    }
+
+    /// Whether there is a greatest number.
+    pub fn is_high(self) -> bool {
+        self.0[1] < f32::INFINITY
+    }
+
+    #[inline(always)]
+    pub fn raise<S: Span>(self, numbers: S) -> S {
+        numbers.raise(S::set(self.0[0]))
+    }
+
+    #[inline(always)]
+    pub fn lower<S: Span>(self, numbers: S) -> S {
+        numbers.lower(S::set(self.0[1]))
     }
 
     fn bound_number(self, number: f32) -> f32 {
@@ -40,7 +60,7 @@ impl Bounds {
 
 impl Limits {
     #[inline(always)]
-    pub fn finish<V: Vector>(&self, sum: V, added: Option<V>) -> V {
+    pub fn finish<S: Span>(&self, sum: S, added: Option<S>) -> S {
         let sum = self.before.bound(sum);
         added.map_or(sum, |added| self.after.bound(sum.add(added)))
     }

@@ -14,6 +14,7 @@ mod elementwise;
 #[allow(dead_code, reason = "its rows may be channels, which no kernel asks for at the moment")]
 mod epilogue;
 mod extreme;
+mod few_channels;
 mod few_queries;
 mod finish;
 mod formulas;
@@ -40,6 +41,7 @@ mod recurrent;
 mod recurrent_tests;
 mod reorder;
 mod row;
+mod span;
 #[cfg(test)]
 mod tests;
 mod tile;
@@ -127,7 +129,7 @@ pub struct Known<'a> {
     /// The bytes of a constant, aligned.
     pub constant: Option<&'a [u8]>,
     /// Of an operand: dimension i of the shape is dimension `order[i]` in memory. Of the output: dimension i of the shape is
-    /// dimension `order[i]` of what the operator makes. Only products have any.
+    /// dimension `order[i]` of what the operator makes. Only products have any, and the input of convolutions with few channels.
     pub order: Option<&'a [u32]>,
 }
 
@@ -175,8 +177,11 @@ fn select_for(site: &Site<'_>, isa: &'static isa::Isa) -> Option<Selection> {
     match site.op {
         Op::Matmul(op) => matmul::matmul(op, site),
         Op::Gemm(op) => matmul::gemm(op, site),
+        // Only pictures lie in another order.
+        Op::Conv2d(op) if site.inputs[op.input.0 as usize].order.is_some() => few_channels::select(op, site, isa),
         Op::Conv2d(op) => depthwise::select(op, site, isa)
             .or_else(|| planes::select(op, site, isa))
+            .or_else(|| few_channels::select(op, site, isa))
             .or_else(|| winograd::select(op, site, isa))
             .or_else(|| conv::select(op, site, isa)),
         Op::ConvTranspose2d(op) => transposed::select(op, site, isa),

@@ -37,7 +37,15 @@ pub fn check_fused(op: impl Into<Op>, fused: &[Op], inputs: &[Input], output: &[
 
 /// The same with something done to the first input before.
 pub fn check_with(op: impl Into<Op>, fused: &[Op], inputs: &[Input], output: &[usize], spoil: impl Fn(&mut [f32])) {
-    let op = op.into();
+    compare(op.into(), fused, inputs, output, spoil, false);
+}
+
+/// The same with a first input, an image, whose channels are last for the operator, but first in memory.
+pub fn check_planes(op: impl Into<Op>, fused: &[Op], inputs: &[Input], output: &[usize]) {
+    compare(op.into(), fused, inputs, output, |_| (), true);
+}
+
+fn compare(op: Op, fused: &[Op], inputs: &[Input], output: &[usize], spoil: impl Fn(&mut [f32]), as_planes: bool) {
     let mut data: Vec<Vec<f32>> =
         inputs.iter().zip(1..).map(|((shape, _), seed)| numbers(shape.iter().product(), seed)).collect();
     spoil(&mut data[0]);
@@ -46,13 +54,23 @@ pub fn check_with(op: impl Into<Op>, fused: &[Op], inputs: &[Input], output: &[u
         .zip(&data)
         .map(|((shape, _), data)| View { data_type: DataType::Float32, shape, bytes: bytemuck::cast_slice(data) })
         .collect();
-    let run = |body: &dyn Fn(&mut Arguments<'_, '_>)| {
+    let mut planes = data[0].clone();
+    if as_planes {
+        let &[_, height, width, channels] = inputs[0].0.as_slice() else { panic!("an image") };
+        let pixels = height * width;
+        for (to, from) in planes.chunks_exact_mut(pixels * channels).zip(data[0].chunks_exact(pixels * channels)) {
+            to.iter_mut().enumerate().for_each(|(i, to)| *to = from[i % pixels * channels + i / pixels]);
+        }
+    }
+    let mut in_order = views.clone();
+    in_order[0].bytes = bytemuck::cast_slice(&planes);
+    let run = |views: &[View<'_>], body: &dyn Fn(&mut Arguments<'_, '_>)| {
         let mut result = vec![f32::NAN; output.iter().product()];
         let bytes = bytemuck::cast_slice_mut(&mut result);
-        body(&mut Arguments::new(&views, &mut [ViewMut { data_type: DataType::Float32, shape: output, bytes }]));
+        body(&mut Arguments::new(views, &mut [ViewMut { data_type: DataType::Float32, shape: output, bytes }]));
         result
     };
-    let mut expected = run(&|arguments| reference::execute(&op, arguments));
+    let mut expected = run(&views, &|arguments| reference::execute(&op, arguments));
     for op in fused {
         let before = expected.clone();
         let mut views = views.clone();
@@ -66,11 +84,12 @@ pub fn check_with(op: impl Into<Op>, fused: &[Op], inputs: &[Input], output: &[u
         let known: Vec<Known<'_>> = views
             .iter()
             .zip(inputs)
-            .map(|(view, (_, constant))| Known {
+            .enumerate()
+            .map(|(i, (view, (_, constant)))| Known {
                 data_type: view.data_type,
                 shape: view.shape,
                 constant: constant.then_some(view.bytes),
-                order: None,
+                order: (as_planes && i == 0).then_some(&[0, 2, 3, 1]),
             })
             .collect();
         let site = Site {
@@ -85,7 +104,7 @@ pub fn check_with(op: impl Into<Op>, fused: &[Op], inputs: &[Input], output: &[u
         };
         let selection = select_for(&site, isa).unwrap_or_else(|| panic!("no kernel for {op:?}"));
         assert!(selection.fuses || fused.is_empty(), "{fused:?} is not fused with {op:?}");
-        let run_kernel = || run(&|arguments| selection.kernel.run(arguments));
+        let run_kernel = || run(&in_order, &|arguments| selection.kernel.run(arguments));
         let found = if threads == 1 { run_kernel() } else { pool.install(run_kernel) };
         for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
             // Sums of some thousand products of numbers below 1.

@@ -1,5 +1,5 @@
-//! The innermost loop of convolutions with the channels last: a tile of some output pixels and one or two vectors of their
-//! channels, with all sums in registers.
+//! The innermost loop of convolutions with the channels last: a tile of some output pixels and some of their channels, as many
+//! as one or two registers hold, with all sums in registers.
 //!
 //! A row of the tile is a pixel. What it is made from are *runs* of consecutive numbers of the input, one for each element
 //! of the filter's window (or for each row of it, where few channels lie beside each other), wherever they are: the input is
@@ -8,12 +8,11 @@
 
 use super::isa::{Isa, Level};
 use super::limits::Limits;
-use super::vector::{Array, Vector};
+use super::span::{Both, Span};
+use super::vector::Array;
 
 /// The highest tile of any instruction set.
 pub const MOST_ROWS: usize = 14;
-/// The vectors of the widest tile.
-pub const WIDEST: usize = 2;
 
 /// What one tile computes, and where.
 #[derive(Clone, Copy, Debug)]
@@ -21,8 +20,11 @@ pub struct Task {
     pub runs: usize,
     /// Numbers of a run.
     pub length: usize,
-    /// Where the runs begin: for each run, for each row.
+    /// Where the runs begin: for each run, for each row; for the first row only of tiles whose rows are evenly apart.
     pub starts: *const *const f32,
+    /// Of these: numbers from a row to the next, and from a number of a run to the next.
+    pub step: usize,
+    pub dilation: usize,
     /// A panel: for each run, for each of its numbers, a row of columns.
     pub weights: *const f32,
     /// A number for each column, or null.
@@ -32,7 +34,7 @@ pub struct Task {
     pub added: *const f32,
     /// Numbers from one output pixel to the next.
     pub stride: usize,
-    /// Columns that exist: the last vector may be only partly there.
+    /// Columns that exist: the last ones of the tile may be missing.
     pub columns: usize,
     pub limits: Limits,
 }
@@ -42,14 +44,20 @@ pub struct Task {
 /// instructions.
 pub type Tile = unsafe fn(&Task);
 
-/// The tiles of an instruction set, by number of rows (from 0, which does nothing) and of vectors (from 1).
+/// The tiles of an instruction set.
 #[derive(Debug)]
 pub struct Tiles {
     /// Rows of a full tile.
     pub rows: usize,
-    /// Numbers in a vector.
+    /// Columns of a full tile, and by how many others are narrower.
+    pub columns: usize,
+    pub step: usize,
+    /// Numbers in a vector of the instruction set.
     pub lanes: usize,
-    tiles: [[Tile; WIDEST]; MOST_ROWS + 1],
+    /// By number of columns (from `step` on), then of rows (from 0, which does nothing).
+    tiles: &'static [[Tile; MOST_ROWS + 1]],
+    /// By number of columns, tiles whose rows are evenly apart: by 1, by 2, by any distance; with one row, with all.
+    spaced: &'static [[[Tile; 2]; 3]],
 }
 
 impl Tiles {
@@ -63,15 +71,38 @@ impl Tiles {
         }
     }
 
+    /// The columns of the narrowest tile that has so many.
+    pub fn width(&self, columns: usize) -> usize {
+        columns.next_multiple_of(self.step)
+    }
+
     /// # Safety
     /// The pointers of the task must be valid: for each run and row, `length` numbers from its start; for each of these,
-    /// the weights of `vectors` whole vectors; as many of the bias; `columns` numbers of the output, and of what is added,
-    /// for each row. Nobody else may access that output meanwhile.
+    /// the weights of the tile's [width](Tiles::width); as many of the bias; `columns` numbers of the output, and of what is
+    /// added, for each row. Nobody else may access that output meanwhile.
+    ///
+    /// # Panics
+    /// When there is no tile of so many rows and columns.
     #[inline]
-    pub unsafe fn run(&self, rows: usize, vectors: usize, task: &Task) {
-        debug_assert!(rows <= self.rows && task.columns <= vectors * self.lanes && task.columns > (vectors - 1) * self.lanes);
+    pub unsafe fn run(&self, rows: usize, task: &Task) {
+        debug_assert!(rows <= self.rows && task.columns <= self.columns);
         // SAFETY: the caller's promise; the table is that of an instruction set that the CPU has (`Tiles::of`).
-        unsafe { self.tiles[rows][vectors - 1](task) }
+        unsafe { self.tiles[(task.columns - 1) / self.step][rows](task) }
+    }
+
+    /// The same for one row or all of a full tile that are `step` apart, as the numbers of a run are `dilation`.
+    ///
+    /// # Safety
+    /// As for [`Tiles::run`], but for the starts: there is one for each run.
+    ///
+    /// # Panics
+    /// When there is no tile of so many rows and columns.
+    #[inline]
+    pub unsafe fn run_spaced(&self, rows: usize, task: &Task) {
+        assert!((rows == 1 || rows == self.rows) && task.columns <= self.columns);
+        let step = if task.step > 2 { 2 } else { task.step - 1 };
+        // SAFETY: the caller's promise; the table is that of an instruction set that the CPU has (`Tiles::of`).
+        unsafe { self.spaced[(task.columns - 1) / self.step][step][usize::from(rows > 1)](task) }
     }
 
     /// Divides rows into tiles of nearly the same height; their number and greatest height.
@@ -85,125 +116,194 @@ impl Tiles {
 /// See [`Tile`].
 #[inline(always)]
 #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
-unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(task: &Task) {
-    let mut bias = [V::set(0.0); VECTORS];
-    if !task.bias.is_null() {
-        for (v, bias) in bias.iter_mut().enumerate() {
-            // SAFETY: the bias has a number for each column, by the caller's promise.
-            *bias = unsafe { V::load(task.bias.add(v * V::LANES)) };
-        }
-    }
+unsafe fn tile<S: Span, const ROWS: usize>(task: &Task) {
+    // SAFETY: the bias, if there is one, has a number for each column, by the caller's promise.
+    let bias = if task.bias.is_null() { S::set(0.0) } else { unsafe { S::load(task.bias) } };
     let mut sums = [bias; ROWS];
     let mut weights = task.weights;
     for run in 0..task.runs {
         // SAFETY: there are ROWS starts for each run.
         let starts = unsafe { &*task.starts.add(run * ROWS).cast::<[*const f32; ROWS]>() };
         for k in 0..task.length {
-            // SAFETY: the panel has VECTORS vectors for each number of each run, and a run `length` numbers.
+            // SAFETY: the panel has a span for each number of each run, and a run `length` numbers.
             unsafe {
-                let mut factors = [V::set(0.0); VECTORS];
-                for (v, factor) in factors.iter_mut().enumerate() {
-                    *factor = V::load(weights.add(v * V::LANES));
-                }
-                weights = weights.add(VECTORS * V::LANES);
+                let factors = S::load(weights);
+                weights = weights.add(S::LANES);
                 for r in 0..ROWS {
-                    let number = V::set(*starts[r].add(k));
-                    for v in 0..VECTORS {
-                        sums[r][v] = number.mul_add(factors[v], sums[r][v]);
-                    }
+                    sums[r] = S::set(*starts[r].add(k)).mul_add(factors, sums[r]);
                 }
             }
         }
     }
+    // SAFETY: the caller's promise.
+    unsafe { finish(sums, task) }
+}
+
+/// The same for rows that begin STEP numbers apart (any number of them for 0): for each run there is the start of the first.
+///
+/// # Safety
+/// See [`Tile`].
+#[inline(always)]
+#[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
+unsafe fn spaced<S: Span, const ROWS: usize, const STEP: usize>(task: &Task) {
+    // SAFETY: the bias, if there is one, has a number for each column, by the caller's promise.
+    let bias = if task.bias.is_null() { S::set(0.0) } else { unsafe { S::load(task.bias) } };
+    let mut sums = [bias; ROWS];
+    let mut weights = task.weights;
+    let step = if STEP == 0 { task.step } else { STEP };
+    for run in 0..task.runs {
+        // SAFETY: there is a start for each run.
+        let mut number = unsafe { *task.starts.add(run) };
+        for _ in 0..task.length {
+            // SAFETY: the panel has a span for each number of each run, and every row's run `length` numbers.
+            unsafe {
+                let factors = S::load(weights);
+                weights = weights.add(S::LANES);
+                for r in 0..ROWS {
+                    sums[r] = S::set(*number.add(r * step)).mul_add(factors, sums[r]);
+                }
+                number = number.wrapping_add(task.dilation);
+            }
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { finish(sums, task) }
+}
+
+/// Finishes sums and writes them to the output.
+///
+/// # Safety
+/// See [`Tile`].
+#[inline(always)]
+#[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
+unsafe fn finish<S: Span, const ROWS: usize>(mut sums: [S; ROWS], task: &Task) {
     let Limits { before, after } = task.limits;
-    let place = |r: usize, v: usize| r * task.stride + v * V::LANES;
-    if task.columns >= VECTORS * V::LANES {
-        // Stage by stage, with indices that are known when this is compiled: so the sums need not lie in memory.
-        for r in 0..ROWS {
-            for v in 0..VECTORS {
-                sums[r][v] = before.bound(sums[r][v]);
+    if task.columns >= S::LANES {
+        // Stage by stage, with indices that are known when this is compiled: so the sums need not lie in memory. Bounds that
+        // keep out nothing cost as much as two products.
+        if before.is_low() {
+            for r in 0..ROWS {
+                sums[r] = before.raise(sums[r]);
+            }
+        }
+        if before.is_high() {
+            for r in 0..ROWS {
+                sums[r] = before.lower(sums[r]);
             }
         }
         if !task.added.is_null() {
             for r in 0..ROWS {
-                for v in 0..VECTORS {
-                    // SAFETY: what is added has `columns` numbers for each row.
-                    sums[r][v] = sums[r][v].add(unsafe { V::load(task.added.add(place(r, v))) });
+                // SAFETY: what is added has `columns` numbers for each row.
+                sums[r] = sums[r].add(unsafe { S::load(task.added.add(r * task.stride)) });
+            }
+            if after.is_low() {
+                for r in 0..ROWS {
+                    sums[r] = after.raise(sums[r]);
                 }
             }
-            for r in 0..ROWS {
-                for v in 0..VECTORS {
-                    sums[r][v] = after.bound(sums[r][v]);
+            if after.is_high() {
+                for r in 0..ROWS {
+                    sums[r] = after.lower(sums[r]);
                 }
             }
         }
         for r in 0..ROWS {
-            for v in 0..VECTORS {
-                // SAFETY: the output has `columns` numbers for each row.
-                unsafe { sums[r][v].store(task.output.add(place(r, v))) }
-            }
+            // SAFETY: the output has `columns` numbers for each row.
+            unsafe { sums[r].store(task.output.add(r * task.stride)) }
         }
         return;
     }
     // A copy, which may lie in memory: the sums themselves would otherwise do so in the loop above too.
     let sums = sums;
-    for (r, sums) in sums.iter().enumerate() {
-        for (v, &sum) in sums.iter().enumerate() {
-            let place = place(r, v);
-            let count = V::LANES.min(task.columns - v * V::LANES);
-            let sum = before.bound(sum);
-            // SAFETY: the output, and what is added, have `columns` numbers for each row.
-            unsafe {
-                match task.added {
-                    added if added.is_null() => sum.store_first(task.output.add(place), count),
-                    added if count == V::LANES => {
-                        after.bound(sum.add(V::load(added.add(place)))).store(task.output.add(place));
-                    }
-                    added => {
-                        let added = V::load_first(added.add(place), count);
-                        after.bound(sum.add(added)).store_first(task.output.add(place), count);
-                    }
-                }
-            }
+    for (r, &sum) in sums.iter().enumerate() {
+        // SAFETY: the output, and what is added, have `columns` numbers for each row.
+        unsafe {
+            let added = match task.added {
+                added if added.is_null() => None,
+                added => Some(S::load_first(added.add(r * task.stride), task.columns)),
+            };
+            task.limits.finish(sum, added).store_first(task.output.add(r * task.stride), task.columns);
         }
     }
 }
 
+/// The tiles of some widths.
 macro_rules! tiles {
-    ($tile:ident; $($rows:literal)*) => { [ $( [$tile::<$rows, 1>, $tile::<$rows, 2>] ),* ] };
-    ($tile:ident) => { tiles!($tile; 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14) };
+    ($tile:ident: $($span:ty),*) => { &[ $( tiles!($tile $span: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14) ),* ] };
+    ($tile:ident $span:ty: $($rows:literal)*) => { [ $( $tile::<$span, $rows, ANYWHERE> ),* ] };
+}
+
+/// The same for rows that are evenly apart.
+macro_rules! spaced {
+    ($tile:ident $rows:literal: $($span:ty),*) => { &[ $( [
+        [$tile::<$span, 1, 1>, $tile::<$span, $rows, 1>],
+        [$tile::<$span, 1, 2>, $tile::<$span, $rows, 2>],
+        [$tile::<$span, 1, 0>, $tile::<$span, $rows, 0>],
+    ] ),* ] };
+}
+
+/// Instead of a distance: rows begin anywhere.
+const ANYWHERE: usize = usize::MAX;
+
+/// # Safety
+/// See [`Tile`].
+#[inline(always)]
+unsafe fn any<S: Span, const ROWS: usize, const STEP: usize>(task: &Task) {
+    // SAFETY: the caller's promise.
+    unsafe { if STEP == ANYWHERE { tile::<S, ROWS>(task) } else { spaced::<S, ROWS, STEP>(task) } }
 }
 
 /// # Safety
 /// See [`Tile`].
-unsafe fn portable<const ROWS: usize, const VECTORS: usize>(task: &Task) {
+unsafe fn portable<S: Span, const ROWS: usize, const STEP: usize>(task: &Task) {
     // SAFETY: the caller's promise.
-    unsafe { tile::<Array, ROWS, VECTORS>(task) }
+    unsafe { any::<S, ROWS, STEP>(task) }
 }
 
-static PORTABLE: Tiles = Tiles { rows: 6, lanes: Array::LANES, tiles: tiles!(portable) };
+static PORTABLE: Tiles = Tiles {
+    rows: 6,
+    columns: 8,
+    step: 4,
+    lanes: Array::LANES,
+    tiles: tiles!(portable: Array, Both<Array, Array>),
+    spaced: spaced!(portable 6: Array, Both<Array, Array>),
+};
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::super::vector::x86::{Avx2, Avx512};
-    use super::{Task, Tiles, Vector, tile};
+    use super::{ANYWHERE, Both, Span, Task, Tiles, any};
 
     /// # Safety
     /// See [`super::Tile`].
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn avx2<const ROWS: usize, const VECTORS: usize>(task: &Task) {
+    unsafe fn avx2<S: Span, const ROWS: usize, const STEP: usize>(task: &Task) {
         // SAFETY: the caller's promise.
-        unsafe { tile::<Avx2, ROWS, VECTORS>(task) }
+        unsafe { any::<S, ROWS, STEP>(task) }
     }
 
     /// # Safety
     /// See [`super::Tile`].
     #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
-    unsafe fn avx512<const ROWS: usize, const VECTORS: usize>(task: &Task) {
+    unsafe fn avx512<S: Span, const ROWS: usize, const STEP: usize>(task: &Task) {
         // SAFETY: the caller's promise.
-        unsafe { tile::<Avx512, ROWS, VECTORS>(task) }
+        unsafe { any::<S, ROWS, STEP>(task) }
     }
 
-    pub static AVX2: Tiles = Tiles { rows: 6, lanes: Avx2::LANES, tiles: tiles!(avx2) };
-    pub static AVX512: Tiles = Tiles { rows: 14, lanes: Avx512::LANES, tiles: tiles!(avx512) };
+    pub static AVX2: Tiles = Tiles {
+        rows: 6,
+        columns: 16,
+        step: 8,
+        lanes: Avx2::LANES,
+        tiles: tiles!(avx2: Avx2, Both<Avx2, Avx2>),
+        spaced: spaced!(avx2 6: Avx2, Both<Avx2, Avx2>),
+    };
+    pub static AVX512: Tiles = Tiles {
+        rows: 14,
+        columns: 32,
+        step: 8,
+        lanes: Avx512::LANES,
+        tiles: tiles!(avx512: Avx2, Avx512, Both<Avx512, Avx2>, Both<Avx512, Avx512>),
+        spaced: spaced!(avx512 14: Avx2, Avx512, Both<Avx512, Avx2>, Both<Avx512, Avx512>),
+    };
 }

@@ -158,12 +158,14 @@ impl Transposed {
             let end = place + (pixels - 1) * stride + panel.columns;
             let bias = match self.bias.as_slice() {
                 [] => std::ptr::null(),
-                bias => bias[group * (bias.len() / self.groups) + panel.first..][..panel.vectors * self.tiles.lanes].as_ptr(),
+                bias => bias[group * (bias.len() / self.groups) + panel.first..][..panel.width].as_ptr(),
             };
             let task = Task {
                 runs: phase.taps.len(),
                 length,
                 starts: starts.as_ptr(),
+                step: 0,
+                dilation: 1,
                 weights: panel.weights.as_ptr(),
                 bias,
                 output: output.from(place, end),
@@ -173,11 +175,11 @@ impl Transposed {
                 limits: self.finish.limits,
             };
             assert_eq!(starts.len(), task.runs * pixels);
-            assert_eq!(panel.weights.len(), task.runs * length * panel.vectors * self.tiles.lanes);
+            assert_eq!(panel.weights.len(), task.runs * length * panel.width);
             // SAFETY: `starts` has runs of `length` numbers, which are sliced or the zeros; the weights' number was asserted;
             // the bias, the output and what is added were sliced to what the tile touches; jobs have different rows, tiles
             // different pixels or columns.
-            unsafe { self.tiles.run(pixels, panel.vectors, &task) }
+            unsafe { self.tiles.run(pixels, &task) }
         }
     }
 }
@@ -227,7 +229,7 @@ pub fn select(op: &ConvTranspose2d, site: &Site<'_>, isa: &'static Isa) -> Optio
         Phase { taps: taps.iter().map(|[i, j]| [i * down, j * across]).collect(), panels }
     });
     let phases = phases.collect();
-    let bias = spread(&finish.bias, groups, tiles.lanes);
+    let bias = spread(&finish.bias, groups, tiles.step);
     let mut taken = smallvec![op.filter.0 as usize];
     taken.extend(finish.taken.iter().copied());
     let fuses = finish.is_whole;

@@ -3,6 +3,7 @@
 
 use super::bits::Bits;
 use super::isa::{Isa, Level};
+use super::span::Span;
 
 /// The most numbers of a register of any instruction set.
 pub const MOST_LANES: usize = 16;
@@ -12,45 +13,11 @@ pub const MOST_LANES: usize = 16;
 ///
 /// All functions are `#[inline(always)]`, and so must be the generic functions that use them: what stays out of line is
 /// compiled without the instruction set.
-pub trait Vector: Copy + Bits {
-    /// Numbers in a register.
-    const LANES: usize;
-
-    /// # Safety
-    /// There must be [`Vector::LANES`] numbers at `from`.
-    unsafe fn load(from: *const f32) -> Self;
-
-    /// Loads the first `count` numbers, and zeros behind them.
-    ///
-    /// # Safety
-    /// There must be `count` numbers at `from`, at most [`Vector::LANES`].
-    unsafe fn load_first(from: *const f32, count: usize) -> Self;
-
-    /// # Safety
-    /// There must be room for [`Vector::LANES`] numbers at `to`.
-    unsafe fn store(self, to: *mut f32);
-
-    /// Stores the first `count` numbers.
-    ///
-    /// # Safety
-    /// There must be room for `count` numbers at `to`, at most [`Vector::LANES`].
-    unsafe fn store_first(self, to: *mut f32, count: usize);
-
-    fn set(number: f32) -> Self;
-    fn add(self, other: Self) -> Self;
+pub trait Vector: Span + Bits {
     fn sub(self, other: Self) -> Self;
     fn mul(self, other: Self) -> Self;
     fn div(self, other: Self) -> Self;
     fn sqrt(self) -> Self;
-
-    /// `self * factor + sum`.
-    fn mul_add(self, factor: Self, sum: Self) -> Self;
-
-    /// The greater of the two; `self` where it is not a number, and where both are zero.
-    fn raise(self, low: Self) -> Self;
-
-    /// The smaller of the two; `self` where it is not a number, and where both are zero.
-    fn lower(self, high: Self) -> Self;
 
     /// The greater of the two; not a number where one of them is not.
     fn greatest(self, other: Self) -> Self;
@@ -89,7 +56,7 @@ impl Array {
     }
 }
 
-impl Vector for Array {
+impl Span for Array {
     const LANES: usize = 4;
 
     #[inline(always)]
@@ -129,6 +96,24 @@ impl Vector for Array {
     }
 
     #[inline(always)]
+    fn mul_add(self, factor: Self, sum: Self) -> Self {
+        // Not `f32::mul_add`: without the instruction that is a slow call.
+        self.mul(factor).add(sum)
+    }
+
+    #[inline(always)]
+    fn raise(self, low: Self) -> Self {
+        self.each(low, |x, low| if low > x { low } else { x })
+    }
+
+    #[inline(always)]
+    fn lower(self, high: Self) -> Self {
+        self.each(high, |x, high| if high < x { high } else { x })
+    }
+}
+
+impl Vector for Array {
+    #[inline(always)]
     fn sub(self, other: Self) -> Self {
         self.each(other, |a, b| a - b)
     }
@@ -149,22 +134,6 @@ impl Vector for Array {
     }
 
     #[inline(always)]
-    fn mul_add(self, factor: Self, sum: Self) -> Self {
-        // Not `f32::mul_add`: without the instruction that is a slow call.
-        self.mul(factor).add(sum)
-    }
-
-    #[inline(always)]
-    fn raise(self, low: Self) -> Self {
-        self.each(low, |x, low| if low > x { low } else { x })
-    }
-
-    #[inline(always)]
-    fn lower(self, high: Self) -> Self {
-        self.each(high, |x, high| if high < x { high } else { x })
-    }
-
-    #[inline(always)]
     fn greatest(self, other: Self) -> Self {
         self.each(other, |a, b| if a > b || a.is_nan() { a } else { b })
     }
@@ -177,7 +146,7 @@ impl Vector for Array {
 
 #[cfg(target_arch = "x86_64")]
 pub(super) mod x86 {
-    use super::{MOST_LANES, OnVectors, Vector};
+    use super::{MOST_LANES, OnVectors, Span, Vector};
     use std::arch::x86_64::*;
 
     /// # Safety
@@ -277,7 +246,7 @@ pub(super) mod x86 {
             // SAFETY (of every block here): the type is private and used only where its instructions are (`with_vectors`);
             // memory is the caller's promise.
             #[allow(clippy::undocumented_unsafe_blocks, reason = "one comment for all of them")]
-            impl Vector for $name {
+            impl Span for $name {
                 const LANES: usize = $lanes;
 
                 #[inline(always)]
@@ -318,6 +287,27 @@ pub(super) mod x86 {
                 }
 
                 #[inline(always)]
+                fn mul_add(self, factor: Self, sum: Self) -> Self {
+                    // SAFETY: the instructions are there (see above).
+                    $name(unsafe { $fmadd(self.0, factor.0, sum.0) })
+                }
+
+                #[inline(always)]
+                fn raise(self, low: Self) -> Self {
+                    // The instruction gives its second operand where one is not a number, and where both are zero.
+                    // SAFETY: the instructions are there (see above).
+                    $name(unsafe { $max(low.0, self.0) })
+                }
+
+                #[inline(always)]
+                fn lower(self, high: Self) -> Self {
+                    // SAFETY: the instructions are there (see above).
+                    $name(unsafe { $min(high.0, self.0) })
+                }
+            }
+
+            impl Vector for $name {
+                #[inline(always)]
                 fn sub(self, other: Self) -> Self {
                     // SAFETY: the instructions are there (see above).
                     $name(unsafe { $sub(self.0, other.0) })
@@ -339,25 +329,6 @@ pub(super) mod x86 {
                 fn sqrt(self) -> Self {
                     // SAFETY: the instructions are there (see above).
                     $name(unsafe { $sqrt(self.0) })
-                }
-
-                #[inline(always)]
-                fn mul_add(self, factor: Self, sum: Self) -> Self {
-                    // SAFETY: the instructions are there (see above).
-                    $name(unsafe { $fmadd(self.0, factor.0, sum.0) })
-                }
-
-                #[inline(always)]
-                fn raise(self, low: Self) -> Self {
-                    // The instruction gives its second operand where one is not a number, and where both are zero.
-                    // SAFETY: the instructions are there (see above).
-                    $name(unsafe { $max(low.0, self.0) })
-                }
-
-                #[inline(always)]
-                fn lower(self, high: Self) -> Self {
-                    // SAFETY: the instructions are there (see above).
-                    $name(unsafe { $min(high.0, self.0) })
                 }
 
                 #[inline(always)]

@@ -1,0 +1,186 @@
+//! Convolutions of float32 whose input has few channels, as pictures have. The input has its channels first, each a plane of
+//! its own, so that a row of the window is a run of each channel wherever it lies; the output has its channels last. So
+//! a picture need not be reordered before.
+#![allow(unsafe_code)]
+
+use super::conv::{Filter, Panels, axis, spread};
+use super::finish::Finish;
+use super::isa::Isa;
+use super::tile::{Task, Tiles};
+use super::{Kernel, Numbers, Selection, Site, with_scratch, with_starts};
+use crate::backend::cpu::threads::for_each_piece;
+use crate::backend::cpu::view::Arguments;
+use crate::backend::window::Axis;
+use crate::graph::OperandId;
+use crate::graph::ops::conv::Conv2d;
+use crate::graph::ops::layout::InputOperandLayout;
+use smallvec::smallvec;
+
+/// How the input lies in memory: `[batches, channels, height, width]`, by the dimensions that the operator sees.
+const PLANES: [u32; 4] = [0, 2, 3, 1];
+/// With fewer rows threads would have nothing to do, and with fewer columns tiles would not be full.
+const LEAST_SIZE: usize = 16;
+/// Numbers of a filter that stay in a core's second-level cache while row after row passes.
+const MOST_NUMBERS: usize = 64 << 10;
+
+#[derive(Debug)]
+struct FewChannels {
+    isa: &'static Isa,
+    tiles: &'static Tiles,
+    input: OperandId,
+    /// A run for each channel and row of the window.
+    panels: Panels,
+    bias: Numbers,
+    finish: Finish,
+    channels: usize,
+    rows: Axis,
+    columns: Axis,
+    /// What stands for runs in the padding.
+    zeros: Numbers,
+}
+
+impl Kernel for FewChannels {
+    fn run(&self, arguments: &mut Arguments<'_, '_>) {
+        let image = arguments.input(self.input).elements::<f32>();
+        let added = self.finish.added(arguments);
+        let rest = self.finish.rest(self.isa, self.panels.columns, arguments);
+        let output = arguments.output().elements::<f32>();
+        let (row, runs) = (self.columns.output * self.panels.columns, self.runs());
+        for_each_piece(output, row, row * self.panels.depth / 32, |first, output| {
+            with_scratch(runs * self.reach(), |copies| {
+                with_starts(runs, |starts| {
+                    for (i, output) in output.chunks_exact_mut(row).enumerate() {
+                        let place = (first + i) * row;
+                        let added = added.map(|added| &added[place..place + row]);
+                        self.row(image, first + i, added, output, starts, copies);
+                        rest.finish(place, output);
+                    }
+                });
+            });
+        });
+    }
+
+    fn bytes(&self) -> usize {
+        self.panels.bytes() + self.bias.bytes() + self.finish.bytes() + self.zeros.bytes()
+    }
+}
+
+impl FewChannels {
+    fn runs(&self) -> usize {
+        self.channels * self.rows.window
+    }
+
+    /// Pixels that are computed together.
+    fn together(&self) -> usize {
+        if self.columns.output < self.tiles.rows { 1 } else { self.tiles.rows }
+    }
+
+    /// Columns of the input under the windows of a tile.
+    fn reach(&self) -> usize {
+        (self.together() - 1) * self.columns.stride + (self.columns.window - 1) * self.columns.dilation + 1
+    }
+
+    /// Computes a row of the output, by its number among those of all images.
+    fn row(
+        &self,
+        image: &[f32],
+        number: usize,
+        added: Option<&[f32]>,
+        output: &mut [f32],
+        starts: &mut [*const f32],
+        copies: &mut [f32],
+    ) {
+        let (width, together) = (self.columns.output, self.together());
+        for x in (0..width).step_by(together) {
+            // What is left over at the end is computed together with some pixels before, once more.
+            let x = x.min(width - together);
+            self.starts(image, number, x, starts, copies);
+            for number in 0..self.panels.count() {
+                self.tile(x, number, starts, added, output);
+            }
+        }
+    }
+
+    /// Finds the runs of the pixels from column `x` on. What reaches into the padding is copied.
+    fn starts(&self, image: &[f32], number: usize, x: usize, starts: &mut [*const f32], copies: &mut [f32]) {
+        let (batch, y) = (number / self.rows.output, number % self.rows.output);
+        let (reach, width) = (self.reach(), self.columns.input);
+        // Columns of the input: those there are, and how many of the padding stand before them.
+        let first = (x * self.columns.stride) as isize - self.columns.padding as isize;
+        let before = first.min(0).unsigned_abs().min(reach);
+        let from = (first.max(0) as usize).min(width);
+        let count = (width - from).min(reach - before);
+        for (run, (start, copy)) in starts.iter_mut().zip(copies.chunks_exact_mut(reach)).enumerate() {
+            let (channel, tap) = (run / self.rows.window, run % self.rows.window);
+            *start = match self.rows.element(y, tap) {
+                None => self.zeros.as_slice()[..reach].as_ptr(),
+                Some(row) => {
+                    let row = ((batch * self.channels + channel) * self.rows.input + row) * width;
+                    let there = &image[row + from..row + from + count];
+                    if count == reach {
+                        there.as_ptr()
+                    } else {
+                        copy.fill(0.0);
+                        copy[before..before + count].copy_from_slice(there);
+                        copy.as_ptr()
+                    }
+                }
+            };
+        }
+    }
+
+    fn tile(&self, x: usize, panel: usize, starts: &[*const f32], added: Option<&[f32]>, output: &mut [f32]) {
+        let panel = self.panels.panel(panel);
+        let (outputs, rows) = (self.panels.columns, self.together());
+        let place = x * outputs + panel.first..(x + rows - 1) * outputs + panel.first + panel.columns;
+        let bias = match self.bias.as_slice() {
+            [] => std::ptr::null(),
+            bias => bias[panel.first..][..panel.width].as_ptr(),
+        };
+        let task = Task {
+            runs: self.runs(),
+            length: self.columns.window,
+            starts: starts.as_ptr(),
+            step: self.columns.stride,
+            dilation: self.columns.dilation,
+            weights: panel.weights.as_ptr(),
+            bias,
+            added: added.map_or(std::ptr::null(), |added| added[place.clone()].as_ptr()),
+            output: output[place].as_mut_ptr(),
+            stride: outputs,
+            columns: panel.columns,
+            limits: self.finish.limits,
+        };
+        assert_eq!(starts.len(), task.runs);
+        assert_eq!(panel.weights.len(), task.runs * task.length * panel.width);
+        // SAFETY: `reach` numbers lie at every start (`starts`), which is how far the windows of `rows` pixels go; the weights'
+        // number was asserted; the bias, the output and what is added were sliced to what the tile touches.
+        unsafe { self.tiles.run_spaced(rows, &task) }
+    }
+}
+
+/// The kernel for a convolution of an image that has its channels first in memory, or a single one, and a constant filter.
+pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
+    let (filter, [outputs, channels, height, width]) = Filter::of(op, site)?;
+    let input = site.inputs[op.input.0 as usize];
+    let is_large = site.output.shape[1].min(site.output.shape[2]) >= LEAST_SIZE;
+    let is_one_plane = channels == 1 && is_large && outputs * height * width <= MOST_NUMBERS;
+    let is_planes = input.order.map_or(is_one_plane, |order| order == PLANES);
+    if op.input_layout != InputOperandLayout::Nhwc || op.groups != 1 || !is_planes {
+        return None;
+    }
+    let finish = Finish::new(site, op.bias)?;
+    let (rows, columns) = (axis(op, 0, input.shape[1], height, site), axis(op, 1, input.shape[2], width, site));
+    let tiles = Tiles::of(isa);
+    let panels = Panels::pack(tiles, channels * height * width, outputs, |k, o| {
+        filter.at([o, k / width / height, k / width % height, k % width])
+    });
+    let bias = spread(&finish.bias, 1, tiles.step);
+    let mut taken = smallvec![op.filter.0 as usize];
+    taken.extend(finish.taken.iter().copied());
+    let fuses = finish.is_whole;
+    let zeros = Numbers::zeroed(0);
+    let mut kernel = FewChannels { isa, tiles, input: op.input, panels, bias, finish, channels, rows, columns, zeros };
+    kernel.zeros = Numbers::zeroed(kernel.reach());
+    Some(Selection { kernel: Box::new(kernel), taken, fuses })
+}
