@@ -2,6 +2,8 @@
 //! ("Fast Algorithms for Convolutional Neural Networks", 2015): a block of the output needs one product for each *frequency*
 //! of the transformed input, where the direct way needs nine for each of its pixels.
 //!
+//! With a dilation, every so many rows or columns are an image of their own (a *phase*), which a block lies in.
+//!
 //! A block that comes out infinite or not a number is computed again directly: the transforms let such numbers, and those
 //! that are almost too large, reach pixels that they must not.
 #![allow(unsafe_code)]
@@ -54,7 +56,7 @@ struct Sizes {
     padded: usize,
     rows: Axis,
     columns: Axis,
-    /// Blocks of the output below each other and beside each other.
+    /// Blocks of the output below each other and beside each other, of all phases. Some may lie behind the end of theirs.
     down: usize,
     across: usize,
     /// Blocks that are computed together.
@@ -69,7 +71,18 @@ impl Sizes {
     /// Image, first row and first column of a block of so many pixels' width.
     fn place(&self, block: usize, width: usize) -> (usize, usize, usize) {
         let (line, x) = (block / self.across, block % self.across);
-        (line / self.down, line % self.down * width, x * width)
+        // Phase after phase.
+        let first = |axis: &Axis, count: usize, number: usize| {
+            let of_phase = count / axis.dilation;
+            number / of_phase + number % of_phase * width * axis.dilation
+        };
+        (line / self.down, first(&self.rows, self.down, line % self.down), first(&self.columns, self.across, x))
+    }
+
+    /// How many of these rows and columns from a first one on are inside the output.
+    fn inside(&self, top: usize, left: usize, width: usize) -> [usize; 2] {
+        [(&self.rows, top), (&self.columns, left)]
+            .map(|(axis, first)| axis.output.saturating_sub(first).div_ceil(axis.dilation).min(width))
     }
 }
 
@@ -142,22 +155,24 @@ impl<T: Transform> Winograd<T> {
                 }
                 for number in 0..panels.count() {
                     let panel = panels.panel(number);
-                    assert_eq!(panel.weights.len(), channels * panel.vectors * self.tiles.lanes);
+                    assert_eq!(panel.weights.len(), channels * panel.width);
                     let task = Task {
                         runs: 1,
                         length: channels,
                         starts: starts.as_ptr(),
+                        step: 0,
+                        dilation: 1,
                         weights: panel.weights.as_ptr(),
                         bias: std::ptr::null(),
                         output: to[first * padded + panel.first..(first + rows) * padded].as_mut_ptr(),
                         added: std::ptr::null(),
                         stride: padded,
-                        columns: panel.vectors * self.tiles.lanes,
+                        columns: panel.width,
                         limits: Limits::default(),
                     };
                     // SAFETY: runs and weights were sliced or asserted; the rows of the output are `padded` numbers, which
                     // are whole vectors.
-                    unsafe { self.tiles.run(rows, panel.vectors, &task) }
+                    unsafe { self.tiles.run(rows, &task) }
                 }
             }
         }
@@ -168,9 +183,12 @@ impl<T: Transform> Winograd<T> {
         let Sizes { outputs, rows, columns, .. } = self.sizes;
         for block in blocks {
             let (batch, top, left) = self.sizes.place(block, T::WIDTH);
-            let length = T::WIDTH.min(columns.output - left) * outputs;
-            for y in top..rows.output.min(top + T::WIDTH) {
-                let place = ((batch * rows.output + y) * columns.output + left) * outputs;
+            let [height, width] = self.sizes.inside(top, left, T::WIDTH);
+            // Pixels that lie beside each other are finished together.
+            let (count, length) = if columns.dilation == 1 { (1, width * outputs) } else { (width, outputs) };
+            for i in 0..height * count {
+                let (y, x) = (top + i / count * rows.dilation, left + i % count * columns.dilation);
+                let place = ((batch * rows.output + y) * columns.output + x) * outputs;
                 // SAFETY: inside the output (`from` asserts that); the block is this job's, which has written it.
                 let numbers = unsafe { std::slice::from_raw_parts_mut(output.from(place, place + length), length) };
                 rest.finish(place, numbers);
@@ -196,7 +214,7 @@ impl<T: Transform> Winograd<T> {
                 for (block, sums) in blocks.clone().zip(sums.chunks_exact_mut(T::WIDTH * T::WIDTH)) {
                     let (batch, y, x) = self.sizes.place(block, T::WIDTH);
                     for (i, sum) in sums.iter_mut().enumerate() {
-                        let (y, x) = (y + i / T::WIDTH, x + i % T::WIDTH);
+                        let (y, x) = (y + i / T::WIDTH * rows.dilation, x + i % T::WIDTH * columns.dilation);
                         for (tap, factor) in filter.as_flattened().iter().enumerate() {
                             if let (Some(y), Some(x)) = (rows.element(y, tap / 3), columns.element(x, tap % 3)) {
                                 *sum += factor * image[((batch * rows.input + y) * columns.input + x) * channels + channel];
@@ -208,7 +226,7 @@ impl<T: Transform> Winograd<T> {
             for (block, sums) in blocks.clone().zip(sums.chunks_exact(T::WIDTH * T::WIDTH)) {
                 let (batch, y, x) = self.sizes.place(block, T::WIDTH);
                 for (i, &sum) in sums.iter().enumerate() {
-                    let (y, x) = (y + i / T::WIDTH, x + i % T::WIDTH);
+                    let (y, x) = (y + i / T::WIDTH * rows.dilation, x + i % T::WIDTH * columns.dilation);
                     if y < rows.output && x < columns.output {
                         let place = ((batch * rows.output + y) * columns.output + x) * outputs + o;
                         let finished = self.finish.limits.finish_number(sum, added.map(|added| added[place]));
@@ -240,15 +258,15 @@ impl<T: Transform> OnVectors for ToFrequencies<'_, T> {
             let image = &self.image[batch * size..][..size];
             // The first row and column under the windows; they may lie in the padding.
             let (top, left) = (y as isize - rows.padding as isize, x as isize - columns.padding as isize);
-            let fits = |first: isize, size: usize| first >= 0 && first as usize + T::REACH <= size;
-            let is_inside = fits(top, rows.input) && fits(left, columns.input);
+            let fits = |first: isize, axis: Axis| first >= 0 && first as usize + (T::REACH - 1) * axis.dilation < axis.input;
+            let is_inside = fits(top, rows) && fits(left, columns);
             for channel in (0..channels).step_by(V::LANES) {
                 let count = V::LANES.min(channels - channel);
                 let mut half = [[V::set(0.0); 6]; 6];
                 for x in 0..T::REACH {
                     let mut line = [V::set(0.0); 6];
                     for y in 0..T::REACH {
-                        let (row, column) = (top + y as isize, left + x as isize);
+                        let (row, column) = (top + (y * rows.dilation) as isize, left + (x * columns.dilation) as isize);
                         let is_there = is_inside
                             || row >= 0 && column >= 0 && (row as usize) < rows.input && (column as usize) < columns.input;
                         if is_there {
@@ -305,9 +323,12 @@ impl<T: Transform> OnVectors for FromFrequencies<'_, T> {
         let mut suspicion = V::set(0.0);
         for (i, block) in self.blocks.clone().enumerate() {
             let (batch, top, left) = self.of.sizes.place(block, T::WIDTH);
-            let (height, width) = (T::WIDTH.min(rows.output - top), T::WIDTH.min(columns.output - left));
+            let [height, width] = self.of.sizes.inside(top, left, T::WIDTH);
+            if height == 0 || width == 0 {
+                continue;
+            }
             let first = (batch * rows.output + top) * columns.output + left;
-            let last = first + (height - 1) * columns.output + width - 1;
+            let last = first + (height - 1) * rows.dilation * columns.output + (width - 1) * columns.dilation;
             let _ = self.output.from(first * outputs, (last + 1) * outputs);
             for channel in (0..outputs).step_by(V::LANES) {
                 let count = V::LANES.min(outputs - channel);
@@ -336,7 +357,8 @@ impl<T: Transform> OnVectors for FromFrequencies<'_, T> {
                         let sum = line[x].add(bias);
                         suspicion = sum.mul_add(V::set(0.0), suspicion);
                         if y < height && x < width {
-                            let place = (first + y * columns.output + x) * outputs + channel;
+                            let pixel = first + y * rows.dilation * columns.output + x * columns.dilation;
+                            let place = pixel * outputs + channel;
                             // SAFETY: between the first and the last pixel of the block, which are inside the output and in
                             // what is added (asserted in `run`); the block is this job's.
                             unsafe {
@@ -377,12 +399,16 @@ fn make<T: Transform>(
         T::filter(std::array::from_fn(|y| std::array::from_fn(|x| filter.at([o, c, y, x]))), numbers);
     }
     let transformed = transformed.as_slice();
-    let frequencies = (0..T::FREQUENCIES)
-        .map(|f| Panels::pack(tiles, channels, outputs, |c, o| transformed[(o * channels + c) * T::FREQUENCIES + f]))
-        .collect();
     let bias = spread(&finish.bias, 1, tiles.lanes);
     let padded = outputs.next_multiple_of(tiles.lanes);
-    let (down, across) = (rows.output.div_ceil(T::WIDTH), columns.output.div_ceil(T::WIDTH));
+    // Products are whole vectors, with zeros behind the last output.
+    let frequencies = (0..T::FREQUENCIES).map(|f| {
+        let number = |c: usize, o: usize| transformed[(o * channels + c) * T::FREQUENCIES + f];
+        Panels::pack(tiles, channels, padded, |c, o| if o < outputs { number(c, o) } else { 0.0 })
+    });
+    let frequencies = frequencies.collect();
+    let blocks_of = |axis: &Axis| axis.output.div_ceil(axis.dilation).div_ceil(T::WIDTH) * axis.dilation;
+    let (down, across) = (blocks_of(&rows), blocks_of(&columns));
     let blocks = input.shape[0] * down * across;
     // Several for each thread, if there are enough.
     let at_once = (TOGETHER / (T::FREQUENCIES * (channels + padded) * 4)).max(tiles.rows);
@@ -404,9 +430,9 @@ pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selecti
     let (filter, [outputs, channels, height, width]) = with_sizes;
     let suits = op.input_layout == InputOperandLayout::Nhwc
         && (height, width, op.groups) == (3, 3, 1)
-        && (op.strides, op.dilations) == ([1; 2], [1; 2])
+        && op.strides == [1; 2]
         && channels.min(outputs) >= LEAST_CHANNELS
-        && site.output.shape[1].min(site.output.shape[2]) >= 4
+        && (0..2).all(|axis| site.output.shape[1 + axis] / op.dilations[axis] as usize >= 4)
         // An infinite number times the padding is not what the transforms make of it.
         && filter.elements.iter().all(|x| x.abs() < f32::MAX / 64.0);
     if !suits {
