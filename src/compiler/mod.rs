@@ -12,13 +12,15 @@
 //! 7. [`channels_last`]: images have their channels last, where the backend's convolutions are faster so.
 //! 8. [`fuse`]: element-wise operators join the operator that makes their data.
 //! 9. [`plan`]: values get places: graph inputs and outputs, constants, offsets in one arena by lifetime. Nodes that only
-//!    rename memory (`reshape`, `identity`) vanish here, and attention becomes one step ([`attention`]).
+//!    rename memory (`reshape`, `identity`) vanish here, and attention becomes one step ([`attention`]), as do large expansions
+//!    and what reads them ([`expansion`]).
 //!
 //! Everything here is about graphs in general; what only one backend can know is in that backend.
 
 mod affine;
 mod attention;
 mod channels_last;
+mod expansion;
 mod fold;
 mod fuse;
 mod memory;

@@ -169,7 +169,7 @@ mod tests {
         if is_read_otherwise {
             outputs.push(("z".into(), builder.push_op(Binary { kind: BinaryKind::Add, a: last, b: last }, "").unwrap()[0]));
         }
-        let plan = plan(builder.build(outputs).unwrap(), Fusing::Quick);
+        let plan = plan(builder.build(outputs).unwrap(), Fusing::Quick, false);
         plan.steps.iter().map(|step| step.op.row().name).collect()
     }
 

@@ -1,6 +1,7 @@
 //! The plan: steps in order, and a place for every value.
 
 use super::attention::Attentions;
+use super::expansion::Expansions;
 use super::fuse::{Fusing, fuse};
 use super::memory::{Lifetime, assign};
 use super::orders::Orders;
@@ -43,8 +44,9 @@ pub const RUNNING: OperandId = OperandId(u32::MAX);
 /// One node, and those that are done to its output in place. The ids in the operators are positions in `inputs`.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// What makes the left operand of `op`, a matrix product: another one, what scales and masks it, and softmax. Each is
-    /// done to the value of the one before it. Only where the backend asked for [`Fusing::Quick`].
+    /// What makes the left operand of `op`: of a matrix product another one, what scales and masks it, and softmax; of a
+    /// depthwise convolution one of single pixels and what is done to its output. Each is done to the value of the one before
+    /// it. Only where the backend asked for [`Fusing::Quick`].
     pub before: Vec<Op>,
     /// What dequantizes the left and the right operand of `op`, a product, whose operands are the integers then; empty
     /// elsewhere. Only where the backend asked for [`Preferences::integers`](super::Preferences).
@@ -93,7 +95,7 @@ struct Pending {
 }
 
 impl Pending {
-    fn new(graph: &Graph, position: usize, before: &[usize], integers: &Integers) -> Pending {
+    fn new(graph: &Graph, position: usize, before: Vec<usize>, integers: &Integers) -> Pending {
         let node = &graph.nodes[position];
         let mut operands = Vec::new();
         // What dequantizes, and for what it makes the integers that it is made from.
@@ -123,7 +125,7 @@ impl Pending {
             value = Some(node.outputs[0]);
             op
         };
-        let before: Vec<Op> = before.iter().map(|&position| numbered(&graph.nodes[position])).collect();
+        let before: Vec<Op> = before.into_iter().map(|position| numbered(&graph.nodes[position])).collect();
         let op = numbered(node);
         Pending { position, before, dequantized, op, operands, fused: Vec::new(), outputs: node.outputs.clone() }
     }
@@ -180,12 +182,14 @@ pub fn plan(graph: Graph, fusing: Fusing, integers: bool) -> Plan {
 
     let fusion = fuse(&graph, fusing, &integers);
     let attentions = Attentions::find(&graph, fusing, &integers);
+    let expansions = Expansions::find(&graph, fusing, &fusion);
     let is_absorbed = |position: usize| orders.is_absorbed(&graph, &fusion, position);
     let mut steps: Vec<Pending> = Vec::new();
     for (position, node) in graph.nodes.iter().enumerate() {
-        let is_inside = attentions.is_inside[position] || integers.is_inside[position];
+        let is_inside = attentions.is_inside[position] || expansions.is_inside[position] || integers.is_inside[position];
         if !renames(&node.op) && !fusion.is_fused[position] && !is_absorbed(position) && !is_inside {
-            let mut step = Pending::new(&graph, position, &attentions.before[position], &integers);
+            let before = [&attentions.before[position], &expansions.before[position]].into_iter().flatten().copied().collect();
+            let mut step = Pending::new(&graph, position, before, &integers);
             for &follower in &fusion.then[position] {
                 step.follow(&graph.nodes[follower]);
             }

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::conv::{Filter, axis};
-use super::finish::Finish;
+use super::finish::{Finish, Rest};
 use super::isa::Isa;
 use super::limits::Limits;
 use super::vector::{OnVectors, Vector, with_vectors};
@@ -25,16 +25,16 @@ const MOST_ROWS: usize = 8;
 const TOGETHER: usize = 4;
 
 #[derive(Debug)]
-struct Depthwise {
+pub struct Depthwise {
     isa: &'static Isa,
     input: OperandId,
     /// For each element of the window a number for each channel, and [`MARGIN`].
     weights: Numbers,
     bias: Numbers,
-    finish: Finish,
-    rows: Axis,
-    columns: Axis,
-    channels: usize,
+    pub finish: Finish,
+    pub rows: Axis,
+    pub columns: Axis,
+    pub channels: usize,
     /// What stands for rows in the padding.
     zeros: Numbers,
 }
@@ -47,17 +47,10 @@ impl Kernel for Depthwise {
         let output = arguments.output().elements::<f32>();
         let row = self.columns.output * self.channels;
         let taps = self.rows.window * self.columns.window;
+        let image = Image { numbers: image, rows: image.len() / (self.columns.input * self.channels) };
         // Two rows are a unit, since the fast loops compute them together.
         for_each_piece(output, 2 * row, 2 * row * taps / 16, |first, output| {
-            if rest.is_empty() {
-                return with_vectors(self.isa, Piece { of: self, image, added, first: 2 * first, output });
-            }
-            // Little by little, so that the rest is done to what is in the cache.
-            for (i, output) in output.chunks_mut(2 * row).enumerate() {
-                let first = 2 * (first + i);
-                with_vectors(self.isa, Piece { of: self, image, added, first, output: &mut *output });
-                rest.finish(first * row, output);
-            }
+            self.compute(image, added, &rest, 2 * first, output)
         });
     }
 
@@ -66,10 +59,41 @@ impl Kernel for Depthwise {
     }
 }
 
+/// Rows of all images one after the other, as far as they are there: row number i of all lies at i modulo `rows`.
+#[derive(Clone, Copy)]
+pub struct Image<'a> {
+    pub numbers: &'a [f32],
+    pub rows: usize,
+}
+
+impl<'a> Image<'a> {
+    /// A row of so many numbers.
+    fn row(self, number: usize, length: usize) -> &'a [f32] {
+        &self.numbers[number % self.rows * length..][..length]
+    }
+}
+
+impl Depthwise {
+    /// Computes some rows of the output, from row number `first` of all images on. The rows of the input under their windows
+    /// must be there.
+    pub fn compute(&self, image: Image<'_>, added: Option<&[f32]>, rest: &Rest<'_>, first: usize, output: &mut [f32]) {
+        let row = self.columns.output * self.channels;
+        if rest.is_empty() {
+            return with_vectors(self.isa, Piece { of: self, image, added, first, output });
+        }
+        // Little by little, so that the rest is done to what is in the cache.
+        for (i, output) in output.chunks_mut(2 * row).enumerate() {
+            let first = first + 2 * i;
+            with_vectors(self.isa, Piece { of: self, image, added, first, output: &mut *output });
+            rest.finish(first * row, output);
+        }
+    }
+}
+
 /// Some rows of the output, from row number `first` of all images on.
 struct Piece<'a> {
     of: &'a Depthwise,
-    image: &'a [f32],
+    image: Image<'a>,
     added: Option<&'a [f32]>,
     first: usize,
     output: &'a mut [f32],
@@ -102,7 +126,7 @@ impl OnVectors for Piece<'_> {
         let all = self.output.len() / to_row;
         while done < all {
             let (image, y) = ((self.first + done) / rows.output, (self.first + done) % rows.output);
-            let image = &self.image[image * rows.input * from_row..][..rows.input * from_row];
+            let top = image * rows.input;
             let two = square(3) && stride == 1 && done + 1 < all && y + 1 < rows.output;
             let height = if two { 2 } else { 1 };
             let place = done * to_row;
@@ -125,7 +149,7 @@ impl OnVectors for Piece<'_> {
                     // Below the window of the first row stands the last row of the second.
                     let (y, tap) = if tap < rows.window { (y, tap) } else { (y + 1, rows.window - 1) };
                     if let Some(y) = rows.element(y, tap) {
-                        *from = image[y * from_row..][..from_row].as_ptr();
+                        *from = self.image.row(top + y, from_row).as_ptr();
                     }
                 }
             }
@@ -138,7 +162,7 @@ impl OnVectors for Piece<'_> {
                     (2, false) if square(3) => strip.run::<V, 3, 2, 1>(),
                     (1, false) if square(5) => strip.run::<V, 5, 1, 1>(),
                     (2, false) if square(5) => strip.run::<V, 5, 2, 1>(),
-                    _ => (0..columns.output).for_each(|x| strip.any_pixel::<V>(image, y, x)),
+                    _ => (0..columns.output).for_each(|x| strip.any_pixel::<V>(self.image, top, y, x)),
                 }
             }
             done += height;
@@ -308,12 +332,12 @@ impl Strip {
         unsafe { if WHOLE { numbers.store(self.to.add(place)) } else { numbers.store_first(self.to.add(place), count) } }
     }
 
-    /// A pixel for any window.
+    /// A pixel for any window. The first row of its image is number `top` of all.
     ///
     /// # Safety
     /// A row must lie at `to` and `added`.
     #[inline(always)]
-    unsafe fn any_pixel<V: Vector>(self, image: &[f32], y: usize, x: usize) {
+    unsafe fn any_pixel<V: Vector>(self, image: Image<'_>, top: usize, y: usize, x: usize) {
         let Strip { rows, columns, channels, .. } = self;
         let taps = columns.taps(x);
         for channel in (0..channels).step_by(V::LANES) {
@@ -322,10 +346,11 @@ impl Strip {
             unsafe {
                 let mut sum = V::load(self.bias.add(channel));
                 for tap_y in rows.taps(y) {
-                    let row = rows.element(y, tap_y).expect("a tap inside") * columns.input;
+                    let row = top + rows.element(y, tap_y).expect("a tap inside");
+                    let row = image.row(row, columns.input * channels);
                     for tap_x in taps.clone() {
                         let column = columns.element(x, tap_x).expect("a tap inside");
-                        let from = &image[(row + column) * channels + channel..][..count];
+                        let from = &row[column * channels + channel..][..count];
                         let tap = (tap_y * columns.window + tap_x) * self.distance() + channel;
                         let factor = V::load(self.weights.add(tap));
                         sum = V::load_first(from.as_ptr(), count).mul_add(factor, sum);
@@ -344,28 +369,36 @@ impl Strip {
 
 /// The kernel for a depthwise convolution with the channels last and a constant filter.
 pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
-    let (filter, [outputs, 1, height, width]) = Filter::of(op, site)? else { return None };
-    let input = site.inputs[op.input.0 as usize];
-    if op.input_layout != InputOperandLayout::Nhwc || op.groups as usize != outputs || input.shape[3] != outputs {
-        return None;
-    }
-    // Vectors run along the channels; with a single one the general kernel, whose vectors run along the filter, is far ahead.
-    if outputs == 1 {
-        return None;
-    }
-    let finish = Finish::new(site, op.bias)?;
-    let (rows, columns) = (axis(op, 0, input.shape[1], height, site), axis(op, 1, input.shape[2], width, site));
-    let distance = outputs + MARGIN;
-    let mut weights = Numbers::zeroed(height * width * distance);
-    for (tap, numbers) in weights.as_mut_slice().chunks_exact_mut(distance).enumerate() {
-        numbers[..outputs].iter_mut().enumerate().for_each(|(o, number)| *number = filter.at([o, 0, tap / width, tap % width]));
-    }
-    let mut bias = Numbers::zeroed(distance);
-    bias.as_mut_slice()[..finish.bias.len()].copy_from_slice(&finish.bias);
-    let zeros = Numbers::zeroed(columns.input * outputs);
+    let kernel = Depthwise::new(op, site.inputs[op.input.0 as usize].shape, site, isa)?;
     let mut taken = smallvec![op.filter.0 as usize];
-    taken.extend(finish.taken.iter().copied());
-    let fuses = finish.is_whole;
-    let kernel = Depthwise { isa, input: op.input, weights, bias, finish, rows, columns, channels: outputs, zeros };
+    taken.extend(kernel.finish.taken.iter().copied());
+    let fuses = kernel.finish.is_whole;
     Some(Selection { kernel: Box::new(kernel), taken, fuses })
+}
+
+impl Depthwise {
+    /// The same with an input of this shape.
+    pub fn new(op: &Conv2d, input: &[usize], site: &Site<'_>, isa: &'static Isa) -> Option<Depthwise> {
+        let (filter, [outputs, 1, height, width]) = Filter::of(op, site)? else { return None };
+        if op.input_layout != InputOperandLayout::Nhwc || op.groups as usize != outputs || input[3] != outputs {
+            return None;
+        }
+        // Vectors run along the channels; with a single one the general kernel, whose vectors run along the filter, is far
+        // ahead.
+        if outputs == 1 {
+            return None;
+        }
+        let finish = Finish::new(site, op.bias)?;
+        let (rows, columns) = (axis(op, 0, input[1], height, site), axis(op, 1, input[2], width, site));
+        let distance = outputs + MARGIN;
+        let mut weights = Numbers::zeroed(height * width * distance);
+        for (tap, numbers) in weights.as_mut_slice().chunks_exact_mut(distance).enumerate() {
+            let number = |o| filter.at([o, 0, tap / width, tap % width]);
+            numbers[..outputs].iter_mut().enumerate().for_each(|(o, to)| *to = number(o));
+        }
+        let mut bias = Numbers::zeroed(distance);
+        bias.as_mut_slice()[..finish.bias.len()].copy_from_slice(&finish.bias);
+        let zeros = Numbers::zeroed(columns.input * outputs);
+        Some(Depthwise { isa, input: op.input, weights, bias, finish, rows, columns, channels: outputs, zeros })
+    }
 }

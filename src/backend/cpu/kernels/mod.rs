@@ -7,6 +7,9 @@
 mod attention;
 #[cfg(test)]
 mod attention_tests;
+mod bands;
+#[cfg(test)]
+mod bands_tests;
 mod bits;
 mod conv;
 mod depthwise;
@@ -32,6 +35,7 @@ mod memory;
 #[cfg(test)]
 mod order_tests;
 mod packing;
+mod plain;
 mod planes;
 mod pool;
 mod product;
@@ -172,7 +176,7 @@ fn select_for(site: &Site<'_>, isa: &'static isa::Isa) -> Option<Selection> {
         return None;
     }
     if !site.before.is_empty() {
-        return attention::select(site, isa);
+        return attention::select(site, isa).or_else(|| bands::select(site, isa));
     }
     match site.op {
         Op::Matmul(op) => matmul::matmul(op, site),

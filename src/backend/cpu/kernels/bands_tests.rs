@@ -1,0 +1,154 @@
+//! Convolutions of single pixels with the depthwise ones behind them, against the reference kernels one after the other.
+
+use super::isa::available;
+use super::tests::numbers;
+use super::{Known, Room, Site, select_for};
+use crate::backend::cpu::reference;
+use crate::backend::cpu::view::{Arguments, View, ViewMut};
+use crate::compiler::RUNNING;
+use crate::graph::ops::conv::Conv2d;
+use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Clamp, LeakyRelu};
+use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
+use crate::graph::{DataType, Number, Op, OperandId};
+
+const INPUTS: u32 = 6;
+
+fn conv(input: OperandId, filter: u32, groups: usize) -> Conv2d {
+    Conv2d {
+        input,
+        filter: OperandId(filter),
+        padding: [0; 4],
+        strides: [1; 2],
+        dilations: [1; 2],
+        groups: groups as u32,
+        input_layout: InputOperandLayout::Nhwc,
+        filter_layout: Conv2dFilterOperandLayout::Oihw,
+        bias: Some(OperandId(filter + 1)),
+    }
+}
+
+/// What an operator makes of operands.
+fn execute(op: &Op, operands: &[(Vec<usize>, Vec<f32>)], shape: &[usize]) -> Vec<f32> {
+    let mut result = vec![f32::NAN; shape.iter().product()];
+    let views: Vec<View<'_>> = operands
+        .iter()
+        .map(|(shape, data)| View { data_type: DataType::Float32, shape, bytes: bytemuck::cast_slice(data) })
+        .collect();
+    let mut outputs = [ViewMut { data_type: DataType::Float32, shape, bytes: bytemuck::cast_slice_mut(&mut result) }];
+    reference::execute(op, &mut Arguments::new(&views, &mut outputs));
+    result
+}
+
+/// Lets an operator find the value so far behind the inputs.
+fn behind_inputs(mut op: Op) -> Op {
+    op.visit_mut(&mut |id| {
+        if *id == RUNNING {
+            *id = OperandId(INPUTS);
+        }
+    });
+    op
+}
+
+/// Compares the kernel for an expansion of an image, what is done between, the depthwise convolution and what is fused with it.
+fn check(image: [usize; 4], channels: usize, between: &[Op], then: Conv2d, window: [usize; 2], fused: &[Op]) {
+    let [batches, height, width, from] = image;
+    let size = |axis: usize, input: usize| {
+        let padded = input + (then.padding[2 * axis] + then.padding[2 * axis + 1]) as usize;
+        (padded - (window[axis] - 1) * then.dilations[axis] as usize - 1) / then.strides[axis] as usize + 1
+    };
+    let made = [batches, height, width, channels];
+    let output = [batches, size(0, height), size(1, width), channels];
+    let shapes = [
+        image.to_vec(),
+        vec![channels, from, 1, 1],
+        vec![channels],
+        vec![channels, 1, window[0], window[1]],
+        vec![channels],
+        output.to_vec(),
+    ];
+    let operands: Vec<(Vec<usize>, Vec<f32>)> =
+        shapes.into_iter().zip(1..).map(|(shape, seed)| (shape.clone(), numbers(shape.iter().product(), seed))).collect();
+    let before: Vec<Op> = std::iter::once(conv(OperandId(0), 1, 1).into()).chain(between.iter().cloned()).collect();
+    let op = Op::from(then.clone());
+    // The value so far, and its shape.
+    let (mut value, mut shape) = (Vec::new(), made);
+    for op in before.iter().chain([&op]).chain(fused) {
+        let mut all = operands.clone();
+        all.push((shape.to_vec(), value));
+        if *op == Op::from(then.clone()) {
+            shape = output;
+        }
+        value = execute(&behind_inputs(op.clone()), &all, &shape);
+    }
+    let expected = value;
+    let views: Vec<View<'_>> = operands
+        .iter()
+        .map(|(shape, data)| View { data_type: DataType::Float32, shape, bytes: bytemuck::cast_slice(data) })
+        .collect();
+    let known: Vec<Known<'_>> = views
+        .iter()
+        .enumerate()
+        .map(|(i, view)| Known {
+            data_type: view.data_type,
+            shape: view.shape,
+            constant: (1..5).contains(&i).then_some(view.bytes),
+            order: None,
+        })
+        .collect();
+    let fused: Vec<Op> = fused.iter().cloned().map(behind_inputs).collect();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    for (isa, threads) in available().iter().flat_map(|isa| [(isa, 1), (isa, 2)]) {
+        let site = Site {
+            before: &before,
+            dequantized: &[],
+            op: &op,
+            fused: &fused,
+            inputs: &known,
+            output: Known { data_type: DataType::Float32, shape: &output, constant: None, order: None },
+            threads,
+            room: &Room::beside(0),
+        };
+        let selection = select_for(&site, isa).expect("a kernel");
+        assert!(selection.fuses);
+        let mut found = vec![f32::NAN; expected.len()];
+        let mut run = || {
+            let bytes = bytemuck::cast_slice_mut(&mut found);
+            let mut outputs = [ViewMut { data_type: DataType::Float32, shape: &output, bytes }];
+            selection.kernel.run(&mut Arguments::new(&views, &mut outputs));
+        };
+        if threads == 1 {
+            run()
+        } else {
+            pool.install(run)
+        }
+        for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            let is_near = (found - expected).abs() <= 1e-4 * expected.abs().max(1.0);
+            assert!(is_near, "{} with {threads} threads: {image:?} {op:?} at {i}: {found}, not {expected}", isa.name);
+        }
+    }
+}
+
+#[test]
+fn bands() {
+    let clamp = Op::from(Clamp { input: RUNNING, min_value: Some(Number::Double(0.0)), max_value: Some(Number::Double(0.75)) });
+    let swish = Op::from(Activation { kind: ActivationKind::HardSwish, input: RUNNING });
+    let leaky = Op::from(LeakyRelu { input: RUNNING, alpha: 0.2 });
+    let add = Op::from(Binary { kind: BinaryKind::Add, a: RUNNING, b: OperandId(5) });
+    // Strides, dilations and padding; the last ones need no rows of the input for some of the output.
+    let options = [
+        ([3, 3], [1, 1], [1, 1], [1; 4]),
+        ([3, 3], [2, 2], [1, 1], [0, 1, 0, 1]),
+        ([5, 5], [1, 1], [1, 1], [2; 4]),
+        ([5, 5], [2, 2], [1, 1], [2, 2, 1, 2]),
+        ([3, 2], [1, 2], [2, 1], [1, 3, 0, 1]),
+        ([2, 1], [4, 1], [1, 1], [0; 4]),
+        ([3, 3], [1, 1], [1, 1], [5, 4, 1, 1]),
+    ];
+    for (i, (window, strides, dilations, padding)) in options.into_iter().enumerate() {
+        let then = |channels| Conv2d { padding, strides, dilations, ..conv(RUNNING, 3, channels) };
+        // Rows that are small, so that a band is a few, and so large that it is one.
+        check([2, 23, 9, 8], 21, std::slice::from_ref(&clamp), then(21), window, &[]);
+        check([1, 14, 37, 11], 40, &[swish.clone(), leaky.clone()], then(40), window, std::slice::from_ref(&swish));
+        check([3, 7, 131, 8], 200 + 40 * i, &[], then(200 + 40 * i), window, &[clamp.clone(), add.clone()]);
+    }
+}

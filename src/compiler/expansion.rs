@@ -1,0 +1,139 @@
+//! Finds expansions: a convolution of single pixels, and what is done to its output, that only a depthwise convolution reads.
+//! A backend that asked for it ([`Fusing::Quick`]) gets both as one step where what lies between them is large, so that it
+//! need not visit memory.
+
+use super::fuse::{Fusing, Fusion};
+use crate::graph::ops::conv::Conv2d;
+use crate::graph::ops::elementwise::ActivationKind;
+use crate::graph::ops::layout::InputOperandLayout;
+use crate::graph::{DataType, Graph, Op, OperandId, Source};
+
+/// Bytes between the two convolutions from which on this is worthwhile: less stays in a core's second-level cache anyway.
+const LARGE: usize = 512 << 10;
+/// Fewer channels are read in other ways.
+const LEAST_CHANNELS: u32 = 8;
+
+/// The nodes that become part of another node's step.
+pub struct Expansions {
+    /// By node: those that make the input of this depthwise convolution, in order.
+    pub before: Vec<Vec<usize>>,
+    /// By node: whether it is among those.
+    pub is_inside: Vec<bool>,
+}
+
+impl Expansions {
+    pub fn find(graph: &Graph, fusing: Fusing, fusion: &Fusion) -> Expansions {
+        let count = graph.nodes.len();
+        let mut found = Expansions { before: vec![Vec::new(); count], is_inside: vec![false; count] };
+        if fusing != Fusing::Quick {
+            return found;
+        }
+        let mut uses = vec![0usize; graph.operands.len()];
+        for node in &graph.nodes {
+            node.op.visit(&mut |_, id| uses[id.0 as usize] += 1);
+        }
+        for (_, id) in &graph.outputs {
+            uses[id.0 as usize] += 1;
+        }
+        for (first, node) in graph.nodes.iter().enumerate() {
+            let Op::Conv2d(op) = &node.op else { continue };
+            if !expands(graph, op) || !fusion.then[first].iter().all(|&then| is_simple(&graph.nodes[then].op)) {
+                continue;
+            }
+            let last = fusion.then[first].last().map_or(first, |&last| last);
+            let made = graph.nodes[last].outputs[0];
+            if uses[made.0 as usize] != 1 || graph.descriptor(made).byte_length() < LARGE {
+                continue;
+            }
+            let reads = |op: &Op| matches!(op, Op::Conv2d(op) if op.input == made && is_depthwise(graph, op));
+            if let Some(depthwise) = graph.nodes[last..].iter().position(|node| reads(&node.op)) {
+                let before: Vec<usize> = std::iter::once(first).chain(fusion.then[first].iter().copied()).collect();
+                before.iter().for_each(|&node| found.is_inside[node] = true);
+                found.before[last + depthwise] = before;
+            }
+        }
+        found
+    }
+}
+
+fn is_constant(graph: &Graph, id: OperandId) -> bool {
+    matches!(graph.operands[id.0 as usize].source, Source::Constant(_))
+}
+
+/// Whether a convolution has its channels last, is of float32 and knows its filter and bias.
+fn suits(graph: &Graph, op: &Conv2d) -> bool {
+    op.input_layout == InputOperandLayout::Nhwc
+        && graph.descriptor(op.input).data_type == DataType::Float32
+        && is_constant(graph, op.filter)
+        && op.bias.is_none_or(|bias| is_constant(graph, bias))
+}
+
+/// Whether every pixel of the output is made from the one at the same place of the input.
+fn expands(graph: &Graph, op: &Conv2d) -> bool {
+    let [_, channels, height, width] = op.filter_layout.to_oihw(&graph.descriptor(op.filter).shape);
+    suits(graph, op)
+        && (op.groups, height, width, op.strides, op.padding) == (1, 1, 1, [1; 2], [0; 4])
+        && channels >= LEAST_CHANNELS
+}
+
+fn is_depthwise(graph: &Graph, op: &Conv2d) -> bool {
+    let [outputs, of_group, ..] = op.filter_layout.to_oihw(&graph.descriptor(op.filter).shape);
+    suits(graph, op) && (of_group, op.groups) == (1, outputs) && graph.descriptor(op.input).shape[3] == outputs
+}
+
+/// What the backend does to each number on its way.
+fn is_simple(op: &Op) -> bool {
+    match op {
+        Op::Clamp(_) | Op::LeakyRelu(_) => true,
+        Op::Activation(op) => matches!(op.kind, ActivationKind::Relu | ActivationKind::HardSwish),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compiler::plan::plan;
+    use crate::graph::ops::elementwise::Activation;
+    use crate::graph::ops::layout::Conv2dFilterOperandLayout::Oihw;
+    use crate::graph::{ConstantBytes, Descriptor, GraphBuilder, Limits};
+    use std::sync::Arc;
+
+    /// The steps of an expansion to so many channels with an activation, and of what else reads it.
+    fn steps(channels: u32, activation: ActivationKind, strides: [u32; 2], is_read_otherwise: bool) -> Vec<usize> {
+        let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
+        let x = builder.input("x", Descriptor::new(DataType::Float32, [1, 40, 40, 10])).unwrap();
+        let conv = |builder: &mut GraphBuilder, input: OperandId, filter: [u32; 4], groups: u32, strides: [u32; 2]| {
+            let filter = Descriptor::new(DataType::Float32, filter);
+            let bytes = ConstantBytes::new(vec![0; filter.byte_length()]);
+            let filter = builder.constant(filter, bytes).unwrap();
+            let padding = [filter_padding(groups); 4];
+            let (input_layout, filter_layout, dilations) = (InputOperandLayout::Nhwc, Oihw, [1; 2]);
+            let conv = Conv2d { input, filter, padding, strides, dilations, groups, input_layout, filter_layout, bias: None };
+            builder.push_op(conv, "").unwrap()[0]
+        };
+        let made = conv(&mut builder, x, [channels, 10, 1, 1], 1, strides);
+        let active = builder.push_op(Activation { kind: activation, input: made }, "").unwrap()[0];
+        let y = conv(&mut builder, active, [channels, 1, 3, 3], channels, [1; 2]);
+        let mut outputs = vec![("y".into(), y)];
+        if is_read_otherwise {
+            outputs.push(("z".into(), active));
+        }
+        plan(builder.build(outputs).unwrap(), Fusing::Quick, false).steps.iter().map(|step| step.before.len()).collect()
+    }
+
+    fn filter_padding(groups: u32) -> u32 {
+        u32::from(groups > 1)
+    }
+
+    #[test]
+    fn what_is_large_and_read_once_is_part_of_a_step() {
+        use ActivationKind::{HardSwish, Relu, Softsign};
+        assert_eq!(steps(100, Relu, [1; 2], false), [2]);
+        assert_eq!(steps(100, HardSwish, [1; 2], false), [2]);
+        assert_eq!(steps(60, Relu, [1; 2], false), [0, 0]);
+        assert_eq!(steps(100, Relu, [2; 2], false), [0, 0]);
+        assert_eq!(steps(100, Relu, [1; 2], true), [0, 0]);
+        assert_eq!(steps(100, Softsign, [1; 2], false), [0, 0, 0]);
+    }
+}
