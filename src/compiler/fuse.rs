@@ -55,7 +55,25 @@ pub fn fuse(graph: &Graph, fusing: Fusing, integers: &Integers) -> Fusion {
         {
             value = join(back);
         }
-        while let Consumers::One(next) = consumers[value.0 as usize] {
+        loop {
+            let next = match consumers[value.0 as usize] {
+                Consumers::One(next) => next,
+                Consumers::Two(both) if fusing == Fusing::Quick => {
+                    let Some(gate) = gate(graph, &consumers, value, both) else { break };
+                    let shape = &graph.descriptor(value).shape;
+                    let fits = |&node: &usize| {
+                        let node = &graph.nodes[node];
+                        graph.descriptor(node.outputs[0]).shape == *shape
+                    };
+                    let follows = follows_quick(graph, &graph.nodes[gate[gate.len() - 2]].op, value, Some(&graph.nodes[head].op));
+                    if !follows || !gate.iter().all(fits) {
+                        break;
+                    }
+                    value = gate.into_iter().map(&mut join).last().expect("a gate has nodes");
+                    continue;
+                }
+                _ => break,
+            };
             if fusing == Fusing::Quick
                 && rounds_quickly(graph, &node.op)
                 && let Some(back) = rounding_by(graph, &consumers, next)
@@ -107,6 +125,31 @@ fn rounding_by(graph: &Graph, consumers: &[Consumers], position: usize) -> Optio
 /// Whether what an operator makes can be rounded to float16 in the same step.
 fn rounds_quickly(graph: &Graph, op: &Op) -> bool {
     !matches!(op, Op::Conv2d(conv) if !is_constant(graph, conv.filter))
+}
+
+/// The nodes that multiply a value by the sigmoid of itself, or of a multiple of it, in order.
+fn gate(graph: &Graph, consumers: &[Consumers], value: OperandId, both: [usize; 2]) -> Option<Vec<usize>> {
+    let of_one = |nodes: &[usize]| match consumers[graph.nodes[*nodes.last()?].outputs[0].0 as usize] {
+        Consumers::One(next) => Some(next),
+        _ => None,
+    };
+    let is_sigmoid = |&node: &usize| matches!(&graph.nodes[node].op, Op::Activation(op) if op.kind == ActivationKind::Sigmoid);
+    let is_multiple = |&node: &usize| match &graph.nodes[node].op {
+        Op::Binary(op) if op.kind == BinaryKind::Mul => number(graph, if op.a == value { op.b } else { op.a }).is_some(),
+        Op::Linear(op) => op.beta == 0.0,
+        _ => false,
+    };
+    let [first, last] = both;
+    [(first, last), (last, first)].into_iter().find_map(|(first, last)| {
+        let mut nodes = vec![first];
+        if is_multiple(&first) {
+            nodes.push(of_one(&nodes)?);
+        }
+        let ends = is_sigmoid(nodes.last()?) && of_one(&nodes) == Some(last);
+        let multiplies = matches!(&graph.nodes[last].op, Op::Binary(op) if op.kind == BinaryKind::Mul);
+        nodes.push(last);
+        (ends && multiplies).then_some(nodes)
+    })
 }
 
 /// Whether an element-wise operator begins a quick chain.
@@ -225,6 +268,8 @@ fn joins(graph: &Graph, op: &Op, value: OperandId, head: usize) -> bool {
 enum Consumers {
     Nobody,
     One(usize),
+    /// Two, or one that reads it twice.
+    Two([usize; 2]),
     /// Several, or the caller of the graph.
     More,
 }
@@ -236,6 +281,7 @@ fn consumers(graph: &Graph) -> Vec<Consumers> {
             let consumer = &mut consumers[id.0 as usize];
             *consumer = match consumer {
                 Consumers::Nobody => Consumers::One(position),
+                Consumers::One(first) => Consumers::Two([*first, position]),
                 _ => Consumers::More,
             };
         });
@@ -293,6 +339,26 @@ mod tests {
             vec![relu(builder, sum), product]
         });
         assert_eq!(chain, 2);
+    }
+
+    #[test]
+    fn a_factor_of_itself_joins() {
+        let sigmoid = |builder: &mut GraphBuilder, input| {
+            builder.push_op(Activation { kind: ActivationKind::Sigmoid, input }, "").unwrap()[0]
+        };
+        let mul = |builder: &mut GraphBuilder, a, b| builder.push_op(Binary { kind: BinaryKind::Mul, a, b }, "").unwrap()[0];
+        let gated = |twice: bool| {
+            fused(move |builder, _, product| {
+                let number = builder.scalar(DataType::Float32, crate::graph::Number::Double(1.702)).unwrap();
+                let inner = mul(builder, product, number);
+                let factor = sigmoid(builder, inner);
+                let gated = mul(builder, product, factor);
+                if twice { vec![gated, factor] } else { vec![relu(builder, gated)] }
+            })
+        };
+        assert_eq!(gated(false), 4);
+        // The inner product and its sigmoid, which are a chain of their own.
+        assert_eq!(gated(true), 1);
     }
 
     #[test]

@@ -35,7 +35,7 @@ mod widen;
 pub use fold::Evaluate;
 pub use fuse::Fusing;
 pub use memory::ALIGNMENT;
-pub use plan::{Place, Plan, RUNNING, Step, Value, ValueId};
+pub use plan::{MOST_HELD, Place, Plan, RUNNING, Step, Value, ValueId, held};
 
 use crate::error::Result;
 use crate::graph::Graph;

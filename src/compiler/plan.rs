@@ -39,7 +39,17 @@ pub enum Place {
 }
 
 /// Stands in a fused operator for the value that it is done to.
-pub const RUNNING: OperandId = OperandId(u32::MAX);
+pub const RUNNING: OperandId = held(0);
+
+/// The same as it was so many fused operators before. Only where the backend asked for [`Fusing::Quick`], and as the other
+/// factor of a product.
+pub const fn held(back: u32) -> OperandId {
+    assert!(back <= MOST_HELD);
+    OperandId(u32::MAX - back)
+}
+
+/// How far back a fused operator looks, at most.
+pub const MOST_HELD: u32 = 2;
 
 /// One node, and those that are done to its output in place. The ids in the operators are positions in `inputs`.
 #[derive(Clone, Debug)]
@@ -91,6 +101,8 @@ struct Pending {
     op: Op,
     operands: Vec<OperandId>,
     fused: Vec<Op>,
+    /// The values before the last fused operators, the latest first.
+    held: Vec<OperandId>,
     outputs: Vec<OperandId>,
 }
 
@@ -127,22 +139,35 @@ impl Pending {
         };
         let before: Vec<Op> = before.into_iter().map(|position| numbered(&graph.nodes[position])).collect();
         let op = numbered(node);
-        Pending { position, before, dequantized, op, operands, fused: Vec::new(), outputs: node.outputs.clone() }
+        Pending {
+            position,
+            before,
+            dequantized,
+            op,
+            operands,
+            fused: Vec::new(),
+            held: Vec::new(),
+            outputs: node.outputs.clone(),
+        }
     }
 
     /// Does another node to the output.
     fn follow(&mut self, node: &Node) {
         let mut op = node.op.clone();
+        let before = std::mem::replace(&mut self.outputs, node.outputs.clone());
         op.visit_mut(&mut |id| {
-            if *id == self.outputs[0] {
-                *id = RUNNING;
+            *id = if *id == before[0] {
+                RUNNING
+            } else if let Some(back) = self.held.iter().position(|held| held == id) {
+                held(back as u32 + 1)
             } else {
                 self.operands.push(*id);
-                *id = OperandId(self.operands.len() as u32 - 1);
-            }
+                OperandId(self.operands.len() as u32 - 1)
+            };
         });
         self.fused.push(op);
-        self.outputs = node.outputs.clone();
+        self.held.insert(0, before[0]);
+        self.held.truncate(MOST_HELD as usize);
     }
 }
 

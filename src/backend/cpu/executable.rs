@@ -10,13 +10,13 @@ use super::reference;
 use super::storage::Storage;
 use super::view::{Arguments, View, ViewMut};
 use crate::backend::Bindings;
-use crate::compiler::{Place, Plan, RUNNING, Value, ValueId};
+use crate::compiler::{MOST_HELD, Place, Plan, Value, ValueId, held};
 use crate::error::Result;
 use crate::graph::{ConstantBytes, DataType, Op, OperandId};
 use crate::memory::{Bytes, Charge, Usage, Use, side_by_side};
 use crate::timeline::from_panic;
 use smallvec::SmallVec;
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -131,12 +131,12 @@ impl Step {
     }
 }
 
-/// Lets fused operators find the value that they are done to behind the step's inputs.
+/// Lets fused operators find the value that they are done to behind the step's inputs, and behind it what it was before.
 fn behind_inputs(mut fused: Vec<Op>, inputs: usize) -> Vec<Op> {
     for op in &mut fused {
         op.visit_mut(&mut |id| {
-            if *id == RUNNING {
-                *id = OperandId(inputs as u32);
+            if let Some(back) = (0..=MOST_HELD).find(|&back| *id == held(back)) {
+                *id = OperandId(inputs as u32 + back);
             }
         });
     }
@@ -159,6 +159,7 @@ fn follow_from(
     output: &mut ViewMut<'_>,
 ) -> Result<()> {
     let shape = output.shape;
+    let mut held: VecDeque<(DataType, Bytes)> = VecDeque::new();
     for op in fused {
         let made = match op {
             Op::Cast(cast) => cast.data_type,
@@ -168,9 +169,12 @@ fn follow_from(
         let mut after = Bytes::zeroed(output.element_count() * made.bits() / 8)?;
         let mut views: SmallVec<[View<'_>; 6]> = views.iter().copied().collect();
         views.push(View { data_type, shape, bytes: &before });
+        views.extend(held.iter().map(|(data_type, bytes)| View { data_type: *data_type, shape, bytes }));
         let mut outputs = [ViewMut { data_type: made, shape, bytes: &mut after }];
         reference::execute(op, &mut Arguments::new(&views, &mut outputs));
         drop(views);
+        held.push_front((data_type, before));
+        held.truncate(MOST_HELD as usize);
         (before, data_type) = (after, made);
     }
     if !fused.is_empty() {

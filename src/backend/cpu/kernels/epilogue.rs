@@ -4,12 +4,13 @@
 
 use super::Site;
 use super::formulas::{Formula, Power, both, each};
+use super::functions::Function;
 use super::isa::Isa;
 use super::packing::prefetch;
 use super::product::{self, Block};
 use super::vector::{OnVectors, Vector, with_vectors};
 use crate::backend::cpu::view::Arguments;
-use crate::graph::ops::elementwise::BinaryKind;
+use crate::graph::ops::elementwise::{Binary, BinaryKind};
 use crate::graph::{DataType, Op, OperandId};
 use std::ops::Range;
 
@@ -94,9 +95,16 @@ impl Epilogue {
         let mut constants = Vec::new();
         // The way back from float16 changes nothing: stages have float32 all the time.
         let counts = |op: &&Op| !matches!(op, Op::Cast(cast) if cast.data_type == DataType::Float32);
-        let stages: Option<Vec<Stage>> =
-            site.fused.iter().filter(counts).map(|op| stage(op, running, site, rows, &mut constants)).collect();
-        let Some(stages) = stages else { return false };
+        let mut stages = Vec::new();
+        for op in site.fused.iter().filter(counts) {
+            let done = match factor_before(op, running) {
+                Some(back) => gate(&mut stages, back),
+                None => stage(op, running, site, rows, &mut constants).map(|stage| stages.push(stage)),
+            };
+            if done.is_none() {
+                return false;
+            }
+        }
         self.0.extend(stages);
         self.join_steps();
         taken.extend(constants);
@@ -160,7 +168,7 @@ impl Epilogue {
 
     /// About how many nanoseconds the stages take for an element, times 16.
     pub fn cost(&self) -> usize {
-        self.0.iter().map(|stage| if matches!(stage, Stage::Formula(Formula::Of(_))) { 8 } else { 1 }).sum()
+        self.0.iter().map(|stage| if matches!(stage, Stage::Formula(Formula::Of(_) | Formula::Swish(_))) { 8 } else { 1 }).sum()
     }
 
     pub fn bytes(&self) -> usize {
@@ -456,6 +464,28 @@ fn with_numbers<'a, V: Vector>(operation: Operation, pieces: &mut impl Pieces, n
         Operation::DivInto => rows!(|x, y| y.div(x)),
         Operation::Slope => rows!(|x, y| x.if_below(V::set(0.0), x.mul(y), x)),
     }
+}
+
+/// How many stages ago the value was what an operator multiplies it by.
+fn factor_before(op: &Op, running: OperandId) -> Option<usize> {
+    let Op::Binary(Binary { kind: BinaryKind::Mul, a, b }) = op else { return None };
+    let other = if *a == running { b } else { a };
+    other.0.checked_sub(running.0).filter(|&back| back > 0).map(|back| back as usize)
+}
+
+/// Lets the last stages, a sigmoid of the value or of a multiple of it, be a factor of the value before them.
+fn gate(stages: &mut Vec<Stage>, back: usize) -> Option<()> {
+    let first = stages.len().checked_sub(back)?;
+    let alpha = match &stages[first..] {
+        [Stage::Formula(Formula::Of(Function::Sigmoid))] => 1.0,
+        [
+            Stage::Binary(Operation::Mul, With::Number(alpha)) | Stage::Formula(Formula::Linear(alpha, 0.0)),
+            Stage::Formula(Formula::Of(Function::Sigmoid)),
+        ] => *alpha,
+        _ => return None,
+    };
+    stages.splice(first.., [Stage::Formula(Formula::Swish(alpha))]);
+    Some(())
 }
 
 /// An operator as a stage. `running` is the operand that it is done to.

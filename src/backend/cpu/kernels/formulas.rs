@@ -18,6 +18,8 @@ pub enum Formula {
     /// `alpha x + beta`
     Linear(f32, f32),
     Clamp(f32, f32),
+    /// `x sigmoid(alpha x)`
+    Swish(f32),
     Power(Power),
     /// Divided by `size`, bounded, made whole by adding `up` and subtracting `down`, and multiplied by `back`.
     Steps {
@@ -148,6 +150,10 @@ impl Formula {
             Formula::Clamp(low, high) => {
                 let (low, high) = (V::set(low), V::set(high));
                 each!(V, numbers, |x| x.raise(low).lower(high));
+            }
+            Formula::Swish(alpha) => {
+                let alpha = V::set(alpha);
+                each!(V, numbers, |x| x.mul(sigmoid(x.mul(alpha))));
             }
             Formula::Steps { size, low, high, up, down, back } => {
                 let [size, low, high, up, down, back] = [size, low, high, up, down, back].map(V::set);
