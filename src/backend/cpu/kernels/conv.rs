@@ -123,6 +123,14 @@ pub struct Conv {
     division: Division,
 }
 
+/// What a tile is made from.
+struct Part<'a> {
+    panel: usize,
+    starts: &'a [*const f32],
+    /// See [`Task::ahead`].
+    ahead: (*const f32, usize),
+}
+
 /// What becomes of the sums.
 struct More<'a> {
     added: Option<&'a [f32]>,
@@ -163,8 +171,10 @@ impl Division {
         let (count, rows) = tiles.divide(pixels);
         let panels_outside = panels.bytes() > KEPT;
         let wanted = if threads == 1 { 1 } else { threads * 4 };
+        // Strides wider than the window leave out pixels between.
+        let touched = |axis: &Axis| axis.stride.min(axis.window);
         let mut block_tiles = if panels_outside {
-            (PASSED / (rows * sizes.channels * 4 * sizes.rows.stride * sizes.columns.stride)).max(1)
+            (PASSED / (rows * sizes.channels * 4 * touched(&sizes.rows) * touched(&sizes.columns))).max(1)
         } else {
             16
         };
@@ -342,10 +352,15 @@ impl Conv {
                         }
                     }
                     for panel in panels.clone() {
+                        // While many tiles pass over a panel they bring the next one nearer, each a part of it.
+                        let next = together > 1 && panel + 1 < panels.end;
+                        let next = if next { self.groups[group].panel(panel + 1).weights } else { &[] };
+                        let step = next.len().div_ceil(tiles.len() * runs * length);
                         for (i, tile) in tiles.clone().enumerate() {
                             let pixels = self.division.tile(tile);
                             let starts = &starts[i * of_tile..][..runs * pixels.len()];
-                            self.tile(more, output, group, pixels, panel, starts);
+                            let ahead = (next.as_ptr().wrapping_add(i * step * runs * length), step);
+                            self.tile(more, output, group, pixels, Part { panel, starts, ahead });
                         }
                     }
                     if !more.rest.is_empty() {
@@ -362,8 +377,7 @@ impl Conv {
         output: &SharedOutput<'_>,
         group: usize,
         pixels: Range<usize>,
-        panel: usize,
-        starts: &[*const f32],
+        Part { panel, starts, ahead: (ahead, ahead_step) }: Part<'_>,
     ) {
         let panels = &self.groups[group];
         let panel = panels.panel(panel);
@@ -380,6 +394,8 @@ impl Conv {
             starts: starts.as_ptr(),
             step: 0,
             dilation: 1,
+            ahead,
+            ahead_step,
             weights: panel.weights.as_ptr(),
             bias,
             output: output.from(place, end),

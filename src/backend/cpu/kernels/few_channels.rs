@@ -143,6 +143,8 @@ impl FewChannels {
             starts: starts.as_ptr(),
             step: self.columns.stride,
             dilation: self.columns.dilation,
+            ahead: panel.weights.as_ptr(),
+            ahead_step: 0,
             weights: panel.weights.as_ptr(),
             bias,
             added: added.map_or(std::ptr::null(), |added| added[place.clone()].as_ptr()),

@@ -1,14 +1,17 @@
-//! Attention with its transpositions, which products do themselves, against the same graph where they are steps.
+//! Graphs whose operators do other ones themselves (attention with its transpositions; a picture that is reordered, expanded
+//! and filtered) against the same graphs where these are steps.
 
 use super::tests::numbers;
 use crate::backend::cpu::{Cpu, Storage};
 use crate::backend::{Backend, Bindings};
 use crate::compiler::{Fusing, Preferences, compile};
-use crate::graph::ops::elementwise::{Binary, BinaryKind};
+use crate::graph::ops::conv::Conv2d;
+use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind};
+use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
 use crate::graph::ops::matmul::Matmul;
 use crate::graph::ops::movement::Transpose;
 use crate::graph::ops::softmax::Softmax;
-use crate::graph::{DataType, Descriptor, Graph, GraphBuilder, Limits, Number, OperandId};
+use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, GraphBuilder, Limits, Number, OperandId};
 use crate::memory::Bytes;
 use crate::timeline::Done;
 use std::sync::Arc;
@@ -36,7 +39,33 @@ fn attention(queries: u32, keys: u32) -> Graph {
     builder.build(vec![("y".into(), output)]).unwrap()
 }
 
-fn run(graph: Graph, fusing: Fusing, threads: usize) -> Vec<f32> {
+/// A picture, the first convolution of a network, an expansion and a depthwise convolution.
+fn residual(strides: [u32; 2]) -> Graph {
+    let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
+    let x = builder.input("x", Descriptor::new(DataType::Float32, [1, 3, 85, 82])).unwrap();
+    let mut seed = 10;
+    let mut conv = |builder: &mut GraphBuilder, input: OperandId, filter: [u32; 4], groups: u32, strides: [u32; 2]| {
+        let mut constant = |builder: &mut GraphBuilder, descriptor: Descriptor| {
+            seed += 1;
+            let data = numbers(descriptor.byte_length() / 4, seed);
+            builder.constant(descriptor, ConstantBytes::new(bytemuck::cast_slice(&data).to_vec())).unwrap()
+        };
+        let bias = Some(constant(builder, Descriptor::new(DataType::Float32, [filter[0]])));
+        let padding = [u32::from(filter[2] > 1); 4];
+        let filter = constant(builder, Descriptor::new(DataType::Float32, filter));
+        let (input_layout, filter_layout, dilations) = (InputOperandLayout::Nchw, Conv2dFilterOperandLayout::Oihw, [1; 2]);
+        let op = Conv2d { input, filter, padding, strides, dilations, groups, input_layout, filter_layout, bias };
+        let output = builder.push_op(op, "").unwrap()[0];
+        builder.push_op(Activation { kind: ActivationKind::Relu, input: output }, "").unwrap()[0]
+    };
+    let first = conv(&mut builder, x, [20, 3, 3, 3], 1, [2; 2]);
+    let expanded = conv(&mut builder, first, [84, 20, 1, 1], 1, [1; 2]);
+    let output = conv(&mut builder, expanded, [84, 1, 3, 3], 84, strides);
+    builder.build(vec![("y".into(), output)]).unwrap()
+}
+
+/// The operators of the steps, and the output.
+fn run(graph: Graph, fusing: Fusing, threads: usize) -> (Vec<&'static str>, Vec<f32>) {
     let cpu = Cpu::new(threads);
     let descriptors: Vec<Descriptor> =
         graph.inputs.iter().chain(&graph.outputs).map(|(_, id)| graph.descriptor(*id).clone()).collect();
@@ -45,30 +74,56 @@ fn run(graph: Graph, fusing: Fusing, threads: usize) -> Vec<f32> {
         let data = numbers(descriptor.byte_length() / 4, i as u64 + 1);
         cpu.write(tensor, Bytes::copy_of(bytemuck::cast_slice(&data)).unwrap(), Done::ignored());
     }
-    let plan = compile(graph, cpu.evaluator(), fusing, Preferences::default()).unwrap();
-    let transposes = plan.steps.iter().filter(|step| step.op.row().name == "transpose").count();
-    assert_eq!(transposes, if fusing == Fusing::Quick { 0 } else { 4 });
+    let count = graph.inputs.len();
+    let preferences = Preferences { channels_last: true, ..Preferences::default() };
+    let plan = compile(graph, cpu.evaluator(), fusing, preferences).unwrap();
+    let steps = plan.steps.iter().map(|step| step.op.row().name).collect();
     let executable = Arc::new(cpu.compile(plan).unwrap());
-    let (inputs, outputs) = tensors.split_at(3);
+    let (inputs, outputs) = tensors.split_at(count);
     let bindings = Bindings { inputs: inputs.iter().cloned().collect(), outputs: outputs.iter().cloned().map(Some).collect() };
     let (sender, end) = channel();
     cpu.execute(&executable, bindings, true, Done::new(move |result: crate::error::Result<()>| sender.send(result).unwrap()));
     end.recv().unwrap().unwrap();
-    let mut bytes = vec![0u8; descriptors[3].byte_length()];
+    let mut bytes = vec![0u8; descriptors[count].byte_length()];
     let (buffer, address) = crate::host_memory::leaked(bytes.len());
-    cpu.read(&tensors[3], buffer, Done::ignored());
+    let (sender, end) = channel();
+    cpu.read(&tensors[count], buffer, Done::new(move |result: crate::error::Result<()>| sender.send(result).unwrap()));
+    end.recv().unwrap().unwrap();
     bytes.iter_mut().enumerate().for_each(|(i, byte)| *byte = crate::host_memory::peek(address + i));
-    bytes.chunks_exact(4).map(|chunk| f32::from_le_bytes(chunk.try_into().unwrap())).collect()
+    (steps, bytes.chunks_exact(4).map(|chunk| f32::from_le_bytes(chunk.try_into().unwrap())).collect())
+}
+
+/// How many transpositions there are.
+fn transposes(steps: &[&str]) -> usize {
+    steps.iter().filter(|&&name| name == "transpose").count()
 }
 
 #[test]
 fn products_transpose_what_they_read_and_write() {
     for (queries, keys) in [(1, 20), (13, 13), (40, 33)] {
-        let expected = run(attention(queries, keys), Fusing::Products, 1);
+        let (steps, expected) = run(attention(queries, keys), Fusing::Products, 1);
+        assert_eq!(transposes(&steps), 4);
         for threads in [1, 2] {
-            let found = run(attention(queries, keys), Fusing::Quick, threads);
+            let (steps, found) = run(attention(queries, keys), Fusing::Quick, threads);
+            assert_eq!(transposes(&steps), 0);
             for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
                 assert!((found - expected).abs() < 1e-5, "{queries} x {keys} at {i}: {found}, not {expected}");
+            }
+        }
+    }
+}
+
+#[test]
+fn pictures_are_read_where_they_are_and_expansions_go_by_bands() {
+    for strides in [[1, 1], [2, 2]] {
+        let (steps, expected) = run(residual(strides), Fusing::Products, 1);
+        assert_eq!(steps, ["transpose", "conv2d", "conv2d", "conv2d", "transpose"]);
+        for threads in [1, 2] {
+            let (steps, found) = run(residual(strides), Fusing::Quick, threads);
+            assert_eq!(steps, ["conv2d", "conv2d", "transpose"]);
+            for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
+                let is_near = (found - expected).abs() <= 1e-5 * expected.abs().max(10.0);
+                assert!(is_near, "with {threads} threads at {i}: {found}, not {expected}");
             }
         }
     }

@@ -55,6 +55,8 @@ impl Plain {
                 starts: starts.as_ptr(),
                 step: 0,
                 dilation: 1,
+                ahead: panel.weights.as_ptr(),
+                ahead_step: 0,
                 weights: panel.weights.as_ptr(),
                 bias,
                 output: output[panel.first..].as_mut_ptr(),

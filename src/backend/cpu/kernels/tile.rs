@@ -25,6 +25,10 @@ pub struct Task {
     /// Of these: numbers from a row to the next, and from a number of a run to the next.
     pub step: usize,
     pub dilation: usize,
+    /// What will be needed next, to bring into the cache, and how many numbers of it with each number of a run; any address.
+    /// Only full tiles whose rows begin anywhere do so, and none for 0 numbers.
+    pub ahead: *const f32,
+    pub ahead_step: usize,
     /// A panel: for each run, for each of its numbers, a row of columns.
     pub weights: *const f32,
     /// A number for each column, or null.
@@ -56,6 +60,8 @@ pub struct Tiles {
     pub lanes: usize,
     /// By number of columns (from `step` on), then of rows (from 0, which does nothing).
     tiles: &'static [[Tile; MOST_ROWS + 1]],
+    /// By number of rows, tiles of all columns that fetch what will be needed next.
+    ahead: [Tile; MOST_ROWS + 1],
     /// By number of columns, tiles whose rows are evenly apart: by 1, by 2, by any distance; with one row, with all.
     spaced: &'static [[[Tile; 2]; 3]],
 }
@@ -87,7 +93,12 @@ impl Tiles {
     pub unsafe fn run(&self, rows: usize, task: &Task) {
         debug_assert!(rows <= self.rows && task.columns <= self.columns);
         // SAFETY: the caller's promise; the table is that of an instruction set that the CPU has (`Tiles::of`).
-        unsafe { self.tiles[(task.columns - 1) / self.step][rows](task) }
+        unsafe {
+            match (task.columns - 1) / self.step {
+                last if task.ahead_step > 0 && last + 1 == self.tiles.len() => self.ahead[rows](task),
+                number => self.tiles[number][rows](task),
+            }
+        }
     }
 
     /// The same for one row or all of a full tile that are `step` apart, as the numbers of a run are `dilation`.
@@ -112,15 +123,30 @@ impl Tiles {
     }
 }
 
+/// Numbers of a line of the cache.
+const LINE: usize = 16;
+
+/// Brings a line into the second-level cache.
+#[inline(always)]
+fn fetch(address: *const f32) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: any address may be asked for; every CPU of the architecture has the instruction.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
 /// # Safety
 /// See [`Tile`].
 #[inline(always)]
 #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
-unsafe fn tile<S: Span, const ROWS: usize>(task: &Task) {
+unsafe fn tile<S: Span, const ROWS: usize, const AHEAD: bool>(task: &Task) {
     // SAFETY: the bias, if there is one, has a number for each column, by the caller's promise.
     let bias = if task.bias.is_null() { S::set(0.0) } else { unsafe { S::load(task.bias) } };
     let mut sums = [bias; ROWS];
-    let mut weights = task.weights;
+    let (mut weights, mut ahead) = (task.weights, task.ahead);
     for run in 0..task.runs {
         // SAFETY: there are ROWS starts for each run.
         let starts = unsafe { &*task.starts.add(run * ROWS).cast::<[*const f32; ROWS]>() };
@@ -129,6 +155,11 @@ unsafe fn tile<S: Span, const ROWS: usize>(task: &Task) {
             unsafe {
                 let factors = S::load(weights);
                 weights = weights.add(S::LANES);
+                if AHEAD {
+                    fetch(ahead);
+                    fetch(ahead.wrapping_add(LINE));
+                    ahead = ahead.wrapping_add(task.ahead_step);
+                }
                 for r in 0..ROWS {
                     sums[r] = S::set(*starts[r].add(k)).mul_add(factors, sums[r]);
                 }
@@ -229,8 +260,9 @@ unsafe fn finish<S: Span, const ROWS: usize>(mut sums: [S; ROWS], task: &Task) {
 
 /// The tiles of some widths.
 macro_rules! tiles {
-    ($tile:ident: $($span:ty),*) => { &[ $( tiles!($tile $span: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14) ),* ] };
-    ($tile:ident $span:ty: $($rows:literal)*) => { [ $( $tile::<$span, $rows, ANYWHERE> ),* ] };
+    ($tile:ident: $($span:ty),*) => { &[ $( tiles!($tile ANYWHERE $span) ),* ] };
+    ($tile:ident $kind:ident $span:ty) => { tiles!($tile $kind $span: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14) };
+    ($tile:ident $kind:ident $span:ty: $($rows:literal)*) => { [ $( $tile::<$span, $rows, $kind> ),* ] };
 }
 
 /// The same for rows that are evenly apart.
@@ -242,15 +274,22 @@ macro_rules! spaced {
     ] ),* ] };
 }
 
-/// Instead of a distance: rows begin anywhere.
+/// Instead of a distance: rows begin anywhere; and what will be needed next is fetched.
 const ANYWHERE: usize = usize::MAX;
+const AHEAD: usize = usize::MAX - 1;
 
 /// # Safety
 /// See [`Tile`].
 #[inline(always)]
 unsafe fn any<S: Span, const ROWS: usize, const STEP: usize>(task: &Task) {
     // SAFETY: the caller's promise.
-    unsafe { if STEP == ANYWHERE { tile::<S, ROWS>(task) } else { spaced::<S, ROWS, STEP>(task) } }
+    unsafe {
+        match STEP {
+            ANYWHERE => tile::<S, ROWS, false>(task),
+            AHEAD => tile::<S, ROWS, true>(task),
+            _ => spaced::<S, ROWS, STEP>(task),
+        }
+    }
 }
 
 /// # Safety
@@ -266,13 +305,14 @@ static PORTABLE: Tiles = Tiles {
     step: 4,
     lanes: Array::LANES,
     tiles: tiles!(portable: Array, Both<Array, Array>),
+    ahead: tiles!(portable AHEAD Both<Array, Array>),
     spaced: spaced!(portable 6: Array, Both<Array, Array>),
 };
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::super::vector::x86::{Avx2, Avx512};
-    use super::{ANYWHERE, Both, Span, Task, Tiles, any};
+    use super::{AHEAD, ANYWHERE, Both, Span, Task, Tiles, any};
 
     /// # Safety
     /// See [`super::Tile`].
@@ -296,6 +336,7 @@ mod x86 {
         step: 8,
         lanes: Avx2::LANES,
         tiles: tiles!(avx2: Avx2, Both<Avx2, Avx2>),
+        ahead: tiles!(avx2 AHEAD Both<Avx2, Avx2>),
         spaced: spaced!(avx2 6: Avx2, Both<Avx2, Avx2>),
     };
     pub static AVX512: Tiles = Tiles {
@@ -304,6 +345,7 @@ mod x86 {
         step: 8,
         lanes: Avx512::LANES,
         tiles: tiles!(avx512: Avx2, Avx512, Both<Avx512, Avx2>, Both<Avx512, Avx512>),
+        ahead: tiles!(avx512 AHEAD Both<Avx512, Avx512>),
         spaced: spaced!(avx512 14: Avx2, Avx512, Both<Avx512, Avx2>, Both<Avx512, Avx512>),
     };
 }

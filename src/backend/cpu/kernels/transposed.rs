@@ -166,6 +166,8 @@ impl Transposed {
                 starts: starts.as_ptr(),
                 step: 0,
                 dilation: 1,
+                ahead: panel.weights.as_ptr(),
+                ahead_step: 0,
                 weights: panel.weights.as_ptr(),
                 bias,
                 output: output.from(place, end),

@@ -162,6 +162,8 @@ impl<T: Transform> Winograd<T> {
                         starts: starts.as_ptr(),
                         step: 0,
                         dilation: 1,
+                        ahead: panel.weights.as_ptr(),
+                        ahead_step: 0,
                         weights: panel.weights.as_ptr(),
                         bias: std::ptr::null(),
                         output: to[first * padded + panel.first..(first + rows) * padded].as_mut_ptr(),
