@@ -8,6 +8,7 @@ use crate::graph::ops::conv::{Conv2d, ConvTranspose2d};
 use crate::graph::ops::elementwise::DequantizeLinear;
 use crate::graph::ops::layout::InputOperandLayout::{Nchw, Nhwc};
 use crate::graph::ops::movement::{Reshape, Transpose};
+use crate::graph::ops::reduce::{Reduce, ReduceKind};
 use crate::graph::{DataType, Descriptor, Graph, Node, Op, Operand, OperandId, Source};
 
 /// For each dimension of an image with the channels last, where it is among `[batch, channels, height, width]`.
@@ -69,6 +70,12 @@ fn transposed_suits(graph: &Graph, op: &ConvTranspose2d) -> bool {
     graph.descriptor(op.input).data_type == DataType::Float32
         && outputs >= 8
         && matches!(graph.operands[op.filter.0 as usize].source, Source::Constant(_))
+}
+
+/// Whether one number is the greatest or smallest of all.
+fn is_of_all(op: &Reduce, rank: usize) -> bool {
+    let is_all = op.axes.as_ref().is_none_or(|axes| axes.len() == rank);
+    is_all && !op.keep_dimensions && matches!(op.kind, ReduceKind::Max | ReduceKind::Min)
 }
 
 fn is_pool(op: &Op) -> bool {
@@ -165,7 +172,13 @@ impl Rewrite<'_> {
     }
 
     fn node(&mut self, mut node: Node) {
-        if self.turn(&mut node) {
+        if let Op::Reduce(op) = &mut node.op
+            && is_of_all(op, self.orders(op.input).shape.len())
+            && self.is_last(op.input)
+        {
+            // The order does not matter, nor does the result have one.
+            op.input = self.last(op.input);
+        } else if self.turn(&mut node) {
             // The outputs have their channels last from here on.
             for &id in &node.outputs {
                 let shape = &self.orders(id).shape;

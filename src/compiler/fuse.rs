@@ -30,7 +30,7 @@ pub enum Fusing {
 pub fn fuse(graph: &Graph, fusing: Fusing, integers: &Integers) -> Fusion {
     let mut fusion = Fusion { then: vec![Vec::new(); graph.nodes.len()], is_fused: vec![false; graph.nodes.len()] };
     let consumers = consumers(graph);
-    for (head, node) in graph.nodes.iter().enumerate() {
+    'heads: for (head, node) in graph.nodes.iter().enumerate() {
         let leads = match (&node.op, fusing) {
             (Op::Conv2d(_) | Op::Matmul(_) | Op::Gemm(_), _) => true,
             // One that has joined another leads nothing itself.
@@ -55,6 +55,14 @@ pub fn fuse(graph: &Graph, fusing: Fusing, integers: &Integers) -> Fusion {
         {
             value = join(back);
         }
+        if fusing == Fusing::Quick && integers.is_whole[head] {
+            for (next, is_last) in whole_numbers(graph, &consumers, value, head) {
+                value = join(next);
+                if is_last {
+                    continue 'heads;
+                }
+            }
+        }
         loop {
             let next = match consumers[value.0 as usize] {
                 Consumers::One(next) => next,
@@ -65,7 +73,8 @@ pub fn fuse(graph: &Graph, fusing: Fusing, integers: &Integers) -> Fusion {
                         let node = &graph.nodes[node];
                         graph.descriptor(node.outputs[0]).shape == *shape
                     };
-                    let follows = follows_quick(graph, &graph.nodes[gate[gate.len() - 2]].op, value, Some(&graph.nodes[head].op));
+                    let first = integers.of[head].is_none().then_some(&node.op);
+                    let follows = follows_quick(graph, &graph.nodes[gate[gate.len() - 2]].op, value, first);
                     if !follows || !gate.iter().all(fits) {
                         break;
                     }
@@ -96,7 +105,7 @@ pub fn fuse(graph: &Graph, fusing: Fusing, integers: &Integers) -> Fusion {
                 break;
             }
             value = join(next);
-            if quantizes(graph, &follower.op) {
+            if fusing == Fusing::Quick && quantizes(graph, &follower.op) {
                 break;
             }
         }
@@ -120,6 +129,29 @@ fn rounding_by(graph: &Graph, consumers: &[Consumers], position: usize) -> Optio
     let is_pair =
         is_cast(node, DataType::Float32, DataType::Float16) && is_cast(&graph.nodes[back], DataType::Float16, DataType::Float32);
     is_pair.then_some(back)
+}
+
+/// What follows a product whose results are integers, up to where they become float32 again: the cast to int32, sums of those
+/// with a line or a number, and the cast back. The last one says so if it is not that cast.
+fn whole_numbers(graph: &Graph, consumers: &[Consumers], mut value: OperandId, head: usize) -> Vec<(usize, bool)> {
+    let mut found = Vec::new();
+    let cast_to = |node: usize, to: DataType| matches!(&graph.nodes[node].op, Op::Cast(cast) if cast.data_type == to);
+    while let Consumers::One(next) = consumers[value.0 as usize] {
+        let op = &graph.nodes[next].op;
+        let is_back = !found.is_empty() && cast_to(next, DataType::Float32);
+        let is_sum = matches!(op, Op::Binary(op) if op.kind == BinaryKind::Add);
+        let adds = || is_sum && is_line(graph, op, value) && joins(graph, op, value, head);
+        if !(is_back || if found.is_empty() { cast_to(next, DataType::Int32) } else { adds() }) {
+            break;
+        }
+        found.push((next, false));
+        if is_back {
+            return found;
+        }
+        value = graph.nodes[next].outputs[0];
+    }
+    found.iter_mut().last().into_iter().for_each(|(_, is_last)| *is_last = true);
+    found
 }
 
 /// Whether what an operator makes can be rounded to float16 in the same step.
@@ -246,10 +278,23 @@ fn broadcasts_simply(graph: &Graph, op: &Op, value: OperandId) -> bool {
         Op::Prelu(_) => return false,
         _ => return true,
     };
+    is_beside(graph, other, value) || graph.descriptor(other).shape == graph.descriptor(value).shape
+}
+
+/// Whether a sum is that of a value and one number or one line.
+fn is_line(graph: &Graph, op: &Op, value: OperandId) -> bool {
+    let Op::Binary(op) = op else { return false };
+    let is_same = |id: OperandId| graph.descriptor(id).shape == graph.descriptor(value).shape;
+    let other = if op.a == value { op.b } else { op.a };
+    is_beside(graph, other, value) && (other != value) && (is_same(op.a) || is_same(op.b))
+}
+
+/// Whether an operand is one number, or one line of a value.
+fn is_beside(graph: &Graph, other: OperandId, value: OperandId) -> bool {
     let (shape, full) = (&graph.descriptor(other).shape, &graph.descriptor(value).shape);
     let count = shape.iter().map(|&size| size as usize).product::<usize>();
     let is_line = full.last().is_some_and(|&last| shape.last() == Some(&last) && count == last as usize);
-    shape == full || shape.len() <= full.len() && (count == 1 || is_line)
+    shape.len() <= full.len() && (count == 1 || is_line)
 }
 
 fn joins(graph: &Graph, op: &Op, value: OperandId, head: usize) -> bool {

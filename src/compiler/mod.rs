@@ -10,16 +10,18 @@
 //! 5. [`prune`]: what no output needs any more goes.
 //! 6. [`widen`]: float16 is computed in float32, where the backend's kernels are made for that.
 //! 7. [`channels_last`]: images have their channels last, where the backend's convolutions are faster so.
-//! 8. [`fuse`]: element-wise operators join the operator that makes their data.
-//! 9. [`plan`]: values get places: graph inputs and outputs, constants, offsets in one arena by lifetime. Nodes that only
-//!    rename memory (`reshape`, `identity`) vanish here, and attention becomes one step ([`attention`]), as do large expansions
-//!    and what reads them ([`expansion`]).
+//! 8. [`early`]: what values are scaled and shifted with is computed as soon as it can be.
+//! 9. [`fuse`]: element-wise operators join the operator that makes their data.
+//! 10. [`plan`]: values get places: graph inputs and outputs, constants, offsets in one arena by lifetime. Nodes that only
+//!     rename memory (`reshape`, `identity`) vanish here, and attention becomes one step ([`attention`]), as do large expansions
+//!     and what reads them ([`expansion`]).
 //!
 //! Everything here is about graphs in general; what only one backend can know is in that backend.
 
 mod affine;
 mod attention;
 mod channels_last;
+mod early;
 mod expansion;
 mod fold;
 mod fuse;
@@ -60,6 +62,8 @@ pub fn compile(mut graph: Graph, evaluator: &dyn Evaluate, fusing: Fusing, prefe
     simplify::simplify(&mut graph);
     if integers {
         quantized::movement(&mut graph);
+        quantized::sums(&mut graph);
+        prune::prune(&mut graph);
     }
     fold::fold(&mut graph, evaluator, integers)?;
     prune::prune(&mut graph);
@@ -77,6 +81,9 @@ pub fn compile(mut graph: Graph, evaluator: &dyn Evaluate, fusing: Fusing, prefe
         // Constants have been reordered.
         fold::fold(&mut graph, evaluator, integers)?;
         prune::prune(&mut graph);
+    }
+    if integers {
+        early::early(&mut graph);
     }
     Ok(plan::plan(graph, fusing, integers))
 }

@@ -1,4 +1,4 @@
-//! Products of quantized values. A product of two dequantized operands, of which the right one is constant, is the product of
+//! Products of quantized values. A product of two dequantized operands (the right one is constant, or both are computed) is that of
 //! their integers times both scales, and a backend that asked for it ([`Preferences::integers`](super::Preferences)) gets it
 //! so: as one step, whose operands are the integers. The sums are exact; the results differ from those of the operators one
 //! by one only as float32 sums of another order do.
@@ -8,12 +8,14 @@
 
 mod movement;
 mod rounding;
+mod sums;
 
 pub use movement::movement;
 pub use rounding::rounding;
+pub use sums::sums;
 
 use crate::graph::ops::conv::Conv2d;
-use crate::graph::ops::elementwise::DequantizeLinear;
+use crate::graph::ops::elementwise::{BinaryKind, DequantizeLinear};
 use crate::graph::{DataType, Graph, Node, Op, Operand, OperandId, Source};
 
 /// With this depth sums of products of two differences of bytes fit into 32 bits.
@@ -26,6 +28,8 @@ const WORTH_IT: usize = 4096;
 pub struct Integers {
     /// By node: the nodes that dequantize the left and the right operand of this product.
     pub of: Vec<Option<[usize; 2]>>,
+    /// By node: whether all scales of this product are 1, so that its results are integers.
+    pub is_whole: Vec<bool>,
     /// By node: whether it dequantizes operands of such products, and for nobody else.
     pub is_inside: Vec<bool>,
 }
@@ -39,17 +43,19 @@ impl Integers {
     /// None at all.
     pub fn none(graph: &Graph) -> Integers {
         let count = graph.nodes.len();
-        Integers { of: vec![None; count], is_inside: vec![false; count] }
+        Integers { of: vec![None; count], is_whole: vec![false; count], is_inside: vec![false; count] }
     }
 
     fn find(graph: &Graph) -> Integers {
         let mut found = Integers::none(graph);
-        let constant = constants(graph);
+        let values = Values::new(graph);
         let mut uses = vec![0usize; graph.operands.len()];
         let mut inside = vec![0usize; graph.operands.len()];
         for (position, node) in graph.nodes.iter().enumerate() {
             node.op.visit(&mut |_, id| uses[id.0 as usize] += 1);
-            found.of[position] = (Values { graph, constant: &constant }).product(&node.op);
+            found.of[position] = values.product(node);
+            found.is_whole[position] =
+                found.of[position].is_some_and(|both| both.iter().all(|&node| is_unit(graph, node))) && !has_bias(&node.op);
             for &node in found.of[position].iter().flatten() {
                 inside[graph.nodes[node].outputs[0].0 as usize] += 1;
             }
@@ -92,6 +98,28 @@ fn dequantized(graph: &Graph, id: OperandId) -> Option<(usize, &DequantizeLinear
     (is_byte && graph.descriptor(id).data_type == DataType::Float32).then_some((node, op))
 }
 
+/// Whether a node dequantizes with scales of 1 only.
+fn is_unit(graph: &Graph, node: usize) -> bool {
+    let Op::DequantizeLinear(op) = &graph.nodes[node].op else { return false };
+    let mut scale = op.scale;
+    while let Some((_, Node { op: Op::Reshape(reshape), .. })) = maker(graph, scale) {
+        scale = reshape.input;
+    }
+    match &graph.operands[scale.0 as usize].source {
+        Source::Constant(bytes) => bytes.as_slice().chunks(4).all(|number| number == 1f32.to_le_bytes()),
+        _ => false,
+    }
+}
+
+/// Whether a product has something added to it.
+fn has_bias(op: &Op) -> bool {
+    match op {
+        Op::Conv2d(op) => op.bias.is_some(),
+        Op::Gemm(op) => op.c.is_some(),
+        _ => false,
+    }
+}
+
 /// Whether an operand is one number.
 fn is_one(graph: &Graph, id: OperandId) -> bool {
     graph.descriptor(id).shape.iter().all(|&size| size == 1)
@@ -99,10 +127,25 @@ fn is_one(graph: &Graph, id: OperandId) -> bool {
 
 struct Values<'a> {
     graph: &'a Graph,
-    constant: &'a [bool],
+    /// See [`constants`].
+    constant: Vec<bool>,
+    /// By operand: whether it is quantized, or divided by what will be its steps.
+    is_rounded: Vec<bool>,
 }
 
-impl Values<'_> {
+impl<'a> Values<'a> {
+    fn new(graph: &'a Graph) -> Values<'a> {
+        let mut is_rounded = vec![false; graph.operands.len()];
+        for node in &graph.nodes {
+            match &node.op {
+                Op::QuantizeLinear(op) => is_rounded[op.input.0 as usize] = true,
+                Op::Binary(op) if op.kind == BinaryKind::Div => is_rounded[op.a.0 as usize] = true,
+                _ => {}
+            }
+        }
+        Values { graph, constant: constants(graph), is_rounded }
+    }
+
     fn is_constant(&self, id: OperandId) -> bool {
         self.constant[id.0 as usize]
     }
@@ -112,12 +155,16 @@ impl Values<'_> {
     }
 
     /// The nodes that dequantize the operands of a product of integers.
-    fn product(&self, op: &Op) -> Option<[usize; 2]> {
+    fn product(&self, node: &Node) -> Option<[usize; 2]> {
+        let op = &node.op;
         let (a, b, axis, depth) = match op {
             Op::Matmul(op) => {
                 let (stack, &[depth, _]) = self.shape(op.b).split_last_chunk::<2>()?;
                 let is_matrix = stack.iter().all(|&size| size == 1) && stack.len() + 2 <= self.shape(op.a).len();
-                (op.a, op.b, if is_matrix { stack.len() + 1 } else { return None }, depth as usize)
+                if !is_matrix && self.is_constant(op.b) {
+                    return None;
+                }
+                (op.a, op.b, stack.len() + 1, depth as usize)
             }
             Op::Gemm(op) => {
                 let &[b, columns] = self.shape(op.b) else { return None };
@@ -133,6 +180,10 @@ impl Values<'_> {
         };
         let (left, right) = (dequantized(self.graph, a)?, dequantized(self.graph, b)?);
         let (values, weights) = (left.1, right.1);
+        if !self.is_constant(values.input) && !self.is_constant(weights.input) {
+            let is_one = self.computed(op, values, weights, depth) && self.is_rounded[node.outputs[0].0 as usize];
+            return is_one.then_some([left.0, right.0]);
+        }
         let constants = [weights.input, weights.scale, weights.zero_point];
         if self.is_constant(values.input)
             || !is_one(self.graph, values.scale)
@@ -146,6 +197,16 @@ impl Values<'_> {
         let work = self.shape(a).iter().map(|&size| size as usize).product::<usize>().saturating_mul(whole[axis] as usize);
         let fits = blocks.len() == whole.len() && blocks.iter().enumerate().all(is_along) && depth <= DEEPEST && work >= WORTH_IT;
         fits.then_some([left.0, right.0])
+    }
+
+    /// Whether a product of matrices that are both computed is one of integers. What is not rounded then is left alone: it is
+    /// often a part of attention, which has a kernel of its own.
+    fn computed(&self, op: &Op, values: &DequantizeLinear, weights: &DequantizeLinear, depth: usize) -> bool {
+        let Op::Matmul(op) = op else { return false };
+        let columns = self.shape(op.b).last().copied().unwrap_or(0) as usize;
+        let work = self.shape(op.a).iter().map(|&size| size as usize).product::<usize>().saturating_mul(columns);
+        let one = is_one(self.graph, values.scale) && is_one(self.graph, weights.scale);
+        one && depth <= DEEPEST && work >= WORTH_IT
     }
 
     /// Whether an operand is a constant row of so many numbers.

@@ -6,7 +6,7 @@ use super::elementwise::one;
 use super::functions;
 use super::matmul::product;
 use super::pool::{self, Kind};
-use super::quantize::{centred, dynamically, integer_product, per_axis};
+use super::quantize::{self, centred, dynamically, integer_product, per_axis};
 use super::recurrent::{self, Network};
 use super::window::Window;
 use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, LeakyRelu, QuantizeLinear};
@@ -21,11 +21,7 @@ use crate::onnx::value::Value;
 /// An input with scale and zero point beside it, as float32.
 fn scaled(node: &Node<'_>, first: usize, at: usize, emit: &mut Emit<'_>) -> Mapped<OperandId> {
     let (input, scale, zero_point) = (emit.input(node, first)?, emit.input(node, first + 1)?, emit.optional(node, first + 2)?);
-    let rank = emit.rank(input);
-    let numbers = centred(input, zero_point, at, emit)?;
-    let scale = emit.cast(scale, DataType::Float32)?;
-    let scale = per_axis(scale, at, rank, emit)?;
-    emit.mul(numbers, scale)
+    quantize::scaled(input, scale, zero_point, at, emit)
 }
 
 /// Quantizes a result with a scale and zero point for all of it; without a zero point, to uint8.

@@ -112,11 +112,39 @@ pub fn dynamically(input: OperandId, emit: &mut Emit<'_>) -> Mapped<[OperandId; 
 
 /// What a quantized operand stands for without its scale: `x - zero point`, as float32, which holds such numbers exactly.
 pub fn centred(input: OperandId, zero_point: Option<OperandId>, at: usize, emit: &mut Emit<'_>) -> Mapped<OperandId> {
-    let wide = emit.cast(input, DataType::Float32)?;
-    let Some(zero_point) = zero_point else { return Ok(wide) };
-    let zero_point = emit.cast(zero_point, DataType::Float32)?;
-    let zero_point = per_axis(zero_point, at, emit.rank(input), emit)?;
-    emit.sub(wide, zero_point)
+    let one = emit.scalar(DataType::Float32, 1.0)?;
+    scaled(input, one, zero_point, at, emit)
+}
+
+/// `(x - zero point) * scale`, as float32. A vector of scales or zero points lies along an axis.
+pub fn scaled(
+    input: OperandId,
+    scale: OperandId,
+    zero_point: Option<OperandId>,
+    at: usize,
+    emit: &mut Emit<'_>,
+) -> Mapped<OperandId> {
+    let (rank, element) = (emit.rank(input), emit.data_type(input));
+    let mut scale = emit.cast(scale, DataType::Float32)?;
+    let mut zero_point = match zero_point {
+        Some(zero_point) => zero_point,
+        None => zeros(element, Vec::new(), emit)?,
+    };
+    for vector in [&mut scale, &mut zero_point] {
+        let shape = emit.shape(*vector);
+        if shape.iter().all(|&size| size == 1) {
+            *vector = emit.reshape(*vector, &vec![1; rank])?;
+        } else {
+            *vector = per_axis(*vector, at, rank, emit)?;
+        }
+    }
+    let shapes = [emit.shape(scale), emit.shape(zero_point)];
+    if shapes[0].iter().all(|&size| size == 1) {
+        scale = emit.expand(scale, &shapes[1])?;
+    } else if shapes[1].iter().all(|&size| size == 1) {
+        zero_point = emit.expand(zero_point, &shapes[0])?;
+    }
+    emit.push(DequantizeLinear { input, scale, zero_point })
 }
 
 /// A vector along an axis; a single number for all.

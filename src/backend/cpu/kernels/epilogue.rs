@@ -196,19 +196,10 @@ impl Epilogue {
         with_vectors(isa, Apply { stages: &self.0, tensors, pieces });
     }
 
-    /// Finishes the part of some rows and columns that lies together elsewhere; the output's rows are `stride` elements apart.
-    pub fn apply_tile(
-        &self,
-        isa: &Isa,
-        rows: Range<usize>,
-        columns: Range<usize>,
-        stride: usize,
-        tensors: &[&[f32]],
-        elements: &mut [f32],
-    ) {
+    /// Finishes a tile that lies elsewhere.
+    pub fn apply_tile(&self, isa: &Isa, tile: Tile, tensors: &[&[f32]], elements: &mut [f32]) {
         if !self.is_empty() {
-            let pieces = Elsewhere { rows, columns, stride, elements };
-            with_vectors(isa, Apply { stages: &self.0, tensors, pieces });
+            with_vectors(isa, Apply { stages: &self.0, tensors, pieces: Elsewhere { tile, elements } });
         }
     }
 
@@ -253,7 +244,7 @@ impl product::Finish for FinishTiles<'_> {
     }
 
     fn finish(&self, block: &mut Block<'_>, rows: Range<usize>, columns: Range<usize>) {
-        let pieces = Tile { block, rows, columns, origin: self.origin };
+        let pieces = InBlock { block, rows, columns, origin: self.origin };
         with_vectors(self.isa, Apply { stages: self.stages, tensors: self.tensors, pieces });
     }
 }
@@ -269,14 +260,14 @@ trait Pieces {
     fn of(&mut self, row: usize) -> (&mut [f32], usize, usize);
 }
 
-struct Tile<'a, 'b> {
+struct InBlock<'a, 'b> {
     block: &'a mut Block<'b>,
     rows: Range<usize>,
     columns: Range<usize>,
     origin: Origin,
 }
 
-impl Pieces for Tile<'_, '_> {
+impl Pieces for InBlock<'_, '_> {
     #[inline(always)]
     fn rows(&self) -> Range<usize> {
         self.rows.clone()
@@ -294,30 +285,36 @@ impl Pieces for Tile<'_, '_> {
     }
 }
 
-/// See [`Epilogue::apply_tile`].
+/// A part of the output that lies elsewhere.
+pub struct Tile {
+    pub rows: Range<usize>,
+    pub columns: Range<usize>,
+    /// Elements from one row of the output to the next, and from one row of the tile.
+    pub stride: usize,
+    pub width: usize,
+}
+
 struct Elsewhere<'a> {
-    rows: Range<usize>,
-    columns: Range<usize>,
-    stride: usize,
+    tile: Tile,
     elements: &'a mut [f32],
 }
 
 impl Pieces for Elsewhere<'_> {
     #[inline(always)]
     fn rows(&self) -> Range<usize> {
-        self.rows.clone()
+        self.tile.rows.clone()
     }
 
     #[inline(always)]
     fn columns(&self) -> Range<usize> {
-        self.columns.clone()
+        self.tile.columns.clone()
     }
 
     #[inline(always)]
     fn of(&mut self, row: usize) -> (&mut [f32], usize, usize) {
-        let first = (row - self.rows.start) * self.columns.len();
-        let place = row * self.stride + self.columns.start;
-        (&mut self.elements[first..][..self.columns.len()], row, place)
+        let Tile { rows, columns, stride, width } = &self.tile;
+        let first = (row - rows.start) * width;
+        (&mut self.elements[first..first + columns.len()], row, row * stride + columns.start)
     }
 }
 

@@ -5,10 +5,11 @@ use crate::backend::cpu::{Cpu, Storage, reference};
 use crate::backend::{Backend, Bindings};
 use crate::compiler::{Fusing, Plan, Preferences, compile};
 use crate::graph::ops::conv::Conv2d;
-use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, DequantizeLinear, QuantizeLinear};
+use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Cast, DequantizeLinear, QuantizeLinear};
 use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
 use crate::graph::ops::matmul::Matmul;
-use crate::graph::ops::movement::{Reshape, Transpose};
+use crate::graph::ops::movement::{Reshape, Slice, Transpose};
+use crate::graph::ops::reduce::{Reduce, ReduceKind};
 use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, GraphBuilder, Limits, Op, OperandId};
 use crate::memory::Bytes;
 use crate::timeline::Done;
@@ -190,6 +191,34 @@ fn operands_may_be_moved_in_between() {
 }
 
 #[test]
+fn both_operands_may_be_computed() {
+    for (shape, other) in [([2, 3, 13, 36], vec![2, 3, 36, 21]), ([2, 3, 13, 35], vec![1, 3, 35, 70])] {
+        for (of_a, of_b, points) in [(DataType::Uint8, DataType::Int8, [3, 0]), (DataType::Int8, DataType::Uint8, [128, 130])] {
+            // A power of two, so that sums are exact and rounded alike.
+            let step = 0.015_625;
+            let mut sketch = Sketch::new();
+            let count = other.iter().product::<u32>() as usize;
+            let x = sketch.input(&shape);
+            let first = sketch.push(Slice { input: x, starts: vec![0; 4], sizes: vec![1; 4], strides: None });
+            let zero = sketch.floats(&[], &[0.0]);
+            let nothing = sketch.push(Binary { kind: BinaryKind::Mul, a: first, b: zero });
+            let y = sketch.floats(&other, &numbers(count, 5));
+            let y = sketch.push(Binary { kind: BinaryKind::Add, a: y, b: nothing });
+            let a = sketch.quantize(x, 4, of_a, step, points[0]);
+            let a = sketch.dequantize(a, 4, of_a, step, points[0]);
+            let b = sketch.quantize(y, 4, of_b, step, points[1]);
+            let b = sketch.dequantize(b, 4, of_b, step, points[1]);
+            let product = sketch.push(Matmul { a, b });
+            let output = sketch.rounded(product, 4, 0.125);
+            let graph = sketch.build(&[output]);
+            let found = names(&planned(&graph, &Cpu::new(1)));
+            assert_eq!(found.last().unwrap(), "integer matmul div clamp add sub mul");
+            assert_near(&graph);
+        }
+    }
+}
+
+#[test]
 fn what_is_no_product_of_integers_is_as_before() {
     // Weights with blocks of scales; and none of them constant.
     let mut sketch = Sketch::new();
@@ -209,6 +238,71 @@ fn what_is_no_product_of_integers_is_as_before() {
     let most = expected.iter().fold(0f32, |most, x| most.max(x.abs()));
     // A value between two steps may be rounded the other way.
     assert!(found.iter().zip(&expected).all(|(found, expected)| (found - expected).abs() < most / 50.0));
+}
+
+/// As importers write products of integers: in float32, in parts along the depth, which are cast and added.
+#[test]
+fn sums_of_integers_stay_whole() {
+    let parts = [(0, 258), (258, 42)];
+    let mut sketch = Sketch::new();
+    let x = sketch.input(&[7, 300]);
+    let quantized = sketch.quantize(x, 2, DataType::Uint8, 0.01, 120);
+    let a = sketch.dequantize(quantized, 2, DataType::Uint8, 1.0, 250);
+    let weights: Vec<u8> = (0..300 * 40).map(|i| (i * 89 % 251) as u8).collect();
+    let b = sketch.constant(DataType::Uint8, &[300, 40], weights);
+    let b = sketch.dequantize(b, 2, DataType::Uint8, 1.0, 3);
+    let mut sum = None;
+    for (start, size) in parts {
+        let left = sketch.push(Slice { input: a, starts: vec![0, start], sizes: vec![7, size], strides: None });
+        let right = sketch.push(Slice { input: b, starts: vec![start, 0], sizes: vec![size, 40], strides: None });
+        let part = sketch.push(Matmul { a: left, b: right });
+        let part = sketch.push(Cast { input: part, data_type: DataType::Int32 });
+        sum = Some(match sum {
+            Some(sum) => sketch.push(Binary { kind: BinaryKind::Add, a: sum, b: part }),
+            None => part,
+        });
+    }
+    let line = sketch.constant(DataType::Int32, &[40], (0..40).flat_map(|i: i32| (i * 12_345_678).to_le_bytes()).collect());
+    let sum = sketch.push(Binary { kind: BinaryKind::Add, a: sum.unwrap(), b: line });
+    let graph = sketch.build(&[sum]);
+    assert_eq!(names(&planned(&graph, &Cpu::new(1))), ["quantizeLinear", "integer matmul cast add"]);
+    let [found, expected] = both(&graph);
+    assert_eq!(found, expected);
+}
+
+/// A convolution whose bias is quantized and whose scale is known at run time only, and written down after it.
+#[test]
+fn sums_of_integers_become_numbers_again() {
+    let mut sketch = Sketch::new();
+    let x = sketch.input(&[1, 8, 6, 7]);
+    let most = sketch.push(Reduce { kind: ReduceKind::Max, input: x, axes: None, keep_dimensions: false });
+    let quantized = sketch.quantize(x, 4, DataType::Uint8, 0.01, 120);
+    let input = sketch.dequantize(quantized, 4, DataType::Uint8, 1.0, 120);
+    let filter: Vec<u8> = (0..24 * 8 * 9).map(|i| (i * 89 % 251) as u8).collect();
+    let filter = sketch.constant(DataType::Int8, &[24, 8, 3, 3], filter);
+    let filter = sketch.dequantize(filter, 4, DataType::Int8, 1.0, 0);
+    let conv = sketch.push(Conv2d {
+        input,
+        filter,
+        padding: [1; 4],
+        strides: [2, 1],
+        dilations: [1; 2],
+        groups: 1,
+        input_layout: InputOperandLayout::Nchw,
+        filter_layout: Conv2dFilterOperandLayout::Oihw,
+        bias: None,
+    });
+    let sum = sketch.push(Cast { input: conv, data_type: DataType::Int32 });
+    let bias = sketch.constant(DataType::Int32, &[24, 1, 1], (0..24).flat_map(|i: i32| (i * 1000).to_le_bytes()).collect());
+    let sum = sketch.push(Binary { kind: BinaryKind::Add, a: bias, b: sum });
+    let sum = sketch.push(Cast { input: sum, data_type: DataType::Float32 });
+    let small = sketch.floats(&[], &[1e-4]);
+    let scale = sketch.push(Binary { kind: BinaryKind::Mul, a: most, b: small });
+    let output = sketch.push(Binary { kind: BinaryKind::Mul, a: sum, b: scale });
+    let graph = sketch.build(&[output]);
+    let found = names(&planned(&graph, &Cpu::new(1)));
+    assert!(found.contains(&"integer conv2d cast add cast mul".into()), "{found:?}");
+    assert_near(&graph);
 }
 
 /// A pair of quantizeLinear and dequantizeLinear becomes arithmetic, of the same results to the last bit.

@@ -120,26 +120,22 @@ impl Rows {
         let (height, width) = self.lines();
         let count = rows.len();
         let most = self.offsets.last().expect("a window has elements") + self.padded_length();
-        for (i, row) in rows.enumerate() {
-            let (x, above) = (row % self.columns.output, row / self.columns.output);
-            let (y, batch) = (above % self.rows.output, above / self.rows.output);
+        let (mut x, above) = (rows.start % self.columns.output, rows.start / self.columns.output);
+        let (mut y, mut batch) = (above % self.rows.output, above / self.rows.output);
+        for i in 0..count {
             let place = ((batch * height + y * self.rows.stride) * width + x * self.columns.stride) * self.channels;
             let start = bytes[place..][..most].as_ptr();
             for (run, offset) in self.offsets.iter().enumerate() {
                 // SAFETY: inside of the bytes, since no offset is greater than the last one.
                 starts[run * count + i] = unsafe { start.add(*offset) };
             }
+            x += 1;
+            if x == self.columns.output {
+                (x, y) = (0, y + 1);
+                if y == self.rows.output {
+                    (y, batch) = (0, batch + 1);
+                }
+            }
         }
-    }
-
-    /// The sum of the bytes of a row that count, given the starts of `count` rows.
-    pub fn sum(&self, starts: &[*const u8], count: usize, row: usize) -> i32 {
-        let of_run = |run: usize| {
-            // SAFETY: a run lies there (`Rows::starts`), in memory that is borrowed as long as the starts are used.
-            let bytes = unsafe { std::slice::from_raw_parts(starts[run * count + row], self.length) };
-            // Sums of bytes fit as long as products of them do.
-            bytes.iter().map(|&byte| i32::from(byte)).sum::<i32>()
-        };
-        (0..self.offsets.len()).map(of_run).sum()
     }
 }

@@ -1,9 +1,10 @@
 //! Products of integers against the operators that they stand for, and the tiles against sums of wide integers: all
 //! instructions, odd sizes, zero points at both ends, the greatest products.
+#![allow(unsafe_code)]
 
 use super::panels::Panels;
 use super::select_with;
-use super::tile::{MOST_ROWS, MOST_SUMS, Task, Tiles};
+use super::tile::{Finish, MOST_NUMBERS, MOST_ROWS, Task, Tiles};
 use crate::backend::cpu::kernels::isa::available;
 use crate::backend::cpu::kernels::{Known, Room, Site};
 use crate::backend::cpu::reference;
@@ -38,15 +39,32 @@ fn tiles_add_up_exactly() {
                 let b = ends(bytes(runs * length * columns, 2), if extreme == 1 { 128 } else { 127 });
                 let weight = |run: usize, byte: usize, column: usize| b[(run * length + byte) * columns + column] as i8;
                 let panels = Panels::pack(tiles, runs, length, columns, weight);
-                let panel = panels.panel(0);
+                let panel = panels.view().panel(0);
                 let mut starts = [std::ptr::null(); 3 * MOST_ROWS];
                 for (i, start) in starts.iter_mut().enumerate().take(runs * rows) {
                     let (run, row) = (i / rows, i % rows);
                     *start = a[(row * runs + run) * padded..][..padded].as_ptr();
                 }
-                let mut sums = [i32::MIN; MOST_SUMS];
-                let (starts, weights) = (starts.as_ptr(), panel.weights.as_ptr());
-                let task = Task { runs, length: padded, starts, weights, sums: sums.as_mut_ptr() };
+                let start: [i32; MOST_NUMBERS] = std::array::from_fn(|i| i as i32 * 1_234_567);
+                let zeros: [i32; MOST_NUMBERS] = std::array::from_fn(|i| i as i32 * 11 - 100);
+                let row_sums: [i32; MOST_ROWS] = std::array::from_fn(|i| 98_765 * i as i32 - 10);
+                let has_zeros = length % 2 == 0;
+                let mut found = [0u32; MOST_NUMBERS];
+                let stride = panel.vectors * tiles.lanes;
+                let task = Task {
+                    runs,
+                    length: padded,
+                    starts: starts.as_ptr(),
+                    weights: panel.weights.as_ptr(),
+                    finish: Finish {
+                        start: start.as_ptr(),
+                        zeros: if has_zeros { zeros.as_ptr() } else { std::ptr::null() },
+                        row_sums: row_sums.as_ptr(),
+                        factors: std::ptr::null(),
+                    },
+                    output: found.as_mut_ptr(),
+                    stride,
+                };
                 // SAFETY: everything is there, as above.
                 unsafe { tiles.run(rows, panel.vectors, &task) };
                 for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
@@ -54,8 +72,10 @@ fn tiles_add_up_exactly() {
                         let a = &a[(row * runs + run) * padded..][..length];
                         a.iter().enumerate().map(|(k, &a)| i64::from(a) * i64::from(weight(run, k, column))).sum::<i64>()
                     };
-                    let expected = (0..runs).map(of_run).sum::<i64>() as i32;
-                    let found = sums[row * panel.vectors * tiles.lanes + column];
+                    let off = if has_zeros { zeros[column].wrapping_mul(row_sums[row]) } else { 0 };
+                    let sum = (0..runs).map(of_run).sum::<i64>() as i32;
+                    let expected = sum.wrapping_add(start[column]).wrapping_sub(off);
+                    let found = found[row * stride + column] as i32;
                     let name = (isa.name, tiles.name);
                     assert_eq!(found, expected, "{name:?}: {rows} rows, {runs} runs of {length}, column {column} of {columns}");
                 }

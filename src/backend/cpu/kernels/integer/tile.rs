@@ -15,8 +15,8 @@ use smallvec::{SmallVec, smallvec};
 pub const MOST_ROWS: usize = 12;
 /// The vectors of the widest tile.
 pub const WIDEST: usize = 2;
-/// The sums of the largest tile of any instruction set.
-pub const MOST_SUMS: usize = MOST_ROWS * WIDEST * 16;
+/// The numbers of the largest tile of any instruction set.
+pub const MOST_NUMBERS: usize = MOST_ROWS * WIDEST * 16;
 /// The lengths of runs are multiples of this.
 pub const GROUP: usize = 4;
 
@@ -30,12 +30,27 @@ pub struct Task {
     pub starts: *const *const u8,
     /// A panel: for each run, for each group of its bytes, the weights of each column.
     pub weights: *const u8,
-    /// Rows of as many sums as the tile has columns, one after the other.
-    pub sums: *mut i32,
+    pub finish: Finish,
+    /// The tile's numbers: the sums themselves, or float32 where there are factors.
+    pub output: *mut u32,
+    /// Numbers from one row of the output to the next.
+    pub stride: usize,
+}
+
+/// What becomes of the sums while they are in registers. A row or column of the tile has an element in each.
+#[derive(Clone, Copy, Debug)]
+pub struct Finish {
+    /// By column, what is added.
+    pub start: *const i32,
+    /// By column and by row, two numbers whose product is taken off; or null.
+    pub zeros: *const i32,
+    pub row_sums: *const i32,
+    /// By column, what the sum is multiplied with as a float32 number; or null.
+    pub factors: *const f32,
 }
 
 /// # Safety
-/// All pointers of the task must be valid for what they say, nobody else may access the sums, and the CPU must have the
+/// All pointers of the task must be valid for what they say, nobody else may access the output, and the CPU must have the
 /// instructions.
 pub type Tile = unsafe fn(&Task);
 
@@ -78,7 +93,8 @@ impl Tiles {
 
     /// # Safety
     /// The pointers of the task must be valid: for each run and row, `length` bytes from its start; for each group of these,
-    /// the weights of `vectors` whole vectors; room for their sums for each row, which nobody else accesses meanwhile.
+    /// the weights of `vectors` whole vectors; numbers for as many columns in what finishes them, and for each row; room for
+    /// the columns in each row of the output, which nobody else accesses meanwhile.
     #[inline]
     pub unsafe fn run(&self, rows: usize, vectors: usize, task: &Task) {
         debug_assert!(rows <= self.rows && task.length.is_multiple_of(GROUP));
@@ -118,8 +134,21 @@ trait Sums: Copy {
     fn add(self, other: Self) -> Self;
 
     /// # Safety
+    /// There must be a vector at `from`.
+    unsafe fn load(from: *const i32) -> Self;
+
+    /// Less a vector times a number.
+    fn less(self, other: Self, times: i32) -> Self;
+
+    /// # Safety
     /// There must be room for a vector at `to`.
-    unsafe fn store(self, to: *mut i32);
+    unsafe fn store(self, to: *mut u32);
+
+    /// Stores the products with float32 numbers.
+    ///
+    /// # Safety
+    /// There must be a vector at `factors`, and room for one at `to`.
+    unsafe fn scale(self, factors: *const f32, to: *mut u32);
 }
 
 /// # Safety
@@ -171,10 +200,40 @@ unsafe fn tile<S: Sums, const ROWS: usize, const VECTORS: usize>(task: &Task) {
             }
         }
     }
-    for r in 0..ROWS {
+    // Stage by stage, with indices that are known when this is compiled: so the sums need not lie in memory.
+    let mut sums = sums[0];
+    let Finish { start, zeros, row_sums, factors } = task.finish;
+    for v in 0..VECTORS {
+        // SAFETY: there are VECTORS vectors of what is added.
+        let start = unsafe { S::load(start.add(v * S::LANES)) };
+        for r in 0..ROWS {
+            sums[r][v] = sums[r][v].add(start);
+        }
+    }
+    if !zeros.is_null() {
         for v in 0..VECTORS {
-            // SAFETY: there is room for VECTORS vectors for each row.
-            unsafe { sums[0][r][v].store(task.sums.add((r * VECTORS + v) * S::LANES)) }
+            // SAFETY: there are VECTORS vectors of zero points, and a number for each row.
+            unsafe {
+                let zeros = S::load(zeros.add(v * S::LANES));
+                for r in 0..ROWS {
+                    sums[r][v] = sums[r][v].less(zeros, *row_sums.add(r));
+                }
+            }
+        }
+    }
+    if factors.is_null() {
+        for r in 0..ROWS {
+            for v in 0..VECTORS {
+                // SAFETY: there is room for VECTORS vectors in each row.
+                unsafe { sums[r][v].store(task.output.add(r * task.stride + v * S::LANES)) }
+            }
+        }
+        return;
+    }
+    for v in 0..VECTORS {
+        for r in 0..ROWS {
+            // SAFETY: there are VECTORS vectors of factors, and there is room for them in each row.
+            unsafe { sums[r][v].scale(factors.add(v * S::LANES), task.output.add(r * task.stride + v * S::LANES)) }
         }
     }
 }
@@ -223,9 +282,29 @@ impl Sums for Array {
     }
 
     #[inline(always)]
-    unsafe fn store(self, to: *mut i32) {
+    unsafe fn load(from: *const i32) -> Self {
+        // SAFETY: the caller's promise.
+        Array(unsafe { from.cast::<[i32; 4]>().read_unaligned() })
+    }
+
+    #[inline(always)]
+    fn less(self, other: Self, times: i32) -> Self {
+        Array(std::array::from_fn(|i| self.0[i].wrapping_sub(other.0[i].wrapping_mul(times))))
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut u32) {
         // SAFETY: the caller's promise.
         unsafe { to.cast::<[i32; 4]>().write_unaligned(self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn scale(self, factors: *const f32, to: *mut u32) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let factors = factors.cast::<[f32; 4]>().read_unaligned();
+            to.cast::<[f32; 4]>().write_unaligned(std::array::from_fn(|i| self.0[i] as f32 * factors[i]));
+        }
     }
 }
 
@@ -246,7 +325,7 @@ mod x86 {
 
     macro_rules! sums {
         ($name:ident, $tiles:ident, $tile:ident, $label:literal, $features:literal, $rows:literal, $register:ty, $lanes:literal, $group:literal, $weight:literal,
-         $zero:ident, $load:ident, $add:ident, $store:ident, |$from:ident| $bytes:expr, |$sum:ident, $b:ident, $w:ident| $plus:expr) => {
+         $zero:ident, $load:ident, $add:ident, $store:ident, $sub:ident, $mul:ident, $set:ident, $float:ident, $times:ident, $loadf:ident, $storef:ident, |$from:ident| $bytes:expr, |$sum:ident, $b:ident, $w:ident| $plus:expr) => {
             #[derive(Clone, Copy)]
             struct $name($register);
 
@@ -291,9 +370,27 @@ mod x86 {
                 }
 
                 #[inline(always)]
-                unsafe fn store(self, to: *mut i32) {
+                unsafe fn load(from: *const i32) -> Self {
+                    // SAFETY: see above.
+                    $name(unsafe { $load(from.cast()) })
+                }
+
+                #[inline(always)]
+                fn less(self, other: Self, times: i32) -> Self {
+                    // SAFETY: see above.
+                    $name(unsafe { $sub(self.0, $mul(other.0, $set(times))) })
+                }
+
+                #[inline(always)]
+                unsafe fn store(self, to: *mut u32) {
                     // SAFETY: see above.
                     unsafe { $store(to.cast(), self.0) }
+                }
+
+                #[inline(always)]
+                unsafe fn scale(self, factors: *const f32, to: *mut u32) {
+                    // SAFETY: see above.
+                    unsafe { $storef(to.cast(), $times($float(self.0), $loadf(factors))) }
                 }
             }
 
@@ -325,6 +422,13 @@ mod x86 {
         _mm512_loadu_si512,
         _mm512_add_epi32,
         _mm512_storeu_si512,
+        _mm512_sub_epi32,
+        _mm512_mullo_epi32,
+        _mm512_set1_epi32,
+        _mm512_cvtepi32_ps,
+        _mm512_mul_ps,
+        _mm512_loadu_ps,
+        _mm512_storeu_ps,
         |from| _mm512_set1_epi32(from.cast::<i32>().read_unaligned()),
         |sum, bytes, weights| _mm512_dpbusd_epi32(sum, bytes, weights)
     );
@@ -343,6 +447,13 @@ mod x86 {
         _mm512_loadu_si512,
         _mm512_add_epi32,
         _mm512_storeu_si512,
+        _mm512_sub_epi32,
+        _mm512_mullo_epi32,
+        _mm512_set1_epi32,
+        _mm512_cvtepi32_ps,
+        _mm512_mul_ps,
+        _mm512_loadu_ps,
+        _mm512_storeu_ps,
         |from| _mm512_cvtepu8_epi16(_mm256_set1_epi16(from.cast::<i16>().read_unaligned())),
         |sum, bytes, weights| _mm512_add_epi32(sum, _mm512_madd_epi16(bytes, weights))
     );
@@ -361,9 +472,30 @@ mod x86 {
         _mm256_loadu_si256,
         _mm256_add_epi32,
         _mm256_storeu_si256,
+        _mm256_sub_epi32,
+        _mm256_mullo_epi32,
+        _mm256_set1_epi32,
+        _mm256_cvtepi32_ps,
+        _mm256_mul_ps,
+        _mm256_loadu_ps,
+        _mm256_storeu_ps,
         |from| _mm256_cvtepu8_epi16(_mm_set1_epi16(from.cast::<i16>().read_unaligned())),
         |sum, bytes, weights| _mm256_add_epi32(sum, _mm256_madd_epi16(bytes, weights))
     );
+    /// The low halves of products, for which SSE2 has no instruction.
+    ///
+    /// # Safety
+    /// None: every CPU of the architecture has SSE2.
+    #[inline(always)]
+    unsafe fn multiply_low(a: __m128i, b: __m128i) -> __m128i {
+        // SAFETY: every CPU of the architecture has the instructions.
+        unsafe {
+            let (even, odd) = (_mm_mul_epu32(a, b), _mm_mul_epu32(_mm_srli_epi64::<32>(a), _mm_srli_epi64::<32>(b)));
+            let (even, odd) = (_mm_shuffle_epi32::<0b1000>(even), _mm_shuffle_epi32::<0b1000>(odd));
+            _mm_unpacklo_epi32(even, odd)
+        }
+    }
+
     // What every CPU of the architecture has.
     sums!(
         Pairs4,
@@ -380,6 +512,13 @@ mod x86 {
         _mm_loadu_si128,
         _mm_add_epi32,
         _mm_storeu_si128,
+        _mm_sub_epi32,
+        multiply_low,
+        _mm_set1_epi32,
+        _mm_cvtepi32_ps,
+        _mm_mul_ps,
+        _mm_loadu_ps,
+        _mm_storeu_ps,
         |from| _mm_unpacklo_epi8(_mm_set1_epi16(from.cast::<i16>().read_unaligned()), _mm_setzero_si128()),
         |sum, bytes, weights| _mm_add_epi32(sum, _mm_madd_epi16(bytes, weights))
     );

@@ -1,0 +1,254 @@
+//! One product, tile by tile, and what becomes of the sums of each tile while they are in the cache.
+#![allow(unsafe_code)]
+
+use super::panels::{Panel, PanelsView};
+use super::rows::Rows;
+use super::tile::{Finish, MOST_NUMBERS, Task, Tiles};
+use crate::backend::cpu::kernels::epilogue::{Epilogue, Tile};
+use crate::backend::cpu::kernels::isa::{Arithmetic, Isa, Loop};
+use crate::backend::cpu::kernels::quantize::{Quantize, byte};
+use crate::backend::cpu::kernels::{SharedOutput, Site, with_scratch, with_starts};
+use crate::backend::cpu::threads::for_each_job;
+use crate::backend::cpu::view::Arguments;
+use crate::graph::DataType::Int8;
+use crate::graph::ops::elementwise::QuantizeLinear;
+use crate::graph::{DataType, Op};
+use std::ops::Range;
+
+/// Bytes of the left operand that stay in a core's second-level cache while panel after panel passes over them.
+const PASSED: usize = 256 << 10;
+
+/// How the output is divided into tiles and jobs.
+#[derive(Clone, Copy, Debug)]
+pub struct Division {
+    rows: usize,
+    tiles: usize,
+    /// Tiles and panels of a job.
+    block_tiles: usize,
+    block_panels: usize,
+}
+
+impl Division {
+    /// For so many panels and threads.
+    pub fn new(tiles: &Tiles, rows: &Rows, panels: usize, threads: usize) -> Division {
+        let (count, height) = tiles.divide(rows.count());
+        let wanted = if threads == 1 { 1 } else { threads * 4 };
+        let of_tile = height * rows.offsets.len() * rows.padded_length();
+        let block_tiles = (PASSED / of_tile.max(1)).min(count.div_ceil(wanted)).max(1);
+        let down = count.div_ceil(block_tiles);
+        let block_panels = panels.div_ceil(wanted.div_ceil(down)).max(1);
+        Division { rows: rows.count(), tiles: count, block_tiles, block_panels }
+    }
+
+    /// The rows of a tile: all tiles have nearly the same height.
+    fn tile(&self, number: usize) -> Range<usize> {
+        let (base, more) = (self.rows / self.tiles, self.rows % self.tiles);
+        let first = number * base + number.min(more);
+        first..first + base + usize::from(number < more)
+    }
+}
+
+/// The products of both scales, by column.
+#[derive(Clone, Copy)]
+pub enum Factors<'a> {
+    Numbers(&'a [f32]),
+    /// A scale times those of the columns, whose product float32 does not hold well.
+    Apart(f32, &'a [f32]),
+    /// There are none: the bits of the sums are wanted.
+    None,
+}
+
+/// What makes integers of the results, and of which type.
+#[derive(Clone, Debug)]
+pub struct Quantized {
+    pub op: QuantizeLinear,
+    pub to: DataType,
+}
+
+/// How results are quantized.
+#[derive(Clone, Copy)]
+pub struct Steps {
+    scale: f32,
+    zero: i32,
+    bounds: [f32; 2],
+}
+
+impl Quantized {
+    /// What is done to the output of a step before, and what quantizes it then, if anything does.
+    pub fn split<'a>(site: &Site<'a>) -> (&'a [Op], Option<Quantized>) {
+        match site.fused {
+            [fused @ .., Op::QuantizeLinear(op)] => (fused, Some(Quantized { op: op.clone(), to: site.output.data_type })),
+            fused => (fused, None),
+        }
+    }
+
+    pub fn steps(&self, arguments: &Arguments<'_, '_>) -> Steps {
+        let (scale, zero) = (arguments.input(self.op.scale).elements::<f32>()[0], byte(arguments.input(self.op.zero_point)));
+        let (least, most) = if self.to == Int8 { (-128, 127) } else { (0, 255) };
+        Steps { scale, zero, bounds: [(least - zero) as f32, (most - zero) as f32] }
+    }
+}
+
+/// A product of bytes with panels of weights, and where it goes.
+pub struct Multiplication<'a> {
+    pub isa: &'static Isa,
+    pub tiles: &'static Tiles,
+    pub rows: &'a Rows,
+    /// The rows' bytes.
+    pub bytes: &'a [u8],
+    pub panels: PanelsView<'a>,
+    /// By column, with those that fill up the last vector: what is added to the sum of products, and what this is multiplied
+    /// with then.
+    pub start: &'a [i32],
+    pub factors: Factors<'a>,
+    /// The weights' zero points, unless all are 0.
+    pub zeros: &'a [i32],
+    pub epilogue: &'a Epilogue,
+    pub tensors: &'a [&'a [f32]],
+    pub steps: Option<Steps>,
+    /// Float32 or int32 numbers, or bytes if they are quantized.
+    pub output: &'a SharedOutput<'a, u8>,
+    /// The first row of the output that this product makes.
+    pub first_row: usize,
+    pub division: Division,
+}
+
+impl Multiplication<'_> {
+    pub fn run(&self) {
+        let Division { rows, tiles, block_tiles, block_panels } = self.division;
+        let across = self.panels.count().div_ceil(block_panels);
+        let depth = self.rows.offsets.len() * self.rows.length;
+        let cost = (rows * self.panels.columns).saturating_mul(depth) / 256;
+        for_each_job(across * tiles.div_ceil(block_tiles), cost, |job| {
+            let first = job / across * block_tiles;
+            let panels = job % across * block_panels;
+            let panels = panels..self.panels.count().min(panels + block_panels);
+            self.block(first..tiles.min(first + block_tiles), panels);
+        });
+    }
+
+    fn block(&self, tiles: Range<usize>, panels: Range<usize>) {
+        let (runs, most) = (self.rows.offsets.len(), self.tiles.rows);
+        let of_tile = runs * most;
+        let mut numbers = [0f32; MOST_NUMBERS];
+        with_scratch(if self.zeros.is_empty() { 0 } else { tiles.len() * most }, |row_sums| {
+            let row_sums: &mut [i32] = bytemuck::cast_slice_mut(row_sums);
+            with_starts(tiles.len() * of_tile, |starts| {
+                for (number, starts) in starts.chunks_exact_mut(of_tile).enumerate() {
+                    let rows = self.division.tile(tiles.start + number);
+                    self.rows.starts(self.bytes, rows.clone(), starts);
+                    if !self.zeros.is_empty() {
+                        let sums = &mut row_sums[number * most..][..rows.len()];
+                        self.isa.run_loop(Sums { starts: &starts[..runs * rows.len()], length: self.rows.length, sums });
+                    }
+                }
+                for panel in panels {
+                    let panel = self.panels.panel(panel);
+                    for (number, starts) in starts.chunks_exact(of_tile).enumerate() {
+                        let rows = self.division.tile(tiles.start + number);
+                        let row_sums = if self.zeros.is_empty() { &[] } else { &row_sums[number * most..][..rows.len()] };
+                        self.tile(rows.clone(), &starts[..runs * rows.len()], row_sums, panel, &mut numbers);
+                    }
+                }
+            });
+        });
+    }
+
+    fn tile(
+        &self,
+        rows: Range<usize>,
+        starts: &[*const u8],
+        row_sums: &[i32],
+        panel: Panel<'_>,
+        numbers: &mut [f32; MOST_NUMBERS],
+    ) {
+        let (runs, length, width) = (self.rows.offsets.len(), self.rows.padded_length(), panel.vectors * self.tiles.lanes);
+        let (height, stride) = (rows.len(), self.panels.columns);
+        let columns = panel.first..panel.first + panel.columns;
+        let rows = self.first_row + rows.start..self.first_row + rows.end;
+        let size = if self.steps.is_some() { 1 } else { size_of::<f32>() };
+        let place = |row: usize, column: usize| (row * stride + column) * size;
+        let wide = panel.first..panel.first + width;
+        // Where the numbers are finished as they leave the registers, they go where they belong.
+        let is_apart = matches!(self.factors, Factors::Apart(..));
+        let is_direct = self.steps.is_none() && self.epilogue.is_empty() && columns.len() == width && !is_apart;
+        let (output, stride_of_tile) = match is_direct {
+            true => (self.output.from(place(rows.start, columns.start), place(rows.end - 1, columns.end)).cast(), stride),
+            false => (numbers.as_mut_ptr().cast(), width),
+        };
+        let finish = Finish {
+            start: self.start[wide.clone()].as_ptr(),
+            zeros: if self.zeros.is_empty() { std::ptr::null() } else { self.zeros[wide.clone()].as_ptr() },
+            row_sums: row_sums.as_ptr(),
+            factors: match self.factors {
+                Factors::Numbers(factors) => factors[wide.clone()].as_ptr(),
+                _ => std::ptr::null(),
+            },
+        };
+        assert_eq!(starts.len(), runs * height);
+        assert_eq!(panel.weights.len(), runs * length * width * self.tiles.weight);
+        assert!(height <= self.tiles.rows && (is_direct || height * width <= numbers.len()));
+        assert!(self.zeros.is_empty() || row_sums.len() == height);
+        let (starts, weights) = (starts.as_ptr(), panel.weights.as_ptr());
+        let task = Task { runs, length, starts, weights, finish, output, stride: stride_of_tile };
+        // SAFETY: `length` bytes lie at each start (`Rows::starts`); the numbers of weights, of what finishes the columns and
+        // rows, and the room were asserted; products and jobs have different rows or columns of the output.
+        unsafe { self.tiles.run(height, panel.vectors, &task) };
+        if is_direct {
+            return;
+        }
+        let numbers = &mut numbers[..height * width];
+        if let Factors::Apart(scale, scales) = self.factors {
+            for (i, number) in numbers.iter_mut().enumerate() {
+                let sum = f64::from(number.to_bits() as i32);
+                *number = (sum * f64::from(scale) * f64::from(scales[wide.start + i % width])) as f32;
+            }
+        }
+        let tile = Tile { rows: rows.clone(), columns: columns.clone(), stride, width };
+        self.epilogue.apply_tile(self.isa, tile, self.tensors, numbers);
+        for (row, numbers) in rows.zip(numbers.chunks_exact(width)) {
+            let (first, end) = (place(row, columns.start), place(row, columns.end));
+            let numbers = &numbers[..columns.len()];
+            // SAFETY: inside the output (`from` asserts that); products and jobs have different rows or columns.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(self.output.from(first, end), end - first) };
+            match self.steps {
+                Some(Steps { scale, zero, bounds }) => self.isa.run_loop(Quantize { numbers, bytes, scale, zero, bounds }),
+                None => bytes.copy_from_slice(bytemuck::cast_slice(numbers)),
+            }
+        }
+    }
+}
+
+/// Adds up the bytes of each row of a tile.
+struct Sums<'a> {
+    /// For each run, for each row; so many bytes count.
+    starts: &'a [*const u8],
+    length: usize,
+    sums: &'a mut [i32],
+}
+
+impl Loop for Sums<'_> {
+    #[inline(always)]
+    fn run<A: Arithmetic>(self) {
+        let Sums { starts, length, sums } = self;
+        sums.fill(0);
+        for starts in starts.chunks_exact(sums.len()) {
+            for (sum, &start) in sums.iter_mut().zip(starts) {
+                // SAFETY: a run lies there (`Rows::starts`), in memory that is borrowed as long as the starts are used.
+                let bytes = unsafe { std::slice::from_raw_parts(start, length) };
+                let (wholes, rest) = bytes.as_chunks::<32>();
+                // So many bytes fit into 16 bits.
+                for wholes in wholes.chunks(256) {
+                    let mut lanes = [0u16; 32];
+                    for whole in wholes {
+                        for i in 0..32 {
+                            lanes[i] += u16::from(whole[i]);
+                        }
+                    }
+                    *sum += lanes.iter().map(|&lane| i32::from(lane)).sum::<i32>();
+                }
+                *sum += rest.iter().map(|&byte| i32::from(byte)).sum::<i32>();
+            }
+        }
+    }
+}
