@@ -120,7 +120,11 @@ impl OnVectors for Piece<'_> {
     fn run<V: Vector>(self) {
         let Depthwise { rows, columns, channels, .. } = *self.of;
         let (from_row, to_row) = (columns.input * channels, columns.output * channels);
-        let square = |size| rows.window == size && columns.window == size && rows.dilation == 1 && columns.dilation == 1;
+        let is_dense = rows.dilation == 1 && columns.dilation == 1;
+        let square = |size| rows.window == size && columns.window == size && is_dense;
+        // The rows of the input are given one by one, so only the columns matter here.
+        let dilated =
+            |size| rows.window == size && columns.window == size && rows.stride == 1 && columns.stride == 1 && !is_dense;
         let stride = if rows.stride == columns.stride { rows.stride } else { 0 };
         let mut done = 0;
         let all = self.output.len() / to_row;
@@ -157,11 +161,15 @@ impl OnVectors for Piece<'_> {
             // each whole or zeros; the output's rows are the piece's; what is added is as large.
             unsafe {
                 match (stride, two) {
-                    (1, true) => strip.run::<V, 3, 1, 2>(),
-                    (1, false) if square(3) => strip.run::<V, 3, 1, 1>(),
-                    (2, false) if square(3) => strip.run::<V, 3, 2, 1>(),
-                    (1, false) if square(5) => strip.run::<V, 5, 1, 1>(),
-                    (2, false) if square(5) => strip.run::<V, 5, 2, 1>(),
+                    (1, true) => strip.run::<V, 3, 1, 2, false>(),
+                    (1, false) if square(3) => strip.run::<V, 3, 1, 1, false>(),
+                    (2, false) if square(3) => strip.run::<V, 3, 2, 1, false>(),
+                    (1, false) if square(5) => strip.run::<V, 5, 1, 1, false>(),
+                    (2, false) if square(5) => strip.run::<V, 5, 2, 1, false>(),
+                    (1, false) if square(7) => strip.run::<V, 7, 1, 1, false>(),
+                    (2, false) if square(7) => strip.run::<V, 7, 2, 1, false>(),
+                    _ if dilated(3) => strip.run::<V, 3, 1, 1, true>(),
+                    _ if dilated(5) => strip.run::<V, 5, 1, 1, true>(),
                     _ => (0..columns.output).for_each(|x| strip.any_pixel::<V>(self.image, top, y, x)),
                 }
             }
@@ -183,30 +191,34 @@ impl Strip {
         first.start.max(last.start)..first.end.min(last.end).max(first.start.max(last.start))
     }
 
-    /// All pixels, for a window of SIZE x SIZE.
+    /// All pixels, for a window of SIZE x SIZE, which may be DILATED. Pixels are taken together whose windows share columns:
+    /// they are as far from each other as the columns of a window.
     ///
     /// # Safety
-    /// As many rows as the windows cover must lie at `from`, and HEIGHT rows at `to` and `added`.
+    /// As many rows as the windows cover must lie at `from`, and HEIGHT rows at `to` and `added`. DILATED needs a STRIDE of 1.
     #[inline(always)]
-    unsafe fn run<V: Vector, const SIZE: usize, const STRIDE: usize, const HEIGHT: usize>(self) {
-        let width = self.columns.output;
+    unsafe fn run<V: Vector, const SIZE: usize, const STRIDE: usize, const HEIGHT: usize, const DILATED: bool>(self) {
         let inside = self.inside();
-        if width < TOGETHER {
-            for x in 0..width {
-                // SAFETY: the caller's promise.
-                unsafe { self.group::<V, SIZE, STRIDE, HEIGHT, 1, true>(x) }
+        let step = if DILATED { self.columns.dilation } else { 1 };
+        for phase in 0..step.min(self.columns.output) {
+            let width = (self.columns.output - phase).div_ceil(step);
+            if width < TOGETHER {
+                for x in 0..width {
+                    // SAFETY: the caller's promise.
+                    unsafe { self.group::<V, SIZE, STRIDE, HEIGHT, 1, true, DILATED>(phase + x * step) }
+                }
+                continue;
             }
-            return;
-        }
-        for x in (0..width).step_by(TOGETHER) {
-            // What is left over at the end is computed together with some pixels before, once more.
-            let x = x.min(width - TOGETHER);
-            // SAFETY: the caller's promise; windows of positions inside are not over padding.
-            unsafe {
-                if inside.start <= x && x + TOGETHER <= inside.end {
-                    self.group::<V, SIZE, STRIDE, HEIGHT, TOGETHER, false>(x)
-                } else {
-                    self.group::<V, SIZE, STRIDE, HEIGHT, TOGETHER, true>(x)
+            for x in (0..width).step_by(TOGETHER) {
+                // What is left over at the end is computed together with some pixels before, once more.
+                let x = phase + x.min(width - TOGETHER) * step;
+                // SAFETY: the caller's promise; windows of positions inside are not over padding.
+                unsafe {
+                    if inside.start <= x && x + (TOGETHER - 1) * step < inside.end {
+                        self.group::<V, SIZE, STRIDE, HEIGHT, TOGETHER, false, DILATED>(x)
+                    } else {
+                        self.group::<V, SIZE, STRIDE, HEIGHT, TOGETHER, true, DILATED>(x)
+                    }
                 }
             }
         }
@@ -224,6 +236,7 @@ impl Strip {
         const HEIGHT: usize,
         const WIDTH: usize,
         const EDGE: bool,
+        const DILATED: bool,
     >(
         self,
         x: usize,
@@ -232,11 +245,11 @@ impl Strip {
         let whole = channels / V::LANES * V::LANES;
         for channel in (0..whole).step_by(V::LANES) {
             // SAFETY: whole vectors below the number of channels.
-            unsafe { self.vector::<V, SIZE, STRIDE, HEIGHT, WIDTH, EDGE, true>(x, channel, V::LANES) }
+            unsafe { self.vector::<V, SIZE, STRIDE, HEIGHT, WIDTH, EDGE, DILATED, true>(x, channel, V::LANES) }
         }
         if whole < channels {
             // SAFETY: what is left of the channels.
-            unsafe { self.vector::<V, SIZE, STRIDE, HEIGHT, WIDTH, EDGE, false>(x, whole, channels - whole) }
+            unsafe { self.vector::<V, SIZE, STRIDE, HEIGHT, WIDTH, EDGE, DILATED, false>(x, whole, channels - whole) }
         }
     }
 
@@ -253,6 +266,7 @@ impl Strip {
         const HEIGHT: usize,
         const WIDTH: usize,
         const EDGE: bool,
+        const DILATED: bool,
         const WHOLE: bool,
     >(
         self,
@@ -261,6 +275,7 @@ impl Strip {
         count: usize,
     ) {
         let (columns, channels) = (self.columns, self.channels);
+        let step = if DILATED { columns.dilation } else { 1 };
         let first = (x * STRIDE).wrapping_sub(columns.padding);
         // SAFETY: weights and bias have a margin behind the last channel.
         let (bias, weights) = unsafe { (V::load(self.bias.add(channel)), self.weights.add(channel)) };
@@ -275,7 +290,7 @@ impl Strip {
         // The rows of the input: with a stride of 1 each is under several rows of the output.
         for row in 0..SIZE + HEIGHT - 1 {
             for tap in 0..(WIDTH - 1) * STRIDE + SIZE {
-                let column = first.wrapping_add(tap);
+                let column = first.wrapping_add(tap * step);
                 // SAFETY: away from edges all columns are inside the row, by the caller's promise; zeros are a row too.
                 let number = unsafe {
                     let from = match column {
@@ -295,7 +310,7 @@ impl Strip {
             }
         }
         // One question for all pixels: asked for each of them, it would drive the sums out of the registers.
-        let place = |h: usize, w: usize| (h * columns.output + x + w) * channels + channel;
+        let place = |h: usize, w: usize| (h * columns.output + x + w * step) * channels + channel;
         if self.added.is_null() {
             for h in 0..HEIGHT {
                 for w in 0..WIDTH {

@@ -73,6 +73,8 @@ fn convolutions() {
         ([1, 12, 33, 5], 5, [5, 5], 5),
         ([1, 12, 13, 16], 16, [5, 5], 16),
         ([1, 10, 11, 4], 4, [2, 4], 4),
+        ([1, 16, 21, 35], 35, [7, 7], 35),
+        ([1, 15, 34, 20], 20, [3, 3], 20),
         // A single channel, which has no vector to run along.
         ([1, 9, 300, 1], 1, [3, 64], 1),
         // Few outputs, whose vectors run along the pixels; the last of a job's parts too.
