@@ -11,6 +11,7 @@ use super::packing::{pack_rows, prefetch};
 use super::product::{Grid, LeftView, Output, Right, RightView, multiply};
 use super::row;
 use super::units::{Block, Gates, Unit};
+use super::vector::with_vectors;
 use super::{Kernel, Selection, Site, with_scratch};
 use crate::backend::cpu::threads::{for_each_job, for_each_piece, in_turn};
 use crate::backend::cpu::view::Arguments;
@@ -284,16 +285,19 @@ impl Recurrent {
                 let other = other_block.row(0, state..state + lanes);
                 let mut next = [0f32; MOST_COLUMNS];
                 let next = &mut next[..lanes];
-                isa.run_loop(Block {
-                    unit,
-                    phase: place.phase,
-                    gates: direction.gates.of_block(block, lanes),
-                    input,
-                    products,
-                    hidden: hidden_state,
-                    other,
-                    next,
-                });
+                with_vectors(
+                    isa,
+                    Block {
+                        unit,
+                        phase: place.phase,
+                        gates: direction.gates.of_block(block, lanes),
+                        input,
+                        products,
+                        hidden: hidden_state,
+                        other,
+                        next,
+                    },
+                );
                 let element = |j: usize| first * hidden + (block * lanes + j) * height + r;
                 if height == 1 {
                     let elements = element(0)..element(units);

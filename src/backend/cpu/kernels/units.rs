@@ -1,7 +1,8 @@
 //! The gates of recurrent units, for a block of them: what is done with the products of a step.
+#![allow(unsafe_code)]
 
-use super::functions::Function;
-use super::isa::{Arithmetic, Loop};
+use super::formulas::{sigmoid, tanh};
+use super::vector::{OnVectors, Vector};
 use crate::graph::ops::recurrent::{Gru, Lstm, RecurrentNetworkActivation, gru_activations, lstm_activations};
 
 /// A kind of units.
@@ -11,13 +12,13 @@ pub enum Unit {
     Lstm {
         positions: [usize; 4],
         /// Of the input, output and forget gates, of the cell gate, and of the cell state.
-        activations: [Function; 3],
+        activations: [RecurrentNetworkActivation; 3],
     },
     /// Gates: update, reset, new.
     Gru {
         positions: [usize; 3],
         /// Of the update and reset gates, and of the new gate.
-        activations: [Function; 2],
+        activations: [RecurrentNetworkActivation; 2],
         reset_after: bool,
     },
 }
@@ -25,23 +26,13 @@ pub enum Unit {
 const CELL: usize = 3;
 const NEW: usize = 2;
 
-fn function(activation: &RecurrentNetworkActivation) -> Function {
-    match activation {
-        RecurrentNetworkActivation::Relu => Function::Relu,
-        RecurrentNetworkActivation::Sigmoid => Function::Sigmoid,
-        RecurrentNetworkActivation::Tanh => Function::Tanh,
-    }
-}
-
 impl Unit {
     pub fn lstm(op: &Lstm) -> Unit {
-        let activations = lstm_activations(op.activations.as_deref());
-        Unit::Lstm { positions: op.layout.iofg(), activations: activations.each_ref().map(function) }
+        Unit::Lstm { positions: op.layout.iofg(), activations: lstm_activations(op.activations.as_deref()) }
     }
 
     pub fn gru(op: &Gru) -> Unit {
         let activations = gru_activations(op.activations.as_deref());
-        let activations = activations.each_ref().map(function);
         Unit::Gru { positions: op.layout.zrn(), activations, reset_after: op.reset_after }
     }
 
@@ -140,96 +131,85 @@ pub struct Block<'a> {
     pub next: &'a mut [f32],
 }
 
-impl Loop for Block<'_> {
+impl OnVectors for Block<'_> {
     #[inline(always)]
-    fn run<A: Arithmetic>(self) {
-        match self.hidden.len() {
-            32 => self.compute::<A, 32>(),
-            16 => self.compute::<A, 16>(),
-            8 => self.compute::<A, 8>(),
-            _ => unreachable!("a block is as wide as a tile"),
+    fn run<V: Vector>(self) {
+        // What is sliced below is as long as that.
+        let units = self.hidden.len();
+        assert!(units.is_multiple_of(V::LANES), "a block is as wide as a tile");
+        let Block { unit, phase, gates, input, products, hidden, other, next } = self;
+        for j in (0..units).step_by(V::LANES) {
+            match unit {
+                Unit::Lstm { activations: [of_gate, of_cell, of_state], .. } => {
+                    let mut sums = [V::set(0.0); 4];
+                    for gate in 0..4 {
+                        sums[gate] = load::<V>(&input[gate * units..], j).add(load(products[gate], j));
+                    }
+                    let cell = load::<V>(other, j);
+                    if let Some(peephole) = gates.peephole {
+                        for gate in 0..CELL {
+                            sums[gate] = load::<V>(peephole[gate], j).mul_add(cell, sums[gate]);
+                        }
+                    }
+                    let [i, o, f, g] = sums;
+                    let kept = activate(*of_gate, f).mul(cell);
+                    let cell = activate(*of_gate, i).mul_add(activate(*of_cell, g), kept);
+                    store(other, j, cell);
+                    let state = activate(*of_state, cell).mul(activate(*of_gate, o));
+                    store(hidden, j, state);
+                    store(next, j, state);
+                }
+                Unit::Gru { activations: [of_gate, of_new], reset_after: true, .. } => {
+                    let z = activate(*of_gate, load::<V>(input, j).add(load(products[0], j)));
+                    let r = activate(*of_gate, load::<V>(&input[units..], j).add(load(products[1], j)));
+                    let inside = load::<V>(products[NEW], j).add(load(gates.inside, j));
+                    let n = activate(*of_new, r.mul_add(inside, load(&input[NEW * units..], j)));
+                    let state = mix(z, n, load(hidden, j));
+                    store(hidden, j, state);
+                    store(next, j, state);
+                }
+                Unit::Gru { activations: [of_gate, _], .. } if phase == 0 => {
+                    let z = activate(*of_gate, load::<V>(input, j).add(load(products[0], j)));
+                    let r = activate(*of_gate, load::<V>(&input[units..], j).add(load(products[1], j)));
+                    store(other, j, z);
+                    store(next, j, r.mul(load(hidden, j)));
+                }
+                Unit::Gru { activations: [_, of_new], .. } => {
+                    let n = activate(*of_new, load::<V>(&input[NEW * units..], j).add(load(products[NEW], j)));
+                    let state = mix(load(other, j), n, load(hidden, j));
+                    store(hidden, j, state);
+                    store(next, j, state);
+                }
+            }
         }
     }
 }
 
-impl Block<'_> {
-    // Loops of constant length, and no closures: these may be left out of line, and are then compiled without the
-    // instruction set.
-    #[inline(always)]
-    fn compute<A: Arithmetic, const LANES: usize>(self) {
-        let Block { unit, phase, gates, input, products, hidden, other, next } = self;
-        let (input, _) = input.as_chunks::<LANES>();
-        let hidden: &mut [f32; LANES] = hidden.first_chunk_mut().expect("a whole block");
-        let other: &mut [f32; LANES] = other.first_chunk_mut().expect("a whole block");
-        let next: &mut [f32; LANES] = next.first_chunk_mut().expect("a whole block");
-        let mut sums = [[0f32; LANES]; 4];
-        for (gate, input) in input.iter().enumerate() {
-            let product: &[f32; LANES] = products[gate].first_chunk().expect("a whole block");
-            for j in 0..LANES {
-                sums[gate][j] = input[j] + product[j];
-            }
-        }
-        match unit {
-            Unit::Lstm { activations, .. } => {
-                if let Some(peephole) = gates.peephole {
-                    for (sums, weights) in sums.iter_mut().zip(peephole) {
-                        let weights: &[f32; LANES] = weights.first_chunk().expect("a whole block");
-                        for j in 0..LANES {
-                            sums[j] += weights[j] * other[j];
-                        }
-                    }
-                }
-                activations[0].apply::<A>(sums[..CELL].as_flattened_mut());
-                activations[1].apply::<A>(&mut sums[CELL]);
-                let [i, o, f, g] = &sums;
-                let mut cell = *other;
-                for j in 0..LANES {
-                    cell[j] = f[j] * cell[j] + i[j] * g[j];
-                }
-                *other = cell;
-                activations[2].apply::<A>(&mut cell);
-                for j in 0..LANES {
-                    cell[j] *= o[j];
-                }
-                *next = cell;
-                *hidden = cell;
-            }
-            Unit::Gru { activations, reset_after: true, .. } => {
-                activations[0].apply::<A>(sums[..NEW].as_flattened_mut());
-                let product: &[f32; LANES] = products[NEW].first_chunk().expect("a whole block");
-                let inside: &[f32; LANES] = gates.inside.first_chunk().expect("a whole block");
-                let [z, r, ..] = sums;
-                let mut n = input[NEW];
-                for j in 0..LANES {
-                    n[j] += r[j] * (product[j] + inside[j]);
-                }
-                activations[1].apply::<A>(&mut n);
-                mix(&z, &n, hidden, next);
-            }
-            Unit::Gru { activations, .. } if phase == 0 => {
-                activations[0].apply::<A>(sums[..NEW].as_flattened_mut());
-                let [z, r, ..] = &sums;
-                *other = *z;
-                for j in 0..LANES {
-                    next[j] = r[j] * hidden[j];
-                }
-            }
-            Unit::Gru { activations, .. } => {
-                let n = &mut sums[NEW];
-                activations[1].apply::<A>(n);
-                mix(other, n, hidden, next);
-            }
-        }
+#[inline(always)]
+fn load<V: Vector>(numbers: &[f32], first: usize) -> V {
+    let numbers = &numbers[first..][..V::LANES];
+    // SAFETY: a whole vector.
+    unsafe { V::load(numbers.as_ptr()) }
+}
+
+#[inline(always)]
+fn store<V: Vector>(to: &mut [f32], first: usize, numbers: V) {
+    let to = &mut to[first..][..V::LANES];
+    // SAFETY: a whole vector.
+    unsafe { numbers.store(to.as_mut_ptr()) }
+}
+
+#[inline(always)]
+fn activate<V: Vector>(activation: RecurrentNetworkActivation, x: V) -> V {
+    match activation {
+        RecurrentNetworkActivation::Relu => x.raise(V::set(0.0)),
+        RecurrentNetworkActivation::Sigmoid => sigmoid(x),
+        RecurrentNetworkActivation::Tanh => tanh(x),
     }
 }
 
 /// The new hidden state of a GRU.
 #[inline(always)]
-fn mix<const LANES: usize>(z: &[f32; LANES], n: &[f32; LANES], hidden: &mut [f32; LANES], next: &mut [f32; LANES]) {
-    let mut mixed = *hidden;
-    for j in 0..LANES {
-        mixed[j] = z[j] * mixed[j] + n[j] * (1.0 - z[j]);
-    }
-    *hidden = mixed;
-    *next = mixed;
+fn mix<V: Vector>(z: V, n: V, hidden: V) -> V {
+    z.mul_add(hidden, n.mul(V::set(1.0).sub(z)))
 }
