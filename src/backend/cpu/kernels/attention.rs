@@ -6,11 +6,12 @@
 
 use super::epilogue::{Epilogue, Origin, Rows};
 use super::few_queries::{self, FewQueries};
-use super::isa::{Arithmetic, Isa, Loop};
+use super::isa::Isa;
 use super::lines::softmax;
 use super::matmul::{distances, places};
 use super::packing::{pack_panel, pack_rows};
 use super::product::{Finish, LeftView, Output, RightView, multiply};
+use super::vector::{OnVectors, Vector, with_vectors};
 use super::{Kernel, Known, Selection, Site, with_scratch};
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
@@ -106,16 +107,16 @@ struct Weigh<'a> {
     scores: &'a mut [f32],
 }
 
-impl Loop for Weigh<'_> {
+impl OnVectors for Weigh<'_> {
     #[inline(always)]
-    fn run<A: Arithmetic>(self) {
+    fn run<V: Vector>(self) {
         let Weigh { stages, masks, first_query, keys, stride, scores } = self;
         for (row, scores) in scores.chunks_exact_mut(stride).enumerate() {
             let scores = &mut scores[..keys];
             for (stage, mask) in stages.iter().zip(masks) {
                 stage.apply(scores, first_query + row, mask);
             }
-            softmax::<A>(scores);
+            softmax::<V>(scores);
         }
     }
 }
@@ -204,7 +205,7 @@ impl Part<'_> {
                     let (k, v) = (self.k, self.v);
                     few_queries::run(isa, FewQueries { sizes, query, k, v, scores, result }, |scores| {
                         let (masks, first_query) = (self.masks, query_number);
-                        isa.run_loop(Weigh { stages, masks, first_query, keys, stride: keys, scores });
+                        with_vectors(isa, Weigh { stages, masks, first_query, keys, stride: keys, scores });
                     });
                 });
             }
@@ -236,7 +237,7 @@ impl Part<'_> {
                 let left = LeftView { rows: height, depth, panels: left };
                 multiply(isa, left, RightView { columns: keys, panels: key_panels }, &mut block, None, None);
                 let first_query = self.queries.start + first;
-                isa.run_loop(Weigh { stages, masks: self.masks, first_query, keys, stride: padded_keys, scores });
+                with_vectors(isa, Weigh { stages, masks: self.masks, first_query, keys, stride: padded_keys, scores });
                 pack_rows(isa, 0..height, keys, scores, [padded_keys, 1], weights);
                 let weights = LeftView { rows: height, depth: keys, panels: weights };
                 // SAFETY: only one block of this output lives at a time.

@@ -1,6 +1,6 @@
 //! The greatest or smallest number of each line of float32 numbers that lie side by side, or of all of them.
 
-use super::isa::{Arithmetic, Isa, Loop};
+use super::isa::{Isa, Loop};
 use super::{Kernel, Selection, Site};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
@@ -66,7 +66,7 @@ fn key(bits: u32) -> i32 {
 
 impl Loop for Line<'_> {
     #[inline(always)]
-    fn run<A: Arithmetic>(self) {
+    fn run(self) {
         let Line { line, output, smallest } = self;
         let turn = if smallest { -1 } else { 0 };
         let mut greatest = [i32::MIN; TOGETHER];

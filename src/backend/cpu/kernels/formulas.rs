@@ -1,5 +1,8 @@
-//! Functions of vectors of float32, which results, infinities and NaN included, are those of [`super::functions`] but for
-//! the rounding of fused multiplications.
+//! Functions of vectors of float32.
+//!
+//! The results are within a few units in the last place (`erf` within some twenty), infinities and NaN included. The
+//! coefficients of `erf` and `tanh` are those of the Eigen library's rational approximations, the ones of `exp` those of the
+//! Cephes library.
 #![allow(unsafe_code)]
 
 use super::functions::Function;
@@ -252,7 +255,7 @@ pub fn hard_swish<V: Vector>(x: V) -> V {
 
 #[cfg(test)]
 mod tests {
-    use super::super::isa::{Apart, available};
+    use super::super::isa::available;
     use super::super::vector::{OnVectors, with_vectors};
     use super::*;
 
@@ -302,15 +305,43 @@ mod tests {
         }
     }
 
+    fn exact(function: Function, x: f64) -> f64 {
+        match function {
+            Function::Exp => x.exp(),
+            Function::Erf => libm::erf(x),
+            Function::Tanh => x.tanh(),
+            Function::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+            Function::Gelu => 0.5 * x * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2),
+            // The product in the middle is a float32 too.
+            Function::HardSwish => f64::from(x as f32 * (x as f32 + 3.0).clamp(0.0, 6.0)) / 6.0,
+            Function::Relu => {
+                if x < 0.0 {
+                    0.0
+                } else {
+                    x
+                }
+            }
+            Function::Sqrt => x.sqrt(),
+            Function::Neg => -x,
+            Function::Abs => x.abs(),
+            Function::Reciprocal => 1.0 / x,
+            Function::Float16 => half::f16::from_f64(x).to_f64(),
+        }
+    }
+
     #[test]
-    fn functions_are_those_of_numbers() {
+    fn functions_are_close() {
         for function in FUNCTIONS {
+            // 1 + erf cancels where x is negative; what is left is exact beside 1.
             let floor = if function == Function::Gelu { 1.0 } else { f32::MIN_POSITIVE };
-            check(Formula::Of(function), floor, |x| {
-                let mut number = [x];
-                function.apply::<Apart>(&mut number);
-                number[0]
-            });
+            check(Formula::Of(function), floor, |x| exact(function, x as f64) as f32);
+        }
+    }
+
+    #[test]
+    fn factors_of_themselves() {
+        for alpha in [1.0, 1.702, -0.5] {
+            check(Formula::Swish(alpha), 1e-30, |x| (x as f64 * exact(Function::Sigmoid, (alpha * x) as f64)) as f32);
         }
     }
 

@@ -54,35 +54,7 @@ pub enum Plus<'a> {
 /// Work that [`Isa::run_loop`] compiles with the instruction set. `run` must be `#[inline(always)]`: a closure may be left
 /// out of line, and is then compiled without.
 pub trait Loop {
-    fn run<A: Arithmetic>(self);
-}
-
-/// How a loop multiplies and adds.
-pub trait Arithmetic {
-    /// `a * b + c`.
-    fn mul_add(a: f32, b: f32, c: f32) -> f32;
-}
-
-/// In two steps, each rounded: for CPUs without the instruction, where `f32::mul_add` is a slow call.
-pub struct Apart;
-
-impl Arithmetic for Apart {
-    #[inline(always)]
-    fn mul_add(a: f32, b: f32, c: f32) -> f32 {
-        a * b + c
-    }
-}
-
-/// In one instruction.
-#[cfg(target_arch = "x86_64")]
-pub struct Fused;
-
-#[cfg(target_arch = "x86_64")]
-impl Arithmetic for Fused {
-    #[inline(always)]
-    fn mul_add(a: f32, b: f32, c: f32) -> f32 {
-        a.mul_add(b, c)
-    }
+    fn run(self);
 }
 
 /// An instruction set that this CPU has.
@@ -113,7 +85,7 @@ impl Isa {
     #[inline(always)]
     pub fn run_loop(&self, work: impl Loop) {
         match self.level {
-            Level::Portable => work.run::<Apart>(),
+            Level::Portable => work.run(),
             // SAFETY: an `Isa` exists only when the CPU has its instructions.
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => unsafe { x86::loop_avx2(work) },
@@ -240,14 +212,14 @@ mod x86 {
     /// The CPU must have AVX2 and FMA.
     #[target_feature(enable = "avx2,fma")]
     pub unsafe fn loop_avx2(work: impl super::Loop) {
-        work.run::<super::Fused>();
+        work.run();
     }
 
     /// # Safety
     /// The CPU must have AVX-512 with the extensions F, VL, DQ and BW.
     #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
     pub unsafe fn loop_avx512(work: impl super::Loop) {
-        work.run::<super::Fused>();
+        work.run();
     }
 
     /// A tile of ROWS × 2 vectors.

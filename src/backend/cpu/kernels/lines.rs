@@ -1,8 +1,10 @@
 //! Operators that look at all of a contiguous line of float32: softmax along the last axis, layer normalization of the
 //! last ones.
+#![allow(unsafe_code)]
 
-use super::functions::exp;
-use super::isa::{Arithmetic, Isa, Loop, isa};
+use super::formulas::{each, exp};
+use super::isa::{Isa, Loop, isa};
+use super::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
 use super::{Kernel, Selection, Site};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
@@ -45,7 +47,7 @@ impl Kernel for SoftmaxLines {
         for_each_piece(arguments.output().elements::<f32>(), self.length, 2 * self.length, |first, piece| {
             let lines = input[first * self.length..].chunks_exact(self.length);
             for (output, input) in piece.chunks_exact_mut(self.length).zip(lines) {
-                self.isa.run_loop(SoftmaxLine { input, output });
+                with_vectors(self.isa, SoftmaxLine { input, output });
             }
         });
     }
@@ -56,44 +58,53 @@ struct SoftmaxLine<'a> {
     output: &'a mut [f32],
 }
 
-impl Loop for SoftmaxLine<'_> {
+impl OnVectors for SoftmaxLine<'_> {
     #[inline(always)]
-    fn run<A: Arithmetic>(self) {
+    fn run<V: Vector>(self) {
         let SoftmaxLine { input, output } = self;
         output.copy_from_slice(input);
-        softmax::<A>(output);
+        softmax::<V>(output);
     }
 }
 
 /// Softmax of a line in its place.
 #[inline(always)]
-pub fn softmax<A: Arithmetic>(line: &mut [f32]) {
-    let greatest = greatest(line);
-    let mut sums = [0f32; SUMS];
-    let (groups, rest) = line.as_chunks_mut::<SUMS>();
-    for group in groups {
-        let mut powers = *group;
-        for i in 0..SUMS {
-            powers[i] = exp::<A>(powers[i] - greatest);
-            sums[i] += powers[i];
+pub fn softmax<V: Vector>(line: &mut [f32]) {
+    let greatest = V::set(greatest(line));
+    let mut sums = [V::set(0.0); 2];
+    let (start, length) = (line.as_mut_ptr(), line.len());
+    let mut i = 0;
+    while i + 2 * V::LANES <= length {
+        for (half, sum) in sums.iter_mut().enumerate() {
+            // SAFETY: two whole vectors lie at `i`.
+            unsafe {
+                let at = start.add(i + half * V::LANES);
+                let powers = exp(V::load(at).sub(greatest));
+                *sum = sum.add(powers);
+                powers.store(at);
+            }
         }
-        *group = powers;
+        i += 2 * V::LANES;
     }
-    if !rest.is_empty() {
+    while i < length {
         // Beyond the end there is nothing: the power of minus infinity is zero.
-        let mut powers = [f32::NEG_INFINITY; SUMS];
-        powers[..rest.len()].copy_from_slice(rest);
-        for i in 0..SUMS {
-            powers[i] = exp::<A>(powers[i] - greatest);
-            sums[i] += powers[i];
-        }
-        rest.copy_from_slice(&powers[..rest.len()]);
+        let count = V::LANES.min(length - i);
+        let mut rest = [f32::NEG_INFINITY; MOST_LANES];
+        rest[..count].copy_from_slice(&line[i..i + count]);
+        // SAFETY: the array has room for the longest vector.
+        let powers = exp(unsafe { V::load(rest.as_ptr()) }.sub(greatest));
+        sums[0] = sums[0].add(powers);
+        // SAFETY: as above.
+        unsafe { powers.store(rest.as_mut_ptr()) };
+        line[i..i + count].copy_from_slice(&rest[..count]);
+        i += count;
     }
+    let mut total = [0f32; MOST_LANES];
+    // SAFETY: as above.
+    unsafe { sums[0].add(sums[1]).store(total.as_mut_ptr()) };
     // What is not a number spoils the sum, and thereby the line.
-    let factor = 1.0 / total(sums);
-    for x in line {
-        *x *= factor;
-    }
+    let factor = V::set(1.0 / total.iter().sum::<f32>());
+    each!(V, line, |x| x.mul(factor));
 }
 
 #[derive(Debug)]
@@ -145,7 +156,7 @@ struct NormalizedLine<'a> {
 
 impl Loop for NormalizedLine<'_> {
     #[inline(always)]
-    fn run<A: Arithmetic>(self) {
+    fn run(self) {
         let NormalizedLine { input, output, scale, bias, epsilon } = self;
         let count = input.len() as f32;
         let mean = sum(input, |x| x) / count;

@@ -1,7 +1,7 @@
 //! Conversions between float32 and integers: quantization with one scale for all elements, casts. The results are those of
 //! the reference kernels to the last bit.
 
-use super::isa::{Arithmetic, Isa, Loop};
+use super::isa::{Isa, Loop};
 use super::{Kernel, Known, Selection, Site};
 use crate::backend::cpu::element::Element;
 use crate::backend::cpu::threads::for_each_piece;
@@ -117,7 +117,7 @@ pub struct Quantize<'a> {
 
 impl Loop for Quantize<'_> {
     #[inline(always)]
-    fn run<A: Arithmetic>(self) {
+    fn run(self) {
         // Added to a number of a smaller size, this leaves no place for a fraction, and the integer in the low bits. The bounds
         // are whole numbers, so it does not matter that they come before the rounding.
         const NO_FRACTION: f32 = 12_582_912.0;
@@ -141,7 +141,7 @@ struct Scale<'a, T> {
 
 impl<T: Element + Into<i32>> Loop for Scale<'_, T> {
     #[inline(always)]
-    fn run<A: Arithmetic>(self) {
+    fn run(self) {
         for (number, &integer) in self.numbers.iter_mut().zip(self.integers) {
             let integer: i32 = integer.into();
             *number = integer.wrapping_sub(self.zero) as f32 * self.scale;
@@ -153,7 +153,7 @@ struct Integers<'a>(&'a [f32], &'a mut [i32]);
 
 impl Loop for Integers<'_> {
     #[inline(always)]
-    fn run<A: Arithmetic>(self) {
+    fn run(self) {
         for (integer, &number) in self.1.iter_mut().zip(self.0) {
             *integer = number as i32;
         }

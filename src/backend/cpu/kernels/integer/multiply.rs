@@ -5,7 +5,7 @@ use super::panels::{Panel, PanelsView};
 use super::rows::Rows;
 use super::tile::{Finish, MOST_NUMBERS, Task, Tiles};
 use crate::backend::cpu::kernels::epilogue::{Epilogue, Tile};
-use crate::backend::cpu::kernels::isa::{Arithmetic, Isa, Loop};
+use crate::backend::cpu::kernels::isa::{Isa, Loop};
 use crate::backend::cpu::kernels::quantize::{Quantize, byte};
 use crate::backend::cpu::kernels::{SharedOutput, Site, with_scratch, with_starts};
 use crate::backend::cpu::threads::for_each_job;
@@ -229,7 +229,7 @@ struct Sums<'a> {
 
 impl Loop for Sums<'_> {
     #[inline(always)]
-    fn run<A: Arithmetic>(self) {
+    fn run(self) {
         let Sums { starts, length, sums } = self;
         sums.fill(0);
         for starts in starts.chunks_exact(sums.len()) {

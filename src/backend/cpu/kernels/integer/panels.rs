@@ -1,7 +1,7 @@
 //! Weights of 8 bits in the order in which the [tiles](super::tile) read them.
 
 use super::tile::{GROUP, Tiles, WIDEST};
-use crate::backend::cpu::kernels::isa::{Arithmetic, Loop};
+use crate::backend::cpu::kernels::isa::Loop;
 use crate::memory::Bytes;
 
 /// Panels of columns: as many of two vectors as there are, and one of one vector if that is enough for the rest.
@@ -118,7 +118,7 @@ pub struct PackMatrix<'a> {
 
 impl Loop for PackMatrix<'_> {
     #[inline(always)]
-    fn run<A: Arithmetic>(self) {
+    fn run(self) {
         let PackMatrix { tiles, columns, bytes, flip, packed, sums } = self;
         let size = tiles.group * tiles.weight;
         let height = packed.len() / columns.next_multiple_of(tiles.lanes);
