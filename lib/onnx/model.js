@@ -71,6 +71,7 @@ class OnnxModel {
     const state = self(this, 'destroy');
     if (state.destroyed) return;
     state.destroyed = true;
+    state.ahead = undefined;
     for (const tensors of state.idle) release(tensors);
     state.idle.length = 0;
     // A run may still be making its tensors.
@@ -113,7 +114,7 @@ function createModel(context, graph, { modelInputs, modelOutputs }, label) {
   /** Sets of tensors that no run uses: as many as there were runs in flight at once. */
   const idle = [];
   const graphState = toGraph(graph);
-  return new OnnxModel(construct, { context, graph, graphState, label, inputs, outputs, used, idle, running: 0, destroyed: false });
+  return new OnnxModel(construct, { context, graph, graphState, label, inputs, outputs, used, idle, ahead: undefined, running: 0, destroyed: false });
 }
 
 module.exports = { OnnxModel, createModel };
