@@ -10,7 +10,7 @@ use webnn_node::graph::ops::operator;
 use webnn_node::graph::{DataType, Descriptor, GraphBuilder};
 use webnn_node::host_memory::HostBuffer;
 use webnn_node::memory::Bytes;
-use webnn_node::timeline::{Done, GraphId, Task, TensorId, Timeline};
+use webnn_node::timeline::{Compute, Done, GraphId, Task, TensorId, Timeline};
 
 /// The plan is the process's, so one test at a time.
 fn alone() -> MutexGuard<'static, ()> {
@@ -73,7 +73,11 @@ impl Harness {
 
     fn compute(&self) -> Result<()> {
         let (inputs, outputs) = (vec![memory()], vec![Some(memory())]);
-        self.ask(|done| Task::Compute { graph: GRAPH, inputs, outputs, label: "computed".into(), done }).recv().unwrap()
+        self.ask(|done| {
+            Task::Compute(Compute { graph: GRAPH, inputs, outputs, method: "compute", label: "computed".into(), done })
+        })
+        .recv()
+        .unwrap()
     }
 }
 
