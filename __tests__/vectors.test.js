@@ -9,6 +9,7 @@ const { run } = require('./vectors/run.js');
 
 const folder = process.env.WEBNN_VECTORS;
 
+// `.ci/run` names one; the vectors are not part of this repository.
 if (!folder) {
   test.skip('WEBNN_VECTORS names no folder of conformance vectors: nothing is tested', () => {});
 } else {

@@ -22,13 +22,7 @@ impl Attentions {
         if fusing != Fusing::Quick {
             return found;
         }
-        let mut uses = vec![0usize; graph.operands.len()];
-        for node in &graph.nodes {
-            node.op.visit(&mut |_, id| uses[id.0 as usize] += 1);
-        }
-        for (_, id) in &graph.outputs {
-            uses[id.0 as usize] += 1;
-        }
+        let uses = graph.uses();
         for position in 0..count {
             let Some(before) = (Values { graph, uses: &uses }).before(position) else { continue };
             // The scores of one attention may be made from another one's result, but not inside of it.

@@ -28,13 +28,7 @@ impl Expansions {
         if fusing != Fusing::Quick {
             return found;
         }
-        let mut uses = vec![0usize; graph.operands.len()];
-        for node in &graph.nodes {
-            node.op.visit(&mut |_, id| uses[id.0 as usize] += 1);
-        }
-        for (_, id) in &graph.outputs {
-            uses[id.0 as usize] += 1;
-        }
+        let uses = graph.uses();
         for (first, node) in graph.nodes.iter().enumerate() {
             let Op::Conv2d(op) = &node.op else { continue };
             if !expands(graph, op) || !fusion.then[first].iter().all(|&then| is_simple(&graph.nodes[then].op)) {

@@ -22,10 +22,10 @@ impl Orders {
         if fusing != Fusing::Quick {
             return orders;
         }
-        // Whether all that is known of an operand's consumers allows it to be read in another order, and how many there are.
+        // Whether all that is known of an operand's consumers allows it to be read in another order.
         let mut only_products = vec![true; graph.operands.len()];
         let mut only_pictures = vec![true; graph.operands.len()];
-        let mut uses = vec![0; graph.operands.len()];
+        let uses = graph.uses();
         let is_stack = |node: usize| integers.of[node].is_none() && is_stack(graph, &graph.nodes[node].op);
         for (position, node) in graph.nodes.iter().enumerate() {
             let is_product = is_stack(position);
@@ -33,13 +33,11 @@ impl Orders {
                 only_products[id.0 as usize] &= is_product;
                 only_pictures[id.0 as usize] &= matches!(&node.op, Op::Conv2d(op) if op.input == id && is_picture(graph, op))
                     && integers.of[position].is_none();
-                uses[id.0 as usize] += 1;
             });
         }
         for (_, id) in &graph.outputs {
             only_products[id.0 as usize] = false;
             only_pictures[id.0 as usize] = false;
-            uses[id.0 as usize] += 1;
         }
         for (position, node) in graph.nodes.iter().enumerate() {
             let Op::Transpose(op) = &node.op else { continue };

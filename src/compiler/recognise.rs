@@ -9,13 +9,7 @@ use crate::graph::{DataType, Graph, Number, Op, OperandId, Source};
 
 /// Replaces the last node of each pattern; [`prune`](super::prune) removes the others.
 pub fn recognise(graph: &mut Graph) {
-    let mut uses = vec![0usize; graph.operands.len()];
-    for node in &graph.nodes {
-        node.op.visit(&mut |_, id| uses[id.0 as usize] += 1);
-    }
-    for (_, id) in &graph.outputs {
-        uses[id.0 as usize] += 1;
-    }
+    let uses = graph.uses();
     for position in 0..graph.nodes.len() {
         let output = graph.nodes[position].outputs[0];
         if graph.descriptor(output).data_type != DataType::Float32 {

@@ -355,6 +355,15 @@ impl Graph {
     pub fn descriptor(&self, id: OperandId) -> &Descriptor {
         &self.operands[id.0 as usize].descriptor
     }
+
+    /// How often each operand is used, by nodes and as an output.
+    pub fn uses(&self) -> Vec<usize> {
+        let mut uses = vec![0; self.operands.len()];
+        let mut count = |id: OperandId| uses[id.0 as usize] += 1;
+        self.nodes.iter().for_each(|node| node.op.visit(&mut |_, id| count(id)));
+        self.outputs.iter().for_each(|(_, id)| count(*id));
+        uses
+    }
 }
 
 /// Data types that graph constants may have on every backend, before its own limits.

@@ -49,19 +49,15 @@ impl Integers {
     fn find(graph: &Graph) -> Integers {
         let mut found = Integers::none(graph);
         let values = Values::new(graph);
-        let mut uses = vec![0usize; graph.operands.len()];
+        let uses = graph.uses();
         let mut inside = vec![0usize; graph.operands.len()];
         for (position, node) in graph.nodes.iter().enumerate() {
-            node.op.visit(&mut |_, id| uses[id.0 as usize] += 1);
             found.of[position] = values.product(node);
             found.is_whole[position] =
                 found.of[position].is_some_and(|both| both.iter().all(|&node| is_unit(graph, node))) && !has_bias(&node.op);
             for &node in found.of[position].iter().flatten() {
                 inside[graph.nodes[node].outputs[0].0 as usize] += 1;
             }
-        }
-        for (_, id) in &graph.outputs {
-            uses[id.0 as usize] += 1;
         }
         for &node in found.of.iter().flatten().flatten() {
             let output = graph.nodes[node].outputs[0].0 as usize;

@@ -14,13 +14,7 @@ pub fn sums(graph: &mut Graph) {
     if !graph.nodes.iter().any(|node| is_sum(graph, node)) {
         return;
     }
-    let mut uses = vec![0usize; graph.operands.len()];
-    for node in &graph.nodes {
-        node.op.visit(&mut |_, id| uses[id.0 as usize] += 1);
-    }
-    for (_, id) in &graph.outputs {
-        uses[id.0 as usize] += 1;
-    }
+    let uses = graph.uses();
     // The last sum comes first: it has all parts.
     for position in (0..graph.nodes.len()).rev() {
         let node = &graph.nodes[position];
