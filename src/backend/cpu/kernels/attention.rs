@@ -4,7 +4,7 @@
 //! the other, infinities and what is not a number included.
 #![allow(unsafe_code)]
 
-use super::epilogue::{Epilogue, Origin, Rows};
+use super::epilogue::{Epilogue, Origin};
 use super::few_queries::{self, FewQueries};
 use super::isa::Isa;
 use super::lines::softmax;
@@ -150,8 +150,7 @@ impl Kernel for Attention {
                 .collect();
             let queries = first..self.sizes.queries.min(first + self.together);
             let part = Part { attention: self, masks: &masks, q: &q[query..], k: &k[key..], v: &v[value..], queries };
-            let row = stack * self.sizes.queries + first;
-            let origin = Origin { row, place: place + first * self.sizes.output_stride, stride: self.sizes.output_stride };
+            let origin = Origin { place: place + first * self.sizes.output_stride, stride: self.sizes.output_stride };
             // SAFETY: stacks have different positions, which were made so that their outputs do not overlap, and jobs of one
             // stack have different queries.
             part.run(unsafe { output.from(origin.place) }, origin, &tensors);
@@ -243,7 +242,7 @@ impl Part<'_> {
                 // SAFETY: only one block of this output lives at a time.
                 let mut block = unsafe { output.from(first * sizes.output_stride).block(0..height, 0..columns) };
                 let place = origin.place + first * origin.stride;
-                let finish = epilogue.stages().finish(isa, Origin { row: origin.row + first, place, ..origin }, tensors);
+                let finish = epilogue.stages().finish(isa, Origin { place, ..origin }, tensors);
                 let finish = finish.as_ref().map(|finish| finish as &dyn Finish);
                 multiply(isa, weights, RightView { columns, panels: value_panels }, &mut block, None, finish);
             }
@@ -284,7 +283,7 @@ pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
     let mut taken = smallvec![];
     let stages = between.iter().map(|op| stage(op, site, stacks, &mut taken)).collect::<Option<Vec<_>>>()?;
     let mut epilogue = Epilogue::default();
-    let fuses = epilogue.fuse(site, Rows::Leading, &mut taken);
+    let fuses = epilogue.fuse(site, &mut taken);
     // Each job packs the keys and values for itself, so no more of them than are needed.
     let of_one = (4 * site.threads).div_ceil(positions.len()).max(sizes.cost().div_ceil(LONGEST));
     let of_one = if site.threads == 1 || positions.len() >= 2 * site.threads { sizes.cost().div_ceil(LONGEST) } else { of_one };

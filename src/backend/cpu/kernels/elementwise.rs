@@ -1,7 +1,7 @@
 //! Element-wise operators of float32, whole chains of them in one pass over memory. (The reference kernels compute functions
 //! in `f64`, one element at a time.)
 
-use super::epilogue::{Epilogue, Rows};
+use super::epilogue::Epilogue;
 use super::isa::Isa;
 use super::{Kernel, Selection, Site};
 use crate::backend::cpu::threads::for_each_piece;
@@ -57,7 +57,7 @@ pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
     if !stages.begin(site, input, &mut taken) {
         return None;
     }
-    let fuses = stages.fuse(site, Rows::Leading, &mut taken);
+    let fuses = stages.fuse(site, &mut taken);
     let row = if stages.is_flat() { TOGETHER } else { *site.output.shape.last()? };
     Some(Selection { kernel: Box::new(Chain { isa, input, stages, row }), taken, fuses })
 }
@@ -74,7 +74,7 @@ impl Kernel for Chain {
                     let column = j * TOGETHER;
                     let place = start + column;
                     together.copy_from_slice(&input[place..][..together.len()]);
-                    self.stages.apply(self.isa, first + i, column..column + together.len(), place, &tensors, together);
+                    self.stages.apply(self.isa, column..column + together.len(), place, &tensors, together);
                 }
             }
         });

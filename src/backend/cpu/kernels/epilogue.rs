@@ -42,8 +42,6 @@ enum Operation {
 #[derive(Debug)]
 enum With {
     Number(f32),
-    /// A number for each row.
-    Rows(Vec<f32>),
     /// A row for all rows.
     Row(Vec<f32>),
     /// The same, one number or a row, which the run brings.
@@ -60,20 +58,9 @@ pub struct Epilogue(Vec<Stage>);
 /// Elements that all stages are done to before the next ones: they stay in the first-level cache.
 const TOGETHER: usize = 2048;
 
-/// How the output's shape is seen as rows.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Rows {
-    /// A product: all but the last dimension.
-    Leading,
-    /// A convolution in nchw: the channels.
-    Channels,
-}
-
 /// Where a matrix lies in the output.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
-    /// Number of its first row among all rows that stages know.
-    pub row: usize,
     /// Number of its first element in the output.
     pub place: usize,
     /// Elements from one row to the next.
@@ -81,16 +68,12 @@ pub struct Origin {
 }
 
 impl Epilogue {
-    pub fn new(bias: Option<Vec<f32>>, rows: Rows) -> Self {
-        let with = match rows {
-            Rows::Leading => With::Row,
-            Rows::Channels => With::Rows,
-        };
-        Epilogue(bias.map(|bias| Stage::Binary(Operation::Add, with(bias))).into_iter().collect())
+    pub fn new(bias: Option<Vec<f32>>) -> Self {
+        Epilogue(bias.map(|bias| Stage::Binary(Operation::Add, With::Row(bias))).into_iter().collect())
     }
 
     /// Adds the fused operators of a step, and notes the constants that are taken. All or none of them.
-    pub fn fuse(&mut self, site: &Site<'_>, rows: Rows, taken: &mut impl Extend<usize>) -> bool {
+    pub fn fuse(&mut self, site: &Site<'_>, taken: &mut impl Extend<usize>) -> bool {
         let running = OperandId(site.inputs.len() as u32);
         let mut constants = Vec::new();
         // The way back from float16 changes nothing: stages have float32 all the time.
@@ -99,7 +82,7 @@ impl Epilogue {
         for op in site.fused.iter().filter(counts) {
             let done = match factor_before(op, running) {
                 Some(back) => gate(&mut stages, back),
-                None => stage(op, running, site, rows, &mut constants).map(|stage| stages.push(stage)),
+                None => stage(op, running, site, &mut constants).map(|stage| stages.push(stage)),
             };
             if done.is_none() {
                 return false;
@@ -138,7 +121,7 @@ impl Epilogue {
     /// Adds a step's own operator, done to its operand `input`.
     pub fn begin(&mut self, site: &Site<'_>, input: OperandId, taken: &mut impl Extend<usize>) -> bool {
         let mut constants = Vec::new();
-        let Some(stage) = stage(site.op, input, site, Rows::Leading, &mut constants) else { return false };
+        let Some(stage) = stage(site.op, input, site, &mut constants) else { return false };
         self.0.push(stage);
         taken.extend(constants);
         true
@@ -163,7 +146,7 @@ impl Epilogue {
 
     /// Whether the rows do not matter: all stages treat all elements alike, or find them by their place.
     pub fn is_flat(&self) -> bool {
-        !self.0.iter().any(|stage| matches!(stage, Stage::Binary(_, With::Row(_) | With::Rows(_) | With::Line(_))))
+        !self.0.iter().any(|stage| matches!(stage, Stage::Binary(_, With::Row(_) | With::Line(_))))
     }
 
     /// About how many nanoseconds the stages take for an element, times 16.
@@ -173,7 +156,7 @@ impl Epilogue {
 
     pub fn bytes(&self) -> usize {
         let numbers = |stage: &Stage| match stage {
-            Stage::Binary(_, With::Rows(list) | With::Row(list)) => list.len(),
+            Stage::Binary(_, With::Row(list)) => list.len(),
             _ => 0,
         };
         self.0.iter().map(numbers).sum::<usize>() * 4
@@ -191,8 +174,8 @@ impl Epilogue {
     }
 
     /// Finishes a piece of a row, whose first element is number `place` of the output.
-    pub fn apply(&self, isa: &Isa, row: usize, columns: Range<usize>, place: usize, tensors: &[&[f32]], piece: &mut [f32]) {
-        let pieces = Piece { row, columns, place, elements: piece };
+    pub fn apply(&self, isa: &Isa, columns: Range<usize>, place: usize, tensors: &[&[f32]], piece: &mut [f32]) {
+        let pieces = Piece { columns, place, elements: piece };
         with_vectors(isa, Apply { stages: &self.0, tensors, pieces });
     }
 
@@ -256,8 +239,8 @@ trait Pieces {
 
     fn columns(&self) -> Range<usize>;
 
-    /// The piece of a row, the number of that row for stages, and the number of the piece's first element in the output.
-    fn of(&mut self, row: usize) -> (&mut [f32], usize, usize);
+    /// The piece of a row, and the number of its first element in the output.
+    fn of(&mut self, row: usize) -> (&mut [f32], usize);
 }
 
 struct InBlock<'a, 'b> {
@@ -279,9 +262,9 @@ impl Pieces for InBlock<'_, '_> {
     }
 
     #[inline(always)]
-    fn of(&mut self, row: usize) -> (&mut [f32], usize, usize) {
+    fn of(&mut self, row: usize) -> (&mut [f32], usize) {
         let place = self.origin.place + row * self.origin.stride + self.columns.start;
-        (self.block.row(row, self.columns.clone()), self.origin.row + row, place)
+        (self.block.row(row, self.columns.clone()), place)
     }
 }
 
@@ -311,15 +294,14 @@ impl Pieces for Elsewhere<'_> {
     }
 
     #[inline(always)]
-    fn of(&mut self, row: usize) -> (&mut [f32], usize, usize) {
+    fn of(&mut self, row: usize) -> (&mut [f32], usize) {
         let Tile { rows, columns, stride, width } = &self.tile;
         let first = (row - rows.start) * width;
-        (&mut self.elements[first..first + columns.len()], row, row * stride + columns.start)
+        (&mut self.elements[first..first + columns.len()], row * stride + columns.start)
     }
 }
 
 struct Piece<'a> {
-    row: usize,
     columns: Range<usize>,
     place: usize,
     elements: &'a mut [f32],
@@ -337,8 +319,8 @@ impl Pieces for Piece<'_> {
     }
 
     #[inline(always)]
-    fn of(&mut self, _: usize) -> (&mut [f32], usize, usize) {
-        (self.elements, self.row, self.place)
+    fn of(&mut self, _: usize) -> (&mut [f32], usize) {
+        (self.elements, self.place)
     }
 }
 
@@ -364,11 +346,11 @@ impl Pieces for WholeRows<'_> {
     }
 
     #[inline(always)]
-    fn of(&mut self, row: usize) -> (&mut [f32], usize, usize) {
+    fn of(&mut self, row: usize) -> (&mut [f32], usize) {
         let first = row * self.length;
         let last = self.elements.len().min(first + self.length);
         let place = self.place + first;
-        (&mut self.elements[first..last], place / self.columns, place)
+        (&mut self.elements[first..last], place)
     }
 }
 
@@ -388,15 +370,14 @@ impl<P: Pieces> OnVectors for Apply<'_, P> {
         for stage in stages {
             match stage {
                 Stage::Binary(operation, with) => match with {
-                    With::Number(number) => with_number::<V>(*operation, &mut pieces, |_| *number),
-                    With::Rows(numbers) => with_number::<V>(*operation, &mut pieces, |row| numbers[row]),
+                    With::Number(number) => with_number::<V>(*operation, &mut pieces, *number),
                     With::Row(numbers) => {
                         let numbers = &numbers[columns.clone()];
                         with_numbers::<V>(*operation, &mut pieces, |_, _| numbers);
                     }
                     With::Single(_) => {
                         let tensor = tensors.next().expect("one for each stage");
-                        with_number::<V>(*operation, &mut pieces, |_| tensor[0]);
+                        with_number::<V>(*operation, &mut pieces, tensor[0]);
                     }
                     With::Line(_) => {
                         let numbers = &tensors.next().expect("one for each stage")[columns.clone()];
@@ -417,14 +398,13 @@ impl<P: Pieces> OnVectors for Apply<'_, P> {
     }
 }
 
-/// `number` says what stands in a row.
 #[inline(always)]
-fn with_number<V: Vector>(operation: Operation, pieces: &mut impl Pieces, number: impl Fn(usize) -> f32) {
+fn with_number<V: Vector>(operation: Operation, pieces: &mut impl Pieces, number: f32) {
+    let number = V::set(number);
     macro_rules! rows {
         (|$x:ident, $y:ident| $value:expr) => {
             for row in pieces.rows() {
-                let (piece, row, _) = pieces.of(row);
-                let $y = V::set(number(row));
+                let (piece, $y) = (pieces.of(row).0, number);
                 each!(V, piece, |$x| $value);
             }
         };
@@ -446,7 +426,7 @@ fn with_numbers<'a, V: Vector>(operation: Operation, pieces: &mut impl Pieces, n
     macro_rules! rows {
         (|$x:ident, $y:ident| $value:expr) => {
             for row in pieces.rows() {
-                let (piece, _, place) = pieces.of(row);
+                let (piece, place) = pieces.of(row);
                 let numbers = numbers(place, piece.len());
                 both!(V, piece, numbers, |$x, $y| $value);
             }
@@ -486,7 +466,7 @@ fn gate(stages: &mut Vec<Stage>, back: usize) -> Option<()> {
 }
 
 /// An operator as a stage. `running` is the operand that it is done to.
-fn stage(op: &Op, running: OperandId, site: &Site<'_>, rows: Rows, taken: &mut Vec<usize>) -> Option<Stage> {
+fn stage(op: &Op, running: OperandId, site: &Site<'_>, taken: &mut Vec<usize>) -> Option<Stage> {
     match op {
         Op::Binary(op) => {
             let is_first = op.a == running;
@@ -504,17 +484,15 @@ fn stage(op: &Op, running: OperandId, site: &Site<'_>, rows: Rows, taken: &mut V
                 }
                 _ => return None,
             };
-            with(if is_first { op.b } else { op.a }, site, rows, taken).map(|with| Stage::Binary(operation, with))
+            with(if is_first { op.b } else { op.a }, site, taken).map(|with| Stage::Binary(operation, with))
         }
-        Op::Prelu(op) if op.input == running => {
-            with(op.slope, site, rows, taken).map(|with| Stage::Binary(Operation::Slope, with))
-        }
+        Op::Prelu(op) if op.input == running => with(op.slope, site, taken).map(|with| Stage::Binary(Operation::Slope, with)),
         op => Formula::of(op).map(Stage::Formula),
     }
 }
 
 /// The other operand of a stage, if it is there in a way that is quick to read.
-fn with(id: OperandId, site: &Site<'_>, rows: Rows, taken: &mut Vec<usize>) -> Option<With> {
+fn with(id: OperandId, site: &Site<'_>, taken: &mut Vec<usize>) -> Option<With> {
     let other = *site.inputs.get(id.0 as usize)?;
     if other.shape == site.output.shape {
         return Some(With::Tensor(id));
@@ -525,24 +503,22 @@ fn with(id: OperandId, site: &Site<'_>, rows: Rows, taken: &mut Vec<usize>) -> O
     let Some(elements) = other.elements() else {
         let count = other.shape.iter().product::<usize>();
         let is_line = other.shape.last() == site.output.shape.last() && other.shape.last() == Some(&count);
-        return match rows {
-            _ if other.order.is_some() => None,
-            _ if count == 1 => Some(With::Single(id)),
-            Rows::Leading if is_line => Some(With::Line(id)),
-            _ => None,
+        return if other.order.is_some() {
+            None
+        } else if count == 1 {
+            Some(With::Single(id))
+        } else {
+            is_line.then_some(With::Line(id))
         };
     };
-    // A constant of one element, or one that varies along one axis only.
-    let (axis, make): (usize, fn(Vec<f32>) -> With) = match rows {
-        Rows::Leading => (site.output.shape.len().checked_sub(1)?, With::Row),
-        Rows::Channels => (1, With::Rows),
-    };
+    // A constant of one element, or one that varies along the last axis only.
+    let axis = site.output.shape.len().checked_sub(1)?;
     let missing = site.output.shape.len() - other.shape.len();
     let size = site.output.shape[axis];
     let along = || axis >= missing && other.shape[axis - missing] == size && elements.len() == size;
     let with = match elements {
         &[number] => With::Number(number),
-        _ if along() => make(elements.to_vec()),
+        _ if along() => With::Row(elements.to_vec()),
         _ => return None,
     };
     taken.push(id.0 as usize);

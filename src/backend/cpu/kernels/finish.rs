@@ -1,7 +1,7 @@
 //! What is fused with a convolution whose channels are last: additions of constants and of a tensor, and bounds, while the
 //! sums are in registers; everything else soon after, while they are in the cache.
 
-use super::epilogue::{Epilogue, Rows};
+use super::epilogue::Epilogue;
 use super::isa::Isa;
 use super::limits::{Bounds, Limits};
 use super::{Known, Site};
@@ -34,7 +34,7 @@ impl Finish {
         }
         let mut whole = Finish { bias: plain.bias.clone(), taken: plain.taken.clone(), is_whole: true, ..Finish::default() };
         let first = site.fused.iter().take_while(|op| whole.push(op, site).is_some()).count();
-        if whole.rest.fuse(&Site { fused: &site.fused[first..], ..*site }, Rows::Leading, &mut whole.taken) {
+        if whole.rest.fuse(&Site { fused: &site.fused[first..], ..*site }, &mut whole.taken) {
             return Some(whole);
         }
         plain.is_whole = site.fused.is_empty();

@@ -1,7 +1,7 @@
 //! Matrix products of float32.
 #![allow(unsafe_code)]
 
-use super::epilogue::{Epilogue, Origin, Rows};
+use super::epilogue::{Epilogue, Origin};
 use super::isa::{Isa, isa};
 use super::packing::{pack_panel, pack_rows};
 use super::product::{Finish, Grid, LeftView, Output, Right, RightView, multiply};
@@ -55,7 +55,7 @@ impl Kernel for TimesConstant {
             let rows = self.together.min(rows - first);
             let elements = &elements[first * left_strides[0]..];
             let output = Output::new(&mut output[first * columns..][..rows * columns], columns);
-            let origin = Origin { row: first, place: first * columns, stride: columns };
+            let origin = Origin { place: first * columns, stride: columns };
             let finish = stages.finish(isa, origin, &tensors);
             let finish = finish.as_ref().map(|finish| finish as &dyn Finish);
             with_scratch(rows * depth, |panels| {
@@ -112,7 +112,7 @@ impl Kernel for Stack {
             let [left, right, place] = self.positions[number];
             // SAFETY: products have different positions, which were made so that their outputs do not overlap.
             let output = unsafe { output.from(place) };
-            let origin = Origin { row: number * rows, place, stride: self.stride };
+            let origin = Origin { place, stride: self.stride };
             let finish = stages.finish(isa, origin, &tensors);
             let finish = finish.as_ref().map(|finish| finish as &dyn Finish);
             with_scratch(depth * (rows + padded), |scratch| {
@@ -243,8 +243,8 @@ fn product(site: &Site<'_>, shape: Shape, a: OperandId, b: OperandId, bias: Opti
     let together = if site.threads == 1 { block } else { block.max(PACKED / shape.depth.max(1) / block.max(1) * block) }.max(1);
     let mut taken = smallvec![b.0 as usize];
     taken.extend(bias.iter().map(|(position, _)| *position));
-    let mut epilogue = Epilogue::new(bias.map(|(_, bias)| bias), Rows::Leading);
-    let fuses = epilogue.fuse(site, Rows::Leading, &mut taken);
+    let mut epilogue = Epilogue::new(bias.map(|(_, bias)| bias));
+    let fuses = epilogue.fuse(site, &mut taken);
     Some(Selection {
         kernel: Box::new(TimesConstant { isa, shape, left: a, right, epilogue, threads: site.threads, together }),
         taken,
@@ -262,7 +262,7 @@ fn stack(
 ) -> Option<Selection> {
     let mut taken = smallvec![];
     let mut epilogue = Epilogue::default();
-    let fuses = epilogue.fuse(site, Rows::Leading, &mut taken);
+    let fuses = epilogue.fuse(site, &mut taken);
     let kernel = Stack { isa: isa(), shape, left, right, positions, stride, epilogue, threads: site.threads };
     Some(Selection { kernel: Box::new(kernel), taken, fuses })
 }

@@ -14,7 +14,6 @@ mod bits;
 mod conv;
 mod depthwise;
 mod elementwise;
-#[allow(dead_code, reason = "its rows may be channels, which no kernel asks for at the moment")]
 mod epilogue;
 mod extreme;
 mod few_channels;

@@ -4,7 +4,7 @@ use super::multiply::{Division, Factors, Multiplication, Quantized};
 use super::panels::{self, PanelsView};
 use super::rows::Rows;
 use super::tile::Tiles;
-use crate::backend::cpu::kernels::epilogue::{Epilogue, Rows as Seen};
+use crate::backend::cpu::kernels::epilogue::Epilogue;
 use crate::backend::cpu::kernels::isa::Isa;
 use crate::backend::cpu::kernels::matmul::places;
 use crate::backend::cpu::kernels::quantize::byte;
@@ -103,7 +103,7 @@ pub fn select(site: &Site<'_>, isa: &'static Isa, tiles: &'static Tiles) -> Opti
     let [batches @ .., _, _] = site.output.shape else { return None };
     let (fused, quantize) = Quantized::split(site);
     let (mut epilogue, mut taken) = (Epilogue::default(), SmallVec::new());
-    if !epilogue.fuse(&Site { fused, ..*site }, Seen::Leading, &mut taken) {
+    if !epilogue.fuse(&Site { fused, ..*site }, &mut taken) {
         return None;
     }
     let to_a = places(batches_a, &strides(a.shape), batches);

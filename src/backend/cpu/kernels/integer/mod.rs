@@ -16,7 +16,7 @@ mod rows;
 mod tests;
 mod tile;
 
-use super::epilogue::{Epilogue, Rows as Seen};
+use super::epilogue::Epilogue;
 use super::isa::Isa;
 use super::quantize::byte;
 use super::{Kernel, Known, Selection, SharedOutput, Site, with_scratch};
@@ -191,8 +191,8 @@ fn select_with(site: &Site<'_>, isa: &'static Isa, tiles: &'static Tiles) -> Opt
     }
     let (fused, quantize) = Quantized::split(site);
     let (added, is_whole, fused) = whole_numbers(fused, site.inputs.len());
-    let mut epilogue = Epilogue::new(row, Seen::Leading);
-    if !epilogue.fuse(&Site { fused, ..*site }, Seen::Leading, &mut taken) {
+    let mut epilogue = Epilogue::new(row);
+    if !epilogue.fuse(&Site { fused, ..*site }, &mut taken) {
         return None;
     }
     let division = Division::new(tiles, &rows, panels.view().count(), site.threads);
