@@ -51,6 +51,7 @@ function compute(context, given) {
     context,
     object: graph,
     lends: true,
+    soon: true,
     memory: transferred,
     arrive: results,
     fail: (reason) => giveBack(reason, results()),

@@ -16,6 +16,7 @@ const { construct, expose, illegalUnless, interfaceType, receiver, requireArgume
 const { copyLimits } = require('./limits.js');
 const { begin, listen, refuseAll, unlisten, whenLost } = require('./settle.js');
 const { createTensor, isDestroyed, tensorState, toTensor } = require('./tensor.js');
+const { habits } = require('./watch.js');
 const { argument, dictionary, record, sequence, usvString } = require('./webidl.js');
 
 const LOST = 'the MLContext was destroyed or lost';
@@ -143,7 +144,7 @@ class MLContext {
       if (bringsBuffer) requireBuffer('readTensor', label, "outputData", outputData, tensor, 'Int8Array');
       const buffer = allocate('readTensor', label, tensor.buffer.byteLength);
       const arrive = bringsBuffer ? () => copyInto(outputData, buffer, tensor) : () => buffer;
-      return begin({ operator: 'readTensor', label, context, object: tensor, memory: buffer, arrive }, (request) => {
+      return begin({ operator: 'readTensor', label, context, object: tensor, soon: true, memory: buffer, arrive }, (request) => {
         native.readTensor(request, tensor.handle, buffer);
       });
     } catch (error) {
@@ -331,10 +332,11 @@ function leaveDevicesAtExit() {
  * @param {number} handle
  * @param {boolean} accelerated
  * @param {string} label
+ * @param {number} numThreads 0 for all that there are
  */
-function createContext(handle, accelerated, label) {
+function createContext(handle, accelerated, label, numThreads) {
   if (accelerated) leaveDevicesAtExit();
-  const state = { handle, accelerated, label, lost: false, limits: undefined };
+  const state = { handle, accelerated, label, lost: false, limits: undefined, habits: habits(numThreads) };
   state.whenLost = new Promise((resolve) => {
     state.resolveLost = resolve;
   });

@@ -9,6 +9,7 @@
 
 const native = require('./native.js');
 const { exception, invalidState, nativeError } = require('./errors.js');
+const watch = require('./watch.js');
 
 /** @typedef {import('./states').Entry} Entry */
 
@@ -50,6 +51,7 @@ function begin(entry, start) {
     throw nativeError(error);
   }
   if (entry.object !== undefined) (entry.object.waiting ??= new Set()).add(entry);
+  if (entry.soon) watch.expect(entry.context);
   return promise;
 }
 
@@ -66,6 +68,7 @@ function finish(request, code, value) {
   const entry = pending.get(request);
   pending.delete(request);
   entry.object?.waiting?.delete(entry);
+  if (entry.soon) watch.arrived(entry.context);
   if (entry.over) return;
   if (entry.refusal !== undefined) {
     refuse(entry, entry.refusal);

@@ -10,6 +10,8 @@ export interface ContextState {
   whenLost: Promise<{ message: string }>;
   resolveLost(info: { message: string }): void;
   limits: object | undefined;
+  /** See `watch.js`; times in milliseconds. */
+  habits: { longest: number; took: number; began: number; ended: number };
 }
 
 /** What a buffer for a tensor has to be. */
@@ -81,6 +83,8 @@ export interface Entry {
   memory?: unknown;
   /** Whose destruction ends this. */
   object?: TensorState | GraphState;
+  /** Its result may come within a moment: see `watch.js`. */
+  soon?: boolean;
   /** The caller gets its memory back with the promise, so that must wait for the native side. */
   lends?: boolean;
   /** What the promise will be rejected with when the native side is done with the memory. */

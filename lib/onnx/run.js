@@ -27,7 +27,7 @@ function runInMemory(state, arrays) {
   const buffers = state.ahead ?? buffersFor(graph, label);
   state.ahead = undefined;
   const arrive = () => results(outputs, ({ name }) => buffers[graph.outputs.get(name).position]);
-  const entry = { operator: 'run', label, context, object: graph, lends: true, memory: buffers, arrive };
+  const entry = { operator: 'run', label, context, object: graph, lends: true, soon: true, memory: buffers, arrive };
   const run = begin(entry, (request) => native.run(request, context.handle, graph.handle, inputs, buffers, label));
   getAhead(state);
   return run;
