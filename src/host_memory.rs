@@ -1,7 +1,8 @@
 //! Memory that belongs to JavaScript, as the rooms below `node/` see it.
 #![allow(unsafe_code)]
 
-use crate::memory::Bytes;
+use crate::error::Result;
+use crate::memory::{Arrival, Arriving, arriving};
 
 /// A buffer of JavaScript's: one that a read is to fill, or one that was transferred to us.
 ///
@@ -12,7 +13,7 @@ pub struct HostBuffer {
     start: *mut u8,
     length: usize,
     /// Nothing where the memory is JavaScript's.
-    _copy: Option<Bytes>,
+    copy: Option<Arriving>,
 }
 
 // SAFETY: whoever made it promised that nobody else touches the memory while this lives; a copy is its own.
@@ -25,12 +26,16 @@ impl HostBuffer {
     /// `start` must be valid for reads and writes of `length` bytes, and nobody else may access them, until the result is
     /// dropped.
     pub unsafe fn new(start: *mut u8, length: usize) -> Self {
-        HostBuffer { start, length, _copy: None }
+        HostBuffer { start, length, copy: None }
     }
 
-    /// A copy that was made of JavaScript's memory, used like it.
-    pub fn of_copy(copy: Bytes) -> Self {
-        HostBuffer { start: copy.as_ptr(), length: copy.len(), _copy: Some(copy) }
+    /// Memory for a copy of JavaScript's, used like it, that is still to be made.
+    ///
+    /// # Errors
+    /// `UnknownError` when the memory cannot be had.
+    pub fn for_copy(length: usize) -> Result<(Self, Arrival)> {
+        let (copy, arrival) = arriving(length)?;
+        Ok((HostBuffer { start: copy.as_ptr(), length: copy.length(), copy: Some(copy) }, arrival))
     }
 
     pub fn len(&self) -> usize {
@@ -46,10 +51,12 @@ impl HostBuffer {
         self.start.addr().is_multiple_of(alignment)
     }
 
+    /// The bytes, once they are there.
     pub fn as_slice(&self) -> &[u8] {
         if self.length == 0 {
             return &[];
         }
+        self.wait();
         // SAFETY: as in `as_mut_slice`.
         unsafe { std::slice::from_raw_parts(self.start, self.length) }
     }
@@ -58,8 +65,16 @@ impl HostBuffer {
         if self.length == 0 {
             return &mut [];
         }
-        // SAFETY: valid, initialised by JavaScript, and ours alone, by the promise at `new`.
+        self.wait();
+        // SAFETY: valid, initialised by JavaScript or by the copy that is there now, and ours alone, by the promise at `new`
+        // or since whoever made the copy is done with it.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.length) }
+    }
+
+    fn wait(&self) {
+        if let Some(copy) = &self.copy {
+            copy.wait();
+        }
     }
 }
 

@@ -11,9 +11,11 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+mod arrival;
 mod neighbours;
 mod spare;
 
+pub use arrival::{Arrival, Arriving, arriving};
 use neighbours::Block;
 pub use neighbours::side_by_side;
 

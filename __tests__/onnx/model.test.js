@@ -5,9 +5,11 @@
 const { mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
+const { setImmediate: nextRound } = require('node:timers/promises');
 const { pathToFileURL } = require('node:url');
 const { MLGraph, MLTensor, ml } = require('webnn-node');
 const { OnnxModel, inspectOnnx, loadOnnx } = require('webnn-node/onnx');
+const { Ahead } = require('../../lib/onnx/ahead.js');
 const { generator } = require('./random.js');
 const { tensor, writeModel } = require('./write.js');
 
@@ -149,6 +151,45 @@ describe('run()', () => {
       x.fill(100);
       for (const { y } of await Promise.all(pending)) expect(y).toEqual(six.map((value) => value + 1));
       x.set(six);
+    }
+  });
+});
+
+describe('large arrays', () => {
+  const count = 3 << 18;
+  const ramp = (first) => Float32Array.from({ length: count }, (_, i) => first + (i % 1000));
+  const isRamp = (array, first, factor) => array.length === count && array.every((value, i) => value === factor * (first + (i % 1000)));
+
+  test('are copied at the call, and results are whole and nobody else\'s', async () => {
+    const model = await loadOnnx(context, small(count / 3));
+    const kept = [];
+    for (let i = 0; i < 6; i++) {
+      const x = ramp(i);
+      const pending = i % 2 ? [model.run({ x })] : [model.run({ x }), model.run({ x })];
+      x.fill(NaN);
+      kept.push(...(await Promise.all(pending)).map((results) => ({ i, results })));
+      // Memory for the next results is got ready meanwhile.
+      for (let round = 0; round < 4 * i; round++) await nextRound();
+    }
+    for (const { i, results } of kept) {
+      expect(isRamp(results.y, i + 1, 1)).toBe(true);
+      expect(isRamp(results.z, i + 1, 2)).toBe(true);
+    }
+    model.destroy();
+  });
+
+  test('memory for the next results is got ready until it is taken', async () => {
+    const graph = { outputs: new Map([['y', { position: 0, byteLength: 4 * count }], ['z', { position: 1, byteLength: 8 }]]) };
+    for (const rounds of [0, 1, 5, 100]) {
+      const ahead = new Ahead();
+      ahead.prepare(graph);
+      for (let round = 0; round < rounds; round++) await nextRound();
+      const taken = ahead.take(graph, 'test').map((buffer) => new Uint8Array(buffer));
+      expect(taken.map(({ length }) => length)).toEqual([4 * count, 8]);
+      for (const bytes of taken) expect(bytes.every((byte) => byte === 0)).toBe(true);
+      taken.forEach((bytes) => bytes.fill(1));
+      for (let round = 0; round < 50; round++) await nextRound();
+      for (const bytes of taken) expect(bytes.every((byte) => byte === 1)).toBe(true);
     }
   });
 });

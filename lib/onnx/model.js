@@ -7,6 +7,7 @@ const { invalidState } = require('../errors.js');
 const { construct, expose, illegalUnless } = require('../interface.js');
 const { show } = require('../show.js');
 const { toGraph } = require('../graph.js');
+const { Ahead } = require('./ahead.js');
 const { checkArrays } = require('./arrays.js');
 const { createBindings } = require('./bindings.js');
 const { release, runInMemory, runOnTensors } = require('./run.js');
@@ -71,7 +72,7 @@ class OnnxModel {
     const state = self(this, 'destroy');
     if (state.destroyed) return;
     state.destroyed = true;
-    state.ahead = undefined;
+    state.ahead.forget();
     for (const tensors of state.idle) release(tensors);
     state.idle.length = 0;
     // A run may still be making its tensors.
@@ -114,7 +115,7 @@ function createModel(context, graph, { modelInputs, modelOutputs }, label) {
   /** Sets of tensors that no run uses: as many as there were runs in flight at once. */
   const idle = [];
   const graphState = toGraph(graph);
-  return new OnnxModel(construct, { context, graph, graphState, label, inputs, outputs, used, idle, ahead: undefined, running: 0, destroyed: false });
+  return new OnnxModel(construct, { context, graph, graphState, label, inputs, outputs, used, idle, ahead: new Ahead(), running: 0, destroyed: false });
 }
 
 module.exports = { OnnxModel, createModel };

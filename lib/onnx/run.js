@@ -3,15 +3,12 @@
 // One run of a model on typed arrays.
 
 const native = require('../native.js');
-const { exception, invalidState, named } = require('../errors.js');
+const { invalidState, named } = require('../errors.js');
 const { begin } = require('../settle.js');
 const { arrayOver } = require('./arrays.js');
 const { bytesOf } = require('./bindings.js');
 
 /** @typedef {object} ModelState */
-
-/** Results of more bytes are not kept for a run that may never come. */
-const MOST_AHEAD = 64 << 20;
 
 /**
  * On the CPU the graph works on copies of the inputs and writes into the results' own memory.
@@ -19,44 +16,17 @@ const MOST_AHEAD = 64 << 20;
  * @param {Record<string, ArrayBufferView>} arrays checked
  */
 function runInMemory(state, arrays) {
-  const { graphState: graph, label, outputs } = state;
+  const { graphState: graph, label, outputs, ahead } = state;
   const { context } = graph;
   if (context.lost) throw invalidState('run', label, 'the MLContext was destroyed or lost');
   const inputs = new Array(graph.inputs.size);
   for (const [name, { position }] of graph.inputs) inputs[position] = arrays[name];
-  const buffers = state.ahead ?? buffersFor(graph, label);
-  state.ahead = undefined;
+  const buffers = ahead.take(graph, named('run', label));
   const arrive = () => results(outputs, ({ name }) => buffers[graph.outputs.get(name).position]);
   const entry = { operator: 'run', label, context, object: graph, lends: true, soon: true, memory: buffers, arrive };
   const run = begin(entry, (request) => native.run(request, context.handle, graph.handle, inputs, buffers, label));
-  getAhead(state);
+  ahead.prepare(graph);
   return run;
-}
-
-/** Gets the memory for the results of the next run: that takes time, which is free while another run is under way. */
-function getAhead(state) {
-  const { graphState: graph, label } = state;
-  let total = 0;
-  for (const { byteLength } of graph.outputs.values()) total += byteLength;
-  if (state.ahead !== undefined || total > MOST_AHEAD) return;
-  try {
-    state.ahead = buffersFor(graph, label);
-  } catch {
-    // The next run will say so, if it is still so then.
-  }
-}
-
-/** Memory for the results of a run; V8 says neither how much nor for what. */
-function buffersFor(graph, label) {
-  const buffers = new Array(graph.outputs.size);
-  for (const { position, byteLength } of graph.outputs.values()) {
-    try {
-      buffers[position] = new ArrayBuffer(byteLength);
-    } catch {
-      throw exception('UnknownError', `${named('run', label)}: ${byteLength} bytes of memory cannot be had`);
-    }
-  }
-  return buffers;
 }
 
 /**

@@ -4,9 +4,10 @@
 use super::script::{Scope, Value, internal};
 use crate::error::Result;
 use crate::host_memory::HostBuffer;
-use crate::memory::Bytes;
+use crate::memory::{Arrival, Bytes};
 use napi::sys;
 use std::ffi::c_void;
+use std::marker::PhantomData;
 use std::ptr;
 
 /// Where the bytes of an `ArrayBuffer`, a typed array or a `DataView` are at this moment.
@@ -70,6 +71,35 @@ pub fn copy(scope: Scope<'_>, source: Value<'_>) -> Result<Bytes> {
     // made. Where the memory is shared, another thread may write it meanwhile: then the copy has some of either bytes,
     // which is what script gets everywhere for such a race.
     Bytes::copy_of(unsafe { std::slice::from_raw_parts(start, length) })
+}
+
+/// A copy of script's bytes that is still to be made, in the same call from script.
+pub struct Copy<'s> {
+    start: *mut u8,
+    length: usize,
+    arrival: Arrival,
+    call: PhantomData<&'s ()>,
+}
+
+/// Memory for a copy, which is to be made before the call from script returns.
+///
+/// # Errors
+/// `UnknownError` when the memory for the copy cannot be had.
+pub fn copy_later<'s>(scope: Scope<'s>, source: Value<'s>) -> Result<(HostBuffer, Copy<'s>)> {
+    let (start, length) = locate(scope, source)?;
+    let (memory, arrival) = HostBuffer::for_copy(length)?;
+    Ok((memory, Copy { start, length, arrival, call: PhantomData }))
+}
+
+impl Copy<'_> {
+    pub fn make(self) {
+        let bytes = match self.length {
+            0 => &[],
+            // SAFETY: as in `copy`: this does not outlive the call in which the bytes were found, and no script has run since.
+            length => unsafe { std::slice::from_raw_parts(self.start, length) },
+        };
+        self.arrival.fill(bytes);
+    }
 }
 
 /// A buffer for a read to fill. `lib/` made it for that, and keeps it alive and to itself until the read is settled.

@@ -1,6 +1,6 @@
 //! The flat functions that run a graph on memory of script's, and those that make the calling thread wait.
 
-use super::bytes;
+use super::bytes::{self, Copy};
 use super::call::{Call, stale};
 use super::contexts::Context;
 use super::handles::Handle;
@@ -24,7 +24,11 @@ struct Bound {
 
 /// Reads `graph, inputs, outputs` from the arguments: views in the graph's order, and `undefined` for an output that is
 /// not wanted.
-fn bound(call: &Call<'_>, first: usize, input: impl Fn(Scope<'_>, Value<'_>) -> Result<HostBuffer>) -> Result<Bound> {
+fn bound<'s>(
+    call: &Call<'s>,
+    first: usize,
+    input: impl FnMut(Scope<'s>, Value<'s>) -> Result<HostBuffer>,
+) -> Result<Bound> {
     let graph = call.environment.graphs.borrow().get(call.handle(first)?).ok_or_else(|| stale("graph"))?.id;
     let view = |scope: Scope<'_>, view: Value<'_>| match scope.type_of(view)? {
         Type::Undefined => Ok(None),
@@ -57,9 +61,17 @@ pub fn compute<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 ///
 /// The inputs stay script's and are copied before this returns; the outputs are as in `compute`.
 pub fn run<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
-    let copy = |scope: Scope<'_>, view: Value<'_>| bytes::copy(scope, view).map(HostBuffer::of_copy);
+    let mut copies = Vec::new();
+    let copy = |scope: Scope<'s>, view: Value<'s>| {
+        let (memory, copy) = bytes::copy_later(scope, view)?;
+        copies.push(copy);
+        Ok(memory)
+    };
     let bound = bound(call, 2, copy).map_err(|error| error.of("run", ""))?;
-    send(call, "run", bound)
+    let sent = send(call, "run", bound)?;
+    // The graph may have begun: it waits for an input where it needs it.
+    copies.into_iter().for_each(Copy::make);
+    Ok(sent)
 }
 
 /// `computeSync(context, graph, inputs, outputs, label)`

@@ -377,7 +377,8 @@ impl Executable {
     /// the context ends meanwhile.
     pub fn run(&self, bindings: &Bindings<Storage>, cancel: &Cancel) -> Result<()> {
         let inputs = bindings.inputs.iter().map(|tensor| tensor.read()).collect::<Result<SmallVec<[_; 4]>>>()?;
-        assert!(inputs.iter().map(|bytes| bytes.len()).eq(self.input_lengths.iter().copied()));
+        // They may still be on their way: what needs them waits.
+        assert!(inputs.iter().map(|contents| contents.length()).eq(self.input_lengths.iter().copied()));
         assert_eq!(bindings.outputs.len(), self.output_lengths.len());
         let mut arena = self.take_arena()?;
         // Outputs that nobody wants need memory all the same where a step uses them.

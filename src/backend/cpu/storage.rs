@@ -20,6 +20,16 @@ pub enum Contents {
     Host(HostBuffer),
 }
 
+impl Contents {
+    /// The number of bytes, which need not be there yet.
+    pub fn length(&self) -> usize {
+        match self {
+            Contents::Own(bytes) => bytes.len(),
+            Contents::Host(buffer) => buffer.len(),
+        }
+    }
+}
+
 impl Deref for Contents {
     type Target = [u8];
 
