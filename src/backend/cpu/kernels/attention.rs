@@ -9,8 +9,8 @@ use super::few_queries::{self, FewQueries};
 use super::isa::Isa;
 use super::lines::softmax;
 use super::matmul::{distances, places};
-use super::packing::{pack_panel, pack_rows};
-use super::product::{Finish, LeftView, Output, RightView, multiply};
+use super::packing::pack_panel;
+use super::product::{Finish, Left, Output, RightView, is_crowded, multiply, with_left};
 use super::vector::{OnVectors, Vector, with_vectors};
 use super::{Kernel, Known, Selection, Site, with_scratch};
 use crate::backend::cpu::threads::for_each_job;
@@ -214,10 +214,12 @@ impl Part<'_> {
             return;
         }
         let (padded_keys, padded_columns) = (keys.next_multiple_of(isa.columns), columns.next_multiple_of(isa.columns));
-        let lengths = [depth * padded_keys, keys * padded_columns, isa.rows * depth, isa.rows * padded_keys, isa.rows * keys];
+        // Scores become the left operand of a product, which reads their rows where they are.
+        let stride = if is_crowded(isa, padded_keys) { padded_keys + isa.columns } else { padded_keys };
+        let lengths = [depth * padded_keys, keys * padded_columns, isa.rows * stride];
         with_scratch(lengths.iter().sum(), |scratch| {
             let mut rest = scratch;
-            let [key_panels, value_panels, left, scores, weights] =
+            let [key_panels, value_panels, scores] =
                 lengths.map(|length| rest.split_off_mut(..length).expect("the scratch has them all"));
             let pack = |panels: &mut [f32], depth: usize, columns: usize, elements: &[f32], strides: [usize; 2]| {
                 for (i, panel) in panels.chunks_exact_mut(depth * isa.columns).enumerate() {
@@ -229,16 +231,16 @@ impl Part<'_> {
             pack(value_panels, keys, columns, self.v, sizes.value_strides);
             for first in (0..queries).step_by(isa.rows) {
                 let height = isa.rows.min(queries - first);
-                pack_rows(isa, 0..height, depth, &q[first * sizes.query_strides[0]..], sizes.query_strides, left);
-                let scores = &mut scores[..height * padded_keys];
-                // SAFETY: the only block of it.
-                let mut block = unsafe { Output::new(scores, padded_keys).block(0..height, 0..keys) };
-                let left = LeftView { rows: height, depth, panels: left };
-                multiply(isa, left, RightView { columns: keys, panels: key_panels }, &mut block, None, None);
+                let scores = &mut scores[..height * stride];
+                // SAFETY: the only block of it. What is behind the last key are products with zeros.
+                let mut block = unsafe { Output::new(scores, stride).block(0..height, 0..padded_keys) };
+                let elements = &q[first * sizes.query_strides[0]..];
+                with_left(isa, [height, depth], keys, elements, sizes.query_strides, |left| {
+                    multiply(isa, left, RightView { columns: padded_keys, panels: key_panels }, &mut block, None, None);
+                });
                 let first_query = self.queries.start + first;
-                with_vectors(isa, Weigh { stages, masks: self.masks, first_query, keys, stride: padded_keys, scores });
-                pack_rows(isa, 0..height, keys, scores, [padded_keys, 1], weights);
-                let weights = LeftView { rows: height, depth: keys, panels: weights };
+                with_vectors(isa, Weigh { stages, masks: self.masks, first_query, keys, stride, scores });
+                let weights = Left::in_place(height, keys, scores, stride);
                 // SAFETY: only one block of this output lives at a time.
                 let mut block = unsafe { output.from(first * sizes.output_stride).block(0..height, 0..columns) };
                 let place = origin.place + first * origin.stride;

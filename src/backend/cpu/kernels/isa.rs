@@ -1,9 +1,14 @@
 //! Instruction sets: which this CPU has is found out once, and the innermost loops exist for each.
 //!
-//! A *tile* is the innermost loop of every product: some rows of a packed left panel times a packed right panel of
+//! A *tile* is the innermost loop of every product: some rows of a left operand times a packed right panel of
 //! [`Isa::columns`] columns, with all sums in registers.
+//!
+//! Between two tiles little may be written to the stack: stores wait for those of the tile's sums, and the next tile's first
+//! instructions for them. So a tile has its arguments in registers as far as there are any.
 #![allow(unsafe_code)]
 
+use super::span::{Both, Span};
+use super::vector::Array;
 use std::sync::OnceLock;
 
 /// The tiles of an instruction set, from 0 rows to [`MOST_ROWS`].
@@ -32,14 +37,15 @@ pub const MOST_ROWS: usize = 12;
 /// The widest tile of any instruction set.
 pub const MOST_COLUMNS: usize = 32;
 
-/// `c[r][j] = d[r][j] + Σ a[k][r] · b[k][j]`: `depth`, `a`, `b`, `c`, the distance of rows in `c`, `d` (or null) with the
-/// distance of its rows, and what is brought into the cache meanwhile: from where on, and how many elements further with each
-/// step in depth.
+/// `c[r][j] = d[r][j] + Σ a[r][k] · b[k][j]`: `a` with its distances from row to row and from step to step in depth, `b`, the
+/// depth, `c` with the distance of its rows, what is brought into the cache meanwhile (from where on, and how many elements
+/// further with each step in depth), and `d` (or null) with the distance of its rows. One by one, in registers: a tile that
+/// finds them in memory begins some 50 cycles later.
 ///
 /// # Safety
-/// `a` must have `depth` × rows elements, `b` `depth` × columns, and `c` and `d` rows of columns at those distances; the CPU
-/// must have the instructions.
-pub type Tile = unsafe fn(usize, *const f32, *const f32, *mut f32, usize, (*const f32, usize), (*const f32, usize));
+/// `a` must have an element for each row and step, `b` a row of columns for each step, `c` and `d` rows of columns, all at
+/// those distances; nobody else may access `c`; the CPU must have the instructions.
+type Tile = unsafe fn(*const f32, usize, usize, *const f32, usize, *mut f32, usize, *const f32, usize, *const f32, usize);
 
 /// What a tile is added to.
 #[derive(Clone, Copy, Debug)]
@@ -114,10 +120,33 @@ impl Isa {
         plus: Plus<'_>,
         next: Option<(*const f32, usize)>,
     ) {
-        assert!(rows <= self.rows && a.len() >= depth * rows && b.len() >= depth * self.columns);
-        // Any address may be asked for.
-        let ahead = next.unwrap_or((b.as_ptr(), 0));
-        let plus = match plus {
+        let next = next.unwrap_or((b.as_ptr(), 0));
+        // SAFETY: the caller's promise.
+        unsafe { self.tile_of_rows(rows, depth, (a, [1, rows]), b, c, stride, plus, next) }
+    }
+
+    /// The same with a left operand that is read at these distances from row to row and from step to step in depth.
+    ///
+    /// # Safety
+    /// As for [`Isa::tile`].
+    ///
+    /// # Panics
+    /// When an operand is too short.
+    #[inline(always)]
+    pub unsafe fn tile_of_rows(
+        &self,
+        rows: usize,
+        depth: usize,
+        (a, [row, step]): (&[f32], [usize; 2]),
+        b: &[f32],
+        c: *mut f32,
+        stride: usize,
+        plus: Plus<'_>,
+        (ahead, ahead_step): (*const f32, usize),
+    ) {
+        assert!(rows <= self.rows && b.len() >= depth * self.columns);
+        assert!(rows == 0 || depth == 0 || a.len() > (rows - 1) * row + (depth - 1) * step);
+        let (plus, plus_stride) = match plus {
             Plus::Nothing => (std::ptr::null(), 0),
             Plus::Itself => (c.cast_const(), stride),
             Plus::Row(row) => {
@@ -125,9 +154,10 @@ impl Isa {
                 (row.as_ptr(), 0)
             }
         };
-        // SAFETY: the lengths of the panels and the row were asserted, `c` is the caller's promise, and an `Isa` exists only
-        // when the CPU has its instructions.
-        unsafe { self.tiles[rows](depth, a.as_ptr(), b.as_ptr(), c, stride, plus, ahead) }
+        let (a, b) = (a.as_ptr(), b.as_ptr());
+        // SAFETY: the lengths of the operands and the row were asserted, `c` is the caller's promise, and an `Isa` exists
+        // only when the CPU has its instructions.
+        unsafe { self.tiles[rows](a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
     }
 }
 
@@ -166,44 +196,144 @@ pub fn available() -> &'static [&'static Isa] {
 
 static PORTABLE: Isa = Isa { name: "portable", rows: 4, columns: 8, level: Level::Portable, tiles: tiles!(portable) };
 
-/// Plain loops over arrays of constant size, which the compiler turns into the vector instructions that every CPU of the
-/// architecture has.
+/// A tile of ROWS rows of a span.
 ///
 /// # Safety
 /// See [`Tile`].
-unsafe fn portable<const ROWS: usize>(
-    depth: usize,
+#[inline(always)]
+#[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
+unsafe fn tile<S: Span, const ROWS: usize>(
     a: *const f32,
+    row: usize,
+    step: usize,
     b: *const f32,
+    depth: usize,
     c: *mut f32,
     stride: usize,
-    (plus, plus_stride): (*const f32, usize),
-    _ahead: (*const f32, usize),
+    ahead: *const f32,
+    ahead_step: usize,
+    plus: *const f32,
+    plus_stride: usize,
 ) {
-    const COLUMNS: usize = 8;
-    let mut sums = [[0f32; COLUMNS]; ROWS];
-    for k in 0..depth {
-        // SAFETY: `a` has `depth` × ROWS elements and `b` `depth` × COLUMNS, by the caller's promise.
-        let (a, b) = unsafe { (&*a.add(k * ROWS).cast::<[f32; ROWS]>(), &*b.add(k * COLUMNS).cast::<[f32; COLUMNS]>()) };
-        for (sums, a) in sums.iter_mut().zip(a) {
-            for (sum, b) in sums.iter_mut().zip(b) {
-                *sum += a * b;
+    for r in 0..ROWS {
+        // What the tile is added to arrives while it is computed.
+        fetch::<0>(c.wrapping_add(r * stride));
+        fetch::<0>(c.wrapping_add(r * stride + S::LANES - 1));
+    }
+    // A few rows alone would wait for their own sums: they get several, for every second or fourth step in depth.
+    let most = if S::LANES > 16 { 12 } else { 6 };
+    let ways = if 4 * ROWS <= most {
+        4
+    } else if 2 * ROWS <= most {
+        2
+    } else {
+        1
+    };
+    let mut sums = [[S::set(0.0); ROWS]; 4];
+    let (mut a, mut b, mut ahead) = (a, b, ahead);
+    for _ in 0..depth / ways {
+        fetch::<1>(ahead);
+        if S::LANES > 16 {
+            fetch::<1>(ahead.wrapping_add(16));
+        }
+        ahead = ahead.wrapping_add(ways * ahead_step);
+        for way in 0..ways {
+            // SAFETY: `b` has `depth` spans, `a` ROWS elements for each, by the caller's promise.
+            unsafe {
+                let factors = S::load(b);
+                b = b.add(S::LANES);
+                for r in 0..ROWS {
+                    sums[way][r] = S::set(*a.add(r * row)).mul_add(factors, sums[way][r]);
+                }
+                a = a.wrapping_add(step);
             }
         }
     }
-    for (r, sums) in sums.iter().enumerate() {
-        // SAFETY: `c` and `plus` have ROWS rows of COLUMNS elements at their distances, by the caller's promise.
+    for _ in 0..depth % ways {
+        // SAFETY: as above.
         unsafe {
-            let plus = if plus.is_null() { [0.0; COLUMNS] } else { *plus.add(r * plus_stride).cast::<[f32; COLUMNS]>() };
-            *c.add(r * stride).cast::<[f32; COLUMNS]>() = std::array::from_fn(|j| plus[j] + sums[j]);
+            let factors = S::load(b);
+            b = b.add(S::LANES);
+            for r in 0..ROWS {
+                sums[0][r] = S::set(*a.add(r * row)).mul_add(factors, sums[0][r]);
+            }
+            a = a.wrapping_add(step);
+        }
+    }
+    for way in 1..ways {
+        for r in 0..ROWS {
+            sums[0][r] = sums[0][r].add(sums[way][r]);
+        }
+    }
+    let sums = &sums[0];
+    let (stride, plus_stride) = (forgotten(stride), forgotten(plus_stride));
+    if plus.is_null() {
+        for r in 0..ROWS {
+            // SAFETY: `c` has ROWS rows of a span at its distance, by the caller's promise.
+            unsafe { sums[r].store(c.add(r * stride)) }
+        }
+    } else {
+        for r in 0..ROWS {
+            // SAFETY: as above, and so has `plus`.
+            unsafe { S::load(plus.add(r * plus_stride)).add(sums[r]).store(c.add(r * stride)) }
         }
     }
 }
 
+/// # Safety
+/// See [`Tile`].
+unsafe fn portable<const ROWS: usize>(
+    a: *const f32,
+    row: usize,
+    step: usize,
+    b: *const f32,
+    depth: usize,
+    c: *mut f32,
+    stride: usize,
+    ahead: *const f32,
+    ahead_step: usize,
+    plus: *const f32,
+    plus_stride: usize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe { tile::<Both<Array, Array>, ROWS>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
+}
+
+/// The same number, of which the compiler no longer knows what has been computed from it: it computes that again instead of
+/// keeping it in registers, or in memory, over a loop.
+#[inline(always)]
+fn forgotten(number: usize) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let mut number = number;
+        // SAFETY: there are no instructions in it.
+        unsafe { std::arch::asm!("/* {} */", inout(reg) number, options(pure, nomem, nostack, preserves_flags)) };
+        number
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    number
+}
+
+/// Brings what lies at an address, whichever it is, into the first-level cache, or into the second.
+#[inline(always)]
+fn fetch<const LEVEL: i32>(address: *const f32) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: any address may be asked for; every CPU of the architecture has the instruction.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
+        match LEVEL {
+            0 => _mm_prefetch::<_MM_HINT_T0>(address.cast()),
+            _ => _mm_prefetch::<_MM_HINT_T1>(address.cast()),
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Isa, Level};
-    use std::arch::x86_64::*;
+    use super::super::vector::x86::{Avx2, Avx512};
+    use super::{Both, Isa, Level, tile};
 
     pub static AVX512: Isa = Isa { name: "avx512", rows: 12, columns: 32, level: Level::Avx512, tiles: tiles!(avx512) };
     pub static AVX2: Isa = Isa { name: "avx2", rows: 6, columns: 16, level: Level::Avx2, tiles: tiles!(avx2) };
@@ -222,105 +352,43 @@ mod x86 {
         work.run();
     }
 
-    /// A tile of ROWS × 2 vectors.
-    macro_rules! tile {
-        ($name:ident, $features:literal, $lanes:literal, $zero:ident, $load:ident, $set:ident, $fmadd:ident, $add:ident, $store:ident) => {
-            /// # Safety
-            /// See [`super::Tile`].
-            #[target_feature(enable = $features)]
-            unsafe fn $name<const ROWS: usize>(
-                depth: usize,
-                a: *const f32,
-                b: *const f32,
-                c: *mut f32,
-                stride: usize,
-                (plus, plus_stride): (*const f32, usize),
-                (ahead, ahead_step): (*const f32, usize),
-            ) {
-                for r in 0..ROWS {
-                    // What the tile is added to arrives while it is computed. Any address may be asked for.
-                    let c = c.wrapping_add(r * stride).cast::<i8>();
-                    _mm_prefetch::<_MM_HINT_T0>(c);
-                    _mm_prefetch::<_MM_HINT_T0>(c.wrapping_add(8 * $lanes - 1));
-                }
-                // A few rows alone would wait for their own sums: they get several, for every second or fourth step in depth.
-                let most = if $lanes > 8 { 12 } else { 6 };
-                let ways = if 4 * ROWS <= most {
-                    4
-                } else if 2 * ROWS <= most {
-                    2
-                } else {
-                    1
-                };
-                let mut sums = [[[$zero(); 2]; ROWS]; 4];
-                let mut k = 0;
-                while k < depth {
-                    let ahead = ahead.wrapping_add(k * ahead_step).cast::<i8>();
-                    _mm_prefetch::<_MM_HINT_T1>(ahead);
-                    if $lanes > 8 {
-                        _mm_prefetch::<_MM_HINT_T1>(ahead.wrapping_add(64));
-                    }
-                    let together = if depth - k >= ways { ways } else { 1 };
-                    for way in 0..4 {
-                        if way >= together {
-                            break;
-                        }
-                        // SAFETY: `b` has `depth` × 2 vectors, `a` `depth` × ROWS elements, by the caller's promise.
-                        unsafe {
-                            let b = b.add((k + way) * 2 * $lanes);
-                            let (first, second) = ($load(b), $load(b.add($lanes)));
-                            for r in 0..ROWS {
-                                let factor = $set(*a.add((k + way) * ROWS + r));
-                                sums[way][r][0] = $fmadd(factor, first, sums[way][r][0]);
-                                sums[way][r][1] = $fmadd(factor, second, sums[way][r][1]);
-                            }
-                        }
-                    }
-                    k += together;
-                }
-                for way in 1..ways {
-                    for r in 0..ROWS {
-                        for half in 0..2 {
-                            sums[0][r][half] = $add(sums[0][r][half], sums[way][r][half]);
-                        }
-                    }
-                }
-                let sums = sums[0];
-                let is_plain = plus.is_null();
-                for (r, sums) in sums.iter().enumerate() {
-                    for (half, sum) in sums.iter().enumerate() {
-                        // SAFETY: `c` and `plus` have ROWS rows of 2 vectors at their distances, by the caller's promise.
-                        unsafe {
-                            let c = c.add(r * stride + half * $lanes);
-                            let plus = plus.wrapping_add(r * plus_stride + half * $lanes);
-                            $store(c, if is_plain { *sum } else { $add($load(plus), *sum) });
-                        }
-                    }
-                }
-            }
-        };
+    /// # Safety
+    /// See [`super::Tile`].
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn avx2<const ROWS: usize>(
+        a: *const f32,
+        row: usize,
+        step: usize,
+        b: *const f32,
+        depth: usize,
+        c: *mut f32,
+        stride: usize,
+        ahead: *const f32,
+        ahead_step: usize,
+        plus: *const f32,
+        plus_stride: usize,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { tile::<Both<Avx2, Avx2>, ROWS>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
     }
 
-    tile!(
-        avx512,
-        "avx512f",
-        16,
-        _mm512_setzero_ps,
-        _mm512_loadu_ps,
-        _mm512_set1_ps,
-        _mm512_fmadd_ps,
-        _mm512_add_ps,
-        _mm512_storeu_ps
-    );
-    tile!(
-        avx2,
-        "avx2,fma",
-        8,
-        _mm256_setzero_ps,
-        _mm256_loadu_ps,
-        _mm256_set1_ps,
-        _mm256_fmadd_ps,
-        _mm256_add_ps,
-        _mm256_storeu_ps
-    );
+    /// # Safety
+    /// See [`super::Tile`].
+    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
+    unsafe fn avx512<const ROWS: usize>(
+        a: *const f32,
+        row: usize,
+        step: usize,
+        b: *const f32,
+        depth: usize,
+        c: *mut f32,
+        stride: usize,
+        ahead: *const f32,
+        ahead_step: usize,
+        plus: *const f32,
+        plus_stride: usize,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { tile::<Both<Avx512, Avx512>, ROWS>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
+    }
 }

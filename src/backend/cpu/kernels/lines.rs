@@ -70,7 +70,7 @@ impl OnVectors for SoftmaxLine<'_> {
 /// Softmax of a line in its place.
 #[inline(always)]
 pub fn softmax<V: Vector>(line: &mut [f32]) {
-    let greatest = V::set(greatest(line));
+    let greatest = V::set(greatest::<V>(line));
     let mut sums = [V::set(0.0); 2];
     let (start, length) = (line.as_mut_ptr(), line.len());
     let mut i = 0;
@@ -87,23 +87,21 @@ pub fn softmax<V: Vector>(line: &mut [f32]) {
         i += 2 * V::LANES;
     }
     while i < length {
-        // Beyond the end there is nothing: the power of minus infinity is zero.
         let count = V::LANES.min(length - i);
-        let mut rest = [f32::NEG_INFINITY; MOST_LANES];
-        rest[..count].copy_from_slice(&line[i..i + count]);
-        // SAFETY: the array has room for the longest vector.
-        let powers = exp(unsafe { V::load(rest.as_ptr()) }.sub(greatest));
-        sums[0] = sums[0].add(powers);
-        // SAFETY: as above.
-        unsafe { powers.store(rest.as_mut_ptr()) };
-        line[i..i + count].copy_from_slice(&rest[..count]);
+        // SAFETY: so many numbers lie at `i`.
+        unsafe {
+            // Beyond the end there is nothing: the power of minus infinity is zero.
+            let powers = exp(load_above::<V>(start.add(i), count).sub(greatest));
+            sums[0] = sums[0].add(powers);
+            powers.store_first(start.add(i), count);
+        }
         i += count;
     }
-    let mut total = [0f32; MOST_LANES];
+    let mut lanes = [0f32; MOST_LANES];
     // SAFETY: as above.
-    unsafe { sums[0].add(sums[1]).store(total.as_mut_ptr()) };
+    unsafe { sums[0].add(sums[1]).store(lanes.as_mut_ptr()) };
     // What is not a number spoils the sum, and thereby the line.
-    let factor = V::set(1.0 / total.iter().sum::<f32>());
+    let factor = V::set(1.0 / halved(lanes, |a, b| a + b));
     each!(V, line, |x| x.mul(factor));
 }
 
@@ -195,22 +193,62 @@ fn sum(line: &[f32], function: impl Fn(f32) -> f32) -> f32 {
 }
 
 #[inline(always)]
-fn total(mut sums: [f32; SUMS]) -> f32 {
-    let mut half = SUMS / 2;
+fn total(sums: [f32; SUMS]) -> f32 {
+    halved(sums, |a, b| a + b)
+}
+
+/// Folds one half of the numbers into the other, and so on: side by side, not one after the other.
+#[inline(always)]
+fn halved<const N: usize>(mut numbers: [f32; N], function: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut half = N / 2;
     while half > 0 {
         for i in 0..half {
-            sums[i] += sums[half + i];
+            numbers[i] = function(numbers[i], numbers[half + i]);
         }
         half /= 2;
     }
-    sums[0]
+    numbers[0]
 }
 
 /// The greatest element of a line, as far as its elements are numbers.
 #[inline(always)]
-fn greatest(line: &[f32]) -> f32 {
-    let greater = |a: f32, b: f32| if b > a { b } else { a };
-    side_by_side(line, f32::NEG_INFINITY, greater).into_iter().fold(f32::NEG_INFINITY, greater)
+fn greatest<V: Vector>(line: &[f32]) -> f32 {
+    let mut greatest = [V::set(f32::NEG_INFINITY); 2];
+    let mut pairs = line.chunks_exact(2 * V::LANES);
+    for pair in &mut pairs {
+        for (half, greatest) in greatest.iter_mut().enumerate() {
+            // SAFETY: two vectors long.
+            *greatest = greatest.raise(unsafe { V::load(pair.as_ptr().add(half * V::LANES)) });
+        }
+    }
+    for rest in pairs.remainder().chunks(V::LANES) {
+        // SAFETY: the length is that of the rest.
+        greatest[0] = greatest[0].raise(unsafe { load_above(rest.as_ptr(), rest.len()) });
+    }
+    let mut lanes = [f32::NEG_INFINITY; MOST_LANES];
+    // SAFETY: as above.
+    unsafe { greatest[0].raise(greatest[1]).store(lanes.as_mut_ptr()) };
+    halved(lanes, |a, b| if b > a { b } else { a })
+}
+
+/// Loads the first `count` numbers, and minus infinity behind them.
+///
+/// # Safety
+/// There must be `count` numbers at `from`, at most [`MOST_LANES`].
+#[inline(always)]
+unsafe fn load_above<V: Vector>(from: *const f32, count: usize) -> V {
+    static BEHIND: [f32; 2 * MOST_LANES] = {
+        let mut numbers = [0.0; 2 * MOST_LANES];
+        let mut i = MOST_LANES;
+        while i < numbers.len() {
+            numbers[i] = f32::NEG_INFINITY;
+            i += 1;
+        }
+        numbers
+    };
+    let behind = &BEHIND[MOST_LANES - count..];
+    // SAFETY: the caller's promise; at least `MOST_LANES` numbers are left.
+    unsafe { V::load_first(from, count).add(V::load(behind.as_ptr())) }
 }
 
 /// Folds every [`SUMS`]th element of a line, from the first, the second, … on.

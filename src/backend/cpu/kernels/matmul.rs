@@ -3,8 +3,8 @@
 
 use super::epilogue::{Epilogue, Origin};
 use super::isa::{Isa, isa};
-use super::packing::{pack_panel, pack_rows};
-use super::product::{Finish, Grid, LeftView, Output, Right, RightView, multiply};
+use super::packing::pack_panel;
+use super::product::{Finish, Grid, Output, Right, RightView, is_read_in_place, multiply, with_left};
 use super::{Kernel, Known, Selection, Site, with_scratch};
 use crate::backend::cpu::threads::{for_each_job, for_each_piece};
 use crate::backend::cpu::view::Arguments;
@@ -39,7 +39,7 @@ struct TimesConstant {
     right: Right,
     epilogue: Epilogue,
     threads: usize,
-    /// Rows of the left operand that are packed at a time.
+    /// Rows of the left operand that are packed at a time, or all where none are.
     together: usize,
 }
 
@@ -58,14 +58,7 @@ impl Kernel for TimesConstant {
             let origin = Origin { place: first * columns, stride: columns };
             let finish = stages.finish(isa, origin, &tensors);
             let finish = finish.as_ref().map(|finish| finish as &dyn Finish);
-            with_scratch(rows * depth, |panels| {
-                // Each piece begins at a panel.
-                let unit = isa.rows * depth;
-                for_each_piece(panels, unit, unit / 8, |first, piece| {
-                    let first = first * isa.rows;
-                    pack_rows(isa, first..first + piece.len() / depth.max(1), depth, elements, left_strides, piece);
-                });
-                let left = LeftView { rows, depth, panels };
+            with_left(isa, [rows, depth], columns, elements, left_strides, |left| {
                 let grid = Grid::new(isa, rows, columns, self.threads);
                 for_each_job(grid.count(), rows * depth * columns / 32, |number| {
                     let (rows, columns) = grid.block(number);
@@ -115,14 +108,7 @@ impl Kernel for Stack {
             let origin = Origin { place, stride: self.stride };
             let finish = stages.finish(isa, origin, &tensors);
             let finish = finish.as_ref().map(|finish| finish as &dyn Finish);
-            with_scratch(depth * (rows + padded), |scratch| {
-                let (left_panels, right_panels) = scratch.split_at_mut(rows * depth);
-                let left_unit = isa.rows * depth;
-                for_each_piece(left_panels, left_unit, left_unit / 8, |first, piece| {
-                    let first = first * isa.rows;
-                    let rows = first..first + piece.len() / depth.max(1);
-                    pack_rows(isa, rows, depth, &a[left..], self.shape.left_strides, piece);
-                });
+            with_scratch(depth * padded, |right_panels| {
                 let unit = isa.columns * depth;
                 for_each_piece(right_panels, unit, unit / 8, |first, piece| {
                     for (i, panel) in piece.chunks_mut(unit).enumerate() {
@@ -131,16 +117,17 @@ impl Kernel for Stack {
                         pack_panel(isa, place, depth, &b[right..], self.shape.right_strides, panel);
                     }
                 });
-                let left = LeftView { rows, depth, panels: left_panels };
                 let right_panels = &*right_panels;
                 let grid = Grid::new(isa, rows, columns, threads);
-                for_each_job(grid.count(), self.shape.work() / 32, |number| {
-                    let (rows, columns) = grid.block(number);
-                    let first = columns.start / isa.columns * unit;
-                    let right = RightView { columns: columns.len(), panels: &right_panels[first..] };
-                    // SAFETY: the blocks of a grid do not overlap.
-                    let mut block = unsafe { output.block(rows, columns) };
-                    multiply(isa, left, right, &mut block, bias, finish);
+                with_left(isa, [rows, depth], columns, &a[left..], self.shape.left_strides, |left| {
+                    for_each_job(grid.count(), self.shape.work() / 32, |number| {
+                        let (rows, columns) = grid.block(number);
+                        let first = columns.start / isa.columns * unit;
+                        let right = RightView { columns: columns.len(), panels: &right_panels[first..] };
+                        // SAFETY: the blocks of a grid do not overlap.
+                        let mut block = unsafe { output.block(rows, columns) };
+                        multiply(isa, left, right, &mut block, bias, finish);
+                    });
                 });
             });
         };
@@ -240,13 +227,25 @@ fn product(site: &Site<'_>, shape: Shape, a: OperandId, b: OperandId, bias: Opti
     let right = Right::pack(isa, shape.depth, shape.columns, elements, shape.right_strides);
     // One thread packs what it multiplies next; several pack a lot together, since they wait for each other after it.
     let block = Grid::new(isa, shape.rows, shape.columns, 1).block(0).0.len();
-    let together = if site.threads == 1 { block } else { block.max(PACKED / shape.depth.max(1) / block.max(1) * block) }.max(1);
+    let together = match site.threads {
+        _ if is_read_in_place(isa, shape.columns, shape.left_strides) => shape.rows,
+        1 => block,
+        _ => block.max(PACKED / shape.depth.max(1) / block.max(1) * block),
+    };
     let mut taken = smallvec![b.0 as usize];
     taken.extend(bias.iter().map(|(position, _)| *position));
     let mut epilogue = Epilogue::new(bias.map(|(_, bias)| bias));
     let fuses = epilogue.fuse(site, &mut taken);
     Some(Selection {
-        kernel: Box::new(TimesConstant { isa, shape, left: a, right, epilogue, threads: site.threads, together }),
+        kernel: Box::new(TimesConstant {
+            isa,
+            shape,
+            left: a,
+            right,
+            epilogue,
+            threads: site.threads,
+            together: together.max(1),
+        }),
         taken,
         fuses,
     })

@@ -1,15 +1,16 @@
-//! The product of two packed matrices, which matmul, gemm and the convolutions share.
+//! The product of two matrices, which matmul, gemm, attention and recurrent networks share.
 //!
-//! Both operands are packed into panels that the tile reads from front to back: the left one into panels of
-//! [`Isa::rows`] rows, the right one into panels of [`Isa::columns`] columns. A constant is packed once, at build time. The
-//! output is divided into blocks; a block runs over the depth in pieces, so that a left panel's piece stays in the
-//! first-level cache and a right panel's and a block's left ones in the second.
+//! The right operand is packed into panels of [`Isa::columns`] columns that the tile reads from front to back; a constant is
+//! packed once, at build time. The left one is read where it is, or packed into panels of [`Isa::rows`] rows where its rows
+//! are not contiguous or displace each other from the cache. The output is divided into blocks; a block runs over the depth
+//! in pieces, so that a left panel's piece stays in the first-level cache and a right panel's and a block's left ones in the
+//! second.
 #![allow(unsafe_code)]
 
 use super::isa::{Isa, MOST_COLUMNS, MOST_ROWS, Plus};
-use super::packing::pack_panel;
-#[cfg(test)]
-use super::packing::pack_rows;
+use super::packing::{pack_panel, pack_rows};
+use super::with_scratch;
+use crate::backend::cpu::threads::for_each_piece;
 use crate::memory::Bytes;
 use std::ops::Range;
 
@@ -21,36 +22,92 @@ fn piece_of(depth: usize) -> usize {
     depth.div_ceil(depth.div_ceil(DEPTH).max(1)).next_multiple_of(8)
 }
 
-/// The left operand in panels of rows; the last panel has as many rows as are left.
-#[cfg(test)]
-#[derive(Debug)]
-pub struct Left {
-    pub rows: usize,
-    pub depth: usize,
-    panels: Vec<f32>,
-}
-
-#[cfg(test)]
-impl Left {
-    /// Packs a matrix whose element (row, k) is `element(row, k)`.
-    pub fn pack(isa: &Isa, rows: usize, depth: usize, elements: &[f32], strides: [usize; 2]) -> Left {
-        let mut panels = vec![0.0; rows * depth];
-        pack_rows(isa, 0..rows, depth, elements, strides, &mut panels);
-        Left { rows, depth, panels }
-    }
-
-    pub fn view(&self) -> LeftView<'_> {
-        LeftView { rows: self.rows, depth: self.depth, panels: &self.panels }
-    }
-}
-
-/// A packed left operand in somebody's memory.
+/// A packed left operand in somebody's memory: panels of [`Isa::rows`] rows, as [`pack_rows`] makes them.
 #[derive(Clone, Copy, Debug)]
 pub struct LeftView<'a> {
     pub rows: usize,
     pub depth: usize,
     pub panels: &'a [f32],
 }
+
+/// A left operand in somebody's memory, packed or not.
+#[derive(Clone, Copy, Debug)]
+pub struct Left<'a> {
+    rows: usize,
+    depth: usize,
+    elements: &'a [f32],
+    /// Elements from a row to the next where those of a row lie side by side; none for panels.
+    stride: Option<usize>,
+}
+
+impl<'a> From<LeftView<'a>> for Left<'a> {
+    fn from(LeftView { rows, depth, panels }: LeftView<'a>) -> Self {
+        Left { rows, depth, elements: panels, stride: None }
+    }
+}
+
+impl<'a> Left<'a> {
+    /// Rows that begin `stride` elements apart.
+    pub fn in_place(rows: usize, depth: usize, elements: &'a [f32], stride: usize) -> Self {
+        Left { rows, depth, elements, stride: Some(stride) }
+    }
+
+    /// What a tile of some rows begins with at a step in depth: elements, and how far it is to those of the next row and of
+    /// the next step.
+    #[inline(always)]
+    fn tile(&self, first_row: usize, height: usize, first_k: usize) -> (&'a [f32], [usize; 2]) {
+        match self.stride {
+            Some(stride) => (&self.elements[first_row * stride + first_k..], [stride, 1]),
+            None => (&self.elements[first_row * self.depth + first_k * height..], [1, height]),
+        }
+    }
+}
+
+/// Calls `body` with a left operand that has these strides of rows and columns: in place where tiles can read it so, else
+/// packed by all threads.
+pub fn with_left<R>(
+    isa: &Isa,
+    [rows, depth]: [usize; 2],
+    columns: usize,
+    elements: &[f32],
+    strides: [usize; 2],
+    body: impl FnOnce(Left<'_>) -> R,
+) -> R {
+    if is_read_in_place(isa, columns, strides) {
+        return body(Left::in_place(rows, depth, elements, strides[0]));
+    }
+    with_scratch(rows * depth, |panels| {
+        // Each piece begins at a panel.
+        let unit = isa.rows * depth;
+        for_each_piece(panels, unit, unit / 8, |first, piece| {
+            let first = first * isa.rows;
+            pack_rows(isa, first..first + piece.len() / depth.max(1), depth, elements, strides, piece);
+        });
+        body(LeftView { rows, depth, panels }.into())
+    })
+}
+
+/// Below so many columns of the product, packing takes longer than what reading crowded rows costs.
+const WORTH_PACKING: usize = 128;
+
+/// Whether tiles read rows with these strides where they are.
+pub fn is_read_in_place(isa: &Isa, columns: usize, [row, step]: [usize; 2]) -> bool {
+    step == 1 && (columns < WORTH_PACKING || !is_crowded(isa, row))
+}
+
+/// Whether the rows of a tile that begin so many elements apart displace each other from the first-level cache: whether
+/// more of them than it has ways go into one of its sets.
+pub fn is_crowded(isa: &Isa, stride: usize) -> bool {
+    // Of all x86-64 CPUs: sets for 4096 bytes, and 8 ways or more, one of which is for the panel and the output.
+    const SETS: usize = 64;
+    const WAYS: usize = 8;
+    let mut rows = [0u8; SETS];
+    (0..isa.rows).for_each(|row| rows[row * stride * size_of::<f32>() / LINE % SETS] += 1);
+    rows.iter().any(|&rows| rows as usize > WAYS)
+}
+
+/// Bytes of a line of the cache.
+const LINE: usize = 64;
 
 /// The right operand in panels of columns; the last panel is filled up with zeros.
 #[derive(Debug)]
@@ -195,9 +252,20 @@ pub trait Finish: Sync {
 
 /// Multiplies into a block of the output, and adds a row (by columns of the whole output) to all rows. The right operand's
 /// panels begin at the block's first column.
-pub fn multiply(
+pub fn multiply<'a>(
     isa: &Isa,
-    left: LeftView<'_>,
+    left: impl Into<Left<'a>>,
+    right: RightView<'_>,
+    block: &mut Block<'_>,
+    bias: Option<&[f32]>,
+    finish: Option<&dyn Finish>,
+) {
+    multiply_left(isa, left.into(), right, block, bias, finish);
+}
+
+fn multiply_left(
+    isa: &Isa,
+    left: Left<'_>,
     right: RightView<'_>,
     block: &mut Block<'_>,
     bias: Option<&[f32]>,
@@ -207,13 +275,12 @@ pub fn multiply(
     let (rows, columns) = (block.rows.clone(), block.columns.clone());
     assert!(rows.start % isa.rows == 0 && (rows.end % isa.rows == 0 || rows.end == left.rows));
     assert!(columns.len() <= right.columns);
-    let mut edge = [0f32; MOST_ROWS * MOST_COLUMNS];
     let most = piece_of(depth);
     for first_k in (0..depth).step_by(most.max(1)) {
         let piece = most.min(depth - first_k);
-        let add = first_k > 0;
+        let finish = finish.filter(|_| first_k + piece == depth);
         for (number, first_column) in columns.clone().step_by(isa.columns).enumerate() {
-            let width = isa.columns.min(columns.end - first_column);
+            let place = first_column..columns.end.min(first_column + isa.columns);
             let b = &right.panels[(number * depth + first_k) * isa.columns..][..piece * isa.columns];
             // The panel after this one, of which each tile brings a part closer. Beyond the last comes the first of the next
             // piece, and in the end whatever lies behind: often what the next product multiplies with.
@@ -222,42 +289,58 @@ pub fn multiply(
                 false => (first_k + piece) * isa.columns,
             };
             let ahead = isa.columns.div_ceil(rows.len().div_ceil(isa.rows));
+            let mut next = right.panels.as_ptr().wrapping_add(next);
+            let plus = match bias {
+                _ if first_k > 0 => Plus::Itself,
+                Some(bias) => Plus::Row(&bias[place.clone()]),
+                None => Plus::Nothing,
+            };
             for first_row in rows.clone().step_by(isa.rows) {
                 let height = isa.rows.min(rows.end - first_row);
-                let tile = (first_row - rows.start) / isa.rows;
-                let next = Some((right.panels.as_ptr().wrapping_add(next + tile * ahead * piece), ahead));
-                let a = &left.panels[first_row * depth + first_k * height..][..piece * height];
-                let place = first_column..first_column + width;
-                let finish = finish.filter(|_| first_k + piece == depth);
+                let a = left.tile(first_row, height, first_k);
                 if let Some(finish) = finish {
                     finish.expect(first_row..first_row + height, place.clone());
                 }
-                let plus = match bias {
-                    _ if add => Plus::Itself,
-                    Some(bias) => Plus::Row(&bias[place.clone()]),
-                    None => Plus::Nothing,
-                };
-                if width == isa.columns {
+                if place.len() == isa.columns {
                     let c = block.tile(first_row, height, place.clone());
                     // SAFETY: the tile lies in the block (asserted in `Block::tile`), and the block is ours.
-                    unsafe { isa.tile(height, piece, a, b, c, block.output.stride, plus, next) };
+                    unsafe { isa.tile_of_rows(height, piece, a, b, c, block.output.stride, plus, (next, ahead)) };
                 } else {
-                    // SAFETY: `edge` has room for the largest tile of any instruction set.
-                    unsafe { isa.tile(height, piece, a, b, edge.as_mut_ptr(), isa.columns, Plus::Nothing, next) };
-                    for r in 0..height {
-                        let c = block.row(first_row + r, place.clone());
-                        let sums = &edge[r * isa.columns..];
-                        match plus {
-                            Plus::Nothing => c.copy_from_slice(&sums[..width]),
-                            Plus::Itself => c.iter_mut().zip(sums).for_each(|(c, sum)| *c += sum),
-                            Plus::Row(row) => c.iter_mut().zip(row).zip(sums).for_each(|((c, plus), sum)| *c = plus + sum),
-                        }
-                    }
+                    narrow(isa, height, piece, a, b, block, first_row, place.clone(), plus, (next, ahead));
                 }
+                next = next.wrapping_add(ahead * piece);
                 if let Some(finish) = finish {
-                    finish.finish(block, first_row..first_row + height, place);
+                    finish.finish(block, first_row..first_row + height, place.clone());
                 }
             }
+        }
+    }
+}
+
+/// Computes a tile of which only the first columns exist.
+#[inline(never)]
+fn narrow(
+    isa: &Isa,
+    height: usize,
+    depth: usize,
+    a: (&[f32], [usize; 2]),
+    b: &[f32],
+    block: &mut Block<'_>,
+    first_row: usize,
+    columns: Range<usize>,
+    plus: Plus<'_>,
+    next: (*const f32, usize),
+) {
+    let mut whole = [0f32; MOST_ROWS * MOST_COLUMNS];
+    // SAFETY: there is room for the largest tile of any instruction set.
+    unsafe { isa.tile_of_rows(height, depth, a, b, whole.as_mut_ptr(), isa.columns, Plus::Nothing, next) };
+    for (r, sums) in whole.chunks_exact(isa.columns).enumerate().take(height) {
+        let c = block.row(first_row + r, columns.clone());
+        let sums = &sums[..columns.len()];
+        match plus {
+            Plus::Nothing => c.copy_from_slice(sums),
+            Plus::Itself => c.iter_mut().zip(sums).for_each(|(c, sum)| *c += sum),
+            Plus::Row(row) => c.iter_mut().zip(row).zip(sums).for_each(|((c, plus), sum)| *c = plus + sum),
         }
     }
 }
@@ -305,6 +388,48 @@ mod tests {
     use crate::backend::cpu::kernels::isa::available;
     use crate::backend::cpu::kernels::tests::numbers;
 
+    fn pack(isa: &Isa, rows: usize, depth: usize, elements: &[f32], strides: [usize; 2]) -> Vec<f32> {
+        let mut panels = vec![0.0; rows * depth];
+        pack_rows(isa, 0..rows, depth, elements, strides, &mut panels);
+        panels
+    }
+
+    #[test]
+    fn a_left_operand_is_read_in_place_or_packed() {
+        for isa in available() {
+            // By stride: contiguous; 4096 bytes apart, for a narrow product and a wide one; transposed.
+            for (strides, columns, in_place) in [
+                ([20, 1], 200, true),
+                ([1024, 1], 33, true),
+                ([1024, 1], 200, isa.rows <= 8),
+                ([1025, 1], 200, isa.rows <= 8),
+                ([1, 13], 200, false),
+            ] {
+                let (rows, depth) = (13, 20);
+                let a = numbers((rows - 1) * strides[0] + (depth - 1) * strides[1] + 1, 1);
+                let expected: Vec<f32> = match in_place {
+                    true => a.clone(),
+                    false => pack(isa, rows, depth, &a, strides),
+                };
+                with_left(isa, [rows, depth], columns, &a, strides, |left| {
+                    assert_eq!(left.stride, in_place.then_some(strides[0]), "{} {strides:?}", isa.name);
+                    assert_eq!(left.elements, expected);
+                });
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic]
+    fn what_is_too_short_is_not_read() {
+        let isa = available()[0];
+        let (b, mut c) = (vec![0.0; 8 * isa.columns], vec![0.0; 3 * isa.columns]);
+        let left = Left::in_place(3, 8, &[0.0; 27], 10);
+        // SAFETY: the only block.
+        let mut block = unsafe { Output::new(&mut c, isa.columns).block(0..3, 0..isa.columns) };
+        multiply(isa, left, RightView { columns: isa.columns, panels: &b }, &mut block, None, None);
+    }
+
     /// Adds the number of the row.
     struct PlusRow;
 
@@ -320,15 +445,20 @@ mod tests {
 
     #[test]
     fn every_instruction_set_multiplies_every_size() {
-        let sizes =
-            [(1, 1, 1), (1, 300, 33), (2, 7, 64), (11, 256, 31), (12, 257, 32), (13, 512, 100), (25, 3, 65), (250, 20, 40)];
+        let mut sizes =
+            vec![(1, 1, 1), (1, 300, 33), (2, 7, 64), (11, 256, 31), (12, 257, 32), (13, 1600, 100), (25, 3, 65), (250, 20, 40)];
+        sizes.extend((1..=12).map(|rows| (rows, 14 + rows, 34)));
         for isa in available() {
-            for (rows, depth, columns) in sizes {
-                let (a, b) = (numbers(rows * depth, 1), numbers(depth * columns, 2));
-                let left = Left::pack(isa, rows, depth, &a, [depth, 1]);
+            for (rows, depth, columns) in sizes.iter().copied() {
+                // Rows have something between them, and nothing is behind the last.
+                let stride = depth + 3;
+                let (a, b) = (numbers(rows * stride - 3, 1), numbers(depth * columns, 2));
+                let panels = pack(isa, rows, depth, &a, [stride, 1]);
+                let forms: [Left<'_>; 2] =
+                    [LeftView { rows, depth, panels: &panels }.into(), Left::in_place(rows, depth, &a, stride)];
                 let right = Right::pack(isa, depth, columns, &b, [columns, 1]);
                 let bias = numbers(columns, 3);
-                for threads in [1, 3] {
+                for (left, threads) in [(forms[0], 1), (forms[0], 3), (forms[1], 1), (forms[1], 3)] {
                     let mut c = vec![f32::NAN; rows * columns];
                     let output = Output::new(&mut c, columns);
                     let grid = Grid::new(isa, rows, columns, threads);
@@ -338,13 +468,17 @@ mod tests {
                         let part = RightView { columns: block_columns.len(), panels: &right.view().panels[first_panel..] };
                         // SAFETY: the blocks of a grid do not overlap.
                         let mut block = unsafe { output.block(block_rows, block_columns) };
-                        multiply(isa, left.view(), part, &mut block, Some(&bias), Some(&PlusRow));
+                        multiply(isa, left, part, &mut block, Some(&bias), Some(&PlusRow));
                     }
                     for (i, c) in c.iter().enumerate() {
                         let (row, column) = (i / columns, i % columns);
-                        let sum: f64 = (0..depth).map(|k| a[row * depth + k] as f64 * b[k * columns + column] as f64).sum();
+                        let sum: f64 = (0..depth).map(|k| a[row * stride + k] as f64 * b[k * columns + column] as f64).sum();
                         let difference = (*c as f64 - sum - row as f64 - bias[column] as f64).abs();
-                        assert!(difference < 1e-4, "{} {rows}x{depth}x{columns} at {row}, {column}: {c}", isa.name);
+                        assert!(
+                            difference < 1e-4,
+                            "{} {rows}x{depth}x{columns}, {threads} threads, at {row}, {column}: {c}",
+                            isa.name
+                        );
                     }
                 }
             }

@@ -120,7 +120,7 @@ fn compare(op: Op, fused: &[Op], inputs: &[Input], output: &[usize], spoil: impl
 fn products() {
     let matmul = || Matmul { a: OperandId(0), b: OperandId(1) };
     for constant in [false, true] {
-        for (rows, depth, columns) in [(1, 70, 100), (3, 300, 33), (12, 64, 32), (37, 129, 200), (250, 40, 31)] {
+        for (rows, depth, columns) in [(1, 70, 100), (3, 300, 33), (12, 64, 32), (37, 129, 200), (250, 40, 31), (13, 1024, 130)] {
             check(matmul(), &[(vec![rows, depth], false), (vec![depth, columns], constant)], &[rows, columns]);
             check(matmul(), &[(vec![2, 3, rows, depth], false), (vec![depth, columns], constant)], &[2, 3, rows, columns]);
         }
