@@ -24,11 +24,7 @@ struct Bound {
 
 /// Reads `graph, inputs, outputs` from the arguments: views in the graph's order, and `undefined` for an output that is
 /// not wanted.
-fn bound<'s>(
-    call: &Call<'s>,
-    first: usize,
-    input: impl FnMut(Scope<'s>, Value<'s>) -> Result<HostBuffer>,
-) -> Result<Bound> {
+fn bound<'s>(call: &Call<'s>, first: usize, input: impl FnMut(Scope<'s>, Value<'s>) -> Result<HostBuffer>) -> Result<Bound> {
     let graph = call.environment.graphs.borrow().get(call.handle(first)?).ok_or_else(|| stale("graph"))?.id;
     let view = |scope: Scope<'_>, view: Value<'_>| match scope.type_of(view)? {
         Type::Undefined => Ok(None),

@@ -240,7 +240,11 @@ impl<'s> Scope<'s> {
     }
 
     /// The elements of an array, each converted.
-    pub fn elements<T, C: FromIterator<T>>(self, array: Value<'s>, mut convert: impl FnMut(Self, Value<'s>) -> Result<T>) -> Result<C> {
+    pub fn elements<T, C: FromIterator<T>>(
+        self,
+        array: Value<'s>,
+        mut convert: impl FnMut(Self, Value<'s>) -> Result<T>,
+    ) -> Result<C> {
         (0..self.length(array)?).map(|index| convert(self, self.element(array, index)?)).collect()
     }
 }

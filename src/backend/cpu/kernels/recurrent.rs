@@ -1,22 +1,23 @@
 //! Recurrent networks of float32 with constant weights.
 //!
 //! The weights are packed once. The inputs of many steps are multiplied in one product; then step by step the hidden state
-//! is. Units are taken in blocks as wide as a tile: the products of all gates of a block, then its gates. Weights that do not
-//! quite fit into the second-level cache are walked through forwards and backwards in turn, so that each step begins with what
+//! is. Units are taken in blocks as wide as a tile: the products of all gates of a block, then its gates; for a batch of one
+//! the products of many blocks, then the gates of them all. Weights that do not quite fit into the second-level cache are walked through forwards and backwards in turn, so that each step begins with what
 //! the last one ended with.
 #![allow(unsafe_code)]
 
 use super::isa::{Isa, MOST_COLUMNS, MOST_ROWS, Plus, isa};
-use super::packing::{pack_rows, prefetch};
+use super::packing::pack_rows;
 use super::product::{Grid, LeftView, Output, Right, RightView, multiply};
 use super::row;
-use super::units::{Block, Gates, Unit};
+use super::units::{Gates, Unit, Units};
 use super::vector::with_vectors;
 use super::{Kernel, Selection, Site, with_scratch};
 use crate::backend::cpu::threads::{for_each_job, for_each_piece, in_turn};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::{Op, OperandId};
 use smallvec::{SmallVec, smallvec};
+use std::ops::Range;
 
 #[derive(Debug)]
 struct Recurrent {
@@ -98,6 +99,8 @@ struct Memory<'a> {
     packed: [Output<'a>; 3],
     /// By batch, block and unit: hidden state, cell state (of an LSTM) or update gate (of a GRU).
     states: [Output<'a>; 2],
+    /// For a batch of one: the products of the hidden state in a turn, by block, gate of the phase and unit.
+    products: Output<'a>,
 }
 
 impl Recurrent {
@@ -113,11 +116,13 @@ impl Recurrent {
         let Sizes { steps, batch, input: input_size, hidden, blocks, lanes } = self.sizes;
         let columns = self.unit.gates() * blocks * lanes;
         let together = (TOGETHER / (batch * columns)).clamp(1, steps);
-        let (packed_size, state_size) = (batch * hidden, batch * blocks * lanes);
+        // Whole blocks fit in, also where a batch of one is all that is packed.
+        let (packed_size, state_size) = (batch * blocks * lanes, batch * blocks * lanes);
         let inputs_size = together * batch * columns;
-        with_scratch(inputs_size + 3 * packed_size + 2 * state_size, |scratch| {
+        with_scratch(inputs_size + 3 * packed_size + 2 * state_size + columns, |scratch| {
             let (inputs, rest) = scratch.split_at_mut(inputs_size);
-            let (packed, states) = rest.split_at_mut(3 * packed_size);
+            let (packed, rest) = rest.split_at_mut(3 * packed_size);
+            let (states, products) = rest.split_at_mut(2 * state_size);
             states.fill(0.0);
             for (state, initial) in states.chunks_exact_mut(state_size).zip(&initial) {
                 if let Some(initial) = initial {
@@ -126,7 +131,7 @@ impl Recurrent {
                     }
                 }
             }
-            pack_rows(self.isa, 0..batch, hidden, &states[..state_size], [blocks * lanes, 1], &mut packed[..packed_size]);
+            pack_rows(self.isa, 0..batch, hidden, &states[..state_size], [blocks * lanes, 1], &mut packed[..batch * hidden]);
             for first in (0..steps).step_by(together) {
                 let count = together.min(steps - first);
                 // In the order of the input, whatever the order of the steps.
@@ -139,7 +144,8 @@ impl Recurrent {
                 let packed = std::array::from_fn(|_| parts.next().expect("there are three"));
                 let mut parts = states.chunks_exact_mut(state_size).map(|state| Output::new(state, state_size));
                 let states = std::array::from_fn(|_| parts.next().expect("there are two"));
-                let memory = Memory { inputs: &inputs[..rows * columns], packed, states };
+                let products = Output::new(products, columns);
+                let memory = Memory { inputs: &inputs[..rows * columns], packed, states, products };
                 self.take_steps(direction, number, first..first + count, &memory, sequence);
             }
             let mut states = states.chunks_exact(state_size);
@@ -178,7 +184,7 @@ impl Recurrent {
         &self,
         direction: &Direction,
         number: usize,
-        steps: std::ops::Range<usize>,
+        steps: Range<usize>,
         memory: &Memory<'_>,
         sequence: Option<Output<'_>>,
     ) {
@@ -192,30 +198,95 @@ impl Recurrent {
             let is_odd = turn % 2 == 1;
             let range = part * blocks / parts..(part + 1) * blocks / parts;
             let place = Place { direction: number, step: steps.start + step, row: step, rows: steps.len(), phase };
+            if self.sizes.batch == 1 {
+                // SAFETY: a part is computed once in a turn, and all of a turn is over when the next one begins.
+                return unsafe { self.row(direction, place, range, is_odd, memory, sequence) };
+            }
             let mut products = [[0f32; MOST_ROWS * MOST_COLUMNS]; 4];
             let one = |block: usize| {
                 let next = if is_odd { block.wrapping_sub(1) } else { block + 1 };
-                // SAFETY: a block is computed once in a turn, and all of a turn is over when the next one begins.
+                // SAFETY: as above, a block being in one part.
                 unsafe { self.block(direction, place, block, next, &mut products, memory, sequence) }
             };
             if is_odd { range.rev().for_each(one) } else { range.for_each(one) }
         });
     }
 
-    /// The products of several gates of a block for a batch of one.
-    fn gates_of_row<'a>(
+    /// Computes some blocks of units in a phase of a step for a batch of one.
+    ///
+    /// # Safety
+    /// Nobody else may compute these blocks meanwhile, nor another phase or step.
+    unsafe fn row(
         &self,
-        row: &[f32],
-        gates: std::ops::Range<usize>,
-        panel: impl Fn(usize) -> &'a [f32],
-        products: &mut [[f32; MOST_ROWS * MOST_COLUMNS]; 4],
+        direction: &Direction,
+        place: Place,
+        range: Range<usize>,
+        is_backwards: bool,
+        memory: &Memory<'_>,
+        sequence: Option<Output<'_>>,
     ) {
-        let first = gates.start;
-        let [a, b, c, d] = &mut *products;
-        match gates.len() {
-            2 => row::multiply(self.isa, row, std::array::from_fn(|i| panel(first + i)), [a, b]),
-            3 => row::multiply(self.isa, row, std::array::from_fn(|i| panel(first + i)), [a, b, c]),
-            _ => row::multiply(self.isa, row, std::array::from_fn(|i| panel(first + i)), [a, b, c, d]),
+        let Sizes { steps, hidden, blocks, lanes, .. } = self.sizes;
+        let (unit, gates) = (&self.unit, self.unit.gates());
+        let wanted = unit.gates_of(place.phase);
+        let count = range.len() * wanted.len();
+        let [from, to] = place.packed(unit);
+        // SAFETY: what is read was written in an earlier turn.
+        let row = unsafe { memory.packed[from].read(0..hidden) };
+        // SAFETY: these blocks are nobody else's in this turn.
+        let mut products = unsafe {
+            let first = range.start * gates * lanes;
+            memory.products.from(first).block(0..1, 0..count * lanes)
+        };
+        let products = products.row(0, 0..count * lanes);
+        let panels = direction.recurrent.view().panels;
+        let panel = |number: usize| {
+            let (block, gate) = (range.start + number / wanted.len(), wanted.start + number % wanted.len());
+            &panels[(block * gates + gate) * lanes * hidden..][..lanes * hidden]
+        };
+        // Four at a time.
+        let some = |first: usize| {
+            let output = &mut products[first * lanes..];
+            let panel = |i: usize| panel(first + i);
+            match count - first {
+                1 => row::multiply(self.isa, row, [panel(0)], output),
+                2 => row::multiply(self.isa, row, [panel(0), panel(1)], output),
+                3 => row::multiply(self.isa, row, [panel(0), panel(1), panel(2)], output),
+                _ => row::multiply(self.isa, row, [panel(0), panel(1), panel(2), panel(3)], output),
+            }
+        };
+        let all = (0..count).step_by(4);
+        if is_backwards {
+            all.rev().for_each(some)
+        } else {
+            all.for_each(some)
+        }
+
+        let units = range.start * lanes..range.end * lanes;
+        let input = &memory.inputs[direction.at(place.row, place.rows) * blocks * gates * lanes..];
+        // SAFETY: these units are nobody else's in this turn.
+        let mut parts =
+            unsafe { [memory.states[0], memory.states[1], memory.packed[to]].map(|part| part.block(0..1, units.clone())) };
+        let [state, other, next] = parts.each_mut().map(|part| part.row(0, units.clone()));
+        let units_of_row = Units {
+            unit,
+            phase: place.phase,
+            gates: &direction.gates,
+            first: units.start,
+            lanes,
+            input: &input[units.start * gates..],
+            products,
+            distances: [wanted.len() * lanes, lanes],
+            hidden: state,
+            other,
+            next: &mut *next,
+        };
+        with_vectors(self.isa, units_of_row);
+        if let Some(sequence) = sequence.filter(|_| place.ends_step(unit)) {
+            let step = direction.at(place.step, steps) * self.directions.len() + place.direction;
+            let elements = step * hidden + units.start..step * hidden + units.end.min(hidden);
+            let count = elements.len();
+            // SAFETY: as above.
+            unsafe { sequence.block(0..1, elements.clone()) }.row(0, elements).copy_from_slice(&next[..count]);
         }
     }
 
@@ -238,80 +309,56 @@ impl Recurrent {
         let Sizes { steps, batch, hidden, blocks, lanes, .. } = self.sizes;
         let gates = unit.gates();
         let columns = gates * blocks * lanes;
-        // The step in the order of the input.
-        let at = |step: usize, count: usize| if direction.backward { count - 1 - step } else { step };
         let units = lanes.min(hidden - block * lanes);
-        let (before, after) = (place.step % 2, 1 - place.step % 2);
-        let from = if place.phase == 0 { before } else { 2 };
-        let to = if place.phase + 1 == unit.phases() { after } else { 2 };
+        let [from, to] = place.packed(unit);
+        let range = unit.gates_of(place.phase);
         for first in (0..batch).step_by(isa.rows) {
             let height = isa.rows.min(batch - first);
             // SAFETY: what is read was written in an earlier turn, or by this block.
             let left = unsafe { memory.packed[from].read(first * hidden..(first + height) * hidden) };
-            let range = unit.gates_of(place.phase);
             let panels = |block: usize, gate: usize| {
                 let first = block.checked_mul(gates)?.checked_add(gate)?.checked_mul(lanes * hidden)?;
                 direction.recurrent.view().panels.get(first..)
             };
-            if height == 1 && range.len() > 1 {
-                self.gates_of_row(left, range, |gate| panels(block, gate).expect("every block has its panels"), products);
-                // What the next block begins with comes closer while the gates are computed.
-                for gate in unit.gates_of(place.phase) {
-                    if let Some(panel) = panels(next_block, gate) {
-                        prefetch(panel, 0..8 * lanes);
-                    }
-                }
-            } else {
-                for gate in range.clone() {
-                    let panel = panels(block, gate).expect("every block has its panels");
-                    let next = if gate + 1 < range.end { panels(block, gate + 1) } else { panels(next_block, range.start) };
-                    let next = next.map(|next| (next.as_ptr(), lanes));
-                    // SAFETY: the array has room for the largest tile.
-                    unsafe { isa.tile(height, hidden, left, panel, products[gate].as_mut_ptr(), lanes, Plus::Nothing, next) };
-                }
+            for (gate, products) in range.clone().zip(&mut *products) {
+                let panel = panels(block, gate).expect("every block has its panels");
+                let next = if gate + 1 < range.end { panels(block, gate + 1) } else { panels(next_block, range.start) };
+                let next = next.map(|next| (next.as_ptr(), lanes));
+                // SAFETY: the array has room for the largest tile.
+                unsafe { isa.tile(height, hidden, left, panel, products.as_mut_ptr(), lanes, Plus::Nothing, next) };
             }
             for r in 0..height {
                 let row = first + r;
                 let state = (row * blocks + block) * lanes;
-                let input_row = at(place.row, place.rows) * batch + row;
-                let input = &memory.inputs[input_row * columns + block * gates * lanes..][..gates * lanes];
-                let products: [&[f32]; 4] = std::array::from_fn(|gate| &products[gate][r * lanes..][..lanes]);
+                let input_row = direction.at(place.row, place.rows) * batch + row;
                 // SAFETY: this block's units, which are nobody else's in this turn.
                 let (mut hidden_block, mut other_block) = unsafe {
                     let units = state..state + lanes;
                     (memory.states[0].block(0..1, units.clone()), memory.states[1].block(0..1, units))
                 };
-                let hidden_state = hidden_block.row(0, state..state + lanes);
-                let other = other_block.row(0, state..state + lanes);
                 let mut next = [0f32; MOST_COLUMNS];
                 let next = &mut next[..lanes];
-                with_vectors(
-                    isa,
-                    Block {
-                        unit,
-                        phase: place.phase,
-                        gates: direction.gates.of_block(block, lanes),
-                        input,
-                        products,
-                        hidden: hidden_state,
-                        other,
-                        next,
-                    },
-                );
-                let element = |j: usize| first * hidden + (block * lanes + j) * height + r;
-                if height == 1 {
-                    let elements = element(0)..element(units);
+                let units_of_block = Units {
+                    unit,
+                    phase: place.phase,
+                    gates: &direction.gates,
+                    first: block * lanes,
+                    lanes,
+                    input: &memory.inputs[input_row * columns + block * gates * lanes..],
+                    products: &products.as_flattened()[r * lanes..],
+                    distances: [0, MOST_ROWS * MOST_COLUMNS],
+                    hidden: hidden_block.row(0, state..state + lanes),
+                    other: other_block.row(0, state..state + lanes),
+                    next: &mut *next,
+                };
+                with_vectors(isa, units_of_block);
+                for (j, &number) in next[..units].iter().enumerate() {
+                    let element = first * hidden + (block * lanes + j) * height + r;
                     // SAFETY: as above.
-                    unsafe { memory.packed[to].block(0..1, elements.clone()) }.row(0, elements).copy_from_slice(&next[..units]);
-                } else {
-                    for (j, &number) in next[..units].iter().enumerate() {
-                        let element = element(j)..element(j) + 1;
-                        // SAFETY: as above.
-                        unsafe { memory.packed[to].block(0..1, element.clone()) }.row(0, element)[0] = number;
-                    }
+                    unsafe { memory.packed[to].block(0..1, element..element + 1) }.row(0, element..element + 1)[0] = number;
                 }
-                if let Some(sequence) = sequence.filter(|_| to == after) {
-                    let step = at(place.step, steps) * self.directions.len() + place.direction;
+                if let Some(sequence) = sequence.filter(|_| place.ends_step(unit)) {
+                    let step = direction.at(place.step, steps) * self.directions.len() + place.direction;
                     let start = (step * batch + row) * hidden + block * lanes;
                     // SAFETY: as above.
                     let mut block = unsafe { sequence.block(0..1, start..start + units) };
@@ -319,6 +366,13 @@ impl Recurrent {
                 }
             }
         }
+    }
+}
+
+impl Direction {
+    /// Where a step, of so many in the order in which they are taken, is in the order of the input.
+    fn at(&self, step: usize, count: usize) -> usize {
+        if self.backward { count - 1 - step } else { step }
     }
 }
 
@@ -332,6 +386,18 @@ struct Place {
     row: usize,
     rows: usize,
     phase: usize,
+}
+
+impl Place {
+    fn ends_step(self, unit: &Unit) -> bool {
+        self.phase + 1 == unit.phases()
+    }
+
+    /// Which packed hidden states are multiplied, and which are written.
+    fn packed(self, unit: &Unit) -> [usize; 2] {
+        let (before, after) = (self.step % 2, 1 - self.step % 2);
+        [if self.phase == 0 { before } else { 2 }, if self.ends_step(unit) { after } else { 2 }]
+    }
 }
 
 /// Which operands are what.

@@ -5,25 +5,25 @@
 use super::isa::Isa;
 use super::vector::{OnVectors, Vector, with_vectors};
 
-/// Multiplies a row with as many panels of [`Isa::columns`] columns, each into its own output.
+/// Multiplies a row with some panels of [`Isa::columns`] columns; their outputs follow each other.
 ///
 /// # Panics
 /// When a panel or an output is too short.
-pub fn multiply<const PANELS: usize>(isa: &Isa, row: &[f32], panels: [&[f32]; PANELS], outputs: [&mut [f32]; PANELS]) {
-    with_vectors(isa, Products { columns: isa.columns, row, panels, outputs });
+pub fn multiply<const PANELS: usize>(isa: &Isa, row: &[f32], panels: [&[f32]; PANELS], output: &mut [f32]) {
+    with_vectors(isa, Products { columns: isa.columns, row, panels, output });
 }
 
 struct Products<'a, const PANELS: usize> {
     columns: usize,
     row: &'a [f32],
     panels: [&'a [f32]; PANELS],
-    outputs: [&'a mut [f32]; PANELS],
+    output: &'a mut [f32],
 }
 
 impl<const PANELS: usize> OnVectors for Products<'_, PANELS> {
     #[inline(always)]
     fn run<V: Vector>(self) {
-        let Products { columns, row, panels, outputs } = self;
+        let Products { columns, row, panels, output } = self;
         assert_eq!(columns, 2 * V::LANES, "a panel is two vectors wide");
         for panel in panels {
             assert!(panel.len() >= row.len() * columns);
@@ -41,12 +41,13 @@ impl<const PANELS: usize> OnVectors for Products<'_, PANELS> {
                 }
             }
         }
-        for (sums, output) in sums.into_iter().zip(outputs) {
-            assert!(output.len() >= columns);
-            // SAFETY: the output has room for two vectors, as asserted.
+        assert!(output.len() >= PANELS * columns);
+        for (p, sums) in sums.into_iter().enumerate() {
+            // SAFETY: the output has room for two vectors of each panel, as asserted.
             unsafe {
-                sums[0].store(output.as_mut_ptr());
-                sums[1].store(output.as_mut_ptr().add(V::LANES));
+                let output = output.as_mut_ptr().add(p * columns);
+                sums[0].store(output);
+                sums[1].store(output.add(V::LANES));
             }
         }
     }
@@ -64,10 +65,9 @@ mod tests {
             for depth in [0, 1, 7, 64] {
                 let row = numbers(depth, 1);
                 let panels = [2, 3, 4].map(|seed| numbers(depth * isa.columns, seed));
-                let mut outputs = [(); 3].map(|()| vec![f32::NAN; isa.columns]);
-                let [a, b, c] = &mut outputs;
-                multiply(isa, &row, panels.each_ref().map(Vec::as_slice), [a, b, c]);
-                for (panel, output) in panels.iter().zip(&outputs) {
+                let mut output = vec![f32::NAN; 3 * isa.columns];
+                multiply(isa, &row, panels.each_ref().map(Vec::as_slice), &mut output);
+                for (panel, output) in panels.iter().zip(output.chunks_exact(isa.columns)) {
                     for (j, &found) in output.iter().enumerate() {
                         let sum: f64 = (0..depth).map(|k| row[k] as f64 * panel[k * isa.columns + j] as f64).sum();
                         assert!((found as f64 - sum).abs() < 1e-4, "{} depth {depth} column {j}", isa.name);

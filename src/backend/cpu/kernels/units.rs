@@ -96,34 +96,21 @@ impl Gates {
     pub fn bytes(&self) -> usize {
         (self.inside.len() + self.peephole.as_ref().map_or(0, Vec::len)) * 4
     }
-
-    pub fn of_block(&self, block: usize, lanes: usize) -> GatesOfBlock<'_> {
-        let units = self.inside.len();
-        GatesOfBlock {
-            inside: &self.inside[block * lanes..][..lanes],
-            peephole: self
-                .peephole
-                .as_deref()
-                .map(|weights| std::array::from_fn(|gate| &weights[gate * units + block * lanes..][..lanes])),
-        }
-    }
 }
 
-#[derive(Clone, Copy)]
-pub struct GatesOfBlock<'a> {
-    inside: &'a [f32],
-    peephole: Option<[&'a [f32]; 3]>,
-}
-
-/// A block of units in a phase of a step.
-pub struct Block<'a> {
+/// Consecutive blocks of units in a phase of a step.
+pub struct Units<'a> {
     pub unit: &'a Unit,
     pub phase: usize,
-    pub gates: GatesOfBlock<'a>,
-    /// The products of the inputs, one gate after the other, with all biases that may be added there.
+    pub gates: &'a Gates,
+    /// The first unit of all, and how many a block has.
+    pub first: usize,
+    pub lanes: usize,
+    /// The products of the inputs, by block, gate and unit, with all biases that may be added there.
     pub input: &'a [f32],
-    /// The products of the hidden state.
-    pub products: [&'a [f32]; 4],
+    /// The products of the hidden state, from the first gate of the phase on; from a block to the next, and from a gate.
+    pub products: &'a [f32],
+    pub distances: [usize; 2],
     pub hidden: &'a mut [f32],
     /// Cell state, or update gate.
     pub other: &'a mut [f32],
@@ -131,54 +118,67 @@ pub struct Block<'a> {
     pub next: &'a mut [f32],
 }
 
-impl OnVectors for Block<'_> {
+impl OnVectors for Units<'_> {
     #[inline(always)]
+    #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
     fn run<V: Vector>(self) {
-        // What is sliced below is as long as that.
-        let units = self.hidden.len();
-        assert!(units.is_multiple_of(V::LANES), "a block is as wide as a tile");
-        let Block { unit, phase, gates, input, products, hidden, other, next } = self;
-        for j in (0..units).step_by(V::LANES) {
-            match unit {
-                Unit::Lstm { activations: [of_gate, of_cell, of_state], .. } => {
-                    let mut sums = [V::set(0.0); 4];
-                    for gate in 0..4 {
-                        sums[gate] = load::<V>(&input[gate * units..], j).add(load(products[gate], j));
-                    }
-                    let cell = load::<V>(other, j);
-                    if let Some(peephole) = gates.peephole {
-                        for gate in 0..CELL {
-                            sums[gate] = load::<V>(peephole[gate], j).mul_add(cell, sums[gate]);
+        let Units { unit, phase, gates, first, lanes, input, products, distances, hidden, other, next } = self;
+        assert!(lanes.is_multiple_of(V::LANES), "a block is as wide as a tile");
+        for (block, start) in (0..hidden.len()).step_by(lanes).enumerate() {
+            let input = &input[block * unit.gates() * lanes..][..unit.gates() * lanes];
+            let products = &products[block * distances[0]..];
+            for unit_of_block in (0..lanes).step_by(V::LANES) {
+                let j = start + unit_of_block;
+                // No closures: they may be left out of line, and are then compiled without the instruction set.
+                let mut sums = [V::set(0.0); 4];
+                let mut made = [V::set(0.0); 4];
+                for gate in 0..unit.gates() {
+                    sums[gate] = load(input, gate * lanes + unit_of_block);
+                }
+                for gate in 0..unit.gates_of(phase).len() {
+                    made[gate] = load(products, gate * distances[1] + unit_of_block);
+                }
+                match unit {
+                    Unit::Lstm { activations: [of_gate, of_cell, of_state], .. } => {
+                        let cell = load::<V>(other, j);
+                        for gate in 0..4 {
+                            sums[gate] = sums[gate].add(made[gate]);
                         }
+                        if let Some(peephole) = &gates.peephole {
+                            for gate in 0..CELL {
+                                let weight = load::<V>(peephole, gate * gates.inside.len() + first + j);
+                                sums[gate] = weight.mul_add(cell, sums[gate]);
+                            }
+                        }
+                        let [i, o, f, g] = sums;
+                        let kept = activate(*of_gate, f).mul(cell);
+                        let cell = activate(*of_gate, i).mul_add(activate(*of_cell, g), kept);
+                        store(other, j, cell);
+                        let state = activate(*of_state, cell).mul(activate(*of_gate, o));
+                        store(hidden, j, state);
+                        store(next, j, state);
                     }
-                    let [i, o, f, g] = sums;
-                    let kept = activate(*of_gate, f).mul(cell);
-                    let cell = activate(*of_gate, i).mul_add(activate(*of_cell, g), kept);
-                    store(other, j, cell);
-                    let state = activate(*of_state, cell).mul(activate(*of_gate, o));
-                    store(hidden, j, state);
-                    store(next, j, state);
-                }
-                Unit::Gru { activations: [of_gate, of_new], reset_after: true, .. } => {
-                    let z = activate(*of_gate, load::<V>(input, j).add(load(products[0], j)));
-                    let r = activate(*of_gate, load::<V>(&input[units..], j).add(load(products[1], j)));
-                    let inside = load::<V>(products[NEW], j).add(load(gates.inside, j));
-                    let n = activate(*of_new, r.mul_add(inside, load(&input[NEW * units..], j)));
-                    let state = mix(z, n, load(hidden, j));
-                    store(hidden, j, state);
-                    store(next, j, state);
-                }
-                Unit::Gru { activations: [of_gate, _], .. } if phase == 0 => {
-                    let z = activate(*of_gate, load::<V>(input, j).add(load(products[0], j)));
-                    let r = activate(*of_gate, load::<V>(&input[units..], j).add(load(products[1], j)));
-                    store(other, j, z);
-                    store(next, j, r.mul(load(hidden, j)));
-                }
-                Unit::Gru { activations: [_, of_new], .. } => {
-                    let n = activate(*of_new, load::<V>(&input[NEW * units..], j).add(load(products[NEW], j)));
-                    let state = mix(load(other, j), n, load(hidden, j));
-                    store(hidden, j, state);
-                    store(next, j, state);
+                    Unit::Gru { activations: [of_gate, of_new], reset_after: true, .. } => {
+                        let z = activate(*of_gate, sums[0].add(made[0]));
+                        let r = activate(*of_gate, sums[1].add(made[1]));
+                        let inside = made[NEW].add(load(&gates.inside, first + j));
+                        let n = activate(*of_new, r.mul_add(inside, sums[NEW]));
+                        let state = mix(z, n, load(hidden, j));
+                        store(hidden, j, state);
+                        store(next, j, state);
+                    }
+                    Unit::Gru { activations: [of_gate, _], .. } if phase == 0 => {
+                        let z = activate(*of_gate, sums[0].add(made[0]));
+                        let r = activate(*of_gate, sums[1].add(made[1]));
+                        store(other, j, z);
+                        store(next, j, r.mul(load(hidden, j)));
+                    }
+                    Unit::Gru { activations: [_, of_new], .. } => {
+                        let n = activate(*of_new, sums[NEW].add(made[0]));
+                        let state = mix(load(other, j), n, load(hidden, j));
+                        store(hidden, j, state);
+                        store(next, j, state);
+                    }
                 }
             }
         }
