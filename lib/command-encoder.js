@@ -4,13 +4,12 @@
 
 const { bindTensors } = require('./bindings.js');
 const { createCommandBuffer } = require('./command-buffer.js');
-const { namedTensors, toContext } = require('./context.js');
+const { toContext } = require('./context.js');
 const { conversionError, invalidState, typeError } = require('./errors.js');
 const { toGraph } = require('./graph.js');
+const { graphArguments, labelled, namedTensors } = require('./graph-arguments.js');
 const { expose, receiver, requireArguments } = require('./interface.js');
-const { argument, dictionary, usvString } = require('./webidl.js');
-
-const labelled = dictionary([{ name: 'label', convert: usvString, absent: '' }]);
+const { argument } = require('./webidl.js');
 
 let stateOf;
 
@@ -41,18 +40,9 @@ class MLCommandEncoder {
     encoder.graphs.add(graph);
   }
 
-  dispatch(graph, inputs, outputs, options = undefined) {
+  dispatch(_graph, _inputs, _outputs, _options = undefined) {
     const encoder = self(this, 'dispatch');
-    let label = '';
-    try {
-      requireArguments(arguments, 3);
-      graph = argument('graph', graph, toGraph);
-      inputs = argument('inputs', inputs, namedTensors);
-      outputs = argument('outputs', outputs, namedTensors);
-      if (options !== undefined) ({ label } = argument('options', options, labelled));
-    } catch (error) {
-      throw conversionError(error, 'dispatch', label);
-    }
+    const { graph, inputs, outputs, label } = graphArguments('dispatch', arguments, namedTensors);
     requireRecording(encoder, 'dispatch', label);
     requireGraph(encoder, 'dispatch', label, graph);
     if (!encoder.graphs.has(graph)) {

@@ -3,30 +3,15 @@
 // Running a graph on memory of the caller's, without tensors: context.compute() and context.computeSync() (API.md D1–D4).
 
 const native = require('./native.js');
-const { conversionError, invalidState, nativeError, typeError } = require('./errors.js');
-const { toGraph } = require('./graph.js');
-const { requireArguments } = require('./interface.js');
+const { invalidState, nativeError, typeError } = require('./errors.js');
+const { graphArguments } = require('./graph-arguments.js');
 const { begin } = require('./settle.js');
 const { NotDetachable, transfer } = require('./transfer.js');
 const { bindViews, namedViews } = require('./views.js');
-const { argument, dictionary, usvString } = require('./webidl.js');
-
-/** The extension `{label}` (API.md E1). */
-const labelled = dictionary([{ name: 'label', convert: usvString, absent: '' }]);
 
 /** Converts and checks everything; nothing has happened to the memory when this throws. */
 function prepare(operator, context, given) {
-  let graph, inputs, outputs;
-  let label = '';
-  try {
-    requireArguments(given, 3);
-    graph = argument('graph', given[0], toGraph);
-    inputs = argument('inputs', given[1], namedViews);
-    outputs = argument('outputs', given[2], namedViews);
-    if (given[3] !== undefined) ({ label } = argument('options', given[3], labelled));
-  } catch (error) {
-    throw conversionError(error, operator, label);
-  }
+  const { graph, inputs, outputs, label } = graphArguments(operator, given, namedViews);
   if (graph.context !== context) {
     throw typeError(operator, label, "graph: found an MLGraph of another MLContext, allowed one that was built for this one");
   }

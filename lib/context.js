@@ -11,13 +11,13 @@ const { submit, toCommandBuffer } = require('./command-buffer.js');
 const { compute, computeSync } = require('./compute.js');
 const { constantTensorDescriptor, tensorDescriptor } = require('./descriptor.js');
 const { conversionError, exception, invalidState, named, nativeError, typeError } = require('./errors.js');
-const { toGraph } = require('./graph.js');
+const { graphArguments, labelled, namedTensors } = require('./graph-arguments.js');
 const { construct, expose, illegalUnless, interfaceType, receiver, requireArguments } = require('./interface.js');
 const { copyLimits } = require('./limits.js');
 const { begin, listen, refuseAll, unlisten, whenLost } = require('./settle.js');
 const { createTensor, isDestroyed, tensorState, toTensor } = require('./tensor.js');
 const { habits } = require('./watch.js');
-const { argument, dictionary, record, sequence, usvString } = require('./webidl.js');
+const { argument, sequence } = require('./webidl.js');
 
 const LOST = 'the MLContext was destroyed or lost';
 
@@ -26,13 +26,7 @@ const collected = new FinalizationRegistry((handle) => {
   native.forgetContext(handle);
 });
 
-/** MLNamedTensors */
-const namedTensors = record(toTensor);
-
 const commandBuffers = sequence(toCommandBuffer);
-
-/** The extension `{label}` of the methods that only enqueue (API.md E1). */
-const labelled = dictionary([{ name: 'label', convert: usvString, absent: '' }]);
 
 let stateOf;
 
@@ -60,18 +54,9 @@ class MLContext {
     return self(this, 'label').label;
   }
 
-  dispatch(graph, inputs, outputs, options = undefined) {
+  dispatch(_graph, _inputs, _outputs, _options = undefined) {
     const context = self(this, 'dispatch');
-    let label = '';
-    try {
-      requireArguments(arguments, 3);
-      graph = argument('graph', graph, toGraph);
-      inputs = argument('inputs', inputs, namedTensors);
-      outputs = argument('outputs', outputs, namedTensors);
-      if (options !== undefined) ({ label } = argument('options', options, labelled));
-    } catch (error) {
-      throw conversionError(error, 'dispatch', label);
-    }
+    const { graph, inputs, outputs, label } = graphArguments('dispatch', arguments, namedTensors);
     if (graph.context !== context) {
       throw typeError('dispatch', label, "graph: found an MLGraph of another MLContext, allowed one that was built for this one");
     }
@@ -347,4 +332,4 @@ function createContext(handle, accelerated, label, numThreads) {
   return state.object;
 }
 
-module.exports = { MLContext, createContext, namedTensors, toContext: interfaceType('MLContext', stateOf) };
+module.exports = { MLContext, createContext, toContext: interfaceType('MLContext', stateOf) };
