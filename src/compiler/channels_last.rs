@@ -4,6 +4,7 @@
 //! else can follow; where something needs the order that the graph has, a transpose is inserted, and where an image has one
 //! pixel or one channel, a reshape, which costs nothing. An image has as many bytes either way.
 
+use super::planes::on_planes;
 use crate::graph::ops::conv::{Conv2d, ConvTranspose2d};
 use crate::graph::ops::elementwise::DequantizeLinear;
 use crate::graph::ops::layout::InputOperandLayout::{Nchw, Nhwc};
@@ -21,10 +22,11 @@ pub fn channels_last(graph: &mut Graph) {
     if !graph.nodes.iter().any(is_candidate) {
         return;
     }
+    let on_planes = on_planes(graph);
     let nodes = std::mem::take(&mut graph.nodes);
     let count = graph.operands.len();
     let orders = (0..count).map(|i| Orders { first: Some(OperandId(i as u32)), last: None, shape: shape_of(graph, i) }).collect();
-    let mut rewrite = Rewrite { graph, orders };
+    let mut rewrite = Rewrite { graph, orders, on_planes };
     for node in nodes {
         rewrite.node(node);
     }
@@ -94,6 +96,8 @@ struct Rewrite<'a> {
     graph: &'a mut Graph,
     /// By operand of the graph as it was.
     orders: Vec<Orders>,
+    /// The same: whether it is made by a convolution that leaves the channels first.
+    on_planes: Vec<bool>,
 }
 
 impl Rewrite<'_> {
@@ -202,7 +206,7 @@ impl Rewrite<'_> {
     fn turn(&mut self, node: &mut Node) -> bool {
         match &mut node.op {
             Op::Conv2d(op) => {
-                if op.input_layout != Nchw || !suits(self.graph, op) {
+                if op.input_layout != Nchw || !suits(self.graph, op) || self.on_planes[node.outputs[0].0 as usize] {
                     return false;
                 }
                 op.input_layout = Nhwc;

@@ -9,25 +9,27 @@
 //! 4. [`recognise`]: what stands for a gelu or a layer normalization becomes one.
 //! 5. [`prune`]: what no output needs any more goes.
 //! 6. [`widen`]: float16 is computed in float32, where the backend's kernels are made for that.
-//! 7. [`channels_last`]: images have their channels last, where the backend's convolutions are faster so.
+//! 7. [`channels_last`]: images have their channels last, where the backend's convolutions are faster so ([`planes`] says where they
+//!    are not).
 //! 8. [`early`]: what values are scaled and shifted with is computed as soon as it can be.
 //! 9. [`fuse`]: element-wise operators join the operator that makes their data.
 //! 10. [`plan`]: values get places: graph inputs and outputs, constants, offsets in one arena by lifetime. Nodes that only
-//!     rename memory (`reshape`, `identity`) vanish here, and attention becomes one step ([`attention`]), as do large expansions
-//!     and what reads them ([`expansion`]).
+//!     rename memory (`reshape`, `identity`) vanish here, and attention becomes one step ([`attention`]), as do depthwise
+//!     convolutions and what they read ([`depthwise`]).
 //!
 //! Everything here is about graphs in general; what only one backend can know is in that backend.
 
 mod affine;
 mod attention;
 mod channels_last;
+mod depthwise;
 mod early;
-mod expansion;
 mod fold;
 mod fuse;
 mod memory;
 mod orders;
 mod plan;
+mod planes;
 mod prune;
 mod quantized;
 mod recognise;

@@ -11,8 +11,6 @@ use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryK
 use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
 use crate::graph::{DataType, Number, Op, OperandId};
 
-const INPUTS: u32 = 6;
-
 fn conv(input: OperandId, filter: u32, groups: usize) -> Conv2d {
     Conv2d {
         input,
@@ -39,11 +37,12 @@ fn execute(op: &Op, operands: &[(Vec<usize>, Vec<f32>)], shape: &[usize]) -> Vec
     result
 }
 
-/// Lets an operator find the value so far behind the inputs.
-fn behind_inputs(mut op: Op) -> Op {
+/// Lets an operator find the value so far behind so many inputs.
+fn behind(inputs: usize, op: &Op) -> Op {
+    let mut op = op.clone();
     op.visit_mut(&mut |id| {
         if *id == RUNNING {
-            *id = OperandId(INPUTS);
+            *id = OperandId(inputs as u32);
         }
     });
     op
@@ -66,21 +65,25 @@ fn check(image: [usize; 4], channels: usize, between: &[Op], then: Conv2d, windo
         vec![channels],
         output.to_vec(),
     ];
-    let operands: Vec<(Vec<usize>, Vec<f32>)> =
-        shapes.into_iter().zip(1..).map(|(shape, seed)| (shape.clone(), numbers(shape.iter().product(), seed))).collect();
     let before: Vec<Op> = std::iter::once(conv(OperandId(0), 1, 1).into()).chain(between.iter().cloned()).collect();
-    let op = Op::from(then.clone());
-    // The value so far, and its shape.
-    let (mut value, mut shape) = (Vec::new(), made);
-    for op in before.iter().chain([&op]).chain(fused) {
+    compare(&shapes, &before, &made, &then.into(), fused);
+}
+
+/// Compares the kernel for a step with the reference kernels one after the other. The operands have such shapes; all between the
+/// first and the last one, which has the shape of the output, are constants. What is done before makes values of the shape `made`.
+pub fn compare(shapes: &[Vec<usize>], before: &[Op], made: &[usize], op: &Op, fused: &[Op]) {
+    let count = shapes.len();
+    let output = shapes[count - 1].as_slice();
+    let operands: Vec<(Vec<usize>, Vec<f32>)> =
+        shapes.iter().zip(1..).map(|(shape, seed)| (shape.clone(), numbers(shape.iter().product(), seed))).collect();
+    let steps = before.iter().map(|op| (op, made)).chain([(op, output)]).chain(fused.iter().map(|op| (op, output)));
+    let mut expected: (&[usize], Vec<f32>) = (made, Vec::new());
+    for (op, shape) in steps {
         let mut all = operands.clone();
-        all.push((shape.to_vec(), value));
-        if *op == Op::from(then.clone()) {
-            shape = output;
-        }
-        value = execute(&behind_inputs(op.clone()), &all, &shape);
+        all.push((expected.0.to_vec(), expected.1));
+        expected = (shape, execute(&behind(count, op), &all, shape));
     }
-    let expected = value;
+    let (_, expected) = expected;
     let views: Vec<View<'_>> = operands
         .iter()
         .map(|(shape, data)| View { data_type: DataType::Float32, shape, bytes: bytemuck::cast_slice(data) })
@@ -91,20 +94,20 @@ fn check(image: [usize; 4], channels: usize, between: &[Op], then: Conv2d, windo
         .map(|(i, view)| Known {
             data_type: view.data_type,
             shape: view.shape,
-            constant: (1..5).contains(&i).then_some(view.bytes),
+            constant: (1..count - 1).contains(&i).then_some(view.bytes),
             order: None,
         })
         .collect();
-    let fused: Vec<Op> = fused.iter().cloned().map(behind_inputs).collect();
+    let fused: Vec<Op> = fused.iter().map(|op| behind(count, op)).collect();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     for (isa, threads) in available().iter().flat_map(|isa| [(isa, 1), (isa, 2)]) {
         let site = Site {
-            before: &before,
+            before,
             dequantized: &[],
-            op: &op,
+            op,
             fused: &fused,
             inputs: &known,
-            output: Known { data_type: DataType::Float32, shape: &output, constant: None, order: None },
+            output: Known { data_type: DataType::Float32, shape: output, constant: None, order: None },
             threads,
             room: &Room::beside(0),
         };
@@ -113,7 +116,7 @@ fn check(image: [usize; 4], channels: usize, between: &[Op], then: Conv2d, windo
         let mut found = vec![f32::NAN; expected.len()];
         let mut run = || {
             let bytes = bytemuck::cast_slice_mut(&mut found);
-            let mut outputs = [ViewMut { data_type: DataType::Float32, shape: &output, bytes }];
+            let mut outputs = [ViewMut { data_type: DataType::Float32, shape: output, bytes }];
             selection.kernel.run(&mut Arguments::new(&views, &mut outputs));
         };
         if threads == 1 {
@@ -123,7 +126,7 @@ fn check(image: [usize; 4], channels: usize, between: &[Op], then: Conv2d, windo
         }
         for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
             let is_near = (found - expected).abs() <= 1e-4 * expected.abs().max(1.0);
-            assert!(is_near, "{} with {threads} threads: {image:?} {op:?} at {i}: {found}, not {expected}", isa.name);
+            assert!(is_near, "{} with {threads} threads: {before:?} {op:?} at {i}: {found}, not {expected}", isa.name);
         }
     }
 }

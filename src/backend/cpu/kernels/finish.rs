@@ -27,13 +27,26 @@ pub struct Finish {
 impl Finish {
     /// Of a step whose output has its channels last.
     pub fn new(site: &Site<'_>, bias: Option<OperandId>) -> Option<Finish> {
+        Finish::with(site, bias, Finish::push)
+    }
+
+    /// Of a step whose output has its channels first: nothing but bounds while the sums are in registers.
+    pub fn of_planes(site: &Site<'_>, bias: Option<OperandId>) -> Option<Finish> {
+        Finish::with(site, bias, |finish, op, _| finish.push_bounds(op))
+    }
+
+    fn with(
+        site: &Site<'_>,
+        bias: Option<OperandId>,
+        push: impl Fn(&mut Finish, &Op, &Site<'_>) -> Option<()>,
+    ) -> Option<Finish> {
         let mut plain = Finish { is_whole: true, ..Finish::default() };
         if let Some(bias) = bias {
             plain.bias = site.inputs[bias.0 as usize].elements()?.to_vec();
             plain.taken.push(bias.0 as usize);
         }
         let mut whole = Finish { bias: plain.bias.clone(), taken: plain.taken.clone(), is_whole: true, ..Finish::default() };
-        let first = site.fused.iter().take_while(|op| whole.push(op, site).is_some()).count();
+        let first = site.fused.iter().take_while(|op| push(&mut whole, op, site).is_some()).count();
         if whole.rest.fuse(&Site { fused: &site.fused[first..], ..*site }, &mut whole.taken) {
             return Some(whole);
         }
@@ -43,15 +56,21 @@ impl Finish {
 
     fn push(&mut self, op: &Op, site: &Site<'_>) -> Option<()> {
         match op {
-            Op::Activation(op) if op.kind == ActivationKind::Relu => self.bound(0.0, f32::INFINITY),
-            Op::Clamp(op) => {
-                let bound = |bound: Option<Number>, absent| bound.map_or(absent, Number::to_f32);
-                self.bound(bound(op.min_value, f32::NEG_INFINITY), bound(op.max_value, f32::INFINITY))
-            }
             Op::Binary(op) if op.kind == BinaryKind::Add => {
                 let running = OperandId(site.inputs.len() as u32);
                 let id = if op.a == running { op.b } else { op.a };
                 self.add(id, site.inputs[id.0 as usize], site)
+            }
+            _ => self.push_bounds(op),
+        }
+    }
+
+    fn push_bounds(&mut self, op: &Op) -> Option<()> {
+        match op {
+            Op::Activation(op) if op.kind == ActivationKind::Relu => self.bound(0.0, f32::INFINITY),
+            Op::Clamp(op) => {
+                let bound = |bound: Option<Number>, absent| bound.map_or(absent, Number::to_f32);
+                self.bound(bound(op.min_value, f32::NEG_INFINITY), bound(op.max_value, f32::INFINITY))
             }
             _ => None,
         }

@@ -13,6 +13,9 @@ mod bands_tests;
 mod bits;
 mod conv;
 mod depthwise;
+mod depthwise_planes;
+#[cfg(test)]
+mod depthwise_planes_tests;
 mod elementwise;
 mod epilogue;
 mod extreme;
@@ -175,7 +178,7 @@ fn select_for(site: &Site<'_>, isa: &'static isa::Isa) -> Option<Selection> {
         return None;
     }
     if !site.before.is_empty() {
-        return attention::select(site, isa).or_else(|| bands::select(site, isa));
+        return attention::select(site, isa).or_else(|| bands::select(site, isa)).or_else(|| depthwise_planes::select(site, isa));
     }
     match site.op {
         Op::Matmul(op) => matmul::matmul(op, site),
@@ -183,6 +186,7 @@ fn select_for(site: &Site<'_>, isa: &'static isa::Isa) -> Option<Selection> {
         // Only pictures lie in another order.
         Op::Conv2d(op) if site.inputs[op.input.0 as usize].order.is_some() => few_channels::select(op, site, isa),
         Op::Conv2d(op) => depthwise::select(op, site, isa)
+            .or_else(|| depthwise_planes::select(site, isa))
             .or_else(|| planes::select(op, site, isa))
             .or_else(|| few_channels::select(op, site, isa))
             .or_else(|| winograd::select(op, site, isa))

@@ -14,6 +14,9 @@ pub const MOST_LANES: usize = 16;
 /// All functions are `#[inline(always)]`, and so must be the generic functions that use them: what stays out of line is
 /// compiled without the instruction set.
 pub trait Vector: Span + Bits {
+    /// Half as many numbers, where there are such registers.
+    type Half: Span;
+
     fn sub(self, other: Self) -> Self;
     fn mul(self, other: Self) -> Self;
     fn div(self, other: Self) -> Self;
@@ -113,6 +116,8 @@ impl Span for Array {
 }
 
 impl Vector for Array {
+    type Half = Array;
+
     #[inline(always)]
     fn sub(self, other: Self) -> Self {
         self.each(other, |a, b| a - b)
@@ -239,7 +244,7 @@ pub(super) mod x86 {
     }
 
     macro_rules! vector {
-        ($name:ident, $lanes:literal, $load:ident, $store:ident, $set:ident, $add:ident, $sub:ident, $mul:ident, $div:ident,
+        ($name:ident, $half:ident, $lanes:literal, $load:ident, $store:ident, $set:ident, $add:ident, $sub:ident, $mul:ident, $div:ident,
          $sqrt:ident, $fmadd:ident,
          $max:ident, $min:ident, |$from:ident, $load_count:ident| $load_first:expr, |$to:ident, $vector:ident, $store_count:ident| $store_first:expr,
          |$a:ident, $greater:ident| $or_nan:expr, |$lines:ident| $transposed:expr) => {
@@ -307,6 +312,8 @@ pub(super) mod x86 {
             }
 
             impl Vector for $name {
+                type Half = $half;
+
                 #[inline(always)]
                 fn sub(self, other: Self) -> Self {
                     // SAFETY: the instructions are there (see above).
@@ -352,6 +359,7 @@ pub(super) mod x86 {
 
     vector!(
         Avx2,
+        Avx2,
         8,
         _mm256_loadu_ps,
         _mm256_storeu_ps,
@@ -371,6 +379,7 @@ pub(super) mod x86 {
     );
     vector!(
         Avx512,
+        Avx2,
         16,
         _mm512_loadu_ps,
         _mm512_storeu_ps,

@@ -1,53 +1,76 @@
-//! Finds expansions: a convolution of single pixels, and what is done to its output, that only a depthwise convolution reads.
-//! A backend that asked for it ([`Fusing::Quick`]) gets both as one step where what lies between them is large, so that it
-//! need not visit memory.
+//! Finds what becomes one step with the depthwise convolution that reads it, so that what lies between the two need not visit
+//! memory: a convolution of single pixels that expands an image, where what it makes is large; and, where the channels are first,
+//! another depthwise convolution, with whatever is before that. A backend asks for it ([`Fusing::Quick`]).
 
 use super::fuse::{Fusing, Fusion};
+use super::planes;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::ActivationKind;
 use crate::graph::ops::layout::InputOperandLayout;
-use crate::graph::{DataType, Graph, Op, OperandId, Source};
+use crate::graph::{DataType, Descriptor, Graph, Op, OperandId, Source};
 
-/// Bytes between the two convolutions from which on this is worthwhile: less stays in a core's second-level cache anyway.
+/// Bytes between an expansion and the next convolution from which on this is worthwhile: less stays in a core's second-level
+/// cache anyway.
 const LARGE: usize = 512 << 10;
 /// Fewer channels are read in other ways.
 const LEAST_CHANNELS: u32 = 8;
+/// Bytes of a plane up to which two of them stay in that cache, and how many planes are enough for all threads.
+const LARGEST_PLANE: usize = 128 << 10;
+const LEAST_PLANES: usize = 16;
 
-/// The nodes that become part of another node's step.
-pub struct Expansions {
+/// The nodes that become part of a depthwise convolution's step.
+pub struct BeforeDepthwise {
     /// By node: those that make the input of this depthwise convolution, in order.
-    pub before: Vec<Vec<usize>>,
+    pub nodes: Vec<Vec<usize>>,
     /// By node: whether it is among those.
     pub is_inside: Vec<bool>,
 }
 
-impl Expansions {
-    pub fn find(graph: &Graph, fusing: Fusing, fusion: &Fusion) -> Expansions {
+impl BeforeDepthwise {
+    pub fn find(graph: &Graph, fusing: Fusing, fusion: &Fusion) -> BeforeDepthwise {
         let count = graph.nodes.len();
-        let mut found = Expansions { before: vec![Vec::new(); count], is_inside: vec![false; count] };
+        let mut found = BeforeDepthwise { nodes: vec![Vec::new(); count], is_inside: vec![false; count] };
         if fusing != Fusing::Quick {
             return found;
         }
         let uses = graph.uses();
         for (first, node) in graph.nodes.iter().enumerate() {
             let Op::Conv2d(op) = &node.op else { continue };
-            if !expands(graph, op) || !fusion.then[first].iter().all(|&then| is_simple(&graph.nodes[then].op)) {
+            if !fusion.then[first].iter().all(|&then| is_simple(&graph.nodes[then].op)) {
                 continue;
             }
             let last = fusion.then[first].last().map_or(first, |&last| last);
             let made = graph.nodes[last].outputs[0];
-            if uses[made.0 as usize] != 1 || graph.descriptor(made).byte_length() < LARGE {
+            let is_expansion = expands(graph, op) && graph.descriptor(made).byte_length() >= LARGE;
+            let is_plane = keeps_planes(graph, op, graph.descriptor(made));
+            if uses[made.0 as usize] != 1 || !is_expansion && !is_plane {
                 continue;
             }
-            let reads = |op: &Op| matches!(op, Op::Conv2d(op) if op.input == made && is_depthwise(graph, op));
+            let reads = |op: &Op| match op {
+                Op::Conv2d(op) if op.input != made => false,
+                Op::Conv2d(op) if is_plane => planes::suits(graph, op),
+                Op::Conv2d(op) => is_depthwise(graph, op),
+                _ => false,
+            };
             if let Some(depthwise) = graph.nodes[last..].iter().position(|node| reads(&node.op)) {
-                let before: Vec<usize> = std::iter::once(first).chain(fusion.then[first].iter().copied()).collect();
+                // What is before it goes with it.
+                let mut before = std::mem::take(&mut found.nodes[first]);
+                before.extend(std::iter::once(first).chain(fusion.then[first].iter().copied()));
                 before.iter().for_each(|&node| found.is_inside[node] = true);
-                found.before[last + depthwise] = before;
+                found.nodes[last + depthwise] = before;
             }
         }
         found
     }
+}
+
+/// Whether a convolution goes plane by plane, and makes such planes as it reads, which are small.
+fn keeps_planes(graph: &Graph, op: &Conv2d, made: &Descriptor) -> bool {
+    let [batches, channels, height, width] = *made.shape.as_slice() else { return false };
+    planes::suits(graph, op)
+        && graph.descriptor(op.input).shape == made.shape
+        && height as usize * width as usize * size_of::<f32>() <= LARGEST_PLANE
+        && batches as usize * channels as usize >= LEAST_PLANES
 }
 
 fn is_constant(graph: &Graph, id: OperandId) -> bool {

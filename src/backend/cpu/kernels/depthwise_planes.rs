@@ -1,0 +1,485 @@
+//! Depthwise convolutions of float32 with the channels first, one of them or several behind each other. A channel of an image is
+//! a plane that depends on nothing but the same plane of the input, so all convolutions are done to one before the next: what
+//! lies between them stays in a core's first caches. Vectors run along the rows.
+#![allow(unsafe_code)]
+
+use super::conv::Filter;
+use super::finish::{Finish, Rest};
+use super::isa::Isa;
+use super::limits::Bounds;
+use super::span::Span;
+use super::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
+use super::{Kernel, Known, Numbers, Selection, Site, with_scratch};
+use crate::backend::cpu::threads::for_each_piece;
+use crate::backend::cpu::view::Arguments;
+use crate::backend::window::Axis;
+use crate::compiler::RUNNING;
+use crate::graph::ops::conv::Conv2d;
+use crate::graph::ops::layout::InputOperandLayout;
+use crate::graph::{Op, OperandId};
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// Numbers of a plane that are worked on at a time where there is only one convolution.
+const AT_ONCE: usize = 12 << 10;
+/// Rows that are computed together.
+const TOGETHER: usize = 4;
+
+#[derive(Debug)]
+struct DepthwisePlanes {
+    isa: &'static Isa,
+    input: OperandId,
+    layers: Vec<Layer>,
+    /// Planes of all images.
+    channels: usize,
+    /// Rows of the output that are made at a time, all of a plane where there are several layers.
+    band: usize,
+    /// How a plane is held.
+    frame: Frame,
+}
+
+/// One of the convolutions, all but the last one of which make planes of the size of the input's.
+#[derive(Debug)]
+struct Layer {
+    /// For each channel the numbers of the window, and what is added.
+    weights: Numbers,
+    finish: Finish,
+    rows: Axis,
+    columns: Axis,
+}
+
+/// A plane with zeros around it, in memory that serves all layers.
+#[derive(Clone, Copy, Debug, Default)]
+struct Frame {
+    /// Rows above the first one, and all of them.
+    top: usize,
+    rows: usize,
+    /// Numbers before each row; those before the next row stand behind it too.
+    left: usize,
+    /// From one row to the next.
+    row: usize,
+}
+
+impl Frame {
+    /// The place of the first number of the plane.
+    fn first(&self) -> usize {
+        self.top * self.row + self.left
+    }
+
+    /// Numbers of all, and what vectors reach beyond.
+    fn length(&self) -> usize {
+        self.rows * self.row + self.left + MOST_LANES
+    }
+}
+
+impl Kernel for DepthwisePlanes {
+    fn run(&self, arguments: &mut Arguments<'_, '_>) {
+        let image = arguments.input(self.input).elements::<f32>();
+        let mut rests: SmallVec<[Rest<'_>; 8]> = SmallVec::new();
+        for layer in &self.layers {
+            rests.push(layer.finish.rest(self.isa, layer.columns.output, arguments));
+        }
+        let output = arguments.output().elements::<f32>();
+        let last = self.layers.last().expect("a layer");
+        let (height, width) = (last.rows.output, last.columns.output);
+        let length = self.frame.length();
+        for_each_piece(output, self.band * width, self.cost(), |first, output| {
+            with_scratch(self.layers.len().min(2) * length, |scratch| {
+                // What is around the planes stays so.
+                scratch.fill(0.0);
+                let (mut from, mut to) = scratch.split_at_mut(length);
+                let (mut number, mut left) = (first * self.band, output);
+                while !left.is_empty() {
+                    // Rows of one plane.
+                    let (plane, y) = (number / height, number % height);
+                    let count = self.band.min(height - y).min(left.len() / width);
+                    let (band, others) = left.split_at_mut(count * width);
+                    let (before, after) = self.layers.split_at(self.layers.len() - 1);
+                    let all = before.first().map_or(count, |layer| layer.rows.output);
+                    self.fill(image, plane, y, all, from);
+                    for (layer, rest) in before.iter().zip(&rests) {
+                        let place = self.frame.first();
+                        self.compute(layer, plane, from, &mut to[place..], self.frame.row, layer.rows.output);
+                        if !rest.is_empty() {
+                            let rows = to[place..].chunks_mut(self.frame.row).take(layer.rows.output);
+                            rows.for_each(|row| rest.finish(0, &mut row[..layer.columns.output]));
+                        }
+                        std::mem::swap(&mut from, &mut to);
+                    }
+                    self.compute(&after[0], plane, from, band, width, count);
+                    rests[before.len()].finish(number * width, band);
+                    number += count;
+                    left = others;
+                }
+            });
+        });
+    }
+
+    fn bytes(&self) -> usize {
+        self.layers.iter().map(|layer| layer.weights.bytes() + layer.finish.bytes()).sum()
+    }
+}
+
+impl DepthwisePlanes {
+    /// About how many nanoseconds a band takes.
+    fn cost(&self) -> usize {
+        let taps: usize = self.layers.iter().map(|layer| layer.rows.window * layer.columns.window).sum();
+        (self.band * self.frame.row * taps / 48).max(1)
+    }
+
+    /// Copies what lies under the windows of some rows of the first layer's output.
+    fn fill(&self, image: &[f32], plane: usize, y: usize, count: usize, to: &mut [f32]) {
+        let Layer { rows, columns, .. } = &self.layers[0];
+        let image = &image[plane * rows.input * columns.input..][..rows.input * columns.input];
+        let reach = (rows.window - 1) * rows.dilation + 1;
+        let (from_row, to_row) = (columns.input, self.frame.row);
+        let first = self.frame.first() - rows.padding * to_row;
+        let (above, all) = (rows.padding.saturating_sub(y), count - 1 + reach);
+        let end = (rows.padding + rows.input).saturating_sub(y).min(all);
+        let mut zeros = |rows: Range<usize>| rows.for_each(|i| to[first + i * to_row..][..columns.input].fill(0.0));
+        zeros(0..above.min(all));
+        zeros(end.max(above)..all);
+        if above < end {
+            let (from, to) = (&image[(y + above - rows.padding) * from_row..], &mut to[first + above * to_row..]);
+            with_vectors(self.isa, Copy { from, from_row, to, to_row, height: end - above, width: columns.input });
+        }
+    }
+
+    /// Some rows of the output of a layer, whose input begins with what lies under the windows of the first one.
+    fn compute(&self, layer: &Layer, plane: usize, from: &[f32], to: &mut [f32], to_row: usize, height: usize) {
+        let Layer { rows, columns, .. } = layer;
+        let first = self.frame.first() - rows.padding * self.frame.row - columns.padding;
+        let count = rows.window * columns.window + 1;
+        let (weights, bias) = layer.weights.as_slice()[plane % self.channels * count..][..count].split_at(count - 1);
+        let window = [rows.window, columns.window];
+        let dilations = [rows.dilation, columns.dilation];
+        let bounds = layer.finish.limits.before;
+        let (width, from, from_row) = (columns.output, &from[first..], self.frame.row);
+        let rows = Rows { from, from_row, to, to_row, height, width, window, dilations, weights, bias: bias[0], bounds };
+        rows.compute(self.isa);
+    }
+}
+
+/// Copies rows.
+struct Copy<'a> {
+    from: &'a [f32],
+    from_row: usize,
+    to: &'a mut [f32],
+    to_row: usize,
+    height: usize,
+    width: usize,
+}
+
+impl OnVectors for Copy<'_> {
+    #[inline(always)]
+    fn run<V: Vector>(self) {
+        let Copy { from, from_row, to, to_row, height, width } = self;
+        let whole = width / V::LANES * V::LANES;
+        for y in 0..height {
+            let (from, to) = (from[y * from_row..][..width].as_ptr(), to[y * to_row..][..width].as_mut_ptr());
+            // SAFETY: below the width of both.
+            unsafe {
+                for x in (0..whole).step_by(V::LANES) {
+                    V::load(from.add(x)).store(to.add(x));
+                }
+                if whole < width {
+                    V::load_first(from.add(whole), width - whole).store_first(to.add(whole), width - whole);
+                }
+            }
+        }
+    }
+}
+
+/// Rows of the output of a convolution of a plane.
+struct Rows<'a> {
+    /// From the first number under the window of the first position on.
+    from: &'a [f32],
+    from_row: usize,
+    to: &'a mut [f32],
+    to_row: usize,
+    height: usize,
+    width: usize,
+    window: [usize; 2],
+    dilations: [usize; 2],
+    weights: &'a [f32],
+    bias: f32,
+    bounds: Bounds,
+}
+
+/// The same for a window of SIZE x SIZE, or any. Each is compiled alone, since many large loops in a function drive each other's
+/// numbers out of the registers.
+struct Square<'a, const SIZE: usize>(Rows<'a>);
+
+impl Rows<'_> {
+    fn compute(self, isa: &Isa) {
+        match self.window {
+            [3, 3] => with_vectors(isa, Square::<3>(self)),
+            [5, 5] => with_vectors(isa, Square::<5>(self)),
+            [7, 7] => with_vectors(isa, Square::<7>(self)),
+            _ => with_vectors(isa, Square::<0>(self)),
+        }
+    }
+}
+
+impl<const SIZE: usize> OnVectors for Square<'_, SIZE> {
+    #[inline(always)]
+    fn run<V: Vector>(self) {
+        self.0.run::<V, SIZE>();
+    }
+}
+
+impl Rows<'_> {
+    #[inline(always)]
+    fn run<V: Vector, const SIZE: usize>(self) {
+        let [down, across] = std::array::from_fn(|axis| (self.window[axis] - 1) * self.dilations[axis]);
+        assert!(self.width > 0 && self.height > 0 && self.weights.len() == self.window[0] * self.window[1]);
+        assert!((self.height - 1 + down) * self.from_row + self.width + across + MOST_LANES <= self.from.len() + 1);
+        assert!((self.height - 1) * self.to_row + self.width <= self.to.len());
+        // Rows that lie as far from each other as those of a window share rows of the input.
+        let step = self.dilations[0];
+        for phase in 0..step.min(self.height) {
+            let strip = Strip {
+                from: self.from[phase * self.from_row..].as_ptr(),
+                from_row: step * self.from_row,
+                to: self.to[phase * self.to_row..].as_mut_ptr(),
+                to_row: step * self.to_row,
+                height: (self.height - phase).div_ceil(step),
+                width: self.width,
+                window: self.window,
+                distance: self.dilations[1],
+                weights: self.weights.as_ptr(),
+                bias: self.bias,
+                bounds: self.bounds,
+            };
+            // SAFETY: all numbers under the windows, and a vector beyond, lie behind `from`, and the rows of the output behind
+            // `to` (asserted); there is a weight for each number of the window.
+            unsafe { strip.run::<V, SIZE>() }
+        }
+    }
+}
+
+/// The same without dilation of the rows, by pointers. It is passed by value, so that the innermost loops need not look at
+/// memory for what is in it.
+#[derive(Clone, Copy)]
+struct Strip {
+    from: *const f32,
+    from_row: usize,
+    to: *mut f32,
+    to_row: usize,
+    height: usize,
+    width: usize,
+    window: [usize; 2],
+    /// Between the numbers in a row of the window.
+    distance: usize,
+    weights: *const f32,
+    bias: f32,
+    bounds: Bounds,
+}
+
+impl Strip {
+    /// All of it, for a window of SIZE x SIZE, or any.
+    ///
+    /// # Safety
+    /// The rows must be there, those of the input with as much behind them as a vector.
+    #[inline(always)]
+    unsafe fn run<V: Vector, const SIZE: usize>(self) {
+        let whole = self.width / V::LANES * V::LANES;
+        let left = self.width - whole;
+        // SAFETY: the caller's promise.
+        unsafe {
+            for x in (0..whole).step_by(V::LANES) {
+                self.columns::<V, SIZE, true>(x, V::LANES);
+            }
+            if left > V::Half::LANES {
+                self.columns::<V, SIZE, false>(whole, left);
+            } else if left == V::Half::LANES {
+                self.columns::<V::Half, SIZE, true>(whole, left);
+            } else if left > 0 {
+                self.columns::<V::Half, SIZE, false>(whole, left);
+            }
+        }
+    }
+
+    /// The first `count` columns of a span from column `x` on.
+    ///
+    /// # Safety
+    /// See [`Strip::run`].
+    #[inline(always)]
+    #[allow(clippy::needless_range_loop, reason = "as below")]
+    unsafe fn columns<S: Span, const SIZE: usize, const WHOLE: bool>(self, x: usize, count: usize) {
+        let mut factors = [[S::set(0.0); SIZE]; SIZE];
+        for i in 0..SIZE {
+            for j in 0..SIZE {
+                // SAFETY: one for each number of the window.
+                factors[i][j] = S::set(unsafe { *self.weights.add(i * SIZE + j) });
+            }
+        }
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.height < TOGETHER {
+                for y in 0..self.height {
+                    self.block::<S, SIZE, 1, WHOLE>(x, y, count, &factors);
+                }
+                return;
+            }
+            for y in (0..self.height).step_by(TOGETHER) {
+                // What is left over at the end is computed together with some rows before, once more.
+                self.block::<S, SIZE, TOGETHER, WHOLE>(x, y.min(self.height - TOGETHER), count, &factors);
+            }
+        }
+    }
+
+    /// HEIGHT rows of that.
+    ///
+    /// # Safety
+    /// See [`Strip::run`].
+    #[inline(always)]
+    #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
+    unsafe fn block<S: Span, const SIZE: usize, const HEIGHT: usize, const WHOLE: bool>(
+        self,
+        x: usize,
+        y: usize,
+        count: usize,
+        factors: &[[S; SIZE]; SIZE],
+    ) {
+        let mut sums = [S::set(self.bias); HEIGHT];
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (from, to) = (self.from.add(y * self.from_row + x), self.to.add(y * self.to_row + x));
+            if SIZE == 0 {
+                for i in 0..self.window[0] {
+                    for j in 0..self.window[1] {
+                        let factor = S::set(*self.weights.add(i * self.window[1] + j));
+                        for h in 0..HEIGHT {
+                            let number = S::load(from.add((h + i) * self.from_row + j * self.distance));
+                            sums[h] = number.mul_add(factor, sums[h]);
+                        }
+                    }
+                }
+                for h in 0..HEIGHT {
+                    self.store::<S, WHOLE>(sums[h], to.add(h * self.to_row), count);
+                }
+                return;
+            }
+            for row in 0..HEIGHT + SIZE - 1 {
+                for j in 0..SIZE {
+                    let number = S::load(from.add(row * self.from_row + j * self.distance));
+                    for h in 0..HEIGHT {
+                        if row >= h && row - h < SIZE {
+                            sums[h] = number.mul_add(factors[row - h][j], sums[h]);
+                        }
+                    }
+                }
+                // What is complete leaves its register.
+                if row + 1 >= SIZE {
+                    let h = row + 1 - SIZE;
+                    self.store::<S, WHOLE>(sums[h], to.add(h * self.to_row), count);
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// There must be room for so many numbers.
+    #[inline(always)]
+    unsafe fn store<S: Span, const WHOLE: bool>(self, sum: S, to: *mut f32, count: usize) {
+        let sum = self.bounds.bound(sum);
+        // SAFETY: the caller's promise.
+        unsafe { if WHOLE { sum.store(to) } else { sum.store_first(to, count) } }
+    }
+}
+
+impl Layer {
+    /// A convolution of planes of that size, and what is done to its output, whose ids are those of a step's.
+    fn new(op: &Conv2d, fused: &[Op], input: &[usize], output: Known<'_>, site: &Site<'_>) -> Option<Layer> {
+        let (filter, [outputs, 1, height, width]) = Filter::of(op, site)? else { return None };
+        if op.input_layout != InputOperandLayout::Nchw
+            || op.groups as usize != outputs
+            || input[1] != outputs
+            || op.strides != [1; 2]
+        {
+            return None;
+        }
+        let finish = Finish::of_planes(&Site { before: &[], fused, output, ..*site }, op.bias)?;
+        let count = height * width;
+        let mut weights = Numbers::zeroed(outputs * (count + 1));
+        for (o, numbers) in weights.as_mut_slice().chunks_exact_mut(count + 1).enumerate() {
+            for (i, number) in numbers[..count].iter_mut().enumerate() {
+                *number = filter.at([o, 0, i / width, i % width]);
+            }
+            numbers[count] = finish.bias.get(o).copied().unwrap_or(0.0);
+        }
+        let axis = |number: usize, window: usize| {
+            let sizes = (input[2 + number], output.shape[2 + number], window);
+            Axis::new(number, sizes, (&op.strides, &op.dilations, &op.padding))
+        };
+        Some(Layer { weights, finish, rows: axis(0, height), columns: axis(1, width) })
+    }
+
+    /// Lets a frame have room for what is under the windows of so many rows of the output.
+    fn widen(&self, frame: &mut Frame, rows: usize) {
+        let reach = |axis: &Axis| (axis.window - 1) * axis.dilation;
+        let columns = &self.columns;
+        let right = (columns.output + reach(columns)).saturating_sub(columns.padding);
+        frame.top = frame.top.max(self.rows.padding);
+        frame.left = frame.left.max(columns.padding).max(right.saturating_sub(columns.input));
+        // Below the top.
+        frame.rows = frame.rows.max((rows + reach(&self.rows)).saturating_sub(self.rows.padding));
+        frame.row = frame.left + columns.input;
+    }
+}
+
+/// The kernel for a depthwise convolution with the channels first, and others before it
+/// ([`Step::before`](crate::compiler::Step::before)).
+pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
+    let Op::Conv2d(then) = site.op else { return None };
+    let mut convolutions: Vec<(&Conv2d, Vec<Op>)> = Vec::new();
+    for op in site.before {
+        match op {
+            Op::Conv2d(op) => convolutions.push((op, Vec::new())),
+            // It finds the value behind the inputs.
+            _ => {
+                let mut op = op.clone();
+                op.visit_mut(&mut |id| {
+                    if *id == RUNNING {
+                        *id = OperandId(site.inputs.len() as u32);
+                    }
+                });
+                convolutions.last_mut()?.1.push(op);
+            }
+        }
+    }
+    let input = convolutions.first().map_or(then.input, |(first, _)| first.input);
+    let shape = site.inputs.get(input.0 as usize)?.shape;
+    let made = Known { shape, order: None, ..site.output };
+    let mut layers = Vec::new();
+    for (op, fused) in &convolutions {
+        let layer = Layer::new(op, fused, shape, made, site)?;
+        if !layer.finish.is_whole {
+            return None;
+        }
+        layers.push(layer);
+    }
+    layers.push(Layer::new(then, site.fused, shape, site.output, site)?);
+    let taken = |layer: &Layer, op: &Conv2d| {
+        let mut taken = vec![op.filter.0 as usize];
+        taken.extend(&layer.finish.taken);
+        taken
+    };
+    let ops = convolutions.iter().map(|(op, _)| *op).chain([then]);
+    let taken = layers.iter().zip(ops).flat_map(|(layer, op)| taken(layer, op)).collect();
+    let last = &layers[layers.len() - 1];
+    let fuses = last.finish.is_whole;
+    let mut band = last.rows.output;
+    if layers.len() == 1 {
+        let fit = (AT_ONCE / last.columns.input).max(TOGETHER).next_multiple_of(TOGETHER);
+        band = if band > 2 * fit { fit } else { band };
+    }
+    let mut frame = Frame::default();
+    for (i, layer) in layers.iter().enumerate() {
+        layer.widen(&mut frame, if i + 1 < layers.len() { layer.rows.output } else { band });
+    }
+    frame.rows += frame.top;
+    let kernel = DepthwisePlanes { isa, input, layers, channels: shape[1], band, frame };
+    Some(Selection { kernel: Box::new(kernel), taken, fuses })
+}

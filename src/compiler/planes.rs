@@ -1,0 +1,191 @@
+//! Which depthwise convolutions keep their channels first. On large images they are about as fast so as with the channels last;
+//! where an image meets nothing but these, and what treats all elements alike, it need not be reordered.
+
+use crate::graph::ops::conv::Conv2d;
+use crate::graph::ops::layout::InputOperandLayout;
+use crate::graph::{DataType, Graph, Op, OperandId, Source};
+
+/// On smaller images a row costs more than what is computed.
+const LEAST_COLUMNS: u32 = 24;
+/// With fewer channels vectors along them would be partly empty; then less columns are enough, below which that is true of
+/// vectors along these too.
+const FEW_CHANNELS: u32 = 16;
+const LEAST_COLUMNS_OF_FEW: u32 = 12;
+/// Such a window has too many numbers for the registers here, while one along the channels is read again and again.
+const LARGE_WINDOW: [u32; 2] = [7, 7];
+
+/// By operand: whether it is what such a convolution makes.
+pub fn on_planes(graph: &Graph) -> Vec<bool> {
+    let mut regions = Regions { of: (0..graph.operands.len()).collect() };
+    let is_image = |id: OperandId| {
+        graph.descriptor(id).shape.len() == 4 && !matches!(graph.operands[id.0 as usize].source, Source::Constant(_))
+    };
+    for node in &graph.nodes {
+        // These have an order of their own.
+        if matches!(node.op, Op::Transpose(_) | Op::Reshape(_)) {
+            continue;
+        }
+        let join = |regions: &mut Regions, id: OperandId| {
+            if is_image(id) {
+                regions.join(id.0 as usize, node.outputs[0].0 as usize);
+            }
+        };
+        node.op.visit(&mut |_, id| join(&mut regions, id));
+        node.outputs.iter().for_each(|&id| join(&mut regions, id));
+    }
+    let mut wants_last = vec![false; graph.operands.len()];
+    let is_any = |op: &Op| matches!(op, Op::Conv2d(_) | Op::ConvTranspose2d(_) | Op::Pool2d(_));
+    let is_quick = |op: &Op| matches!(op, Op::Conv2d(op) if suits(graph, op));
+    for node in &graph.nodes {
+        // Numbers for the channels stand beside their elements only if these are last.
+        let mut broadcasts = false;
+        node.op.visit(&mut |_, id| {
+            let (operand, output) = (graph.descriptor(id), graph.descriptor(node.outputs[0]));
+            broadcasts |= node.op.is_elementwise() && operand.shape != output.shape && operand.element_count() != 1;
+        });
+        if is_any(&node.op) && !is_quick(&node.op) || broadcasts {
+            wants_last[regions.find(node.outputs[0].0 as usize)] = true;
+        }
+    }
+    let mut found = vec![false; graph.operands.len()];
+    for node in graph.nodes.iter().filter(|node| is_quick(&node.op)) {
+        let output = node.outputs[0].0 as usize;
+        found[output] = !wants_last[regions.find(output)];
+    }
+    found
+}
+
+/// Whether a convolution is one that goes plane by plane, quickly.
+pub fn suits(graph: &Graph, op: &Conv2d) -> bool {
+    let is_constant = |id: OperandId| matches!(graph.operands[id.0 as usize].source, Source::Constant(_));
+    let (image, filter) = (graph.descriptor(op.input), graph.descriptor(op.filter));
+    let [outputs, of_group, height, width] = op.filter_layout.to_oihw(&filter.shape);
+    if op.input_layout != InputOperandLayout::Nchw || (of_group, op.groups, image.shape[1]) != (1, outputs, outputs) {
+        return false;
+    }
+    let [_, _, left, right] = op.padding;
+    let padded = image.shape[3].saturating_add(left).saturating_add(right);
+    let columns = padded.saturating_sub((width - 1).saturating_mul(op.dilations[1]));
+    let is_quick = match outputs < FEW_CHANNELS {
+        true => columns >= LEAST_COLUMNS_OF_FEW,
+        false => columns >= LEAST_COLUMNS && [height, width] != LARGE_WINDOW,
+    };
+    is_quick
+        && image.data_type == DataType::Float32
+        && op.strides == [1; 2]
+        && is_constant(op.filter)
+        && op.bias.is_none_or(is_constant)
+}
+
+/// Operands that are in the same order as others.
+struct Regions {
+    of: Vec<usize>,
+}
+
+impl Regions {
+    /// What stands for all of a region.
+    fn find(&mut self, mut operand: usize) -> usize {
+        while self.of[operand] != operand {
+            self.of[operand] = self.of[self.of[operand]];
+            operand = self.of[operand];
+        }
+        operand
+    }
+
+    fn join(&mut self, a: usize, b: usize) {
+        let (a, b) = (self.find(a), self.find(b));
+        self.of[a] = b;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compiler::channels_last;
+    use crate::compiler::fuse::Fusing;
+    use crate::compiler::plan::plan;
+    use crate::graph::ops::elementwise::{Activation, ActivationKind, Prelu};
+    use crate::graph::ops::layout::Conv2dFilterOperandLayout::Oihw;
+    use crate::graph::ops::movement::Reshape;
+    use crate::graph::ops::pool::{Pool2d, Pool2dKind, RoundingType};
+    use crate::graph::{ConstantBytes, Descriptor, GraphBuilder, Limits};
+    use std::sync::Arc;
+
+    fn constant(builder: &mut GraphBuilder, shape: &[u32]) -> OperandId {
+        let descriptor = Descriptor::new(DataType::Float32, shape.to_vec());
+        let bytes = ConstantBytes::new(vec![0; descriptor.byte_length()]);
+        builder.constant(descriptor, bytes).unwrap()
+    }
+
+    /// A 3 x 3 convolution with an activation, of an input with so many channels.
+    fn conv(builder: &mut GraphBuilder, input: OperandId, channels: u32, groups: u32, stride: u32) -> OperandId {
+        let filter = constant(builder, &[channels, channels / groups, 3, 3]);
+        let (input_layout, filter_layout, strides, dilations) = (InputOperandLayout::Nchw, Oihw, [stride; 2], [1; 2]);
+        let conv = Conv2d { input, filter, padding: [1; 4], strides, dilations, groups, input_layout, filter_layout, bias: None };
+        let made = builder.push_op(conv, "").unwrap()[0];
+        builder.push_op(Activation { kind: ActivationKind::Relu, input: made }, "").unwrap()[0]
+    }
+
+    /// The steps of two depthwise convolutions of such an image and what follows, with how much is before the operator.
+    fn steps(image: [u32; 4], follow: impl Fn(&mut GraphBuilder, OperandId) -> OperandId) -> Vec<(&'static str, usize)> {
+        let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
+        let x = builder.input("x", Descriptor::new(DataType::Float32, image)).unwrap();
+        let first = conv(&mut builder, x, image[1], image[1], 1);
+        let then = conv(&mut builder, first, image[1], image[1], 1);
+        let y = follow(&mut builder, then);
+        let mut graph = builder.build(vec![("y".into(), y)]).unwrap();
+        channels_last::channels_last(&mut graph);
+        let plan = plan(graph, Fusing::Quick, false);
+        plan.steps.iter().map(|step| (step.op.row().name, step.before.len())).collect()
+    }
+
+    #[test]
+    fn depthwise_convolutions_alone_go_by_planes() {
+        let nothing = |_: &mut GraphBuilder, y| y;
+        assert_eq!(steps([1, 16, 14, 24], nothing), [("conv2d", 2)]);
+        assert_eq!(steps([1, 16, 14, 24], |builder, y| conv(builder, y, 16, 16, 1)), [("conv2d", 4)]);
+        assert_eq!(steps([2, 15, 14, 12], nothing), [("conv2d", 2)]);
+        // Few planes, and large ones.
+        assert_eq!(steps([1, 15, 14, 12], nothing), [("conv2d", 0); 2]);
+        assert_eq!(steps([1, 16, 200, 200], nothing), [("conv2d", 0); 2]);
+        let last = [("transpose", 0), ("conv2d", 0), ("conv2d", 0), ("transpose", 0)];
+        assert_eq!(steps([1, 16, 14, 23], nothing), last);
+        assert_eq!(steps([1, 15, 14, 11], nothing), last);
+    }
+
+    #[test]
+    fn what_wants_the_channels_last_has_them() {
+        let image = [1, 16, 14, 24];
+        let last = |other: &'static str| vec![("transpose", 0), ("conv2d", 0), ("conv2d", 0), (other, 0), ("transpose", 0)];
+        assert_eq!(steps(image, |builder, y| conv(builder, y, 16, 16, 2)), last("conv2d"));
+        assert_eq!(steps(image, |builder, y| conv(builder, y, 16, 1, 1)), last("conv2d"));
+        let pool = |builder: &mut GraphBuilder, input| {
+            let pool = Pool2d {
+                kind: Pool2dKind::Max,
+                input,
+                window_dimensions: Some([2; 2]),
+                padding: [0; 4],
+                strides: [1; 2],
+                dilations: [1; 2],
+                layout: InputOperandLayout::Nchw,
+                output_shape_rounding: RoundingType::Floor,
+                output_sizes: None,
+            };
+            builder.push_op(pool, "").unwrap()[0]
+        };
+        assert_eq!(steps(image, pool), last("maxPool2d"));
+        // A slope for each channel.
+        let prelu = |builder: &mut GraphBuilder, input| {
+            let slope = constant(builder, &[16, 1, 1]);
+            builder.push_op(Prelu { input, slope }, "").unwrap()[0]
+        };
+        assert_eq!(steps(image, prelu), last("prelu"));
+        // An image that is seen in another way is another one.
+        let other = |builder: &mut GraphBuilder, input| {
+            let other = builder.push_op(Reshape { input, new_shape: vec![1, 32, 7, 24] }, "").unwrap()[0];
+            pool(builder, other)
+        };
+        let reordered = [("conv2d", 2), ("transpose", 0), ("maxPool2d", 0), ("transpose", 0)];
+        assert_eq!(steps(image, other), reordered);
+    }
+}
