@@ -101,39 +101,17 @@ impl Isa {
         }
     }
 
-    /// Multiplies two panels into a tile of `rows` × [`Isa::columns`] elements, and brings elements that will be needed
-    /// next into the cache meanwhile, so many with each step in depth.
+    /// Multiplies a left operand, read at these distances from row to row and from step to step in depth, and a panel into
+    /// a tile of `rows` × [`Isa::columns`] elements, and brings elements that will be needed next into the cache meanwhile,
+    /// so many with each step in depth.
     ///
     /// # Safety
     /// `c` must have that many rows of that many elements, `stride` apart, which nobody else accesses.
     ///
     /// # Panics
-    /// When a panel is too short.
-    pub unsafe fn tile(
-        &self,
-        rows: usize,
-        depth: usize,
-        a: &[f32],
-        b: &[f32],
-        c: *mut f32,
-        stride: usize,
-        plus: Plus<'_>,
-        next: Option<(*const f32, usize)>,
-    ) {
-        let next = next.unwrap_or((b.as_ptr(), 0));
-        // SAFETY: the caller's promise.
-        unsafe { self.tile_of_rows(rows, depth, (a, [1, rows]), b, c, stride, plus, next) }
-    }
-
-    /// The same with a left operand that is read at these distances from row to row and from step to step in depth.
-    ///
-    /// # Safety
-    /// As for [`Isa::tile`].
-    ///
-    /// # Panics
     /// When an operand is too short.
     #[inline(always)]
-    pub unsafe fn tile_of_rows(
+    pub unsafe fn tile(
         &self,
         rows: usize,
         depth: usize,

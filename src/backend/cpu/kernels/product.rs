@@ -22,14 +22,6 @@ fn piece_of(depth: usize) -> usize {
     depth.div_ceil(depth.div_ceil(DEPTH).max(1)).next_multiple_of(8)
 }
 
-/// A packed left operand in somebody's memory: panels of [`Isa::rows`] rows, as [`pack_rows`] makes them.
-#[derive(Clone, Copy, Debug)]
-pub struct LeftView<'a> {
-    pub rows: usize,
-    pub depth: usize,
-    pub panels: &'a [f32],
-}
-
 /// A left operand in somebody's memory, packed or not.
 #[derive(Clone, Copy, Debug)]
 pub struct Left<'a> {
@@ -40,13 +32,12 @@ pub struct Left<'a> {
     stride: Option<usize>,
 }
 
-impl<'a> From<LeftView<'a>> for Left<'a> {
-    fn from(LeftView { rows, depth, panels }: LeftView<'a>) -> Self {
+impl<'a> Left<'a> {
+    /// Panels of [`Isa::rows`] rows, as [`pack_rows`] makes them.
+    pub fn packed(rows: usize, depth: usize, panels: &'a [f32]) -> Self {
         Left { rows, depth, elements: panels, stride: None }
     }
-}
 
-impl<'a> Left<'a> {
     /// Rows that begin `stride` elements apart.
     pub fn in_place(rows: usize, depth: usize, elements: &'a [f32], stride: usize) -> Self {
         Left { rows, depth, elements, stride: Some(stride) }
@@ -83,7 +74,7 @@ pub fn with_left<R>(
             let first = first * isa.rows;
             pack_rows(isa, first..first + piece.len() / depth.max(1), depth, elements, strides, piece);
         });
-        body(LeftView { rows, depth, panels }.into())
+        body(Left::packed(rows, depth, panels))
     })
 }
 
@@ -252,18 +243,7 @@ pub trait Finish: Sync {
 
 /// Multiplies into a block of the output, and adds a row (by columns of the whole output) to all rows. The right operand's
 /// panels begin at the block's first column.
-pub fn multiply<'a>(
-    isa: &Isa,
-    left: impl Into<Left<'a>>,
-    right: RightView<'_>,
-    block: &mut Block<'_>,
-    bias: Option<&[f32]>,
-    finish: Option<&dyn Finish>,
-) {
-    multiply_left(isa, left.into(), right, block, bias, finish);
-}
-
-fn multiply_left(
+pub fn multiply(
     isa: &Isa,
     left: Left<'_>,
     right: RightView<'_>,
@@ -304,7 +284,7 @@ fn multiply_left(
                 if place.len() == isa.columns {
                     let c = block.tile(first_row, height, place.clone());
                     // SAFETY: the tile lies in the block (asserted in `Block::tile`), and the block is ours.
-                    unsafe { isa.tile_of_rows(height, piece, a, b, c, block.output.stride, plus, (next, ahead)) };
+                    unsafe { isa.tile(height, piece, a, b, c, block.output.stride, plus, (next, ahead)) };
                 } else {
                     narrow(isa, height, piece, a, b, block, first_row, place.clone(), plus, (next, ahead));
                 }
@@ -333,7 +313,7 @@ fn narrow(
 ) {
     let mut whole = [0f32; MOST_ROWS * MOST_COLUMNS];
     // SAFETY: there is room for the largest tile of any instruction set.
-    unsafe { isa.tile_of_rows(height, depth, a, b, whole.as_mut_ptr(), isa.columns, Plus::Nothing, next) };
+    unsafe { isa.tile(height, depth, a, b, whole.as_mut_ptr(), isa.columns, Plus::Nothing, next) };
     for (r, sums) in whole.chunks_exact(isa.columns).enumerate().take(height) {
         let c = block.row(first_row + r, columns.clone());
         let sums = &sums[..columns.len()];
@@ -454,8 +434,7 @@ mod tests {
                 let stride = depth + 3;
                 let (a, b) = (numbers(rows * stride - 3, 1), numbers(depth * columns, 2));
                 let panels = pack(isa, rows, depth, &a, [stride, 1]);
-                let forms: [Left<'_>; 2] =
-                    [LeftView { rows, depth, panels: &panels }.into(), Left::in_place(rows, depth, &a, stride)];
+                let forms = [Left::packed(rows, depth, &panels), Left::in_place(rows, depth, &a, stride)];
                 let right = Right::pack(isa, depth, columns, &b, [columns, 1]);
                 let bias = numbers(columns, 3);
                 for (left, threads) in [(forms[0], 1), (forms[0], 3), (forms[1], 1), (forms[1], 3)] {

@@ -8,12 +8,12 @@
 
 use super::isa::{Isa, MOST_COLUMNS, MOST_ROWS, Plus, isa};
 use super::packing::pack_rows;
-use super::product::{Grid, LeftView, Output, Right, RightView, multiply};
+use super::product::{Grid, Output, Right, RightView, multiply, with_left};
 use super::row;
 use super::units::{Gates, Unit, Units};
 use super::vector::with_vectors;
 use super::{Kernel, Selection, Site, with_scratch};
-use crate::backend::cpu::threads::{for_each_job, for_each_piece, in_turn};
+use crate::backend::cpu::threads::{for_each_job, in_turn};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::{Op, OperandId};
 use smallvec::{SmallVec, smallvec};
@@ -160,13 +160,7 @@ impl Recurrent {
         let (isa, depth, columns) = (self.isa, self.sizes.input, direction.input.columns);
         let right = direction.input.view();
         let output = Output::new(inputs, columns);
-        super::with_scratch(rows * depth, |panels| {
-            let unit = isa.rows * depth;
-            for_each_piece(panels, unit, unit / 8, |first, piece| {
-                let first = first * isa.rows;
-                pack_rows(isa, first..first + piece.len() / depth, depth, input, [depth, 1], piece);
-            });
-            let left = LeftView { rows, depth, panels };
+        with_left(isa, [rows, depth], columns, input, [depth, 1], |left| {
             let grid = Grid::new(isa, rows, columns, self.threads);
             for_each_job(grid.count(), rows * depth * columns / 32, |number| {
                 let (rows, columns) = grid.block(number);
@@ -323,9 +317,11 @@ impl Recurrent {
             for (gate, products) in range.clone().zip(&mut *products) {
                 let panel = panels(block, gate).expect("every block has its panels");
                 let next = if gate + 1 < range.end { panels(block, gate + 1) } else { panels(next_block, range.start) };
-                let next = next.map(|next| (next.as_ptr(), lanes));
+                let next = next.map_or((panel.as_ptr(), 0), |next| (next.as_ptr(), lanes));
                 // SAFETY: the array has room for the largest tile.
-                unsafe { isa.tile(height, hidden, left, panel, products.as_mut_ptr(), lanes, Plus::Nothing, next) };
+                unsafe {
+                    isa.tile(height, hidden, (left, [1, height]), panel, products.as_mut_ptr(), lanes, Plus::Nothing, next)
+                };
             }
             for r in 0..height {
                 let row = first + r;
