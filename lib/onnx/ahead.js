@@ -12,7 +12,7 @@ const { setImmediate, setTimeout } = timers;
 /** Results of more bytes are not kept for a run that may never come. */
 const MOST = 64 << 20;
 /** Fewer are used for the first time within no time, and kept for as long as the model. */
-const LARGE = 512 << 10;
+const LARGE = 128 << 10;
 /** Milliseconds for which large ones are kept after a run. */
 const KEPT = 1000;
 /** Bytes that are touched in one round of the event loop, some tens of microseconds. */
