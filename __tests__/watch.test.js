@@ -7,8 +7,8 @@ const { arrived, expect: watchFor, habits } = require('../lib/watch.js');
 
 const isAwake = () => process.getActiveResourcesInfo().includes('Immediate');
 
-/** A context whose last result took so many milliseconds and came just now. */
-const context = (took) => ({ habits: { ...habits(1), took, ended: Infinity } });
+/** A context whose results usually take so many milliseconds; the latest came just now. */
+const context = (usual) => ({ habits: { ...habits(1), usual, ended: Infinity, quick: 1000 } });
 
 test('the loop goes round while a result is expected, and no longer', async () => {
   const quick = context(0.05);
@@ -21,7 +21,7 @@ test('the loop goes round while a result is expected, and no longer', async () =
 });
 
 test('a result that does not come is not waited for', async () => {
-  const late = context(0);
+  const late = context(-1);
   watchFor(late);
   expect(isAwake()).toBe(true);
   await nextRound();
@@ -31,15 +31,33 @@ test('a result that does not come is not waited for', async () => {
 });
 
 test.each([
-  ['the first result', { took: Infinity }],
-  ['what takes long', { took: 100 }],
+  ['the first result', { usual: Infinity }],
+  ['what takes long', { usual: 100 }],
   ['what comes after a pause', { ended: -Infinity }],
+  ['the first ones that come soon', { quick: 0 }],
 ])('the loop sleeps for %s', (_, known) => {
   const sleepy = context(0.05);
   Object.assign(sleepy.habits, known);
   watchFor(sleepy);
   expect(isAwake()).toBe(false);
   arrived(sleepy);
+});
+
+test('what was watched for in vain is left alone for a while, longer each time', () => {
+  const late = context(0.05);
+  const waits = [0, 0, 0, Infinity].map((until) => {
+    watchFor(late);
+    late.habits.until = until - 1;
+    arrived(late);
+    return late.habits.enough;
+  });
+  expect(waits[1]).toBe(2 * waits[0]);
+  expect(waits[2]).toBe(4 * waits[0]);
+  expect(waits[3]).toBe(waits[2]);
+  watchFor(late);
+  late.habits.until = 1e300;
+  arrived(late);
+  expect(late.habits).toMatchObject({ enough: waits[0] / 2, missed: 0 });
 });
 
 test('where all cores compute only the shortest results are watched for', () => {

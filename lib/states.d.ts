@@ -11,7 +11,10 @@ export interface ContextState {
   resolveLost(info: { message: string }): void;
   limits: object | undefined;
   /** See `watch.js`; times in milliseconds. */
-  habits: { longest: number; took: number; began: number; ended: number };
+  habits: {
+    longest: number; usual: number; began: number; ended: number;
+    quick: number; enough: number; missed: number; until: number;
+  };
 }
 
 /** What a buffer for a tensor has to be. */

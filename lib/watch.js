@@ -3,7 +3,8 @@
 // Watching for results that come soon. An event loop with nothing to do sleeps, and to wake its thread takes some tens of
 // microseconds, as long as a small graph. So the loop goes round without sleeping while a result is expected within a
 // moment: timers and input are served as ever. It is expected so where the last one came so, and was followed by the next
-// request at once: who pauses between runs gets a sleeping loop.
+// request at once, several times: who pauses between runs gets a sleeping loop. So does, for a while, who waited in vain: the
+// system may have both threads share a core, and then the one that looks holds up the one that works until it sleeps.
 
 const os = require('node:os');
 const { performance } = require('node:perf_hooks');
@@ -19,6 +20,12 @@ const SOON = 2.5;
 const AT_ONCE = 0.1;
 /** From a result to the next request, at most. */
 const PAUSE = 0.3;
+/** So many results have to come soon before one is watched for: at first, later, and after it was in vain twice as many each time. */
+const FIRST = 16;
+const AGAIN = 4;
+const MOST = 4096;
+/** How fast what is usual follows results that take longer: most of those were only held up. */
+const RISE = 1.02;
 
 /** @typedef {import('./states').ContextState} ContextState */
 
@@ -36,7 +43,8 @@ const cores = os.availableParallelism();
  */
 function habits(numThreads) {
   // Where all cores compute, watching would take one of them away.
-  return { longest: numThreads > 0 && numThreads < cores ? SOON : AT_ONCE, took: Infinity, began: 0, ended: 0 };
+  const longest = numThreads > 0 && numThreads < cores ? SOON : AT_ONCE;
+  return { longest, usual: Infinity, began: 0, ended: 0, quick: 0, enough: FIRST, missed: 0, until: Infinity };
 }
 
 /**
@@ -47,8 +55,11 @@ function expect({ habits }) {
   const time = now();
   watched += 1;
   habits.began = time;
-  if (habits.took > habits.longest || time - habits.ended > PAUSE) return;
-  until = Math.max(until, time + 2 * habits.took);
+  habits.until = Infinity;
+  habits.quick = habits.usual > habits.longest || time - habits.ended > PAUSE ? 0 : habits.quick + 1;
+  if (habits.quick < habits.enough) return;
+  habits.until = time + 1.5 * habits.usual + 0.05;
+  until = Math.max(until, habits.until);
   if (isAwake) return;
   isAwake = true;
   setImmediate(look);
@@ -61,7 +72,16 @@ function expect({ habits }) {
 function arrived({ habits }) {
   watched -= 1;
   habits.ended = now();
-  habits.took = habits.ended - habits.began;
+  habits.usual = Math.min(habits.ended - habits.began, RISE * habits.usual);
+  if (habits.until === Infinity) return;
+  if (habits.ended <= habits.until) {
+    habits.enough = AGAIN;
+    habits.missed = 0;
+  } else {
+    habits.enough = Math.min(2 * AGAIN * 2 ** habits.missed, MOST);
+    habits.missed += 1;
+    habits.quick = 0;
+  }
 }
 
 /** One round of the event loop. */
