@@ -62,11 +62,20 @@ impl Bytes {
     /// # Errors
     /// `UnknownError` when the memory cannot be had.
     pub fn copy_of(bytes: &[u8]) -> Result<Bytes> {
-        // SAFETY: the layout's size is not zero, as `allocate` promises; all bytes are written before anybody reads them.
-        let copy = unsafe { Bytes::allocate(bytes.len(), |layout| spare::take(layout).unwrap_or_else(|| alloc(layout)))? };
+        // SAFETY: all bytes are written before anybody reads them.
+        let copy = unsafe { Bytes::unwritten(bytes.len())? };
         // SAFETY: both are valid for so many bytes, and what was just allocated overlaps nothing.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), copy.start.as_ptr(), bytes.len()) };
         Ok(copy)
+    }
+
+    /// Memory for a copy, with whatever was in it.
+    ///
+    /// # Safety
+    /// It must be written before it is read.
+    unsafe fn unwritten(length: usize) -> Result<Bytes> {
+        // SAFETY: the layout's size is not zero, as `allocate` promises; the rest is the caller's promise.
+        unsafe { Bytes::allocate(length, |layout| spare::take(layout).unwrap_or_else(|| alloc(layout))) }
     }
 
     /// Aligned memory from an allocator, which is asked for no empty layout.

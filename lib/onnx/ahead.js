@@ -4,7 +4,7 @@
 // pages take longer to be used for the first time than to be filled.
 
 const timers = require('node:timers');
-const { exception } = require('../errors.js');
+const { exception, named } = require('../errors.js');
 
 // Taken while they are Node's own; a test of script's may replace them later.
 const { setImmediate, setTimeout } = timers;
@@ -29,10 +29,10 @@ class Ahead {
   /**
    * What is there, which then belongs to the caller.
    * @param {GraphState} graph
-   * @param {string} what needs it, for messages
+   * @param {string} label for messages
    */
-  take(graph, what) {
-    const buffers = this.#buffers ?? allocate(graph, what);
+  take(graph, label) {
+    const buffers = this.#buffers ?? allocate(graph, label);
     this.#buffers = undefined;
     return buffers;
   }
@@ -85,13 +85,13 @@ class Ahead {
 }
 
 /** Memory for results; V8 says neither how much nor for what. */
-function allocate(graph, what) {
+function allocate(graph, label) {
   const buffers = new Array(graph.outputs.size);
   for (const { position, byteLength } of graph.outputs.values()) {
     try {
       buffers[position] = new ArrayBuffer(byteLength);
     } catch {
-      throw exception('UnknownError', `${what}: ${byteLength} bytes of memory cannot be had`);
+      throw exception('UnknownError', `${named('run', label)}: ${byteLength} bytes of memory cannot be had`);
     }
   }
   return buffers;

@@ -3,7 +3,7 @@
 // One run of a model on typed arrays.
 
 const native = require('../native.js');
-const { invalidState, named } = require('../errors.js');
+const { invalidState } = require('../errors.js');
 const { begin } = require('../settle.js');
 const { arrayOver } = require('./arrays.js');
 const { bytesOf } = require('./bindings.js');
@@ -21,7 +21,7 @@ function runInMemory(state, arrays) {
   if (context.lost) throw invalidState('run', label, 'the MLContext was destroyed or lost');
   const inputs = new Array(graph.inputs.size);
   for (const [name, { position }] of graph.inputs) inputs[position] = arrays[name];
-  const buffers = ahead.take(graph, named('run', label));
+  const buffers = ahead.take(graph, label);
   const arrive = () => results(outputs, ({ name }) => buffers[graph.outputs.get(name).position]);
   const entry = { operator: 'run', label, context, object: graph, lends: true, soon: true, memory: buffers, arrive };
   const run = begin(entry, (request) => native.run(request, context.handle, graph.handle, inputs, buffers, label));

@@ -50,14 +50,10 @@ impl Values<'_> {
         }
     }
 
-    fn is_constant(&self, id: OperandId) -> bool {
-        matches!(self.graph.operands[id.0 as usize].source, Source::Constant(_))
-    }
-
     fn before(&self, position: usize) -> Option<Vec<usize>> {
         let Op::Matmul(product) = &self.graph.nodes[position].op else { return None };
         let scores = self.graph.descriptor(product.a);
-        if scores.data_type != DataType::Float32 || self.is_constant(product.b) {
+        if scores.data_type != DataType::Float32 || self.graph.is_constant(product.b) {
             return None;
         }
         let softmax = self.own_maker(product.a)?;
@@ -71,7 +67,7 @@ impl Values<'_> {
             let node = self.own_maker(value)?;
             before.push(node);
             match &self.graph.nodes[node].op {
-                Op::Matmul(op) if !self.is_constant(op.b) => break,
+                Op::Matmul(op) if !self.graph.is_constant(op.b) => break,
                 Op::Binary(op) => value = self.value_of(op, scores.shape.as_slice())?,
                 _ => return None,
             }
@@ -82,7 +78,8 @@ impl Values<'_> {
 
     /// The scores in an operator that scales or masks them.
     fn value_of(&self, op: &Binary, shape: &[u32]) -> Option<OperandId> {
-        let is_number = |id: OperandId| self.is_constant(id) && self.graph.descriptor(id).shape.iter().all(|&size| size == 1);
+        let is_number =
+            |id: OperandId| self.graph.is_constant(id) && self.graph.descriptor(id).shape.iter().all(|&size| size == 1);
         let is_whole = |id: OperandId| self.graph.descriptor(id).shape.as_slice() == shape;
         let commutes = match op.kind {
             BinaryKind::Mul | BinaryKind::Add => true,

@@ -51,9 +51,9 @@ fn shape_of(graph: &Graph, position: usize) -> Vec<u32> {
 
 /// Whether a convolution is one that backends have fast kernels for.
 fn suits(graph: &Graph, op: &Conv2d) -> bool {
-    let is_constant = |id: OperandId| matches!(graph.operands[id.0 as usize].source, Source::Constant(_));
     // Of a product of integers the filter is one that will be dequantized.
-    let is_known = is_constant(op.filter) || dequantizes(graph, op.filter).is_some_and(|filter| is_constant(filter.input));
+    let is_known =
+        graph.is_constant(op.filter) || dequantizes(graph, op.filter).is_some_and(|filter| graph.is_constant(filter.input));
     graph.descriptor(op.input).data_type == DataType::Float32 && is_known
 }
 

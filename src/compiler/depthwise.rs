@@ -7,7 +7,7 @@ use super::planes;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::ActivationKind;
 use crate::graph::ops::layout::InputOperandLayout;
-use crate::graph::{DataType, Descriptor, Graph, Op, OperandId, Source};
+use crate::graph::{DataType, Descriptor, Graph, Op};
 
 /// Bytes between an expansion and the next convolution from which on this is worthwhile: less stays in a core's second-level
 /// cache anyway.
@@ -73,16 +73,12 @@ fn keeps_planes(graph: &Graph, op: &Conv2d, made: &Descriptor) -> bool {
         && batches as usize * channels as usize >= LEAST_PLANES
 }
 
-fn is_constant(graph: &Graph, id: OperandId) -> bool {
-    matches!(graph.operands[id.0 as usize].source, Source::Constant(_))
-}
-
 /// Whether a convolution has its channels last, is of float32 and knows its filter and bias.
 fn suits(graph: &Graph, op: &Conv2d) -> bool {
     op.input_layout == InputOperandLayout::Nhwc
         && graph.descriptor(op.input).data_type == DataType::Float32
-        && is_constant(graph, op.filter)
-        && op.bias.is_none_or(|bias| is_constant(graph, bias))
+        && graph.is_constant(op.filter)
+        && op.bias.is_none_or(|bias| graph.is_constant(bias))
 }
 
 /// Whether every pixel of the output is made from the one at the same place of the input.
@@ -113,7 +109,7 @@ mod tests {
     use crate::compiler::plan::plan;
     use crate::graph::ops::elementwise::Activation;
     use crate::graph::ops::layout::Conv2dFilterOperandLayout::Oihw;
-    use crate::graph::{ConstantBytes, Descriptor, GraphBuilder, Limits};
+    use crate::graph::{ConstantBytes, GraphBuilder, Limits, OperandId};
     use std::sync::Arc;
 
     /// The steps of an expansion to so many channels with an activation, and of what else reads it.

@@ -156,7 +156,7 @@ fn whole_numbers(graph: &Graph, consumers: &[Consumers], mut value: OperandId, h
 
 /// Whether what an operator makes can be rounded to float16 in the same step.
 fn rounds_quickly(graph: &Graph, op: &Op) -> bool {
-    !matches!(op, Op::Conv2d(conv) if !is_constant(graph, conv.filter))
+    !matches!(op, Op::Conv2d(conv) if !graph.is_constant(conv.filter))
 }
 
 /// The nodes that multiply a value by the sigmoid of itself, or of a multiple of it, in order.
@@ -203,7 +203,7 @@ fn leads_quick(graph: &Graph, op: &Op, output: OperandId) -> bool {
 fn follows_quick(graph: &Graph, op: &Op, value: OperandId, first: Option<&Op>) -> bool {
     // Convolutions without a fast kernel do nothing on their way.
     if let Some(Op::Conv2d(conv)) = first
-        && !is_constant(graph, conv.filter)
+        && !graph.is_constant(conv.filter)
     {
         return is_simple(op);
     }
@@ -252,10 +252,6 @@ fn is_quick(graph: &Graph, op: &Op) -> bool {
 
 /// Exponents of powers that are made of products and roots.
 const QUICK_EXPONENTS: [f32; 3] = [2.0, 0.5, 0.75];
-
-fn is_constant(graph: &Graph, id: OperandId) -> bool {
-    matches!(graph.operands[id.0 as usize].source, Source::Constant(_))
-}
 
 /// A constant of one float32 number.
 fn number(graph: &Graph, id: OperandId) -> Option<f32> {

@@ -39,7 +39,7 @@ mod widen;
 pub use fold::Evaluate;
 pub use fuse::Fusing;
 pub use memory::ALIGNMENT;
-pub use plan::{MOST_HELD, Place, Plan, RUNNING, Step, Value, ValueId, held};
+pub use plan::{MOST_HELD, Place, Plan, RUNNING, Step, Value, ValueId, behind_inputs, held};
 
 use crate::error::Result;
 use crate::graph::Graph;

@@ -90,7 +90,6 @@ const MOST_NUMBERS: usize = 64 << 10;
 /// Whether a convolution of an image that has its channels last may read it with its channels first: few of them, each a
 /// plane of its own.
 fn is_picture(graph: &Graph, op: &Conv2d) -> bool {
-    let is_constant = |id: OperandId| matches!(graph.operands[id.0 as usize].source, Source::Constant(_));
     let image = graph.descriptor(op.input);
     let filter = graph.descriptor(op.filter);
     let [outputs, ..] = op.filter_layout.to_oihw(&filter.shape);
@@ -101,8 +100,8 @@ fn is_picture(graph: &Graph, op: &Conv2d) -> bool {
         && image.shape[1].min(image.shape[2]) >= LEAST_SIZE
         && outputs >= LEAST_OUTPUTS
         && filter.element_count() <= MOST_NUMBERS
-        && is_constant(op.filter)
-        && op.bias.is_none_or(is_constant)
+        && graph.is_constant(op.filter)
+        && op.bias.is_none_or(|bias| graph.is_constant(bias))
 }
 
 enum Maker {

@@ -51,6 +51,18 @@ pub const fn held(back: u32) -> OperandId {
 /// How far back a fused operator looks, at most.
 pub const MOST_HELD: u32 = 2;
 
+/// Lets fused operators find the value that they are done to behind the step's inputs, and behind it what it was before.
+pub fn behind_inputs(mut fused: Vec<Op>, inputs: usize) -> Vec<Op> {
+    for op in &mut fused {
+        op.visit_mut(&mut |id| {
+            if let Some(back) = (0..=MOST_HELD).find(|&back| *id == held(back)) {
+                *id = OperandId(inputs as u32 + back);
+            }
+        });
+    }
+    fused
+}
+
 /// One node, and those that are done to its output in place. The ids in the operators are positions in `inputs`.
 #[derive(Clone, Debug)]
 pub struct Step {

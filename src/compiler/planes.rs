@@ -3,7 +3,7 @@
 
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::layout::InputOperandLayout;
-use crate::graph::{DataType, Graph, Op, OperandId, Source};
+use crate::graph::{DataType, Graph, Op, OperandId};
 
 /// On smaller images a row costs more than what is computed.
 const LEAST_COLUMNS: u32 = 24;
@@ -17,9 +17,7 @@ const LARGE_WINDOW: [u32; 2] = [7, 7];
 /// By operand: whether it is what such a convolution makes.
 pub fn on_planes(graph: &Graph) -> Vec<bool> {
     let mut regions = Regions { of: (0..graph.operands.len()).collect() };
-    let is_image = |id: OperandId| {
-        graph.descriptor(id).shape.len() == 4 && !matches!(graph.operands[id.0 as usize].source, Source::Constant(_))
-    };
+    let is_image = |id: OperandId| graph.descriptor(id).shape.len() == 4 && !graph.is_constant(id);
     for node in &graph.nodes {
         // These have an order of their own.
         if matches!(node.op, Op::Transpose(_) | Op::Reshape(_)) {
@@ -57,7 +55,6 @@ pub fn on_planes(graph: &Graph) -> Vec<bool> {
 
 /// Whether a convolution is one that goes plane by plane, quickly.
 pub fn suits(graph: &Graph, op: &Conv2d) -> bool {
-    let is_constant = |id: OperandId| matches!(graph.operands[id.0 as usize].source, Source::Constant(_));
     let (image, filter) = (graph.descriptor(op.input), graph.descriptor(op.filter));
     let [outputs, of_group, height, width] = op.filter_layout.to_oihw(&filter.shape);
     if op.input_layout != InputOperandLayout::Nchw || (of_group, op.groups, image.shape[1]) != (1, outputs, outputs) {
@@ -73,8 +70,8 @@ pub fn suits(graph: &Graph, op: &Conv2d) -> bool {
     is_quick
         && image.data_type == DataType::Float32
         && op.strides == [1; 2]
-        && is_constant(op.filter)
-        && op.bias.is_none_or(is_constant)
+        && graph.is_constant(op.filter)
+        && op.bias.is_none_or(|bias| graph.is_constant(bias))
 }
 
 /// Operands that are in the same order as others.

@@ -194,8 +194,7 @@ impl<'a> Values<'a> {
                 let is_last = found.axes(shape.len()).as_ref() == [shape.len() as u32 - 1];
                 let fits = self.graph.descriptor(other).shape.as_slice() == &shape[shape.len() - 1..];
                 // It must exist before everything that is computed from it.
-                let is_constant = matches!(self.graph.operands[other.0 as usize].source, Source::Constant(_));
-                (is_last && fits && is_constant).then_some((found, other))
+                (is_last && fits && self.graph.is_constant(other)).then_some((found, other))
             }
             _ => None,
         };

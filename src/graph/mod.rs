@@ -356,6 +356,11 @@ impl Graph {
         &self.operands[id.0 as usize].descriptor
     }
 
+    /// Whether an operand's value is known.
+    pub fn is_constant(&self, id: OperandId) -> bool {
+        matches!(self.operands[id.0 as usize].source, Source::Constant(_))
+    }
+
     /// How often each operand is used, by nodes and as an output.
     pub fn uses(&self) -> Vec<usize> {
         let mut uses = vec![0; self.operands.len()];

@@ -1,9 +1,8 @@
 //! Memory that one thread fills while another already works with what comes before it: large inputs are copied while the first
 //! steps of their graph run.
 
-use super::{Bytes, spare};
+use super::Bytes;
 use crate::error::Result;
-use std::alloc::alloc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -30,9 +29,8 @@ pub struct Arrival(Arc<Shared>);
 /// # Errors
 /// `UnknownError` when the memory cannot be had.
 pub fn arriving(length: usize) -> Result<(Arriving, Arrival)> {
-    // SAFETY: the layout's size is not zero, as `allocate` promises; all bytes are written before anybody reads them: readers
-    // wait for `are_there`, which only `fill` sets.
-    let bytes = unsafe { Bytes::allocate(length, |layout| spare::take(layout).unwrap_or_else(|| alloc(layout)))? };
+    // SAFETY: readers wait for `are_there`, which only `fill` sets, or the `Arrival` that is dropped without it.
+    let bytes = unsafe { Bytes::unwritten(length)? };
     let shared = Arc::new(Shared { bytes, are_there: AtomicBool::new(length == 0) });
     Ok((Arriving(shared.clone()), Arrival(shared)))
 }

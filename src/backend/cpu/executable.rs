@@ -10,9 +10,9 @@ use super::reference;
 use super::storage::Storage;
 use super::view::{Arguments, View, ViewMut};
 use crate::backend::Bindings;
-use crate::compiler::{MOST_HELD, Place, Plan, Value, ValueId, held};
+use crate::compiler::{MOST_HELD, Place, Plan, Value, ValueId, behind_inputs};
 use crate::error::Result;
-use crate::graph::{ConstantBytes, DataType, Op, OperandId};
+use crate::graph::{ConstantBytes, DataType, Op};
 use crate::memory::{Bytes, Charge, Usage, Use, side_by_side};
 use crate::timeline::from_panic;
 use smallvec::SmallVec;
@@ -129,18 +129,6 @@ impl Step {
         let label = if self.label.is_empty() { String::new() } else { format!(" \"{}\"", self.label) };
         format!("{} {} -> {}{label}", names.join(" + "), list(&self.inputs), list(&self.outputs))
     }
-}
-
-/// Lets fused operators find the value that they are done to behind the step's inputs, and behind it what it was before.
-fn behind_inputs(mut fused: Vec<Op>, inputs: usize) -> Vec<Op> {
-    for op in &mut fused {
-        op.visit_mut(&mut |id| {
-            if let Some(back) = (0..=MOST_HELD).find(|&back| *id == held(back)) {
-                *id = OperandId(inputs as u32 + back);
-            }
-        });
-    }
-    fused
 }
 
 /// Does fused operators with the reference kernels.

@@ -10,7 +10,7 @@ use super::tile::Tiles;
 use super::{Kernel, Known, Selection, Site, with_scratch};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
-use crate::compiler::RUNNING;
+use crate::compiler::behind_inputs;
 use crate::graph::{Op, OperandId};
 use smallvec::smallvec;
 use std::ops::Range;
@@ -109,15 +109,7 @@ pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
     let (filter, [outputs, channels, 1, 1]) = Filter::of(first, site)? else { return None };
     let mut shape = input.shape.to_vec();
     shape[3] = outputs;
-    // What is done between them finds the value behind the inputs.
-    let mut fused = between.to_vec();
-    for op in &mut fused {
-        op.visit_mut(&mut |id| {
-            if *id == RUNNING {
-                *id = OperandId(site.inputs.len() as u32);
-            }
-        });
-    }
+    let fused = behind_inputs(between.to_vec(), site.inputs.len());
     let made = Known { shape: &shape, order: None, ..site.output };
     let finish = Finish::new(&Site { before: &[], fused: &fused, output: made, ..*site }, first.bias)?;
     if !finish.is_whole || finish.added.is_some() {

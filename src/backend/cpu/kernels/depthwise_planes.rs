@@ -13,7 +13,7 @@ use super::{Kernel, Known, Numbers, Selection, Site, with_scratch};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
-use crate::compiler::RUNNING;
+use crate::compiler::behind_inputs;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::{Op, OperandId};
@@ -437,17 +437,11 @@ pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
     for op in site.before {
         match op {
             Op::Conv2d(op) => convolutions.push((op, Vec::new())),
-            // It finds the value behind the inputs.
-            _ => {
-                let mut op = op.clone();
-                op.visit_mut(&mut |id| {
-                    if *id == RUNNING {
-                        *id = OperandId(site.inputs.len() as u32);
-                    }
-                });
-                convolutions.last_mut()?.1.push(op);
-            }
+            op => convolutions.last_mut()?.1.push(op.clone()),
         }
+    }
+    for (_, fused) in &mut convolutions {
+        *fused = behind_inputs(std::mem::take(fused), site.inputs.len());
     }
     let input = convolutions.first().map_or(then.input, |(first, _)| first.input);
     let shape = site.inputs.get(input.0 as usize)?.shape;

@@ -1,5 +1,5 @@
-//! What is fused with a convolution whose channels are last: additions of constants and of a tensor, and bounds, while the
-//! sums are in registers; everything else soon after, while they are in the cache.
+//! What is fused with a convolution: where the channels are last additions of constants and of a tensor, and bounds, while the
+//! sums are in registers, where they are first bounds; everything else soon after, while they are in the cache.
 
 use super::epilogue::Epilogue;
 use super::isa::Isa;

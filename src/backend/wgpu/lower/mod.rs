@@ -29,7 +29,7 @@ use super::adapter::Features;
 use super::device::Device;
 use super::executable::{Dispatch, Memory, Slot, binding_length, most_bindings};
 use super::shader::{Layout, Scalar};
-use crate::compiler::{Place, Plan, RUNNING, Step, Value};
+use crate::compiler::{Place, Plan, Step, Value, behind_inputs};
 use crate::error::{Error, Kind, Result};
 use crate::graph::{ConstantBytes, DataType, Op, OperandId};
 use std::collections::HashSet;
@@ -187,12 +187,7 @@ pub fn lower(lowering: &mut Lowering<'_>, plan: &Plan, step: &Step) -> Result<()
             let data_type = elementwise::result_type(op, &|id| operands.inputs.get(id.0 as usize).unwrap_or(&running).data_type);
             lowering.temporary(data_type, &output.shape)?
         };
-        let mut op = op.clone();
-        op.visit_mut(&mut |id| {
-            if *id == RUNNING {
-                *id = OperandId(operands.inputs.len() as u32);
-            }
-        });
+        let op = behind_inputs(vec![op.clone()], operands.inputs.len()).remove(0);
         operands.inputs.push(running);
         operands.outputs = vec![next.clone()];
         one(lowering, &op, &operands)?;
