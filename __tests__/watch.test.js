@@ -3,6 +3,8 @@
 // The event loop stays awake for results that come soon.
 
 const { setImmediate: nextRound } = require('node:timers/promises');
+const { ml } = require('..');
+const native = require('../lib/native.js');
 const { arrived, expect: watchFor, habits } = require('../lib/watch.js');
 
 const isAwake = () => process.getActiveResourcesInfo().includes('Immediate');
@@ -63,4 +65,27 @@ test('what was watched for in vain is left alone for a while, longer each time',
 test('where all cores compute only the shortest results are watched for', () => {
   expect(habits(0).longest).toBeLessThan(0.2);
   expect(habits(1e6).longest).toBe(habits(0).longest);
+});
+
+test('a look settles what is ready without a round of the event loop, and others are woken for as before', async () => {
+  const context = await ml.createContext({ accelerated: false });
+  const tensor = await context.createTensor({ dataType: 'float32', shape: [3], readable: true, writable: true });
+  for (let round = 0; round < 20; round++) {
+    let hasGoneRound = false;
+    const immediate = setImmediate(() => (hasGoneRound = true));
+    let bytes;
+    const read = context.readTensor(tensor).then((buffer) => (bytes = buffer));
+    // Only microtasks run between the looks.
+    for (let looks = 0; bytes === undefined && looks < 1e5; looks++) {
+      native.settleSoon();
+      await undefined;
+    }
+    expect(hasGoneRound).toBe(false);
+    expect(bytes?.byteLength).toBe(12);
+    clearImmediate(immediate);
+    await read;
+    native.settleSoon();
+    expect((await context.readTensor(tensor)).byteLength).toBe(12);
+  }
+  context.destroy();
 });

@@ -56,6 +56,8 @@ export type NamedDescriptor = [string, DataType, number[]];
  * is `{event: 'lost', context, message}`; requests count from there. While nothing is pending `settle` is held weakly.
  */
 export function initialize(settle: (batch: any[]) => void): number;
+/** Waits some microseconds until something is ready, and calls `settle` for it. */
+export function settleSoon(): void;
 export function operators(): Operator[];
 export function dataTypes(): string[];
 

@@ -9,6 +9,7 @@
 const os = require('node:os');
 const { performance } = require('node:perf_hooks');
 const timers = require('node:timers');
+const native = require('./native.js');
 
 // Taken while they are Node's own; a test of script's may replace them later.
 const { setImmediate } = timers;
@@ -86,8 +87,10 @@ function arrived({ habits }) {
 
 /** One round of the event loop. */
 function look() {
-  if (watched > 0 && now() < until) setImmediate(look);
-  else isAwake = false;
+  if (watched > 0 && now() < until) {
+    native.settleSoon();
+    setImmediate(look);
+  } else isAwake = false;
 }
 
 module.exports = { arrived, expect, habits };

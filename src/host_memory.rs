@@ -29,12 +29,17 @@ impl HostBuffer {
         HostBuffer { start, length, copy: None }
     }
 
-    /// Memory for a copy of JavaScript's, used like it, that is still to be made.
+    /// Memory for a copy of JavaScript's, used like it, that is still to be made: when it is needed, or else when the
+    /// [`Arrival`] is dropped.
     ///
     /// # Errors
     /// `UnknownError` when the memory cannot be had.
-    pub fn for_copy(length: usize) -> Result<(Self, Arrival)> {
-        let (copy, arrival) = arriving(length)?;
+    ///
+    /// # Safety
+    /// `length` bytes must be valid for reads from `from` on until the `Arrival` is dropped, and it must be.
+    pub unsafe fn for_copy(from: *const u8, length: usize) -> Result<(Self, Arrival)> {
+        // SAFETY: promised.
+        let (copy, arrival) = unsafe { arriving(from, length)? };
         Ok((HostBuffer { start: copy.as_ptr(), length: copy.length(), copy: Some(copy) }, arrival))
     }
 

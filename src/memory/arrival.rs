@@ -1,12 +1,19 @@
-//! Memory that one thread fills while another already works with what comes before it: large inputs are copied while the first
-//! steps of their graph run.
+//! Memory that is filled while others already work with what comes before it: large inputs are copied while the first steps of
+//! their graph run. Whoever needs them first helps: what a thread copies itself is in its own cache, where the memory was when
+//! it was used the last time.
+//!
+//! Where script's thread made the whole copy, 256 KiB took 45 microseconds, all of them on their way from one core's cache to the
+//! other's, and several times as long where two threads that computed had the two cores.
 
 use super::Bytes;
 use crate::error::Result;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How often a reader looks before it lets other threads have its core, such as the one that it waits for.
+/// Bytes that a thread copies at a time.
+const PIECE: usize = 16 << 10;
+
+/// How often a thread looks before it lets others have its core, such as the one that it waits for.
 const LOOKS: usize = 2000;
 
 /// Bytes on their way.
@@ -15,23 +22,39 @@ pub struct Arriving(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// Not to be looked at before they are there.
+    /// Not to be looked at before all pieces are there.
     bytes: Bytes,
-    are_there: AtomicBool,
+    from: Source,
+    /// The first piece that nobody has begun with.
+    next: AtomicUsize,
+    /// How many pieces are there.
+    there: AtomicUsize,
 }
 
-/// The duty to fill the memory. Dropped unused it fills it with zeros, so that nobody waits for ever.
+/// Where the bytes come from: read before all pieces are there, and not any more from then on.
+#[derive(Debug)]
+struct Source(*const u8);
+
+// SAFETY: it is read only, by the promise at `arriving`, while the memory is valid and nobody writes it.
+unsafe impl Send for Source {}
+// SAFETY: as above.
+unsafe impl Sync for Source {}
+
+/// Keeps the copy possible. When this is dropped the copy is there, so nobody waits for ever.
 #[derive(Debug)]
 pub struct Arrival(Arc<Shared>);
 
-/// Memory for a copy of so many bytes, which whoever has the [`Arrival`] makes later.
+/// A copy of so many bytes that is made by whoever needs it, or when the [`Arrival`] is dropped.
 ///
 /// # Errors
 /// `UnknownError` when the memory cannot be had.
-pub fn arriving(length: usize) -> Result<(Arriving, Arrival)> {
-    // SAFETY: readers wait for `are_there`, which only `fill` sets, or the `Arrival` that is dropped without it.
+///
+/// # Safety
+/// `length` bytes must be valid for reads from `from` on until the `Arrival` is dropped, and it must be.
+pub unsafe fn arriving(from: *const u8, length: usize) -> Result<(Arriving, Arrival)> {
+    // SAFETY: readers wait until all pieces have been copied.
     let bytes = unsafe { Bytes::unwritten(length)? };
-    let shared = Arc::new(Shared { bytes, are_there: AtomicBool::new(length == 0) });
+    let shared = Arc::new(Shared { bytes, from: Source(from), next: AtomicUsize::new(0), there: AtomicUsize::new(0) });
     Ok((Arriving(shared.clone()), Arrival(shared)))
 }
 
@@ -45,36 +68,40 @@ impl Arriving {
         self.0.bytes.as_ptr()
     }
 
-    /// Waits until the bytes are there.
+    /// Waits until the bytes are there, and copies what nobody has begun with.
     pub fn wait(&self) {
-        let mut looks = 0;
-        while !self.0.are_there.load(Ordering::Acquire) {
-            looks += 1;
-            if looks < LOOKS { std::hint::spin_loop() } else { std::thread::yield_now() }
-        }
-    }
-}
-
-impl Arrival {
-    /// Makes the copy.
-    ///
-    /// # Panics
-    /// When the lengths differ.
-    pub fn fill(self, from: &[u8]) {
-        assert_eq!(from.len(), self.0.bytes.len());
-        // SAFETY: the memory is valid for so many bytes and overlaps nothing that somebody else has. Nobody reads it before
-        // `are_there` is set, and there is one `Arrival`, which this uses up.
-        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.0.bytes.as_ptr(), from.len()) };
-        self.0.are_there.store(true, Ordering::Release);
+        self.0.complete();
     }
 }
 
 impl Drop for Arrival {
     fn drop(&mut self) {
-        if !self.0.are_there.load(Ordering::Relaxed) {
-            // SAFETY: as in `fill`.
-            unsafe { std::ptr::write_bytes(self.0.bytes.as_ptr(), 0, self.0.bytes.len()) };
-            self.0.are_there.store(true, Ordering::Release);
+        self.0.complete();
+    }
+}
+
+impl Shared {
+    fn complete(&self) {
+        let pieces = self.bytes.len().div_ceil(PIECE);
+        while self.there.load(Ordering::Acquire) < pieces {
+            let piece = self.next.fetch_add(1, Ordering::Relaxed);
+            if piece >= pieces {
+                return self.wait_for_others(pieces);
+            }
+            let start = piece * PIECE;
+            let length = PIECE.min(self.bytes.len() - start);
+            // SAFETY: the piece lies in both. This thread alone has it, so nobody else writes there, and nobody reads there
+            // before all are there. Until then the source is valid: the `Arrival` waits for it.
+            unsafe { std::ptr::copy_nonoverlapping(self.from.0.add(start), self.bytes.as_ptr().add(start), length) };
+            self.there.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    fn wait_for_others(&self, pieces: usize) {
+        let mut looks = 0;
+        while self.there.load(Ordering::Acquire) < pieces {
+            looks += 1;
+            if looks < LOOKS { std::hint::spin_loop() } else { std::thread::yield_now() }
         }
     }
 }
@@ -89,40 +116,51 @@ mod tests {
         arriving.0.bytes.to_vec()
     }
 
+    fn copying(from: &[u8]) -> (Arriving, Arrival) {
+        // Memory that was used before.
+        drop(Bytes::copy_of(&vec![7; from.len()]).unwrap());
+        // SAFETY: each test drops the arrival before the bytes.
+        unsafe { arriving(from.as_ptr(), from.len()) }.unwrap()
+    }
+
     #[test]
-    fn readers_wait_for_what_comes() {
-        for length in [0, 1, 100, 70_000, 5 << 20] {
-            // Memory that was used before.
-            drop(Bytes::copy_of(&vec![7; length]).unwrap());
-            let (arriving, arrival) = arriving(length).unwrap();
+    fn readers_and_the_source_copy_together() {
+        for length in [0, 1, 100, PIECE, PIECE + 1, 70_000, 5 << 20] {
+            let wanted: Vec<u8> = (0..length).map(|i| (i * 7 / 5) as u8).collect();
+            let (arriving, arrival) = copying(&wanted);
             assert_eq!(arriving.length(), length);
-            let wanted: Vec<u8> = (0..length).map(|i| i as u8).collect();
-            let found = std::thread::scope(|scope| {
-                let reader = scope.spawn(|| seen(&arriving));
-                arrival.fill(&wanted);
-                reader.join().unwrap()
+            std::thread::scope(|scope| {
+                let readers = [(); 2].map(|()| scope.spawn(|| seen(&arriving)));
+                drop(arrival);
+                readers.into_iter().for_each(|reader| assert!(reader.join().unwrap() == wanted, "{length} bytes"));
             });
-            assert!(found == wanted, "{length} bytes");
         }
     }
 
     #[test]
-    fn what_never_comes_is_zeros() {
-        drop(Bytes::copy_of(&[7; 70_000]).unwrap());
-        let (arriving, arrival) = arriving(70_000).unwrap();
+    fn either_of_them_copies_alone() {
+        let mut wanted = vec![5; 70_000];
+        let (arriving, arrival) = copying(&wanted);
+        assert!(seen(&arriving) == wanted);
         drop(arrival);
-        assert!(seen(&arriving).iter().all(|&byte| byte == 0));
+        let (arriving, arrival) = copying(&wanted);
+        drop(arrival);
+        // From now on the source is somebody else's.
+        wanted.fill(9);
+        assert!(seen(&arriving).iter().all(|&byte| byte == 5));
     }
 
     #[test]
     fn the_memory_stays_until_it_is_filled() {
-        let (arriving, arrival) = arriving(70_000).unwrap();
+        let wanted = vec![1; 70_000];
+        let (arriving, arrival) = copying(&wanted);
         drop(arriving);
-        arrival.fill(&[1; 70_000]);
+        drop(arrival);
     }
 
     #[test]
     fn what_the_machine_does_not_have_is_refused() {
-        assert!(arriving(usize::MAX / 4).is_err());
+        // SAFETY: nothing is read, since there is no memory to copy it to.
+        assert!(unsafe { arriving(std::ptr::null(), usize::MAX / 4) }.is_err());
     }
 }

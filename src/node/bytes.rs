@@ -6,8 +6,8 @@ use crate::error::Result;
 use crate::host_memory::HostBuffer;
 use crate::memory::{Arrival, Bytes};
 use napi::sys;
+use smallvec::SmallVec;
 use std::ffi::c_void;
-use std::marker::PhantomData;
 use std::ptr;
 
 /// Where the bytes of an `ArrayBuffer`, a typed array or a `DataView` are at this moment.
@@ -73,32 +73,26 @@ pub fn copy(scope: Scope<'_>, source: Value<'_>) -> Result<Bytes> {
     Bytes::copy_of(unsafe { std::slice::from_raw_parts(start, length) })
 }
 
-/// A copy of script's bytes that is still to be made, in the same call from script.
-pub struct Copy<'s> {
-    start: *mut u8,
-    length: usize,
-    arrival: Arrival,
-    call: PhantomData<&'s ()>,
+/// Copies of script's bytes that are made when they are needed, at the latest when [`copying`] returns.
+pub struct Copies(SmallVec<[Arrival; 4]>);
+
+/// Does something with copies of bytes as they are now, which it may send elsewhere before they are made.
+pub fn copying<T>(work: impl FnOnce(&mut Copies) -> T) -> T {
+    // Dropped here, not by `work`: until then the copies are made from script's own memory.
+    let mut copies = Copies(SmallVec::new());
+    work(&mut copies)
 }
 
-/// Memory for a copy, which is to be made before the call from script returns.
-///
-/// # Errors
-/// `UnknownError` when the memory for the copy cannot be had.
-pub fn copy_later<'s>(scope: Scope<'s>, source: Value<'s>) -> Result<(HostBuffer, Copy<'s>)> {
-    let (start, length) = locate(scope, source)?;
-    let (memory, arrival) = HostBuffer::for_copy(length)?;
-    Ok((memory, Copy { start, length, arrival, call: PhantomData }))
-}
-
-impl Copy<'_> {
-    pub fn make(self) {
-        let bytes = match self.length {
-            0 => &[],
-            // SAFETY: as in `copy`: this does not outlive the call in which the bytes were found, and no script has run since.
-            length => unsafe { std::slice::from_raw_parts(self.start, length) },
-        };
-        self.arrival.fill(bytes);
+impl Copies {
+    /// # Errors
+    /// `UnknownError` when the memory for the copy cannot be had.
+    pub fn of(&mut self, scope: Scope<'_>, source: Value<'_>) -> Result<HostBuffer> {
+        let (start, length) = locate(scope, source)?;
+        // SAFETY: Node-API says that `length` bytes begin at `start`, and no script of this thread runs before `copying`
+        // returns and drops this; nobody else can. For shared memory see `copy`.
+        let (memory, arrival) = unsafe { HostBuffer::for_copy(start, length)? };
+        self.0.push(arrival);
+        Ok(memory)
     }
 }
 

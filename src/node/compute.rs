@@ -1,6 +1,6 @@
 //! The flat functions that run a graph on memory of script's, and those that make the calling thread wait.
 
-use super::bytes::{self, Copy};
+use super::bytes;
 use super::call::{Call, stale};
 use super::contexts::Context;
 use super::handles::Handle;
@@ -57,17 +57,10 @@ pub fn compute<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 ///
 /// The inputs stay script's and are copied before this returns; the outputs are as in `compute`.
 pub fn run<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
-    let mut copies = Vec::new();
-    let copy = |scope: Scope<'s>, view: Value<'s>| {
-        let (memory, copy) = bytes::copy_later(scope, view)?;
-        copies.push(copy);
-        Ok(memory)
-    };
-    let bound = bound(call, 2, copy).map_err(|error| error.of("run", ""))?;
-    let sent = send(call, "run", bound)?;
-    // The graph may have begun: it waits for an input where it needs it.
-    copies.into_iter().for_each(Copy::make);
-    Ok(sent)
+    bytes::copying(|copies| {
+        let bound = bound(call, 2, |scope, view| copies.of(scope, view)).map_err(|error| error.of("run", ""))?;
+        send(call, "run", bound)
+    })
 }
 
 /// `computeSync(context, graph, inputs, outputs, label)`

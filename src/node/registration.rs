@@ -56,6 +56,7 @@ const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
     "createCommandBuffer" => commands::create;
     "destroyCommandBuffer" => commands::destroy;
     "submit" => commands::submit;
+    "settleSoon" => settle_soon;
 };
 
 /// For tests only.
@@ -94,6 +95,12 @@ fn plan_fault<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 fn initialize<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let first = call.environment.settler.listen(call.scope, call.value(0))?;
     Ok(Some(call.scope.number(first)?))
+}
+
+/// `settleSoon()`: waits for a moment until something is ready, and settles it.
+fn settle_soon<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    call.environment.settler.settle_soon(call.scope);
+    Ok(None)
 }
 
 #[napi(module_exports)]

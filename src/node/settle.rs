@@ -2,7 +2,7 @@
 //!
 //! Work may finish on any thread. It goes into one queue per environment, and one threadsafe function wakes the event loop
 //! when the queue stops being empty. The wake-up settles all that is ready, with one call of the `settle` function of
-//! `lib/`.
+//! `lib/`. Where `lib/` expects something within a moment it looks into the queue itself, and nothing is woken.
 //!
 //! Several copies of `lib/` can share an environment (jest loads one per test file), so each is a *listener* with a range
 //! of request numbers of its own. The threadsafe function is referenced, and so keeps the process alive, only while a
@@ -19,7 +19,9 @@ use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 /// A number that `lib/` chose, out of the range of its copy. The first of a range is no request: it stands for events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +29,10 @@ pub struct Request(u64);
 
 /// How many numbers a listener has.
 const RANGE: u64 = 1 << 40;
+
+/// How long a look into the queue lasts: a few times as long as a round of the event loop, and no longer, for timers and input
+/// are to be served as ever.
+const MOMENT: Duration = Duration::from_micros(20);
 
 /// So that all of them are exact as JavaScript numbers.
 const MOST_LISTENERS: usize = 1 << 13;
@@ -75,12 +81,16 @@ struct Settled {
 
 /// What is ready, shared by all threads.
 #[derive(Default)]
-pub struct Queue(Mutex<State>);
+pub struct Queue {
+    state: Mutex<State>,
+    /// Something may be ready: for a look without the lock.
+    has_some: AtomicBool,
+}
 
 #[derive(Default)]
 struct State {
     settled: Vec<Settled>,
-    /// A wake-up is on its way.
+    /// A wake-up is on its way, or the environment's thread is looking.
     signalled: bool,
     /// Nothing when the environment has ended.
     wake: Option<Wake>,
@@ -94,13 +104,14 @@ unsafe impl Send for Wake {}
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing that runs under the lock leaves the state half changed.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn push(&self, request: Request, result: Result<Outcome>) {
         let mut state = self.lock();
         let Some(Wake(function)) = state.wake else { return };
         state.settled.push(Settled { request, result });
+        self.has_some.store(true, Ordering::Release);
         if !state.signalled {
             state.signalled = true;
             // SAFETY: the function exists, since `close` takes it away under this lock before it goes. The call makes a
@@ -111,9 +122,19 @@ impl Queue {
         }
     }
 
+    /// Waits for at most that long until something is ready. Nobody is woken for what comes from now on until it is taken.
+    fn look(&self, for_up_to: Duration) {
+        self.lock().signalled = true;
+        let begin = Instant::now();
+        while !self.has_some.load(Ordering::Acquire) && begin.elapsed() < for_up_to {
+            (0..4).for_each(|_| std::hint::spin_loop());
+        }
+    }
+
     fn take(&self) -> Vec<Settled> {
         let mut state = self.lock();
         state.signalled = false;
+        self.has_some.store(false, Ordering::Relaxed);
         std::mem::take(&mut state.settled)
     }
 
@@ -236,6 +257,12 @@ impl Settler {
         }
         let queue = self.queue.clone();
         Ok(Done::new(move |result: Result<T>| queue.push(request, result.map(outcome))))
+    }
+
+    /// Settles what is ready, or becomes so within a moment.
+    pub fn settle_soon(&self, scope: Scope<'_>) {
+        self.queue.look(MOMENT);
+        self.settle_all(scope);
     }
 
     /// Settles everything that is ready.

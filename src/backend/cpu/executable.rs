@@ -358,6 +358,20 @@ impl Executable {
         }
     }
 
+    /// Waits for the inputs of the first step, which may be on their way.
+    ///
+    /// # Errors
+    /// `OperationError` when somebody writes them.
+    pub fn wait_for_first(&self, bindings: &Bindings<Storage>) -> Result<()> {
+        for operand in self.steps.first().iter().flat_map(|step| &step.inputs) {
+            if let Memory::Input(position) = operand.memory {
+                // To look at the bytes is to wait for them.
+                let _: &[u8] = &bindings.inputs[position].read()?;
+            }
+        }
+        Ok(())
+    }
+
     /// Runs the steps in order.
     ///
     /// # Errors

@@ -207,7 +207,11 @@ impl Backend for Cpu {
                 let run = || executable.run(&bindings, &cpu.0.cancel);
                 let result = match cpu.team() {
                     // Several graphs at once keep the threads busy by themselves.
-                    Some(team) if alone && executable.estimate() >= BRIEF => team.lead(run),
+                    Some(team) if alone && executable.estimate() >= BRIEF => {
+                        // Whoever copies the inputs needs a core; a team that waits with us would take it.
+                        executable.wait_for_first(&bindings)?;
+                        team.lead(run)
+                    }
                     _ => run(),
                 };
                 // The storage is let go before the end is reported: it may be the last reference.

@@ -19,6 +19,9 @@ use std::time::{Duration, Instant};
 const EAGER: Duration = Duration::from_micros(20);
 /// After so long without work it sleeps, also during a dispatch: a kernel that is not divided takes its time.
 const PATIENT: Duration = Duration::from_micros(500);
+/// After a dispatch it gives its core to whoever wants it for so long before it sleeps: the result's reader is about to be
+/// woken, and gets a core that is awake.
+const LINGER: Duration = Duration::from_micros(20);
 /// To wake somebody takes some microseconds: not for regions of fewer nanoseconds.
 const WORTH_WAKING: usize = 40_000;
 
@@ -254,6 +257,7 @@ impl Shared {
     fn help(&self, me: usize) {
         let mut last = 0;
         let mut wait = Wait::default();
+        let mut rest = Wait::default();
         while !self.has_ended.load(Ordering::Relaxed) {
             let gate = self.gate.0.load(Ordering::Acquire);
             if is_new(gate, last) {
@@ -272,9 +276,13 @@ impl Shared {
                 continue;
             }
             let at_rest = self.at_rest.load(Ordering::Relaxed);
-            if at_rest || wait.a_little() > PATIENT {
+            let is_enough = if at_rest { rest.for_others() > LINGER } else { wait.a_little() > PATIENT };
+            if is_enough {
                 self.sleep(me, last, at_rest);
                 wait = Wait::default();
+            }
+            if is_enough || !at_rest {
+                rest = Wait::default();
             }
         }
     }
@@ -352,6 +360,12 @@ struct Wait {
 }
 
 impl Wait {
+    /// Lets others have the core; returns how long it has been.
+    fn for_others(&mut self) -> Duration {
+        yield_now();
+        self.since.get_or_insert_with(Instant::now).elapsed()
+    }
+
     /// Returns how long it has been.
     fn a_little(&mut self) -> Duration {
         std::hint::spin_loop();
