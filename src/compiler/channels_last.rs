@@ -12,10 +12,21 @@ use crate::graph::ops::movement::{Reshape, Transpose};
 use crate::graph::ops::reduce::{Reduce, ReduceKind};
 use crate::graph::{DataType, Descriptor, Graph, Node, Op, Operand, OperandId, Source};
 
-/// For each dimension of an image with the channels last, where it is among `[batch, channels, height, width]`.
-const LAST: [u32; 4] = [0, 2, 3, 1];
+/// For each dimension of an image with the channels last, where it is among `[batch, channels, height, width]`. The channels
+/// may be several dimensions, as where they are shuffled.
+fn to_last(rank: usize) -> Vec<u32> {
+    let rank = rank as u32;
+    [0, rank - 2, rank - 1].into_iter().chain(1..rank - 2).collect()
+}
+
 /// The way back.
-const FIRST: [u32; 4] = [0, 3, 1, 2];
+fn to_first(rank: usize) -> Vec<u32> {
+    [0].into_iter().chain(3..rank as u32).chain([1, 2]).collect()
+}
+
+fn ordered(shape: &[u32], order: &[u32]) -> Vec<u32> {
+    order.iter().map(|&i| shape[i as usize]).collect()
+}
 
 pub fn channels_last(graph: &mut Graph) {
     let is_candidate = |node: &Node| matches!(&node.op, Op::Conv2d(op) if suits(graph, op)) || is_pool(&node.op);
@@ -116,13 +127,13 @@ impl Rewrite<'_> {
             return first;
         }
         let last = self.orders(id).last.expect("a value has an order");
-        let first = self.reorder(last, &FIRST);
+        let first = self.reorder(last, to_first);
         self.orders(id).first = Some(first);
         first
     }
 
-    /// The operand of a value of rank 4 or less with the channels last. What has fewer dimensions is seen as one with all,
-    /// as broadcasting does.
+    /// The operand of a value with the channels last. What has less than four dimensions is seen as one with all, as
+    /// broadcasting does.
     fn last(&mut self, id: OperandId) -> OperandId {
         if let Some(last) = self.orders(id).last {
             return last;
@@ -134,7 +145,7 @@ impl Rewrite<'_> {
             && self.graph.descriptor(op.input).data_type.bits() == 8
             && !matches!(self.graph.operands[op.input.0 as usize].source, Source::Constant(_))
         {
-            let (input, like) = (self.reorder(op.input, &LAST), first);
+            let (input, like) = (self.reorder(op.input, to_last), first);
             let shape = self.graph.descriptor(input).shape.to_vec();
             let last = self.insert(DequantizeLinear { input, ..op }.into(), like, shape);
             self.orders(id).last = Some(last);
@@ -145,21 +156,19 @@ impl Rewrite<'_> {
             let full: Vec<u32> = std::iter::repeat_n(1, 4 - shape.len()).chain(shape.iter().copied()).collect();
             first = self.insert(Reshape { input: first, new_shape: full.clone() }.into(), first, full);
         }
-        let last = self.reorder(first, &LAST);
+        let last = self.reorder(first, to_last);
         self.orders(id).last = Some(last);
         last
     }
 
-    fn reorder(&mut self, id: OperandId, order: &[u32; 4]) -> OperandId {
+    fn reorder(&mut self, id: OperandId, order: fn(usize) -> Vec<u32>) -> OperandId {
         let shape = self.graph.descriptor(id).shape.clone();
-        let ordered: Vec<u32> = order.iter().map(|&i| shape[i as usize]).collect();
+        let order = order(shape.len());
+        let ordered = ordered(&shape, &order);
         // What moves past dimensions of size 1 only stays where it is in memory.
-        let moves = |order: &[u32; 4]| {
-            let kept: Vec<u32> = order.iter().copied().filter(|&i| shape[i as usize] != 1).collect();
-            !kept.is_sorted()
-        };
-        let op = match moves(order) {
-            true => Transpose { input: id, permutation: Some(order.to_vec()) }.into(),
+        let moves = !order.iter().filter(|&&i| shape[i as usize] != 1).is_sorted();
+        let op = match moves {
+            true => Transpose { input: id, permutation: Some(order) }.into(),
             false => Reshape { input: id, new_shape: ordered.clone() }.into(),
         };
         self.insert(op, id, ordered)
@@ -186,8 +195,7 @@ impl Rewrite<'_> {
             // The outputs have their channels last from here on.
             for &id in &node.outputs {
                 let shape = &self.orders(id).shape;
-                let ordered: Vec<u32> = LAST.iter().map(|&i| shape[i as usize]).collect();
-                self.graph.operands[id.0 as usize].descriptor.shape = ordered.into_iter().collect();
+                self.graph.operands[id.0 as usize].descriptor.shape = ordered(shape, &to_last(shape.len())).into_iter().collect();
                 *self.orders(id) = Orders { first: None, last: Some(id), shape: std::mem::take(&mut self.orders(id).shape) };
             }
         } else {
@@ -233,6 +241,10 @@ impl Rewrite<'_> {
             }
             _ => {}
         }
+        if self.shuffles(node) {
+            node.op.visit_mut(&mut |id| *id = self.last(*id));
+            return true;
+        }
         // Everything else follows its operands.
         let mut any_last = false;
         let mut whole_bytes = self.graph.descriptor(node.outputs[0]).data_type.bits() >= 8;
@@ -245,7 +257,7 @@ impl Rewrite<'_> {
         if !any_last || !all_images {
             return false;
         }
-        let place = |axis: &mut u32| *axis = FIRST[*axis as usize];
+        let place = |axis: &mut u32| *axis = to_first(4)[*axis as usize];
         match &mut node.op {
             Op::Activation(_)
             | Op::Unary(_)
@@ -262,13 +274,41 @@ impl Rewrite<'_> {
             Op::Resample2d(op) => op.axes.iter_mut().for_each(place),
             Op::Reduce(op) if op.keep_dimensions => op.axes.iter_mut().flatten().for_each(place),
             Op::Pad(op) => {
-                let ordered = |list: &[u32]| LAST.iter().map(|&i| list[i as usize]).collect();
-                (op.beginning_padding, op.ending_padding) = (ordered(&op.beginning_padding), ordered(&op.ending_padding));
+                let [beginning, ending] = [&mut op.beginning_padding, &mut op.ending_padding];
+                [beginning, ending].into_iter().for_each(|list| *list = ordered(list, &to_last(4)));
             }
             _ => return false,
         }
         node.op.visit_mut(&mut |id| *id = self.last(*id));
         true
+    }
+
+    /// Turns what divides or joins the channels of an image that has them last, or orders them anew: of a shuffle in three
+    /// steps the second is all that is left to do.
+    fn shuffles(&self, node: &mut Node) -> bool {
+        let made = &self.orders[node.outputs[0].0 as usize].shape;
+        match &mut node.op {
+            Op::Reshape(op) if self.is_last(op.input) && made.len() >= 4 => {
+                let given = &self.orders[op.input.0 as usize].shape;
+                let kept = |shape: &[u32]| [shape[0], shape[shape.len() - 2], shape[shape.len() - 1]];
+                if kept(given) != kept(made) {
+                    return false;
+                }
+                op.new_shape = ordered(made, &to_last(made.len()));
+                true
+            }
+            Op::Transpose(op) if self.is_last(op.input) => {
+                let Some(permutation) = &mut op.permutation else { return false };
+                let rank = permutation.len() as u32;
+                if ![0, rank - 2, rank - 1].into_iter().all(|axis| permutation[axis as usize] == axis) {
+                    return false;
+                }
+                let (last, place) = (to_last(permutation.len()), to_first(permutation.len()));
+                *permutation = last.iter().map(|&axis| place[permutation[axis as usize] as usize]).collect();
+                true
+            }
+            _ => false,
+        }
     }
 }
 
@@ -378,6 +418,27 @@ mod tests {
         });
         assert_eq!(operators, ["transpose", "conv2d", "concat", "pad", "transpose"]);
         assert_eq!(shape, [1, 8, 7, 9]);
+    }
+
+    #[test]
+    fn channels_are_shuffled_where_they_are() {
+        let reshape = |builder: &mut GraphBuilder, input, shape: &[u32]| {
+            builder.push_op(Reshape { input, new_shape: shape.to_vec() }, "").unwrap()[0]
+        };
+        let transpose = |builder: &mut GraphBuilder, input, permutation: &[u32]| {
+            builder.push_op(Transpose { input, permutation: Some(permutation.to_vec()) }, "").unwrap()[0]
+        };
+        let (operators, _) = turned([1, 3, 5, 6], |builder, _, conv| {
+            let divided = reshape(builder, conv, &[1, 2, 2, 5, 6]);
+            let shuffled = transpose(builder, divided, &[0, 2, 1, 3, 4]);
+            reshape(builder, shuffled, &[1, 4, 5, 6])
+        });
+        assert_eq!(operators, ["transpose", "conv2d", "reshape", "transpose", "reshape", "transpose"]);
+        // Not what also divides rows, or moves them.
+        let (operators, _) = turned([1, 3, 6, 6], |builder, _, conv| reshape(builder, conv, &[1, 8, 3, 6]));
+        assert_eq!(operators, ["transpose", "conv2d", "transpose", "reshape"]);
+        let (operators, _) = turned([1, 3, 6, 6], |builder, _, conv| transpose(builder, conv, &[0, 2, 1, 3]));
+        assert_eq!(operators, ["transpose", "conv2d", "transpose", "transpose"]);
     }
 
     #[test]

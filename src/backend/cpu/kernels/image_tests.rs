@@ -321,10 +321,27 @@ fn pools() {
 
 #[test]
 fn orders_of_dimensions() {
-    for [n, c, h, w] in [[1, 3, 20, 31], [2, 40, 7, 9], [1, 64, 16, 8], [3, 1, 4, 4]] {
+    for [n, c, h, w] in [[1, 3, 20, 31], [2, 40, 7, 9], [1, 64, 16, 8], [3, 2, 4, 4]] {
         let transpose = |permutation: [u32; 4]| Transpose { input: OperandId(0), permutation: Some(permutation.to_vec()) };
         check(transpose([0, 2, 3, 1]), &[(vec![n, c, h, w], false)], &[n, h, w, c]);
         check(transpose([0, 3, 1, 2]), &[(vec![n, h, w, c], false)], &[n, c, h, w]);
+    }
+    // Groups of channels that are shuffled, and matrices.
+    let exchanges: [(&[usize], Option<&[u32]>); 9] = [
+        (&[2, 9, 7, 4, 5], Some(&[0, 1, 2, 4, 3])),
+        (&[1, 28, 28, 4, 34], Some(&[0, 1, 2, 4, 3])),
+        (&[50, 3, 17], Some(&[0, 2, 1])),
+        (&[50, 2, 33], Some(&[0, 2, 1])),
+        (&[50, 17, 3], Some(&[0, 2, 1])),
+        (&[1, 8, 1, 64], Some(&[3, 0, 2, 1])),
+        (&[300, 70], Some(&[1, 0])),
+        (&[70, 300], None),
+        (&[1, 5, 6, 7, 8], Some(&[0, 3, 4, 1, 2])),
+    ];
+    for (shape, permutation) in exchanges {
+        let op = Transpose { input: OperandId(0), permutation: permutation.map(<[u32]>::to_vec) };
+        let made: Vec<usize> = (0..shape.len()).map(|i| shape[op.source(i, shape.len())]).collect();
+        check(op, &[(shape.to_vec(), false)], &made);
     }
 }
 
