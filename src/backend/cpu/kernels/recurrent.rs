@@ -7,7 +7,6 @@
 #![allow(unsafe_code)]
 
 use super::isa::{Isa, MOST_COLUMNS, MOST_ROWS, Plus, isa};
-use super::packing::pack_rows;
 use super::product::{Grid, Output, Right, RightView, multiply, with_left};
 use super::row;
 use super::units::{Gates, Unit, Units};
@@ -43,6 +42,16 @@ struct Sizes {
     blocks: usize,
     /// Units of a block.
     lanes: usize,
+}
+
+/// Between the rows of a left operand, so that they do not displace each other from the first-level cache.
+const APART: usize = 16;
+
+impl Sizes {
+    /// From a row of hidden states that is a left operand to the next.
+    fn distance(&self) -> usize {
+        self.blocks * self.lanes + APART
+    }
 }
 
 /// The weights of one direction. Columns are ordered by block, gate and unit.
@@ -94,9 +103,9 @@ impl Kernel for Recurrent {
 struct Memory<'a> {
     /// The products of the inputs, a row for each step and batch.
     inputs: &'a [f32],
-    /// Hidden states as packed left operands: those before and after a step, in turn; and those that a reset gate was
-    /// applied to.
-    packed: [Output<'a>; 3],
+    /// Hidden states as left operands, a row for each batch: those before and after a step, in turn; and those that a reset
+    /// gate was applied to.
+    left: [Output<'a>; 3],
     /// By batch, block and unit: hidden state, cell state (of an LSTM) or update gate (of a GRU).
     states: [Output<'a>; 2],
     /// For a batch of one: the products of the hidden state in a turn, by block, gate of the phase and unit.
@@ -116,12 +125,11 @@ impl Recurrent {
         let Sizes { steps, batch, input: input_size, hidden, blocks, lanes } = self.sizes;
         let columns = self.unit.gates() * blocks * lanes;
         let together = (TOGETHER / (batch * columns)).clamp(1, steps);
-        // Whole blocks fit in, also where a batch of one is all that is packed.
-        let (packed_size, state_size) = (batch * blocks * lanes, batch * blocks * lanes);
+        let (left_size, state_size) = (batch * self.sizes.distance(), batch * blocks * lanes);
         let inputs_size = together * batch * columns;
-        with_scratch(inputs_size + 3 * packed_size + 2 * state_size + columns, |scratch| {
+        with_scratch(inputs_size + 3 * left_size + 2 * state_size + columns, |scratch| {
             let (inputs, rest) = scratch.split_at_mut(inputs_size);
-            let (packed, rest) = rest.split_at_mut(3 * packed_size);
+            let (left, rest) = rest.split_at_mut(3 * left_size);
             let (states, products) = rest.split_at_mut(2 * state_size);
             states.fill(0.0);
             for (state, initial) in states.chunks_exact_mut(state_size).zip(&initial) {
@@ -131,7 +139,10 @@ impl Recurrent {
                     }
                 }
             }
-            pack_rows(self.isa, 0..batch, hidden, &states[..state_size], [blocks * lanes, 1], &mut packed[..batch * hidden]);
+            for (row, state) in left.chunks_exact_mut(self.sizes.distance()).zip(states.chunks_exact(blocks * lanes).take(batch))
+            {
+                row[..blocks * lanes].copy_from_slice(state);
+            }
             for first in (0..steps).step_by(together) {
                 let count = together.min(steps - first);
                 // In the order of the input, whatever the order of the steps.
@@ -139,13 +150,13 @@ impl Recurrent {
                 let rows = count * batch;
                 let input = &input[first_row * input_size..][..rows * input_size];
                 self.multiply_inputs(direction, input, rows, &mut inputs[..rows * columns]);
-                let whole = |memory| Output::new(memory, packed_size);
-                let mut parts = packed.chunks_exact_mut(packed_size).map(whole);
-                let packed = std::array::from_fn(|_| parts.next().expect("there are three"));
+                let whole = |memory| Output::new(memory, left_size);
+                let mut parts = left.chunks_exact_mut(left_size).map(whole);
+                let left = std::array::from_fn(|_| parts.next().expect("there are three"));
                 let mut parts = states.chunks_exact_mut(state_size).map(|state| Output::new(state, state_size));
                 let states = std::array::from_fn(|_| parts.next().expect("there are two"));
                 let products = Output::new(products, columns);
-                let memory = Memory { inputs: &inputs[..rows * columns], packed, states, products };
+                let memory = Memory { inputs: &inputs[..rows * columns], left, states, products };
                 self.take_steps(direction, number, first..first + count, &memory, sequence);
             }
             let mut states = states.chunks_exact(state_size);
@@ -223,9 +234,9 @@ impl Recurrent {
         let (unit, gates) = (&self.unit, self.unit.gates());
         let wanted = unit.gates_of(place.phase);
         let count = range.len() * wanted.len();
-        let [from, to] = place.packed(unit);
+        let [from, to] = place.left(unit);
         // SAFETY: what is read was written in an earlier turn.
-        let row = unsafe { memory.packed[from].read(0..hidden) };
+        let row = unsafe { memory.left[from].read(0..hidden) };
         // SAFETY: these blocks are nobody else's in this turn.
         let mut products = unsafe {
             let first = range.start * gates * lanes;
@@ -259,7 +270,7 @@ impl Recurrent {
         let input = &memory.inputs[direction.at(place.row, place.rows) * blocks * gates * lanes..];
         // SAFETY: these units are nobody else's in this turn.
         let mut parts =
-            unsafe { [memory.states[0], memory.states[1], memory.packed[to]].map(|part| part.block(0..1, units.clone())) };
+            unsafe { [memory.states[0], memory.states[1], memory.left[to]].map(|part| part.block(0..1, units.clone())) };
         let [state, other, next] = parts.each_mut().map(|part| part.row(0, units.clone()));
         let units_of_row = Units {
             unit,
@@ -301,15 +312,15 @@ impl Recurrent {
     ) {
         let (isa, unit) = (self.isa, &self.unit);
         let Sizes { steps, batch, hidden, blocks, lanes, .. } = self.sizes;
-        let gates = unit.gates();
+        let (gates, distance) = (unit.gates(), self.sizes.distance());
         let columns = gates * blocks * lanes;
         let units = lanes.min(hidden - block * lanes);
-        let [from, to] = place.packed(unit);
+        let [from, to] = place.left(unit);
         let range = unit.gates_of(place.phase);
         for first in (0..batch).step_by(isa.rows) {
             let height = isa.rows.min(batch - first);
             // SAFETY: what is read was written in an earlier turn, or by this block.
-            let left = unsafe { memory.packed[from].read(first * hidden..(first + height) * hidden) };
+            let left = unsafe { memory.left[from].read(first * distance..(first + height - 1) * distance + hidden) };
             let panels = |block: usize, gate: usize| {
                 let first = block.checked_mul(gates)?.checked_add(gate)?.checked_mul(lanes * hidden)?;
                 direction.recurrent.view().panels.get(first..)
@@ -320,20 +331,20 @@ impl Recurrent {
                 let next = next.map_or((panel.as_ptr(), 0), |next| (next.as_ptr(), lanes));
                 // SAFETY: the array has room for the largest tile.
                 unsafe {
-                    isa.tile(height, hidden, (left, [1, height]), panel, products.as_mut_ptr(), lanes, Plus::Nothing, next)
+                    isa.tile(height, hidden, (left, [distance, 1]), panel, products.as_mut_ptr(), lanes, Plus::Nothing, next)
                 };
             }
             for r in 0..height {
                 let row = first + r;
                 let state = (row * blocks + block) * lanes;
+                let left_units = row * distance + block * lanes..row * distance + (block + 1) * lanes;
                 let input_row = direction.at(place.row, place.rows) * batch + row;
                 // SAFETY: this block's units, which are nobody else's in this turn.
-                let (mut hidden_block, mut other_block) = unsafe {
-                    let units = state..state + lanes;
-                    (memory.states[0].block(0..1, units.clone()), memory.states[1].block(0..1, units))
+                let ([mut hidden_block, mut other_block], mut next_block) = unsafe {
+                    let of_states = memory.states.map(|states| states.block(0..1, state..state + lanes));
+                    (of_states, memory.left[to].block(0..1, left_units.clone()))
                 };
-                let mut next = [0f32; MOST_COLUMNS];
-                let next = &mut next[..lanes];
+                let next = next_block.row(0, left_units);
                 let units_of_block = Units {
                     unit,
                     phase: place.phase,
@@ -348,11 +359,6 @@ impl Recurrent {
                     next: &mut *next,
                 };
                 with_vectors(isa, units_of_block);
-                for (j, &number) in next[..units].iter().enumerate() {
-                    let element = first * hidden + (block * lanes + j) * height + r;
-                    // SAFETY: as above.
-                    unsafe { memory.packed[to].block(0..1, element..element + 1) }.row(0, element..element + 1)[0] = number;
-                }
                 if let Some(sequence) = sequence.filter(|_| place.ends_step(unit)) {
                     let step = direction.at(place.step, steps) * self.directions.len() + place.direction;
                     let start = (step * batch + row) * hidden + block * lanes;
@@ -389,8 +395,8 @@ impl Place {
         self.phase + 1 == unit.phases()
     }
 
-    /// Which packed hidden states are multiplied, and which are written.
-    fn packed(self, unit: &Unit) -> [usize; 2] {
+    /// Which hidden states are multiplied, and which are written.
+    fn left(self, unit: &Unit) -> [usize; 2] {
         let (before, after) = (self.step % 2, 1 - self.step % 2);
         [if self.phase == 0 { before } else { 2 }, if self.ends_step(unit) { after } else { 2 }]
     }
