@@ -4,7 +4,7 @@
 use super::cancel::Cancel;
 use super::cost;
 use super::fold::is_aligned;
-use super::kernels::{Kernel, Known, Room, Selection, Site, select};
+use super::kernels::{Kernel, Known, Offers, Selection, Site, divide, offers, room_beside, select};
 use super::profile::Profile;
 use super::reference;
 use super::storage::Storage;
@@ -120,6 +120,19 @@ impl Operand {
 }
 
 impl Step {
+    /// See [`offers`].
+    fn offers(&self) -> Offers {
+        let is_float = self.dequantized.is_empty() && self.outputs[0].data_type == DataType::Float32;
+        let shapes: SmallVec<[&[usize]; 4]> = self.inputs.iter().map(|operand| operand.shape.as_slice()).collect();
+        let is_known =
+            matches!(&self.op, Op::Conv2d(op) if matches!(self.inputs[op.filter.0 as usize].memory, Memory::Constant(_)));
+        if is_float && is_known && self.before.is_empty() {
+            offers(&self.op, &shapes, &self.outputs[0].shape)
+        } else {
+            Offers::new()
+        }
+    }
+
     /// Operators and shapes, for people.
     fn describe(&self) -> String {
         let shape = |operand: &Operand| format!("{:?}", operand.shape.as_slice()).replace(' ', "");
@@ -200,11 +213,12 @@ fn dequantized_product(step: &Step, views: &[View<'_>], written: &mut [ViewMut<'
 
 /// Makes the fast kernels. Constants that only they need, which they have packed for themselves, are let go of.
 fn select_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], threads: usize) -> Result<()> {
-    let room = Room::beside(constants.iter().map(|constant| constant.as_slice().len()).sum());
+    let room = room_beside(constants.iter().map(|constant| constant.as_slice().len()).sum());
+    let chosen = divide(room, &steps.iter().map(Step::offers).collect::<Vec<_>>());
     // Somebody else's memory may begin anywhere, as in a file. What a kernel packs is copied before, into memory that serves
     // all steps: to touch new memory takes longer than the copy.
     let mut copies: Vec<Bytes> = Vec::new();
-    for step in steps.iter_mut() {
+    for (step, offer) in steps.iter_mut().zip(chosen) {
         let known = |operand: &'_ Operand| match operand.memory {
             Memory::Constant(position) => Some(position),
             _ => None,
@@ -247,7 +261,7 @@ fn select_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], threads: 
             inputs: &inputs,
             output,
             threads,
-            room: &room,
+            offer,
         });
         // The reference kernels know no other orders, and one operator at a time.
         let is_special = order.is_some() || inputs.iter().any(|input| input.order.is_some()) || !step.before.is_empty();

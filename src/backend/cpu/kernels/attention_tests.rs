@@ -2,7 +2,7 @@
 
 use super::isa::available;
 use super::tests::numbers;
-use super::{Known, Room, Site, select_for};
+use super::{Known, Site, select_for};
 use crate::backend::cpu::reference;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::compiler::RUNNING;
@@ -114,16 +114,8 @@ fn check(case: &Case) {
     for (isa, threads) in available().iter().flat_map(|isa| [(isa, 1), (isa, 2), (isa, 9)]) {
         let (op, fused) = (Matmul { a: RUNNING, b: id(4) }.into(), [relu(id(5))]);
         let output = Known { data_type: DataType::Float32, shape: &output_shape, constant: None, order: None };
-        let site = Site {
-            before: &before,
-            dequantized: &[],
-            op: &op,
-            fused: &fused,
-            inputs: &known,
-            output,
-            threads,
-            room: &Room::beside(0),
-        };
+        let site =
+            Site { before: &before, dequantized: &[], op: &op, fused: &fused, inputs: &known, output, threads, offer: None };
         let selection = select_for(&site, isa).expect("there is a kernel");
         assert!(selection.fuses);
         let mut found = vec![f32::NAN; expected.len()];

@@ -2,7 +2,7 @@
 
 use super::isa::available;
 use super::tests::numbers;
-use super::{Known, Room, Site, select_for};
+use super::{Known, Site, select_for};
 use crate::backend::cpu::reference;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::compiler::RUNNING;
@@ -109,7 +109,7 @@ pub fn compare(shapes: &[Vec<usize>], before: &[Op], made: &[usize], op: &Op, fu
             inputs: &known,
             output: Known { data_type: DataType::Float32, shape: output, constant: None, order: None },
             threads,
-            room: &Room::beside(0),
+            offer: None,
         };
         let selection = select_for(&site, isa).expect("a kernel");
         assert!(selection.fuses);

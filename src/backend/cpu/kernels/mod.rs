@@ -46,6 +46,7 @@ mod recurrent;
 #[cfg(test)]
 mod recurrent_tests;
 mod reorder;
+mod room;
 mod row;
 mod span;
 #[cfg(test)]
@@ -60,9 +61,10 @@ mod winograd;
 use super::view::Arguments;
 use crate::graph::shape::strides;
 use crate::graph::{DataType, Op};
+pub use room::{Offers, divide, room_beside};
+
 use memory::{Numbers, SharedOutput, with_scratch, with_starts};
 use smallvec::SmallVec;
-use std::cell::Cell;
 use std::sync::OnceLock;
 
 /// A kernel made for one step.
@@ -95,37 +97,9 @@ pub struct Site<'a> {
     pub inputs: &'a [Known<'a>],
     pub output: Known<'a>,
     pub threads: usize,
-    pub room: &'a Room,
+    /// Which of the step's [`offers`] it may have.
+    pub offer: Option<usize>,
 }
-
-/// Bytes that the kernels of a graph may take for packed constants beyond the constants themselves.
-#[derive(Debug)]
-pub struct Room {
-    whole: usize,
-    left: Cell<usize>,
-}
-
-impl Room {
-    /// For a graph with so many bytes of constants.
-    pub fn beside(constants: usize) -> Room {
-        let whole = (constants / 4).max(LEAST_ROOM);
-        Room { whole, left: Cell::new(whole) }
-    }
-
-    pub fn whole(&self) -> usize {
-        self.whole
-    }
-
-    /// Takes so many bytes, if they are left.
-    pub fn take(&self, bytes: usize) -> bool {
-        let left = self.left.get().checked_sub(bytes);
-        self.left.set(left.unwrap_or(self.left.get()));
-        left.is_some()
-    }
-}
-
-/// What any graph may take.
-const LEAST_ROOM: usize = 16 << 20;
 
 /// What is known of an operand at build time.
 #[derive(Clone, Copy)]
@@ -155,6 +129,14 @@ impl<'a> Known<'a> {
             made[dimension as usize] = distances[i];
         }
         (shape, made)
+    }
+}
+
+/// The faster ways to compute a step on float32 that take memory beyond its constants, by the shapes of its operands.
+pub fn offers(op: &Op, inputs: &[&[usize]], output: &[usize]) -> Offers {
+    match op {
+        Op::Conv2d(op) if !only_reference() => winograd::offers(op, inputs[op.filter.0 as usize], output),
+        _ => Offers::new(),
     }
 }
 

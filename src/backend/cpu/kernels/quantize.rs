@@ -164,8 +164,8 @@ impl Loop for Integers<'_> {
 mod tests {
     use super::*;
     use crate::backend::cpu::kernels::isa::available;
+    use crate::backend::cpu::kernels::select_for;
     use crate::backend::cpu::kernels::tests::numbers;
-    use crate::backend::cpu::kernels::{Room, select_for};
     use crate::backend::cpu::reference;
     use crate::backend::cpu::view::ViewMut;
     use crate::graph::ops::elementwise::{Cast, DequantizeLinear, QuantizeLinear};
@@ -188,16 +188,8 @@ mod tests {
         for isa in available() {
             let known: Vec<Known<'_>> = views.iter().zip(&shapes).map(|(view, shape)| Known { shape, ..known(view) }).collect();
             let output = Known { data_type: to, shape: &shapes[0], constant: None, order: None };
-            let site = Site {
-                op: &op,
-                fused: &[],
-                inputs: &known,
-                output,
-                threads: 1,
-                room: &Room::beside(0),
-                before: &[],
-                dequantized: &[],
-            };
+            let site =
+                Site { op: &op, fused: &[], inputs: &known, output, threads: 1, offer: None, before: &[], dequantized: &[] };
             let kernel = select_for(&site, isa).unwrap_or_else(|| panic!("no kernel for {op:?}")).kernel;
             assert_eq!(run(&|arguments| kernel.run(arguments)), expected, "{}: {op:?} to {to}", isa.name);
         }

@@ -1,7 +1,7 @@
 //! Every fast kernel against the reference kernel, with odd sizes, remainders, groups, strides, dilations and padding.
 
 use super::isa::available;
-use super::{Known, Room, Site, select_for};
+use super::{Known, Site, offers, select_for};
 use crate::backend::cpu::reference;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::graph::ops::elementwise::{
@@ -80,7 +80,10 @@ fn compare(op: Op, fused: &[Op], inputs: &[Input], output: &[usize], spoil: impl
         reference::execute(op, &mut Arguments::new(&views, &mut outputs));
     }
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
-    for (isa, threads) in available().iter().flat_map(|isa| [(isa, 1), (isa, 2)]) {
+    let shapes: Vec<&[usize]> = inputs.iter().map(|(shape, _)| shape.as_slice()).collect();
+    let ways: Vec<Option<usize>> = std::iter::once(None).chain((0..offers(&op, &shapes, output).len()).map(Some)).collect();
+    let threads_and_ways = ways.iter().flat_map(|&offer| [(1, offer), (2, offer)]);
+    for (isa, (threads, offer)) in available().iter().flat_map(|isa| threads_and_ways.clone().map(move |which| (isa, which))) {
         let known: Vec<Known<'_>> = views
             .iter()
             .zip(inputs)
@@ -100,7 +103,7 @@ fn compare(op: Op, fused: &[Op], inputs: &[Input], output: &[usize], spoil: impl
             inputs: &known,
             output: Known { data_type: DataType::Float32, shape: output, constant: None, order: None },
             threads,
-            room: &Room::beside(0),
+            offer,
         };
         let selection = select_for(&site, isa).unwrap_or_else(|| panic!("no kernel for {op:?}"));
         assert!(selection.fuses || fused.is_empty(), "{fused:?} is not fused with {op:?}");

@@ -13,6 +13,7 @@ use super::conv::{Filter, Panels, axis, spread};
 use super::finish::{Finish, Rest};
 use super::isa::Isa;
 use super::limits::Limits;
+use super::room::{Offer, Offers};
 use super::tile::{MOST_ROWS, Task, Tiles};
 use super::transform::{Transform, Transform2, Transform4};
 use super::vector::{OnVectors, Vector, with_vectors};
@@ -425,27 +426,41 @@ fn make<T: Transform>(
     Selection { kernel: Box::new(kernel), taken, fuses }
 }
 
-/// The kernel for a convolution with the channels last and a constant filter, if this is the way to compute it and the
-/// transformed filter may take the room.
-pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
-    let with_sizes = Filter::of(op, site)?;
-    let (filter, [outputs, channels, height, width]) = with_sizes;
+/// Multiplications that take as long as what is done to one transformed number of the input or the output.
+const TRANSFORM: usize = 16;
+
+/// Blocks of 2 x 2 and of 4 x 4 pixels, for a convolution with the channels last and a constant filter that suits.
+pub fn offers(op: &Conv2d, filter: &[usize], output: &[usize]) -> Offers {
+    let (&[a, b, c, d], &[batches, height, width, _]) = (filter, output) else { return Offers::new() };
+    let [outputs, channels, rows, columns] = op.filter_layout.to_oihw(&[a, b, c, d]);
     let suits = op.input_layout == InputOperandLayout::Nhwc
-        && (height, width, op.groups) == (3, 3, 1)
+        && (rows, columns, op.groups) == (3, 3, 1)
         && op.strides == [1; 2]
         && channels.min(outputs) >= LEAST_CHANNELS
-        && (0..2).all(|axis| site.output.shape[1 + axis] / op.dilations[axis] as usize >= 4)
-        // An infinite number times the padding is not what the transforms make of it.
-        && filter.elements.iter().all(|x| x.abs() < f32::MAX / 64.0);
+        && (0..2).all(|axis| [height, width][axis] / op.dilations[axis] as usize >= 4);
     if !suits {
+        return Offers::new();
+    }
+    let directly = batches * height * width * 9 * channels * outputs;
+    let with = |block: usize, frequencies: usize| {
+        let blocks = batches * height.div_ceil(block) * width.div_ceil(block);
+        let multiplications = blocks * frequencies * (channels * outputs + TRANSFORM * (channels + outputs));
+        Offer { bytes: channels * outputs * 4 * (frequencies - 9), saved: directly.saturating_sub(multiplications) }
+    };
+    [with(Transform2::WIDTH, Transform2::FREQUENCIES), with(Transform4::WIDTH, Transform4::FREQUENCIES)].into_iter().collect()
+}
+
+/// The kernel for a convolution that has one of its offers.
+pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
+    let offer = site.offer?;
+    let with_sizes = Filter::of(op, site)?;
+    // An infinite number times the padding is not what the transforms make of it.
+    if !with_sizes.0.elements.iter().all(|x| x.abs() < f32::MAX / 64.0) {
         return None;
     }
     let finish = Finish::new(site, op.bias)?;
-    let more = |frequencies: usize| channels * outputs * 4 * (frequencies - 9);
-    let (four, two) = (more(Transform4::FREQUENCIES), more(Transform2::FREQUENCIES));
-    // The larger blocks only where that is cheap, so that there is room for more convolutions.
-    if four <= site.room.whole() / 8 && site.room.take(four) {
-        return Some(make::<Transform4>(op, site, isa, with_sizes, finish));
-    }
-    site.room.take(two).then(|| make::<Transform2>(op, site, isa, with_sizes, finish))
+    Some(match offer {
+        0 => make::<Transform2>(op, site, isa, with_sizes, finish),
+        _ => make::<Transform4>(op, site, isa, with_sizes, finish),
+    })
 }
