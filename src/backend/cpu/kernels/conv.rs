@@ -79,6 +79,29 @@ impl Panels {
         panels
     }
 
+    /// Several matrices of one size, whose elements at one place are made together: `elements` writes one for each.
+    pub fn pack_several(
+        several: usize,
+        (tiles, depth, columns): (&'static Tiles, usize, usize),
+        elements: impl Fn(usize, usize, &mut [f32]),
+    ) -> Vec<Panels> {
+        let one = || Panels { depth, columns, tiles, numbers: Numbers::zeroed(depth * tiles.width(columns)) };
+        let mut all: Vec<Panels> = (0..several).map(|_| one()).collect();
+        let mut of_place = vec![0.0; several];
+        for number in 0..all[0].count() {
+            let (first, count, width) = all[0].place(number);
+            for k in 0..depth {
+                for j in 0..count {
+                    elements(k, first + j, &mut of_place);
+                    for (panels, &number) in all.iter_mut().zip(&of_place) {
+                        panels.numbers.as_mut_slice()[first * depth + k * width + j] = number;
+                    }
+                }
+            }
+        }
+        all
+    }
+
     pub fn count(&self) -> usize {
         self.columns.div_ceil(self.tiles.columns)
     }

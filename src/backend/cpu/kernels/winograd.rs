@@ -396,20 +396,16 @@ fn make<T: Transform>(
     let input = site.inputs[op.input.0 as usize];
     let (rows, columns) = (axis(op, 0, input.shape[1], 3, site), axis(op, 1, input.shape[2], 3, site));
     let tiles = Tiles::of(isa);
-    let mut transformed = Numbers::zeroed(channels * outputs * T::FREQUENCIES);
-    for (place, numbers) in transformed.as_mut_slice().chunks_exact_mut(T::FREQUENCIES).enumerate() {
-        let (o, c) = (place / channels, place % channels);
-        T::filter(std::array::from_fn(|y| std::array::from_fn(|x| filter.at([o, c, y, x]))), numbers);
-    }
-    let transformed = transformed.as_slice();
     let bias = spread(&finish.bias, 1, tiles.lanes);
     let padded = outputs.next_multiple_of(tiles.lanes);
     // Products are whole vectors, with zeros behind the last output.
-    let frequencies = (0..T::FREQUENCIES).map(|f| {
-        let number = |c: usize, o: usize| transformed[(o * channels + c) * T::FREQUENCIES + f];
-        Panels::pack(tiles, channels, padded, |c, o| if o < outputs { number(c, o) } else { 0.0 })
+    let frequencies = Panels::pack_several(T::FREQUENCIES, (tiles, channels, padded), |c, o, numbers| {
+        if o < outputs {
+            T::filter(std::array::from_fn(|y| std::array::from_fn(|x| filter.at([o, c, y, x]))), numbers);
+        } else {
+            numbers.fill(0.0);
+        }
     });
-    let frequencies = frequencies.collect();
     let blocks_of = |axis: &Axis| axis.output.div_ceil(axis.dilation).div_ceil(T::WIDTH) * axis.dilation;
     let (down, across) = (blocks_of(&rows), blocks_of(&columns));
     let blocks = input.shape[0] * down * across;
