@@ -7,6 +7,8 @@ use crate::graph::{DataType, Graph, Op, OperandId};
 
 /// On smaller images a row costs more than what is computed.
 const LEAST_COLUMNS: u32 = 24;
+/// On smaller images a plane does.
+const LEAST_PIXELS: u32 = 256;
 /// With fewer channels vectors along them would be partly empty; then less columns are enough, below which that is true of
 /// vectors along these too.
 const FEW_CHANNELS: u32 = 16;
@@ -63,9 +65,11 @@ pub fn suits(graph: &Graph, op: &Conv2d) -> bool {
     let [_, _, left, right] = op.padding;
     let padded = image.shape[3].saturating_add(left).saturating_add(right);
     let columns = padded.saturating_sub((width - 1).saturating_mul(op.dilations[1]));
+    // The output has about as many rows as the image.
+    let is_large = image.shape[2].saturating_mul(columns) >= LEAST_PIXELS;
     let is_quick = match outputs < FEW_CHANNELS {
         true => columns >= LEAST_COLUMNS_OF_FEW,
-        false => columns >= LEAST_COLUMNS && [height, width] != LARGE_WINDOW,
+        false => columns >= LEAST_COLUMNS && is_large && [height, width] != LARGE_WINDOW,
     };
     is_quick
         && image.data_type == DataType::Float32
@@ -147,6 +151,7 @@ mod tests {
         assert_eq!(steps([1, 16, 200, 200], nothing), [("conv2d", 0); 2]);
         let last = [("transpose", 0), ("conv2d", 0), ("conv2d", 0), ("transpose", 0)];
         assert_eq!(steps([1, 16, 14, 23], nothing), last);
+        assert_eq!(steps([1, 16, 10, 24], nothing), last);
         assert_eq!(steps([1, 15, 14, 11], nothing), last);
     }
 

@@ -20,12 +20,18 @@ pub trait Bits: Sized {
     /// The number times two to the power of `n`, integers from -160 to 130, for numbers between a half and 4.
     fn times_two_to_the(self, n: Self) -> Self;
 
+    /// Of positive normal numbers: a factor between √½ and √2, and the power of two that it is times.
+    fn parts(self) -> (Self, Self);
+
     /// The nearest float16 number, the even one of two; infinity where there is none so great.
     fn float16(self) -> Self;
 }
 
 /// Adding this leaves no bits for a fraction, and an integer in the low bits.
 const ROUND: f32 = 12_582_912.0;
+
+/// The bits of √½.
+const LEAST_FACTOR: i32 = 0x3f35_04f3;
 
 impl Bits for Array {
     #[inline(always)]
@@ -64,6 +70,14 @@ impl Bits for Array {
     }
 
     #[inline(always)]
+    fn parts(self) -> (Self, Self) {
+        let bits = self.0.map(|x| x.to_bits() as i32);
+        let powers = bits.map(|bits| bits.wrapping_sub(LEAST_FACTOR) >> 23);
+        let factors = std::array::from_fn(|i| f32::from_bits(bits[i].wrapping_sub(powers[i] << 23) as u32));
+        (Array(factors), Array(powers.map(|power| power as f32)))
+    }
+
+    #[inline(always)]
     fn float16(self) -> Self {
         Array(self.0.map(super::functions::float16))
     }
@@ -72,7 +86,7 @@ impl Bits for Array {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::super::vector::x86::{Avx2, Avx512};
-    use super::Bits;
+    use super::{Bits, LEAST_FACTOR};
     use std::arch::x86_64::*;
 
     impl Bits for Avx2 {
@@ -120,6 +134,17 @@ mod x86 {
         }
 
         #[inline(always)]
+        fn parts(self) -> (Self, Self) {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`).
+            unsafe {
+                let bits = _mm256_castps_si256(self.0);
+                let powers = _mm256_srai_epi32::<23>(_mm256_sub_epi32(bits, _mm256_set1_epi32(LEAST_FACTOR)));
+                let factors = _mm256_sub_epi32(bits, _mm256_slli_epi32::<23>(powers));
+                (Avx2(_mm256_castsi256_ps(factors)), Avx2(_mm256_cvtepi32_ps(powers)))
+            }
+        }
+
+        #[inline(always)]
         fn float16(self) -> Self {
             // SAFETY: vectors are made only where their instructions are (`with_vectors`).
             Avx2(unsafe { _mm256_cvtph_ps(_mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(self.0)) })
@@ -161,6 +186,17 @@ mod x86 {
         fn times_two_to_the(self, n: Self) -> Self {
             // SAFETY: vectors are made only where their instructions are (`with_vectors`).
             Avx512(unsafe { _mm512_scalef_ps(self.0, n.0) })
+        }
+
+        #[inline(always)]
+        fn parts(self) -> (Self, Self) {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`).
+            unsafe {
+                let bits = _mm512_castps_si512(self.0);
+                let powers = _mm512_srai_epi32::<23>(_mm512_sub_epi32(bits, _mm512_set1_epi32(LEAST_FACTOR)));
+                let factors = _mm512_sub_epi32(bits, _mm512_slli_epi32::<23>(powers));
+                (Avx512(_mm512_castsi512_ps(factors)), Avx512(_mm512_cvtepi32_ps(powers)))
+            }
         }
 
         #[inline(always)]

@@ -1,8 +1,8 @@
 //! Functions of vectors of float32.
 //!
 //! The results are within a few units in the last place (`erf` within some twenty), infinities and NaN included. The
-//! coefficients of `erf` and `tanh` are those of the Eigen library's rational approximations, the ones of `exp` those of the
-//! Cephes library.
+//! coefficients of `erf` and `tanh` are those of the Eigen library's rational approximations, the ones of `exp` and
+//! `log` those of the Cephes library.
 #![allow(unsafe_code)]
 
 use super::functions::Function;
@@ -126,6 +126,7 @@ impl Formula {
         match self {
             Formula::Of(function) => match function {
                 Function::Exp => each!(V, numbers, |x| exp(x)),
+                Function::Log => each!(V, numbers, |x| log(x)),
                 Function::Erf => each!(V, numbers, |x| erf(x)),
                 Function::Tanh => each!(V, numbers, |x| tanh(x)),
                 Function::Sigmoid => each!(V, numbers, |x| sigmoid(x)),
@@ -190,6 +191,39 @@ pub fn exp<V: Vector>(x: V) -> V {
     let polynomial = sum(rest, V::set(1.987_569_1e-4), [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5]);
     let power = polynomial.mul(rest).mul_add(rest, rest).add(V::set(1.0));
     power.times_two_to_the(n)
+}
+
+/// The natural logarithm.
+#[inline(always)]
+pub fn log<V: Vector>(x: V) -> V {
+    // Numbers that are not normal become so.
+    const MORE: f32 = 8_388_608.0;
+    let least = V::set(f32::MIN_POSITIVE);
+    let (factor, power) = x.if_below(least, x.mul(V::set(MORE)), x).parts();
+    let n = x.if_below(least, power.sub(V::set(23.0)), power);
+    // 1 + rest
+    let rest = factor.sub(V::set(1.0));
+    let square = rest.mul(rest);
+    let polynomial = sum(
+        rest,
+        V::set(7.037_684e-2),
+        [
+            -1.151_461e-1,
+            1.167_699_9e-1,
+            -1.242_014_1e-1,
+            1.424_932_3e-1,
+            -1.666_805_8e-1,
+            2.000_071_5e-1,
+            -2.499_999_4e-1,
+            3.333_333_1e-1,
+        ],
+    );
+    let small = n.mul_add(V::set(-2.121_944_4e-4), polynomial.mul(rest).mul(square));
+    let value = n.mul_add(V::set(0.693_359_4), square.mul_add(V::set(-0.5), small).add(rest));
+    // Infinity and what is not a number stay.
+    let value = x.if_below(V::set(f32::INFINITY), value, x);
+    let of_zero = x.abs().if_below(V::set(f32::from_bits(1)), V::set(f32::NEG_INFINITY), value);
+    x.if_below(V::set(0.0), V::set(f32::NAN), of_zero)
 }
 
 /// A polynomial by Horner's scheme, from the highest coefficient on.
@@ -268,8 +302,9 @@ mod tests {
         }
     }
 
-    const FUNCTIONS: [Function; 12] = [
+    const FUNCTIONS: [Function; 13] = [
         Function::Exp,
+        Function::Log,
         Function::Erf,
         Function::Tanh,
         Function::Sigmoid,
@@ -308,6 +343,7 @@ mod tests {
     fn exact(function: Function, x: f64) -> f64 {
         match function {
             Function::Exp => x.exp(),
+            Function::Log => x.ln(),
             Function::Erf => libm::erf(x),
             Function::Tanh => x.tanh(),
             Function::Sigmoid => 1.0 / (1.0 + (-x).exp()),

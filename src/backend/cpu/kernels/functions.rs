@@ -7,6 +7,7 @@ use crate::graph::{DataType, Op};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Function {
     Exp,
+    Log,
     Erf,
     Tanh,
     Sigmoid,
@@ -26,6 +27,7 @@ impl Function {
         Some(match op {
             Op::Unary(op) => match op.kind {
                 UnaryKind::Exp => Function::Exp,
+                UnaryKind::Log => Function::Log,
                 UnaryKind::Erf => Function::Erf,
                 UnaryKind::Sqrt => Function::Sqrt,
                 UnaryKind::Neg => Function::Neg,

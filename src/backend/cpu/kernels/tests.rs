@@ -158,7 +158,7 @@ fn functions_of_elements_and_lines() {
     let unary = |kind| Op::from(Unary { kind, input: OperandId(0) });
     let activation = |kind| Op::from(Activation { kind, input: OperandId(0) });
     let shape = vec![3, 7, 61];
-    for op in [unary(UnaryKind::Exp), unary(UnaryKind::Erf)] {
+    for op in [unary(UnaryKind::Exp), unary(UnaryKind::Log), unary(UnaryKind::Erf)] {
         check(op, &[(shape.clone(), false)], &shape);
     }
     for kind in [ActivationKind::Tanh, ActivationKind::Sigmoid, ActivationKind::Gelu] {
