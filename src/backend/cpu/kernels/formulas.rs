@@ -215,7 +215,7 @@ pub fn log<V: Vector>(x: V) -> V {
             -1.666_805_8e-1,
             2.000_071_5e-1,
             -2.499_999_4e-1,
-            3.333_333_1e-1,
+            3.333_333e-1,
         ],
     );
     let small = n.mul_add(V::set(-2.121_944_4e-4), polynomial.mul(rest).mul(square));

@@ -1,14 +1,16 @@
 //! Operators that look at all of a contiguous line of float32: softmax along the last axis, layer normalization of the
-//! last ones.
+//! last ones, instance normalization where the channels are first.
 #![allow(unsafe_code)]
 
 use super::formulas::{each, exp};
 use super::isa::{Isa, Loop, isa};
+use super::softmax_columns::SoftmaxColumns;
 use super::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
 use super::{Kernel, Selection, Site};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
-use crate::graph::ops::normalization::LayerNormalization;
+use crate::graph::ops::layout::InputOperandLayout;
+use crate::graph::ops::normalization::{InstanceNormalization, LayerNormalization};
 use crate::graph::ops::softmax::Softmax;
 use crate::graph::{Op, OperandId};
 use smallvec::smallvec;
@@ -21,7 +23,11 @@ const SHORTEST: usize = 16;
 
 pub fn select(site: &Site<'_>) -> Option<Selection> {
     let kernel: Box<dyn Kernel> = match site.op {
+        Op::Softmax(op) if op.axis as usize + 1 < site.output.shape.len() => {
+            Box::new(SoftmaxColumns::new(op, site.output.shape, isa())?)
+        }
         Op::Softmax(op) => Box::new(softmax_lines(op, site)?),
+        Op::InstanceNormalization(op) => Box::new(instance_normalization(op, site)?),
         Op::LayerNormalization(op) => Box::new(layer_normalization(op, site)?),
         _ => return None,
     };
@@ -37,8 +43,7 @@ struct SoftmaxLines {
 
 fn softmax_lines(op: &Softmax, site: &Site<'_>) -> Option<SoftmaxLines> {
     let &length = site.output.shape.last()?;
-    let is_last = op.axis as usize + 1 == site.output.shape.len();
-    (is_last && length >= SHORTEST).then(|| SoftmaxLines { isa: isa(), input: op.input, length })
+    (length >= SHORTEST).then(|| SoftmaxLines { isa: isa(), input: op.input, length })
 }
 
 impl Kernel for SoftmaxLines {
@@ -156,10 +161,7 @@ impl Loop for NormalizedLine<'_> {
     #[inline(always)]
     fn run(self) {
         let NormalizedLine { input, output, scale, bias, epsilon } = self;
-        let count = input.len() as f32;
-        let mean = sum(input, |x| x) / count;
-        let variance = sum(input, |x| (x - mean) * (x - mean)) / count;
-        let factor = 1.0 / (variance + epsilon).sqrt();
+        let (mean, factor) = mean_and_factor(input, epsilon);
         let normal = |x: f32| (x - mean) * factor;
         match (scale, bias) {
             (Some(scale), Some(bias)) => {
@@ -182,6 +184,75 @@ impl Loop for NormalizedLine<'_> {
                     *y = normal(x);
                 }
             }
+        }
+    }
+}
+
+/// The mean of a line, and what makes its variance 1.
+#[inline(always)]
+fn mean_and_factor(line: &[f32], epsilon: f32) -> (f32, f32) {
+    let count = line.len() as f32;
+    let mean = sum(line, |x| x) / count;
+    let variance = sum(line, |x| (x - mean) * (x - mean)) / count;
+    (mean, 1.0 / (variance + epsilon).sqrt())
+}
+
+#[derive(Debug)]
+struct InstanceNormalizationLines {
+    isa: &'static Isa,
+    input: OperandId,
+    scale: Option<OperandId>,
+    bias: Option<OperandId>,
+    channels: usize,
+    length: usize,
+    epsilon: f32,
+}
+
+fn instance_normalization(op: &InstanceNormalization, site: &Site<'_>) -> Option<InstanceNormalizationLines> {
+    let &[_, channels, height, width] = site.output.shape else { return None };
+    let suits = op.layout == InputOperandLayout::Nchw && height * width >= SHORTEST;
+    let (scale, bias, epsilon) = (op.scale, op.bias, op.epsilon as f32);
+    suits.then(|| InstanceNormalizationLines {
+        isa: isa(),
+        input: op.input,
+        scale,
+        bias,
+        channels,
+        length: height * width,
+        epsilon,
+    })
+}
+
+impl Kernel for InstanceNormalizationLines {
+    fn run(&self, arguments: &mut Arguments<'_, '_>) {
+        let elements = |id| arguments.input(id).elements::<f32>();
+        let (input, scale, bias) = (elements(self.input), self.scale.map(elements), self.bias.map(elements));
+        for_each_piece(arguments.output().elements::<f32>(), self.length, self.length / 4, |first, piece| {
+            let lines = input[first * self.length..].chunks_exact(self.length);
+            for (number, (output, input)) in (first..).zip(piece.chunks_exact_mut(self.length).zip(lines)) {
+                let channel = number % self.channels;
+                let (scale, bias) = (scale.map_or(1.0, |scale| scale[channel]), bias.map_or(0.0, |bias| bias[channel]));
+                self.isa.run_loop(NormalizedChannel { input, output, scale, bias, epsilon: self.epsilon });
+            }
+        });
+    }
+}
+
+struct NormalizedChannel<'a> {
+    input: &'a [f32],
+    output: &'a mut [f32],
+    scale: f32,
+    bias: f32,
+    epsilon: f32,
+}
+
+impl Loop for NormalizedChannel<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let NormalizedChannel { input, output, scale, bias, epsilon } = self;
+        let (mean, factor) = mean_and_factor(input, epsilon);
+        for (y, &x) in output.iter_mut().zip(input) {
+            *y = (x - mean) * factor * scale + bias;
         }
     }
 }

@@ -48,6 +48,7 @@ mod recurrent_tests;
 mod reorder;
 mod room;
 mod row;
+mod softmax_columns;
 mod span;
 #[cfg(test)]
 mod tests;
@@ -186,7 +187,7 @@ fn select_for(site: &Site<'_>, isa: &'static isa::Isa) -> Option<Selection> {
         | Op::HardSigmoid(_)
         | Op::Linear(_)
         | Op::Prelu(_) => elementwise::select(site, isa),
-        Op::Softmax(_) | Op::LayerNormalization(_) => lines::select(site),
+        Op::Softmax(_) | Op::LayerNormalization(_) | Op::InstanceNormalization(_) => lines::select(site),
         Op::Lstm(_) | Op::Gru(_) => recurrent::select(site),
         _ => None,
     }

@@ -7,8 +7,9 @@ use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::graph::ops::elementwise::{
     Activation, ActivationKind, Binary, BinaryKind, HardSigmoid, LeakyRelu, Linear, Prelu, Unary, UnaryKind,
 };
+use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::ops::matmul::{Gemm, Matmul};
-use crate::graph::ops::normalization::LayerNormalization;
+use crate::graph::ops::normalization::{InstanceNormalization, LayerNormalization};
 use crate::graph::ops::softmax::Softmax;
 use crate::graph::{DataType, Op, OperandId};
 
@@ -183,4 +184,24 @@ fn functions_of_elements_and_lines() {
     check(normalization(&[2], false), &[(shape.clone(), false)], &shape);
     let line = vec![7, 61];
     check(normalization(&[1, 2], true), &[(shape.clone(), false), (line.clone(), false), (line, false)], &shape);
+    for (shape, axis) in
+        [(vec![3, 7, 61], 1), (vec![7, 16], 0), (vec![2, 1, 40], 1), (vec![1, 16, 4, 210], 1), (vec![2, 5, 6, 33], 2)]
+    {
+        check(Softmax { input, axis }, &[(shape.clone(), false)], &shape);
+        // Spoils its column only.
+        for number in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            check_with(Softmax { input, axis }, &[], &[(shape.clone(), false)], &shape, |numbers| numbers[20] = number);
+        }
+    }
+    for given in [false, true] {
+        let shape = vec![2, 5, 7, 9];
+        let instance = InstanceNormalization {
+            input,
+            scale: given.then_some(OperandId(1)),
+            bias: given.then_some(OperandId(2)),
+            epsilon: 1e-5,
+            layout: InputOperandLayout::Nchw,
+        };
+        check(instance, &[(shape.clone(), false), (vec![5], false), (vec![5], true)], &shape);
+    }
 }
