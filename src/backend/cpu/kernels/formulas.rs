@@ -375,6 +375,20 @@ mod tests {
     }
 
     #[test]
+    fn logarithms_of_numbers_that_are_not_normal() {
+        let numbers = [1.1e-38, 4e-40, 3e-42, f32::from_bits(1), -4e-40, -f32::from_bits(1)];
+        for isa in available() {
+            let mut found = numbers;
+            with_vectors(isa, Apply(Formula::Of(Function::Log), &mut found));
+            for (x, found) in numbers.into_iter().zip(found) {
+                let expected = f64::from(x).ln() as f32;
+                let is_near = found.is_nan() && expected.is_nan() || (found - expected).abs() < 1e-6 * expected.abs();
+                assert!(is_near, "{}: of {x:e} is {found}, not {expected}", isa.name);
+            }
+        }
+    }
+
+    #[test]
     fn factors_of_themselves() {
         for alpha in [1.0, 1.702, -0.5] {
             check(Formula::Swish(alpha), 1e-30, |x| (x as f64 * exact(Function::Sigmoid, (alpha * x) as f64)) as f32);
