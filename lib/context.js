@@ -9,6 +9,7 @@ const { executionModes, requireWorker } = require('./blocking.js');
 const { bufferSource, bytesOf, validateBuffer, viewable } = require('./buffers.js');
 const { submit, toCommandBuffer } = require('./command-buffer.js');
 const { compute, computeSync } = require('./compute.js');
+const { leavesCore } = require('./cores.js');
 const { constantTensorDescriptor, tensorDescriptor } = require('./descriptor.js');
 const { conversionError, exception, invalidState, named, nativeError, typeError } = require('./errors.js');
 const { graphArguments, labelled, namedTensors } = require('./graph-arguments.js');
@@ -321,7 +322,8 @@ function leaveDevicesAtExit() {
  */
 function createContext(handle, accelerated, label, numThreads) {
   if (accelerated) leaveDevicesAtExit();
-  const state = { handle, accelerated, label, lost: false, limits: undefined, habits: habits(numThreads) };
+  const state = { handle, accelerated, label, leavesCore: leavesCore(numThreads), lost: false, limits: undefined };
+  state.habits = habits(state.leavesCore);
   state.whenLost = new Promise((resolve) => {
     state.resolveLost = resolve;
   });

@@ -10,6 +10,8 @@ export interface ContextState {
   whenLost: Promise<{ message: string }>;
   resolveLost(info: { message: string }): void;
   limits: object | undefined;
+  /** Its threads leave a core to script. */
+  leavesCore: boolean;
   /** See `watch.js`; times in milliseconds. */
   habits: {
     longest: number; usual: number; began: number; ended: number;

@@ -6,7 +6,6 @@
 // request at once, several times: who pauses between runs gets a sleeping loop. So does, for a while, who waited in vain: the
 // system may have both threads share a core, and then the one that looks holds up the one that works until it sleeps.
 
-const os = require('node:os');
 const { performance } = require('node:perf_hooks');
 const timers = require('node:timers');
 const native = require('./native.js');
@@ -36,15 +35,12 @@ let isAwake = false;
 /** How many results are watched for. */
 let watched = 0;
 
-const cores = os.availableParallelism();
-
 /**
  * What is known of a context's requests.
- * @param {number} numThreads 0 for all that there are
+ * @param {boolean} leavesCore whether its threads leave a core to script; else watching would take one away from them
  */
-function habits(numThreads) {
-  // Where all cores compute, watching would take one of them away.
-  const longest = numThreads > 0 && numThreads < cores ? SOON : AT_ONCE;
+function habits(leavesCore) {
+  const longest = leavesCore ? SOON : AT_ONCE;
   return { longest, usual: Infinity, began: 0, ended: 0, quick: 0, enough: FIRST, missed: 0, until: Infinity };
 }
 

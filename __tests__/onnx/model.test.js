@@ -179,10 +179,13 @@ describe('large arrays', () => {
   });
 
   test('memory for the next results is got ready until it is taken', async () => {
-    const graph = { outputs: new Map([['y', { position: 0, byteLength: 4 * count }], ['z', { position: 1, byteLength: 8 }]]) };
-    for (const rounds of [0, 1, 5, 100]) {
+    const outputs = new Map([['y', { position: 0, byteLength: 4 * count }], ['z', { position: 1, byteLength: 8 }]]);
+    for (const [rounds, leavesCore] of [[0, true], [1, true], [5, true], [100, true], [100, false]]) {
       const ahead = new Ahead();
+      const graph = { context: { leavesCore }, outputs };
       ahead.prepare(graph);
+      // Its pages are used for the first time where that is nobody else's time.
+      expect(process.getActiveResourcesInfo().includes('Immediate')).toBe(leavesCore);
       for (let round = 0; round < rounds; round++) await nextRound();
       const taken = ahead.take(graph, 'test').map((buffer) => new Uint8Array(buffer));
       expect(taken.map(({ length }) => length)).toEqual([4 * count, 8]);

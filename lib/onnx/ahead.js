@@ -52,7 +52,8 @@ class Ahead {
       return;
     }
     if (total >= LARGE) {
-      this.#touch(this.#buffers);
+      // Where all cores compute, kernels would wait for the one whose core this takes.
+      if (graph.context.leavesCore) this.#touch(this.#buffers);
       this.#timer ??= setTimeout(() => this.forget(), KEPT).unref();
       this.#timer.refresh();
     }

@@ -8,7 +8,7 @@
 use super::Bytes;
 use crate::error::Result;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Bytes that a thread copies at a time.
 const PIECE: usize = 16 << 10;
@@ -25,8 +25,8 @@ struct Shared {
     /// Not to be looked at before all pieces are there.
     bytes: Bytes,
     from: Source,
-    /// The first piece that nobody has begun with.
-    next: AtomicUsize,
+    /// The pieces that nobody has begun with, as two halves of a number: the first, and the end.
+    left: AtomicU64,
     /// How many pieces are there.
     there: AtomicUsize,
 }
@@ -54,7 +54,8 @@ pub struct Arrival(Arc<Shared>);
 pub unsafe fn arriving(from: *const u8, length: usize) -> Result<(Arriving, Arrival)> {
     // SAFETY: readers wait until all pieces have been copied.
     let bytes = unsafe { Bytes::unwritten(length)? };
-    let shared = Arc::new(Shared { bytes, from: Source(from), next: AtomicUsize::new(0), there: AtomicUsize::new(0) });
+    let left = AtomicU64::new(length.div_ceil(PIECE) as u64);
+    let shared = Arc::new(Shared { bytes, from: Source(from), left, there: AtomicUsize::new(0) });
     Ok((Arriving(shared.clone()), Arrival(shared)))
 }
 
@@ -70,24 +71,29 @@ impl Arriving {
 
     /// Waits until the bytes are there, and copies what nobody has begun with.
     pub fn wait(&self) {
-        self.0.complete();
+        self.0.complete(End::First);
     }
 }
 
 impl Drop for Arrival {
     fn drop(&mut self) {
-        self.0.complete();
+        self.0.complete(End::Last);
     }
 }
 
+/// From which end a thread takes pieces. Each has its own, so that it copies the same ones in every run: those are in its
+/// cache, and the other's has none of their lines to give up.
+#[derive(Clone, Copy)]
+enum End {
+    First,
+    Last,
+}
+
 impl Shared {
-    fn complete(&self) {
+    fn complete(&self, end: End) {
         let pieces = self.bytes.len().div_ceil(PIECE);
         while self.there.load(Ordering::Acquire) < pieces {
-            let piece = self.next.fetch_add(1, Ordering::Relaxed);
-            if piece >= pieces {
-                return self.wait_for_others(pieces);
-            }
+            let Some(piece) = self.take(end) else { return self.wait_for_others(pieces) };
             let start = piece * PIECE;
             let length = PIECE.min(self.bytes.len() - start);
             // SAFETY: the piece lies in both. This thread alone has it, so nobody else writes there, and nobody reads there
@@ -95,6 +101,22 @@ impl Shared {
             unsafe { std::ptr::copy_nonoverlapping(self.from.0.add(start), self.bytes.as_ptr().add(start), length) };
             self.there.fetch_add(1, Ordering::Release);
         }
+    }
+
+    /// A piece that nobody has begun with.
+    fn take(&self, end: End) -> Option<usize> {
+        let halves = |left: u64| (left >> 32, left & u64::from(u32::MAX));
+        let take = |left| match (halves(left), end) {
+            ((first, last), _) if first >= last => None,
+            ((first, last), End::First) => Some(first + 1 << 32 | last),
+            ((first, last), End::Last) => Some(first << 32 | last - 1),
+        };
+        let left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
+        let (first, last) = halves(left);
+        Some(match end {
+            End::First => first,
+            End::Last => last - 1,
+        } as usize)
     }
 
     fn wait_for_others(&self, pieces: usize) {
@@ -148,6 +170,18 @@ mod tests {
         // From now on the source is somebody else's.
         wanted.fill(9);
         assert!(seen(&arriving).iter().all(|&byte| byte == 5));
+    }
+
+    #[test]
+    fn each_takes_pieces_from_its_end() {
+        let from = vec![0; 4 * PIECE + 1];
+        let (arriving, arrival) = copying(&from);
+        let shared = arriving.0.clone();
+        let taken = [End::First, End::Last, End::Last, End::First, End::Last, End::First, End::Last].map(|end| shared.take(end));
+        assert_eq!(taken, [Some(0), Some(4), Some(3), Some(1), Some(2), None, None]);
+        // As the copy of them would have done.
+        shared.there.store(5, Ordering::Release);
+        drop(arrival);
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl Kernel for TimesConstant {
             let finish = stages.finish(isa, origin, &tensors);
             let finish = finish.as_ref().map(|finish| finish as &dyn Finish);
             with_left(isa, [rows, depth], columns, elements, left_strides, |left| {
-                let grid = Grid::new(isa, rows, columns, self.threads);
+                let grid = Grid::new(isa, rows, depth, columns, self.threads);
                 for_each_job(grid.count(), rows * depth * columns / 32, |number| {
                     let (rows, columns) = grid.block(number);
                     let first = columns.start / isa.columns * depth * isa.columns;
@@ -118,7 +118,7 @@ impl Kernel for Stack {
                     }
                 });
                 let right_panels = &*right_panels;
-                let grid = Grid::new(isa, rows, columns, threads);
+                let grid = Grid::new(isa, rows, depth, columns, threads);
                 with_left(isa, [rows, depth], columns, &a[left..], self.shape.left_strides, |left| {
                     for_each_job(grid.count(), self.shape.work() / 32, |number| {
                         let (rows, columns) = grid.block(number);
@@ -226,7 +226,7 @@ fn product(site: &Site<'_>, shape: Shape, a: OperandId, b: OperandId, bias: Opti
     };
     let right = Right::pack(isa, shape.depth, shape.columns, elements, shape.right_strides);
     // One thread packs what it multiplies next; several pack a lot together, since they wait for each other after it.
-    let block = Grid::new(isa, shape.rows, shape.columns, 1).block(0).0.len();
+    let block = Grid::new(isa, shape.rows, shape.depth, shape.columns, 1).block(0).0.len();
     let together = match site.threads {
         _ if is_read_in_place(isa, shape.columns, shape.left_strides) => shape.rows,
         1 => block,

@@ -172,7 +172,7 @@ impl Recurrent {
         let right = direction.input.view();
         let output = Output::new(inputs, columns);
         with_left(isa, [rows, depth], columns, input, [depth, 1], |left| {
-            let grid = Grid::new(isa, rows, columns, self.threads);
+            let grid = Grid::new(isa, rows, depth, columns, self.threads);
             for_each_job(grid.count(), rows * depth * columns / 32, |number| {
                 let (rows, columns) = grid.block(number);
                 let first = columns.start / isa.columns * depth * isa.columns;
