@@ -108,8 +108,8 @@ impl Shared {
         let halves = |left: u64| (left >> 32, left & u64::from(u32::MAX));
         let take = |left| match (halves(left), end) {
             ((first, last), _) if first >= last => None,
-            ((first, last), End::First) => Some(first + 1 << 32 | last),
-            ((first, last), End::Last) => Some(first << 32 | last - 1),
+            ((first, last), End::First) => Some(((first + 1) << 32) | last),
+            ((first, last), End::Last) => Some((first << 32) | (last - 1)),
         };
         let left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
         let (first, last) = halves(left);
