@@ -29,7 +29,12 @@ fn ordered(shape: &[u32], order: &[u32]) -> Vec<u32> {
 }
 
 pub fn channels_last(graph: &mut Graph) {
-    let is_candidate = |node: &Node| matches!(&node.op, Op::Conv2d(op) if suits(graph, op)) || is_pool(&node.op);
+    let is_candidate = |node: &Node| match &node.op {
+        Op::Conv2d(op) => suits(graph, op),
+        Op::ConvTranspose2d(op) => transposed_suits(graph, op),
+        Op::Pool2d(_) => true,
+        _ => false,
+    };
     if !graph.nodes.iter().any(is_candidate) {
         return;
     }
@@ -89,10 +94,6 @@ fn transposed_suits(graph: &Graph, op: &ConvTranspose2d) -> bool {
 fn is_of_all(op: &Reduce, rank: usize) -> bool {
     let is_all = op.axes.as_ref().is_none_or(|axes| axes.len() == rank);
     is_all && !op.keep_dimensions && matches!(op.kind, ReduceKind::Max | ReduceKind::Min)
-}
-
-fn is_pool(op: &Op) -> bool {
-    matches!(op, Op::Pool2d(_))
 }
 
 /// The operands that hold a value of the graph: with the channels first, as the graph has it, and last.
@@ -316,7 +317,7 @@ impl Rewrite<'_> {
 mod tests {
     use super::*;
     use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind};
-    use crate::graph::ops::layout::Conv2dFilterOperandLayout;
+    use crate::graph::ops::layout::{Conv2dFilterOperandLayout, ConvTranspose2dFilterOperandLayout};
     use crate::graph::ops::movement::{Concat, Pad, PaddingMode};
     use crate::graph::{ConstantBytes, GraphBuilder, Limits, Number};
     use std::sync::Arc;
@@ -374,6 +375,34 @@ mod tests {
 
     fn add(builder: &mut GraphBuilder, a: OperandId, b: OperandId) -> OperandId {
         builder.push_op(Binary { kind: BinaryKind::Add, a, b }, "").unwrap()[0]
+    }
+
+    #[test]
+    fn transposed_convolutions_have_them_last_without_others() {
+        for (outputs, names) in [(8, &["transpose", "convTranspose2d", "transpose"][..]), (7, &["convTranspose2d"])] {
+            let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
+            let x = builder.input("x", Descriptor::new(DataType::Float32, [1, 3, 5, 5])).unwrap();
+            let filter = Descriptor::new(DataType::Float32, [3, outputs, 2, 2]);
+            let bytes = ConstantBytes::new(vec![0; filter.byte_length()]);
+            let filter = builder.constant(filter, bytes).unwrap();
+            let conv = ConvTranspose2d {
+                input: x,
+                filter,
+                padding: [0; 4],
+                strides: [2; 2],
+                dilations: [1; 2],
+                output_padding: [0; 2],
+                output_sizes: None,
+                groups: 1,
+                input_layout: Nchw,
+                filter_layout: ConvTranspose2dFilterOperandLayout::Iohw,
+                bias: None,
+            };
+            let conv = builder.push_op(conv, "").unwrap()[0];
+            let mut graph = builder.build(vec![("y".into(), conv)]).unwrap();
+            channels_last(&mut graph);
+            assert_eq!(graph.nodes.iter().map(|node| node.op.row().name).collect::<Vec<_>>(), names);
+        }
     }
 
     #[test]

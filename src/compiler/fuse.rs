@@ -237,21 +237,21 @@ fn is_quick(graph: &Graph, op: &Op) -> bool {
             BinaryKind::Pow => number(graph, op.b).is_some_and(|exponent| QUICK_EXPONENTS.contains(&exponent)),
             _ => false,
         },
-        Op::LeakyRelu(_) | Op::HardSigmoid(_) | Op::Linear(_) | Op::Prelu(_) => true,
+        Op::Elu(_) | Op::LeakyRelu(_) | Op::HardSigmoid(_) | Op::Linear(_) | Op::Prelu(_) => true,
         Op::Unary(op) => {
             use UnaryKind::*;
             matches!(op.kind, Exp | Erf | Sqrt | Neg | Abs | Reciprocal)
         }
         Op::Activation(op) => {
             use ActivationKind::*;
-            matches!(op.kind, Gelu | HardSwish | Sigmoid | Tanh)
+            matches!(op.kind, Gelu | HardSwish | Sigmoid | Softplus | Tanh)
         }
         _ => false,
     }
 }
 
-/// Exponents of powers that are made of products and roots.
-const QUICK_EXPONENTS: [f32; 3] = [2.0, 0.5, 0.75];
+/// Exponents of powers that are made of products, roots and quotients.
+const QUICK_EXPONENTS: [f32; 6] = [2.0, 3.0, 0.5, 0.75, -0.5, -1.0];
 
 /// A constant of one float32 number.
 fn number(graph: &Graph, id: OperandId) -> Option<f32> {

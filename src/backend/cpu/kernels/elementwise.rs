@@ -33,6 +33,7 @@ pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
         Op::Unary(op) => op.input,
         Op::Activation(op) => op.input,
         Op::Clamp(op) => op.input,
+        Op::Elu(op) => op.input,
         Op::LeakyRelu(op) => op.input,
         Op::HardSigmoid(op) => op.input,
         Op::Linear(op) => op.input,

@@ -14,6 +14,8 @@ use crate::graph::{Number, Op};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Formula {
     Of(Function),
+    /// `x`, or `alpha (e^x - 1)` below zero.
+    Elu(f32),
     /// `x`, or `alpha x` below zero.
     LeakyRelu(f32),
     /// `alpha x + beta` between 0 and 1.
@@ -35,20 +37,26 @@ pub enum Formula {
     },
 }
 
-/// Powers whose exponents are sums of halves and quarters.
+/// Powers that are made of products, roots and quotients.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Power {
     Two,
+    Three,
     Half,
     ThreeQuarters,
+    MinusHalf,
+    MinusOne,
 }
 
 impl Power {
     pub fn of(exponent: f32) -> Option<Power> {
         Some(match exponent {
             2.0 => Power::Two,
+            3.0 => Power::Three,
             0.5 => Power::Half,
             0.75 => Power::ThreeQuarters,
+            -0.5 => Power::MinusHalf,
+            -1.0 => Power::MinusOne,
             _ => return None,
         })
     }
@@ -113,6 +121,7 @@ impl Formula {
         Some(match op {
             Op::Activation(op) if op.kind == ActivationKind::Relu => Formula::Of(Function::Relu),
             Op::Clamp(op) => Formula::Clamp(bound(op.min_value, f32::NEG_INFINITY), bound(op.max_value, f32::INFINITY)),
+            Op::Elu(op) => Formula::Elu(op.alpha as f32),
             Op::LeakyRelu(op) => Formula::LeakyRelu(op.alpha as f32),
             Op::HardSigmoid(op) => Formula::HardSigmoid(op.alpha as f32, op.beta as f32),
             Op::Linear(op) => Formula::Linear(op.alpha as f32, op.beta as f32),
@@ -137,8 +146,13 @@ impl Formula {
                 Function::Neg => each!(V, numbers, |x| x.negated()),
                 Function::Abs => each!(V, numbers, |x| x.abs()),
                 Function::Reciprocal => each!(V, numbers, |x| V::set(1.0).div(x)),
+                Function::Softplus => each!(V, numbers, |x| softplus(x)),
                 Function::Float16 => each!(V, numbers, |x| x.float16()),
             },
+            Formula::Elu(alpha) => {
+                let alpha = V::set(alpha);
+                each!(V, numbers, |x| x.if_below(V::set(0.0), exp_minus_one(x).mul(alpha), x));
+            }
             Formula::LeakyRelu(alpha) => {
                 let alpha = V::set(alpha);
                 each!(V, numbers, |x| x.if_below(V::set(0.0), x.mul(alpha), x));
@@ -164,7 +178,10 @@ impl Formula {
                 each!(V, numbers, |x| x.div(size).raise(low).lower(high).add(up).sub(down).mul(back));
             }
             Formula::Power(Power::Two) => each!(V, numbers, |x| x.mul(x)),
+            Formula::Power(Power::Three) => each!(V, numbers, |x| x.mul(x).mul(x)),
             Formula::Power(Power::Half) => each!(V, numbers, |x| root(x)),
+            Formula::Power(Power::MinusHalf) => each!(V, numbers, |x| V::set(1.0).div(root(x))),
+            Formula::Power(Power::MinusOne) => each!(V, numbers, |x| V::set(1.0).div(x)),
             Formula::Power(Power::ThreeQuarters) => each!(V, numbers, |x| {
                 let root = root(x);
                 root.mul(root.sqrt())
@@ -183,14 +200,40 @@ fn root<V: Vector>(x: V) -> V {
 /// `e^x`.
 #[inline(always)]
 pub fn exp<V: Vector>(x: V) -> V {
+    let (power, n) = exp_parts(x);
+    power.add(V::set(1.0)).times_two_to_the(n)
+}
+
+/// `e^x - 1`, to the last places where it is near 0 too.
+#[inline(always)]
+fn exp_minus_one<V: Vector>(x: V) -> V {
+    let (power, n) = exp_parts(x);
+    let two = V::set(1.0).times_two_to_the(n);
+    power.mul_add(two, two.sub(V::set(1.0)))
+}
+
+/// `p` and `n` of `e^x = (1 + p) 2^n`.
+#[inline(always)]
+fn exp_parts<V: Vector>(x: V) -> (V, V) {
     // Beyond these the result is 0 or infinite anyway.
     let x = x.raise(V::set(-104.0)).lower(V::set(89.0));
     // x = n ln 2 + rest
     let n = x.mul(V::set(std::f32::consts::LOG2_E)).nearest();
     let rest = n.mul_add(V::set(2.121_944_4e-4), n.mul_add(V::set(-0.693_359_4), x));
     let polynomial = sum(rest, V::set(1.987_569_1e-4), [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5]);
-    let power = polynomial.mul(rest).mul_add(rest, rest).add(V::set(1.0));
-    power.times_two_to_the(n)
+    (polynomial.mul(rest).mul_add(rest, rest), n)
+}
+
+/// `ln(1 + e^x)`.
+#[inline(always)]
+pub fn softplus<V: Vector>(x: V) -> V {
+    let power = exp(x.abs().negated());
+    // What 1 + power is rounded to, and by how much the logarithm of that is to be corrected.
+    let whole = power.add(V::set(1.0));
+    let rounded = whole.sub(V::set(1.0));
+    let corrected = log(whole).mul(power.div(rounded));
+    let logarithm = rounded.if_below(V::set(f32::EPSILON), power, corrected);
+    x.raise(V::set(0.0)).add(logarithm)
 }
 
 /// The natural logarithm.
@@ -302,7 +345,7 @@ mod tests {
         }
     }
 
-    const FUNCTIONS: [Function; 13] = [
+    const FUNCTIONS: [Function; 14] = [
         Function::Exp,
         Function::Log,
         Function::Erf,
@@ -315,6 +358,7 @@ mod tests {
         Function::Neg,
         Function::Abs,
         Function::Reciprocal,
+        Function::Softplus,
         Function::Float16,
     ];
 
@@ -361,6 +405,7 @@ mod tests {
             Function::Neg => -x,
             Function::Abs => x.abs(),
             Function::Reciprocal => 1.0 / x,
+            Function::Softplus => x.max(0.0) + (-x.abs()).exp().ln_1p(),
             Function::Float16 => half::f16::from_f64(x).to_f64(),
         }
     }
@@ -397,14 +442,18 @@ mod tests {
 
     #[test]
     fn functions_with_parameters() {
+        for alpha in [1.0, 0.3] {
+            let exact = |x: f32| if x < 0.0 { (f64::from(alpha) * f64::from(x).exp_m1()) as f32 } else { x };
+            check(Formula::Elu(alpha), f32::MIN_POSITIVE, exact);
+        }
         check(Formula::LeakyRelu(0.1), f32::MIN_POSITIVE, |x| if x < 0.0 { 0.1 * x } else { x });
         check(Formula::HardSigmoid(0.2, 0.5), 1.0, |x| (0.2f64 * x as f64 + 0.5).clamp(0.0, 1.0) as f32);
         check(Formula::Linear(0.5, 2.0), 1.0, |x| 0.5 * x + 2.0);
         let steps = Formula::Steps { size: 0.3, low: -100.0, high: 155.0, up: 12_582_912.0, down: 12_582_912.0, back: 0.3 };
         check(steps, f32::MIN_POSITIVE, |x| (x / 0.3).clamp(-100.0, 155.0).round_ties_even() * 0.3);
         check(Formula::Clamp(-1.0, 6.0), f32::MIN_POSITIVE, |x| x.clamp(-1.0, 6.0));
-        for (power, exponent) in [(Power::Two, 2.0), (Power::Half, 0.5), (Power::ThreeQuarters, 0.75)] {
-            assert_eq!(Power::of(exponent), Some(power));
+        for exponent in [2.0, 3.0, 0.5, 0.75, -0.5, -1.0] {
+            let power = Power::of(exponent).unwrap();
             check(Formula::Power(power), f32::MIN_POSITIVE, |x| x.powf(exponent));
         }
     }

@@ -18,6 +18,7 @@ pub enum Function {
     Neg,
     Abs,
     Reciprocal,
+    Softplus,
     /// Rounding to a float16 number.
     Float16,
 }
@@ -40,6 +41,7 @@ impl Function {
                 ActivationKind::Sigmoid => Function::Sigmoid,
                 ActivationKind::Gelu => Function::Gelu,
                 ActivationKind::HardSwish => Function::HardSwish,
+                ActivationKind::Softplus => Function::Softplus,
                 _ => return None,
             },
             // Of a chain, whose numbers stay float32.

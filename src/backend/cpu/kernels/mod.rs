@@ -40,6 +40,7 @@ mod packing;
 mod plain;
 mod planes;
 mod pool;
+mod position;
 mod product;
 mod quantize;
 mod recurrent;
@@ -157,6 +158,9 @@ fn select_for(site: &Site<'_>, isa: &'static isa::Isa) -> Option<Selection> {
     if let Some(conversion) = quantize::select(site, isa) {
         return Some(conversion);
     }
+    if let Op::Arg(op) = site.op {
+        return position::select(op, site, isa);
+    }
     if site.output.data_type != DataType::Float32 {
         return None;
     }
@@ -183,6 +187,7 @@ fn select_for(site: &Site<'_>, isa: &'static isa::Isa) -> Option<Selection> {
         | Op::Unary(_)
         | Op::Activation(_)
         | Op::Clamp(_)
+        | Op::Elu(_)
         | Op::LeakyRelu(_)
         | Op::HardSigmoid(_)
         | Op::Linear(_)

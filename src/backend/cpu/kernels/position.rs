@@ -1,0 +1,159 @@
+//! Where in each line of float32 numbers that lie side by side the greatest or smallest is: the first of several, or the first
+//! that is not a number.
+
+use super::isa::{Isa, Loop};
+use super::{Kernel, Selection, Site};
+use crate::backend::cpu::threads::for_each_piece;
+use crate::backend::cpu::view::Arguments;
+use crate::graph::ops::arg::{Arg, ArgKind};
+use crate::graph::{DataType, OperandId};
+use smallvec::smallvec;
+
+/// Numbers that are compared side by side, so that they become vectors.
+const TOGETHER: usize = 64;
+/// A line shorter than this leaves the vectors empty.
+const SHORTEST: usize = 16;
+
+#[derive(Debug)]
+struct Position {
+    isa: &'static Isa,
+    input: OperandId,
+    length: usize,
+    smallest: bool,
+}
+
+pub fn select(op: &Arg, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
+    let input = site.inputs[op.input.0 as usize];
+    let (axis, behind) = input.shape[op.axis as usize..].split_first()?;
+    let are_lines = behind.iter().all(|&size| size == 1) && *axis >= SHORTEST;
+    let kernel = || Box::new(Position { isa, input: op.input, length: *axis, smallest: op.kind == ArgKind::Min });
+    (are_lines && input.data_type == DataType::Float32).then(|| Selection {
+        kernel: kernel(),
+        taken: smallvec![],
+        fuses: site.fused.is_empty(),
+    })
+}
+
+impl Kernel for Position {
+    fn run(&self, arguments: &mut Arguments<'_, '_>) {
+        let input = arguments.input(self.input).elements::<f32>();
+        let output = arguments.output();
+        // The rule allows two.
+        match output.data_type {
+            DataType::Int32 => self.find(input, output.elements(), |position| position as i32),
+            _ => self.find(input, output.elements(), |position| position as i64),
+        }
+    }
+}
+
+impl Position {
+    fn find<P: Send>(&self, input: &[f32], output: &mut [P], position: impl Fn(usize) -> P + Sync) {
+        for_each_piece(output, 1, self.length / 8, |first, outputs| {
+            let lines = input[first * self.length..].chunks_exact(self.length);
+            for (output, line) in outputs.iter_mut().zip(lines) {
+                let mut found = 0;
+                self.isa.run_loop(Line { line, found: &mut found, smallest: self.smallest });
+                *output = position(found);
+            }
+        });
+    }
+}
+
+struct Line<'a> {
+    line: &'a [f32],
+    found: &'a mut usize,
+    smallest: bool,
+}
+
+impl Loop for Line<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let Line { line, found, smallest } = self;
+        let sign = if smallest { -1.0 } else { 1.0 };
+        let mut greatest = [f32::NEG_INFINITY; TOGETHER];
+        // Not zero where something was not a number.
+        let mut spoilt = [0u32; TOGETHER];
+        let (groups, rest) = line.as_chunks::<TOGETHER>();
+        for group in groups {
+            for i in 0..TOGETHER {
+                let x = group[i] * sign;
+                greatest[i] = if x > greatest[i] { x } else { greatest[i] };
+                spoilt[i] |= x.is_nan() as u32;
+            }
+        }
+        for (i, x) in rest.iter().enumerate() {
+            let x = x * sign;
+            greatest[i] = if x > greatest[i] { x } else { greatest[i] };
+            spoilt[i] |= x.is_nan() as u32;
+        }
+        let (mut best, mut any) = (f32::NEG_INFINITY, 0);
+        for i in 0..TOGETHER {
+            best = if greatest[i] > best { greatest[i] } else { best };
+            any |= spoilt[i];
+        }
+        let is_it = |x: f32| if any != 0 { x.is_nan() } else { x * sign == best };
+        for (number, group) in groups.iter().enumerate() {
+            let mut is_here = 0;
+            for x in group {
+                is_here |= is_it(*x) as u32;
+            }
+            if is_here != 0 {
+                *found = number * TOGETHER + group.iter().position(|&x| is_it(x)).unwrap_or(0);
+                return;
+            }
+        }
+        *found = groups.len() * TOGETHER + rest.iter().position(|&x| is_it(x)).unwrap_or(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::cpu::kernels::isa::available;
+    use crate::backend::cpu::kernels::{Known, tests::numbers};
+    use crate::backend::cpu::reference;
+    use crate::backend::cpu::view::{View, ViewMut};
+    use crate::graph::Op;
+
+    #[test]
+    fn positions_are_those_of_the_reference() {
+        for (kind, length) in [ArgKind::Max, ArgKind::Min].into_iter().flat_map(|kind| [16, 63, 64, 65, 300].map(|n| (kind, n))) {
+            let mut data = numbers(8 * length, 1);
+            data[length..2 * length].fill(f32::NEG_INFINITY);
+            data[2 * length..3 * length].fill(f32::INFINITY);
+            (data[3 * length + 5], data[3 * length + 9], data[4 * length - 1]) = (f32::NEG_INFINITY, f32::NAN, f32::NAN);
+            // Equal ones; the zeros are equal too.
+            data[4 * length..5 * length].iter_mut().enumerate().for_each(|(i, x)| *x = if i % 2 == 0 { 0.0 } else { -0.0 });
+            data[5 * length..6 * length].iter_mut().for_each(|x| *x = (*x * 3.0).round());
+            for data_type in [DataType::Int32, DataType::Int64] {
+                let op = Arg { kind, input: OperandId(0), axis: 1, keep_dimensions: false, output_data_type: data_type };
+                let input = View { data_type: DataType::Float32, shape: &[8, length, 1], bytes: bytemuck::cast_slice(&data) };
+                let run = |body: &dyn Fn(&mut Arguments<'_, '_>)| {
+                    let mut bytes = [0u64; 8];
+                    let length = data_type.bits() as usize;
+                    let bytes_of = &mut bytemuck::cast_slice_mut(&mut bytes)[..length];
+                    body(&mut Arguments::new(&[input], &mut [ViewMut { data_type, shape: &[8, 1], bytes: bytes_of }]));
+                    bytes
+                };
+                let known = Known { data_type: DataType::Float32, shape: &[8, length, 1], constant: None, order: None };
+                let op: Op = op.into();
+                let expected = run(&|arguments| reference::execute(&op, arguments));
+                for isa in available() {
+                    let site = Site {
+                        before: &[],
+                        dequantized: &[],
+                        op: &op,
+                        fused: &[],
+                        inputs: &[known],
+                        output: Known { data_type, shape: &[8, 1], constant: None, order: None },
+                        threads: 1,
+                        offer: None,
+                    };
+                    let selection = crate::backend::cpu::kernels::select_for(&site, isa).expect("a kernel");
+                    let found = run(&|arguments| selection.kernel.run(arguments));
+                    assert_eq!(found, expected, "{} {kind:?} of {length}", isa.name);
+                }
+            }
+        }
+    }
+}
