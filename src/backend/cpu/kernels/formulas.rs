@@ -147,6 +147,10 @@ impl Formula {
                 Function::Abs => each!(V, numbers, |x| x.abs()),
                 Function::Reciprocal => each!(V, numbers, |x| V::set(1.0).div(x)),
                 Function::Softplus => each!(V, numbers, |x| softplus(x)),
+                Function::Sin if are_reduced(numbers) => each!(V, numbers, |x| sin(x)),
+                Function::Sin => numbers.iter_mut().for_each(|x| *x = f64::from(*x).sin() as f32),
+                Function::Cos if are_reduced(numbers) => each!(V, numbers, |x| cos(x)),
+                Function::Cos => numbers.iter_mut().for_each(|x| *x = f64::from(*x).cos() as f32),
                 Function::Float16 => each!(V, numbers, |x| x.float16()),
             },
             Formula::Elu(alpha) => {
@@ -234,6 +238,56 @@ pub fn softplus<V: Vector>(x: V) -> V {
     let corrected = log(whole).mul(power.div(rounded));
     let logarithm = rounded.if_below(V::set(f32::EPSILON), power, corrected);
     x.raise(V::set(0.0)).add(logarithm)
+}
+
+/// Angles up to which [`turns`] is exact enough.
+const FARTHEST: f32 = 8192.0;
+
+/// Whether all angles are near enough for vectors. What is not a number is; infinity is not.
+#[inline(always)]
+fn are_reduced(angles: &[f32]) -> bool {
+    let far = angles.iter().fold(0, |far, x| far | (x.abs() > FARTHEST) as u32);
+    far == 0
+}
+
+/// The quarters of a turn that are nearest to an angle, and what is left of it. The parts of a quarter, and the coefficients
+/// of the polynomials, are those of the Cephes library.
+#[inline(always)]
+fn turns<V: Vector>(x: V) -> (V, V) {
+    let quarters = x.mul(V::set(std::f32::consts::FRAC_2_PI)).nearest();
+    let rest = quarters.mul_add(V::set(-1.570_312_5), x);
+    let rest = quarters.mul_add(V::set(-4.837_513e-4), rest);
+    (quarters, quarters.mul_add(V::set(-7.549_79e-8), rest))
+}
+
+/// The sine of an angle that is so many quarters of a turn and a rest of at most half a quarter.
+#[inline(always)]
+fn sin_of<V: Vector>(quarters: V, rest: V) -> V {
+    let square = rest.mul(rest);
+    let sine = sum(square, V::set(-1.951_529_6e-4), [8.332_161e-3, -1.666_665_5e-1]).mul(square).mul_add(rest, rest);
+    let polynomial = sum(square, V::set(2.443_315_7e-5), [-1.388_731_6e-3, 4.166_664_6e-2]);
+    let cosine = polynomial.mul(square).mul_add(square, square.mul_add(V::set(-0.5), V::set(1.0)));
+    // From 0 to 3; whether it is 2 or 3; whether it is 1 or 3.
+    let whole = quarters.mul_add(V::set(0.25), V::set(-0.375)).nearest();
+    let quarter = whole.mul_add(V::set(-4.0), quarters);
+    let turned = quarter.mul_add(V::set(0.5), V::set(-0.25)).nearest();
+    let odd = turned.mul_add(V::set(-2.0), quarter);
+    let value = odd.if_below(V::set(0.5), sine, cosine);
+    value.mul(turned.mul_add(V::set(-2.0), V::set(1.0)))
+}
+
+/// The sine of an angle that is not too far.
+#[inline(always)]
+fn sin<V: Vector>(x: V) -> V {
+    let (quarters, rest) = turns(x);
+    x.abs().if_below(V::set(1e-4), x, sin_of(quarters, rest))
+}
+
+/// The cosine.
+#[inline(always)]
+fn cos<V: Vector>(x: V) -> V {
+    let (quarters, rest) = turns(x);
+    sin_of(quarters.add(V::set(1.0)), rest)
 }
 
 /// The natural logarithm.
@@ -345,7 +399,7 @@ mod tests {
         }
     }
 
-    const FUNCTIONS: [Function; 14] = [
+    const FUNCTIONS: [Function; 16] = [
         Function::Exp,
         Function::Log,
         Function::Erf,
@@ -359,6 +413,8 @@ mod tests {
         Function::Abs,
         Function::Reciprocal,
         Function::Softplus,
+        Function::Sin,
+        Function::Cos,
         Function::Float16,
     ];
 
@@ -406,6 +462,8 @@ mod tests {
             Function::Abs => x.abs(),
             Function::Reciprocal => 1.0 / x,
             Function::Softplus => x.max(0.0) + (-x.abs()).exp().ln_1p(),
+            Function::Sin => x.sin(),
+            Function::Cos => x.cos(),
             Function::Float16 => half::f16::from_f64(x).to_f64(),
         }
     }
@@ -416,6 +474,32 @@ mod tests {
             // 1 + erf cancels where x is negative; what is left is exact beside 1.
             let floor = if function == Function::Gelu { 1.0 } else { f32::MIN_POSITIVE };
             check(Formula::Of(function), floor, |x| exact(function, x as f64) as f32);
+        }
+    }
+
+    #[test]
+    fn angles_that_are_near_enough() {
+        for function in [Function::Sin, Function::Cos] {
+            // Multiples of about a quarter, where one of the two is near 0, and others.
+            let quarters = (-5200..5200).map(|n| (f64::from(n) * std::f64::consts::FRAC_PI_2) as f32);
+            let others = (-8192..8192).map(|n| n as f32 + 0.37 / (1 + n * n) as f32);
+            let small = (-40..0).flat_map(|e| [10f32.powi(e), -(10f32.powi(e))]);
+            let angles: Vec<f32> = quarters.chain(others).chain(small).chain([0.0, -0.0, f32::NAN, FARTHEST]).collect();
+            assert!(are_reduced(&angles));
+            for isa in available() {
+                let mut found = angles.clone();
+                with_vectors(isa, Apply(Formula::Of(function), &mut found));
+                for (&x, found) in angles.iter().zip(found) {
+                    let expected = exact(function, f64::from(x)) as f32;
+                    let is_near = (found - expected).abs() <= 3e-7 * expected.abs().max(1e-3);
+                    let same_sign = expected != 0.0 || found.is_sign_positive() == expected.is_sign_positive();
+                    assert!(
+                        is_near && same_sign || found.is_nan() && x.is_nan(),
+                        "{}: {function:?} of {x}: {found}, not {expected}",
+                        isa.name
+                    );
+                }
+            }
         }
     }
 

@@ -19,6 +19,8 @@ pub enum Function {
     Abs,
     Reciprocal,
     Softplus,
+    Sin,
+    Cos,
     /// Rounding to a float16 number.
     Float16,
 }
@@ -34,6 +36,8 @@ impl Function {
                 UnaryKind::Neg => Function::Neg,
                 UnaryKind::Abs => Function::Abs,
                 UnaryKind::Reciprocal => Function::Reciprocal,
+                UnaryKind::Sin => Function::Sin,
+                UnaryKind::Cos => Function::Cos,
                 _ => return None,
             },
             Op::Activation(op) => match op.kind {

@@ -130,7 +130,7 @@ mod tests {
                 let input = View { data_type: DataType::Float32, shape: &[8, length, 1], bytes: bytemuck::cast_slice(&data) };
                 let run = |body: &dyn Fn(&mut Arguments<'_, '_>)| {
                     let mut bytes = [0u64; 8];
-                    let length = data_type.bits() as usize;
+                    let length = data_type.bits();
                     let bytes_of = &mut bytemuck::cast_slice_mut(&mut bytes)[..length];
                     body(&mut Arguments::new(&[input], &mut [ViewMut { data_type, shape: &[8, 1], bytes: bytes_of }]));
                     bytes
