@@ -24,6 +24,7 @@ mod few_queries;
 mod finish;
 mod formulas;
 mod functions;
+mod grouped;
 #[cfg(test)]
 mod half_tests;
 #[cfg(test)]
@@ -175,6 +176,7 @@ fn select_for(site: &Site<'_>, isa: &'static isa::Isa) -> Option<Selection> {
         Op::Conv2d(op) => depthwise::select(op, site, isa)
             .or_else(|| depthwise_planes::select(site, isa))
             .or_else(|| planes::select(op, site, isa))
+            .or_else(|| grouped::select(op, site, isa))
             .or_else(|| few_channels::select(op, site, isa))
             .or_else(|| winograd::select(op, site, isa))
             .or_else(|| conv::select(op, site, isa)),

@@ -25,6 +25,9 @@ pub trait Vector: Span + Bits {
     /// The greater of the two; not a number where one of them is not.
     fn greatest(self, other: Self) -> Self;
 
+    /// For each lane the number of the one at that place, below [`Vector::LANES`](Span::LANES).
+    fn permuted(self, places: &[i32; MOST_LANES]) -> Self;
+
     /// Transposes the square of the first [`Vector::LANES`] vectors.
     fn transpose(lines: [Self; MOST_LANES]) -> [Self; MOST_LANES];
 }
@@ -144,6 +147,11 @@ impl Vector for Array {
     }
 
     #[inline(always)]
+    fn permuted(self, places: &[i32; MOST_LANES]) -> Self {
+        Array(std::array::from_fn(|i| self.0[places[i] as usize % Self::LANES]))
+    }
+
+    #[inline(always)]
     fn transpose(lines: [Self; MOST_LANES]) -> [Self; MOST_LANES] {
         std::array::from_fn(|i| if i < 4 { Array(std::array::from_fn(|j| lines[j].0[i])) } else { lines[i] })
     }
@@ -247,7 +255,7 @@ pub(super) mod x86 {
         ($name:ident, $half:ident, $lanes:literal, $load:ident, $store:ident, $set:ident, $add:ident, $sub:ident, $mul:ident, $div:ident,
          $sqrt:ident, $fmadd:ident,
          $max:ident, $min:ident, |$from:ident, $load_count:ident| $load_first:expr, |$to:ident, $vector:ident, $store_count:ident| $store_first:expr,
-         |$a:ident, $greater:ident| $or_nan:expr, |$lines:ident| $transposed:expr) => {
+         |$a:ident, $greater:ident| $or_nan:expr, |$numbers:ident, $places:ident| $permuted:expr, |$lines:ident| $transposed:expr) => {
             // SAFETY (of every block here): the type is private and used only where its instructions are (`with_vectors`);
             // memory is the caller's promise.
             #[allow(clippy::undocumented_unsafe_blocks, reason = "one comment for all of them")]
@@ -348,6 +356,13 @@ pub(super) mod x86 {
                 }
 
                 #[inline(always)]
+                fn permuted(self, places: &[i32; MOST_LANES]) -> Self {
+                    let ($numbers, $places) = (self.0, places.as_ptr());
+                    // SAFETY: the array is as long as the longest register; the instructions are there (see above).
+                    $name(unsafe { $permuted })
+                }
+
+                #[inline(always)]
                 fn transpose(lines: [Self; MOST_LANES]) -> [Self; MOST_LANES] {
                     let $lines: [_; $lanes] = std::array::from_fn(|i| lines[i].0);
                     let transposed = $transposed;
@@ -375,6 +390,7 @@ pub(super) mod x86 {
         |from, count| _mm256_maskload_ps(from, first(count)),
         |to, vector, count| _mm256_maskstore_ps(to, first(count), vector),
         |a, greater| _mm256_blendv_ps(greater, a, _mm256_cmp_ps::<_CMP_UNORD_Q>(a, a)),
+        |numbers, places| _mm256_permutevar8x32_ps(numbers, _mm256_loadu_si256(places.cast())),
         |lines| transpose8(lines)
     );
     vector!(
@@ -395,6 +411,7 @@ pub(super) mod x86 {
         |from, count| _mm512_maskz_loadu_ps(((1u32 << count) - 1) as u16, from),
         |to, vector, count| _mm512_mask_storeu_ps(to, ((1u32 << count) - 1) as u16, vector),
         |a, greater| _mm512_mask_mov_ps(greater, _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, a), a),
+        |numbers, places| _mm512_permutexvar_ps(_mm512_loadu_si512(places.cast()), numbers),
         |lines| transpose16(lines)
     );
 }
