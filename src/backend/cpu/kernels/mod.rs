@@ -48,6 +48,7 @@ mod recurrent;
 #[cfg(test)]
 mod recurrent_tests;
 mod reorder;
+mod resample;
 mod room;
 mod row;
 mod softmax_columns;
@@ -184,6 +185,7 @@ fn select_for(site: &Site<'_>, isa: &'static isa::Isa) -> Option<Selection> {
         Op::Reduce(op) => extreme::select(op, site, isa),
         Op::Pool2d(op) => pool::select(op, site, isa),
         Op::Transpose(op) => reorder::select(op, site, isa),
+        Op::Resample2d(op) => resample::select(op, site, isa),
         Op::Binary(_)
         | Op::Cast(_)
         | Op::Unary(_)

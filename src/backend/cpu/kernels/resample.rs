@@ -1,0 +1,162 @@
+//! Resampling of float32 images with the channels last: those of a pixel are some vectors.
+#![allow(unsafe_code)]
+
+use super::isa::Isa;
+use super::vector::{OnVectors, Vector, with_vectors};
+use super::{Kernel, Selection, Site};
+use crate::backend::cpu::threads::for_each_piece;
+use crate::backend::cpu::view::Arguments;
+use crate::graph::OperandId;
+use crate::graph::ops::resample::{InterpolationMode, Resample2d};
+use smallvec::smallvec;
+
+/// With fewer channels most of a vector would be empty.
+const LEAST_CHANNELS: usize = 4;
+
+#[derive(Debug)]
+struct Resample {
+    isa: &'static Isa,
+    input: OperandId,
+    mode: InterpolationMode,
+    /// For each row and column of the output, those of the input that it is made of.
+    rows: Vec<Place>,
+    columns: Vec<Place>,
+    /// Rows and columns of the input.
+    from: [usize; 2],
+    channels: usize,
+}
+
+/// Two rows or columns of the input, and how much of each there is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    numbers: [usize; 2],
+    shares: [f32; 2],
+}
+
+fn places(mode: InterpolationMode, input: usize, output: usize) -> Vec<Place> {
+    let place = |(below, fraction): (usize, f64)| Place {
+        numbers: [below, below + usize::from(fraction > 0.0)],
+        shares: [(1.0 - fraction) as f32, fraction as f32],
+    };
+    mode.places(input, output).map(place).collect()
+}
+
+pub fn select(op: &Resample2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
+    let input = site.inputs[op.input.0 as usize];
+    let (&[_, height, width, channels], &[_, to_height, to_width, _]) = (input.shape, site.output.shape) else { return None };
+    let are_last = matches!(op.axes, [1, 2] | [2, 1]) && channels >= LEAST_CHANNELS;
+    if !are_last || input.order.is_some() || site.output.order.is_some() {
+        return None;
+    }
+    let (rows, columns) = (places(op.mode, height, to_height), places(op.mode, width, to_width));
+    let kernel = Resample { isa, input: op.input, mode: op.mode, rows, columns, from: [height, width], channels };
+    Some(Selection { kernel: Box::new(kernel), taken: smallvec![], fuses: site.fused.is_empty() })
+}
+
+impl Kernel for Resample {
+    fn run(&self, arguments: &mut Arguments<'_, '_>) {
+        let image = arguments.input(self.input).elements::<f32>();
+        let (height, length) = (self.rows.len(), self.columns.len() * self.channels);
+        for_each_piece(arguments.output().elements::<f32>(), length, length / 4, |first, piece| {
+            for (number, output) in (first..).zip(piece.chunks_exact_mut(length)) {
+                let place = self.rows[number % height];
+                let row = |y: usize| {
+                    let length = self.from[1] * self.channels;
+                    &image[(number / height * self.from[0] + y) * length..][..length]
+                };
+                match self.mode {
+                    InterpolationMode::NearestNeighbor => self.nearest(row(place.numbers[0]), output),
+                    InterpolationMode::Linear => {
+                        with_vectors(self.isa, Row { of: self, from: place.numbers.map(row), shares: place.shares, output });
+                    }
+                }
+            }
+        });
+    }
+
+    fn bytes(&self) -> usize {
+        (self.rows.len() + self.columns.len()) * size_of::<Place>()
+    }
+}
+
+impl Resample {
+    fn nearest(&self, from: &[f32], output: &mut [f32]) {
+        for (pixel, place) in output.chunks_exact_mut(self.channels).zip(&self.columns) {
+            pixel.copy_from_slice(&from[place.numbers[0] * self.channels..][..self.channels]);
+        }
+    }
+}
+
+/// A row of the output that is made of two of the input.
+struct Row<'a> {
+    of: &'a Resample,
+    from: [&'a [f32]; 2],
+    shares: [f32; 2],
+    output: &'a mut [f32],
+}
+
+impl OnVectors for Row<'_> {
+    #[inline(always)]
+    fn run<V: Vector>(self) {
+        let channels = self.of.channels;
+        let down = [V::set(self.shares[0]), V::set(self.shares[1])];
+        let [above, below] = self.from;
+        for (pixel, place) in self.output.chunks_exact_mut(channels).zip(&self.of.columns) {
+            let across = [V::set(place.shares[0]), V::set(place.shares[1])];
+            let [left, right] = [place.numbers[0] * channels, place.numbers[1] * channels];
+            let corners = [
+                &above[left..][..channels],
+                &above[right..][..channels],
+                &below[left..][..channels],
+                &below[right..][..channels],
+            ];
+            let mut channel = 0;
+            while channel < channels {
+                let count = V::LANES.min(channels - channel);
+                let mut numbers = [across[0]; 4];
+                for corner in 0..4 {
+                    let from = corners[corner][channel..].as_ptr();
+                    // SAFETY: so many channels are left.
+                    numbers[corner] = unsafe { if count == V::LANES { V::load(from) } else { V::load_first(from, count) } };
+                }
+                // As the reference does it: nothing is left out where a share is zero, so that infinities give the same.
+                let upper = numbers[0].mul(across[0]).add(numbers[1].mul(across[1]));
+                let lower = numbers[2].mul(across[0]).add(numbers[3].mul(across[1]));
+                let value = upper.mul(down[0]).add(lower.mul(down[1]));
+                let to = pixel[channel..].as_mut_ptr();
+                // SAFETY: as above.
+                unsafe { if count == V::LANES { value.store(to) } else { value.store_first(to, count) } }
+                channel += count;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::cpu::kernels::tests::check_with;
+
+    #[test]
+    fn images() {
+        for mode in [InterpolationMode::NearestNeighbor, InterpolationMode::Linear] {
+            for ([height, width], [to_height, to_width]) in
+                [([5, 7], [10, 14]), ([4, 4], [9, 3]), ([6, 5], [6, 5]), ([1, 1], [3, 2]), ([9, 8], [4, 4]), ([3, 5], [3, 11])]
+            {
+                for channels in [4, 16, 21, 40] {
+                    let op = Resample2d {
+                        input: OperandId(0),
+                        mode,
+                        scales: vec![1.0; 2],
+                        sizes: Some([to_height as u32, to_width as u32]),
+                        axes: [1, 2],
+                    };
+                    let inputs = [(vec![2, height, width, channels], false)];
+                    check_with(op, &[], &inputs, &[2, to_height, to_width, channels], |data| {
+                        (data[1], data[channels + 2], data[3]) = (f32::INFINITY, f32::NEG_INFINITY, f32::NAN);
+                    });
+                }
+            }
+        }
+    }
+}
