@@ -25,6 +25,13 @@ pub trait Bits: Sized {
 
     /// The nearest float16 number, the even one of two; infinity where there is none so great.
     fn float16(self) -> Self;
+
+    /// Stores the low bytes of the nearest integers, the even ones of two, with another one added; 0 for what is not a number.
+    /// Numbers are below 2²² in magnitude.
+    ///
+    /// # Safety
+    /// There must be room for `count` bytes at `to`, at most as many as there are numbers.
+    unsafe fn store_bytes(self, more: i32, to: *mut u8, count: usize);
 }
 
 /// Adding this leaves no bits for a fraction, and an integer in the low bits.
@@ -80,6 +87,15 @@ impl Bits for Array {
     #[inline(always)]
     fn float16(self) -> Self {
         Array(self.0.map(super::functions::float16))
+    }
+
+    #[inline(always)]
+    unsafe fn store_bytes(self, more: i32, to: *mut u8, count: usize) {
+        for (i, &x) in self.0.iter().enumerate().take(count) {
+            let byte = ((x + ROUND).to_bits() as i32).wrapping_add(more) as u8;
+            // SAFETY: below `count`, by the caller's promise.
+            unsafe { *to.add(i) = if x.is_nan() { 0 } else { byte } }
+        }
     }
 }
 
@@ -149,6 +165,23 @@ mod x86 {
             // SAFETY: vectors are made only where their instructions are (`with_vectors`).
             Avx2(unsafe { _mm256_cvtph_ps(_mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(self.0)) })
         }
+
+        #[inline(always)]
+        unsafe fn store_bytes(self, more: i32, to: *mut u8, count: usize) {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`); the room is the caller's promise.
+            unsafe {
+                let integers = _mm256_add_epi32(_mm256_cvtps_epi32(self.0), _mm256_set1_epi32(more));
+                let is_number = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_ORD_Q>(self.0, self.0));
+                let low = _mm256_and_si256(_mm256_and_si256(integers, is_number), _mm256_set1_epi32(255));
+                let pairs = _mm_packus_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256::<1>(low));
+                let bytes = _mm_cvtsi128_si64(_mm_packus_epi16(pairs, pairs)).to_le_bytes();
+                if count >= bytes.len() {
+                    to.cast::<[u8; 8]>().write_unaligned(bytes);
+                } else {
+                    std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, count);
+                }
+            }
+        }
     }
 
     impl Bits for Avx512 {
@@ -203,6 +236,21 @@ mod x86 {
         fn float16(self) -> Self {
             // SAFETY: vectors are made only where their instructions are (`with_vectors`).
             Avx512(unsafe { _mm512_cvtph_ps(_mm512_cvtps_ph::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0)) })
+        }
+
+        #[inline(always)]
+        unsafe fn store_bytes(self, more: i32, to: *mut u8, count: usize) {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`); the room is the caller's promise.
+            unsafe {
+                let integers = _mm512_add_epi32(_mm512_cvtps_epi32(self.0), _mm512_set1_epi32(more));
+                let is_number = _mm512_cmp_ps_mask::<_CMP_ORD_Q>(self.0, self.0);
+                let bytes = _mm512_maskz_cvtepi32_epi8(is_number, integers);
+                if count >= 16 {
+                    _mm_storeu_si128(to.cast(), bytes);
+                } else {
+                    _mm_mask_storeu_epi8(to.cast(), ((1u32 << count) - 1) as u16, bytes);
+                }
+            }
         }
     }
 }

@@ -16,14 +16,14 @@ use std::ops::Range;
 
 /// A stage of an epilogue. The output is seen as rows (channels of a convolution, rows of a product) of columns.
 #[derive(Debug)]
-enum Stage {
+pub enum Stage {
     Binary(Operation, With),
     Formula(Formula),
 }
 
 /// Arithmetic on the value so far, `x`, and another one, `y`.
 #[derive(Clone, Copy, Debug)]
-enum Operation {
+pub enum Operation {
     Add,
     Mul,
     /// `x - y`
@@ -40,7 +40,7 @@ enum Operation {
 
 /// The other operand.
 #[derive(Debug)]
-enum With {
+pub enum With {
     Number(f32),
     /// A row for all rows.
     Row(Vec<f32>),
@@ -179,11 +179,14 @@ impl Epilogue {
         with_vectors(isa, Apply { stages: &self.0, tensors, pieces });
     }
 
-    /// Finishes a tile that lies elsewhere.
-    pub fn apply_tile(&self, isa: &Isa, tile: Tile, tensors: &[&[f32]], elements: &mut [f32]) {
-        if !self.is_empty() {
-            with_vectors(isa, Apply { stages: &self.0, tensors, pieces: Elsewhere { tile, elements } });
-        }
+    #[cfg(test)]
+    pub fn of(stages: Vec<Stage>) -> Self {
+        Epilogue(stages)
+    }
+
+    /// All stages, in order.
+    pub fn list(&self) -> &[Stage] {
+        &self.0
     }
 
     /// Finishes whole rows of so many columns, or a piece of one, of which the first element is number `place` of the output.
@@ -202,6 +205,18 @@ impl Epilogue {
 pub struct Stages<'a>(&'a [Stage]);
 
 impl<'a> Stages<'a> {
+    /// Those behind the first ones.
+    pub fn behind(self, count: usize) -> Stages<'a> {
+        Stages(&self.0[count..])
+    }
+
+    /// Finishes a tile that lies elsewhere.
+    pub fn apply_tile(self, isa: &Isa, tile: Tile, tensors: &[&[f32]], elements: &mut [f32]) {
+        if !self.0.is_empty() {
+            with_vectors(isa, Apply { stages: self.0, tensors, pieces: Elsewhere { tile, elements } });
+        }
+    }
+
     /// All stages, done to the tiles of a matrix that lies there in the output; nothing when there are none.
     pub fn finish(self, isa: &'a Isa, origin: Origin, tensors: &'a [&'a [f32]]) -> Option<FinishTiles<'a>> {
         (!self.0.is_empty()).then_some(FinishTiles { isa, stages: self.0, origin, tensors })

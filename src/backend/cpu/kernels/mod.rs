@@ -164,7 +164,8 @@ fn select_for(site: &Site<'_>, isa: &'static isa::Isa) -> Option<Selection> {
         return position::select(op, site, isa);
     }
     if site.output.data_type != DataType::Float32 {
-        return None;
+        let Op::Transpose(op) = site.op else { return None };
+        return reorder::select_bytes(op, site, isa);
     }
     if !site.before.is_empty() {
         return attention::select(site, isa).or_else(|| bands::select(site, isa)).or_else(|| depthwise_planes::select(site, isa));

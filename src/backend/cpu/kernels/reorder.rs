@@ -2,13 +2,13 @@
 //! the groups of channels that are shuffled. Each is a transposition of matrices, done by squares of vectors.
 #![allow(unsafe_code)]
 
-use super::isa::Isa;
+use super::isa::{Isa, Loop};
 use super::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
 use super::{Kernel, Selection, Site};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
-use crate::graph::OperandId;
 use crate::graph::ops::movement::Transpose;
+use crate::graph::{DataType, OperandId};
 use smallvec::smallvec;
 
 #[derive(Debug)]
@@ -54,9 +54,9 @@ impl OnVectors for Rows<'_> {
             let input = &input[matrix * rows * columns..][..rows * columns];
             // Where there are few columns, squares would be mostly empty.
             match columns {
-                2 => interleave::<2>(input, rows, row, part),
-                3 => interleave::<3>(input, rows, row, part),
-                4 => interleave::<4>(input, rows, row, part),
+                2 => interleave::<_, 2>(input, rows, row, part),
+                3 => interleave::<_, 3>(input, rows, row, part),
+                4 => interleave::<_, 4>(input, rows, row, part),
                 _ => squares::<V>(input, rows, columns, row, part),
             }
             first += count;
@@ -67,9 +67,9 @@ impl OnVectors for Rows<'_> {
 
 /// Rows of so many numbers, each from a row of the input.
 #[inline(always)]
-fn interleave<const COLUMNS: usize>(input: &[f32], rows: usize, row: usize, output: &mut [f32]) {
+fn interleave<T: Copy, const COLUMNS: usize>(input: &[T], rows: usize, row: usize, output: &mut [T]) {
     let (output, _) = output.as_chunks_mut::<COLUMNS>();
-    let lines: [&[f32]; COLUMNS] = std::array::from_fn(|column| &input[column * rows + row..][..output.len()]);
+    let lines: [&[T]; COLUMNS] = std::array::from_fn(|column| &input[column * rows + row..][..output.len()]);
     for (i, to) in output.iter_mut().enumerate() {
         *to = std::array::from_fn(|column| lines[column][i]);
     }
@@ -132,6 +132,60 @@ pub fn select(op: &Transpose, site: &Site<'_>, isa: &'static Isa) -> Option<Sele
     Some(Selection { kernel: Box::new(kernel), taken: smallvec![], fuses: false })
 }
 
+/// The same of bytes, where each row of the output has two to four of them, as the pixels of pictures.
+#[derive(Debug)]
+struct ReorderBytes {
+    isa: &'static Isa,
+    input: OperandId,
+    rows: usize,
+    columns: usize,
+}
+
+impl Kernel for ReorderBytes {
+    fn run(&self, arguments: &mut Arguments<'_, '_>) {
+        let input = arguments.input(self.input).bytes;
+        let output = &mut *arguments.output().bytes;
+        for_each_piece(output, self.columns, 1, |first, output| {
+            self.isa.run_loop(Pixels { input, rows: self.rows, columns: self.columns, first, output });
+        });
+    }
+}
+
+struct Pixels<'a> {
+    input: &'a [u8],
+    rows: usize,
+    columns: usize,
+    first: usize,
+    output: &'a mut [u8],
+}
+
+impl Loop for Pixels<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let Pixels { input, rows, columns, mut first, mut output } = self;
+        while !output.is_empty() {
+            let (matrix, row) = (first / rows, first % rows);
+            let count = (rows - row).min(output.len() / columns);
+            let (part, rest) = output.split_at_mut(count * columns);
+            let input = &input[matrix * rows * columns..][..rows * columns];
+            match columns {
+                2 => interleave::<_, 2>(input, rows, row, part),
+                3 => interleave::<_, 3>(input, rows, row, part),
+                _ => interleave::<_, 4>(input, rows, row, part),
+            }
+            first += count;
+            output = rest;
+        }
+    }
+}
+
+pub fn select_bytes(op: &Transpose, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
+    let (rows, columns) = matrices(op, site.inputs[op.input.0 as usize].shape)?;
+    let fits = matches!(site.output.data_type, DataType::Int8 | DataType::Uint8) && (2..=4).contains(&columns);
+    let kernel = || Box::new(ReorderBytes { isa, input: op.input, rows, columns });
+    (fits && site.fused.is_empty()).then(|| Selection { kernel: kernel(), taken: smallvec![], fuses: false })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,6 +206,41 @@ mod tests {
         ] {
             let op = Transpose { input: OperandId(0), permutation: permutation.map(<[u32]>::to_vec) };
             assert_eq!(matrices(&op, shape), expected, "{shape:?} {permutation:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_go_where_the_reference_kernel_puts_them() {
+        use crate::backend::cpu::kernels::isa::available;
+        use crate::backend::cpu::kernels::{Known, select_for};
+        use crate::backend::cpu::reference;
+        use crate::backend::cpu::view::{View, ViewMut};
+        let to_last = [0, 2, 3, 1];
+        for (shape, data_type) in [
+            ([1, 3, 20, 31], DataType::Uint8),
+            ([2, 3, 5, 7], DataType::Int8),
+            ([3, 2, 1, 65], DataType::Uint8),
+            ([1, 4, 33, 2], DataType::Int8),
+        ] {
+            let bytes: Vec<u8> = (0..shape.iter().product()).map(|i: usize| (i * 37 % 251) as u8).collect();
+            let op: crate::graph::Op = Transpose { input: OperandId(0), permutation: Some(to_last.to_vec()) }.into();
+            let made = to_last.map(|axis| shape[axis as usize]);
+            let known = |shape| Known { data_type, shape, constant: None, order: None };
+            let run = |body: &dyn Fn(&mut Arguments<'_, '_>)| {
+                let mut result = vec![0u8; bytes.len()];
+                let output = ViewMut { data_type, shape: &made, bytes: &mut result };
+                body(&mut Arguments::new(&[View { data_type, shape: &shape, bytes: &bytes }], &mut [output]));
+                result
+            };
+            let expected = run(&|arguments| reference::execute(&op, arguments));
+            for isa in available() {
+                let inputs = [known(&shape[..])];
+                let output = known(&made[..]);
+                let site =
+                    Site { op: &op, fused: &[], inputs: &inputs, output, threads: 1, offer: None, before: &[], dequantized: &[] };
+                let kernel = select_for(&site, isa).unwrap_or_else(|| panic!("no kernel for {shape:?}")).kernel;
+                assert_eq!(run(&|arguments| kernel.run(arguments)), expected, "{}: {shape:?}", isa.name);
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ mod computed;
 mod graph_tests;
 mod multiply;
 mod panels;
+mod pass;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -165,8 +166,7 @@ fn select_with(site: &Site<'_>, isa: &'static Isa, tiles: &'static Tiles) -> Opt
     let of_column = |j: usize, count: usize| if count == 1 { 0 } else { j };
     // Weights without a sign are moved down by 128, and their zero points with them.
     let is_shifted = weights.data_type == Uint8;
-    let weight = |run: usize, byte: usize, column: usize| {
-        let place: usize = rows.tap(run, byte).iter().zip(weights_of.taps).map(|(at, stride)| at * stride).sum();
+    let weight = |place: usize, column: usize| {
         let byte = weights_of.bytes[place + column * weights_of.column];
         if is_shifted { (byte ^ 128) as i8 } else { byte as i8 }
     };
@@ -175,14 +175,14 @@ fn select_with(site: &Site<'_>, isa: &'static Isa, tiles: &'static Tiles) -> Opt
         i32::from(if is_shifted { (byte ^ 128) as i8 } else { byte as i8 })
     };
     let runs = rows.offsets.len();
-    let panels = Panels::pack(tiles, runs, rows.length, columns, weight);
+    // Where the weights of one column lie, from its first one on.
+    let place = |run: usize, byte: usize| -> usize {
+        rows.tap(run, byte).iter().zip(weights_of.taps).map(|(at, stride)| at * stride).sum()
+    };
+    let places: Vec<usize> = (0..runs * rows.length).map(|i| place(i / rows.length, i % rows.length)).collect();
     let padded = columns.next_multiple_of(tiles.lanes);
     let mut sums = vec![0i32; padded];
-    for run in 0..runs {
-        for byte in 0..rows.length {
-            sums[..columns].iter_mut().enumerate().for_each(|(j, sum)| *sum += i32::from(weight(run, byte, j)));
-        }
-    }
+    let panels = Panels::pack(tiles, &places, rows.length, weight, &mut sums[..columns]);
     let zeros = if (0..columns).any(|j| zero(j) != 0) { (0..padded).map(zero).collect() } else { Vec::new() };
     let mut row = None;
     if let Some(bias) = bias {

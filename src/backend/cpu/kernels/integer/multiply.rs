@@ -2,11 +2,13 @@
 #![allow(unsafe_code)]
 
 use super::panels::{Panel, PanelsView};
+use super::pass::{Pass, PassOver, To};
 use super::rows::Rows;
-use super::tile::{Finish, MOST_NUMBERS, Task, Tiles};
+use super::tile::{Finish, MOST_NUMBERS, Task, Tiles, WIDEST};
 use crate::backend::cpu::kernels::epilogue::{Epilogue, Tile};
 use crate::backend::cpu::kernels::isa::{Isa, Loop};
 use crate::backend::cpu::kernels::quantize::{Quantize, byte};
+use crate::backend::cpu::kernels::vector::with_vectors;
 use crate::backend::cpu::kernels::{SharedOutput, Site, with_scratch, with_starts};
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
@@ -15,8 +17,10 @@ use crate::graph::ops::elementwise::QuantizeLinear;
 use crate::graph::{DataType, Op};
 use std::ops::Range;
 
-/// Bytes of the left operand that stay in a core's second-level cache while panel after panel passes over them.
+/// Bytes of the left operand and the output that stay in a core's second-level cache while panel after panel passes over them.
 const PASSED: usize = 256 << 10;
+/// So many tiles of a block are enough for weights to be read from another cache.
+const LEAST_TILES: usize = 12;
 
 /// How the output is divided into tiles and jobs.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +38,10 @@ impl Division {
         let (count, height) = tiles.divide(rows.count());
         let wanted = if threads == 1 { 1 } else { threads * 4 };
         let of_tile = height * rows.offsets.len() * rows.padded_length();
-        let block_tiles = (PASSED / of_tile.max(1)).min(count.div_ceil(wanted)).max(1);
+        // With few rows weights would come from far away too often.
+        let with_output = of_tile + height * panels * WIDEST * tiles.lanes * size_of::<f32>();
+        let fitting = (PASSED / of_tile.max(1)).min((PASSED / with_output.max(1)).max(LEAST_TILES));
+        let block_tiles = fitting.min(count.div_ceil(wanted)).max(1);
         let down = count.div_ceil(block_tiles);
         let block_panels = panels.div_ceil(wanted.div_ceil(down)).max(1);
         Division { rows: rows.count(), tiles: count, block_tiles, block_panels }
@@ -68,9 +75,10 @@ pub struct Quantized {
 /// How results are quantized.
 #[derive(Clone, Copy)]
 pub struct Steps {
-    scale: f32,
-    zero: i32,
-    bounds: [f32; 2],
+    pub scale: f32,
+    pub zero: i32,
+    /// Of the number of steps, before the zero point is added.
+    pub bounds: [f32; 2],
 }
 
 impl Quantized {
@@ -119,15 +127,16 @@ impl Multiplication<'_> {
         let across = self.panels.count().div_ceil(block_panels);
         let depth = self.rows.offsets.len() * self.rows.length;
         let cost = (rows * self.panels.columns).saturating_mul(depth) / 256;
+        let pass = Pass::of(self.epilogue, self.tensors);
         for_each_job(across * tiles.div_ceil(block_tiles), cost, |job| {
             let first = job / across * block_tiles;
             let panels = job % across * block_panels;
             let panels = panels..self.panels.count().min(panels + block_panels);
-            self.block(first..tiles.min(first + block_tiles), panels);
+            self.block(first..tiles.min(first + block_tiles), panels, &pass);
         });
     }
 
-    fn block(&self, tiles: Range<usize>, panels: Range<usize>) {
+    fn block(&self, tiles: Range<usize>, panels: Range<usize>, pass: &Pass<'_>) {
         let (runs, most) = (self.rows.offsets.len(), self.tiles.rows);
         let of_tile = runs * most;
         let mut numbers = [0f32; MOST_NUMBERS];
@@ -147,7 +156,7 @@ impl Multiplication<'_> {
                     for (number, starts) in starts.chunks_exact(of_tile).enumerate() {
                         let rows = self.division.tile(tiles.start + number);
                         let row_sums = if self.zeros.is_empty() { &[] } else { &row_sums[number * most..][..rows.len()] };
-                        self.tile(rows.clone(), &starts[..runs * rows.len()], row_sums, panel, &mut numbers);
+                        self.tile(rows.clone(), &starts[..runs * rows.len()], row_sums, (panel, pass), &mut numbers);
                     }
                 }
             });
@@ -159,7 +168,7 @@ impl Multiplication<'_> {
         rows: Range<usize>,
         starts: &[*const u8],
         row_sums: &[i32],
-        panel: Panel<'_>,
+        (panel, pass): (Panel<'_>, &Pass<'_>),
         numbers: &mut [f32; MOST_NUMBERS],
     ) {
         let (runs, length, width) = (self.rows.offsets.len(), self.rows.padded_length(), panel.vectors * self.tiles.lanes);
@@ -204,8 +213,26 @@ impl Multiplication<'_> {
                 *number = (sum * f64::from(scale) * f64::from(scales[wide.start + i % width])) as f32;
             }
         }
+        let (first, end) = (place(rows.start, columns.start), place(rows.end - 1, columns.end));
+        let output = self.output.from(first, end);
+        let is_all = pass.stages == self.epilogue.list().len();
+        let from = numbers.as_mut_ptr();
+        let to = match self.steps {
+            Some(steps) if is_all => To::Bytes(output, stride, steps),
+            None if is_all => To::Numbers(output.cast(), stride),
+            _ => To::Numbers(from, width),
+        };
+        if is_all || pass.stages > 0 {
+            let place = [rows.clone(), columns.clone()];
+            // SAFETY: rows of `width` numbers, and the output's columns of those rows (`from` asserts that they are inside); products
+            // and jobs have different rows or columns of the output.
+            with_vectors(self.isa, unsafe { PassOver::new(pass, place, stride, (from, width), to) });
+        }
+        if is_all {
+            return;
+        }
         let tile = Tile { rows: rows.clone(), columns: columns.clone(), stride, width };
-        self.epilogue.apply_tile(self.isa, tile, self.tensors, numbers);
+        self.epilogue.stages().behind(pass.stages).apply_tile(self.isa, tile, &self.tensors[pass.tensors..], numbers);
         for (row, numbers) in rows.zip(numbers.chunks_exact(width)) {
             let (first, end) = (place(row, columns.start), place(row, columns.end));
             let numbers = &numbers[..columns.len()];

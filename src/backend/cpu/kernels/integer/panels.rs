@@ -24,12 +24,14 @@ pub struct Panel<'a> {
 }
 
 impl Panels {
-    /// Packs weights for so many runs of so many bytes; `weight` says what stands at a byte of a run in a column.
+    /// Packs weights for runs of so many bytes, and adds up each column; `places` has a number for each byte of each run, and
+    /// `weight` says what stands at such a place in a column.
     ///
     /// # Panics
     /// When the memory cannot be had, which becomes an error of the build.
-    pub fn pack(tiles: &Tiles, runs: usize, length: usize, columns: usize, weight: impl Fn(usize, usize, usize) -> i8) -> Panels {
-        let (lanes, padded) = (tiles.lanes, length.next_multiple_of(GROUP));
+    pub fn pack(tiles: &Tiles, places: &[usize], length: usize, weight: impl Fn(usize, usize) -> i8, sums: &mut [i32]) -> Panels {
+        let (lanes, padded, columns) = (tiles.lanes, length.next_multiple_of(GROUP), sums.len());
+        let runs = places.len() / length;
         let height = runs * padded * tiles.weight;
         let bytes = Bytes::beside_others(bytes(tiles, runs, length, columns)).unwrap_or_else(|error| panic!("{error}"));
         let mut panels = Panels { columns, lanes, height, bytes };
@@ -40,11 +42,17 @@ impl Panels {
             let groups = panel.chunks_exact_mut(width * tiles.group * tiles.weight);
             for (number, group) in groups.enumerate() {
                 let first_byte = number * tiles.group;
-                let (run, first_byte) = (first_byte / padded, first_byte % padded);
-                for (column, weights) in group.chunks_exact_mut(tiles.group * tiles.weight).enumerate().take(count) {
-                    for (i, place) in weights.chunks_exact_mut(tiles.weight).enumerate().take(length.saturating_sub(first_byte)) {
-                        let number = i16::from(weight(run, first_byte + i, first + column));
-                        place.copy_from_slice(&number.to_le_bytes()[..tiles.weight]);
+                let (run, first_byte) = (first_byte / padded, (first_byte % padded).min(length));
+                let places = &places[run * length + first_byte..][..tiles.group.min(length - first_byte)];
+                let columns = group.chunks_exact_mut(tiles.group * tiles.weight).zip(&mut sums[first..first + count]);
+                for (column, (weights, sum)) in (first..).zip(columns) {
+                    for (i, &place) in places.iter().enumerate() {
+                        let number = weight(place, column);
+                        *sum += i32::from(number);
+                        match tiles.weight {
+                            1 => weights[i] = number as u8,
+                            _ => weights[2 * i..2 * i + 2].copy_from_slice(&i16::from(number).to_le_bytes()),
+                        }
                     }
                 }
             }

@@ -38,7 +38,13 @@ fn tiles_add_up_exactly() {
                 let a = ends(bytes(rows * runs * padded, 1), 255);
                 let b = ends(bytes(runs * length * columns, 2), if extreme == 1 { 128 } else { 127 });
                 let weight = |run: usize, byte: usize, column: usize| b[(run * length + byte) * columns + column] as i8;
-                let panels = Panels::pack(tiles, runs, length, columns, weight);
+                let places: Vec<usize> = (0..runs * length).collect();
+                let mut sums = vec![0; columns];
+                let at = |place: usize, column: usize| b[place * columns + column] as i8;
+                let panels = Panels::pack(tiles, &places, length, at, &mut sums);
+                for (column, sum) in sums.into_iter().enumerate() {
+                    assert_eq!(sum, places.iter().map(|&place| i32::from(at(place, column))).sum::<i32>());
+                }
                 let panel = panels.view().panel(0);
                 let mut starts = [std::ptr::null(); 3 * MOST_ROWS];
                 for (i, start) in starts.iter_mut().enumerate().take(runs * rows) {
