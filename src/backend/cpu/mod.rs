@@ -1,4 +1,4 @@
-//! The CPU backend: storage in host memory, graphs as lists of steps, kernels on a pool of threads of the context's own.
+//! The CPU backend: storage in host memory, graphs as lists of steps, kernels on threads of the context's own.
 
 mod cancel;
 pub mod copy;
@@ -7,6 +7,7 @@ pub mod element;
 mod executable;
 mod fold;
 mod kernels;
+mod leader;
 mod profile;
 pub mod reference;
 pub mod scratch;
@@ -17,6 +18,7 @@ pub mod view;
 
 use cancel::Cancel;
 pub use executable::Executable;
+use leader::Leader;
 use storage::Contents;
 pub use storage::Storage;
 use team::Team;
@@ -37,8 +39,7 @@ use std::sync::{Arc, OnceLock};
 /// Work of fewer nanoseconds is done by the timeline's own thread alone: any help would cost about as much.
 const BRIEF: usize = 30_000;
 /// The same for a team that the timeline's thread leads, if nothing else waits, and where it is the only thread anyway: to
-/// wake a thread of the pool, and the timeline in the end, takes some tens of microseconds. Short enough for what comes
-/// meanwhile.
+/// wake another thread, and the timeline in the end, takes some tens of microseconds. Short enough for what comes meanwhile.
 const SHORT: usize = 10_000_000;
 
 /// Reads of so many bytes go to the pool: fresh pages make them slow, and there may be several.
@@ -60,6 +61,8 @@ struct Shared {
     pool: OnceLock<Option<ThreadPool>>,
     /// Likewise.
     team: OnceLock<Option<Team>>,
+    /// Likewise.
+    leader: OnceLock<Option<Leader>>,
     /// How many graphs are being run.
     under_way: AtomicUsize,
     cancel: Cancel,
@@ -77,6 +80,7 @@ impl Cpu {
             threads: if threads == 0 { available() } else { threads },
             pool: OnceLock::new(),
             team: OnceLock::new(),
+            leader: OnceLock::new(),
             under_way: AtomicUsize::new(0),
             evaluator: fold::Evaluator(cancel.clone()),
             cancel,
@@ -91,6 +95,11 @@ impl Cpu {
             if members > 1 { Team::new(members, move || cancel.adopt_thread()) } else { None }
         };
         self.0.team.get_or_init(start).as_ref()
+    }
+
+    /// Who leads the team through long graphs; nothing when the system gives no thread.
+    fn leader(&self) -> Option<&Leader> {
+        self.0.leader.get_or_init(|| Leader::new(self.0.cancel.clone())).as_ref()
     }
 
     /// The pool; nothing when the system gives no threads, and then work is done where it is asked for.
@@ -219,10 +228,16 @@ impl Backend for Cpu {
                 result
             });
         };
-        let here = if alone || self.0.threads == 1 { SHORT } else { BRIEF };
-        match self.pool() {
-            Some(pool) if graph.estimate() >= here => pool.spawn(work),
-            _ => work(),
+        if alone || self.0.threads == 1 {
+            match if graph.estimate() >= SHORT { self.leader() } else { None } {
+                Some(leader) => leader.send(work),
+                None => work(),
+            }
+        } else {
+            match if graph.estimate() >= BRIEF { self.pool() } else { None } {
+                Some(pool) => pool.spawn(work),
+                None => work(),
+            }
         }
     }
 
