@@ -3,7 +3,7 @@
 // The event loop stays awake for results that come soon.
 
 const { availableParallelism } = require('node:os');
-const { setImmediate: nextRound } = require('node:timers/promises');
+const { setImmediate: nextRound, setTimeout: passed } = require('node:timers/promises');
 const { ml } = require('..');
 const { leavesCore } = require('../lib/cores.js');
 const native = require('../lib/native.js');
@@ -36,7 +36,7 @@ test('a result that does not come is not waited for', async () => {
 
 test.each([
   ['the first result', { usual: Infinity }],
-  ['what takes long', { usual: 100 }],
+  ['what takes very long', { usual: 1000 }],
   ['what comes after a pause', { ended: -Infinity }],
   ['the first ones that come soon', { quick: 0 }],
 ])('the loop sleeps for %s', (_, known) => {
@@ -45,6 +45,28 @@ test.each([
   watchFor(sleepy);
   expect(isAwake()).toBe(false);
   arrived(sleepy);
+});
+
+test('the loop sleeps until shortly before a result that takes longer', async () => {
+  const long = context(20);
+  watchFor(long);
+  expect(isAwake()).toBe(false);
+  while (!isAwake()) await nextRound();
+  arrived(long);
+  await nextRound();
+  await nextRound();
+  expect(isAwake()).toBe(false);
+});
+
+test('the loop does not wake up for a result that is there already', async () => {
+  const [long, other] = [context(20), context(1000)];
+  watchFor(other);
+  watchFor(long);
+  arrived(long);
+  // Timers end in the order of their times.
+  await passed(20);
+  expect(isAwake()).toBe(false);
+  arrived(other);
 });
 
 test('what was watched for in vain is left alone for a while, longer each time', () => {

@@ -15,7 +15,7 @@ export interface ContextState {
   /** See `watch.js`; times in milliseconds. */
   habits: {
     longest: number; usual: number; began: number; ended: number;
-    quick: number; enough: number; missed: number; until: number;
+    quick: number; enough: number; missed: number; until: number; timer: NodeJS.Timeout | undefined;
   };
 }
 

@@ -4,18 +4,25 @@
 // microseconds, as long as a small graph. So the loop goes round without sleeping while a result is expected within a
 // moment: timers and input are served as ever. It is expected so where the last one came so, and was followed by the next
 // request at once, several times: who pauses between runs gets a sleeping loop. So does, for a while, who waited in vain: the
-// system may have both threads share a core, and then the one that looks holds up the one that works until it sleeps.
+// system may have both threads share a core, and then the one that looks holds up the one that works until it sleeps. For
+// results that take longer the loop sleeps until shortly before.
 
 const { performance } = require('node:perf_hooks');
 const timers = require('node:timers');
 const native = require('./native.js');
 
 // Taken while they are Node's own; a test of script's may replace them later.
-const { setImmediate } = timers;
+const { clearTimeout, setImmediate, setTimeout } = timers;
 const now = performance.now.bind(performance);
 
 /** Results that take longer, in milliseconds, are worth a sleep. */
 const SOON = 2.5;
+/** The loop wakes up so long before, at most; timers are late by up to a millisecond. */
+const BEFORE = 2;
+/** How much later than usual a result is still waited for. */
+const AFTER = 4;
+/** Those that take longer still gain nothing by it. */
+const LONG = 100;
 /** Those that take no longer leave the other threads of their context asleep. */
 const AT_ONCE = 0.1;
 /** From a result to the next request, at most. */
@@ -40,8 +47,8 @@ let watched = 0;
  * @param {boolean} leavesCore whether its threads leave a core to script; else watching would take one away from them
  */
 function habits(leavesCore) {
-  const longest = leavesCore ? SOON : AT_ONCE;
-  return { longest, usual: Infinity, began: 0, ended: 0, quick: 0, enough: FIRST, missed: 0, until: Infinity };
+  const longest = leavesCore ? LONG : AT_ONCE;
+  return { longest, usual: Infinity, began: 0, ended: 0, quick: 0, enough: FIRST, missed: 0, until: Infinity, timer: undefined };
 }
 
 /**
@@ -55,7 +62,12 @@ function expect({ habits }) {
   habits.until = Infinity;
   habits.quick = habits.usual > habits.longest || time - habits.ended > PAUSE ? 0 : habits.quick + 1;
   if (habits.quick < habits.enough) return;
-  habits.until = time + 1.5 * habits.usual + 0.05;
+  habits.until = time + Math.min(1.5 * habits.usual + 0.05, habits.usual + AFTER);
+  if (habits.usual <= SOON) stayAwake(habits);
+  else habits.timer = setTimeout(stayAwake, habits.usual - BEFORE, habits).unref();
+}
+
+function stayAwake(habits) {
   until = Math.max(until, habits.until);
   if (isAwake) return;
   isAwake = true;
@@ -68,6 +80,7 @@ function expect({ habits }) {
  */
 function arrived({ habits }) {
   watched -= 1;
+  clearTimeout(habits.timer);
   habits.ended = now();
   habits.usual = Math.min(habits.ended - habits.began, RISE * habits.usual);
   if (habits.until === Infinity) return;
