@@ -67,7 +67,7 @@ struct Direction {
 
 /// Numbers of one product of inputs, at most: they are kept by the thread.
 const TOGETHER: usize = 2 << 20;
-/// Units are handed out to threads when the weights of a step are at least so many.
+/// Units are handed out to threads when a step has at least so many multiplications.
 const WORTH_SHARING: usize = 64 << 10;
 
 impl Kernel for Recurrent {
@@ -193,8 +193,8 @@ impl Recurrent {
         memory: &Memory<'_>,
         sequence: Option<Output<'_>>,
     ) {
-        let Sizes { hidden, blocks, .. } = self.sizes;
-        let is_worth_it = self.threads > 1 && self.unit.gates() * hidden * hidden >= WORTH_SHARING;
+        let Sizes { batch, hidden, blocks, .. } = self.sizes;
+        let is_worth_it = self.threads > 1 && self.unit.gates() * hidden * hidden * batch >= WORTH_SHARING;
         let parts = if is_worth_it { (2 * self.threads).min(blocks) } else { 1 };
         let phases = self.unit.phases();
         in_turn(steps.len() * phases, parts, if is_worth_it { self.threads } else { 1 }, |turn, part| {
@@ -203,7 +203,7 @@ impl Recurrent {
             let is_odd = turn % 2 == 1;
             let range = part * blocks / parts..(part + 1) * blocks / parts;
             let place = Place { direction: number, step: steps.start + step, row: step, rows: steps.len(), phase };
-            if self.sizes.batch == 1 {
+            if batch == 1 {
                 // SAFETY: a part is computed once in a turn, and all of a turn is over when the next one begins.
                 return unsafe { self.row(direction, place, range, is_odd, memory, sequence) };
             }
