@@ -58,7 +58,7 @@ pub fn pack_panel(isa: &Isa, columns: Range<usize>, depth: usize, elements: &[f3
 ///
 /// # Panics
 /// When a matrix is too short.
-fn interleave(from: &[f32], from_stride: usize, rows: usize, depth: usize, to: &mut [f32], to_stride: usize) {
+pub fn interleave(from: &[f32], from_stride: usize, rows: usize, depth: usize, to: &mut [f32], to_stride: usize) {
     if rows == 0 || depth == 0 {
         return;
     }

@@ -1,5 +1,6 @@
-//! Convolutions of float32 with few output channels: with the channels last their vectors would be mostly empty. The input is
-//! copied into a plane for each channel, little by little, and vectors run along the pixels of a row.
+//! Convolutions of float32 with few output channels: with the channels last their vectors would be mostly empty. The rows of the
+//! input are copied, one after the other, into planes of the channels that have room for those under a window, and vectors run
+//! along the pixels of a row.
 //!
 //! With a stride, every so many pixels lie beside each other in a plane (a *phase*), so that a vector reads consecutive ones.
 #![allow(unsafe_code)]
@@ -7,6 +8,7 @@
 use super::conv::{Filter, axis};
 use super::finish::{Finish, Rest};
 use super::isa::Isa;
+use super::packing::interleave;
 use super::tile::Tiles;
 use super::vector::{OnVectors, Vector, with_vectors};
 use super::{Kernel, Numbers, Selection, SharedOutput, Site, with_scratch};
@@ -24,7 +26,9 @@ const MOST_OUTPUTS: usize = 12;
 /// Products of an output number that copying the input must be worth.
 const LEAST_DEPTH: usize = 8;
 /// Numbers of planes that a job works on: they stay in a core's second-level cache.
-const AT_ONCE: usize = 48 << 10;
+const AT_ONCE: usize = 64 << 10;
+/// Beyond so many, the rows under a window lie too far apart to be kept.
+const MOST: usize = 8 * AT_ONCE;
 /// The most pixels that are computed together, and numbers behind a line that they may read.
 const WIDEST: usize = 64;
 
@@ -72,9 +76,14 @@ impl Sizes {
         self.reach(self.width).div_ceil(self.columns.stride) + WIDEST
     }
 
-    /// Rows of the input under the windows of a job.
+    /// Rows of the input that planes have room for: those under a window.
     fn covered(&self) -> usize {
-        (self.height - 1) * self.rows.stride + (self.rows.window - 1) * self.rows.dilation + 1
+        (self.rows.window - 1) * self.rows.dilation + 1
+    }
+
+    /// Numbers of the planes.
+    fn numbers(&self) -> usize {
+        self.channels * self.covered() * self.columns.stride * self.line()
     }
 }
 
@@ -88,7 +97,7 @@ impl Kernel for Planes {
         assert_eq!(image.len(), batches * rows.input * columns.input * channels);
         let (down, across) = (self.sizes.down(), self.sizes.across());
         let cost = batches * rows.output * columns.output * outputs * channels * rows.window * columns.window / 32;
-        let length = channels * self.sizes.covered() * columns.stride * self.sizes.line();
+        let length = self.sizes.numbers();
         for_each_job(batches * down * across, cost, |job| {
             let (batch, top, left) = (job / across / down, job / across % down * height, job % across * width);
             with_scratch(length, |planes| {
@@ -129,7 +138,6 @@ struct Job<'a> {
 impl OnVectors for Job<'_> {
     #[inline(always)]
     fn run<V: Vector>(mut self) {
-        self.fill();
         let wide = V::LANES == 16;
         match self.of.sizes.padded {
             1 => self.compute::<V, 1, 4>(),
@@ -149,53 +157,51 @@ impl OnVectors for Job<'_> {
 }
 
 impl Job<'_> {
-    /// The first row of the input under the windows of the first row; it may lie in the padding.
-    fn top(&self) -> isize {
-        let rows = self.of.sizes.rows;
-        (self.rows.start * rows.stride) as isize - rows.padding as isize
+    /// Where the planes have a row under the windows, counted with the padding above.
+    fn place(&self, row: usize) -> usize {
+        row % self.of.sizes.covered()
     }
 
-    /// Copies the rows under the windows into planes. Rows in the padding are left out.
+    /// Copies rows under the windows, counted with the padding above, into the planes. Rows in the padding are left out.
     #[inline(always)]
-    fn fill(&mut self) {
+    fn fill(&mut self, wanted: Range<usize>) {
         let sizes = self.of.sizes;
         let Sizes { channels, rows, columns, .. } = sizes;
-        let (line, stride, top) = (sizes.line(), columns.stride, self.top());
-        let (phases, covered) = (stride * line, sizes.covered());
+        let (line, stride) = (sizes.line(), columns.stride);
+        let phases = stride * line;
+        let distance = sizes.covered() * phases;
         let reach = sizes.reach(self.columns.len());
         // Columns of the input: those there are, and how many numbers of the padding stand before them.
         let first = (self.columns.start * stride) as isize - columns.padding as isize;
         let before = first.min(0).unsigned_abs().min(reach);
         let from = first.max(0) as usize;
         let count = columns.input.saturating_sub(from).min(reach - before);
-        for y in 0..covered {
-            let row = top + y as isize;
-            if row < 0 || row as usize >= rows.input {
+        for row in wanted {
+            let place = self.place(row) * phases;
+            let Some(row) = row.checked_sub(rows.padding).filter(|&row| row < rows.input) else { continue };
+            let image = &self.image[row * columns.input * channels..][..columns.input * channels];
+            if stride == 1 {
+                for plane in self.planes.chunks_exact_mut(distance) {
+                    let plane = &mut plane[place..place + phases];
+                    plane[..before].fill(0.0);
+                    plane[before + count..].fill(0.0);
+                }
+                if count > 0 {
+                    let pixels = &image[from * channels..(from + count) * channels];
+                    interleave(pixels, channels, count, channels, &mut self.planes[place + before..], distance);
+                }
                 continue;
             }
-            let image = &self.image[row as usize * columns.input * channels..][..columns.input * channels];
             for channel in 0..channels {
-                let plane = &mut self.planes[(channel * covered + y) * phases..][..phases];
-                if stride == 1 {
-                    plane[..before].fill(0.0);
-                    let pixels = &mut plane[before..before + count];
-                    if channels == 1 {
-                        pixels.copy_from_slice(&image[from..from + count]);
-                    } else if count > 0 {
-                        let numbers = image[from * channels + channel..].iter().step_by(channels);
-                        pixels.iter_mut().zip(numbers).for_each(|(to, from)| *to = *from);
-                    }
-                    plane[before + count..].fill(0.0);
-                } else {
-                    plane.fill(0.0);
-                    for (phase, to) in plane.chunks_exact_mut(line).enumerate() {
-                        // The first column that is in this phase.
-                        let skipped = (phase + stride - before % stride) % stride;
-                        if skipped < count {
-                            let numbers = image[(from + skipped) * channels + channel..].iter().step_by(stride * channels);
-                            let to = to[(before + skipped) / stride..].iter_mut().take((count - skipped).div_ceil(stride));
-                            to.zip(numbers).for_each(|(to, from)| *to = *from);
-                        }
+                let plane = &mut self.planes[channel * distance + place..][..phases];
+                plane.fill(0.0);
+                for (phase, to) in plane.chunks_exact_mut(line).enumerate() {
+                    // The first column that is in this phase.
+                    let skipped = (phase + stride - before % stride) % stride;
+                    if skipped < count {
+                        let numbers = image[(from + skipped) * channels + channel..].iter().step_by(stride * channels);
+                        let to = to[(before + skipped) / stride..].iter_mut().take((count - skipped).div_ceil(stride));
+                        to.zip(numbers).for_each(|(to, from)| *to = *from);
                     }
                 }
             }
@@ -203,9 +209,13 @@ impl Job<'_> {
     }
 
     #[inline(always)]
-    fn compute<V: Vector, const OUTPUTS: usize, const VECTORS: usize>(&self) {
+    fn compute<V: Vector, const OUTPUTS: usize, const VECTORS: usize>(&mut self) {
         let Sizes { outputs, rows, columns, .. } = self.of.sizes;
+        let mut filled = 0;
         for y in self.rows.clone() {
+            let under = y * rows.stride..y * rows.stride + self.of.sizes.covered();
+            self.fill(under.start.max(filled)..under.end);
+            filled = under.end;
             let mut x = 0;
             while x < self.columns.len() {
                 let left = self.columns.len() - x;
@@ -259,8 +269,8 @@ impl Job<'_> {
         }
         for channel in 0..channels {
             for tap_y in taps.clone() {
-                let row = (y - self.rows.start) * rows.stride + tap_y * rows.dilation;
-                // SAFETY: the row is one of those covered, and the numbers lie `WIDEST` or more before the end of their line:
+                let row = self.place(y * rows.stride + tap_y * rows.dilation);
+                // SAFETY: the planes have room for the row, and the numbers lie `WIDEST` or more before the end of their line:
                 // the last column that is wanted lies at `reach` - 1 or before, and vectors reach less than `WIDEST` further.
                 // The weights have OUTPUTS numbers for every tap of every channel. (Both lengths were asserted.)
                 unsafe {
@@ -344,29 +354,19 @@ pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selecti
     bias[..finish.bias.len()].copy_from_slice(&finish.bias);
     let (rows, columns) = (axis(op, 0, input.shape[1], height, site), axis(op, 1, input.shape[2], width, site));
     let mut sizes = Sizes { batches: input.shape[0], channels, outputs, padded, rows, columns, height: 1, width: columns.output };
-    // As wide as there is room for the rows of a window, and then as high.
-    let numbers = |sizes: &Sizes| channels * sizes.covered() * columns.stride * sizes.line();
-    while numbers(&sizes) > AT_ONCE && sizes.width > 4 * WIDEST {
+    // As wide as there is room for.
+    while sizes.numbers() > AT_ONCE && sizes.width > 4 * WIDEST {
         sizes.width = sizes.width.div_ceil(2).next_multiple_of(WIDEST);
     }
-    let jobs = if site.threads == 1 { 1 } else { site.threads * 4 };
+    if sizes.numbers() > MOST {
+        return None;
+    }
+    // The first rows under a job's windows are copied for the job before too.
+    let jobs = site.threads * 4;
     if rows.output == 1 {
         sizes.width = sizes.width.min(columns.output.div_ceil(jobs).next_multiple_of(WIDEST));
     }
-    let most = rows.output.div_ceil(jobs.div_ceil(sizes.batches * sizes.across())).max(1);
-    // Rows that lie far apart under a window are worth copying only for several rows of the output.
-    let is_worth_it = |sizes: &Sizes| sizes.covered() <= 2 * sizes.height * rows.stride + 2 * height;
-    while sizes.height < most {
-        let higher = Sizes { height: sizes.height + 1, ..sizes };
-        let limit = if is_worth_it(&sizes) { AT_ONCE } else { 8 * AT_ONCE };
-        if numbers(&higher) > limit {
-            break;
-        }
-        sizes = higher;
-    }
-    if !is_worth_it(&sizes) {
-        return None;
-    }
+    sizes.height = rows.output.div_ceil(jobs.div_ceil(sizes.batches * sizes.across())).max(1);
     let mut taken = smallvec![op.filter.0 as usize];
     taken.extend(finish.taken.iter().copied());
     let fuses = finish.is_whole;
