@@ -5,15 +5,16 @@
 //! 1. [`simplify`]: an operator whose effect its consumers have anyway (an `expand` before operators that broadcast).
 //! 2. [`fold`]: a node all of whose operands are constants becomes constants; but for weights that a backend wants as integers
 //!    ([`quantized`]).
-//! 3. [`affine`]: what scales and shifts the channels of a convolution becomes part of its filter.
-//! 4. [`recognise`]: what stands for a gelu or a layer normalization becomes one.
-//! 5. [`prune`]: what no output needs any more goes.
-//! 6. [`widen`]: float16 is computed in float32, where the backend's kernels are made for that.
-//! 7. [`channels_last`]: images have their channels last, where the backend's convolutions are faster so ([`planes`] says where they
+//! 3. [`signals`]: what is done to signals between convolutions is done to images of one row.
+//! 4. [`affine`]: what scales and shifts the channels of a convolution becomes part of its filter.
+//! 5. [`recognise`]: what stands for a gelu or a layer normalization becomes one.
+//! 6. [`prune`]: what no output needs any more goes.
+//! 7. [`widen`]: float16 is computed in float32, where the backend's kernels are made for that.
+//! 8. [`channels_last`]: images have their channels last, where the backend's convolutions are faster so ([`planes`] says where they
 //!    are not).
-//! 8. [`early`]: what values are scaled and shifted with is computed as soon as it can be.
-//! 9. [`fuse`]: element-wise operators join the operator that makes their data.
-//! 10. [`plan`]: values get places: graph inputs and outputs, constants, offsets in one arena by lifetime. Nodes that only
+//! 9. [`early`]: what values are scaled and shifted with is computed as soon as it can be.
+//! 10. [`fuse`]: element-wise operators join the operator that makes their data.
+//! 11. [`plan`]: values get places: graph inputs and outputs, constants, offsets in one arena by lifetime. Nodes that only
 //!     rename memory (`reshape`, `identity`) vanish here, and attention becomes one step ([`attention`]), as do depthwise
 //!     convolutions and what they read ([`depthwise`]).
 //!
@@ -33,6 +34,7 @@ mod planes;
 mod prune;
 mod quantized;
 mod recognise;
+mod signals;
 mod simplify;
 mod widen;
 
@@ -71,6 +73,8 @@ pub fn compile(mut graph: Graph, evaluator: &dyn Evaluate, fusing: Fusing, prefe
     prune::prune(&mut graph);
     let products = quantized::integers(&graph, integers);
     quantized::rounding(&mut graph, &products);
+    signals::signals(&mut graph);
+    prune::prune(&mut graph);
     affine::affine(&mut graph);
     recognise::recognise(&mut graph);
     prune::prune(&mut graph);
