@@ -11,6 +11,9 @@ pub trait Bits: Sized {
 
     fn negated(self) -> Self;
 
+    /// The bits that both have.
+    fn and(self, other: Self) -> Self;
+
     /// The number with the sign of another.
     fn with_sign(self, other: Self) -> Self;
 
@@ -54,6 +57,11 @@ impl Bits for Array {
     #[inline(always)]
     fn negated(self) -> Self {
         Array(self.0.map(|x| -x))
+    }
+
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        Array(std::array::from_fn(|i| f32::from_bits(self.0[i].to_bits() & other.0[i].to_bits())))
     }
 
     #[inline(always)]
@@ -122,6 +130,12 @@ mod x86 {
         fn negated(self) -> Self {
             // SAFETY: vectors are made only where their instructions are (`with_vectors`).
             Avx2(unsafe { _mm256_xor_ps(_mm256_set1_ps(-0.0), self.0) })
+        }
+
+        #[inline(always)]
+        fn and(self, other: Self) -> Self {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`).
+            Avx2(unsafe { _mm256_and_ps(self.0, other.0) })
         }
 
         #[inline(always)]
@@ -201,6 +215,12 @@ mod x86 {
         fn negated(self) -> Self {
             // SAFETY: vectors are made only where their instructions are (`with_vectors`).
             Avx512(unsafe { _mm512_xor_ps(_mm512_set1_ps(-0.0), self.0) })
+        }
+
+        #[inline(always)]
+        fn and(self, other: Self) -> Self {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`).
+            Avx512(unsafe { _mm512_and_ps(self.0, other.0) })
         }
 
         #[inline(always)]

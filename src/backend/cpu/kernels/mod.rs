@@ -16,9 +16,9 @@ mod depthwise;
 mod depthwise_planes;
 #[cfg(test)]
 mod depthwise_planes_tests;
+mod doubles;
 mod elementwise;
 mod epilogue;
-mod extreme;
 mod few_channels;
 mod few_queries;
 mod finish;
@@ -47,6 +47,9 @@ mod quantize;
 mod recurrent;
 #[cfg(test)]
 mod recurrent_tests;
+mod reduce;
+#[cfg(test)]
+mod reduce_tests;
 mod reorder;
 mod resample;
 mod room;
@@ -56,6 +59,7 @@ mod span;
 #[cfg(test)]
 mod tests;
 mod tile;
+mod totals;
 mod transform;
 mod transposed;
 mod units;
@@ -183,7 +187,7 @@ fn select_for(site: &Site<'_>, isa: &'static isa::Isa) -> Option<Selection> {
             .or_else(|| winograd::select(op, site, isa))
             .or_else(|| conv::select(op, site, isa)),
         Op::ConvTranspose2d(op) => transposed::select(op, site, isa),
-        Op::Reduce(op) => extreme::select(op, site, isa),
+        Op::Reduce(op) => reduce::select(op, site, isa),
         Op::Pool2d(op) => pool::select(op, site, isa),
         Op::Transpose(op) => reorder::select(op, site, isa),
         Op::Resample2d(op) => resample::select(op, site, isa),

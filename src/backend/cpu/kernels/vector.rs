@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::bits::Bits;
+use super::doubles::{self, Doubles};
 use super::isa::{Isa, Level};
 use super::span::Span;
 
@@ -16,6 +17,8 @@ pub const MOST_LANES: usize = 16;
 pub trait Vector: Span + Bits {
     /// Half as many numbers, where there are such registers.
     type Half: Span;
+    /// Numbers of twice the width, in one register.
+    type Doubles: Doubles;
 
     fn sub(self, other: Self) -> Self;
     fn mul(self, other: Self) -> Self;
@@ -120,6 +123,7 @@ impl Span for Array {
 
 impl Vector for Array {
     type Half = Array;
+    type Doubles = doubles::Array;
 
     #[inline(always)]
     fn sub(self, other: Self) -> Self {
@@ -159,7 +163,7 @@ impl Vector for Array {
 
 #[cfg(target_arch = "x86_64")]
 pub(super) mod x86 {
-    use super::{MOST_LANES, OnVectors, Span, Vector};
+    use super::{MOST_LANES, OnVectors, Span, Vector, doubles};
     use std::arch::x86_64::*;
 
     /// # Safety
@@ -321,6 +325,7 @@ pub(super) mod x86 {
 
             impl Vector for $name {
                 type Half = $half;
+                type Doubles = doubles::x86::$name;
 
                 #[inline(always)]
                 fn sub(self, other: Self) -> Self {
