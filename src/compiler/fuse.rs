@@ -240,7 +240,7 @@ fn is_quick(graph: &Graph, op: &Op) -> bool {
         Op::Elu(_) | Op::LeakyRelu(_) | Op::HardSigmoid(_) | Op::Linear(_) | Op::Prelu(_) => true,
         Op::Unary(op) => {
             use UnaryKind::*;
-            matches!(op.kind, Exp | Erf | Sqrt | Neg | Abs | Reciprocal | Sin | Cos)
+            matches!(op.kind, Exp | Erf | Sqrt | Neg | Abs | Reciprocal | Sin | Cos | Floor | Ceil | RoundEven | Sign)
         }
         Op::Activation(op) => {
             use ActivationKind::*;

@@ -20,6 +20,12 @@ pub trait Bits: Sized {
     /// The nearest integer of a number below 2²² in magnitude; the even one of two.
     fn nearest(self) -> Self;
 
+    /// The greatest integer that is not above the number, the smallest that is not below it, the nearest one, the even one of
+    /// two. They have the number's sign; infinities, and what is not a number, stay.
+    fn floor(self) -> Self;
+    fn ceil(self) -> Self;
+    fn round_even(self) -> Self;
+
     /// The number times two to the power of `n`, integers from -160 to 130, for numbers between a half and 4.
     fn times_two_to_the(self, n: Self) -> Self;
 
@@ -39,6 +45,17 @@ pub trait Bits: Sized {
 
 /// Adding this leaves no bits for a fraction, and an integer in the low bits.
 const ROUND: f32 = 12_582_912.0;
+
+/// Numbers from here on are integers. One that is added to them leaves no bits for a fraction of a smaller number.
+const WHOLE: f32 = 8_388_608.0;
+
+/// The nearest integer, the even one of two. (The function of the standard library is a call where there is no instruction.)
+#[inline(always)]
+fn round_even(x: f32) -> f32 {
+    let size = x.abs();
+    let whole = if size < WHOLE { size + WHOLE - WHOLE } else { size };
+    whole.copysign(x)
+}
 
 /// The bits of √½.
 const LEAST_FACTOR: i32 = 0x3f35_04f3;
@@ -72,6 +89,23 @@ impl Bits for Array {
     #[inline(always)]
     fn nearest(self) -> Self {
         Array(self.0.map(|x| x + ROUND - ROUND))
+    }
+
+    #[inline(always)]
+    fn floor(self) -> Self {
+        let floor = |x, near| if near > x { near - 1.0 } else { near };
+        Array(self.0.map(|x| floor(x, round_even(x)).copysign(x)))
+    }
+
+    #[inline(always)]
+    fn ceil(self) -> Self {
+        let ceil = |x, near| if near < x { near + 1.0 } else { near };
+        Array(self.0.map(|x| ceil(x, round_even(x)).copysign(x)))
+    }
+
+    #[inline(always)]
+    fn round_even(self) -> Self {
+        Array(self.0.map(round_even))
     }
 
     #[inline(always)]
@@ -146,6 +180,24 @@ mod x86 {
 
         #[inline(always)]
         fn nearest(self) -> Self {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`).
+            Avx2(unsafe { _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0) })
+        }
+
+        #[inline(always)]
+        fn floor(self) -> Self {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`).
+            Avx2(unsafe { _mm256_round_ps::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(self.0) })
+        }
+
+        #[inline(always)]
+        fn ceil(self) -> Self {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`).
+            Avx2(unsafe { _mm256_round_ps::<{ _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC }>(self.0) })
+        }
+
+        #[inline(always)]
+        fn round_even(self) -> Self {
             // SAFETY: vectors are made only where their instructions are (`with_vectors`).
             Avx2(unsafe { _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0) })
         }
@@ -231,6 +283,24 @@ mod x86 {
 
         #[inline(always)]
         fn nearest(self) -> Self {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`).
+            Avx512(unsafe { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0) })
+        }
+
+        #[inline(always)]
+        fn floor(self) -> Self {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`).
+            Avx512(unsafe { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(self.0) })
+        }
+
+        #[inline(always)]
+        fn ceil(self) -> Self {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`).
+            Avx512(unsafe { _mm512_roundscale_ps::<{ _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC }>(self.0) })
+        }
+
+        #[inline(always)]
+        fn round_even(self) -> Self {
             // SAFETY: vectors are made only where their instructions are (`with_vectors`).
             Avx512(unsafe { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0) })
         }

@@ -151,6 +151,10 @@ impl Formula {
                 Function::Sin => numbers.iter_mut().for_each(|x| *x = f64::from(*x).sin() as f32),
                 Function::Cos if are_reduced(numbers) => each!(V, numbers, |x| cos(x)),
                 Function::Cos => numbers.iter_mut().for_each(|x| *x = f64::from(*x).cos() as f32),
+                Function::Floor => each!(V, numbers, |x| x.floor()),
+                Function::Ceil => each!(V, numbers, |x| x.ceil()),
+                Function::RoundEven => each!(V, numbers, |x| x.round_even()),
+                Function::Sign => each!(V, numbers, |x| sign(x)),
                 Function::Float16 => each!(V, numbers, |x| x.float16()),
             },
             Formula::Elu(alpha) => {
@@ -377,6 +381,13 @@ pub fn gelu<V: Vector>(x: V) -> V {
     V::set(0.5).mul(x).mul(V::set(1.0).add(erf(x.mul(V::set(std::f32::consts::FRAC_1_SQRT_2)))))
 }
 
+/// 1, -1, or 0, which is also the sign of what is not a number.
+#[inline(always)]
+fn sign<V: Vector>(x: V) -> V {
+    let zero = V::set(0.0);
+    x.if_below(zero, V::set(-1.0), zero.if_below(x, V::set(1.0), zero))
+}
+
 /// `x * max(0, min(6, x + 3)) / 6`.
 #[inline(always)]
 pub fn hard_swish<V: Vector>(x: V) -> V {
@@ -399,7 +410,7 @@ mod tests {
         }
     }
 
-    const FUNCTIONS: [Function; 16] = [
+    const FUNCTIONS: [Function; 20] = [
         Function::Exp,
         Function::Log,
         Function::Erf,
@@ -415,6 +426,10 @@ mod tests {
         Function::Softplus,
         Function::Sin,
         Function::Cos,
+        Function::Floor,
+        Function::Ceil,
+        Function::RoundEven,
+        Function::Sign,
         Function::Float16,
     ];
 
@@ -464,6 +479,11 @@ mod tests {
             Function::Softplus => x.max(0.0) + (-x.abs()).exp().ln_1p(),
             Function::Sin => x.sin(),
             Function::Cos => x.cos(),
+            Function::Floor => x.floor(),
+            Function::Ceil => x.ceil(),
+            Function::RoundEven => x.round_ties_even(),
+            Function::Sign if x.is_nan() || x == 0.0 => 0.0,
+            Function::Sign => x.signum(),
             Function::Float16 => half::f16::from_f64(x).to_f64(),
         }
     }

@@ -1,5 +1,8 @@
 //! Which operators are functions of one float32 that [`super::formulas`] computes, and one of them for a single number.
 
+#[cfg(test)]
+pub mod exact_tests;
+
 use crate::graph::ops::elementwise::{ActivationKind, UnaryKind};
 use crate::graph::{DataType, Op};
 
@@ -21,6 +24,10 @@ pub enum Function {
     Softplus,
     Sin,
     Cos,
+    Floor,
+    Ceil,
+    RoundEven,
+    Sign,
     /// Rounding to a float16 number.
     Float16,
 }
@@ -38,6 +45,10 @@ impl Function {
                 UnaryKind::Reciprocal => Function::Reciprocal,
                 UnaryKind::Sin => Function::Sin,
                 UnaryKind::Cos => Function::Cos,
+                UnaryKind::Floor => Function::Floor,
+                UnaryKind::Ceil => Function::Ceil,
+                UnaryKind::RoundEven => Function::RoundEven,
+                UnaryKind::Sign => Function::Sign,
                 _ => return None,
             },
             Op::Activation(op) => match op.kind {

@@ -2,6 +2,8 @@
 //! the groups of channels that are shuffled. Each is a transposition of matrices, done by squares of vectors.
 #![allow(unsafe_code)]
 
+mod woven;
+
 use super::isa::{Isa, Loop};
 use super::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
 use super::{Kernel, Selection, Site};
@@ -68,8 +70,14 @@ impl OnVectors for Rows<'_> {
 /// Rows of so many numbers, each from a row of the input.
 #[inline(always)]
 fn interleave<T: Copy, const COLUMNS: usize>(input: &[T], rows: usize, row: usize, output: &mut [T]) {
+    weave::<T, COLUMNS>(&input[row..], rows, output);
+}
+
+/// The first number of each of so many lines, then the second of each, and so on. From one line to the next it is `stride`.
+#[inline(always)]
+pub fn weave<T: Copy, const COLUMNS: usize>(input: &[T], stride: usize, output: &mut [T]) {
     let (output, _) = output.as_chunks_mut::<COLUMNS>();
-    let lines: [&[T]; COLUMNS] = std::array::from_fn(|column| &input[column * rows + row..][..output.len()]);
+    let lines: [&[T]; COLUMNS] = std::array::from_fn(|column| &input[column * stride..][..output.len()]);
     for (i, to) in output.iter_mut().enumerate() {
         *to = std::array::from_fn(|column| lines[column][i]);
     }
@@ -127,7 +135,9 @@ fn matrices(op: &Transpose, shape: &[usize]) -> Option<(usize, usize)> {
 }
 
 pub fn select(op: &Transpose, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
-    let (rows, columns) = matrices(op, site.inputs[op.input.0 as usize].shape)?;
+    let Some((rows, columns)) = matrices(op, site.inputs[op.input.0 as usize].shape) else {
+        return woven::select(op, site, isa);
+    };
     let kernel = Reorder { isa, input: op.input, rows, columns };
     Some(Selection { kernel: Box::new(kernel), taken: smallvec![], fuses: false })
 }

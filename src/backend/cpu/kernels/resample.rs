@@ -1,6 +1,8 @@
 //! Resampling of float32 images with the channels last: those of a pixel are some vectors.
 #![allow(unsafe_code)]
 
+mod planes;
+
 use super::isa::Isa;
 use super::vector::{OnVectors, Vector, with_vectors};
 use super::{Kernel, Selection, Site};
@@ -28,12 +30,13 @@ struct Resample {
 
 /// Two rows or columns of the input, and how much of each there is.
 #[derive(Clone, Copy, Debug)]
-struct Place {
-    numbers: [usize; 2],
-    shares: [f32; 2],
+pub struct Place {
+    pub numbers: [usize; 2],
+    pub shares: [f32; 2],
 }
 
-fn places(mode: InterpolationMode, input: usize, output: usize) -> Vec<Place> {
+/// The places of all positions along an axis whose size changes from `input` to `output`.
+pub fn places(mode: InterpolationMode, input: usize, output: usize) -> Vec<Place> {
     let place = |(below, fraction): (usize, f64)| Place {
         numbers: [below, below + usize::from(fraction > 0.0)],
         shares: [(1.0 - fraction) as f32, fraction as f32],
@@ -45,6 +48,9 @@ pub fn select(op: &Resample2d, site: &Site<'_>, isa: &'static Isa) -> Option<Sel
     let input = site.inputs[op.input.0 as usize];
     let (&[_, height, width, channels], &[_, to_height, to_width, _]) = (input.shape, site.output.shape) else { return None };
     let are_last = matches!(op.axes, [1, 2] | [2, 1]) && channels >= LEAST_CHANNELS;
+    if matches!(op.axes, [2, 3] | [3, 2]) {
+        return planes::select(op, site, isa);
+    }
     if !are_last || input.order.is_some() || site.output.order.is_some() {
         return None;
     }

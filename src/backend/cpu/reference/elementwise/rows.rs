@@ -50,6 +50,17 @@ pub fn zip3<A: Element, B: Element, C: Element, R: Element>(
         let (c, output) = (bytemuck::cast_slice::<u8, C>(c), bytemuck::cast_slice_mut::<u8, R>(output));
         match (a, b, c) {
             (a, &[b], &[c]) => output.iter_mut().zip(a).for_each(|(output, &a)| *output = formula(a, b, c)),
+            // Slices of one length become vectors.
+            (a, b, c) if [a.len(), b.len(), c.len()] == [output.len(); 3] => {
+                let elements = a.iter().zip(b).zip(c);
+                output.iter_mut().zip(elements).for_each(|(output, ((&a, &b), &c))| *output = formula(a, b, c));
+            }
+            (a, b, &[c]) if [a.len(), b.len()] == [output.len(); 2] => {
+                output.iter_mut().zip(a.iter().zip(b)).for_each(|(output, (&a, &b))| *output = formula(a, b, c));
+            }
+            (a, &[b], c) if [a.len(), c.len()] == [output.len(); 2] => {
+                output.iter_mut().zip(a.iter().zip(c)).for_each(|(output, (&a, &c))| *output = formula(a, b, c));
+            }
             (a, b, c) => {
                 // An element that stands for the whole row is met again and again.
                 let steps = [a.len(), b.len(), c.len()].map(|length| (length > 1) as usize);

@@ -86,6 +86,21 @@ fn selection_broadcasts_all_three() {
     let condition = Tensor::of(&[2, 1], [0u8, 7]);
     let (a, b) = (Tensor::of(&[3], [1i32, 2, 3]), Tensor::of(&[1, 1], [9i32]));
     assert_eq!(elements::<i32>("where", &[condition, a, b], &[]), [9, 9, 9, 1, 2, 3]);
+    // Each of them whole or one element.
+    let condition = |whole: bool| if whole { Tensor::of(&[5], [0u8, 1, 0, 0, 255]) } else { Tensor::of(&[1], [1u8]) };
+    let tensor = |whole: bool, first: i32| match whole {
+        true => Tensor::of(&[5], (0..5).map(|i| first + i)),
+        false => Tensor::of(&[1], [first]),
+    };
+    for whole in (0..8).map(|bits| [bits & 1 != 0, bits & 2 != 0, bits & 4 != 0]).filter(|whole| whole.contains(&true)) {
+        let found = elements::<i32>("where", &[condition(whole[0]), tensor(whole[1], 10), tensor(whole[2], 20)], &[]);
+        let of = |whole: bool, first, i| if whole { first + i } else { first };
+        let expected = (0..5).map(|i| match !whole[0] || [1, 4].contains(&i) {
+            true => of(whole[1], 10, i),
+            false => of(whole[2], 20, i),
+        });
+        assert!(found.iter().copied().eq(expected), "{whole:?}: {found:?}");
+    }
 }
 
 #[test]

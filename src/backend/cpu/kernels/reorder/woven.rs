@@ -1,0 +1,88 @@
+//! Transpositions of float32 whose result has an element of each of a few lines, then the next one of each, as when depth becomes
+//! space.
+
+use super::super::isa::{Isa, Loop};
+use super::super::{Kernel, Selection, Site};
+use super::weave;
+use crate::backend::cpu::copy::Places;
+use crate::backend::cpu::threads::for_each_piece;
+use crate::backend::cpu::view::Arguments;
+use crate::backend::strided::{Dimension, Dimensions, Strided};
+use crate::graph::OperandId;
+use crate::graph::ops::movement::Transpose;
+use smallvec::smallvec;
+
+/// Shorter lines are not worth it.
+const SHORTEST: usize = 8;
+
+#[derive(Debug)]
+struct Woven {
+    isa: &'static Isa,
+    input: OperandId,
+    /// The dimensions around the lines that are woven.
+    outer: Dimensions,
+    lines: usize,
+    length: usize,
+    /// Elements from the beginning of one line to that of the next.
+    stride: usize,
+}
+
+pub fn select(op: &Transpose, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
+    let mut outer = Strided::transposed(op, site.inputs[op.input.0 as usize].shape).simplified();
+    let (across, along) = (outer.pop()?, outer.pop()?);
+    let (Dimension { size: lines @ 2..=4, stride }, Dimension { size: length, stride: 1 }) = (across, along) else { return None };
+    let stride = usize::try_from(stride).ok()?;
+    let kernel = || Box::new(Woven { isa, input: op.input, outer, lines, length, stride });
+    (length >= SHORTEST).then(|| Selection { kernel: kernel(), taken: smallvec![], fuses: site.fused.is_empty() })
+}
+
+impl Kernel for Woven {
+    fn run(&self, arguments: &mut Arguments<'_, '_>) {
+        let input = arguments.input(self.input).elements::<f32>();
+        let row = self.lines * self.length;
+        for_each_piece(arguments.output().elements::<f32>(), row, row.div_ceil(4), |first, output| {
+            self.isa.run_loop(Rows { of: self, input, places: Places::new(0, &self.outer, first), output });
+        });
+    }
+}
+
+/// Some groups of lines, woven.
+struct Rows<'a> {
+    of: &'a Woven,
+    input: &'a [f32],
+    places: Places<'a>,
+    output: &'a mut [f32],
+}
+
+impl Loop for Rows<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let Rows { of: &Woven { lines, length, stride, .. }, input, mut places, output } = self;
+        for output in output.chunks_exact_mut(lines * length) {
+            let input = &input[places.advance()..];
+            match lines {
+                2 => weave::<_, 2>(input, stride, output),
+                3 => weave::<_, 3>(input, stride, output),
+                _ => weave::<_, 4>(input, stride, output),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::cpu::kernels::functions::exact_tests::{Given, check};
+    use crate::graph::DataType;
+
+    #[test]
+    fn depth_becomes_space() {
+        for (height, width, channels, block) in [(4, 9, 3, 2), (3, 64, 2, 3), (2, 33, 5, 4), (1, 17, 1, 2)] {
+            let shape = [2, block, block, channels, height, width];
+            let numbers: Vec<f32> = (0..shape.iter().product()).map(|i: usize| i as f32).collect();
+            let op = Transpose { input: OperandId(0), permutation: Some(vec![0, 3, 4, 1, 5, 2]) };
+            let made = [2, channels, height, block, width, block];
+            check(op, &[Given::of(DataType::Float32, &shape, &numbers)], DataType::Float32, &made);
+        }
+    }
+}
