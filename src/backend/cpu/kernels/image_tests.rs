@@ -170,6 +170,7 @@ fn transposed_convolutions() {
         // input in nhwc, output channels of a group, filter, groups
         ([1, 9, 20, 6], 24, [2, 2], 1),
         ([2, 5, 31, 7], 9, [3, 4], 1),
+        ([1, 70, 33, 5], 8, [4, 4], 1),
         ([1, 4, 17, 12], 8, [4, 3], 3),
         ([1, 1, 40, 3], 40, [1, 5], 1),
     ];
@@ -218,7 +219,15 @@ fn transposed_convolutions() {
             if bias {
                 inputs.push((vec![outputs], true));
             }
-            check(op, &inputs, &[batches, rows, columns, outputs]);
+            check(op.clone(), &inputs, &[batches, rows, columns, outputs]);
+            if groups == 1 {
+                inputs[0].0 = vec![batches, channels, height, width];
+                check(
+                    ConvTranspose2d { input_layout: InputOperandLayout::Nchw, ..op },
+                    &inputs,
+                    &[batches, outputs, rows, columns],
+                );
+            }
         }
     }
 }

@@ -62,6 +62,7 @@ mod tile;
 mod totals;
 mod transform;
 mod transposed;
+mod transposed_planes;
 mod units;
 mod vector;
 mod winograd;
@@ -186,7 +187,7 @@ fn select_for(site: &Site<'_>, isa: &'static isa::Isa) -> Option<Selection> {
             .or_else(|| few_channels::select(op, site, isa))
             .or_else(|| winograd::select(op, site, isa))
             .or_else(|| conv::select(op, site, isa)),
-        Op::ConvTranspose2d(op) => transposed::select(op, site, isa),
+        Op::ConvTranspose2d(op) => transposed::select(op, site, isa).or_else(|| transposed_planes::select(op, site, isa)),
         Op::Reduce(op) => reduce::select(op, site, isa),
         Op::Pool2d(op) => pool::select(op, site, isa),
         Op::Transpose(op) => reorder::select(op, site, isa),

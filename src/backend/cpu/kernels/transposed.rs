@@ -39,20 +39,31 @@ struct Transposed {
 
 /// How an axis grows.
 #[derive(Clone, Copy, Debug)]
-struct Reach {
-    input: usize,
-    output: usize,
-    stride: usize,
-    padding: usize,
+pub struct Reach {
+    pub input: usize,
+    pub output: usize,
+    pub stride: usize,
+    pub padding: usize,
 }
 
 impl Reach {
+    /// Of the height (0) or the width (1) of images.
+    pub fn new(op: &ConvTranspose2d, site: &Site<'_>, axis: usize) -> Reach {
+        let first = if op.input_layout == InputOperandLayout::Nhwc { 1 } else { 2 };
+        Reach {
+            input: site.inputs[op.input.0 as usize].shape[first + axis],
+            output: site.output.shape[first + axis],
+            stride: op.strides[axis] as usize,
+            padding: op.padding[2 * axis] as usize,
+        }
+    }
+
     fn phase(&self, position: usize) -> usize {
         (position + self.padding) % self.stride
     }
 
     /// The element of the input that reaches a position by an element of the window that lies so far from its first one.
-    fn element(&self, position: usize, distance: usize) -> Option<usize> {
+    pub fn element(&self, position: usize, distance: usize) -> Option<usize> {
         let place = (position + self.padding).checked_sub(distance)?;
         Some(place / self.stride).filter(|&element| element < self.input)
     }
@@ -199,13 +210,7 @@ pub fn select(op: &ConvTranspose2d, site: &Site<'_>, isa: &'static Isa) -> Optio
         return None;
     }
     let finish = Finish::new(site, op.bias)?;
-    let reach = |axis: usize| Reach {
-        input: input.shape[1 + axis],
-        output: site.output.shape[1 + axis],
-        stride: op.strides[axis] as usize,
-        padding: op.padding[2 * axis] as usize,
-    };
-    let (rows, columns) = (reach(0), reach(1));
+    let (rows, columns) = (Reach::new(op, site, 0), Reach::new(op, site, 1));
     // A phase that reaches no element of the output is not worth the memory for it.
     if rows.stride > rows.output || columns.stride > columns.output {
         return None;
