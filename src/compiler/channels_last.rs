@@ -236,6 +236,11 @@ impl Rewrite<'_> {
                 if op.layout != Nchw || !(is_float || self.is_last(op.input)) {
                     return false;
                 }
+                // Whole planes are quicker to reduce than to reorder.
+                let &[.., height, width] = self.orders(op.input).shape.as_slice() else { return false };
+                if op.is_global([height, width]) && !self.is_last(op.input) {
+                    return false;
+                }
                 op.layout = Nhwc;
                 op.input = self.last(op.input);
                 return true;
@@ -319,6 +324,7 @@ mod tests {
     use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind};
     use crate::graph::ops::layout::{Conv2dFilterOperandLayout, ConvTranspose2dFilterOperandLayout};
     use crate::graph::ops::movement::{Concat, Pad, PaddingMode};
+    use crate::graph::ops::pool::{Pool2d, Pool2dKind, RoundingType};
     use crate::graph::{ConstantBytes, GraphBuilder, Limits, Number};
     use std::sync::Arc;
 
@@ -403,6 +409,27 @@ mod tests {
             channels_last(&mut graph);
             assert_eq!(graph.nodes.iter().map(|node| node.op.row().name).collect::<Vec<_>>(), names);
         }
+    }
+
+    #[test]
+    fn whole_images_are_pooled_where_they_are() {
+        let mean = |builder: &mut GraphBuilder, input| {
+            let pool = Pool2d {
+                kind: Pool2dKind::Average,
+                input,
+                window_dimensions: None,
+                padding: [0; 4],
+                strides: [1; 2],
+                dilations: [1; 2],
+                layout: Nchw,
+                output_shape_rounding: RoundingType::Floor,
+                output_sizes: None,
+            };
+            builder.push_op(pool, "").unwrap()[0]
+        };
+        assert_eq!(turned([1, 3, 5, 5], |builder, x, _| mean(builder, x)).0, ["averagePool2d"]);
+        let follows = turned([1, 3, 5, 5], |builder, _, conv| mean(builder, conv)).0;
+        assert_eq!(follows, ["transpose", "conv2d", "averagePool2d", "reshape"]);
     }
 
     #[test]

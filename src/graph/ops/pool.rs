@@ -52,6 +52,11 @@ impl Pool2d {
     pub fn window(&self, input: [u32; 2]) -> [u32; 2] {
         self.window_dimensions.unwrap_or(input)
     }
+
+    /// Whether the only window of an input of that height and width is all of it.
+    pub fn is_global(&self, input: [u32; 2]) -> bool {
+        self.window(input) == input && self.padding == [0; 4] && self.dilations == [1; 2]
+    }
 }
 
 impl Rule for Pool2d {

@@ -139,7 +139,7 @@ impl Window<'_> {
 /// The kernel for pooling with the channels last.
 pub fn select(op: &Pool2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
     if op.layout != InputOperandLayout::Nhwc {
-        return None;
+        return super::reduce::select_pool(op, site, isa);
     }
     let input = site.inputs[op.input.0 as usize];
     let &[_, height, width, channels] = input.shape else { return None };

@@ -1,6 +1,8 @@
 //! Where in each line of float32 numbers that lie side by side the greatest or smallest is: the first of several, or the first
 //! that is not a number.
 
+mod columns;
+
 use super::isa::{Isa, Loop};
 use super::{Kernel, Selection, Site};
 use crate::backend::cpu::threads::for_each_piece;
@@ -27,11 +29,10 @@ pub fn select(op: &Arg, site: &Site<'_>, isa: &'static Isa) -> Option<Selection>
     let (axis, behind) = input.shape[op.axis as usize..].split_first()?;
     let are_lines = behind.iter().all(|&size| size == 1) && *axis >= SHORTEST;
     let kernel = || Box::new(Position { isa, input: op.input, length: *axis, smallest: op.kind == ArgKind::Min });
-    (are_lines && input.data_type == DataType::Float32).then(|| Selection {
-        kernel: kernel(),
-        taken: smallvec![],
-        fuses: site.fused.is_empty(),
-    })
+    if !are_lines || input.data_type != DataType::Float32 {
+        return columns::select(op, site, isa);
+    }
+    Some(Selection { kernel: kernel(), taken: smallvec![], fuses: site.fused.is_empty() })
 }
 
 impl Kernel for Position {
@@ -115,6 +116,40 @@ mod tests {
     use crate::backend::cpu::view::{View, ViewMut};
     use crate::graph::Op;
 
+    /// Compares with the reference kernel.
+    fn check(kind: ArgKind, data: &[f32], shape: &[usize; 3]) {
+        let output = [shape[0], shape[2]];
+        for data_type in [DataType::Int32, DataType::Int64] {
+            let op = Arg { kind, input: OperandId(0), axis: 1, keep_dimensions: false, output_data_type: data_type };
+            let input = View { data_type: DataType::Float32, shape, bytes: bytemuck::cast_slice(data) };
+            let run = |body: &dyn Fn(&mut Arguments<'_, '_>)| {
+                let mut words = vec![u64::MAX; shape[0] * shape[2]];
+                let length = shape[0] * shape[2] * data_type.bits() / 8;
+                let bytes = &mut bytemuck::cast_slice_mut(&mut words)[..length];
+                body(&mut Arguments::new(&[input], &mut [ViewMut { data_type, shape: &output, bytes }]));
+                words
+            };
+            let known = Known { data_type: DataType::Float32, shape, constant: None, order: None };
+            let op: Op = op.into();
+            let expected = run(&|arguments| reference::execute(&op, arguments));
+            for isa in available() {
+                let site = Site {
+                    before: &[],
+                    dequantized: &[],
+                    op: &op,
+                    fused: &[],
+                    inputs: &[known],
+                    output: Known { data_type, shape: &output, constant: None, order: None },
+                    threads: 1,
+                    offer: None,
+                };
+                let selection = crate::backend::cpu::kernels::select_for(&site, isa).expect("a kernel");
+                let found = run(&|arguments| selection.kernel.run(arguments));
+                assert_eq!(found, expected, "{} {kind:?} of {shape:?}", isa.name);
+            }
+        }
+    }
+
     #[test]
     fn positions_are_those_of_the_reference() {
         for (kind, length) in [ArgKind::Max, ArgKind::Min].into_iter().flat_map(|kind| [16, 63, 64, 65, 300].map(|n| (kind, n))) {
@@ -125,34 +160,20 @@ mod tests {
             // Equal ones; the zeros are equal too.
             data[4 * length..5 * length].iter_mut().enumerate().for_each(|(i, x)| *x = if i % 2 == 0 { 0.0 } else { -0.0 });
             data[5 * length..6 * length].iter_mut().for_each(|x| *x = (*x * 3.0).round());
-            for data_type in [DataType::Int32, DataType::Int64] {
-                let op = Arg { kind, input: OperandId(0), axis: 1, keep_dimensions: false, output_data_type: data_type };
-                let input = View { data_type: DataType::Float32, shape: &[8, length, 1], bytes: bytemuck::cast_slice(&data) };
-                let run = |body: &dyn Fn(&mut Arguments<'_, '_>)| {
-                    let mut bytes = [0u64; 8];
-                    let length = data_type.bits();
-                    let bytes_of = &mut bytemuck::cast_slice_mut(&mut bytes)[..length];
-                    body(&mut Arguments::new(&[input], &mut [ViewMut { data_type, shape: &[8, 1], bytes: bytes_of }]));
-                    bytes
-                };
-                let known = Known { data_type: DataType::Float32, shape: &[8, length, 1], constant: None, order: None };
-                let op: Op = op.into();
-                let expected = run(&|arguments| reference::execute(&op, arguments));
-                for isa in available() {
-                    let site = Site {
-                        before: &[],
-                        dequantized: &[],
-                        op: &op,
-                        fused: &[],
-                        inputs: &[known],
-                        output: Known { data_type, shape: &[8, 1], constant: None, order: None },
-                        threads: 1,
-                        offer: None,
-                    };
-                    let selection = crate::backend::cpu::kernels::select_for(&site, isa).expect("a kernel");
-                    let found = run(&|arguments| selection.kernel.run(arguments));
-                    assert_eq!(found, expected, "{} {kind:?} of {length}", isa.name);
-                }
+            check(kind, &data, &[8, length, 1]);
+            // The lines as columns.
+            let turned: Vec<f32> = (0..32 * length).map(|i| data[i % 32 % 8 * length + i / 32]).collect();
+            check(kind, &turned, &[1, length, 32]);
+        }
+    }
+
+    #[test]
+    fn columns_of_all_counts() {
+        for kind in [ArgKind::Max, ArgKind::Min] {
+            for (rows, columns) in (16..100).map(|columns| (5, columns)).chain([(1, 16), (3, 511), (3, 1100)]) {
+                // Few different numbers, of which many are equal.
+                let data: Vec<f32> = numbers(3 * rows * columns, 7).iter().map(|x| (x * 3.0).round()).collect();
+                check(kind, &data, &[3, rows, columns]);
             }
         }
     }

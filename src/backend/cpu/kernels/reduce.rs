@@ -13,12 +13,14 @@ use crate::backend::cpu::scratch;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::OperandId;
+use crate::graph::ops::layout::InputOperandLayout;
+use crate::graph::ops::pool::{Pool2d, Pool2dKind};
 use crate::graph::ops::reduce::{Reduce, ReduceKind};
 use smallvec::smallvec;
 use std::ops::Range;
 
 /// Runs and rows shorter than this leave the vectors empty.
-const SHORTEST: usize = 8;
+const SHORTEST: usize = 4;
 /// Outputs that are computed together: their totals stay in the first-level cache.
 const TOGETHER: usize = 1024;
 /// Fewer numbers are not worth a part of their own.
@@ -73,6 +75,20 @@ pub fn select(op: &Reduce, site: &Site<'_>, isa: &'static Isa) -> Option<Selecti
     };
     let shape = site.inputs[op.input.0 as usize].shape;
     let kernel = Reduction::new(isa, kind, op.input, shape, |axis| op.reduces(axis), site.threads)?;
+    Some(Selection { kernel: Box::new(kernel), taken: smallvec![], fuses: site.fused.is_empty() })
+}
+
+/// The kernel for pooling of whole images with the channels first.
+pub fn select_pool(op: &Pool2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
+    let kind = match op.kind {
+        Pool2dKind::Average => Kind::Mean,
+        Pool2dKind::L2 => Kind::Norm,
+        Pool2dKind::Max => Kind::Greatest,
+    };
+    let shape = site.inputs[op.input.0 as usize].shape;
+    let is_whole = op.layout == InputOperandLayout::Nchw && op.is_global([shape[2] as u32, shape[3] as u32]);
+    let kernel = || Reduction::new(isa, kind, op.input, shape, |axis| axis >= 2, site.threads);
+    let kernel = is_whole.then(kernel)??;
     Some(Selection { kernel: Box::new(kernel), taken: smallvec![], fuses: site.fused.is_empty() })
 }
 
