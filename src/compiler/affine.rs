@@ -218,6 +218,7 @@ fn divide(graph: &mut Graph, node: &Node) -> Option<[Node; 2]> {
 mod tests {
     use super::*;
     use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
+    use crate::graph::testing::check_graph;
     use crate::graph::{GraphBuilder, Limits};
     use std::sync::Arc;
 
@@ -263,12 +264,7 @@ mod tests {
         let outputs = follow(&mut sketch, conv).into_iter().enumerate().map(|(i, id)| (format!("{i}"), id)).collect();
         let mut graph = sketch.0.build(outputs).unwrap();
         affine(&mut graph);
-        for (position, node) in graph.nodes.iter().enumerate() {
-            for id in &node.outputs {
-                let source = &graph.operands[id.0 as usize].source;
-                assert!(matches!(source, Source::Node { node, .. } if *node as usize == position));
-            }
-        }
+        check_graph(&graph);
         let Op::Conv2d(conv) = &graph.nodes[0].op else { panic!("a convolution") };
         let bias = conv.bias.map(|bias| numbers(&graph, bias).unwrap());
         (graph.nodes.iter().map(|node| node.op.row().name).collect(), numbers(&graph, conv.filter).unwrap(), bias)

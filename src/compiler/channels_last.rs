@@ -5,6 +5,7 @@
 //! pixel or one channel, a reshape, which costs nothing. An image has as many bytes either way.
 
 use super::planes::on_planes;
+use super::treats_elements_alike;
 use crate::graph::ops::conv::{Conv2d, ConvTranspose2d};
 use crate::graph::ops::elementwise::DequantizeLinear;
 use crate::graph::ops::layout::InputOperandLayout::{Nchw, Nhwc};
@@ -265,15 +266,7 @@ impl Rewrite<'_> {
         }
         let place = |axis: &mut u32| *axis = to_first(4)[*axis as usize];
         match &mut node.op {
-            Op::Activation(_)
-            | Op::Unary(_)
-            | Op::Clamp(_)
-            | Op::Elu(_)
-            | Op::HardSigmoid(_)
-            | Op::LeakyRelu(_)
-            | Op::Linear(_)
-            | Op::Binary(_)
-            | Op::Prelu(_) => {}
+            op if treats_elements_alike(op) => {}
             Op::Cast(_) | Op::QuantizeLinear(_) | Op::DequantizeLinear(_) if whole_bytes => {}
             Op::Concat(op) => place(&mut op.axis),
             Op::Split(op) => place(&mut op.axis),
@@ -325,6 +318,7 @@ mod tests {
     use crate::graph::ops::layout::{Conv2dFilterOperandLayout, ConvTranspose2dFilterOperandLayout};
     use crate::graph::ops::movement::{Concat, Pad, PaddingMode};
     use crate::graph::ops::pool::{Pool2d, Pool2dKind, RoundingType};
+    use crate::graph::testing::check_graph;
     use crate::graph::{ConstantBytes, GraphBuilder, Limits, Number};
     use std::sync::Arc;
 
@@ -356,26 +350,7 @@ mod tests {
         let expected = graph.descriptor(graph.outputs[0].1).clone();
         channels_last(&mut graph);
         assert_eq!(*graph.descriptor(graph.outputs[0].1), expected);
-        // What every node says of its outputs is what its rule says.
-        let mut checked = GraphBuilder::new(Arc::new(Limits::everything()));
-        let mut ids = vec![None; graph.operands.len()];
-        for (i, operand) in graph.operands.iter().enumerate() {
-            ids[i] = match &operand.source {
-                Source::Input { name } => Some(checked.input(name, operand.descriptor.clone()).unwrap()),
-                Source::Constant(bytes) => Some(checked.constant(operand.descriptor.clone(), bytes.clone()).unwrap()),
-                Source::Node { .. } => None,
-            };
-        }
-        for (number, node) in graph.nodes.iter().enumerate() {
-            let mut op = node.op.clone();
-            op.visit_mut(&mut |id| *id = ids[id.0 as usize].expect("nodes stand behind what they use"));
-            let outputs = checked.push_op(op, "").unwrap().to_vec();
-            for (id, output) in node.outputs.iter().zip(outputs) {
-                assert_eq!(checked.operands().descriptor(output), graph.descriptor(*id));
-                assert!(matches!(graph.operands[id.0 as usize].source, Source::Node { node, .. } if node as usize == number));
-                ids[id.0 as usize] = Some(output);
-            }
-        }
+        check_graph(&graph);
         (graph.nodes.iter().map(|node| node.op.row().name).collect(), expected.shape.to_vec())
     }
 

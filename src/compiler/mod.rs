@@ -44,7 +44,7 @@ pub use memory::ALIGNMENT;
 pub use plan::{MOST_HELD, Place, Plan, RUNNING, Step, Value, ValueId, behind_inputs, held};
 
 use crate::error::Result;
-use crate::graph::Graph;
+use crate::graph::{Graph, Op};
 
 /// What the kernels of a backend are made for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,6 +55,22 @@ pub struct Preferences {
     pub widens: bool,
     /// Products of quantized values should be products of integers.
     pub integers: bool,
+}
+
+/// Whether an element of the output comes of those at its place in the operands, which are broadcast, whatever that place is.
+fn treats_elements_alike(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Activation(_)
+            | Op::Unary(_)
+            | Op::Clamp(_)
+            | Op::Elu(_)
+            | Op::HardSigmoid(_)
+            | Op::LeakyRelu(_)
+            | Op::Linear(_)
+            | Op::Binary(_)
+            | Op::Prelu(_)
+    )
 }
 
 /// Runs all passes.

@@ -5,6 +5,7 @@
 //! back. These reshapes stand between the convolution and what could become part of it, and between two convolutions that agree
 //! on the order of the channels. So what is element-wise, joins signals or pads them moves in front of the reshape.
 
+use super::treats_elements_alike;
 use crate::graph::ops::movement::Reshape;
 use crate::graph::{Descriptor, Graph, Node, Op, Operand, OperandId, Source};
 
@@ -97,16 +98,8 @@ impl Moving<'_> {
             return false;
         }
         match &mut node.op {
-            Op::Activation(_)
-            | Op::Unary(_)
-            | Op::Clamp(_)
-            | Op::Elu(_)
-            | Op::HardSigmoid(_)
-            | Op::LeakyRelu(_)
-            | Op::Linear(_)
-            | Op::Binary(_)
-            | Op::Prelu(_)
-            | Op::Cast(_) => {}
+            op if treats_elements_alike(op) => {}
+            Op::Cast(_) => {}
             // Its other operands have a number for each channel.
             Op::BatchNormalization(op) if op.axis == 1 => {
                 op.input = self.image(op.input);
@@ -171,6 +164,7 @@ mod tests {
     use crate::graph::ops::layout::InputOperandLayout::Nchw;
     use crate::graph::ops::movement::{Concat, Pad, PaddingMode, Slice};
     use crate::graph::ops::normalization::BatchNormalization;
+    use crate::graph::testing::check_graph;
     use crate::graph::{ConstantBytes, DataType, GraphBuilder, Limits};
     use std::sync::Arc;
 
@@ -227,28 +221,8 @@ mod tests {
         signals(&mut graph);
         prune(&mut graph);
         assert_eq!(*graph.descriptor(graph.outputs[0].1), before);
-        // What every node says of its outputs is what its rule says.
-        let mut checked = GraphBuilder::new(Arc::new(Limits::everything()));
-        let mut ids = vec![None; graph.operands.len()];
-        for (i, operand) in graph.operands.iter().enumerate() {
-            ids[i] = match &operand.source {
-                Source::Input { name } => Some(checked.input(name, operand.descriptor.clone()).unwrap()),
-                Source::Constant(bytes) => Some(checked.constant(operand.descriptor.clone(), bytes.clone()).unwrap()),
-                Source::Node { .. } => None,
-            };
-        }
-        let mut found = Vec::new();
-        for (number, node) in graph.nodes.iter().enumerate() {
-            let mut op = node.op.clone();
-            op.visit_mut(&mut |id| *id = ids[id.0 as usize].expect("nodes stand behind what they use"));
-            let output = checked.push_op(op, "").unwrap()[0];
-            let id = node.outputs[0];
-            assert_eq!(checked.operands().descriptor(output), graph.descriptor(id));
-            assert!(matches!(graph.operands[id.0 as usize].source, Source::Node { node, .. } if node as usize == number));
-            ids[id.0 as usize] = Some(output);
-            found.push((node.op.row().name, graph.descriptor(id).shape.to_vec()));
-        }
-        found
+        check_graph(&graph);
+        graph.nodes.iter().map(|node| (node.op.row().name, graph.descriptor(node.outputs[0]).shape.to_vec())).collect()
     }
 
     fn names(found: &[(&'static str, Vec<u32>)]) -> Vec<&'static str> {

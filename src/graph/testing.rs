@@ -2,7 +2,7 @@
 
 use super::attribute::Value;
 use super::ops::operator;
-use super::{DataType, Descriptor, GraphBuilder, Limits};
+use super::{DataType, Descriptor, Graph, GraphBuilder, Limits, Source};
 use std::sync::Arc;
 
 /// The descriptors of an operator's outputs, as text (`float32[2, 3]`), or the message of the error. Values name the
@@ -27,4 +27,28 @@ pub fn check(name: &str, operands: &[(DataType, &[u32])], values: &[Value], expe
         _ => false,
     };
     assert!(fits, "{name} of {operands:?} with {values:?}\n   found {found:?}\nexpected {expected:?}");
+}
+
+/// Checks that a graph is valid: nodes stand behind what they use, operands know the nodes that make them, and what is said of
+/// these is what the rules say.
+pub fn check_graph(graph: &Graph) {
+    let mut checked = GraphBuilder::new(Arc::new(Limits::everything()));
+    let mut ids = vec![None; graph.operands.len()];
+    for (i, operand) in graph.operands.iter().enumerate() {
+        ids[i] = match &operand.source {
+            Source::Input { name } => Some(checked.input(name, operand.descriptor.clone()).unwrap()),
+            Source::Constant(bytes) => Some(checked.constant(operand.descriptor.clone(), bytes.clone()).unwrap()),
+            Source::Node { .. } => None,
+        };
+    }
+    for (number, node) in graph.nodes.iter().enumerate() {
+        let mut op = node.op.clone();
+        op.visit_mut(&mut |id| *id = ids[id.0 as usize].expect("nodes stand behind what they use"));
+        let outputs = checked.push_op(op, "").unwrap().to_vec();
+        for (id, output) in node.outputs.iter().zip(outputs) {
+            assert_eq!(checked.operands().descriptor(output), graph.descriptor(*id));
+            assert!(matches!(graph.operands[id.0 as usize].source, Source::Node { node, .. } if node as usize == number));
+            ids[id.0 as usize] = Some(output);
+        }
+    }
 }

@@ -186,7 +186,9 @@ impl Job<'_> {
                     plane[..before].fill(0.0);
                     plane[before + count..].fill(0.0);
                 }
-                if count > 0 {
+                if channels == 1 {
+                    self.planes[place + before..][..count].copy_from_slice(&image[from..from + count]);
+                } else if count > 0 {
                     let pixels = &image[from * channels..(from + count) * channels];
                     interleave(pixels, channels, count, channels, &mut self.planes[place + before..], distance);
                 }
