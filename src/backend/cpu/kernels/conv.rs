@@ -55,7 +55,7 @@ pub struct Panels {
     numbers: Numbers,
 }
 
-/// One panel.
+/// One panel, or several whole ones beside each other.
 #[derive(Clone, Copy, Debug)]
 pub struct Panel<'a> {
     pub first: usize,
@@ -64,6 +64,7 @@ pub struct Panel<'a> {
     /// Columns that the weights have.
     pub width: usize,
     pub weights: &'a [f32],
+    pub several: usize,
 }
 
 impl Panels {
@@ -116,7 +117,22 @@ impl Panels {
     pub fn panel(&self, number: usize) -> Panel<'_> {
         let (first, columns, width) = self.place(number);
         let weights = &self.numbers.as_slice()[first * self.depth..][..width * self.depth];
-        Panel { first, columns, width, weights }
+        Panel { first, columns, width, weights, several: 1 }
+    }
+
+    /// Some panels in as few parts as tiles can pass over at once: all whole ones, and the last if it is not.
+    pub fn parts(&self, numbers: Range<usize>) -> impl Iterator<Item = Panel<'_>> {
+        let of_tile = self.tiles.columns;
+        let whole = numbers.start..numbers.end.min(self.columns / of_tile);
+        let (first, columns) = (whole.start * of_tile, whole.len() * of_tile);
+        let together = (!whole.is_empty()).then(|| Panel {
+            first,
+            columns,
+            width: columns,
+            weights: &self.numbers.as_slice()[first * self.depth..][..columns * self.depth],
+            several: whole.len(),
+        });
+        together.into_iter().chain((numbers.start.max(whole.end)..numbers.end).map(|number| self.panel(number)))
     }
 
     /// An element of the matrix.
@@ -148,7 +164,7 @@ pub struct Conv {
 
 /// What a tile is made from.
 struct Part<'a> {
-    panel: usize,
+    panel: Panel<'a>,
     starts: &'a [*const f32],
     /// See [`Task::ahead`].
     ahead: (*const f32, usize),
@@ -374,16 +390,21 @@ impl Conv {
                             gather(starts, length, &mut scratch[i * copied..][..copied]);
                         }
                     }
-                    for panel in panels.clone() {
+                    // Many tiles pass over one panel after the other, a single one over all at once.
+                    let of_group = &self.groups[group];
+                    let at_once = if together > 1 { 1 } else { panels.len() };
+                    for first in panels.clone().step_by(at_once) {
                         // While many tiles pass over a panel they bring the next one nearer, each a part of it.
-                        let next = together > 1 && panel + 1 < panels.end;
-                        let next = if next { self.groups[group].panel(panel + 1).weights } else { &[] };
+                        let next = together > 1 && first + 1 < panels.end;
+                        let next = if next { of_group.panel(first + 1).weights } else { &[] };
                         let step = next.len().div_ceil(tiles.len() * runs * length);
                         for (i, tile) in tiles.clone().enumerate() {
                             let pixels = self.division.tile(tile);
                             let starts = &starts[i * of_tile..][..runs * pixels.len()];
                             let ahead = (next.as_ptr().wrapping_add(i * step * runs * length), step);
-                            self.tile(more, output, group, pixels, Part { panel, starts, ahead });
+                            for panel in of_group.parts(first..first + at_once) {
+                                self.tile(more, output, group, pixels.clone(), Part { panel, starts, ahead });
+                            }
                         }
                     }
                     if !more.rest.is_empty() {
@@ -403,7 +424,6 @@ impl Conv {
         Part { panel, starts, ahead: (ahead, ahead_step) }: Part<'_>,
     ) {
         let panels = &self.groups[group];
-        let panel = panels.panel(panel);
         let (rows, stride) = (pixels.len(), self.sizes.all_outputs);
         let place = pixels.start * stride + group * panels.columns + panel.first;
         let end = place + (rows - 1) * stride + panel.columns;
@@ -424,7 +444,8 @@ impl Conv {
             output: output.from(place, end),
             added: more.added.map_or(std::ptr::null(), |added| added[place..end].as_ptr()),
             stride,
-            columns: panel.columns,
+            columns: panel.columns / panel.several,
+            panels: panel.several,
             limits: self.finish.limits,
         };
         assert_eq!(starts.len(), task.runs * rows);

@@ -3,7 +3,7 @@
 //! a picture need not be reordered before.
 #![allow(unsafe_code)]
 
-use super::conv::{Filter, Panels, axis, spread};
+use super::conv::{Filter, Panel, Panels, axis, spread};
 use super::finish::Finish;
 use super::isa::Isa;
 use super::tile::{Task, Tiles};
@@ -95,8 +95,8 @@ impl FewChannels {
             // What is left over at the end is computed together with some pixels before, once more.
             let x = x.min(width - together);
             self.starts(image, number, x, starts, copies);
-            for number in 0..self.panels.count() {
-                self.tile(x, number, starts, added, output);
+            for panel in self.panels.parts(0..self.panels.count()) {
+                self.tile(x, panel, starts, added, output);
             }
         }
     }
@@ -129,8 +129,7 @@ impl FewChannels {
         }
     }
 
-    fn tile(&self, x: usize, panel: usize, starts: &[*const f32], added: Option<&[f32]>, output: &mut [f32]) {
-        let panel = self.panels.panel(panel);
+    fn tile(&self, x: usize, panel: Panel<'_>, starts: &[*const f32], added: Option<&[f32]>, output: &mut [f32]) {
         let (outputs, rows) = (self.panels.columns, self.together());
         let place = x * outputs + panel.first..(x + rows - 1) * outputs + panel.first + panel.columns;
         let bias = match self.bias.as_slice() {
@@ -150,7 +149,8 @@ impl FewChannels {
             added: added.map_or(std::ptr::null(), |added| added[place.clone()].as_ptr()),
             output: output[place].as_mut_ptr(),
             stride: outputs,
-            columns: panel.columns,
+            columns: panel.columns / panel.several,
+            panels: panel.several,
             limits: self.finish.limits,
         };
         assert_eq!(starts.len(), task.runs);

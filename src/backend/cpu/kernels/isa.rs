@@ -8,6 +8,7 @@
 #![allow(unsafe_code)]
 
 use super::span::{Both, Span};
+use super::steps::{add_steps, are_worth_it};
 use super::vector::Array;
 use std::sync::OnceLock;
 
@@ -208,7 +209,16 @@ unsafe fn tile<S: Span, const ROWS: usize>(
         1
     };
     let mut sums = [[S::set(0.0); ROWS]; 4];
-    let (mut a, mut b, mut ahead) = (a, b, ahead);
+    let (mut a, mut b, mut ahead, mut depth) = (a, b, ahead, depth);
+    if const { are_worth_it::<S>(ROWS) } && ways == 1 && step == 1 {
+        let starts: [_; ROWS] = std::array::from_fn(|r| a.wrapping_add(forgotten(r * row)));
+        // SAFETY: `b` has `depth` spans, `a` ROWS elements for each, by the caller's promise.
+        unsafe {
+            let done = add_steps::<S, ROWS, true>(&mut sums[0], &starts, b, depth, (ahead, ahead_step), fetch::<1>);
+            (a, b, depth) = (a.add(done), b.add(done * S::LANES), depth - done);
+            ahead = ahead.wrapping_add(done * ahead_step);
+        }
+    }
     for _ in 0..depth / ways {
         fetch::<1>(ahead);
         if S::LANES > 16 {

@@ -56,6 +56,7 @@ mod room;
 mod row;
 mod softmax_columns;
 mod span;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod tile;

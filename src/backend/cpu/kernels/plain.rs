@@ -42,8 +42,7 @@ impl Plain {
         let mut starts = [std::ptr::null(); MOST_ROWS];
         starts.iter_mut().zip(image.chunks_exact(channels)).for_each(|(start, pixel)| *start = pixel.as_ptr());
         assert!(rows > 0 && image.len() == rows * channels && output.len() == rows * outputs);
-        for number in 0..self.panels.count() {
-            let panel = self.panels.panel(number);
+        for panel in self.panels.parts(0..self.panels.count()) {
             assert_eq!(panel.weights.len(), channels * panel.width);
             let bias = match self.bias.as_slice() {
                 [] => std::ptr::null(),
@@ -62,7 +61,8 @@ impl Plain {
                 output: output[panel.first..].as_mut_ptr(),
                 added: std::ptr::null(),
                 stride: outputs,
-                columns: panel.columns,
+                columns: panel.columns / panel.several,
+                panels: panel.several,
                 limits: self.finish.limits,
             };
             // SAFETY: every pixel has `channels` numbers in the input and `outputs` in the output, of which the panel's columns

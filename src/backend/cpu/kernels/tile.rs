@@ -9,6 +9,7 @@
 use super::isa::{Isa, Level};
 use super::limits::Limits;
 use super::span::{Both, Span};
+use super::steps::{add_steps, are_worth_it};
 use super::vector::Array;
 
 /// The highest tile of any instruction set.
@@ -40,6 +41,9 @@ pub struct Task {
     pub stride: usize,
     /// Columns that exist: the last ones of the tile may be missing.
     pub columns: usize,
+    /// Panels of so many columns beside each other, which pass over the rows one after the other; their weights lie one behind
+    /// the other, and so do the numbers of the bias, the output and what is added.
+    pub panels: usize,
     pub limits: Limits,
 }
 
@@ -85,13 +89,15 @@ impl Tiles {
     /// # Safety
     /// The pointers of the task must be valid: for each run and row, `length` numbers from its start; for each of these,
     /// the weights of the tile's [width](Tiles::width); as many of the bias; `columns` numbers of the output, and of what is
-    /// added, for each row. Nobody else may access that output meanwhile.
+    /// added, for each row; all of these for each panel, of which there is one, or which are whole. Nobody else may access that
+    /// output meanwhile.
     ///
     /// # Panics
     /// When there is no tile of so many rows and columns.
     #[inline]
     pub unsafe fn run(&self, rows: usize, task: &Task) {
         debug_assert!(rows <= self.rows && task.columns <= self.columns);
+        debug_assert!(task.panels <= 1 || task.columns == self.columns);
         // SAFETY: the caller's promise; the table is that of an instruction set that the CPU has (`Tiles::of`).
         unsafe {
             match (task.columns - 1) / self.step {
@@ -111,6 +117,7 @@ impl Tiles {
     #[inline]
     pub unsafe fn run_spaced(&self, rows: usize, task: &Task) {
         assert!((rows == 1 || rows == self.rows) && task.columns <= self.columns);
+        debug_assert!(task.panels <= 1 || task.columns == self.columns);
         let step = if task.step > 2 { 2 } else { task.step - 1 };
         // SAFETY: the caller's promise; the table is that of an instruction set that the CPU has (`Tiles::of`).
         unsafe { self.spaced[(task.columns - 1) / self.step][step][usize::from(rows > 1)](task) }
@@ -143,31 +150,43 @@ fn fetch(address: *const f32) {
 #[inline(always)]
 #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
 unsafe fn tile<S: Span, const ROWS: usize, const AHEAD: bool>(task: &Task) {
-    // SAFETY: the bias, if there is one, has a number for each column, by the caller's promise.
-    let bias = if task.bias.is_null() { S::set(0.0) } else { unsafe { S::load(task.bias) } };
-    let mut sums = [bias; ROWS];
     let (mut weights, mut ahead) = (task.weights, task.ahead);
-    for run in 0..task.runs {
-        // SAFETY: there are ROWS starts for each run.
-        let starts = unsafe { &*task.starts.add(run * ROWS).cast::<[*const f32; ROWS]>() };
-        for k in 0..task.length {
-            // SAFETY: the panel has a span for each number of each run, and a run `length` numbers.
-            unsafe {
-                let factors = S::load(weights);
-                weights = weights.add(S::LANES);
-                if AHEAD {
-                    fetch(ahead);
-                    fetch(ahead.wrapping_add(LINE));
-                    ahead = ahead.wrapping_add(task.ahead_step);
+    for panel in 0..task.panels {
+        let column = panel * S::LANES;
+        // SAFETY: the bias, if there is one, has a number for each column, by the caller's promise.
+        let bias = if task.bias.is_null() { S::set(0.0) } else { unsafe { S::load(task.bias.add(column)) } };
+        let mut sums = [bias; ROWS];
+        for run in 0..task.runs {
+            // SAFETY: there are ROWS starts for each run.
+            let starts = unsafe { &*task.starts.add(run * ROWS).cast::<[*const f32; ROWS]>() };
+            let mut first = 0;
+            if const { are_worth_it::<S>(ROWS) } {
+                // SAFETY: the panel has a span for each number of each run, and a run `length` numbers.
+                unsafe {
+                    first = add_steps::<S, ROWS, AHEAD>(&mut sums, starts, weights, task.length, (ahead, task.ahead_step), fetch);
+                    weights = weights.add(first * S::LANES);
+                    ahead = ahead.wrapping_add(first * task.ahead_step);
                 }
-                for r in 0..ROWS {
-                    sums[r] = S::set(*starts[r].add(k)).mul_add(factors, sums[r]);
+            }
+            for k in first..task.length {
+                // SAFETY: the panel has a span for each number of each run, and a run `length` numbers.
+                unsafe {
+                    let factors = S::load(weights);
+                    weights = weights.add(S::LANES);
+                    if AHEAD {
+                        fetch(ahead);
+                        fetch(ahead.wrapping_add(LINE));
+                        ahead = ahead.wrapping_add(task.ahead_step);
+                    }
+                    for r in 0..ROWS {
+                        sums[r] = S::set(*starts[r].add(k)).mul_add(factors, sums[r]);
+                    }
                 }
             }
         }
+        // SAFETY: the caller's promise.
+        unsafe { finish(sums, task, column) }
     }
-    // SAFETY: the caller's promise.
-    unsafe { finish(sums, task) }
 }
 
 /// The same for rows that begin STEP numbers apart (any number of them for 0): for each run there is the start of the first.
@@ -177,38 +196,42 @@ unsafe fn tile<S: Span, const ROWS: usize, const AHEAD: bool>(task: &Task) {
 #[inline(always)]
 #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
 unsafe fn spaced<S: Span, const ROWS: usize, const STEP: usize>(task: &Task) {
-    // SAFETY: the bias, if there is one, has a number for each column, by the caller's promise.
-    let bias = if task.bias.is_null() { S::set(0.0) } else { unsafe { S::load(task.bias) } };
-    let mut sums = [bias; ROWS];
     let mut weights = task.weights;
     let step = if STEP == 0 { task.step } else { STEP };
-    for run in 0..task.runs {
-        // SAFETY: there is a start for each run.
-        let mut number = unsafe { *task.starts.add(run) };
-        for _ in 0..task.length {
-            // SAFETY: the panel has a span for each number of each run, and every row's run `length` numbers.
-            unsafe {
-                let factors = S::load(weights);
-                weights = weights.add(S::LANES);
-                for r in 0..ROWS {
-                    sums[r] = S::set(*number.add(r * step)).mul_add(factors, sums[r]);
+    for panel in 0..task.panels {
+        let column = panel * S::LANES;
+        // SAFETY: the bias, if there is one, has a number for each column, by the caller's promise.
+        let bias = if task.bias.is_null() { S::set(0.0) } else { unsafe { S::load(task.bias.add(column)) } };
+        let mut sums = [bias; ROWS];
+        for run in 0..task.runs {
+            // SAFETY: there is a start for each run.
+            let mut number = unsafe { *task.starts.add(run) };
+            for _ in 0..task.length {
+                // SAFETY: the panel has a span for each number of each run, and every row's run `length` numbers.
+                unsafe {
+                    let factors = S::load(weights);
+                    weights = weights.add(S::LANES);
+                    for r in 0..ROWS {
+                        sums[r] = S::set(*number.add(r * step)).mul_add(factors, sums[r]);
+                    }
+                    number = number.wrapping_add(task.dilation);
                 }
-                number = number.wrapping_add(task.dilation);
             }
         }
+        // SAFETY: the caller's promise.
+        unsafe { finish(sums, task, column) }
     }
-    // SAFETY: the caller's promise.
-    unsafe { finish(sums, task) }
 }
 
-/// Finishes sums and writes them to the output.
+/// Finishes sums and writes them to the output from a column on.
 ///
 /// # Safety
 /// See [`Tile`].
 #[inline(always)]
 #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
-unsafe fn finish<S: Span, const ROWS: usize>(mut sums: [S; ROWS], task: &Task) {
+unsafe fn finish<S: Span, const ROWS: usize>(mut sums: [S; ROWS], task: &Task, column: usize) {
     let Limits { before, after } = task.limits;
+    let (output, added) = (task.output.wrapping_add(column), task.added.wrapping_add(column));
     if task.columns >= S::LANES {
         // Stage by stage, with indices that are known when this is compiled: so the sums need not lie in memory. Bounds that
         // keep out nothing cost as much as two products.
@@ -225,7 +248,7 @@ unsafe fn finish<S: Span, const ROWS: usize>(mut sums: [S; ROWS], task: &Task) {
         if !task.added.is_null() {
             for r in 0..ROWS {
                 // SAFETY: what is added has `columns` numbers for each row.
-                sums[r] = sums[r].add(unsafe { S::load(task.added.add(r * task.stride)) });
+                sums[r] = sums[r].add(unsafe { S::load(added.add(r * task.stride)) });
             }
             if after.is_low() {
                 for r in 0..ROWS {
@@ -240,7 +263,7 @@ unsafe fn finish<S: Span, const ROWS: usize>(mut sums: [S; ROWS], task: &Task) {
         }
         for r in 0..ROWS {
             // SAFETY: the output has `columns` numbers for each row.
-            unsafe { sums[r].store(task.output.add(r * task.stride)) }
+            unsafe { sums[r].store(output.add(r * task.stride)) }
         }
         return;
     }
@@ -249,11 +272,11 @@ unsafe fn finish<S: Span, const ROWS: usize>(mut sums: [S; ROWS], task: &Task) {
     for (r, &sum) in sums.iter().enumerate() {
         // SAFETY: the output, and what is added, have `columns` numbers for each row.
         unsafe {
-            let added = match task.added {
-                added if added.is_null() => None,
-                added => Some(S::load_first(added.add(r * task.stride), task.columns)),
+            let added = match task.added.is_null() {
+                true => None,
+                false => Some(S::load_first(added.add(r * task.stride), task.columns)),
             };
-            task.limits.finish(sum, added).store_first(task.output.add(r * task.stride), task.columns);
+            task.limits.finish(sum, added).store_first(output.add(r * task.stride), task.columns);
         }
     }
 }

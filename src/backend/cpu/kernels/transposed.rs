@@ -163,8 +163,7 @@ impl Transposed {
         let panels = &phase.panels[group];
         let stride = self.columns.stride * self.outputs;
         let length = self.channels / self.groups;
-        for number in 0..panels.count() {
-            let panel = panels.panel(number);
+        for panel in panels.parts(0..panels.count()) {
             let place = pixel * self.outputs + group * panels.columns + panel.first;
             let end = place + (pixels - 1) * stride + panel.columns;
             let bias = match self.bias.as_slice() {
@@ -184,7 +183,8 @@ impl Transposed {
                 output: output.from(place, end),
                 added: added.map_or(std::ptr::null(), |added| added[place..end].as_ptr()),
                 stride,
-                columns: panel.columns,
+                columns: panel.columns / panel.several,
+                panels: panel.several,
                 limits: self.finish.limits,
             };
             assert_eq!(starts.len(), task.runs * pixels);

@@ -154,8 +154,7 @@ impl<T: Transform> Winograd<T> {
                 for (r, start) in starts.iter_mut().enumerate().take(rows) {
                     *start = from[(first + r) * channels..][..channels].as_ptr();
                 }
-                for number in 0..panels.count() {
-                    let panel = panels.panel(number);
+                for panel in panels.parts(0..panels.count()) {
                     assert_eq!(panel.weights.len(), channels * panel.width);
                     let task = Task {
                         runs: 1,
@@ -170,7 +169,8 @@ impl<T: Transform> Winograd<T> {
                         output: to[first * padded + panel.first..(first + rows) * padded].as_mut_ptr(),
                         added: std::ptr::null(),
                         stride: padded,
-                        columns: panel.width,
+                        columns: panel.width / panel.several,
+                        panels: panel.several,
                         limits: Limits::default(),
                     };
                     // SAFETY: runs and weights were sliced or asserted; the rows of the output are `padded` numbers, which
