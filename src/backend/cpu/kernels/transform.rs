@@ -3,6 +3,9 @@
 //! For points p the polynomials of the input, the filter and the output are evaluated and interpolated: with one point more
 //! than pixels and taps together need, less two. The points of [`Transform4`] are 0, ±√2, ±√½ and infinity, whose powers
 //! stay closer to 1 than those of the usual 0, ±1, ±2: the error is smaller.
+//!
+//! Fewer pixels than a block has, at the end of an image, are found from fewer of the same points. Only the factors by which
+//! the transformed filter is divided would be others; the input is multiplied with what they differ by.
 
 #![allow(clippy::needless_range_loop, reason = "numbers of rows and columns stand on both sides")]
 
@@ -15,11 +18,18 @@ pub trait Transform: std::fmt::Debug + Send + Sync + 'static {
     const REACH: usize = Self::WIDTH + 2;
     const FREQUENCIES: usize = Self::REACH * Self::REACH;
 
-    /// Transforms the first REACH numbers of a line of the input.
-    fn input<V: Vector>(line: [V; 6]) -> [V; 6];
+    /// Whether so many pixels of a line, if any, need a frequency: they need as many of the first points as there are pixels
+    /// and one more, and infinity, the last one.
+    #[inline(always)]
+    fn needs(pixels: usize, frequency: usize) -> bool {
+        pixels > 0 && (frequency <= pixels || frequency + 1 == Self::REACH)
+    }
 
-    /// Transforms the first REACH numbers of a line of products into WIDTH of the output.
-    fn output<V: Vector>(line: [V; 6]) -> [V; 4];
+    /// Transforms a line of the input under so many pixels into the frequencies that they need.
+    fn input<V: Vector>(line: [V; 6], pixels: usize) -> [V; 6];
+
+    /// Transforms a line of products at these frequencies into so many pixels of the output.
+    fn output<V: Vector>(line: [V; 6], pixels: usize) -> [V; 4];
 
     /// Transforms a line of the filter into REACH numbers.
     fn line(line: [f64; 3]) -> [f64; 6];
@@ -58,15 +68,21 @@ impl Transform for Transform2 {
     const WIDTH: usize = 2;
 
     #[inline(always)]
-    fn input<V: Vector>([a, b, c, d, ..]: [V; 6]) -> [V; 6] {
+    fn input<V: Vector>([a, b, c, d, ..]: [V; 6], pixels: usize) -> [V; 6] {
         let zero = V::set(0.0);
-        [a.sub(c), b.add(c), c.sub(b), d.sub(b), zero, zero]
+        match pixels {
+            2 => [a.sub(c), b.add(c), c.sub(b), d.sub(b), zero, zero],
+            _ => [a.sub(b), b.add(b), zero, c.sub(b), zero, zero],
+        }
     }
 
     #[inline(always)]
-    fn output<V: Vector>([a, b, c, d, ..]: [V; 6]) -> [V; 4] {
+    fn output<V: Vector>([a, b, c, d, ..]: [V; 6], pixels: usize) -> [V; 4] {
         let zero = V::set(0.0);
-        [a.add(b).add(c), b.sub(c).add(d), zero, zero]
+        match pixels {
+            2 => [a.add(b).add(c), b.sub(c).add(d), zero, zero],
+            _ => [a.add(b).add(d), zero, zero, zero],
+        }
     }
 
     fn line([a, b, c]: [f64; 3]) -> [f64; 6] {
@@ -90,33 +106,73 @@ impl Transform for Transform4 {
     const WIDTH: usize = 4;
 
     #[inline(always)]
-    fn input<V: Vector>([a, b, c, d, e, f]: [V; 6]) -> [V; 6] {
-        let middle = V::set(-2.5);
-        // Even and odd powers, for the points ±FAR (from which the factors x² - NEAR² are left) and ±NEAR.
-        let (far_even, far_odd) = (c.mul_add(V::set(-0.5), e), b.mul_add(V::set(-0.5), d));
-        let (near_even, near_odd) = (c.mul_add(V::set(-2.0), e), b.mul_add(V::set(-2.0), d));
-        let (far, near) = (FAR as f32, NEAR as f32);
-        [
-            c.mul_add(middle, a.add(e)),
-            far_odd.mul_add(V::set(far), far_even),
-            far_odd.mul_add(V::set(-far), far_even),
-            near_odd.mul_add(V::set(near), near_even),
-            near_odd.mul_add(V::set(-near), near_even),
-            d.mul_add(middle, b.add(f)),
-        ]
+    fn input<V: Vector>([a, b, c, d, e, f]: [V; 6], pixels: usize) -> [V; 6] {
+        let (zero, far, near) = (V::set(0.0), FAR as f32, NEAR as f32);
+        match pixels {
+            4 => {
+                let middle = V::set(-2.5);
+                // Even and odd powers, for the points ±FAR (from which the factors x² - NEAR² are left) and ±NEAR.
+                let (far_even, far_odd) = (c.mul_add(V::set(-0.5), e), b.mul_add(V::set(-0.5), d));
+                let (near_even, near_odd) = (c.mul_add(V::set(-2.0), e), b.mul_add(V::set(-2.0), d));
+                [
+                    c.mul_add(middle, a.add(e)),
+                    far_odd.mul_add(V::set(far), far_even),
+                    far_odd.mul_add(V::set(-far), far_even),
+                    near_odd.mul_add(V::set(near), near_even),
+                    near_odd.mul_add(V::set(-near), near_even),
+                    d.mul_add(middle, b.add(f)),
+                ]
+            }
+            3 => {
+                let outer = b.add(d).mul(V::set(-0.5 * far));
+                [
+                    b.mul_add(V::set(-far), d.mul_add(V::set(near), c.mul_add(V::set(-0.5), a))),
+                    d.sub(b).mul_add(V::set(1.5 * far), c.mul(V::set(1.5))),
+                    c.mul_add(V::set(1.5), outer),
+                    b.mul_add(V::set(-2.0), d).mul(V::set(far)),
+                    zero,
+                    b.mul_add(V::set(far), d.mul_add(V::set(-near), c.mul_add(V::set(-2.0), e))),
+                ]
+            }
+            2 => {
+                let (even, odd) = (c.mul(V::set(1.5)), V::set(1.5 * far));
+                [
+                    c.mul_add(V::set(-0.5), a),
+                    b.mul_add(odd, even),
+                    b.mul_add(V::set(-1.5 * far), even),
+                    zero,
+                    zero,
+                    b.mul_add(V::set(-2.0), d),
+                ]
+            }
+            _ => [b.mul_add(V::set(-near), a), b.mul(V::set(6.0 * near)), zero, zero, zero, b.mul_add(V::set(-far), c)],
+        }
     }
 
     #[inline(always)]
-    fn output<V: Vector>([a, b, c, d, e, f]: [V; 6]) -> [V; 4] {
+    fn output<V: Vector>([a, b, c, d, e, f]: [V; 6], pixels: usize) -> [V; 4] {
+        let (zero, far, near) = (V::set(0.0), V::set(FAR as f32), V::set(NEAR as f32));
         let (far_even, far_odd) = (b.add(c), b.sub(c));
-        let (near_even, near_odd) = (d.add(e), d.sub(e));
-        let power = |point: f64, exponent: i32| V::set(point.powi(exponent) as f32);
-        [
-            a.add(far_even).add(near_even),
-            far_odd.mul_add(V::set(FAR as f32), near_odd.mul(V::set(NEAR as f32))),
-            far_even.mul_add(V::set(2.0), near_even.mul(V::set(0.5))),
-            far_odd.mul_add(power(FAR, 3), near_odd.mul_add(power(NEAR, 3), f)),
-        ]
+        match pixels {
+            4 => {
+                let (near_even, near_odd) = (d.add(e), d.sub(e));
+                let power = |point: f64, exponent: i32| V::set(point.powi(exponent) as f32);
+                [
+                    a.add(far_even).add(near_even),
+                    far_odd.mul_add(far, near_odd.mul(near)),
+                    far_even.mul_add(V::set(2.0), near_even.mul(V::set(0.5))),
+                    far_odd.mul_add(power(FAR, 3), near_odd.mul_add(power(NEAR, 3), f)),
+                ]
+            }
+            3 => [
+                a.add(far_even).add(d),
+                far_odd.mul_add(far, d.mul(near)),
+                far_even.mul_add(V::set(2.0), d.mul_add(V::set(0.5), f)),
+                zero,
+            ],
+            2 => [a.add(far_even), far_odd.mul_add(far, f), zero, zero],
+            _ => [a.add(b).add(f), zero, zero, zero],
+        }
     }
 
     fn line([a, b, c]: [f64; 3]) -> [f64; 6] {
@@ -127,5 +183,51 @@ impl Transform for Transform4 {
 
     fn back([a, plus, minus, .., c]: [f64; 6]) -> [f64; 3] {
         [a, (plus - minus) * 6.0 / (2.0 * FAR), c]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::cpu::kernels::isa::available;
+    use crate::backend::cpu::kernels::vector::{OnVectors, with_vectors};
+
+    /// Convolves a line of the input in all numbers of pixels that a block may have.
+    struct AllPixels<T>(std::marker::PhantomData<T>);
+
+    impl<T: Transform> OnVectors for AllPixels<T> {
+        fn run<V: Vector>(self) {
+            let (input, filter) = ([3.0, -1.0, 4.0, 1.0, -5.0, 9.0f32], [2.0, -7.0, 1.5]);
+            let frequencies = T::line(filter);
+            for pixels in 1..=T::WIDTH {
+                // What is not under the pixels must not matter.
+                let line = std::array::from_fn(|i| V::set(if i < pixels + 2 { input[i] } else { f32::NAN }));
+                let mut products = [V::set(f32::NAN); 6];
+                for frequency in (0..T::REACH).filter(|&frequency| T::needs(pixels, frequency)) {
+                    products[frequency] = T::input(line, pixels)[frequency].mul(V::set(frequencies[frequency] as f32));
+                }
+                let output = T::output(products, pixels);
+                for (i, numbers) in output.into_iter().enumerate().take(pixels) {
+                    let mut found = [0f32; 16];
+                    // SAFETY: no vector is longer.
+                    #[allow(unsafe_code)]
+                    unsafe {
+                        numbers.store(found.as_mut_ptr())
+                    }
+                    let expected: f64 = (0..3).map(|tap| f64::from(input[i + tap]) * filter[tap]).sum();
+                    for &number in &found[..V::LANES] {
+                        assert!((f64::from(number) - expected).abs() < 1e-4, "{pixels} pixels, at {i}: {number}, not {expected}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn fewer_pixels_need_fewer_points() {
+        for isa in available() {
+            with_vectors(isa, AllPixels::<Transform2>(std::marker::PhantomData));
+            with_vectors(isa, AllPixels::<Transform4>(std::marker::PhantomData));
+        }
     }
 }

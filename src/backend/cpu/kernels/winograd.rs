@@ -4,20 +4,26 @@
 //!
 //! With a dilation, every so many rows or columns are an image of their own (a *phase*), which a block lies in.
 //!
+//! Of a block that reaches beyond the output only what is inside is computed, from fewer frequencies.
+//!
 //! A block that comes out infinite or not a number is computed again directly: the transforms let such numbers, and those
 //! that are almost too large, reach pixels that they must not.
 #![allow(unsafe_code)]
 #![allow(clippy::needless_range_loop, reason = "numbers of rows and columns stand on both sides")]
 
-use super::conv::{Filter, Panels, axis, spread};
+mod blocks;
+
+use self::blocks::{Order, Sizes};
+use super::conv::{Filter, Panel, Panels, axis, spread};
 use super::finish::{Finish, Rest};
 use super::isa::Isa;
 use super::limits::Limits;
 use super::room::{Offer, Offers};
-use super::tile::{MOST_ROWS, Task, Tiles};
+use super::steps::Ahead;
+use super::tile::{Task, Tiles};
 use super::transform::{Transform, Transform2, Transform4};
 use super::vector::{OnVectors, Vector, with_vectors};
-use super::{Kernel, Numbers, Selection, SharedOutput, Site, with_scratch};
+use super::{Kernel, Numbers, Selection, SharedOutput, Site, with_scratch, with_starts};
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
@@ -26,12 +32,14 @@ use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::layout::InputOperandLayout;
 use smallvec::smallvec;
 use std::marker::PhantomData;
-use std::ops::Range;
 
 /// With fewer channels, of the input or the output, the transforms cost more than they save.
 const LEAST_CHANNELS: usize = 24;
 /// Bytes of transformed numbers that a thread works on at a time: they stay in a core's second-level cache.
 const TOGETHER: usize = 512 << 10;
+/// Bytes of a frequency's filter that tile after tile passes over at once. Of a larger one, panel after panel comes from
+/// memory while tiles pass over the one before.
+const KEPT: usize = 32 << 10;
 /// Numbers between frequencies, so that they do not compete for the same places in the cache.
 const APART: usize = 16;
 
@@ -46,45 +54,10 @@ struct Winograd<T> {
     bias: Numbers,
     finish: Finish,
     sizes: Sizes,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Sizes {
-    batches: usize,
-    channels: usize,
-    outputs: usize,
-    /// `outputs` as whole vectors.
-    padded: usize,
-    rows: Axis,
-    columns: Axis,
-    /// Blocks of the output below each other and beside each other, of all phases. Some may lie behind the end of theirs.
-    down: usize,
-    across: usize,
     /// Blocks that are computed together.
+    jobs: Vec<Order>,
+    /// How many these are at most.
     together: usize,
-}
-
-impl Sizes {
-    fn blocks(&self) -> usize {
-        self.batches * self.down * self.across
-    }
-
-    /// Image, first row and first column of a block of so many pixels' width.
-    fn place(&self, block: usize, width: usize) -> (usize, usize, usize) {
-        let (line, x) = (block / self.across, block % self.across);
-        // Phase after phase.
-        let first = |axis: &Axis, count: usize, number: usize| {
-            let of_phase = count / axis.dilation;
-            number / of_phase + number % of_phase * width * axis.dilation
-        };
-        (line / self.down, first(&self.rows, self.down, line % self.down), first(&self.columns, self.across, x))
-    }
-
-    /// How many of these rows and columns from a first one on are inside the output.
-    fn inside(&self, top: usize, left: usize, width: usize) -> [usize; 2] {
-        [(&self.rows, top), (&self.columns, left)]
-            .map(|(axis, first)| axis.output.saturating_sub(first).div_ceil(axis.dilation).min(width))
-    }
 }
 
 /// Numbers from one frequency to the next.
@@ -98,37 +71,28 @@ impl<T: Transform> Kernel for Winograd<T> {
         let added = self.finish.added(arguments);
         let rest = self.finish.rest(self.isa, self.sizes.outputs, arguments);
         let output = arguments.output().elements::<f32>();
-        let Sizes { channels, outputs, padded, together, .. } = self.sizes;
+        let Sizes { channels, outputs, padded, .. } = self.sizes;
         assert_eq!(image.len(), self.sizes.batches * self.sizes.rows.input * self.sizes.columns.input * channels);
         assert_eq!(output.len(), self.sizes.batches * self.sizes.rows.output * self.sizes.columns.output * outputs);
         assert!(added.is_none_or(|added| added.len() == output.len()));
         let output = SharedOutput::new(output);
-        let blocks = self.sizes.blocks();
-        let cost = blocks * channels * outputs * T::FREQUENCIES / 64;
-        let (from, to) = (distance(together, channels), distance(together, padded));
-        for_each_job(blocks.div_ceil(together), cost, |job| {
-            let first = job * together;
-            let blocks = first..blocks.min(first + together);
+        let cost = self.sizes.blocks() * channels * outputs * T::FREQUENCIES / 64;
+        let (from, to) = (distance(self.together, channels), distance(self.together, padded));
+        for_each_job(self.jobs.len(), cost, |job| {
+            let order = &self.jobs[job];
             with_scratch(T::FREQUENCIES * (from + to), |scratch| {
                 let (transformed, products) = scratch.split_at_mut(T::FREQUENCIES * from);
-                with_vectors(self.isa, ToFrequencies { of: self, image, blocks: blocks.clone(), transformed });
-                self.multiply(blocks.len(), transformed, products);
+                with_vectors(self.isa, ToFrequencies { of: self, image, order, transformed });
+                self.multiply(order, transformed, products);
                 let mut is_finite = true;
-                let blocks = blocks.clone();
-                let work = FromFrequencies {
-                    of: self,
-                    blocks: blocks.clone(),
-                    products,
-                    added,
-                    output: &output,
-                    is_finite: &mut is_finite,
-                };
+                let finite = &mut is_finite;
+                let work = FromFrequencies { of: self, order, products, added, output: &output, is_finite: finite };
                 with_vectors(self.isa, work);
                 if !is_finite {
-                    self.compute_directly(image, blocks.clone(), added, &output, products);
+                    self.compute_directly(image, order, added, &output, products);
                 }
                 if !rest.is_empty() {
-                    self.finish_blocks(blocks, &rest, &output);
+                    self.finish_blocks(order, &rest, &output);
                 }
             });
         });
@@ -140,53 +104,75 @@ impl<T: Transform> Kernel for Winograd<T> {
 }
 
 impl<T: Transform> Winograd<T> {
-    /// At every frequency, multiplies the channels of all blocks.
-    fn multiply(&self, blocks: usize, transformed: &[f32], products: &mut [f32]) {
-        let Sizes { channels, padded, together, .. } = self.sizes;
-        let (tiles, height) = self.tiles.divide(blocks);
-        let from = transformed.chunks_exact(distance(together, channels));
-        let to = products.chunks_exact_mut(distance(together, padded));
-        for ((panels, from), to) in self.frequencies.iter().zip(from).zip(to) {
-            for tile in 0..tiles {
-                let first = tile * height;
-                let rows = height.min(blocks.saturating_sub(first));
-                let mut starts = [std::ptr::null(); MOST_ROWS];
-                for (r, start) in starts.iter_mut().enumerate().take(rows) {
-                    *start = from[(first + r) * channels..][..channels].as_ptr();
-                }
-                for panel in panels.parts(0..panels.count()) {
-                    assert_eq!(panel.weights.len(), channels * panel.width);
-                    let task = Task {
-                        runs: 1,
-                        length: channels,
-                        starts: starts.as_ptr(),
-                        step: 0,
-                        dilation: 1,
-                        ahead: panel.weights.as_ptr(),
-                        ahead_step: 0,
-                        weights: panel.weights.as_ptr(),
-                        bias: std::ptr::null(),
-                        output: to[first * padded + panel.first..(first + rows) * padded].as_mut_ptr(),
-                        added: std::ptr::null(),
-                        stride: padded,
-                        columns: panel.width / panel.several,
-                        panels: panel.several,
-                        limits: Limits::default(),
-                    };
-                    // SAFETY: runs and weights were sliced or asserted; the rows of the output are `padded` numbers, which
-                    // are whole vectors.
-                    unsafe { self.tiles.run(rows, &task) }
+    /// At every frequency, multiplies the channels of all blocks that need it.
+    fn multiply(&self, order: &Order, transformed: &[f32], products: &mut [f32]) {
+        let Sizes { channels, padded, .. } = self.sizes;
+        let from = transformed.chunks_exact(distance(self.together, channels));
+        let to = products.chunks_exact_mut(distance(self.together, padded));
+        with_starts(self.together, |starts| {
+            for (frequency, (from, to)) in from.zip(to).enumerate() {
+                let (panels, blocks) = (&self.frequencies[frequency], order.counts[frequency]);
+                let (tiles, height) = self.tiles.divide(blocks);
+                starts.iter_mut().zip(from.chunks_exact(channels)).for_each(|(start, block)| *start = block.as_ptr());
+                // Many tiles pass over one panel after the other, or each over all panels at once.
+                let at_once = if panels.bytes() > KEPT { 1 } else { panels.count() };
+                for first_panel in (0..panels.count()).step_by(at_once) {
+                    let next = if at_once == 1 { self.behind(frequency, first_panel) } else { &[] };
+                    let step = next.len().div_ceil(tiles * channels);
+                    for (number, first) in (0..blocks).step_by(height.max(1)).enumerate() {
+                        let rows = first..blocks.min(first + height);
+                        let ahead = (next.as_ptr().wrapping_add(number * step * channels), step);
+                        for panel in panels.parts(first_panel..first_panel + at_once) {
+                            self.tile(&starts[rows.clone()], panel, ahead, &mut to[rows.start * padded..rows.end * padded]);
+                        }
+                    }
                 }
             }
+        });
+    }
+
+    /// The weights that are needed after those of a panel.
+    fn behind(&self, frequency: usize, panel: usize) -> &[f32] {
+        let panels = &self.frequencies[frequency];
+        match panel + 1 < panels.count() {
+            true => panels.panel(panel + 1).weights,
+            false => self.frequencies.get(frequency + 1).map_or(&[], |next| next.panel(0).weights),
         }
     }
 
+    /// Multiplies some blocks with a panel, or several, and brings what will be needed next into the cache.
+    fn tile(&self, starts: &[*const f32], panel: Panel<'_>, (ahead, ahead_step): Ahead, to: &mut [f32]) {
+        let Sizes { channels, padded, .. } = self.sizes;
+        assert_eq!(panel.weights.len(), channels * panel.width);
+        assert!(to.len() == starts.len() * padded && panel.first + panel.width <= padded);
+        let task = Task {
+            runs: 1,
+            length: channels,
+            starts: starts.as_ptr(),
+            step: 0,
+            dilation: 1,
+            ahead,
+            ahead_step,
+            weights: panel.weights.as_ptr(),
+            bias: std::ptr::null(),
+            output: to[panel.first..].as_mut_ptr(),
+            added: std::ptr::null(),
+            stride: padded,
+            columns: panel.width / panel.several,
+            panels: panel.several,
+            limits: Limits::default(),
+        };
+        // SAFETY: there are `channels` numbers at each start (`multiply`), the weights' number was asserted, and so were the rows
+        // of the output, which are whole vectors.
+        unsafe { self.tiles.run(starts.len(), &task) }
+    }
+
     /// Does the rest to some blocks of the output.
-    fn finish_blocks(&self, blocks: Range<usize>, rest: &Rest<'_>, output: &SharedOutput<'_>) {
+    fn finish_blocks(&self, order: &Order, rest: &Rest<'_>, output: &SharedOutput<'_>) {
         let Sizes { outputs, rows, columns, .. } = self.sizes;
-        for block in blocks {
+        for block in order.blocks() {
             let (batch, top, left) = self.sizes.place(block, T::WIDTH);
-            let [height, width] = self.sizes.inside(top, left, T::WIDTH);
+            let [height, width] = self.sizes.inside(block, T::WIDTH);
             // Pixels that lie beside each other are finished together.
             let (count, length) = if columns.dilation == 1 { (1, width * outputs) } else { (width, outputs) };
             for i in 0..height * count {
@@ -200,21 +186,14 @@ impl<T: Transform> Winograd<T> {
     }
 
     /// Computes blocks from the filter itself, which the transformed filter still holds.
-    fn compute_directly(
-        &self,
-        image: &[f32],
-        blocks: Range<usize>,
-        added: Option<&[f32]>,
-        output: &SharedOutput<'_>,
-        sums: &mut [f32],
-    ) {
+    fn compute_directly(&self, image: &[f32], order: &Order, added: Option<&[f32]>, output: &SharedOutput<'_>, sums: &mut [f32]) {
         let Sizes { channels, outputs, rows, columns, .. } = self.sizes;
-        let sums = &mut sums[..blocks.len() * T::WIDTH * T::WIDTH];
+        let sums = &mut sums[..order.blocks().count() * T::WIDTH * T::WIDTH];
         for o in 0..outputs {
             sums.fill(self.bias.as_slice().get(o).copied().unwrap_or(0.0));
             for channel in 0..channels {
                 let filter = T::restore(|frequency| self.frequencies[frequency].at(channel, o));
-                for (block, sums) in blocks.clone().zip(sums.chunks_exact_mut(T::WIDTH * T::WIDTH)) {
+                for (block, sums) in order.blocks().zip(sums.chunks_exact_mut(T::WIDTH * T::WIDTH)) {
                     let (batch, y, x) = self.sizes.place(block, T::WIDTH);
                     for (i, sum) in sums.iter_mut().enumerate() {
                         let (y, x) = (y + i / T::WIDTH * rows.dilation, x + i % T::WIDTH * columns.dilation);
@@ -226,7 +205,7 @@ impl<T: Transform> Winograd<T> {
                     }
                 }
             }
-            for (block, sums) in blocks.clone().zip(sums.chunks_exact(T::WIDTH * T::WIDTH)) {
+            for (block, sums) in order.blocks().zip(sums.chunks_exact(T::WIDTH * T::WIDTH)) {
                 let (batch, y, x) = self.sizes.place(block, T::WIDTH);
                 for (i, &sum) in sums.iter().enumerate() {
                     let (y, x) = (y + i / T::WIDTH * rows.dilation, x + i % T::WIDTH * columns.dilation);
@@ -246,59 +225,84 @@ impl<T: Transform> Winograd<T> {
 struct ToFrequencies<'a, T> {
     of: &'a Winograd<T>,
     image: &'a [f32],
-    blocks: Range<usize>,
+    order: &'a Order,
     transformed: &'a mut [f32],
 }
 
 impl<T: Transform> OnVectors for ToFrequencies<'_, T> {
     #[inline(always)]
-    fn run<V: Vector>(self) {
-        let Sizes { channels, rows, columns, together, .. } = self.of.sizes;
-        let distance = distance(together, channels);
+    fn run<V: Vector>(mut self) {
+        for group in &self.order.groups {
+            for (i, block) in self.order.of_group(group).enumerate() {
+                // Whole blocks, which are the first ones at every frequency, have loops of their own, whose lengths are known.
+                if group.inside == [T::WIDTH; 2] {
+                    self.block::<V>(block, [T::WIDTH; 2], |_| i);
+                } else {
+                    self.block::<V>(block, group.inside, |frequency| group.first[frequency] + i);
+                }
+            }
+        }
+    }
+}
+
+impl<T: Transform> ToFrequencies<'_, T> {
+    /// Transforms so much of a block, which is at some place among those that have a frequency.
+    #[inline(always)]
+    fn block<V: Vector>(&mut self, block: usize, [height, width]: [usize; 2], place_at: impl Fn(usize) -> usize) {
+        let Sizes { channels, rows, columns, .. } = self.of.sizes;
+        let distance = distance(self.of.together, channels);
         let size = rows.input * columns.input * channels;
-        for (i, block) in self.blocks.clone().enumerate() {
-            let (batch, y, x) = self.of.sizes.place(block, T::WIDTH);
-            let image = &self.image[batch * size..][..size];
-            // The first row and column under the windows; they may lie in the padding.
-            let (top, left) = (y as isize - rows.padding as isize, x as isize - columns.padding as isize);
-            let fits = |first: isize, axis: Axis| first >= 0 && first as usize + (T::REACH - 1) * axis.dilation < axis.input;
-            let is_inside = fits(top, rows) && fits(left, columns);
-            for channel in (0..channels).step_by(V::LANES) {
-                let count = V::LANES.min(channels - channel);
-                let mut half = [[V::set(0.0); 6]; 6];
-                for x in 0..T::REACH {
-                    let mut line = [V::set(0.0); 6];
-                    for y in 0..T::REACH {
-                        let (row, column) = (top + (y * rows.dilation) as isize, left + (x * columns.dilation) as isize);
-                        let is_there = is_inside
-                            || row >= 0 && column >= 0 && (row as usize) < rows.input && (column as usize) < columns.input;
-                        if is_there {
-                            let place = (row as usize * columns.input + column as usize) * channels + channel;
-                            debug_assert!(place + count <= image.len());
-                            // SAFETY: the row and the column are inside the image, as are so many channels.
-                            line[y] = unsafe {
-                                let from = image.as_ptr().add(place);
-                                if count == V::LANES { V::load(from) } else { V::load_first(from, count) }
-                            };
-                        }
+        let (batch, y, x) = self.of.sizes.place(block, T::WIDTH);
+        let image = &self.image[batch * size..][..size];
+        // The first row and column under the windows; they may lie in the padding.
+        let (top, left) = (y as isize - rows.padding as isize, x as isize - columns.padding as isize);
+        let fits = |first: isize, axis: Axis| first >= 0 && first as usize + (T::REACH - 1) * axis.dilation < axis.input;
+        let is_inside = fits(top, rows) && fits(left, columns);
+        for channel in (0..channels).step_by(V::LANES) {
+            let count = V::LANES.min(channels - channel);
+            let mut half = [[V::set(0.0); 6]; 6];
+            for x in 0..T::REACH {
+                let mut line = [V::set(0.0); 6];
+                for y in 0..T::REACH {
+                    if x >= width + 2 || y >= height + 2 {
+                        continue;
                     }
-                    let line = T::input(line);
-                    for y in 0..T::REACH {
-                        half[y][x] = line[y];
+                    let (row, column) = (top + (y * rows.dilation) as isize, left + (x * columns.dilation) as isize);
+                    let is_there =
+                        is_inside || row >= 0 && column >= 0 && (row as usize) < rows.input && (column as usize) < columns.input;
+                    if is_there {
+                        let place = (row as usize * columns.input + column as usize) * channels + channel;
+                        debug_assert!(place + count <= image.len());
+                        // SAFETY: the row and the column are inside the image, as are so many channels.
+                        line[y] = unsafe {
+                            let from = image.as_ptr().add(place);
+                            if count == V::LANES { V::load(from) } else { V::load_first(from, count) }
+                        };
                     }
                 }
+                let line = T::input(line, height);
                 for y in 0..T::REACH {
-                    let line = T::input(half[y]);
-                    for x in 0..T::REACH {
-                        let place = (y * T::REACH + x) * distance + i * channels + channel;
-                        let to = &mut self.transformed[place..place + count];
-                        // SAFETY: `to` has so many numbers.
-                        unsafe {
-                            if count == V::LANES {
-                                line[x].store(to.as_mut_ptr())
-                            } else {
-                                line[x].store_first(to.as_mut_ptr(), count)
-                            }
+                    half[y][x] = line[y];
+                }
+            }
+            for y in 0..T::REACH {
+                if !T::needs(height, y) {
+                    continue;
+                }
+                let line = T::input(half[y], width);
+                for x in 0..T::REACH {
+                    if !T::needs(width, x) {
+                        continue;
+                    }
+                    let frequency = y * T::REACH + x;
+                    let place = frequency * distance + place_at(frequency) * channels + channel;
+                    let to = &mut self.transformed[place..place + count];
+                    // SAFETY: `to` has so many numbers.
+                    unsafe {
+                        if count == V::LANES {
+                            line[x].store(to.as_mut_ptr())
+                        } else {
+                            line[x].store_first(to.as_mut_ptr(), count)
                         }
                     }
                 }
@@ -310,7 +314,7 @@ impl<T: Transform> OnVectors for ToFrequencies<'_, T> {
 /// Transforms the products of some blocks back, finishes them and writes them to the output.
 struct FromFrequencies<'a, T> {
     of: &'a Winograd<T>,
-    blocks: Range<usize>,
+    order: &'a Order,
     products: &'a [f32],
     added: Option<&'a [f32]>,
     output: &'a SharedOutput<'a>,
@@ -320,62 +324,14 @@ struct FromFrequencies<'a, T> {
 impl<T: Transform> OnVectors for FromFrequencies<'_, T> {
     #[inline(always)]
     fn run<V: Vector>(self) {
-        let Sizes { outputs, padded, rows, columns, together, .. } = self.of.sizes;
-        let (distance, limits) = (distance(together, padded), self.of.finish.limits);
         // 0 times what is infinite or not a number is not a number.
         let mut suspicion = V::set(0.0);
-        for (i, block) in self.blocks.clone().enumerate() {
-            let (batch, top, left) = self.of.sizes.place(block, T::WIDTH);
-            let [height, width] = self.of.sizes.inside(top, left, T::WIDTH);
-            if height == 0 || width == 0 {
-                continue;
-            }
-            let first = (batch * rows.output + top) * columns.output + left;
-            let last = first + (height - 1) * rows.dilation * columns.output + (width - 1) * columns.dilation;
-            let _ = self.output.from(first * outputs, (last + 1) * outputs);
-            for channel in (0..outputs).step_by(V::LANES) {
-                let count = V::LANES.min(outputs - channel);
-                let mut half = [[V::set(0.0); 6]; 4];
-                for x in 0..T::REACH {
-                    let mut line = [V::set(0.0); 6];
-                    for y in 0..T::REACH {
-                        let place = (y * T::REACH + x) * distance + i * padded + channel;
-                        let from = &self.products[place..place + V::LANES];
-                        // SAFETY: `from` has so many numbers.
-                        line[y] = unsafe { V::load(from.as_ptr()) };
-                    }
-                    let line = T::output(line);
-                    for y in 0..T::WIDTH {
-                        half[y][x] = line[y];
-                    }
-                }
-                let bias = match self.of.bias.as_slice() {
-                    [] => V::set(0.0),
-                    // SAFETY: the bias has whole vectors.
-                    bias => unsafe { V::load(bias[channel..channel + V::LANES].as_ptr()) },
-                };
-                for y in 0..T::WIDTH {
-                    let line = T::output(half[y]);
-                    for x in 0..T::WIDTH {
-                        let sum = line[x].add(bias);
-                        suspicion = sum.mul_add(V::set(0.0), suspicion);
-                        if y < height && x < width {
-                            let pixel = first + y * rows.dilation * columns.output + x * columns.dilation;
-                            let place = pixel * outputs + channel;
-                            // SAFETY: between the first and the last pixel of the block, which are inside the output and in
-                            // what is added (asserted in `run`); the block is this job's.
-                            unsafe {
-                                let to = self.output.from(0, 0).add(place);
-                                if count == V::LANES {
-                                    let added = self.added.map(|added| V::load(added.as_ptr().add(place)));
-                                    limits.finish(sum, added).store(to);
-                                } else {
-                                    let added = self.added.map(|added| V::load_first(added.as_ptr().add(place), count));
-                                    limits.finish(sum, added).store_first(to, count);
-                                }
-                            }
-                        }
-                    }
+        for group in &self.order.groups {
+            for (i, block) in self.order.of_group(group).enumerate() {
+                if group.inside == [T::WIDTH; 2] {
+                    self.block(block, [T::WIDTH; 2], |_| i, &mut suspicion);
+                } else {
+                    self.block(block, group.inside, |frequency| group.first[frequency] + i, &mut suspicion);
                 }
             }
         }
@@ -383,6 +339,69 @@ impl<T: Transform> OnVectors for FromFrequencies<'_, T> {
         // SAFETY: no vector is longer.
         unsafe { suspicion.store(numbers.as_mut_ptr()) }
         *self.is_finite = !numbers.iter().any(|x| x.is_nan());
+    }
+}
+
+impl<T: Transform> FromFrequencies<'_, T> {
+    /// Transforms so much of a block back, which is at some place among those that have a frequency.
+    #[inline(always)]
+    fn block<V: Vector>(&self, block: usize, [height, width]: [usize; 2], place_at: impl Fn(usize) -> usize, suspicion: &mut V) {
+        let Sizes { outputs, padded, rows, columns, .. } = self.of.sizes;
+        let (distance, limits) = (distance(self.of.together, padded), self.of.finish.limits);
+        let (batch, top, left) = self.of.sizes.place(block, T::WIDTH);
+        let first = (batch * rows.output + top) * columns.output + left;
+        let last = first + (height - 1) * rows.dilation * columns.output + (width - 1) * columns.dilation;
+        let _ = self.output.from(first * outputs, (last + 1) * outputs);
+        for channel in (0..outputs).step_by(V::LANES) {
+            let count = V::LANES.min(outputs - channel);
+            let mut half = [[V::set(0.0); 6]; 4];
+            for x in 0..T::REACH {
+                let mut line = [V::set(0.0); 6];
+                for y in 0..T::REACH {
+                    if !T::needs(width, x) || !T::needs(height, y) {
+                        continue;
+                    }
+                    let frequency = y * T::REACH + x;
+                    let place = frequency * distance + place_at(frequency) * padded + channel;
+                    let from = &self.products[place..place + V::LANES];
+                    // SAFETY: `from` has so many numbers.
+                    line[y] = unsafe { V::load(from.as_ptr()) };
+                }
+                let line = T::output(line, height);
+                for y in 0..T::WIDTH {
+                    half[y][x] = line[y];
+                }
+            }
+            let bias = match self.of.bias.as_slice() {
+                [] => V::set(0.0),
+                // SAFETY: the bias has whole vectors.
+                bias => unsafe { V::load(bias[channel..channel + V::LANES].as_ptr()) },
+            };
+            for y in 0..T::WIDTH {
+                let line = T::output(half[y], width);
+                for x in 0..T::WIDTH {
+                    if y >= height || x >= width {
+                        continue;
+                    }
+                    let sum = line[x].add(bias);
+                    *suspicion = sum.mul_add(V::set(0.0), *suspicion);
+                    let pixel = first + y * rows.dilation * columns.output + x * columns.dilation;
+                    let place = pixel * outputs + channel;
+                    // SAFETY: between the first and the last pixel of the block, which are inside the output and in what is
+                    // added (asserted in `run`); the block is this job's.
+                    unsafe {
+                        let to = self.output.from(0, 0).add(place);
+                        if count == V::LANES {
+                            let added = self.added.map(|added| V::load(added.as_ptr().add(place)));
+                            limits.finish(sum, added).store(to);
+                        } else {
+                            let added = self.added.map(|added| V::load_first(added.as_ptr().add(place), count));
+                            limits.finish(sum, added).store_first(to, count);
+                        }
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -408,17 +427,20 @@ fn make<T: Transform>(
     });
     let blocks_of = |axis: &Axis| axis.output.div_ceil(axis.dilation).div_ceil(T::WIDTH) * axis.dilation;
     let (down, across) = (blocks_of(&rows), blocks_of(&columns));
-    let blocks = input.shape[0] * down * across;
+    let sizes = Sizes { batches: input.shape[0], channels, outputs, padded, rows, columns, down, across };
     // Several for each thread, if there are enough.
-    let at_once = (TOGETHER / (T::FREQUENCIES * (channels + padded) * 4)).max(tiles.rows);
-    let jobs = ((blocks as f32 / at_once as f32).round() as usize).max(1);
-    let jobs = if site.threads > 1 { jobs.next_multiple_of(site.threads) } else { jobs };
-    let together = blocks.div_ceil(jobs);
-    let sizes = Sizes { batches: input.shape[0], channels, outputs, padded, rows, columns, down, across, together };
+    let at_once = (TOGETHER / ((channels + padded) * 4)).max(tiles.rows * T::FREQUENCIES);
+    let jobs = sizes.jobs::<T>(|products| {
+        let jobs = ((products as f32 / at_once as f32).round() as usize).max(1);
+        if site.threads > 1 { jobs.next_multiple_of(site.threads) } else { jobs }
+    });
+    let jobs: Vec<Order> = jobs.into_iter().map(|blocks| Order::new::<T>(&sizes, blocks)).collect();
+    let together = jobs.iter().map(|order| order.blocks().count()).max().unwrap_or(0);
     let mut taken = smallvec![op.filter.0 as usize];
     taken.extend(finish.taken.iter().copied());
     let fuses = finish.is_whole;
-    let kernel = Winograd::<T> { transform: PhantomData, isa, tiles, input: op.input, frequencies, bias, finish, sizes };
+    let kernel =
+        Winograd::<T> { transform: PhantomData, isa, tiles, input: op.input, frequencies, bias, finish, sizes, jobs, together };
     Selection { kernel: Box::new(kernel), taken, fuses }
 }
 
@@ -439,8 +461,9 @@ pub fn offers(op: &Conv2d, filter: &[usize], output: &[usize]) -> Offers {
     }
     let directly = batches * height * width * 9 * channels * outputs;
     let with = |block: usize, frequencies: usize| {
-        let blocks = batches * height.div_ceil(block) * width.div_ceil(block);
-        let multiplications = blocks * frequencies * (channels * outputs + TRANSFORM * (channels + outputs));
+        // Along an axis every block needs two products more than pixels.
+        let [down, across] = [height, width].map(|pixels| pixels + 2 * pixels.div_ceil(block));
+        let multiplications = batches * down * across * (channels * outputs + TRANSFORM * (channels + outputs));
         Offer { bytes: channels * outputs * 4 * (frequencies - 9), saved: directly.saturating_sub(multiplications) }
     };
     [with(Transform2::WIDTH, Transform2::FREQUENCIES), with(Transform4::WIDTH, Transform4::FREQUENCIES)].into_iter().collect()

@@ -1,0 +1,119 @@
+//! The blocks that an output is divided into: where they lie, how much of each is inside, and which are computed together.
+
+use super::super::transform::Transform;
+use crate::backend::window::Axis;
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// The most frequencies of a block.
+const MOST_FREQUENCIES: usize = 36;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    pub batches: usize,
+    pub channels: usize,
+    pub outputs: usize,
+    /// `outputs` as whole vectors.
+    pub padded: usize,
+    pub rows: Axis,
+    pub columns: Axis,
+    /// Blocks of the output below each other and beside each other, of all phases. Some may lie behind the end of theirs.
+    pub down: usize,
+    pub across: usize,
+}
+
+impl Sizes {
+    pub fn blocks(&self) -> usize {
+        self.batches * self.down * self.across
+    }
+
+    /// Image, first row and first column of a block of so many pixels' width.
+    pub fn place(&self, block: usize, width: usize) -> (usize, usize, usize) {
+        let (line, x) = (block / self.across, block % self.across);
+        // Phase after phase.
+        let first = |axis: &Axis, count: usize, number: usize| {
+            let of_phase = count / axis.dilation;
+            number / of_phase + number % of_phase * width * axis.dilation
+        };
+        (line / self.down, first(&self.rows, self.down, line % self.down), first(&self.columns, self.across, x))
+    }
+
+    /// How many rows and columns of a block are inside the output.
+    pub fn inside(&self, block: usize, width: usize) -> [usize; 2] {
+        let (_, top, left) = self.place(block, width);
+        [(&self.rows, top), (&self.columns, left)]
+            .map(|(axis, first)| axis.output.saturating_sub(first).div_ceil(axis.dilation).min(width))
+    }
+
+    /// Divides the blocks into jobs, one after the other, that have about the same number of products to compute: as many
+    /// products as `jobs` says for that number of all.
+    pub fn jobs<T: Transform>(&self, jobs: impl Fn(usize) -> usize) -> Vec<Range<usize>> {
+        let products = |block: usize| products_of(self.inside(block, T::WIDTH));
+        let all: usize = (0..self.blocks()).map(products).sum();
+        let count = jobs(all).clamp(1, self.blocks().max(1));
+        let (mut ends, mut sum) = (Vec::with_capacity(count), 0);
+        for block in 0..self.blocks() {
+            // A block belongs to the job that its middle falls into.
+            if (2 * sum + products(block)) * count > 2 * all * (ends.len() + 1) {
+                ends.push(block);
+            }
+            sum += products(block);
+        }
+        ends.push(self.blocks());
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        starts.zip(&ends).map(|(start, &end)| start..end).filter(|job| !job.is_empty()).collect()
+    }
+}
+
+/// Products of a channel of the input and one of the output, for so many rows and columns of a block.
+pub fn products_of([rows, columns]: [usize; 2]) -> usize {
+    if rows == 0 || columns == 0 { 0 } else { (rows + 2) * (columns + 2) }
+}
+
+/// The blocks of a job, those first that are whole, and where they stand among those that have a frequency.
+#[derive(Debug)]
+pub struct Order {
+    blocks: Vec<u32>,
+    pub groups: SmallVec<[Group; 1]>,
+    /// By frequency, how many blocks have it.
+    pub counts: [usize; MOST_FREQUENCIES],
+}
+
+/// Blocks of which the same numbers of rows and columns are inside the output.
+#[derive(Debug)]
+pub struct Group {
+    pub inside: [usize; 2],
+    /// Among the blocks of the order.
+    blocks: Range<usize>,
+    /// By frequency, where the first of them stands.
+    pub first: [usize; MOST_FREQUENCIES],
+}
+
+impl Order {
+    pub fn new<T: Transform>(sizes: &Sizes, blocks: Range<usize>) -> Order {
+        let missing = |block: u32| sizes.inside(block as usize, T::WIDTH).map(|pixels| T::WIDTH - pixels);
+        let mut blocks: Vec<u32> = blocks.map(|block| u32::try_from(block).expect("so many blocks fit into memory")).collect();
+        blocks.retain(|&block| !missing(block).contains(&T::WIDTH));
+        blocks.sort_by_key(|&block| missing(block));
+        let mut order = Order { blocks, groups: SmallVec::new(), counts: [0; MOST_FREQUENCIES] };
+        for alike in order.blocks.chunk_by(|&a, &b| missing(a) == missing(b)) {
+            let inside = missing(alike[0]).map(|pixels| T::WIDTH - pixels);
+            let start = order.groups.last().map_or(0, |group: &Group| group.blocks.end);
+            order.groups.push(Group { inside, blocks: start..start + alike.len(), first: order.counts });
+            for (frequency, count) in order.counts.iter_mut().enumerate().take(T::FREQUENCIES) {
+                if T::needs(inside[0], frequency / T::REACH) && T::needs(inside[1], frequency % T::REACH) {
+                    *count += alike.len();
+                }
+            }
+        }
+        order
+    }
+
+    pub fn blocks(&self) -> impl Iterator<Item = usize> {
+        self.blocks.iter().map(|&block| block as usize)
+    }
+
+    pub fn of_group(&self, group: &Group) -> impl Iterator<Item = usize> {
+        self.blocks[group.blocks.clone()].iter().map(|&block| block as usize)
+    }
+}
