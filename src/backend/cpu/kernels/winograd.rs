@@ -328,11 +328,11 @@ impl<T: Transform> OnVectors for FromFrequencies<'_, T> {
         let mut suspicion = V::set(0.0);
         for group in &self.order.groups {
             for (i, block) in self.order.of_group(group).enumerate() {
-                if group.inside == [T::WIDTH; 2] {
-                    self.block(block, [T::WIDTH; 2], |_| i, &mut suspicion);
+                suspicion = if group.inside == [T::WIDTH; 2] {
+                    self.block(block, [T::WIDTH; 2], |_| i, suspicion)
                 } else {
-                    self.block(block, group.inside, |frequency| group.first[frequency] + i, &mut suspicion);
-                }
+                    self.block(block, group.inside, |frequency| group.first[frequency] + i, suspicion)
+                };
             }
         }
         let mut numbers = [0f32; 16];
@@ -343,9 +343,15 @@ impl<T: Transform> OnVectors for FromFrequencies<'_, T> {
 }
 
 impl<T: Transform> FromFrequencies<'_, T> {
-    /// Transforms so much of a block back, which is at some place among those that have a frequency.
+    /// Transforms so much of a block back, which is at some place among those that have a frequency, and adds to the suspicion.
     #[inline(always)]
-    fn block<V: Vector>(&self, block: usize, [height, width]: [usize; 2], place_at: impl Fn(usize) -> usize, suspicion: &mut V) {
+    fn block<V: Vector>(
+        &self,
+        block: usize,
+        [height, width]: [usize; 2],
+        place_at: impl Fn(usize) -> usize,
+        mut suspicion: V,
+    ) -> V {
         let Sizes { outputs, padded, rows, columns, .. } = self.of.sizes;
         let (distance, limits) = (distance(self.of.together, padded), self.of.finish.limits);
         let (batch, top, left) = self.of.sizes.place(block, T::WIDTH);
@@ -378,13 +384,21 @@ impl<T: Transform> FromFrequencies<'_, T> {
                 bias => unsafe { V::load(bias[channel..channel + V::LANES].as_ptr()) },
             };
             for y in 0..T::WIDTH {
-                let line = T::output(half[y], width);
+                let mut line = T::output(half[y], width);
+                // One sum for the row, so that the chain of additions to the suspicion is short.
+                let mut row = V::set(0.0);
+                for x in 0..T::WIDTH {
+                    if y < height && x < width {
+                        line[x] = line[x].add(bias);
+                        row = row.add(line[x]);
+                    }
+                }
+                suspicion = row.mul_add(V::set(0.0), suspicion);
                 for x in 0..T::WIDTH {
                     if y >= height || x >= width {
                         continue;
                     }
-                    let sum = line[x].add(bias);
-                    *suspicion = sum.mul_add(V::set(0.0), *suspicion);
+                    let sum = line[x];
                     let pixel = first + y * rows.dilation * columns.output + x * columns.dilation;
                     let place = pixel * outputs + channel;
                     // SAFETY: between the first and the last pixel of the block, which are inside the output and in what is
@@ -402,6 +416,7 @@ impl<T: Transform> FromFrequencies<'_, T> {
                 }
             }
         }
+        suspicion
     }
 }
 

@@ -66,7 +66,7 @@ impl Sizes {
 }
 
 /// Products of a channel of the input and one of the output, for so many rows and columns of a block.
-pub fn products_of([rows, columns]: [usize; 2]) -> usize {
+fn products_of([rows, columns]: [usize; 2]) -> usize {
     if rows == 0 || columns == 0 { 0 } else { (rows + 2) * (columns + 2) }
 }
 
@@ -115,5 +115,56 @@ impl Order {
 
     pub fn of_group(&self, group: &Group) -> impl Iterator<Item = usize> {
         self.blocks[group.blocks.clone()].iter().map(|&block| block as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::transform::{Transform2, Transform4};
+    use super::*;
+
+    fn check<T: Transform>(dilation: usize, [height, width]: [usize; 2], jobs: usize) {
+        let axis = |output: usize| Axis { input: output, output, window: 3, stride: 1, dilation, padding: dilation };
+        let blocks_of = |output: usize| output.div_ceil(dilation).div_ceil(T::WIDTH) * dilation;
+        let (down, across) = (blocks_of(height), blocks_of(width));
+        let (rows, columns) = (axis(height), axis(width));
+        let sizes = Sizes { batches: 2, channels: 8, outputs: 8, padded: 8, rows, columns, down, across };
+        let divided = sizes.jobs::<T>(|_| jobs);
+        let orders: Vec<Order> = divided.iter().map(|job| Order::new::<T>(&sizes, job.clone())).collect();
+        // Every pixel belongs to one block.
+        let mut pixels = vec![0; 2 * height * width];
+        for block in orders.iter().flat_map(Order::blocks) {
+            let (batch, top, left) = sizes.place(block, T::WIDTH);
+            let [down, across] = sizes.inside(block, T::WIDTH);
+            for i in 0..down * across {
+                let (y, x) = (top + i / across * dilation, left + i % across * dilation);
+                pixels[(batch * height + y) * width + x] += 1;
+            }
+        }
+        assert!(pixels.iter().all(|&count| count == 1), "{height}x{width}, dilation {dilation}");
+        // Each has as many products as its share, but for a block; none shares its place at a frequency.
+        let products: Vec<usize> = orders.iter().map(|order| order.counts.iter().sum()).collect();
+        let share = products.iter().sum::<usize>() as f64 / jobs as f64;
+        assert!(products.iter().all(|&products| (products as f64 - share).abs() <= T::FREQUENCIES as f64), "{products:?}");
+        for order in &orders {
+            for frequency in 0..T::FREQUENCIES {
+                let mut end = 0;
+                for group in &order.groups {
+                    let needed =
+                        T::needs(group.inside[0], frequency / T::REACH) && T::needs(group.inside[1], frequency % T::REACH);
+                    assert_eq!(group.first[frequency], end);
+                    end += if needed { order.of_group(group).count() } else { 0 };
+                }
+                assert_eq!(order.counts[frequency], end);
+            }
+        }
+    }
+
+    #[test]
+    fn jobs_have_the_same_number_of_products() {
+        for (dilation, size, jobs) in [(1, [14, 14], 2), (1, [7, 13], 3), (1, [56, 56], 7), (2, [15, 30], 2), (3, [13, 12], 4)] {
+            check::<Transform2>(dilation, size, jobs);
+            check::<Transform4>(dilation, size, jobs);
+        }
     }
 }
