@@ -2,7 +2,7 @@
 //!
 //! A tile of few numbers has few products between the instructions that advance its addresses: 12 of 27 with AVX2. Where two
 //! threads of execution share a core, each may have half of the instructions that it decodes in a cycle, and then these are
-//! what a product waits for. Written out, 12 of 21.
+//! what a product waits for. Written out, 12 of 22.
 #![allow(unsafe_code)]
 
 use super::span::Span;
