@@ -224,7 +224,7 @@ impl Part<'_> {
             let pack = |panels: &mut [f32], depth: usize, columns: usize, elements: &[f32], strides: [usize; 2]| {
                 for (i, panel) in panels.chunks_exact_mut(depth * isa.columns).enumerate() {
                     let first = i * isa.columns;
-                    pack_panel(isa, first..columns.min(first + isa.columns), depth, elements, strides, panel);
+                    pack_panel(isa.columns, first..columns.min(first + isa.columns), depth, elements, strides, panel);
                 }
             };
             pack(key_panels, depth, keys, self.k, sizes.key_strides);

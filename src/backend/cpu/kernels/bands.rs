@@ -1,10 +1,11 @@
 //! A convolution of single pixels and the depthwise one that reads what it makes, as in inverted residual blocks, by bands of
 //! rows: what is made for a band stays in a core's second-level cache until it has been read.
 
-use super::conv::{Filter, Panels, spread};
+use super::conv::{Filter, spread};
 use super::depthwise::{Depthwise, Image};
 use super::finish::{Finish, Rest};
 use super::isa::Isa;
+use super::panels::{Elements, Panels};
 use super::plain::Plain;
 use super::tile::Tiles;
 use super::{Kernel, Known, Selection, Site, with_scratch};
@@ -116,7 +117,9 @@ pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
         return None;
     }
     let tiles = Tiles::of(isa);
-    let panels = Panels::pack(tiles, channels, outputs, |k, o| filter.at([o, k, 0, 0]));
+    let [column, step, ..] = filter.strides;
+    let elements = Elements { elements: filter.elements, length: channels, step, column };
+    let panels = Panels::pack(tiles, &elements, std::iter::once(0), outputs);
     let bias = spread(&finish.bias, 1, tiles.step);
     let first_plain = Plain { isa, tiles, panels, bias, finish };
     let depthwise = Depthwise::new(then, &shape, site, isa)?;

@@ -4,6 +4,7 @@
 
 use super::finish::{Finish, Rest};
 use super::isa::Isa;
+use super::panels::{Elements, Panel, Panels};
 use super::tile::{Task, Tiles};
 use super::{Kernel, Numbers, Selection, SharedOutput, Site, with_scratch, with_starts};
 use crate::backend::cpu::threads::for_each_job;
@@ -40,109 +41,13 @@ impl<'a> Filter<'a> {
         Some((Filter { elements: filter.elements()?, strides }, op.filter_layout.to_oihw(&[a, b, c, d])))
     }
 
-    pub fn at(&self, [o, c, y, x]: [usize; 4]) -> f32 {
-        let [so, sc, sy, sx] = self.strides;
-        self.elements[o * so + c * sc + y * sy + x * sx]
-    }
-}
-
-/// Weights in panels of columns, as wide as a full tile; the last one is as narrow as a tile for the rest may be.
-#[derive(Debug)]
-pub struct Panels {
-    pub depth: usize,
-    pub columns: usize,
-    tiles: &'static Tiles,
-    numbers: Numbers,
-}
-
-/// One panel, or several whole ones beside each other.
-#[derive(Clone, Copy, Debug)]
-pub struct Panel<'a> {
-    pub first: usize,
-    /// Columns that exist.
-    pub columns: usize,
-    /// Columns that the weights have.
-    pub width: usize,
-    pub weights: &'a [f32],
-    pub several: usize,
-}
-
-impl Panels {
-    pub fn pack(tiles: &'static Tiles, depth: usize, columns: usize, element: impl Fn(usize, usize) -> f32) -> Panels {
-        let mut panels = Panels { depth, columns, tiles, numbers: Numbers::zeroed(depth * tiles.width(columns)) };
-        for number in 0..panels.count() {
-            let (first, count, width) = panels.place(number);
-            let panel = &mut panels.numbers.as_mut_slice()[first * depth..][..depth * width];
-            for (k, row) in panel.chunks_exact_mut(width).enumerate() {
-                row[..count].iter_mut().enumerate().for_each(|(j, number)| *number = element(k, first + j));
-            }
-        }
-        panels
+    /// Where an element is.
+    pub fn place(&self, place: [usize; 4]) -> usize {
+        place.iter().zip(self.strides).map(|(place, stride)| place * stride).sum()
     }
 
-    /// Several matrices of one size, whose elements at one place are made together: `elements` writes one for each.
-    pub fn pack_several(
-        several: usize,
-        (tiles, depth, columns): (&'static Tiles, usize, usize),
-        elements: impl Fn(usize, usize, &mut [f32]),
-    ) -> Vec<Panels> {
-        let one = || Panels { depth, columns, tiles, numbers: Numbers::zeroed(depth * tiles.width(columns)) };
-        let mut all: Vec<Panels> = (0..several).map(|_| one()).collect();
-        let mut of_place = vec![0.0; several];
-        for number in 0..all[0].count() {
-            let (first, count, width) = all[0].place(number);
-            for k in 0..depth {
-                for j in 0..count {
-                    elements(k, first + j, &mut of_place);
-                    for (panels, &number) in all.iter_mut().zip(&of_place) {
-                        panels.numbers.as_mut_slice()[first * depth + k * width + j] = number;
-                    }
-                }
-            }
-        }
-        all
-    }
-
-    pub fn count(&self) -> usize {
-        self.columns.div_ceil(self.tiles.columns)
-    }
-
-    /// First column, columns, and width of a panel.
-    fn place(&self, number: usize) -> (usize, usize, usize) {
-        let first = number * self.tiles.columns;
-        let columns = (self.columns - first).min(self.tiles.columns);
-        (first, columns, self.tiles.width(columns))
-    }
-
-    pub fn panel(&self, number: usize) -> Panel<'_> {
-        let (first, columns, width) = self.place(number);
-        let weights = &self.numbers.as_slice()[first * self.depth..][..width * self.depth];
-        Panel { first, columns, width, weights, several: 1 }
-    }
-
-    /// Some panels in as few parts as tiles can pass over at once: all whole ones, and the last if it is not.
-    pub fn parts(&self, numbers: Range<usize>) -> impl Iterator<Item = Panel<'_>> {
-        let of_tile = self.tiles.columns;
-        let whole = numbers.start..numbers.end.min(self.columns / of_tile);
-        let (first, columns) = (whole.start * of_tile, whole.len() * of_tile);
-        let together = (!whole.is_empty()).then(|| Panel {
-            first,
-            columns,
-            width: columns,
-            weights: &self.numbers.as_slice()[first * self.depth..][..columns * self.depth],
-            several: whole.len(),
-        });
-        together.into_iter().chain((numbers.start.max(whole.end)..numbers.end).map(|number| self.panel(number)))
-    }
-
-    /// An element of the matrix.
-    pub fn at(&self, k: usize, column: usize) -> f32 {
-        let panel = self.panel(column / self.tiles.columns);
-        panel.weights[k * panel.width + column - panel.first]
-    }
-
-    pub fn bytes(&self) -> usize {
-        self.numbers.bytes()
+    pub fn at(&self, place: [usize; 4]) -> f32 {
+        self.elements[self.place(place)]
     }
 }
 
@@ -501,10 +406,9 @@ pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selecti
     let of_group = outputs / groups;
     let packed: Vec<Panels> = (0..groups)
         .map(|group| {
-            Panels::pack(tiles, height * width * channels, of_group, |k, column| {
-                let (tap, channel) = (k / channels, k % channels);
-                filter.at([group * of_group + column, channel, tap / width, tap % width])
-            })
+            let taps = (0..height * width).map(|tap| filter.place([group * of_group, 0, tap / width, tap % width]));
+            let [column, step, ..] = filter.strides;
+            Panels::pack(tiles, &Elements { elements: filter.elements, length: channels, step, column }, taps, of_group)
         })
         .collect();
     let bias = spread(&finish.bias, groups, tiles.step);

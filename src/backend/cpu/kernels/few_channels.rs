@@ -3,9 +3,10 @@
 //! a picture need not be reordered before.
 #![allow(unsafe_code)]
 
-use super::conv::{Filter, Panel, Panels, axis, spread};
+use super::conv::{Filter, axis, spread};
 use super::finish::Finish;
 use super::isa::Isa;
+use super::panels::{Elements, Panel, Panels};
 use super::tile::{Task, Tiles};
 use super::{Kernel, Numbers, Selection, Site, with_scratch, with_starts};
 use crate::backend::cpu::threads::for_each_piece;
@@ -174,9 +175,9 @@ pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selecti
     let finish = Finish::new(site, op.bias)?;
     let (rows, columns) = (axis(op, 0, input.shape[1], height, site), axis(op, 1, input.shape[2], width, site));
     let tiles = Tiles::of(isa);
-    let panels = Panels::pack(tiles, channels * height * width, outputs, |k, o| {
-        filter.at([o, k / width / height, k / width % height, k % width])
-    });
+    let runs = (0..channels * height).map(|row| filter.place([0, row / height, row % height, 0]));
+    let [column, .., step] = filter.strides;
+    let panels = Panels::pack(tiles, &Elements { elements: filter.elements, length: width, step, column }, runs, outputs);
     let bias = spread(&finish.bias, 1, tiles.step);
     let mut taken = smallvec![op.filter.0 as usize];
     taken.extend(finish.taken.iter().copied());

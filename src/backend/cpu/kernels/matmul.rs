@@ -114,7 +114,7 @@ impl Kernel for Stack {
                     for (i, panel) in piece.chunks_mut(unit).enumerate() {
                         let first = (first + i) * isa.columns;
                         let place = first..columns.min(first + isa.columns);
-                        pack_panel(isa, place, depth, &b[right..], self.shape.right_strides, panel);
+                        pack_panel(isa.columns, place, depth, &b[right..], self.shape.right_strides, panel);
                     }
                 });
                 let right_panels = &*right_panels;

@@ -38,6 +38,7 @@ mod memory;
 #[cfg(test)]
 mod order_tests;
 mod packing;
+mod panels;
 mod plain;
 mod planes;
 mod pool;

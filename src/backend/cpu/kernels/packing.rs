@@ -24,32 +24,39 @@ pub fn pack_rows(isa: &Isa, rows: Range<usize>, depth: usize, elements: &[f32], 
     }
 }
 
-/// Packs some columns of a matrix with these strides of rows and columns, at most those of one panel, and fills the panel up
-/// with zeros.
-pub fn pack_panel(isa: &Isa, columns: Range<usize>, depth: usize, elements: &[f32], strides: [usize; 2], panel: &mut [f32]) {
-    let width = columns.len();
-    let panel = &mut panel[..depth * isa.columns];
+/// Packs some columns of a matrix with these strides of rows and columns, into a panel of `width`, and fills it up with
+/// zeros.
+pub fn pack_panel(width: usize, columns: Range<usize>, depth: usize, elements: &[f32], strides: [usize; 2], panel: &mut [f32]) {
+    let count = columns.len();
+    let panel = &mut panel[..depth * width];
     if strides[0] == 1 && strides[1] != 1 {
-        interleave(&elements[columns.start * strides[1]..], strides[1], width, depth, panel, isa.columns);
-        if width < isa.columns {
-            panel.chunks_exact_mut(isa.columns).for_each(|row| row[width..].fill(0.0));
+        interleave(&elements[columns.start * strides[1]..], strides[1], count, depth, panel, width);
+        if count < width {
+            panel.chunks_exact_mut(width).for_each(|row| row[count..].fill(0.0));
         }
         return;
     }
-    for (k, row) in panel.chunks_exact_mut(isa.columns).enumerate() {
+    for (k, row) in panel.chunks_exact_mut(width).enumerate() {
         let from = &elements[k * strides[0] + columns.start * strides[1]..];
         if strides[1] == 1 {
-            // A constant length is a few moves, another one a call.
-            match (row.first_chunk_mut::<32>(), from.first_chunk::<32>()) {
-                (Some(row), Some(from)) if width == 32 => *row = *from,
-                _ => row[..width].copy_from_slice(&from[..width]),
-            }
+            copy_row(&from[..count], &mut row[..count]);
         } else {
-            for (j, element) in row[..width].iter_mut().enumerate() {
+            for (j, element) in row[..count].iter_mut().enumerate() {
                 *element = from[j * strides[1]];
             }
         }
-        row[width..].fill(0.0);
+        row[count..].fill(0.0);
+    }
+}
+
+/// Copies as many elements as both have. A constant length is a few moves, another one a call.
+#[inline(always)]
+pub fn copy_row(from: &[f32], to: &mut [f32]) {
+    match (from.len(), to.len()) {
+        (32, 32) => to[..32].copy_from_slice(&from[..32]),
+        (16, 16) => to[..16].copy_from_slice(&from[..16]),
+        (8, 8) => to[..8].copy_from_slice(&from[..8]),
+        _ => to.copy_from_slice(from),
     }
 }
 

@@ -3,9 +3,9 @@
 #![allow(unsafe_code)]
 
 use super::Numbers;
-use super::conv::Panels;
 use super::finish::{Finish, Rest};
 use super::isa::Isa;
+use super::panels::Panels;
 use super::tile::{MOST_ROWS, Task, Tiles};
 
 #[derive(Debug)]

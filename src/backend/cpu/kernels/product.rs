@@ -123,7 +123,7 @@ impl Right {
         let elements_of_panels: &mut [f32] = bytemuck::cast_slice_mut(&mut panels);
         for (number, panel) in elements_of_panels.chunks_mut(depth * isa.columns).enumerate() {
             let first = number * isa.columns;
-            pack_panel(isa, first..columns.min(first + isa.columns), depth, elements, strides, panel);
+            pack_panel(isa.columns, first..columns.min(first + isa.columns), depth, elements, strides, panel);
         }
         Right { columns, panels }
     }

@@ -11,6 +11,9 @@
 
 use super::vector::Vector;
 
+/// Filters that are transformed together.
+pub const AT_ONCE: usize = 8;
+
 /// Blocks of WIDTH x WIDTH pixels of the output.
 pub trait Transform: std::fmt::Debug + Send + Sync + 'static {
     const WIDTH: usize;
@@ -37,13 +40,28 @@ pub trait Transform: std::fmt::Debug + Send + Sync + 'static {
     /// Finds a line of the filter from its transformed numbers.
     fn back(line: [f64; 6]) -> [f64; 3];
 
-    /// Transforms a filter.
-    fn filter(filter: [[f32; 3]; 3], frequencies: &mut [f32]) {
-        let half = filter.map(|row| Self::line(row.map(f64::from)));
+    /// Transforms filters whose numbers at each tap lie beside each other; `store` is given those at each frequency.
+    #[inline(always)]
+    fn filters(taps: &[[[f64; AT_ONCE]; 3]; 3], mut store: impl FnMut(usize, &[f32; AT_ONCE])) {
+        let mut half = [[[0.0; AT_ONCE]; 3]; 6];
+        for y in 0..3 {
+            for i in 0..AT_ONCE {
+                let line = Self::line([taps[y][0][i], taps[y][1][i], taps[y][2][i]]);
+                for x in 0..6 {
+                    half[x][y][i] = line[x];
+                }
+            }
+        }
         for x in 0..Self::REACH {
-            let column = Self::line([half[0][x], half[1][x], half[2][x]]);
+            let mut column = [[0.0; AT_ONCE]; 6];
+            for i in 0..AT_ONCE {
+                let line = Self::line([half[x][0][i], half[x][1][i], half[x][2][i]]);
+                for y in 0..6 {
+                    column[y][i] = line[y] as f32;
+                }
+            }
             for y in 0..Self::REACH {
-                frequencies[y * Self::REACH + x] = column[y] as f32;
+                store(y * Self::REACH + x, &column[y]);
             }
         }
     }
@@ -85,6 +103,7 @@ impl Transform for Transform2 {
         }
     }
 
+    #[inline(always)]
     fn line([a, b, c]: [f64; 3]) -> [f64; 6] {
         [a, (a + b + c) / 2.0, (a - b + c) / 2.0, c, 0.0, 0.0]
     }
@@ -175,10 +194,12 @@ impl Transform for Transform4 {
         }
     }
 
+    #[inline(always)]
     fn line([a, b, c]: [f64; 3]) -> [f64; 6] {
-        // Divided by the product of the distances to the other points.
-        let at = |point: f64, divisor: f64| (a + b * point + c * point * point) / divisor;
-        [a, at(FAR, 6.0), at(-FAR, 6.0), at(NEAR, -1.5), at(-NEAR, -1.5), c]
+        // Divided by the product of the distances to the other points, 6 and -1.5.
+        let (far, near) = (1.0 / 6.0, -1.0 / 1.5);
+        let at = |point: f64, factor: f64| (a + b * point + c * (point * point)) * factor;
+        [a, at(FAR, far), at(-FAR, far), at(NEAR, near), at(-NEAR, near), c]
     }
 
     fn back([a, plus, minus, .., c]: [f64; 6]) -> [f64; 3] {

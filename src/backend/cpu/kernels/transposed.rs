@@ -3,9 +3,10 @@
 //! convolution with stride 1, and is computed like one.
 #![allow(unsafe_code)]
 
-use super::conv::{Panels, spread};
+use super::conv::spread;
 use super::finish::{Finish, Rest};
 use super::isa::Isa;
+use super::panels::{Elements, Panels};
 use super::tile::{Task, Tiles};
 use super::{Kernel, Numbers, Selection, SharedOutput, Site, with_starts};
 use crate::backend::cpu::threads::for_each_job;
@@ -226,11 +227,9 @@ pub fn select(op: &ConvTranspose2d, site: &Site<'_>, isa: &'static Isa) -> Optio
             .flat_map(|i| elements_of(width, across, columns.stride, x).map(move |j| [i, j]))
             .collect();
         let panels = (0..groups).map(|group| {
-            Panels::pack(tiles, taps.len() * length, of_group, |k, column| {
-                let [i, j] = taps[k / length];
-                let channel = group * length + k % length;
-                elements[channel * from_channel + column * from_output + i * from_row + j * from_column]
-            })
+            let first = group * length * from_channel;
+            let runs = taps.iter().map(|[i, j]| first + i * from_row + j * from_column);
+            Panels::pack(tiles, &Elements { elements, length, step: from_channel, column: from_output }, runs, of_group)
         });
         let panels = panels.collect();
         Phase { taps: taps.iter().map(|[i, j]| [i * down, j * across]).collect(), panels }

@@ -107,7 +107,7 @@ impl TransposedPlanes {
         let strides = [self.rows.input * self.columns.input, 1];
         for (number, panel) in panels.chunks_exact_mut(depth * isa.columns).enumerate() {
             let first = pixels.start + number * isa.columns;
-            pack_panel(isa, first..pixels.end.min(first + isa.columns), depth, image, strides, panel);
+            pack_panel(isa.columns, first..pixels.end.min(first + isa.columns), depth, image, strides, panel);
         }
         let left = Left::packed(self.taps(), depth, self.taps.as_slice());
         // SAFETY: the only block.

@@ -14,14 +14,16 @@
 mod blocks;
 
 use self::blocks::{Order, Sizes};
-use super::conv::{Filter, Panel, Panels, axis, spread};
+use super::conv::{Filter, axis, spread};
 use super::finish::{Finish, Rest};
-use super::isa::Isa;
+use super::isa::{Isa, Loop};
 use super::limits::Limits;
+use super::packing::copy_row;
+use super::panels::{Panel, Panels, Rows};
 use super::room::{Offer, Offers};
 use super::steps::Ahead;
 use super::tile::{Task, Tiles};
-use super::transform::{Transform, Transform2, Transform4};
+use super::transform::{AT_ONCE, Transform, Transform2, Transform4};
 use super::vector::{OnVectors, Vector, with_vectors};
 use super::{Kernel, Numbers, Selection, SharedOutput, Site, with_scratch, with_starts};
 use crate::backend::cpu::threads::for_each_job;
@@ -32,6 +34,7 @@ use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::layout::InputOperandLayout;
 use smallvec::smallvec;
 use std::marker::PhantomData;
+use std::ops::Range;
 
 /// With fewer channels, of the input or the output, the transforms cost more than they save.
 const LEAST_CHANNELS: usize = 24;
@@ -420,6 +423,40 @@ impl<T: Transform> FromFrequencies<'_, T> {
     }
 }
 
+/// Transforms the filters of a channel and some outputs.
+struct FilterRows<'a, T> {
+    transform: PhantomData<T>,
+    filter: Filter<'a>,
+    channel: usize,
+    outputs: Range<usize>,
+    /// Of each frequency.
+    rows: &'a mut Rows,
+}
+
+impl<T: Transform> Loop for FilterRows<'_, T> {
+    #[inline(always)]
+    fn run(self) {
+        let FilterRows { filter, channel, outputs, rows, .. } = self;
+        let [.., down, across] = filter.strides;
+        rows.iter_mut().for_each(|row| row[outputs.len()..].fill(0.0));
+        for (number, first) in outputs.clone().step_by(AT_ONCE).enumerate() {
+            let count = AT_ONCE.min(outputs.end - first);
+            let mut taps = [[[0.0; AT_ONCE]; 3]; 3];
+            for i in 0..count {
+                let start = filter.place([first + i, channel, 0, 0]);
+                for y in 0..3 {
+                    for x in 0..3 {
+                        taps[y][x][i] = f64::from(filter.elements[start + y * down + x * across]);
+                    }
+                }
+            }
+            T::filters(&taps, |frequency, numbers| {
+                copy_row(&numbers[..count], &mut rows[frequency][number * AT_ONCE..][..count]);
+            });
+        }
+    }
+}
+
 fn make<T: Transform>(
     op: &Conv2d,
     site: &Site<'_>,
@@ -433,12 +470,9 @@ fn make<T: Transform>(
     let bias = spread(&finish.bias, 1, tiles.lanes);
     let padded = outputs.next_multiple_of(tiles.lanes);
     // Products are whole vectors, with zeros behind the last output.
-    let frequencies = Panels::pack_several(T::FREQUENCIES, (tiles, channels, padded), |c, o, numbers| {
-        if o < outputs {
-            T::filter(std::array::from_fn(|y| std::array::from_fn(|x| filter.at([o, c, y, x]))), numbers);
-        } else {
-            numbers.fill(0.0);
-        }
+    let frequencies = Panels::pack_several(T::FREQUENCIES, (tiles, channels, padded), |channel, columns, rows| {
+        let outputs = columns.start.min(outputs)..columns.end.min(outputs);
+        isa.run_loop(FilterRows { transform: PhantomData::<T>, filter, channel, outputs, rows });
     });
     let blocks_of = |axis: &Axis| axis.output.div_ceil(axis.dilation).div_ceil(T::WIDTH) * axis.dilation;
     let (down, across) = (blocks_of(&rows), blocks_of(&columns));

@@ -1,0 +1,132 @@
+//! Constant weights in the order in which the tiles of convolutions read them.
+
+use super::Numbers;
+use super::isa::MOST_COLUMNS;
+use super::packing::{copy_row, pack_panel};
+use super::tile::Tiles;
+use std::ops::Range;
+
+/// Weights in panels of columns, as wide as a full tile; the last one is as narrow as a tile for the rest may be.
+#[derive(Debug)]
+pub struct Panels {
+    pub depth: usize,
+    pub columns: usize,
+    tiles: &'static Tiles,
+    numbers: Numbers,
+}
+
+/// One panel, or several whole ones beside each other.
+#[derive(Clone, Copy, Debug)]
+pub struct Panel<'a> {
+    pub first: usize,
+    /// Columns that exist.
+    pub columns: usize,
+    /// Columns that the weights have.
+    pub width: usize,
+    pub weights: &'a [f32],
+    pub several: usize,
+}
+
+/// Where the elements of a matrix are whose rows are runs of so many, one run behind the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Elements<'a> {
+    pub elements: &'a [f32],
+    /// Rows of a run.
+    pub length: usize,
+    /// From an element to the next of its run, and to that of the next column.
+    pub step: usize,
+    pub column: usize,
+}
+
+/// A row of each of several matrices, in the columns of a panel.
+pub type Rows = [[f32; MOST_COLUMNS]];
+
+impl Panels {
+    fn zeroed(tiles: &'static Tiles, depth: usize, columns: usize) -> Panels {
+        Panels { depth, columns, tiles, numbers: Numbers::zeroed(depth * tiles.width(columns)) }
+    }
+
+    /// A matrix of as many columns, whose runs begin at these elements.
+    ///
+    /// # Panics
+    /// When one of its elements is outside.
+    pub fn pack(tiles: &'static Tiles, from: &Elements<'_>, runs: impl Iterator<Item = usize>, columns: usize) -> Panels {
+        let runs: Vec<usize> = runs.collect();
+        let depth = runs.len() * from.length;
+        let mut panels = Panels::zeroed(tiles, depth, columns);
+        if from.length == 0 {
+            return panels;
+        }
+        for number in 0..panels.count() {
+            let (first, count, width) = panels.place(number);
+            let panel = &mut panels.numbers.as_mut_slice()[first * depth..][..depth * width];
+            for (start, rows) in runs.iter().zip(panel.chunks_exact_mut(from.length * width)) {
+                pack_panel(width, first..first + count, from.length, &from.elements[*start..], [from.step, from.column], rows);
+            }
+        }
+        panels
+    }
+
+    /// Several matrices of one size, whose rows are made together: `rows` is given a row and the columns of a panel, and
+    /// writes these elements of each of them.
+    pub fn pack_several(
+        several: usize,
+        (tiles, depth, columns): (&'static Tiles, usize, usize),
+        mut rows: impl FnMut(usize, Range<usize>, &mut Rows),
+    ) -> Vec<Panels> {
+        let mut all: Vec<Panels> = (0..several).map(|_| Panels::zeroed(tiles, depth, columns)).collect();
+        let mut row = vec![[0.0; MOST_COLUMNS]; several];
+        for number in 0..all[0].count() {
+            let (first, count, width) = all[0].place(number);
+            for k in 0..depth {
+                rows(k, first..first + count, &mut row);
+                for (panels, row) in all.iter_mut().zip(&row) {
+                    copy_row(&row[..count], &mut panels.numbers.as_mut_slice()[first * depth + k * width..][..count]);
+                }
+            }
+        }
+        all
+    }
+
+    pub fn count(&self) -> usize {
+        self.columns.div_ceil(self.tiles.columns)
+    }
+
+    /// First column, columns, and width of a panel.
+    fn place(&self, number: usize) -> (usize, usize, usize) {
+        let first = number * self.tiles.columns;
+        let columns = (self.columns - first).min(self.tiles.columns);
+        (first, columns, self.tiles.width(columns))
+    }
+
+    pub fn panel(&self, number: usize) -> Panel<'_> {
+        let (first, columns, width) = self.place(number);
+        let weights = &self.numbers.as_slice()[first * self.depth..][..width * self.depth];
+        Panel { first, columns, width, weights, several: 1 }
+    }
+
+    /// Some panels in as few parts as tiles can pass over at once: all whole ones, and the last if it is not.
+    pub fn parts(&self, numbers: Range<usize>) -> impl Iterator<Item = Panel<'_>> {
+        let of_tile = self.tiles.columns;
+        let whole = numbers.start..numbers.end.min(self.columns / of_tile);
+        let (first, columns) = (whole.start * of_tile, whole.len() * of_tile);
+        let together = (!whole.is_empty()).then(|| Panel {
+            first,
+            columns,
+            width: columns,
+            weights: &self.numbers.as_slice()[first * self.depth..][..columns * self.depth],
+            several: whole.len(),
+        });
+        together.into_iter().chain((numbers.start.max(whole.end)..numbers.end).map(|number| self.panel(number)))
+    }
+
+    /// An element of the matrix.
+    pub fn at(&self, k: usize, column: usize) -> f32 {
+        let panel = self.panel(column / self.tiles.columns);
+        panel.weights[k * panel.width + column - panel.first]
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.numbers.bytes()
+    }
+}
