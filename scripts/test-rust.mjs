@@ -11,14 +11,7 @@ const limit = 900;
 
 export async function testRust(tally) {
   console.log('\n== cargo test');
-  // Compiling apart, so that its time is not part of the limit that is meant for hanging tests.
-  const compiled = await run('cargo', ['test', ...profile, '--no-run', '--quiet'], { limitSeconds: compileLimit });
-  const refused = trouble(compiled, compileLimit);
-  if (refused) {
-    tally.add({ name: 'cargo test', passed: 0, failed: 1, note: `compiling: ${refused}`, seconds: compiled.seconds });
-    return;
-  }
-  await count(tally, 'cargo test', [...profile, '--no-fail-fast']);
+  if (await compile(tally, 'cargo test', profile)) await count(tally, 'cargo test', [...profile, '--no-fail-fast']);
 }
 
 /**
@@ -38,6 +31,32 @@ export async function testFaults(tally) {
   console.log('\n== cargo test --features faults');
   await buildAddon({ features: ['faults'], folder: 'native/faults' });
   await count(tally, 'faults', [...profile, ...withFeatures(['faults']), '--test', 'faults']);
+}
+
+/**
+ * The kernels of the CPU backend as they are on 64-bit ARM, where they use NEON, compiled for it and run by QEMU, and what clippy
+ * says to them.
+ */
+export async function testArm(tally) {
+  const target = 'aarch64-unknown-linux-gnu';
+  const setting = `CARGO_TARGET_${target.replaceAll('-', '_').toUpperCase()}`;
+  const env = { [`${setting}_LINKER`]: 'aarch64-linux-gnu-gcc', [`${setting}_RUNNER`]: 'qemu-aarch64-static -L /usr/aarch64-linux-gnu' };
+  const tests = [...profile, '--lib', '--target', target];
+  console.log(`\n== cargo test --target ${target}`);
+  if (await compile(tally, 'ARM', tests, env)) await count(tally, 'ARM', [...tests, '--', 'backend::cpu'], env);
+  console.log(`\n== cargo clippy --target ${target}`);
+  const clippy = ['clippy', ...profile, '--lib', '--tests', '--target', target, '--quiet', '--', '-D', 'warnings'];
+  const ended = await run('cargo', clippy, { limitSeconds: compileLimit, env });
+  const note = trouble(ended, compileLimit);
+  tally.add({ name: 'clippy for ARM', passed: note ? 0 : 1, failed: note ? 1 : 0, note, seconds: ended.seconds });
+}
+
+/** Compiling apart, so that its time is not part of the limit that is meant for hanging tests. */
+async function compile(tally, name, args, env = {}) {
+  const compiled = await run('cargo', ['test', ...args, '--no-run', '--quiet'], { limitSeconds: compileLimit, env });
+  const note = trouble(compiled, compileLimit);
+  if (note) tally.add({ name, passed: 0, failed: 1, note: `compiling: ${note}`, seconds: compiled.seconds });
+  return !note;
 }
 
 async function count(tally, name, args, env = {}) {

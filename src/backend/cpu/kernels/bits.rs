@@ -58,7 +58,7 @@ fn round_even(x: f32) -> f32 {
 }
 
 /// The bits of √½.
-const LEAST_FACTOR: i32 = 0x3f35_04f3;
+pub const LEAST_FACTOR: i32 = 0x3f35_04f3;
 
 impl Bits for Array {
     #[inline(always)]

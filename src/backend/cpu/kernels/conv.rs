@@ -332,29 +332,16 @@ impl Conv {
         let (rows, stride) = (pixels.len(), self.sizes.all_outputs);
         let place = pixels.start * stride + group * panels.columns + panel.first;
         let end = place + (rows - 1) * stride + panel.columns;
-        let bias = match self.bias.as_slice() {
-            [] => std::ptr::null(),
-            bias => bias[group * (bias.len() / self.groups.len()) + panel.first..][..panel.width].as_ptr(),
-        };
+        let bias = self.bias.as_slice();
         let task = Task {
-            runs: self.sizes.runs(),
-            length: self.sizes.length(),
-            starts: starts.as_ptr(),
-            step: 0,
-            dilation: 1,
             ahead,
             ahead_step,
-            weights: panel.weights.as_ptr(),
-            bias,
-            output: output.from(place, end),
+            bias: panel.bias(&bias[group * (bias.len() / self.groups.len())..]),
             added: more.added.map_or(std::ptr::null(), |added| added[place..end].as_ptr()),
-            stride,
-            columns: panel.columns / panel.several,
-            panels: panel.several,
             limits: self.finish.limits,
+            ..panel.task([self.sizes.runs(), self.sizes.length()], starts, (output.from(place, end), stride))
         };
         assert_eq!(starts.len(), task.runs * rows);
-        assert_eq!(panel.weights.len(), task.runs * task.length * panel.width);
         // SAFETY: `starts` has runs of `length` numbers (`Sizes::starts`, `gather`), the weights' number was asserted, the
         // bias, the output and what is added were sliced to what the tile touches, and jobs and tiles have different pixels
         // or columns.

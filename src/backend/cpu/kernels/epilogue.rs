@@ -6,7 +6,7 @@ use super::Site;
 use super::formulas::{Formula, Power, both, each};
 use super::functions::Function;
 use super::isa::Isa;
-use super::packing::prefetch;
+use super::prefetch::prefetch;
 use super::product::{self, Block};
 use super::vector::{OnVectors, Vector, with_vectors};
 use crate::backend::cpu::view::Arguments;

@@ -133,29 +133,15 @@ impl FewChannels {
     fn tile(&self, x: usize, panel: Panel<'_>, starts: &[*const f32], added: Option<&[f32]>, output: &mut [f32]) {
         let (outputs, rows) = (self.panels.columns, self.together());
         let place = x * outputs + panel.first..(x + rows - 1) * outputs + panel.first + panel.columns;
-        let bias = match self.bias.as_slice() {
-            [] => std::ptr::null(),
-            bias => bias[panel.first..][..panel.width].as_ptr(),
-        };
         let task = Task {
-            runs: self.runs(),
-            length: self.columns.window,
-            starts: starts.as_ptr(),
             step: self.columns.stride,
             dilation: self.columns.dilation,
-            ahead: panel.weights.as_ptr(),
-            ahead_step: 0,
-            weights: panel.weights.as_ptr(),
-            bias,
+            bias: panel.bias(self.bias.as_slice()),
             added: added.map_or(std::ptr::null(), |added| added[place.clone()].as_ptr()),
-            output: output[place].as_mut_ptr(),
-            stride: outputs,
-            columns: panel.columns / panel.several,
-            panels: panel.several,
             limits: self.finish.limits,
+            ..panel.task([self.runs(), self.columns.window], starts, (output[place].as_mut_ptr(), outputs))
         };
         assert_eq!(starts.len(), task.runs);
-        assert_eq!(panel.weights.len(), task.runs * task.length * panel.width);
         // SAFETY: `reach` numbers lie at every start (`starts`), which is how far the windows of `rows` pixels go; the weights'
         // number was asserted; the bias, the output and what is added were sliced to what the tile touches.
         unsafe { self.tiles.run_spaced(rows, &task) }

@@ -7,6 +7,7 @@
 //! instructions for them. So a tile has its arguments in registers as far as there are any.
 #![allow(unsafe_code)]
 
+use super::prefetch::fetch;
 use super::span::{Both, Span};
 use super::steps::{add_steps, are_worth_it};
 use super::vector::Array;
@@ -71,7 +72,7 @@ pub struct Isa {
     /// Rows and columns of a full tile.
     pub rows: usize,
     pub columns: usize,
-    /// Whether AVX2, FMA and F16C, or AVX-512, may be used beside the tiles.
+    /// Whether NEON, or AVX2, FMA and F16C, or AVX-512, may be used beside the tiles.
     pub(super) level: Level,
     /// By number of rows; the one for 0 rows does nothing.
     tiles: [Tile; MOST_ROWS + 1],
@@ -81,6 +82,8 @@ pub struct Isa {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Level {
     Portable,
+    #[cfg(target_arch = "aarch64")]
+    Neon,
     #[cfg(target_arch = "x86_64")]
     Avx2,
     #[cfg(target_arch = "x86_64")]
@@ -93,6 +96,9 @@ impl Isa {
     pub fn run_loop(&self, work: impl Loop) {
         match self.level {
             Level::Portable => work.run(),
+            // What every CPU of the architecture has needs no function of its own.
+            #[cfg(target_arch = "aarch64")]
+            Level::Neon => work.run(),
             // SAFETY: an `Isa` exists only when the CPU has its instructions.
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => unsafe { x86::loop_avx2(work) },
@@ -140,7 +146,8 @@ impl Isa {
     }
 }
 
-/// The instruction set to use: the best one, or the one that `WEBNN_CPU` names (`portable`, `avx2`, `avx512`).
+/// The instruction set to use: the best one, or the one that `WEBNN_CPU` names (`portable`, `neon`, `avx2`,
+/// `avx512`).
 pub fn isa() -> &'static Isa {
     static ISA: OnceLock<&'static Isa> = OnceLock::new();
     ISA.get_or_init(|| {
@@ -156,6 +163,8 @@ pub fn available() -> &'static [&'static Isa] {
     AVAILABLE.get_or_init(|| {
         #[allow(unused_mut, reason = "only some architectures add to it")]
         let mut available: Vec<&'static Isa> = vec![&PORTABLE];
+        #[cfg(target_arch = "aarch64")]
+        available.insert(0, &arm::NEON);
         #[cfg(target_arch = "x86_64")]
         {
             if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c") {
@@ -214,7 +223,7 @@ unsafe fn tile<S: Span, const ROWS: usize>(
         let starts: [_; ROWS] = std::array::from_fn(|r| a.wrapping_add(forgotten(r * row)));
         // SAFETY: `b` has `depth` spans, `a` ROWS elements for each, by the caller's promise.
         unsafe {
-            let done = add_steps::<S, ROWS, true>(&mut sums[0], &starts, b, depth, (ahead, ahead_step), fetch::<1>);
+            let done = add_steps::<S, ROWS, true>(&mut sums[0], &starts, b, depth, (ahead, ahead_step));
             (a, b, depth) = (a.add(done), b.add(done * S::LANES), depth - done);
             ahead = ahead.wrapping_add(done * ahead_step);
         }
@@ -291,31 +300,42 @@ unsafe fn portable<const ROWS: usize>(
 /// keeping it in registers, or in memory, over a loop.
 #[inline(always)]
 fn forgotten(number: usize) -> usize {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     {
         let mut number = number;
         // SAFETY: there are no instructions in it.
         unsafe { std::arch::asm!("/* {} */", inout(reg) number, options(pure, nomem, nostack, preserves_flags)) };
         number
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     number
 }
 
-/// Brings what lies at an address, whichever it is, into the first-level cache, or into the second.
-#[inline(always)]
-fn fetch<const LEVEL: i32>(address: *const f32) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: any address may be asked for; every CPU of the architecture has the instruction.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
-        match LEVEL {
-            0 => _mm_prefetch::<_MM_HINT_T0>(address.cast()),
-            _ => _mm_prefetch::<_MM_HINT_T1>(address.cast()),
-        }
+#[cfg(target_arch = "aarch64")]
+mod arm {
+    use super::super::neon::Neon;
+    use super::{Both, Isa, Level, tile};
+
+    pub static NEON: Isa = Isa { name: "neon", rows: 8, columns: 8, level: Level::Neon, tiles: tiles!(neon) };
+
+    /// # Safety
+    /// See [`super::Tile`].
+    unsafe fn neon<const ROWS: usize>(
+        a: *const f32,
+        row: usize,
+        step: usize,
+        b: *const f32,
+        depth: usize,
+        c: *mut f32,
+        stride: usize,
+        ahead: *const f32,
+        ahead_step: usize,
+        plus: *const f32,
+        plus_stride: usize,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { tile::<Both<Neon, Neon>, ROWS>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
 }
 
 #[cfg(target_arch = "x86_64")]

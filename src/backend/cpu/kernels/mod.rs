@@ -2,7 +2,7 @@
 //! constants are known: sizes are fixed, weights are packed, nothing is decided at dispatch. What has none here runs on the
 //! reference kernels.
 //!
-//! `WEBNN_CPU=reference` leaves all work to the reference kernels; `portable`, `avx2` and `avx512` choose the instructions.
+//! `WEBNN_CPU=reference` leaves all work to the reference kernels; `portable`, `neon`, `avx2` and `avx512` choose the instructions.
 
 mod attention;
 #[cfg(test)]
@@ -35,6 +35,8 @@ mod limits;
 mod lines;
 mod matmul;
 mod memory;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 #[cfg(test)]
 mod order_tests;
 mod packing;
@@ -43,6 +45,7 @@ mod plain;
 mod planes;
 mod pool;
 mod position;
+mod prefetch;
 mod product;
 mod quantize;
 mod recurrent;

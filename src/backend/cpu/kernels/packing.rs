@@ -99,22 +99,6 @@ pub fn interleave(from: &[f32], from_stride: usize, rows: usize, depth: usize, t
     }
 }
 
-/// Brings elements into the cache.
-pub fn prefetch(elements: &[f32], range: Range<usize>) {
-    // The last one stands for the line that it lies in.
-    let last = range.end.saturating_sub(1);
-    for place in range.step_by(16).chain([last]) {
-        let address = elements.as_ptr().wrapping_add(place);
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: any address may be asked for; every CPU of the architecture has the instruction.
-        unsafe {
-            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = address;
-    }
-}
-
 /// The side of the squares that are turned in registers.
 const SIDE: usize = 4;
 
@@ -143,7 +127,25 @@ unsafe fn turn(from: *const f32, from_stride: usize, to: *mut f32, to_stride: us
 ///
 /// # Safety
 /// Both must have four rows of four elements, at these distances.
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+unsafe fn turn(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+    use super::neon::Neon;
+    use super::span::Span;
+    use super::vector::Vector;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let lines = std::array::from_fn(|r| if r < SIDE { Neon::load(from.add(r * from_stride)) } else { Neon::set(0.0) });
+        let turned = Neon::transpose(lines);
+        (0..SIDE).for_each(|k| turned[k].store(to.add(k * to_stride)));
+    }
+}
+
+/// Transposes a square of 4 × 4 elements.
+///
+/// # Safety
+/// Both must have four rows of four elements, at these distances.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[inline(always)]
 unsafe fn turn(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
     for r in 0..SIDE {

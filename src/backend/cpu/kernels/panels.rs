@@ -2,8 +2,9 @@
 
 use super::Numbers;
 use super::isa::MOST_COLUMNS;
+use super::limits::Limits;
 use super::packing::{copy_row, pack_panel};
-use super::tile::Tiles;
+use super::tile::{Task, Tiles};
 use std::ops::Range;
 
 /// Weights in panels of columns, as wide as a full tile; the last one is as narrow as a tile for the rest may be.
@@ -40,6 +41,43 @@ pub struct Elements<'a> {
 
 /// A row of each of several matrices, in the columns of a panel.
 pub type Rows = [[f32; MOST_COLUMNS]];
+
+impl Panel<'_> {
+    /// What a tile computes of some runs of so many numbers, which begin anywhere, written to an output whose rows are `stride`
+    /// apart. Nothing is added to it.
+    ///
+    /// # Panics
+    /// When these are not the weights for so many numbers.
+    pub fn task(&self, [runs, length]: [usize; 2], starts: &[*const f32], (output, stride): (*mut f32, usize)) -> Task {
+        assert_eq!(self.weights.len(), runs * length * self.width);
+        let weights = self.weights.as_ptr();
+        Task {
+            runs,
+            length,
+            starts: starts.as_ptr(),
+            step: 0,
+            dilation: 1,
+            ahead: weights,
+            ahead_step: 0,
+            weights,
+            bias: std::ptr::null(),
+            output,
+            added: std::ptr::null(),
+            stride,
+            columns: self.columns / self.several,
+            panels: self.several,
+            limits: Limits::default(),
+        }
+    }
+
+    /// The numbers of a bias for these columns; null where there is none.
+    ///
+    /// # Panics
+    /// When some of them are missing.
+    pub fn bias(&self, bias: &[f32]) -> *const f32 {
+        if bias.is_empty() { std::ptr::null() } else { bias[self.first..][..self.width].as_ptr() }
+    }
+}
 
 impl Panels {
     fn zeroed(tiles: &'static Tiles, depth: usize, columns: usize) -> Panels {

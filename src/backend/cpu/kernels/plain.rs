@@ -43,28 +43,9 @@ impl Plain {
         starts.iter_mut().zip(image.chunks_exact(channels)).for_each(|(start, pixel)| *start = pixel.as_ptr());
         assert!(rows > 0 && image.len() == rows * channels && output.len() == rows * outputs);
         for panel in self.panels.parts(0..self.panels.count()) {
-            assert_eq!(panel.weights.len(), channels * panel.width);
-            let bias = match self.bias.as_slice() {
-                [] => std::ptr::null(),
-                bias => bias[panel.first..][..panel.width].as_ptr(),
-            };
-            let task = Task {
-                runs: 1,
-                length: channels,
-                starts: starts.as_ptr(),
-                step: 0,
-                dilation: 1,
-                ahead: panel.weights.as_ptr(),
-                ahead_step: 0,
-                weights: panel.weights.as_ptr(),
-                bias,
-                output: output[panel.first..].as_mut_ptr(),
-                added: std::ptr::null(),
-                stride: outputs,
-                columns: panel.columns / panel.several,
-                panels: panel.several,
-                limits: self.finish.limits,
-            };
+            let output = (output[panel.first..].as_mut_ptr(), outputs);
+            let bias = panel.bias(self.bias.as_slice());
+            let task = Task { bias, limits: self.finish.limits, ..panel.task([1, channels], &starts, output) };
             // SAFETY: every pixel has `channels` numbers in the input and `outputs` in the output, of which the panel's columns
             // are some; the lengths were asserted, the bias was sliced.
             unsafe { self.tiles.run(rows, &task) }

@@ -7,6 +7,9 @@ pub trait Span: Copy {
     /// How many numbers there are.
     const LANES: usize;
 
+    /// Four numbers beside each other that spans are multiplied with one after the other.
+    type Numbers: Copy;
+
     /// # Safety
     /// There must be [`Span::LANES`] numbers at `from`.
     unsafe fn load(from: *const f32) -> Self;
@@ -33,6 +36,16 @@ pub trait Span: Copy {
     /// `self * factor + sum`.
     fn mul_add(self, factor: Self, sum: Self) -> Self;
 
+    /// # Safety
+    /// There must be four numbers at `from`, as long as they are multiplied with.
+    unsafe fn numbers(from: *const f32) -> Self::Numbers;
+
+    /// The sum of the span and of factors times one of four numbers.
+    ///
+    /// # Safety
+    /// See [`Span::numbers`].
+    unsafe fn add_product<const NUMBER: i32>(self, numbers: Self::Numbers, factors: Self) -> Self;
+
     /// The greater of the two; `self` where it is not a number, and where both are zero.
     fn raise(self, low: Self) -> Self;
 
@@ -44,7 +57,8 @@ pub trait Span: Copy {
 #[derive(Clone, Copy)]
 pub struct Both<A, B>(A, B);
 
-impl<A: Span, B: Span> Span for Both<A, B> {
+impl<A: Span, B: Span<Numbers = A::Numbers>> Span for Both<A, B> {
+    type Numbers = A::Numbers;
     const LANES: usize = A::LANES + B::LANES;
 
     #[inline(always)]
@@ -100,6 +114,18 @@ impl<A: Span, B: Span> Span for Both<A, B> {
     #[inline(always)]
     fn mul_add(self, factor: Self, sum: Self) -> Self {
         Both(self.0.mul_add(factor.0, sum.0), self.1.mul_add(factor.1, sum.1))
+    }
+
+    #[inline(always)]
+    unsafe fn numbers(from: *const f32) -> A::Numbers {
+        // SAFETY: the caller's promise.
+        unsafe { A::numbers(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn add_product<const NUMBER: i32>(self, numbers: A::Numbers, factors: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Both(self.0.add_product::<NUMBER>(numbers, factors.0), self.1.add_product::<NUMBER>(numbers, factors.1)) }
     }
 
     #[inline(always)]

@@ -5,19 +5,20 @@
 //! what a product waits for. Written out, 12 of 22.
 #![allow(unsafe_code)]
 
+use super::prefetch::{LINE, fetch};
 use super::span::Span;
 
 /// Steps that are written out.
 const TOGETHER: usize = 4;
-/// Numbers of a line of the cache.
-const LINE: usize = 16;
+/// Rows whose addresses find room in registers.
+const MOST_ROWS: usize = if cfg!(target_arch = "aarch64") { 8 } else { 6 };
 
 /// What will be needed next, and how many numbers of it are fetched with each step; any address.
 pub type Ahead = (*const f32, usize);
 
-/// Whether a tile of so many rows of a span gains by it: the addresses of the rows must find room in registers.
+/// Whether a tile of so many rows of a span gains by it.
 pub const fn are_worth_it<S: Span>(rows: usize) -> bool {
-    S::LANES <= 16 && rows >= 2 && rows <= 6
+    S::LANES <= 16 && rows >= 2 && rows <= MOST_ROWS
 }
 
 /// Adds the products of as many steps as are whole, and says how many these are. For each step there is a number of each row,
@@ -32,28 +33,46 @@ pub unsafe fn add_steps<S: Span, const ROWS: usize, const AHEAD: bool>(
     factors: *const f32,
     depth: usize,
     (mut ahead, ahead_step): Ahead,
-    fetch: impl Fn(*const f32),
 ) -> usize {
     let whole = depth / TOGETHER * TOGETHER;
     let mut k = 0;
     while k < whole {
         if AHEAD {
-            fetch(ahead);
+            fetch::<1>(ahead);
             if ahead_step * TOGETHER > LINE {
-                (1..TOGETHER).for_each(|line| fetch(ahead.wrapping_add(line * LINE)));
+                (1..TOGETHER).for_each(|line| fetch::<1>(ahead.wrapping_add(line * LINE)));
             }
             ahead = ahead.wrapping_add(ahead_step * TOGETHER);
         }
-        for step in k..k + TOGETHER {
-            // SAFETY: the step is one of `depth`, for which the caller promises numbers and factors.
-            unsafe {
-                let factors = S::load(factors.add(step * S::LANES));
-                for (sum, start) in sums.iter_mut().zip(starts) {
-                    *sum = S::set(*start.add(step)).mul_add(factors, *sum);
-                }
-            }
+        // SAFETY: these steps are some of `depth`, for which the caller promises numbers and factors.
+        unsafe {
+            let numbers: [S::Numbers; ROWS] = std::array::from_fn(|r| S::numbers(starts[r].add(k)));
+            let factors = factors.add(k * S::LANES);
+            add_products::<S, ROWS, 0>(sums, &numbers, factors);
+            add_products::<S, ROWS, 1>(sums, &numbers, factors);
+            add_products::<S, ROWS, 2>(sums, &numbers, factors);
+            add_products::<S, ROWS, 3>(sums, &numbers, factors);
         }
         k += TOGETHER;
     }
     whole
+}
+
+/// Adds the products of one of the steps.
+///
+/// # Safety
+/// There must be numbers and factors for it.
+#[inline(always)]
+unsafe fn add_products<S: Span, const ROWS: usize, const STEP: i32>(
+    sums: &mut [S; ROWS],
+    numbers: &[S::Numbers; ROWS],
+    factors: *const f32,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let factors = S::load(factors.add(STEP as usize * S::LANES));
+        for (sum, numbers) in sums.iter_mut().zip(numbers) {
+            *sum = sum.add_product::<STEP>(*numbers, factors);
+        }
+    }
 }

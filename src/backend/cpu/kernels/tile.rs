@@ -8,6 +8,7 @@
 
 use super::isa::{Isa, Level};
 use super::limits::Limits;
+use super::prefetch::{LINE, fetch};
 use super::span::{Both, Span};
 use super::steps::{add_steps, are_worth_it};
 use super::vector::Array;
@@ -74,6 +75,8 @@ impl Tiles {
     pub fn of(isa: &Isa) -> &'static Tiles {
         match isa.level {
             Level::Portable => &PORTABLE,
+            #[cfg(target_arch = "aarch64")]
+            Level::Neon => &arm::NEON,
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => &x86::AVX2,
             #[cfg(target_arch = "x86_64")]
@@ -130,21 +133,6 @@ impl Tiles {
     }
 }
 
-/// Numbers of a line of the cache.
-const LINE: usize = 16;
-
-/// Brings a line into the second-level cache.
-#[inline(always)]
-fn fetch(address: *const f32) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: any address may be asked for; every CPU of the architecture has the instruction.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
-}
-
 /// # Safety
 /// See [`Tile`].
 #[inline(always)]
@@ -163,7 +151,7 @@ unsafe fn tile<S: Span, const ROWS: usize, const AHEAD: bool>(task: &Task) {
             if const { are_worth_it::<S>(ROWS) } {
                 // SAFETY: the panel has a span for each number of each run, and a run `length` numbers.
                 unsafe {
-                    first = add_steps::<S, ROWS, AHEAD>(&mut sums, starts, weights, task.length, (ahead, task.ahead_step), fetch);
+                    first = add_steps::<S, ROWS, AHEAD>(&mut sums, starts, weights, task.length, (ahead, task.ahead_step));
                     weights = weights.add(first * S::LANES);
                     ahead = ahead.wrapping_add(first * task.ahead_step);
                 }
@@ -174,8 +162,8 @@ unsafe fn tile<S: Span, const ROWS: usize, const AHEAD: bool>(task: &Task) {
                     let factors = S::load(weights);
                     weights = weights.add(S::LANES);
                     if AHEAD {
-                        fetch(ahead);
-                        fetch(ahead.wrapping_add(LINE));
+                        fetch::<1>(ahead);
+                        fetch::<1>(ahead.wrapping_add(LINE));
                         ahead = ahead.wrapping_add(task.ahead_step);
                     }
                     for r in 0..ROWS {
@@ -331,6 +319,29 @@ static PORTABLE: Tiles = Tiles {
     ahead: tiles!(portable AHEAD Both<Array, Array>),
     spaced: spaced!(portable 6: Array, Both<Array, Array>),
 };
+
+#[cfg(target_arch = "aarch64")]
+mod arm {
+    use super::super::neon::Neon;
+    use super::{AHEAD, ANYWHERE, Both, Span, Task, Tiles, any};
+
+    /// # Safety
+    /// See [`super::Tile`].
+    unsafe fn neon<S: Span, const ROWS: usize, const STEP: usize>(task: &Task) {
+        // SAFETY: the caller's promise.
+        unsafe { any::<S, ROWS, STEP>(task) }
+    }
+
+    pub static NEON: Tiles = Tiles {
+        rows: 8,
+        columns: 8,
+        step: 4,
+        lanes: Neon::LANES,
+        tiles: tiles!(neon: Neon, Both<Neon, Neon>),
+        ahead: tiles!(neon AHEAD Both<Neon, Neon>),
+        spaced: spaced!(neon 8: Neon, Both<Neon, Neon>),
+    };
+}
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {

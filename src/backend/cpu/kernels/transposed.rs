@@ -167,29 +167,14 @@ impl Transposed {
         for panel in panels.parts(0..panels.count()) {
             let place = pixel * self.outputs + group * panels.columns + panel.first;
             let end = place + (pixels - 1) * stride + panel.columns;
-            let bias = match self.bias.as_slice() {
-                [] => std::ptr::null(),
-                bias => bias[group * (bias.len() / self.groups) + panel.first..][..panel.width].as_ptr(),
-            };
+            let bias = self.bias.as_slice();
             let task = Task {
-                runs: phase.taps.len(),
-                length,
-                starts: starts.as_ptr(),
-                step: 0,
-                dilation: 1,
-                ahead: panel.weights.as_ptr(),
-                ahead_step: 0,
-                weights: panel.weights.as_ptr(),
-                bias,
-                output: output.from(place, end),
+                bias: panel.bias(&bias[group * (bias.len() / self.groups)..]),
                 added: added.map_or(std::ptr::null(), |added| added[place..end].as_ptr()),
-                stride,
-                columns: panel.columns / panel.several,
-                panels: panel.several,
                 limits: self.finish.limits,
+                ..panel.task([phase.taps.len(), length], starts, (output.from(place, end), stride))
             };
             assert_eq!(starts.len(), task.runs * pixels);
-            assert_eq!(panel.weights.len(), task.runs * length * panel.width);
             // SAFETY: `starts` has runs of `length` numbers, which are sliced or the zeros; the weights' number was asserted;
             // the bias, the output and what is added were sliced to what the tile touches; jobs have different rows, tiles
             // different pixels or columns.

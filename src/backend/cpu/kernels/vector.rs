@@ -45,6 +45,8 @@ pub trait OnVectors {
 pub fn with_vectors(isa: &Isa, work: impl OnVectors) {
     match isa.level {
         Level::Portable => work.run::<Array>(),
+        #[cfg(target_arch = "aarch64")]
+        Level::Neon => work.run::<super::neon::Neon>(),
         // SAFETY: an `Isa` exists only when the CPU has its instructions.
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => unsafe { x86::run_avx2(work) },
@@ -67,6 +69,7 @@ impl Array {
 
 impl Span for Array {
     const LANES: usize = 4;
+    type Numbers = *const f32;
 
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
@@ -108,6 +111,17 @@ impl Span for Array {
     fn mul_add(self, factor: Self, sum: Self) -> Self {
         // Not `f32::mul_add`: without the instruction that is a slow call.
         self.mul(factor).add(sum)
+    }
+
+    #[inline(always)]
+    unsafe fn numbers(from: *const f32) -> *const f32 {
+        from
+    }
+
+    #[inline(always)]
+    unsafe fn add_product<const NUMBER: i32>(self, numbers: *const f32, factors: Self) -> Self {
+        // SAFETY: one of the four, by the caller's promise.
+        Self::set(unsafe { *numbers.add(NUMBER as usize) }).mul_add(factors, self)
     }
 
     #[inline(always)]
@@ -265,6 +279,8 @@ pub(super) mod x86 {
             #[allow(clippy::undocumented_unsafe_blocks, reason = "one comment for all of them")]
             impl Span for $name {
                 const LANES: usize = $lanes;
+                /// They stay in memory, and each is read where it is needed.
+                type Numbers = *const f32;
 
                 #[inline(always)]
                 unsafe fn load(from: *const f32) -> Self {
@@ -307,6 +323,17 @@ pub(super) mod x86 {
                 fn mul_add(self, factor: Self, sum: Self) -> Self {
                     // SAFETY: the instructions are there (see above).
                     $name(unsafe { $fmadd(self.0, factor.0, sum.0) })
+                }
+
+                #[inline(always)]
+                unsafe fn numbers(from: *const f32) -> *const f32 {
+                    from
+                }
+
+                #[inline(always)]
+                unsafe fn add_product<const NUMBER: i32>(self, numbers: *const f32, factors: Self) -> Self {
+                    // SAFETY: one of the four, by the caller's promise.
+                    Self::set(unsafe { *numbers.add(NUMBER as usize) }).mul_add(factors, self)
                 }
 
                 #[inline(always)]

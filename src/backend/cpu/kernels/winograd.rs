@@ -17,7 +17,6 @@ use self::blocks::{Order, Sizes};
 use super::conv::{Filter, axis, spread};
 use super::finish::{Finish, Rest};
 use super::isa::{Isa, Loop};
-use super::limits::Limits;
 use super::packing::copy_row;
 use super::panels::{Panel, Panels, Rows};
 use super::room::{Offer, Offers};
@@ -146,25 +145,9 @@ impl<T: Transform> Winograd<T> {
     /// Multiplies some blocks with a panel, or several, and brings what will be needed next into the cache.
     fn tile(&self, starts: &[*const f32], panel: Panel<'_>, (ahead, ahead_step): Ahead, to: &mut [f32]) {
         let Sizes { channels, padded, .. } = self.sizes;
-        assert_eq!(panel.weights.len(), channels * panel.width);
         assert!(to.len() == starts.len() * padded && panel.first + panel.width <= padded);
-        let task = Task {
-            runs: 1,
-            length: channels,
-            starts: starts.as_ptr(),
-            step: 0,
-            dilation: 1,
-            ahead,
-            ahead_step,
-            weights: panel.weights.as_ptr(),
-            bias: std::ptr::null(),
-            output: to[panel.first..].as_mut_ptr(),
-            added: std::ptr::null(),
-            stride: padded,
-            columns: panel.width / panel.several,
-            panels: panel.several,
-            limits: Limits::default(),
-        };
+        let output = (to[panel.first..].as_mut_ptr(), padded);
+        let task = Task { ahead, ahead_step, ..panel.task([1, channels], starts, output) };
         // SAFETY: there are `channels` numbers at each start (`multiply`), the weights' number was asserted, and so were the rows
         // of the output, which are whole vectors.
         unsafe { self.tiles.run(starts.len(), &task) }

@@ -82,6 +82,9 @@ impl Tiles {
             Level::Portable => smallvec![&x86::SSE2, &PORTABLE],
             #[cfg(not(target_arch = "x86_64"))]
             Level::Portable => smallvec![&PORTABLE],
+            // The compiler makes NEON's instructions of the arrays.
+            #[cfg(target_arch = "aarch64")]
+            Level::Neon => smallvec![&PORTABLE],
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => smallvec![&x86::AVX2],
             #[cfg(target_arch = "x86_64")]
