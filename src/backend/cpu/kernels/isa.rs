@@ -7,6 +7,8 @@
 //! instructions for them. So a tile has its arguments in registers as far as there are any.
 #![allow(unsafe_code)]
 
+#[cfg(target_arch = "aarch64")]
+use super::neon::Neon;
 use super::prefetch::fetch;
 use super::span::{Both, Span};
 use super::steps::{add_steps, are_worth_it};
@@ -15,23 +17,9 @@ use std::sync::OnceLock;
 
 /// The tiles of an instruction set, from 0 rows to [`MOST_ROWS`].
 macro_rules! tiles {
-    ($tile:ident) => {
-        [
-            $tile::<0>,
-            $tile::<1>,
-            $tile::<2>,
-            $tile::<3>,
-            $tile::<4>,
-            $tile::<5>,
-            $tile::<6>,
-            $tile::<7>,
-            $tile::<8>,
-            $tile::<9>,
-            $tile::<10>,
-            $tile::<11>,
-            $tile::<12>,
-        ]
-    };
+    ($tile:ident $(, $span:ty)?) => { tiles!($tile $(, $span)?; 0 1 2 3 4 5 6 7 8 9 10 11 12) };
+    ($tile:ident, $span:ty; $($rows:literal)*) => { [ $( $tile::<$span, $rows> ),* ] };
+    ($tile:ident; $($rows:literal)*) => { [ $( $tile::<$rows> ),* ] };
 }
 
 /// The highest tile of any instruction set.
@@ -164,7 +152,7 @@ pub fn available() -> &'static [&'static Isa] {
         #[allow(unused_mut, reason = "only some architectures add to it")]
         let mut available: Vec<&'static Isa> = vec![&PORTABLE];
         #[cfg(target_arch = "aarch64")]
-        available.insert(0, &arm::NEON);
+        available.insert(0, &NEON);
         #[cfg(target_arch = "x86_64")]
         {
             if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c") {
@@ -182,7 +170,11 @@ pub fn available() -> &'static [&'static Isa] {
     })
 }
 
-static PORTABLE: Isa = Isa { name: "portable", rows: 4, columns: 8, level: Level::Portable, tiles: tiles!(portable) };
+static PORTABLE: Isa =
+    Isa { name: "portable", rows: 4, columns: 8, level: Level::Portable, tiles: tiles!(baseline, Both<Array, Array>) };
+
+#[cfg(target_arch = "aarch64")]
+static NEON: Isa = Isa { name: "neon", rows: 8, columns: 8, level: Level::Neon, tiles: tiles!(baseline, Both<Neon, Neon>) };
 
 /// A tile of ROWS rows of a span.
 ///
@@ -277,9 +269,11 @@ unsafe fn tile<S: Span, const ROWS: usize>(
     }
 }
 
+/// With the instructions that every CPU of the architecture has.
+///
 /// # Safety
 /// See [`Tile`].
-unsafe fn portable<const ROWS: usize>(
+unsafe fn baseline<S: Span, const ROWS: usize>(
     a: *const f32,
     row: usize,
     step: usize,
@@ -293,7 +287,7 @@ unsafe fn portable<const ROWS: usize>(
     plus_stride: usize,
 ) {
     // SAFETY: the caller's promise.
-    unsafe { tile::<Both<Array, Array>, ROWS>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
+    unsafe { tile::<S, ROWS>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
 }
 
 /// The same number, of which the compiler no longer knows what has been computed from it: it computes that again instead of
@@ -309,33 +303,6 @@ fn forgotten(number: usize) -> usize {
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     number
-}
-
-#[cfg(target_arch = "aarch64")]
-mod arm {
-    use super::super::neon::Neon;
-    use super::{Both, Isa, Level, tile};
-
-    pub static NEON: Isa = Isa { name: "neon", rows: 8, columns: 8, level: Level::Neon, tiles: tiles!(neon) };
-
-    /// # Safety
-    /// See [`super::Tile`].
-    unsafe fn neon<const ROWS: usize>(
-        a: *const f32,
-        row: usize,
-        step: usize,
-        b: *const f32,
-        depth: usize,
-        c: *mut f32,
-        stride: usize,
-        ahead: *const f32,
-        ahead_step: usize,
-        plus: *const f32,
-        plus_stride: usize,
-    ) {
-        // SAFETY: the caller's promise.
-        unsafe { tile::<Both<Neon, Neon>, ROWS>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
-    }
 }
 
 #[cfg(target_arch = "x86_64")]

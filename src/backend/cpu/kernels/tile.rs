@@ -8,6 +8,8 @@
 
 use super::isa::{Isa, Level};
 use super::limits::Limits;
+#[cfg(target_arch = "aarch64")]
+use super::neon::Neon;
 use super::prefetch::{LINE, fetch};
 use super::span::{Both, Span};
 use super::steps::{add_steps, are_worth_it};
@@ -76,7 +78,7 @@ impl Tiles {
         match isa.level {
             Level::Portable => &PORTABLE,
             #[cfg(target_arch = "aarch64")]
-            Level::Neon => &arm::NEON,
+            Level::Neon => &NEON,
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => &x86::AVX2,
             #[cfg(target_arch = "x86_64")]
@@ -303,9 +305,11 @@ unsafe fn any<S: Span, const ROWS: usize, const STEP: usize>(task: &Task) {
     }
 }
 
+/// With the instructions that every CPU of the architecture has.
+///
 /// # Safety
 /// See [`Tile`].
-unsafe fn portable<S: Span, const ROWS: usize, const STEP: usize>(task: &Task) {
+unsafe fn baseline<S: Span, const ROWS: usize, const STEP: usize>(task: &Task) {
     // SAFETY: the caller's promise.
     unsafe { any::<S, ROWS, STEP>(task) }
 }
@@ -315,33 +319,21 @@ static PORTABLE: Tiles = Tiles {
     columns: 8,
     step: 4,
     lanes: Array::LANES,
-    tiles: tiles!(portable: Array, Both<Array, Array>),
-    ahead: tiles!(portable AHEAD Both<Array, Array>),
-    spaced: spaced!(portable 6: Array, Both<Array, Array>),
+    tiles: tiles!(baseline: Array, Both<Array, Array>),
+    ahead: tiles!(baseline AHEAD Both<Array, Array>),
+    spaced: spaced!(baseline 6: Array, Both<Array, Array>),
 };
 
 #[cfg(target_arch = "aarch64")]
-mod arm {
-    use super::super::neon::Neon;
-    use super::{AHEAD, ANYWHERE, Both, Span, Task, Tiles, any};
-
-    /// # Safety
-    /// See [`super::Tile`].
-    unsafe fn neon<S: Span, const ROWS: usize, const STEP: usize>(task: &Task) {
-        // SAFETY: the caller's promise.
-        unsafe { any::<S, ROWS, STEP>(task) }
-    }
-
-    pub static NEON: Tiles = Tiles {
-        rows: 8,
-        columns: 8,
-        step: 4,
-        lanes: Neon::LANES,
-        tiles: tiles!(neon: Neon, Both<Neon, Neon>),
-        ahead: tiles!(neon AHEAD Both<Neon, Neon>),
-        spaced: spaced!(neon 8: Neon, Both<Neon, Neon>),
-    };
-}
+static NEON: Tiles = Tiles {
+    rows: 8,
+    columns: 8,
+    step: 4,
+    lanes: Neon::LANES,
+    tiles: tiles!(baseline: Neon, Both<Neon, Neon>),
+    ahead: tiles!(baseline AHEAD Both<Neon, Neon>),
+    spaced: spaced!(baseline 8: Neon, Both<Neon, Neon>),
+};
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {

@@ -56,6 +56,24 @@ pub fn with_vectors(isa: &Isa, work: impl OnVectors) {
     }
 }
 
+/// What spans are multiplied with stays in memory: each number is read where it is needed.
+macro_rules! numbers_in_memory {
+    () => {
+        type Numbers = *const f32;
+
+        #[inline(always)]
+        unsafe fn numbers(from: *const f32) -> *const f32 {
+            from
+        }
+
+        #[inline(always)]
+        unsafe fn add_product<const NUMBER: i32>(self, numbers: *const f32, factors: Self) -> Self {
+            // SAFETY: one of the four, by the caller's promise.
+            Self::set(unsafe { *numbers.add(NUMBER as usize) }).mul_add(factors, self)
+        }
+    };
+}
+
 /// What the compiler makes of a short array.
 #[derive(Clone, Copy)]
 pub(super) struct Array(pub(super) [f32; 4]);
@@ -69,7 +87,7 @@ impl Array {
 
 impl Span for Array {
     const LANES: usize = 4;
-    type Numbers = *const f32;
+    numbers_in_memory!();
 
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
@@ -111,17 +129,6 @@ impl Span for Array {
     fn mul_add(self, factor: Self, sum: Self) -> Self {
         // Not `f32::mul_add`: without the instruction that is a slow call.
         self.mul(factor).add(sum)
-    }
-
-    #[inline(always)]
-    unsafe fn numbers(from: *const f32) -> *const f32 {
-        from
-    }
-
-    #[inline(always)]
-    unsafe fn add_product<const NUMBER: i32>(self, numbers: *const f32, factors: Self) -> Self {
-        // SAFETY: one of the four, by the caller's promise.
-        Self::set(unsafe { *numbers.add(NUMBER as usize) }).mul_add(factors, self)
     }
 
     #[inline(always)]
@@ -279,8 +286,7 @@ pub(super) mod x86 {
             #[allow(clippy::undocumented_unsafe_blocks, reason = "one comment for all of them")]
             impl Span for $name {
                 const LANES: usize = $lanes;
-                /// They stay in memory, and each is read where it is needed.
-                type Numbers = *const f32;
+                numbers_in_memory!();
 
                 #[inline(always)]
                 unsafe fn load(from: *const f32) -> Self {
@@ -323,17 +329,6 @@ pub(super) mod x86 {
                 fn mul_add(self, factor: Self, sum: Self) -> Self {
                     // SAFETY: the instructions are there (see above).
                     $name(unsafe { $fmadd(self.0, factor.0, sum.0) })
-                }
-
-                #[inline(always)]
-                unsafe fn numbers(from: *const f32) -> *const f32 {
-                    from
-                }
-
-                #[inline(always)]
-                unsafe fn add_product<const NUMBER: i32>(self, numbers: *const f32, factors: Self) -> Self {
-                    // SAFETY: one of the four, by the caller's promise.
-                    Self::set(unsafe { *numbers.add(NUMBER as usize) }).mul_add(factors, self)
                 }
 
                 #[inline(always)]
