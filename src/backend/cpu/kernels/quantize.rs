@@ -1,5 +1,6 @@
 //! Conversions between float32 and integers: quantization with one scale for all elements, casts. The results are those of
 //! the reference kernels to the last bit.
+#![allow(unsafe_code)]
 
 use super::isa::{Isa, Loop};
 use super::{Kernel, Known, Selection, Site};
@@ -149,13 +150,23 @@ impl<T: Element + Into<i32>> Loop for Scale<'_, T> {
     }
 }
 
+/// Casts numbers as `as` does, in a form that the compiler makes vectors of.
 struct Integers<'a>(&'a [f32], &'a mut [i32]);
+
+/// The bounds of 32-bit integers: the least, and the first number that is above all of them.
+const LEAST: f32 = i32::MIN as f32;
+const ABOVE: f32 = -LEAST;
 
 impl Loop for Integers<'_> {
     #[inline(always)]
     fn run(self) {
         for (integer, &number) in self.1.iter_mut().zip(self.0) {
-            *integer = number as i32;
+            // Zero also stands for what is not a number.
+            let bounded = if (LEAST..ABOVE).contains(&number) { number } else { 0.0 };
+            // SAFETY: it is between the bounds.
+            let converted: i32 = unsafe { bounded.to_int_unchecked() };
+            let outside = if number >= ABOVE { i32::MAX } else { converted };
+            *integer = if number < LEAST { i32::MIN } else { outside };
         }
     }
 }
@@ -196,7 +207,22 @@ mod tests {
     }
 
     fn various(count: usize) -> Vec<f32> {
-        let special = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, 1e30, -1e30, 2.5, 3.5, -2.5, 1e-40, 2147483648.0];
+        let special = [
+            f32::NAN,
+            f32::INFINITY,
+            f32::NEG_INFINITY,
+            -0.0,
+            1e30,
+            -1e30,
+            2.5,
+            3.5,
+            -2.5,
+            1e-40,
+            ABOVE,
+            LEAST,
+            2147483520.0,
+            -2147483904.0,
+        ];
         let numbers = numbers(count, 3).into_iter().map(|x| x * 200.0);
         numbers.enumerate().map(|(i, x)| if i % 7 == 0 { special[i / 7 % special.len()] } else { x }).collect()
     }
