@@ -134,8 +134,7 @@ impl Isa {
     }
 }
 
-/// The instruction set to use: the best one, or the one that `WEBNN_CPU` names (`portable`, `neon`, `avx2`,
-/// `avx512`).
+/// The instruction set to use: the best one, or the one that `WEBNN_CPU` names (`portable`, `neon`, `avx2`, `avx512`).
 pub fn isa() -> &'static Isa {
     static ISA: OnceLock<&'static Isa> = OnceLock::new();
     ISA.get_or_init(|| {

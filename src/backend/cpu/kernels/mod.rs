@@ -2,7 +2,8 @@
 //! constants are known: sizes are fixed, weights are packed, nothing is decided at dispatch. What has none here runs on the
 //! reference kernels.
 //!
-//! `WEBNN_CPU=reference` leaves all work to the reference kernels; `portable`, `neon`, `avx2` and `avx512` choose the instructions.
+//! `WEBNN_CPU=reference` leaves all work to the reference kernels; `portable`, `neon`, `avx2` and `avx512` choose the
+//! instructions.
 
 mod attention;
 #[cfg(test)]
