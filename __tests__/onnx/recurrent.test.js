@@ -9,7 +9,7 @@ const [steps, batches, width, units] = [4, 2, 3, 5];
 const gates = { LSTM: 4, GRU: 3, RNN: 1 };
 
 /** A network with the inputs that are named. */
-function network(op, attributes, { bias, lengths, states, peepholes, opset } = {}) {
+function network(op, attributes, { bias, lengths, states, peepholes, opset, outputs } = {}) {
   const directions = attributes.direction === 'bidirectional' ? 2 : 1;
   const count = gates[op] * units;
   const swap = (a, b) => (attributes.layout ? [b, a] : [a, b]);
@@ -24,7 +24,7 @@ function network(op, attributes, { bias, lengths, states, peepholes, opset } = {
     ...(op === 'LSTM' ? [state, peepholes ? c([directions, 3 * units]) : null] : []),
   ];
   while (inputs.at(-1) === null) inputs.pop();
-  return { op, opset: opset ?? 14, attributes: { hidden_size: units, ...attributes }, inputs, outputs: op === 'LSTM' ? 3 : 2, tolerance: 2e-5 };
+  return { op, opset: opset ?? 14, attributes: { hidden_size: units, ...attributes }, inputs, outputs: outputs ?? (op === 'LSTM' ? 3 : 2), tolerance: 2e-5 };
 }
 
 const all = Object.keys(gates);
@@ -39,6 +39,14 @@ testCases([
   ...each({}, { bias: true, states: true, lengths: [4, 2] }),
   ...each({ direction: 'reverse' }, { bias: true, lengths: [1, 3] }),
   ...each({ direction: 'bidirectional' }, { bias: true, states: true, lengths: [2, 4] }),
+  // By WebNN's own operators, and (with a cell state that is asked for, clipped, of an RNN) step by step.
+  network('LSTM', {}, { bias: true, states: true, lengths: [4, 1], outputs: 2 }),
+  network('LSTM', { direction: 'reverse' }, { bias: true, states: true, lengths: [2, 3], outputs: 1 }),
+  network('LSTM', { direction: 'bidirectional' }, { states: true, lengths: [3, 4], outputs: 2 }),
+  network('LSTM', { direction: 'bidirectional' }, { bias: true, peepholes: true, lengths: [3, 2], outputs: 2 }),
+  network('GRU', { linear_before_reset: 1, direction: 'bidirectional' }, { bias: true, states: true, lengths: [1, 4] }),
+  network('GRU', { direction: 'bidirectional', activations: ['Sigmoid', 'Tanh', 'Sigmoid', 'Relu'] }, { bias: true, lengths: [3, 1] }),
+  network('GRU', { clip: float(0.3) }, { bias: true, lengths: [3, 1] }),
   network('LSTM', {}, { bias: true, peepholes: true }),
   network('LSTM', { direction: 'bidirectional' }, { bias: true, peepholes: true, states: true }),
   network('LSTM', { input_forget: 1 }, { bias: true }),

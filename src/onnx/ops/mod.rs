@@ -14,6 +14,7 @@ mod functions;
 mod fused;
 mod gather;
 mod generate;
+mod lengths;
 mod matmul;
 mod movement;
 mod nbits;

@@ -174,12 +174,18 @@ pub fn compress(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
 /// ReverseSequence: the first elements along the time axis in reverse order, so many as each batch's length says.
 pub fn reverse_sequence(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let (input, lengths) = (emit.input(node, 0)?, emit.input(node, 1)?);
-    let shape = emit.shape(input);
-    let rank = shape.len();
+    let rank = emit.rank(input);
     let (batch, time) = (axis(node.int("batch_axis", 1)?, rank)?, axis(node.int("time_axis", 0)?, rank)?);
     if batch == time {
         return Err("one axis for batch and time".into());
     }
+    one(reversed(input, lengths, [batch, time], emit)?)
+}
+
+/// The first elements along the time axis in reverse order, so many as the length of their batch says.
+pub fn reversed(input: OperandId, lengths: OperandId, [batch, time]: [usize; 2], emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let shape = emit.shape(input);
+    let rank = shape.len();
     let mut aligned = vec![1; rank];
     aligned[batch] = shape[batch];
     let lengths = emit.cast(lengths, DataType::Int64)?;
@@ -191,5 +197,5 @@ pub fn reverse_sequence(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Valu
     let within = emit.logical(LogicalKind::Lesser, positions, lengths)?;
     let indices = emit.select(within, mirrored, positions)?;
     let indices = emit.expand(indices, &shape)?;
-    one(emit.push(GatherElements { input, indices, axis: size(time)? })?)
+    emit.push(GatherElements { input, indices, axis: size(time)? })
 }

@@ -1,7 +1,9 @@
-//! Recurrent networks: WebNN's own operators where they can express a network, and step by step otherwise.
+//! Recurrent networks: WebNN's own operators where they can express a network ([`lengths`] has sequences of different lengths),
+//! and step by step otherwise ([`cells`]).
 
 use super::cells;
 use super::functions::{self, Function};
+use super::lengths;
 use crate::graph::OperandId;
 use crate::graph::ops::recurrent::{
     Gru, GruWeightLayout, Lstm, LstmWeightLayout, RecurrentNetworkActivation, RecurrentNetworkDirection,
@@ -102,10 +104,23 @@ impl Network {
     /// The functions as WebNN names them, where its own operators can express the network.
     fn plain(&self) -> Option<Vec<RecurrentNetworkActivation>> {
         let first = &self.functions[0];
-        if self.clip.is_some() || self.lengths.is_some() || self.functions.iter().any(|other| other != first) {
+        if self.lengths.is_some() || self.functions.iter().any(|other| other != first) {
             return None;
         }
-        first.iter().map(Function::plain).collect()
+        self.named(0)
+    }
+
+    /// The functions of a direction as WebNN names them, where its own operators can express that direction.
+    fn named(&self, direction: usize) -> Option<Vec<RecurrentNetworkActivation>> {
+        if self.clip.is_some() {
+            return None;
+        }
+        self.functions[direction].iter().map(Function::plain).collect()
+    }
+
+    /// The lengths of the sequences, where WebNN's own operators can express each direction.
+    fn named_lengths(&self) -> Option<OperandId> {
+        self.lengths.filter(|_| (0..self.functions.len()).all(|direction| self.named(direction).is_some()))
     }
 
     /// Y and Y_h (and Y_c) from what WebNN returns.
@@ -141,28 +156,38 @@ pub fn lstm_of(node: &Node<'_>, network: Network, emit: &mut Emit<'_>) -> Mapped
     let initial_cell_state = state(node, 6, network.batch_first, emit)?;
     let peephole_weight = emit.optional(node, 7)?;
     let input_forget = node.flag("input_forget", false)?;
-    let plain = network.plain().filter(|_| !input_forget && !output_peephole(node, &network));
-    let Some(activations) = plain else {
+    let is_usual = !input_forget && !output_peephole(node, &network);
+    let operator = |own: &Network, return_sequence: bool, activations, [peephole_weight, initial_cell_state]: [_; 2]| Lstm {
+        input: own.input,
+        weight: own.weight,
+        recurrent_weight: own.recurrent_weight,
+        steps: own.steps,
+        hidden_size: own.hidden_size,
+        bias: own.bias,
+        recurrent_bias: own.recurrent_bias,
+        peephole_weight,
+        initial_hidden_state: own.initial_hidden_state,
+        initial_cell_state,
+        return_sequence,
+        direction: own.direction,
+        layout: LstmWeightLayout::Iofg,
+        activations: Some(activations),
+    };
+    // Of cell states WebNN tells only the last ones.
+    if let Some(lengths) = network.named_lengths().filter(|_| is_usual && !node.has_output(2)) {
+        return lengths::run(&network, lengths, emit, &mut |direction, own, emit| {
+            let mut part = |id: Option<OperandId>| id.map(|id| lengths::part(&network, direction, id, emit)).transpose();
+            let more = [part(peephole_weight)?, part(initial_cell_state)?];
+            let activations = own.named(0).expect("looked at above");
+            Ok(emit.push_all(operator(&own, true, activations, more))?[2])
+        });
+    }
+    let Some(activations) = network.plain().filter(|_| is_usual) else {
         let cell = cells::Lstm { initial_cell_state, peephole_weight, input_forget };
         return cells::lstm(&network, &cell, emit);
     };
-    let return_sequence = node.has_output(0);
-    let results = emit.push_all(Lstm {
-        input: network.input,
-        weight: network.weight,
-        recurrent_weight: network.recurrent_weight,
-        steps: network.steps,
-        hidden_size: network.hidden_size,
-        bias: network.bias,
-        recurrent_bias: network.recurrent_bias,
-        peephole_weight,
-        initial_hidden_state: network.initial_hidden_state,
-        initial_cell_state,
-        return_sequence,
-        direction: network.direction,
-        layout: LstmWeightLayout::Iofg,
-        activations: Some(activations),
-    })?;
+    let more = [peephole_weight, initial_cell_state];
+    let results = emit.push_all(operator(&network, node.has_output(0), activations, more))?;
     network.outputs(&results[..2], results.get(2).copied(), emit)
 }
 
@@ -177,23 +202,29 @@ fn output_peephole(node: &Node<'_>, network: &Network) -> bool {
 pub fn gru(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let network = Network::of(node, &functions::GRU, emit)?;
     let reset_after = node.flag("linear_before_reset", false)?;
-    let Some(activations) = network.plain() else { return cells::gru(&network, reset_after, emit) };
-    let return_sequence = node.has_output(0);
-    let results = emit.push_all(Gru {
-        input: network.input,
-        weight: network.weight,
-        recurrent_weight: network.recurrent_weight,
-        steps: network.steps,
-        hidden_size: network.hidden_size,
-        bias: network.bias,
-        recurrent_bias: network.recurrent_bias,
-        initial_hidden_state: network.initial_hidden_state,
+    let operator = |own: &Network, return_sequence: bool, activations| Gru {
+        input: own.input,
+        weight: own.weight,
+        recurrent_weight: own.recurrent_weight,
+        steps: own.steps,
+        hidden_size: own.hidden_size,
+        bias: own.bias,
+        recurrent_bias: own.recurrent_bias,
+        initial_hidden_state: own.initial_hidden_state,
         reset_after,
         return_sequence,
-        direction: network.direction,
+        direction: own.direction,
         layout: GruWeightLayout::Zrn,
         activations: Some(activations),
-    })?;
+    };
+    if let Some(lengths) = network.named_lengths() {
+        return lengths::run(&network, lengths, emit, &mut |_, own, emit| {
+            let activations = own.named(0).expect("looked at above");
+            Ok(emit.push_all(operator(&own, true, activations))?[1])
+        });
+    }
+    let Some(activations) = network.plain() else { return cells::gru(&network, reset_after, emit) };
+    let results = emit.push_all(operator(&network, node.has_output(0), activations))?;
     network.outputs(&results[..1], results.get(1).copied(), emit)
 }
 
