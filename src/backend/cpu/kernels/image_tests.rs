@@ -93,6 +93,8 @@ fn convolutions() {
         ([2, 1, 3000, 4], 3, [1, 39], 1),
         ([1, 21, 62, 12], 12, [7, 3], 1),
         ([1, 60, 62, 12], 12, [7, 1], 1),
+        ([1, 14, 93, 6], 8, [2, 2], 1),
+        ([1, 20, 150, 3], 10, [3, 3], 1),
         // More outputs than channels.
         ([1, 6, 7, 4], 8, [3, 3], 4),
     ];
@@ -220,14 +222,17 @@ fn transposed_convolutions() {
             if bias {
                 inputs.push((vec![outputs], true));
             }
+            // What is fused stands behind the inputs.
+            let running = OperandId(inputs.len() as u32);
+            let relu = Op::from(Activation { kind: ActivationKind::Relu, input: running });
+            check_fused(op.clone(), &[relu.clone()], &inputs, &[batches, rows, columns, outputs]);
             check(op.clone(), &inputs, &[batches, rows, columns, outputs]);
             if groups == 1 {
                 inputs[0].0 = vec![batches, channels, height, width];
-                check(
-                    ConvTranspose2d { input_layout: InputOperandLayout::Nchw, ..op },
-                    &inputs,
-                    &[batches, outputs, rows, columns],
-                );
+                let op = ConvTranspose2d { input_layout: InputOperandLayout::Nchw, ..op };
+                let output = [batches, outputs, rows, columns];
+                check_fused(op.clone(), &[relu], &inputs, &output);
+                check(op, &inputs, &output);
             }
         }
     }

@@ -39,6 +39,8 @@ struct Planes {
     /// For each channel, row and column of the window a number for each output, and zeros up to `padded`.
     weights: Numbers,
     bias: [f32; MOST_OUTPUTS],
+    /// Where in a plane's row the numbers under each column of the window begin.
+    places: Vec<usize>,
     finish: Finish,
     sizes: Sizes,
 }
@@ -74,6 +76,12 @@ impl Sizes {
     /// Numbers of a phase of a line.
     fn line(&self) -> usize {
         self.reach(self.width).div_ceil(self.columns.stride) + WIDEST
+    }
+
+    /// See [`Planes::places`].
+    fn places(&self) -> Vec<usize> {
+        let Axis { window, stride, dilation, .. } = self.columns;
+        (0..window).map(|tap| tap * dilation % stride * self.line() + tap * dilation / stride).collect()
     }
 
     /// Rows of the input that planes have room for: those under a window.
@@ -140,18 +148,18 @@ impl OnVectors for Job<'_> {
     fn run<V: Vector>(mut self) {
         let wide = V::LANES == 16;
         match self.of.sizes.padded {
-            1 => self.compute::<V, 1, 4>(),
-            2 => self.compute::<V, 2, 4>(),
-            3 if wide => self.compute::<V, 3, 4>(),
-            3 => self.compute::<V, 3, 3>(),
-            4 if wide => self.compute::<V, 4, 4>(),
-            4 => self.compute::<V, 4, 2>(),
-            6 if wide => self.compute::<V, 6, 3>(),
-            6 => self.compute::<V, 6, 1>(),
-            8 if wide => self.compute::<V, 8, 3>(),
-            8 => self.compute::<V, 8, 1>(),
-            _ if wide => self.compute::<V, 12, 2>(),
-            _ => self.compute::<V, 12, 1>(),
+            1 => self.compute::<V, 1, 1, 4>(),
+            2 => self.compute::<V, 2, 2, 4>(),
+            3 if wide => self.compute::<V, 3, 3, 4>(),
+            3 => self.compute::<V, 3, 3, 3>(),
+            4 if wide => self.compute::<V, 4, 4, 4>(),
+            4 => self.compute::<V, 4, 4, 3>(),
+            6 if wide => self.compute::<V, 6, 6, 3>(),
+            6 => self.compute::<V, 6, 6, 2>(),
+            8 if wide => self.compute::<V, 8, 8, 3>(),
+            8 => self.compute::<V, 8, 4, 3>(),
+            _ if wide => self.compute::<V, 12, 12, 2>(),
+            _ => self.compute::<V, 12, 6, 2>(),
         }
     }
 }
@@ -210,9 +218,12 @@ impl Job<'_> {
         }
     }
 
+    /// Tiles are VECTORS vectors of pixels, and TOGETHER of the outputs: as many sums as there are registers.
     #[inline(always)]
-    fn compute<V: Vector, const OUTPUTS: usize, const VECTORS: usize>(&mut self) {
+    fn compute<V: Vector, const OUTPUTS: usize, const TOGETHER: usize, const VECTORS: usize>(&mut self) {
+        const { assert!(OUTPUTS.is_multiple_of(TOGETHER) && TOGETHER > 0) };
         let Sizes { outputs, rows, columns, .. } = self.of.sizes;
+        let mut sums = [[0f32; WIDEST]; OUTPUTS];
         let mut filled = 0;
         for y in self.rows.clone() {
             let under = y * rows.stride..y * rows.stride + self.of.sizes.covered();
@@ -221,14 +232,16 @@ impl Job<'_> {
             let mut x = 0;
             while x < self.columns.len() {
                 let left = self.columns.len() - x;
-                let mut sums = [[0f32; WIDEST]; OUTPUTS];
-                let count = if left > (VECTORS - 1) * V::LANES {
-                    self.tile::<V, OUTPUTS, VECTORS>(y, x, &mut sums);
-                    left.min(VECTORS * V::LANES)
-                } else {
-                    self.tile::<V, OUTPUTS, 1>(y, x, &mut sums);
-                    left.min(V::LANES)
-                };
+                let is_wide = left > (VECTORS - 1) * V::LANES;
+                for (i, sums) in sums.chunks_exact_mut(TOGETHER).enumerate() {
+                    let sums = sums.try_into().expect("a chunk of TOGETHER");
+                    if is_wide {
+                        self.tile::<V, OUTPUTS, TOGETHER, VECTORS>(y, x, i * TOGETHER, sums);
+                    } else {
+                        self.tile::<V, OUTPUTS, TOGETHER, 1>(y, x, i * TOGETHER, sums);
+                    }
+                }
+                let count = left.min(if is_wide { VECTORS * V::LANES } else { V::LANES });
                 let place = (self.batch * rows.output + y) * columns.output + self.columns.start + x;
                 let (place, length) = (place * outputs, count * outputs);
                 // SAFETY: inside the output (`from` asserts that); the pixels are this job's.
@@ -236,11 +249,7 @@ impl Job<'_> {
                 if OUTPUTS == 1 {
                     numbers.copy_from_slice(&sums[0][..count]);
                 } else {
-                    for (o, sums) in sums.iter().enumerate().take(outputs) {
-                        for (to, sum) in numbers[o..].iter_mut().step_by(outputs).zip(sums) {
-                            *to = *sum;
-                        }
-                    }
+                    interleave(sums.as_flattened(), WIDEST, outputs, count, numbers, outputs);
                 }
                 self.finish::<V>(place, numbers);
                 x += count;
@@ -248,14 +257,15 @@ impl Job<'_> {
         }
     }
 
-    /// Sums of VECTORS vectors of pixels from column `x` of the job on.
+    /// Sums of VECTORS vectors of pixels from column `x` of the job on, of TOGETHER outputs from number `first` on.
     #[inline(always)]
     #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
-    fn tile<V: Vector, const OUTPUTS: usize, const VECTORS: usize>(
+    fn tile<V: Vector, const OUTPUTS: usize, const TOGETHER: usize, const VECTORS: usize>(
         &self,
         y: usize,
         x: usize,
-        results: &mut [[f32; WIDEST]; OUTPUTS],
+        first: usize,
+        results: &mut [[f32; WIDEST]; TOGETHER],
     ) {
         let sizes = self.of.sizes;
         let Sizes { channels, rows, columns, .. } = sizes;
@@ -265,27 +275,27 @@ impl Job<'_> {
         let (down, across) = (columns.window * OUTPUTS, rows.window * columns.window * OUTPUTS);
         assert!(self.planes.len() >= channels * covered * phases && x + VECTORS * V::LANES <= sizes.width + WIDEST);
         assert!(self.of.weights.as_slice().len() == channels * across && VECTORS * V::LANES <= WIDEST);
-        let mut sums = [[V::set(0.0); VECTORS]; OUTPUTS];
+        assert!(first + TOGETHER <= OUTPUTS && OUTPUTS <= MOST_OUTPUTS && self.of.places.len() == columns.window);
+        let mut sums = [[V::set(0.0); VECTORS]; TOGETHER];
         for (o, sums) in sums.iter_mut().enumerate() {
-            *sums = [V::set(self.of.bias[o]); VECTORS];
+            *sums = [V::set(self.of.bias[first + o]); VECTORS];
         }
-        for channel in 0..channels {
-            for tap_y in taps.clone() {
-                let row = self.place(y * rows.stride + tap_y * rows.dilation);
+        for tap_y in taps {
+            let row = self.place(y * rows.stride + tap_y * rows.dilation);
+            for channel in 0..channels {
                 // SAFETY: the planes have room for the row, and the numbers lie `WIDEST` or more before the end of their line:
                 // the last column that is wanted lies at `reach` - 1 or before, and vectors reach less than `WIDEST` further.
                 // The weights have OUTPUTS numbers for every tap of every channel. (Both lengths were asserted.)
                 unsafe {
                     let from = self.planes.as_ptr().add((channel * covered + row) * phases + x);
-                    let mut weights = self.of.weights.as_slice().as_ptr().add(channel * across + tap_y * down);
-                    for tap_x in 0..columns.window {
-                        let column = tap_x * columns.dilation;
-                        let from = from.add(column % columns.stride * line + column / columns.stride);
+                    let mut weights = self.of.weights.as_slice().as_ptr().add(channel * across + tap_y * down + first);
+                    for &place in &self.of.places {
+                        let from = from.add(place);
                         let mut numbers = [V::set(0.0); VECTORS];
                         for (v, numbers) in numbers.iter_mut().enumerate() {
                             *numbers = V::load(from.add(v * V::LANES));
                         }
-                        for o in 0..OUTPUTS {
+                        for o in 0..TOGETHER {
                             let factor = V::set(*weights.add(o));
                             for v in 0..VECTORS {
                                 sums[o][v] = numbers[v].mul_add(factor, sums[o][v]);
@@ -372,6 +382,6 @@ pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selecti
     let mut taken = smallvec![op.filter.0 as usize];
     taken.extend(finish.taken.iter().copied());
     let fuses = finish.is_whole;
-    let kernel = Planes { isa, input: op.input, weights, bias, finish, sizes };
+    let kernel = Planes { isa, input: op.input, weights, bias, places: sizes.places(), finish, sizes };
     Some(Selection { kernel: Box::new(kernel), taken, fuses })
 }
