@@ -11,6 +11,7 @@ use crate::graph::OperandId;
 use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::ops::pool::{Pool2d, Pool2dKind};
 use smallvec::smallvec;
+use std::ops::Range;
 
 /// Vectors of channels that are reduced together.
 const TOGETHER: usize = 4;
@@ -47,91 +48,121 @@ struct Piece<'a> {
 impl OnVectors for Piece<'_> {
     #[inline(always)]
     fn run<V: Vector>(self) {
+        match self.of.kind {
+            Pool2dKind::Max => self.pool::<V>(f32::NEG_INFINITY, |most, x| most.greatest(x), |most, _| most),
+            // The mean of nothing but padding is 0.
+            Pool2dKind::Average => self.pool::<V>(0.0, |sum, x| sum.add(x), |sum, count| sum.div(V::set(count.max(1) as f32))),
+            Pool2dKind::L2 => self.pool::<V>(0.0, |sum, x| x.mul_add(x, sum), |sum, _| sum.sqrt()),
+        }
+    }
+}
+
+impl Piece<'_> {
+    #[inline(always)]
+    fn pool<V: Vector>(self, start: f32, add: impl Fn(V, V) -> V, finish: impl Fn(V, usize) -> V) {
         let Pool { rows, columns, channels, .. } = *self.of;
         let size = rows.input * columns.input * channels;
-        for (i, output) in self.output.chunks_exact_mut(channels).enumerate() {
-            let (line, x) = ((self.first + i) / columns.output, (self.first + i) % columns.output);
+        // Positions in a row at which the window is over no padding.
+        let [first, last] = [0, columns.window - 1].map(|tap| columns.positions(tap));
+        let whole = first.start.max(last.start)..first.end.min(last.end);
+        let (mut i, count) = (0, self.output.len() / channels);
+        while i < count {
+            let (line, first) = ((self.first + i) / columns.output, (self.first + i) % columns.output);
             let image = &self.image[line / rows.output * size..][..size];
-            let window = Window { of: self.of, image, y: line % rows.output, x };
-            let mut first = 0;
-            while channels - first >= TOGETHER * V::LANES {
-                window.reduce::<V, TOGETHER>(first, V::LANES, output);
-                first += TOGETHER * V::LANES;
-            }
-            while first < channels {
-                window.reduce::<V, 1>(first, V::LANES.min(channels - first), output);
-                first += V::LANES;
+            let y = line % rows.output;
+            let down = rows.taps(y);
+            let mut x = first;
+            while x < columns.output && i < count {
+                let is_whole = whole.contains(&x);
+                let across = if is_whole { 0..columns.window } else { columns.taps(x) };
+                // Windows that are a pixel apart are one, of longer runs.
+                let together = if is_whole && columns.stride == 1 { (whole.end - x).min(count - i) } else { 1 };
+                let window = Window::new(self.of, [y, x], [&down, &across]);
+                let output = &mut self.output[i * channels..(i + together) * channels];
+                window.reduce(image, output, start, &add, &finish);
+                i += together;
+                x += together;
             }
         }
     }
 }
 
-struct Window<'a> {
-    of: &'a Pool,
-    image: &'a [f32],
-    y: usize,
-    x: usize,
+/// What is under a window, without padding.
+struct Window {
+    rows: usize,
+    columns: usize,
+    /// Where the run of numbers under its first element begins, and how much later those of the next row and column do.
+    first: usize,
+    down: usize,
+    across: usize,
 }
 
-impl Window<'_> {
+impl Window {
     #[inline(always)]
-    fn reduce<V: Vector, const VECTORS: usize>(&self, first: usize, count: usize, output: &mut [f32]) {
-        match self.of.kind {
-            Pool2dKind::Max => {
-                self.fold::<V, VECTORS>(first, count, output, f32::NEG_INFINITY, |most, x| most.greatest(x), |most, _| most);
-            }
-            Pool2dKind::Average => self.fold::<V, VECTORS>(
-                first,
-                count,
-                output,
-                0.0,
-                |sum, x| sum.add(x),
-                // The mean of nothing but padding is 0.
-                |sum, count| sum.div(V::set(count.max(1) as f32)),
-            ),
-            Pool2dKind::L2 => {
-                self.fold::<V, VECTORS>(first, count, output, 0.0, |sum, x| x.mul_add(x, sum), |sum, _| sum.sqrt());
-            }
+    fn new(of: &Pool, [y, x]: [usize; 2], [down, across]: [&Range<usize>; 2]) -> Window {
+        let Pool { rows, columns, channels, .. } = *of;
+        let (steps_down, steps_across) = (rows.dilation * columns.input * channels, columns.dilation * channels);
+        if down.is_empty() || across.is_empty() {
+            return Window { rows: 0, columns: 0, first: 0, down: steps_down, across: steps_across };
         }
+        let row = y * rows.stride + down.start * rows.dilation - rows.padding;
+        let column = x * columns.stride + across.start * columns.dilation - columns.padding;
+        let first = (row * columns.input + column) * channels;
+        Window { rows: down.len(), columns: across.len(), first, down: steps_down, across: steps_across }
     }
 
+    /// Reduces what is under the windows of some pixels.
     #[inline(always)]
-    fn fold<V: Vector, const VECTORS: usize>(
+    fn reduce<V: Vector>(
         &self,
-        first: usize,
-        count: usize,
+        image: &[f32],
         output: &mut [f32],
         start: f32,
-        add: impl Fn(V, V) -> V,
-        finish: impl Fn(V, usize) -> V,
+        add: &impl Fn(V, V) -> V,
+        finish: &impl Fn(V, usize) -> V,
     ) {
-        let Pool { rows, columns, channels, .. } = *self.of;
-        let mut reduced = [V::set(start); VECTORS];
-        let (taps_y, taps_x) = (rows.taps(self.y), columns.taps(self.x));
-        let numbers = (VECTORS - 1) * V::LANES + count;
-        for tap_y in taps_y.clone() {
-            let row = rows.element(self.y, tap_y).expect("a tap inside") * columns.input;
-            for tap_x in taps_x.clone() {
-                let column = columns.element(self.x, tap_x).expect("a tap inside");
-                let from = &self.image[(row + column) * channels + first..][..numbers];
-                for (v, reduced) in reduced.iter_mut().enumerate() {
-                    // SAFETY: `numbers` reach to the end of the last vector, or to its first `count` numbers.
-                    let x = unsafe {
-                        let from = from.as_ptr().add(v * V::LANES);
-                        if count == V::LANES { V::load(from) } else { V::load_first(from, count) }
-                    };
-                    *reduced = add(*reduced, x);
+        let elements = self.rows * self.columns;
+        let length = output.len();
+        let last = self.first + self.rows.saturating_sub(1) * self.down + self.columns.saturating_sub(1) * self.across;
+        assert!(elements == 0 || last + length <= image.len());
+        let from = image.as_ptr().wrapping_add(self.first);
+        let to = output.as_mut_ptr();
+        let mut i = 0;
+        while length - i >= TOGETHER * V::LANES {
+            let mut reduced = [V::set(start); TOGETHER];
+            for row in 0..self.rows {
+                for column in 0..self.columns {
+                    for (v, reduced) in reduced.iter_mut().enumerate() {
+                        // SAFETY: under each element of the window are as many numbers of the image as the output has
+                        // (asserted for the last one).
+                        let x = unsafe { V::load(from.add(row * self.down + column * self.across + i + v * V::LANES)) };
+                        *reduced = add(*reduced, x);
+                    }
                 }
             }
-        }
-        let output = &mut output[first..first + numbers];
-        for (v, &reduced) in reduced.iter().enumerate() {
-            let finished = finish(reduced, taps_y.len() * taps_x.len());
-            // SAFETY: as above.
-            unsafe {
-                let to = output.as_mut_ptr().add(v * V::LANES);
-                if count == V::LANES { finished.store(to) } else { finished.store_first(to, count) }
+            for (v, &reduced) in reduced.iter().enumerate() {
+                // SAFETY: so many numbers are left.
+                unsafe { finish(reduced, elements).store(to.add(i + v * V::LANES)) };
             }
+            i += TOGETHER * V::LANES;
+        }
+        while i < length {
+            let count = V::LANES.min(length - i);
+            let mut reduced = V::set(start);
+            for row in 0..self.rows {
+                for column in 0..self.columns {
+                    // SAFETY: as above.
+                    let x = unsafe {
+                        let from = from.add(row * self.down + column * self.across + i);
+                        if count == V::LANES { V::load(from) } else { V::load_first(from, count) }
+                    };
+                    reduced = add(reduced, x);
+                }
+            }
+            let finished = finish(reduced, elements);
+            // SAFETY: as above.
+            unsafe { if count == V::LANES { finished.store(to.add(i)) } else { finished.store_first(to.add(i), count) } };
+            i += count;
         }
     }
 }
