@@ -4,7 +4,7 @@
 
 use super::formulas::{each, exp};
 use super::isa::{Isa, Loop, isa};
-use super::softmax_columns::SoftmaxColumns;
+use super::softmax_columns::{SoftmaxColumns, SoftmaxShortLines};
 use super::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
 use super::{Kernel, Selection, Site};
 use crate::backend::cpu::threads::for_each_piece;
@@ -26,7 +26,7 @@ pub fn select(site: &Site<'_>) -> Option<Selection> {
         Op::Softmax(op) if op.axis as usize + 1 < site.output.shape.len() => {
             Box::new(SoftmaxColumns::new(op, site.output.shape, isa())?)
         }
-        Op::Softmax(op) => Box::new(softmax_lines(op, site)?),
+        Op::Softmax(op) => softmax_lines(op, site)?,
         Op::InstanceNormalization(op) => Box::new(instance_normalization(op, site)?),
         Op::LayerNormalization(op) => Box::new(layer_normalization(op, site)?),
         _ => return None,
@@ -41,9 +41,14 @@ struct SoftmaxLines {
     length: usize,
 }
 
-fn softmax_lines(op: &Softmax, site: &Site<'_>) -> Option<SoftmaxLines> {
+fn softmax_lines(op: &Softmax, site: &Site<'_>) -> Option<Box<dyn Kernel>> {
     let &length = site.output.shape.last()?;
-    (length >= SHORTEST).then(|| SoftmaxLines { isa: isa(), input: op.input, length })
+    let (isa, input) = (isa(), op.input);
+    if length >= SHORTEST {
+        return Some(Box::new(SoftmaxLines { isa, input, length }));
+    }
+    let is_worth_it = length > 0 && site.output.shape.iter().product::<usize>() / length >= SHORTEST;
+    is_worth_it.then(|| Box::new(SoftmaxShortLines { isa, input, length }) as Box<dyn Kernel>)
 }
 
 impl Kernel for SoftmaxLines {

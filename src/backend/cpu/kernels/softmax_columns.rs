@@ -1,11 +1,13 @@
-//! Softmax of float32 along an axis behind which there are others: of columns, by vectors that lie across them.
+//! Softmax of float32 along an axis behind which there are others: of columns, by vectors that lie across them. Lines that are
+//! too short for a vector are made columns for it.
 #![allow(unsafe_code)]
 
 use super::formulas::exp;
 use super::isa::Isa;
+use super::packing::interleave;
 use super::vector::{OnVectors, Vector, with_vectors};
-use super::{Kernel, SharedOutput};
-use crate::backend::cpu::threads::for_each_job;
+use super::{Kernel, SharedOutput, with_scratch};
+use crate::backend::cpu::threads::{for_each_job, for_each_piece};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::OperandId;
 use crate::graph::ops::softmax::Softmax;
@@ -69,27 +71,84 @@ impl OnVectors for Part<'_> {
             // SAFETY: so many numbers are in the rows of the input and of the output from `place` on (asserted here and by the
             // output), and these columns are this job's.
             let load = |row: usize| unsafe { V::load_first(input[place(row)..place(row) + lanes].as_ptr(), lanes) };
-            // SAFETY: as above.
-            let store = |row: usize, numbers: V| unsafe {
-                numbers.store_first(output.from(place(row), place(row) + lanes), lanes);
-            };
-            let mut greatest = V::set(f32::NEG_INFINITY);
-            for row in 0..rows {
-                greatest = greatest.raise(load(row));
-            }
-            let mut sum = V::set(0.0);
-            for row in 0..rows {
-                let power = exp(load(row).sub(greatest));
-                sum = sum.add(power);
-                store(row, power);
-            }
-            // What is not a number spoils the sum, and thereby the column.
-            let factor = V::set(1.0).div(sum);
-            for row in 0..rows {
-                // SAFETY: as above; they have just been stored.
-                let power = unsafe { V::load_first(output.from(place(row), place(row) + lanes), lanes) };
-                store(row, power.mul(factor));
-            }
+            softmax_of_columns(rows, load, |row| output.from(place(row), place(row) + lanes), lanes);
         }
+    }
+}
+
+/// Softmax of the columns that a vector lies across, from where `load` finds their rows to the first `lanes` numbers at
+/// `place`, which are the caller's.
+#[inline(always)]
+fn softmax_of_columns<V: Vector>(rows: usize, load: impl Fn(usize) -> V, place: impl Fn(usize) -> *mut f32, lanes: usize) {
+    let mut greatest = V::set(f32::NEG_INFINITY);
+    for row in 0..rows {
+        greatest = greatest.raise(load(row));
+    }
+    let mut sum = V::set(0.0);
+    for row in 0..rows {
+        let power = exp(load(row).sub(greatest));
+        sum = sum.add(power);
+        // SAFETY: the caller's promise.
+        unsafe { power.store_first(place(row), lanes) };
+    }
+    // What is not a number spoils the sum, and thereby the column.
+    let factor = V::set(1.0).div(sum);
+    for row in 0..rows {
+        // SAFETY: the caller's promise; they have just been stored.
+        unsafe { V::load_first(place(row), lanes).mul(factor).store_first(place(row), lanes) };
+    }
+}
+
+/// Softmax of lines that are shorter than a vector.
+#[derive(Debug)]
+pub struct SoftmaxShortLines {
+    pub isa: &'static Isa,
+    pub input: OperandId,
+    pub length: usize,
+}
+
+/// Lines that are turned together: whole vectors.
+const LINES: usize = 64;
+
+impl Kernel for SoftmaxShortLines {
+    fn run(&self, arguments: &mut Arguments<'_, '_>) {
+        let (input, length) = (arguments.input(self.input).elements::<f32>(), self.length);
+        for_each_piece(arguments.output().elements::<f32>(), length, 2 * length, |first, piece| {
+            let input = &input[first * length..][..piece.len()];
+            with_scratch(LINES * length, |columns| {
+                for (input, output) in input.chunks(LINES * length).zip(piece.chunks_mut(LINES * length)) {
+                    with_vectors(self.isa, Lines { input, output, columns, length });
+                }
+            });
+        });
+    }
+}
+
+struct Lines<'a> {
+    input: &'a [f32],
+    output: &'a mut [f32],
+    columns: &'a mut [f32],
+    length: usize,
+}
+
+impl OnVectors for Lines<'_> {
+    #[inline(always)]
+    fn run<V: Vector>(self) {
+        let Lines { input, output, columns, length } = self;
+        let count = input.len() / length;
+        interleave(input, length, count, length, columns, LINES);
+        for first in (0..count).step_by(V::LANES) {
+            let rows = &mut columns[first..];
+            assert!(rows.len() >= (length - 1) * LINES + V::LANES);
+            let start = rows.as_mut_ptr();
+            // SAFETY: every row has LINES numbers, whole vectors of them (asserted for the last one).
+            softmax_of_columns(
+                length,
+                |row| unsafe { V::load(start.add(row * LINES)) },
+                |row| start.wrapping_add(row * LINES),
+                V::LANES,
+            );
+        }
+        interleave(columns, LINES, length, count, output, length);
     }
 }
