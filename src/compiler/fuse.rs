@@ -2,6 +2,7 @@
 //! cache: biases, activations, residual additions; on backends that make code for it, whole chains.
 
 use super::quantized::Integers;
+use crate::graph::ops::conv::ConvTranspose2d;
 use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, UnaryKind};
 use crate::graph::{DataType, Graph, Node, Op, OperandId, Source};
 
@@ -33,6 +34,7 @@ pub fn fuse(graph: &Graph, fusing: Fusing, integers: &Integers) -> Fusion {
     'heads: for (head, node) in graph.nodes.iter().enumerate() {
         let leads = match (&node.op, fusing) {
             (Op::Conv2d(_) | Op::Matmul(_) | Op::Gemm(_), _) => true,
+            (Op::ConvTranspose2d(op), Fusing::Quick) => transposed_leads(graph, op),
             // One that has joined another leads nothing itself.
             (op, Fusing::Chains) => is_elementwise(op) && !fusion.is_fused[head],
             (op, Fusing::Quick) => {
@@ -199,6 +201,12 @@ fn leads_quick(graph: &Graph, op: &Op, output: OperandId) -> bool {
     begins && graph.descriptor(output).data_type == DataType::Float32 && (is_simple(op) || is_quick(graph, op))
 }
 
+/// Whether there are fast kernels for a transposed convolution: of all channels or of groups of several.
+fn transposed_leads(graph: &Graph, op: &ConvTranspose2d) -> bool {
+    let [_, outputs, ..] = op.filter_layout.to_iohw(&graph.descriptor(op.filter).shape);
+    graph.is_constant(op.filter) && (op.groups == 1 || outputs >= 8)
+}
+
 /// Whether an operator is done quickly to a value that the first one of a chain has made.
 fn follows_quick(graph: &Graph, op: &Op, value: OperandId, first: Option<&Op>) -> bool {
     // Convolutions without a fast kernel do nothing on their way.
@@ -337,9 +345,10 @@ fn consumers(graph: &Graph) -> Vec<Consumers> {
 mod tests {
     use super::*;
     use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind};
+    use crate::graph::ops::layout::{ConvTranspose2dFilterOperandLayout, InputOperandLayout};
     use crate::graph::ops::matmul::Matmul;
     use crate::graph::ops::softmax::Softmax;
-    use crate::graph::{DataType, Descriptor, GraphBuilder, Limits};
+    use crate::graph::{ConstantBytes, DataType, Descriptor, GraphBuilder, Limits};
     use std::sync::Arc;
 
     /// A product with `follow` done to it; how many nodes are fused.
@@ -370,6 +379,34 @@ mod tests {
             }),
             2
         );
+    }
+
+    #[test]
+    fn transposed_convolutions_with_fast_kernels_lead() {
+        let count = |groups: u32, outputs: usize| {
+            let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
+            let x = builder.input("x", Descriptor::new(DataType::Float32, [1, 4, 4, 8])).unwrap();
+            let filter = Descriptor::new(DataType::Float32, [2, 2, outputs as u32, 8]);
+            let filter = builder.constant(filter, ConstantBytes::new(vec![0; 4 * outputs * 8 * 4])).unwrap();
+            let op = ConvTranspose2d {
+                input: x,
+                filter,
+                padding: [0; 4],
+                strides: [2; 2],
+                dilations: [1; 2],
+                output_padding: [0; 2],
+                output_sizes: None,
+                groups,
+                input_layout: InputOperandLayout::Nhwc,
+                filter_layout: ConvTranspose2dFilterOperandLayout::Hwoi,
+                bias: None,
+            };
+            let made = builder.push_op(op, "").unwrap()[0];
+            let output = relu(&mut builder, made);
+            let graph = builder.build(vec![("y".to_owned(), output)]).unwrap();
+            fuse(&graph, Fusing::Quick, &Integers::none(&graph)).then[0].len()
+        };
+        assert_eq!([count(1, 3), count(2, 8), count(8, 1)], [1, 1, 0]);
     }
 
     #[test]
