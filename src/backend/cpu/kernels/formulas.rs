@@ -340,7 +340,8 @@ fn sum<V: Vector, const N: usize>(x: V, first: V, factors: [f32; N]) -> V {
 /// The error function.
 #[inline(always)]
 pub fn erf<V: Vector>(x: V) -> V {
-    let bounded = x.raise(V::set(-4.0)).lower(V::set(4.0));
+    // A bit further out than where the result is 1: there the quotient is no less, and is brought down to it.
+    let bounded = x.raise(V::set(-4.1)).lower(V::set(4.1));
     let square = bounded.mul(bounded);
     let above = sum(
         square,
@@ -348,15 +349,14 @@ pub fn erf<V: Vector>(x: V) -> V {
         [2.770_681_4e-8, -2.101_024e-6, -5.692_506_4e-5, -7.349_906_3e-4, -2.954_6e-3, -1.609_603_3e-2],
     );
     let below = sum(square, V::set(-1.456_607_2e-5), [-2.133_740_6e-4, -1.682_827e-3, -7.373_329_2e-3, -1.426_473_9e-2]);
-    let value = bounded.mul(above).div(below);
-    V::set(4.0).if_below(x.abs(), V::set(1.0).with_sign(x), value)
+    within_one(bounded.mul(above.div(below)))
 }
 
 /// The hyperbolic tangent.
 #[inline(always)]
 pub fn tanh<V: Vector>(x: V) -> V {
-    const LIMIT: f32 = 7.905_311;
-    let bounded = x.raise(V::set(-LIMIT)).lower(V::set(LIMIT));
+    // As for `erf`.
+    let bounded = x.raise(V::set(-9.5)).lower(V::set(9.5));
     let square = bounded.mul(bounded);
     let above = sum(
         square,
@@ -364,9 +364,14 @@ pub fn tanh<V: Vector>(x: V) -> V {
         [2.000_188e-13, -8.604_672e-11, 5.122_297_1e-8, 1.485_722_4e-5, 6.372_619_3e-4, 4.893_524_6e-3],
     );
     let below = sum(square, V::set(1.198_258_4e-6), [1.185_347_1e-4, 2.268_434_6e-3, 4.893_525e-3]);
-    let value = bounded.mul(above).div(below);
-    let value = V::set(LIMIT).if_below(x.abs(), V::set(1.0).with_sign(x), value);
-    x.abs().if_below(V::set(4e-4), x, value)
+    // The quotient first: it is near 1 for the smallest numbers, whose products with coefficients would lose their last bits.
+    within_one(bounded.mul(above.div(below)))
+}
+
+/// From -1 to 1.
+#[inline(always)]
+fn within_one<V: Vector>(x: V) -> V {
+    x.raise(V::set(-1.0)).lower(V::set(1.0))
 }
 
 /// `1 / (1 + e^-x)`.
