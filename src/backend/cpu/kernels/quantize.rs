@@ -47,7 +47,7 @@ pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
     let fits = match conversion {
         Conversion::Quantize { .. } => from == Float32 && matches!(to, Int8 | Uint8),
         Conversion::Dequantize { .. } => to == Float32 && matches!(from, Int8 | Uint8),
-        Conversion::Cast => matches!((from, to), (Int8 | Uint8 | Int32, Float32) | (Float32, Int32)),
+        Conversion::Cast => matches!((from, to), (Int8 | Uint8 | Int32, Float32) | (Float32, Int8 | Uint8 | Int32)),
     };
     let is_worth_it = shape.iter().product::<usize>() >= WORTH_IT && site.fused.is_empty();
     let kernel = || Box::new(Convert { isa, conversion, input, from, to });
@@ -87,8 +87,15 @@ impl Kernel for Convert {
                 Int32 => self.scaled(input.elements::<i32>(), arguments, 1.0, 0),
                 _ => {
                     let numbers = input.elements::<f32>();
-                    for_each_piece(arguments.output().elements::<i32>(), 1, 1, |first, integers| {
-                        self.isa.run_loop(Integers(&numbers[first..][..integers.len()], integers));
+                    if self.to == Int32 {
+                        for_each_piece(arguments.output().elements::<i32>(), 1, 1, |first, integers| {
+                            self.isa.run_loop(Integers(&numbers[first..][..integers.len()], integers));
+                        });
+                        return;
+                    }
+                    let bounds = if self.to == Int8 { [-128.0, 127.0] } else { [0.0, 255.0] };
+                    for_each_piece(&mut *arguments.output().bytes, 1, 1, |first, bytes| {
+                        self.isa.run_loop(Truncate { numbers: &numbers[first..][..bytes.len()], bytes, bounds });
                     });
                 }
             },
@@ -167,6 +174,28 @@ impl Loop for Integers<'_> {
             let converted: i32 = unsafe { bounded.to_int_unchecked() };
             let outside = if number >= ABOVE { i32::MAX } else { converted };
             *integer = if number < LEAST { i32::MIN } else { outside };
+        }
+    }
+}
+
+/// The same to integers of 8 bits.
+struct Truncate<'a> {
+    numbers: &'a [f32],
+    bytes: &'a mut [u8],
+    bounds: [f32; 2],
+}
+
+impl Loop for Truncate<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let [low, high] = self.bounds;
+        for (byte, &number) in self.bytes.iter_mut().zip(self.numbers) {
+            let raised = if number > low { number } else { low };
+            let bounded = if raised < high { raised } else { high };
+            let bounded = if number.is_nan() { 0.0 } else { bounded };
+            // SAFETY: it is between bounds that 32-bit integers have.
+            let truncated: i32 = unsafe { bounded.to_int_unchecked() };
+            *byte = truncated as u8;
         }
     }
 }
@@ -252,7 +281,9 @@ mod tests {
             for (from, bytes) in [(Uint8, &bytes[..]), (Int8, &bytes), (Int32, bytemuck::cast_slice(&integers))] {
                 check(Cast { input, data_type: Float32 }, &[(from, bytes)], Float32);
             }
-            check(Cast { input, data_type: Int32 }, &[(Float32, floats)], Int32);
+            for data_type in [Int32, Int8, Uint8] {
+                check(Cast { input, data_type }, &[(Float32, floats)], data_type);
+            }
         }
     }
 }
