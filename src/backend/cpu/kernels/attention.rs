@@ -111,12 +111,15 @@ impl OnVectors for Weigh<'_> {
     #[inline(always)]
     fn run<V: Vector>(self) {
         let Weigh { stages, masks, first_query, keys, stride, scores } = self;
+        // Keys that do not exist fill the last vector up where there is room for them: they have no weight.
+        let whole = keys.next_multiple_of(V::LANES);
+        let whole = if whole <= stride { whole } else { keys };
         for (row, scores) in scores.chunks_exact_mut(stride).enumerate() {
-            let scores = &mut scores[..keys];
             for (stage, mask) in stages.iter().zip(masks) {
-                stage.apply(scores, first_query + row, mask);
+                stage.apply(&mut scores[..keys], first_query + row, mask);
             }
-            softmax::<V>(scores);
+            scores[keys..whole].fill(f32::NEG_INFINITY);
+            softmax::<V>(&mut scores[..whole]);
         }
     }
 }
@@ -229,8 +232,11 @@ impl Part<'_> {
             };
             pack(key_panels, depth, keys, self.k, sizes.key_strides);
             pack(value_panels, keys, columns, self.v, sizes.value_strides);
-            for first in (0..queries).step_by(isa.rows) {
-                let height = isa.rows.min(queries - first);
+            // Tiles of nearly the same height.
+            let tiles = queries.div_ceil(isa.rows);
+            for tile in 0..tiles {
+                let first = tile * queries / tiles;
+                let height = (tile + 1) * queries / tiles - first;
                 let scores = &mut scores[..height * stride];
                 // SAFETY: the only block of it. What is behind the last key are products with zeros.
                 let mut block = unsafe { Output::new(scores, stride).block(0..height, 0..padded_keys) };
