@@ -1,4 +1,4 @@
-//! Attention of a few queries, as in decoding: keys and values are read once, where they are.
+//! Attention of a few queries, as in decoding, and products of a few rows: keys and values are read once, where they are.
 #![allow(unsafe_code)]
 
 use super::attention::Sizes;
@@ -19,6 +19,15 @@ pub struct FewQueries<'a> {
     /// Room for the scores of all keys.
     pub scores: &'a mut [f32],
     pub result: &'a mut [f32],
+}
+
+/// A row times some columns of a matrix whose elements follow each other along its rows or its columns.
+pub fn multiply_row(isa: &Isa, left: &[f32], right: &[f32], strides: [usize; 2], result: &mut [f32]) {
+    match strides {
+        [1, stride] => with_vectors(isa, Scores { query: left, keys: right, stride, scores: result }),
+        [stride, 1] => with_vectors(isa, Sum { weights: left, values: right, stride, result }),
+        _ => unreachable!("the caller has looked at the strides"),
+    }
 }
 
 /// Computes scores, has them made weights, and adds up the values.

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::epilogue::{Epilogue, Origin};
+use super::few_queries;
 use super::isa::{Isa, isa};
 use super::packing::pack_panel;
 use super::product::{Finish, Grid, Output, Right, RightView, is_read_in_place, multiply, with_left};
@@ -92,8 +93,51 @@ struct Stack {
     threads: usize,
 }
 
+/// Columns of products of a few rows that a job computes, at least.
+const FEWEST_COLUMNS: usize = 128;
+
+impl Stack {
+    /// Whether packing is not worth its while for so few rows, and the right operand lies so that it is not needed.
+    fn has_few_rows(&self) -> bool {
+        self.shape.rows <= few_queries::MOST && self.shape.right_strides.contains(&1)
+    }
+
+    fn multiply_few_rows(&self, arguments: &mut Arguments<'_, '_>) {
+        let (a, b) = (arguments.input(self.left).elements::<f32>(), arguments.input(self.right).elements::<f32>());
+        let tensors = self.epilogue.tensors(arguments);
+        let output = Output::new(arguments.output().elements::<f32>(), self.stride);
+        let Shape { rows, depth, columns, left_strides, right_strides } = self.shape;
+        let stages = self.epilogue.stages();
+        let jobs_of_one = if self.threads == 1 { 1 } else { (4 * self.threads).div_ceil(self.positions.len()) };
+        let width = columns.div_ceil(jobs_of_one).next_multiple_of(FEWEST_COLUMNS);
+        let jobs_of_one = columns.div_ceil(width);
+        for_each_job(self.positions.len() * jobs_of_one, self.positions.len() * self.shape.work() / 8, |job| {
+            let [left, right, place] = self.positions[job / jobs_of_one];
+            let first = job % jobs_of_one * width;
+            let columns = first..columns.min(first + width);
+            // SAFETY: products have different positions, which were made so that their outputs do not overlap, and jobs of one
+            // product have different columns.
+            let mut block = unsafe { output.from(place).block(0..rows, columns.clone()) };
+            with_scratch(depth, |row_of_left| {
+                for row in 0..rows {
+                    let elements = a[left + row * left_strides[0]..].iter().step_by(left_strides[1]);
+                    row_of_left.iter_mut().zip(elements).for_each(|(to, from)| *to = *from);
+                    let right = &b[right + columns.start * right_strides[1]..];
+                    few_queries::multiply_row(self.isa, row_of_left, right, right_strides, block.row(row, columns.clone()));
+                }
+            });
+            if let Some(finish) = stages.finish(self.isa, Origin { place, stride: self.stride }, &tensors) {
+                finish.finish(&mut block, 0..rows, columns);
+            }
+        });
+    }
+}
+
 impl Kernel for Stack {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
+        if self.has_few_rows() {
+            return self.multiply_few_rows(arguments);
+        }
         let (a, b) = (arguments.input(self.left).elements::<f32>(), arguments.input(self.right).elements::<f32>());
         let tensors = self.epilogue.tensors(arguments);
         let output = Output::new(arguments.output().elements::<f32>(), self.stride);

@@ -2,8 +2,8 @@
 //!
 //! The weights are packed once. The inputs of many steps are multiplied in one product; then step by step the hidden state
 //! is. Units are taken in blocks as wide as a tile: the products of all gates of a block, then its gates; for a batch of one
-//! the products of many blocks, then the gates of them all. Weights that do not quite fit into the second-level cache are walked through forwards and backwards in turn, so that each step begins with what
-//! the last one ended with.
+//! the products of many blocks, then the gates of them all. Weights that do not quite fit into the second-level cache are
+//! walked through forwards and backwards in turn, so that each step begins with what the last one ended with.
 #![allow(unsafe_code)]
 
 use super::isa::{Isa, MOST_COLUMNS, MOST_ROWS, Plus, isa};

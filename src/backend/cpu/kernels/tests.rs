@@ -141,6 +141,14 @@ fn products() {
             let op = Gemm { a: OperandId(0), b: OperandId(1), c, alpha: 1.0, beta: 1.0, a_transpose, b_transpose };
             check(op, &inputs, &[13, 50]);
         }
+        // A few rows, whose right operand is read in place.
+        for (rows, columns) in [(1, 300), (2, 1000), (3, 77)] {
+            let shape = |transposed: bool, rows, columns| if transposed { vec![columns, rows] } else { vec![rows, columns] };
+            let inputs = [(shape(a_transpose, rows, 70), false), (shape(b_transpose, 70, columns), false)];
+            let op = Gemm { a: OperandId(0), b: OperandId(1), c: None, alpha: 1.0, beta: 1.0, a_transpose, b_transpose };
+            let relu = Op::from(Activation { kind: ActivationKind::Relu, input: OperandId(2) });
+            check_fused(op, &[relu], &inputs, &[rows, columns]);
+        }
     }
 }
 
@@ -184,9 +192,18 @@ fn functions_of_elements_and_lines() {
     check(normalization(&[2], false), &[(shape.clone(), false)], &shape);
     let line = vec![7, 61];
     check(normalization(&[1, 2], true), &[(shape.clone(), false), (line.clone(), false), (line, false)], &shape);
-    for (shape, axis) in
-        [(vec![3, 7, 61], 1), (vec![7, 16], 0), (vec![2, 1, 40], 1), (vec![1, 16, 4, 210], 1), (vec![2, 5, 6, 33], 2)]
-    {
+    for (shape, axis) in [
+        (vec![3, 7, 61], 1),
+        (vec![7, 16], 0),
+        (vec![2, 1, 40], 1),
+        (vec![1, 16, 4, 210], 1),
+        (vec![2, 5, 6, 33], 2),
+        (vec![16, 2], 1),
+        (vec![3, 67, 5], 2),
+        (vec![130, 15], 1),
+        (vec![64, 4], 1),
+        (vec![33, 1], 1),
+    ] {
         check(Softmax { input, axis }, &[(shape.clone(), false)], &shape);
         // Spoils its column only.
         for number in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
