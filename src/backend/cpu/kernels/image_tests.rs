@@ -225,7 +225,7 @@ fn transposed_convolutions() {
             // What is fused stands behind the inputs.
             let running = OperandId(inputs.len() as u32);
             let relu = Op::from(Activation { kind: ActivationKind::Relu, input: running });
-            check_fused(op.clone(), &[relu.clone()], &inputs, &[batches, rows, columns, outputs]);
+            check_fused(op.clone(), std::slice::from_ref(&relu), &inputs, &[batches, rows, columns, outputs]);
             check(op.clone(), &inputs, &[batches, rows, columns, outputs]);
             if groups == 1 {
                 inputs[0].0 = vec![batches, channels, height, width];

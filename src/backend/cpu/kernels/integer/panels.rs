@@ -39,15 +39,16 @@ impl Panels {
             let (first, count, vectors) = place(columns, lanes, number);
             let width = vectors * lanes;
             let panel = &mut panels.bytes[first * height..][..width * height];
-            let groups = panel.chunks_exact_mut(width * tiles.group * tiles.weight);
-            for (number, group) in groups.enumerate() {
-                let first_byte = number * tiles.group;
-                let (run, first_byte) = (first_byte / padded, (first_byte % padded).min(length));
-                let places = &places[run * length + first_byte..][..tiles.group.min(length - first_byte)];
-                let columns = group.chunks_exact_mut(tiles.group * tiles.weight).zip(&mut sums[first..first + count]);
-                for (column, (weights, sum)) in (first..).zip(columns) {
-                    for (i, &place) in places.iter().enumerate() {
-                        let number = weight(place, column);
+            let (together, size) = (GROUP / tiles.parts, GROUP / tiles.parts * tiles.weight);
+            for (number, part) in panel.chunks_exact_mut(width * size).enumerate() {
+                for (column, (weights, sum)) in (first..).zip(part.chunks_exact_mut(size).zip(&mut sums[first..first + count])) {
+                    for i in 0..together {
+                        let byte = tiles.byte(number, i);
+                        let (run, byte) = (byte / padded, byte % padded);
+                        if byte >= length {
+                            continue;
+                        }
+                        let number = weight(places[run * length + byte], column);
                         *sum += i32::from(number);
                         match tiles.weight {
                             1 => weights[i] = number as u8,
@@ -128,7 +129,8 @@ impl Loop for PackMatrix<'_> {
     #[inline(always)]
     fn run(self) {
         let PackMatrix { tiles, columns, bytes, flip, packed, sums } = self;
-        let size = tiles.group * tiles.weight;
+        let together = GROUP / tiles.parts;
+        let size = together * tiles.weight;
         let height = packed.len() / columns.next_multiple_of(tiles.lanes);
         let none = [0u8; 64];
         sums.fill(0);
@@ -136,23 +138,23 @@ impl Loop for PackMatrix<'_> {
             let (first, own, vectors) = place(columns, tiles.lanes, number);
             let width = vectors * tiles.lanes;
             let sums = &mut sums[first..first + own];
-            let groups = packed[first * height..][..width * height].chunks_exact_mut(width * size);
-            for (group, packed) in groups.enumerate() {
+            let parts = packed[first * height..][..width * height].chunks_exact_mut(width * size);
+            for (part, packed) in parts.enumerate() {
                 // Rows that do not exist are zeros, when their bytes are flipped.
                 let row = |i: usize| {
-                    let k = group * tiles.group + i;
+                    let k = tiles.byte(part, i);
                     bytes.get(k * columns + first..k * columns + first + own)
                 };
                 let is_there = |i: usize| row(i).is_some();
                 let or_none = |i: usize| row(i).unwrap_or(&none[..own]);
                 let flips = |i: usize| if is_there(i) { flip } else { 0 };
-                for i in 0..tiles.group {
+                for i in 0..together {
                     let (row, flip) = (or_none(i), flips(i));
                     for (sum, &byte) in sums.iter_mut().zip(row) {
                         *sum += i32::from((byte ^ flip) as i8);
                     }
                 }
-                match (tiles.group, tiles.weight) {
+                match (together, tiles.weight) {
                     (4, 1) => {
                         let (a, b, c, d) = (or_none(0), or_none(1), or_none(2), or_none(3));
                         let flip = u32::from_le_bytes([flips(0), flips(1), flips(2), flips(3)]);

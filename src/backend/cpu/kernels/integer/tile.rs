@@ -2,10 +2,11 @@
 //! registers.
 //!
 //! A row is made of *runs* of consecutive bytes without a sign, wherever they are: one for a row of a matrix, one for each
-//! element of a filter's window for a pixel of an image. Weights have signs; they are packed in *groups*, so many of the
-//! depth beside each other for each column, as the instructions want them: four bytes for those that multiply bytes, two
-//! 16-bit integers for those that multiply these. Sums are 32-bit integers and exact, or rather wrap around: nothing
-//! saturates in between.
+//! element of a filter's window for a pixel of an image. Four bytes, a *group*, are read at a time. Weights have signs; those of
+//! a group are packed in *parts*, so many of the depth beside each other for each column, as the instructions want them: four
+//! bytes for those that multiply bytes; two 16-bit integers for those that multiply these, the first and the third byte in one
+//! part, the others in the next, since so they are taken out of the group with one instruction each. Sums are 32-bit integers
+//! and exact, or rather wrap around: nothing saturates in between.
 #![allow(unsafe_code)]
 
 use crate::backend::cpu::kernels::isa::{Isa, Level};
@@ -28,7 +29,7 @@ pub struct Task {
     pub length: usize,
     /// Where the runs begin: for each run, for each row.
     pub starts: *const *const u8,
-    /// A panel: for each run, for each group of its bytes, the weights of each column.
+    /// A panel: for each run, for each part of each group of its bytes, the weights of each column.
     pub weights: *const u8,
     pub finish: Finish,
     /// The tile's numbers: the sums themselves, or float32 where there are factors.
@@ -63,13 +64,18 @@ pub struct Tiles {
     pub rows: usize,
     /// Columns of a vector.
     pub lanes: usize,
-    /// Weights of a group, and bytes of one of them.
-    pub group: usize,
+    /// Parts of a group, and bytes of a weight.
+    pub parts: usize,
     pub weight: usize,
     tiles: [[Tile; WIDEST]; MOST_ROWS + 1],
 }
 
 impl Tiles {
+    /// Which byte of all comes at place `i` of so many in a part; parts are numbered through all groups.
+    pub fn byte(&self, part: usize, i: usize) -> usize {
+        part / self.parts * GROUP + part % self.parts + i * self.parts
+    }
+
     /// The best ones of an instruction set.
     pub fn of(isa: &Isa) -> &'static Tiles {
         Tiles::all_of(isa)[0]
@@ -115,22 +121,26 @@ impl Tiles {
 /// A vector of sums, and how it grows.
 trait Sums: Copy {
     const LANES: usize;
-    /// Weights of a group.
-    const GROUP: usize;
+    /// Parts of a group.
+    const PARTS: usize;
     /// Bytes of a weight.
     const WEIGHT: usize;
     type Weights: Copy;
+    type Group: Copy;
     type Bytes: Copy;
 
     fn zero() -> Self;
 
     /// # Safety
-    /// There must be the weights of a group for all lanes at `from`.
+    /// There must be the weights of a part for all lanes at `from`.
     unsafe fn weights(from: *const u8) -> Self::Weights;
 
     /// # Safety
     /// There must be a group of bytes at `from`.
-    unsafe fn bytes(from: *const u8) -> Self::Bytes;
+    unsafe fn group(from: *const u8) -> Self::Group;
+
+    /// What is multiplied with the weights of a part.
+    fn bytes(group: Self::Group, part: usize) -> Self::Bytes;
 
     fn plus(self, bytes: Self::Bytes, weights: Self::Weights) -> Self;
 
@@ -169,31 +179,35 @@ unsafe fn tile<S: Sums, const ROWS: usize, const VECTORS: usize>(task: &Task) {
     };
     let mut sums = [[[S::zero(); VECTORS]; ROWS]; 4];
     let mut weights = task.weights;
-    let group = VECTORS * S::LANES * S::GROUP * S::WEIGHT;
+    let part = VECTORS * S::LANES * GROUP / S::PARTS * S::WEIGHT;
     for run in 0..task.runs {
         // SAFETY: there are ROWS starts for each run.
         let starts = unsafe { &*task.starts.add(run * ROWS).cast::<[*const u8; ROWS]>() };
         let mut k = 0;
         while k < task.length {
-            let together = if task.length - k >= ways * S::GROUP { ways } else { 1 };
+            let together = if task.length - k >= ways * GROUP { ways } else { 1 };
             for way in 0..4 {
                 if way >= together {
                     break;
                 }
-                // SAFETY: the panel has VECTORS vectors of weights for each group of each run, and a run `length` bytes.
+                // SAFETY: the panel has VECTORS vectors of weights for each part of each group of each run, and a run `length`
+                // bytes.
                 unsafe {
-                    let factors: [S::Weights; VECTORS] =
-                        std::array::from_fn(|v| S::weights(weights.add(v * S::LANES * S::GROUP * S::WEIGHT)));
+                    let first = weights;
+                    let factors = |number: usize, v: usize| S::weights(first.add(number * part + v * (part / VECTORS)));
                     for r in 0..ROWS {
-                        let bytes = S::bytes(starts[r].add(k + way * S::GROUP));
-                        for v in 0..VECTORS {
-                            sums[way][r][v] = sums[way][r][v].plus(bytes, factors[v]);
+                        let group = S::group(starts[r].add(k + way * GROUP));
+                        for number in 0..S::PARTS {
+                            let bytes = S::bytes(group, number);
+                            for v in 0..VECTORS {
+                                sums[way][r][v] = sums[way][r][v].plus(bytes, factors(number, v));
+                            }
                         }
                     }
-                    weights = weights.add(group);
+                    weights = weights.add(S::PARTS * part);
                 }
             }
-            k += together * S::GROUP;
+            k += together * GROUP;
         }
     }
     for way in 1..ways {
@@ -252,9 +266,10 @@ struct Array([i32; 4]);
 
 impl Sums for Array {
     const LANES: usize = 4;
-    const GROUP: usize = 1;
+    const PARTS: usize = GROUP;
     const WEIGHT: usize = 2;
     type Weights = [i16; 4];
+    type Group = [u8; GROUP];
     type Bytes = i16;
 
     #[inline(always)]
@@ -269,9 +284,14 @@ impl Sums for Array {
     }
 
     #[inline(always)]
-    unsafe fn bytes(from: *const u8) -> i16 {
+    unsafe fn group(from: *const u8) -> [u8; GROUP] {
         // SAFETY: the caller's promise.
-        i16::from(unsafe { *from })
+        unsafe { from.cast::<[u8; GROUP]>().read() }
+    }
+
+    #[inline(always)]
+    fn bytes(group: [u8; GROUP], part: usize) -> i16 {
+        i16::from(group[part])
     }
 
     #[inline(always)]
@@ -319,7 +339,7 @@ unsafe fn portable<const ROWS: usize, const VECTORS: usize>(task: &Task) {
 }
 
 static PORTABLE: Tiles =
-    Tiles { name: "portable", rows: 4, lanes: Array::LANES, group: Array::GROUP, weight: Array::WEIGHT, tiles: tiles!(portable) };
+    Tiles { name: "portable", rows: 4, lanes: Array::LANES, parts: Array::PARTS, weight: Array::WEIGHT, tiles: tiles!(portable) };
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
@@ -327,8 +347,8 @@ mod x86 {
     use std::arch::x86_64::*;
 
     macro_rules! sums {
-        ($name:ident, $tiles:ident, $tile:ident, $label:literal, $features:literal, $rows:literal, $register:ty, $lanes:literal, $group:literal, $weight:literal,
-         $zero:ident, $load:ident, $add:ident, $store:ident, $sub:ident, $mul:ident, $set:ident, $float:ident, $times:ident, $loadf:ident, $storef:ident, |$from:ident| $bytes:expr, |$sum:ident, $b:ident, $w:ident| $plus:expr) => {
+        ($name:ident, $tiles:ident, $tile:ident, $label:literal, $features:literal, $rows:literal, $register:ty, $lanes:literal, $parts:literal, $weight:literal,
+         $zero:ident, $load:ident, $add:ident, $store:ident, $sub:ident, $mul:ident, $set:ident, $float:ident, $times:ident, $loadf:ident, $storef:ident, |$from:ident| $set_group:expr, |$group:ident, $part:ident| $bytes:expr, |$sum:ident, $b:ident, $w:ident| $plus:expr) => {
             #[derive(Clone, Copy)]
             struct $name($register);
 
@@ -336,9 +356,10 @@ mod x86 {
             // instructions; pointers are the caller's promise.
             impl Sums for $name {
                 const LANES: usize = $lanes;
-                const GROUP: usize = $group;
+                const PARTS: usize = $parts;
                 const WEIGHT: usize = $weight;
                 type Weights = $register;
+                type Group = $register;
                 type Bytes = $register;
 
                 #[inline(always)]
@@ -354,7 +375,14 @@ mod x86 {
                 }
 
                 #[inline(always)]
-                unsafe fn bytes($from: *const u8) -> $register {
+                unsafe fn group($from: *const u8) -> $register {
+                    // SAFETY: see above.
+                    unsafe { $set_group }
+                }
+
+                #[inline(always)]
+                #[allow(unused_unsafe, reason = "where there is one part, it is the group")]
+                fn bytes($group: $register, $part: usize) -> $register {
                     // SAFETY: see above.
                     unsafe { $bytes }
                 }
@@ -406,7 +434,7 @@ mod x86 {
             }
 
             pub static $tiles: Tiles =
-                Tiles { name: $label, rows: $rows, lanes: $lanes, group: $group, weight: $weight, tiles: tiles!($tile) };
+                Tiles { name: $label, rows: $rows, lanes: $lanes, parts: $parts, weight: $weight, tiles: tiles!($tile) };
         };
     }
 
@@ -419,7 +447,7 @@ mod x86 {
         12,
         __m512i,
         16,
-        4,
+        1,
         1,
         _mm512_setzero_si512,
         _mm512_loadu_si512,
@@ -433,6 +461,7 @@ mod x86 {
         _mm512_loadu_ps,
         _mm512_storeu_ps,
         |from| _mm512_set1_epi32(from.cast::<i32>().read_unaligned()),
+        |group, _part| group,
         |sum, bytes, weights| _mm512_dpbusd_epi32(sum, bytes, weights)
     );
     sums!(
@@ -457,7 +486,8 @@ mod x86 {
         _mm512_mul_ps,
         _mm512_loadu_ps,
         _mm512_storeu_ps,
-        |from| _mm512_cvtepu8_epi16(_mm256_set1_epi16(from.cast::<i16>().read_unaligned())),
+        |from| _mm512_set1_epi32(from.cast::<i32>().read_unaligned()),
+        |group, part| if part == 0 { _mm512_and_si512(group, _mm512_set1_epi16(0xff)) } else { _mm512_srli_epi16::<8>(group) },
         |sum, bytes, weights| _mm512_add_epi32(sum, _mm512_madd_epi16(bytes, weights))
     );
     sums!(
@@ -482,7 +512,8 @@ mod x86 {
         _mm256_mul_ps,
         _mm256_loadu_ps,
         _mm256_storeu_ps,
-        |from| _mm256_cvtepu8_epi16(_mm_set1_epi16(from.cast::<i16>().read_unaligned())),
+        |from| _mm256_set1_epi32(from.cast::<i32>().read_unaligned()),
+        |group, part| if part == 0 { _mm256_and_si256(group, _mm256_set1_epi16(0xff)) } else { _mm256_srli_epi16::<8>(group) },
         |sum, bytes, weights| _mm256_add_epi32(sum, _mm256_madd_epi16(bytes, weights))
     );
     /// The low halves of products, for which SSE2 has no instruction.
@@ -522,7 +553,8 @@ mod x86 {
         _mm_mul_ps,
         _mm_loadu_ps,
         _mm_storeu_ps,
-        |from| _mm_unpacklo_epi8(_mm_set1_epi16(from.cast::<i16>().read_unaligned()), _mm_setzero_si128()),
+        |from| _mm_set1_epi32(from.cast::<i32>().read_unaligned()),
+        |group, part| if part == 0 { _mm_and_si128(group, _mm_set1_epi16(0xff)) } else { _mm_srli_epi16::<8>(group) },
         |sum, bytes, weights| _mm_add_epi32(sum, _mm_madd_epi16(bytes, weights))
     );
 }
