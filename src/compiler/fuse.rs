@@ -2,7 +2,6 @@
 //! cache: biases, activations, residual additions; on backends that make code for it, whole chains.
 
 use super::quantized::Integers;
-use crate::graph::ops::conv::ConvTranspose2d;
 use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, UnaryKind};
 use crate::graph::{DataType, Graph, Node, Op, OperandId, Source};
 
@@ -34,7 +33,6 @@ pub fn fuse(graph: &Graph, fusing: Fusing, integers: &Integers) -> Fusion {
     'heads: for (head, node) in graph.nodes.iter().enumerate() {
         let leads = match (&node.op, fusing) {
             (Op::Conv2d(_) | Op::Matmul(_) | Op::Gemm(_), _) => true,
-            (Op::ConvTranspose2d(op), Fusing::Quick) => transposed_leads(graph, op),
             // One that has joined another leads nothing itself.
             (op, Fusing::Chains) => is_elementwise(op) && !fusion.is_fused[head],
             (op, Fusing::Quick) => {
@@ -186,8 +184,13 @@ fn gate(graph: &Graph, consumers: &[Consumers], value: OperandId, both: [usize; 
     })
 }
 
-/// Whether an element-wise operator begins a quick chain.
+/// Whether an element-wise operator begins a quick chain, or a transposed convolution for which there are fast kernels: of all
+/// channels, or of groups of several.
 fn leads_quick(graph: &Graph, op: &Op, output: OperandId) -> bool {
+    if let Op::ConvTranspose2d(op) = op {
+        let [_, outputs, ..] = op.filter_layout.to_iohw(&graph.descriptor(op.filter).shape);
+        return graph.is_constant(op.filter) && (op.groups == 1 || outputs >= 8);
+    }
     let is_whole = |id: &OperandId| graph.descriptor(*id) == graph.descriptor(output);
     let begins = match op {
         // The value so far has the output's shape from the beginning.
@@ -199,12 +202,6 @@ fn leads_quick(graph: &Graph, op: &Op, output: OperandId) -> bool {
         _ => true,
     };
     begins && graph.descriptor(output).data_type == DataType::Float32 && (is_simple(op) || is_quick(graph, op))
-}
-
-/// Whether there are fast kernels for a transposed convolution: of all channels or of groups of several.
-fn transposed_leads(graph: &Graph, op: &ConvTranspose2d) -> bool {
-    let [_, outputs, ..] = op.filter_layout.to_iohw(&graph.descriptor(op.filter).shape);
-    graph.is_constant(op.filter) && (op.groups == 1 || outputs >= 8)
 }
 
 /// Whether an operator is done quickly to a value that the first one of a chain has made.
@@ -344,6 +341,7 @@ fn consumers(graph: &Graph) -> Vec<Consumers> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::graph::ops::conv::ConvTranspose2d;
     use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind};
     use crate::graph::ops::layout::{ConvTranspose2dFilterOperandLayout, InputOperandLayout};
     use crate::graph::ops::matmul::Matmul;
