@@ -11,12 +11,12 @@ use crate::onnx::emit::Emit;
 use crate::onnx::refusal::Mapped;
 use crate::onnx::value::Value;
 
-/// Y and Y_h of a network, of which `run` makes the hidden states [steps, 1, batches, units] of one direction, forwards.
+/// Y and Y_h of a network, of which `forwards` makes the hidden states [steps, 1, batches, units] of one direction.
 pub fn run(
     network: &Network,
     lengths: OperandId,
     emit: &mut Emit<'_>,
-    run: &mut dyn FnMut(usize, Network, &mut Emit<'_>) -> Mapped<OperandId>,
+    forwards: &mut dyn FnMut(usize, Network, &mut Emit<'_>) -> Mapped<OperandId>,
 ) -> Mapped<Vec<Value>> {
     let (steps, units) = (network.steps, network.hidden_size);
     let batches = emit.shape(network.input)[1];
@@ -38,7 +38,7 @@ pub fn run(
         if backward {
             own.input = reversed(own.input, lengths, [1, 0], emit)?;
         }
-        let states = run(direction, own, emit)?;
+        let states = forwards(direction, own, emit)?;
         let states = emit.reshape(states, &[steps, batches, units])?;
         let end = emit.push(GatherElements { input: states, indices: last, axis: 0 })?;
         // A sequence of no steps ends as it begins.

@@ -22,6 +22,9 @@ pub struct FewQueries<'a> {
 }
 
 /// A row times some columns of a matrix whose elements follow each other along its rows or its columns.
+///
+/// # Panics
+/// When they do neither.
 pub fn multiply_row(isa: &Isa, left: &[f32], right: &[f32], strides: [usize; 2], result: &mut [f32]) {
     match strides {
         [1, stride] => with_vectors(isa, Scores { query: left, keys: right, stride, scores: result }),

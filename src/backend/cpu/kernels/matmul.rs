@@ -93,28 +93,41 @@ struct Stack {
     threads: usize,
 }
 
-/// Columns of products of a few rows that a job computes, at least.
+/// The same with so few rows that packing is not worth its while, and a right operand that lies so that it is not needed.
+#[derive(Debug)]
+struct FewRows {
+    of: Stack,
+    /// Columns of a job, and jobs of one product.
+    width: usize,
+    jobs: usize,
+}
+
+/// Columns that a job computes, at least.
 const FEWEST_COLUMNS: usize = 128;
 
-impl Stack {
-    /// Whether packing is not worth its while for so few rows, and the right operand lies so that it is not needed.
-    fn has_few_rows(&self) -> bool {
-        self.shape.rows <= few_queries::MOST && self.shape.right_strides.contains(&1)
+impl FewRows {
+    fn suits(shape: &Shape) -> bool {
+        shape.rows <= few_queries::MOST && shape.right_strides.contains(&1)
     }
 
-    fn multiply_few_rows(&self, arguments: &mut Arguments<'_, '_>) {
-        let (a, b) = (arguments.input(self.left).elements::<f32>(), arguments.input(self.right).elements::<f32>());
-        let tensors = self.epilogue.tensors(arguments);
-        let output = Output::new(arguments.output().elements::<f32>(), self.stride);
-        let Shape { rows, depth, columns, left_strides, right_strides } = self.shape;
-        let stages = self.epilogue.stages();
-        let jobs_of_one = if self.threads == 1 { 1 } else { (4 * self.threads).div_ceil(self.positions.len()) };
-        let width = columns.div_ceil(jobs_of_one).next_multiple_of(FEWEST_COLUMNS);
-        let jobs_of_one = columns.div_ceil(width);
-        for_each_job(self.positions.len() * jobs_of_one, self.positions.len() * self.shape.work() / 8, |job| {
-            let [left, right, place] = self.positions[job / jobs_of_one];
-            let first = job % jobs_of_one * width;
-            let columns = first..columns.min(first + width);
+    fn new(of: Stack) -> FewRows {
+        let wanted = if of.threads == 1 { 1 } else { (4 * of.threads).div_ceil(of.positions.len()) };
+        let width = of.shape.columns.div_ceil(wanted).next_multiple_of(FEWEST_COLUMNS);
+        FewRows { width, jobs: of.shape.columns.div_ceil(width), of }
+    }
+}
+
+impl Kernel for FewRows {
+    fn run(&self, arguments: &mut Arguments<'_, '_>) {
+        let Stack { isa, shape, left, right, ref positions, stride, ref epilogue, .. } = self.of;
+        let (a, b) = (arguments.input(left).elements::<f32>(), arguments.input(right).elements::<f32>());
+        let tensors = epilogue.tensors(arguments);
+        let output = Output::new(arguments.output().elements::<f32>(), stride);
+        let Shape { rows, depth, columns, left_strides, right_strides } = shape;
+        for_each_job(positions.len() * self.jobs, positions.len() * shape.work() / 8, |job| {
+            let [left, right, place] = positions[job / self.jobs];
+            let first = job % self.jobs * self.width;
+            let columns = first..columns.min(first + self.width);
             // SAFETY: products have different positions, which were made so that their outputs do not overlap, and jobs of one
             // product have different columns.
             let mut block = unsafe { output.from(place).block(0..rows, columns.clone()) };
@@ -123,21 +136,22 @@ impl Stack {
                     let elements = a[left + row * left_strides[0]..].iter().step_by(left_strides[1]);
                     row_of_left.iter_mut().zip(elements).for_each(|(to, from)| *to = *from);
                     let right = &b[right + columns.start * right_strides[1]..];
-                    few_queries::multiply_row(self.isa, row_of_left, right, right_strides, block.row(row, columns.clone()));
+                    few_queries::multiply_row(isa, row_of_left, right, right_strides, block.row(row, columns.clone()));
                 }
             });
-            if let Some(finish) = stages.finish(self.isa, Origin { place, stride: self.stride }, &tensors) {
+            if let Some(finish) = epilogue.stages().finish(isa, Origin { place, stride }, &tensors) {
                 finish.finish(&mut block, 0..rows, columns);
             }
         });
+    }
+
+    fn bytes(&self) -> usize {
+        self.of.bytes()
     }
 }
 
 impl Kernel for Stack {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
-        if self.has_few_rows() {
-            return self.multiply_few_rows(arguments);
-        }
         let (a, b) = (arguments.input(self.left).elements::<f32>(), arguments.input(self.right).elements::<f32>());
         let tensors = self.epilogue.tensors(arguments);
         let output = Output::new(arguments.output().elements::<f32>(), self.stride);
@@ -307,5 +321,6 @@ fn stack(
     let mut epilogue = Epilogue::default();
     let fuses = epilogue.fuse(site, &mut taken);
     let kernel = Stack { isa: isa(), shape, left, right, positions, stride, epilogue, threads: site.threads };
-    Some(Selection { kernel: Box::new(kernel), taken, fuses })
+    let kernel: Box<dyn Kernel> = if FewRows::suits(&kernel.shape) { Box::new(FewRows::new(kernel)) } else { Box::new(kernel) };
+    Some(Selection { kernel, taken, fuses })
 }
