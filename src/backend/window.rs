@@ -45,6 +45,17 @@ impl Axis {
         usize::try_from(self.place(position, tap)).ok().filter(|&element| element < self.input)
     }
 
+    /// The axis without the first and last elements of the window that are over padding at every position; those that are left.
+    pub fn inside(self) -> (Axis, Range<usize>) {
+        let mut taps = (0..self.window).filter(|&tap| !self.positions(tap).is_empty());
+        let first = taps.next().unwrap_or(0);
+        let last = taps.last().unwrap_or(first);
+        match self.padding.checked_sub(first * self.dilation) {
+            Some(padding) => (Axis { window: last + 1 - first, padding, ..self }, first..last + 1),
+            None => (self, 0..self.window),
+        }
+    }
+
     /// The elements of the window at a position that are not over padding.
     pub fn taps(&self, position: usize) -> Range<usize> {
         inside(self.place(position, 0), self.dilation, self.input, self.window)

@@ -1,5 +1,6 @@
 //! A convolution of single pixels and the depthwise one that reads what it makes, as in inverted residual blocks, by bands of
-//! rows: what is made for a band stays in a core's second-level cache until it has been read.
+//! rows: what is made for a band stays in a core's second-level cache until it has been read. A depthwise convolution that
+//! makes several channels of each is one that reads copies of the channels, made in the same way.
 
 use super::conv::{Filter, spread};
 use super::depthwise::{Depthwise, Image};
@@ -12,8 +13,10 @@ use super::{Kernel, Known, Selection, Site, with_scratch};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::compiler::behind_inputs;
+use crate::graph::ops::conv::Conv2d;
+use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::{Op, OperandId};
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 
 /// Bytes of rows between the two convolutions that a thread works on at a time: they stay in the cache, beside what comes in
@@ -27,7 +30,7 @@ const LONGEST: usize = 10_000_000;
 #[derive(Debug)]
 struct Bands {
     input: OperandId,
-    first: Plain,
+    first: First,
     then: Depthwise,
     /// Rows of the output in a band, and in a job.
     band: usize,
@@ -36,12 +39,58 @@ struct Bands {
     kept: usize,
 }
 
+/// What makes the rows between the input and the depthwise convolution.
+#[derive(Debug)]
+enum First {
+    Products(Plain),
+    /// So many copies of each of so many channels, beside each other.
+    Copies { channels: usize, times: usize },
+}
+
+impl First {
+    /// Numbers of a pixel that it reads.
+    fn channels(&self) -> usize {
+        match self {
+            First::Products(plain) => plain.panels.depth,
+            First::Copies { channels, .. } => *channels,
+        }
+    }
+
+    /// What is left to be done to what it makes.
+    fn rest<'a, 'b: 'a>(&'a self, outputs: usize, arguments: &Arguments<'b, '_>) -> Option<Rest<'a>> {
+        match self {
+            First::Products(plain) => Some(plain.finish.rest(plain.isa, outputs, arguments)),
+            First::Copies { .. } => None,
+        }
+    }
+
+    fn compute(&self, image: &[f32], rest: Option<&Rest<'_>>, output: &mut [f32]) {
+        match (self, rest) {
+            (First::Products(plain), Some(rest)) => plain.compute(image, rest, output),
+            (First::Products(_), None) => unreachable!("products have a rest"),
+            (First::Copies { times: 2, .. }, _) => {
+                output.as_chunks_mut::<2>().0.iter_mut().zip(image).for_each(|(copies, x)| *copies = [*x; 2]);
+            }
+            (First::Copies { times, .. }, _) => {
+                output.chunks_exact_mut(*times).zip(image).for_each(|(copies, x)| copies.fill(*x));
+            }
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            First::Products(plain) => plain.bytes(),
+            First::Copies { .. } => 0,
+        }
+    }
+}
+
 impl Kernel for Bands {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let image = arguments.input(self.input).elements::<f32>();
-        let first_rest = self.first.finish.rest(self.first.isa, self.then.channels, arguments);
+        let first_rest = self.first.rest(self.then.channels, arguments);
         let added = self.then.finish.added(arguments);
-        let rest = self.then.finish.rest(self.first.isa, self.then.channels, arguments);
+        let rest = self.then.rest(arguments);
         let output = arguments.output().elements::<f32>();
         let row = self.then.columns.output * self.then.channels;
         for_each_piece(output, self.job * row, self.job * self.cost(), |job, output| {
@@ -53,7 +102,7 @@ impl Kernel for Bands {
                     let (batch, y) = (number / self.then.rows.output, number % self.then.rows.output);
                     let count = self.band.min(self.then.rows.output - y).min(left.len() / row);
                     let needed = self.needed(batch, y..y + count);
-                    self.expand(image, needed.start.max(there.end)..needed.end, &first_rest, kept);
+                    self.expand(image, needed.start.max(there.end)..needed.end, first_rest.as_ref(), kept);
                     there = needed;
                     let (band, others) = left.split_at_mut(count * row);
                     self.then.compute(Image { numbers: kept, rows: self.kept }, added, &rest, number, band);
@@ -77,7 +126,12 @@ impl Bands {
 
     /// About how many nanoseconds a row of the output takes.
     fn cost(&self) -> usize {
-        (self.then.rows.stride * self.between() * self.first.panels.depth / 64).max(1)
+        let window = self.then.rows.window * self.then.columns.window;
+        let of_first = match &self.first {
+            First::Products(plain) => self.then.rows.stride * self.between() * plain.panels.depth / 64,
+            First::Copies { .. } => self.then.columns.output * self.then.channels * window / 16,
+        };
+        of_first.max(1)
     }
 
     /// The rows, by their numbers among those of all images, that are under the windows of some rows of the output.
@@ -90,8 +144,8 @@ impl Bands {
     }
 
     /// Makes some rows, where they are kept.
-    fn expand(&self, image: &[f32], rows: Range<usize>, rest: &Rest<'_>, kept: &mut [f32]) {
-        let (from, to) = (self.then.columns.input * self.first.panels.depth, self.between());
+    fn expand(&self, image: &[f32], rows: Range<usize>, rest: Option<&Rest<'_>>, kept: &mut [f32]) {
+        let (from, to) = (self.then.columns.input * self.first.channels(), self.between());
         let mut first = rows.start;
         while first < rows.end {
             let place = first % self.kept;
@@ -121,22 +175,52 @@ pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
     let elements = Elements { elements: filter.elements, length: channels, step, column };
     let panels = Panels::pack(tiles, &elements, std::iter::once(0), outputs);
     let bias = spread(&finish.bias, 1, tiles.step);
-    let first_plain = Plain { isa, tiles, panels, bias, finish };
+    let mut taken = smallvec![first.filter.0 as usize];
+    taken.extend(finish.taken.iter().copied());
+    let plain = Plain { isa, tiles, panels, bias, finish };
     let depthwise = Depthwise::new(then, &shape, site, isa)?;
-    let rows = depthwise.rows;
-    let reach = (rows.window - 1) * rows.dilation + 1;
-    let fit = TOGETHER / (shape[2] * outputs * 4);
-    let band = (fit.saturating_sub(reach) / rows.stride + 1).min(MOST_ROWS);
-    // Two rows are computed together.
-    let band = if band > 1 { band / 2 * 2 } else { band };
-    let kept = ((band - 1) * rows.stride + reach).min(input.shape[0] * rows.input);
-    let all = input.shape[0] * rows.output;
-    let mut taken = smallvec![first.filter.0 as usize, then.filter.0 as usize];
-    taken.extend(first_plain.finish.taken.iter().chain(&depthwise.finish.taken).copied());
-    let fuses = depthwise.finish.is_whole;
-    let mut kernel = Bands { input: first.input, first: first_plain, then: depthwise, band, job: all, kept };
-    // What is under two jobs is made twice, so there are few.
-    let jobs = site.threads.max((all * kernel.cost()).div_ceil(LONGEST));
-    kernel.job = all.div_ceil(jobs).next_multiple_of(2);
-    Some(Selection { kernel: Box::new(kernel), taken, fuses })
+    Some(Bands::select(first.input, First::Products(plain), depthwise, taken, then, site.threads))
+}
+
+/// The kernel for a depthwise convolution that makes several channels of each.
+pub fn select_several(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
+    let shape = site.inputs[op.input.0 as usize].shape;
+    let (_, [outputs, of_group, ..]) = Filter::of(op, site)?;
+    let (channels, times) = (op.groups as usize, outputs / op.groups as usize);
+    if of_group != 1 || times < 2 || op.input_layout != InputOperandLayout::Nhwc || shape[3] != channels {
+        return None;
+    }
+    let copied = Conv2d { groups: outputs as u32, ..op.clone() };
+    let depthwise = Depthwise::new(&copied, &[shape[0], shape[1], shape[2], outputs], site, isa)?;
+    let first = First::Copies { channels, times };
+    Some(Bands::select(op.input, first, depthwise, smallvec![], op, site.threads))
+}
+
+impl Bands {
+    /// `taken` are the operands that the first of the two has taken into itself.
+    fn select(
+        input: OperandId,
+        first: First,
+        depthwise: Depthwise,
+        mut taken: SmallVec<[usize; 2]>,
+        then: &Conv2d,
+        threads: usize,
+    ) -> Selection {
+        let rows = depthwise.rows;
+        let reach = (rows.window - 1) * rows.dilation + 1;
+        let fit = TOGETHER / (depthwise.columns.input * depthwise.channels * 4);
+        let band = (fit.saturating_sub(reach) / rows.stride + 1).min(MOST_ROWS);
+        // Two rows are computed together.
+        let band = if band > 1 { band / 2 * 2 } else { band };
+        let kept = ((band - 1) * rows.stride + reach).min(depthwise.batches * rows.input);
+        let all = depthwise.batches * rows.output;
+        taken.push(then.filter.0 as usize);
+        taken.extend(depthwise.finish.taken.iter().copied());
+        let fuses = depthwise.finish.is_whole;
+        let mut kernel = Bands { input, first, then: depthwise, band, job: all, kept };
+        // What is under two jobs is made twice, so there are few.
+        let jobs = threads.max((all * kernel.cost()).div_ceil(LONGEST));
+        kernel.job = all.div_ceil(jobs).next_multiple_of(2);
+        Selection { kernel: Box::new(kernel), taken, fuses }
+    }
 }

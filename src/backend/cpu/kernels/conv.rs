@@ -24,6 +24,11 @@ const PASSED: usize = 256 << 10;
 const ALIAS: usize = 4096;
 /// With fewer channels than this the rows of the window are the runs.
 const FEW_CHANNELS: usize = 16;
+/// Groups of at most so many channels are computed one after the other for the same tiles: to find their runs takes as long as
+/// to read them, and those of the next group lie right behind.
+const SMALL_GROUP: usize = 64;
+/// Tiles that one group after the other passes over.
+const TILES_OF_GROUPS: usize = 16;
 
 /// A filter of `[outputs, channels, height, width]` for one group or all, by strides.
 #[derive(Clone, Copy)]
@@ -62,9 +67,11 @@ pub struct Conv {
     bias: Numbers,
     finish: Finish,
     sizes: Sizes,
-    /// What stands for runs in the padding.
+    /// What stands for runs in the padding, of all groups.
     zeros: Numbers,
     division: Division,
+    /// By tile: the runs that are not in the padding for all of its pixels.
+    inside: Vec<Range<usize>>,
 }
 
 /// What a tile is made from.
@@ -100,9 +107,10 @@ struct Sizes {
 struct Division {
     pixels: usize,
     tiles: usize,
-    /// Tiles and panels of a job.
+    /// Tiles, panels and groups of a job.
     block_tiles: usize,
     block_panels: usize,
+    block_groups: usize,
     /// Whether panel after panel passes over a job's tiles, and not the other way round.
     panels_outside: bool,
     /// Whether tiles are copied together first.
@@ -110,24 +118,26 @@ struct Division {
 }
 
 impl Division {
-    fn new(tiles: &Tiles, sizes: &Sizes, panels: &Panels, threads: usize) -> Division {
+    fn new(tiles: &Tiles, sizes: &Sizes, panels: &Panels, groups: usize, threads: usize) -> Division {
         let pixels = sizes.batches * sizes.rows.output * sizes.columns.output;
         let (count, rows) = tiles.divide(pixels);
         let panels_outside = panels.bytes() > KEPT;
+        let shares = groups > 1 && sizes.channels <= SMALL_GROUP;
         let wanted = if threads == 1 { 1 } else { threads * 4 };
         // Strides wider than the window leave out pixels between.
         let touched = |axis: &Axis| axis.stride.min(axis.window);
         let mut block_tiles = if panels_outside {
             (PASSED / (rows * sizes.channels * 4 * touched(&sizes.rows) * touched(&sizes.columns))).max(1)
         } else {
-            16
+            TILES_OF_GROUPS
         };
         block_tiles = block_tiles.min(count.div_ceil(wanted)).max(1);
-        let down = count.div_ceil(block_tiles);
-        let block_panels = panels.count().div_ceil(wanted.div_ceil(down));
+        let across = wanted.div_ceil(count.div_ceil(block_tiles));
+        let (block_panels, block_groups) =
+            if shares { (panels.count(), groups.div_ceil(across)) } else { (panels.count().div_ceil(across), 1) };
         let distance = sizes.all_channels * sizes.columns.stride * 4;
-        let gather = distance.is_multiple_of(ALIAS) && rows > 4;
-        Division { pixels, tiles: count, block_tiles, block_panels, panels_outside, gather }
+        let gather = !shares && distance.is_multiple_of(ALIAS) && rows > 4;
+        Division { pixels, tiles: count, block_tiles, block_panels, block_groups, panels_outside, gather }
     }
 
     /// The pixels of a tile: all tiles have nearly the same height.
@@ -163,6 +173,19 @@ impl Sizes {
         plain(&self.rows) && plain(&self.columns) && !self.is_padded()
     }
 
+    /// The runs that are not in the padding for all of some pixels: from the first row of the window that is somewhere inside to
+    /// the last.
+    fn inside(&self, pixels: Range<usize>) -> Range<usize> {
+        let [first, last] = [pixels.start, pixels.end - 1].map(|pixel| pixel / self.columns.output);
+        let of_row = self.runs() / self.rows.window;
+        if first / self.rows.output != last / self.rows.output {
+            return 0..self.runs();
+        }
+        // Further down the window begins, and ends, with an earlier one of its rows.
+        let [first, last] = [first, last].map(|row| self.rows.taps(row % self.rows.output));
+        last.start * of_row..first.end.max(last.start) * of_row
+    }
+
     /// Elements of the padded input.
     fn padded(&self) -> usize {
         if self.is_padded() { self.batches * self.rows.input * self.width() * self.channels } else { 0 }
@@ -180,12 +203,13 @@ impl Sizes {
         }
     }
 
-    /// Finds where the runs of some pixels begin.
-    fn starts(&self, image: &[f32], group: usize, pixels: Range<usize>, zeros: &[f32], starts: &mut [*const f32]) {
+    /// Finds where the runs of some pixels begin, those of the first of some groups: the others' lie behind them.
+    fn starts(&self, image: &[f32], groups: &Range<usize>, pixels: Range<usize>, zeros: &[f32], starts: &mut [*const f32]) {
         let count = pixels.len();
+        let channels = groups.start * self.channels..groups.end * self.channels;
         if self.is_plain() {
             // Pixel after pixel.
-            let first = pixels.start * self.all_channels + group * self.channels;
+            let first = pixels.start * self.all_channels + channels.start;
             let image = &image[..pixels.end * self.all_channels];
             for (start, pixel) in starts[..count].iter_mut().zip(image[first..].chunks(self.all_channels)) {
                 *start = pixel.as_ptr();
@@ -216,8 +240,8 @@ impl Sizes {
                             for (i, place) in places.iter_mut().enumerate() {
                                 *place = match self.columns.element(x + i, tap_x) {
                                     Some(column) => {
-                                        let first = column * self.all_channels + group * self.channels;
-                                        row[first..first + self.channels].as_ptr()
+                                        let pixel = &row[column * self.all_channels..][..self.all_channels];
+                                        pixel[channels.clone()].as_ptr()
                                     }
                                     None => zeros.as_ptr(),
                                 };
@@ -248,33 +272,38 @@ impl Kernel for Conv {
     }
 
     fn bytes(&self) -> usize {
-        self.groups.iter().map(Panels::bytes).sum::<usize>() + self.bias.bytes() + self.finish.bytes() + self.zeros.bytes()
+        let inside = self.inside.len() * size_of::<Range<usize>>();
+        let packed = self.groups.iter().map(Panels::bytes).sum::<usize>();
+        packed + self.bias.bytes() + self.finish.bytes() + self.zeros.bytes() + inside
     }
 }
 
 impl Conv {
     fn image(&self, image: &[f32], more: &More<'_>, output: &mut [f32]) {
-        let Division { tiles, block_tiles, block_panels, .. } = self.division;
+        let Division { tiles, block_tiles, block_panels, block_groups, .. } = self.division;
         let output = SharedOutput::new(output);
         let across = self.groups[0].count().div_ceil(block_panels);
+        let group_blocks = self.groups.len().div_ceil(block_groups);
         let down = tiles.div_ceil(block_tiles);
         let depth = self.groups[0].depth;
         let cost = self.division.pixels * depth * self.sizes.all_outputs / 64;
-        for_each_job(self.groups.len() * across * down, cost, |job| {
-            let (group, job) = (job / (across * down), job % (across * down));
+        for_each_job(group_blocks * across * down, cost, |job| {
+            let (groups, job) = (job / (across * down) * block_groups, job % (across * down));
             let panels = job % across * block_panels;
             let first = job / across * block_tiles;
+            let groups = groups..self.groups.len().min(groups + block_groups);
             let panels = panels..self.groups[0].count().min(panels + block_panels);
-            self.block(image, more, &output, group, first..tiles.min(first + block_tiles), panels);
+            self.block(image, more, &output, groups, first..tiles.min(first + block_tiles), panels);
         });
     }
 
+    /// Computes some panels of some groups for some tiles; all panels, if there are several groups.
     fn block(
         &self,
         image: &[f32],
         more: &More<'_>,
         output: &SharedOutput<'_>,
-        group: usize,
+        groups: Range<usize>,
         tiles: Range<usize>,
         panels: Range<usize>,
     ) {
@@ -282,7 +311,7 @@ impl Conv {
         let of_tile = runs * self.tiles.rows;
         // Rows that are copied together do not begin at places that compete for the cache.
         let copied = if self.division.gather { of_tile * (length + 16) } else { 0 };
-        let together = if self.division.panels_outside { tiles.len() } else { 1 };
+        let together = if self.division.panels_outside || groups.len() > 1 { tiles.len() } else { 1 };
         with_scratch(together * copied, |scratch| {
             with_starts(together * of_tile, |starts| {
                 for first in tiles.clone().step_by(together) {
@@ -290,34 +319,52 @@ impl Conv {
                     for (i, tile) in tiles.clone().enumerate() {
                         let pixels = self.division.tile(tile);
                         let starts = &mut starts[i * of_tile..][..runs * pixels.len()];
-                        self.sizes.starts(image, group, pixels, self.zeros.as_slice(), starts);
+                        self.sizes.starts(image, &groups, pixels, self.zeros.as_slice(), starts);
                         if self.division.gather {
                             gather(starts, length, &mut scratch[i * copied..][..copied]);
                         }
                     }
-                    // Many tiles pass over one panel after the other, a single one over all at once.
-                    let of_group = &self.groups[group];
-                    let at_once = if together > 1 { 1 } else { panels.len() };
-                    for first in panels.clone().step_by(at_once) {
-                        // While many tiles pass over a panel they bring the next one nearer, each a part of it.
-                        let next = together > 1 && first + 1 < panels.end;
-                        let next = if next { of_group.panel(first + 1).weights } else { &[] };
-                        let step = next.len().div_ceil(tiles.len() * runs * length);
-                        for (i, tile) in tiles.clone().enumerate() {
-                            let pixels = self.division.tile(tile);
-                            let starts = &starts[i * of_tile..][..runs * pixels.len()];
-                            let ahead = (next.as_ptr().wrapping_add(i * step * runs * length), step);
-                            for panel in of_group.parts(first..first + at_once) {
-                                self.tile(more, output, group, pixels.clone(), Part { panel, starts, ahead });
-                            }
+                    for group in groups.clone() {
+                        self.panels(more, output, group, tiles.clone(), panels.clone(), starts);
+                        if groups.len() > 1 {
+                            starts.iter_mut().for_each(|start| *start = start.wrapping_add(self.sizes.channels));
                         }
                     }
                     if !more.rest.is_empty() {
-                        tiles.for_each(|tile| self.finish_tile(&more.rest, output, group, self.division.tile(tile), &panels));
+                        tiles.for_each(|tile| self.finish_tile(&more.rest, output, &groups, self.division.tile(tile), &panels));
                     }
                 }
             });
         });
+    }
+
+    /// Computes some panels of a group for some tiles whose runs are found: many tiles pass over one panel after the other, a
+    /// single one over all at once.
+    fn panels(
+        &self,
+        more: &More<'_>,
+        output: &SharedOutput<'_>,
+        group: usize,
+        tiles: Range<usize>,
+        panels: Range<usize>,
+        starts: &[*const f32],
+    ) {
+        let (of_group, depth) = (&self.groups[group], self.sizes.runs() * self.sizes.length());
+        let of_tile = self.sizes.runs() * self.tiles.rows;
+        let at_once = if tiles.len() > 1 { 1 } else { panels.len() };
+        for first in panels.clone().step_by(at_once) {
+            // While many tiles pass over a panel they bring the next one nearer, each a part of it.
+            let next = tiles.len() > 1 && first + 1 < panels.end;
+            let next = if next { of_group.panel(first + 1).weights } else { &[] };
+            let step = next.len().div_ceil(tiles.len() * depth);
+            for (i, tile) in tiles.clone().enumerate() {
+                let starts = &starts[i * of_tile..][..of_tile];
+                let ahead = (next.as_ptr().wrapping_add(i * step * depth), step);
+                for panel in of_group.parts(first..first + at_once) {
+                    self.tile(more, output, group, tile, Part { panel, starts, ahead });
+                }
+            }
+        }
     }
 
     fn tile(
@@ -325,10 +372,10 @@ impl Conv {
         more: &More<'_>,
         output: &SharedOutput<'_>,
         group: usize,
-        pixels: Range<usize>,
+        tile: usize,
         Part { panel, starts, ahead: (ahead, ahead_step) }: Part<'_>,
     ) {
-        let panels = &self.groups[group];
+        let (panels, pixels, inside) = (&self.groups[group], self.division.tile(tile), self.inside[tile].clone());
         let (rows, stride) = (pixels.len(), self.sizes.all_outputs);
         let place = pixels.start * stride + group * panels.columns + panel.first;
         let end = place + (rows - 1) * stride + panel.columns;
@@ -341,21 +388,28 @@ impl Conv {
             limits: self.finish.limits,
             ..panel.task([self.sizes.runs(), self.sizes.length()], starts, (output.from(place, end), stride))
         };
-        assert_eq!(starts.len(), task.runs * rows);
-        // SAFETY: `starts` has runs of `length` numbers (`Sizes::starts`, `gather`), the weights' number was asserted, the
-        // bias, the output and what is added were sliced to what the tile touches, and jobs and tiles have different pixels
-        // or columns.
+        let task = panel.some_runs(task, inside, &starts[..self.sizes.runs() * rows]);
+        // SAFETY: `starts` has runs of `length` numbers (`Sizes::starts`, `gather`), in all groups whose channels were asked
+        // for, and so many zeros lie in the padding; the weights' number was asserted, the bias, the output and what is added
+        // were sliced to what the tile touches, and jobs and tiles have different pixels or columns.
         unsafe { self.tiles.run(rows, &task) }
     }
 }
 
 impl Conv {
     /// Does the rest to what some panels have made of a tile.
-    fn finish_tile(&self, rest: &Rest<'_>, output: &SharedOutput<'_>, group: usize, pixels: Range<usize>, panels: &Range<usize>) {
-        let (of_group, stride) = (&self.groups[group], self.sizes.all_outputs);
-        let last = of_group.panel(panels.end - 1);
-        let columns = of_group.panel(panels.start).first..last.first + last.columns;
-        let columns = group * of_group.columns + columns.start..group * of_group.columns + columns.end;
+    fn finish_tile(
+        &self,
+        rest: &Rest<'_>,
+        output: &SharedOutput<'_>,
+        groups: &Range<usize>,
+        pixels: Range<usize>,
+        panels: &Range<usize>,
+    ) {
+        let (of_group, stride) = (&self.groups[groups.start], self.sizes.all_outputs);
+        let (first, last) = (of_group.panel(panels.start), of_group.panel(panels.end - 1));
+        let columns = groups.start * of_group.columns + first.first
+            ..(groups.end - 1) * of_group.columns + last.first + last.columns;
         // Whole pixels lie one after the other.
         let (count, length) = if columns.len() == stride { (1, pixels.len() * stride) } else { (pixels.len(), columns.len()) };
         for i in 0..count {
@@ -384,27 +438,29 @@ pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selecti
     let (filter, [outputs, channels, height, width]) = Filter::of(op, site)?;
     let finish = Finish::new(site, op.bias)?;
     let input = site.inputs[op.input.0 as usize];
-    let (rows, columns) = (axis(op, 0, input.shape[1], height, site), axis(op, 1, input.shape[2], width, site));
+    let (rows, down) = axis(op, 0, input.shape[1], height, site).inside();
+    let (columns, across) = axis(op, 1, input.shape[2], width, site).inside();
     let groups = op.groups as usize;
-    let by_row = groups == 1 && channels < FEW_CHANNELS && columns.dilation == 1 && width > 1;
+    let by_row = groups == 1 && channels < FEW_CHANNELS && columns.dilation == 1 && columns.window > 1;
     let sizes =
         Sizes { batches: input.shape[0], all_channels: input.shape[3], channels, all_outputs: outputs, rows, columns, by_row };
-    let tiles = Tiles::of(isa);
     let of_group = outputs / groups;
+    let tiles = Tiles::of_columns(isa, of_group);
     let packed: Vec<Panels> = (0..groups)
         .map(|group| {
-            let taps = (0..height * width).map(|tap| filter.place([group * of_group, 0, tap / width, tap % width]));
+            let taps = down.clone().flat_map(|y| across.clone().map(move |x| filter.place([group * of_group, 0, y, x])));
             let [column, step, ..] = filter.strides;
             Panels::pack(tiles, &Elements { elements: filter.elements, length: channels, step, column }, taps, of_group)
         })
         .collect();
     let bias = spread(&finish.bias, groups, tiles.step);
-    let zeros = Numbers::zeroed(sizes.length());
-    let division = Division::new(tiles, &sizes, &packed[0], site.threads);
+    let zeros = Numbers::zeroed(if groups > 1 { sizes.all_channels } else { sizes.length() });
+    let division = Division::new(tiles, &sizes, &packed[0], groups, site.threads);
+    let inside = (0..division.tiles).map(|tile| sizes.inside(division.tile(tile))).collect();
     let mut taken = smallvec![op.filter.0 as usize];
     taken.extend(finish.taken.iter().copied());
     let fuses = finish.is_whole;
-    let kernel = Conv { isa, tiles, input: op.input, groups: packed, bias, finish, sizes, zeros, division };
+    let kernel = Conv { isa, tiles, input: op.input, groups: packed, bias, finish, sizes, zeros, division, inside };
     Some(Selection { kernel: Box::new(kernel), taken, fuses })
 }
 

@@ -32,6 +32,7 @@ pub struct Depthwise {
     weights: Numbers,
     bias: Numbers,
     pub finish: Finish,
+    pub batches: usize,
     pub rows: Axis,
     pub columns: Axis,
     pub channels: usize,
@@ -43,7 +44,7 @@ impl Kernel for Depthwise {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let image = arguments.input(self.input).elements::<f32>();
         let added = self.finish.added(arguments);
-        let rest = self.finish.rest(self.isa, self.channels, arguments);
+        let rest = self.rest(arguments);
         let output = arguments.output().elements::<f32>();
         let row = self.columns.output * self.channels;
         let taps = self.rows.window * self.columns.window;
@@ -74,6 +75,11 @@ impl<'a> Image<'a> {
 }
 
 impl Depthwise {
+    /// What is left to be done to the sums.
+    pub fn rest<'a, 'b: 'a>(&'a self, arguments: &Arguments<'b, '_>) -> Rest<'a> {
+        self.finish.rest(self.isa, self.channels, arguments)
+    }
+
     /// Computes some rows of the output, from row number `first` of all images on. The rows of the input under their windows
     /// must be there.
     pub fn compute(&self, image: Image<'_>, added: Option<&[f32]>, rest: &Rest<'_>, first: usize, output: &mut [f32]) {
@@ -414,6 +420,7 @@ impl Depthwise {
         let mut bias = Numbers::zeroed(distance);
         bias.as_mut_slice()[..finish.bias.len()].copy_from_slice(&finish.bias);
         let zeros = Numbers::zeroed(columns.input * outputs);
-        Some(Depthwise { isa, input: op.input, weights, bias, finish, rows, columns, channels: outputs, zeros })
+        let batches = input[0];
+        Some(Depthwise { isa, input: op.input, weights, bias, finish, batches, rows, columns, channels: outputs, zeros })
     }
 }

@@ -8,7 +8,7 @@ use crate::graph::ops::movement::Transpose;
 use crate::graph::ops::pool::{Pool2d, Pool2dKind, RoundingType};
 use crate::graph::{Number, Op, OperandId};
 
-const STRIDES_DILATIONS_PADDING: [([u32; 2], [u32; 2], [u32; 4]); 8] = [
+const STRIDES_DILATIONS_PADDING: [([u32; 2], [u32; 2], [u32; 4]); 9] = [
     ([1, 1], [1, 1], [0; 4]),
     ([1, 1], [1, 1], [1, 1, 1, 1]),
     ([2, 2], [1, 1], [1, 2, 0, 3]),
@@ -17,6 +17,8 @@ const STRIDES_DILATIONS_PADDING: [([u32; 2], [u32; 2], [u32; 4]); 8] = [
     ([1, 1], [1, 1], [2, 3, 4, 5]),
     ([1, 1], [2, 1], [1, 1, 1, 1]),
     ([1, 1], [3, 4], [2, 1, 6, 5]),
+    // Elements of the window that are over padding in most rows, and in all columns.
+    ([1, 1], [8, 40], [8, 8, 40, 40]),
 ];
 
 fn conv(groups: u32, strides: [u32; 2], dilations: [u32; 2], padding: [u32; 4], bias: bool) -> Conv2d {
@@ -73,6 +75,10 @@ fn convolutions() {
         ([1, 9, 3, 64], 64, [3, 2], 8),
         ([1, 10, 8, 16], 16, [1, 4], 8),
         ([1, 9, 20, 32], 32, [5, 9], 8),
+        // In groups as wide as a vector, and others whose tiles share what is known of them.
+        ([1, 11, 13, 48], 48, [3, 3], 6),
+        ([2, 7, 9, 64], 64, [3, 3], 4),
+        ([1, 9, 30, 36], 63, [2, 3], 3),
         // Depthwise.
         ([2, 17, 19, 6], 6, [3, 3], 6),
         ([1, 13, 11, 40], 40, [3, 3], 40),
@@ -97,6 +103,8 @@ fn convolutions() {
         ([1, 20, 150, 3], 10, [3, 3], 1),
         // More outputs than channels.
         ([1, 6, 7, 4], 8, [3, 3], 4),
+        ([1, 14, 13, 24], 48, [7, 7], 24),
+        ([2, 19, 6, 5], 15, [3, 3], 5),
     ];
     let filters = [
         Conv2dFilterOperandLayout::Oihw,

@@ -187,6 +187,7 @@ fn select_for(site: &Site<'_>, isa: &'static isa::Isa) -> Option<Selection> {
         // Only pictures lie in another order.
         Op::Conv2d(op) if site.inputs[op.input.0 as usize].order.is_some() => few_channels::select(op, site, isa),
         Op::Conv2d(op) => depthwise::select(op, site, isa)
+            .or_else(|| bands::select_several(op, site, isa))
             .or_else(|| depthwise_planes::select(site, isa))
             .or_else(|| planes::select(op, site, isa))
             .or_else(|| grouped::select(op, site, isa))

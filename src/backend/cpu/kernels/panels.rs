@@ -66,8 +66,20 @@ impl Panel<'_> {
             stride,
             columns: self.columns / self.several,
             panels: self.several,
+            weights_step: self.weights.len() / self.several,
             limits: Limits::default(),
         }
+    }
+
+    /// A task that leaves out all but some of its runs. `starts` are those of all.
+    ///
+    /// # Panics
+    /// When there are no such runs.
+    pub fn some_runs(&self, task: Task, runs: Range<usize>, starts: &[*const f32]) -> Task {
+        let rows = starts.len() / task.runs;
+        let left_out = runs.start * task.length * (self.width / self.several);
+        let starts = &starts[runs.start * rows..runs.end * rows];
+        Task { runs: runs.len(), starts: starts.as_ptr(), weights: self.weights[left_out..].as_ptr(), ..task }
     }
 
     /// The numbers of a bias for these columns; null where there is none.

@@ -44,9 +44,10 @@ pub struct Task {
     pub stride: usize,
     /// Columns that exist: the last ones of the tile may be missing.
     pub columns: usize,
-    /// Panels of so many columns beside each other, which pass over the rows one after the other; their weights lie one behind
-    /// the other, and so do the numbers of the bias, the output and what is added.
+    /// Panels of so many columns beside each other, which pass over the rows one after the other; the weights of one begin so
+    /// many numbers behind the other's, and its numbers of the bias, the output and what is added right behind.
     pub panels: usize,
+    pub weights_step: usize,
     pub limits: Limits,
 }
 
@@ -83,6 +84,16 @@ impl Tiles {
             Level::Avx2 => &x86::AVX2,
             #[cfg(target_arch = "x86_64")]
             Level::Avx512 => &x86::AVX512,
+        }
+    }
+
+    /// The same for matrices of so many columns: where a vector has them all, and registers are few, a tile of one vector is
+    /// higher.
+    pub fn of_columns(isa: &Isa, columns: usize) -> &'static Tiles {
+        match isa.level {
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 if columns <= x86::AVX2_NARROW.columns => &x86::AVX2_NARROW,
+            _ => Tiles::of(isa),
         }
     }
 
@@ -140,9 +151,9 @@ impl Tiles {
 #[inline(always)]
 #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
 unsafe fn tile<S: Span, const ROWS: usize, const AHEAD: bool>(task: &Task) {
-    let (mut weights, mut ahead) = (task.weights, task.ahead);
+    let mut ahead = task.ahead;
     for panel in 0..task.panels {
-        let column = panel * S::LANES;
+        let (mut weights, column) = (task.weights.wrapping_add(panel * task.weights_step), panel * S::LANES);
         // SAFETY: the bias, if there is one, has a number for each column, by the caller's promise.
         let bias = if task.bias.is_null() { S::set(0.0) } else { unsafe { S::load(task.bias.add(column)) } };
         let mut sums = [bias; ROWS];
@@ -186,10 +197,9 @@ unsafe fn tile<S: Span, const ROWS: usize, const AHEAD: bool>(task: &Task) {
 #[inline(always)]
 #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
 unsafe fn spaced<S: Span, const ROWS: usize, const STEP: usize>(task: &Task) {
-    let mut weights = task.weights;
     let step = if STEP == 0 { task.step } else { STEP };
     for panel in 0..task.panels {
-        let column = panel * S::LANES;
+        let (mut weights, column) = (task.weights.wrapping_add(panel * task.weights_step), panel * S::LANES);
         // SAFETY: the bias, if there is one, has a number for each column, by the caller's promise.
         let bias = if task.bias.is_null() { S::set(0.0) } else { unsafe { S::load(task.bias.add(column)) } };
         let mut sums = [bias; ROWS];
@@ -364,6 +374,15 @@ mod x86 {
         tiles: tiles!(avx2: Avx2, Both<Avx2, Avx2>),
         ahead: tiles!(avx2 AHEAD Both<Avx2, Avx2>),
         spaced: spaced!(avx2 6: Avx2, Both<Avx2, Avx2>),
+    };
+    pub static AVX2_NARROW: Tiles = Tiles {
+        rows: 12,
+        columns: 8,
+        step: 8,
+        lanes: Avx2::LANES,
+        tiles: tiles!(avx2: Avx2),
+        ahead: tiles!(avx2 AHEAD Avx2),
+        spaced: spaced!(avx2 12: Avx2),
     };
     pub static AVX512: Tiles = Tiles {
         rows: 14,
