@@ -1,7 +1,7 @@
 //! Normalizations.
 
 use super::elementwise::one;
-use crate::graph::OperandId;
+use crate::graph::{DataType, OperandId};
 use crate::graph::ops::elementwise::{BinaryKind, UnaryKind};
 use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::ops::normalization::{BatchNormalization, InstanceNormalization, LayerNormalization};
@@ -13,23 +13,57 @@ use crate::onnx::refusal::Mapped;
 use crate::onnx::value::Value;
 
 pub fn batch(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    if node.flag("training_mode", false)? {
-        return Err("training is not supported".into());
-    }
     if !node.flag("spatial", true)? {
         return Err("the attribute spatial = 0 is not supported".into());
     }
-    node.no_outputs_from(1, "of the statistics")?;
     let input = emit.input(node, 0)?;
+    let given = [emit.input(node, 3)?, emit.input(node, 4)?];
+    let is_trained = node.flag("training_mode", false)?;
+    let (found, outputs) = if is_trained {
+        let found = statistics(input, emit)?;
+        (found, running(node, given, found, emit)?)
+    } else {
+        node.no_outputs_from(1, "of the statistics")?;
+        (given, Vec::new())
+    };
     let of = emit.data_type(input);
     // Statistics may be more precise than the input.
+    let [mean, variance] = [emit.cast(found[0], of)?, emit.cast(found[1], of)?];
     let mut parameter = |position| {
         let id = emit.input(node, position)?;
         emit.cast(id, of)
     };
-    let (scale, bias, mean, variance) = (parameter(1)?, parameter(2)?, parameter(3)?, parameter(4)?);
+    let (scale, bias) = (Some(parameter(1)?), Some(parameter(2)?));
     let epsilon = node.float("epsilon", 1e-5)?;
-    one(emit.push(BatchNormalization { input, mean, variance, scale: Some(scale), bias: Some(bias), axis: 1, epsilon })?)
+    let output = emit.push(BatchNormalization { input, mean, variance, scale, bias, axis: 1, epsilon })?;
+    Ok(std::iter::once(output.into()).chain(outputs).collect())
+}
+
+/// The mean and the variance of each channel of a batch, as float32. (Exporters write networks that standardize their weights
+/// as normalizations in training.)
+fn statistics(input: OperandId, emit: &mut Emit<'_>) -> Mapped<[OperandId; 2]> {
+    let shape = emit.shape(input);
+    let &[_, channels, ..] = shape.as_slice() else { return Err(format!("an input of rank {}", shape.len()).into()) };
+    let over: Vec<usize> = (0..shape.len()).filter(|&axis| axis != 1).collect();
+    let wide = emit.cast(input, DataType::Float32)?;
+    let mean = emit.reduce(ReduceKind::Mean, wide, &over, true)?;
+    let centred = emit.sub(wide, mean)?;
+    let square = emit.mul(centred, centred)?;
+    let variance = emit.reduce(ReduceKind::Mean, square, &over, false)?;
+    Ok([emit.reshape(mean, &[channels])?, variance])
+}
+
+/// What training goes on with: the given statistics, moved towards those of the batch.
+fn running(node: &Node<'_>, given: [OperandId; 2], found: [OperandId; 2], emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let momentum = node.float("momentum", 0.9)?;
+    let mut moved = Vec::new();
+    for (given, found) in given.into_iter().zip(found) {
+        let found = emit.cast(found, emit.data_type(given))?;
+        let (kept, added) =
+            (emit.with(BinaryKind::Mul, given, momentum)?, emit.with(BinaryKind::Mul, found, 1.0 - momentum)?);
+        moved.push(emit.add(kept, added)?.into());
+    }
+    Ok(moved)
 }
 
 pub fn instance(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
@@ -68,7 +102,7 @@ pub fn layer(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let mut outputs: Vec<Value> = vec![normalized(input, scale, bias, at, epsilon, emit)?.into()];
     if node.has_output(1) || node.has_output(2) {
         let over: Vec<usize> = (at..emit.rank(input)).collect();
-        let wide = emit.cast(input, crate::graph::DataType::Float32)?;
+        let wide = emit.cast(input, DataType::Float32)?;
         let mean = emit.reduce(ReduceKind::Mean, wide, &over, true)?;
         let centred = emit.sub(wide, mean)?;
         let square = emit.mul(centred, centred)?;
@@ -118,7 +152,7 @@ pub fn root_mean_square(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Valu
 /// `x / sqrt(mean(x²) + epsilon) * scale`. Half precision would overflow on the way.
 fn simplified(input: OperandId, scale: OperandId, at: usize, epsilon: f64, emit: &mut Emit<'_>) -> Mapped<OperandId> {
     let of = emit.data_type(input);
-    let wide = emit.cast(input, crate::graph::DataType::Float32)?;
+    let wide = emit.cast(input, DataType::Float32)?;
     let square = emit.mul(wide, wide)?;
     let over: Vec<usize> = (at..emit.rank(input)).collect();
     let mean = emit.reduce(ReduceKind::Mean, square, &over, true)?;
