@@ -96,6 +96,12 @@ mod tests {
                 let positions: Vec<usize> = (0..axis.output).filter(|&p| axis.element(p, tap).is_some()).collect();
                 assert_eq!(axis.positions(tap).collect::<Vec<_>>(), positions, "{axis:?}");
             }
+            let (inner, left) = axis.inside();
+            for position in 0..axis.output {
+                let all: Vec<_> = (0..axis.window).filter_map(|tap| axis.element(position, tap)).collect();
+                let some: Vec<_> = (0..inner.window).filter_map(|tap| inner.element(position, tap)).collect();
+                assert_eq!((all, inner.window), (some, left.len()), "{axis:?}");
+            }
         }
     }
 }

@@ -27,8 +27,8 @@ const FEW_CHANNELS: usize = 16;
 /// Groups of at most so many channels are computed one after the other for the same tiles: to find their runs takes as long as
 /// to read them, and those of the next group lie right behind.
 const SMALL_GROUP: usize = 64;
-/// Tiles that one group after the other passes over.
-const TILES_OF_GROUPS: usize = 16;
+/// Tiles of a job whose weights stay in the cache.
+const TILES_OF_JOB: usize = 16;
 
 /// A filter of `[outputs, channels, height, width]` for one group or all, by strides.
 #[derive(Clone, Copy)]
@@ -70,7 +70,7 @@ pub struct Conv {
     /// What stands for runs in the padding, of all groups.
     zeros: Numbers,
     division: Division,
-    /// By tile: the runs that are not in the padding for all of its pixels.
+    /// By tile: all runs but the first and the last ones that are in the padding for each of its pixels.
     inside: Vec<Range<usize>>,
 }
 
@@ -129,7 +129,7 @@ impl Division {
         let mut block_tiles = if panels_outside {
             (PASSED / (rows * sizes.channels * 4 * touched(&sizes.rows) * touched(&sizes.columns))).max(1)
         } else {
-            TILES_OF_GROUPS
+            TILES_OF_JOB
         };
         block_tiles = block_tiles.min(count.div_ceil(wanted)).max(1);
         let across = wanted.div_ceil(count.div_ceil(block_tiles));
@@ -173,8 +173,8 @@ impl Sizes {
         plain(&self.rows) && plain(&self.columns) && !self.is_padded()
     }
 
-    /// The runs that are not in the padding for all of some pixels: from the first row of the window that is somewhere inside to
-    /// the last.
+    /// All runs but the first and the last ones that are in the padding for each of some pixels, as far as these are whole rows
+    /// of the window.
     fn inside(&self, pixels: Range<usize>) -> Range<usize> {
         let [first, last] = [pixels.start, pixels.end - 1].map(|pixel| pixel / self.columns.output);
         let of_row = self.runs() / self.rows.window;
