@@ -49,7 +49,7 @@ impl Axis {
     pub fn inside(self) -> (Axis, Range<usize>) {
         let mut taps = (0..self.window).filter(|&tap| !self.positions(tap).is_empty());
         let first = taps.next().unwrap_or(0);
-        let last = taps.last().unwrap_or(first);
+        let last = taps.next_back().unwrap_or(first);
         match self.padding.checked_sub(first * self.dilation) {
             Some(padding) => (Axis { window: last + 1 - first, padding, ..self }, first..last + 1),
             None => (self, 0..self.window),

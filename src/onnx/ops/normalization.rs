@@ -1,12 +1,12 @@
 //! Normalizations.
 
 use super::elementwise::one;
-use crate::graph::{DataType, OperandId};
 use crate::graph::ops::elementwise::{BinaryKind, UnaryKind};
 use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::ops::normalization::{BatchNormalization, InstanceNormalization, LayerNormalization};
 use crate::graph::ops::pool::{Pool2d, Pool2dKind, RoundingType};
 use crate::graph::ops::reduce::ReduceKind;
+use crate::graph::{DataType, OperandId};
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, axes, axis, size};
 use crate::onnx::refusal::Mapped;
@@ -59,8 +59,7 @@ fn running(node: &Node<'_>, given: [OperandId; 2], found: [OperandId; 2], emit: 
     let mut moved = Vec::new();
     for (given, found) in given.into_iter().zip(found) {
         let found = emit.cast(found, emit.data_type(given))?;
-        let (kept, added) =
-            (emit.with(BinaryKind::Mul, given, momentum)?, emit.with(BinaryKind::Mul, found, 1.0 - momentum)?);
+        let (kept, added) = (emit.with(BinaryKind::Mul, given, momentum)?, emit.with(BinaryKind::Mul, found, 1.0 - momentum)?);
         moved.push(emit.add(kept, added)?.into());
     }
     Ok(moved)

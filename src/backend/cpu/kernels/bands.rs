@@ -42,9 +42,12 @@ struct Bands {
 /// What makes the rows between the input and the depthwise convolution.
 #[derive(Debug)]
 enum First {
-    Products(Plain),
+    Products(Box<Plain>),
     /// So many copies of each of so many channels, beside each other.
-    Copies { channels: usize, times: usize },
+    Copies {
+        channels: usize,
+        times: usize,
+    },
 }
 
 impl First {
@@ -179,7 +182,7 @@ pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
     taken.extend(finish.taken.iter().copied());
     let plain = Plain { isa, tiles, panels, bias, finish };
     let depthwise = Depthwise::new(then, &shape, site, isa)?;
-    Some(Bands::select(first.input, First::Products(plain), depthwise, taken, then, site.threads))
+    Some(Bands::select(first.input, First::Products(Box::new(plain)), depthwise, taken, then, site.threads))
 }
 
 /// The kernel for a depthwise convolution that makes several channels of each.

@@ -408,8 +408,8 @@ impl Conv {
     ) {
         let (of_group, stride) = (&self.groups[groups.start], self.sizes.all_outputs);
         let (first, last) = (of_group.panel(panels.start), of_group.panel(panels.end - 1));
-        let columns = groups.start * of_group.columns + first.first
-            ..(groups.end - 1) * of_group.columns + last.first + last.columns;
+        let columns =
+            groups.start * of_group.columns + first.first..(groups.end - 1) * of_group.columns + last.first + last.columns;
         // Whole pixels lie one after the other.
         let (count, length) = if columns.len() == stride { (1, pixels.len() * stride) } else { (pixels.len(), columns.len()) };
         for i in 0..count {
