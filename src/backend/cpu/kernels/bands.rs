@@ -59,24 +59,11 @@ impl First {
         }
     }
 
-    /// What is left to be done to what it makes.
-    fn rest<'a, 'b: 'a>(&'a self, outputs: usize, arguments: &Arguments<'b, '_>) -> Option<Rest<'a>> {
+    /// What makes rows in a run, of so many numbers for each pixel.
+    fn making<'a, 'b: 'a>(&'a self, outputs: usize, arguments: &Arguments<'b, '_>) -> Making<'a> {
         match self {
-            First::Products(plain) => Some(plain.finish.rest(plain.isa, outputs, arguments)),
-            First::Copies { .. } => None,
-        }
-    }
-
-    fn compute(&self, image: &[f32], rest: Option<&Rest<'_>>, output: &mut [f32]) {
-        match (self, rest) {
-            (First::Products(plain), Some(rest)) => plain.compute(image, rest, output),
-            (First::Products(_), None) => unreachable!("products have a rest"),
-            (First::Copies { times: 2, .. }, _) => {
-                output.as_chunks_mut::<2>().0.iter_mut().zip(image).for_each(|(copies, x)| *copies = [*x; 2]);
-            }
-            (First::Copies { times, .. }, _) => {
-                output.chunks_exact_mut(*times).zip(image).for_each(|(copies, x)| copies.fill(*x));
-            }
+            First::Products(plain) => Making::Products(plain, plain.finish.rest(plain.isa, outputs, arguments)),
+            First::Copies { times, .. } => Making::Copies(*times),
         }
     }
 
@@ -88,10 +75,31 @@ impl First {
     }
 }
 
+/// See [`First::making`].
+enum Making<'a> {
+    /// With what is left to be done to them.
+    Products(&'a Plain, Rest<'a>),
+    Copies(usize),
+}
+
+impl Making<'_> {
+    fn compute(&self, image: &[f32], output: &mut [f32]) {
+        match self {
+            Making::Products(plain, rest) => plain.compute(image, rest, output),
+            Making::Copies(2) => {
+                output.as_chunks_mut::<2>().0.iter_mut().zip(image).for_each(|(copies, x)| *copies = [*x; 2]);
+            }
+            Making::Copies(times) => {
+                output.chunks_exact_mut(*times).zip(image).for_each(|(copies, x)| copies.fill(*x));
+            }
+        }
+    }
+}
+
 impl Kernel for Bands {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let image = arguments.input(self.input).elements::<f32>();
-        let first_rest = self.first.rest(self.then.channels, arguments);
+        let making = self.first.making(self.then.channels, arguments);
         let added = self.then.finish.added(arguments);
         let rest = self.then.rest(arguments);
         let output = arguments.output().elements::<f32>();
@@ -105,7 +113,7 @@ impl Kernel for Bands {
                     let (batch, y) = (number / self.then.rows.output, number % self.then.rows.output);
                     let count = self.band.min(self.then.rows.output - y).min(left.len() / row);
                     let needed = self.needed(batch, y..y + count);
-                    self.expand(image, needed.start.max(there.end)..needed.end, first_rest.as_ref(), kept);
+                    self.expand(image, needed.start.max(there.end)..needed.end, &making, kept);
                     there = needed;
                     let (band, others) = left.split_at_mut(count * row);
                     self.then.compute(Image { numbers: kept, rows: self.kept }, added, &rest, number, band);
@@ -147,14 +155,14 @@ impl Bands {
     }
 
     /// Makes some rows, where they are kept.
-    fn expand(&self, image: &[f32], rows: Range<usize>, rest: Option<&Rest<'_>>, kept: &mut [f32]) {
+    fn expand(&self, image: &[f32], rows: Range<usize>, making: &Making<'_>, kept: &mut [f32]) {
         let (from, to) = (self.then.columns.input * self.first.channels(), self.between());
         let mut first = rows.start;
         while first < rows.end {
             let place = first % self.kept;
             let count = (rows.end - first).min(self.kept - place);
             let image = &image[first * from..(first + count) * from];
-            self.first.compute(image, rest, &mut kept[place * to..(place + count) * to]);
+            making.compute(image, &mut kept[place * to..(place + count) * to]);
             first += count;
         }
     }
