@@ -72,6 +72,8 @@ pub struct Tiles {
     ahead: [Tile; MOST_ROWS + 1],
     /// By number of columns, tiles whose rows are evenly apart: by 1, by 2, by any distance; with one row, with all.
     spaced: &'static [[[Tile; 2]; 3]],
+    /// Higher ones of fewer columns.
+    narrow: Option<&'static Tiles>,
 }
 
 impl Tiles {
@@ -90,11 +92,8 @@ impl Tiles {
     /// The same for matrices of so many columns: where a vector has them all, and registers are few, a tile of one vector is
     /// higher.
     pub fn of_columns(isa: &Isa, columns: usize) -> &'static Tiles {
-        match isa.level {
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx2 if columns <= x86::AVX2_NARROW.columns => &x86::AVX2_NARROW,
-            _ => Tiles::of(isa),
-        }
+        let tiles = Tiles::of(isa);
+        tiles.narrow.filter(|narrow| columns <= narrow.columns).unwrap_or(tiles)
     }
 
     /// The columns of the narrowest tile that has so many.
@@ -332,6 +331,7 @@ static PORTABLE: Tiles = Tiles {
     tiles: tiles!(baseline: Array, Both<Array, Array>),
     ahead: tiles!(baseline AHEAD Both<Array, Array>),
     spaced: spaced!(baseline 6: Array, Both<Array, Array>),
+    narrow: None,
 };
 
 #[cfg(target_arch = "aarch64")]
@@ -343,6 +343,7 @@ static NEON: Tiles = Tiles {
     tiles: tiles!(baseline: Neon, Both<Neon, Neon>),
     ahead: tiles!(baseline AHEAD Both<Neon, Neon>),
     spaced: spaced!(baseline 8: Neon, Both<Neon, Neon>),
+    narrow: None,
 };
 
 #[cfg(target_arch = "x86_64")]
@@ -374,6 +375,7 @@ mod x86 {
         tiles: tiles!(avx2: Avx2, Both<Avx2, Avx2>),
         ahead: tiles!(avx2 AHEAD Both<Avx2, Avx2>),
         spaced: spaced!(avx2 6: Avx2, Both<Avx2, Avx2>),
+        narrow: Some(&AVX2_NARROW),
     };
     pub static AVX2_NARROW: Tiles = Tiles {
         rows: 12,
@@ -383,6 +385,7 @@ mod x86 {
         tiles: tiles!(avx2: Avx2),
         ahead: tiles!(avx2 AHEAD Avx2),
         spaced: spaced!(avx2 12: Avx2),
+        narrow: None,
     };
     pub static AVX512: Tiles = Tiles {
         rows: 14,
@@ -392,5 +395,6 @@ mod x86 {
         tiles: tiles!(avx512: Avx2, Avx512, Both<Avx512, Avx2>, Both<Avx512, Avx512>),
         ahead: tiles!(avx512 AHEAD Both<Avx512, Avx512>),
         spaced: spaced!(avx512 14: Avx2, Avx512, Both<Avx512, Avx2>, Both<Avx512, Avx512>),
+        narrow: None,
     };
 }
