@@ -2,10 +2,13 @@
 //! channels is computed at a time.
 #![allow(unsafe_code)]
 
+mod any_window;
+
 use super::conv::{Filter, axis};
 use super::finish::{Finish, Rest};
 use super::isa::Isa;
 use super::limits::Limits;
+use super::span::Span;
 use super::vector::{OnVectors, Vector, with_vectors};
 use super::{Kernel, Numbers, Selection, Site};
 use crate::backend::cpu::threads::for_each_piece;
@@ -176,7 +179,7 @@ impl OnVectors for Piece<'_> {
                     (2, false) if square(7) => strip.run::<V, 7, 2, 1, false>(),
                     _ if dilated(3) => strip.run::<V, 3, 1, 1, true>(),
                     _ if dilated(5) => strip.run::<V, 5, 1, 1, true>(),
-                    _ => (0..columns.output).for_each(|x| strip.any_pixel::<V>(self.image, top, y, x)),
+                    _ => strip.any_row::<V>(self.image, top, y),
                 }
             }
             done += height;
@@ -339,52 +342,18 @@ impl Strip {
     /// # Safety
     /// There must be so many numbers at that place of what is added.
     #[inline(always)]
-    unsafe fn sum<V: Vector, const WHOLE: bool>(self, sum: V, place: usize, count: usize) -> V {
+    unsafe fn sum<S: Span, const WHOLE: bool>(self, sum: S, place: usize, count: usize) -> S {
         // SAFETY: the caller's promise.
-        let added = unsafe { if WHOLE { V::load(self.added.add(place)) } else { V::load_first(self.added.add(place), count) } };
+        let added = unsafe { if WHOLE { S::load(self.added.add(place)) } else { S::load_first(self.added.add(place), count) } };
         self.limits.after.bound(self.limits.before.bound(sum).add(added))
     }
 
     /// # Safety
     /// There must be so many numbers at that place of the output.
     #[inline(always)]
-    unsafe fn store<V: Vector, const WHOLE: bool>(self, numbers: V, place: usize, count: usize) {
+    unsafe fn store<S: Span, const WHOLE: bool>(self, numbers: S, place: usize, count: usize) {
         // SAFETY: the caller's promise.
         unsafe { if WHOLE { numbers.store(self.to.add(place)) } else { numbers.store_first(self.to.add(place), count) } }
-    }
-
-    /// A pixel for any window. The first row of its image is number `top` of all.
-    ///
-    /// # Safety
-    /// A row must lie at `to` and `added`.
-    #[inline(always)]
-    unsafe fn any_pixel<V: Vector>(self, image: Image<'_>, top: usize, y: usize, x: usize) {
-        let Strip { rows, columns, channels, .. } = self;
-        let taps = columns.taps(x);
-        for channel in (0..channels).step_by(V::LANES) {
-            let count = V::LANES.min(channels - channel);
-            // SAFETY: bias and weights have a margin; the numbers of the image are sliced.
-            unsafe {
-                let mut sum = V::load(self.bias.add(channel));
-                for tap_y in rows.taps(y) {
-                    let row = top + rows.element(y, tap_y).expect("a tap inside");
-                    let row = image.row(row, columns.input * channels);
-                    for tap_x in taps.clone() {
-                        let column = columns.element(x, tap_x).expect("a tap inside");
-                        let from = &row[column * channels + channel..][..count];
-                        let tap = (tap_y * columns.window + tap_x) * self.distance() + channel;
-                        let factor = V::load(self.weights.add(tap));
-                        sum = V::load_first(from.as_ptr(), count).mul_add(factor, sum);
-                    }
-                }
-                let place = x * channels + channel;
-                let finished = match self.added {
-                    added if added.is_null() => self.limits.before.bound(sum),
-                    _ => self.sum::<V, false>(sum, place, count),
-                };
-                self.store::<V, false>(finished, place, count);
-            }
-        }
     }
 }
 

@@ -87,6 +87,10 @@ fn convolutions() {
         ([1, 10, 11, 4], 4, [2, 4], 4),
         ([1, 16, 21, 35], 35, [7, 7], 35),
         ([1, 15, 34, 20], 20, [3, 3], 20),
+        // The same with long, flat and even windows.
+        ([2, 5, 22, 44], 44, [1, 11], 44),
+        ([1, 19, 12, 55], 55, [9, 9], 55),
+        ([1, 13, 9, 17], 17, [8, 1], 17),
         // A single channel, which has no vector to run along.
         ([1, 9, 300, 1], 1, [3, 64], 1),
         // Few outputs, whose vectors run along the pixels; the last of a job's parts too.
