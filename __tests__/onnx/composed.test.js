@@ -26,6 +26,12 @@ const sorted = [
   { attributes: {}, inputs: [x([2, 40], { type: 'int32', low: -9, high: 9 }), ints(1)] },
   { attributes: {}, note: 'one after the other', inputs: [x([3, 5000]), ints(5)] },
   { attributes: { largest: 0 }, note: 'one after the other', inputs: [x([3, 5000]), ints(5)] },
+  { attributes: { axis: 0 }, note: 'infinities', inputs: [c([6], { values: [-Infinity, 1, -Infinity, Infinity, 2, -Infinity] }), ints(5)] },
+  { attributes: {}, note: 'blocks', inputs: [x([2, 9001]), ints(150)] },
+  { attributes: { largest: 0, axis: 1 }, note: 'blocks', inputs: [x([1, 7003, 2]), ints(200)] },
+  { attributes: {}, note: 'blocks of equal numbers', inputs: [x([1, 60000], { type: 'int64', low: -300, high: 300 }), ints(300)] },
+  { attributes: { largest: 0 }, note: 'blocks of equal numbers', inputs: [x([40000], { type: 'int32', low: 0, high: 99 }), ints(1000)] },
+  { attributes: {}, note: 'all, in parts', inputs: [x([1, 5000]), ints(5000)] },
 ].map((item) => ({ op: 'TopK', outputs: 2, ...item }));
 
 const scatters = ['add', 'mul', 'max', 'min'].flatMap((reduction) => [

@@ -29,6 +29,7 @@ mod resize;
 mod rotary;
 mod sample;
 mod spectrum;
+mod top_k;
 mod trigonometry;
 mod unpool;
 mod volume;
@@ -228,7 +229,7 @@ pub static TABLE: &[Entry] = table! {
         "TensorScatter" 24 => gather::tensor_scatter,
         "ThresholdedRelu" 10 => activation::thresholded_relu,
         "Tile" 6 => movement::tile,
-        "TopK" 1 => order::top_k,
+        "TopK" 1 => top_k::top_k,
         "Transpose" 1 => movement::transpose,
         "Trilu" 14 => movement::trilu,
         "Unsqueeze" 1 => movement::unsqueeze,

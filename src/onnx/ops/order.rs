@@ -1,10 +1,9 @@
-//! Operators that order elements. WebNN has argMax only; the others are put together from it and from comparisons.
+//! Operators that choose elements, or put them into another order.
 
 use super::elementwise::one;
 use crate::graph::ops::arg::{Arg, ArgKind};
 use crate::graph::ops::elementwise::LogicalKind;
 use crate::graph::ops::gather::GatherElements;
-use crate::graph::ops::reduce::ReduceKind;
 use crate::graph::{DataType, OperandId};
 use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
@@ -13,110 +12,6 @@ use crate::onnx::node::{Node, axis, size};
 use crate::onnx::refusal::Mapped;
 use crate::onnx::tensor::Tensor;
 use crate::onnx::value::Value;
-
-/// Elements of the largest comparison of all elements with each other, and the most steps otherwise.
-const MOST_COMPARISONS: u64 = 1 << 24;
-const MOST_STEPS: u32 = 128;
-
-/// TopK: values and int64 indices of the k largest or smallest elements along an axis, of equal ones the earlier first.
-pub fn top_k(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    let count = match node.version {
-        ..10 => node.int("k", 0)?,
-        _ => match node.constant(1, "the number K")?.integers()[..] {
-            [count] => count,
-            _ => return Err("a number K that is no scalar".into()),
-        },
-    };
-    let input = emit.input(node, 0)?;
-    let shape = emit.shape(input);
-    let at = axis(node.int("axis", -1)?, shape.len())?;
-    let count = size(count)?;
-    if count == 0 || count > shape[at] {
-        return Err(format!("{count} elements of {}", shape[at]).into());
-    }
-    let largest = node.flag("largest", true)?;
-    // The axis comes last.
-    let mut permutation: Vec<usize> = (0..shape.len()).collect();
-    permutation.swap(at, shape.len() - 1);
-    let moved = emit.transpose(input, &permutation)?;
-    let all = shape.iter().map(|&size| u64::from(size)).product::<u64>();
-    let indices = if count == 1 {
-        arg(moved, largest, true).push(emit)?
-    } else if all.saturating_mul(shape[at].into()) <= MOST_COMPARISONS {
-        by_rank(moved, count, largest, emit)?
-    } else if count <= MOST_STEPS {
-        one_by_one(moved, count, largest, emit)?
-    } else {
-        return Err(format!("{count} elements of {} in {all} are too many; WebNN has no such operator", shape[at]).into());
-    };
-    let last = size(shape.len() - 1)?;
-    let values = emit.push(GatherElements { input: moved, indices, axis: last })?;
-    Ok(vec![emit.transpose(values, &permutation)?.into(), emit.transpose(indices, &permutation)?.into()])
-}
-
-fn arg(input: OperandId, largest: bool, keep_dimensions: bool) -> ArgOfLast {
-    ArgOfLast { input, kind: if largest { ArgKind::Max } else { ArgKind::Min }, keep_dimensions }
-}
-
-/// The position of the largest or smallest element of the last axis.
-struct ArgOfLast {
-    input: OperandId,
-    kind: ArgKind,
-    keep_dimensions: bool,
-}
-
-impl ArgOfLast {
-    fn push(self, emit: &mut Emit<'_>) -> Mapped<OperandId> {
-        let last = size(emit.rank(self.input) - 1)?;
-        let ArgOfLast { input, kind, keep_dimensions } = self;
-        emit.push(Arg { kind, input, axis: last, keep_dimensions, output_data_type: DataType::Int64 })
-    }
-}
-
-/// Each element's rank is the number of those that come before it; the element of rank r is the r-th.
-fn by_rank(input: OperandId, count: u32, largest: bool, emit: &mut Emit<'_>) -> Mapped<OperandId> {
-    let shape = emit.shape(input);
-    let (rank, width) = (shape.len(), shape[shape.len() - 1]);
-    let (mut own, mut other) = (shape.clone(), shape.clone());
-    own.push(1);
-    other.insert(rank - 1, 1);
-    let (own, other) = (emit.reshape(input, &own)?, emit.reshape(input, &other)?);
-    let kind = if largest { LogicalKind::Greater } else { LogicalKind::Lesser };
-    let better = emit.logical(kind, other, own)?;
-    let equal = emit.logical(LogicalKind::Equal, other, own)?;
-    let (rows, columns) = (emit.positions(DataType::Int32, 2, 0, width)?, emit.positions(DataType::Int32, 2, 1, width)?);
-    let earlier = emit.logical(LogicalKind::Lesser, columns, rows)?;
-    let tied = emit.logical(LogicalKind::LogicalAnd, equal, earlier)?;
-    let before = emit.logical(LogicalKind::LogicalOr, better, tied)?;
-    let before = emit.cast(before, DataType::Int32)?;
-    let ranks = emit.reduce(ReduceKind::Sum, before, &[rank], false)?;
-    let mut aligned = shape.clone();
-    aligned.insert(rank - 1, 1);
-    let ranks = emit.reshape(ranks, &aligned)?;
-    let wanted = emit.positions(DataType::Int32, 2, 0, count)?;
-    let is_there = emit.logical(LogicalKind::Equal, ranks, wanted)?;
-    let is_there = emit.cast(is_there, DataType::Int32)?;
-    arg(is_there, true, false).push(emit)
-}
-
-/// The best element, then the best of the others, and so on.
-fn one_by_one(input: OperandId, count: u32, largest: bool, emit: &mut Emit<'_>) -> Mapped<OperandId> {
-    let of = emit.data_type(input);
-    if !of.is_float() {
-        return Err(format!("so many elements of {of} are not supported").into());
-    }
-    let (rank, width) = (emit.rank(input), emit.shape(input)[emit.rank(input) - 1]);
-    let positions = emit.positions(DataType::Int64, rank, rank - 1, width)?;
-    let out = emit.scalar(of, if largest { f64::NEG_INFINITY } else { f64::INFINITY })?;
-    let (mut rest, mut indices) = (input, Vec::new());
-    for _ in 0..count {
-        let best = arg(rest, largest, true).push(emit)?;
-        indices.push(best);
-        let taken = emit.logical(LogicalKind::Equal, positions, best)?;
-        rest = emit.select(taken, out, rest)?;
-    }
-    emit.concat(indices, rank - 1)
-}
 
 /// Hardmax: 1 at the first of the largest elements, 0 elsewhere. Before version 13 everything from the axis on counts as one.
 pub fn hardmax(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
