@@ -72,6 +72,11 @@ impl Epilogue {
         Epilogue(bias.map(|bias| Stage::Binary(Operation::Add, With::Row(bias))).into_iter().collect())
     }
 
+    /// The same for an output of one column.
+    pub fn of_column(bias: Option<f32>) -> Self {
+        Epilogue(bias.map(|bias| Stage::Binary(Operation::Add, With::Number(bias))).into_iter().collect())
+    }
+
     /// Adds the fused operators of a step, and notes the constants that are taken. All or none of them.
     pub fn fuse(&mut self, site: &Site<'_>, taken: &mut impl Extend<usize>) -> bool {
         let running = OperandId(site.inputs.len() as u32);

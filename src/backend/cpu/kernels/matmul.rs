@@ -150,6 +150,21 @@ impl Kernel for FewRows {
     }
 }
 
+impl Stack {
+    /// A matrix times a column that lies as a row does is the column times the transposed matrix.
+    fn turned(self) -> Stack {
+        let Shape { rows, depth, columns, left_strides, right_strides } = self.shape;
+        if columns > 1 || self.stride > 1 || rows <= few_queries::MOST {
+            return self;
+        }
+        let turn = |[row, column]: [usize; 2]| [column, row];
+        let (left_strides, right_strides) = (turn(right_strides), turn(left_strides));
+        let shape = Shape { rows: 1, depth, columns: rows, left_strides, right_strides };
+        let positions = self.positions.into_iter().map(|[left, right, place]| [right, left, place]).collect();
+        Stack { shape, left: self.right, right: self.left, positions, stride: rows, ..self }
+    }
+}
+
 impl Kernel for Stack {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let (a, b) = (arguments.input(self.left).elements::<f32>(), arguments.input(self.right).elements::<f32>());
@@ -217,7 +232,7 @@ pub fn matmul(op: &Matmul, site: &Site<'_>) -> Option<Selection> {
             let shape = Shape { rows: rows * count(batches), depth, columns, left_strides, right_strides };
             return product(site, shape, op.a, op.b, None);
         }
-        if rows * depth * columns < WORTH_PACKING {
+        if columns > 1 && rows * depth * columns < WORTH_PACKING {
             return None;
         }
     }
@@ -231,7 +246,7 @@ pub fn matmul(op: &Matmul, site: &Site<'_>) -> Option<Selection> {
     let (from_a, from_b) = (of(a.shape, &strides_a), of(b.shape, &strides_b));
     let to = places(batches, &output_strides, batches);
     let positions = from_a.into_iter().zip(from_b).zip(to).map(|((a, b), to)| [a, b, to]).collect();
-    stack(site, Shape { rows, depth, columns, left_strides, right_strides }, op.a, op.b, positions, stride)
+    stack(site, Shape { rows, depth, columns, left_strides, right_strides }, op.a, op.b, positions, stride, None)
 }
 
 /// The distances between elements of an operand whose dimensions may lie in another order.
@@ -279,8 +294,11 @@ fn product(site: &Site<'_>, shape: Shape, a: OperandId, b: OperandId, bias: Opti
         return None;
     }
     let isa = isa();
-    let Some(elements) = site.inputs[b.0 as usize].elements() else {
-        return if bias.is_none() { stack(site, shape, a, b, vec![[0, 0, 0]], shape.columns) } else { None };
+    let elements = match site.inputs[b.0 as usize].elements() {
+        // A column is read where it is.
+        Some(elements) if shape.columns > 1 => elements,
+        None if shape.columns > 1 && bias.is_some() => return None,
+        _ => return stack(site, shape, a, b, vec![[0, 0, 0]], shape.columns, bias),
     };
     let right = Right::pack(isa, shape.depth, shape.columns, elements, shape.right_strides);
     // One thread packs what it multiplies next; several pack a lot together, since they wait for each other after it.
@@ -309,6 +327,7 @@ fn product(site: &Site<'_>, shape: Shape, a: OperandId, b: OperandId, bias: Opti
     })
 }
 
+/// A bias is that of a single column.
 fn stack(
     site: &Site<'_>,
     shape: Shape,
@@ -316,11 +335,13 @@ fn stack(
     right: OperandId,
     positions: Vec<[usize; 3]>,
     stride: usize,
+    bias: Option<(usize, Vec<f32>)>,
 ) -> Option<Selection> {
     let mut taken = smallvec![];
-    let mut epilogue = Epilogue::default();
+    taken.extend(bias.iter().map(|(position, _)| *position));
+    let mut epilogue = Epilogue::of_column(bias.map(|(_, bias)| bias[0]));
     let fuses = epilogue.fuse(site, &mut taken);
-    let kernel = Stack { isa: isa(), shape, left, right, positions, stride, epilogue, threads: site.threads };
+    let kernel = Stack { isa: isa(), shape, left, right, positions, stride, epilogue, threads: site.threads }.turned();
     let kernel: Box<dyn Kernel> = if FewRows::suits(&kernel.shape) { Box::new(FewRows::new(kernel)) } else { Box::new(kernel) };
     Some(Selection { kernel, taken, fuses })
 }

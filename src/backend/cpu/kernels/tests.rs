@@ -124,12 +124,16 @@ fn compare(op: Op, fused: &[Op], inputs: &[Input], output: &[usize], spoil: impl
 fn products() {
     let matmul = || Matmul { a: OperandId(0), b: OperandId(1) };
     for constant in [false, true] {
-        for (rows, depth, columns) in [(1, 70, 100), (3, 300, 33), (12, 64, 32), (37, 129, 200), (250, 40, 31), (13, 1024, 130)] {
+        for (rows, depth, columns) in
+            [(1, 70, 100), (3, 300, 33), (12, 64, 32), (37, 129, 200), (250, 40, 31), (13, 1024, 130), (300, 70, 1)]
+        {
             check(matmul(), &[(vec![rows, depth], false), (vec![depth, columns], constant)], &[rows, columns]);
             check(matmul(), &[(vec![2, 3, rows, depth], false), (vec![depth, columns], constant)], &[2, 3, rows, columns]);
         }
         check(matmul(), &[(vec![4, 1, 20, 30], false), (vec![3, 30, 17], constant)], &[4, 3, 20, 17]);
         check(matmul(), &[(vec![20, 30], false), (vec![2, 30, 17], constant)], &[2, 20, 17]);
+        // Many small products with a column.
+        check(matmul(), &[(vec![30, 64, 9], false), (vec![30, 9, 1], constant)], &[30, 64, 1]);
     }
     for (a_transpose, b_transpose) in [(false, false), (true, false), (false, true), (true, true)] {
         for c in [None, Some(vec![50]), Some(vec![1, 50])] {
@@ -140,6 +144,15 @@ fn products() {
             let c = has_c.then_some(OperandId(2));
             let op = Gemm { a: OperandId(0), b: OperandId(1), c, alpha: 1.0, beta: 1.0, a_transpose, b_transpose };
             check(op, &inputs, &[13, 50]);
+        }
+        // A column, which is read in place.
+        for is_constant in [true, false] {
+            let shape = |transposed: bool, rows, columns| if transposed { vec![columns, rows] } else { vec![rows, columns] };
+            let column = (shape(b_transpose, 70, 1), is_constant);
+            let inputs = [(shape(a_transpose, 300, 70), false), column, (vec![1], true), (vec![300, 1], false)];
+            let (c, add) = (Some(OperandId(2)), Binary { kind: BinaryKind::Add, a: OperandId(4), b: OperandId(3) });
+            let op = Gemm { a: OperandId(0), b: OperandId(1), c, alpha: 1.0, beta: 1.0, a_transpose, b_transpose };
+            check_fused(op, &[add.into()], &inputs, &[300, 1]);
         }
         // A few rows, whose right operand is read in place.
         for (rows, columns) in [(1, 300), (2, 1000), (3, 77)] {

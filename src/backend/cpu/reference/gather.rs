@@ -1,6 +1,6 @@
 //! Operators that read elements at places which other operands name.
 
-use super::index::Indices;
+use super::index::{Indices, valid};
 use crate::backend::cpu::copy::{cost, with_unit};
 use crate::backend::cpu::threads;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
@@ -13,6 +13,9 @@ pub fn gather(op: &Gather, arguments: &mut Arguments<'_, '_>) {
     let count = indices.element_count();
     let indices = Indices::new(indices);
     let axis = Axis::new(input.shape, op.axis);
+    if axis.run == 1 {
+        return gather_in_lines(input, arguments.output(), [axis.size, count], indices, 0);
+    }
     gather_runs(input, arguments.output(), axis.run, |run| {
         let (outer, position) = (run / count, run % count);
         outer * axis.size + indices.at(position, axis.size)
@@ -23,6 +26,9 @@ pub fn gather_elements(op: &GatherElements, arguments: &mut Arguments<'_, '_>) {
     let (input, indices) = (arguments.input(op.input), arguments.input(op.indices));
     let (from, to) = (Axis::new(input.shape, op.axis), Axis::new(indices.shape, op.axis));
     let indices = Indices::new(indices);
+    if from.run == 1 {
+        return gather_in_lines(input, arguments.output(), [from.size, to.size], indices, to.size);
+    }
     gather_runs(input, arguments.output(), 1, |element| from.place(element, to, indices.at(element, from.size)));
 }
 
@@ -32,6 +38,33 @@ pub fn gather_nd(op: &GatherNd, arguments: &mut Arguments<'_, '_>) {
     let (dimensions, slice) = input.shape.split_at(coordinate_size);
     let indices = Indices::new(indices);
     gather_runs(input, arguments.output(), slice.iter().product(), |coordinate| indices.place(coordinate, dimensions));
+}
+
+/// Makes lines of the output of elements of the same lines of the input; the indices of a line lie so far behind those of the one
+/// before.
+fn gather_in_lines(input: View<'_>, output: &mut ViewMut<'_>, lengths: [usize; 2], indices: Indices<'_>, distance: usize) {
+    fn gather<T: Pod + Send + Sync, I: Copy + Sync>(
+        (input, output): (&[T], &mut [T]),
+        [from, to]: [usize; 2],
+        (indices, distance): (&[I], usize),
+        place: impl Fn(I) -> usize + Sync,
+    ) {
+        threads::for_each_piece(output, to, cost::<T>(to) + to, |first, piece| {
+            for (number, line) in (first..).zip(piece.chunks_exact_mut(to)) {
+                let (input, indices) = (&input[number * from..][..from], &indices[number * distance..][..to]);
+                line.iter_mut().zip(indices).for_each(|(to, &index)| *to = input[place(index)]);
+            }
+        });
+    }
+    let size = lengths[0];
+    with_unit!(input.data_type, T => {
+        let units = (input.units::<T>(), output.units::<T>());
+        match indices {
+            Indices::Int32(list) => gather(units, lengths, (list, distance), |index| valid(index.into(), size)),
+            Indices::Uint32(list) => gather(units, lengths, (list, distance), |index| valid(index.into(), size)),
+            Indices::Int64(list) => gather(units, lengths, (list, distance), |index| valid(index, size)),
+        }
+    })
 }
 
 /// Makes the output of runs of the input: run number `i` is the input's run number `from(i)`.

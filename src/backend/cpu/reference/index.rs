@@ -29,9 +29,7 @@ impl<'a> Indices<'a> {
             Indices::Uint32(indices) => indices[position] as i64,
             Indices::Int64(indices) => indices[position],
         };
-        let size = size as i64;
-        let from_start = if index < 0 { index.saturating_add(size) } else { index };
-        from_start.clamp(0, size - 1) as usize
+        valid(index, size)
     }
 
     /// The number, in row-major order, of the place in the first dimensions of a shape which coordinate number
@@ -40,6 +38,14 @@ impl<'a> Indices<'a> {
         let first = coordinate * dimensions.len();
         dimensions.iter().enumerate().fold(0, |place, (i, &size)| place * size + self.at(first + i, size))
     }
+}
+
+/// An index made one into a dimension of that size, see [`Indices::at`].
+#[inline]
+pub fn valid(index: i64, size: usize) -> usize {
+    let size = size as i64;
+    let from_start = if index < 0 { index.saturating_add(size) } else { index };
+    from_start.clamp(0, size - 1) as usize
 }
 
 #[cfg(test)]
