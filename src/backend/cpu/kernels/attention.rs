@@ -7,10 +7,10 @@
 use super::epilogue::{Epilogue, Origin};
 use super::few_queries::{self, FewQueries};
 use super::isa::Isa;
-use super::lines::softmax;
 use super::matmul::{distances, places};
 use super::packing::pack_panel;
 use super::product::{Finish, Left, Output, RightView, is_crowded, multiply, with_left};
+use super::softmax::{Lines, Scores, load_first};
 use super::vector::{OnVectors, Vector, with_vectors};
 use super::{Kernel, Known, Selection, Site, with_scratch};
 use crate::backend::cpu::threads::for_each_job;
@@ -110,16 +110,60 @@ struct Weigh<'a> {
 impl OnVectors for Weigh<'_> {
     #[inline(always)]
     fn run<V: Vector>(self) {
-        let Weigh { stages, masks, first_query, keys, stride, scores } = self;
-        // Keys that do not exist fill the last vector up where there is room for them: they have no weight.
-        let whole = keys.next_multiple_of(V::LANES);
-        let whole = if whole <= stride { whole } else { keys };
-        for (row, scores) in scores.chunks_exact_mut(stride).enumerate() {
-            for (stage, mask) in stages.iter().zip(masks) {
-                stage.apply(&mut scores[..keys], first_query + row, mask);
+        let Weigh { mut stages, masks, first_query, keys, stride, scores } = self;
+        let is_quick =
+            matches!(stages, [] | [Stage::Mul(_)] | [Stage::Mask(_, _, [_, 1])] | [Stage::Mul(_), Stage::Mask(_, _, [_, 1])]);
+        if !is_quick {
+            for (line, scores) in scores.chunks_exact_mut(stride).enumerate() {
+                for (stage, mask) in stages.iter().zip(masks) {
+                    stage.apply(&mut scores[..keys], first_query + line, mask);
+                }
             }
-            scores[keys..whole].fill(f32::NEG_INFINITY);
-            softmax::<V>(&mut scores[..whole]);
+            stages = &[];
+        }
+        let lines = Lines { start: scores.as_mut_ptr(), count: scores.len() / stride, length: keys, stride };
+        let start = lines.start.cast_const();
+        // Of a mask that has a row for each query, or one for all.
+        let rows = |mask: Mask<'_>, row: usize| {
+            let mask = &mask[first_query * row..];
+            assert!(lines.count == 0 || (lines.count - 1) * row + keys <= mask.len());
+            mask.as_ptr()
+        };
+        let (factor, mask, row) = match *stages {
+            [Stage::Mul(factor)] => (Some(factor), None, 0),
+            [Stage::Mask(_, _, [row, _])] => (None, Some(rows(masks[0], row)), row),
+            [Stage::Mul(factor), Stage::Mask(_, _, [row, _])] => (Some(factor), Some(rows(masks[1], row)), row),
+            _ => (None, None, 0),
+        };
+        let is_masked = mask.is_some();
+        let (factor, mask) = (V::set(factor.unwrap_or(1.0)), mask.unwrap_or(std::ptr::null()));
+        // SAFETY: there are so many lines, which are at least as long as there are keys, and so many rows of a mask.
+        unsafe {
+            if is_masked {
+                lines.softmax(Scaled::<V, true> { start, stride, factor, mask, row });
+            } else {
+                lines.softmax(Scaled::<V, false> { start, stride, factor, mask, row });
+            }
+        }
+    }
+}
+
+/// Scores times a factor, and rows of a mask, if it is MASKED, added to them.
+struct Scaled<V, const MASKED: bool> {
+    start: *const f32,
+    stride: usize,
+    factor: V,
+    mask: *const f32,
+    row: usize,
+}
+
+impl<V: Vector, const MASKED: bool> Scores<V> for Scaled<V, MASKED> {
+    #[inline(always)]
+    unsafe fn at(&self, line: usize, at: usize, count: usize) -> V {
+        // SAFETY: the caller's promise, which is about the mask as well.
+        unsafe {
+            let scores = load_first::<V>(self.start.add(line * self.stride + at), count).mul(self.factor);
+            if MASKED { scores.add(load_first(self.mask.add(line * self.row + at), count)) } else { scores }
         }
     }
 }

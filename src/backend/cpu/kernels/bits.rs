@@ -29,6 +29,9 @@ pub trait Bits: Sized {
     /// The number times two to the power of `n`, integers from -160 to 130, for numbers between a half and 4.
     fn times_two_to_the(self, n: Self) -> Self;
 
+    /// The same where the number and the result are normal ones, or where number and `n` are not numbers.
+    fn raised(self, n: Self) -> Self;
+
     /// Of positive normal numbers: a factor between √½ and √2, and the power of two that it is times.
     fn parts(self) -> (Self, Self);
 
@@ -116,6 +119,12 @@ impl Bits for Array {
             let n = (n.0[i] + ROUND).to_bits().wrapping_sub(ROUND.to_bits()) as i32;
             self.0[i] * power(n >> 1) * power(n - (n >> 1))
         }))
+    }
+
+    #[inline(always)]
+    fn raised(self, n: Self) -> Self {
+        // What is not a number is raised by nothing.
+        Array(std::array::from_fn(|i| f32::from_bits(self.0[i].to_bits().wrapping_add((n.0[i] as i32 as u32) << 23))))
     }
 
     #[inline(always)]
@@ -216,6 +225,15 @@ mod x86 {
         }
 
         #[inline(always)]
+        fn raised(self, n: Self) -> Self {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`).
+            Avx2(unsafe {
+                let n = _mm256_slli_epi32::<23>(_mm256_cvtps_epi32(n.0));
+                _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(self.0), n))
+            })
+        }
+
+        #[inline(always)]
         fn parts(self) -> (Self, Self) {
             // SAFETY: vectors are made only where their instructions are (`with_vectors`).
             unsafe {
@@ -309,6 +327,11 @@ mod x86 {
         fn times_two_to_the(self, n: Self) -> Self {
             // SAFETY: vectors are made only where their instructions are (`with_vectors`).
             Avx512(unsafe { _mm512_scalef_ps(self.0, n.0) })
+        }
+
+        #[inline(always)]
+        fn raised(self, n: Self) -> Self {
+            self.times_two_to_the(n)
         }
 
         #[inline(always)]

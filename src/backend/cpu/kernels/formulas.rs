@@ -208,23 +208,36 @@ fn root<V: Vector>(x: V) -> V {
 /// `e^x`.
 #[inline(always)]
 pub fn exp<V: Vector>(x: V) -> V {
-    let (power, n) = exp_parts(x);
+    let (power, n) = exp_parts(within_range(x));
     power.add(V::set(1.0)).times_two_to_the(n)
+}
+
+/// `e^x` for `x` up to 0. What is no normal number is 0, so that powers of what is masked take no longer than others.
+#[inline(always)]
+pub fn exp_up_to_0<V: Vector>(x: V) -> V {
+    /// The power of this is a little above the smallest normal number.
+    const LEAST: f32 = -87.0;
+    let (power, n) = exp_parts(x.raise(V::set(LEAST)));
+    x.if_below(V::set(LEAST), V::set(0.0), power.add(V::set(1.0)).raised(n))
 }
 
 /// `e^x - 1`, to the last places where it is near 0 too.
 #[inline(always)]
 fn exp_minus_one<V: Vector>(x: V) -> V {
-    let (power, n) = exp_parts(x);
+    let (power, n) = exp_parts(within_range(x));
     let two = V::set(1.0).times_two_to_the(n);
     power.mul_add(two, two.sub(V::set(1.0)))
+}
+
+/// Beyond these bounds the power is 0 or infinite anyway.
+#[inline(always)]
+fn within_range<V: Vector>(x: V) -> V {
+    x.raise(V::set(-104.0)).lower(V::set(89.0))
 }
 
 /// `p` and `n` of `e^x = (1 + p) 2^n`.
 #[inline(always)]
 fn exp_parts<V: Vector>(x: V) -> (V, V) {
-    // Beyond these the result is 0 or infinite anyway.
-    let x = x.raise(V::set(-104.0)).lower(V::set(89.0));
     // x = n ln 2 + rest
     let n = x.mul(V::set(std::f32::consts::LOG2_E)).nearest();
     let rest = n.mul_add(V::set(2.121_944_4e-4), n.mul_add(V::set(-0.693_359_4), x));

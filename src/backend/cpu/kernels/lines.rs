@@ -2,10 +2,10 @@
 //! last ones, instance normalization where the channels are first.
 #![allow(unsafe_code)]
 
-use super::formulas::{each, exp};
 use super::isa::{Isa, Loop, isa};
+use super::softmax::{Lines, Scores, load_first};
 use super::softmax_columns::{SoftmaxColumns, SoftmaxShortLines};
-use super::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
+use super::vector::{OnVectors, Vector, with_vectors};
 use super::{Kernel, Selection, Site};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
@@ -55,64 +55,42 @@ impl Kernel for SoftmaxLines {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let input = arguments.input(self.input).elements::<f32>();
         for_each_piece(arguments.output().elements::<f32>(), self.length, 2 * self.length, |first, piece| {
-            let lines = input[first * self.length..].chunks_exact(self.length);
-            for (output, input) in piece.chunks_exact_mut(self.length).zip(lines) {
-                with_vectors(self.isa, SoftmaxLine { input, output });
-            }
+            let input = &input[first * self.length..];
+            with_vectors(self.isa, Piece { input, output: piece, length: self.length });
         });
     }
 }
 
-struct SoftmaxLine<'a> {
+struct Piece<'a> {
     input: &'a [f32],
     output: &'a mut [f32],
+    length: usize,
 }
 
-impl OnVectors for SoftmaxLine<'_> {
+impl OnVectors for Piece<'_> {
     #[inline(always)]
     fn run<V: Vector>(self) {
-        let SoftmaxLine { input, output } = self;
-        output.copy_from_slice(input);
-        softmax::<V>(output);
+        let Piece { input, output, length } = self;
+        let count = output.len() / length;
+        assert!(count * length <= input.len());
+        let lines = Lines { start: output.as_mut_ptr(), count, length, stride: length };
+        // SAFETY: the output has so many lines, and the input as many.
+        unsafe { lines.softmax::<V>(Input { start: input.as_ptr(), length }) }
     }
 }
 
-/// Softmax of a line in its place.
-#[inline(always)]
-pub fn softmax<V: Vector>(line: &mut [f32]) {
-    let greatest = V::set(greatest::<V>(line));
-    let mut sums = [V::set(0.0); 2];
-    let (start, length) = (line.as_mut_ptr(), line.len());
-    let mut i = 0;
-    while i + 2 * V::LANES <= length {
-        for (half, sum) in sums.iter_mut().enumerate() {
-            // SAFETY: two whole vectors lie at `i`.
-            unsafe {
-                let at = start.add(i + half * V::LANES);
-                let powers = exp(V::load(at).sub(greatest));
-                *sum = sum.add(powers);
-                powers.store(at);
-            }
-        }
-        i += 2 * V::LANES;
+/// Lines behind each other.
+struct Input {
+    start: *const f32,
+    length: usize,
+}
+
+impl<V: Vector> Scores<V> for Input {
+    #[inline(always)]
+    unsafe fn at(&self, line: usize, at: usize, count: usize) -> V {
+        // SAFETY: the caller's promise.
+        unsafe { load_first(self.start.add(line * self.length + at), count) }
     }
-    while i < length {
-        let count = V::LANES.min(length - i);
-        // SAFETY: so many numbers lie at `i`.
-        unsafe {
-            // Beyond the end there is nothing: the power of minus infinity is zero.
-            let powers = exp(load_above::<V>(start.add(i), count).sub(greatest));
-            sums[0] = sums[0].add(powers);
-            powers.store_first(start.add(i), count);
-        }
-        i += count;
-    }
-    let mut lanes = [0f32; MOST_LANES];
-    // SAFETY: as above.
-    unsafe { sums[0].add(sums[1]).store(lanes.as_mut_ptr()) };
-    // What is not a number spoils the sum, and thereby the line.
-    let factor = V::set(1.0 / halved(lanes, |a, b| a + b));
-    each!(V, line, |x| x.mul(factor));
 }
 
 #[derive(Debug)]
@@ -284,47 +262,6 @@ fn halved<const N: usize>(mut numbers: [f32; N], function: impl Fn(f32, f32) -> 
         half /= 2;
     }
     numbers[0]
-}
-
-/// The greatest element of a line, as far as its elements are numbers.
-#[inline(always)]
-fn greatest<V: Vector>(line: &[f32]) -> f32 {
-    let mut greatest = [V::set(f32::NEG_INFINITY); 2];
-    let mut pairs = line.chunks_exact(2 * V::LANES);
-    for pair in &mut pairs {
-        for (half, greatest) in greatest.iter_mut().enumerate() {
-            // SAFETY: two vectors long.
-            *greatest = greatest.raise(unsafe { V::load(pair.as_ptr().add(half * V::LANES)) });
-        }
-    }
-    for rest in pairs.remainder().chunks(V::LANES) {
-        // SAFETY: the length is that of the rest.
-        greatest[0] = greatest[0].raise(unsafe { load_above(rest.as_ptr(), rest.len()) });
-    }
-    let mut lanes = [f32::NEG_INFINITY; MOST_LANES];
-    // SAFETY: as above.
-    unsafe { greatest[0].raise(greatest[1]).store(lanes.as_mut_ptr()) };
-    halved(lanes, |a, b| if b > a { b } else { a })
-}
-
-/// Loads the first `count` numbers, and minus infinity behind them.
-///
-/// # Safety
-/// There must be `count` numbers at `from`, at most [`MOST_LANES`].
-#[inline(always)]
-unsafe fn load_above<V: Vector>(from: *const f32, count: usize) -> V {
-    static BEHIND: [f32; 2 * MOST_LANES] = {
-        let mut numbers = [0.0; 2 * MOST_LANES];
-        let mut i = MOST_LANES;
-        while i < numbers.len() {
-            numbers[i] = f32::NEG_INFINITY;
-            i += 1;
-        }
-        numbers
-    };
-    let behind = &BEHIND[MOST_LANES - count..];
-    // SAFETY: the caller's promise; at least `MOST_LANES` numbers are left.
-    unsafe { V::load_first(from, count).add(V::load(behind.as_ptr())) }
 }
 
 /// Folds every [`SUMS`]th element of a line, from the first, the second, … on.

@@ -59,6 +59,7 @@ mod reorder;
 mod resample;
 mod room;
 mod row;
+mod softmax;
 mod softmax_columns;
 mod span;
 mod steps;

@@ -209,6 +209,14 @@ impl Bits for Neon {
     }
 
     #[inline(always)]
+    fn raised(self, n: Self) -> Self {
+        Neon(neon! {
+            let n = vshlq_n_s32::<23>(vcvtnq_s32_f32(n.0));
+            vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(self.0), n))
+        })
+    }
+
+    #[inline(always)]
     fn parts(self) -> (Self, Self) {
         neon! {
             let bits = vreinterpretq_s32_f32(self.0);

@@ -2,7 +2,7 @@
 //! too short for a vector are made columns for it.
 #![allow(unsafe_code)]
 
-use super::formulas::exp;
+use super::formulas::exp_up_to_0;
 use super::isa::Isa;
 use super::packing::interleave;
 use super::vector::{OnVectors, Vector, with_vectors};
@@ -86,7 +86,7 @@ fn softmax_of_columns<V: Vector>(rows: usize, load: impl Fn(usize) -> V, place: 
     }
     let mut sum = V::set(0.0);
     for row in 0..rows {
-        let power = exp(load(row).sub(greatest));
+        let power = exp_up_to_0(load(row).sub(greatest));
         sum = sum.add(power);
         // SAFETY: the caller's promise.
         unsafe { power.store_first(place(row), lanes) };
