@@ -58,21 +58,20 @@ impl Lines {
         for first in (0..count).step_by(together) {
             let lines = together.min(count - first);
             let mut tops = [V::set(f32::NEG_INFINITY); MOST_LANES];
-            for line in 0..lines {
-                let mut halves = [tops[line]; 2];
+            for (line, top) in tops.iter_mut().enumerate().take(lines) {
+                let mut halves = [*top; 2];
                 for_each_vector!(length, |half, at, count| {
                     // SAFETY: the caller's promise.
                     let scores = unsafe { scores.at(first + line, at, count) };
                     halves[half] = halves[half].raise(or_nothing(scores, count));
                 });
-                tops[line] = halves[0].raise(halves[1]);
+                *top = halves[0].raise(halves[1]);
             }
             // As far as the scores are numbers.
             let tops = across(tops, lines, |a, b| a.raise(b), |a, b| if b > a { b } else { a });
             let mut sums = [V::set(0.0); MOST_LANES];
-            for line in 0..lines {
-                let mut halves = [sums[line]; 2];
-                let top = V::set(tops[line]);
+            for (line, (sum, top)) in sums.iter_mut().zip(tops).enumerate().take(lines) {
+                let (mut halves, top) = ([*sum; 2], V::set(top));
                 for_each_vector!(length, |half, at, count| {
                     // Behind the end there is nothing: the power of minus infinity is zero.
                     // SAFETY: the caller's promise.
@@ -83,12 +82,12 @@ impl Lines {
                         store_first(powers, start.add((first + line) * stride + at), count);
                     }
                 });
-                sums[line] = halves[0].add(halves[1]);
+                *sum = halves[0].add(halves[1]);
             }
             // What is not a number spoils the sum, and thereby the line.
             let sums = across(sums, lines, |a, b| a.add(b), |a, b| a + b);
-            for line in 0..lines {
-                let factor = V::set(1.0 / sums[line]);
+            for (line, sum) in sums.iter().enumerate().take(lines) {
+                let factor = V::set(1.0 / sum);
                 for_each_vector!(length, |_half, at, count| {
                     // SAFETY: the caller's promise.
                     unsafe {
