@@ -515,6 +515,30 @@ mod tests {
         }
     }
 
+    struct Powers<'a>(&'a mut [f32]);
+
+    impl OnVectors for Powers<'_> {
+        #[inline(always)]
+        fn run<V: Vector>(self) {
+            each!(V, self.0, |x| exp_up_to_0(x));
+        }
+    }
+
+    #[test]
+    fn powers_of_what_is_not_above_0() {
+        let special = [-0.0, -86.999, -87.0, -87.001, -88.0, -1e9, f32::MIN, f32::NEG_INFINITY, f32::NAN];
+        let numbers: Vec<f32> = (0..8800).map(|i| -i as f32 / 100.0).chain(special).collect();
+        for isa in available() {
+            let mut found = numbers.clone();
+            with_vectors(isa, Powers(&mut found));
+            for (&x, found) in numbers.iter().zip(found) {
+                let expected = if x < -87.0 { 0.0 } else { exact(Function::Exp, x.into()) as f32 };
+                let is_near = found == expected || found.is_nan() && x.is_nan() || (found - expected).abs() < 3e-7 * expected;
+                assert!(is_near, "{}: of {x} is {found:e}, not {expected:e}", isa.name);
+            }
+        }
+    }
+
     #[test]
     fn angles_that_are_near_enough() {
         for function in [Function::Sin, Function::Cos] {
