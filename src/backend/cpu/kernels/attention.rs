@@ -110,39 +110,36 @@ struct Weigh<'a> {
 impl OnVectors for Weigh<'_> {
     #[inline(always)]
     fn run<V: Vector>(self) {
-        let Weigh { mut stages, masks, first_query, keys, stride, scores } = self;
-        let is_quick =
-            matches!(stages, [] | [Stage::Mul(_)] | [Stage::Mask(_, _, [_, 1])] | [Stage::Mul(_), Stage::Mask(_, _, [_, 1])]);
-        if !is_quick {
+        let Weigh { stages, masks, first_query, keys, stride, scores } = self;
+        // A factor, and a mask with a number for each key, are read on the way; anything else is done before.
+        let quick = match *stages {
+            [] => Some((1.0, None)),
+            [Stage::Mul(factor)] => Some((factor, None)),
+            [Stage::Mask(_, _, [row, 1])] => Some((1.0, Some((masks[0], row)))),
+            [Stage::Mul(factor), Stage::Mask(_, _, [row, 1])] => Some((factor, Some((masks[1], row)))),
+            _ => None,
+        };
+        let (factor, mask) = quick.unwrap_or_else(|| {
             for (line, scores) in scores.chunks_exact_mut(stride).enumerate() {
                 for (stage, mask) in stages.iter().zip(masks) {
                     stage.apply(&mut scores[..keys], first_query + line, mask);
                 }
             }
-            stages = &[];
-        }
+            (1.0, None)
+        });
+        let factor = V::set(factor);
         let lines = Lines { start: scores.as_mut_ptr(), count: scores.len() / stride, length: keys, stride };
         let start = lines.start.cast_const();
-        // Of a mask that has a row for each query, or one for all.
-        let rows = |mask: Mask<'_>, row: usize| {
-            let mask = &mask[first_query * row..];
-            assert!(lines.count == 0 || (lines.count - 1) * row + keys <= mask.len());
-            mask.as_ptr()
-        };
-        let (factor, mask, row) = match *stages {
-            [Stage::Mul(factor)] => (Some(factor), None, 0),
-            [Stage::Mask(_, _, [row, _])] => (None, Some(rows(masks[0], row)), row),
-            [Stage::Mul(factor), Stage::Mask(_, _, [row, _])] => (Some(factor), Some(rows(masks[1], row)), row),
-            _ => (None, None, 0),
-        };
-        let is_masked = mask.is_some();
-        let (factor, mask) = (V::set(factor.unwrap_or(1.0)), mask.unwrap_or(std::ptr::null()));
-        // SAFETY: there are so many lines, which are at least as long as there are keys, and so many rows of a mask.
+        // SAFETY: there are so many lines, which are at least as long as there are keys, and so many rows of a mask, or one
+        // for all.
         unsafe {
-            if is_masked {
-                lines.softmax(Scaled::<V, true> { start, stride, factor, mask, row });
-            } else {
-                lines.softmax(Scaled::<V, false> { start, stride, factor, mask, row });
+            match mask {
+                Some((mask, row)) => {
+                    let mask = &mask[first_query * row..];
+                    assert!(lines.count == 0 || (lines.count - 1) * row + keys <= mask.len());
+                    lines.softmax(Scaled::<V, true> { start, stride, factor, mask: mask.as_ptr(), row });
+                }
+                None => lines.softmax(Scaled::<V, false> { start, stride, factor, mask: std::ptr::null(), row: 0 }),
             }
         }
     }

@@ -1,0 +1,190 @@
+//! The functions against those of float64, on every instruction set that this CPU has.
+
+use super::super::isa::available;
+use super::super::vector::{OnVectors, with_vectors};
+use super::*;
+
+struct Apply<'a>(Formula, &'a mut [f32]);
+
+impl OnVectors for Apply<'_> {
+    #[inline(always)]
+    fn run<V: Vector>(self) {
+        self.0.apply::<V>(self.1);
+    }
+}
+
+const FUNCTIONS: [Function; 20] = [
+    Function::Exp,
+    Function::Log,
+    Function::Erf,
+    Function::Tanh,
+    Function::Sigmoid,
+    Function::Gelu,
+    Function::HardSwish,
+    Function::Relu,
+    Function::Sqrt,
+    Function::Neg,
+    Function::Abs,
+    Function::Reciprocal,
+    Function::Softplus,
+    Function::Sin,
+    Function::Cos,
+    Function::Floor,
+    Function::Ceil,
+    Function::RoundEven,
+    Function::Sign,
+    Function::Float16,
+];
+
+/// Numbers of all sizes, the last of them not a whole vector.
+fn numbers() -> Vec<f32> {
+    let mut numbers: Vec<f32> = (-2000..=2000).map(|i| i as f32 / 40.0).collect();
+    numbers.extend((-44..39).flat_map(|e| [1.7 * 10f32.powi(e), -2.3 * 10f32.powi(e)]));
+    numbers.extend([0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX, f32::MIN, 88.72, 88.73, -103.5, -104.5]);
+    numbers
+}
+
+/// `floor` is what errors are relative to where results are smaller.
+fn check(formula: Formula, floor: f32, expected: impl Fn(f32) -> f32) {
+    for isa in available() {
+        let mut found = numbers();
+        with_vectors(isa, Apply(formula, &mut found));
+        for (x, found) in numbers().into_iter().zip(found) {
+            let expected = expected(x);
+            let scale = expected.abs().max(floor);
+            let is_near = found == expected || found.is_nan() && expected.is_nan() || (found - expected).abs() / scale < 3e-6;
+            assert!(is_near, "{}: {formula:?} of {x} is {found}, not {expected}", isa.name);
+        }
+    }
+}
+
+fn exact(function: Function, x: f64) -> f64 {
+    match function {
+        Function::Exp => x.exp(),
+        Function::Log => x.ln(),
+        Function::Erf => libm::erf(x),
+        Function::Tanh => x.tanh(),
+        Function::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+        Function::Gelu => 0.5 * x * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2),
+        // The product in the middle is a float32 too.
+        Function::HardSwish => f64::from(x as f32 * (x as f32 + 3.0).clamp(0.0, 6.0)) / 6.0,
+        Function::Relu => {
+            if x < 0.0 {
+                0.0
+            } else {
+                x
+            }
+        }
+        Function::Sqrt => x.sqrt(),
+        Function::Neg => -x,
+        Function::Abs => x.abs(),
+        Function::Reciprocal => 1.0 / x,
+        Function::Softplus => x.max(0.0) + (-x.abs()).exp().ln_1p(),
+        Function::Sin => x.sin(),
+        Function::Cos => x.cos(),
+        Function::Floor => x.floor(),
+        Function::Ceil => x.ceil(),
+        Function::RoundEven => x.round_ties_even(),
+        Function::Sign if x.is_nan() || x == 0.0 => 0.0,
+        Function::Sign => x.signum(),
+        Function::Float16 => half::f16::from_f64(x).to_f64(),
+    }
+}
+
+#[test]
+fn functions_are_close() {
+    for function in FUNCTIONS {
+        // 1 + erf cancels where x is negative; what is left is exact beside 1.
+        let floor = if function == Function::Gelu { 1.0 } else { f32::MIN_POSITIVE };
+        check(Formula::Of(function), floor, |x| exact(function, x as f64) as f32);
+    }
+}
+
+struct Powers<'a>(&'a mut [f32]);
+
+impl OnVectors for Powers<'_> {
+    #[inline(always)]
+    fn run<V: Vector>(self) {
+        each!(V, self.0, |x| exp_up_to_0(x));
+    }
+}
+
+#[test]
+fn powers_of_what_is_not_above_0() {
+    let special = [-0.0, -86.999, -87.0, -87.001, -88.0, -1e9, f32::MIN, f32::NEG_INFINITY, f32::NAN];
+    let numbers: Vec<f32> = (0..8800).map(|i| -i as f32 / 100.0).chain(special).collect();
+    for isa in available() {
+        let mut found = numbers.clone();
+        with_vectors(isa, Powers(&mut found));
+        for (&x, found) in numbers.iter().zip(found) {
+            let expected = if x < -87.0 { 0.0 } else { exact(Function::Exp, x.into()) as f32 };
+            let is_near = found == expected || found.is_nan() && x.is_nan() || (found - expected).abs() < 3e-7 * expected;
+            assert!(is_near, "{}: of {x} is {found:e}, not {expected:e}", isa.name);
+        }
+    }
+}
+
+#[test]
+fn angles_that_are_near_enough() {
+    for function in [Function::Sin, Function::Cos] {
+        // Multiples of about a quarter, where one of the two is near 0, and others.
+        let quarters = (-5200..5200).map(|n| (f64::from(n) * std::f64::consts::FRAC_PI_2) as f32);
+        let others = (-8192..8192).map(|n| n as f32 + 0.37 / (1 + n * n) as f32);
+        let small = (-40..0).flat_map(|e| [10f32.powi(e), -(10f32.powi(e))]);
+        let angles: Vec<f32> = quarters.chain(others).chain(small).chain([0.0, -0.0, f32::NAN, FARTHEST]).collect();
+        assert!(are_reduced(&angles));
+        for isa in available() {
+            let mut found = angles.clone();
+            with_vectors(isa, Apply(Formula::Of(function), &mut found));
+            for (&x, found) in angles.iter().zip(found) {
+                let expected = exact(function, f64::from(x)) as f32;
+                let is_near = (found - expected).abs() <= 3e-7 * expected.abs().max(1e-3);
+                let same_sign = expected != 0.0 || found.is_sign_positive() == expected.is_sign_positive();
+                assert!(
+                    is_near && same_sign || found.is_nan() && x.is_nan(),
+                    "{}: {function:?} of {x}: {found}, not {expected}",
+                    isa.name
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn logarithms_of_numbers_that_are_not_normal() {
+    let numbers = [1.1e-38, 4e-40, 3e-42, f32::from_bits(1), -4e-40, -f32::from_bits(1)];
+    for isa in available() {
+        let mut found = numbers;
+        with_vectors(isa, Apply(Formula::Of(Function::Log), &mut found));
+        for (x, found) in numbers.into_iter().zip(found) {
+            let expected = f64::from(x).ln() as f32;
+            let is_near = found.is_nan() && expected.is_nan() || (found - expected).abs() < 1e-6 * expected.abs();
+            assert!(is_near, "{}: of {x:e} is {found}, not {expected}", isa.name);
+        }
+    }
+}
+
+#[test]
+fn factors_of_themselves() {
+    for alpha in [1.0, 1.702, -0.5] {
+        check(Formula::Swish(alpha), 1e-30, |x| (x as f64 * exact(Function::Sigmoid, (alpha * x) as f64)) as f32);
+    }
+}
+
+#[test]
+fn functions_with_parameters() {
+    for alpha in [1.0, 0.3] {
+        let exact = |x: f32| if x < 0.0 { (f64::from(alpha) * f64::from(x).exp_m1()) as f32 } else { x };
+        check(Formula::Elu(alpha), f32::MIN_POSITIVE, exact);
+    }
+    check(Formula::LeakyRelu(0.1), f32::MIN_POSITIVE, |x| if x < 0.0 { 0.1 * x } else { x });
+    check(Formula::HardSigmoid(0.2, 0.5), 1.0, |x| (0.2f64 * x as f64 + 0.5).clamp(0.0, 1.0) as f32);
+    check(Formula::Linear(0.5, 2.0), 1.0, |x| 0.5 * x + 2.0);
+    let steps = Formula::Steps { size: 0.3, low: -100.0, high: 155.0, up: 12_582_912.0, down: 12_582_912.0, back: 0.3 };
+    check(steps, f32::MIN_POSITIVE, |x| (x / 0.3).clamp(-100.0, 155.0).round_ties_even() * 0.3);
+    check(Formula::Clamp(-1.0, 6.0), f32::MIN_POSITIVE, |x| x.clamp(-1.0, 6.0));
+    for exponent in [2.0, 3.0, 0.5, 0.75, -0.5, -1.0] {
+        let power = Power::of(exponent).unwrap();
+        check(Formula::Power(power), f32::MIN_POSITIVE, |x| x.powf(exponent));
+    }
+}
