@@ -5,9 +5,9 @@
 use super::fuse::{Fusing, Fusion};
 use super::planes;
 use crate::graph::ops::conv::Conv2d;
-use crate::graph::ops::elementwise::ActivationKind;
+use crate::graph::ops::elementwise::{ActivationKind, BinaryKind};
 use crate::graph::ops::layout::InputOperandLayout;
-use crate::graph::{DataType, Descriptor, Graph, Op};
+use crate::graph::{DataType, Descriptor, Graph, Op, OperandId};
 
 /// Bytes between an expansion and the next convolution from which on this is worthwhile: less stays in a core's second-level
 /// cache anyway.
@@ -36,7 +36,8 @@ impl BeforeDepthwise {
         let uses = graph.uses();
         for (first, node) in graph.nodes.iter().enumerate() {
             let Op::Conv2d(op) = &node.op else { continue };
-            if !fusion.then[first].iter().all(|&then| is_simple(&graph.nodes[then].op)) {
+            let then = &fusion.then[first];
+            if !then.iter().all(|&then| is_simple(&graph.nodes[then].op)) && !is_gate(graph, node.outputs[0], then) {
                 continue;
             }
             let last = fusion.then[first].last().map_or(first, |&last| last);
@@ -94,6 +95,15 @@ fn is_depthwise(graph: &Graph, op: &Conv2d) -> bool {
     suits(graph, op) && (of_group, op.groups) == (1, outputs) && graph.descriptor(op.input).shape[3] == outputs
 }
 
+/// Whether a value is multiplied by its own sigmoid, and nothing else is done to it.
+fn is_gate(graph: &Graph, value: OperandId, then: &[usize]) -> bool {
+    let [first, last] = *then else { return false };
+    let (Op::Activation(sigmoid), Op::Binary(product)) = (&graph.nodes[first].op, &graph.nodes[last].op) else { return false };
+    let factors = [value, graph.nodes[first].outputs[0]];
+    let is_product = [[product.a, product.b], [product.b, product.a]].contains(&factors);
+    sigmoid.kind == ActivationKind::Sigmoid && sigmoid.input == value && product.kind == BinaryKind::Mul && is_product
+}
+
 /// What the backend does to each number on its way.
 fn is_simple(op: &Op) -> bool {
     match op {
@@ -107,13 +117,20 @@ fn is_simple(op: &Op) -> bool {
 mod tests {
     use super::*;
     use crate::compiler::plan::plan;
-    use crate::graph::ops::elementwise::Activation;
+    use crate::graph::ops::elementwise::{Activation, Binary};
     use crate::graph::ops::layout::Conv2dFilterOperandLayout::Oihw;
     use crate::graph::{ConstantBytes, GraphBuilder, Limits, OperandId};
     use std::sync::Arc;
 
-    /// The steps of an expansion to so many channels with an activation, and of what else reads it.
-    fn steps(channels: u32, activation: ActivationKind, strides: [u32; 2], is_read_otherwise: bool) -> Vec<usize> {
+    /// What is done to the value of an expansion.
+    type Then = fn(&mut GraphBuilder, OperandId) -> OperandId;
+
+    fn activation(builder: &mut GraphBuilder, kind: ActivationKind, input: OperandId) -> OperandId {
+        builder.push_op(Activation { kind, input }, "").unwrap()[0]
+    }
+
+    /// The steps of an expansion to so many channels, of what is done to it then, and of what else reads it.
+    fn steps(channels: u32, then: Then, strides: [u32; 2], is_read_otherwise: bool) -> Vec<usize> {
         let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
         let x = builder.input("x", Descriptor::new(DataType::Float32, [1, 40, 40, 10])).unwrap();
         let conv = |builder: &mut GraphBuilder, input: OperandId, filter: [u32; 4], groups: u32, strides: [u32; 2]| {
@@ -126,7 +143,7 @@ mod tests {
             builder.push_op(conv, "").unwrap()[0]
         };
         let made = conv(&mut builder, x, [channels, 10, 1, 1], 1, strides);
-        let active = builder.push_op(Activation { kind: activation, input: made }, "").unwrap()[0];
+        let active = then(&mut builder, made);
         let y = conv(&mut builder, active, [channels, 1, 3, 3], channels, [1; 2]);
         let mut outputs = vec![("y".into(), y)];
         if is_read_otherwise {
@@ -141,12 +158,28 @@ mod tests {
 
     #[test]
     fn what_is_large_and_read_once_is_part_of_a_step() {
-        use ActivationKind::{HardSwish, Relu, Softsign};
-        assert_eq!(steps(100, Relu, [1; 2], false), [2]);
-        assert_eq!(steps(100, HardSwish, [1; 2], false), [2]);
-        assert_eq!(steps(60, Relu, [1; 2], false), [0, 0]);
-        assert_eq!(steps(100, Relu, [2; 2], false), [0, 0]);
-        assert_eq!(steps(100, Relu, [1; 2], true), [0, 0]);
-        assert_eq!(steps(100, Softsign, [1; 2], false), [0, 0, 0]);
+        use ActivationKind::{HardSwish, Relu, Sigmoid, Softsign};
+        let relu: Then = |builder, x| activation(builder, Relu, x);
+        assert_eq!(steps(100, relu, [1; 2], false), [2]);
+        assert_eq!(steps(100, |builder, x| activation(builder, HardSwish, x), [1; 2], false), [2]);
+        assert_eq!(steps(60, relu, [1; 2], false), [0, 0]);
+        assert_eq!(steps(100, relu, [2; 2], false), [0, 0]);
+        assert_eq!(steps(100, relu, [1; 2], true), [0, 0]);
+        assert_eq!(steps(100, |builder, x| activation(builder, Softsign, x), [1; 2], false), [0, 0, 0]);
+        // A value times its own sigmoid, but not the square of the sigmoid.
+        fn product(builder: &mut GraphBuilder, a: OperandId, b: OperandId) -> OperandId {
+            builder.push_op(Binary { kind: BinaryKind::Mul, a, b }, "").unwrap()[0]
+        }
+        let gate: Then = |builder, x| {
+            let sigmoid = activation(builder, Sigmoid, x);
+            product(builder, x, sigmoid)
+        };
+        assert_eq!(steps(100, gate, [1; 2], false), [3]);
+        assert_eq!(steps(100, gate, [1; 2], true), [0, 0]);
+        let square: Then = |builder, x| {
+            let sigmoid = activation(builder, Sigmoid, x);
+            product(builder, sigmoid, sigmoid)
+        };
+        assert_eq!(steps(100, square, [1; 2], false).iter().sum::<usize>(), 0);
     }
 }

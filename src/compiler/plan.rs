@@ -133,12 +133,13 @@ impl Pending {
             });
             dequantized.push(op);
         }
-        let mut value = None;
+        // What the nodes before have made, the latest first.
+        let mut made: Vec<OperandId> = Vec::new();
         let mut numbered = |node: &Node| {
             let mut op = node.op.clone();
             op.visit_mut(&mut |id| {
-                if Some(*id) == value {
-                    *id = RUNNING;
+                if let Some(back) = made.iter().position(|made| made == id) {
+                    *id = held(back as u32);
                 } else if let Some(integer) = integer.get(id) {
                     *id = *integer;
                 } else {
@@ -146,7 +147,8 @@ impl Pending {
                     *id = OperandId(operands.len() as u32 - 1);
                 }
             });
-            value = Some(node.outputs[0]);
+            made.insert(0, node.outputs[0]);
+            made.truncate(1 + MOST_HELD as usize);
             op
         };
         let before: Vec<Op> = before.into_iter().map(|position| numbered(&graph.nodes[position])).collect();

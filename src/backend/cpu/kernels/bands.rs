@@ -198,7 +198,7 @@ pub fn select_several(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option
     let shape = site.inputs[op.input.0 as usize].shape;
     let (_, [outputs, of_group, ..]) = Filter::of(op, site)?;
     let (channels, times) = (op.groups as usize, outputs / op.groups as usize);
-    if of_group != 1 || times < 2 || op.input_layout != InputOperandLayout::Nhwc || shape[3] != channels {
+    if of_group != 1 || channels < 2 || times < 2 || op.input_layout != InputOperandLayout::Nhwc || shape[3] != channels {
         return None;
     }
     let copied = Conv2d { groups: outputs as u32, ..op.clone() };

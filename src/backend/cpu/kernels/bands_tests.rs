@@ -5,7 +5,7 @@ use super::tests::numbers;
 use super::{Known, Site, select_for};
 use crate::backend::cpu::reference;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
-use crate::compiler::RUNNING;
+use crate::compiler::{RUNNING, behind_inputs, held};
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Clamp, LeakyRelu};
 use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
@@ -37,17 +37,6 @@ fn execute(op: &Op, operands: &[(Vec<usize>, Vec<f32>)], shape: &[usize]) -> Vec
     result
 }
 
-/// Lets an operator find the value so far behind so many inputs.
-fn behind(inputs: usize, op: &Op) -> Op {
-    let mut op = op.clone();
-    op.visit_mut(&mut |id| {
-        if *id == RUNNING {
-            *id = OperandId(inputs as u32);
-        }
-    });
-    op
-}
-
 /// Compares the kernel for an expansion of an image, what is done between, the depthwise convolution and what is fused with it.
 fn check(image: [usize; 4], channels: usize, between: &[Op], then: Conv2d, window: [usize; 2], fused: &[Op]) {
     let [batches, height, width, from] = image;
@@ -77,13 +66,15 @@ pub fn compare(shapes: &[Vec<usize>], before: &[Op], made: &[usize], op: &Op, fu
     let operands: Vec<(Vec<usize>, Vec<f32>)> =
         shapes.iter().zip(1..).map(|(shape, seed)| (shape.clone(), numbers(shape.iter().product(), seed))).collect();
     let steps = before.iter().map(|op| (op, made)).chain([(op, output)]).chain(fused.iter().map(|op| (op, output)));
-    let mut expected: (&[usize], Vec<f32>) = (made, Vec::new());
+    // The value so far, and what it was before.
+    let mut values: Vec<(Vec<usize>, Vec<f32>)> = Vec::new();
     for (op, shape) in steps {
-        let mut all = operands.clone();
-        all.push((expected.0.to_vec(), expected.1));
-        expected = (shape, execute(&behind(count, op), &all, shape));
+        let all: Vec<_> = operands.iter().chain(&values).cloned().collect();
+        // The first operator reads operands alone.
+        let op = &behind_inputs(vec![op.clone()], count)[0];
+        values.insert(0, (shape.to_vec(), execute(op, &all, shape)));
     }
-    let (_, expected) = expected;
+    let (_, expected) = values.swap_remove(0);
     let views: Vec<View<'_>> = operands
         .iter()
         .map(|(shape, data)| View { data_type: DataType::Float32, shape, bytes: bytemuck::cast_slice(data) })
@@ -98,7 +89,7 @@ pub fn compare(shapes: &[Vec<usize>], before: &[Op], made: &[usize], op: &Op, fu
             order: None,
         })
         .collect();
-    let fused: Vec<Op> = fused.iter().map(|op| behind(count, op)).collect();
+    let fused = behind_inputs(fused.to_vec(), count);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     for (isa, threads) in available().iter().flat_map(|isa| [(isa, 1), (isa, 2)]) {
         let site = Site {
@@ -137,6 +128,8 @@ fn bands() {
     let swish = Op::from(Activation { kind: ActivationKind::HardSwish, input: RUNNING });
     let leaky = Op::from(LeakyRelu { input: RUNNING, alpha: 0.2 });
     let add = Op::from(Binary { kind: BinaryKind::Add, a: RUNNING, b: OperandId(5) });
+    let sigmoid = Op::from(Activation { kind: ActivationKind::Sigmoid, input: RUNNING });
+    let product = Op::from(Binary { kind: BinaryKind::Mul, a: held(1), b: RUNNING });
     // Strides, dilations and padding; the last ones need no rows of the input for some of the output.
     let options = [
         ([3, 3], [1, 1], [1, 1], [1; 4]),
@@ -152,6 +145,7 @@ fn bands() {
         // Rows that are small, so that a band is a few, and so large that it is one.
         check([2, 23, 9, 8], 21, std::slice::from_ref(&clamp), then(21), window, &[]);
         check([1, 14, 37, 11], 40, &[swish.clone(), leaky.clone()], then(40), window, std::slice::from_ref(&swish));
+        check([1, 9, 24, 9], 30, &[sigmoid.clone(), product.clone()], then(30), window, &[]);
         check([3, 7, 131, 8], 200 + 40 * i, &[], then(200 + 40 * i), window, &[clamp.clone(), add.clone()]);
     }
 }

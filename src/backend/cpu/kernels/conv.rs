@@ -72,6 +72,8 @@ pub struct Conv {
     division: Division,
     /// By tile: all runs but the first and the last ones that are in the padding for each of its pixels.
     inside: Vec<Range<usize>>,
+    /// See [`Sizes::over`].
+    over: Vec<Range<usize>>,
 }
 
 /// What a tile is made from.
@@ -157,6 +159,14 @@ impl Sizes {
         if self.by_row { self.columns.window * self.channels } else { self.channels }
     }
 
+    /// By run of a row of the window: the columns of the output at which it is not over padding.
+    fn over(&self) -> Vec<Range<usize>> {
+        if self.by_row {
+            return std::iter::once(0..self.columns.output).collect();
+        }
+        (0..self.columns.window).map(|tap| self.columns.positions(tap)).collect()
+    }
+
     /// Pixels of a row of the input as the kernel reads it.
     fn width(&self) -> usize {
         if self.by_row { (self.columns.output - 1) * self.columns.stride + self.columns.window } else { self.columns.input }
@@ -204,7 +214,14 @@ impl Sizes {
     }
 
     /// Finds where the runs of some pixels begin, those of the first of some groups: the others' lie behind them.
-    fn starts(&self, image: &[f32], groups: &Range<usize>, pixels: Range<usize>, zeros: &[f32], starts: &mut [*const f32]) {
+    fn starts(
+        &self,
+        image: &[f32],
+        groups: &Range<usize>,
+        pixels: Range<usize>,
+        (over, zeros): (&[Range<usize>], &[f32]),
+        starts: &mut [*const f32],
+    ) {
         let count = pixels.len();
         let channels = groups.start * self.channels..groups.end * self.channels;
         if self.is_plain() {
@@ -217,6 +234,9 @@ impl Sizes {
             return;
         }
         let line = if self.is_padded() { self.width() } else { self.columns.input } * self.all_channels;
+        let padding = if self.by_row { 0 } else { self.columns.padding };
+        let step = self.columns.stride * self.all_channels;
+        let reach = if self.by_row { self.length() } else { channels.end };
         let mut pixel = pixels.start;
         while pixel < pixels.end {
             // The pixels of one row of the output.
@@ -227,27 +247,23 @@ impl Sizes {
             for tap_y in 0..self.rows.window {
                 let row = self.rows.element(y, tap_y);
                 let row = row.map(|row| &image[(batch * self.rows.input + row) * line..][..line]);
-                for tap_x in 0..if self.by_row { 1 } else { self.columns.window } {
+                for (tap_x, over) in over.iter().enumerate() {
                     let places = places.next().expect("a place for each run");
-                    match row {
-                        Some(row) if self.by_row => {
-                            let step = self.columns.stride * self.all_channels;
-                            let runs = row[x * step..].chunks(step);
-                            places.iter_mut().zip(runs).for_each(|(place, run)| *place = run.as_ptr());
-                            assert!((x + some - 1) * step + self.length() <= row.len());
-                        }
-                        Some(row) => {
-                            for (i, place) in places.iter_mut().enumerate() {
-                                *place = match self.columns.element(x + i, tap_x) {
-                                    Some(column) => {
-                                        let pixel = &row[column * self.all_channels..][..self.all_channels];
-                                        pixel[channels.clone()].as_ptr()
-                                    }
-                                    None => zeros.as_ptr(),
-                                };
-                            }
-                        }
-                        None => places.fill(zeros.as_ptr()),
+                    // Those of the pixels at which this element of the window is over the row, and not beside it.
+                    let [first, end] = [over.start, over.end].map(|end| end.clamp(x, x + some) - x);
+                    let Some(row) = row.filter(|_| first < end) else {
+                        places.fill(zeros.as_ptr());
+                        continue;
+                    };
+                    places[..first].fill(zeros.as_ptr());
+                    places[end..].fill(zeros.as_ptr());
+                    let column = (x + first) * self.columns.stride + tap_x * self.columns.dilation - padding;
+                    let place = column * self.all_channels;
+                    assert!(place + (end - first - 1) * step + reach <= row.len());
+                    let mut start = row[place + channels.start..].as_ptr();
+                    for place in &mut places[first..end] {
+                        *place = start;
+                        start = start.wrapping_add(step);
                     }
                 }
             }
@@ -272,7 +288,7 @@ impl Kernel for Conv {
     }
 
     fn bytes(&self) -> usize {
-        let inside = self.inside.len() * size_of::<Range<usize>>();
+        let inside = (self.inside.len() + self.over.len()) * size_of::<Range<usize>>();
         let packed = self.groups.iter().map(Panels::bytes).sum::<usize>();
         packed + self.bias.bytes() + self.finish.bytes() + self.zeros.bytes() + inside
     }
@@ -319,7 +335,7 @@ impl Conv {
                     for (i, tile) in tiles.clone().enumerate() {
                         let pixels = self.division.tile(tile);
                         let starts = &mut starts[i * of_tile..][..runs * pixels.len()];
-                        self.sizes.starts(image, &groups, pixels, self.zeros.as_slice(), starts);
+                        self.sizes.starts(image, &groups, pixels, (&self.over, self.zeros.as_slice()), starts);
                         if self.division.gather {
                             gather(starts, length, &mut scratch[i * copied..][..copied]);
                         }
@@ -460,7 +476,8 @@ pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selecti
     let mut taken = smallvec![op.filter.0 as usize];
     taken.extend(finish.taken.iter().copied());
     let fuses = finish.is_whole;
-    let kernel = Conv { isa, tiles, input: op.input, groups: packed, bias, finish, sizes, zeros, division, inside };
+    let kernel =
+        Conv { isa, tiles, input: op.input, groups: packed, bias, finish, sizes, zeros, division, inside, over: sizes.over() };
     Some(Selection { kernel: Box::new(kernel), taken, fuses })
 }
 

@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 mod any_window;
+mod large_window;
 
 use super::conv::{Filter, axis};
 use super::finish::{Finish, Rest};
@@ -173,12 +174,12 @@ impl OnVectors for Piece<'_> {
                     (1, true) => strip.run::<V, 3, 1, 2, false>(),
                     (1, false) if square(3) => strip.run::<V, 3, 1, 1, false>(),
                     (2, false) if square(3) => strip.run::<V, 3, 2, 1, false>(),
-                    (1, false) if square(5) => strip.run::<V, 5, 1, 1, false>(),
-                    (2, false) if square(5) => strip.run::<V, 5, 2, 1, false>(),
-                    (1, false) if square(7) => strip.run::<V, 7, 1, 1, false>(),
-                    (2, false) if square(7) => strip.run::<V, 7, 2, 1, false>(),
+                    (1, false) if square(5) => strip.row_by_row::<V, 5, 1, false>(rows.taps(y)),
+                    (2, false) if square(5) => strip.row_by_row::<V, 5, 2, false>(rows.taps(y)),
+                    (1, false) if square(7) => strip.row_by_row::<V, 7, 1, false>(rows.taps(y)),
+                    (2, false) if square(7) => strip.row_by_row::<V, 7, 2, false>(rows.taps(y)),
                     _ if dilated(3) => strip.run::<V, 3, 1, 1, true>(),
-                    _ if dilated(5) => strip.run::<V, 5, 1, 1, true>(),
+                    _ if dilated(5) => strip.row_by_row::<V, 5, 1, true>(rows.taps(y)),
                     _ => strip.any_row::<V>(self.image, top, y),
                 }
             }

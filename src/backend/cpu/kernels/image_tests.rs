@@ -86,6 +86,8 @@ fn convolutions() {
         ([1, 12, 13, 16], 16, [5, 5], 16),
         ([1, 10, 11, 4], 4, [2, 4], 4),
         ([1, 16, 21, 35], 35, [7, 7], 35),
+        ([2, 6, 3, 18], 18, [5, 5], 18),
+        ([1, 8, 29, 33], 33, [7, 7], 33),
         ([1, 15, 34, 20], 20, [3, 3], 20),
         // The same with long, flat and even windows.
         ([2, 5, 22, 44], 44, [1, 11], 44),
@@ -93,6 +95,7 @@ fn convolutions() {
         ([1, 13, 9, 17], 17, [8, 1], 17),
         // A single channel, which has no vector to run along.
         ([1, 9, 300, 1], 1, [3, 64], 1),
+        ([1, 1, 300, 1], 70, [1, 10], 1),
         // Few outputs, whose vectors run along the pixels; the last of a job's parts too.
         ([2, 9, 40, 5], 1, [3, 3], 1),
         ([1, 12, 90, 3], 2, [3, 7], 1),
