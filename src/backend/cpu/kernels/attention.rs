@@ -257,10 +257,12 @@ impl Part<'_> {
             }
             return;
         }
-        let (padded_keys, padded_columns) = (keys.next_multiple_of(isa.columns), columns.next_multiple_of(isa.columns));
+        // Keys of tiles, which are half a panel wide at least.
+        let padded_keys = keys.next_multiple_of(isa.columns / 2);
         // Scores become the left operand of a product, which reads their rows where they are.
         let stride = if is_crowded(isa, padded_keys) { padded_keys + isa.columns } else { padded_keys };
-        let lengths = [depth * padded_keys, keys * padded_columns, isa.rows * stride];
+        let panels = |columns: usize| columns.next_multiple_of(isa.columns);
+        let lengths = [depth * panels(keys), keys * panels(columns), isa.rows * stride];
         with_scratch(lengths.iter().sum(), |scratch| {
             let mut rest = scratch;
             let [key_panels, value_panels, scores] =

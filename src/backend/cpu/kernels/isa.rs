@@ -17,9 +17,8 @@ use std::sync::OnceLock;
 
 /// The tiles of an instruction set, from 0 rows to [`MOST_ROWS`].
 macro_rules! tiles {
-    ($tile:ident $(, $span:ty)?) => { tiles!($tile $(, $span)?; 0 1 2 3 4 5 6 7 8 9 10 11 12) };
-    ($tile:ident, $span:ty; $($rows:literal)*) => { [ $( $tile::<$span, $rows> ),* ] };
-    ($tile:ident; $($rows:literal)*) => { [ $( $tile::<$rows> ),* ] };
+    ($tile:ident, $span:ty, $width:expr) => { tiles!($tile, $span, $width; 0 1 2 3 4 5 6 7 8 9 10 11 12) };
+    ($tile:ident, $span:ty, $width:expr; $($rows:literal)*) => { [ $( $tile::<$span, $rows, { $width }> ),* ] };
 }
 
 /// The highest tile of any instruction set.
@@ -64,6 +63,8 @@ pub struct Isa {
     pub(super) level: Level,
     /// By number of rows; the one for 0 rows does nothing.
     tiles: [Tile; MOST_ROWS + 1],
+    /// The same for the first half of a panel's columns.
+    halves: [Tile; MOST_ROWS + 1],
 }
 
 /// Which instructions there are.
@@ -96,19 +97,19 @@ impl Isa {
         }
     }
 
-    /// Multiplies a left operand, read at these distances from row to row and from step to step in depth, and a panel into
-    /// a tile of `rows` × [`Isa::columns`] elements, and brings elements that will be needed next into the cache meanwhile,
+    /// Multiplies a left operand, read at these distances from row to row and from step to step in depth, and a panel, all its
+    /// [`Isa::columns`] or the first half of them, into a tile of `rows` × `columns` elements, and brings elements that will be needed next into the cache meanwhile,
     /// so many with each step in depth.
     ///
     /// # Safety
     /// `c` must have that many rows of that many elements, `stride` apart, which nobody else accesses.
     ///
     /// # Panics
-    /// When an operand is too short.
+    /// When an operand is too short, or there is no tile of so many columns.
     #[inline(always)]
     pub unsafe fn tile(
         &self,
-        rows: usize,
+        [rows, columns]: [usize; 2],
         depth: usize,
         (a, [row, step]): (&[f32], [usize; 2]),
         b: &[f32],
@@ -117,20 +118,22 @@ impl Isa {
         plus: Plus<'_>,
         (ahead, ahead_step): (*const f32, usize),
     ) {
+        let tiles = if columns == self.columns { &self.tiles } else { &self.halves };
+        assert!(columns == self.columns || 2 * columns == self.columns);
         assert!(rows <= self.rows && b.len() >= depth * self.columns);
         assert!(rows == 0 || depth == 0 || a.len() > (rows - 1) * row + (depth - 1) * step);
         let (plus, plus_stride) = match plus {
             Plus::Nothing => (std::ptr::null(), 0),
             Plus::Itself => (c.cast_const(), stride),
             Plus::Row(row) => {
-                assert!(row.len() >= self.columns);
+                assert!(row.len() >= columns);
                 (row.as_ptr(), 0)
             }
         };
         let (a, b) = (a.as_ptr(), b.as_ptr());
         // SAFETY: the lengths of the operands and the row were asserted, `c` is the caller's promise, and an `Isa` exists
         // only when the CPU has its instructions.
-        unsafe { self.tiles[rows](a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
+        unsafe { tiles[rows](a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
     }
 }
 
@@ -169,19 +172,32 @@ pub fn available() -> &'static [&'static Isa] {
     })
 }
 
-static PORTABLE: Isa =
-    Isa { name: "portable", rows: 4, columns: 8, level: Level::Portable, tiles: tiles!(baseline, Both<Array, Array>) };
+static PORTABLE: Isa = Isa {
+    name: "portable",
+    rows: 4,
+    columns: 8,
+    level: Level::Portable,
+    tiles: tiles!(baseline, Both<Array, Array>, 8),
+    halves: tiles!(baseline, Array, 8),
+};
 
 #[cfg(target_arch = "aarch64")]
-static NEON: Isa = Isa { name: "neon", rows: 8, columns: 8, level: Level::Neon, tiles: tiles!(baseline, Both<Neon, Neon>) };
+static NEON: Isa = Isa {
+    name: "neon",
+    rows: 8,
+    columns: 8,
+    level: Level::Neon,
+    tiles: tiles!(baseline, Both<Neon, Neon>, 8),
+    halves: tiles!(baseline, Neon, 8),
+};
 
-/// A tile of ROWS rows of a span.
+/// A tile of ROWS rows of a span, of panels whose rows have WIDTH elements.
 ///
 /// # Safety
 /// See [`Tile`].
 #[inline(always)]
 #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
-unsafe fn tile<S: Span, const ROWS: usize>(
+unsafe fn tile<S: Span, const ROWS: usize, const WIDTH: usize>(
     a: *const f32,
     row: usize,
     step: usize,
@@ -200,7 +216,7 @@ unsafe fn tile<S: Span, const ROWS: usize>(
         fetch::<0>(c.wrapping_add(r * stride + S::LANES - 1));
     }
     // A few rows alone would wait for their own sums: they get several, for every second or fourth step in depth.
-    let most = if S::LANES > 16 { 12 } else { 6 };
+    let most = if WIDTH > 16 { 12 } else { 6 } * (WIDTH / S::LANES);
     let ways = if 4 * ROWS <= most {
         4
     } else if 2 * ROWS <= most {
@@ -210,9 +226,9 @@ unsafe fn tile<S: Span, const ROWS: usize>(
     };
     let mut sums = [[S::set(0.0); ROWS]; 4];
     let (mut a, mut b, mut ahead, mut depth) = (a, b, ahead, depth);
-    if const { are_worth_it::<S>(ROWS) } && ways == 1 && step == 1 {
+    if const { are_worth_it::<S>(ROWS) && WIDTH == S::LANES } && ways == 1 && step == 1 {
         let starts: [_; ROWS] = std::array::from_fn(|r| a.wrapping_add(forgotten(r * row)));
-        // SAFETY: `b` has `depth` spans, `a` ROWS elements for each, by the caller's promise.
+        // SAFETY: `b` has `depth` rows, `a` ROWS elements for each, by the caller's promise.
         unsafe {
             let done = add_steps::<S, ROWS, true>(&mut sums[0], &starts, b, depth, (ahead, ahead_step));
             (a, b, depth) = (a.add(done), b.add(done * S::LANES), depth - done);
@@ -221,15 +237,15 @@ unsafe fn tile<S: Span, const ROWS: usize>(
     }
     for _ in 0..depth / ways {
         fetch::<1>(ahead);
-        if S::LANES > 16 {
+        if WIDTH > 16 {
             fetch::<1>(ahead.wrapping_add(16));
         }
         ahead = ahead.wrapping_add(ways * ahead_step);
         for way in 0..ways {
-            // SAFETY: `b` has `depth` spans, `a` ROWS elements for each, by the caller's promise.
+            // SAFETY: `b` has `depth` rows, `a` ROWS elements for each, by the caller's promise.
             unsafe {
                 let factors = S::load(b);
-                b = b.add(S::LANES);
+                b = b.add(WIDTH);
                 for r in 0..ROWS {
                     sums[way][r] = S::set(*a.add(r * row)).mul_add(factors, sums[way][r]);
                 }
@@ -241,7 +257,7 @@ unsafe fn tile<S: Span, const ROWS: usize>(
         // SAFETY: as above.
         unsafe {
             let factors = S::load(b);
-            b = b.add(S::LANES);
+            b = b.add(WIDTH);
             for r in 0..ROWS {
                 sums[0][r] = S::set(*a.add(r * row)).mul_add(factors, sums[0][r]);
             }
@@ -272,7 +288,7 @@ unsafe fn tile<S: Span, const ROWS: usize>(
 ///
 /// # Safety
 /// See [`Tile`].
-unsafe fn baseline<S: Span, const ROWS: usize>(
+unsafe fn baseline<S: Span, const ROWS: usize, const WIDTH: usize>(
     a: *const f32,
     row: usize,
     step: usize,
@@ -286,7 +302,7 @@ unsafe fn baseline<S: Span, const ROWS: usize>(
     plus_stride: usize,
 ) {
     // SAFETY: the caller's promise.
-    unsafe { tile::<S, ROWS>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
+    unsafe { tile::<S, ROWS, WIDTH>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
 }
 
 /// The same number, of which the compiler no longer knows what has been computed from it: it computes that again instead of
@@ -307,10 +323,24 @@ fn forgotten(number: usize) -> usize {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::super::vector::x86::{Avx2, Avx512};
-    use super::{Both, Isa, Level, tile};
+    use super::{Both, Isa, Level, Span, tile};
 
-    pub static AVX512: Isa = Isa { name: "avx512", rows: 12, columns: 32, level: Level::Avx512, tiles: tiles!(avx512) };
-    pub static AVX2: Isa = Isa { name: "avx2", rows: 6, columns: 16, level: Level::Avx2, tiles: tiles!(avx2) };
+    pub static AVX512: Isa = Isa {
+        name: "avx512",
+        rows: 12,
+        columns: 32,
+        level: Level::Avx512,
+        tiles: tiles!(avx512, Both<Avx512, Avx512>, 32),
+        halves: tiles!(avx512, Avx512, 32),
+    };
+    pub static AVX2: Isa = Isa {
+        name: "avx2",
+        rows: 6,
+        columns: 16,
+        level: Level::Avx2,
+        tiles: tiles!(avx2, Both<Avx2, Avx2>, 16),
+        halves: tiles!(avx2, Avx2, 16),
+    };
 
     /// # Safety
     /// The CPU must have AVX2 and FMA.
@@ -329,7 +359,7 @@ mod x86 {
     /// # Safety
     /// See [`super::Tile`].
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn avx2<const ROWS: usize>(
+    unsafe fn avx2<S: Span, const ROWS: usize, const WIDTH: usize>(
         a: *const f32,
         row: usize,
         step: usize,
@@ -343,13 +373,13 @@ mod x86 {
         plus_stride: usize,
     ) {
         // SAFETY: the caller's promise.
-        unsafe { tile::<Both<Avx2, Avx2>, ROWS>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
+        unsafe { tile::<S, ROWS, WIDTH>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
     }
 
     /// # Safety
     /// See [`super::Tile`].
     #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
-    unsafe fn avx512<const ROWS: usize>(
+    unsafe fn avx512<S: Span, const ROWS: usize, const WIDTH: usize>(
         a: *const f32,
         row: usize,
         step: usize,
@@ -363,6 +393,6 @@ mod x86 {
         plus_stride: usize,
     ) {
         // SAFETY: the caller's promise.
-        unsafe { tile::<Both<Avx512, Avx512>, ROWS>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
+        unsafe { tile::<S, ROWS, WIDTH>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
     }
 }

@@ -261,6 +261,8 @@ pub fn multiply(
         let finish = finish.filter(|_| first_k + piece == depth);
         for (number, first_column) in columns.clone().step_by(isa.columns).enumerate() {
             let place = first_column..columns.end.min(first_column + isa.columns);
+            // Of the last panel often only the first half exists.
+            let width = if 2 * place.len() <= isa.columns { isa.columns / 2 } else { isa.columns };
             let b = &right.panels[(number * depth + first_k) * isa.columns..][..piece * isa.columns];
             // The panel after this one, of which each tile brings a part closer. Beyond the last comes the first of the next
             // piece, and in the end whatever lies behind: often what the next product multiplies with.
@@ -281,12 +283,12 @@ pub fn multiply(
                 if let Some(finish) = finish {
                     finish.expect(first_row..first_row + height, place.clone());
                 }
-                if place.len() == isa.columns {
+                if place.len() == width {
                     let c = block.tile(first_row, height, place.clone());
                     // SAFETY: the tile lies in the block (asserted in `Block::tile`), and the block is ours.
-                    unsafe { isa.tile(height, piece, a, b, c, block.output.stride, plus, (next, ahead)) };
+                    unsafe { isa.tile([height, width], piece, a, b, c, block.output.stride, plus, (next, ahead)) };
                 } else {
-                    narrow(isa, height, piece, a, b, block, first_row, place.clone(), plus, (next, ahead));
+                    narrow(isa, [height, width], piece, a, b, block, first_row, place.clone(), plus, (next, ahead));
                 }
                 next = next.wrapping_add(ahead * piece);
                 if let Some(finish) = finish {
@@ -301,7 +303,7 @@ pub fn multiply(
 #[inline(never)]
 fn narrow(
     isa: &Isa,
-    height: usize,
+    [height, width]: [usize; 2],
     depth: usize,
     a: (&[f32], [usize; 2]),
     b: &[f32],
@@ -313,8 +315,8 @@ fn narrow(
 ) {
     let mut whole = [0f32; MOST_ROWS * MOST_COLUMNS];
     // SAFETY: there is room for the largest tile of any instruction set.
-    unsafe { isa.tile(height, depth, a, b, whole.as_mut_ptr(), isa.columns, Plus::Nothing, next) };
-    for (r, sums) in whole.chunks_exact(isa.columns).enumerate().take(height) {
+    unsafe { isa.tile([height, width], depth, a, b, whole.as_mut_ptr(), width, Plus::Nothing, next) };
+    for (r, sums) in whole.chunks_exact(width).enumerate().take(height) {
         let c = block.row(first_row + r, columns.clone());
         let sums = &sums[..columns.len()];
         match plus {
@@ -464,6 +466,8 @@ mod tests {
         let mut sizes =
             vec![(1, 1, 1), (1, 300, 33), (2, 7, 64), (11, 256, 31), (12, 257, 32), (13, 1600, 100), (25, 3, 65), (250, 20, 40)];
         sizes.extend((1..=12).map(|rows| (rows, 14 + rows, 34)));
+        // Of the last panel's columns exactly half.
+        sizes.extend([(13, 1600, 48), (7, 9, 16), (6, 50, 24), (9, 31, 12)]);
         for isa in available() {
             for (rows, depth, columns) in sizes.iter().copied() {
                 // Rows have something between them, and nothing is behind the last.

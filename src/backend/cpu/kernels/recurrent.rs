@@ -331,7 +331,16 @@ impl Recurrent {
                 let next = next.map_or((panel.as_ptr(), 0), |next| (next.as_ptr(), lanes));
                 // SAFETY: the array has room for the largest tile.
                 unsafe {
-                    isa.tile(height, hidden, (left, [distance, 1]), panel, products.as_mut_ptr(), lanes, Plus::Nothing, next)
+                    isa.tile(
+                        [height, lanes],
+                        hidden,
+                        (left, [distance, 1]),
+                        panel,
+                        products.as_mut_ptr(),
+                        lanes,
+                        Plus::Nothing,
+                        next,
+                    )
                 };
             }
             for r in 0..height {
