@@ -63,8 +63,9 @@ pub struct Conv {
     input: OperandId,
     /// One for each group.
     groups: Vec<Panels>,
-    /// For each group, a number for each column of its panels, those that do not exist too.
+    /// For each group, a number for each column of its panels, those that do not exist too; and how many these are.
     bias: Numbers,
+    bias_step: usize,
     finish: Finish,
     sizes: Sizes,
     /// What stands for runs in the padding, of all groups.
@@ -109,6 +110,9 @@ struct Sizes {
 struct Division {
     pixels: usize,
     tiles: usize,
+    /// Pixels of a tile, and how many of the first tiles have one more.
+    height: usize,
+    higher: usize,
     /// Tiles, panels and groups of a job.
     block_tiles: usize,
     block_panels: usize,
@@ -139,14 +143,14 @@ impl Division {
             if shares { (panels.count(), groups.div_ceil(across)) } else { (panels.count().div_ceil(across), 1) };
         let distance = sizes.all_channels * sizes.columns.stride * 4;
         let gather = !shares && distance.is_multiple_of(ALIAS) && rows > 4;
-        Division { pixels, tiles: count, block_tiles, block_panels, block_groups, panels_outside, gather }
+        let (height, higher) = (pixels / count, pixels % count);
+        Division { pixels, tiles: count, height, higher, block_tiles, block_panels, block_groups, panels_outside, gather }
     }
 
     /// The pixels of a tile: all tiles have nearly the same height.
     fn tile(&self, number: usize) -> Range<usize> {
-        let (base, more) = (self.pixels / self.tiles, self.pixels % self.tiles);
-        let first = number * base + number.min(more);
-        first..first + base + usize::from(number < more)
+        let first = number * self.height + number.min(self.higher);
+        first..first + self.height + usize::from(number < self.higher)
     }
 }
 
@@ -399,7 +403,7 @@ impl Conv {
         let task = Task {
             ahead,
             ahead_step,
-            bias: panel.bias(&bias[group * (bias.len() / self.groups.len())..]),
+            bias: panel.bias(&bias[group * self.bias_step..]),
             added: more.added.map_or(std::ptr::null(), |added| added[place..end].as_ptr()),
             limits: self.finish.limits,
             ..panel.task([self.sizes.runs(), self.sizes.length()], starts, (output.from(place, end), stride))
@@ -470,14 +474,27 @@ pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selecti
         })
         .collect();
     let bias = spread(&finish.bias, groups, tiles.step);
+    let bias_step = bias.as_slice().len() / groups;
     let zeros = Numbers::zeroed(if groups > 1 { sizes.all_channels } else { sizes.length() });
     let division = Division::new(tiles, &sizes, &packed[0], groups, site.threads);
     let inside = (0..division.tiles).map(|tile| sizes.inside(division.tile(tile))).collect();
     let mut taken = smallvec![op.filter.0 as usize];
     taken.extend(finish.taken.iter().copied());
     let fuses = finish.is_whole;
-    let kernel =
-        Conv { isa, tiles, input: op.input, groups: packed, bias, finish, sizes, zeros, division, inside, over: sizes.over() };
+    let kernel = Conv {
+        isa,
+        tiles,
+        input: op.input,
+        groups: packed,
+        bias,
+        bias_step,
+        finish,
+        sizes,
+        zeros,
+        division,
+        inside,
+        over: sizes.over(),
+    };
     Some(Selection { kernel: Box::new(kernel), taken, fuses })
 }
 

@@ -12,6 +12,8 @@ use std::ops::Range;
 pub struct Panels {
     pub depth: usize,
     pub columns: usize,
+    /// Panels as wide as a full tile. Here because to divide for each tile takes as long as a short one.
+    whole: usize,
     tiles: &'static Tiles,
     numbers: Numbers,
 }
@@ -22,10 +24,11 @@ pub struct Panel<'a> {
     pub first: usize,
     /// Columns that exist.
     pub columns: usize,
-    /// Columns that the weights have.
+    /// Columns that the weights have, and those that they have in one panel.
     pub width: usize,
+    of_one: usize,
     pub weights: &'a [f32],
-    pub several: usize,
+    several: usize,
 }
 
 /// Where the elements of a matrix are whose rows are runs of so many, one run behind the other.
@@ -64,9 +67,9 @@ impl Panel<'_> {
             output,
             added: std::ptr::null(),
             stride,
-            columns: self.columns / self.several,
+            columns: self.columns.min(self.of_one),
             panels: self.several,
-            weights_step: self.weights.len() / self.several,
+            weights_step: runs * length * self.of_one,
             limits: Limits::default(),
         }
     }
@@ -76,8 +79,11 @@ impl Panel<'_> {
     /// # Panics
     /// When there are no such runs.
     pub fn some_runs(&self, task: Task, runs: Range<usize>, starts: &[*const f32]) -> Task {
+        if runs.len() == task.runs {
+            return task;
+        }
         let rows = starts.len() / task.runs;
-        let left_out = runs.start * task.length * (self.width / self.several);
+        let left_out = runs.start * task.length * self.of_one;
         let starts = &starts[runs.start * rows..runs.end * rows];
         Task { runs: runs.len(), starts: starts.as_ptr(), weights: self.weights[left_out..].as_ptr(), ..task }
     }
@@ -93,7 +99,8 @@ impl Panel<'_> {
 
 impl Panels {
     fn zeroed(tiles: &'static Tiles, depth: usize, columns: usize) -> Panels {
-        Panels { depth, columns, tiles, numbers: Numbers::zeroed(depth * tiles.width(columns)) }
+        let numbers = Numbers::zeroed(depth * tiles.width(columns));
+        Panels { depth, columns, whole: columns / tiles.columns, tiles, numbers }
     }
 
     /// A matrix of as many columns, whose runs begin at these elements.
@@ -152,18 +159,19 @@ impl Panels {
     pub fn panel(&self, number: usize) -> Panel<'_> {
         let (first, columns, width) = self.place(number);
         let weights = &self.numbers.as_slice()[first * self.depth..][..width * self.depth];
-        Panel { first, columns, width, weights, several: 1 }
+        Panel { first, columns, width, of_one: width, weights, several: 1 }
     }
 
     /// Some panels in as few parts as tiles can pass over at once: all whole ones, and the last if it is not.
     pub fn parts(&self, numbers: Range<usize>) -> impl Iterator<Item = Panel<'_>> {
         let of_tile = self.tiles.columns;
-        let whole = numbers.start..numbers.end.min(self.columns / of_tile);
+        let whole = numbers.start..numbers.end.min(self.whole);
         let (first, columns) = (whole.start * of_tile, whole.len() * of_tile);
         let together = (!whole.is_empty()).then(|| Panel {
             first,
             columns,
             width: columns,
+            of_one: of_tile,
             weights: &self.numbers.as_slice()[first * self.depth..][..columns * self.depth],
             several: whole.len(),
         });

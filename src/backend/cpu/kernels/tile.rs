@@ -115,9 +115,11 @@ impl Tiles {
         debug_assert!(task.panels <= 1 || task.columns == self.columns);
         // SAFETY: the caller's promise; the table is that of an instruction set that the CPU has (`Tiles::of`).
         unsafe {
-            match (task.columns - 1) / self.step {
-                last if task.ahead_step > 0 && last + 1 == self.tiles.len() => self.ahead[rows](task),
-                number => self.tiles[number][rows](task),
+            let widest = self.tiles.len() - 1;
+            let number = if task.columns == self.columns { widest } else { (task.columns - 1) / self.step };
+            match number == widest && task.ahead_step > 0 {
+                true => self.ahead[rows](task),
+                false => self.tiles[number][rows](task),
             }
         }
     }
@@ -156,6 +158,14 @@ unsafe fn tile<S: Span, const ROWS: usize, const AHEAD: bool>(task: &Task) {
         // SAFETY: the bias, if there is one, has a number for each column, by the caller's promise.
         let bias = if task.bias.is_null() { S::set(0.0) } else { unsafe { S::load(task.bias.add(column)) } };
         let mut sums = [bias; ROWS];
+        if !task.added.is_null() {
+            // It arrives while the tile is computed.
+            for r in 0..ROWS {
+                let added = task.added.wrapping_add(r * task.stride + column);
+                fetch::<0>(added);
+                fetch::<0>(added.wrapping_add(S::LANES - 1));
+            }
+        }
         for run in 0..task.runs {
             // SAFETY: there are ROWS starts for each run.
             let starts = unsafe { &*task.starts.add(run * ROWS).cast::<[*const f32; ROWS]>() };
