@@ -3,8 +3,7 @@
 //! The right operand is packed into panels of [`Isa::columns`] columns that the tile reads from front to back; a constant is
 //! packed once, at build time. The left one is read where it is, or packed into panels of [`Isa::rows`] rows where its rows
 //! are not contiguous or displace each other from the cache. The output is divided into blocks; a block runs over the depth
-//! in pieces, so that a left panel's piece stays in the first-level cache and a right panel's and a block's left ones in the
-//! second.
+//! in pieces, so that a right panel's piece and a block's left ones stay in the second-level cache.
 #![allow(unsafe_code)]
 
 use super::isa::{Isa, MOST_COLUMNS, MOST_ROWS, Plus};
@@ -16,10 +15,12 @@ use std::ops::Range;
 
 /// The greatest depth of a piece: so much of a right panel stays in the second-level cache beside a block's left panels.
 const DEPTH: usize = 768;
+/// The greatest depth that is one piece: to write the sums of two and read them again takes longer than what is gained.
+const WHOLE: usize = 1024;
 
 /// The depth of the pieces, which are of about the same size.
 fn piece_of(depth: usize) -> usize {
-    depth.div_ceil(depth.div_ceil(DEPTH).max(1)).next_multiple_of(8)
+    if depth <= WHOLE { depth } else { depth.div_ceil(depth.div_ceil(DEPTH)).next_multiple_of(8) }
 }
 
 /// A left operand in somebody's memory, packed or not.
@@ -351,7 +352,7 @@ impl Grid {
     pub fn new(isa: &Isa, rows: usize, depth: usize, columns: usize, threads: usize) -> Grid {
         // Of about the same size.
         let block_rows = rows.div_ceil(rows.div_ceil(BLOCK_ROWS).max(1)).next_multiple_of(isa.rows);
-        let (for_each, least_columns) = if depth > DEPTH { (4, 2 * isa.columns) } else { (16, isa.columns) };
+        let (for_each, least_columns) = if depth > piece_of(depth) { (4, 2 * isa.columns) } else { (16, isa.columns) };
         let wanted = if threads == 1 { 1 } else { threads * for_each };
         let across = wanted.div_ceil(rows.div_ceil(block_rows));
         let block_columns = columns.div_ceil(across).next_multiple_of(isa.columns).max(least_columns);
