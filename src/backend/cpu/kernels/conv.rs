@@ -54,6 +54,11 @@ impl<'a> Filter<'a> {
     pub fn at(&self, place: [usize; 4]) -> f32 {
         self.elements[self.place(place)]
     }
+
+    /// Whether what is over padding may be left out: an infinite weight times 0 is not a number, any other 0.
+    pub fn is_finite(&self) -> bool {
+        self.elements.iter().all(|x| x.is_finite())
+    }
 }
 
 #[derive(Debug)]
@@ -458,8 +463,12 @@ pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selecti
     let (filter, [outputs, channels, height, width]) = Filter::of(op, site)?;
     let finish = Finish::new(site, op.bias)?;
     let input = site.inputs[op.input.0 as usize];
-    let (rows, down) = axis(op, 0, input.shape[1], height, site).inside();
-    let (columns, across) = axis(op, 1, input.shape[2], width, site).inside();
+    let is_finite = filter.is_finite();
+    let axis = |number, input, window| match axis(op, number, input, window, site) {
+        whole if is_finite => whole.inside(),
+        whole => (whole, 0..window),
+    };
+    let ((rows, down), (columns, across)) = (axis(0, input.shape[1], height), axis(1, input.shape[2], width));
     let groups = op.groups as usize;
     let by_row = groups == 1 && channels < FEW_CHANNELS && columns.dilation == 1 && columns.window > 1;
     let sizes =
@@ -477,7 +486,8 @@ pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selecti
     let bias_step = bias.as_slice().len() / groups;
     let zeros = Numbers::zeroed(if groups > 1 { sizes.all_channels } else { sizes.length() });
     let division = Division::new(tiles, &sizes, &packed[0], groups, site.threads);
-    let inside = (0..division.tiles).map(|tile| sizes.inside(division.tile(tile))).collect();
+    let inside = |tile| if is_finite { sizes.inside(division.tile(tile)) } else { 0..sizes.runs() };
+    let inside = (0..division.tiles).map(inside).collect();
     let mut taken = smallvec![op.filter.0 as usize];
     taken.extend(finish.taken.iter().copied());
     let fuses = finish.is_whole;

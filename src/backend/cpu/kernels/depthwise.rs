@@ -40,6 +40,8 @@ pub struct Depthwise {
     pub rows: Axis,
     pub columns: Axis,
     pub channels: usize,
+    /// See [`Filter::is_finite`].
+    is_finite: bool,
     /// What stands for rows in the padding.
     zeros: Numbers,
 }
@@ -122,6 +124,7 @@ struct Strip {
     rows: Axis,
     columns: Axis,
     channels: usize,
+    is_finite: bool,
     limits: Limits,
 }
 
@@ -156,8 +159,10 @@ impl OnVectors for Piece<'_> {
                 rows,
                 columns,
                 channels,
+                is_finite: self.of.is_finite,
                 limits: self.of.finish.limits,
             };
+            let taps = if self.of.is_finite { rows.taps(y) } else { 0..rows.window };
             if rows.window < MOST_ROWS {
                 for (tap, from) in strip.from.iter_mut().enumerate().take(rows.window + height - 1) {
                     // Below the window of the first row stands the last row of the second.
@@ -174,12 +179,12 @@ impl OnVectors for Piece<'_> {
                     (1, true) => strip.run::<V, 3, 1, 2, false>(),
                     (1, false) if square(3) => strip.run::<V, 3, 1, 1, false>(),
                     (2, false) if square(3) => strip.run::<V, 3, 2, 1, false>(),
-                    (1, false) if square(5) => strip.row_by_row::<V, 5, 1, false>(rows.taps(y)),
-                    (2, false) if square(5) => strip.row_by_row::<V, 5, 2, false>(rows.taps(y)),
-                    (1, false) if square(7) => strip.row_by_row::<V, 7, 1, false>(rows.taps(y)),
-                    (2, false) if square(7) => strip.row_by_row::<V, 7, 2, false>(rows.taps(y)),
+                    (1, false) if square(5) => strip.row_by_row::<V, 5, 1, false>(taps),
+                    (2, false) if square(5) => strip.row_by_row::<V, 5, 2, false>(taps),
+                    (1, false) if square(7) => strip.row_by_row::<V, 7, 1, false>(taps),
+                    (2, false) if square(7) => strip.row_by_row::<V, 7, 2, false>(taps),
                     _ if dilated(3) => strip.run::<V, 3, 1, 1, true>(),
-                    _ if dilated(5) => strip.row_by_row::<V, 5, 1, true>(rows.taps(y)),
+                    _ if dilated(5) => strip.row_by_row::<V, 5, 1, true>(taps),
                     _ => strip.any_row::<V>(self.image, top, y),
                 }
             }
@@ -391,6 +396,18 @@ impl Depthwise {
         bias.as_mut_slice()[..finish.bias.len()].copy_from_slice(&finish.bias);
         let zeros = Numbers::zeroed(columns.input * outputs);
         let batches = input[0];
-        Some(Depthwise { isa, input: op.input, weights, bias, finish, batches, rows, columns, channels: outputs, zeros })
+        Some(Depthwise {
+            isa,
+            input: op.input,
+            weights,
+            bias,
+            finish,
+            batches,
+            rows,
+            columns,
+            channels: outputs,
+            is_finite: filter.is_finite(),
+            zeros,
+        })
     }
 }

@@ -46,7 +46,7 @@ pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selecti
     with_vectors(isa, Lanes(&mut lanes));
     let is_such = [2, 4, 8].contains(&of_group) && of_group < lanes && channels % lanes == 0;
     let is_square = op.groups as usize * of_group == channels && input.shape[3] == channels;
-    if op.input_layout != InputOperandLayout::Nhwc || !is_such || !is_square || width > MOST_COLUMNS {
+    if op.input_layout != InputOperandLayout::Nhwc || !is_such || !is_square || width > MOST_COLUMNS || !filter.is_finite() {
         return None;
     }
     let finish = Finish::new(site, op.bias)?;

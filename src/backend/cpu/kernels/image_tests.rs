@@ -1,6 +1,6 @@
 //! The kernels for images against the reference kernels, on every instruction set that this CPU has.
 
-use super::tests::{check, check_fused, check_planes, check_with};
+use super::tests::{check, check_fused, check_planes, check_with, check_with_filter};
 use crate::graph::ops::conv::{Conv2d, ConvTranspose2d};
 use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Clamp, LeakyRelu, Prelu};
 use crate::graph::ops::layout::{Conv2dFilterOperandLayout, ConvTranspose2dFilterOperandLayout, InputOperandLayout};
@@ -377,6 +377,44 @@ fn orders_of_dimensions() {
         let op = Transpose { input: OperandId(0), permutation: permutation.map(<[u32]>::to_vec) };
         let made: Vec<usize> = (0..shape.len()).map(|i| shape[op.source(i, shape.len())]).collect();
         check(op, &[(shape.to_vec(), false)], &made);
+    }
+}
+
+#[test]
+fn infinite_weights_over_padding_make_no_numbers() {
+    let sizes = [
+        // Channels, outputs, window, groups: direct ones, small groups, depthwise ones by all their loops.
+        (24, 32, [3, 3], 1),
+        (3, 40, [5, 5], 1),
+        (40, 40, [1, 5], 1),
+        (32, 32, [3, 3], 8),
+        (36, 63, [2, 3], 9),
+        (20, 20, [3, 3], 20),
+        (20, 20, [5, 5], 20),
+        (20, 20, [7, 7], 20),
+        (20, 20, [9, 2], 20),
+        (10, 20, [5, 3], 10),
+    ];
+    for (channels, outputs, window, groups) in sizes {
+        for (i, (strides, dilations, padding)) in STRIDES_DILATIONS_PADDING.into_iter().enumerate() {
+            let options = (strides, dilations, padding);
+            let [Some(rows), Some(columns)] = [(0, 13), (1, 26)].map(|(axis, size)| positions(axis, size, window[axis], options))
+            else {
+                continue;
+            };
+            let filter = vec![outputs, channels / groups, window[0], window[1]];
+            let place = i * 5 % filter.iter().product::<usize>();
+            let inputs = [(vec![1, 13, 26, channels], false), (filter, true), (vec![outputs], true)];
+            let op = conv(groups as u32, strides, dilations, padding, true);
+            let spoil = |filter: &mut [f32]| filter[place] = f32::INFINITY;
+            check_with_filter(op.clone(), &inputs, &[1, rows, columns, outputs], spoil);
+            // Planes have kernels for a stride of 1.
+            if [channels, outputs] == [groups; 2] && strides == [1; 2] {
+                let op = Conv2d { input_layout: InputOperandLayout::Nchw, ..op };
+                let inputs = [(vec![1, channels, 13, 26], false), inputs[1].clone(), inputs[2].clone()];
+                check_with_filter(op, &inputs, &[1, outputs, rows, columns], spoil);
+            }
+        }
     }
 }
 

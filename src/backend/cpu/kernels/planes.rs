@@ -349,7 +349,7 @@ pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selecti
         && outputs <= MOST_OUTPUTS
         && channels * height * width >= LEAST_DEPTH
         && along * 5 > across * 6
-        && filter.elements.iter().all(|x| x.is_finite());
+        && filter.is_finite();
     if !suits {
         return None;
     }

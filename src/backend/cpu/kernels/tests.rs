@@ -38,7 +38,12 @@ pub fn check_fused(op: impl Into<Op>, fused: &[Op], inputs: &[Input], output: &[
 
 /// The same with something done to the first input before.
 pub fn check_with(op: impl Into<Op>, fused: &[Op], inputs: &[Input], output: &[usize], spoil: impl Fn(&mut [f32])) {
-    compare(op.into(), fused, inputs, output, spoil, false);
+    compare(op.into(), fused, inputs, output, |data| spoil(&mut data[0]), false);
+}
+
+/// The same with something done to the second input before.
+pub fn check_with_filter(op: impl Into<Op>, inputs: &[Input], output: &[usize], spoil: impl Fn(&mut [f32])) {
+    compare(op.into(), &[], inputs, output, |data| spoil(&mut data[1]), false);
 }
 
 /// The same with a first input, an image, whose channels are last for the operator, but first in memory.
@@ -46,10 +51,10 @@ pub fn check_planes(op: impl Into<Op>, fused: &[Op], inputs: &[Input], output: &
     compare(op.into(), fused, inputs, output, |_| (), true);
 }
 
-fn compare(op: Op, fused: &[Op], inputs: &[Input], output: &[usize], spoil: impl Fn(&mut [f32]), as_planes: bool) {
+fn compare(op: Op, fused: &[Op], inputs: &[Input], output: &[usize], spoil: impl Fn(&mut [Vec<f32>]), as_planes: bool) {
     let mut data: Vec<Vec<f32>> =
         inputs.iter().zip(1..).map(|((shape, _), seed)| numbers(shape.iter().product(), seed)).collect();
-    spoil(&mut data[0]);
+    spoil(&mut data);
     let views: Vec<View<'_>> = inputs
         .iter()
         .zip(&data)

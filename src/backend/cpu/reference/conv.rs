@@ -74,6 +74,8 @@ pub fn conv2d(op: &Conv2d, arguments: &mut Arguments<'_, '_>) {
         columns: axis(1, (width, output_width, filter_width)),
     };
     let filter_elements = filter.to_f32();
+    // An infinite weight times padding is not a number, so padding may not be left out then.
+    let is_finite = filter_elements.iter().all(|x| x.is_finite());
     let shape = [filter.shape[0], filter.shape[1], filter.shape[2], filter.shape[3]];
     let filter = ArrayView4::from_shape(shape, &filter_elements).expect("a view's elements are those of its shape");
     let [o, i, h, w] = op.filter_layout.to_oihw(&[0, 1, 2, 3]);
@@ -84,7 +86,7 @@ pub fn conv2d(op: &Conv2d, arguments: &mut Arguments<'_, '_>) {
         Nchw => {
             let filter = ordered([o, i, h, w]);
             let filter = filter.as_standard_layout();
-            if geometry.output_channels < FEW_PLANES {
+            if is_finite && geometry.output_channels < FEW_PLANES {
                 planes(&geometry, image, dense(&filter), bias.as_deref(), output);
             } else {
                 patches_last(&geometry, image, dense(&filter), bias.as_deref(), output);
@@ -93,7 +95,7 @@ pub fn conv2d(op: &Conv2d, arguments: &mut Arguments<'_, '_>) {
         Nhwc => {
             let filter = ordered([h, w, i, o]);
             let filter = filter.as_standard_layout();
-            if geometry.input_channels == 1 && geometry.output_channels < FEW_CHANNELS {
+            if is_finite && geometry.input_channels == 1 && geometry.output_channels < FEW_CHANNELS {
                 depthwise(&geometry, image, dense(&filter), bias.as_deref(), output);
             } else {
                 patches_first(&geometry, image, dense(&filter), bias.as_deref(), output);

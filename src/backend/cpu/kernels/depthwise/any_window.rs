@@ -7,9 +7,10 @@ use crate::backend::cpu::kernels::span::{Both, Span};
 use crate::backend::cpu::kernels::vector::Vector;
 use std::ops::Range;
 
-/// What the windows of a row of the output cover: those of their rows that are not over padding.
+/// What the windows of a row of the output cover: the rows that are multiplied, and those of them that are not over padding.
 struct Covered<'a> {
     image: Image<'a>,
+    rows: Range<usize>,
     taps: Range<usize>,
     /// Where the first of them lies, and how far it is to the next, in rows that are there.
     first: usize,
@@ -25,7 +26,8 @@ impl Strip {
     pub(super) unsafe fn any_row<V: Vector>(self, image: Image<'_>, top: usize, y: usize) {
         let taps = self.rows.taps(y);
         let first = self.rows.element(y, taps.start).map_or(0, |row| (top + row) % image.rows);
-        let covered = Covered { image, taps, first, step: self.rows.dilation % image.rows };
+        let rows = if self.is_finite { taps.clone() } else { 0..self.rows.window };
+        let covered = Covered { image, rows, taps, first, step: self.rows.dilation % image.rows };
         let (inside, width) = (self.inside(), self.columns.output);
         if width < TOGETHER {
             for x in 0..width {
@@ -39,7 +41,7 @@ impl Strip {
             let x = x.min(width - TOGETHER);
             // SAFETY: the caller's promise; windows of positions inside are not over padding.
             unsafe {
-                if inside.start <= x && x + TOGETHER <= inside.end {
+                if self.is_finite && inside.start <= x && x + TOGETHER <= inside.end {
                     self.any_group::<V, TOGETHER, false>(&covered, x)
                 } else {
                     self.any_group::<V, TOGETHER, true>(&covered, x)
@@ -88,14 +90,20 @@ impl Strip {
         let (columns, channels) = (self.columns, self.channels);
         // The elements of the window that are not over padding for all pixels.
         let (first, last) = (columns.taps(x), columns.taps(x + WIDTH - 1));
-        let taps = last.start.min(first.start)..first.end.max(last.end);
+        let taps = match self.is_finite {
+            true => last.start.min(first.start)..first.end.max(last.end),
+            false => 0..columns.window,
+        };
         // SAFETY: bias and weights have a margin behind the last channel; the rows are there, and away from edges all columns
         // are inside them, by the caller's promise; zeros are a row too.
         unsafe {
             let mut sums = [S::load(self.bias.add(channel)); WIDTH];
             let zeros = self.zeros.add(channel);
             let mut row = covered.first;
-            for tap_y in covered.taps.clone() {
+            for tap_y in covered.rows.clone() {
+                // Columns that are there: none of a row that is not.
+                let is_there = covered.taps.contains(&tap_y);
+                let there = if is_there { columns.input } else { 0 };
                 let from = covered.image.numbers.as_ptr().add(row * columns.input * channels + channel);
                 let mut weights = self.weights.add((tap_y * columns.window + taps.start) * self.distance() + channel);
                 let mut column = (x * columns.stride + taps.start * columns.dilation).wrapping_sub(columns.padding);
@@ -103,14 +111,14 @@ impl Strip {
                     let factor = S::load(weights);
                     for w in 0..WIDTH {
                         let column = column.wrapping_add(w * columns.stride);
-                        let from = if !EDGE || column < columns.input { from.add(column * channels) } else { zeros };
+                        let from = if !EDGE || column < there { from.add(column * channels) } else { zeros };
                         let number = if WHOLE { S::load(from) } else { S::load_first(from, count) };
                         sums[w] = number.mul_add(factor, sums[w]);
                     }
                     weights = weights.add(self.distance());
                     column = column.wrapping_add(columns.dilation);
                 }
-                row += covered.step;
+                row += if is_there { covered.step } else { 0 };
                 if row >= covered.image.rows {
                     row -= covered.image.rows;
                 }
