@@ -37,13 +37,14 @@ impl BeforeDepthwise {
         for (first, node) in graph.nodes.iter().enumerate() {
             let Op::Conv2d(op) = &node.op else { continue };
             let then = &fusion.then[first];
-            if !then.iter().all(|&then| is_simple(&graph.nodes[then].op)) && !is_gate(graph, node.outputs[0], then) {
+            let is_simple = then.iter().all(|&then| is_simple(&graph.nodes[then].op));
+            if !is_simple && !is_gate(graph, node.outputs[0], then) {
                 continue;
             }
             let last = fusion.then[first].last().map_or(first, |&last| last);
             let made = graph.nodes[last].outputs[0];
             let is_expansion = expands(graph, op) && graph.descriptor(made).byte_length() >= LARGE;
-            let is_plane = keeps_planes(graph, op, graph.descriptor(made));
+            let is_plane = is_simple && keeps_planes(graph, op, graph.descriptor(made));
             if uses[made.0 as usize] != 1 || !is_expansion && !is_plane {
                 continue;
             }

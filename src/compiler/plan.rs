@@ -67,8 +67,9 @@ pub fn behind_inputs(mut fused: Vec<Op>, inputs: usize) -> Vec<Op> {
 #[derive(Clone, Debug)]
 pub struct Step {
     /// What makes the left operand of `op`: of a matrix product another one, what scales and masks it, and softmax; of a
-    /// depthwise convolution one of single pixels, or other depthwise ones, and what is done to their outputs. Each is done to the value of the one before
-    /// it. Only where the backend asked for [`Fusing::Quick`].
+    /// depthwise convolution one of single pixels, or other depthwise ones, and what is done to their outputs. Each is done to
+    /// the value of the one before it, and may look back as fused operators do. Only where the backend asked for
+    /// [`Fusing::Quick`].
     pub before: Vec<Op>,
     /// What dequantizes the left and the right operand of `op`, a product, whose operands are the integers then; empty
     /// elsewhere. Only where the backend asked for [`Preferences::integers`](super::Preferences).

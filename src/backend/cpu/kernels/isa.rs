@@ -98,8 +98,8 @@ impl Isa {
     }
 
     /// Multiplies a left operand, read at these distances from row to row and from step to step in depth, and a panel, all its
-    /// [`Isa::columns`] or the first half of them, into a tile of `rows` × `columns` elements, and brings elements that will be needed next into the cache meanwhile,
-    /// so many with each step in depth.
+    /// [`Isa::columns`] or the first half of them, into a tile of `rows` × `columns` elements, and brings elements that will be
+    /// needed next into the cache meanwhile, so many with each step in depth.
     ///
     /// # Safety
     /// `c` must have that many rows of that many elements, `stride` apart, which nobody else accesses.
