@@ -3,6 +3,7 @@
 
 use crate::error::Result;
 use crate::memory::{Arrival, Arriving, arriving};
+use std::ops::Range;
 
 /// A buffer of JavaScript's: one that a read is to fill, or one that was transferred to us.
 ///
@@ -66,6 +67,22 @@ impl HostBuffer {
         unsafe { std::slice::from_raw_parts(self.start, self.length) }
     }
 
+    /// Some of the bytes, once these are there.
+    ///
+    /// # Panics
+    /// When there are fewer.
+    pub fn part(&self, range: Range<usize>) -> &[u8] {
+        assert!(range.start <= range.end && range.end <= self.length);
+        if self.length == 0 {
+            return &[];
+        }
+        if let Some(copy) = &self.copy {
+            copy.wait_for(range.end);
+        }
+        // SAFETY: as in `as_mut_slice`, for these bytes, which nobody writes any more.
+        unsafe { std::slice::from_raw_parts(self.start.add(range.start), range.len()) }
+    }
+
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         if self.length == 0 {
             return &mut [];
@@ -81,6 +98,16 @@ impl HostBuffer {
             copy.wait();
         }
     }
+}
+
+/// For tests: does something with a copy of bytes that nobody else makes before it is done.
+#[cfg(test)]
+pub fn while_arriving<R>(bytes: &[u8], body: impl FnOnce(&HostBuffer) -> R) -> R {
+    // Memory that is used again has other bytes.
+    drop(crate::memory::Bytes::copy_of(&vec![0xff; bytes.len()]).unwrap());
+    // SAFETY: the bytes are borrowed until this returns or unwinds, which drops the arrival.
+    let (buffer, _arrival) = unsafe { HostBuffer::for_copy(bytes.as_ptr(), bytes.len()) }.unwrap();
+    body(&buffer)
 }
 
 /// For tests below `node/`: a buffer over memory that is leaked on purpose, and its address.

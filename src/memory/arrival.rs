@@ -8,7 +8,7 @@
 use super::Bytes;
 use crate::error::Result;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Bytes that a thread copies at a time.
 const PIECE: usize = 16 << 10;
@@ -25,10 +25,15 @@ struct Shared {
     /// Not to be looked at before all pieces are there.
     bytes: Bytes,
     from: Source,
+    pieces: usize,
     /// The pieces that nobody has begun with, as two halves of a number: the first, and the end.
     left: AtomicU64,
     /// How many pieces are there.
     there: AtomicUsize,
+    /// How many of those that were taken from the front are there, without a gap.
+    front: AtomicUsize,
+    /// Whether somebody works with the first ones already, and will need the next.
+    in_order: AtomicBool,
 }
 
 /// Where the bytes come from: read before all pieces are there, and not any more from then on.
@@ -54,8 +59,16 @@ pub struct Arrival(Arc<Shared>);
 pub unsafe fn arriving(from: *const u8, length: usize) -> Result<(Arriving, Arrival)> {
     // SAFETY: readers wait until all pieces have been copied.
     let bytes = unsafe { Bytes::unwritten(length)? };
-    let left = AtomicU64::new(length.div_ceil(PIECE) as u64);
-    let shared = Arc::new(Shared { bytes, from: Source(from), left, there: AtomicUsize::new(0) });
+    let pieces = length.div_ceil(PIECE);
+    let shared = Arc::new(Shared {
+        bytes,
+        from: Source(from),
+        pieces,
+        left: AtomicU64::new(pieces as u64),
+        there: AtomicUsize::new(0),
+        front: AtomicUsize::new(0),
+        in_order: AtomicBool::new(false),
+    });
     Ok((Arriving(shared.clone()), Arrival(shared)))
 }
 
@@ -71,13 +84,22 @@ impl Arriving {
 
     /// Waits until the bytes are there, and copies what nobody has begun with.
     pub fn wait(&self) {
-        self.0.complete(End::First);
+        self.0.complete(self.0.pieces, End::First);
+    }
+
+    /// The same for the first bytes, so many. Others may be on their way still, and come in their order from now on.
+    pub fn wait_for(&self, length: usize) {
+        let wanted = length.div_ceil(PIECE);
+        if !self.0.has_first(wanted) {
+            self.0.in_order.store(true, Ordering::Relaxed);
+            self.0.complete(wanted, End::First);
+        }
     }
 }
 
 impl Drop for Arrival {
     fn drop(&mut self) {
-        self.0.complete(End::Last);
+        self.0.complete(self.0.pieces, End::Last);
     }
 }
 
@@ -90,17 +112,37 @@ enum End {
 }
 
 impl Shared {
-    fn complete(&self, end: End) {
-        let pieces = self.bytes.len().div_ceil(PIECE);
-        while self.there.load(Ordering::Acquire) < pieces {
-            let Some(piece) = self.take(end) else { return self.wait_for_others(pieces) };
-            let start = piece * PIECE;
-            let length = PIECE.min(self.bytes.len() - start);
-            // SAFETY: the piece lies in both. This thread alone has it, so nobody else writes there, and nobody reads there
-            // before all are there. Until then the source is valid: the `Arrival` waits for it.
-            unsafe { std::ptr::copy_nonoverlapping(self.from.0.add(start), self.bytes.as_ptr().add(start), length) };
-            self.there.fetch_add(1, Ordering::Release);
+    /// Copies until so many pieces at the front are there.
+    fn complete(&self, wanted: usize, end: End) {
+        while !self.has_first(wanted) {
+            let end = if self.in_order.load(Ordering::Relaxed) { End::First } else { end };
+            // Where nothing is left, others are about to be done with what they have.
+            let Some(piece) = self.take(end) else { return wait_until(|| self.is_complete()) };
+            self.copy(piece);
+            if let End::First = end {
+                // Others have those before it, and are about to be done too.
+                wait_until(|| self.front.load(Ordering::Acquire) == piece);
+                self.front.store(piece + 1, Ordering::Release);
+            }
         }
+    }
+
+    fn has_first(&self, wanted: usize) -> bool {
+        self.front.load(Ordering::Acquire) >= wanted || self.is_complete()
+    }
+
+    fn is_complete(&self) -> bool {
+        self.there.load(Ordering::Acquire) == self.pieces
+    }
+
+    /// Copies a piece that this thread has taken.
+    fn copy(&self, piece: usize) {
+        let start = piece * PIECE;
+        let length = PIECE.min(self.bytes.len() - start);
+        // SAFETY: the piece lies in both. This thread alone has it, so nobody else writes there, and nobody reads there before
+        // it is there. Until then the source is valid: the `Arrival` waits for all pieces.
+        unsafe { std::ptr::copy_nonoverlapping(self.from.0.add(start), self.bytes.as_ptr().add(start), length) };
+        self.there.fetch_add(1, Ordering::Release);
     }
 
     /// A piece that nobody has begun with.
@@ -118,13 +160,13 @@ impl Shared {
             End::Last => last - 1,
         } as usize)
     }
+}
 
-    fn wait_for_others(&self, pieces: usize) {
-        let mut looks = 0;
-        while self.there.load(Ordering::Acquire) < pieces {
-            looks += 1;
-            if looks < LOOKS { std::hint::spin_loop() } else { std::thread::yield_now() }
-        }
+fn wait_until(done: impl Fn() -> bool) {
+    let mut looks = 0;
+    while !done() {
+        looks += 1;
+        if looks < LOOKS { std::hint::spin_loop() } else { std::thread::yield_now() }
     }
 }
 
@@ -182,6 +224,48 @@ mod tests {
         // As the copy of them would have done.
         shared.there.store(5, Ordering::Release);
         drop(arrival);
+    }
+
+    #[test]
+    fn the_first_bytes_come_first() {
+        let wanted: Vec<u8> = (0..20 * PIECE + 100).map(|i| (i * 7 / 5) as u8).collect();
+        let (arriving, arrival) = copying(&wanted);
+        let shared = arriving.0.clone();
+        let there = || shared.there.load(Ordering::Acquire);
+        for (length, pieces) in [(0, 0), (1, 1), (PIECE, 1), (PIECE + 1, 2), (10, 2), (5 * PIECE, 5)] {
+            arriving.wait_for(length);
+            assert_eq!(there(), pieces, "after a wait for {length}");
+        }
+        // From now on the source has the next ones too, in front of the last.
+        assert_eq!(shared.take(End::Last), Some(20));
+        shared.copy(20);
+        arriving.wait_for(wanted.len() - PIECE);
+        assert_eq!((shared.front.load(Ordering::Acquire), there()), (20, 21));
+        drop(arrival);
+        assert!(seen(&arriving) == wanted);
+    }
+
+    #[test]
+    fn readers_take_parts_while_the_source_copies() {
+        let wanted: Vec<u8> = (0..50 * PIECE + 100).map(|i| (i * 11 / 7) as u8).collect();
+        for _ in 0..20 {
+            let (arriving, arrival) = copying(&wanted);
+            std::thread::scope(|scope| {
+                for step in [1000, PIECE, 70_000] {
+                    let (arriving, wanted) = (&arriving, &wanted);
+                    scope.spawn(move || {
+                        for end in (0..=wanted.len()).step_by(step).chain([wanted.len()]) {
+                            arriving.wait_for(end);
+                            let from = end.saturating_sub(step);
+                            // SAFETY: these bytes are there, and nobody writes them any more.
+                            let part = unsafe { std::slice::from_raw_parts(arriving.as_ptr().add(from), end - from) };
+                            assert!(part == &wanted[from..end], "up to {end}");
+                        }
+                    });
+                }
+                drop(arrival);
+            });
+        }
     }
 
     #[test]

@@ -169,8 +169,8 @@ fn follow_from(
         };
         let mut after = Bytes::zeroed(output.element_count() * made.bits() / 8)?;
         let mut views: SmallVec<[View<'_>; 6]> = views.iter().copied().collect();
-        views.push(View { data_type, shape, bytes: &before });
-        views.extend(held.iter().map(|(data_type, bytes)| View { data_type: *data_type, shape, bytes }));
+        views.push(View::new(data_type, shape, &before));
+        views.extend(held.iter().map(|(data_type, bytes)| View::new(*data_type, shape, bytes)));
         let mut outputs = [ViewMut { data_type: made, shape, bytes: &mut after }];
         reference::execute(op, &mut Arguments::new(&views, &mut outputs));
         drop(views);
@@ -198,7 +198,7 @@ fn dequantized_product(step: &Step, views: &[View<'_>], written: &mut [ViewMut<'
     }
     let mut of_numbers: SmallVec<[View<'_>; 6]> = views.iter().copied().collect();
     for (position, bytes) in &numbers {
-        of_numbers[*position] = View { data_type: DataType::Float32, bytes, ..views[*position] };
+        of_numbers[*position] = View::new(DataType::Float32, views[*position].shape, bytes);
     }
     let shape = written[0].shape;
     let mut made = Bytes::zeroed(shape.iter().product::<usize>() * size_of::<f32>())?;
@@ -432,19 +432,18 @@ impl Executable {
             let views: SmallVec<[View<'_>; 4]> = step
                 .inputs
                 .iter()
-                .map(|operand| View {
-                    data_type: operand.data_type,
-                    shape: &operand.shape,
-                    bytes: match operand.memory {
-                        Memory::Input(position) => &inputs[position],
-                        Memory::Constant(position) => self.constants[position].as_slice(),
-                        Memory::Taken => &[],
+                .map(|operand| {
+                    let bytes = match operand.memory {
+                        Memory::Input(position) => inputs[position].incoming(),
+                        Memory::Constant(position) => self.constants[position].as_slice().into(),
+                        Memory::Taken => [].as_slice().into(),
                         // SAFETY: the range lies in its region, and no output of this step overlaps it (asserted in `new`);
                         // the regions are distinct memory that this run holds exclusively (the guards and the arena).
                         Memory::Written { region, offset } => unsafe {
-                            std::slice::from_raw_parts(regions[region].add(offset), operand.length)
+                            std::slice::from_raw_parts(regions[region].add(offset), operand.length).into()
                         },
-                    },
+                    };
+                    View::of(operand.data_type, &operand.shape, bytes)
                 })
                 .collect();
             let mut written: SmallVec<[ViewMut<'_>; 1]> = step

@@ -25,7 +25,7 @@ impl Evaluate for Evaluator {
             .iter()
             .zip(&input_shapes)
             .zip(&aligned)
-            .map(|(((descriptor, _), shape), bytes)| View { data_type: descriptor.data_type, shape, bytes })
+            .map(|(((descriptor, _), shape), bytes)| View::new(descriptor.data_type, shape, bytes))
             .collect();
         let mut results =
             outputs.iter().map(|descriptor| Bytes::zeroed(descriptor.byte_length())).collect::<Result<Vec<Bytes>>>()?;

@@ -6,6 +6,7 @@ mod cost;
 pub mod element;
 mod executable;
 mod fold;
+mod incoming;
 mod kernels;
 mod leader;
 mod profile;

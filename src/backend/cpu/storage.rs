@@ -1,5 +1,6 @@
 //! A tensor's memory.
 
+use super::incoming::Incoming;
 use crate::error::{Error, Kind, Result};
 use crate::host_memory::HostBuffer;
 use crate::memory::Bytes;
@@ -26,6 +27,14 @@ impl Contents {
         match self {
             Contents::Own(bytes) => bytes.len(),
             Contents::Host(buffer) => buffer.len(),
+        }
+    }
+
+    /// The bytes, as a kernel takes them.
+    pub fn incoming(&self) -> Incoming<'_> {
+        match self {
+            Contents::Own(bytes) => Incoming::There(bytes),
+            Contents::Host(buffer) => Incoming::Arriving(buffer),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Tensors as kernels see them: a data type, a shape, and bytes that belong to somebody else, dense and row-major.
 
 use super::element::Element;
+use super::incoming::{Elements, Incoming};
 use crate::backend::cpu::scratch;
 use crate::graph::{DataType, OperandId};
 use bytemuck::Pod;
@@ -14,7 +15,7 @@ use std::borrow::Cow;
 pub struct View<'a> {
     pub data_type: DataType,
     pub shape: &'a [usize],
-    pub bytes: &'a [u8],
+    bytes: Incoming<'a>,
 }
 
 /// A tensor that a kernel writes.
@@ -26,6 +27,29 @@ pub struct ViewMut<'a> {
 }
 
 impl<'a> View<'a> {
+    pub fn new(data_type: DataType, shape: &'a [usize], bytes: &'a [u8]) -> Self {
+        View::of(data_type, shape, bytes.into())
+    }
+
+    /// A tensor whose bytes may still be on their way.
+    pub fn of(data_type: DataType, shape: &'a [usize], bytes: Incoming<'a>) -> Self {
+        View { data_type, shape, bytes }
+    }
+
+    /// The bytes, once they are there.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes.all()
+    }
+
+    /// The elements of a float32 tensor, of which a kernel may take those that are there.
+    ///
+    /// # Panics
+    /// For another data type.
+    pub fn incoming(&self) -> Elements<'a> {
+        assert_eq!(DataType::Float32, self.data_type);
+        Elements::new(self.bytes)
+    }
+
     pub fn element_count(&self) -> usize {
         self.shape.iter().product()
     }
@@ -36,7 +60,7 @@ impl<'a> View<'a> {
     /// When `T` is not the Rust type of the data type.
     pub fn elements<T: Element>(&self) -> &'a [T] {
         assert_eq!(T::DATA_TYPE, self.data_type);
-        bytemuck::cast_slice(self.bytes)
+        bytemuck::cast_slice(self.bytes())
     }
 
     /// The elements as unsigned integers of their size (see [`with_unit!`](super::copy::with_unit)).
@@ -45,7 +69,7 @@ impl<'a> View<'a> {
     /// When `T` is not as wide as an element.
     pub fn units<T: Pod>(&self) -> &'a [T] {
         assert_eq!(size_of::<T>() * 8, self.data_type.bits());
-        bytemuck::cast_slice(self.bytes)
+        bytemuck::cast_slice(self.bytes())
     }
 
     /// The elements of a floating-point tensor as `f32`: converted where they are float16.

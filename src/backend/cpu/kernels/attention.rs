@@ -283,13 +283,13 @@ impl Part<'_> {
                 let scores = &mut scores[..height * stride];
                 // SAFETY: the only block of it. What is behind the last key are products with zeros.
                 let mut block = unsafe { Output::new(scores, stride).block(0..height, 0..padded_keys) };
-                let elements = &q[first * sizes.query_strides[0]..];
+                let elements = q[first * sizes.query_strides[0]..].into();
                 with_left(isa, [height, depth], keys, elements, sizes.query_strides, |left| {
                     multiply(isa, left, RightView { columns: padded_keys, panels: key_panels }, &mut block, None, None);
                 });
                 let first_query = self.queries.start + first;
                 with_vectors(isa, Weigh { stages, masks: self.masks, first_query, keys, stride, scores });
-                let weights = Left::in_place(height, keys, scores, stride);
+                let weights = Left::in_place(height, keys, (&*scores).into(), stride);
                 // SAFETY: only one block of this output lives at a time.
                 let mut block = unsafe { output.from(first * sizes.output_stride).block(0..height, 0..columns) };
                 let place = origin.place + first * origin.stride;

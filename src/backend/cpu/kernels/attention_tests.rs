@@ -38,11 +38,8 @@ const PLAIN: Case = Case {
 };
 
 fn execute(op: &Op, shapes: &[&[usize]], data: &[&[f32]], output: &[usize]) -> Vec<f32> {
-    let views: Vec<View<'_>> = shapes
-        .iter()
-        .zip(data)
-        .map(|(shape, data)| View { data_type: DataType::Float32, shape, bytes: bytemuck::cast_slice(data) })
-        .collect();
+    let views: Vec<View<'_>> =
+        shapes.iter().zip(data).map(|(shape, data)| View::new(DataType::Float32, shape, bytemuck::cast_slice(data))).collect();
     let mut result = vec![f32::NAN; output.iter().product()];
     let bytes = bytemuck::cast_slice_mut(&mut result);
     reference::execute(op, &mut Arguments::new(&views, &mut [ViewMut { data_type: DataType::Float32, shape: output, bytes }]));
@@ -95,18 +92,15 @@ fn check(case: &Case) {
         data[1] = matrices.flat_map(|keys_of| (0..keys * depth).map(|i| keys_of[i % depth * keys + i / depth])).collect();
     }
     let order = [0, 1, 3, 2];
-    let views: Vec<View<'_>> = shapes
-        .iter()
-        .zip(&data)
-        .map(|(shape, data)| View { data_type: DataType::Float32, shape, bytes: bytemuck::cast_slice(data) })
-        .collect();
+    let views: Vec<View<'_>> =
+        shapes.iter().zip(&data).map(|(shape, data)| View::new(DataType::Float32, shape, bytemuck::cast_slice(data))).collect();
     let known: Vec<Known<'_>> = views
         .iter()
         .enumerate()
         .map(|(i, view)| Known {
             data_type: view.data_type,
             shape: view.shape,
-            constant: (i == 2).then_some(view.bytes),
+            constant: (i == 2).then_some(view.bytes()),
             order: (i == 1 && is_turned).then_some(&order),
         })
         .collect();

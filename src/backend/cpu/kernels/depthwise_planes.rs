@@ -10,6 +10,7 @@ use super::limits::Bounds;
 use super::span::Span;
 use super::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
 use super::{Kernel, Known, Numbers, Selection, Site, with_scratch};
+use crate::backend::cpu::incoming::Elements;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
@@ -74,7 +75,7 @@ impl Frame {
 
 impl Kernel for DepthwisePlanes {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
-        let image = arguments.input(self.input).elements::<f32>();
+        let image = arguments.input(self.input).incoming();
         let mut rests: SmallVec<[Rest<'_>; 8]> = SmallVec::new();
         for layer in &self.layers {
             rests.push(layer.finish.rest(self.isa, layer.columns.output, arguments));
@@ -128,9 +129,10 @@ impl DepthwisePlanes {
     }
 
     /// Copies what lies under the windows of some rows of the first layer's output.
-    fn fill(&self, image: &[f32], plane: usize, y: usize, count: usize, to: &mut [f32]) {
+    fn fill(&self, image: Elements<'_>, plane: usize, y: usize, count: usize, to: &mut [f32]) {
         let Layer { rows, columns, .. } = &self.layers[0];
-        let image = &image[plane * rows.input * columns.input..][..rows.input * columns.input];
+        let size = rows.input * columns.input;
+        let image = image.part(plane * size..(plane + 1) * size);
         let reach = (rows.window - 1) * rows.dilation + 1;
         let (from_row, to_row) = (columns.input, self.frame.row);
         let first = self.frame.first() - rows.padding * to_row;

@@ -46,7 +46,7 @@ struct TimesConstant {
 
 impl Kernel for TimesConstant {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
-        let elements = arguments.input(self.left).elements::<f32>();
+        let elements = arguments.input(self.left).incoming();
         let tensors = self.epilogue.tensors(arguments);
         let output = arguments.output().elements::<f32>();
         let Shape { rows, depth, columns, left_strides, .. } = self.shape;
@@ -54,7 +54,7 @@ impl Kernel for TimesConstant {
         let (bias, stages) = self.epilogue.split_bias();
         for first in (0..rows).step_by(self.together) {
             let rows = self.together.min(rows - first);
-            let elements = &elements[first * left_strides[0]..];
+            let elements = elements.from(first * left_strides[0]);
             let output = Output::new(&mut output[first * columns..][..rows * columns], columns);
             let origin = Origin { place: first * columns, stride: columns };
             let finish = stages.finish(isa, origin, &tensors);
@@ -192,7 +192,7 @@ impl Kernel for Stack {
                 });
                 let right_panels = &*right_panels;
                 let grid = Grid::new(isa, rows, depth, columns, threads);
-                with_left(isa, [rows, depth], columns, &a[left..], self.shape.left_strides, |left| {
+                with_left(isa, [rows, depth], columns, a[left..].into(), self.shape.left_strides, |left| {
                     for_each_job(grid.count(), self.shape.work() / 32, |number| {
                         let (rows, columns) = grid.block(number);
                         let first = columns.start / isa.columns * unit;

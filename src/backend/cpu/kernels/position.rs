@@ -121,7 +121,7 @@ mod tests {
         let output = [shape[0], shape[2]];
         for data_type in [DataType::Int32, DataType::Int64] {
             let op = Arg { kind, input: OperandId(0), axis: 1, keep_dimensions: false, output_data_type: data_type };
-            let input = View { data_type: DataType::Float32, shape, bytes: bytemuck::cast_slice(data) };
+            let input = View::new(DataType::Float32, shape, bytemuck::cast_slice(data));
             let run = |body: &dyn Fn(&mut Arguments<'_, '_>)| {
                 let mut words = vec![u64::MAX; shape[0] * shape[2]];
                 let length = shape[0] * shape[2] * data_type.bits() / 8;

@@ -9,6 +9,7 @@
 use super::isa::{Isa, MOST_COLUMNS, MOST_ROWS, Plus};
 use super::packing::{pack_panel, pack_rows};
 use super::with_scratch;
+use crate::backend::cpu::incoming::Elements;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::memory::Bytes;
 use std::ops::Range;
@@ -28,7 +29,7 @@ fn piece_of(depth: usize) -> usize {
 pub struct Left<'a> {
     rows: usize,
     depth: usize,
-    elements: &'a [f32],
+    elements: Elements<'a>,
     /// Elements from a row to the next where those of a row lie side by side; none for panels.
     stride: Option<usize>,
 }
@@ -36,21 +37,27 @@ pub struct Left<'a> {
 impl<'a> Left<'a> {
     /// Panels of [`Isa::rows`] rows, as [`pack_rows`] makes them.
     pub fn packed(rows: usize, depth: usize, panels: &'a [f32]) -> Self {
-        Left { rows, depth, elements: panels, stride: None }
+        Left { rows, depth, elements: panels.into(), stride: None }
     }
 
     /// Rows that begin `stride` elements apart.
-    pub fn in_place(rows: usize, depth: usize, elements: &'a [f32], stride: usize) -> Self {
+    pub fn in_place(rows: usize, depth: usize, elements: Elements<'a>, stride: usize) -> Self {
         Left { rows, depth, elements, stride: Some(stride) }
     }
 
     /// What a tile of some rows begins with at a step in depth: elements, and how far it is to those of the next row and of
-    /// the next step.
+    /// the next step. Waits for those rows.
     #[inline(always)]
     fn tile(&self, first_row: usize, height: usize, first_k: usize) -> (&'a [f32], [usize; 2]) {
         match self.stride {
-            Some(stride) => (&self.elements[first_row * stride + first_k..], [stride, 1]),
-            None => (&self.elements[first_row * self.depth + first_k * height..], [1, height]),
+            Some(stride) => {
+                let (first, end) = (first_row * stride, (first_row + height - 1) * stride + self.depth);
+                (self.elements.part(first + first_k..end), [stride, 1])
+            }
+            None => {
+                let (first, end) = (first_row * self.depth, (first_row + height) * self.depth);
+                (self.elements.part(first + first_k * height..end), [1, height])
+            }
         }
     }
 }
@@ -61,7 +68,7 @@ pub fn with_left<R>(
     isa: &Isa,
     [rows, depth]: [usize; 2],
     columns: usize,
-    elements: &[f32],
+    elements: Elements<'_>,
     strides: [usize; 2],
     body: impl FnOnce(Left<'_>) -> R,
 ) -> R {
@@ -73,7 +80,10 @@ pub fn with_left<R>(
         let unit = isa.rows * depth;
         for_each_piece(panels, unit, unit / 8, |first, piece| {
             let first = first * isa.rows;
-            pack_rows(isa, first..first + piece.len() / depth.max(1), depth, elements, strides, piece);
+            let count = piece.len() / depth.max(1);
+            let [row, step] = strides;
+            let elements = elements.part(first * row..(first + count - 1) * row + (depth - 1) * step + 1);
+            pack_rows(isa, 0..count, depth, elements, strides, piece);
         });
         body(Left::packed(rows, depth, panels))
     })
@@ -352,13 +362,18 @@ impl Grid {
     pub fn new(isa: &Isa, rows: usize, depth: usize, columns: usize, threads: usize) -> Grid {
         // Of about the same size.
         let block_rows = rows.div_ceil(rows.div_ceil(BLOCK_ROWS).max(1)).next_multiple_of(isa.rows);
-        let (for_each, least_columns) = if depth > piece_of(depth) { (4, 2 * isa.columns) } else { (16, isa.columns) };
+        let by_rows = depth * columns * size_of::<f32>() <= KEPT;
+        let (for_each, least_columns) = match depth > piece_of(depth) {
+            true => (4, 2 * isa.columns),
+            // Those of a small product take some microseconds, and who begins late, or is done early, waits for one.
+            false => (if by_rows { 24 } else { 16 }, isa.columns),
+        };
         let wanted = if threads == 1 { 1 } else { threads * for_each };
         let across = wanted.div_ceil(rows.div_ceil(block_rows));
         let block_columns = columns.div_ceil(across).next_multiple_of(isa.columns).max(least_columns);
         let down = wanted.div_ceil(columns.div_ceil(block_columns));
         let block_rows = rows.div_ceil(down).next_multiple_of(isa.rows).min(block_rows);
-        Grid { rows, columns, block_rows, block_columns, by_rows: depth * columns * size_of::<f32>() <= KEPT }
+        Grid { rows, columns, block_rows, block_columns, by_rows }
     }
 
     pub fn count(&self) -> usize {
@@ -406,9 +421,9 @@ mod tests {
                     true => a.clone(),
                     false => pack(isa, rows, depth, &a, strides),
                 };
-                with_left(isa, [rows, depth], columns, &a, strides, |left| {
+                with_left(isa, [rows, depth], columns, a.as_slice().into(), strides, |left| {
                     assert_eq!(left.stride, in_place.then_some(strides[0]), "{} {strides:?}", isa.name);
-                    assert_eq!(left.elements, expected);
+                    assert_eq!(left.elements.part(0..left.elements.len()), expected);
                 });
             }
         }
@@ -419,7 +434,7 @@ mod tests {
     fn what_is_too_short_is_not_read() {
         let isa = available()[0];
         let (b, mut c) = (vec![0.0; 8 * isa.columns], vec![0.0; 3 * isa.columns]);
-        let left = Left::in_place(3, 8, &[0.0; 27], 10);
+        let left = Left::in_place(3, 8, [0.0; 27].as_slice().into(), 10);
         // SAFETY: the only block.
         let mut block = unsafe { Output::new(&mut c, isa.columns).block(0..3, 0..isa.columns) };
         multiply(isa, left, RightView { columns: isa.columns, panels: &b }, &mut block, None, None);
@@ -475,7 +490,7 @@ mod tests {
                 let stride = depth + 3;
                 let (a, b) = (numbers(rows * stride - 3, 1), numbers(depth * columns, 2));
                 let panels = pack(isa, rows, depth, &a, [stride, 1]);
-                let forms = [Left::packed(rows, depth, &panels), Left::in_place(rows, depth, &a, stride)];
+                let forms = [Left::packed(rows, depth, &panels), Left::in_place(rows, depth, a.as_slice().into(), stride)];
                 let right = Right::pack(isa, depth, columns, &b, [columns, 1]);
                 let bias = numbers(columns, 3);
                 for (left, threads) in [(forms[0], 1), (forms[0], 3), (forms[1], 1), (forms[1], 3)] {

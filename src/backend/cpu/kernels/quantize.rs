@@ -56,7 +56,7 @@ pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
 
 /// The only element of an operand of one byte.
 pub fn byte(view: View<'_>) -> i32 {
-    if view.data_type == Int8 { i32::from(view.bytes[0] as i8) } else { i32::from(view.bytes[0]) }
+    if view.data_type == Int8 { i32::from(view.bytes()[0] as i8) } else { i32::from(view.bytes()[0]) }
 }
 
 impl Kernel for Convert {
@@ -216,7 +216,7 @@ mod tests {
         let count = |(data_type, bytes): &(DataType, &[u8])| bytes.len() * 8 / data_type.bits();
         let shapes: Vec<[usize; 1]> = inputs.iter().map(|input| [count(input)]).collect();
         let views: Vec<View<'_>> =
-            inputs.iter().zip(&shapes).map(|(&(data_type, bytes), shape)| View { data_type, shape, bytes }).collect();
+            inputs.iter().zip(&shapes).map(|(&(data_type, bytes), shape)| View::new(data_type, shape, bytes)).collect();
         let run = |body: &dyn Fn(&mut Arguments<'_, '_>)| {
             let mut result = vec![0u32; shapes[0][0] * to.bits() / 32 + 1];
             let bytes = &mut bytemuck::cast_slice_mut(&mut result)[..shapes[0][0] * to.bits() / 8];

@@ -171,7 +171,7 @@ impl Recurrent {
         let (isa, depth, columns) = (self.isa, self.sizes.input, direction.input.columns);
         let right = direction.input.view();
         let output = Output::new(inputs, columns);
-        with_left(isa, [rows, depth], columns, input, [depth, 1], |left| {
+        with_left(isa, [rows, depth], columns, input.into(), [depth, 1], |left| {
             let grid = Grid::new(isa, rows, depth, columns, self.threads);
             for_each_job(grid.count(), rows * depth * columns / 32, |number| {
                 let (rows, columns) = grid.block(number);

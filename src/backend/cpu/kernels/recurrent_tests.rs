@@ -47,7 +47,7 @@ fn check(op: impl Into<Op>, case: &Case, gates: usize, states: usize) {
     let views: Vec<View<'_>> = inputs
         .iter()
         .zip(&data)
-        .map(|((shape, _), data)| View { data_type: DataType::Float32, shape, bytes: bytemuck::cast_slice(data) })
+        .map(|((shape, _), data)| View::new(DataType::Float32, shape, bytemuck::cast_slice(data)))
         .collect();
     let run = |body: &dyn Fn(&mut Arguments<'_, '_>)| {
         let mut results: Vec<Vec<f32>> = outputs.iter().map(|shape| vec![f32::NAN; shape.iter().product()]).collect();
@@ -68,7 +68,7 @@ fn check(op: impl Into<Op>, case: &Case, gates: usize, states: usize) {
             .map(|(view, (_, constant))| Known {
                 data_type: view.data_type,
                 shape: view.shape,
-                constant: constant.then_some(view.bytes),
+                constant: constant.then_some(view.bytes()),
                 order: None,
             })
             .collect();

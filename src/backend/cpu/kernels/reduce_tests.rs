@@ -34,7 +34,7 @@ fn kept(shape: &[usize], axes: &[u32]) -> Vec<usize> {
 fn check_bits(kind: ReduceKind, data: &[f32], shape: &[usize], axes: &[u32], threads: usize) {
     let op: Op = reduce(kind, axes).into();
     let output = kept(shape, axes);
-    let input = View { data_type: DataType::Float32, shape, bytes: bytemuck::cast_slice(data) };
+    let input = View::new(DataType::Float32, shape, bytemuck::cast_slice(data));
     let run = |body: &dyn Fn(&mut Arguments<'_, '_>)| {
         let mut result = vec![7f32; output.iter().product()];
         let bytes = bytemuck::cast_slice_mut(&mut result);

@@ -153,7 +153,7 @@ struct ReorderBytes {
 
 impl Kernel for ReorderBytes {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
-        let input = arguments.input(self.input).bytes;
+        let input = arguments.input(self.input).bytes();
         let output = &mut *arguments.output().bytes;
         for_each_piece(output, self.columns, 1, |first, output| {
             self.isa.run_loop(Pixels { input, rows: self.rows, columns: self.columns, first, output });
@@ -239,7 +239,7 @@ mod tests {
             let run = |body: &dyn Fn(&mut Arguments<'_, '_>)| {
                 let mut result = vec![0u8; bytes.len()];
                 let output = ViewMut { data_type, shape: &made, bytes: &mut result };
-                body(&mut Arguments::new(&[View { data_type, shape: &shape, bytes: &bytes }], &mut [output]));
+                body(&mut Arguments::new(&[View::new(data_type, &shape, &bytes)], &mut [output]));
                 result
             };
             let expected = run(&|arguments| reference::execute(&op, arguments));

@@ -39,10 +39,9 @@ pub fn interpret(graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
         let mut results: Vec<Vec<u64>> = node.outputs.iter().map(|&id| vec![0; length(id).div_ceil(8)]).collect();
         let views: Vec<View<'_>> = operands
             .iter()
-            .map(|id| View {
-                data_type: graph.descriptor(*id).data_type,
-                shape: &shapes[id.0 as usize],
-                bytes: &bytemuck::cast_slice(&values[id])[..length(*id)],
+            .map(|id| {
+                let bytes = &bytemuck::cast_slice(&values[id])[..length(*id)];
+                View::new(graph.descriptor(*id).data_type, &shapes[id.0 as usize], bytes)
             })
             .collect();
         let mut outputs: Vec<ViewMut<'_>> = node

@@ -29,11 +29,7 @@ pub fn check(op: impl Into<Op>, inputs: &[Given], data_type: DataType, output: &
     let views: Vec<View<'_>> = inputs
         .iter()
         .zip(&aligned)
-        .map(|(given, aligned)| View {
-            data_type: given.data_type,
-            shape: &given.shape,
-            bytes: &bytemuck::cast_slice(aligned)[..given.bytes.len()],
-        })
+        .map(|(given, aligned)| View::new(given.data_type, &given.shape, &bytemuck::cast_slice(aligned)[..given.bytes.len()]))
         .collect();
     let length = output.iter().product::<usize>() * data_type.bits() / 8;
     let run = |body: &dyn Fn(&mut Arguments<'_, '_>)| {

@@ -50,7 +50,7 @@ impl Kernel for Stack {
         let length = panels::bytes(self.tiles, 1, depth, columns);
         let one = |number: usize| {
             let [from_left, from_right] = self.positions[number];
-            let right = &right.bytes[from_right..][..depth * columns];
+            let right = &right.bytes()[from_right..][..depth * columns];
             // Column sums, zero points, factors; the weights; the rows if they must be copied.
             let padded = columns.next_multiple_of(self.tiles.lanes);
             with_scratch(3 * padded + length.div_ceil(4) + self.rows.copied().div_ceil(4), |scratch| {
@@ -67,7 +67,7 @@ impl Kernel for Stack {
                 let factor = scale_a * scale_b;
                 factors.fill(if factor.is_normal() { factor } else { scale_b });
                 let factors = if factor.is_normal() { Factors::Numbers(factors) } else { Factors::Apart(scale_a, factors) };
-                let left = &left.bytes[from_left..][..count * depth];
+                let left = &left.bytes()[from_left..][..count * depth];
                 Multiplication {
                     isa: self.isa,
                     tiles: self.tiles,

@@ -96,7 +96,7 @@ impl Kernel for Product {
                 isa: self.isa,
                 tiles: self.tiles,
                 rows: &self.rows,
-                bytes: self.rows.copy(image.bytes, zero as u8, bytemuck::cast_slice_mut(copy)),
+                bytes: self.rows.copy(image.bytes(), zero as u8, bytemuck::cast_slice_mut(copy)),
                 panels: self.panels.view(),
                 start,
                 factors,

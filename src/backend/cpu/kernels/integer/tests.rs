@@ -102,7 +102,7 @@ struct Case {
 }
 
 fn float<'a>(shape: &'a [usize], numbers: &'a [f32]) -> View<'a> {
-    View { data_type: Float32, shape, bytes: bytemuck::cast_slice(numbers) }
+    View::new(Float32, shape, bytemuck::cast_slice(numbers))
 }
 
 /// Compares with the operators one by one. Scales are powers of two and depths small, so that float32 is exact.
@@ -117,7 +117,7 @@ fn check(case: Case) {
     let ones = |rank: usize| vec![1; rank];
     let (one_a, one, bias_shape) = (ones(image.1.len()), ones(output.len()), [bias.len()]);
     let scale_out = [16f32];
-    let view = |data_type, shape, bytes| View { data_type, shape, bytes };
+    let view = |data_type, shape, bytes| View::new(data_type, shape, bytes);
     let zero_out = [77u8];
     let views = [
         view(image.0, &image.1, &a),
@@ -152,7 +152,7 @@ fn check(case: Case) {
     let numbers = [0, 3].map(|i| execute(&dequantized[i / 3], &views, Float32, views[i].shape));
     let mut of_numbers = views.to_vec();
     for (i, numbers) in [0, 3].into_iter().zip(&numbers) {
-        of_numbers[i] = View { data_type: Float32, bytes: bytemuck::cast_slice(numbers), ..views[i] };
+        of_numbers[i] = View::new(Float32, views[i].shape, bytemuck::cast_slice(numbers));
     }
     let mut expected = execute(&op, &of_numbers, Float32, &output);
     for op in &fused {
@@ -169,7 +169,7 @@ fn check(case: Case) {
         .map(|(i, view)| Known {
             data_type: view.data_type,
             shape: view.shape,
-            constant: constant(i).then_some(view.bytes),
+            constant: constant(i).then_some(view.bytes()),
             order: None,
         })
         .collect();

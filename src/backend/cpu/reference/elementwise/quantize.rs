@@ -114,14 +114,14 @@ impl<'a> Unpacked<'a> {
         let signed = operand.data_type.is_signed();
         let element = |half: u8| if signed { ((half << 4) as i8 >> 4) as u8 } else { half };
         let bytes = (operand.data_type.bits() == 4).then(|| {
-            let pairs = operand.bytes.iter().flat_map(|&pair| [element(pair & 15), element(pair >> 4)]);
+            let pairs = operand.bytes().iter().flat_map(|&pair| [element(pair & 15), element(pair >> 4)]);
             scratch::collected(operand.element_count(), pairs.take(operand.element_count()))
         });
         Unpacked { operand, bytes }
     }
 
     fn view(&self) -> View<'_> {
-        let bytes = self.bytes.as_deref().unwrap_or(self.operand.bytes);
-        View { data_type: byte_type(self.operand.data_type), bytes, ..self.operand }
+        let bytes = self.bytes.as_deref().unwrap_or_else(|| self.operand.bytes());
+        View::new(byte_type(self.operand.data_type), self.operand.shape, bytes)
     }
 }

@@ -90,7 +90,7 @@ fn for_each_row<const N: usize>(operands: [View<'_>; N], output: &mut ViewMut<'_
             row(
                 std::array::from_fn(|i| {
                     let count = if loops.strides[0][i] == 0 { 1 } else { length };
-                    &operands[i].bytes[offsets[i] * widths[i]..(offsets[i] + count) * widths[i]]
+                    &operands[i].bytes()[offsets[i] * widths[i]..(offsets[i] + count) * widths[i]]
                 }),
                 output,
             );

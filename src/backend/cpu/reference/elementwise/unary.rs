@@ -11,7 +11,7 @@ pub fn unary(op: &Unary, arguments: &mut Arguments<'_, '_>) {
     let input = arguments.input(op.input);
     let output = arguments.output();
     match op.kind {
-        UnaryKind::Identity => output.bytes.copy_from_slice(input.bytes),
+        UnaryKind::Identity => output.bytes.copy_from_slice(input.bytes()),
         UnaryKind::Abs => with_element!(input.data_type, T => map(input, output, CHEAP, <T as Arithmetic>::abs)),
         UnaryKind::Neg => with_element!(input.data_type, T => map(input, output, CHEAP, <T as Arithmetic>::neg)),
         UnaryKind::Sign => with_element!(input.data_type, T => map(input, output, CHEAP, <T as Arithmetic>::sign)),
