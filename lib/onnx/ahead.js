@@ -3,6 +3,7 @@
 // Memory for the results of a model's next run. To get it takes time, which is free while another run is under way, and its
 // pages take longer to be used for the first time than to be filled.
 
+const { Buffer } = require('node:buffer');
 const timers = require('node:timers');
 const { exception, named } = require('../errors.js');
 
@@ -90,12 +91,20 @@ function allocate(graph, label) {
   const buffers = new Array(graph.outputs.size);
   for (const { position, byteLength } of graph.outputs.values()) {
     try {
-      buffers[position] = new ArrayBuffer(byteLength);
+      buffers[position] = memory(graph.context.leavesCore, byteLength);
     } catch {
       throw exception('UnknownError', `${named('run', label)}: ${byteLength} bytes of memory cannot be had`);
     }
   }
   return buffers;
+}
+
+/**
+ * All of it is written before script sees it, so it need not be zeroed. Where a core is free that is done all the same: kernels
+ * then find it in the cache; and very much zeroed memory is new, and costs nothing.
+ */
+function memory(leavesCore, byteLength) {
+  return leavesCore || byteLength > MOST ? new ArrayBuffer(byteLength) : Buffer.allocUnsafeSlow(byteLength).buffer;
 }
 
 module.exports = { Ahead };
