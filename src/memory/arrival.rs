@@ -22,7 +22,7 @@ pub struct Arriving(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// Not to be looked at before all pieces are there.
+    /// A piece is not to be looked at before it is there.
     bytes: Bytes,
     from: Source,
     pieces: usize,
@@ -57,7 +57,7 @@ pub struct Arrival(Arc<Shared>);
 /// # Safety
 /// `length` bytes must be valid for reads from `from` on until the `Arrival` is dropped, and it must be.
 pub unsafe fn arriving(from: *const u8, length: usize) -> Result<(Arriving, Arrival)> {
-    // SAFETY: readers wait until all pieces have been copied.
+    // SAFETY: readers wait until what they look at has been copied.
     let bytes = unsafe { Bytes::unwritten(length)? };
     let pieces = length.div_ceil(PIECE);
     let shared = Arc::new(Shared {
@@ -77,7 +77,8 @@ impl Arriving {
         self.0.bytes.len()
     }
 
-    /// Where the bytes begin. They are not to be accessed before [`Arriving::wait`] has returned.
+    /// Where the bytes begin. They are not to be accessed before [`Arriving::wait`] has returned, nor the first of them
+    /// before [`Arriving::wait_for`] has.
     pub fn as_ptr(&self) -> *mut u8 {
         self.0.bytes.as_ptr()
     }
