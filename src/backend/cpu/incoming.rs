@@ -3,7 +3,7 @@
 use crate::host_memory::HostBuffer;
 use std::ops::Range;
 
-/// Bytes that are there, or that are being copied while kernels already work with the first of them.
+/// Bytes that are there, or script's, which may be being copied while kernels already work with the first of them.
 #[derive(Clone, Copy, Debug)]
 pub enum Incoming<'a> {
     There(&'a [u8]),
@@ -72,7 +72,7 @@ impl<'a> Elements<'a> {
     ///
     /// # Panics
     /// When there are fewer.
-    pub fn from(self, first: usize) -> Self {
+    pub fn skip(self, first: usize) -> Self {
         assert!(first <= self.len());
         Elements { first: self.first + first, ..self }
     }
@@ -99,7 +99,7 @@ mod tests {
         for range in [0..1, 100..5000, 70..70, 19_990..20_000, 4096..8192] {
             assert_eq!(elements.part(range.clone()), &expected[range]);
         }
-        let later = elements.from(15_000).from(1);
+        let later = elements.skip(15_000).skip(1);
         assert_eq!((later.len(), later.part(0..4999)), (4999, &expected[15_001..]));
         assert_eq!(bytes.all(), bytemuck::cast_slice::<_, u8>(expected));
     }
@@ -117,7 +117,7 @@ mod tests {
         let beyond = |bytes: Incoming<'_>| {
             let elements = Elements::new(bytes);
             let panics = |body: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).is_err();
-            assert!(panics(&|| drop(elements.part(7..9).to_vec())) && panics(&|| _ = elements.from(9)));
+            assert!(panics(&|| drop(elements.part(7..9).to_vec())) && panics(&|| _ = elements.skip(9)));
         };
         beyond(Incoming::There(bytemuck::cast_slice(&few)));
         while_arriving(bytemuck::cast_slice(&few), |buffer| beyond(Incoming::Arriving(buffer)));

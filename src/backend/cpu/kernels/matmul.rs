@@ -54,7 +54,7 @@ impl Kernel for TimesConstant {
         let (bias, stages) = self.epilogue.split_bias();
         for first in (0..rows).step_by(self.together) {
             let rows = self.together.min(rows - first);
-            let elements = elements.from(first * left_strides[0]);
+            let elements = elements.skip(first * left_strides[0]);
             let output = Output::new(&mut output[first * columns..][..rows * columns], columns);
             let origin = Origin { place: first * columns, stride: columns };
             let finish = stages.finish(isa, origin, &tensors);

@@ -82,6 +82,7 @@ type Row<'a, const N: usize> = dyn Fn([&[u8]; N], &mut [u8]) + Sync + 'a;
 fn for_each_row<const N: usize>(operands: [View<'_>; N], output: &mut ViewMut<'_>, cost: usize, row: &Row<'_, N>) {
     let loops = Loops::new(output.shape, operands.map(|operand| operand.shape));
     let widths = operands.map(|operand| operand.data_type.bits() / 8);
+    let bytes = operands.map(|operand| operand.bytes());
     let width = output.data_type.bits() / 8;
     for_each_piece(output.bytes, width, cost, |first, mut piece| {
         loops.for_each_row(first, piece.len() / width, |offsets, length| {
@@ -90,7 +91,7 @@ fn for_each_row<const N: usize>(operands: [View<'_>; N], output: &mut ViewMut<'_
             row(
                 std::array::from_fn(|i| {
                     let count = if loops.strides[0][i] == 0 { 1 } else { length };
-                    &operands[i].bytes()[offsets[i] * widths[i]..(offsets[i] + count) * widths[i]]
+                    &bytes[i][offsets[i] * widths[i]..(offsets[i] + count) * widths[i]]
                 }),
                 output,
             );
