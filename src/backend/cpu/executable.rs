@@ -4,7 +4,7 @@
 use super::cancel::Cancel;
 use super::cost;
 use super::fold::is_aligned;
-use super::kernels::{Kernel, Known, Offers, Selection, Site, divide, offers, room_beside, select};
+use super::kernels::{Caches, Kernel, Known, Offers, Selection, Site, divide, offers, room_beside, select};
 use super::profile::Profile;
 use super::reference;
 use super::storage::Storage;
@@ -261,6 +261,7 @@ fn select_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], threads: 
             inputs: &inputs,
             output,
             threads,
+            caches: Caches::here(),
             offer,
         });
         // The reference kernels know no other orders, and one operator at a time.

@@ -2,7 +2,7 @@
 
 use super::isa::available;
 use super::tests::numbers;
-use super::{Known, Site, select_for};
+use super::{Caches, Known, Site, select_for};
 use crate::backend::cpu::reference;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::compiler::RUNNING;
@@ -108,8 +108,17 @@ fn check(case: &Case) {
     for (isa, threads) in available().iter().flat_map(|isa| [(isa, 1), (isa, 2), (isa, 9)]) {
         let (op, fused) = (Matmul { a: RUNNING, b: id(4) }.into(), [relu(id(5))]);
         let output = Known { data_type: DataType::Float32, shape: &output_shape, constant: None, order: None };
-        let site =
-            Site { before: &before, dequantized: &[], op: &op, fused: &fused, inputs: &known, output, threads, offer: None };
+        let site = Site {
+            before: &before,
+            dequantized: &[],
+            op: &op,
+            fused: &fused,
+            inputs: &known,
+            output,
+            threads,
+            caches: Caches::USUAL,
+            offer: None,
+        };
         let selection = select_for(&site, isa).expect("there is a kernel");
         assert!(selection.fuses);
         let mut found = vec![f32::NAN; expected.len()];

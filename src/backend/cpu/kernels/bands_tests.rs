@@ -2,7 +2,7 @@
 
 use super::isa::available;
 use super::tests::numbers;
-use super::{Known, Site, select_for};
+use super::{Caches, Known, Site, select_for};
 use crate::backend::cpu::incoming::Incoming;
 use crate::backend::cpu::reference;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
@@ -98,6 +98,7 @@ pub fn compare(shapes: &[Vec<usize>], before: &[Op], made: &[usize], op: &Op, fu
             inputs: &known,
             output: Known { data_type: DataType::Float32, shape: output, constant: None, order: None },
             threads,
+            caches: Caches::USUAL,
             offer: None,
         };
         let selection = select_for(&site, isa).expect("a kernel");

@@ -2,6 +2,7 @@
 //! that it is made from where they are.
 #![allow(unsafe_code)]
 
+use super::division::{Extent, divide};
 use super::finish::{Finish, Rest};
 use super::isa::Isa;
 use super::panels::{Elements, Panel, Panels};
@@ -18,10 +19,12 @@ use std::ops::Range;
 
 /// Bytes of weights that stay in a core's second-level cache while tile after tile passes over them.
 const KEPT: usize = 512 << 10;
-/// Bytes of the input that stay there while panel after panel of larger weights passes over them.
-const PASSED: usize = 256 << 10;
-/// Rows of a tile that lie multiples of this apart would compete for the same places of the first-level cache.
+/// The part of that cache which the input has while panel after panel of larger weights passes over it: one by so much.
+const PASSED: usize = 4;
+/// Rows of a tile that lie multiples of this apart compete for the same places of the first-level cache.
 const ALIAS: usize = 4096;
+/// With more ways than this they all find one.
+const FEW_WAYS: usize = 8;
 /// With fewer channels than this the rows of the window are the runs.
 const FEW_CHANNELS: usize = 16;
 /// Groups of at most so many channels are computed one after the other for the same tiles: to find their runs takes as long as
@@ -129,25 +132,35 @@ struct Division {
 }
 
 impl Division {
-    fn new(tiles: &Tiles, sizes: &Sizes, panels: &Panels, groups: usize, threads: usize) -> Division {
+    fn new(tiles: &Tiles, sizes: &Sizes, panels: &Panels, groups: usize, site: &Site<'_>) -> Division {
         let pixels = sizes.batches * sizes.rows.output * sizes.columns.output;
         let (count, rows) = tiles.divide(pixels);
         let panels_outside = panels.bytes() > KEPT;
         let shares = groups > 1 && sizes.channels <= SMALL_GROUP;
-        let wanted = if threads == 1 { 1 } else { threads * 4 };
-        // Strides wider than the window leave out pixels between.
-        let touched = |axis: &Axis| axis.stride.min(axis.window);
-        let mut block_tiles = if panels_outside {
-            (PASSED / (rows * sizes.channels * 4 * touched(&sizes.rows) * touched(&sizes.columns))).max(1)
+        let wanted = if site.threads == 1 { 1 } else { site.threads * 4 };
+        let (block_tiles, across) = if panels_outside {
+            // Strides wider than the window leave out pixels between.
+            let touched = |axis: &Axis| axis.stride.min(axis.window);
+            let of_pixel = sizes.channels * 4 * touched(&sizes.rows) * touched(&sizes.columns);
+            let passed = (site.caches.second / PASSED / (rows * of_pixel)).clamp(1, count);
+            let extent = Extent {
+                rows: pixels * of_pixel,
+                columns: panels.bytes(),
+                least_down: count.div_ceil(passed),
+                most_down: count,
+                most_across: panels.count(),
+            };
+            let [down, across] = divide(wanted, &extent);
+            (count.div_ceil(down), across)
         } else {
-            TILES_OF_JOB
+            let block_tiles = TILES_OF_JOB.min(count.div_ceil(wanted)).max(1);
+            (block_tiles, wanted.div_ceil(count.div_ceil(block_tiles)))
         };
-        block_tiles = block_tiles.min(count.div_ceil(wanted)).max(1);
-        let across = wanted.div_ceil(count.div_ceil(block_tiles));
         let (block_panels, block_groups) =
             if shares { (panels.count(), groups.div_ceil(across)) } else { (panels.count().div_ceil(across), 1) };
         let distance = sizes.all_channels * sizes.columns.stride * 4;
-        let gather = !shares && distance.is_multiple_of(ALIAS) && rows > 4;
+        let compete = distance.is_multiple_of(ALIAS) && rows > 4 && site.caches.ways <= FEW_WAYS;
+        let gather = !shares && compete;
         let (height, higher) = (pixels / count, pixels % count);
         Division { pixels, tiles: count, height, higher, block_tiles, block_panels, block_groups, panels_outside, gather }
     }
@@ -485,7 +498,7 @@ pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selecti
     let bias = spread(&finish.bias, groups, tiles.step);
     let bias_step = bias.as_slice().len() / groups;
     let zeros = Numbers::zeroed(if groups > 1 { sizes.all_channels } else { sizes.length() });
-    let division = Division::new(tiles, &sizes, &packed[0], groups, site.threads);
+    let division = Division::new(tiles, &sizes, &packed[0], groups, site);
     let inside = |tile| if is_finite { sizes.inside(division.tile(tile)) } else { 0..sizes.runs() };
     let inside = (0..division.tiles).map(inside).collect();
     let mut taken = smallvec![op.filter.0 as usize];

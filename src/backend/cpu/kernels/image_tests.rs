@@ -420,13 +420,16 @@ fn infinite_weights_over_padding_make_no_numbers() {
 
 #[test]
 fn what_is_not_a_number_stays_where_it_is() {
-    for place in [0, 5000, 40 * 40 * 24 - 1] {
-        for number in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 3e38] {
-            let filter = vec![32, 24, 3, 3];
-            let inputs = [(vec![1, 40, 40, 24], false), (filter, true), (vec![32], true)];
-            for [down, across] in [[1, 1], [2, 3]] {
-                let op = conv(1, [1, 1], [down, across], [down, down, across, across], true);
-                check_with(op, &[], &inputs, &[1, 40, 40, 32], |input| input[place] = number);
+    // The filter of the second is large enough to be divided among threads.
+    for (height, width, channels, outputs) in [(40, 40, 24, 32), (5, 8, 512, 150)] {
+        for place in [0, 5000, height * width * channels - 1] {
+            for number in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 3e38] {
+                let inputs =
+                    [(vec![1, height, width, channels], false), (vec![outputs, channels, 3, 3], true), (vec![outputs], true)];
+                for [down, across] in [[1, 1], [2, 3]] {
+                    let op = conv(1, [1, 1], [down, across], [down, down, across, across], true);
+                    check_with(op, &[], &inputs, &[1, height, width, outputs], |input| input[place] = number);
+                }
             }
         }
     }

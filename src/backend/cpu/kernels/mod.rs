@@ -12,11 +12,13 @@ mod bands;
 #[cfg(test)]
 mod bands_tests;
 mod bits;
+mod caches;
 mod conv;
 mod depthwise;
 mod depthwise_planes;
 #[cfg(test)]
 mod depthwise_planes_tests;
+mod division;
 mod doubles;
 mod elementwise;
 mod epilogue;
@@ -77,6 +79,7 @@ mod winograd;
 use super::view::Arguments;
 use crate::graph::shape::strides;
 use crate::graph::{DataType, Op};
+pub use caches::Caches;
 pub use room::{Offers, divide, room_beside};
 
 use memory::{Numbers, SharedOutput, with_scratch, with_starts};
@@ -113,6 +116,7 @@ pub struct Site<'a> {
     pub inputs: &'a [Known<'a>],
     pub output: Known<'a>,
     pub threads: usize,
+    pub caches: Caches,
     /// Which of the step's [`offers`] it may have.
     pub offer: Option<usize>,
 }

@@ -111,7 +111,7 @@ impl Loop for Line<'_> {
 mod tests {
     use super::*;
     use crate::backend::cpu::kernels::isa::available;
-    use crate::backend::cpu::kernels::{Known, tests::numbers};
+    use crate::backend::cpu::kernels::{Caches, Known, tests::numbers};
     use crate::backend::cpu::reference;
     use crate::backend::cpu::view::{View, ViewMut};
     use crate::graph::Op;
@@ -141,6 +141,7 @@ mod tests {
                     inputs: &[known],
                     output: Known { data_type, shape: &output, constant: None, order: None },
                     threads: 1,
+                    caches: Caches::USUAL,
                     offer: None,
                 };
                 let selection = crate::backend::cpu::kernels::select_for(&site, isa).expect("a kernel");

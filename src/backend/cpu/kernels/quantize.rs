@@ -205,7 +205,7 @@ mod tests {
     use super::*;
     use crate::backend::cpu::kernels::isa::available;
     use crate::backend::cpu::kernels::select_for;
-    use crate::backend::cpu::kernels::tests::numbers;
+    use crate::backend::cpu::kernels::{Caches, tests::numbers};
     use crate::backend::cpu::reference;
     use crate::backend::cpu::view::ViewMut;
     use crate::graph::ops::elementwise::{Cast, DequantizeLinear, QuantizeLinear};
@@ -228,8 +228,17 @@ mod tests {
         for isa in available() {
             let known: Vec<Known<'_>> = views.iter().zip(&shapes).map(|(view, shape)| Known { shape, ..known(view) }).collect();
             let output = Known { data_type: to, shape: &shapes[0], constant: None, order: None };
-            let site =
-                Site { op: &op, fused: &[], inputs: &known, output, threads: 1, offer: None, before: &[], dequantized: &[] };
+            let site = Site {
+                op: &op,
+                fused: &[],
+                inputs: &known,
+                output,
+                threads: 1,
+                caches: Caches::USUAL,
+                offer: None,
+                before: &[],
+                dequantized: &[],
+            };
             let kernel = select_for(&site, isa).unwrap_or_else(|| panic!("no kernel for {op:?}")).kernel;
             assert_eq!(run(&|arguments| kernel.run(arguments)), expected, "{}: {op:?} to {to}", isa.name);
         }

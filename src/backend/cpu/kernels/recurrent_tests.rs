@@ -1,7 +1,7 @@
 //! Recurrent networks against the reference kernels.
 
 use super::tests::numbers;
-use super::{Known, Site, select};
+use super::{Caches, Known, Site, select};
 use crate::backend::cpu::reference;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::graph::ops::recurrent::RecurrentNetworkActivation::{Relu, Sigmoid, Tanh};
@@ -73,9 +73,18 @@ fn check(op: impl Into<Op>, case: &Case, gates: usize, states: usize) {
             })
             .collect();
         let output = Known { data_type: DataType::Float32, shape: &outputs[0], constant: None, order: None };
-        let selection =
-            select(&Site { before: &[], dequantized: &[], op: &op, fused: &[], inputs: &known, output, threads, offer: None })
-                .expect("there is a kernel");
+        let selection = select(&Site {
+            before: &[],
+            dequantized: &[],
+            op: &op,
+            fused: &[],
+            inputs: &known,
+            output,
+            threads,
+            caches: Caches::USUAL,
+            offer: None,
+        })
+        .expect("there is a kernel");
         let run_kernel = || run(&|arguments| selection.kernel.run(arguments));
         let found = if threads == 1 { run_kernel() } else { pool.install(run_kernel) };
         for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {

@@ -2,7 +2,7 @@
 
 use super::isa::available;
 use super::tests::{check, check_with, numbers};
-use super::{Known, Site, select_for};
+use super::{Caches, Known, Site, select_for};
 use crate::backend::cpu::reference;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::graph::ops::layout::InputOperandLayout;
@@ -46,7 +46,8 @@ fn check_bits(kind: ReduceKind, data: &[f32], shape: &[usize], axes: &[u32], thr
         let inputs = [Known { data_type: DataType::Float32, shape, constant: None, order: None }];
         let output = Known { data_type: DataType::Float32, shape: &output, constant: None, order: None };
         let (before, dequantized, fused) = (&[], &[], &[]);
-        let site = Site { before, dequantized, op: &op, fused, inputs: &inputs, output, threads, offer: None };
+        let site =
+            Site { before, dequantized, op: &op, fused, inputs: &inputs, output, threads, caches: Caches::USUAL, offer: None };
         let selection = select_for(&site, isa).unwrap_or_else(|| panic!("no kernel for {op:?} of {shape:?}"));
         let found = run(&|arguments| selection.kernel.run(arguments));
         for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {

@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn bytes_go_where_the_reference_kernel_puts_them() {
         use crate::backend::cpu::kernels::isa::available;
-        use crate::backend::cpu::kernels::{Known, select_for};
+        use crate::backend::cpu::kernels::{Caches, Known, select_for};
         use crate::backend::cpu::reference;
         use crate::backend::cpu::view::{View, ViewMut};
         let to_last = [0, 2, 3, 1];
@@ -246,8 +246,17 @@ mod tests {
             for isa in available() {
                 let inputs = [known(&shape[..])];
                 let output = known(&made[..]);
-                let site =
-                    Site { op: &op, fused: &[], inputs: &inputs, output, threads: 1, offer: None, before: &[], dequantized: &[] };
+                let site = Site {
+                    op: &op,
+                    fused: &[],
+                    inputs: &inputs,
+                    output,
+                    threads: 1,
+                    caches: Caches::USUAL,
+                    offer: None,
+                    before: &[],
+                    dequantized: &[],
+                };
                 let kernel = select_for(&site, isa).unwrap_or_else(|| panic!("no kernel for {shape:?}")).kernel;
                 assert_eq!(run(&|arguments| kernel.run(arguments)), expected, "{}: {shape:?}", isa.name);
             }

@@ -1,7 +1,7 @@
 //! Every fast kernel against the reference kernel, with odd sizes, remainders, groups, strides, dilations and padding.
 
 use super::isa::available;
-use super::{Known, Site, offers, select_for};
+use super::{Caches, Known, Site, offers, select_for};
 use crate::backend::cpu::incoming::Incoming;
 use crate::backend::cpu::reference;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
@@ -111,6 +111,7 @@ fn compare(op: Op, fused: &[Op], inputs: &[Input], output: &[usize], spoil: impl
             inputs: &known,
             output: Known { data_type: DataType::Float32, shape: output, constant: None, order: None },
             threads,
+            caches: if threads == 1 { Caches::USUAL } else { Caches::LARGE },
             offer,
         };
         let selection = select_for(&site, isa).unwrap_or_else(|| panic!("no kernel for {op:?}"));

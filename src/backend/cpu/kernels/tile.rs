@@ -18,6 +18,9 @@ use super::vector::Array;
 /// The highest tile of any instruction set.
 pub const MOST_ROWS: usize = 14;
 
+/// How far behind the weights that are read those are that are fetched: at the pace of a tile, as long as memory takes.
+const SOON: usize = 1024;
+
 /// What one tile computes, and where.
 #[derive(Clone, Copy, Debug)]
 pub struct Task {
@@ -184,6 +187,10 @@ unsafe fn tile<S: Span, const ROWS: usize, const AHEAD: bool>(task: &Task) {
                     let factors = S::load(weights);
                     weights = weights.add(S::LANES);
                     if AHEAD {
+                        // The weights themselves may still be on their way from memory.
+                        for line in 0..S::LANES.div_ceil(LINE) {
+                            fetch::<0>(weights.wrapping_add(SOON + line * LINE));
+                        }
                         fetch::<1>(ahead);
                         fetch::<1>(ahead.wrapping_add(LINE));
                         ahead = ahead.wrapping_add(task.ahead_step);

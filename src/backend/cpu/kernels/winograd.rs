@@ -12,8 +12,10 @@
 #![allow(clippy::needless_range_loop, reason = "numbers of rows and columns stand on both sides")]
 
 mod blocks;
+mod plan;
 
 use self::blocks::{Order, Sizes};
+use self::plan::{Demand, Plan};
 use super::conv::{Filter, axis, spread};
 use super::finish::{Finish, Rest};
 use super::isa::{Isa, Loop};
@@ -34,14 +36,15 @@ use crate::graph::ops::layout::InputOperandLayout;
 use smallvec::smallvec;
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// With fewer channels, of the input or the output, the transforms cost more than they save.
 const LEAST_CHANNELS: usize = 24;
-/// Bytes of transformed numbers that a thread works on at a time: they stay in a core's second-level cache.
-const TOGETHER: usize = 512 << 10;
 /// Bytes of a frequency's filter that tile after tile passes over at once. Of a larger one, panel after panel comes from
 /// memory while tiles pass over the one before.
 const KEPT: usize = 32 << 10;
+/// Numbers of a vector, at most.
+const LONGEST: usize = 16;
 /// Numbers between frequencies, so that they do not compete for the same places in the cache.
 const APART: usize = 16;
 
@@ -60,6 +63,8 @@ struct Winograd<T> {
     jobs: Vec<Order>,
     /// How many these are at most.
     together: usize,
+    /// Into how many parts the channels, the frequencies and the outputs of a job are divided, if all threads work on it.
+    parts: usize,
 }
 
 /// Numbers from one frequency to the next.
@@ -73,31 +78,16 @@ impl<T: Transform> Kernel for Winograd<T> {
         let added = self.finish.added(arguments);
         let rest = self.finish.rest(self.isa, self.sizes.outputs, arguments);
         let output = arguments.output().elements::<f32>();
-        let Sizes { channels, outputs, padded, .. } = self.sizes;
+        let Sizes { channels, outputs, .. } = self.sizes;
         assert_eq!(image.len(), self.sizes.batches * self.sizes.rows.input * self.sizes.columns.input * channels);
         assert_eq!(output.len(), self.sizes.batches * self.sizes.rows.output * self.sizes.columns.output * outputs);
         assert!(added.is_none_or(|added| added.len() == output.len()));
-        let output = SharedOutput::new(output);
+        let work = Work { image, added, rest: &rest, output: &SharedOutput::new(output) };
         let cost = self.sizes.blocks() * channels * outputs * T::FREQUENCIES / 64;
-        let (from, to) = (distance(self.together, channels), distance(self.together, padded));
-        for_each_job(self.jobs.len(), cost, |job| {
-            let order = &self.jobs[job];
-            with_scratch(T::FREQUENCIES * (from + to), |scratch| {
-                let (transformed, products) = scratch.split_at_mut(T::FREQUENCIES * from);
-                with_vectors(self.isa, ToFrequencies { of: self, image, order, transformed });
-                self.multiply(order, transformed, products);
-                let mut is_finite = true;
-                let finite = &mut is_finite;
-                let work = FromFrequencies { of: self, order, products, added, output: &output, is_finite: finite };
-                with_vectors(self.isa, work);
-                if !is_finite {
-                    self.compute_directly(image, order, added, &output, products);
-                }
-                if !rest.is_empty() {
-                    self.finish_blocks(order, &rest, &output);
-                }
-            });
-        });
+        match self.parts {
+            1 => for_each_job(self.jobs.len(), cost, |job| self.compute(&self.jobs[job], &work)),
+            _ => self.jobs.iter().for_each(|job| self.compute(job, &work)),
+        }
     }
 
     fn bytes(&self) -> usize {
@@ -106,26 +96,73 @@ impl<T: Transform> Kernel for Winograd<T> {
 }
 
 impl<T: Transform> Winograd<T> {
-    /// At every frequency, multiplies the channels of all blocks that need it.
-    fn multiply(&self, order: &Order, transformed: &[f32], products: &mut [f32]) {
+    /// Computes the blocks of a job, which are divided among the threads if it has several parts.
+    fn compute(&self, order: &Order, work: &Work<'_>) {
+        let Sizes { channels, outputs, padded, .. } = self.sizes;
+        let (from, to) = (T::FREQUENCIES * distance(self.together, channels), T::FREQUENCIES * distance(self.together, padded));
+        let blocks = order.blocks().count();
+        with_scratch(from + to, |scratch| {
+            let (transformed, products) = scratch.split_at_mut(from);
+            let (transformed, products) = (SharedOutput::new(transformed), SharedOutput::new(products));
+            for_each_job(self.parts, blocks * channels, |part| {
+                let channels = share(channels, self.parts, part);
+                let work = ToFrequencies { of: self, image: work.image, order, transformed: &transformed, channels };
+                with_vectors(self.isa, work);
+            });
+            // As many parts of all frequencies, or of each some panels.
+            let several = self.parts.min(T::FREQUENCIES);
+            let panels = self.parts.div_ceil(T::FREQUENCIES).min(self.frequencies[0].count());
+            for_each_job(several * panels, blocks * channels * outputs * T::FREQUENCIES / 64, |part| {
+                let frequencies = range(T::FREQUENCIES, several, part / panels);
+                let panels = range(self.frequencies[0].count(), panels, part % panels);
+                self.multiply(order, &transformed, &products, frequencies, panels);
+            });
+            let is_finite = AtomicBool::new(true);
+            for_each_job(self.parts, blocks * outputs, |part| {
+                let outputs = share(outputs, self.parts, part);
+                let work = FromFrequencies { of: self, order, products: &products, work, outputs, is_finite: &is_finite };
+                with_vectors(self.isa, work);
+            });
+            if !is_finite.into_inner() {
+                self.compute_directly(order, work);
+            }
+            if !work.rest.is_empty() {
+                for_each_job(self.parts, blocks * outputs, |part| {
+                    self.finish_blocks(order, range(blocks, self.parts, part), work);
+                });
+            }
+        });
+    }
+
+    /// At some frequencies, multiplies the channels of all blocks that need it with some panels.
+    fn multiply(
+        &self,
+        order: &Order,
+        transformed: &SharedOutput<'_>,
+        products: &SharedOutput<'_>,
+        frequencies: Range<usize>,
+        wanted: Range<usize>,
+    ) {
         let Sizes { channels, padded, .. } = self.sizes;
-        let from = transformed.chunks_exact(distance(self.together, channels));
-        let to = products.chunks_exact_mut(distance(self.together, padded));
         with_starts(self.together, |starts| {
-            for (frequency, (from, to)) in from.zip(to).enumerate() {
+            for frequency in frequencies.clone() {
                 let (panels, blocks) = (&self.frequencies[frequency], order.counts[frequency]);
                 let (tiles, height) = self.tiles.divide(blocks);
-                starts.iter_mut().zip(from.chunks_exact(channels)).for_each(|(start, block)| *start = block.as_ptr());
+                let (from, to) = (frequency * distance(self.together, channels), frequency * distance(self.together, padded));
+                for (i, start) in starts[..blocks].iter_mut().enumerate() {
+                    *start = transformed.from(from + i * channels, from + (i + 1) * channels).cast_const();
+                }
                 // Many tiles pass over one panel after the other, or each over all panels at once.
-                let at_once = if panels.bytes() > KEPT { 1 } else { panels.count() };
-                for first_panel in (0..panels.count()).step_by(at_once) {
-                    let next = if at_once == 1 { self.behind(frequency, first_panel) } else { &[] };
+                let at_once = if panels.bytes() > KEPT { 1 } else { wanted.len() };
+                for first_panel in wanted.clone().step_by(at_once) {
+                    let next = if at_once == 1 { self.behind(frequency, first_panel, &frequencies, &wanted) } else { &[] };
                     let step = next.len().div_ceil(tiles * channels);
                     for (number, first) in (0..blocks).step_by(height.max(1)).enumerate() {
                         let rows = first..blocks.min(first + height);
                         let ahead = (next.as_ptr().wrapping_add(number * step * channels), step);
                         for panel in panels.parts(first_panel..first_panel + at_once) {
-                            self.tile(&starts[rows.clone()], panel, ahead, &mut to[rows.start * padded..rows.end * padded]);
+                            let to = (to + rows.start * padded + panel.first, to + rows.end * padded);
+                            self.tile(&starts[rows.clone()], panel, ahead, products.from(to.0, to.1));
                         }
                     }
                 }
@@ -133,30 +170,30 @@ impl<T: Transform> Winograd<T> {
         });
     }
 
-    /// The weights that are needed after those of a panel.
-    fn behind(&self, frequency: usize, panel: usize) -> &[f32] {
-        let panels = &self.frequencies[frequency];
-        match panel + 1 < panels.count() {
-            true => panels.panel(panel + 1).weights,
-            false => self.frequencies.get(frequency + 1).map_or(&[], |next| next.panel(0).weights),
+    /// The weights that are needed after those of a panel, of some frequencies and panels.
+    fn behind(&self, frequency: usize, panel: usize, frequencies: &Range<usize>, panels: &Range<usize>) -> &[f32] {
+        match (panels.contains(&(panel + 1)), frequencies.contains(&(frequency + 1))) {
+            (true, _) => self.frequencies[frequency].panel(panel + 1).weights,
+            (false, true) => self.frequencies[frequency + 1].panel(panels.start).weights,
+            (false, false) => &[],
         }
     }
 
-    /// Multiplies some blocks with a panel, or several, and brings what will be needed next into the cache.
-    fn tile(&self, starts: &[*const f32], panel: Panel<'_>, (ahead, ahead_step): Ahead, to: &mut [f32]) {
+    /// Multiplies some blocks with a panel, or several, and brings what will be needed next into the cache. There must be as
+    /// many rows of products from there on.
+    fn tile(&self, starts: &[*const f32], panel: Panel<'_>, (ahead, ahead_step): Ahead, to: *mut f32) {
         let Sizes { channels, padded, .. } = self.sizes;
-        assert!(to.len() == starts.len() * padded && panel.first + panel.width <= padded);
-        let output = (to[panel.first..].as_mut_ptr(), padded);
-        let task = Task { ahead, ahead_step, ..panel.task([1, channels], starts, output) };
-        // SAFETY: there are `channels` numbers at each start (`multiply`), the weights' number was asserted, and so were the rows
-        // of the output, which are whole vectors.
+        assert!(panel.first + panel.width <= padded);
+        let task = Task { ahead, ahead_step, ..panel.task([1, channels], starts, (to, padded)) };
+        // SAFETY: there are `channels` numbers at each start, which nobody writes any more, and rows of whole vectors of products
+        // (asserted in `multiply`), which are this part's; the weights' number was asserted.
         unsafe { self.tiles.run(starts.len(), &task) }
     }
 
     /// Does the rest to some blocks of the output.
-    fn finish_blocks(&self, order: &Order, rest: &Rest<'_>, output: &SharedOutput<'_>) {
+    fn finish_blocks(&self, order: &Order, some: Range<usize>, work: &Work<'_>) {
         let Sizes { outputs, rows, columns, .. } = self.sizes;
-        for block in order.blocks() {
+        for block in order.blocks().skip(some.start).take(some.len()) {
             let (batch, top, left) = self.sizes.place(block, T::WIDTH);
             let [height, width] = self.sizes.inside(block, T::WIDTH);
             // Pixels that lie beside each other are finished together.
@@ -164,17 +201,17 @@ impl<T: Transform> Winograd<T> {
             for i in 0..height * count {
                 let (y, x) = (top + i / count * rows.dilation, left + i % count * columns.dilation);
                 let place = ((batch * rows.output + y) * columns.output + x) * outputs;
-                // SAFETY: inside the output (`from` asserts that); the block is this job's, which has written it.
-                let numbers = unsafe { std::slice::from_raw_parts_mut(output.from(place, place + length), length) };
-                rest.finish(place, numbers);
+                // SAFETY: inside the output (`from` asserts that); the block is this part's of a job that has written it.
+                let numbers = unsafe { std::slice::from_raw_parts_mut(work.output.from(place, place + length), length) };
+                work.rest.finish(place, numbers);
             }
         }
     }
 
     /// Computes blocks from the filter itself, which the transformed filter still holds.
-    fn compute_directly(&self, image: &[f32], order: &Order, added: Option<&[f32]>, output: &SharedOutput<'_>, sums: &mut [f32]) {
+    fn compute_directly(&self, order: &Order, &Work { image, added, output, .. }: &Work<'_>) {
         let Sizes { channels, outputs, rows, columns, .. } = self.sizes;
-        let sums = &mut sums[..order.blocks().count() * T::WIDTH * T::WIDTH];
+        let mut sums = vec![0.0; order.blocks().count() * T::WIDTH * T::WIDTH];
         for o in 0..outputs {
             sums.fill(self.bias.as_slice().get(o).copied().unwrap_or(0.0));
             for channel in 0..channels {
@@ -207,17 +244,38 @@ impl<T: Transform> Winograd<T> {
     }
 }
 
+/// What a convolution reads and writes.
+struct Work<'a> {
+    image: &'a [f32],
+    added: Option<&'a [f32]>,
+    rest: &'a Rest<'a>,
+    output: &'a SharedOutput<'a>,
+}
+
+/// One of so many parts of numbers.
+fn range(count: usize, parts: usize, part: usize) -> Range<usize> {
+    part * count / parts..(part + 1) * count / parts
+}
+
+/// The same of channels, whose first ones lie at whole vectors.
+fn share(channels: usize, parts: usize, part: usize) -> Range<usize> {
+    let vectors = range(channels.div_ceil(LONGEST), parts, part);
+    vectors.start * LONGEST..channels.min(vectors.end * LONGEST)
+}
+
 /// Transforms the input of some blocks.
 struct ToFrequencies<'a, T> {
     of: &'a Winograd<T>,
     image: &'a [f32],
     order: &'a Order,
-    transformed: &'a mut [f32],
+    transformed: &'a SharedOutput<'a>,
+    /// Those of which it does so; nobody else writes theirs.
+    channels: Range<usize>,
 }
 
 impl<T: Transform> OnVectors for ToFrequencies<'_, T> {
     #[inline(always)]
-    fn run<V: Vector>(mut self) {
+    fn run<V: Vector>(self) {
         for group in &self.order.groups {
             for (i, block) in self.order.of_group(group).enumerate() {
                 // Whole blocks, which are the first ones at every frequency, have loops of their own, whose lengths are known.
@@ -234,7 +292,7 @@ impl<T: Transform> OnVectors for ToFrequencies<'_, T> {
 impl<T: Transform> ToFrequencies<'_, T> {
     /// Transforms so much of a block, which is at some place among those that have a frequency.
     #[inline(always)]
-    fn block<V: Vector>(&mut self, block: usize, [height, width]: [usize; 2], place_at: impl Fn(usize) -> usize) {
+    fn block<V: Vector>(&self, block: usize, [height, width]: [usize; 2], place_at: impl Fn(usize) -> usize) {
         let Sizes { channels, rows, columns, .. } = self.of.sizes;
         let distance = distance(self.of.together, channels);
         let size = rows.input * columns.input * channels;
@@ -244,8 +302,8 @@ impl<T: Transform> ToFrequencies<'_, T> {
         let (top, left) = (y as isize - rows.padding as isize, x as isize - columns.padding as isize);
         let fits = |first: isize, axis: Axis| first >= 0 && first as usize + (T::REACH - 1) * axis.dilation < axis.input;
         let is_inside = fits(top, rows) && fits(left, columns);
-        for channel in (0..channels).step_by(V::LANES) {
-            let count = V::LANES.min(channels - channel);
+        for channel in self.channels.clone().step_by(V::LANES) {
+            let count = V::LANES.min(self.channels.end - channel);
             let mut half = [[V::set(0.0); 6]; 6];
             for x in 0..T::REACH {
                 let mut line = [V::set(0.0); 6];
@@ -282,15 +340,9 @@ impl<T: Transform> ToFrequencies<'_, T> {
                     }
                     let frequency = y * T::REACH + x;
                     let place = frequency * distance + place_at(frequency) * channels + channel;
-                    let to = &mut self.transformed[place..place + count];
-                    // SAFETY: `to` has so many numbers.
-                    unsafe {
-                        if count == V::LANES {
-                            line[x].store(to.as_mut_ptr())
-                        } else {
-                            line[x].store_first(to.as_mut_ptr(), count)
-                        }
-                    }
+                    let to = self.transformed.from(place, place + count);
+                    // SAFETY: `to` has so many numbers, of these channels.
+                    unsafe { if count == V::LANES { line[x].store(to) } else { line[x].store_first(to, count) } }
                 }
             }
         }
@@ -301,10 +353,12 @@ impl<T: Transform> ToFrequencies<'_, T> {
 struct FromFrequencies<'a, T> {
     of: &'a Winograd<T>,
     order: &'a Order,
-    products: &'a [f32],
-    added: Option<&'a [f32]>,
-    output: &'a SharedOutput<'a>,
-    is_finite: &'a mut bool,
+    /// Which nobody writes any more.
+    products: &'a SharedOutput<'a>,
+    work: &'a Work<'a>,
+    /// Those of which it does so; nobody else writes theirs.
+    outputs: Range<usize>,
+    is_finite: &'a AtomicBool,
 }
 
 impl<T: Transform> OnVectors for FromFrequencies<'_, T> {
@@ -321,10 +375,12 @@ impl<T: Transform> OnVectors for FromFrequencies<'_, T> {
                 };
             }
         }
-        let mut numbers = [0f32; 16];
+        let mut numbers = [0f32; LONGEST];
         // SAFETY: no vector is longer.
         unsafe { suspicion.store(numbers.as_mut_ptr()) }
-        *self.is_finite = !numbers.iter().any(|x| x.is_nan());
+        if numbers.iter().any(|x| x.is_nan()) {
+            self.is_finite.store(false, Ordering::Relaxed);
+        }
     }
 }
 
@@ -343,9 +399,10 @@ impl<T: Transform> FromFrequencies<'_, T> {
         let (batch, top, left) = self.of.sizes.place(block, T::WIDTH);
         let first = (batch * rows.output + top) * columns.output + left;
         let last = first + (height - 1) * rows.dilation * columns.output + (width - 1) * columns.dilation;
-        let _ = self.output.from(first * outputs, (last + 1) * outputs);
-        for channel in (0..outputs).step_by(V::LANES) {
-            let count = V::LANES.min(outputs - channel);
+        let Work { added, output, .. } = *self.work;
+        let _ = output.from(first * outputs, (last + 1) * outputs);
+        for channel in self.outputs.clone().step_by(V::LANES) {
+            let count = V::LANES.min(self.outputs.end - channel);
             let mut half = [[V::set(0.0); 6]; 4];
             for x in 0..T::REACH {
                 let mut line = [V::set(0.0); 6];
@@ -355,9 +412,8 @@ impl<T: Transform> FromFrequencies<'_, T> {
                     }
                     let frequency = y * T::REACH + x;
                     let place = frequency * distance + place_at(frequency) * padded + channel;
-                    let from = &self.products[place..place + V::LANES];
-                    // SAFETY: `from` has so many numbers.
-                    line[y] = unsafe { V::load(from.as_ptr()) };
+                    // SAFETY: there are so many numbers (`from` asserts that), and nobody writes them.
+                    line[y] = unsafe { V::load(self.products.from(place, place + V::LANES)) };
                 }
                 let line = T::output(line, height);
                 for y in 0..T::WIDTH {
@@ -388,14 +444,14 @@ impl<T: Transform> FromFrequencies<'_, T> {
                     let pixel = first + y * rows.dilation * columns.output + x * columns.dilation;
                     let place = pixel * outputs + channel;
                     // SAFETY: between the first and the last pixel of the block, which are inside the output and in what is
-                    // added (asserted in `run`); the block is this job's.
+                    // added (asserted in `run`); the block and these outputs of it are this part's.
                     unsafe {
-                        let to = self.output.from(0, 0).add(place);
+                        let to = output.from(0, 0).add(place);
                         if count == V::LANES {
-                            let added = self.added.map(|added| V::load(added.as_ptr().add(place)));
+                            let added = added.map(|added| V::load(added.as_ptr().add(place)));
                             limits.finish(sum, added).store(to);
                         } else {
-                            let added = self.added.map(|added| V::load_first(added.as_ptr().add(place), count));
+                            let added = added.map(|added| V::load_first(added.as_ptr().add(place), count));
                             limits.finish(sum, added).store_first(to, count);
                         }
                     }
@@ -460,19 +516,32 @@ fn make<T: Transform>(
     let blocks_of = |axis: &Axis| axis.output.div_ceil(axis.dilation).div_ceil(T::WIDTH) * axis.dilation;
     let (down, across) = (blocks_of(&rows), blocks_of(&columns));
     let sizes = Sizes { batches: input.shape[0], channels, outputs, padded, rows, columns, down, across };
-    // Several for each thread, if there are enough.
-    let at_once = (TOGETHER / ((channels + padded) * 4)).max(tiles.rows * T::FREQUENCIES);
+    let of_product = (channels + padded) * 4;
+    let filter = frequencies.iter().map(Panels::bytes).sum();
+    let mut plan = None;
     let jobs = sizes.jobs::<T>(|products| {
-        let jobs = ((products as f32 / at_once as f32).round() as usize).max(1);
-        if site.threads > 1 { jobs.next_multiple_of(site.threads) } else { jobs }
+        let demand = Demand { numbers: products * of_product, least: tiles.rows * T::FREQUENCIES * of_product, filter };
+        plan.insert(Plan::new(&demand, site.threads, site.caches.second)).jobs
     });
+    let parts = if plan.is_some_and(|plan| plan.divides_filter) { site.threads * 4 } else { 1 };
     let jobs: Vec<Order> = jobs.into_iter().map(|blocks| Order::new::<T>(&sizes, blocks)).collect();
     let together = jobs.iter().map(|order| order.blocks().count()).max().unwrap_or(0);
     let mut taken = smallvec![op.filter.0 as usize];
     taken.extend(finish.taken.iter().copied());
     let fuses = finish.is_whole;
-    let kernel =
-        Winograd::<T> { transform: PhantomData, isa, tiles, input: op.input, frequencies, bias, finish, sizes, jobs, together };
+    let kernel = Winograd::<T> {
+        transform: PhantomData,
+        isa,
+        tiles,
+        input: op.input,
+        frequencies,
+        bias,
+        finish,
+        sizes,
+        jobs,
+        together,
+        parts,
+    };
     Selection { kernel: Box::new(kernel), taken, fuses }
 }
 

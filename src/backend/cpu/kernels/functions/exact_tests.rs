@@ -1,7 +1,7 @@
 //! Kernels whose results are the reference kernels' to the bit: what moves, rounds, compares and converts numbers.
 
 use super::super::isa::available;
-use super::super::{Known, Site, select_for};
+use super::super::{Caches, Known, Site, select_for};
 use crate::backend::cpu::reference;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::graph::ops::elementwise::{Unary, UnaryKind};
@@ -51,6 +51,7 @@ pub fn check(op: impl Into<Op>, inputs: &[Given], data_type: DataType, output: &
             inputs: &known,
             output: Known { data_type, shape: output, constant: None, order: None },
             threads,
+            caches: Caches::USUAL,
             offer: None,
         };
         let kernel = select_for(&site, isa).unwrap_or_else(|| panic!("no kernel for {op:?}")).kernel;

@@ -6,7 +6,7 @@ use super::panels::Panels;
 use super::select_with;
 use super::tile::{Finish, MOST_NUMBERS, MOST_ROWS, Task, Tiles};
 use crate::backend::cpu::kernels::isa::available;
-use crate::backend::cpu::kernels::{Known, Site};
+use crate::backend::cpu::kernels::{Caches, Known, Site};
 use crate::backend::cpu::reference;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::graph::DataType::{Float32, Int8, Uint8};
@@ -185,6 +185,7 @@ fn check(case: Case) {
                 inputs: &known,
                 output: Known { data_type, shape: &output, constant: None, order: None },
                 threads,
+                caches: if threads == 1 { Caches::USUAL } else { Caches::LARGE },
                 offer: None,
             };
             let selection = select_with(&site, isa, tiles).unwrap_or_else(|| panic!("no kernel for {op:?}"));

@@ -47,7 +47,7 @@ impl Sizes {
 
     /// Divides the blocks into jobs, one after the other, that have about the same number of products to compute: as many
     /// products as `jobs` says for that number of all.
-    pub fn jobs<T: Transform>(&self, jobs: impl Fn(usize) -> usize) -> Vec<Range<usize>> {
+    pub fn jobs<T: Transform>(&self, jobs: impl FnOnce(usize) -> usize) -> Vec<Range<usize>> {
         let products = |block: usize| products_of(self.inside(block, T::WIDTH));
         let all: usize = (0..self.blocks()).map(products).sum();
         let count = jobs(all).clamp(1, self.blocks().max(1));
