@@ -87,6 +87,7 @@ impl<'a, T> SharedOutput<'a, T> {
     ///
     /// # Panics
     /// When the part is not inside.
+    #[inline(always)]
     pub fn from(&self, first: usize, end: usize) -> *mut T {
         assert!(first <= end && end <= self.length);
         // SAFETY: inside the elements, as asserted.
