@@ -6,6 +6,8 @@
 //! sum of bytes, plus the depth times `p q`. All of this wraps around where it must, and the result does not
 //! (the compiler bounds the depth).
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod amx;
 mod computed;
 #[cfg(test)]
 mod graph_tests;
@@ -119,7 +121,12 @@ impl Kernel for Product {
 }
 
 pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
-    select_with(site, isa, Tiles::of(isa))
+    let rows = match (site.op, site.output.shape) {
+        (Op::Conv2d(_), [pixels @ .., _]) => pixels.iter().product(),
+        (_, [.., rows, _]) => *rows,
+        _ => 1,
+    };
+    select_with(site, isa, Tiles::of(isa, rows))
 }
 
 /// The right operand as columns of weights.

@@ -142,7 +142,9 @@ impl Multiplication<'_> {
         let mut numbers = [0f32; MOST_NUMBERS];
         with_scratch(if self.zeros.is_empty() { 0 } else { tiles.len() * most }, |row_sums| {
             let row_sums: &mut [i32] = bytemuck::cast_slice_mut(row_sums);
-            with_starts(tiles.len() * of_tile, |starts| {
+            let gathered = self.tiles.gathered(runs * self.rows.padded_length());
+            let _ready = self.tiles.ready();
+            with_gathered_starts(tiles.len(), of_tile, gathered, |starts, room| {
                 for (number, starts) in starts.chunks_exact_mut(of_tile).enumerate() {
                     let rows = self.division.tile(tiles.start + number);
                     self.rows.starts(self.bytes, rows.clone(), starts);
@@ -150,6 +152,9 @@ impl Multiplication<'_> {
                         let sums = &mut row_sums[number * most..][..rows.len()];
                         self.isa.run_loop(Sums { starts: &starts[..runs * rows.len()], length: self.rows.length, sums });
                     }
+                    let room = &mut room[number * gathered..][..gathered];
+                    let starts = &mut starts[..runs * rows.len()];
+                    self.tiles.gather(self.isa, starts, rows.len(), self.rows.padded_length(), room);
                 }
                 for panel in panels {
                     let panel = self.panels.panel(panel);
@@ -195,14 +200,15 @@ impl Multiplication<'_> {
             },
         };
         assert_eq!(starts.len(), runs * height);
-        assert_eq!(panel.weights.len(), runs * length * width * self.tiles.weight);
+        assert_eq!(panel.weights.len(), (runs * length).next_multiple_of(self.tiles.depth) * width * self.tiles.weight);
         assert!(height <= self.tiles.rows && (is_direct || height * width <= numbers.len()));
         assert!(self.zeros.is_empty() || row_sums.len() == height);
         let (starts, weights) = (starts.as_ptr(), panel.weights.as_ptr());
-        let task = Task { runs, length, starts, weights, finish, output, stride: stride_of_tile };
-        // SAFETY: `length` bytes lie at each start (`Rows::starts`); the numbers of weights, of what finishes the columns and
+        let task = Task { runs, length, rows: height, starts, weights, finish, output, stride: stride_of_tile };
+        // SAFETY: `length` bytes lie at each start (`Rows::starts`), or all of them at the first (`Tiles::gather`); this thread is ready
+        // (`block`); the numbers of weights, of what finishes the columns and
         // rows, and the room were asserted; products and jobs have different rows or columns of the output.
-        unsafe { self.tiles.run(height, panel.vectors, &task) };
+        unsafe { self.tiles.run(panel.vectors, &task) };
         if is_direct {
             return;
         }
@@ -244,6 +250,13 @@ impl Multiplication<'_> {
             }
         }
     }
+}
+
+/// Calls `body` with pointers for so many tiles, and room for so many bytes of each.
+fn with_gathered_starts(tiles: usize, starts: usize, bytes: usize, body: impl FnOnce(&mut [*const u8], &mut [u8])) {
+    with_scratch((tiles * bytes).div_ceil(size_of::<f32>()), |room| {
+        with_starts(tiles * starts, |starts| body(starts, bytemuck::cast_slice_mut(room)));
+    });
 }
 
 /// Adds up the bytes of each row of a tile.

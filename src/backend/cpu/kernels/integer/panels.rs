@@ -32,7 +32,7 @@ impl Panels {
     pub fn pack(tiles: &Tiles, places: &[usize], length: usize, weight: impl Fn(usize, usize) -> i8, sums: &mut [i32]) -> Panels {
         let (lanes, padded, columns) = (tiles.lanes, length.next_multiple_of(GROUP), sums.len());
         let runs = places.len() / length;
-        let height = runs * padded * tiles.weight;
+        let height = (runs * padded).next_multiple_of(tiles.depth) * tiles.weight;
         let bytes = Bytes::beside_others(bytes(tiles, runs, length, columns)).unwrap_or_else(|error| panic!("{error}"));
         let mut panels = Panels { columns, lanes, height, bytes };
         for number in 0..count(tiles, columns) {
@@ -45,7 +45,7 @@ impl Panels {
                     for i in 0..together {
                         let byte = tiles.byte(number, i);
                         let (run, byte) = (byte / padded, byte % padded);
-                        if byte >= length {
+                        if run >= runs || byte >= length {
                             continue;
                         }
                         let number = weight(places[run * length + byte], column);
@@ -72,7 +72,7 @@ impl Panels {
 
 /// Bytes of the panels of so many runs of so many weights.
 pub fn bytes(tiles: &Tiles, runs: usize, length: usize, columns: usize) -> usize {
-    let height = runs * length.next_multiple_of(GROUP) * tiles.weight;
+    let height = (runs * length.next_multiple_of(GROUP)).next_multiple_of(tiles.depth) * tiles.weight;
     height.checked_mul(columns.next_multiple_of(tiles.lanes)).expect("panels fit into the address space")
 }
 

@@ -57,8 +57,12 @@ fn tiles_add_up_exactly() {
                 let has_zeros = length % 2 == 0;
                 let mut found = [0u32; MOST_NUMBERS];
                 let stride = panel.vectors * tiles.lanes;
+                let mut room = vec![0; tiles.gathered(runs * padded)];
+                tiles.gather(isa, &mut starts[..runs * rows], rows, padded, &mut room);
+                let _ready = tiles.ready();
                 let task = Task {
                     runs,
+                    rows,
                     length: padded,
                     starts: starts.as_ptr(),
                     weights: panel.weights.as_ptr(),
@@ -72,7 +76,7 @@ fn tiles_add_up_exactly() {
                     stride,
                 };
                 // SAFETY: everything is there, as above.
-                unsafe { tiles.run(rows, panel.vectors, &task) };
+                unsafe { tiles.run(panel.vectors, &task) };
                 for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
                     let of_run = |run: usize| {
                         let a = &a[(row * runs + run) * padded..][..length];

@@ -13,7 +13,7 @@ use crate::backend::cpu::kernels::isa::{Isa, Level};
 use smallvec::{SmallVec, smallvec};
 
 /// The highest tile of any instruction set.
-pub const MOST_ROWS: usize = 12;
+pub const MOST_ROWS: usize = 32;
 /// The vectors of the widest tile.
 pub const WIDEST: usize = 2;
 /// The numbers of the largest tile of any instruction set.
@@ -27,7 +27,9 @@ pub struct Task {
     pub runs: usize,
     /// Bytes of a run, a multiple of [`GROUP`].
     pub length: usize,
-    /// Where the runs begin: for each run, for each row.
+    /// No more than the tile has.
+    pub rows: usize,
+    /// Where the runs begin: for each run, for each row. Of [gathered](Tiles::gathered) rows only the first one.
     pub starts: *const *const u8,
     /// A panel: for each run, for each part of each group of its bytes, the weights of each column.
     pub weights: *const u8,
@@ -60,14 +62,24 @@ pub type Tile = unsafe fn(&Task);
 pub struct Tiles {
     #[allow(dead_code, reason = "tests say which tiles fail")]
     pub name: &'static str,
-    /// Rows of a full tile.
+    /// Rows of a full tile, and by how many others are lower.
     pub rows: usize,
+    pub step: usize,
     /// Columns of a vector.
     pub lanes: usize,
     /// Parts of a group, and bytes of a weight.
     pub parts: usize,
     pub weight: usize,
-    tiles: [[Tile; WIDEST]; MOST_ROWS + 1],
+    /// Panels are filled up to a multiple of so many bytes.
+    pub depth: usize,
+    /// By number of steps of rows (from 0, which does nothing) and of vectors (from 1).
+    pub tiles: &'static [[Tile; WIDEST]],
+}
+
+/// What a thread needs while it runs tiles.
+pub struct Ready {
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    _registers: Option<super::amx::Configured>,
 }
 
 impl Tiles {
@@ -76,13 +88,51 @@ impl Tiles {
         part / self.parts * GROUP + part % self.parts + i * self.parts
     }
 
-    /// The best ones of an instruction set.
-    pub fn of(isa: &Isa) -> &'static Tiles {
-        Tiles::all_of(isa)[0]
+    /// The best ones of an instruction set for so many rows.
+    pub fn of(isa: &Isa, rows: usize) -> &'static Tiles {
+        let all = Tiles::all_of(isa);
+        // Of the highest most would be empty.
+        all.iter().find(|tiles| tiles.step == 1 || rows >= tiles.step / 2).unwrap_or(&all[0])
+    }
+
+    /// Must be had by each thread as long as it runs tiles.
+    #[must_use]
+    pub fn ready(&self) -> Ready {
+        Ready {
+            #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+            _registers: self.gathers().then(super::amx::Configured::new),
+        }
+    }
+
+    /// Whether tiles want their rows gathered.
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    fn gathers(&self) -> bool {
+        self.step > 1
+    }
+
+    /// Bytes of the rows of a tile when they are gathered; 0 if they are read where they are.
+    pub fn gathered(&self, depth: usize) -> usize {
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        if self.gathers() {
+            return super::amx::gathered(self.rows, depth);
+        }
+        let _ = depth;
+        0
+    }
+
+    /// Gathers the rows of a tile, if it wants them so: `starts` has the start of a run of `length` bytes for each run, for each
+    /// row, and begins with that of all of them then.
+    pub fn gather(&self, isa: &Isa, starts: &mut [*const u8], rows: usize, length: usize, to: &mut [u8]) {
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        if self.gathers() {
+            isa.run_loop(super::amx::Gather { starts: &*starts, rows, length, to: &mut *to });
+            starts[0] = to.as_ptr();
+        }
+        let _ = (isa, starts, rows, length, to);
     }
 
     /// All that this CPU has within an instruction set, the best first.
-    pub fn all_of(isa: &Isa) -> SmallVec<[&'static Tiles; 2]> {
+    pub fn all_of(isa: &Isa) -> SmallVec<[&'static Tiles; 3]> {
         match isa.level {
             #[cfg(target_arch = "x86_64")]
             Level::Portable => smallvec![&x86::SSE2, &PORTABLE],
@@ -93,6 +143,8 @@ impl Tiles {
             Level::Neon => smallvec![&PORTABLE],
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => smallvec![&x86::AVX2],
+            #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+            Level::Avx512 if super::amx::is_there() => smallvec![&super::amx::AMX, &x86::VNNI, &x86::AVX512],
             #[cfg(target_arch = "x86_64")]
             Level::Avx512 if is_x86_feature_detected!("avx512vnni") => smallvec![&x86::VNNI, &x86::AVX512],
             #[cfg(target_arch = "x86_64")]
@@ -103,12 +155,13 @@ impl Tiles {
     /// # Safety
     /// The pointers of the task must be valid: for each run and row, `length` bytes from its start; for each group of these,
     /// the weights of `vectors` whole vectors; numbers for as many columns in what finishes them, and for each row; room for
-    /// the columns in each row of the output, which nobody else accesses meanwhile.
+    /// the columns in each row of the output, which nobody else accesses meanwhile. The thread must be [ready](Tiles::ready).
     #[inline]
-    pub unsafe fn run(&self, rows: usize, vectors: usize, task: &Task) {
-        debug_assert!(rows <= self.rows && task.length.is_multiple_of(GROUP));
+    pub unsafe fn run(&self, vectors: usize, task: &Task) {
+        debug_assert!(task.rows <= self.rows && task.length.is_multiple_of(GROUP));
+        let steps = if self.step == 1 { task.rows } else { task.rows.div_ceil(self.step) };
         // SAFETY: the caller's promise; the table is that of an instruction set that the CPU has (`Tiles::all_of`).
-        unsafe { self.tiles[rows][vectors - 1](task) }
+        unsafe { self.tiles[steps][vectors - 1](task) }
     }
 
     /// Divides rows into tiles of nearly the same height; their number and greatest height.
@@ -256,7 +309,7 @@ unsafe fn tile<S: Sums, const ROWS: usize, const VECTORS: usize>(task: &Task) {
 }
 
 macro_rules! tiles {
-    ($tile:ident; $($rows:literal)*) => { [ $( [$tile::<$rows, 1>, $tile::<$rows, 2>] ),* ] };
+    ($tile:ident; $($rows:literal)*) => { &[ $( [$tile::<$rows, 1>, $tile::<$rows, 2>] ),* ] };
     ($tile:ident) => { tiles!($tile; 0 1 2 3 4 5 6 7 8 9 10 11 12) };
 }
 
@@ -338,12 +391,20 @@ unsafe fn portable<const ROWS: usize, const VECTORS: usize>(task: &Task) {
     unsafe { tile::<Array, ROWS, VECTORS>(task) }
 }
 
-static PORTABLE: Tiles =
-    Tiles { name: "portable", rows: 4, lanes: Array::LANES, parts: Array::PARTS, weight: Array::WEIGHT, tiles: tiles!(portable) };
+static PORTABLE: Tiles = Tiles {
+    name: "portable",
+    rows: 4,
+    step: 1,
+    lanes: Array::LANES,
+    parts: Array::PARTS,
+    weight: Array::WEIGHT,
+    depth: GROUP,
+    tiles: tiles!(portable),
+};
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Sums, Task, Tiles, tile};
+    use super::{GROUP, Sums, Task, Tiles, tile};
     use std::arch::x86_64::*;
 
     macro_rules! sums {
@@ -433,8 +494,16 @@ mod x86 {
                 unsafe { tile::<$name, ROWS, VECTORS>(task) }
             }
 
-            pub static $tiles: Tiles =
-                Tiles { name: $label, rows: $rows, lanes: $lanes, parts: $parts, weight: $weight, tiles: tiles!($tile) };
+            pub static $tiles: Tiles = Tiles {
+                name: $label,
+                rows: $rows,
+                step: 1,
+                lanes: $lanes,
+                parts: $parts,
+                weight: $weight,
+                depth: GROUP,
+                tiles: tiles!($tile),
+            };
         };
     }
 
