@@ -156,8 +156,12 @@ impl Division {
             let block_tiles = TILES_OF_JOB.min(count.div_ceil(wanted)).max(1);
             (block_tiles, wanted.div_ceil(count.div_ceil(block_tiles)))
         };
-        let (block_panels, block_groups) =
-            if shares { (panels.count(), groups.div_ceil(across)) } else { (panels.count().div_ceil(across), 1) };
+        let (block_panels, block_groups) = if shares {
+            (panels.count(), groups.div_ceil(across))
+        } else {
+            // Rather some jobs more than a few of different sizes.
+            ((panels.count() / across).max(1), 1)
+        };
         let distance = sizes.all_channels * sizes.columns.stride * 4;
         let compete = distance.is_multiple_of(ALIAS) && rows > 4 && site.caches.ways <= FEW_WAYS;
         let gather = !shares && compete;
