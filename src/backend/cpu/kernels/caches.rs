@@ -54,12 +54,11 @@ fn ask() -> (usize, usize) {
     (0, 0)
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
 mod tests {
     use super::*;
 
     /// What Linux says of one of the first core's caches of data.
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     fn said(level: &str, what: &str) -> Option<usize> {
         (0..8).find_map(|index| {
             let read = |what: &str| {
@@ -72,7 +71,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     fn are_those_that_the_system_knows() {
         let (ways, second) = ask();
         // A virtual machine may say nothing, there and here.
