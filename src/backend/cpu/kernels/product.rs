@@ -8,11 +8,15 @@
 
 use super::isa::{Isa, MOST_COLUMNS, MOST_ROWS, Plus};
 use super::packing::{pack_panel, pack_rows};
+use super::row::{self, Source, TOGETHER};
 use super::with_scratch;
 use crate::backend::cpu::incoming::Elements;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::memory::Bytes;
 use std::ops::Range;
+
+mod grid;
+pub use grid::Grid;
 
 /// The greatest depth of a piece: so much of a right panel stays in the second-level cache beside a block's left panels.
 const DEPTH: usize = 768;
@@ -266,11 +270,12 @@ pub fn multiply(
     let (rows, columns) = (block.rows.clone(), block.columns.clone());
     assert!(rows.start % isa.rows == 0 && (rows.end % isa.rows == 0 || rows.end == left.rows));
     assert!(columns.len() <= right.columns);
+    let done = if rows.len() == 1 { multiply_row(isa, left, right, block, bias, finish) } else { 0 };
     let most = piece_of(depth);
     for first_k in (0..depth).step_by(most.max(1)) {
         let piece = most.min(depth - first_k);
         let finish = finish.filter(|_| first_k + piece == depth);
-        for (number, first_column) in columns.clone().step_by(isa.columns).enumerate() {
+        for (number, first_column) in columns.clone().step_by(isa.columns).enumerate().skip(done) {
             let place = first_column..columns.end.min(first_column + isa.columns);
             // Of the last panel often only the first half exists.
             let width = if 2 * place.len() <= isa.columns { isa.columns / 2 } else { isa.columns };
@@ -310,6 +315,49 @@ pub fn multiply(
     }
 }
 
+/// Multiplies one row with as many panels as there are in groups of [`TOGETHER`]; how many these are.
+fn multiply_row(
+    isa: &Isa,
+    left: Left<'_>,
+    right: RightView<'_>,
+    block: &mut Block<'_>,
+    bias: Option<&[f32]>,
+    finish: Option<&dyn Finish>,
+) -> usize {
+    let (row, depth) = (block.rows.start, left.depth);
+    let groups = block.columns.len() / (TOGETHER * isa.columns);
+    if groups == 0 {
+        return 0;
+    }
+    let (a, _) = left.tile(row, 1, 0);
+    let most = piece_of(depth);
+    for group in 0..groups {
+        let first = block.columns.start + group * TOGETHER * isa.columns;
+        let place = first..first + TOGETHER * isa.columns;
+        if let Some(finish) = finish {
+            finish.expect(row..row + 1, place.clone());
+        }
+        let c = block.row(row, place.clone());
+        for first_k in (0..depth).step_by(most.max(1)) {
+            let piece = most.min(depth - first_k);
+            let panels = std::array::from_fn::<_, TOGETHER, _>(|number| {
+                let panel = (group * TOGETHER + number) * depth;
+                &right.panels[(panel + first_k) * isa.columns..][..piece * isa.columns]
+            });
+            let plus = match bias {
+                _ if first_k > 0 => Plus::Itself,
+                Some(bias) => Plus::Row(&bias[place.clone()]),
+                None => Plus::Nothing,
+            };
+            row::multiply(isa, &a[first_k..first_k + piece], panels, c, plus, Source::Memory);
+        }
+        if let Some(finish) = finish {
+            finish.finish(block, row..row + 1, place);
+        }
+    }
+    groups * TOGETHER
+}
+
 /// Computes a tile of which only the first columns exist.
 #[inline(never)]
 fn narrow(
@@ -335,60 +383,6 @@ fn narrow(
             Plus::Itself => c.iter_mut().zip(sums).for_each(|(c, sum)| *c += sum),
             Plus::Row(row) => c.iter_mut().zip(row).zip(sums).for_each(|((c, plus), sum)| *c = plus + sum),
         }
-    }
-}
-
-/// Bytes of a right operand that stays in a core's second-level cache: where it does, a thread's blocks, which follow each other,
-/// are of some rows, which it often has there, or leaves there for what comes next. Else they are of some columns, so that it
-/// reads no more than its part of the right operand.
-const KEPT: usize = 512 << 10;
-
-/// How an output is divided into blocks: rows and columns of a block, multiples of the tile's.
-#[derive(Clone, Copy, Debug)]
-pub struct Grid {
-    rows: usize,
-    columns: usize,
-    block_rows: usize,
-    block_columns: usize,
-    by_rows: bool,
-}
-
-/// Rows of a block, at most: so many left panels of a piece's depth take half of a second-level cache.
-const BLOCK_ROWS: usize = 168;
-
-impl Grid {
-    /// Blocks for so many threads: several for each, so that one that is late does not hold up the others. Fewer where the
-    /// depth is divided: then the pieces of the left operand come from farther away for each block.
-    pub fn new(isa: &Isa, rows: usize, depth: usize, columns: usize, threads: usize) -> Grid {
-        // Of about the same size.
-        let block_rows = rows.div_ceil(rows.div_ceil(BLOCK_ROWS).max(1)).next_multiple_of(isa.rows);
-        let by_rows = depth * columns * size_of::<f32>() <= KEPT;
-        let (for_each, least_columns) = match depth > piece_of(depth) {
-            true => (4, 2 * isa.columns),
-            // Those of a small product take some microseconds, and who begins late, or is done early, waits for one.
-            false => (if by_rows { 24 } else { 16 }, isa.columns),
-        };
-        let wanted = if threads == 1 { 1 } else { threads * for_each };
-        let across = wanted.div_ceil(rows.div_ceil(block_rows));
-        let block_columns = columns.div_ceil(across).next_multiple_of(isa.columns).max(least_columns);
-        let down = wanted.div_ceil(columns.div_ceil(block_columns));
-        let block_rows = rows.div_ceil(down).next_multiple_of(isa.rows).min(block_rows);
-        Grid { rows, columns, block_rows, block_columns, by_rows }
-    }
-
-    pub fn count(&self) -> usize {
-        self.rows.div_ceil(self.block_rows) * self.columns.div_ceil(self.block_columns)
-    }
-
-    /// Rows and columns of a block.
-    pub fn block(&self, number: usize) -> (Range<usize>, Range<usize>) {
-        let (down, across) = (self.rows.div_ceil(self.block_rows), self.columns.div_ceil(self.block_columns));
-        let (row, column) = match self.by_rows {
-            true => (number / across, number % across),
-            false => (number % down, number / down),
-        };
-        let (first_row, first_column) = (row * self.block_rows, column * self.block_columns);
-        (first_row..self.rows.min(first_row + self.block_rows), first_column..self.columns.min(first_column + self.block_columns))
     }
 }
 
@@ -440,30 +434,6 @@ mod tests {
         multiply(isa, left, RightView { columns: isa.columns, panels: &b }, &mut block, None, None);
     }
 
-    #[test]
-    fn a_thread_has_its_rows_of_a_small_product_and_its_columns_of_a_large_one() {
-        for isa in available() {
-            for (rows, depth, columns, by_rows) in
-                [(256, 256, 256, true), (1000, 100, 130, true), (1024, 1024, 1024, false), (128, 100, 4096, false)]
-            {
-                let grid = Grid::new(isa, rows, depth, columns, 2);
-                let mut times = vec![0; rows * columns];
-                let mut end = 0;
-                for (number, (block_rows, block_columns)) in (0..grid.count()).map(|number| grid.block(number)).enumerate() {
-                    for row in block_rows.clone() {
-                        times[row * columns..][block_columns.clone()].iter_mut().for_each(|times| *times += 1);
-                    }
-                    if number < grid.count() / 2 {
-                        end = end.max(if by_rows { block_rows.end } else { block_columns.end });
-                    }
-                }
-                assert!(times.iter().all(|&times| times == 1), "{} {rows}x{depth}x{columns}", isa.name);
-                let all = if by_rows { rows } else { columns };
-                assert!(end <= all * 3 / 4, "{} {rows}x{depth}x{columns}: the first half reads {end}", isa.name);
-            }
-        }
-    }
-
     /// Adds the number of the row.
     struct PlusRow;
 
@@ -481,6 +451,8 @@ mod tests {
     fn every_instruction_set_multiplies_every_size() {
         let mut sizes =
             vec![(1, 1, 1), (1, 300, 33), (2, 7, 64), (11, 256, 31), (12, 257, 32), (13, 1600, 100), (25, 3, 65), (250, 20, 40)];
+        // One row, in groups of panels and beside them.
+        sizes.extend([(1, 20, 128), (1, 1600, 300)]);
         sizes.extend((1..=12).map(|rows| (rows, 14 + rows, 34)));
         // Of the last panel's columns exactly half.
         sizes.extend([(13, 1600, 48), (7, 9, 16), (6, 50, 24), (9, 31, 12)]);

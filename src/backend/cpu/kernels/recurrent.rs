@@ -8,7 +8,7 @@
 
 use super::isa::{Isa, MOST_COLUMNS, MOST_ROWS, Plus, isa};
 use super::product::{Grid, Output, Right, RightView, multiply, with_left};
-use super::row;
+use super::row::{self, Source};
 use super::units::{Gates, Unit, Units};
 use super::vector::with_vectors;
 use super::{Kernel, Selection, Site, with_scratch};
@@ -248,18 +248,18 @@ impl Recurrent {
             let (block, gate) = (range.start + number / wanted.len(), wanted.start + number % wanted.len());
             &panels[(block * gates + gate) * lanes * hidden..][..lanes * hidden]
         };
-        // Four at a time.
+        // A group at a time.
         let some = |first: usize| {
             let output = &mut products[first * lanes..];
             let panel = |i: usize| panel(first + i);
             match count - first {
-                1 => row::multiply(self.isa, row, [panel(0)], output),
-                2 => row::multiply(self.isa, row, [panel(0), panel(1)], output),
-                3 => row::multiply(self.isa, row, [panel(0), panel(1), panel(2)], output),
-                _ => row::multiply(self.isa, row, [panel(0), panel(1), panel(2), panel(3)], output),
+                1 => row::multiply(self.isa, row, [panel(0)], output, Plus::Nothing, Source::Cache),
+                2 => row::multiply(self.isa, row, [panel(0), panel(1)], output, Plus::Nothing, Source::Cache),
+                3 => row::multiply(self.isa, row, [panel(0), panel(1), panel(2)], output, Plus::Nothing, Source::Cache),
+                _ => row::multiply(self.isa, row, [panel(0), panel(1), panel(2), panel(3)], output, Plus::Nothing, Source::Cache),
             }
         };
-        let all = (0..count).step_by(4);
+        let all = (0..count).step_by(row::TOGETHER);
         if is_backwards {
             all.rev().for_each(some)
         } else {

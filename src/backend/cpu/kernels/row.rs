@@ -1,29 +1,55 @@
-//! One row times several packed panels at once: with this many sums none waits for the one before it, and each element of
-//! the row is fetched once.
+//! One row times several packed panels at once: with this many sums none waits for the one before it, each element of the row
+//! is fetched once, and memory gives more of several streams than of one.
 #![allow(unsafe_code)]
 
-use super::isa::Isa;
+use super::isa::{Isa, Plus};
+use super::prefetch::{LINE, fetch};
 use super::vector::{OnVectors, Vector, with_vectors};
+
+/// Panels of one group: fewer or more streams are slower.
+pub const TOGETHER: usize = 4;
+
+/// How far behind the numbers of a panel that are read those are that are fetched.
+const SOON: usize = 128;
+
+/// Where panels are read from: from memory they are fetched ahead, which only takes time where they are in a cache.
+#[derive(Clone, Copy, Debug)]
+pub enum Source {
+    Cache,
+    Memory,
+}
 
 /// Multiplies a row with some panels of [`Isa::columns`] columns; their outputs follow each other.
 ///
 /// # Panics
-/// When a panel or an output is too short.
-pub fn multiply<const PANELS: usize>(isa: &Isa, row: &[f32], panels: [&[f32]; PANELS], output: &mut [f32]) {
-    with_vectors(isa, Products { columns: isa.columns, row, panels, output });
+/// When a panel, an output, or what it is added to, is too short.
+pub fn multiply<const PANELS: usize>(
+    isa: &Isa,
+    row: &[f32],
+    panels: [&[f32]; PANELS],
+    output: &mut [f32],
+    plus: Plus<'_>,
+    source: Source,
+) {
+    let columns = isa.columns;
+    match source {
+        Source::Cache => with_vectors(isa, Products::<PANELS, false> { columns, row, panels, output, plus }),
+        Source::Memory => with_vectors(isa, Products::<PANELS, true> { columns, row, panels, output, plus }),
+    }
 }
 
-struct Products<'a, const PANELS: usize> {
+struct Products<'a, const PANELS: usize, const AHEAD: bool> {
     columns: usize,
     row: &'a [f32],
     panels: [&'a [f32]; PANELS],
     output: &'a mut [f32],
+    plus: Plus<'a>,
 }
 
-impl<const PANELS: usize> OnVectors for Products<'_, PANELS> {
+impl<const PANELS: usize, const AHEAD: bool> OnVectors for Products<'_, PANELS, AHEAD> {
     #[inline(always)]
     fn run<V: Vector>(self) {
-        let Products { columns, row, panels, output } = self;
+        let Products { columns, row, panels, output, plus } = self;
         assert_eq!(columns, 2 * V::LANES, "a panel is two vectors wide");
         for panel in panels {
             assert!(panel.len() >= row.len() * columns);
@@ -36,16 +62,33 @@ impl<const PANELS: usize> OnVectors for Products<'_, PANELS> {
                 // SAFETY: the panel has `columns` elements for each element of the row, as asserted.
                 unsafe {
                     let panel = starts[p].add(k * columns);
+                    if AHEAD {
+                        for line in 0..(2 * V::LANES).div_ceil(LINE) {
+                            fetch::<0>(panel.wrapping_add(SOON + line * LINE));
+                        }
+                    }
                     sums[p][0] = V::load(panel).mul_add(element, sums[p][0]);
                     sums[p][1] = V::load(panel.add(V::LANES)).mul_add(element, sums[p][1]);
                 }
             }
         }
         assert!(output.len() >= PANELS * columns);
-        for (p, sums) in sums.into_iter().enumerate() {
-            // SAFETY: the output has room for two vectors of each panel, as asserted.
+        let plus = match plus {
+            Plus::Nothing => None,
+            Plus::Itself => Some(output.as_ptr()),
+            Plus::Row(row) => {
+                assert!(row.len() >= PANELS * columns);
+                Some(row.as_ptr())
+            }
+        };
+        for (p, mut sums) in sums.into_iter().enumerate() {
+            // SAFETY: the output has room for two vectors of each panel, and so has what it is added to, as asserted.
             unsafe {
                 let output = output.as_mut_ptr().add(p * columns);
+                if let Some(plus) = plus {
+                    let plus = plus.add(p * columns);
+                    sums = [V::load(plus).add(sums[0]), V::load(plus.add(V::LANES)).add(sums[1])];
+                }
                 sums[0].store(output);
                 sums[1].store(output.add(V::LANES));
             }
@@ -65,12 +108,20 @@ mod tests {
             for depth in [0, 1, 7, 64] {
                 let row = numbers(depth, 1);
                 let panels = [2, 3, 4].map(|seed| numbers(depth * isa.columns, seed));
-                let mut output = vec![f32::NAN; 3 * isa.columns];
-                multiply(isa, &row, panels.each_ref().map(Vec::as_slice), &mut output);
-                for (panel, output) in panels.iter().zip(output.chunks_exact(isa.columns)) {
-                    for (j, &found) in output.iter().enumerate() {
-                        let sum: f64 = (0..depth).map(|k| row[k] as f64 * panel[k * isa.columns + j] as f64).sum();
-                        assert!((found as f64 - sum).abs() < 1e-4, "{} depth {depth} column {j}", isa.name);
+                let (bias, before) = (numbers(3 * isa.columns, 5), numbers(3 * isa.columns, 6));
+                let multiply = |output: &mut [f32], plus: Plus<'_>, source: Source| {
+                    multiply(isa, &row, panels.each_ref().map(Vec::as_slice), output, plus, source);
+                };
+                let [mut alone, mut with_bias, mut added] =
+                    [vec![f32::NAN; 3 * isa.columns], vec![f32::NAN; 3 * isa.columns], before.clone()];
+                multiply(&mut alone, Plus::Nothing, Source::Cache);
+                multiply(&mut with_bias, Plus::Row(&bias), Source::Memory);
+                multiply(&mut added, Plus::Itself, Source::Memory);
+                for place in 0..3 * isa.columns {
+                    let (panel, j) = (&panels[place / isa.columns], place % isa.columns);
+                    let sum: f64 = (0..depth).map(|k| row[k] as f64 * panel[k * isa.columns + j] as f64).sum();
+                    for (found, plus) in [(alone[place], 0.0), (with_bias[place], bias[place]), (added[place], before[place])] {
+                        assert!((found as f64 - sum - plus as f64).abs() < 1e-4, "{} depth {depth} column {place}", isa.name);
                     }
                 }
             }

@@ -1,0 +1,105 @@
+//! How the output of a product is divided into blocks.
+
+use super::piece_of;
+use crate::backend::cpu::kernels::isa::Isa;
+use crate::backend::cpu::kernels::row::TOGETHER;
+use std::ops::Range;
+
+/// Bytes of a right operand that stays in a core's second-level cache: where it does, a thread's blocks, which follow each other,
+/// are of some rows, which it often has there, or leaves there for what comes next. Else they are of some columns, so that it
+/// reads no more than its part of the right operand.
+const KEPT: usize = 512 << 10;
+
+/// How an output is divided into blocks: rows and columns of a block, multiples of the tile's.
+#[derive(Clone, Copy, Debug)]
+pub struct Grid {
+    rows: usize,
+    columns: usize,
+    block_rows: usize,
+    block_columns: usize,
+    by_rows: bool,
+}
+
+/// Rows of a block, at most: so many left panels of a piece's depth take half of a second-level cache.
+const BLOCK_ROWS: usize = 168;
+
+impl Grid {
+    /// Blocks for so many threads: several for each, so that one that is late does not hold up the others. Fewer where the
+    /// depth is divided: then the pieces of the left operand come from farther away for each block.
+    pub fn new(isa: &Isa, rows: usize, depth: usize, columns: usize, threads: usize) -> Grid {
+        // Of about the same size.
+        let block_rows = rows.div_ceil(rows.div_ceil(BLOCK_ROWS).max(1)).next_multiple_of(isa.rows);
+        let by_rows = depth * columns * size_of::<f32>() <= KEPT;
+        let (for_each, least_columns) = match depth > piece_of(depth) {
+            true => (4, 2 * isa.columns),
+            // Those of a small product take some microseconds, and who begins late, or is done early, waits for one.
+            false => (if by_rows { 24 } else { 16 }, isa.columns),
+        };
+        let wanted = if threads == 1 { 1 } else { threads * for_each };
+        let across = wanted.div_ceil(rows.div_ceil(block_rows));
+        // One row is multiplied with several panels at a time, where that leaves no thread without any.
+        let several = TOGETHER * isa.columns;
+        let unit = if rows == 1 && columns >= threads * several { several } else { isa.columns };
+        let block_columns = columns.div_ceil(across).next_multiple_of(unit).max(least_columns);
+        let down = wanted.div_ceil(columns.div_ceil(block_columns));
+        let block_rows = rows.div_ceil(down).next_multiple_of(isa.rows).min(block_rows);
+        Grid { rows, columns, block_rows, block_columns, by_rows }
+    }
+
+    pub fn count(&self) -> usize {
+        self.rows.div_ceil(self.block_rows) * self.columns.div_ceil(self.block_columns)
+    }
+
+    /// Rows and columns of a block.
+    pub fn block(&self, number: usize) -> (Range<usize>, Range<usize>) {
+        let (down, across) = (self.rows.div_ceil(self.block_rows), self.columns.div_ceil(self.block_columns));
+        let (row, column) = match self.by_rows {
+            true => (number / across, number % across),
+            false => (number % down, number / down),
+        };
+        let (first_row, first_column) = (row * self.block_rows, column * self.block_columns);
+        (first_row..self.rows.min(first_row + self.block_rows), first_column..self.columns.min(first_column + self.block_columns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::cpu::kernels::isa::available;
+
+    #[test]
+    fn a_thread_has_its_rows_of_a_small_product_and_its_columns_of_a_large_one() {
+        for isa in available() {
+            for (rows, depth, columns, by_rows) in
+                [(256, 256, 256, true), (1000, 100, 130, true), (1024, 1024, 1024, false), (128, 100, 4096, false)]
+            {
+                let grid = Grid::new(isa, rows, depth, columns, 2);
+                let mut times = vec![0; rows * columns];
+                let mut end = 0;
+                for (number, (block_rows, block_columns)) in (0..grid.count()).map(|number| grid.block(number)).enumerate() {
+                    for row in block_rows.clone() {
+                        times[row * columns..][block_columns.clone()].iter_mut().for_each(|times| *times += 1);
+                    }
+                    if number < grid.count() / 2 {
+                        end = end.max(if by_rows { block_rows.end } else { block_columns.end });
+                    }
+                }
+                assert!(times.iter().all(|&times| times == 1), "{} {rows}x{depth}x{columns}", isa.name);
+                let all = if by_rows { rows } else { columns };
+                assert!(end <= all * 3 / 4, "{} {rows}x{depth}x{columns}: the first half reads {end}", isa.name);
+            }
+        }
+    }
+
+    #[test]
+    fn one_row_is_multiplied_with_several_panels_at_a_time_where_each_thread_has_some() {
+        for isa in available() {
+            let several = TOGETHER * isa.columns;
+            for (columns, threads, expected) in
+                [(6 * several, 2, several), (2 * several - 1, 2, isa.columns), (several + 1, 1, 2 * several)]
+            {
+                assert_eq!(Grid::new(isa, 1, 100, columns, threads).block_columns, expected, "{} {columns}", isa.name);
+            }
+        }
+    }
+}
