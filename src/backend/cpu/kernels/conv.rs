@@ -129,6 +129,8 @@ struct Division {
     panels_outside: bool,
     /// Whether tiles are copied together first.
     gather: bool,
+    /// Whether the output is larger than what stays in a core's caches from one step to the next.
+    output_is_far: bool,
 }
 
 impl Division {
@@ -165,8 +167,9 @@ impl Division {
         let distance = sizes.all_channels * sizes.columns.stride * 4;
         let compete = distance.is_multiple_of(ALIAS) && rows > 4 && site.caches.ways <= FEW_WAYS;
         let gather = !shares && compete;
-        let (height, higher) = (pixels / count, pixels % count);
-        Division { pixels, tiles: count, height, higher, block_tiles, block_panels, block_groups, panels_outside, gather }
+        let output_is_far = pixels * sizes.all_outputs * 4 > site.caches.second / PASSED;
+        let (tiles, height, higher) = (count, pixels / count, pixels % count);
+        Division { pixels, tiles, height, higher, block_tiles, block_panels, block_groups, panels_outside, gather, output_is_far }
     }
 
     /// The pixels of a tile: all tiles have nearly the same height.
@@ -425,6 +428,7 @@ impl Conv {
         let task = Task {
             ahead,
             ahead_step,
+            output_is_far: self.division.output_is_far,
             bias: panel.bias(&bias[group * self.bias_step..]),
             added: more.added.map_or(std::ptr::null(), |added| added[place..end].as_ptr()),
             limits: self.finish.limits,

@@ -65,6 +65,7 @@ impl Panel<'_> {
             weights,
             bias: std::ptr::null(),
             output,
+            output_is_far: false,
             added: std::ptr::null(),
             stride,
             columns: self.columns.min(self.of_one),

@@ -41,6 +41,8 @@ pub struct Task {
     /// A number for each column, or null.
     pub bias: *const f32,
     pub output: *mut f32,
+    /// Whether its lines are fetched before they are written to. Where they are in the cache, this only takes time.
+    pub output_is_far: bool,
     /// What is added to the output, laid out like it, or null.
     pub added: *const f32,
     /// Numbers from one output pixel to the next.
@@ -161,13 +163,12 @@ unsafe fn tile<S: Span, const ROWS: usize, const AHEAD: bool>(task: &Task) {
         // SAFETY: the bias, if there is one, has a number for each column, by the caller's promise.
         let bias = if task.bias.is_null() { S::set(0.0) } else { unsafe { S::load(task.bias.add(column)) } };
         let mut sums = [bias; ROWS];
+        // What will be written to, and what is added, arrive while the tile is computed.
+        if task.output_is_far {
+            expect::<S, ROWS>(task.output.cast_const(), task, column);
+        }
         if !task.added.is_null() {
-            // It arrives while the tile is computed.
-            for r in 0..ROWS {
-                let added = task.added.wrapping_add(r * task.stride + column);
-                fetch::<0>(added);
-                fetch::<0>(added.wrapping_add(S::LANES - 1));
-            }
+            expect::<S, ROWS>(task.added, task, column);
         }
         for run in 0..task.runs {
             // SAFETY: there are ROWS starts for each run.
@@ -203,6 +204,16 @@ unsafe fn tile<S: Span, const ROWS: usize, const AHEAD: bool>(task: &Task) {
         }
         // SAFETY: the caller's promise.
         unsafe { finish(sums, task, column) }
+    }
+}
+
+/// Brings the lines of a tile that lies like the output into the cache.
+#[inline(always)]
+fn expect<S: Span, const ROWS: usize>(start: *const f32, task: &Task, column: usize) {
+    for r in 0..ROWS {
+        let row = start.wrapping_add(r * task.stride + column);
+        fetch::<0>(row);
+        fetch::<0>(row.wrapping_add(S::LANES - 1));
     }
 }
 

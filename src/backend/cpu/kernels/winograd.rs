@@ -184,7 +184,7 @@ impl<T: Transform> Winograd<T> {
     fn tile(&self, starts: &[*const f32], panel: Panel<'_>, (ahead, ahead_step): Ahead, to: *mut f32) {
         let Sizes { channels, padded, .. } = self.sizes;
         assert!(panel.first + panel.width <= padded);
-        let task = Task { ahead, ahead_step, ..panel.task([1, channels], starts, (to, padded)) };
+        let task = Task { ahead, ahead_step, output_is_far: true, ..panel.task([1, channels], starts, (to, padded)) };
         // SAFETY: there are `channels` numbers at each start, which nobody writes any more, and rows of whole vectors of products
         // (asserted in `multiply`), which are this part's; the weights' number was asserted.
         unsafe { self.tiles.run(starts.len(), &task) }
