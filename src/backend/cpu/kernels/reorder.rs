@@ -5,6 +5,7 @@
 mod woven;
 
 use super::isa::{Isa, Loop};
+use super::prefetch::fetch;
 use super::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
 use super::{Kernel, Selection, Site};
 use crate::backend::cpu::threads::for_each_piece;
@@ -13,6 +14,9 @@ use crate::graph::ops::movement::Transpose;
 use crate::graph::{DataType, OperandId};
 use smallvec::smallvec;
 
+/// How far behind the numbers that are written those are whose lines are fetched.
+const SOON: usize = 32;
+
 #[derive(Debug)]
 struct Reorder {
     isa: &'static Isa,
@@ -20,6 +24,8 @@ struct Reorder {
     /// Of the output's matrices.
     rows: usize,
     columns: usize,
+    /// Rows that one thread computes together.
+    together: usize,
 }
 
 impl Kernel for Reorder {
@@ -27,8 +33,10 @@ impl Kernel for Reorder {
         let input = arguments.input(self.input).elements::<f32>();
         let output = arguments.output().elements::<f32>();
         let (rows, columns) = (self.rows, self.columns);
+        let unit = self.together * columns;
         // A quarter of a nanosecond for each number.
-        for_each_piece(output, columns, columns.div_ceil(4), |first, output| {
+        for_each_piece(output, unit, unit.div_ceil(4), |first, output| {
+            let first = first * self.together;
             with_vectors(self.isa, Rows { input, rows, columns, first, output });
         });
     }
@@ -98,6 +106,8 @@ fn squares<V: Vector>(input: &[f32], rows: usize, columns: usize, first: usize, 
                 let from = input.as_ptr().add(column * rows + row);
                 let to = output.as_mut_ptr().add(column);
                 if width == V::LANES && height == V::LANES {
+                    // Lines that will be written to arrive meanwhile.
+                    (0..V::LANES).for_each(|i| fetch::<0>(to.wrapping_add(i * columns + SOON)));
                     let mut lines = [V::set(0.0); MOST_LANES];
                     for j in 0..V::LANES {
                         lines[j] = V::load(from.add(j * rows));
@@ -138,7 +148,10 @@ pub fn select(op: &Transpose, site: &Site<'_>, isa: &'static Isa) -> Option<Sele
     let Some((rows, columns)) = matrices(op, site.inputs[op.input.0 as usize].shape) else {
         return woven::select(op, site, isa);
     };
-    let kernel = Reorder { isa, input: op.input, rows, columns };
+    // Whole squares, where there are some for each thread.
+    let has_squares = rows >= 2 * MOST_LANES * site.threads;
+    let together = if has_squares { MOST_LANES } else { 1 };
+    let kernel = Reorder { isa, input: op.input, rows, columns, together };
     Some(Selection { kernel: Box::new(kernel), taken: smallvec![], fuses: false })
 }
 
