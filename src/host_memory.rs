@@ -67,6 +67,11 @@ impl HostBuffer {
         unsafe { std::slice::from_raw_parts(self.start, self.length) }
     }
 
+    /// Where they are, or will be.
+    pub fn address(&self) -> *const u8 {
+        self.start
+    }
+
     /// Some of the bytes, once these are there.
     ///
     /// # Panics

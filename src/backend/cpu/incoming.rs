@@ -77,6 +77,15 @@ impl<'a> Elements<'a> {
         Elements { first: self.first + first, ..self }
     }
 
+    /// Where one of them is, or will be; for one behind the last, any address.
+    pub fn address(&self, element: usize) -> *const f32 {
+        let start = match &self.bytes {
+            Incoming::There(bytes) => bytes.as_ptr(),
+            Incoming::Arriving(buffer) => buffer.address(),
+        };
+        start.cast::<f32>().wrapping_add(self.first + element)
+    }
+
     /// Some of them, once these are there.
     ///
     /// # Panics
@@ -97,10 +106,12 @@ mod tests {
         let elements = Elements::new(bytes);
         assert_eq!(elements.len(), expected.len());
         for range in [0..1, 100..5000, 70..70, 19_990..20_000, 4096..8192] {
-            assert_eq!(elements.part(range.clone()), &expected[range]);
+            assert_eq!(elements.part(range.clone()), &expected[range.clone()]);
+            assert_eq!(elements.address(range.start), elements.part(range).as_ptr());
         }
         let later = elements.skip(15_000).skip(1);
         assert_eq!((later.len(), later.part(0..4999)), (4999, &expected[15_001..]));
+        assert_eq!(later.address(7), elements.address(15_008));
         assert_eq!(bytes.all(), bytemuck::cast_slice::<_, u8>(expected));
     }
 

@@ -49,6 +49,11 @@ impl<'a> Left<'a> {
         Left { rows, depth, elements, stride: Some(stride) }
     }
 
+    /// Where a row begins, if the rows before it lie right behind each other.
+    fn address(&self, row: usize) -> Option<*const f32> {
+        self.stride.is_none_or(|stride| stride == self.depth).then(|| self.elements.address(row * self.depth))
+    }
+
     /// What a tile of some rows begins with at a step in depth: elements, and how far it is to those of the next row and of
     /// the next step. Waits for those rows.
     #[inline(always)]
@@ -287,7 +292,7 @@ pub fn multiply(
                 false => (first_k + piece) * isa.columns,
             };
             let ahead = isa.columns.div_ceil(rows.len().div_ceil(isa.rows));
-            let mut next = right.panels.as_ptr().wrapping_add(next);
+            let next_panel = right.panels.as_ptr().wrapping_add(next);
             let plus = match bias {
                 _ if first_k > 0 => Plus::Itself,
                 Some(bias) => Plus::Row(&bias[place.clone()]),
@@ -296,17 +301,22 @@ pub fn multiply(
             for first_row in rows.clone().step_by(isa.rows) {
                 let height = isa.rows.min(rows.end - first_row);
                 let a = left.tile(first_row, height, first_k);
+                // The first panel brings the left operand closer: another core may have written it just now.
+                let is_first = number == 0 && piece == depth;
+                let next = match left.address(first_row + isa.rows).filter(|_| is_first) {
+                    Some(rows) => (rows, isa.rows),
+                    None => (next_panel.wrapping_add((first_row - rows.start) / isa.rows * ahead * piece), ahead),
+                };
                 if let Some(finish) = finish {
                     finish.expect(first_row..first_row + height, place.clone());
                 }
                 if place.len() == width {
                     let c = block.tile(first_row, height, place.clone());
                     // SAFETY: the tile lies in the block (asserted in `Block::tile`), and the block is ours.
-                    unsafe { isa.tile([height, width], piece, a, b, c, block.output.stride, plus, (next, ahead)) };
+                    unsafe { isa.tile([height, width], piece, a, b, c, block.output.stride, plus, next) };
                 } else {
-                    narrow(isa, [height, width], piece, a, b, block, first_row, place.clone(), plus, (next, ahead));
+                    narrow(isa, [height, width], piece, a, b, block, first_row, place.clone(), plus, next);
                 }
-                next = next.wrapping_add(ahead * piece);
                 if let Some(finish) = finish {
                     finish.finish(block, first_row..first_row + height, place.clone());
                 }
