@@ -383,8 +383,15 @@ impl Conv {
         });
     }
 
+    /// Where the pixels of the next tile begin, and how many numbers they have, if they lie right behind those of this one.
+    fn pixels_behind(&self, tile: usize, starts: &[*const f32]) -> Option<(*const f32, usize)> {
+        let is_behind = self.sizes.is_plain() && self.groups.len() == 1 && !self.division.gather;
+        let pixels = self.division.tile(tile).len();
+        is_behind.then(|| (starts[pixels - 1].wrapping_add(self.sizes.channels), pixels * self.sizes.channels))
+    }
+
     /// Computes some panels of a group for some tiles whose runs are found: many tiles pass over one panel after the other, a
-    /// single one over all at once.
+    /// single one over all at once, which brings the pixels of the next one nearer.
     fn panels(
         &self,
         more: &More<'_>,
@@ -404,7 +411,10 @@ impl Conv {
             let step = next.len().div_ceil(tiles.len() * depth);
             for (i, tile) in tiles.clone().enumerate() {
                 let starts = &starts[i * of_tile..][..of_tile];
-                let ahead = (next.as_ptr().wrapping_add(i * step * depth), step);
+                let ahead = match self.pixels_behind(tile, starts).filter(|_| tiles.len() == 1) {
+                    Some((pixels, count)) => (pixels, count.div_ceil(at_once * depth)),
+                    None => (next.as_ptr().wrapping_add(i * step * depth), step),
+                };
                 for panel in of_group.parts(first..first + at_once) {
                     self.tile(more, output, group, tile, Part { panel, starts, ahead });
                 }
