@@ -261,6 +261,9 @@ pub trait Finish: Sync {
     fn finish(&self, block: &mut Block<'_>, rows: Range<usize>, columns: Range<usize>);
 }
 
+/// With fewer panels in a block, too many of them would come from memory unfetched if one of them brought something else closer.
+const MANY: usize = 8;
+
 /// Multiplies into a block of the output, and adds a row (by columns of the whole output) to all rows. The right operand's
 /// panels begin at the block's first column.
 pub fn multiply(
@@ -301,9 +304,9 @@ pub fn multiply(
             for first_row in rows.clone().step_by(isa.rows) {
                 let height = isa.rows.min(rows.end - first_row);
                 let a = left.tile(first_row, height, first_k);
-                // The first panel brings the left operand closer: another core may have written it just now.
-                let is_first = number == 0 && piece == depth;
-                let next = match left.address(first_row + isa.rows).filter(|_| is_first) {
+                // The first one of many panels brings the left operand closer: another core may have written it just now.
+                let brings_left = number == 0 && piece == depth && columns.len() >= MANY * isa.columns;
+                let next = match left.address(first_row + isa.rows).filter(|_| brings_left) {
                     Some(rows) => (rows, isa.rows),
                     None => (next_panel.wrapping_add((first_row - rows.start) / isa.rows * ahead * piece), ahead),
                 };
