@@ -296,11 +296,7 @@ pub fn multiply(
             };
             let ahead = isa.columns.div_ceil(rows.len().div_ceil(isa.rows));
             let next_panel = right.panels.as_ptr().wrapping_add(next);
-            let plus = match bias {
-                _ if first_k > 0 => Plus::Itself,
-                Some(bias) => Plus::Row(&bias[place.clone()]),
-                None => Plus::Nothing,
-            };
+            let plus = added_to(bias, first_k, &place);
             for first_row in rows.clone().step_by(isa.rows) {
                 let height = isa.rows.min(rows.end - first_row);
                 let a = left.tile(first_row, height, first_k);
@@ -328,6 +324,15 @@ pub fn multiply(
     }
 }
 
+/// What the products of a piece of the depth are added to.
+fn added_to<'a>(bias: Option<&'a [f32]>, first_k: usize, columns: &Range<usize>) -> Plus<'a> {
+    match bias {
+        _ if first_k > 0 => Plus::Itself,
+        Some(bias) => Plus::Row(&bias[columns.clone()]),
+        None => Plus::Nothing,
+    }
+}
+
 /// Multiplies one row with as many panels as there are in groups of [`TOGETHER`]; how many these are.
 fn multiply_row(
     isa: &Isa,
@@ -337,16 +342,16 @@ fn multiply_row(
     bias: Option<&[f32]>,
     finish: Option<&dyn Finish>,
 ) -> usize {
-    let (row, depth) = (block.rows.start, left.depth);
-    let groups = block.columns.len() / (TOGETHER * isa.columns);
+    let (row, depth, width) = (block.rows.start, left.depth, TOGETHER * isa.columns);
+    let groups = block.columns.len() / width;
     if groups == 0 {
         return 0;
     }
     let (a, _) = left.tile(row, 1, 0);
     let most = piece_of(depth);
     for group in 0..groups {
-        let first = block.columns.start + group * TOGETHER * isa.columns;
-        let place = first..first + TOGETHER * isa.columns;
+        let first = block.columns.start + group * width;
+        let place = first..first + width;
         if let Some(finish) = finish {
             finish.expect(row..row + 1, place.clone());
         }
@@ -357,11 +362,7 @@ fn multiply_row(
                 let panel = (group * TOGETHER + number) * depth;
                 &right.panels[(panel + first_k) * isa.columns..][..piece * isa.columns]
             });
-            let plus = match bias {
-                _ if first_k > 0 => Plus::Itself,
-                Some(bias) => Plus::Row(&bias[place.clone()]),
-                None => Plus::Nothing,
-            };
+            let plus = added_to(bias, first_k, &place);
             row::multiply(isa, &a[first_k..first_k + piece], panels, c, plus, Source::Memory);
         }
         if let Some(finish) = finish {
