@@ -129,6 +129,8 @@ struct Division {
     panels_outside: bool,
     /// Whether tiles are copied together first.
     gather: bool,
+    /// Whether the pixels of a tile lie behind those of the one before.
+    is_in_line: bool,
     /// Whether the output is larger than what stays in a core's caches from one step to the next.
     output_is_far: bool,
 }
@@ -168,8 +170,21 @@ impl Division {
         let compete = distance.is_multiple_of(ALIAS) && rows > 4 && site.caches.ways <= FEW_WAYS;
         let gather = !shares && compete;
         let output_is_far = pixels * sizes.all_outputs * 4 > site.caches.second / PASSED;
+        let is_in_line = sizes.is_plain() && groups == 1 && !gather;
         let (tiles, height, higher) = (count, pixels / count, pixels % count);
-        Division { pixels, tiles, height, higher, block_tiles, block_panels, block_groups, panels_outside, gather, output_is_far }
+        Division {
+            pixels,
+            tiles,
+            height,
+            higher,
+            block_tiles,
+            block_panels,
+            block_groups,
+            panels_outside,
+            gather,
+            is_in_line,
+            output_is_far,
+        }
     }
 
     /// The pixels of a tile: all tiles have nearly the same height.
@@ -385,9 +400,8 @@ impl Conv {
 
     /// Where the pixels of the next tile begin, and how many numbers they have, if they lie right behind those of this one.
     fn pixels_behind(&self, tile: usize, starts: &[*const f32]) -> Option<(*const f32, usize)> {
-        let is_behind = self.sizes.is_plain() && self.groups.len() == 1 && !self.division.gather;
         let pixels = self.division.tile(tile).len();
-        is_behind.then(|| (starts[pixels - 1].wrapping_add(self.sizes.channels), pixels * self.sizes.channels))
+        self.division.is_in_line.then(|| (starts[pixels - 1].wrapping_add(self.sizes.channels), pixels * self.sizes.channels))
     }
 
     /// Computes some panels of a group for some tiles whose runs are found: many tiles pass over one panel after the other, a
