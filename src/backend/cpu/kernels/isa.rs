@@ -7,6 +7,7 @@
 //! instructions for them. So a tile has its arguments in registers as far as there are any.
 #![allow(unsafe_code)]
 
+use super::forgotten::forgotten;
 #[cfg(target_arch = "aarch64")]
 use super::neon::Neon;
 use super::prefetch::fetch;
@@ -303,21 +304,6 @@ unsafe fn baseline<S: Span, const ROWS: usize, const WIDTH: usize>(
 ) {
     // SAFETY: the caller's promise.
     unsafe { tile::<S, ROWS, WIDTH>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
-}
-
-/// The same number, of which the compiler no longer knows what has been computed from it: it computes that again instead of
-/// keeping it in registers, or in memory, over a loop.
-#[inline(always)]
-fn forgotten(number: usize) -> usize {
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    {
-        let mut number = number;
-        // SAFETY: there are no instructions in it.
-        unsafe { std::arch::asm!("/* {} */", inout(reg) number, options(pure, nomem, nostack, preserves_flags)) };
-        number
-    }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    number
 }
 
 #[cfg(target_arch = "x86_64")]

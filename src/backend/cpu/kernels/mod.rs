@@ -25,6 +25,7 @@ mod epilogue;
 mod few_channels;
 mod few_queries;
 mod finish;
+mod forgotten;
 mod formulas;
 mod functions;
 mod grouped;

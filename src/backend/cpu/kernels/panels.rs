@@ -28,7 +28,8 @@ pub struct Panel<'a> {
     pub width: usize,
     of_one: usize,
     pub weights: &'a [f32],
-    several: usize,
+    /// How many it is.
+    pub several: usize,
 }
 
 /// Where the elements of a matrix are whose rows are runs of so many, one run behind the other.
@@ -163,6 +164,13 @@ impl Panels {
         Panel { first, columns, width, of_one: width, weights, several: 1 }
     }
 
+    /// The weights of some panels, one behind the other.
+    pub fn weights(&self, numbers: Range<usize>) -> &[f32] {
+        let start = |number: usize| self.place(number).0 * self.depth;
+        let all = self.numbers.as_slice();
+        &all[start(numbers.start)..if numbers.end < self.count() { start(numbers.end) } else { all.len() }]
+    }
+
     /// Some panels in as few parts as tiles can pass over at once: all whole ones, and the last if it is not.
     pub fn parts(&self, numbers: Range<usize>) -> impl Iterator<Item = Panel<'_>> {
         let of_tile = self.tiles.columns;
@@ -187,5 +195,29 @@ impl Panels {
 
     pub fn bytes(&self) -> usize {
         self.numbers.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::cpu::kernels::isa::available;
+    use crate::backend::cpu::kernels::tests::numbers;
+
+    #[test]
+    fn panels_lie_one_behind_the_other() {
+        for isa in available() {
+            let tiles = Tiles::of(isa);
+            // The last panel whole, and narrower.
+            for columns in [3 * tiles.columns, 2 * tiles.columns + 3] {
+                let elements = numbers(5 * columns, 1);
+                let from = Elements { elements: &elements, length: 5, step: columns, column: 1 };
+                let panels = Panels::pack(tiles, &from, std::iter::once(0), columns);
+                for some in [0..3, 0..1, 1..2, 1..3, 2..3] {
+                    let expected: Vec<f32> = some.clone().flat_map(|number| panels.panel(number).weights.to_vec()).collect();
+                    assert_eq!(panels.weights(some.clone()), expected, "{} {columns} {some:?}", isa.name);
+                }
+            }
+        }
     }
 }

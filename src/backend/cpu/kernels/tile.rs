@@ -6,6 +6,7 @@
 //! read in place. The weights are packed into panels of the tile's columns, in the order in which the loop reads them.
 #![allow(unsafe_code)]
 
+use super::forgotten::unread;
 use super::isa::{Isa, Level};
 use super::limits::Limits;
 #[cfg(target_arch = "aarch64")]
@@ -159,6 +160,7 @@ impl Tiles {
 unsafe fn tile<S: Span, const ROWS: usize, const AHEAD: bool>(task: &Task) {
     let mut ahead = task.ahead;
     for panel in 0..task.panels {
+        let task = unread(task);
         let (mut weights, column) = (task.weights.wrapping_add(panel * task.weights_step), panel * S::LANES);
         // SAFETY: the bias, if there is one, has a number for each column, by the caller's promise.
         let bias = if task.bias.is_null() { S::set(0.0) } else { unsafe { S::load(task.bias.add(column)) } };
@@ -210,8 +212,9 @@ unsafe fn tile<S: Span, const ROWS: usize, const AHEAD: bool>(task: &Task) {
 /// Brings the lines of a tile that lies like the output into the cache.
 #[inline(always)]
 fn expect<S: Span, const ROWS: usize>(start: *const f32, task: &Task, column: usize) {
+    let stride = unread(task).stride;
     for r in 0..ROWS {
-        let row = start.wrapping_add(r * task.stride + column);
+        let row = start.wrapping_add(r * stride + column);
         fetch::<0>(row);
         fetch::<0>(row.wrapping_add(S::LANES - 1));
     }
@@ -226,6 +229,7 @@ fn expect<S: Span, const ROWS: usize>(start: *const f32, task: &Task, column: us
 unsafe fn spaced<S: Span, const ROWS: usize, const STEP: usize>(task: &Task) {
     let step = if STEP == 0 { task.step } else { STEP };
     for panel in 0..task.panels {
+        let task = unread(task);
         let (mut weights, column) = (task.weights.wrapping_add(panel * task.weights_step), panel * S::LANES);
         // SAFETY: the bias, if there is one, has a number for each column, by the caller's promise.
         let bias = if task.bias.is_null() { S::set(0.0) } else { unsafe { S::load(task.bias.add(column)) } };
@@ -257,6 +261,7 @@ unsafe fn spaced<S: Span, const ROWS: usize, const STEP: usize>(task: &Task) {
 #[inline(always)]
 #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
 unsafe fn finish<S: Span, const ROWS: usize>(mut sums: [S; ROWS], task: &Task, column: usize) {
+    let task = unread(task);
     let Limits { before, after } = task.limits;
     let (output, added) = (task.output.wrapping_add(column), task.added.wrapping_add(column));
     if task.columns >= S::LANES {

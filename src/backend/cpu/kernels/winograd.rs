@@ -155,12 +155,15 @@ impl<T: Transform> Winograd<T> {
                 // Many tiles pass over one panel after the other, or each over all panels at once.
                 let at_once = if panels.bytes() > KEPT { 1 } else { wanted.len() };
                 for first_panel in wanted.clone().step_by(at_once) {
-                    let next = if at_once == 1 { self.behind(frequency, first_panel, &frequencies, &wanted) } else { &[] };
-                    let step = next.len().div_ceil(tiles * channels);
+                    let some = first_panel..first_panel + at_once;
+                    let next = self.behind(frequency, &some, &frequencies, &wanted);
+                    // Whole panels, which come first, fetch it.
+                    let steps = channels * panels.parts(some.clone()).next().map_or(1, |panel| panel.several);
+                    let step = next.len().div_ceil(tiles * steps);
                     for (number, first) in (0..blocks).step_by(height.max(1)).enumerate() {
                         let rows = first..blocks.min(first + height);
-                        let ahead = (next.as_ptr().wrapping_add(number * step * channels), step);
-                        for panel in panels.parts(first_panel..first_panel + at_once) {
+                        let ahead = (next.as_ptr().wrapping_add(number * step * steps), step);
+                        for panel in panels.parts(some.clone()) {
                             let to = (to + rows.start * padded + panel.first, to + rows.end * padded);
                             self.tile(&starts[rows.clone()], panel, ahead, products.from(to.0, to.1));
                         }
@@ -170,12 +173,14 @@ impl<T: Transform> Winograd<T> {
         });
     }
 
-    /// The weights that are needed after those of a panel, of some frequencies and panels.
-    fn behind(&self, frequency: usize, panel: usize, frequencies: &Range<usize>, panels: &Range<usize>) -> &[f32] {
-        match (panels.contains(&(panel + 1)), frequencies.contains(&(frequency + 1))) {
-            (true, _) => self.frequencies[frequency].panel(panel + 1).weights,
-            (false, true) => self.frequencies[frequency + 1].panel(panels.start).weights,
-            (false, false) => &[],
+    /// The weights that are needed after those of so many panels of a frequency, of some frequencies and panels.
+    fn behind(&self, frequency: usize, panels: &Range<usize>, frequencies: &Range<usize>, wanted: &Range<usize>) -> &[f32] {
+        if panels.end < wanted.end {
+            return self.frequencies[frequency].weights(panels.end..wanted.end.min(panels.end + panels.len()));
+        }
+        match frequencies.contains(&(frequency + 1)) {
+            true => self.frequencies[frequency + 1].weights(wanted.start..wanted.start + panels.len()),
+            false => &[],
         }
     }
 
