@@ -12,9 +12,13 @@
 #![allow(clippy::needless_range_loop, reason = "numbers of rows and columns stand on both sides")]
 
 mod blocks;
+mod input;
+mod output;
 mod plan;
 
 use self::blocks::{Order, Sizes};
+use self::input::ToFrequencies;
+use self::output::FromFrequencies;
 use self::plan::{Demand, Plan};
 use super::conv::{Filter, axis, spread};
 use super::finish::{Finish, Rest};
@@ -25,7 +29,7 @@ use super::room::{Offer, Offers};
 use super::steps::Ahead;
 use super::tile::{Task, Tiles};
 use super::transform::{AT_ONCE, Transform, Transform2, Transform4};
-use super::vector::{OnVectors, Vector, with_vectors};
+use super::vector::with_vectors;
 use super::{Kernel, Numbers, Selection, SharedOutput, Site, with_scratch, with_starts};
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
@@ -36,7 +40,7 @@ use crate::graph::ops::layout::InputOperandLayout;
 use smallvec::smallvec;
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 /// With fewer channels, of the input or the output, the transforms cost more than they save.
 const LEAST_CHANNELS: usize = 24;
@@ -149,9 +153,8 @@ impl<T: Transform> Winograd<T> {
                 let (panels, blocks) = (&self.frequencies[frequency], order.counts[frequency]);
                 let (tiles, height) = self.tiles.divide(blocks);
                 let (from, to) = (frequency * distance(self.together, channels), frequency * distance(self.together, padded));
-                for (i, start) in starts[..blocks].iter_mut().enumerate() {
-                    *start = transformed.from(from + i * channels, from + (i + 1) * channels).cast_const();
-                }
+                let first = transformed.from(from, from + blocks * channels).cast_const();
+                starts[..blocks].iter_mut().enumerate().for_each(|(i, start)| *start = first.wrapping_add(i * channels));
                 // Many tiles pass over one panel after the other, or each over all panels at once.
                 let at_once = if panels.bytes() > KEPT { 1 } else { wanted.len() };
                 for first_panel in wanted.clone().step_by(at_once) {
@@ -266,205 +269,6 @@ fn range(count: usize, parts: usize, part: usize) -> Range<usize> {
 fn share(channels: usize, parts: usize, part: usize) -> Range<usize> {
     let vectors = range(channels.div_ceil(LONGEST), parts, part);
     vectors.start * LONGEST..channels.min(vectors.end * LONGEST)
-}
-
-/// Transforms the input of some blocks.
-struct ToFrequencies<'a, T> {
-    of: &'a Winograd<T>,
-    image: &'a [f32],
-    order: &'a Order,
-    transformed: &'a SharedOutput<'a>,
-    /// Those of which it does so; nobody else writes theirs.
-    channels: Range<usize>,
-}
-
-impl<T: Transform> OnVectors for ToFrequencies<'_, T> {
-    #[inline(always)]
-    fn run<V: Vector>(self) {
-        for group in &self.order.groups {
-            for (i, block) in self.order.of_group(group).enumerate() {
-                // Whole blocks, which are the first ones at every frequency, have loops of their own, whose lengths are known.
-                if group.inside == [T::WIDTH; 2] {
-                    self.block::<V>(block, [T::WIDTH; 2], |_| i);
-                } else {
-                    self.block::<V>(block, group.inside, |frequency| group.first[frequency] + i);
-                }
-            }
-        }
-    }
-}
-
-impl<T: Transform> ToFrequencies<'_, T> {
-    /// Transforms so much of a block, which is at some place among those that have a frequency.
-    #[inline(always)]
-    fn block<V: Vector>(&self, block: usize, [height, width]: [usize; 2], place_at: impl Fn(usize) -> usize) {
-        let Sizes { channels, rows, columns, .. } = self.of.sizes;
-        let distance = distance(self.of.together, channels);
-        let size = rows.input * columns.input * channels;
-        let (batch, y, x) = self.of.sizes.place(block, T::WIDTH);
-        let image = &self.image[batch * size..][..size];
-        // The first row and column under the windows; they may lie in the padding.
-        let (top, left) = (y as isize - rows.padding as isize, x as isize - columns.padding as isize);
-        let fits = |first: isize, axis: Axis| first >= 0 && first as usize + (T::REACH - 1) * axis.dilation < axis.input;
-        let is_inside = fits(top, rows) && fits(left, columns);
-        for channel in self.channels.clone().step_by(V::LANES) {
-            let count = V::LANES.min(self.channels.end - channel);
-            let mut half = [[V::set(0.0); 6]; 6];
-            for x in 0..T::REACH {
-                let mut line = [V::set(0.0); 6];
-                for y in 0..T::REACH {
-                    if x >= width + 2 || y >= height + 2 {
-                        continue;
-                    }
-                    let (row, column) = (top + (y * rows.dilation) as isize, left + (x * columns.dilation) as isize);
-                    let is_there =
-                        is_inside || row >= 0 && column >= 0 && (row as usize) < rows.input && (column as usize) < columns.input;
-                    if is_there {
-                        let place = (row as usize * columns.input + column as usize) * channels + channel;
-                        debug_assert!(place + count <= image.len());
-                        // SAFETY: the row and the column are inside the image, as are so many channels.
-                        line[y] = unsafe {
-                            let from = image.as_ptr().add(place);
-                            if count == V::LANES { V::load(from) } else { V::load_first(from, count) }
-                        };
-                    }
-                }
-                let line = T::input(line, height);
-                for y in 0..T::REACH {
-                    half[y][x] = line[y];
-                }
-            }
-            for y in 0..T::REACH {
-                if !T::needs(height, y) {
-                    continue;
-                }
-                let line = T::input(half[y], width);
-                for x in 0..T::REACH {
-                    if !T::needs(width, x) {
-                        continue;
-                    }
-                    let frequency = y * T::REACH + x;
-                    let place = frequency * distance + place_at(frequency) * channels + channel;
-                    let to = self.transformed.from(place, place + count);
-                    // SAFETY: `to` has so many numbers, of these channels.
-                    unsafe { if count == V::LANES { line[x].store(to) } else { line[x].store_first(to, count) } }
-                }
-            }
-        }
-    }
-}
-
-/// Transforms the products of some blocks back, finishes them and writes them to the output.
-struct FromFrequencies<'a, T> {
-    of: &'a Winograd<T>,
-    order: &'a Order,
-    /// Which nobody writes any more.
-    products: &'a SharedOutput<'a>,
-    work: &'a Work<'a>,
-    /// Those of which it does so; nobody else writes theirs.
-    outputs: Range<usize>,
-    is_finite: &'a AtomicBool,
-}
-
-impl<T: Transform> OnVectors for FromFrequencies<'_, T> {
-    #[inline(always)]
-    fn run<V: Vector>(self) {
-        // 0 times what is infinite or not a number is not a number.
-        let mut suspicion = V::set(0.0);
-        for group in &self.order.groups {
-            for (i, block) in self.order.of_group(group).enumerate() {
-                suspicion = if group.inside == [T::WIDTH; 2] {
-                    self.block(block, [T::WIDTH; 2], |_| i, suspicion)
-                } else {
-                    self.block(block, group.inside, |frequency| group.first[frequency] + i, suspicion)
-                };
-            }
-        }
-        let mut numbers = [0f32; LONGEST];
-        // SAFETY: no vector is longer.
-        unsafe { suspicion.store(numbers.as_mut_ptr()) }
-        if numbers.iter().any(|x| x.is_nan()) {
-            self.is_finite.store(false, Ordering::Relaxed);
-        }
-    }
-}
-
-impl<T: Transform> FromFrequencies<'_, T> {
-    /// Transforms so much of a block back, which is at some place among those that have a frequency, and adds to the suspicion.
-    #[inline(always)]
-    fn block<V: Vector>(
-        &self,
-        block: usize,
-        [height, width]: [usize; 2],
-        place_at: impl Fn(usize) -> usize,
-        mut suspicion: V,
-    ) -> V {
-        let Sizes { outputs, padded, rows, columns, .. } = self.of.sizes;
-        let (distance, limits) = (distance(self.of.together, padded), self.of.finish.limits);
-        let (batch, top, left) = self.of.sizes.place(block, T::WIDTH);
-        let first = (batch * rows.output + top) * columns.output + left;
-        let last = first + (height - 1) * rows.dilation * columns.output + (width - 1) * columns.dilation;
-        let Work { added, output, .. } = *self.work;
-        let _ = output.from(first * outputs, (last + 1) * outputs);
-        for channel in self.outputs.clone().step_by(V::LANES) {
-            let count = V::LANES.min(self.outputs.end - channel);
-            let mut half = [[V::set(0.0); 6]; 4];
-            for x in 0..T::REACH {
-                let mut line = [V::set(0.0); 6];
-                for y in 0..T::REACH {
-                    if !T::needs(width, x) || !T::needs(height, y) {
-                        continue;
-                    }
-                    let frequency = y * T::REACH + x;
-                    let place = frequency * distance + place_at(frequency) * padded + channel;
-                    // SAFETY: there are so many numbers (`from` asserts that), and nobody writes them.
-                    line[y] = unsafe { V::load(self.products.from(place, place + V::LANES)) };
-                }
-                let line = T::output(line, height);
-                for y in 0..T::WIDTH {
-                    half[y][x] = line[y];
-                }
-            }
-            let bias = match self.of.bias.as_slice() {
-                [] => V::set(0.0),
-                // SAFETY: the bias has whole vectors.
-                bias => unsafe { V::load(bias[channel..channel + V::LANES].as_ptr()) },
-            };
-            for y in 0..T::WIDTH {
-                let mut line = T::output(half[y], width);
-                // One sum for the row, so that the chain of additions to the suspicion is short.
-                let mut row = V::set(0.0);
-                for x in 0..T::WIDTH {
-                    if y < height && x < width {
-                        line[x] = line[x].add(bias);
-                        row = row.add(line[x]);
-                    }
-                }
-                suspicion = row.mul_add(V::set(0.0), suspicion);
-                for x in 0..T::WIDTH {
-                    if y >= height || x >= width {
-                        continue;
-                    }
-                    let sum = line[x];
-                    let pixel = first + y * rows.dilation * columns.output + x * columns.dilation;
-                    let place = pixel * outputs + channel;
-                    // SAFETY: between the first and the last pixel of the block, which are inside the output and in what is
-                    // added (asserted in `run`); the block and these outputs of it are this part's.
-                    unsafe {
-                        let to = output.from(0, 0).add(place);
-                        if count == V::LANES {
-                            let added = added.map(|added| V::load(added.as_ptr().add(place)));
-                            limits.finish(sum, added).store(to);
-                        } else {
-                            let added = added.map(|added| V::load_first(added.as_ptr().add(place), count));
-                            limits.finish(sum, added).store_first(to, count);
-                        }
-                    }
-                }
-            }
-        }
-        suspicion
-    }
 }
 
 /// Transforms the filters of a channel and some outputs.
