@@ -327,7 +327,8 @@ fn what_is_fused_with_large_images() {
 #[test]
 fn pools() {
     for kind in [Pool2dKind::Max, Pool2dKind::Average, Pool2dKind::L2] {
-        for (batches, height, width, channels) in [(2, 9, 11, 5), (1, 7, 7, 67), (1, 12, 10, 160)] {
+        // The last one is large enough to be divided among threads, and in some cases has one window.
+        for (batches, height, width, channels) in [(2, 9, 11, 5), (1, 7, 7, 67), (1, 12, 10, 160), (1, 40, 41, 107)] {
             for options in STRIDES_DILATIONS_PADDING {
                 let (strides, dilations, padding) = options;
                 let (Some(rows), Some(columns)) = (positions(0, height, 3, options), positions(1, width, 2, options)) else {

@@ -3,7 +3,7 @@
 
 use super::isa::Isa;
 use super::vector::{OnVectors, Vector, with_vectors};
-use super::{Kernel, Selection, Site};
+use super::{Kernel, Selection, Site, with_scratch};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
@@ -15,6 +15,8 @@ use std::ops::Range;
 
 /// Vectors of channels that are reduced together.
 const TOGETHER: usize = 4;
+/// One thread has pooled fewer numbers when another has come.
+const LEAST_TO_DIVIDE: usize = 160 << 10;
 
 #[derive(Debug)]
 struct Pool {
@@ -24,16 +26,65 @@ struct Pool {
     rows: Axis,
     columns: Axis,
     channels: usize,
+    /// Into how many parts the rows under the window are divided, where it is the only one and there are several threads.
+    parts: usize,
 }
 
 impl Kernel for Pool {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let image = arguments.input(self.input).elements::<f32>();
         let output = arguments.output().elements::<f32>();
+        if self.parts > 1 {
+            return self.pool_parts(image, output);
+        }
         let elements = self.rows.window.min(self.rows.input) * self.columns.window.min(self.columns.input);
         for_each_piece(output, self.channels, (self.channels * elements / 16).max(1), |first, output| {
             with_vectors(self.isa, Piece { of: self, image, first, output });
         });
+    }
+}
+
+impl Pool {
+    /// Reduces what is under the only window, each thread some rows of it: it has often written them just before.
+    fn pool_parts(&self, image: &[f32], output: &mut [f32]) {
+        let Pool { isa, kind, parts, channels, .. } = *self;
+        assert_eq!(output.len(), channels);
+        let whole = Window::new(self, [0, 0], [&self.rows.taps(0), &self.columns.taps(0)]);
+        with_scratch(parts * channels, |reduced| {
+            for_each_piece(reduced, channels, whole.elements() * channels / parts / 8, |first, reduced| {
+                for (part, to) in (first..).zip(reduced.chunks_exact_mut(channels)) {
+                    let window = whole.some_rows(part * whole.rows / parts..(part + 1) * whole.rows / parts);
+                    with_vectors(isa, Part { kind, window, from: image, to, joined: None });
+                }
+            });
+            let window = Window { rows: parts, columns: 1, first: 0, down: channels, across: 0 };
+            with_vectors(isa, Part { kind, window, from: reduced, to: output, joined: Some(whole.elements()) });
+        });
+    }
+}
+
+/// Some rows of the only window; or all parts, to be joined, of so many elements.
+struct Part<'a> {
+    kind: Pool2dKind,
+    window: Window,
+    from: &'a [f32],
+    to: &'a mut [f32],
+    joined: Option<usize>,
+}
+
+impl OnVectors for Part<'_> {
+    #[inline(always)]
+    fn run<V: Vector>(self) {
+        let Part { kind, window, from, to, joined } = self;
+        match (kind, joined) {
+            (Pool2dKind::Max, _) => window.reduce(from, to, f32::NEG_INFINITY, &V::greatest, &|most, _| most),
+            (Pool2dKind::L2, None) => window.reduce(from, to, 0.0, &|sum: V, x: V| x.mul_add(x, sum), &|sum, _| sum),
+            (Pool2dKind::L2, Some(_)) => window.reduce(from, to, 0.0, &V::add, &|sum: V, _| sum.sqrt()),
+            (Pool2dKind::Average, None) => window.reduce(from, to, 0.0, &V::add, &|sum, _| sum),
+            (Pool2dKind::Average, Some(elements)) => {
+                window.reduce(from, to, 0.0, &V::add, &|sum: V, _| sum.div(V::set(elements.max(1) as f32)));
+            }
+        }
     }
 }
 
@@ -111,6 +162,14 @@ impl Window {
         Window { rows: down.len(), columns: across.len(), first, down: steps_down, across: steps_across }
     }
 
+    fn elements(&self) -> usize {
+        self.rows * self.columns
+    }
+
+    fn some_rows(&self, rows: Range<usize>) -> Window {
+        Window { rows: rows.len(), first: self.first + rows.start * self.down, ..*self }
+    }
+
     /// Reduces what is under the windows of some pixels.
     #[inline(always)]
     fn reduce<V: Vector>(
@@ -121,7 +180,7 @@ impl Window {
         add: &impl Fn(V, V) -> V,
         finish: &impl Fn(V, usize) -> V,
     ) {
-        let elements = self.rows * self.columns;
+        let elements = self.elements();
         let length = output.len();
         let last = self.first + self.rows.saturating_sub(1) * self.down + self.columns.saturating_sub(1) * self.across;
         assert!(elements == 0 || last + length <= image.len());
@@ -182,6 +241,10 @@ pub fn select(op: &Pool2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selecti
     if op.kind != Pool2dKind::Max && height.saturating_mul(width) > 1 << 16 {
         return None;
     }
-    let kernel = Pool { isa, kind: op.kind, input: op.input, rows: axis(0), columns: axis(1), channels };
+    let (rows, columns) = (axis(0), axis(1));
+    let is_only_one = site.output.shape[..3].iter().all(|&size| size == 1);
+    let divides = site.threads > 1 && is_only_one && height * width * channels >= LEAST_TO_DIVIDE;
+    let parts = if divides { (4 * site.threads).min(rows.taps(0).len()) } else { 1 };
+    let kernel = Pool { isa, kind: op.kind, input: op.input, rows, columns, channels, parts };
     Some(Selection { kernel: Box::new(kernel), taken: smallvec![], fuses: true })
 }
