@@ -153,8 +153,8 @@ impl<T: Transform> Winograd<T> {
                 let (panels, blocks) = (&self.frequencies[frequency], order.counts[frequency]);
                 let (tiles, height) = self.tiles.divide(blocks);
                 let (from, to) = (frequency * distance(self.together, channels), frequency * distance(self.together, padded));
-                let first = transformed.from(from, from + blocks * channels).cast_const();
-                starts[..blocks].iter_mut().enumerate().for_each(|(i, start)| *start = first.wrapping_add(i * channels));
+                let numbers = transformed.from(from, from + blocks * channels).cast_const();
+                starts[..blocks].iter_mut().enumerate().for_each(|(i, start)| *start = numbers.wrapping_add(i * channels));
                 // Many tiles pass over one panel after the other, or each over all panels at once.
                 let at_once = if panels.bytes() > KEPT { 1 } else { wanted.len() };
                 for first_panel in wanted.clone().step_by(at_once) {
