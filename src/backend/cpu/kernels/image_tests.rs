@@ -327,7 +327,7 @@ fn what_is_fused_with_large_images() {
 #[test]
 fn pools() {
     for kind in [Pool2dKind::Max, Pool2dKind::Average, Pool2dKind::L2] {
-        // The last one is large enough to be divided among threads, and in some cases has one window.
+        // The last one is large enough for its only window, if it has one, to be divided among threads.
         for (batches, height, width, channels) in [(2, 9, 11, 5), (1, 7, 7, 67), (1, 12, 10, 160), (1, 40, 41, 107)] {
             for options in STRIDES_DILATIONS_PADDING {
                 let (strides, dilations, padding) = options;
