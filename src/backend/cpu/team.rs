@@ -74,7 +74,7 @@ impl std::fmt::Debug for Shared {
 /// Has its cache lines to itself.
 #[derive(Default)]
 #[repr(align(128))]
-struct Padded<T>(T);
+pub struct Padded<T>(pub T);
 
 /// What a thread is to the team of the dispatch that it works for.
 #[derive(Clone, Copy)]

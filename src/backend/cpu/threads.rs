@@ -4,6 +4,7 @@
 //! that the caller leads, or else, when it is inside of the context's rayon pool, there; otherwise, or when there is little
 //! to do, one after the other.
 
+use super::team::Padded;
 use super::{cancel, team};
 use rayon::prelude::*;
 use std::sync::Mutex;
@@ -112,18 +113,20 @@ fn take_turns(turns: usize, parts: usize, threads: usize, body: &(dyn Fn(usize, 
         }
         return;
     }
-    // How often each part has been begun, and how many parts of all turns are done. Whoever takes a part has seen that all
-    // of the earlier turns are. A thread that never comes is not waited for.
-    let begun: Vec<AtomicUsize> = (0..parts).map(|_| AtomicUsize::new(0)).collect();
-    let (come, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    // How often each part has been begun, and how many parts of all turns each thread has done. Whoever takes a part has seen
+    // that all of the earlier turns are. A thread that never comes is not waited for.
+    let begun: Vec<Padded<AtomicUsize>> = (0..parts).map(|_| Padded::default()).collect();
+    let done: Vec<Padded<AtomicUsize>> = (0..threads).map(|_| Padded::default()).collect();
+    let come = Padded(AtomicUsize::new(0));
     let failed = AtomicBool::new(false);
     let work = || {
         let ended = EndsAll(&failed);
-        let me = come.fetch_add(1, Ordering::Relaxed);
+        let me = come.0.fetch_add(1, Ordering::Relaxed);
         let own = me * parts / threads..(me + 1) * parts / threads;
-        let mut looks = 0usize;
+        let (mut looks, mut done_by_me) = (0usize, 0);
         loop {
-            let finished = done.load(Ordering::Acquire);
+            // Who has done parts of a turn has seen the end of the one before: so has, then, whoever sees that.
+            let finished = done.iter().map(|done| done.0.load(Ordering::Acquire)).sum::<usize>();
             if finished >= turns * parts {
                 break;
             }
@@ -132,11 +135,11 @@ fn take_turns(turns: usize, parts: usize, threads: usize, body: &(dyn Fn(usize, 
             }
             let turn = finished / parts;
             let take = |part: &usize| {
-                let begun = &begun[*part];
+                let begun = &begun[*part].0;
                 begun.load(Ordering::Relaxed) == turn
                     && begun.compare_exchange(turn, turn + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
             };
-            let is_alone = come.load(Ordering::Relaxed) == 1;
+            let is_alone = come.0.load(Ordering::Relaxed) == 1;
             let others = || if is_alone || looks >= PATIENCE { 0..parts } else { 0..0 };
             let Some(part) = own.clone().find(take).or_else(|| others().find(take)) else {
                 looks += 1;
@@ -151,7 +154,8 @@ fn take_turns(turns: usize, parts: usize, threads: usize, body: &(dyn Fn(usize, 
             if is_wanted() {
                 body(turn, part);
             }
-            done.fetch_add(1, Ordering::Release);
+            done_by_me += 1;
+            done[me].0.store(done_by_me, Ordering::Release);
         }
         std::mem::forget(ended);
     };

@@ -195,7 +195,8 @@ impl Recurrent {
     ) {
         let Sizes { batch, hidden, blocks, .. } = self.sizes;
         let is_worth_it = self.threads > 1 && self.unit.gates() * hidden * hidden * batch >= WORTH_SHARING;
-        let parts = if is_worth_it { (2 * self.threads).min(blocks) } else { 1 };
+        // No more than one for each thread: a turn takes some microseconds, to begin and end a part a tenth of one.
+        let parts = if is_worth_it { self.threads.min(blocks) } else { 1 };
         let phases = self.unit.phases();
         in_turn(steps.len() * phases, parts, if is_worth_it { self.threads } else { 1 }, |turn, part| {
             let (step, phase) = (turn / phases, turn % phases);
