@@ -9,8 +9,9 @@ use super::vector::{OnVectors, Vector, with_vectors};
 /// Panels of one group: fewer or more streams are slower.
 pub const TOGETHER: usize = 4;
 
-/// How far behind the numbers of a panel that are read those are that are fetched.
-const SOON: usize = 128;
+/// How far behind the numbers of a panel that are read those are that are fetched, into the second-level cache: the first-level
+/// one has few places for what is on its way.
+const SOON: usize = 256;
 
 /// Where panels are read from: from memory they are fetched ahead, which only takes time where they are in a cache.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +65,7 @@ impl<const PANELS: usize, const AHEAD: bool> OnVectors for Products<'_, PANELS, 
                     let panel = starts[p].add(k * columns);
                     if AHEAD {
                         for line in 0..(2 * V::LANES).div_ceil(LINE) {
-                            fetch::<0>(panel.wrapping_add(SOON + line * LINE));
+                            fetch::<1>(panel.wrapping_add(SOON + line * LINE));
                         }
                     }
                     sums[p][0] = V::load(panel).mul_add(element, sums[p][0]);
