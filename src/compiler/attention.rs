@@ -1,38 +1,19 @@
-//! Finds attention: the softmax of a product, scaled and masked, that is the left operand of another product. A backend that
-//! asked for it ([`Fusing::Quick`]) gets all of it as one step, so that the scores need not visit memory.
+//! Finds attention: the softmax of a product, scaled and masked, that is the left operand of another product. All of it becomes
+//! one step ([`Before`]), from the first product to the softmax and then the other one, so that the scores need not visit memory.
 
-use super::fuse::Fusing;
+use super::before::Before;
 use super::quantized::Integers;
 use crate::graph::ops::elementwise::{Binary, BinaryKind};
 use crate::graph::{DataType, Graph, Op, OperandId, Source};
 
-/// The nodes that become part of another node's step.
-pub struct Attentions {
-    /// By node: those that make the left operand of this product, in order, from the first product to the softmax. Each
-    /// uses what the one before it makes.
-    pub before: Vec<Vec<usize>>,
-    /// By node: whether it is among those.
-    pub is_inside: Vec<bool>,
-}
-
-impl Attentions {
-    pub fn find(graph: &Graph, fusing: Fusing, integers: &Integers) -> Attentions {
-        let count = graph.nodes.len();
-        let mut found = Attentions { before: vec![Vec::new(); count], is_inside: vec![false; count] };
-        if fusing != Fusing::Quick {
-            return found;
+pub fn find(graph: &Graph, integers: &Integers, found: &mut Before) {
+    let uses = graph.uses();
+    for position in 0..graph.nodes.len() {
+        let Some(before) = (Values { graph, uses: &uses }).before(position) else { continue };
+        // The scores of one attention may be made from another one's result, but not inside of it.
+        if before.iter().all(|&node| found.is_alone(node) && integers.of[node].is_none()) {
+            found.put(position, before);
         }
-        let uses = graph.uses();
-        for position in 0..count {
-            let Some(before) = (Values { graph, uses: &uses }).before(position) else { continue };
-            // The scores of one attention may be made from another one's result, but not inside of it.
-            let is_other = |&node: &usize| found.is_inside[node] || !found.before[node].is_empty() || integers.of[node].is_some();
-            if !before.iter().any(is_other) {
-                before.iter().for_each(|&node| found.is_inside[node] = true);
-                found.before[position] = before;
-            }
-        }
-        found
     }
 }
 
@@ -112,6 +93,7 @@ impl Values<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compiler::fuse::{Fusing, fuse};
     use crate::graph::ops::matmul::Matmul;
     use crate::graph::ops::softmax::Softmax;
     use crate::graph::{Descriptor, GraphBuilder, Limits, Number};
@@ -128,9 +110,12 @@ mod tests {
         outputs.push(builder.push_op(Matmul { a: weights, b: v }, "").unwrap()[0]);
         let outputs = outputs.into_iter().enumerate().map(|(i, id)| (format!("{i}"), id)).collect();
         let graph = builder.build(outputs).unwrap();
-        assert!(Attentions::find(&graph, Fusing::Chains, &Integers::none(&graph)).before.iter().all(Vec::is_empty));
-        let found = Attentions::find(&graph, Fusing::Quick, &Integers::none(&graph));
-        found.before.iter().map(Vec::len).filter(|&length| length > 0).collect()
+        let find = |fusing| {
+            let integers = Integers::none(&graph);
+            Before::find(&graph, fusing, &fuse(&graph, fusing, &integers), &integers).nodes
+        };
+        assert!(find(Fusing::Chains).iter().all(Vec::is_empty));
+        find(Fusing::Quick).iter().map(Vec::len).filter(|&length| length > 0).collect()
     }
 
     fn binary(builder: &mut GraphBuilder, kind: BinaryKind, a: OperandId, b: OperandId) -> OperandId {

@@ -1,8 +1,9 @@
 //! Finds what becomes one step with the depthwise convolution that reads it, so that what lies between the two need not visit
 //! memory: a convolution of single pixels that expands an image, where what it makes is large; and, where the channels are first,
-//! another depthwise convolution, with whatever is before that. A backend asks for it ([`Fusing::Quick`]).
+//! another depthwise convolution, with whatever is before that ([`Before`]).
 
-use super::fuse::{Fusing, Fusion};
+use super::before::Before;
+use super::fuse::Fusion;
 use super::planes;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::{ActivationKind, BinaryKind};
@@ -18,51 +19,34 @@ const LEAST_CHANNELS: u32 = 8;
 const LARGEST_PLANE: usize = 128 << 10;
 const LEAST_PLANES: usize = 16;
 
-/// The nodes that become part of a depthwise convolution's step.
-pub struct BeforeDepthwise {
-    /// By node: those that make the input of this depthwise convolution, in order.
-    pub nodes: Vec<Vec<usize>>,
-    /// By node: whether it is among those.
-    pub is_inside: Vec<bool>,
-}
-
-impl BeforeDepthwise {
-    pub fn find(graph: &Graph, fusing: Fusing, fusion: &Fusion) -> BeforeDepthwise {
-        let count = graph.nodes.len();
-        let mut found = BeforeDepthwise { nodes: vec![Vec::new(); count], is_inside: vec![false; count] };
-        if fusing != Fusing::Quick {
-            return found;
+pub fn find(graph: &Graph, fusion: &Fusion, found: &mut Before) {
+    let uses = graph.uses();
+    for (first, node) in graph.nodes.iter().enumerate() {
+        let Op::Conv2d(op) = &node.op else { continue };
+        let then = &fusion.then[first];
+        let is_simple = then.iter().all(|&then| is_simple(&graph.nodes[then].op));
+        if !is_simple && !is_gate(graph, node.outputs[0], then) {
+            continue;
         }
-        let uses = graph.uses();
-        for (first, node) in graph.nodes.iter().enumerate() {
-            let Op::Conv2d(op) = &node.op else { continue };
-            let then = &fusion.then[first];
-            let is_simple = then.iter().all(|&then| is_simple(&graph.nodes[then].op));
-            if !is_simple && !is_gate(graph, node.outputs[0], then) {
-                continue;
-            }
-            let last = fusion.then[first].last().map_or(first, |&last| last);
-            let made = graph.nodes[last].outputs[0];
-            let is_expansion = expands(graph, op) && graph.descriptor(made).byte_length() >= LARGE;
-            let is_plane = is_simple && keeps_planes(graph, op, graph.descriptor(made));
-            if uses[made.0 as usize] != 1 || !is_expansion && !is_plane {
-                continue;
-            }
-            let reads = |op: &Op| match op {
-                Op::Conv2d(op) if op.input != made => false,
-                Op::Conv2d(op) if is_plane => planes::suits(graph, op),
-                Op::Conv2d(op) => is_depthwise(graph, op),
-                _ => false,
-            };
-            if let Some(depthwise) = graph.nodes[last..].iter().position(|node| reads(&node.op)) {
-                // What is before it goes with it.
-                let mut before = std::mem::take(&mut found.nodes[first]);
-                before.extend(std::iter::once(first).chain(fusion.then[first].iter().copied()));
-                before.iter().for_each(|&node| found.is_inside[node] = true);
-                found.nodes[last + depthwise] = before;
-            }
+        let last = fusion.then[first].last().map_or(first, |&last| last);
+        let made = graph.nodes[last].outputs[0];
+        let is_expansion = expands(graph, op) && graph.descriptor(made).byte_length() >= LARGE;
+        let is_plane = is_simple && keeps_planes(graph, op, graph.descriptor(made));
+        if uses[made.0 as usize] != 1 || !is_expansion && !is_plane {
+            continue;
         }
-        found
+        let reads = |op: &Op| match op {
+            Op::Conv2d(op) if op.input != made => false,
+            Op::Conv2d(op) if is_plane => planes::suits(graph, op),
+            Op::Conv2d(op) => is_depthwise(graph, op),
+            _ => false,
+        };
+        if let Some(depthwise) = graph.nodes[last..].iter().position(|node| reads(&node.op)) {
+            // What is before it goes with it.
+            let mut before = std::mem::take(&mut found.nodes[first]);
+            before.extend(std::iter::once(first).chain(fusion.then[first].iter().copied()));
+            found.put(last + depthwise, before);
+        }
     }
 }
 
@@ -84,7 +68,7 @@ fn suits(graph: &Graph, op: &Conv2d) -> bool {
 }
 
 /// Whether every pixel of the output is made from the one at the same place of the input.
-fn expands(graph: &Graph, op: &Conv2d) -> bool {
+pub fn expands(graph: &Graph, op: &Conv2d) -> bool {
     let [_, channels, height, width] = op.filter_layout.to_oihw(&graph.descriptor(op.filter).shape);
     suits(graph, op)
         && (op.groups, height, width, op.strides, op.padding) == (1, 1, 1, [1; 2], [0; 4])
@@ -117,6 +101,7 @@ fn is_simple(op: &Op) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compiler::Fusing;
     use crate::compiler::plan::plan;
     use crate::graph::ops::elementwise::{Activation, Binary};
     use crate::graph::ops::layout::Conv2dFilterOperandLayout::Oihw;

@@ -15,13 +15,14 @@
 //! 9. [`early`]: what values are scaled and shifted with is computed as soon as it can be.
 //! 10. [`fuse`]: element-wise operators join the operator that makes their data.
 //! 11. [`plan`]: values get places: graph inputs and outputs, constants, offsets in one arena by lifetime. Nodes that only
-//!     rename memory (`reshape`, `identity`) vanish here, and attention becomes one step ([`attention`]), as do depthwise
-//!     convolutions and what they read ([`depthwise`]).
+//!     rename memory (`reshape`, `identity`) vanish here, and some become part of the step that reads what they make ([`before`]):
+//!     attention ([`attention`]), expansions before depthwise convolutions ([`depthwise`]), factors of channels ([`scaled`]).
 //!
 //! Everything here is about graphs in general; what only one backend can know is in that backend.
 
 mod affine;
 mod attention;
+mod before;
 mod channels_last;
 mod depthwise;
 mod early;
@@ -34,6 +35,7 @@ mod planes;
 mod prune;
 mod quantized;
 mod recognise;
+mod scaled;
 mod signals;
 mod simplify;
 mod widen;

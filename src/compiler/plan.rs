@@ -1,7 +1,6 @@
 //! The plan: steps in order, and a place for every value.
 
-use super::attention::Attentions;
-use super::depthwise::BeforeDepthwise;
+use super::before::Before;
 use super::fuse::{Fusing, fuse};
 use super::memory::{Lifetime, assign};
 use super::orders::Orders;
@@ -67,9 +66,9 @@ pub fn behind_inputs(mut fused: Vec<Op>, inputs: usize) -> Vec<Op> {
 #[derive(Clone, Debug)]
 pub struct Step {
     /// What makes the left operand of `op`: of a matrix product another one, what scales and masks it, and softmax; of a
-    /// depthwise convolution one of single pixels, or other depthwise ones, and what is done to their outputs. Each is done to
-    /// the value of the one before it, and may look back as fused operators do. Only where the backend asked for
-    /// [`Fusing::Quick`].
+    /// depthwise convolution one of single pixels, or other depthwise ones, and what is done to their outputs; of one of single
+    /// pixels the product with factors for its channels. Each is done to the value of the one before it, and may look back as
+    /// fused operators do. Only where the backend asked for [`Fusing::Quick`].
     pub before: Vec<Op>,
     /// What dequantizes the left and the right operand of `op`, a product, whose operands are the integers then; empty
     /// elsewhere. Only where the backend asked for [`Preferences::integers`](super::Preferences).
@@ -221,15 +220,13 @@ pub fn plan(graph: Graph, fusing: Fusing, integers: bool) -> Plan {
     }
 
     let fusion = fuse(&graph, fusing, &integers);
-    let attentions = Attentions::find(&graph, fusing, &integers);
-    let depthwise = BeforeDepthwise::find(&graph, fusing, &fusion);
+    let mut before = Before::find(&graph, fusing, &fusion, &integers);
     let is_absorbed = |position: usize| orders.is_absorbed(&graph, &fusion, position);
     let mut steps: Vec<Pending> = Vec::new();
     for (position, node) in graph.nodes.iter().enumerate() {
-        let is_inside = attentions.is_inside[position] || depthwise.is_inside[position] || integers.is_inside[position];
+        let is_inside = before.is_inside[position] || integers.is_inside[position];
         if !renames(&node.op) && !fusion.is_fused[position] && !is_absorbed(position) && !is_inside {
-            let before = [&attentions.before[position], &depthwise.nodes[position]].into_iter().flatten().copied().collect();
-            let mut step = Pending::new(&graph, position, before, &integers);
+            let mut step = Pending::new(&graph, position, std::mem::take(&mut before.nodes[position]), &integers);
             for &follower in &fusion.then[position] {
                 step.follow(&graph.nodes[follower]);
             }

@@ -61,10 +61,23 @@ fn check(image: [usize; 4], channels: usize, between: &[Op], then: Conv2d, windo
 /// Compares the kernel for a step with the reference kernels one after the other. The operands have such shapes; all between the
 /// first and the last one, which has the shape of the output, are constants. What is done before makes values of the shape `made`.
 pub fn compare(shapes: &[Vec<usize>], before: &[Op], made: &[usize], op: &Op, fused: &[Op]) {
+    compare_with(shapes, before, made, op, fused, |_| ());
+}
+
+/// The same with something done to the operands before.
+pub fn compare_with(
+    shapes: &[Vec<usize>],
+    before: &[Op],
+    made: &[usize],
+    op: &Op,
+    fused: &[Op],
+    spoil: impl Fn(&mut [(Vec<usize>, Vec<f32>)]),
+) {
     let count = shapes.len();
     let output = shapes[count - 1].as_slice();
-    let operands: Vec<(Vec<usize>, Vec<f32>)> =
+    let mut operands: Vec<(Vec<usize>, Vec<f32>)> =
         shapes.iter().zip(1..).map(|(shape, seed)| (shape.clone(), numbers(shape.iter().product(), seed))).collect();
+    spoil(&mut operands);
     let steps = before.iter().map(|op| (op, made)).chain([(op, output)]).chain(fused.iter().map(|op| (op, output)));
     // The value so far, and what it was before.
     let mut values: Vec<(Vec<usize>, Vec<f32>)> = Vec::new();
@@ -119,7 +132,9 @@ pub fn compare(shapes: &[Vec<usize>], before: &[Op], made: &[usize], op: &Op, fu
             _ => pool.install(|| run(&views)),
         }
         for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
-            let is_near = (found - expected).abs() <= 1e-4 * expected.abs().max(1.0);
+            let is_near = (found - expected).abs() <= 1e-4 * expected.abs().max(1.0)
+                || found == expected
+                || found.is_nan() && expected.is_nan();
             assert!(is_near, "{} with {threads} threads: {before:?} {op:?} at {i}: {found}, not {expected}", isa.name);
         }
     }

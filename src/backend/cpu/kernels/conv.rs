@@ -14,7 +14,7 @@ use crate::backend::window::Axis;
 use crate::graph::OperandId;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::layout::InputOperandLayout;
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 
 /// Bytes of weights that stay in a core's second-level cache while tile after tile passes over them.
@@ -93,8 +93,10 @@ struct Part<'a> {
     ahead: (*const f32, usize),
 }
 
-/// What becomes of the sums.
+/// What becomes of the sums, and what they are made with.
 struct More<'a> {
+    /// Weights instead of those of the only group.
+    weights: Option<&'a [f32]>,
     added: Option<&'a [f32]>,
     rest: Rest<'a>,
 }
@@ -318,17 +320,7 @@ impl Sizes {
 
 impl Kernel for Conv {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
-        let image = arguments.input(self.input).elements::<f32>();
-        let more =
-            More { added: self.finish.added(arguments), rest: self.finish.rest(self.isa, self.sizes.all_outputs, arguments) };
-        let output = arguments.output().elements::<f32>();
-        if !self.sizes.is_padded() {
-            return self.image(image, &more, output);
-        }
-        with_scratch(self.sizes.padded(), |padded| {
-            self.sizes.pad(image, padded);
-            self.image(padded, &more, output);
-        });
+        self.run_with(None, arguments);
     }
 
     fn bytes(&self) -> usize {
@@ -339,6 +331,32 @@ impl Kernel for Conv {
 }
 
 impl Conv {
+    /// The weights of the first group.
+    pub fn weights(&self) -> &Panels {
+        &self.groups[0]
+    }
+
+    /// Whether it does all that is fused with it.
+    pub fn fuses(&self) -> bool {
+        self.finish.is_whole
+    }
+
+    /// Runs, with other weights than these if there are any.
+    pub fn run_with(&self, weights: Option<&[f32]>, arguments: &mut Arguments<'_, '_>) {
+        assert!(weights.is_none() || self.groups.len() == 1);
+        let image = arguments.input(self.input).elements::<f32>();
+        let rest = self.finish.rest(self.isa, self.sizes.all_outputs, arguments);
+        let more = More { weights, added: self.finish.added(arguments), rest };
+        let output = arguments.output().elements::<f32>();
+        if !self.sizes.is_padded() {
+            return self.image(image, &more, output);
+        }
+        with_scratch(self.sizes.padded(), |padded| {
+            self.sizes.pad(image, padded);
+            self.image(padded, &more, output);
+        });
+    }
+
     fn image(&self, image: &[f32], more: &More<'_>, output: &mut [f32]) {
         let Division { tiles, block_tiles, block_panels, block_groups, .. } = self.division;
         let output = SharedOutput::new(output);
@@ -417,11 +435,12 @@ impl Conv {
     ) {
         let (of_group, depth) = (&self.groups[group], self.sizes.runs() * self.sizes.length());
         let of_tile = self.sizes.runs() * self.tiles.rows;
+        let weights = more.weights.unwrap_or(of_group.all());
         let at_once = if tiles.len() > 1 { 1 } else { panels.len() };
         for first in panels.clone().step_by(at_once) {
             // While many tiles pass over a panel they bring the next one nearer, each a part of it.
             let next = tiles.len() > 1 && first + 1 < panels.end;
-            let next = if next { of_group.panel(first + 1).weights } else { &[] };
+            let next = if next { of_group.panel_of(weights, first + 1).weights } else { &[] };
             let step = next.len().div_ceil(tiles.len() * depth);
             for (i, tile) in tiles.clone().enumerate() {
                 let starts = &starts[i * of_tile..][..of_tile];
@@ -429,7 +448,7 @@ impl Conv {
                     Some((pixels, count)) => (pixels, count.div_ceil(at_once * depth)),
                     None => (next.as_ptr().wrapping_add(i * step * depth), step),
                 };
-                for panel in of_group.parts(first..first + at_once) {
+                for panel in of_group.parts_of(weights, first..first + at_once) {
                     self.tile(more, output, group, tile, Part { panel, starts, ahead });
                 }
             }
@@ -502,6 +521,12 @@ fn gather(starts: &mut [*const f32], length: usize, scratch: &mut [f32]) {
 
 /// The kernel for a convolution with the channels last and a constant filter.
 pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
+    let (kernel, taken) = make(op, site, isa)?;
+    Some(Selection { fuses: kernel.fuses(), kernel: Box::new(kernel), taken })
+}
+
+/// The same as a part of another kernel, with the operands that it has taken into itself.
+pub fn make(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<(Conv, SmallVec<[usize; 2]>)> {
     if op.input_layout != InputOperandLayout::Nhwc {
         return None;
     }
@@ -535,7 +560,6 @@ pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selecti
     let inside = (0..division.tiles).map(inside).collect();
     let mut taken = smallvec![op.filter.0 as usize];
     taken.extend(finish.taken.iter().copied());
-    let fuses = finish.is_whole;
     let kernel = Conv {
         isa,
         tiles,
@@ -550,7 +574,7 @@ pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selecti
         inside,
         over: sizes.over(),
     };
-    Some(Selection { kernel: Box::new(kernel), taken, fuses })
+    Some((kernel, taken))
 }
 
 /// A bias with room for a multiple of `step` numbers in each group.

@@ -62,6 +62,9 @@ mod reorder;
 mod resample;
 mod room;
 mod row;
+mod scaled;
+#[cfg(test)]
+mod scaled_tests;
 mod softmax;
 mod softmax_columns;
 mod span;
@@ -185,7 +188,10 @@ fn select_for(site: &Site<'_>, isa: &'static isa::Isa) -> Option<Selection> {
         return reorder::select_bytes(op, site, isa);
     }
     if !site.before.is_empty() {
-        return attention::select(site, isa).or_else(|| bands::select(site, isa)).or_else(|| depthwise_planes::select(site, isa));
+        return attention::select(site, isa)
+            .or_else(|| bands::select(site, isa))
+            .or_else(|| depthwise_planes::select(site, isa))
+            .or_else(|| scaled::select(site, isa));
     }
     match site.op {
         Op::Matmul(op) => matmul::matmul(op, site),

@@ -158,10 +158,24 @@ impl Panels {
         (first, columns, self.tiles.width(columns))
     }
 
+    /// Columns that the weights of a panel have.
+    pub fn width(&self, number: usize) -> usize {
+        self.place(number).2
+    }
+
     pub fn panel(&self, number: usize) -> Panel<'_> {
+        self.panel_of(self.numbers.as_slice(), number)
+    }
+
+    /// A panel of other weights, which lie as these do.
+    pub fn panel_of<'a>(&self, weights: &'a [f32], number: usize) -> Panel<'a> {
         let (first, columns, width) = self.place(number);
-        let weights = &self.numbers.as_slice()[first * self.depth..][..width * self.depth];
-        Panel { first, columns, width, of_one: width, weights, several: 1 }
+        Panel { first, columns, width, of_one: width, weights: &weights[first * self.depth..][..width * self.depth], several: 1 }
+    }
+
+    /// All weights.
+    pub fn all(&self) -> &[f32] {
+        self.numbers.as_slice()
     }
 
     /// The weights of some panels, one behind the other.
@@ -173,6 +187,11 @@ impl Panels {
 
     /// Some panels in as few parts as tiles can pass over at once: all whole ones, and the last if it is not.
     pub fn parts(&self, numbers: Range<usize>) -> impl Iterator<Item = Panel<'_>> {
+        self.parts_of(self.numbers.as_slice(), numbers)
+    }
+
+    /// The same of other weights, which lie as these do.
+    pub fn parts_of<'a>(&self, weights: &'a [f32], numbers: Range<usize>) -> impl Iterator<Item = Panel<'a>> {
         let of_tile = self.tiles.columns;
         let whole = numbers.start..numbers.end.min(self.whole);
         let (first, columns) = (whole.start * of_tile, whole.len() * of_tile);
@@ -181,10 +200,10 @@ impl Panels {
             columns,
             width: columns,
             of_one: of_tile,
-            weights: &self.numbers.as_slice()[first * self.depth..][..columns * self.depth],
+            weights: &weights[first * self.depth..][..columns * self.depth],
             several: whole.len(),
         });
-        together.into_iter().chain((numbers.start.max(whole.end)..numbers.end).map(|number| self.panel(number)))
+        together.into_iter().chain((numbers.start.max(whole.end)..numbers.end).map(|number| self.panel_of(weights, number)))
     }
 
     /// An element of the matrix.
