@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::error::Result;
-use crate::memory::{Arrival, Arriving, arriving};
+use crate::memory::{Arrival, Arriving, Runs, arriving, arriving_in_runs};
 use std::ops::Range;
 
 /// A buffer of JavaScript's: one that a read is to fill, or one that was transferred to us.
@@ -16,6 +16,18 @@ pub struct HostBuffer {
     /// Nothing where the memory is JavaScript's.
     copy: Option<Arriving>,
 }
+
+/// Where in an output of a graph the bytes of an input lie in the end: from a byte on, in runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// Of the graph's outputs.
+    pub output: usize,
+    pub first: usize,
+    pub runs: Runs,
+}
+
+/// By input of a graph: its placement, if it has one.
+pub type Placements = Vec<Option<Placement>>;
 
 // SAFETY: whoever made it promised that nobody else touches the memory while this lives; a copy is its own.
 unsafe impl Send for HostBuffer {}
@@ -44,6 +56,27 @@ impl HostBuffer {
         Ok((HostBuffer { start: copy.as_ptr(), length: copy.length(), copy: Some(copy) }, arrival))
     }
 
+    /// Like [`HostBuffer::for_copy`], but the copy is made in an output. Nobody can look at it as one slice.
+    ///
+    /// # Panics
+    /// When it does not fit there.
+    ///
+    /// # Safety
+    /// As for [`HostBuffer::for_copy`]; and nobody may access the output before [`HostBuffer::wait`] of this has returned.
+    pub unsafe fn for_copy_in(output: &HostBuffer, placement: Placement, from: *const u8, length: usize) -> (Self, Arrival) {
+        let Placement { first, runs, .. } = placement;
+        assert!(first + runs.reach(length) <= output.length);
+        let start = output.start.wrapping_add(first);
+        // SAFETY: promised, and inside of the output.
+        let (copy, arrival) = unsafe { arriving_in_runs(from, length, start, runs) };
+        (HostBuffer { start, length, copy: Some(copy) }, arrival)
+    }
+
+    /// Whether the bytes lie in an output, in runs.
+    pub fn is_in_output(&self) -> bool {
+        self.copy.as_ref().is_some_and(Arriving::is_in_runs)
+    }
+
     pub fn len(&self) -> usize {
         self.length
     }
@@ -62,13 +95,14 @@ impl HostBuffer {
         if self.length == 0 {
             return &[];
         }
+        assert!(!self.is_in_output());
         self.wait();
         // SAFETY: as in `as_mut_slice`.
         unsafe { std::slice::from_raw_parts(self.start, self.length) }
     }
 
     /// Where they are, or will be.
-    pub fn address(&self) -> *const u8 {
+    pub fn address(&self) -> *mut u8 {
         self.start
     }
 
@@ -82,6 +116,7 @@ impl HostBuffer {
             return &[];
         }
         if let Some(copy) = &self.copy {
+            assert!(!copy.is_in_runs());
             copy.wait_for(range.end);
         }
         // SAFETY: as in `as_mut_slice`, for these bytes, which nobody writes any more.
@@ -92,13 +127,15 @@ impl HostBuffer {
         if self.length == 0 {
             return &mut [];
         }
+        assert!(!self.is_in_output());
         self.wait();
         // SAFETY: valid, initialised by JavaScript or by the copy that is there now, and ours alone, by the promise at `new`
         // or since whoever made the copy is done with it.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.length) }
     }
 
-    fn wait(&self) {
+    /// Waits until the bytes are there.
+    pub fn wait(&self) {
         if let Some(copy) = &self.copy {
             copy.wait();
         }

@@ -15,7 +15,7 @@ mod arrival;
 mod neighbours;
 mod spare;
 
-pub use arrival::{Arrival, Arriving, arriving};
+pub use arrival::{Arrival, Arriving, Runs, arriving, arriving_in_runs};
 use neighbours::Block;
 pub use neighbours::side_by_side;
 

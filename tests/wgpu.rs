@@ -65,7 +65,7 @@ impl Harness {
         Some(harness)
     }
 
-    fn ask(&self, task: impl FnOnce(Done<()>) -> Task) -> Receiver<Result<()>> {
+    fn ask<T: Send + 'static>(&self, task: impl FnOnce(Done<T>) -> Task) -> Receiver<Result<T>> {
         let (sender, receiver) = bounded(1);
         self.timeline.send(task(Done::new(move |result| sender.send(result).unwrap())));
         receiver

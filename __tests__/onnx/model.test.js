@@ -178,6 +178,76 @@ describe('large arrays', () => {
     model.destroy();
   });
 
+  test('that are joined with others are copied into the result', async () => {
+    // A cache of keys grows by what the step makes; one of values is joined with itself, and one is read otherwise too.
+    const [heads, before, size] = [3, 1500, 16];
+    const shape = (length) => [1, heads, length, size];
+    const concat = (inputs, output) => ({ op: 'Concat', inputs, outputs: [output], attributes: { axis: 2 } });
+    const bytes = writeModel({
+      opset: 17,
+      inputs: [
+        { name: 'x', type: 'float', shape: shape(1) },
+        ...['keys', 'twice', 'read'].map((name) => ({ name, type: 'float', shape: shape(before) })),
+        { name: 'ids', type: 'int64', shape: [2, 40000] },
+        { name: 'more', type: 'int64', shape: [2, 1] },
+      ],
+      outputs: ['new_keys', 'new_twice', 'new_read', 'sum', 'new_ids'].map((name) => ({ name })),
+      nodes: [
+        { op: 'Neg', inputs: ['x'], outputs: ['key'] },
+        concat(['keys', 'key'], 'new_keys'),
+        concat(['twice', 'key', 'twice'], 'new_twice'),
+        concat(['key', 'read'], 'new_read'),
+        { op: 'Add', inputs: ['new_keys', 'new_read'], outputs: ['both'] },
+        { op: 'Add', inputs: ['read', 'x'], outputs: ['shifted'] },
+        { op: 'Concat', inputs: ['both', 'shifted'], outputs: ['sum'], attributes: { axis: 2 } },
+        { op: 'Concat', inputs: ['more', 'ids'], outputs: ['new_ids'], attributes: { axis: 1 } },
+      ],
+    });
+    const join = (...parts) =>
+      Float32Array.from({ length: heads }, (_, head) => head).reduce((all, head) => {
+        for (const part of parts) all.push(...part.subarray((head * part.length) / heads, ((head + 1) * part.length) / heads));
+        return all;
+      }, []);
+    for (const numThreads of [1, 2]) {
+      const own = await ml.createContext({ accelerated: false, numThreads });
+      const model = await loadOnnx(own, bytes);
+      for (let run = 0; run < 4; run++) {
+        const random = generator(run);
+        const numbers = (length) => Float32Array.from({ length: heads * length * size }, () => Math.round(random() * 1000));
+        const [x, keys, twice, read] = [numbers(1), numbers(before), numbers(before), numbers(before)];
+        const ids = BigInt64Array.from({ length: 80000 }, (_, i) => BigInt(i * run));
+        const more = BigInt64Array.of(-1n, -2n);
+        const [of, ofIds] = [[x, keys, twice, read].map((array) => array.slice()), ids.slice()];
+        const pending = model.run({ x, keys, twice, read, ids, more });
+        for (const array of [x, keys, twice, read]) array.fill(NaN);
+        ids.fill(7n);
+        const results = await pending;
+        const key = of[0].map((x) => -x);
+        const same = (name, expected) => expect([name, Buffer.compare(Buffer.from(results[name].buffer), Buffer.from(Float32Array.from(expected).buffer))]).toEqual([name, 0]);
+        same('new_keys', join(of[1], key));
+        same('new_twice', join(of[2], key, of[2]));
+        same('new_read', join(key, of[3]));
+        const both = results.new_keys.map((number, i) => number + results.new_read[i]);
+        const shifted = of[3].map((number, i) => number + of[0][Math.floor(i / (before * size)) * size + (i % size)]);
+        same('sum', join(both, shifted));
+        expect(results.new_ids.subarray(0, 2)).toEqual(BigInt64Array.of(-1n, ofIds[0]));
+        expect(results.new_ids.subarray(40001)).toEqual(BigInt64Array.of(-2n, ...ofIds.subarray(40000)));
+        expect(results.new_ids.subarray(1, 40001)).toEqual(ofIds.subarray(0, 40000));
+        // In tensors nothing lies there beforehand.
+        if (run === 0) {
+          const bindings = await model.createBindings();
+          const inputs = { x: of[0], keys: of[1], twice: of[2], read: of[3], ids: ofIds, more };
+          for (const [name, array] of Object.entries(inputs)) bindings.write(name, array);
+          bindings.dispatch();
+          for (const name of ['new_keys', 'new_read', 'new_ids']) {
+            expect((await bindings.read(name)).every((number, i) => number === results[name][i])).toBe(true);
+          }
+        }
+      }
+      own.destroy();
+    }
+  });
+
   test('memory for the next results is got ready until it is taken', async () => {
     const outputs = new Map([['y', { position: 0, byteLength: 4 * count }], ['z', { position: 1, byteLength: 8 }]]);
     for (const [rounds, leavesCore] of [[0, true], [1, true], [5, true], [100, true], [100, false]]) {

@@ -16,7 +16,7 @@ mod window;
 use crate::compiler::{Fusing, Plan, Preferences};
 use crate::error::Result;
 use crate::graph::{Descriptor, Limits};
-use crate::host_memory::HostBuffer;
+use crate::host_memory::{HostBuffer, Placements};
 use crate::memory::{Bytes, Usage};
 use crate::timeline::Done;
 use smallvec::SmallVec;
@@ -50,6 +50,12 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// # Errors
     /// `OperationError` when the device cannot run the graph.
     fn compile(&self, plan: Plan) -> Result<Self::Executable>;
+
+    /// By input: where in which output it may be from the beginning, in the caller's memory, so that no step needs to copy it
+    /// there. Empty where there is no such input.
+    fn placements(&self, _graph: &Self::Executable) -> Placements {
+        Placements::new()
+    }
 
     /// What it can do in one step, for the compiler.
     fn fusing(&self) -> Fusing {

@@ -23,7 +23,8 @@ pub struct Arriving(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     /// A piece is not to be looked at before it is there.
-    bytes: Bytes,
+    to: Target,
+    length: usize,
     from: Source,
     pieces: usize,
     /// The pieces that nobody has begun with, as two halves of a number: the first, and the end.
@@ -34,6 +35,35 @@ struct Shared {
     front: AtomicUsize,
     /// Whether somebody works with the first ones already, and will need the next.
     in_order: AtomicBool,
+}
+
+/// Where the copy is made.
+#[derive(Debug)]
+enum Target {
+    /// In memory of its own.
+    Own(Bytes),
+    /// In somebody else's, in runs.
+    Runs(*mut u8, Runs),
+}
+
+// SAFETY: pieces are written by one thread each and not read before they are there; somebody else's memory is left to us, by
+// the promise at `arriving_in_runs`.
+unsafe impl Send for Target {}
+// SAFETY: as above.
+unsafe impl Sync for Target {}
+
+/// Bytes that lie in runs of so many, which begin at a distance from each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Runs {
+    pub run: usize,
+    pub stride: usize,
+}
+
+impl Runs {
+    /// How many bytes it is from the first to the end of the last of so many.
+    pub fn reach(&self, length: usize) -> usize {
+        if length == 0 { 0 } else { (length - 1) / self.run * self.stride + (length - 1) % self.run + 1 }
+    }
 }
 
 /// Where the bytes come from: read before all pieces are there, and not any more from then on.
@@ -59,9 +89,27 @@ pub struct Arrival(Arc<Shared>);
 pub unsafe fn arriving(from: *const u8, length: usize) -> Result<(Arriving, Arrival)> {
     // SAFETY: readers wait until what they look at has been copied.
     let bytes = unsafe { Bytes::unwritten(length)? };
+    Ok(share(Target::Own(bytes), length, from))
+}
+
+/// The same in somebody else's memory, in runs.
+///
+/// # Panics
+/// When runs are empty, or overlap.
+///
+/// # Safety
+/// As for [`arriving`]; and the memory must be valid for writes from `to` on as far as the runs [reach](Runs::reach), and
+/// nobody else may access them before [`Arriving::wait`] has returned.
+pub unsafe fn arriving_in_runs(from: *const u8, length: usize, to: *mut u8, runs: Runs) -> (Arriving, Arrival) {
+    assert!(runs.run > 0 && runs.run <= runs.stride);
+    share(Target::Runs(to, runs), length, from)
+}
+
+fn share(to: Target, length: usize, from: *const u8) -> (Arriving, Arrival) {
     let pieces = length.div_ceil(PIECE);
     let shared = Arc::new(Shared {
-        bytes,
+        to,
+        length,
         from: Source(from),
         pieces,
         left: AtomicU64::new(pieces as u64),
@@ -69,18 +117,26 @@ pub unsafe fn arriving(from: *const u8, length: usize) -> Result<(Arriving, Arri
         front: AtomicUsize::new(0),
         in_order: AtomicBool::new(false),
     });
-    Ok((Arriving(shared.clone()), Arrival(shared)))
+    (Arriving(shared.clone()), Arrival(shared))
 }
 
 impl Arriving {
     pub fn length(&self) -> usize {
-        self.0.bytes.len()
+        self.0.length
     }
 
     /// Where the bytes begin. They are not to be accessed before [`Arriving::wait`] has returned, nor the first of them
     /// before [`Arriving::wait_for`] has.
     pub fn as_ptr(&self) -> *mut u8 {
-        self.0.bytes.as_ptr()
+        match &self.0.to {
+            Target::Own(bytes) => bytes.as_ptr(),
+            Target::Runs(start, _) => *start,
+        }
+    }
+
+    /// Whether they lie in runs, and not behind each other.
+    pub fn is_in_runs(&self) -> bool {
+        matches!(self.0.to, Target::Runs(..))
     }
 
     /// Waits until the bytes are there, and copies what nobody has begun with.
@@ -139,10 +195,24 @@ impl Shared {
     /// Copies a piece that this thread has taken.
     fn copy(&self, piece: usize) {
         let start = piece * PIECE;
-        let length = PIECE.min(self.bytes.len() - start);
-        // SAFETY: the piece lies in both. This thread alone has it, so nobody else writes there, and nobody reads there before
-        // it is there. Until then the source is valid: the `Arrival` waits for all pieces.
-        unsafe { std::ptr::copy_nonoverlapping(self.from.0.add(start), self.bytes.as_ptr().add(start), length) };
+        let length = PIECE.min(self.length - start);
+        let copy = |first: usize, to: *mut u8, count: usize| {
+            // SAFETY: these bytes of the piece lie in both. This thread alone has it, so nobody else writes there, and nobody
+            // reads there before it is there. Until then the source is valid: the `Arrival` waits for all pieces.
+            unsafe { std::ptr::copy_nonoverlapping(self.from.0.add(first), to, count) };
+        };
+        match &self.to {
+            Target::Own(bytes) => copy(start, bytes.as_ptr().wrapping_add(start), length),
+            Target::Runs(to, Runs { run, stride }) => {
+                let mut first = start;
+                while first < start + length {
+                    let within = first % run;
+                    let count = (run - within).min(start + length - first);
+                    copy(first, to.wrapping_add(first / run * stride + within), count);
+                    first += count;
+                }
+            }
+        }
         self.there.fetch_add(1, Ordering::Release);
     }
 
@@ -178,7 +248,10 @@ mod tests {
     /// What is there once it has arrived.
     fn seen(arriving: &Arriving) -> Vec<u8> {
         arriving.wait();
-        arriving.0.bytes.to_vec()
+        match &arriving.0.to {
+            Target::Own(bytes) => bytes.to_vec(),
+            Target::Runs(..) => panic!("in somebody else's memory"),
+        }
     }
 
     fn copying(from: &[u8]) -> (Arriving, Arrival) {
@@ -275,6 +348,37 @@ mod tests {
         let (arriving, arrival) = copying(&wanted);
         drop(arriving);
         drop(arrival);
+    }
+
+    #[test]
+    fn a_copy_may_lie_in_runs() {
+        for (length, run, stride) in
+            [(6, 2, 5), (7, 7, 7), (100_000, 100_000, 100_000), (96_000, 1000, 1001), (50_000, 25_000, 30_000)]
+        {
+            let from: Vec<u8> = (0..length).map(|i| (i * 7 / 5) as u8 | 1).collect();
+            let runs = Runs { run, stride };
+            let mut to = vec![0; runs.reach(length) + 3];
+            let wanted: Vec<u8> = (0..to.len())
+                .map(|i| if i % stride < run && i / stride < length / run { from[i / stride * run + i % stride] } else { 0 })
+                .collect();
+            // SAFETY: both are there until the end, and nobody looks before the copy is there.
+            let (arriving, arrival) = unsafe { arriving_in_runs(from.as_ptr(), length, to.as_mut_ptr(), runs) };
+            assert!(arriving.is_in_runs());
+            std::thread::scope(|scope| {
+                let reader = scope.spawn(|| arriving.wait());
+                drop(arrival);
+                reader.join().unwrap();
+            });
+            assert!(to == wanted, "{length} bytes in runs of {run}, {stride} apart");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "runs.run <= runs.stride")]
+    fn runs_do_not_overlap() {
+        let mut bytes = [0; 8];
+        // SAFETY: nothing is copied.
+        drop(unsafe { arriving_in_runs(bytes.as_ptr(), 0, bytes.as_mut_ptr(), Runs { run: 2, stride: 1 }) });
     }
 
     #[test]

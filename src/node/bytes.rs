@@ -3,7 +3,7 @@
 
 use super::script::{Scope, Value, internal};
 use crate::error::Result;
-use crate::host_memory::HostBuffer;
+use crate::host_memory::{HostBuffer, Placement};
 use crate::memory::{Arrival, Bytes};
 use napi::sys;
 use smallvec::SmallVec;
@@ -84,13 +84,21 @@ pub fn copying<T>(work: impl FnOnce(&mut Copies) -> T) -> T {
 }
 
 impl Copies {
+    /// A copy in memory of its own, or in an output, which nobody may access before the copy is there.
+    ///
     /// # Errors
     /// `UnknownError` when the memory for the copy cannot be had.
-    pub fn of(&mut self, scope: Scope<'_>, source: Value<'_>) -> Result<HostBuffer> {
+    pub fn of(&mut self, scope: Scope<'_>, source: Value<'_>, place: Option<(&HostBuffer, Placement)>) -> Result<HostBuffer> {
         let (start, length) = locate(scope, source)?;
         // SAFETY: Node-API says that `length` bytes begin at `start`, and no script of this thread runs before `copying`
-        // returns and drops this; nobody else can. For shared memory see `copy`.
-        let (memory, arrival) = unsafe { HostBuffer::for_copy(start, length)? };
+        // returns and drops this; nobody else can. For shared memory see `copy`. An output is accessed by the step that its
+        // placement is about, after the wait, and by none before it (`placements.rs`).
+        let (memory, arrival) = unsafe {
+            match place {
+                Some((output, placement)) => HostBuffer::for_copy_in(output, placement, start, length),
+                None => HostBuffer::for_copy(start, length)?,
+            }
+        };
         self.0.push(arrival);
         Ok(memory)
     }

@@ -1,8 +1,9 @@
 //! The flat functions that run a graph on memory of script's, and those that make the calling thread wait.
 
-use super::bytes;
+use super::bytes::{self, Copies};
 use super::call::{Call, stale};
 use super::contexts::Context;
+use super::graphs::Graph;
 use super::handles::Handle;
 use super::script::{Scope, Type, Value};
 use super::settle::{Outcome, Request};
@@ -23,15 +24,28 @@ struct Bound {
 }
 
 /// Reads `graph, inputs, outputs` from the arguments: views in the graph's order, and `undefined` for an output that is
-/// not wanted.
-fn bound<'s>(call: &Call<'s>, first: usize, input: impl FnMut(Scope<'s>, Value<'s>) -> Result<HostBuffer>) -> Result<Bound> {
-    let graph = call.environment.graphs.borrow().get(call.handle(first)?).ok_or_else(|| stale("graph"))?.id;
+/// not wanted. The inputs are used in place, or copied where there is somebody for it.
+fn bound(call: &Call<'_>, first: usize, mut copies: Option<&mut Copies>) -> Result<Bound> {
+    let graphs = call.environment.graphs.borrow();
+    let Graph { id: graph, placements, .. } = graphs.get(call.handle(first)?).ok_or_else(|| stale("graph"))?;
     let view = |scope: Scope<'_>, view: Value<'_>| match scope.type_of(view)? {
         Type::Undefined => Ok(None),
         _ => bytes::host_memory(scope, view).map(Some),
     };
-    let inputs = call.scope.elements(call.value(first + 1), input)?;
-    Ok(Bound { graph, inputs, outputs: call.scope.elements(call.value(first + 2), view)? })
+    let outputs: Vec<Option<HostBuffer>> = call.scope.elements(call.value(first + 2), view)?;
+    // Where it may be in an output from the beginning, if that is wanted.
+    let mut placements = placements.get().into_iter().flatten();
+    let inputs = call.scope.elements(call.value(first + 1), |scope, view| {
+        let placement = placements.next().copied().flatten();
+        match &mut copies {
+            Some(copies) => {
+                let place = placement.and_then(|placement| Some((outputs[placement.output].as_ref()?, placement)));
+                copies.of(scope, view, place)
+            }
+            None => bytes::host_memory(scope, view),
+        }
+    })?;
+    Ok(Bound { graph: *graph, inputs, outputs })
 }
 
 /// Sends the rest of `request, context, graph, inputs, outputs, label` to the timeline.
@@ -50,7 +64,7 @@ fn send<'s>(call: &Call<'s>, method: &'static str, bound: Bound) -> Result<Optio
 ///
 /// `lib/` has transferred the buffers behind the views, and keeps them to itself until the request is settled.
 pub fn compute<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
-    send(call, "compute", bound(call, 2, bytes::host_memory)?)
+    send(call, "compute", bound(call, 2, None)?)
 }
 
 /// `run(request, context, graph, inputs, outputs, label)`
@@ -58,14 +72,14 @@ pub fn compute<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 /// The inputs stay script's and are copied before this returns; the outputs are as in `compute`.
 pub fn run<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     bytes::copying(|copies| {
-        let bound = bound(call, 2, |scope, view| copies.of(scope, view)).map_err(|error| error.of("run", ""))?;
+        let bound = bound(call, 2, Some(copies)).map_err(|error| error.of("run", ""))?;
         send(call, "run", bound)
     })
 }
 
 /// `computeSync(context, graph, inputs, outputs, label)`
 pub fn compute_sync<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
-    let Bound { graph, inputs, outputs } = bound(call, 1, bytes::host_memory)?;
+    let Bound { graph, inputs, outputs } = bound(call, 1, None)?;
     let label = call.string(4)?;
     call.environment.with_context(call.handle(0)?, |context| {
         let task = |done| Task::Compute(Compute { graph, inputs, outputs, method: "compute", label, done });

@@ -10,9 +10,11 @@ use super::values;
 use crate::error::Result;
 use crate::graph::operator::Returns;
 use crate::graph::{ConstantBytes, Descriptor, GraphBuilder, OperandId, ops};
+use crate::host_memory::Placements;
 use crate::memory::{Charge, Use};
 use crate::timeline::{GraphId, Task, TensorIds};
 use smallvec::SmallVec;
+use std::sync::{Arc, OnceLock};
 
 /// A builder until it has built or was destroyed.
 pub struct Builder {
@@ -26,6 +28,8 @@ pub struct Builder {
 pub struct Graph {
     pub context: Handle,
     pub id: GraphId,
+    /// Once it was built.
+    pub placements: Arc<OnceLock<Placements>>,
 }
 
 impl Environment {
@@ -144,6 +148,8 @@ pub fn build<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let (context, description) =
         environment.with_builder(builder, |builder| Ok((builder.context, builder.graph.build(outputs)?)))?;
     drop(environment.builders.borrow_mut().remove(builder));
+    let placements = Arc::new(OnceLock::new());
+    let found = placements.clone();
     let id = environment.with_context(context, |context| {
         let id = GraphId(context.next());
         let described = |list: &[(String, OperandId)]| {
@@ -151,11 +157,14 @@ pub fn build<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
             list.iter().map(|(name, id)| (name.clone(), descriptor(*id))).collect::<Vec<_>>()
         };
         let (inputs, outputs) = (described(&description.inputs), described(&description.outputs));
-        let done = environment.settler.promise(call.scope, request, move |()| Outcome::Graph { inputs, outputs })?;
+        let done = environment.settler.promise(call.scope, request, move |placements| {
+            let _ = found.set(placements);
+            Outcome::Graph { inputs, outputs }
+        })?;
         context.send(Task::Build { graph: id, description: Box::new(description), label, done });
         Ok(id)
     })?;
-    let graph = environment.graphs.borrow_mut().insert(Graph { context, id });
+    let graph = environment.graphs.borrow_mut().insert(Graph { context, id, placements });
     Ok(Some(call.scope.number(graph.to_number())?))
 }
 

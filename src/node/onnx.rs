@@ -7,6 +7,7 @@ use super::script::{Scope, Type, Value};
 use super::settle::{Outcome, Request, descriptors};
 use crate::error::{Error, Result};
 use crate::graph::{DataType, Descriptor, OperandId};
+use crate::host_memory::Placements;
 use crate::onnx::{self, Fixed, FixedValue, ImportError, Input, Model, RefusedNode, Signature, Summary};
 use crate::timeline::{Done, GraphId, Task, from_panic};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -49,11 +50,11 @@ impl Origin {
 }
 
 /// Does the work on a thread of its own. Where there is none to be had, the work is dropped, and that is reported.
-fn in_background(
+fn in_background<T: Send + 'static>(
     what: &'static str,
     label: String,
-    done: Done<()>,
-    work: impl FnOnce(Done<()>) -> Result<(), (Error, Done<()>)> + Send + 'static,
+    done: Done<T>,
+    work: impl FnOnce(Done<T>) -> Result<(), (Error, Done<T>)> + Send + 'static,
 ) {
     let run = move || {
         if let Err((error, done)) = work(done) {
@@ -87,7 +88,12 @@ pub fn import<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let (id, limits, send) =
         environment.with_context(context, |context| Ok((GraphId(context.next()), context.limits()?, context.sender())))?;
     // From here on nothing fails: what has the duty to report is not lost with an exception as well.
-    let done = environment.settler.promise(call.scope, request, move |()| Outcome::Onnx(outcome))?;
+    let placements = Arc::new(OnceLock::new());
+    let known = placements.clone();
+    let done = environment.settler.promise(call.scope, request, move |placements| {
+        let _ = known.set(placements);
+        Outcome::Onnx(outcome)
+    })?;
     let task_label = label.clone();
     in_background("loadOnnx", label, done, move |done| {
         let imported = guarded(|| onnx::import(&origin.open()?, &limits, &fixed));
@@ -103,13 +109,13 @@ pub fn import<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
             }
             Err(ImportError::Nodes(nodes)) => {
                 let _ = found.set(Import::Refused(nodes));
-                done.report(Ok(()));
+                done.report(Ok(Placements::new()));
             }
             Err(ImportError::Model(error)) => return Err((error, done)),
         }
         Ok(())
     });
-    let graph = environment.graphs.borrow_mut().insert(Graph { context, id });
+    let graph = environment.graphs.borrow_mut().insert(Graph { context, id, placements });
     Ok(Some(call.scope.number(graph.to_number())?))
 }
 

@@ -12,7 +12,7 @@ use crate::error::{Error, Escaped, Kind, Result};
 #[cfg(feature = "faults")]
 use crate::faults;
 use crate::graph::{Descriptor, Graph};
-use crate::host_memory::HostBuffer;
+use crate::host_memory::{HostBuffer, Placements};
 use crate::memory::{Bytes, Charge, Use};
 use crossbeam_channel::{Receiver, Sender, TryRecvError, select};
 use smallvec::{SmallVec, smallvec};
@@ -29,7 +29,7 @@ const TOGETHER: usize = 64;
 /// What other threads tell the loop.
 enum Report<B: Backend> {
     Finished(Finished),
-    Built(GraphId, Result<GraphEntry<B>>, Done<()>),
+    Built(GraphId, Result<GraphEntry<B>>, Done<Placements>),
 }
 
 /// The state of a timeline's thread.
@@ -115,7 +115,9 @@ impl<B: Backend> Loop<B> {
         match report {
             Report::Finished((id, result)) => self.finish(id, result),
             Report::Built(graph, result, done) => done.report(result.map(|entry| {
+                let placements = self.backend.placements(&entry.executable);
                 self.graphs.insert(graph, Rc::new(entry));
+                placements
             })),
         }
         self.start_ready();
@@ -254,7 +256,7 @@ impl<B: Backend> Loop<B> {
     }
 
     /// Compiles on another thread, so that dispatches go on meanwhile.
-    fn build(&mut self, graph: GraphId, description: Graph, label: String, done: Done<()>) {
+    fn build(&mut self, graph: GraphId, description: Graph, label: String, done: Done<Placements>) {
         let backend = self.backend.clone();
         let reports = self.reports.clone();
         let shown = label.clone();

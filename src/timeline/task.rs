@@ -2,7 +2,7 @@
 
 use super::done::Done;
 use crate::graph::{Descriptor, Graph};
-use crate::host_memory::HostBuffer;
+use crate::host_memory::{HostBuffer, Placements};
 use crate::memory::{Bytes, UsageNumbers};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -48,8 +48,8 @@ pub enum Task {
     Write { tensor: TensorId, bytes: Bytes, label: String },
     /// Copies a tensor's contents to the caller.
     Read { tensor: TensorId, into: HostBuffer, done: Done<()> },
-    /// Compiles a graph.
-    Build { graph: GraphId, description: Box<Graph>, label: String, done: Done<()> },
+    /// Compiles a graph, and tells where inputs of a [`Compute`] may lie.
+    Build { graph: GraphId, description: Box<Graph>, label: String, done: Done<Placements> },
     /// Runs a graph. Its failure shows in the tensors that it was to write.
     Dispatch { graph: GraphId, tensors: TensorIds, label: String },
     /// Runs a graph on memory of the caller's. Outputs that are absent are not computed.

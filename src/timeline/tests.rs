@@ -6,7 +6,7 @@ use crate::compiler::{Evaluate, Plan};
 use crate::error::{Error, Kind};
 use crate::graph::ops::operator;
 use crate::graph::{ConstantBytes, DataType, Descriptor, GraphBuilder, Op, attribute::Value};
-use crate::host_memory::{HostBuffer, leaked};
+use crate::host_memory::{HostBuffer, Placements, leaked};
 use crate::memory::Bytes;
 use crossbeam_channel::{Receiver, bounded, unbounded};
 use std::sync::Mutex;
@@ -127,10 +127,10 @@ impl Harness {
 
     fn graph(&self, behaviour: &str, inputs: usize) -> Result<GraphId> {
         let (graph, built) = self.build(behaviour, inputs);
-        built.recv().unwrap().map(|()| graph)
+        built.recv().unwrap().map(|_| graph)
     }
 
-    fn build(&self, behaviour: &str, inputs: usize) -> (GraphId, Receiver<Result<()>>) {
+    fn build(&self, behaviour: &str, inputs: usize) -> (GraphId, Receiver<Result<Placements>>) {
         let mut builder = GraphBuilder::new(self.timeline.limits().clone());
         let mut input = |name: &str| builder.input(name, Descriptor::new(DataType::Uint8, [1])).unwrap();
         let mut sum = input(behaviour);

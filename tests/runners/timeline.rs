@@ -48,14 +48,17 @@ pub fn largest_on_wgpu() -> usize {
     ADAPTER.as_ref().map_or(0, |gpu| gpu.limits().max_tensor_byte_length)
 }
 
+/// Sends a task and waits for what it reports.
+fn wait<T: Send + 'static>(timeline: &Timeline, make: impl FnOnce(Done<T>) -> Task) -> T {
+    let (sender, receiver) = channel();
+    timeline.send(make(Done::new(move |result: Result<T>| sender.send(result).unwrap())));
+    receiver.recv().unwrap().unwrap()
+}
+
 fn run_on(timeline: &Timeline, graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
-    let wait = |make: &dyn Fn(Done<()>) -> Task| {
-        let (sender, receiver) = channel();
-        timeline.send(make(Done::new(move |result: Result<()>| sender.send(result).unwrap())));
-        receiver.recv().unwrap().unwrap()
-    };
+    let wait = |make: &dyn Fn(Done<()>) -> Task| wait(timeline, make);
     let id = GraphId(0);
-    wait(&|done| Task::Build { graph: id, description: Box::new(graph.clone()), label: String::new(), done });
+    self::wait(timeline, |done| Task::Build { graph: id, description: Box::new(graph.clone()), label: String::new(), done });
     let tensors: Vec<(TensorId, Descriptor)> = graph
         .inputs
         .iter()

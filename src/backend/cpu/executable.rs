@@ -13,6 +13,7 @@ use crate::backend::Bindings;
 use crate::compiler::{MOST_HELD, Place, Plan, Value, ValueId, behind_inputs};
 use crate::error::Result;
 use crate::graph::{ConstantBytes, DataType, Op};
+use crate::host_memory::{Placement, Placements};
 use crate::memory::{Bytes, Charge, Usage, Use, side_by_side};
 use crate::timeline::from_panic;
 use smallvec::SmallVec;
@@ -21,6 +22,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+mod placements;
+
 /// A graph that can be run, by several dispatches at once.
 #[derive(Debug)]
 pub struct Executable {
@@ -28,6 +31,7 @@ pub struct Executable {
     constants: Vec<ConstantBytes>,
     input_lengths: Vec<usize>,
     output_lengths: Vec<usize>,
+    placements: Placements,
     arena_length: usize,
     /// Arenas that no run uses at the moment.
     arenas: Mutex<Vec<Arena>>,
@@ -327,8 +331,10 @@ impl Executable {
         let estimate = steps.iter().map(cost).fold(0, usize::saturating_add);
         let kernel_bytes: usize = steps.iter().filter_map(|step| step.kernel.as_ref()).map(|kernel| kernel.bytes()).sum();
         let constant_bytes = kernel_bytes + constants.iter().map(|constant| constant.as_slice().len()).sum::<usize>();
+        let placements = placements::find(&steps, plan.inputs.len());
         let executable = Executable {
             estimate,
+            placements,
             profile,
             steps,
             constants,
@@ -341,6 +347,11 @@ impl Executable {
         };
         executable.assert_memory_is_sound();
         Ok(executable)
+    }
+
+    /// Where inputs may lie from the beginning.
+    pub fn placements(&self) -> &[Option<Placement>] {
+        &self.placements
     }
 
     /// How many nanoseconds a run takes on one thread, or so.
@@ -380,8 +391,7 @@ impl Executable {
     pub fn wait_for_first(&self, bindings: &Bindings<Storage>) -> Result<()> {
         for operand in self.steps.first().iter().flat_map(|step| &step.inputs) {
             if let Memory::Input(position) = operand.memory {
-                // To look at the bytes is to wait for them.
-                let _: &[u8] = &bindings.inputs[position].read()?;
+                bindings.inputs[position].read()?.wait();
             }
         }
         Ok(())
@@ -408,7 +418,8 @@ impl Executable {
             match tensor {
                 Some(tensor) => {
                     let mut bytes = tensor.write()?;
-                    assert_eq!(bytes.len(), self.output_lengths[position]);
+                    // No slice of it: inputs that are on their way there are others' to write (`Placement`).
+                    assert_eq!(bytes.length(), self.output_lengths[position]);
                     regions.push(bytes.as_mut_ptr());
                     outputs.push(bytes);
                 }
@@ -435,7 +446,13 @@ impl Executable {
                 .iter()
                 .map(|operand| {
                     let bytes = match operand.memory {
-                        Memory::Input(position) => inputs[position].incoming(),
+                        Memory::Input(position) => {
+                            if self.placements[position].is_some() {
+                                // The step writes around it.
+                                inputs[position].wait();
+                            }
+                            inputs[position].incoming()
+                        }
                         Memory::Constant(position) => self.constants[position].as_slice().into(),
                         Memory::Taken => [].as_slice().into(),
                         // SAFETY: the range lies in its region, and no output of this step overlaps it (asserted in `new`);

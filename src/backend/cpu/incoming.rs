@@ -24,6 +24,11 @@ impl<'a> Incoming<'a> {
         }
     }
 
+    /// Whether they lie, or will lie, in an output of the graph, where nobody needs to copy them to any more.
+    pub fn is_in_output(&self) -> bool {
+        matches!(self, Incoming::Arriving(buffer) if buffer.is_in_output())
+    }
+
     /// All of them, once they are there.
     pub fn all(&self) -> &'a [u8] {
         match self {
@@ -81,7 +86,7 @@ impl<'a> Elements<'a> {
     pub fn address(&self, element: usize) -> *const f32 {
         let start = match &self.bytes {
             Incoming::There(bytes) => bytes.as_ptr(),
-            Incoming::Arriving(buffer) => buffer.address(),
+            Incoming::Arriving(buffer) => buffer.address().cast_const(),
         };
         start.cast::<f32>().wrapping_add(self.first + element)
     }

@@ -30,7 +30,7 @@ use crate::error::Result;
 #[cfg(feature = "faults")]
 use crate::faults;
 use crate::graph::{Descriptor, Limits};
-use crate::host_memory::HostBuffer;
+use crate::host_memory::{HostBuffer, Placements};
 use crate::memory::{Bytes, Usage};
 use crate::timeline::Done;
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -167,6 +167,10 @@ impl Backend for Cpu {
 
     fn compile(&self, plan: Plan) -> Result<Executable> {
         Executable::new(plan, &self.0.usage, self.0.threads)
+    }
+
+    fn placements(&self, graph: &Executable) -> Placements {
+        graph.placements().to_vec()
     }
 
     fn fusing(&self) -> Fusing {

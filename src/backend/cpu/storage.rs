@@ -30,6 +30,22 @@ impl Contents {
         }
     }
 
+    /// Waits until the bytes are there.
+    pub fn wait(&self) {
+        match self {
+            Contents::Own(_) => {}
+            Contents::Host(buffer) => buffer.wait(),
+        }
+    }
+
+    /// Where the bytes begin. Valid for writes as long as nobody else has a part of them.
+    pub fn as_mut_ptr(&mut self) -> *mut u8 {
+        match self {
+            Contents::Own(bytes) => bytes.as_ptr(),
+            Contents::Host(buffer) => buffer.address(),
+        }
+    }
+
     /// The bytes, as a kernel takes them.
     pub fn incoming(&self) -> Incoming<'_> {
         match self {

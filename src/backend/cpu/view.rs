@@ -36,6 +36,11 @@ impl<'a> View<'a> {
         View { data_type, shape, bytes }
     }
 
+    /// See [`Incoming::is_in_output`].
+    pub fn is_in_output(&self) -> bool {
+        self.bytes.is_in_output()
+    }
+
     /// The bytes, once they are there.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes.all()

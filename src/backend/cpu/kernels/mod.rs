@@ -13,6 +13,7 @@ mod bands;
 mod bands_tests;
 mod bits;
 mod caches;
+mod concat;
 mod conv;
 mod depthwise;
 mod depthwise_planes;
@@ -182,6 +183,9 @@ fn select_for(site: &Site<'_>, isa: &'static isa::Isa) -> Option<Selection> {
     }
     if let Op::Arg(op) = site.op {
         return position::select(op, site, isa);
+    }
+    if let Op::Concat(op) = site.op {
+        return concat::select(op, site);
     }
     if site.output.data_type != DataType::Float32 {
         let Op::Transpose(op) = site.op else { return None };
