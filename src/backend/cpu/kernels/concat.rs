@@ -47,7 +47,7 @@ impl Kernel for Joined {
 pub fn select(op: &Concat, site: &Site<'_>) -> Option<Selection> {
     let is_ordered = site.output.order.is_some() || site.inputs.iter().any(|input| input.order.is_some());
     let bits = site.output.data_type.bits();
-    if is_ordered || bits % 8 > 0 {
+    if is_ordered || !bits.is_multiple_of(8) {
         return None;
     }
     let run = |id: OperandId| site.inputs[id.0 as usize].shape[op.axis as usize..].iter().product::<usize>() * bits / 8;

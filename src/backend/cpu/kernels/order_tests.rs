@@ -59,8 +59,8 @@ fn residual(strides: [u32; 2]) -> Graph {
         builder.push_op(Activation { kind: ActivationKind::Relu, input: output }, "").unwrap()[0]
     };
     let first = conv(&mut builder, x, [20, 3, 3, 3], 1, [2; 2]);
-    let expanded = conv(&mut builder, first, [84, 20, 1, 1], 1, [1; 2]);
-    let output = conv(&mut builder, expanded, [84, 1, 3, 3], 84, strides);
+    let expanded = conv(&mut builder, first, [116, 20, 1, 1], 1, [1; 2]);
+    let output = conv(&mut builder, expanded, [116, 1, 3, 3], 116, strides);
     builder.build(vec![("y".into(), output)]).unwrap()
 }
 

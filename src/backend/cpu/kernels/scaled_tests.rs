@@ -42,10 +42,13 @@ fn scaled_images() {
     }
 }
 
+/// Puts other numbers into an image, its factors and the weights.
+type Spoil<'a> = dyn Fn(&mut [f32], &mut [f32], &mut [f32]) + 'a;
+
 #[test]
 fn scaled_images_with_numbers_that_are_not_and_very_small_ones() {
     let (shapes, mul, conv, made) = step([9, 7, 40, 37], false);
-    let compare = |spoil: &dyn Fn(&mut [f32], &mut [f32], &mut [f32])| {
+    let compare = |spoil: &Spoil<'_>| {
         compare_with(&shapes, std::slice::from_ref(&mul), &made, &conv, &[], |operands| {
             let [(_, image), (_, factors), (_, weights), ..] = operands else { panic!("there are more") };
             spoil(image, factors, weights);
