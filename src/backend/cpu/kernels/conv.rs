@@ -2,7 +2,7 @@
 //! that it is made from where they are.
 #![allow(unsafe_code)]
 
-use super::division::{Extent, divide};
+use super::division::{Extent, divide, even};
 use super::finish::{Finish, Rest};
 use super::isa::Isa;
 use super::panels::{Elements, Panel, Panels};
@@ -165,8 +165,7 @@ impl Division {
         let (block_panels, block_groups) = if shares {
             (panels.count(), groups.div_ceil(across))
         } else {
-            // Rather some jobs more than a few of different sizes.
-            ((panels.count() / across).max(1), 1)
+            (even([panels.columns, tiles.columns], across, [count, block_tiles], site.threads), 1)
         };
         let distance = sizes.all_channels * sizes.columns.stride * 4;
         let compete = distance.is_multiple_of(ALIAS) && rows > 4 && site.caches.ways <= FEW_WAYS;

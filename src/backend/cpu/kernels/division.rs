@@ -28,9 +28,47 @@ pub fn divide(jobs: usize, extent: &Extent) -> [usize; 2] {
     divisions.min_by_key(|&division| (missing(division), read(division))).expect("at least one division")
 }
 
+/// Sizes of blocks of so many: all are equal, but the last.
+fn blocks(count: usize, of_block: usize) -> impl Iterator<Item = usize> + Clone {
+    (0..count).step_by(of_block).map(move |first| of_block.min(count - first))
+}
+
+/// How many panels of so many columns a block has, so that threads are done at the same time: as many as there are in one of `across`
+/// blocks of about the same size, or down to half of them. There are so many rows in blocks of `of_block` beside them.
+pub fn even([columns, of_panel]: [usize; 2], across: usize, [rows, of_block]: [usize; 2], threads: usize) -> usize {
+    let most = columns.div_ceil(of_panel).div_ceil(across.max(1)).max(1);
+    // Who is free takes the next job.
+    let time = |panels: usize| {
+        let mut busy = vec![0; threads.max(1)];
+        for height in blocks(rows, of_block.max(1)) {
+            for width in blocks(columns, panels * of_panel) {
+                *busy.iter_mut().min().expect("there is a thread") += height * width;
+            }
+        }
+        busy.into_iter().max()
+    };
+    (most.div_ceil(2)..=most).rev().min_by_key(|&panels| time(panels)).unwrap_or(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn threads_are_done_at_the_same_time() {
+        // In nine jobs of 4 panels one of two threads would have five.
+        assert_eq!(even([36, 1], 8, [4, 4], 2), 3);
+        // Two blocks of columns do for seven of rows, and one where there is an even number of these.
+        assert_eq!(even([15 * 32, 32], 2, [14, 2], 2), 8);
+        assert_eq!(even([3 * 16, 16], 1, [16, 2], 2), 3);
+        assert_eq!(even([3 * 16, 16], 1, [14, 2], 2), 2);
+        // The last panel may be narrower.
+        assert_eq!(even([80, 32], 2, [14, 2], 2), 1);
+        // One thread has all of it, and nobody anything of nothing.
+        assert_eq!(even([36, 1], 1, [4, 4], 1), 36);
+        assert_eq!(even([0, 8], 1, [0, 1], 2), 1);
+        assert_eq!(even([1, 8], 3, [5, 1], 2), 1);
+    }
 
     #[test]
     fn the_least_is_read() {
