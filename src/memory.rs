@@ -12,10 +12,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 mod arrival;
+mod freed;
 mod neighbours;
 mod spare;
 
 pub use arrival::{Arrival, Arriving, Runs, arriving, arriving_in_runs};
+pub use freed::keep_freed;
 use neighbours::Block;
 pub use neighbours::side_by_side;
 

@@ -11,7 +11,7 @@ use crate::backend::wgpu::{self, Gpu, Wish, adapter};
 use crate::error::{Error, Kind, Result};
 use crate::graph::limits::Support;
 use crate::graph::{DataType, Limits};
-use crate::memory::Usage;
+use crate::memory::{Usage, keep_freed};
 use crate::timeline::{Task, Timeline};
 use std::cell::Cell;
 use std::sync::{Arc, OnceLock};
@@ -95,6 +95,7 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         }
         _ => (accelerated, false),
     };
+    keep_freed();
     let environment = call.environment;
     let running = environment.ending.watch();
     let mut contexts = environment.contexts.borrow_mut();
