@@ -437,8 +437,9 @@ impl Conv {
         let weights = more.weights.unwrap_or(of_group.all());
         let at_once = if tiles.len() > 1 { 1 } else { panels.len() };
         for first in panels.clone().step_by(at_once) {
-            // While many tiles pass over a panel they bring the next one nearer, each a part of it.
-            let next = tiles.len() > 1 && first + 1 < panels.end;
+            // While many tiles pass over a panel they bring the next one nearer, each a part of it: also the next job's, which most
+            // often is the same thread's.
+            let next = tiles.len() > 1 && first + 1 < of_group.count();
             let next = if next { of_group.panel_of(weights, first + 1).weights } else { &[] };
             let step = next.len().div_ceil(tiles.len() * depth);
             for (i, tile) in tiles.clone().enumerate() {

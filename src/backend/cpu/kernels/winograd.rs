@@ -159,7 +159,7 @@ impl<T: Transform> Winograd<T> {
                 let at_once = if panels.bytes() > KEPT { 1 } else { wanted.len() };
                 for first_panel in wanted.clone().step_by(at_once) {
                     let some = first_panel..first_panel + at_once;
-                    let next = self.behind(frequency, &some, &frequencies, &wanted);
+                    let next = self.behind(frequency, &some, &wanted);
                     // Whole panels, which come first, fetch it.
                     let steps = channels * panels.parts(some.clone()).next().map_or(1, |panel| panel.several);
                     let step = next.len().div_ceil(tiles * steps);
@@ -176,14 +176,15 @@ impl<T: Transform> Winograd<T> {
         });
     }
 
-    /// The weights that are needed after those of so many panels of a frequency, of some frequencies and panels.
-    fn behind(&self, frequency: usize, panels: &Range<usize>, frequencies: &Range<usize>, wanted: &Range<usize>) -> &[f32] {
+    /// The weights that are needed after those of so many panels of a frequency, of some panels: also another part's, which most
+    /// often is the same thread's.
+    fn behind(&self, frequency: usize, panels: &Range<usize>, wanted: &Range<usize>) -> &[f32] {
         if panels.end < wanted.end {
             return self.frequencies[frequency].weights(panels.end..wanted.end.min(panels.end + panels.len()));
         }
-        match frequencies.contains(&(frequency + 1)) {
-            true => self.frequencies[frequency + 1].weights(wanted.start..wanted.start + panels.len()),
-            false => &[],
+        match self.frequencies.get(frequency + 1) {
+            Some(next) => next.weights(wanted.start..wanted.start + panels.len()),
+            None => &[],
         }
     }
 
