@@ -55,6 +55,9 @@ impl Bytes {
     /// # Errors
     /// `UnknownError` when the memory cannot be had.
     pub fn zeroed(length: usize) -> Result<Bytes> {
+        if length >= WORTH_HUGE_PAGES {
+            return is_at_hand(length).then(|| Bytes::in_new_pages(length)).flatten().ok_or_else(|| cannot_be_had(length));
+        }
         // SAFETY: the layout's size is not zero, as `allocate` promises; zeros are initialised bytes.
         unsafe { Bytes::allocate(length, |layout| alloc_zeroed(layout)) }
     }
@@ -85,7 +88,7 @@ impl Bytes {
     /// # Safety
     /// What `allocate` gives must belong to the layout and to nobody else, and be initialised before it is read.
     unsafe fn allocate(length: usize, allocate: impl FnOnce(Layout) -> *mut u8) -> Result<Bytes> {
-        let fail = || Error::new(Kind::Unknown, format!("{length} bytes of memory cannot be had"));
+        let fail = || cannot_be_had(length);
         if length == 0 {
             return Ok(Bytes::default());
         }
@@ -187,6 +190,10 @@ impl std::fmt::Debug for Bytes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Bytes({})", self.length)
     }
+}
+
+fn cannot_be_had(length: usize) -> Error {
+    Error::new(Kind::Unknown, format!("{length} bytes of memory cannot be had"))
 }
 
 /// Whether the machine has so much memory left. Small requests are not looked at: the allocator decides.

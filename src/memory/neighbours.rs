@@ -3,7 +3,7 @@
 
 use super::Bytes;
 use crate::error::Result;
-use std::alloc::{Layout, alloc_zeroed, dealloc};
+use memmap2::MmapMut;
 use std::cell::RefCell;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -14,12 +14,13 @@ const BLOCK: usize = 64 << 20;
 /// Graphs with fewer bytes of constants take ordinary memory.
 const WORTH_IT: usize = 512 << 10;
 
-/// Zeroed memory that several [`Bytes`] have parts of.
+/// Zeroed memory that several [`Bytes`] have parts of: new pages, for those of an allocator's that were used before are small.
 #[derive(Debug)]
 pub struct Block {
     start: NonNull<u8>,
     length: usize,
-    allocation: (NonNull<u8>, Layout),
+    #[allow(dead_code, reason = "it is kept")]
+    pages: MmapMut,
 }
 
 // SAFETY: the block itself accesses nothing; its parts belong to one `Bytes` each.
@@ -30,24 +31,14 @@ unsafe impl Sync for Block {}
 impl Block {
     fn new(length: usize) -> Option<Block> {
         let length = length.checked_next_multiple_of(HUGE_PAGE)?;
-        // Aligned by hand: the allocator would write the zeros of what it aligns.
-        let layout = Layout::from_size_align(length.checked_add(HUGE_PAGE)?, 16).ok()?;
-        // SAFETY: the size is not zero.
-        let allocation = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        let offset = allocation.as_ptr().align_offset(HUGE_PAGE);
-        assert!(offset + length <= layout.size());
-        // SAFETY: within the allocation, by the assertion.
-        let start = unsafe { allocation.add(offset) };
+        let mut pages = MmapMut::map_anon(length.checked_add(HUGE_PAGE)?).ok()?;
+        let all = NonNull::new(pages.as_mut_ptr())?;
+        let offset = all.as_ptr().align_offset(HUGE_PAGE);
+        assert!(offset + length <= pages.len());
+        // SAFETY: within the pages, by the assertion.
+        let start = unsafe { all.add(offset) };
         super::prefer_huge_pages(start, length);
-        Some(Block { start, length, allocation: (allocation, layout) })
-    }
-}
-
-impl Drop for Block {
-    fn drop(&mut self) {
-        let (allocation, layout) = self.allocation;
-        // SAFETY: it came from the allocator with this layout, and no part is left.
-        unsafe { dealloc(allocation.as_ptr(), layout) };
+        Some(Block { start, length, pages })
     }
 }
 
@@ -86,6 +77,13 @@ impl Bytes {
             Some((start, block)) => Ok(unsafe { Bytes::part(start, length, block) }),
             None => Bytes::zeroed(length),
         }
+    }
+
+    /// Zeros in a block of their own, if there is so much memory.
+    pub(super) fn in_new_pages(length: usize) -> Option<Bytes> {
+        let block = Block::new(length)?;
+        // SAFETY: it begins where the block does, zeroed and aligned, and is the only part.
+        Some(unsafe { Bytes::part(block.start, length, Arc::new(block)) })
     }
 }
 

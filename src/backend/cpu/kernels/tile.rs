@@ -195,7 +195,9 @@ unsafe fn tile<S: Span, const ROWS: usize, const AHEAD: bool>(task: &Task) {
                             fetch::<0>(weights.wrapping_add(SOON + line * LINE));
                         }
                         fetch::<1>(ahead);
-                        fetch::<1>(ahead.wrapping_add(LINE));
+                        if task.ahead_step > LINE {
+                            fetch::<1>(ahead.wrapping_add(LINE));
+                        }
                         ahead = ahead.wrapping_add(task.ahead_step);
                     }
                     for r in 0..ROWS {
