@@ -231,7 +231,7 @@ unsafe fn tile<S: Span, const ROWS: usize, const WIDTH: usize>(
         let starts: [_; ROWS] = std::array::from_fn(|r| a.wrapping_add(forgotten(r * row)));
         // SAFETY: `b` has `depth` rows, `a` ROWS elements for each, by the caller's promise.
         unsafe {
-            let done = add_steps::<S, ROWS, true>(&mut sums[0], &starts, b, depth, (ahead, ahead_step));
+            let done = add_steps::<S, ROWS, 1>(&mut sums[0], &starts, b, depth, (ahead, ahead_step));
             (a, b, depth) = (a.add(done), b.add(done * S::LANES), depth - done);
             ahead = ahead.wrapping_add(done * ahead_step);
         }

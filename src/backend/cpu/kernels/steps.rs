@@ -27,7 +27,7 @@ pub const fn are_worth_it<S: Span>(rows: usize) -> bool {
 /// # Safety
 /// There must be that many numbers and spans for `depth` steps.
 #[inline(always)]
-pub unsafe fn add_steps<S: Span, const ROWS: usize, const AHEAD: bool>(
+pub unsafe fn add_steps<S: Span, const ROWS: usize, const STREAMS: usize>(
     sums: &mut [S; ROWS],
     starts: &[*const f32; ROWS],
     factors: *const f32,
@@ -37,7 +37,7 @@ pub unsafe fn add_steps<S: Span, const ROWS: usize, const AHEAD: bool>(
     let whole = depth / TOGETHER * TOGETHER;
     let mut k = 0;
     while k < whole {
-        if AHEAD {
+        if STREAMS > 0 {
             fetch::<1>(ahead);
             if ahead_step * TOGETHER > LINE {
                 (1..TOGETHER).for_each(|line| fetch::<1>(ahead.wrapping_add(line * LINE)));

@@ -21,6 +21,11 @@ pub const MOST_ROWS: usize = 14;
 
 /// How far behind the weights that are read those are that are fetched: at the pace of a tile, as long as memory takes.
 const SOON: usize = 1024;
+/// What is needed later is fetched in so many streams where memory must be fast, which gives several faster than one: from so many
+/// numbers with each step on, and a page for each stream. Elsewhere each instruction of a step counts.
+const SEVERAL: usize = 4;
+const FAST: usize = LINE / 2;
+const LONG: usize = 1024;
 
 /// What one tile computes, and where.
 #[derive(Clone, Copy, Debug)]
@@ -74,8 +79,8 @@ pub struct Tiles {
     pub lanes: usize,
     /// By number of columns (from `step` on), then of rows (from 0, which does nothing).
     tiles: &'static [[Tile; MOST_ROWS + 1]],
-    /// By number of rows, tiles of all columns that fetch what will be needed next.
-    ahead: [Tile; MOST_ROWS + 1],
+    /// By number of rows, tiles of all columns that fetch what will be needed next, in one stream or several.
+    ahead: [[Tile; MOST_ROWS + 1]; 2],
     /// By number of columns, tiles whose rows are evenly apart: by 1, by 2, by any distance; with one row, with all.
     spaced: &'static [[[Tile; 2]; 3]],
     /// Higher ones of fewer columns.
@@ -123,10 +128,11 @@ impl Tiles {
         unsafe {
             let widest = self.tiles.len() - 1;
             let number = if task.columns == self.columns { widest } else { (task.columns - 1) / self.step };
-            match number == widest && task.ahead_step > 0 {
-                true => self.ahead[rows](task),
-                false => self.tiles[number][rows](task),
+            if number < widest || task.ahead_step == 0 {
+                return self.tiles[number][rows](task);
             }
+            let several = task.ahead_step >= FAST && part_of_stream::<SEVERAL>(task.length, task.ahead_step) >= LONG;
+            self.ahead[usize::from(several)][rows](task)
         }
     }
 
@@ -157,7 +163,7 @@ impl Tiles {
 /// See [`Tile`].
 #[inline(always)]
 #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
-unsafe fn tile<S: Span, const ROWS: usize, const AHEAD: bool>(task: &Task) {
+unsafe fn tile<S: Span, const ROWS: usize, const STREAMS: usize>(task: &Task) {
     let mut ahead = task.ahead;
     for panel in 0..task.panels {
         let task = unread(task);
@@ -179,36 +185,51 @@ unsafe fn tile<S: Span, const ROWS: usize, const AHEAD: bool>(task: &Task) {
             if const { are_worth_it::<S>(ROWS) } {
                 // SAFETY: the panel has a span for each number of each run, and a run `length` numbers.
                 unsafe {
-                    first = add_steps::<S, ROWS, AHEAD>(&mut sums, starts, weights, task.length, (ahead, task.ahead_step));
+                    first = add_steps::<S, ROWS, STREAMS>(&mut sums, starts, weights, task.length, (ahead, task.ahead_step));
                     weights = weights.add(first * S::LANES);
                     ahead = ahead.wrapping_add(first * task.ahead_step);
                 }
             }
+            let part = part_of_stream::<STREAMS>(task.length - first, task.ahead_step);
             for k in first..task.length {
                 // SAFETY: the panel has a span for each number of each run, and a run `length` numbers.
                 unsafe {
                     let factors = S::load(weights);
                     weights = weights.add(S::LANES);
-                    if AHEAD {
+                    if STREAMS > 0 {
                         // The weights themselves may still be on their way from memory.
                         for line in 0..S::LANES.div_ceil(LINE) {
                             fetch::<0>(weights.wrapping_add(SOON + line * LINE));
                         }
-                        fetch::<1>(ahead);
-                        if task.ahead_step > LINE {
-                            fetch::<1>(ahead.wrapping_add(LINE));
+                        if k % STREAMS == 0 {
+                            for stream in 0..STREAMS {
+                                fetch::<1>(ahead.wrapping_add(stream * part));
+                            }
+                            if task.ahead_step > LINE {
+                                (0..STREAMS).for_each(|stream| fetch::<1>(ahead.wrapping_add(stream * part + LINE)));
+                            }
+                            ahead = ahead.wrapping_add(task.ahead_step);
                         }
-                        ahead = ahead.wrapping_add(task.ahead_step);
                     }
                     for r in 0..ROWS {
                         sums[r] = S::set(*starts[r].add(k)).mul_add(factors, sums[r]);
                     }
                 }
             }
+            if STREAMS > 1 {
+                // Those of the other streams.
+                ahead = ahead.wrapping_add((STREAMS - 1) * part);
+            }
         }
         // SAFETY: the caller's promise.
         unsafe { finish(sums, task, column) }
     }
+}
+
+/// How far apart streams are that together are as many numbers as are fetched with so many steps.
+#[inline(always)]
+fn part_of_stream<const STREAMS: usize>(steps: usize, of_step: usize) -> usize {
+    steps.checked_div(STREAMS).unwrap_or(0) * of_step
 }
 
 /// Brings the lines of a tile that lies like the output into the cache.
@@ -334,6 +355,7 @@ macro_rules! spaced {
 /// Instead of a distance: rows begin anywhere; and what will be needed next is fetched.
 const ANYWHERE: usize = usize::MAX;
 const AHEAD: usize = usize::MAX - 1;
+const STREAMS: usize = usize::MAX - 2;
 
 /// # Safety
 /// See [`Tile`].
@@ -342,8 +364,9 @@ unsafe fn any<S: Span, const ROWS: usize, const STEP: usize>(task: &Task) {
     // SAFETY: the caller's promise.
     unsafe {
         match STEP {
-            ANYWHERE => tile::<S, ROWS, false>(task),
-            AHEAD => tile::<S, ROWS, true>(task),
+            ANYWHERE => tile::<S, ROWS, 0>(task),
+            AHEAD => tile::<S, ROWS, 1>(task),
+            STREAMS => tile::<S, ROWS, SEVERAL>(task),
             _ => spaced::<S, ROWS, STEP>(task),
         }
     }
@@ -364,7 +387,7 @@ static PORTABLE: Tiles = Tiles {
     step: 4,
     lanes: Array::LANES,
     tiles: tiles!(baseline: Array, Both<Array, Array>),
-    ahead: tiles!(baseline AHEAD Both<Array, Array>),
+    ahead: [tiles!(baseline AHEAD Both<Array, Array>), tiles!(baseline STREAMS Both<Array, Array>)],
     spaced: spaced!(baseline 6: Array, Both<Array, Array>),
     narrow: None,
 };
@@ -376,7 +399,7 @@ static NEON: Tiles = Tiles {
     step: 4,
     lanes: Neon::LANES,
     tiles: tiles!(baseline: Neon, Both<Neon, Neon>),
-    ahead: tiles!(baseline AHEAD Both<Neon, Neon>),
+    ahead: [tiles!(baseline AHEAD Both<Neon, Neon>), tiles!(baseline STREAMS Both<Neon, Neon>)],
     spaced: spaced!(baseline 8: Neon, Both<Neon, Neon>),
     narrow: None,
 };
@@ -384,7 +407,7 @@ static NEON: Tiles = Tiles {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::super::vector::x86::{Avx2, Avx512};
-    use super::{AHEAD, ANYWHERE, Both, Span, Task, Tiles, any};
+    use super::{AHEAD, ANYWHERE, Both, STREAMS, Span, Task, Tiles, any};
 
     /// # Safety
     /// See [`super::Tile`].
@@ -408,7 +431,7 @@ mod x86 {
         step: 8,
         lanes: Avx2::LANES,
         tiles: tiles!(avx2: Avx2, Both<Avx2, Avx2>),
-        ahead: tiles!(avx2 AHEAD Both<Avx2, Avx2>),
+        ahead: [tiles!(avx2 AHEAD Both<Avx2, Avx2>), tiles!(avx2 STREAMS Both<Avx2, Avx2>)],
         spaced: spaced!(avx2 6: Avx2, Both<Avx2, Avx2>),
         narrow: Some(&AVX2_NARROW),
     };
@@ -418,7 +441,7 @@ mod x86 {
         step: 8,
         lanes: Avx2::LANES,
         tiles: tiles!(avx2: Avx2),
-        ahead: tiles!(avx2 AHEAD Avx2),
+        ahead: [tiles!(avx2 AHEAD Avx2), tiles!(avx2 STREAMS Avx2)],
         spaced: spaced!(avx2 12: Avx2),
         narrow: None,
     };
@@ -428,7 +451,7 @@ mod x86 {
         step: 8,
         lanes: Avx512::LANES,
         tiles: tiles!(avx512: Avx2, Avx512, Both<Avx512, Avx2>, Both<Avx512, Avx512>),
-        ahead: tiles!(avx512 AHEAD Both<Avx512, Avx512>),
+        ahead: [tiles!(avx512 AHEAD Both<Avx512, Avx512>), tiles!(avx512 STREAMS Both<Avx512, Avx512>)],
         spaced: spaced!(avx512 14: Avx2, Avx512, Both<Avx512, Avx2>, Both<Avx512, Avx512>),
         narrow: None,
     };
