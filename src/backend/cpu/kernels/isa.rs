@@ -10,7 +10,7 @@
 use super::forgotten::forgotten;
 #[cfg(target_arch = "aarch64")]
 use super::neon::Neon;
-use super::prefetch::fetch;
+use super::prefetch::{LINE, fetch};
 use super::span::{Both, Span};
 use super::steps::{add_steps, are_worth_it};
 use super::vector::Array;
@@ -238,8 +238,9 @@ unsafe fn tile<S: Span, const ROWS: usize, const WIDTH: usize>(
     }
     for _ in 0..depth / ways {
         fetch::<1>(ahead);
-        if WIDTH > 16 {
-            fetch::<1>(ahead.wrapping_add(16));
+        // The next line comes with the next steps where these fetch less.
+        if WIDTH > LINE && ways * ahead_step > LINE {
+            fetch::<1>(ahead.wrapping_add(LINE));
         }
         ahead = ahead.wrapping_add(ways * ahead_step);
         for way in 0..ways {
