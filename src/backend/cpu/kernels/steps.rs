@@ -22,7 +22,8 @@ pub const fn are_worth_it<S: Span>(rows: usize) -> bool {
 }
 
 /// Adds the products of as many steps as are whole, and says how many these are. For each step there is a number of each row,
-/// one after the other from its start on, and a span of factors.
+/// one after the other from its start on, and a span of factors. What will be needed next is fetched if there are STREAMS, line
+/// after line however many they are.
 ///
 /// # Safety
 /// There must be that many numbers and spans for `depth` steps.
