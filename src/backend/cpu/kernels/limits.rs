@@ -25,6 +25,23 @@ impl Bounds {
         self.lower(self.raise(numbers))
     }
 
+    /// The same for several, without bounds that keep out nothing: each costs as much as a product.
+    #[inline(always)]
+    #[allow(clippy::needless_range_loop, reason = "iterators keep the numbers out of registers")]
+    pub fn bound_all<S: Span, const COUNT: usize>(self, mut numbers: [S; COUNT]) -> [S; COUNT] {
+        if self.is_low() {
+            for i in 0..COUNT {
+                numbers[i] = self.raise(numbers[i]);
+            }
+        }
+        if self.is_high() {
+            for i in 0..COUNT {
+                numbers[i] = self.lower(numbers[i]);
+            }
+        }
+        numbers
+    }
+
     /// Whether there is a lowest number.
     pub fn is_low(self) -> bool {
         self.0[0] > f32::NEG_INFINITY
@@ -63,6 +80,18 @@ impl Limits {
     pub fn finish<S: Span>(&self, sum: S, added: Option<S>) -> S {
         let sum = self.before.bound(sum);
         added.map_or(sum, |added| self.after.bound(sum.add(added)))
+    }
+
+    /// The same for several.
+    #[inline(always)]
+    #[allow(clippy::needless_range_loop, reason = "iterators keep the numbers out of registers")]
+    pub fn finish_all<S: Span, const COUNT: usize>(&self, sums: [S; COUNT], added: Option<[S; COUNT]>) -> [S; COUNT] {
+        let mut sums = self.before.bound_all(sums);
+        let Some(added) = added else { return sums };
+        for i in 0..COUNT {
+            sums[i] = sums[i].add(added[i]);
+        }
+        self.after.bound_all(sums)
     }
 
     /// The same for one number.

@@ -25,14 +25,19 @@ pub struct FromFrequencies<'a, T> {
 impl<T: Transform> OnVectors for FromFrequencies<'_, T> {
     #[inline(always)]
     fn run<V: Vector>(self) {
+        let Sizes { outputs, padded, .. } = self.of.sizes;
+        assert!(self.outputs.end <= outputs);
+        // Each frequency has so many blocks.
+        let from = self.products.from(0, T::FREQUENCIES * distance(self.of.together, padded)).cast_const();
         // 0 times what is infinite or not a number is not a number.
         let mut suspicion = V::set(0.0);
         for group in &self.order.groups {
             for (i, block) in self.order.of_group(group).enumerate() {
+                assert!(group.first.iter().all(|first| first + i < self.of.together));
                 suspicion = if group.inside == [T::WIDTH; 2] {
-                    self.block(block, [T::WIDTH; 2], |_| i, suspicion)
+                    self.block(block, [T::WIDTH; 2], from, |_| i, suspicion)
                 } else {
-                    self.block(block, group.inside, |frequency| group.first[frequency] + i, suspicion)
+                    self.block(block, group.inside, from, |frequency| group.first[frequency] + i, suspicion)
                 };
             }
         }
@@ -51,72 +56,112 @@ impl<T: Transform> FromFrequencies<'_, T> {
     fn block<V: Vector>(
         &self,
         block: usize,
-        [height, width]: [usize; 2],
+        inside: [usize; 2],
+        from: *const f32,
         place_at: impl Fn(usize) -> usize,
         mut suspicion: V,
     ) -> V {
         let Sizes { outputs, padded, rows, columns, .. } = self.of.sizes;
-        let (distance, limits) = (distance(self.of.together, padded), self.of.finish.limits);
         let (batch, top, left) = self.of.sizes.place(block, T::WIDTH);
         let first = (batch * rows.output + top) * columns.output + left;
-        let last = first + (height - 1) * rows.dilation * columns.output + (width - 1) * columns.dilation;
-        let Work { added, output, .. } = *self.work;
-        let _ = output.from(first * outputs, (last + 1) * outputs);
-        for channel in self.outputs.clone().step_by(V::LANES) {
-            let count = V::LANES.min(self.outputs.end - channel);
-            let mut half = Half::<V, 4>::default();
-            for x in 0..T::REACH {
-                let mut line = [V::set(0.0); 6];
-                for y in 0..T::REACH {
-                    if !T::needs(width, x) || !T::needs(height, y) {
-                        continue;
-                    }
+        let last = first + (inside[0] - 1) * rows.dilation * columns.output + (inside[1] - 1) * columns.dilation;
+        let to = self.work.output.from(first * outputs, (last + 1) * outputs);
+        let added = self.work.added.map(|added| added[first * outputs..(last + 1) * outputs].as_ptr());
+        let bias = |channel: usize| match self.of.bias.as_slice() {
+            [] => V::set(0.0),
+            // SAFETY: the bias has whole vectors.
+            bias => unsafe { V::load(bias[channel..channel + V::LANES].as_ptr()) },
+        };
+        let whole = self.outputs.start..self.outputs.end - self.outputs.len() % V::LANES;
+        for channel in whole.clone().step_by(V::LANES) {
+            let (from, to) = (from.wrapping_add(channel), to.wrapping_add(channel));
+            let added = added.map(|added| added.wrapping_add(channel));
+            // SAFETY: so many outputs are there, of the pixels from the first to the last; all vectors of products are whole.
+            let sum = unsafe { self.vector(V::LANES, inside, from, &place_at, bias(channel), added, to) };
+            suspicion = sum.mul_add(V::set(0.0), suspicion);
+        }
+        if whole.end < self.outputs.end {
+            let (from, to) = (from.wrapping_add(whole.end), to.wrapping_add(whole.end));
+            let added = added.map(|added| added.wrapping_add(whole.end));
+            let count = self.outputs.end - whole.end;
+            // SAFETY: as above.
+            let sum = unsafe { self.vector(count, inside, from, &place_at, bias(whole.end), added, to) };
+            suspicion = sum.mul_add(V::set(0.0), suspicion);
+        }
+        suspicion
+    }
+
+    /// The same for some outputs, whose products are read and which are written from these places on. Returns a sum of all of
+    /// them, before they are finished.
+    ///
+    /// # Safety
+    /// There must be a vector of products for each frequency that is needed. The output, and what is added, must have so many
+    /// numbers from the place on, for each pixel of the block; nobody else accesses them.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments, reason = "all of them are of a block")]
+    unsafe fn vector<V: Vector>(
+        &self,
+        count: usize,
+        [height, width]: [usize; 2],
+        from: *const f32,
+        place_at: impl Fn(usize) -> usize,
+        bias: V,
+        added: Option<*const f32>,
+        to: *mut f32,
+    ) -> V {
+        let Sizes { outputs, padded, rows, columns, .. } = self.of.sizes;
+        let (distance, limits) = (distance(self.of.together, padded), self.of.finish.limits);
+        let (down, across) = (rows.dilation * columns.output * outputs, columns.dilation * outputs);
+        let mut half = Half::<V, 4>::default();
+        for x in 0..T::REACH {
+            let mut line = [V::set(0.0); 6];
+            for y in 0..T::REACH {
+                if T::needs(width, x) && T::needs(height, y) {
                     let frequency = y * T::REACH + x;
-                    let place = frequency * distance + place_at(frequency) * padded + channel;
-                    // SAFETY: there are so many numbers (`from` asserts that), and nobody writes them.
-                    line[y] = unsafe { V::load(self.products.from(place, place + V::LANES)) };
+                    let from = from.wrapping_add(frequency * distance + place_at(frequency) * padded);
+                    // SAFETY: the caller's promise.
+                    line[y] = unsafe { V::load(from) };
                 }
-                half.write_column(x, T::output(line, height));
             }
-            let bias = match self.of.bias.as_slice() {
-                [] => V::set(0.0),
-                // SAFETY: the bias has whole vectors.
-                bias => unsafe { V::load(bias[channel..channel + V::LANES].as_ptr()) },
-            };
-            for y in 0..T::WIDTH {
-                // SAFETY: so many columns are written above.
-                let mut line = T::output(unsafe { half.row(y, T::REACH) }, width);
-                // One sum for the row, so that the chain of additions to the suspicion is short.
-                let mut row = V::set(0.0);
+            half.write_column(x, T::output(line, height));
+        }
+        let mut sums = V::set(0.0);
+        for y in 0..T::WIDTH {
+            if y >= height {
+                continue;
+            }
+            // SAFETY: so many columns are written above.
+            let mut line = T::output(unsafe { half.row(y, T::REACH) }, width);
+            // One sum for the row, so that the chain of additions is short.
+            let mut row = V::set(0.0);
+            for x in 0..T::WIDTH {
+                if x < width {
+                    line[x] = line[x].add(bias);
+                    row = row.add(line[x]);
+                }
+            }
+            sums = sums.add(row);
+            let place_of = |x: usize| y * down + x * across;
+            let added = added.map(|added| {
+                let mut numbers = [V::set(0.0); 4];
                 for x in 0..T::WIDTH {
-                    if y < height && x < width {
-                        line[x] = line[x].add(bias);
-                        row = row.add(line[x]);
+                    if x < width {
+                        let from = added.wrapping_add(place_of(x));
+                        // SAFETY: the caller's promise.
+                        numbers[x] = unsafe { if count == V::LANES { V::load(from) } else { V::load_first(from, count) } };
                     }
                 }
-                suspicion = row.mul_add(V::set(0.0), suspicion);
-                for x in 0..T::WIDTH {
-                    if y >= height || x >= width {
-                        continue;
-                    }
-                    let sum = line[x];
-                    let pixel = first + y * rows.dilation * columns.output + x * columns.dilation;
-                    let place = pixel * outputs + channel;
-                    // SAFETY: between the first and the last pixel of the block, which are inside the output and in what is
-                    // added (asserted in `run`); the block and these outputs of it are this part's.
-                    unsafe {
-                        let to = output.from(0, 0).add(place);
-                        if count == V::LANES {
-                            let added = added.map(|added| V::load(added.as_ptr().add(place)));
-                            limits.finish(sum, added).store(to);
-                        } else {
-                            let added = added.map(|added| V::load_first(added.as_ptr().add(place), count));
-                            limits.finish(sum, added).store_first(to, count);
-                        }
-                    }
+                numbers
+            });
+            let line = limits.finish_all(line, added);
+            for x in 0..T::WIDTH {
+                if x < width {
+                    let to = to.wrapping_add(place_of(x));
+                    // SAFETY: the caller's promise.
+                    unsafe { if count == V::LANES { line[x].store(to) } else { line[x].store_first(to, count) } }
                 }
             }
         }
-        suspicion
+        sums
     }
 }
