@@ -61,7 +61,7 @@ impl<T: Transform> FromFrequencies<'_, T> {
         place_at: impl Fn(usize) -> usize,
         mut suspicion: V,
     ) -> V {
-        let Sizes { outputs, padded, rows, columns, .. } = self.of.sizes;
+        let Sizes { outputs, rows, columns, .. } = self.of.sizes;
         let (batch, top, left) = self.of.sizes.place(block, T::WIDTH);
         let first = (batch * rows.output + top) * columns.output + left;
         let last = first + (inside[0] - 1) * rows.dilation * columns.output + (inside[1] - 1) * columns.dilation;
