@@ -30,8 +30,8 @@ impl<T: Transform> OnVectors for ToFrequencies<'_, T> {
         let to = self.transformed.from(0, T::FREQUENCIES * distance(self.of.together, channels));
         for group in &self.order.groups {
             for (i, block) in self.order.of_group(group).enumerate() {
-                // Whole blocks, which are the first ones at every frequency, have loops of their own, whose lengths are known.
                 assert!(group.first.iter().all(|first| first + i < self.of.together));
+                // Whole blocks, which are the first ones at every frequency, have loops of their own, whose lengths are known.
                 if group.inside == [T::WIDTH; 2] {
                     self.block::<V>(block, [T::WIDTH; 2], to, |_| i);
                 } else {
@@ -60,7 +60,7 @@ impl<T: Transform> ToFrequencies<'_, T> {
         let whole = self.channels.start..self.channels.end - self.channels.len() % V::LANES;
         for channel in whole.clone().step_by(V::LANES) {
             let (from, to) = (from.wrapping_add(channel), to.wrapping_add(channel));
-            // SAFETY: so many channels are there.
+            // SAFETY: so many channels are there, as is the block's place at each frequency (asserted in `run`).
             unsafe {
                 if fits(top, rows) && fits(left, columns) {
                     self.vector::<V>(V::LANES, inside, from, |_, _| true, to, &place_at);

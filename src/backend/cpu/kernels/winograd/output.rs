@@ -76,7 +76,8 @@ impl<T: Transform> FromFrequencies<'_, T> {
         for channel in whole.clone().step_by(V::LANES) {
             let (from, to) = (from.wrapping_add(channel), to.wrapping_add(channel));
             let added = added.map(|added| added.wrapping_add(channel));
-            // SAFETY: so many outputs are there, of the pixels from the first to the last; all vectors of products are whole.
+            // SAFETY: so many outputs are there, of the pixels from the first to the last, as is the block's place at each
+            // frequency (asserted in `run`); all vectors of products are whole.
             let sum = unsafe { self.vector(V::LANES, inside, from, &place_at, bias(channel), added, to) };
             suspicion = sum.mul_add(V::set(0.0), suspicion);
         }
