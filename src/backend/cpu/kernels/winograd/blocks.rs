@@ -86,7 +86,39 @@ pub struct Group {
     /// Among the blocks of the order.
     blocks: Range<usize>,
     /// By frequency, where the first of them stands.
-    pub first: [usize; MOST_FREQUENCIES],
+    first: [usize; MOST_FREQUENCIES],
+    /// Behind where the last one stands at any frequency.
+    end: usize,
+}
+
+/// A block of a group. Of a whole one, which is among the first at every frequency, all numbers are known to the compiler.
+#[derive(Clone, Copy)]
+pub struct Member<'a, const WHOLE: bool> {
+    group: &'a Group,
+    number: usize,
+}
+
+impl<'a, const WHOLE: bool> Member<'a, WHOLE> {
+    /// # Panics
+    /// When there is no such block, or it does not stand below `together` at every frequency.
+    #[inline(always)]
+    pub fn new(group: &'a Group, number: usize, together: usize) -> Self {
+        assert!(number < group.blocks.len() && group.end <= together);
+        debug_assert!(!WHOLE || group.first == [0; MOST_FREQUENCIES]);
+        Member { group, number }
+    }
+
+    /// Rows and columns of it that are inside the output.
+    #[inline(always)]
+    pub fn inside<T: Transform>(self) -> [usize; 2] {
+        if WHOLE { [T::WIDTH; 2] } else { self.group.inside }
+    }
+
+    /// Where it stands among those that have a frequency.
+    #[inline(always)]
+    pub fn at(self, frequency: usize) -> usize {
+        if WHOLE { self.number } else { self.group.first[frequency] + self.number }
+    }
 }
 
 impl Order {
@@ -99,7 +131,8 @@ impl Order {
         for alike in order.blocks.chunk_by(|&a, &b| missing(a) == missing(b)) {
             let inside = missing(alike[0]).map(|pixels| T::WIDTH - pixels);
             let start = order.groups.last().map_or(0, |group: &Group| group.blocks.end);
-            order.groups.push(Group { inside, blocks: start..start + alike.len(), first: order.counts });
+            let end = order.counts.iter().max().copied().unwrap_or(0) + alike.len();
+            order.groups.push(Group { inside, blocks: start..start + alike.len(), first: order.counts, end });
             for (frequency, count) in order.counts.iter_mut().enumerate().take(T::FREQUENCIES) {
                 if T::needs(inside[0], frequency / T::REACH) && T::needs(inside[1], frequency % T::REACH) {
                     *count += alike.len();

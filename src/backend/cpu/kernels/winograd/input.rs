@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 #![allow(clippy::needless_range_loop, reason = "numbers of rows and columns stand on both sides")]
 
-use super::blocks::{Order, Sizes};
+use super::blocks::{Member, Order, Sizes};
 use super::{Winograd, distance};
 use crate::backend::cpu::kernels::SharedOutput;
 use crate::backend::cpu::kernels::transform::{Half, Transform};
@@ -30,12 +30,10 @@ impl<T: Transform> OnVectors for ToFrequencies<'_, T> {
         let to = self.transformed.from(0, T::FREQUENCIES * distance(self.of.together, channels));
         for group in &self.order.groups {
             for (i, block) in self.order.of_group(group).enumerate() {
-                assert!(group.first.iter().all(|first| first + i < self.of.together));
-                // Whole blocks, which are the first ones at every frequency, have loops of their own, whose lengths are known.
                 if group.inside == [T::WIDTH; 2] {
-                    self.block::<V>(block, [T::WIDTH; 2], to, |_| i);
+                    self.block::<V, true>(block, Member::new(group, i, self.of.together), to);
                 } else {
-                    self.block::<V>(block, group.inside, to, |frequency| group.first[frequency] + i);
+                    self.block::<V, false>(block, Member::new(group, i, self.of.together), to);
                 }
             }
         }
@@ -43,9 +41,9 @@ impl<T: Transform> OnVectors for ToFrequencies<'_, T> {
 }
 
 impl<T: Transform> ToFrequencies<'_, T> {
-    /// Transforms so much of a block, which is at some place among those that have a frequency.
+    /// Transforms what is inside of a block; whole ones have loops of their own.
     #[inline(always)]
-    fn block<V: Vector>(&self, block: usize, inside: [usize; 2], to: *mut f32, place_at: impl Fn(usize) -> usize) {
+    fn block<V: Vector, const WHOLE: bool>(&self, block: usize, member: Member<'_, WHOLE>, to: *mut f32) {
         let Sizes { channels, rows, columns, .. } = self.of.sizes;
         let (batch, y, x) = self.of.sizes.place(block, T::WIDTH);
         // The first row and column under the windows; they may lie in the padding.
@@ -60,37 +58,39 @@ impl<T: Transform> ToFrequencies<'_, T> {
         let whole = self.channels.start..self.channels.end - self.channels.len() % V::LANES;
         for channel in whole.clone().step_by(V::LANES) {
             let (from, to) = (from.wrapping_add(channel), to.wrapping_add(channel));
-            // SAFETY: so many channels are there, as is the block's place at each frequency (asserted in `run`).
+            // SAFETY: so many channels are there, as is the block's place at each frequency (which `Member` asserts).
             unsafe {
                 if fits(top, rows) && fits(left, columns) {
-                    self.vector::<V>(V::LANES, inside, from, |_, _| true, to, &place_at);
+                    self.vector::<V, WHOLE, true>(V::LANES, member, from, |_, _| true, to);
                 } else {
-                    self.vector::<V>(V::LANES, inside, from, is_there, to, &place_at);
+                    self.vector::<V, WHOLE, true>(V::LANES, member, from, is_there, to);
                 }
             }
         }
         if whole.end < self.channels.end {
             let (from, to) = (from.wrapping_add(whole.end), to.wrapping_add(whole.end));
+            let count = self.channels.end - whole.end;
             // SAFETY: as above.
-            unsafe { self.vector::<V>(self.channels.end - whole.end, inside, from, is_there, to, &place_at) }
+            unsafe { self.vector::<V, WHOLE, false>(count, member, from, is_there, to) }
         }
     }
 
-    /// The same for some channels, which are read and written from these places of the image and the first frequency on.
+    /// The same for some channels, a vector of them if it is FULL, which are read and written from these places of the image
+    /// and the first frequency on.
     ///
     /// # Safety
     /// The image must have so many of the channels, from the place on, for each row and column under the windows that is there.
     /// The frequencies must have room for them, which nobody else accesses.
     #[inline(always)]
-    unsafe fn vector<V: Vector>(
+    unsafe fn vector<V: Vector, const WHOLE: bool, const FULL: bool>(
         &self,
         count: usize,
-        [height, width]: [usize; 2],
+        member: Member<'_, WHOLE>,
         from: *const f32,
         is_there: impl Fn(usize, usize) -> bool,
         to: *mut f32,
-        place_at: impl Fn(usize) -> usize,
     ) {
+        let [height, width] = member.inside::<T>();
         let Sizes { channels, rows, columns, .. } = self.of.sizes;
         let distance = distance(self.of.together, channels);
         let (down, across) = (rows.dilation * columns.input * channels, columns.dilation * channels);
@@ -101,7 +101,7 @@ impl<T: Transform> ToFrequencies<'_, T> {
                 if x < width + 2 && y < height + 2 && is_there(y, x) {
                     let from = from.wrapping_add(y * down + x * across);
                     // SAFETY: the caller's promise.
-                    line[y] = unsafe { if count == V::LANES { V::load(from) } else { V::load_first(from, count) } };
+                    line[y] = unsafe { if FULL { V::load(from) } else { V::load_first(from, count) } };
                 }
             }
             half.write_column(x, T::input(line, height));
@@ -117,9 +117,9 @@ impl<T: Transform> ToFrequencies<'_, T> {
                     continue;
                 }
                 let frequency = y * T::REACH + x;
-                let to = to.wrapping_add(frequency * distance + place_at(frequency) * channels);
+                let to = to.wrapping_add(frequency * distance + member.at(frequency) * channels);
                 // SAFETY: the caller's promise.
-                unsafe { if count == V::LANES { line[x].store(to) } else { line[x].store_first(to, count) } }
+                unsafe { if FULL { line[x].store(to) } else { line[x].store_first(to, count) } }
             }
         }
     }

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 #![allow(clippy::needless_range_loop, reason = "numbers of rows and columns stand on both sides")]
 
-use super::blocks::{Order, Sizes};
+use super::blocks::{Member, Order, Sizes};
 use super::{LONGEST, Winograd, Work, distance};
 use crate::backend::cpu::kernels::SharedOutput;
 use crate::backend::cpu::kernels::transform::{Half, Transform};
@@ -33,11 +33,10 @@ impl<T: Transform> OnVectors for FromFrequencies<'_, T> {
         let mut suspicion = V::set(0.0);
         for group in &self.order.groups {
             for (i, block) in self.order.of_group(group).enumerate() {
-                assert!(group.first.iter().all(|first| first + i < self.of.together));
                 suspicion = if group.inside == [T::WIDTH; 2] {
-                    self.block(block, [T::WIDTH; 2], from, |_| i, suspicion)
+                    self.block::<V, true>(block, Member::new(group, i, self.of.together), from, suspicion)
                 } else {
-                    self.block(block, group.inside, from, |frequency| group.first[frequency] + i, suspicion)
+                    self.block::<V, false>(block, Member::new(group, i, self.of.together), from, suspicion)
                 };
             }
         }
@@ -51,20 +50,20 @@ impl<T: Transform> OnVectors for FromFrequencies<'_, T> {
 }
 
 impl<T: Transform> FromFrequencies<'_, T> {
-    /// Transforms so much of a block back, which is at some place among those that have a frequency, and adds to the suspicion.
+    /// Transforms what is inside of a block back, whole ones with loops of their own, and adds to the suspicion.
     #[inline(always)]
-    fn block<V: Vector>(
+    fn block<V: Vector, const WHOLE: bool>(
         &self,
         block: usize,
-        inside: [usize; 2],
+        member: Member<'_, WHOLE>,
         from: *const f32,
-        place_at: impl Fn(usize) -> usize,
         mut suspicion: V,
     ) -> V {
         let Sizes { outputs, rows, columns, .. } = self.of.sizes;
         let (batch, top, left) = self.of.sizes.place(block, T::WIDTH);
         let first = (batch * rows.output + top) * columns.output + left;
-        let last = first + (inside[0] - 1) * rows.dilation * columns.output + (inside[1] - 1) * columns.dilation;
+        let [height, width] = member.inside::<T>();
+        let last = first + (height - 1) * rows.dilation * columns.output + (width - 1) * columns.dilation;
         let to = self.work.output.from(first * outputs, (last + 1) * outputs);
         let added = self.work.added.map(|added| added[first * outputs..(last + 1) * outputs].as_ptr());
         let bias = |channel: usize| match self.of.bias.as_slice() {
@@ -77,8 +76,8 @@ impl<T: Transform> FromFrequencies<'_, T> {
             let (from, to) = (from.wrapping_add(channel), to.wrapping_add(channel));
             let added = added.map(|added| added.wrapping_add(channel));
             // SAFETY: so many outputs are there, of the pixels from the first to the last, as is the block's place at each
-            // frequency (asserted in `run`); all vectors of products are whole.
-            let sum = unsafe { self.vector(V::LANES, inside, from, &place_at, bias(channel), added, to) };
+            // frequency (which `Member` asserts); all vectors of products are whole.
+            let sum = unsafe { self.vector::<V, WHOLE, true>(V::LANES, member, from, bias(channel), added, to) };
             suspicion = sum.mul_add(V::set(0.0), suspicion);
         }
         if whole.end < self.outputs.end {
@@ -86,30 +85,29 @@ impl<T: Transform> FromFrequencies<'_, T> {
             let added = added.map(|added| added.wrapping_add(whole.end));
             let count = self.outputs.end - whole.end;
             // SAFETY: as above.
-            let sum = unsafe { self.vector(count, inside, from, &place_at, bias(whole.end), added, to) };
+            let sum = unsafe { self.vector::<V, WHOLE, false>(count, member, from, bias(whole.end), added, to) };
             suspicion = sum.mul_add(V::set(0.0), suspicion);
         }
         suspicion
     }
 
-    /// The same for some outputs, whose products are read and which are written from these places on. Returns a sum of all of
-    /// them, before they are finished.
+    /// The same for some outputs, a vector of them if it is FULL, whose products are read and which are written from these
+    /// places on. Returns a sum of all of them, before they are finished.
     ///
     /// # Safety
     /// There must be a vector of products for each frequency that is needed. The output, and what is added, must have so many
     /// numbers from the place on, for each pixel of the block; nobody else accesses them.
     #[inline(always)]
-    #[allow(clippy::too_many_arguments, reason = "all of them are of a block")]
-    unsafe fn vector<V: Vector>(
+    unsafe fn vector<V: Vector, const WHOLE: bool, const FULL: bool>(
         &self,
         count: usize,
-        [height, width]: [usize; 2],
+        member: Member<'_, WHOLE>,
         from: *const f32,
-        place_at: impl Fn(usize) -> usize,
         bias: V,
         added: Option<*const f32>,
         to: *mut f32,
     ) -> V {
+        let [height, width] = member.inside::<T>();
         let Sizes { outputs, padded, rows, columns, .. } = self.of.sizes;
         let (distance, limits) = (distance(self.of.together, padded), self.of.finish.limits);
         let (down, across) = (rows.dilation * columns.output * outputs, columns.dilation * outputs);
@@ -119,7 +117,7 @@ impl<T: Transform> FromFrequencies<'_, T> {
             for y in 0..T::REACH {
                 if T::needs(width, x) && T::needs(height, y) {
                     let frequency = y * T::REACH + x;
-                    let from = from.wrapping_add(frequency * distance + place_at(frequency) * padded);
+                    let from = from.wrapping_add(frequency * distance + member.at(frequency) * padded);
                     // SAFETY: the caller's promise.
                     line[y] = unsafe { V::load(from) };
                 }
@@ -149,7 +147,7 @@ impl<T: Transform> FromFrequencies<'_, T> {
                     if x < width {
                         let from = added.wrapping_add(place_of(x));
                         // SAFETY: the caller's promise.
-                        numbers[x] = unsafe { if count == V::LANES { V::load(from) } else { V::load_first(from, count) } };
+                        numbers[x] = unsafe { if FULL { V::load(from) } else { V::load_first(from, count) } };
                     }
                 }
                 numbers
@@ -159,7 +157,7 @@ impl<T: Transform> FromFrequencies<'_, T> {
                 if x < width {
                     let to = to.wrapping_add(place_of(x));
                     // SAFETY: the caller's promise.
-                    unsafe { if count == V::LANES { line[x].store(to) } else { line[x].store_first(to, count) } }
+                    unsafe { if FULL { line[x].store(to) } else { line[x].store_first(to, count) } }
                 }
             }
         }
