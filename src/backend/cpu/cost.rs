@@ -3,18 +3,110 @@
 use crate::graph::Op;
 
 /// Nanoseconds on one thread, within a factor of a few. Fast kernels pass over memory and multiply some ten times faster than
-/// reference kernels: some 30 GB/s, and 50 multiplications a nanosecond.
-pub fn nanoseconds(op: &Op, fast: bool, inputs: &[Vec<usize>], outputs: &[Vec<usize>]) -> usize {
-    let count = |shape: &Vec<usize>| shape.iter().product::<usize>();
-    let written: usize = outputs.iter().map(count).sum();
-    let read: usize = inputs.iter().map(count).sum();
-    let products = match op.row().name {
+/// reference kernels: some 30 GB/s, and 50 multiplications a nanosecond. `saved` is how many multiplications such a kernel
+/// does without, if there is one.
+pub fn nanoseconds(op: &Op, saved: Option<usize>, inputs: &[&[usize]], outputs: &[&[usize]]) -> usize {
+    let written: usize = outputs.iter().map(|shape| count(shape)).sum();
+    let read: usize = inputs.iter().map(|shape| count(shape)).sum();
+    let multiplications = multiplications(op, inputs, written);
+    100 + match saved {
+        Some(saved) => (written + read) / 8 + multiplications.saturating_sub(saved) / 50,
+        None => written + read / 4 + multiplications / 4,
+    }
+}
+
+fn count(shape: &[usize]) -> usize {
+    shape.iter().product()
+}
+
+/// Of the operators that do many for each element.
+fn multiplications(op: &Op, inputs: &[&[usize]], written: usize) -> usize {
+    match op {
         // Each output element sums over a filter's window and channels.
-        "conv2d" | "convTranspose2d" => written.saturating_mul(count(&inputs[1]) / inputs[1].iter().copied().max().unwrap_or(1)),
-        "matmul" | "gemm" => written.saturating_mul(inputs[0].iter().rev().take(2).copied().max().unwrap_or(1)),
+        Op::Conv2d(op) => {
+            let [_, channels, height, width] = op.filter_layout.to_oihw(inputs[op.filter.0 as usize]);
+            written.saturating_mul(channels * height * width)
+        }
+        // Each input element is multiplied with a filter's window, for each channel of the output.
+        Op::ConvTranspose2d(op) => {
+            let [_, channels, height, width] = op.filter_layout.to_iohw(inputs[op.filter.0 as usize]);
+            count(inputs[op.input.0 as usize]).saturating_mul(channels * height * width)
+        }
+        Op::Matmul(_) | Op::Gemm(_) => written.saturating_mul(inputs[0].iter().rev().take(2).copied().max().unwrap_or(1)),
         // Every step of every sequence multiplies with all weights.
-        "gru" | "lstm" | "gruCell" | "lstmCell" => read.saturating_mul(inputs[0].iter().rev().skip(1).product()),
+        Op::Gru(_) | Op::Lstm(_) | Op::GruCell(_) | Op::LstmCell(_) => {
+            let read: usize = inputs.iter().map(|shape| count(shape)).sum();
+            read.saturating_mul(inputs[0].iter().rev().skip(1).product())
+        }
         _ => 0,
-    };
-    100 + if fast { (written + read) / 8 + products / 50 } else { written + read / 4 + products / 4 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Backend;
+    use crate::backend::cpu::Cpu;
+    use crate::compiler::{Fusing, Preferences, compile};
+    use crate::graph::ops::conv::{Conv2d, ConvTranspose2d};
+    use crate::graph::ops::layout::{Conv2dFilterOperandLayout, ConvTranspose2dFilterOperandLayout, InputOperandLayout};
+    use crate::graph::{ConstantBytes, DataType, Descriptor, GraphBuilder, Limits, OperandId};
+    use std::sync::Arc;
+
+    fn conv(input: OperandId, filter: OperandId, groups: u32, padding: u32) -> Conv2d {
+        Conv2d {
+            input,
+            filter,
+            padding: [padding; 4],
+            strides: [1; 2],
+            dilations: [1; 2],
+            groups,
+            input_layout: InputOperandLayout::Nhwc,
+            filter_layout: Conv2dFilterOperandLayout::Oihw,
+            bias: None,
+        }
+    }
+
+    #[test]
+    fn multiplications_of_convolutions() {
+        let (input, filter) = (OperandId(0), OperandId(1));
+        // With more channels of the input than of the output, and the other way round.
+        for [channels, outputs] in [[1024, 256], [256, 1024]] {
+            let op = Op::from(conv(input, filter, 1, 0));
+            assert_eq!(multiplications(&op, &[&[1, 7, 7, channels], &[outputs, channels, 1, 1]], 49 * outputs), 49 << 18);
+        }
+        let op = Op::from(conv(input, filter, 96, 1));
+        assert_eq!(multiplications(&op, &[&[1, 7, 7, 96], &[96, 1, 3, 3]], 49 * 96), 49 * 96 * 9);
+        let op = Op::from(ConvTranspose2d {
+            input,
+            filter,
+            padding: [0; 4],
+            strides: [2; 2],
+            dilations: [1; 2],
+            output_padding: [0; 2],
+            output_sizes: None,
+            groups: 1,
+            input_layout: InputOperandLayout::Nhwc,
+            filter_layout: ConvTranspose2dFilterOperandLayout::Iohw,
+            bias: None,
+        });
+        assert_eq!(multiplications(&op, &[&[1, 7, 7, 64], &[64, 32, 2, 2]], 14 * 14 * 32), 49 * 64 * 32 * 4);
+    }
+
+    #[test]
+    fn what_a_kernel_saves_is_not_counted() {
+        let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
+        let input = builder.input("x", Descriptor::new(DataType::Float32, [1, 56, 56, 64])).unwrap();
+        let filter = Descriptor::new(DataType::Float32, [64, 64, 3, 3]);
+        let filter = builder.constant(filter.clone(), ConstantBytes::new(vec![0; filter.byte_length()])).unwrap();
+        let op = conv(input, filter, 1, 1);
+        let output = builder.push_op(op.clone(), "").unwrap()[0];
+        let graph = builder.build(vec![("y".into(), output)]).unwrap();
+        let cpu = Cpu::new(1);
+        let plan = compile(graph, cpu.evaluator(), Fusing::Quick, Preferences::default()).unwrap();
+        let estimate = cpu.compile(plan).unwrap().estimate();
+        let image: &[usize] = &[1, 56, 56, 64];
+        let directly = nanoseconds(&op.into(), Some(0), &[image, &[64, 64, 3, 3]], &[image]);
+        assert!(estimate < directly / 2, "{estimate} of {directly}");
+    }
 }

@@ -56,6 +56,8 @@ struct Step {
     op: Op,
     /// The kernel that was made for it; without one the reference kernel runs.
     kernel: Option<Box<dyn Kernel>>,
+    /// Multiplications that the kernel saves, of those that the operator asks for.
+    saved: usize,
     /// What is done to the output afterwards, unless the kernel does it. The output as it was before stands behind the
     /// inputs.
     fused: Vec<Op>,
@@ -123,18 +125,27 @@ impl Operand {
     }
 }
 
+fn shapes(operands: &[Operand]) -> SmallVec<[&[usize]; 4]> {
+    operands.iter().map(|operand| operand.shape.as_slice()).collect()
+}
+
 impl Step {
     /// See [`offers`].
     fn offers(&self) -> Offers {
         let is_float = self.dequantized.is_empty() && self.outputs[0].data_type == DataType::Float32;
-        let shapes: SmallVec<[&[usize]; 4]> = self.inputs.iter().map(|operand| operand.shape.as_slice()).collect();
         let is_known =
             matches!(&self.op, Op::Conv2d(op) if matches!(self.inputs[op.filter.0 as usize].memory, Memory::Constant(_)));
         if is_float && is_known && self.before.is_empty() {
-            offers(&self.op, &shapes, &self.outputs[0].shape)
+            offers(&self.op, &shapes(&self.inputs), &self.outputs[0].shape)
         } else {
             Offers::new()
         }
+    }
+
+    /// How many nanoseconds it takes on one thread, or so.
+    fn estimate(&self) -> usize {
+        let saved = self.kernel.is_some().then_some(self.saved);
+        cost::nanoseconds(&self.op, saved, &shapes(&self.inputs), &shapes(&self.outputs))
     }
 
     /// Operators and shapes, for people.
@@ -218,11 +229,12 @@ fn dequantized_product(step: &Step, views: &[View<'_>], written: &mut [ViewMut<'
 /// Makes the fast kernels. Constants that only they need, which they have packed for themselves, are let go of.
 fn select_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], threads: usize) -> Result<()> {
     let room = room_beside(constants.iter().map(|constant| constant.as_slice().len()).sum());
-    let chosen = divide(room, &steps.iter().map(Step::offers).collect::<Vec<_>>());
+    let offers: Vec<Offers> = steps.iter().map(Step::offers).collect();
+    let chosen = divide(room, &offers);
     // Somebody else's memory may begin anywhere, as in a file. What a kernel packs is copied before, into memory that serves
     // all steps: to touch new memory takes longer than the copy.
     let mut copies: Vec<Bytes> = Vec::new();
-    for (step, offer) in steps.iter_mut().zip(chosen) {
+    for ((step, offers), offer) in steps.iter_mut().zip(&offers).zip(chosen) {
         let known = |operand: &'_ Operand| match operand.memory {
             Memory::Constant(position) => Some(position),
             _ => None,
@@ -273,6 +285,7 @@ fn select_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], threads: 
         assert!(selection.is_some() || !is_special, "products in other orders and attention have a kernel");
         if let Some(Selection { kernel, taken, fuses }) = selection {
             step.kernel = Some(kernel);
+            step.saved = offer.map_or(0, |offer| offers[offer].saved);
             if fuses {
                 step.fused.clear();
             }
@@ -309,6 +322,7 @@ impl Executable {
                 dequantized: step.dequantized,
                 op: step.op,
                 kernel: None,
+                saved: 0,
                 fused: behind_inputs(step.fused, step.inputs.len()),
                 label: step.label,
                 inputs: step.inputs.iter().map(operand).collect(),
@@ -318,17 +332,13 @@ impl Executable {
             .collect();
         let lengths =
             |list: &[(String, crate::graph::Descriptor)]| list.iter().map(|(_, descriptor)| descriptor.byte_length()).collect();
-        let cost = |step: &Step| {
-            let shapes = |operands: &[Operand]| operands.iter().map(|operand| operand.shape.to_vec()).collect::<Vec<_>>();
-            cost::nanoseconds(&step.op, step.kernel.is_some(), &shapes(&step.inputs), &shapes(&step.outputs))
-        };
         let mut profile = Profile::new(|| steps.iter().map(Step::describe).collect());
         let expected = constants.iter().map(|constant| constant.as_slice().len()).sum();
         side_by_side(expected, || select_kernels(&mut steps, &mut constants, threads))?;
         if let Some(profile) = &mut profile {
             profile.remark("reference kernel", |step| steps[step].kernel.is_none());
         }
-        let estimate = steps.iter().map(cost).fold(0, usize::saturating_add);
+        let estimate = steps.iter().map(Step::estimate).fold(0, usize::saturating_add);
         let kernel_bytes: usize = steps.iter().filter_map(|step| step.kernel.as_ref()).map(|kernel| kernel.bytes()).sum();
         let constant_bytes = kernel_bytes + constants.iter().map(|constant| constant.as_slice().len()).sum::<usize>();
         let placements = placements::find(&steps, plan.inputs.len());
