@@ -7,6 +7,7 @@
 //! instructions for them. So a tile has its arguments in registers as far as there are any.
 #![allow(unsafe_code)]
 
+use super::caches::Caches;
 use super::forgotten::forgotten;
 #[cfg(target_arch = "aarch64")]
 use super::neon::Neon;
@@ -24,8 +25,14 @@ macro_rules! tiles {
 
 /// The highest tile of any instruction set.
 pub const MOST_ROWS: usize = 12;
-/// The widest tile of any instruction set.
+/// The widest tile of any instruction set, but for [wide](Isa::for_product) ones.
 pub const MOST_COLUMNS: usize = 32;
+/// Numbers of the largest tile.
+pub const MOST_NUMBERS: usize = MOST_ROWS * MOST_COLUMNS;
+/// From so many columns on a tile fetches the weights themselves, so far ahead into the first-level cache: it has no room for a
+/// panel.
+const WIDE: usize = 64;
+const SOON: usize = 512;
 
 /// `c[r][j] = d[r][j] + Σ a[r][k] · b[k][j]`: `a` with its distances from row to row and from step to step in depth, `b`, the
 /// depth, `c` with the distance of its rows, what is brought into the cache meanwhile (from where on, and how many elements
@@ -66,6 +73,9 @@ pub struct Isa {
     tiles: [Tile; MOST_ROWS + 1],
     /// The same for the first half of a panel's columns.
     halves: [Tile; MOST_ROWS + 1],
+    /// With tiles of fewer rows and more columns: they read less for each product, if panels and the rows that they pass over
+    /// stay in the second-level cache.
+    wide: Option<&'static Isa>,
 }
 
 /// Which instructions there are.
@@ -81,6 +91,21 @@ pub enum Level {
 }
 
 impl Isa {
+    /// The tiles for a product of so many rows and columns, on a core with these caches.
+    pub fn for_product(&'static self, rows: usize, columns: usize, caches: Caches) -> &'static Isa {
+        let suits = |wide: &&Isa| {
+            // Fewer rows pass over each panel once; and no more of the last panel may be missing.
+            let fills = columns.next_multiple_of(wide.columns) == columns.next_multiple_of(self.columns);
+            caches.second >= Caches::LARGE.second && rows > self.rows && fills
+        };
+        self.wide.filter(suits).unwrap_or(self)
+    }
+
+    /// Whether rows can be multiplied one by one with several panels (`row.rs`).
+    pub fn has_rows(&self) -> bool {
+        self.columns < WIDE
+    }
+
     /// Runs a loop, compiled with this instruction set.
     #[inline(always)]
     pub fn run_loop(&self, work: impl Loop) {
@@ -148,6 +173,12 @@ pub fn isa() -> &'static Isa {
     })
 }
 
+/// The sets of tiles of products that this CPU has.
+#[cfg(test)]
+pub fn with_wide() -> impl Iterator<Item = &'static Isa> {
+    available().iter().flat_map(|isa| std::iter::once(*isa).chain(isa.wide))
+}
+
 /// All that this CPU has, the best first.
 pub fn available() -> &'static [&'static Isa] {
     static AVAILABLE: OnceLock<Vec<&'static Isa>> = OnceLock::new();
@@ -180,6 +211,7 @@ static PORTABLE: Isa = Isa {
     level: Level::Portable,
     tiles: tiles!(baseline, Both<Array, Array>, 8),
     halves: tiles!(baseline, Array, 8),
+    wide: None,
 };
 
 #[cfg(target_arch = "aarch64")]
@@ -190,6 +222,7 @@ static NEON: Isa = Isa {
     level: Level::Neon,
     tiles: tiles!(baseline, Both<Neon, Neon>, 8),
     halves: tiles!(baseline, Neon, 8),
+    wide: None,
 };
 
 /// A tile of ROWS rows of a span, of panels whose rows have WIDTH elements.
@@ -217,7 +250,7 @@ unsafe fn tile<S: Span, const ROWS: usize, const WIDTH: usize>(
         fetch::<0>(c.wrapping_add(r * stride + S::LANES - 1));
     }
     // A few rows alone would wait for their own sums: they get several, for every second or fourth step in depth.
-    let most = if WIDTH > 16 { 12 } else { 6 } * (WIDTH / S::LANES);
+    let most = const { (if WIDTH > 16 { MOST_NUMBERS / WIDTH } else { 6 }) * (WIDTH / S::LANES) };
     let ways = if 4 * ROWS <= most {
         4
     } else if 2 * ROWS <= most {
@@ -248,6 +281,9 @@ unsafe fn tile<S: Span, const ROWS: usize, const WIDTH: usize>(
             unsafe {
                 let factors = S::load(b);
                 b = b.add(WIDTH);
+                if WIDTH >= WIDE {
+                    (0..S::LANES / LINE).for_each(|line| fetch::<0>(b.wrapping_add(SOON + line * LINE)));
+                }
                 for r in 0..ROWS {
                     sums[way][r] = S::set(*a.add(r * row)).mul_add(factors, sums[way][r]);
                 }
@@ -319,6 +355,17 @@ mod x86 {
         level: Level::Avx512,
         tiles: tiles!(avx512, Both<Avx512, Avx512>, 32),
         halves: tiles!(avx512, Avx512, 32),
+        wide: Some(&AVX512_WIDE),
+    };
+    type Four = Both<Both<Avx512, Avx512>, Both<Avx512, Avx512>>;
+    static AVX512_WIDE: Isa = Isa {
+        name: "avx512, wide",
+        rows: 6,
+        columns: 64,
+        level: Level::Avx512,
+        tiles: tiles!(avx512, Four, 64),
+        halves: tiles!(avx512, Both<Avx512, Avx512>, 64),
+        wide: None,
     };
     pub static AVX2: Isa = Isa {
         name: "avx2",
@@ -327,6 +374,7 @@ mod x86 {
         level: Level::Avx2,
         tiles: tiles!(avx2, Both<Avx2, Avx2>, 16),
         halves: tiles!(avx2, Avx2, 16),
+        wide: None,
     };
 
     /// # Safety
@@ -381,5 +429,23 @@ mod x86 {
     ) {
         // SAFETY: the caller's promise.
         unsafe { tile::<S, ROWS, WIDTH>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn products_with_many_rows_and_whole_panels_have_wide_tiles() {
+        for isa in available() {
+            let (rows, columns) = (isa.rows + 1, 3 * isa.columns);
+            assert!(std::ptr::eq(isa.for_product(rows, 4 * isa.columns, Caches::USUAL), *isa));
+            let Some(wide) = isa.wide else { continue };
+            assert!(wide.rows * wide.columns <= MOST_NUMBERS && columns % wide.columns > 0);
+            let is_wide = |rows, columns| std::ptr::eq(isa.for_product(rows, columns, Caches::LARGE), wide);
+            assert!(is_wide(rows, columns + 1) && is_wide(rows, columns + isa.columns));
+            assert!(!is_wide(rows, columns) && !is_wide(isa.rows, columns + isa.columns));
+        }
     }
 }

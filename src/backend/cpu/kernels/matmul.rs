@@ -293,7 +293,7 @@ fn product(site: &Site<'_>, shape: Shape, a: OperandId, b: OperandId, bias: Opti
     if shape.work() < WORTH_PACKING {
         return None;
     }
-    let isa = isa();
+    let isa = isa().for_product(shape.rows, shape.columns, site.caches);
     let elements = match site.inputs[b.0 as usize].elements() {
         // A column is read where it is.
         Some(elements) if shape.columns > 1 => elements,
@@ -341,7 +341,8 @@ fn stack(
     taken.extend(bias.iter().map(|(position, _)| *position));
     let mut epilogue = Epilogue::of_column(bias.map(|(_, bias)| bias[0]));
     let fuses = epilogue.fuse(site, &mut taken);
-    let kernel = Stack { isa: isa(), shape, left, right, positions, stride, epilogue, threads: site.threads }.turned();
+    let isa = isa().for_product(shape.rows, shape.columns, site.caches);
+    let kernel = Stack { isa, shape, left, right, positions, stride, epilogue, threads: site.threads }.turned();
     let kernel: Box<dyn Kernel> = if FewRows::suits(&kernel.shape) { Box::new(FewRows::new(kernel)) } else { Box::new(kernel) };
     Some(Selection { kernel, taken, fuses })
 }

@@ -6,7 +6,7 @@
 //! in pieces, so that a right panel's piece and a block's left ones stay in the second-level cache.
 #![allow(unsafe_code)]
 
-use super::isa::{Isa, MOST_COLUMNS, MOST_ROWS, Plus};
+use super::isa::{Isa, MOST_NUMBERS, Plus};
 use super::packing::{pack_panel, pack_rows};
 use super::row::{self, Source, TOGETHER};
 use super::with_scratch;
@@ -278,7 +278,7 @@ pub fn multiply(
     let (rows, columns) = (block.rows.clone(), block.columns.clone());
     assert!(rows.start % isa.rows == 0 && (rows.end % isa.rows == 0 || rows.end == left.rows));
     assert!(columns.len() <= right.columns);
-    let done = if rows.len() == 1 { multiply_row(isa, left, right, block, bias, finish) } else { 0 };
+    let done = if rows.len() == 1 && isa.has_rows() { multiply_row(isa, left, right, block, bias, finish) } else { 0 };
     let most = piece_of(depth);
     for first_k in (0..depth).step_by(most.max(1)) {
         let piece = most.min(depth - first_k);
@@ -386,7 +386,7 @@ fn narrow(
     plus: Plus<'_>,
     next: (*const f32, usize),
 ) {
-    let mut whole = [0f32; MOST_ROWS * MOST_COLUMNS];
+    let mut whole = [0f32; MOST_NUMBERS];
     // SAFETY: there is room for the largest tile of any instruction set.
     unsafe { isa.tile([height, width], depth, a, b, whole.as_mut_ptr(), width, Plus::Nothing, next) };
     for (r, sums) in whole.chunks_exact(width).enumerate().take(height) {
@@ -403,7 +403,7 @@ fn narrow(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::cpu::kernels::isa::available;
+    use crate::backend::cpu::kernels::isa::with_wide;
     use crate::backend::cpu::kernels::tests::numbers;
 
     fn pack(isa: &Isa, rows: usize, depth: usize, elements: &[f32], strides: [usize; 2]) -> Vec<f32> {
@@ -414,7 +414,7 @@ mod tests {
 
     #[test]
     fn a_left_operand_is_read_in_place_or_packed() {
-        for isa in available() {
+        for isa in with_wide() {
             // By stride: contiguous; 4096 bytes apart, for a narrow product and a wide one; transposed.
             for (strides, columns, in_place) in [
                 ([20, 1], 200, true),
@@ -440,7 +440,7 @@ mod tests {
     #[test]
     #[should_panic]
     fn what_is_too_short_is_not_read() {
-        let isa = available()[0];
+        let isa = with_wide().next().unwrap();
         let (b, mut c) = (vec![0.0; 8 * isa.columns], vec![0.0; 3 * isa.columns]);
         let left = Left::in_place(3, 8, [0.0; 27].as_slice().into(), 10);
         // SAFETY: the only block.
@@ -469,8 +469,8 @@ mod tests {
         sizes.extend([(1, 20, 128), (1, 1600, 300)]);
         sizes.extend((1..=12).map(|rows| (rows, 14 + rows, 34)));
         // Of the last panel's columns exactly half.
-        sizes.extend([(13, 1600, 48), (7, 9, 16), (6, 50, 24), (9, 31, 12)]);
-        for isa in available() {
+        sizes.extend([(13, 1600, 48), (7, 9, 16), (6, 50, 24), (9, 31, 12), (20, 900, 96)]);
+        for isa in with_wide() {
             for (rows, depth, columns) in sizes.iter().copied() {
                 // Rows have something between them, and nothing is behind the last.
                 let stride = depth + 3;

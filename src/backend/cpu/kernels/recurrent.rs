@@ -6,7 +6,7 @@
 //! walked through forwards and backwards in turn, so that each step begins with what the last one ended with.
 #![allow(unsafe_code)]
 
-use super::isa::{Isa, MOST_COLUMNS, MOST_ROWS, Plus, isa};
+use super::isa::{Isa, MOST_NUMBERS, Plus, isa};
 use super::product::{Grid, Output, Right, RightView, multiply, with_left};
 use super::row::{self, Source};
 use super::units::{Gates, Unit, Units};
@@ -208,7 +208,7 @@ impl Recurrent {
                 // SAFETY: a part is computed once in a turn, and all of a turn is over when the next one begins.
                 return unsafe { self.row(direction, place, range, is_odd, memory, sequence) };
             }
-            let mut products = [[0f32; MOST_ROWS * MOST_COLUMNS]; 4];
+            let mut products = [[0f32; MOST_NUMBERS]; 4];
             let one = |block: usize| {
                 let next = if is_odd { block.wrapping_sub(1) } else { block + 1 };
                 // SAFETY: as above, a block being in one part.
@@ -307,7 +307,7 @@ impl Recurrent {
         place: Place,
         block: usize,
         next_block: usize,
-        products: &mut [[f32; MOST_ROWS * MOST_COLUMNS]; 4],
+        products: &mut [[f32; MOST_NUMBERS]; 4],
         memory: &Memory<'_>,
         sequence: Option<Output<'_>>,
     ) {
@@ -363,7 +363,7 @@ impl Recurrent {
                     lanes,
                     input: &memory.inputs[input_row * columns + block * gates * lanes..],
                     products: &products.as_flattened()[r * lanes..],
-                    distances: [0, MOST_ROWS * MOST_COLUMNS],
+                    distances: [0, MOST_NUMBERS],
                     hidden: hidden_block.row(0, state..state + lanes),
                     other: other_block.row(0, state..state + lanes),
                     next: &mut *next,

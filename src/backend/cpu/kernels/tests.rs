@@ -142,6 +142,9 @@ fn products() {
     for constant in [false, true] {
         for (rows, depth, columns) in
             [(1, 70, 100), (3, 300, 33), (12, 64, 32), (37, 129, 200), (250, 40, 31), (13, 1024, 130), (300, 70, 1)]
+                .into_iter()
+                // Of wide tiles: whole ones, and such of which not all columns exist.
+                .chain([(37, 129, 256), (20, 1500, 180)])
         {
             check(matmul(), &[(vec![rows, depth], false), (vec![depth, columns], constant)], &[rows, columns]);
             check(matmul(), &[(vec![2, 3, rows, depth], false), (vec![depth, columns], constant)], &[2, 3, rows, columns]);
