@@ -58,8 +58,7 @@ function transfer(views) {
   const others = sources.filter((source) => !isSuspicious(source));
   if (others.length > 0) groups.push(others);
   groups.forEach((group) => {
-    transferred.note(group, structuredClone(group, { transfer: group }));
-    if (!group.every(isDetached)) throw new NotDetachable(transferred);
+    if (!transferred.note(group, structuredClone(group, { transfer: group }))) throw new NotDetachable(transferred);
   });
   return transferred;
 }
@@ -75,19 +74,26 @@ class Transferred {
   #views = new Map();
   /** By the buffer that script had. */
   #buffers = new Map();
+  #lengths = new Map();
 
   constructor(views) {
     // A detached view has forgotten where it was.
     views.forEach((view) => {
+      this.#lengths.set(bufferOf(view), byteLength(bufferOf(view)));
       this.#views.set(view, { source: bufferOf(view), offset: byteOffset(view), bytes: byteLength(view), make: constructorOf(view) });
     });
   }
 
+  /** Whether all of them were transferred. What was only copied stays script's. */
   note(sources, buffers) {
-    sources.forEach((source, i) => {
-      // What was only copied stays script's.
-      if (isDetached(source)) this.#buffers.set(source, buffers[i]);
-    });
+    const taken = sources.map((source) => this.#isTaken(source));
+    sources.forEach((source, i) => taken[i] && this.#buffers.set(source, buffers[i]));
+    return !taken.includes(false);
+  }
+
+  /** Only buffers that were empty anyway have to be asked, for the price of an exception. */
+  #isTaken(source) {
+    return this.#lengths.get(source) > 0 ? byteLength(source) === 0 : isDetached(source);
   }
 
   /** The view of the same kind at the same place of the memory as it is now. */

@@ -16,6 +16,7 @@
 //!
 //! It is generic over the backend inside and a channel of tasks outside, and knows nothing of JavaScript.
 
+mod alert;
 mod builds;
 mod done;
 mod ids;

@@ -1,5 +1,6 @@
 //! The loop of a timeline's thread.
 
+use super::alert::Alert;
 use super::builds;
 use super::done::{Done, from_panic};
 use super::ids::IdMap;
@@ -21,7 +22,6 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 /// So many tasks are looked at before the first of them starts, at most.
 const TOGETHER: usize = 64;
@@ -86,16 +86,22 @@ impl<B: Backend> Loop<B> {
                 Ok(task) => task,
                 Err(TryRecvError::Disconnected) => return,
                 Err(TryRecvError::Empty) if alert.finds(|| !tasks.is_empty() || !self.reported.is_empty()) => continue,
-                Err(TryRecvError::Empty) => select! {
-                    recv(self.reported) -> report => {
-                        self.hear(report.expect("the loop holds a sender"));
-                        continue;
+                Err(TryRecvError::Empty) => {
+                    let asleep = alert.sleeps(self.jobs.is_empty());
+                    select! {
+                        recv(self.reported) -> report => {
+                            self.hear(report.expect("the loop holds a sender"));
+                            continue;
+                        }
+                        recv(tasks) -> task => {
+                            alert.wakes(asleep);
+                            match task {
+                                Ok(task) => task,
+                                Err(_) => return,
+                            }
+                        }
                     }
-                    recv(tasks) -> task => match task {
-                        Ok(task) => task,
-                        Err(_) => return,
-                    },
-                },
+                }
             };
             // What was asked for together is looked at together: graphs that wait for nothing run side by side.
             let mut next = Some(task);
@@ -379,49 +385,6 @@ impl<B: Backend> Loop<B> {
                 done.report(result.map_err(|error| Error::new(Kind::Unknown, format!("readTensor: {}", error.message()))));
             }
             None => {}
-        }
-    }
-}
-
-/// Watching for more work for a moment before the thread goes to sleep: to wake it takes about as long, and whoever asked
-/// for something small often asks for more at once. Longer where that has just been so: results have to reach script, and
-/// the next inputs have to be copied. A thread that nothing is asked of sleeps.
-struct Alert {
-    for_up_to: Duration,
-    shortly: Duration,
-    longer: Duration,
-}
-
-impl Alert {
-    fn new() -> Self {
-        // With one core whoever could ask for more would be kept from it.
-        let alone = std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1);
-        let [shortly, longer] = if alone { [0, 0] } else { [50, 200] }.map(Duration::from_micros);
-        Alert { for_up_to: shortly, shortly, longer }
-    }
-
-    fn finds(&mut self, there_is_work: impl Fn() -> bool) -> bool {
-        let found = self.looks_until(there_is_work);
-        self.for_up_to = if found { self.longer } else { self.shortly };
-        found
-    }
-
-    fn looks_until(&self, there_is_work: impl Fn() -> bool) -> bool {
-        if self.for_up_to.is_zero() {
-            return false;
-        }
-        let start = Instant::now();
-        loop {
-            // Looking must not take long itself: whoever asked goes to sleep soon, and to wake it takes longest of all.
-            for _ in 0..16 {
-                if there_is_work() {
-                    return true;
-                }
-                std::hint::spin_loop();
-            }
-            if start.elapsed() >= self.for_up_to {
-                return false;
-            }
         }
     }
 }
