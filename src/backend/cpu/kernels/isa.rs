@@ -101,9 +101,9 @@ impl Isa {
         self.wide.filter(suits).unwrap_or(self)
     }
 
-    /// Whether rows can be multiplied one by one with several panels (`row.rs`).
-    pub fn has_rows(&self) -> bool {
-        self.columns < WIDE
+    /// Whether these are lower tiles of more columns.
+    pub fn is_wide(&self) -> bool {
+        self.columns >= WIDE
     }
 
     /// Runs a loop, compiled with this instruction set.

@@ -278,7 +278,7 @@ pub fn multiply(
     let (rows, columns) = (block.rows.clone(), block.columns.clone());
     assert!(rows.start % isa.rows == 0 && (rows.end % isa.rows == 0 || rows.end == left.rows));
     assert!(columns.len() <= right.columns);
-    let done = if rows.len() == 1 && isa.has_rows() { multiply_row(isa, left, right, block, bias, finish) } else { 0 };
+    let done = if rows.len() == 1 && !isa.is_wide() { multiply_row(isa, left, right, block, bias, finish) } else { 0 };
     let most = piece_of(depth);
     for first_k in (0..depth).step_by(most.max(1)) {
         let piece = most.min(depth - first_k);
@@ -289,13 +289,16 @@ pub fn multiply(
             let width = if 2 * place.len() <= isa.columns { isa.columns / 2 } else { isa.columns };
             let b = &right.panels[(number * depth + first_k) * isa.columns..][..piece * isa.columns];
             // The panel after this one, of which each tile brings a part closer. Beyond the last comes the first of the next
-            // piece, and in the end whatever lies behind: often what the next product multiplies with.
-            let next = match first_column + isa.columns < columns.end {
-                true => ((number + 1) * depth + first_k) * isa.columns,
-                false => (first_k + piece) * isa.columns,
+            // piece, and in the end what lies behind: that of the next block, or often of the next product.
+            let next = if first_column + isa.columns < columns.end {
+                (number + 1) * depth + first_k
+            } else if first_k + piece < depth {
+                first_k + piece
+            } else {
+                (number + 1) * depth
             };
             let ahead = isa.columns.div_ceil(rows.len().div_ceil(isa.rows));
-            let next_panel = right.panels.as_ptr().wrapping_add(next);
+            let next_panel = right.panels.as_ptr().wrapping_add(next * isa.columns);
             let plus = added_to(bias, first_k, &place);
             for first_row in rows.clone().step_by(isa.rows) {
                 let height = isa.rows.min(rows.end - first_row);

@@ -10,6 +10,11 @@ use std::ops::Range;
 /// reads no more than its part of the right operand.
 const KEPT: usize = 512 << 10;
 
+/// A core with [wide](Isa::for_product) tiles reads slowly what another one has written. With so many rows for each thread each
+/// has its own of a larger right operand too, from one product to the next: to multiply them with a panel takes as long as the
+/// next panel takes from memory.
+const MANY_ROWS: usize = 48;
+
 /// How an output is divided into blocks: rows and columns of a block, multiples of the tile's.
 #[derive(Clone, Copy, Debug)]
 pub struct Grid {
@@ -27,13 +32,16 @@ impl Grid {
     /// Blocks for so many threads: several for each, so that one that is late does not hold up the others. Fewer where the
     /// depth is divided: then the pieces of the left operand come from farther away for each block.
     pub fn new(isa: &Isa, rows: usize, depth: usize, columns: usize, threads: usize) -> Grid {
+        let is_kept = depth * columns * size_of::<f32>() <= KEPT;
+        let has_own_rows = !is_kept && isa.is_wide() && rows >= threads * MANY_ROWS;
+        let by_rows = is_kept || has_own_rows;
         // Of about the same size.
-        let block_rows = rows.div_ceil(rows.div_ceil(BLOCK_ROWS).max(1)).next_multiple_of(isa.rows);
-        let by_rows = depth * columns * size_of::<f32>() <= KEPT;
+        let parts = if has_own_rows { threads } else { 1 };
+        let block_rows = rows.div_ceil(parts * rows.div_ceil(parts * BLOCK_ROWS).max(1)).next_multiple_of(isa.rows);
         let (for_each, least_columns) = match depth > piece_of(depth) {
             true => (4, 2 * isa.columns),
             // Those of a small product take some microseconds, and who begins late, or is done early, waits for one.
-            false => (if by_rows { 24 } else { 16 }, isa.columns),
+            false => (if is_kept { 24 } else { 16 }, isa.columns),
         };
         let wanted = if threads == 1 { 1 } else { threads * for_each };
         let across = wanted.div_ceil(rows.div_ceil(block_rows));
@@ -41,7 +49,7 @@ impl Grid {
         let several = TOGETHER * isa.columns;
         let unit = if rows == 1 && columns >= threads * several { several } else { isa.columns };
         let block_columns = columns.div_ceil(across).next_multiple_of(unit).max(least_columns);
-        let down = wanted.div_ceil(columns.div_ceil(block_columns));
+        let down = if has_own_rows { parts } else { wanted.div_ceil(columns.div_ceil(block_columns)) };
         let block_rows = rows.div_ceil(down).next_multiple_of(isa.rows).min(block_rows);
         Grid { rows, columns, block_rows, block_columns, by_rows }
     }
@@ -65,14 +73,19 @@ impl Grid {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::cpu::kernels::isa::available;
+    use crate::backend::cpu::kernels::isa::{available, with_wide};
 
     #[test]
     fn a_thread_has_its_rows_of_a_small_product_and_its_columns_of_a_large_one() {
-        for isa in available() {
-            for (rows, depth, columns, by_rows) in
-                [(256, 256, 256, true), (1000, 100, 130, true), (1024, 1024, 1024, false), (128, 100, 4096, false)]
-            {
+        for isa in with_wide() {
+            let is_wide = isa.is_wide();
+            for (rows, depth, columns, by_rows) in [
+                (256, 256, 256, true),
+                (1000, 100, 130, true),
+                (1024, 1024, 1024, is_wide),
+                (128, 100, 4096, is_wide),
+                (90, 100, 4096, false),
+            ] {
                 let grid = Grid::new(isa, rows, depth, columns, 2);
                 let mut times = vec![0; rows * columns];
                 let mut end = 0;
