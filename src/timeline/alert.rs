@@ -71,14 +71,14 @@ mod tests {
         let minute = Duration::from_secs(60);
         let mut alert = Alert { for_up_to: minute, shortly: minute, longer: minute };
         assert!(alert.finds(|| true));
-        // It waited for work that was under way.
-        let before = Instant::now().checked_sub(2 * PAUSE);
-        assert!(before.is_some() && alert.sleeps(false).is_none());
-        alert.wakes(None);
+        // While work was under way it is no pause.
+        let asleep = alert.sleeps(false);
+        assert!(asleep.is_none());
+        alert.wakes(asleep);
         assert!(alert.finds(|| true));
-        let asleep = alert.sleeps(true);
+        let asleep = alert.sleeps(true).and_then(|since| since.checked_sub(PAUSE));
         assert!(asleep.is_some());
-        alert.wakes(before);
+        alert.wakes(asleep);
         assert!(!alert.finds(|| panic!("it looks")));
         // What came then may be followed by more at once.
         assert!(alert.finds(|| true));

@@ -8,7 +8,7 @@ use crate::graph::Op;
 pub fn nanoseconds(op: &Op, saved: Option<usize>, inputs: &[&[usize]], outputs: &[&[usize]]) -> usize {
     let written: usize = outputs.iter().map(|shape| count(shape)).sum();
     let read: usize = inputs.iter().map(|shape| count(shape)).sum();
-    let multiplications = multiplications(op, inputs, written);
+    let multiplications = multiplications(op, inputs, [read, written]);
     100 + match saved {
         Some(saved) => (written + read) / 8 + multiplications.saturating_sub(saved) / 50,
         None => written + read / 4 + multiplications / 4,
@@ -19,8 +19,8 @@ fn count(shape: &[usize]) -> usize {
     shape.iter().product()
 }
 
-/// Of the operators that do many for each element.
-fn multiplications(op: &Op, inputs: &[&[usize]], written: usize) -> usize {
+/// Of the operators that do many for each element; so many are read and written.
+fn multiplications(op: &Op, inputs: &[&[usize]], [read, written]: [usize; 2]) -> usize {
     match op {
         // Each output element sums over a filter's window and channels.
         Op::Conv2d(op) => {
@@ -35,7 +35,6 @@ fn multiplications(op: &Op, inputs: &[&[usize]], written: usize) -> usize {
         Op::Matmul(_) | Op::Gemm(_) => written.saturating_mul(inputs[0].iter().rev().take(2).copied().max().unwrap_or(1)),
         // Every step of every sequence multiplies with all weights.
         Op::Gru(_) | Op::Lstm(_) | Op::GruCell(_) | Op::LstmCell(_) => {
-            let read: usize = inputs.iter().map(|shape| count(shape)).sum();
             read.saturating_mul(inputs[0].iter().rev().skip(1).product())
         }
         _ => 0,
@@ -73,10 +72,11 @@ mod tests {
         // With more channels of the input than of the output, and the other way round.
         for [channels, outputs] in [[1024, 256], [256, 1024]] {
             let op = Op::from(conv(input, filter, 1, 0));
-            assert_eq!(multiplications(&op, &[&[1, 7, 7, channels], &[outputs, channels, 1, 1]], 49 * outputs), 49 << 18);
+            let shapes: [&[usize]; 2] = [&[1, 7, 7, channels], &[outputs, channels, 1, 1]];
+            assert_eq!(multiplications(&op, &shapes, [0, 49 * outputs]), 49 << 18);
         }
         let op = Op::from(conv(input, filter, 96, 1));
-        assert_eq!(multiplications(&op, &[&[1, 7, 7, 96], &[96, 1, 3, 3]], 49 * 96), 49 * 96 * 9);
+        assert_eq!(multiplications(&op, &[&[1, 7, 7, 96], &[96, 1, 3, 3]], [0, 49 * 96]), 49 * 96 * 9);
         let op = Op::from(ConvTranspose2d {
             input,
             filter,
@@ -90,7 +90,7 @@ mod tests {
             filter_layout: ConvTranspose2dFilterOperandLayout::Iohw,
             bias: None,
         });
-        assert_eq!(multiplications(&op, &[&[1, 7, 7, 64], &[64, 32, 2, 2]], 14 * 14 * 32), 49 * 64 * 32 * 4);
+        assert_eq!(multiplications(&op, &[&[1, 7, 7, 64], &[64, 32, 2, 2]], [0, 14 * 14 * 32]), 49 * 64 * 32 * 4);
     }
 
     #[test]

@@ -94,7 +94,7 @@ impl Isa {
     /// The tiles for a product of so many rows and columns, on a core with these caches.
     pub fn for_product(&'static self, rows: usize, columns: usize, caches: Caches) -> &'static Isa {
         let suits = |wide: &&Isa| {
-            // Fewer rows pass over each panel once; and no more of the last panel may be missing.
+            // Over fewer rows a tile passes but once; and no more columns of the last panel may be missing.
             let fills = columns.next_multiple_of(wide.columns) == columns.next_multiple_of(self.columns);
             caches.second >= Caches::LARGE.second && rows > self.rows && fills
         };
