@@ -93,6 +93,9 @@ pub struct Plan {
     pub outputs: Vec<(String, Descriptor)>,
     /// Bytes of the arena; offsets are multiples of [`super::ALIGNMENT`].
     pub arena_length: usize,
+    /// Of what lies in the arena, and by value which of these it is.
+    lifetimes: Vec<Lifetime>,
+    lives: Vec<Option<usize>>,
 }
 
 /// Whether a node gives other names to memory: its output has the very bytes of its operand.
@@ -259,17 +262,21 @@ pub fn plan(graph: Graph, fusing: Fusing, integers: bool) -> Plan {
     }
     let mut arena: Vec<(OperandId, Lifetime)> = lifetimes.into_iter().collect();
     arena.sort_by_key(|(id, _)| *id);
-    let (offsets, arena_length) = assign(&arena.iter().map(|(_, lifetime)| *lifetime).collect::<Vec<_>>());
-    for ((id, _), offset) in arena.iter().zip(offsets) {
-        places[id.0 as usize] = Some(Place::Arena(offset));
+    let (arena, lifetimes): (Vec<OperandId>, Vec<Lifetime>) = arena.into_iter().unzip();
+    let mut life_of: Vec<Option<usize>> = vec![None; count];
+    for (number, id) in arena.iter().enumerate() {
+        places[id.0 as usize] = Some(Place::Arena(0));
+        life_of[id.0 as usize] = Some(number);
     }
 
     // Operands that nobody places are not used by any step either.
-    let mut values = Vec::new();
+    let (mut values, mut lives) = (Vec::new(), Vec::new());
     let mut value_of = vec![None; count];
     let mut value = |id: OperandId| {
         *value_of[id.0 as usize].get_or_insert_with(|| {
-            let place = places[root[id.0 as usize].0 as usize].expect("a step's operands have places");
+            let root = root[id.0 as usize].0 as usize;
+            let place = places[root].expect("a step's operands have places");
+            lives.push(life_of[root]);
             values.push(Value { descriptor: graph.descriptor(id).clone(), place, order: orders.reads[id.0 as usize].clone() });
             ValueId(values.len() - 1)
         })
@@ -290,6 +297,7 @@ pub fn plan(graph: Graph, fusing: Fusing, integers: bool) -> Plan {
     let sources: Vec<ValueId> = copies.iter().map(|(_, id)| value(*id)).collect();
     for ((position, id), source) in copies.into_iter().zip(sources) {
         values.push(Value { descriptor: graph.descriptor(id).clone(), place: Place::Output(position), order: None });
+        lives.push(None);
         finished.push(Step {
             before: Vec::new(),
             dequantized: Vec::new(),
@@ -305,13 +313,44 @@ pub fn plan(graph: Graph, fusing: Fusing, integers: bool) -> Plan {
         names.iter().map(|(name, id)| (name.clone(), graph.descriptor(*id).clone())).collect::<Vec<_>>()
     };
     let (inputs, outputs) = (describe(&graph.inputs), describe(&graph.outputs));
+    let mut plan = Plan { values, constants, steps: finished, inputs, outputs, arena_length: 0, lifetimes, lives };
+    plan.place();
     // Only constants that a step reads are worth keeping.
-    let mut plan = Plan { values, constants, steps: finished, inputs, outputs, arena_length };
     plan.drop_unused_constants();
     plan
 }
 
 impl Plan {
+    /// Gives what lies in the arena its offset.
+    fn place(&mut self) {
+        let (offsets, length) = assign(&self.lifetimes);
+        for (value, life) in self.values.iter_mut().zip(&self.lives) {
+            if let Some(life) = life {
+                value.place = Place::Arena(offsets[*life]);
+            }
+        }
+        self.arena_length = length;
+    }
+
+    /// Lets outputs of steps lie where operands of theirs do, if nobody needs these afterwards; for each output and operand,
+    /// whether they do. Nothing else that the step reads may lie there. Places are others afterwards.
+    pub fn overwrite(&mut self, wishes: &[(ValueId, ValueId)]) -> Vec<bool> {
+        let mut overwrite = |&(output, operand): &(ValueId, ValueId)| {
+            let (Some(written), Some(read)) = (self.lives[output.0], self.lives[operand.0]) else { return false };
+            let [after, before] = [written, read].map(|life| self.lifetimes[life]);
+            if before.last != after.first || before.bytes != after.bytes {
+                return false;
+            }
+            self.lifetimes[read].last = after.last;
+            self.lifetimes[written] = Lifetime { bytes: 0, ..after };
+            self.lives.iter_mut().filter(|life| **life == Some(written)).for_each(|life| *life = Some(read));
+            true
+        };
+        let overwritten = wishes.iter().map(&mut overwrite).collect();
+        self.place();
+        overwritten
+    }
+
     fn drop_unused_constants(&mut self) {
         let mut numbers: HashMap<usize, usize> = HashMap::new();
         let mut kept = Vec::new();

@@ -18,10 +18,12 @@ use crate::memory::{Bytes, Charge, Usage, Use, side_by_side};
 use crate::timeline::from_panic;
 use smallvec::SmallVec;
 use std::collections::{HashSet, VecDeque};
+use std::mem::take;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+mod overwriting;
 mod placements;
 
 /// A graph that can be run, by several dispatches at once.
@@ -64,6 +66,8 @@ struct Step {
     label: String,
     inputs: SmallVec<[Operand; 4]>,
     outputs: SmallVec<[Operand; 1]>,
+    /// The input that lies where the output does, of a kernel that [overwrites](Kernel::overwrites) it.
+    overwritten: Option<usize>,
     /// See [`crate::compiler::Step::order`].
     order: Option<Vec<u32>>,
 }
@@ -73,6 +77,7 @@ struct Step {
 struct Operand {
     data_type: DataType,
     shape: SmallVec<[usize; 6]>,
+    value: ValueId,
     memory: Memory,
     length: usize,
     /// See [`Value::order`].
@@ -100,17 +105,24 @@ enum Memory {
     },
 }
 
+impl From<Place> for Memory {
+    fn from(place: Place) -> Memory {
+        match place {
+            Place::Input(position) => Memory::Input(position),
+            Place::Constant(position) => Memory::Constant(position),
+            Place::Arena(offset) => Memory::Written { region: 0, offset },
+            Place::Output(position) => Memory::Written { region: 1 + position, offset: 0 },
+        }
+    }
+}
+
 impl Operand {
-    fn new(value: &Value) -> Self {
+    fn new(id: ValueId, value: &Value) -> Self {
         Operand {
+            value: id,
             data_type: value.descriptor.data_type,
             shape: value.descriptor.shape.iter().map(|&size| size as usize).collect(),
-            memory: match value.place {
-                Place::Input(position) => Memory::Input(position),
-                Place::Constant(position) => Memory::Constant(position),
-                Place::Arena(offset) => Memory::Written { region: 0, offset },
-                Place::Output(position) => Memory::Written { region: 1 + position, offset: 0 },
-            },
+            memory: value.place.into(),
             length: value.descriptor.byte_length(),
             order: value.order.clone(),
         }
@@ -311,11 +323,10 @@ fn select_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], threads: 
 impl Executable {
     /// # Errors
     /// `UnknownError` when constants must be copied and there is no memory for them.
-    pub fn new(plan: Plan, usage: &Arc<Usage>, threads: usize) -> Result<Self> {
-        let mut constants = plan.constants;
-        let operand = |id: &ValueId| Operand::new(&plan.values[id.0]);
-        let mut steps: Vec<Step> = plan
-            .steps
+    pub fn new(mut plan: Plan, usage: &Arc<Usage>, threads: usize) -> Result<Self> {
+        let (mut constants, steps) = (take(&mut plan.constants), take(&mut plan.steps));
+        let operand = |id: &ValueId| Operand::new(*id, &plan.values[id.0]);
+        let mut steps: Vec<Step> = steps
             .into_iter()
             .map(|step| Step {
                 before: step.before,
@@ -327,6 +338,7 @@ impl Executable {
                 label: step.label,
                 inputs: step.inputs.iter().map(operand).collect(),
                 outputs: step.outputs.iter().map(operand).collect(),
+                overwritten: None,
                 order: step.order,
             })
             .collect();
@@ -335,6 +347,7 @@ impl Executable {
         let mut profile = Profile::new(|| steps.iter().map(Step::describe).collect());
         let expected = constants.iter().map(|constant| constant.as_slice().len()).sum();
         side_by_side(expected, || select_kernels(&mut steps, &mut constants, threads))?;
+        overwriting::place(&mut steps, &mut plan);
         if let Some(profile) = &mut profile {
             profile.remark("reference kernel", |step| steps[step].kernel.is_none());
         }
@@ -370,7 +383,7 @@ impl Executable {
     }
 
     /// What [`Executable::run`] relies on: every written range lies in its region, and what a step writes overlaps nothing
-    /// else that the step uses.
+    /// else that the step uses, unless it is what its kernel overwrites.
     fn assert_memory_is_sound(&self) {
         let length = |region: usize| if region == 0 { self.arena_length } else { self.output_lengths[region - 1] };
         for step in &self.steps {
@@ -389,7 +402,11 @@ impl Executable {
             };
             for (i, output) in outputs.iter().enumerate() {
                 assert!(outputs[..i].iter().all(|other| apart(output, other)));
-                assert!(step.inputs.iter().filter_map(Operand::written).all(|input| apart(output, &input)));
+                for (position, input) in step.inputs.iter().enumerate() {
+                    let is_overwritten = step.overwritten == Some(position);
+                    let fits = |input| if is_overwritten { *output == input } else { apart(output, &input) };
+                    assert!(input.written().is_none_or(fits));
+                }
             }
         }
     }
@@ -454,8 +471,10 @@ impl Executable {
             let views: SmallVec<[View<'_>; 4]> = step
                 .inputs
                 .iter()
-                .map(|operand| {
+                .enumerate()
+                .map(|(number, operand)| {
                     let bytes = match operand.memory {
+                        _ if step.overwritten == Some(number) => [].as_slice().into(),
                         Memory::Input(position) => {
                             if self.placements[position].is_some() {
                                 // The step writes around it.
@@ -488,7 +507,7 @@ impl Executable {
                 #[cfg(feature = "faults")]
                 crate::faults::at(crate::faults::Place::Step)?;
                 match &step.kernel {
-                    Some(kernel) => kernel.run(&mut Arguments::new(&views, &mut written)),
+                    Some(kernel) => kernel.run(&mut Arguments::new(&views, &mut written).overwriting(step.overwritten)),
                     None if !step.dequantized.is_empty() => return dequantized_product(step, &views, &mut written),
                     None => reference::execute(&step.op, &mut Arguments::new(&views, &mut written)),
                 }

@@ -14,6 +14,8 @@ pub mod reference;
 pub mod scratch;
 mod storage;
 mod team;
+#[cfg(test)]
+mod testing;
 pub mod threads;
 pub mod view;
 

@@ -143,11 +143,24 @@ impl ViewMut<'_> {
 pub struct Arguments<'a, 'b> {
     inputs: &'b [View<'a>],
     outputs: &'b mut [ViewMut<'a>],
+    overwritten: Option<usize>,
 }
 
 impl<'a, 'b> Arguments<'a, 'b> {
     pub fn new(inputs: &'b [View<'a>], outputs: &'b mut [ViewMut<'a>]) -> Self {
-        Arguments { inputs, outputs }
+        Arguments { inputs, outputs, overwritten: None }
+    }
+
+    /// The same where an operand lies in the output, in which a kernel that [`overwrites`] it finds it; its view has no bytes.
+    ///
+    /// [`overwrites`]: super::kernels::Kernel::overwrites
+    pub fn overwriting(self, position: Option<usize>) -> Self {
+        Arguments { overwritten: position, ..self }
+    }
+
+    /// Whether an operand lies in the output.
+    pub fn is_overwritten(&self, id: OperandId) -> bool {
+        self.overwritten == Some(id.0 as usize)
     }
 
     /// The operand that a field of the node names.

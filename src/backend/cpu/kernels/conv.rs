@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::division::{Extent, divide, even};
-use super::finish::{Finish, Rest};
+use super::finish::{Added, Finish, Rest};
 use super::isa::Isa;
 use super::panels::{Elements, Panel, Panels};
 use super::tile::{Task, Tiles};
@@ -97,7 +97,7 @@ struct Part<'a> {
 struct More<'a> {
     /// Weights instead of those of the only group.
     weights: Option<&'a [f32]>,
-    added: Option<&'a [f32]>,
+    added: Added<'a>,
     rest: Rest<'a>,
 }
 
@@ -322,6 +322,11 @@ impl Kernel for Conv {
         self.run_with(None, arguments);
     }
 
+    /// Each tile is finished and written at once.
+    fn overwrites(&self) -> Option<OperandId> {
+        self.finish.added
+    }
+
     fn bytes(&self) -> usize {
         let inside = (self.inside.len() + self.over.len()) * size_of::<Range<usize>>();
         let packed = self.groups.iter().map(Panels::bytes).sum::<usize>();
@@ -345,7 +350,7 @@ impl Conv {
         assert!(weights.is_none() || self.groups.len() == 1);
         let image = arguments.input(self.input).elements::<f32>();
         let rest = self.finish.rest(self.isa, self.sizes.all_outputs, arguments);
-        let more = More { weights, added: self.finish.added(arguments), rest };
+        let more = More { weights, added: self.finish.added_anywhere(arguments), rest };
         let output = arguments.output().elements::<f32>();
         if !self.sizes.is_padded() {
             return self.image(image, &more, output);
@@ -468,14 +473,21 @@ impl Conv {
         let place = pixels.start * stride + group * panels.columns + panel.first;
         let end = place + (rows - 1) * stride + panel.columns;
         let bias = self.bias.as_slice();
+        let to = output.from(place, end);
+        let (added, is_there) = match more.added {
+            Added::Nothing => (std::ptr::null(), false),
+            Added::Tensor(added) => (added[place..end].as_ptr(), false),
+            Added::Output => (to.cast_const(), true),
+        };
         let task = Task {
             ahead,
             ahead_step,
-            output_is_far: self.division.output_is_far,
+            // What is added is fetched anyway.
+            output_is_far: self.division.output_is_far && !is_there,
             bias: panel.bias(&bias[group * self.bias_step..]),
-            added: more.added.map_or(std::ptr::null(), |added| added[place..end].as_ptr()),
+            added,
             limits: self.finish.limits,
-            ..panel.task([self.sizes.runs(), self.sizes.length()], starts, (output.from(place, end), stride))
+            ..panel.task([self.sizes.runs(), self.sizes.length()], starts, (to, stride))
         };
         let task = panel.some_runs(task, inside, &starts[..self.sizes.runs() * rows]);
         // SAFETY: `starts` has runs of `length` numbers (`Sizes::starts`, `gather`), in all groups whose channels were asked

@@ -96,9 +96,18 @@ impl Finish {
         fits.then(|| self.added = Some(id))
     }
 
-    /// The tensor that is added.
+    /// The tensor that is added, for a kernel that overwrites none.
     pub fn added<'a>(&self, arguments: &Arguments<'a, '_>) -> Option<&'a [f32]> {
         self.added.map(|id| arguments.input(id).elements())
+    }
+
+    /// The tensor that is added, which may lie in the output.
+    pub fn added_anywhere<'a>(&self, arguments: &Arguments<'a, '_>) -> Added<'a> {
+        match self.added {
+            None => Added::Nothing,
+            Some(id) if arguments.is_overwritten(id) => Added::Output,
+            Some(id) => Added::Tensor(arguments.input(id).elements()),
+        }
     }
 
     /// What is left to be done to the sums.
@@ -109,6 +118,15 @@ impl Finish {
     pub fn bytes(&self) -> usize {
         self.bias.len() * 4 + self.rest.bytes()
     }
+}
+
+/// A tensor of the output's shape that is added to it.
+#[derive(Clone, Copy, Debug)]
+pub enum Added<'a> {
+    Nothing,
+    Tensor(&'a [f32]),
+    /// What is in the output so far.
+    Output,
 }
 
 /// See [`Finish::rest`].

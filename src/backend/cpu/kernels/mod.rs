@@ -71,7 +71,7 @@ mod softmax_columns;
 mod span;
 mod steps;
 #[cfg(test)]
-mod tests;
+pub mod tests;
 mod tile;
 mod totals;
 mod transform;
@@ -83,7 +83,7 @@ mod winograd;
 
 use super::view::Arguments;
 use crate::graph::shape::strides;
-use crate::graph::{DataType, Op};
+use crate::graph::{DataType, Op, OperandId};
 pub use caches::Caches;
 pub use room::{Offers, divide, room_beside};
 
@@ -94,6 +94,12 @@ use std::sync::OnceLock;
 /// A kernel made for one step.
 pub trait Kernel: std::fmt::Debug + Send + Sync {
     fn run(&self, arguments: &mut Arguments<'_, '_>);
+
+    /// An operand of the output's shape that may lie in the output (see [`Arguments::overwriting`]): each number of it is read
+    /// once, before the one at its place is written.
+    fn overwrites(&self) -> Option<OperandId> {
+        None
+    }
 
     /// Bytes that it holds: packed constants.
     fn bytes(&self) -> usize {

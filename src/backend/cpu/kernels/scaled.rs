@@ -32,6 +32,10 @@ impl Kernel for Scaled {
         });
     }
 
+    fn overwrites(&self) -> Option<OperandId> {
+        self.conv.overwrites()
+    }
+
     fn bytes(&self) -> usize {
         self.conv.bytes()
     }

@@ -49,7 +49,7 @@ pub struct Task {
     pub output: *mut f32,
     /// Whether its lines are fetched before they are written to. Where they are in the cache, this only takes time.
     pub output_is_far: bool,
-    /// What is added to the output, laid out like it, or null.
+    /// What is added to the output, laid out like it, or null. It may be the output.
     pub added: *const f32,
     /// Numbers from one output pixel to the next.
     pub stride: usize,

@@ -1,8 +1,9 @@
 //! Graphs with quantized products as the backend runs them, against the reference kernels node by node.
 
+use crate::backend::Backend;
+use crate::backend::cpu::Cpu;
 use crate::backend::cpu::kernels::tests::numbers;
-use crate::backend::cpu::{Cpu, Storage, reference};
-use crate::backend::{Backend, Bindings};
+use crate::backend::cpu::testing::{both, planned};
 use crate::compiler::{Fusing, Plan, Preferences, compile};
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Cast, DequantizeLinear, QuantizeLinear};
@@ -11,35 +12,7 @@ use crate::graph::ops::matmul::Matmul;
 use crate::graph::ops::movement::{Reshape, Slice, Transpose};
 use crate::graph::ops::reduce::{Reduce, ReduceKind};
 use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, GraphBuilder, Limits, Op, OperandId};
-use crate::memory::Bytes;
-use crate::timeline::Done;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
-
-fn planned(graph: &Graph, cpu: &Cpu) -> Plan {
-    compile(graph.clone(), cpu.evaluator(), Fusing::Quick, cpu.preferences()).unwrap()
-}
-
-/// The outputs of a graph whose inputs are float32, and those that it should have.
-fn both(graph: &Graph) -> [Vec<Vec<u8>>; 2] {
-    let cpu = Cpu::new(1);
-    let inputs: Vec<Vec<f32>> =
-        graph.inputs.iter().zip(1..).map(|((_, id), seed)| numbers(graph.descriptor(*id).byte_length() / 4, seed)).collect();
-    let inputs: Vec<&[u8]> = inputs.iter().map(|input| bytemuck::cast_slice(input)).collect();
-    let expected = reference::interpret(graph, &inputs);
-    let tensor = |id: OperandId| Arc::new(cpu.allocate(graph.descriptor(id)).unwrap());
-    let tensors: Vec<Arc<Storage>> = graph.inputs.iter().map(|(_, id)| tensor(*id)).collect();
-    for (tensor, bytes) in tensors.iter().zip(inputs) {
-        cpu.write(tensor, Bytes::copy_of(bytes).unwrap(), Done::ignored());
-    }
-    let outputs: Vec<Arc<Storage>> = graph.outputs.iter().map(|(_, id)| tensor(*id)).collect();
-    let executable = Arc::new(cpu.compile(planned(graph, &cpu)).unwrap());
-    let bindings = Bindings { inputs: tensors.into_iter().collect(), outputs: outputs.iter().cloned().map(Some).collect() };
-    let (sender, end) = channel();
-    cpu.execute(&executable, bindings, false, Done::new(move |result: crate::error::Result<()>| sender.send(result).unwrap()));
-    end.recv().unwrap().unwrap();
-    [outputs.iter().map(|output| output.read().unwrap().to_vec()).collect(), expected]
-}
 
 fn names(plan: &Plan) -> Vec<String> {
     let name = |op: &Op| op.row().name.to_string();

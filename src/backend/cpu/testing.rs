@@ -1,0 +1,37 @@
+//! What tests of the backend share: graphs as it runs them, and what the reference kernels make of them, node by node.
+
+use super::kernels::tests::numbers;
+use super::{Cpu, Storage, reference};
+use crate::backend::{Backend, Bindings};
+use crate::compiler::{Fusing, Plan, compile};
+use crate::graph::{Graph, OperandId};
+use crate::memory::Bytes;
+use crate::timeline::Done;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+/// As the backend compiles a graph.
+pub fn planned(graph: &Graph, cpu: &Cpu) -> Plan {
+    compile(graph.clone(), cpu.evaluator(), Fusing::Quick, cpu.preferences()).unwrap()
+}
+
+/// The outputs of a graph whose inputs are float32, and those that it should have.
+pub fn both(graph: &Graph) -> [Vec<Vec<u8>>; 2] {
+    let cpu = Cpu::new(1);
+    let inputs: Vec<Vec<f32>> =
+        graph.inputs.iter().zip(1..).map(|((_, id), seed)| numbers(graph.descriptor(*id).byte_length() / 4, seed)).collect();
+    let inputs: Vec<&[u8]> = inputs.iter().map(|input| bytemuck::cast_slice(input)).collect();
+    let expected = reference::interpret(graph, &inputs);
+    let tensor = |id: OperandId| Arc::new(cpu.allocate(graph.descriptor(id)).unwrap());
+    let tensors: Vec<Arc<Storage>> = graph.inputs.iter().map(|(_, id)| tensor(*id)).collect();
+    for (tensor, bytes) in tensors.iter().zip(inputs) {
+        cpu.write(tensor, Bytes::copy_of(bytes).unwrap(), Done::ignored());
+    }
+    let outputs: Vec<Arc<Storage>> = graph.outputs.iter().map(|(_, id)| tensor(*id)).collect();
+    let executable = Arc::new(cpu.compile(planned(graph, &cpu)).unwrap());
+    let bindings = Bindings { inputs: tensors.into_iter().collect(), outputs: outputs.iter().cloned().map(Some).collect() };
+    let (sender, end) = channel();
+    cpu.execute(&executable, bindings, false, Done::new(move |result: crate::error::Result<()>| sender.send(result).unwrap()));
+    end.recv().unwrap().unwrap();
+    [outputs.iter().map(|output| output.read().unwrap().to_vec()).collect(), expected]
+}
