@@ -30,8 +30,8 @@ const FEW_CHANNELS: usize = 16;
 /// Groups of at most so many channels are computed one after the other for the same tiles: to find their runs takes as long as
 /// to read them, and those of the next group lie right behind.
 const SMALL_GROUP: usize = 64;
-/// Tiles of a job whose weights stay in the cache.
-const TILES_OF_JOB: usize = 16;
+/// Pixels of a job whose weights stay in the cache, or so.
+const PIXELS_OF_JOB: usize = 224;
 
 /// A filter of `[outputs, channels, height, width]` for one group or all, by strides.
 #[derive(Clone, Copy)]
@@ -159,7 +159,7 @@ impl Division {
             let [down, across] = divide(wanted, &extent);
             (count.div_ceil(down), across)
         } else {
-            let block_tiles = TILES_OF_JOB.min(count.div_ceil(wanted)).max(1);
+            let block_tiles = (PIXELS_OF_JOB / tiles.rows).min(count.div_ceil(wanted)).max(1);
             (block_tiles, wanted.div_ceil(count.div_ceil(block_tiles)))
         };
         let (block_panels, block_groups) = if shares {
@@ -556,7 +556,10 @@ pub fn make(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<(Conv, Sm
     let sizes =
         Sizes { batches: input.shape[0], all_channels: input.shape[3], channels, all_outputs: outputs, rows, columns, by_row };
     let of_group = outputs / groups;
-    let tiles = Tiles::of_columns(isa, of_group);
+    let pixels = sizes.batches * sizes.rows.output * sizes.columns.output;
+    let matrix = [sizes.runs() * sizes.length(), of_group];
+    let is_passed = matrix[0] * matrix[1] * size_of::<f32>() > KEPT;
+    let tiles = Tiles::for_product(isa, pixels, matrix, is_passed, site.caches);
     let packed: Vec<Panels> = (0..groups)
         .map(|group| {
             let taps = down.clone().flat_map(|y| across.clone().map(move |x| filter.place([group * of_group, 0, y, x])));

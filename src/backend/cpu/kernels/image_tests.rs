@@ -311,6 +311,9 @@ fn what_is_fused_with_large_images() {
     // Panels that pass over several tiles, and jobs of some of the columns.
     for (image, outputs, window, groups) in
         [([1, 5, 6, 1024], 200, 1, 1), ([1, 9, 5, 512], 130, 3, 1), ([2, 19, 30, 36], 60, 3, 2), ([1, 40, 21, 3], 70, 3, 1)]
+            .into_iter()
+            // Wide tiles: that pass over many pixels, over all panels, over some runs of padded ones.
+            .chain([([1, 5, 7, 1000], 192, 1, 1), ([2, 9, 11, 40], 104, 1, 1), ([1, 9, 5, 100], 64, 3, 1)])
     {
         let [n, h, w, c]: [usize; 4] = image;
         let inputs = [(image.to_vec(), false), (vec![outputs, c / groups, window, window], true)];

@@ -1,11 +1,12 @@
 //! The innermost loop of convolutions with the channels last: a tile of some output pixels and some of their channels, as many
-//! as one or two registers hold, with all sums in registers.
+//! as one or two registers hold, or four, with all sums in registers.
 //!
 //! A row of the tile is a pixel. What it is made from are *runs* of consecutive numbers of the input, one for each element
 //! of the filter's window (or for each row of it, where few channels lie beside each other), wherever they are: the input is
 //! read in place. The weights are packed into panels of the tile's columns, in the order in which the loop reads them.
 #![allow(unsafe_code)]
 
+use super::Caches;
 use super::forgotten::unread;
 use super::isa::{Isa, Level};
 use super::limits::Limits;
@@ -18,8 +19,16 @@ use super::vector::Array;
 
 /// The highest tile of any instruction set.
 pub const MOST_ROWS: usize = 14;
+/// From so many columns on tiles are wide.
+const WIDE: usize = 64;
 
-/// How far behind the weights that are read those are that are fetched: at the pace of a tile, as long as memory takes.
+/// The part of the second-level cache that a panel of wide tiles may have: it is read anew for each tile.
+const OF_WIDE: usize = 8;
+/// So many of them are read anew for each tile, if they do not pass over many.
+const FEW_PANELS: usize = 2;
+
+/// How far behind the weights that are read those are that are fetched: at the pace of a tile, as long as memory takes. Wide tiles
+/// do so only where memory must be fast: for them it takes as long as it saves.
 const SOON: usize = 1024;
 /// What is needed later is fetched in so many streams where memory must be fast, which gives several faster than one: from so many
 /// numbers with each step on, and a page for each stream. Elsewhere each instruction of a step counts.
@@ -81,10 +90,13 @@ pub struct Tiles {
     tiles: &'static [[Tile; MOST_ROWS + 1]],
     /// By number of rows, tiles of all columns that fetch what will be needed next, in one stream or several.
     ahead: [[Tile; MOST_ROWS + 1]; 2],
-    /// By number of columns, tiles whose rows are evenly apart: by 1, by 2, by any distance; with one row, with all.
+    /// By number of columns, tiles whose rows are evenly apart: by 1, by 2, by any distance; with one row, with all. Wide ones
+    /// have none.
     spaced: &'static [[[Tile; 2]; 3]],
     /// Higher ones of fewer columns.
     narrow: Option<&'static Tiles>,
+    /// Lower ones of more columns: they read fewer numbers for as many products.
+    wide: Option<&'static Tiles>,
 }
 
 impl Tiles {
@@ -105,6 +117,28 @@ impl Tiles {
     pub fn of_columns(isa: &Isa, columns: usize) -> &'static Tiles {
         let tiles = Tiles::of(isa);
         tiles.narrow.filter(|narrow| columns <= narrow.columns).unwrap_or(tiles)
+    }
+
+    /// The same where so many pixels are multiplied with a matrix of so many rows and columns, on a core with these caches; panel
+    /// after panel if it `is_passed`, and not all of them for each tile.
+    pub fn for_product(
+        isa: &Isa,
+        pixels: usize,
+        [depth, columns]: [usize; 2],
+        is_passed: bool,
+        caches: Caches,
+    ) -> &'static Tiles {
+        let tiles = Tiles::of_columns(isa, columns);
+        let suits = |wide: &&Tiles| {
+            // The last panel is more than a lower one, and all its columns exist.
+            let fills = columns.next_multiple_of(wide.columns) == columns.next_multiple_of(tiles.columns);
+            let fills = fills && columns.is_multiple_of(wide.step);
+            // Lower tiles read a panel more often.
+            let is_small = depth.saturating_mul(wide.columns * size_of::<f32>()) <= caches.second / OF_WIDE;
+            let are_few = columns <= FEW_PANELS * wide.columns;
+            caches.second >= Caches::LARGE.second && pixels > tiles.rows && fills && is_small && (is_passed || are_few)
+        };
+        tiles.wide.filter(suits).unwrap_or(tiles)
     }
 
     /// The columns of the narrowest tile that has so many.
@@ -197,9 +231,11 @@ unsafe fn tile<S: Span, const ROWS: usize, const STREAMS: usize>(task: &Task) {
                     let factors = S::load(weights);
                     weights = weights.add(S::LANES);
                     if STREAMS > 0 {
-                        // The weights themselves may still be on their way from memory.
-                        for line in 0..S::LANES.div_ceil(LINE) {
-                            fetch::<0>(weights.wrapping_add(SOON + line * LINE));
+                        if STREAMS > 1 || S::LANES < WIDE {
+                            // The weights themselves may still be on their way from memory.
+                            for line in 0..S::LANES.div_ceil(LINE) {
+                                fetch::<0>(weights.wrapping_add(SOON + line * LINE));
+                            }
                         }
                         if k % STREAMS == 0 {
                             for stream in 0..STREAMS {
@@ -390,6 +426,7 @@ static PORTABLE: Tiles = Tiles {
     ahead: [tiles!(baseline AHEAD Both<Array, Array>), tiles!(baseline STREAMS Both<Array, Array>)],
     spaced: spaced!(baseline 6: Array, Both<Array, Array>),
     narrow: None,
+    wide: None,
 };
 
 #[cfg(target_arch = "aarch64")]
@@ -402,6 +439,7 @@ static NEON: Tiles = Tiles {
     ahead: [tiles!(baseline AHEAD Both<Neon, Neon>), tiles!(baseline STREAMS Both<Neon, Neon>)],
     spaced: spaced!(baseline 8: Neon, Both<Neon, Neon>),
     narrow: None,
+    wide: None,
 };
 
 #[cfg(target_arch = "x86_64")]
@@ -434,6 +472,7 @@ mod x86 {
         ahead: [tiles!(avx2 AHEAD Both<Avx2, Avx2>), tiles!(avx2 STREAMS Both<Avx2, Avx2>)],
         spaced: spaced!(avx2 6: Avx2, Both<Avx2, Avx2>),
         narrow: Some(&AVX2_NARROW),
+        wide: None,
     };
     pub static AVX2_NARROW: Tiles = Tiles {
         rows: 12,
@@ -444,6 +483,7 @@ mod x86 {
         ahead: [tiles!(avx2 AHEAD Avx2), tiles!(avx2 STREAMS Avx2)],
         spaced: spaced!(avx2 12: Avx2),
         narrow: None,
+        wide: None,
     };
     pub static AVX512: Tiles = Tiles {
         rows: 14,
@@ -454,5 +494,51 @@ mod x86 {
         ahead: [tiles!(avx512 AHEAD Both<Avx512, Avx512>), tiles!(avx512 STREAMS Both<Avx512, Avx512>)],
         spaced: spaced!(avx512 14: Avx2, Avx512, Both<Avx512, Avx2>, Both<Avx512, Avx512>),
         narrow: None,
+        wide: Some(&AVX512_WIDE),
     };
+    type Two = Both<Avx512, Avx512>;
+    pub static AVX512_WIDE: Tiles = Tiles {
+        rows: 6,
+        columns: 64,
+        step: 8,
+        lanes: Avx512::LANES,
+        tiles: tiles!(
+            avx512: Avx2, Avx512, Both<Avx512, Avx2>, Two, Both<Two, Avx2>, Both<Two, Avx512>, Both<Two, Both<Avx512, Avx2>>,
+            Both<Two, Two>
+        ),
+        ahead: [tiles!(avx512 AHEAD Both<Two, Two>), tiles!(avx512 STREAMS Both<Two, Two>)],
+        spaced: &[],
+        narrow: None,
+        wide: None,
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::isa::available;
+    use super::*;
+
+    #[test]
+    fn wide_tiles_are_for_products_that_fill_them() {
+        let (large, usual) = (Caches::LARGE, Caches::USUAL);
+        for isa in available() {
+            let tiles = Tiles::of(isa);
+            let chosen = |pixels, matrix, is_passed, caches| {
+                let chosen = Tiles::for_product(isa, pixels, matrix, is_passed, caches);
+                assert!(std::ptr::eq(chosen, tiles) || tiles.wide.is_some_and(|wide| std::ptr::eq(chosen, wide)));
+                !std::ptr::eq(chosen, tiles)
+            };
+            let Some(wide) = tiles.wide else {
+                assert!(!chosen(1000, [64, 64], true, large), "{}", isa.name);
+                continue;
+            };
+            let (pixels, columns) = (tiles.rows + 1, wide.columns);
+            assert!(chosen(pixels, [64, columns], false, large) && chosen(pixels, [64, 2 * columns - 8], false, large));
+            assert!(chosen(pixels, [64, 5 * columns], true, large));
+            // Few pixels, a smaller cache, many panels for each tile, panels that are too deep, columns that are missing.
+            assert!(!chosen(tiles.rows, [64, columns], false, large) && !chosen(pixels, [64, columns], false, usual));
+            assert!(!chosen(pixels, [64, 5 * columns], false, large) && !chosen(pixels, [2000, columns], true, large));
+            assert!(!chosen(pixels, [64, columns + 16], true, large) && !chosen(pixels, [64, columns - 3], true, large));
+        }
+    }
 }
