@@ -17,6 +17,9 @@ use crate::graph::ops::layout::InputOperandLayout;
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 
+mod sizes;
+use sizes::Sizes;
+
 /// Bytes of weights that stay in a core's second-level cache while tile after tile passes over them.
 const KEPT: usize = 512 << 10;
 /// The part of that cache which the input has while panel after panel of larger weights passes over it: one by so much.
@@ -101,20 +104,6 @@ struct More<'a> {
     rest: Rest<'a>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Sizes {
-    batches: usize,
-    /// Channels of the whole input, and of a group of it.
-    all_channels: usize,
-    channels: usize,
-    /// Channels of the whole output.
-    all_outputs: usize,
-    rows: Axis,
-    columns: Axis,
-    /// Whether whole rows of the window are runs, of an input that was padded on both sides.
-    by_row: bool,
-}
-
 /// How the output is divided into jobs and tiles.
 #[derive(Clone, Copy, Debug)]
 struct Division {
@@ -192,128 +181,6 @@ impl Division {
     fn tile(&self, number: usize) -> Range<usize> {
         let first = number * self.height + number.min(self.higher);
         first..first + self.height + usize::from(number < self.higher)
-    }
-}
-
-impl Sizes {
-    fn runs(&self) -> usize {
-        if self.by_row { self.rows.window } else { self.rows.window * self.columns.window }
-    }
-
-    fn length(&self) -> usize {
-        if self.by_row { self.columns.window * self.channels } else { self.channels }
-    }
-
-    /// By run of a row of the window: the columns of the output at which it is not over padding.
-    fn over(&self) -> Vec<Range<usize>> {
-        if self.by_row {
-            return std::iter::once(0..self.columns.output).collect();
-        }
-        (0..self.columns.window).map(|tap| self.columns.positions(tap)).collect()
-    }
-
-    /// Pixels of a row of the input as the kernel reads it.
-    fn width(&self) -> usize {
-        if self.by_row { (self.columns.output - 1) * self.columns.stride + self.columns.window } else { self.columns.input }
-    }
-
-    /// Whether the input must be copied, to have its padding beside it.
-    fn is_padded(&self) -> bool {
-        self.by_row && (self.columns.padding > 0 || self.width() > self.columns.input)
-    }
-
-    /// Whether every pixel of the output is made from the one at the same place of the input.
-    fn is_plain(&self) -> bool {
-        let plain = |axis: &Axis| axis.window == 1 && axis.stride == 1 && axis.padding == 0 && axis.input == axis.output;
-        plain(&self.rows) && plain(&self.columns) && !self.is_padded()
-    }
-
-    /// All runs but the first and the last ones that are in the padding for each of some pixels, as far as these are whole rows
-    /// of the window.
-    fn inside(&self, pixels: Range<usize>) -> Range<usize> {
-        let [first, last] = [pixels.start, pixels.end - 1].map(|pixel| pixel / self.columns.output);
-        let of_row = self.runs() / self.rows.window;
-        if first / self.rows.output != last / self.rows.output {
-            return 0..self.runs();
-        }
-        // Further down the window begins, and ends, with an earlier one of its rows.
-        let [first, last] = [first, last].map(|row| self.rows.taps(row % self.rows.output));
-        last.start * of_row..first.end.max(last.start) * of_row
-    }
-
-    /// Elements of the padded input.
-    fn padded(&self) -> usize {
-        if self.is_padded() { self.batches * self.rows.input * self.width() * self.channels } else { 0 }
-    }
-
-    fn pad(&self, image: &[f32], padded: &mut [f32]) {
-        let (line, padded_line) = (self.columns.input * self.channels, self.width() * self.channels);
-        let before = self.columns.padding * self.channels;
-        for (from, to) in image.chunks_exact(line).zip(padded.chunks_exact_mut(padded_line)) {
-            let before = before.min(to.len());
-            let count = from.len().min(to.len() - before);
-            to[..before].fill(0.0);
-            to[before..before + count].copy_from_slice(&from[..count]);
-            to[before + count..].fill(0.0);
-        }
-    }
-
-    /// Finds where the runs of some pixels begin, those of the first of some groups: the others' lie behind them.
-    fn starts(
-        &self,
-        image: &[f32],
-        groups: &Range<usize>,
-        pixels: Range<usize>,
-        (over, zeros): (&[Range<usize>], &[f32]),
-        starts: &mut [*const f32],
-    ) {
-        let count = pixels.len();
-        let channels = groups.start * self.channels..groups.end * self.channels;
-        if self.is_plain() {
-            // Pixel after pixel.
-            let first = pixels.start * self.all_channels + channels.start;
-            let image = &image[..pixels.end * self.all_channels];
-            for (start, pixel) in starts[..count].iter_mut().zip(image[first..].chunks(self.all_channels)) {
-                *start = pixel.as_ptr();
-            }
-            return;
-        }
-        let line = if self.is_padded() { self.width() } else { self.columns.input } * self.all_channels;
-        let padding = if self.by_row { 0 } else { self.columns.padding };
-        let step = self.columns.stride * self.all_channels;
-        let reach = if self.by_row { self.length() } else { channels.end };
-        let mut pixel = pixels.start;
-        while pixel < pixels.end {
-            // The pixels of one row of the output.
-            let (x, above) = (pixel % self.columns.output, pixel / self.columns.output);
-            let (y, batch) = (above % self.rows.output, above / self.rows.output);
-            let some = (self.columns.output - x).min(pixels.end - pixel);
-            let mut places = starts.chunks_exact_mut(count).map(|places| &mut places[pixel - pixels.start..][..some]);
-            for tap_y in 0..self.rows.window {
-                let row = self.rows.element(y, tap_y);
-                let row = row.map(|row| &image[(batch * self.rows.input + row) * line..][..line]);
-                for (tap_x, over) in over.iter().enumerate() {
-                    let places = places.next().expect("a place for each run");
-                    // Those of the pixels at which this element of the window is over the row, and not beside it.
-                    let [first, end] = [over.start, over.end].map(|end| end.clamp(x, x + some) - x);
-                    let Some(row) = row.filter(|_| first < end) else {
-                        places.fill(zeros.as_ptr());
-                        continue;
-                    };
-                    places[..first].fill(zeros.as_ptr());
-                    places[end..].fill(zeros.as_ptr());
-                    let column = (x + first) * self.columns.stride + tap_x * self.columns.dilation - padding;
-                    let place = column * self.all_channels;
-                    assert!(place + (end - first - 1) * step + reach <= row.len());
-                    let mut start = row[place + channels.start..].as_ptr();
-                    for place in &mut places[first..end] {
-                        *place = start;
-                        start = start.wrapping_add(step);
-                    }
-                }
-            }
-            pixel += some;
-        }
     }
 }
 
