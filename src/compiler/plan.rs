@@ -333,20 +333,26 @@ impl Plan {
     }
 
     /// Lets outputs of steps lie where operands of theirs do, if nobody needs these afterwards; for each output and operand,
-    /// whether they do. Nothing else that the step reads may lie there. Places are others afterwards.
+    /// whether they do. The wishes are in the order of the steps, and nothing else that a step reads may lie there. Places are
+    /// others afterwards.
     pub fn overwrite(&mut self, wishes: &[(ValueId, ValueId)]) -> Vec<bool> {
+        // What each has become.
+        let mut becomes: Vec<usize> = (0..self.lifetimes.len()).collect();
         let mut overwrite = |&(output, operand): &(ValueId, ValueId)| {
             let (Some(written), Some(read)) = (self.lives[output.0], self.lives[operand.0]) else { return false };
+            // Of what has been overwritten before, the first.
+            let read = becomes[read];
             let [after, before] = [written, read].map(|life| self.lifetimes[life]);
             if before.last != after.first || before.bytes != after.bytes {
                 return false;
             }
             self.lifetimes[read].last = after.last;
             self.lifetimes[written] = Lifetime { bytes: 0, ..after };
-            self.lives.iter_mut().filter(|life| **life == Some(written)).for_each(|life| *life = Some(read));
+            becomes[written] = read;
             true
         };
         let overwritten = wishes.iter().map(&mut overwrite).collect();
+        self.lives.iter_mut().flatten().for_each(|life| *life = becomes[*life]);
         self.place();
         overwritten
     }
