@@ -9,6 +9,7 @@ mod fold;
 mod incoming;
 mod kernels;
 mod leader;
+mod pauses;
 mod profile;
 pub mod reference;
 pub mod scratch;
@@ -22,6 +23,7 @@ pub mod view;
 use cancel::Cancel;
 pub use executable::Executable;
 use leader::Leader;
+use pauses::Pauses;
 use storage::Contents;
 pub use storage::Storage;
 use team::Team;
@@ -68,6 +70,7 @@ struct Shared {
     leader: OnceLock<Option<Leader>>,
     /// How many graphs are being run.
     under_way: AtomicUsize,
+    pauses: Pauses,
     cancel: Cancel,
     evaluator: fold::Evaluator,
 }
@@ -85,6 +88,7 @@ impl Cpu {
             team: OnceLock::new(),
             leader: OnceLock::new(),
             under_way: AtomicUsize::new(0),
+            pauses: Pauses::new(),
             evaluator: fold::Evaluator(cancel.clone()),
             cancel,
         }))
@@ -135,6 +139,7 @@ impl UnderWay {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
+        self.shared.pauses.begin();
         self.shared.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -218,12 +223,13 @@ impl Backend for Cpu {
         let executable = graph.clone();
         let under_way = UnderWay::begin(&self.0);
         let alone = alone && under_way.is_alone;
+        // Several graphs at once keep the threads busy by themselves.
+        let is_shared = alone && graph.estimate() >= BRIEF && !self.0.pauses.is_done_alone(graph.estimate(), self.0.threads);
         let work = move || {
             done.run(|| {
                 let run = || executable.run(&bindings, &cpu.0.cancel);
                 let result = match cpu.team() {
-                    // Several graphs at once keep the threads busy by themselves.
-                    Some(team) if alone && executable.estimate() >= BRIEF => {
+                    Some(team) if is_shared => {
                         // Whoever copies the inputs needs a core; a team that waits with us would take it.
                         executable.wait_for_first(&bindings)?;
                         team.lead(run)
