@@ -60,6 +60,9 @@ pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
     }
     let fuses = stages.fuse(site, &mut taken);
     let row = if stages.is_flat() { TOGETHER } else { *site.output.shape.last()? };
+    // What is done once for a row takes longer than a short row itself.
+    let rows = TOGETHER.min(count).checked_div(row).unwrap_or(1).max(1);
+    let row = if stages.join_rows(rows) { rows * row } else { row };
     Some(Selection { kernel: Box::new(Chain { isa, input, stages, row }), taken, fuses })
 }
 

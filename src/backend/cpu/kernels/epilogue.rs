@@ -154,6 +154,19 @@ impl Epilogue {
         !self.0.iter().any(|stage| matches!(stage, Stage::Binary(_, With::Row(_) | With::Line(_))))
     }
 
+    /// Lets so many rows be one. Nothing, and false, if a row is one that the run brings.
+    pub fn join_rows(&mut self, count: usize) -> bool {
+        if self.0.iter().any(|stage| matches!(stage, Stage::Binary(_, With::Line(_)))) {
+            return false;
+        }
+        for stage in &mut self.0 {
+            if let Stage::Binary(_, With::Row(row)) = stage {
+                *row = row.repeat(count);
+            }
+        }
+        true
+    }
+
     /// About how many nanoseconds the stages take for an element, times 16.
     pub fn cost(&self) -> usize {
         self.0.iter().map(|stage| if matches!(stage, Stage::Formula(Formula::Of(_) | Formula::Swish(_))) { 8 } else { 1 }).sum()

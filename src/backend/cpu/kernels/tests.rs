@@ -210,6 +210,20 @@ fn what_is_fused() {
 }
 
 #[test]
+fn chains_with_rows() {
+    let add = |a, b| Op::from(Binary { kind: BinaryKind::Add, a: OperandId(a), b: OperandId(b) });
+    // Several rows are one where they are short; the last of these has fewer.
+    for (pixels, channels) in [(500, 2), (341, 3), (300, 8), (129, 24), (1, 40), (57, 36), (5, 700), (3, 2048), (2, 2500)] {
+        for is_constant in [true, false] {
+            let (shape, row) = (vec![pixels, channels], (vec![channels], is_constant));
+            let inputs = [(shape.clone(), false), row.clone(), (shape.clone(), false), row];
+            let mul = Binary { kind: BinaryKind::Mul, a: OperandId(1), b: OperandId(0) };
+            check_fused(mul, &[add(4, 2), add(3, 4)], &inputs, &shape);
+        }
+    }
+}
+
+#[test]
 fn functions_of_elements_and_lines() {
     let unary = |kind| Op::from(Unary { kind, input: OperandId(0) });
     let activation = |kind| Op::from(Activation { kind, input: OperandId(0) });
