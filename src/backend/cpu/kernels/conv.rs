@@ -4,6 +4,7 @@
 
 use super::division::{Extent, divide, even};
 use super::finish::{Added, Finish, Rest};
+use super::in_line::{CLOSE, Heights, Next};
 use super::isa::Isa;
 use super::panels::{Elements, Panel, Panels};
 use super::tile::{Task, Tiles};
@@ -108,10 +109,7 @@ struct More<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Division {
     pixels: usize,
-    tiles: usize,
-    /// Pixels of a tile, and how many of the first tiles have one more.
-    height: usize,
-    higher: usize,
+    heights: Heights,
     /// Tiles, panels and groups of a job.
     block_tiles: usize,
     block_panels: usize,
@@ -161,12 +159,9 @@ impl Division {
         let gather = !shares && compete;
         let output_is_far = pixels * sizes.all_outputs * 4 > site.caches.second / PASSED;
         let is_in_line = sizes.is_plain() && groups == 1 && !gather;
-        let (tiles, height, higher) = (count, pixels / count, pixels % count);
         Division {
             pixels,
-            tiles,
-            height,
-            higher,
+            heights: Heights::new(tiles, pixels),
             block_tiles,
             block_panels,
             block_groups,
@@ -175,12 +170,6 @@ impl Division {
             is_in_line,
             output_is_far,
         }
-    }
-
-    /// The pixels of a tile: all tiles have nearly the same height.
-    fn tile(&self, number: usize) -> Range<usize> {
-        let first = number * self.height + number.min(self.higher);
-        first..first + self.height + usize::from(number < self.higher)
     }
 }
 
@@ -229,7 +218,7 @@ impl Conv {
     }
 
     fn image(&self, image: &[f32], more: &More<'_>, output: &mut [f32]) {
-        let Division { tiles, block_tiles, block_panels, block_groups, .. } = self.division;
+        let Division { heights: Heights { tiles, .. }, block_tiles, block_panels, block_groups, .. } = self.division;
         let output = SharedOutput::new(output);
         let across = self.groups[0].count().div_ceil(block_panels);
         let group_blocks = self.groups.len().div_ceil(block_groups);
@@ -256,6 +245,9 @@ impl Conv {
         tiles: Range<usize>,
         panels: Range<usize>,
     ) {
+        if self.division.is_in_line {
+            return self.block_in_line(image, more, output, tiles, panels);
+        }
         let (runs, length) = (self.sizes.runs(), self.sizes.length());
         let of_tile = runs * self.tiles.rows;
         // Rows that are copied together do not begin at places that compete for the cache.
@@ -266,7 +258,7 @@ impl Conv {
                 for first in tiles.clone().step_by(together) {
                     let tiles = first..(first + together).min(tiles.end);
                     for (i, tile) in tiles.clone().enumerate() {
-                        let pixels = self.division.tile(tile);
+                        let pixels = self.division.heights.tile(tile);
                         let starts = &mut starts[i * of_tile..][..runs * pixels.len()];
                         self.sizes.starts(image, &groups, pixels, (&self.over, self.zeros.as_slice()), starts);
                         if self.division.gather {
@@ -280,17 +272,54 @@ impl Conv {
                         }
                     }
                     if !more.rest.is_empty() {
-                        tiles.for_each(|tile| self.finish_tile(&more.rest, output, &groups, self.division.tile(tile), &panels));
+                        tiles.for_each(|tile| {
+                            self.finish_tile(&more.rest, output, &groups, self.division.heights.tile(tile), &panels)
+                        });
                     }
                 }
             });
         });
     }
 
-    /// Where the pixels of the next tile begin, and how many numbers they have, if they lie right behind those of this one.
-    fn pixels_behind(&self, tile: usize, starts: &[*const f32]) -> Option<(*const f32, usize)> {
-        let pixels = self.division.tile(tile).len();
-        self.division.is_in_line.then(|| (starts[pixels - 1].wrapping_add(self.sizes.channels), pixels * self.sizes.channels))
+    /// The same where the pixels of the input lie behind each other as those of the output do. Tiles whose pixels stay in the cache
+    /// pass over all panels, each of which brings the pixels of the next one nearer, or all tiles over one panel after the other.
+    fn block_in_line(
+        &self,
+        image: &[f32],
+        more: &More<'_>,
+        output: &SharedOutput<'_>,
+        tiles: Range<usize>,
+        panels: Range<usize>,
+    ) {
+        let (of_group, heights, channels) = (&self.groups[0], &self.division.heights, self.sizes.channels);
+        let weights = more.weights.unwrap_or(of_group.all());
+        let is_passed = self.division.panels_outside && tiles.len() > 1;
+        let at_once = if is_passed { 1 } else { panels.len() };
+        let of_tile = heights.tile(tiles.start).len() * (channels + self.sizes.all_outputs) * 4;
+        let together = if is_passed { tiles.len() } else { (CLOSE / of_tile).max(1) };
+        for start in tiles.clone().step_by(together) {
+            let tiles = start..(start + together).min(tiles.end);
+            let pixels = heights.rows(tiles.clone());
+            let image = &image[pixels.start * channels..pixels.end * channels];
+            for first in panels.clone().step_by(at_once) {
+                let (ahead, ahead_step, next) = if is_passed {
+                    let (next, step) = next_panel(of_group, weights, first, tiles.len());
+                    (next, step, Next::Apart(step * channels))
+                } else {
+                    let rows = heights.tile(tiles.start).len();
+                    (image.as_ptr(), rows.div_ceil(at_once), Next::Rows)
+                };
+                for panel in of_group.parts_of(weights, first..first + at_once) {
+                    let part = Part { panel, starts: &[], ahead: (ahead, ahead_step) };
+                    let task = self.task(more, output, 0, pixels.clone(), part);
+                    // SAFETY: there are `channels` numbers for each pixel, one behind the other; see `tile`.
+                    unsafe { self.tiles.run_in_line((heights, tiles.clone()), (image.as_ptr(), channels), next, task) }
+                }
+            }
+            if !more.rest.is_empty() {
+                tiles.for_each(|tile| self.finish_tile(&more.rest, output, &(0..1), heights.tile(tile), &panels));
+            }
+        }
     }
 
     /// Computes some panels of a group for some tiles whose runs are found: many tiles pass over one panel after the other, a
@@ -309,17 +338,11 @@ impl Conv {
         let weights = more.weights.unwrap_or(of_group.all());
         let at_once = if tiles.len() > 1 { 1 } else { panels.len() };
         for first in panels.clone().step_by(at_once) {
-            // While many tiles pass over a panel they bring the next one nearer, each a part of it: also the next job's, which most
-            // often is the same thread's.
-            let next = tiles.len() > 1 && first + 1 < of_group.count();
-            let next = if next { of_group.panel_of(weights, first + 1).weights } else { &[] };
-            let step = next.len().div_ceil(tiles.len() * depth);
+            let (next, step) =
+                if tiles.len() > 1 { next_panel(of_group, weights, first, tiles.len()) } else { (weights.as_ptr(), 0) };
             for (i, tile) in tiles.clone().enumerate() {
                 let starts = &starts[i * of_tile..][..of_tile];
-                let ahead = match self.pixels_behind(tile, starts).filter(|_| tiles.len() == 1) {
-                    Some((pixels, count)) => (pixels, count.div_ceil(at_once * depth)),
-                    None => (next.as_ptr().wrapping_add(i * step * depth), step),
-                };
+                let ahead = (next.wrapping_add(i * step * depth), step);
                 for panel in of_group.parts_of(weights, first..first + at_once) {
                     self.tile(more, output, group, tile, Part { panel, starts, ahead });
                 }
@@ -327,18 +350,23 @@ impl Conv {
         }
     }
 
-    fn tile(
-        &self,
-        more: &More<'_>,
-        output: &SharedOutput<'_>,
-        group: usize,
-        tile: usize,
-        Part { panel, starts, ahead: (ahead, ahead_step) }: Part<'_>,
-    ) {
-        let (panels, pixels, inside) = (&self.groups[group], self.division.tile(tile), self.inside[tile].clone());
-        let (rows, stride) = (pixels.len(), self.sizes.all_outputs);
+    fn tile(&self, more: &More<'_>, output: &SharedOutput<'_>, group: usize, tile: usize, part: Part<'_>) {
+        let (pixels, inside) = (self.division.heights.tile(tile), self.inside[tile].clone());
+        let (rows, starts, panel) = (pixels.len(), part.starts, part.panel);
+        let task = self.task(more, output, group, pixels, part);
+        let task = panel.some_runs(task, inside, &starts[..self.sizes.runs() * rows]);
+        // SAFETY: `starts` has runs of `length` numbers (`Sizes::starts`, `gather`), in all groups whose channels were asked
+        // for, and so many zeros lie in the padding; for all else see `task`, and jobs and tiles have different pixels or columns.
+        unsafe { self.tiles.run(rows, &task) }
+    }
+
+    /// What becomes of some pixels. The weights' number is asserted, and the bias, the output and what is added are sliced to what is
+    /// touched.
+    fn task(&self, more: &More<'_>, output: &SharedOutput<'_>, group: usize, pixels: Range<usize>, part: Part<'_>) -> Task {
+        let Part { panel, starts, ahead: (ahead, ahead_step) } = part;
+        let (panels, stride) = (&self.groups[group], self.sizes.all_outputs);
         let place = pixels.start * stride + group * panels.columns + panel.first;
-        let end = place + (rows - 1) * stride + panel.columns;
+        let end = place + (pixels.len() - 1) * stride + panel.columns;
         let bias = self.bias.as_slice();
         let to = output.from(place, end);
         let (added, is_there) = match more.added {
@@ -346,7 +374,7 @@ impl Conv {
             Added::Tensor(added) => (added[place..end].as_ptr(), false),
             Added::Output => (to.cast_const(), true),
         };
-        let task = Task {
+        Task {
             ahead,
             ahead_step,
             // What is added is fetched anyway.
@@ -355,12 +383,7 @@ impl Conv {
             added,
             limits: self.finish.limits,
             ..panel.task([self.sizes.runs(), self.sizes.length()], starts, (to, stride))
-        };
-        let task = panel.some_runs(task, inside, &starts[..self.sizes.runs() * rows]);
-        // SAFETY: `starts` has runs of `length` numbers (`Sizes::starts`, `gather`), in all groups whose channels were asked
-        // for, and so many zeros lie in the padding; the weights' number was asserted, the bias, the output and what is added
-        // were sliced to what the tile touches, and jobs and tiles have different pixels or columns.
-        unsafe { self.tiles.run(rows, &task) }
+        }
     }
 }
 
@@ -387,6 +410,13 @@ impl Conv {
             rest.finish(place, numbers);
         }
     }
+}
+
+/// While many tiles pass over a panel they bring the next one nearer, each a part of it: also the next job's, which most often is the
+/// same thread's. It, and how many of its numbers with each step.
+fn next_panel(panels: &Panels, weights: &[f32], number: usize, tiles: usize) -> (*const f32, usize) {
+    let next = if number + 1 < panels.count() { panels.panel_of(weights, number + 1).weights } else { &[] };
+    (next.as_ptr(), next.len().div_ceil(tiles * panels.depth))
 }
 
 /// Copies runs together, and lets them begin there.
@@ -438,8 +468,8 @@ pub fn make(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<(Conv, Sm
     let bias_step = bias.as_slice().len() / groups;
     let zeros = Numbers::zeroed(if groups > 1 { sizes.all_channels } else { sizes.length() });
     let division = Division::new(tiles, &sizes, &packed[0], groups, site);
-    let inside = |tile| if is_finite { sizes.inside(division.tile(tile)) } else { 0..sizes.runs() };
-    let inside = (0..division.tiles).map(inside).collect();
+    let inside = |tile| if is_finite { sizes.inside(division.heights.tile(tile)) } else { 0..sizes.runs() };
+    let inside = (0..division.heights.tiles).map(inside).collect();
     let mut taken = smallvec![op.filter.0 as usize];
     taken.extend(finish.taken.iter().copied());
     let kernel = Conv {

@@ -34,6 +34,7 @@ mod grouped;
 mod half_tests;
 #[cfg(test)]
 mod image_tests;
+mod in_line;
 mod integer;
 mod isa;
 mod limits;

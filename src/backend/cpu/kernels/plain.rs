@@ -4,9 +4,10 @@
 
 use super::Numbers;
 use super::finish::{Finish, Rest};
+use super::in_line::{CLOSE, Heights, Next};
 use super::isa::Isa;
 use super::panels::Panels;
-use super::tile::{MOST_ROWS, Task, Tiles};
+use super::tile::{Task, Tiles};
 
 #[derive(Debug)]
 pub struct Plain {
@@ -25,30 +26,22 @@ impl Plain {
     pub fn compute(&self, image: &[f32], rest: &Rest<'_>, output: &mut [f32]) {
         let (channels, outputs) = (self.panels.depth, self.panels.columns);
         let pixels = image.len() / channels;
-        let (tiles, _) = self.tiles.divide(pixels);
-        let (base, more) = (pixels / tiles, pixels % tiles);
-        let mut first = 0;
-        for tile in 0..tiles {
-            let rows = base + usize::from(tile < more);
-            let output = &mut output[first * outputs..(first + rows) * outputs];
-            self.tile(&image[first * channels..(first + rows) * channels], rows, output);
+        assert!(pixels > 0 && image.len() == pixels * channels && output.len() == pixels * outputs);
+        let heights = Heights::new(self.tiles, pixels);
+        let together = (CLOSE / (self.tiles.rows * (channels + outputs) * 4)).max(1);
+        for start in (0..heights.tiles).step_by(together) {
+            let tiles = start..heights.tiles.min(start + together);
+            let some = heights.rows(tiles.clone());
+            let (image, output) = (&image[some.start * channels..], &mut output[some.start * outputs..some.end * outputs]);
+            for panel in self.panels.parts(0..self.panels.count()) {
+                let output = (output[panel.first..].as_mut_ptr(), outputs);
+                let bias = panel.bias(self.bias.as_slice());
+                let task = Task { bias, limits: self.finish.limits, ..panel.task([1, channels], &[], output) };
+                // SAFETY: every pixel has `channels` numbers in the input and `outputs` in the output, of which the panel's columns
+                // are some; the lengths were asserted, the bias was sliced.
+                unsafe { self.tiles.run_in_line((&heights, tiles.clone()), (image.as_ptr(), channels), Next::Rows, task) }
+            }
             rest.finish(0, output);
-            first += rows;
-        }
-    }
-
-    fn tile(&self, image: &[f32], rows: usize, output: &mut [f32]) {
-        let (channels, outputs) = (self.panels.depth, self.panels.columns);
-        let mut starts = [std::ptr::null(); MOST_ROWS];
-        starts.iter_mut().zip(image.chunks_exact(channels)).for_each(|(start, pixel)| *start = pixel.as_ptr());
-        assert!(rows > 0 && image.len() == rows * channels && output.len() == rows * outputs);
-        for panel in self.panels.parts(0..self.panels.count()) {
-            let output = (output[panel.first..].as_mut_ptr(), outputs);
-            let bias = panel.bias(self.bias.as_slice());
-            let task = Task { bias, limits: self.finish.limits, ..panel.task([1, channels], &starts, output) };
-            // SAFETY: every pixel has `channels` numbers in the input and `outputs` in the output, of which the panel's columns
-            // are some; the lengths were asserted, the bias was sliced.
-            unsafe { self.tiles.run(rows, &task) }
         }
     }
 

@@ -22,15 +22,15 @@ use self::output::FromFrequencies;
 use self::plan::{Demand, Plan};
 use super::conv::{Filter, axis, spread};
 use super::finish::{Finish, Rest};
+use super::in_line::{Heights, Next};
 use super::isa::{Isa, Loop};
 use super::packing::copy_row;
-use super::panels::{Panel, Panels, Rows};
+use super::panels::{Panels, Rows};
 use super::room::{Offer, Offers};
-use super::steps::Ahead;
 use super::tile::{Task, Tiles};
 use super::transform::{AT_ONCE, Transform, Transform2, Transform4};
 use super::vector::with_vectors;
-use super::{Kernel, Numbers, Selection, SharedOutput, Site, with_scratch, with_starts};
+use super::{Kernel, Numbers, Selection, SharedOutput, Site, with_scratch};
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
@@ -148,32 +148,34 @@ impl<T: Transform> Winograd<T> {
         wanted: Range<usize>,
     ) {
         let Sizes { channels, padded, .. } = self.sizes;
-        with_starts(self.together, |starts| {
-            for frequency in frequencies.clone() {
-                let (panels, blocks) = (&self.frequencies[frequency], order.counts[frequency]);
-                let (tiles, height) = self.tiles.divide(blocks);
-                let (from, to) = (frequency * distance(self.together, channels), frequency * distance(self.together, padded));
-                let numbers = transformed.from(from, from + blocks * channels).cast_const();
-                starts[..blocks].iter_mut().enumerate().for_each(|(i, start)| *start = numbers.wrapping_add(i * channels));
-                // Many tiles pass over one panel after the other, or each over all panels at once.
-                let at_once = if panels.bytes() > KEPT { 1 } else { wanted.len() };
-                for first_panel in wanted.clone().step_by(at_once) {
-                    let some = first_panel..first_panel + at_once;
-                    let next = self.behind(frequency, &some, &wanted);
-                    // Whole panels, which come first, fetch it.
-                    let steps = channels * panels.parts(some.clone()).next().map_or(1, |panel| panel.several);
-                    let step = next.len().div_ceil(tiles * steps);
-                    for (number, first) in (0..blocks).step_by(height.max(1)).enumerate() {
-                        let rows = first..blocks.min(first + height);
-                        let ahead = (next.as_ptr().wrapping_add(number * step * steps), step);
-                        for panel in panels.parts(some.clone()) {
-                            let to = (to + rows.start * padded + panel.first, to + rows.end * padded);
-                            self.tile(&starts[rows.clone()], panel, ahead, products.from(to.0, to.1));
-                        }
-                    }
+        for frequency in frequencies {
+            let (panels, blocks) = (&self.frequencies[frequency], order.counts[frequency]);
+            if blocks == 0 {
+                continue;
+            }
+            let heights = Heights::new(self.tiles, blocks);
+            let (from, to) = (frequency * distance(self.together, channels), frequency * distance(self.together, padded));
+            let numbers = transformed.from(from, from + blocks * channels).cast_const();
+            // Many tiles pass over one panel after the other, or each over all panels at once.
+            let at_once = if panels.bytes() > KEPT { 1 } else { wanted.len() };
+            for first_panel in wanted.clone().step_by(at_once) {
+                let some = first_panel..first_panel + at_once;
+                let next = self.behind(frequency, &some, &wanted);
+                // Whole panels, which come first, fetch it.
+                let steps = channels * panels.parts(some.clone()).next().map_or(1, |panel| panel.several);
+                let ahead_step = next.len().div_ceil(heights.tiles * steps);
+                for panel in panels.parts(some) {
+                    assert!(panel.first + panel.width <= padded);
+                    let products = products.from(to + panel.first, to + blocks * padded);
+                    let task = panel.task([1, channels], &[], (products, padded));
+                    let task = Task { ahead: next.as_ptr(), ahead_step, output_is_far: true, ..task };
+                    let tiles = (&heights, 0..heights.tiles);
+                    // SAFETY: there are `channels` numbers for each block, which nobody writes any more, and rows of whole vectors
+                    // of products (asserted), which are this part's; the weights' number was asserted.
+                    unsafe { self.tiles.run_in_line(tiles, (numbers, channels), Next::Apart(ahead_step * steps), task) }
                 }
             }
-        });
+        }
     }
 
     /// The weights that are needed after those of so many panels of a frequency, of some panels: also another part's, which most
@@ -186,17 +188,6 @@ impl<T: Transform> Winograd<T> {
             Some(next) => next.weights(wanted.start..wanted.start + panels.len()),
             None => &[],
         }
-    }
-
-    /// Multiplies some blocks with a panel, or several, and brings what will be needed next into the cache. There must be as
-    /// many rows of products from there on.
-    fn tile(&self, starts: &[*const f32], panel: Panel<'_>, (ahead, ahead_step): Ahead, to: *mut f32) {
-        let Sizes { channels, padded, .. } = self.sizes;
-        assert!(panel.first + panel.width <= padded);
-        let task = Task { ahead, ahead_step, output_is_far: true, ..panel.task([1, channels], starts, (to, padded)) };
-        // SAFETY: there are `channels` numbers at each start, which nobody writes any more, and rows of whole vectors of products
-        // (asserted in `multiply`), which are this part's; the weights' number was asserted.
-        unsafe { self.tiles.run(starts.len(), &task) }
     }
 
     /// Does the rest to some blocks of the output.
