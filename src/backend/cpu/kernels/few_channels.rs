@@ -6,7 +6,7 @@
 use super::conv::{Filter, axis, spread};
 use super::finish::Finish;
 use super::isa::Isa;
-use super::panels::{Elements, Panel, Panels};
+use super::panels::{Elements, Panels};
 use super::tile::{Task, Tiles};
 use super::{Kernel, Numbers, Selection, Site, with_scratch, with_starts};
 use crate::backend::cpu::threads::for_each_piece;
@@ -49,11 +49,11 @@ impl Kernel for FewChannels {
         let (row, runs) = (self.columns.output * self.panels.columns, self.runs());
         for_each_piece(output, row, row * self.panels.depth / 32, |first, output| {
             with_scratch(runs * self.reach(), |copies| {
-                with_starts(runs, |starts| {
+                with_starts(2 * runs, |places| {
                     for (i, output) in output.chunks_exact_mut(row).enumerate() {
                         let place = (first + i) * row;
                         let added = added.map(|added| &added[place..place + row]);
-                        self.row(image, first + i, added, output, starts, copies);
+                        self.row(image, first + i, added, output, places, copies);
                         rest.finish(place, output);
                     }
                 });
@@ -81,70 +81,84 @@ impl FewChannels {
         (self.together() - 1) * self.columns.stride + (self.columns.window - 1) * self.columns.dilation + 1
     }
 
-    /// Computes a row of the output, by its number among those of all images.
+    /// Computes a row of the output, by its number among those of all images. `places` has room for the runs of a tile, and for the
+    /// lines of the input that they lie in.
     fn row(
         &self,
         image: &[f32],
         number: usize,
         added: Option<&[f32]>,
         output: &mut [f32],
-        starts: &mut [*const f32],
+        places: &mut [*const f32],
         copies: &mut [f32],
     ) {
-        let (width, together) = (self.columns.output, self.together());
-        for x in (0..width).step_by(together) {
-            // What is left over at the end is computed together with some pixels before, once more.
-            let x = x.min(width - together);
-            self.starts(image, number, x, starts, copies);
-            for panel in self.panels.parts(0..self.panels.count()) {
-                self.tile(x, panel, starts, added, output);
+        let (width, together, outputs) = (self.columns.output, self.together(), self.panels.columns);
+        let (lines, starts) = places.split_at_mut(self.runs());
+        self.lines(image, number, lines);
+        for panel in self.panels.parts(0..self.panels.count()) {
+            let place = panel.first..(width - 1) * outputs + panel.first + panel.columns;
+            let added = added.map_or(std::ptr::null(), |added| added[place.clone()].as_ptr());
+            let output = output[place].as_mut_ptr();
+            let mut task = Task {
+                step: self.columns.stride,
+                dilation: self.columns.dilation,
+                bias: panel.bias(self.bias.as_slice()),
+                limits: self.finish.limits,
+                ..panel.task([self.runs(), self.columns.window], starts, (output, outputs))
+            };
+            for x in (0..width).step_by(together) {
+                // What is left over at the end is computed together with some pixels before, once more.
+                let x = x.min(width - together);
+                self.starts(lines, x, starts, copies);
+                task.starts = starts.as_ptr();
+                task.output = output.wrapping_add(x * outputs);
+                task.added = if added.is_null() { added } else { added.wrapping_add(x * outputs) };
+                // SAFETY: `reach` numbers lie at every start (`starts`), which is how far the windows of these pixels go; there is
+                // one for each run; the weights' number was asserted; the bias, the output and what is added were sliced to
+                // what the panel touches.
+                unsafe { self.tiles.run_spaced(together, &task) }
             }
         }
     }
 
-    /// Finds the runs of the pixels from column `x` on. What reaches into the padding is copied.
-    fn starts(&self, image: &[f32], number: usize, x: usize, starts: &mut [*const f32], copies: &mut [f32]) {
+    /// Finds the lines of the input that are under the window in a row of the output; null in the padding.
+    fn lines(&self, image: &[f32], number: usize, lines: &mut [*const f32]) {
         let (batch, y) = (number / self.rows.output, number % self.rows.output);
+        let width = self.columns.input;
+        for (run, line) in lines.iter_mut().enumerate() {
+            let (channel, tap) = (run / self.rows.window, run % self.rows.window);
+            *line = self.rows.element(y, tap).map_or(std::ptr::null(), |row| {
+                image[((batch * self.channels + channel) * self.rows.input + row) * width..][..width].as_ptr()
+            });
+        }
+    }
+
+    /// Finds the runs of the pixels from column `x` on. What reaches into the padding is copied.
+    fn starts(&self, lines: &[*const f32], x: usize, starts: &mut [*const f32], copies: &mut [f32]) {
         let (reach, width) = (self.reach(), self.columns.input);
         // Columns of the input: those there are, and how many of the padding stand before them.
         let first = (x * self.columns.stride) as isize - self.columns.padding as isize;
         let before = first.min(0).unsigned_abs().min(reach);
         let from = (first.max(0) as usize).min(width);
         let count = (width - from).min(reach - before);
-        for (run, (start, copy)) in starts.iter_mut().zip(copies.chunks_exact_mut(reach)).enumerate() {
-            let (channel, tap) = (run / self.rows.window, run % self.rows.window);
-            *start = match self.rows.element(y, tap) {
-                None => self.zeros.as_slice()[..reach].as_ptr(),
-                Some(row) => {
-                    let row = ((batch * self.channels + channel) * self.rows.input + row) * width;
-                    let there = &image[row + from..row + from + count];
-                    if count == reach {
-                        there.as_ptr()
-                    } else {
-                        copy.fill(0.0);
-                        copy[before..before + count].copy_from_slice(there);
-                        copy.as_ptr()
-                    }
-                }
-            };
+        let zeros = self.zeros.as_slice()[..reach].as_ptr();
+        assert!(lines.len() == starts.len() && copies.len() >= lines.len() * reach);
+        if count == reach {
+            for (start, line) in starts.iter_mut().zip(lines) {
+                *start = if line.is_null() { zeros } else { line.wrapping_add(from) };
+            }
+            return;
         }
-    }
-
-    fn tile(&self, x: usize, panel: Panel<'_>, starts: &[*const f32], added: Option<&[f32]>, output: &mut [f32]) {
-        let (outputs, rows) = (self.panels.columns, self.together());
-        let place = x * outputs + panel.first..(x + rows - 1) * outputs + panel.first + panel.columns;
-        let task = Task {
-            step: self.columns.stride,
-            dilation: self.columns.dilation,
-            bias: panel.bias(self.bias.as_slice()),
-            added: added.map_or(std::ptr::null(), |added| added[place.clone()].as_ptr()),
-            limits: self.finish.limits,
-            ..panel.task([self.runs(), self.columns.window], starts, (output[place].as_mut_ptr(), outputs))
-        };
-        assert_eq!(starts.len(), task.runs);
-        // SAFETY: `reach` numbers lie at every start (`starts`), which is how far the windows of `rows` pixels go; the weights'
-        // number was asserted; the bias, the output and what is added were sliced to what the tile touches.
-        unsafe { self.tiles.run_spaced(rows, &task) }
+        for ((start, line), copy) in starts.iter_mut().zip(lines).zip(copies.chunks_exact_mut(reach)) {
+            *start = zeros;
+            if !line.is_null() {
+                // SAFETY: a line has `width` numbers (`lines`), of an image that is borrowed meanwhile.
+                let there = unsafe { std::slice::from_raw_parts(line.add(from), count) };
+                copy.fill(0.0);
+                copy[before..before + count].copy_from_slice(there);
+                *start = copy.as_ptr();
+            }
+        }
     }
 }
 
