@@ -398,3 +398,33 @@ fn no_change_of_a_file_does_harm() {
         let _ = import_bytes(changed, &[]);
     }
 }
+
+#[test]
+fn padding_that_is_computed_with_floats() {
+    // As models have it that pad as much as a stride needs, and not less than nothing.
+    let model = |wanted: f64, bounds: &[&str]| {
+        sketch(17)
+            .input("x", FLOAT, &[4])
+            .floats("wanted", &[1], &[wanted as f32])
+            .floats("there", &[1], &[4.0])
+            .floats("none", &[], &[0.0])
+            .floats("most", &[], &[2.0])
+            .int64s("before", &[0])
+            .node("Sub", &["wanted", "there"], &["missing"], vec![])
+            .node("Clip", &[&["missing"], bounds].concat(), &["clipped"], vec![])
+            .node("Cast", &["clipped"], &["behind"], vec![int("to", 7)])
+            .node("Concat", &["before", "behind"], &["pads"], vec![int("axis", 0)])
+            .node("Pad", &["x", "pads"], &["y"], vec![])
+            .output("y")
+    };
+    for (wanted, bounds, expected) in [
+        (5.0, ["none", ""].as_slice(), 5),
+        (3.0, &["none", ""], 4),
+        (9.0, &["none"], 9),
+        (9.0, &["none", "most"], 6),
+        (9.0, &["", "most"], 6),
+        (6.0, &[], 6),
+    ] {
+        assert_eq!(model(wanted, bounds).import().unwrap().outputs[0].shape, [expected], "{wanted} {bounds:?}");
+    }
+}

@@ -39,6 +39,25 @@ pub fn evaluate(node: &Node<'_>, inputs: &[&Tensor], folding: &mut Folding) -> O
     }
 }
 
+/// The result of a Clip, whose bounds may be absent. Nothing where these are attributes, as they once were.
+pub fn clip(node: &Node<'_>, folding: &mut Folding) -> Option<Mapped<Tensor>> {
+    const BOUNDS_ARE_INPUTS: i64 = 11;
+    if node.version < BOUNDS_ARE_INPUTS {
+        return None;
+    }
+    let mut result = node.optional(0)?.constant()?.clone();
+    let shape = result.shape.clone();
+    for (position, kind) in [(1, Binary::Max), (2, Binary::Min)] {
+        let Some(bound) = node.optional(position) else { continue };
+        match binary(&kind, &result, bound.constant()?, folding)? {
+            Ok(next) => result = next,
+            Err(reason) => return Some(Err(reason)),
+        }
+    }
+    // The rules will say what is wrong with a bound that is no number.
+    (result.shape == shape).then_some(Ok(result))
+}
+
 enum Binary {
     Add,
     Sub,

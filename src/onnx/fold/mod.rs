@@ -48,6 +48,9 @@ impl Folding {
         if !super::importer::normalized(&node.proto.domain).is_empty() || node.inputs.is_empty() {
             return None;
         }
+        if node.operator() == "Clip" {
+            return arithmetic::clip(node, self);
+        }
         let tensors: Vec<&Tensor> = node.inputs.iter().map(|input| input.as_ref()?.constant()).collect::<Option<_>>()?;
         arithmetic::evaluate(node, &tensors, self)
     }
