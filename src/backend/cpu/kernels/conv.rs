@@ -224,7 +224,9 @@ impl Conv {
         let group_blocks = self.groups.len().div_ceil(block_groups);
         let down = tiles.div_ceil(block_tiles);
         let depth = self.groups[0].depth;
-        let cost = self.division.pixels * depth * self.sizes.all_outputs / 64;
+        // A few pixels wait for the weights, which come from far away.
+        let weights = depth * self.sizes.all_outputs;
+        let cost = (self.division.pixels * weights / 64).max(weights / 8);
         for_each_job(group_blocks * across * down, cost, |job| {
             let (groups, job) = (job / (across * down) * block_groups, job % (across * down));
             let panels = job % across * block_panels;

@@ -84,11 +84,12 @@ impl Finish {
     fn add(&mut self, id: OperandId, other: Known<'_>, site: &Site<'_>) -> Option<()> {
         let channels = *site.output.shape.last()?;
         let is_line = other.shape.last() == Some(&channels) && other.shape.iter().product::<usize>() == channels;
-        if let Some(numbers) = other.elements().filter(|_| is_line)
+        let is_single = other.shape.iter().all(|&size| size == 1);
+        if let Some(numbers) = other.elements().filter(|_| is_line || is_single)
             && self.limits == Limits::default()
         {
             self.bias.resize(channels, 0.0);
-            self.bias.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
+            self.bias.iter_mut().zip(numbers.iter().cycle()).for_each(|(sum, number)| *sum += number);
             self.taken.push(id.0 as usize);
             return Some(());
         }

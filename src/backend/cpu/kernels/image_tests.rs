@@ -289,6 +289,11 @@ fn what_is_fused() {
             let mul = |a, b| Op::from(Binary { kind: BinaryKind::Mul, a: OperandId(a), b: OperandId(b) });
             check_fused(op(), &[swish()], &inputs, &image);
             check_fused(op(), &[mul(3, 5), leaky(), add(4, 5)], &inputs, &image);
+            // A constant number.
+            let mut with_number = inputs.to_vec();
+            with_number.push((vec![1, 1, 1, 1], true));
+            check_fused(op(), &[add(6, 5), add(4, 6), clamp(6)], &with_number, &image);
+            check_fused(op(), &[clamp(6), add(5, 6)], &with_number, &image);
             // A row and a number that the run brings.
             let mut brought = inputs.to_vec();
             brought.extend([(vec![1, 1, channels], false), (vec![1, 1], false)]);

@@ -61,7 +61,7 @@ impl Kernel for TimesConstant {
             let finish = finish.as_ref().map(|finish| finish as &dyn Finish);
             with_left(isa, [rows, depth], columns, elements, left_strides, |left| {
                 let grid = Grid::new(isa, rows, depth, columns, self.threads);
-                for_each_job(grid.count(), rows * depth * columns / 32, |number| {
+                for_each_job(grid.count(), self.cost(rows), |number| {
                     let (rows, columns) = grid.block(number);
                     let first = columns.start / isa.columns * depth * isa.columns;
                     let right = RightView { columns: columns.len(), panels: &right.panels[first..] };
@@ -75,6 +75,14 @@ impl Kernel for TimesConstant {
 
     fn bytes(&self) -> usize {
         self.right.bytes() + self.epilogue.bytes()
+    }
+}
+
+impl TimesConstant {
+    /// About how many nanoseconds some rows take. A few wait for the right operand, which comes from far away.
+    fn cost(&self, rows: usize) -> usize {
+        let right = self.shape.depth * self.shape.columns;
+        (rows * right / 32).max(right / 8)
     }
 }
 

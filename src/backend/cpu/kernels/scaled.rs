@@ -45,7 +45,7 @@ impl Scaled {
     fn scale(&self, panels: &Panels, factors: &[f32], scaled: &mut [f32]) {
         // All panels but the last are as wide as the first.
         let of_panel = panels.depth * panels.width(0);
-        for_each_piece(scaled, of_panel, of_panel / 16, |first, scaled| {
+        for_each_piece(scaled, of_panel, of_panel / 8, |first, scaled| {
             for (number, scaled) in scaled.chunks_mut(of_panel).enumerate() {
                 let panel = panels.panel(first + number);
                 let least = self.least;
@@ -80,8 +80,12 @@ impl OnVectors for Rows<'_> {
                 let count = V::LANES.min(width - first);
                 // SAFETY: both rows have so many numbers from there on.
                 unsafe {
-                    let number = V::load_first(weights.as_ptr().add(first), count);
-                    number.mul(V::set(factor)).store_first(scaled.as_mut_ptr().add(first), count);
+                    let (from, to) = (weights.as_ptr().add(first), scaled.as_mut_ptr().add(first));
+                    if count == V::LANES {
+                        V::load(from).mul(V::set(factor)).store(to);
+                    } else {
+                        V::load_first(from, count).mul(V::set(factor)).store_first(to, count);
+                    }
                 }
                 first += count;
             }

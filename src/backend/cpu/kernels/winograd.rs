@@ -348,6 +348,8 @@ fn make<T: Transform>(
 
 /// Multiplications that take as long as what is done to one transformed number of the input or the output.
 const TRANSFORM: usize = 16;
+/// The same of a weight that comes from memory, while others are multiplied.
+const WEIGHT: usize = 10;
 
 /// Blocks of 2 x 2 and of 4 x 4 pixels, for a convolution with the channels last and a constant filter that suits.
 pub fn offers(op: &Conv2d, filter: &[usize], output: &[usize]) -> Offers {
@@ -361,12 +363,15 @@ pub fn offers(op: &Conv2d, filter: &[usize], output: &[usize]) -> Offers {
     if !suits {
         return Offers::new();
     }
-    let directly = batches * height * width * 9 * channels * outputs;
+    let weights = channels * outputs;
+    // Few pixels wait for the weights.
+    let directly = (batches * height * width).max(WEIGHT) * 9 * weights;
     let with = |block: usize, frequencies: usize| {
         // Along an axis every block needs two products more than pixels.
         let [down, across] = [height, width].map(|pixels| pixels + 2 * pixels.div_ceil(block));
-        let multiplications = batches * down * across * (channels * outputs + TRANSFORM * (channels + outputs));
-        Offer { bytes: channels * outputs * 4 * (frequencies - 9), saved: directly.saturating_sub(multiplications) }
+        let multiplications = batches * down * across * (weights + TRANSFORM * (channels + outputs));
+        let all = multiplications.max(WEIGHT * frequencies * weights);
+        Offer { bytes: weights * 4 * (frequencies - 9), saved: directly.saturating_sub(all) }
     };
     [with(Transform2::WIDTH, Transform2::FREQUENCIES), with(Transform4::WIDTH, Transform4::FREQUENCIES)].into_iter().collect()
 }
@@ -384,4 +389,47 @@ pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selecti
         0 => make::<Transform2>(op, site, isa, with_sizes, finish),
         _ => make::<Transform4>(op, site, isa, with_sizes, finish),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::ops::layout::Conv2dFilterOperandLayout;
+
+    /// What blocks of 2 x 2 and of 4 x 4 pixels save of an image of so many, with as many channels before as behind, by the
+    /// multiplications of the direct way.
+    fn saved(batches: usize, pixels: usize, channels: usize) -> [f64; 2] {
+        let op = Conv2d {
+            input: OperandId(0),
+            filter: OperandId(1),
+            padding: [1; 4],
+            strides: [1; 2],
+            dilations: [1; 2],
+            groups: 1,
+            input_layout: InputOperandLayout::Nhwc,
+            filter_layout: Conv2dFilterOperandLayout::Ohwi,
+            bias: None,
+        };
+        let offers = offers(&op, &[channels, 3, 3, channels], &[batches, pixels, pixels, channels]);
+        let all = batches * pixels * pixels * 9 * channels * channels;
+        [0, 1].map(|way| offers[way].saved as f64 / all as f64)
+    }
+
+    #[test]
+    fn larger_blocks_save_more_where_weights_are_used_often() {
+        for (batches, pixels, channels) in [(1, 14, 256), (1, 28, 64), (8, 7, 256)] {
+            let [small, large] = saved(batches, pixels, channels);
+            assert!(large > small && small > 0.3, "{batches} of {pixels}, {channels} channels: {small}, {large}");
+        }
+    }
+
+    #[test]
+    fn few_pixels_wait_for_weights() {
+        for channels in [128, 256, 512] {
+            let [small, large] = saved(1, 7, channels);
+            assert!(small > large && small > 0.3, "{channels} channels: {small}, {large}");
+        }
+        // To read four times as many takes longer than to multiply.
+        assert!(saved(1, 4, 512)[1] == 0.0);
+    }
 }
