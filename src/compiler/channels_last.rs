@@ -25,6 +25,11 @@ fn to_first(rank: usize) -> Vec<u32> {
     [0].into_iter().chain(3..rank as u32).chain([1, 2]).collect()
 }
 
+/// Moves an axis of an image to where it is with the channels last.
+fn place(axis: &mut u32) {
+    *axis = to_first(4)[*axis as usize];
+}
+
 fn ordered(shape: &[u32], order: &[u32]) -> Vec<u32> {
     order.iter().map(|&i| shape[i as usize]).collect()
 }
@@ -91,10 +96,14 @@ fn transposed_suits(graph: &Graph, op: &ConvTranspose2d) -> bool {
         && matches!(graph.operands[op.filter.0 as usize].source, Source::Constant(_))
 }
 
-/// Whether one number is the greatest or smallest of all.
-fn is_of_all(op: &Reduce, rank: usize) -> bool {
-    let is_all = op.axes.as_ref().is_none_or(|axes| axes.len() == rank);
-    is_all && !op.keep_dimensions && matches!(op.kind, ReduceKind::Max | ReduceKind::Min)
+/// Whether what is left of an image without the dimensions that are reduced is in the same order with the channels last, as the
+/// mean of each channel is: of the channels and the rows and columns only the ones or the others are left.
+fn keeps_order(op: &Reduce, rank: usize) -> bool {
+    let is_left = |axis: u32| op.axes.as_ref().is_some_and(|axes| !axes.contains(&axis));
+    let (channels, pixels) = (is_left(1), is_left(2) || is_left(3));
+    // Sums of both would be made in another order.
+    let is_exact = matches!(op.kind, ReduceKind::Max | ReduceKind::Min);
+    rank == 4 && !op.keep_dimensions && !(channels && pixels) && (is_exact || channels || pixels)
 }
 
 /// The operands that hold a value of the graph: with the channels first, as the graph has it, and last.
@@ -188,11 +197,11 @@ impl Rewrite<'_> {
 
     fn node(&mut self, mut node: Node) {
         if let Op::Reduce(op) = &mut node.op
-            && is_of_all(op, self.orders(op.input).shape.len())
+            && keeps_order(op, self.orders(op.input).shape.len())
             && self.is_last(op.input)
         {
-            // The order does not matter, nor does the result have one.
             op.input = self.last(op.input);
+            op.axes.iter_mut().flatten().for_each(place);
         } else if self.turn(&mut node) {
             // The outputs have their channels last from here on.
             for &id in &node.outputs {
@@ -264,7 +273,6 @@ impl Rewrite<'_> {
         if !any_last || !all_images {
             return false;
         }
-        let place = |axis: &mut u32| *axis = to_first(4)[*axis as usize];
         match &mut node.op {
             op if treats_elements_alike(op) => {}
             Op::Cast(_) | Op::QuantizeLinear(_) | Op::DequantizeLinear(_) if whole_bytes => {}
@@ -470,6 +478,30 @@ mod tests {
         assert_eq!(operators, ["transpose", "conv2d", "transpose", "reshape"]);
         let (operators, _) = turned([1, 3, 6, 6], |builder, _, conv| transpose(builder, conv, &[0, 2, 1, 3]));
         assert_eq!(operators, ["transpose", "conv2d", "transpose", "transpose"]);
+    }
+
+    #[test]
+    fn what_is_left_of_an_image_may_have_one_order() {
+        let reduced = |kind, axes: Option<&[u32]>| {
+            let turned = turned([1, 3, 5, 6], |builder, _, input| {
+                let op = Reduce { kind, input, axes: axes.map(<[u32]>::to_vec), keep_dimensions: false };
+                builder.push_op(op, "").unwrap()[0]
+            });
+            (turned.0.len() == 3, turned.1)
+        };
+        for kind in [ReduceKind::Mean, ReduceKind::Max] {
+            assert_eq!(reduced(kind, Some(&[2, 3])), (true, vec![1, 4]));
+            assert_eq!(reduced(kind, Some(&[3, 2, 0])), (true, vec![4]));
+            assert_eq!(reduced(kind, Some(&[1])), (true, vec![1, 5, 6]));
+            assert_eq!(reduced(kind, Some(&[1, 0])), (true, vec![5, 6]));
+            for axes in [&[2][..], &[3], &[0], &[0, 2]] {
+                assert!(!reduced(kind, Some(axes)).0, "{axes:?}");
+            }
+            // In another order sums are rounded in another way.
+            for axes in [None, Some(&[1, 2, 3][..])] {
+                assert_eq!(reduced(kind, axes).0, kind == ReduceKind::Max, "{axes:?}");
+            }
+        }
     }
 
     #[test]

@@ -174,7 +174,7 @@ pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selecti
     }
     let finish = Finish::new(site, op.bias)?;
     let (rows, columns) = (axis(op, 0, input.shape[1], height, site), axis(op, 1, input.shape[2], width, site));
-    let tiles = Tiles::of(isa);
+    let tiles = Tiles::of_columns(isa, outputs);
     let runs = (0..channels * height).map(|row| filter.place([0, row / height, row % height, 0]));
     let [column, .., step] = filter.strides;
     let panels = Panels::pack(tiles, &Elements { elements: filter.elements, length: width, step, column }, runs, outputs);
