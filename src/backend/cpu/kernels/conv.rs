@@ -19,7 +19,7 @@ use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 
 mod sizes;
-use sizes::Sizes;
+use sizes::{Offsets, Sizes};
 
 /// Bytes of weights that stay in a core's second-level cache while tile after tile passes over them.
 const KEPT: usize = 512 << 10;
@@ -87,6 +87,7 @@ pub struct Conv {
     inside: Vec<Range<usize>>,
     /// See [`Sizes::over`].
     over: Vec<Range<usize>>,
+    offsets: Offsets,
 }
 
 /// What a tile is made from.
@@ -96,6 +97,9 @@ struct Part<'a> {
     /// See [`Task::ahead`].
     ahead: (*const f32, usize),
 }
+
+/// What tiles are given for some panels.
+type Tasks<'a> = SmallVec<[(Panel<'a>, Task); 2]>;
 
 /// What becomes of the sums, and what they are made with.
 struct More<'a> {
@@ -186,7 +190,7 @@ impl Kernel for Conv {
     fn bytes(&self) -> usize {
         let inside = (self.inside.len() + self.over.len()) * size_of::<Range<usize>>();
         let packed = self.groups.iter().map(Panels::bytes).sum::<usize>();
-        packed + self.bias.bytes() + self.finish.bytes() + self.zeros.bytes() + inside
+        packed + self.bias.bytes() + self.finish.bytes() + self.zeros.bytes() + inside + self.offsets.bytes()
     }
 }
 
@@ -257,26 +261,31 @@ impl Conv {
         let together = if self.division.panels_outside || groups.len() > 1 { tiles.len() } else { 1 };
         with_scratch(together * copied, |scratch| {
             with_starts(together * of_tile, |starts| {
-                for first in tiles.clone().step_by(together) {
-                    let tiles = first..(first + together).min(tiles.end);
-                    for (i, tile) in tiles.clone().enumerate() {
+                // What one tile after the other is given, if each passes over all panels at once.
+                let of_one = (together == 1 && groups.len() == 1)
+                    .then(|| self.tasks(more, output, groups.start, &tiles, &panels));
+                let mut unfinished = tiles.start;
+                for start in tiles.clone().step_by(together) {
+                    let some = start..(start + together).min(tiles.end);
+                    for (i, tile) in some.clone().enumerate() {
                         let pixels = self.division.heights.tile(tile);
                         let starts = &mut starts[i * of_tile..][..runs * pixels.len()];
-                        self.sizes.starts(image, &groups, pixels, (&self.over, self.zeros.as_slice()), starts);
+                        if !self.offsets.starts(&self.sizes, image, &groups, pixels.clone(), starts) {
+                            self.sizes.starts(image, &groups, pixels, (&self.over, self.zeros.as_slice()), starts);
+                        }
                         if self.division.gather {
                             gather(starts, length, &mut scratch[i * copied..][..copied]);
                         }
                     }
-                    for group in groups.clone() {
-                        self.panels(more, output, group, tiles.clone(), panels.clone(), starts);
-                        if groups.len() > 1 {
-                            starts.iter_mut().for_each(|start| *start = start.wrapping_add(self.sizes.channels));
-                        }
+                    match &of_one {
+                        Some(tasks) => tasks.iter().for_each(|task| self.tile(task, tiles.start, start, starts)),
+                        None => self.groups(more, output, groups.clone(), some.clone(), panels.clone(), starts),
                     }
-                    if !more.rest.is_empty() {
-                        tiles.for_each(|tile| {
-                            self.finish_tile(&more.rest, output, &groups, self.division.heights.tile(tile), &panels)
-                        });
+                    // Several tiles together, while they are in the cache.
+                    let pixels = self.division.heights.rows(unfinished..some.end);
+                    if some.end == tiles.end || pixels.len() * self.sizes.all_outputs * 4 >= CLOSE / 2 {
+                        self.finish_pixels(&more.rest, output, &groups, pixels, &panels);
+                        unfinished = some.end;
                     }
                 }
             });
@@ -318,14 +327,36 @@ impl Conv {
                     unsafe { self.tiles.run_in_line((heights, tiles.clone()), (image.as_ptr(), channels), next, task) }
                 }
             }
-            if !more.rest.is_empty() {
-                tiles.for_each(|tile| self.finish_tile(&more.rest, output, &(0..1), heights.tile(tile), &panels));
+            self.finish_pixels(&more.rest, output, &(0..1), pixels, &panels);
+        }
+    }
+
+    /// Computes some panels of some groups, one after the other, for some tiles whose runs are found.
+    fn groups(
+        &self,
+        more: &More<'_>,
+        output: &SharedOutput<'_>,
+        groups: Range<usize>,
+        tiles: Range<usize>,
+        panels: Range<usize>,
+        starts: &mut [*const f32],
+    ) {
+        let several = groups.len() > 1;
+        for group in groups {
+            match tiles.len() {
+                1 => {
+                    let tasks = self.tasks(more, output, group, &tiles, &panels);
+                    tasks.iter().for_each(|task| self.tile(task, tiles.start, tiles.start, starts));
+                }
+                _ => self.panels(more, output, group, tiles.clone(), panels.clone(), starts),
+            }
+            if several {
+                starts.iter_mut().for_each(|start| *start = start.wrapping_add(self.sizes.channels));
             }
         }
     }
 
-    /// Computes some panels of a group for some tiles whose runs are found: many tiles pass over one panel after the other, a
-    /// single one over all at once, which brings the pixels of the next one nearer.
+    /// Computes some panels of a group for some tiles, which pass over one panel after the other and bring the next one nearer.
     fn panels(
         &self,
         more: &More<'_>,
@@ -335,30 +366,57 @@ impl Conv {
         panels: Range<usize>,
         starts: &[*const f32],
     ) {
-        let (of_group, depth) = (&self.groups[group], self.sizes.runs() * self.sizes.length());
+        let of_group = &self.groups[group];
         let of_tile = self.sizes.runs() * self.tiles.rows;
         let weights = more.weights.unwrap_or(of_group.all());
-        let at_once = if tiles.len() > 1 { 1 } else { panels.len() };
-        for first in panels.clone().step_by(at_once) {
-            let (next, step) =
-                if tiles.len() > 1 { next_panel(of_group, weights, first, tiles.len()) } else { (weights.as_ptr(), 0) };
+        let pixels = self.division.heights.rows(tiles.clone());
+        for number in panels {
+            let (next, step) = next_panel(of_group, weights, number, tiles.len());
+            let panel = of_group.panel_of(weights, number);
+            let task = self.task(more, output, group, pixels.clone(), Part { panel, starts: &[], ahead: (next, step) });
+            let mut given = (panel, task);
             for (i, tile) in tiles.clone().enumerate() {
-                let starts = &starts[i * of_tile..][..of_tile];
-                let ahead = (next.wrapping_add(i * step * depth), step);
-                for panel in of_group.parts_of(weights, first..first + at_once) {
-                    self.tile(more, output, group, tile, Part { panel, starts, ahead });
-                }
+                self.tile(&given, tiles.start, tile, &starts[i * of_tile..][..of_tile]);
+                given.1.ahead = given.1.ahead.wrapping_add(step * of_group.depth);
             }
         }
     }
 
-    fn tile(&self, more: &More<'_>, output: &SharedOutput<'_>, group: usize, tile: usize, part: Part<'_>) {
+    /// What a tile of some is given that passes over some panels of a group at once, for the first of them.
+    fn tasks<'a>(
+        &'a self,
+        more: &More<'a>,
+        output: &SharedOutput<'_>,
+        group: usize,
+        tiles: &Range<usize>,
+        panels: &Range<usize>,
+    ) -> Tasks<'a> {
+        let of_group = &self.groups[group];
+        let weights = more.weights.unwrap_or(of_group.all());
+        let pixels = self.division.heights.rows(tiles.clone());
+        let task = |panel| {
+            let part = Part { panel, starts: &[], ahead: (weights.as_ptr(), 0) };
+            (panel, self.task(more, output, group, pixels.clone(), part))
+        };
+        of_group.parts_of(weights, panels.clone()).map(task).collect()
+    }
+
+    /// Computes a tile, whose runs are found, by the task of the first of several.
+    fn tile(&self, (panel, task): &(Panel<'_>, Task), first: usize, tile: usize, starts: &[*const f32]) {
         let (pixels, inside) = (self.division.heights.tile(tile), self.inside[tile].clone());
-        let (rows, starts, panel) = (pixels.len(), part.starts, part.panel);
-        let task = self.task(more, output, group, pixels, part);
-        let task = panel.some_runs(task, inside, &starts[..self.sizes.runs() * rows]);
+        let (rows, runs) = (pixels.len(), self.sizes.runs());
+        let behind = (pixels.start - self.division.heights.tile(first).start) * task.stride;
+        let starts = &starts[..runs * rows];
+        let task = Task {
+            starts: starts.as_ptr(),
+            output: task.output.wrapping_add(behind),
+            added: if task.added.is_null() { task.added } else { task.added.wrapping_add(behind) },
+            ..*task
+        };
+        let task = panel.some_runs(task, inside, starts);
         // SAFETY: `starts` has runs of `length` numbers (`Sizes::starts`, `gather`), in all groups whose channels were asked
-        // for, and so many zeros lie in the padding; for all else see `task`, and jobs and tiles have different pixels or columns.
+        // for, and so many zeros lie in the padding; for all else see `task`, whose pixels these are some of, and jobs and tiles have
+        // different pixels or columns.
         unsafe { self.tiles.run(rows, &task) }
     }
 
@@ -390,8 +448,8 @@ impl Conv {
 }
 
 impl Conv {
-    /// Does the rest to what some panels have made of a tile.
-    fn finish_tile(
+    /// Does the rest to what some panels have made of some pixels, if there is any.
+    fn finish_pixels(
         &self,
         rest: &Rest<'_>,
         output: &SharedOutput<'_>,
@@ -399,6 +457,9 @@ impl Conv {
         pixels: Range<usize>,
         panels: &Range<usize>,
     ) {
+        if rest.is_empty() {
+            return;
+        }
         let (of_group, stride) = (&self.groups[groups.start], self.sizes.all_outputs);
         let (first, last) = (of_group.panel(panels.start), of_group.panel(panels.end - 1));
         let columns =
@@ -487,6 +548,7 @@ pub fn make(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<(Conv, Sm
         division,
         inside,
         over: sizes.over(),
+        offsets: Offsets::new(&sizes, division.heights.least()),
     };
     Some((kernel, taken))
 }

@@ -23,6 +23,11 @@ impl Heights {
         Heights { tiles: count, height: rows / count, higher: rows % count }
     }
 
+    /// Rows of a tile, of which others have one more.
+    pub fn least(&self) -> usize {
+        self.height
+    }
+
     /// The rows of a tile.
     pub fn tile(&self, number: usize) -> Range<usize> {
         let first = number * self.height + number.min(self.higher);

@@ -81,6 +81,17 @@ impl Sizes {
         }
     }
 
+    /// Numbers of a row of the input as the kernel reads it.
+    fn line(&self) -> usize {
+        let pixels = if self.is_padded() { self.width() } else { self.columns.input };
+        pixels * self.all_channels
+    }
+
+    /// Columns before the input as the kernel reads it.
+    fn before(&self) -> usize {
+        if self.by_row { 0 } else { self.columns.padding }
+    }
+
     /// Finds where the runs of some pixels begin, those of the first of some groups: the others' lie behind them.
     pub fn starts(
         &self,
@@ -101,8 +112,7 @@ impl Sizes {
             }
             return;
         }
-        let line = if self.is_padded() { self.width() } else { self.columns.input } * self.all_channels;
-        let padding = if self.by_row { 0 } else { self.columns.padding };
+        let (line, padding) = (self.line(), self.before());
         let step = self.columns.stride * self.all_channels;
         let reach = if self.by_row { self.length() } else { channels.end };
         let mut pixel = pixels.start;
@@ -137,5 +147,71 @@ impl Sizes {
             }
             pixel += some;
         }
+    }
+}
+
+/// Where the runs of pixels beside each other begin whose windows are over no padding: as far from the first one for all of them.
+/// To find each takes as long as to multiply with some numbers of it.
+#[derive(Debug)]
+pub struct Offsets {
+    /// Rows and columns of the output with such pixels.
+    rows: Range<usize>,
+    columns: Range<usize>,
+    /// By run, then by pixel; for so many pixels, and one more.
+    count: usize,
+    offsets: [Vec<usize>; 2],
+}
+
+impl Offsets {
+    pub fn new(sizes: &Sizes, count: usize) -> Offsets {
+        let (line, channels) = (sizes.line(), sizes.all_channels);
+        let inside = |axis: &Axis| {
+            let [first, last] = [axis.positions(0), axis.positions(axis.window - 1)];
+            first.start.max(last.start)..first.end.min(last.end)
+        };
+        let columns = if sizes.by_row { 0..sizes.columns.output } else { inside(&sizes.columns) };
+        let of_row = sizes.runs() / sizes.rows.window;
+        let of = |count: usize| {
+            let run = |run: usize| {
+                run / of_row * sizes.rows.dilation * line + run % of_row * sizes.columns.dilation * channels
+            };
+            let step = sizes.columns.stride * channels;
+            (0..sizes.runs()).flat_map(|number| (0..count).map(move |pixel| run(number) + pixel * step)).collect()
+        };
+        Offsets { rows: inside(&sizes.rows), columns, count, offsets: [of(count), of(count + 1)] }
+    }
+
+    /// As [`Sizes::starts`]; not, and false, if there are other pixels than such.
+    pub fn starts(
+        &self,
+        sizes: &Sizes,
+        image: &[f32],
+        groups: &Range<usize>,
+        pixels: Range<usize>,
+        starts: &mut [*const f32],
+    ) -> bool {
+        let (x, above) = (pixels.start % sizes.columns.output, pixels.start / sizes.columns.output);
+        let (y, batch) = (above % sizes.rows.output, above / sizes.rows.output);
+        let is_beside = x >= self.columns.start && x + pixels.len() <= self.columns.end && self.rows.contains(&y);
+        let Some(offsets) = pixels.len().checked_sub(self.count).and_then(|more| self.offsets.get(more)).filter(|_| is_beside)
+        else {
+            return false;
+        };
+        let row = batch * sizes.rows.input + y * sizes.rows.stride - sizes.rows.padding;
+        let column = x * sizes.columns.stride - sizes.before();
+        let first = row * sizes.line() + column * sizes.all_channels + groups.start * sizes.channels;
+        // The last run ends last, in the last group.
+        let reach = (groups.len() - 1) * sizes.channels + sizes.length();
+        assert!(starts.len() == offsets.len());
+        assert!(offsets.last().is_none_or(|last| first + last + reach <= image.len()));
+        let first = image[first..].as_ptr();
+        for (start, offset) in starts.iter_mut().zip(offsets) {
+            *start = first.wrapping_add(*offset);
+        }
+        true
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.offsets.iter().map(|offsets| offsets.len() * size_of::<usize>()).sum()
     }
 }
