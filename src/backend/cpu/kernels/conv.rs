@@ -262,8 +262,8 @@ impl Conv {
         with_scratch(together * copied, |scratch| {
             with_starts(together * of_tile, |starts| {
                 // What one tile after the other is given, if each passes over all panels at once.
-                let of_one = (together == 1 && groups.len() == 1)
-                    .then(|| self.tasks(more, output, groups.start, &tiles, &panels));
+                let of_one =
+                    (together == 1 && groups.len() == 1).then(|| self.tasks(more, output, groups.start, &tiles, &panels));
                 let mut unfinished = tiles.start;
                 for start in tiles.clone().step_by(together) {
                     let some = start..(start + together).min(tiles.end);

@@ -4,6 +4,7 @@
 use super::epilogue::{Epilogue, Origin};
 use super::few_queries;
 use super::isa::{Isa, isa};
+use super::narrow::{self, Operands};
 use super::packing::pack_panel;
 use super::product::{Finish, Grid, Output, Right, RightView, is_read_in_place, multiply, with_left};
 use super::{Kernel, Known, Selection, Site, with_scratch};
@@ -308,6 +309,17 @@ fn product(site: &Site<'_>, shape: Shape, a: OperandId, b: OperandId, bias: Opti
         None if shape.columns > 1 && bias.is_some() => return None,
         _ => return stack(site, shape, a, b, vec![[0, 0, 0]], shape.columns, bias),
     };
+    if shape.left_strides == [shape.depth, 1] {
+        let operands = Operands {
+            rows: a,
+            matrix: b,
+            is_transposed: shape.right_strides[1] != 1,
+            bias: bias.as_ref().map(|(position, _)| OperandId(*position as u32)),
+        };
+        if let Some(selection) = narrow::select(site, shape.rows, [shape.depth, shape.columns], &operands) {
+            return Some(selection);
+        }
+    }
     let right = Right::pack(isa, shape.depth, shape.columns, elements, shape.right_strides);
     // One thread packs what it multiplies next; several pack a lot together, since they wait for each other after it.
     let block = Grid::new(isa, shape.rows, shape.depth, shape.columns, 1).block(0).0.len();

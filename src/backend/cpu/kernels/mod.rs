@@ -41,6 +41,7 @@ mod limits;
 mod lines;
 mod matmul;
 mod memory;
+mod narrow;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 #[cfg(test)]

@@ -200,6 +200,39 @@ fn products() {
 }
 
 #[test]
+fn products_of_few_columns() {
+    let binary = |kind, a, b| Op::from(Binary { kind, a: OperandId(a), b: OperandId(b) });
+    let add = |a, b| binary(BinaryKind::Add, a, b);
+    let relu = || Op::from(Activation { kind: ActivationKind::Relu, input: OperandId(5) });
+    for (rows, depth, columns) in [(300, 4, 4), (64, 70, 8), (333, 33, 3), (70, 1200, 7), (2000, 16, 2), (31, 90, 5)] {
+        let inputs = [
+            (vec![2, rows, depth], false),
+            (vec![depth, columns], true),
+            (vec![columns], true),
+            (vec![2, rows, columns], false),
+            (vec![1], true),
+        ];
+        let output = [2, rows, columns];
+        let product = || Matmul { a: OperandId(0), b: OperandId(1) };
+        check(product(), &inputs[..2], &output);
+        check_fused(product(), &[add(5, 2), relu(), add(3, 5)], &inputs, &output);
+        check_fused(product(), &[add(5, 4), binary(BinaryKind::Mul, 2, 5), relu(), add(5, 3), add(3, 5)], &inputs, &output);
+        for (b_transpose, shape) in [(false, vec![depth, columns]), (true, vec![columns, depth])] {
+            let op = Gemm {
+                a: OperandId(0),
+                b: OperandId(1),
+                c: Some(OperandId(2)),
+                alpha: 1.0,
+                beta: 1.0,
+                a_transpose: false,
+                b_transpose,
+            };
+            check(op, &[(vec![rows, depth], false), (shape, true), (vec![1, columns], true)], &[rows, columns]);
+        }
+    }
+}
+
+#[test]
 fn what_is_fused() {
     let relu = |running| Op::from(Activation { kind: ActivationKind::Relu, input: OperandId(running) });
     let add = |a, b| Op::from(Binary { kind: BinaryKind::Add, a: OperandId(a), b: OperandId(b) });

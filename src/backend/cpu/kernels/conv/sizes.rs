@@ -172,9 +172,7 @@ impl Offsets {
         let columns = if sizes.by_row { 0..sizes.columns.output } else { inside(&sizes.columns) };
         let of_row = sizes.runs() / sizes.rows.window;
         let of = |count: usize| {
-            let run = |run: usize| {
-                run / of_row * sizes.rows.dilation * line + run % of_row * sizes.columns.dilation * channels
-            };
+            let run = |run: usize| run / of_row * sizes.rows.dilation * line + run % of_row * sizes.columns.dilation * channels;
             let step = sizes.columns.stride * channels;
             (0..sizes.runs()).flat_map(|number| (0..count).map(move |pixel| run(number) + pixel * step)).collect()
         };
