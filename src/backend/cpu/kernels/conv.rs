@@ -129,7 +129,8 @@ struct Division {
 }
 
 impl Division {
-    fn new(tiles: &Tiles, sizes: &Sizes, panels: &Panels, groups: usize, site: &Site<'_>) -> Division {
+    /// For so many groups. If something `is_left` to be done to the pixels, that is quickest where they are whole.
+    fn new(tiles: &Tiles, sizes: &Sizes, panels: &Panels, (groups, is_left): (usize, bool), site: &Site<'_>) -> Division {
         let pixels = sizes.batches * sizes.rows.output * sizes.columns.output;
         let (count, rows) = tiles.divide(pixels);
         let panels_outside = panels.bytes() > KEPT;
@@ -151,10 +152,15 @@ impl Division {
             (count.div_ceil(down), across)
         } else {
             let block_tiles = (PIXELS_OF_JOB / tiles.rows).min(count.div_ceil(wanted)).max(1);
+            // As many for each thread.
+            let blocks = count.div_ceil(block_tiles).next_multiple_of(site.threads);
+            let block_tiles = count.div_ceil(blocks).max(1);
             (block_tiles, wanted.div_ceil(count.div_ceil(block_tiles)))
         };
         let (block_panels, block_groups) = if shares {
             (panels.count(), groups.div_ceil(across))
+        } else if is_left && !panels_outside {
+            (panels.count(), 1)
         } else {
             (even([panels.columns, tiles.columns], across, [count, block_tiles], site.threads), 1)
         };
@@ -230,7 +236,7 @@ impl Conv {
         let depth = self.groups[0].depth;
         // A few pixels wait for the weights, which come from far away.
         let weights = depth * self.sizes.all_outputs;
-        let cost = (self.division.pixels * weights / 64).max(weights / 8);
+        let cost = (self.division.pixels * weights / 48).max(weights / 8);
         for_each_job(group_blocks * across * down, cost, |job| {
             let (groups, job) = (job / (across * down) * block_groups, job % (across * down));
             let panels = job % across * block_panels;
@@ -530,7 +536,7 @@ pub fn make(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<(Conv, Sm
     let bias = spread(&finish.bias, groups, tiles.step);
     let bias_step = bias.as_slice().len() / groups;
     let zeros = Numbers::zeroed(if groups > 1 { sizes.all_channels } else { sizes.length() });
-    let division = Division::new(tiles, &sizes, &packed[0], groups, site);
+    let division = Division::new(tiles, &sizes, &packed[0], (groups, finish.is_rest_left()), site);
     let inside = |tile| if is_finite { sizes.inside(division.heights.tile(tile)) } else { 0..sizes.runs() };
     let inside = (0..division.heights.tiles).map(inside).collect();
     let mut taken = smallvec![op.filter.0 as usize];

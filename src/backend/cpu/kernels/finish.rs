@@ -111,6 +111,11 @@ impl Finish {
         }
     }
 
+    /// Whether anything is left to be done to the sums once they have left the registers.
+    pub fn is_rest_left(&self) -> bool {
+        !self.rest.is_empty()
+    }
+
     /// What is left to be done to the sums.
     pub fn rest<'a, 'b: 'a>(&'a self, isa: &'static Isa, channels: usize, arguments: &Arguments<'b, '_>) -> Rest<'a> {
         Rest { stages: &self.rest, isa, channels, tensors: self.rest.tensors(arguments) }
