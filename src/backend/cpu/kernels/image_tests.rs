@@ -21,7 +21,7 @@ const STRIDES_DILATIONS_PADDING: [([u32; 2], [u32; 2], [u32; 4]); 9] = [
     ([1, 1], [8, 40], [8, 8, 40, 40]),
 ];
 
-fn conv(groups: u32, strides: [u32; 2], dilations: [u32; 2], padding: [u32; 4], bias: bool) -> Conv2d {
+pub fn conv(groups: u32, strides: [u32; 2], dilations: [u32; 2], padding: [u32; 4], bias: bool) -> Conv2d {
     Conv2d {
         input: OperandId(0),
         filter: OperandId(1),
@@ -317,6 +317,8 @@ fn what_is_fused_with_large_images() {
     for (image, outputs, window, groups) in
         [([1, 5, 6, 1024], 200, 1, 1), ([1, 9, 5, 512], 130, 3, 1), ([2, 19, 30, 36], 60, 3, 2), ([1, 40, 21, 3], 70, 3, 1)]
             .into_iter()
+            // More runs than a table is made for.
+            .chain([([1, 15, 30, 20], 9, 13, 1)])
             // Wide tiles: that pass over many pixels, over all panels, over some runs of padded ones.
             .chain([([1, 5, 7, 1000], 192, 1, 1), ([2, 9, 11, 40], 104, 1, 1), ([1, 9, 5, 100], 64, 3, 1)])
     {

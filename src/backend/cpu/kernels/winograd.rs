@@ -393,24 +393,14 @@ pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selecti
 
 #[cfg(test)]
 mod tests {
+    use super::super::image_tests::conv;
     use super::*;
-    use crate::graph::ops::layout::Conv2dFilterOperandLayout;
 
     /// What blocks of 2 x 2 and of 4 x 4 pixels save of an image of so many, with as many channels before as behind, by the
     /// multiplications of the direct way.
     fn saved(batches: usize, pixels: usize, channels: usize) -> [f64; 2] {
-        let op = Conv2d {
-            input: OperandId(0),
-            filter: OperandId(1),
-            padding: [1; 4],
-            strides: [1; 2],
-            dilations: [1; 2],
-            groups: 1,
-            input_layout: InputOperandLayout::Nhwc,
-            filter_layout: Conv2dFilterOperandLayout::Ohwi,
-            bias: None,
-        };
-        let offers = offers(&op, &[channels, 3, 3, channels], &[batches, pixels, pixels, channels]);
+        let op = conv(1, [1; 2], [1; 2], [1; 4], false);
+        let offers = offers(&op, &[channels, channels, 3, 3], &[batches, pixels, pixels, channels]);
         let all = batches * pixels * pixels * 9 * channels * channels;
         [0, 1].map(|way| offers[way].saved as f64 / all as f64)
     }

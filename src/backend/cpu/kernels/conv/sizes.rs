@@ -3,6 +3,9 @@
 use crate::backend::window::Axis;
 use std::ops::Range;
 
+/// The most runs of a window of which a table says where they begin.
+const MOST_RUNS: usize = 128;
+
 /// The sizes of a convolution with the channels last.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
@@ -152,7 +155,7 @@ impl Sizes {
 
 /// Where the runs of pixels beside each other begin whose windows are over no padding: as far from the first one for all of them.
 /// To find each takes as long as to multiply with some numbers of it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Offsets {
     /// Rows and columns of the output with such pixels.
     rows: Range<usize>,
@@ -163,7 +166,11 @@ pub struct Offsets {
 }
 
 impl Offsets {
+    /// For so many pixels, and one more; none for windows that have very many runs, whose table would be as large as the filter.
     pub fn new(sizes: &Sizes, count: usize) -> Offsets {
+        if sizes.runs() > MOST_RUNS {
+            return Offsets::default();
+        }
         let (line, channels) = (sizes.line(), sizes.all_channels);
         let inside = |axis: &Axis| {
             let [first, last] = [axis.positions(0), axis.positions(axis.window - 1)];
