@@ -85,6 +85,9 @@ pub struct Queue {
     state: Mutex<State>,
     /// Something may be ready: for a look without the lock.
     has_some: AtomicBool,
+    /// Nothing before the environment has begun, and when it has ended. Not part of the state: the call may make the system
+    /// give this core to the environment's thread, which would then wait for whoever holds the lock.
+    wake: Mutex<Option<Wake>>,
 }
 
 #[derive(Default)]
@@ -92,8 +95,8 @@ struct State {
     settled: Vec<Settled>,
     /// A wake-up is on its way, or the environment's thread is looking.
     signalled: bool,
-    /// Nothing when the environment has ended.
-    wake: Option<Wake>,
+    /// Somebody will settle what is queued.
+    is_open: bool,
 }
 
 struct Wake(sys::napi_threadsafe_function);
@@ -107,13 +110,25 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn lock_wake(&self) -> MutexGuard<'_, Option<Wake>> {
+        self.wake.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open(&self, wake: Wake) {
+        *self.lock_wake() = Some(wake);
+        self.lock().is_open = true;
+    }
+
     fn push(&self, request: Request, result: Result<Outcome>) {
         let mut state = self.lock();
-        let Some(Wake(function)) = state.wake else { return };
+        if !state.is_open {
+            return;
+        }
         state.settled.push(Settled { request, result });
         self.has_some.store(true, Ordering::Release);
-        if !state.signalled {
-            state.signalled = true;
+        let is_signalled = std::mem::replace(&mut state.signalled, true);
+        drop(state);
+        if !is_signalled && let Some(Wake(function)) = *self.lock_wake() {
             // SAFETY: the function exists, since `close` takes it away under this lock before it goes. The call makes a
             // note for the event loop; it neither blocks nor runs JavaScript.
             unsafe {
@@ -141,8 +156,10 @@ impl Queue {
     /// From now on nothing is queued and nobody is woken.
     pub fn close(&self) {
         let mut state = self.lock();
-        state.wake = None;
+        state.is_open = false;
         state.settled.clear();
+        drop(state);
+        *self.lock_wake() = None;
     }
 
     /// An event for the copy of `lib/` that made a request.
@@ -205,7 +222,7 @@ impl Settler {
         // SAFETY: the function was just made, and this is its environment's thread.
         unsafe { sys::napi_unref_threadsafe_function(scope.env(), function) };
         self.function.set(function);
-        self.queue.lock().wake = Some(Wake(function));
+        self.queue.open(Wake(function));
         Ok(())
     }
 
