@@ -1,5 +1,6 @@
 //! The CPU backend: storage in host memory, graphs as lists of steps, kernels on threads of the context's own.
 
+mod apart;
 mod cancel;
 pub mod copy;
 mod cost;

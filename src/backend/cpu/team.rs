@@ -7,6 +7,7 @@
 //! since it was asleep or another process has its core, is not waited for unless it has begun a piece.
 #![allow(unsafe_code)]
 
+use super::apart::Apart;
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -51,6 +52,7 @@ struct Shared {
     asleep: Box<[Padded<AtomicBool>]>,
     /// The helpers, to wake them.
     threads: OnceLock<Box<[Thread]>>,
+    apart: Apart,
     /// No dispatch is under way.
     at_rest: AtomicBool,
     has_ended: AtomicBool,
@@ -137,6 +139,7 @@ impl Team {
             parts: (0..members).map(|_| Padded::default()).collect(),
             asleep: (0..members).map(|_| Padded::default()).collect(),
             threads: OnceLock::new(),
+            apart: Apart::new(members - 1),
             at_rest: AtomicBool::new(true),
             has_ended: AtomicBool::new(false),
             panic: Mutex::default(),
@@ -146,6 +149,7 @@ impl Team {
             let (shared, start) = (team.shared.clone(), start.clone());
             let help = move || {
                 start();
+                shared.apart.enlist(member - 1);
                 shared.help(member);
             };
             team.helpers.push(std::thread::Builder::new().name(format!("webnn team {member}")).spawn(help).ok()?);
@@ -162,6 +166,7 @@ impl Team {
         }
         let _rest = Rest(self);
         let _role = Taken::take(Role::Leader(self));
+        self.shared.apart.keep();
         self.shared.at_rest.store(false, Ordering::SeqCst);
         self.shared.wake_behind(0);
         work()

@@ -55,8 +55,8 @@ impl Kernel for Depthwise {
         let row = self.columns.output * self.channels;
         let taps = self.rows.window * self.columns.window;
         let image = Image { numbers: image, rows: image.len() / (self.columns.input * self.channels) };
-        // Two rows are a unit, since the fast loops compute them together.
-        for_each_piece(output, 2 * row, 2 * row * taps / 16, |first, output| {
+        // Two rows are a unit, since the fast loops compute them together; to read and to write take as long as two products.
+        for_each_piece(output, 2 * row, 2 * row * (taps + 2) / 16, |first, output| {
             self.compute(image, added, &rest, 2 * first, output)
         });
     }

@@ -70,7 +70,8 @@ impl Kernel for Chain {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let input = arguments.input(self.input).elements::<f32>();
         let tensors = self.stages.tensors(arguments);
-        let cost = self.row * self.stages.cost() / 16;
+        // To read and to write take as long as two stages, and longer where one thread does it to what several have written.
+        let cost = self.row * (self.stages.cost() + 2) / 16;
         for_each_piece(arguments.output().elements::<f32>(), self.row, cost, |first, piece| {
             for (i, row) in piece.chunks_mut(self.row).enumerate() {
                 let start = (first + i) * self.row;
