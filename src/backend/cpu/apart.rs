@@ -49,7 +49,7 @@ mod linux {
             let _ = self.helpers[helper].set(gettid());
         }
 
-        /// The calling thread leads. To ask where it is takes some nanoseconds.
+        /// The calling thread leads. To ask where it is takes a tenth of a microsecond.
         pub fn keep(&self) {
             let core = sched_getcpu();
             if self.core.load(Ordering::Relaxed) != core
