@@ -8,10 +8,13 @@
 //! is an assertion. A backend reports only what nobody could foresee: memory, a lost device, a kernel that failed. Work
 //! may finish later and on any thread; its [`Done`] is the duty to say so.
 
+mod caller;
 pub mod cpu;
 mod strided;
 pub mod wgpu;
 mod window;
+
+pub use caller::Caller;
 
 use crate::compiler::{Fusing, Plan, Preferences};
 use crate::error::Result;
@@ -33,6 +36,11 @@ pub trait Backend: Clone + Send + Sync + 'static {
 
     /// Where the backend counts what it holds.
     fn usage(&self) -> &Arc<Usage>;
+
+    /// Whom the timeline is to tell where tasks are sent from, if the backend has threads that had better be elsewhere.
+    fn caller(&self) -> Option<&Arc<Caller>> {
+        None
+    }
 
     /// Storage of zeros.
     ///

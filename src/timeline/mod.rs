@@ -30,7 +30,7 @@ mod tests;
 pub use done::{Done, from_panic};
 pub use task::{Command, Compute, GraphId, Task, TensorId, TensorIds};
 
-use crate::backend::Backend;
+use crate::backend::{Backend, Caller};
 use crate::error::{Error, Kind, Result};
 use crate::graph::Limits;
 use crate::memory::{Usage, UsageNumbers};
@@ -45,6 +45,7 @@ pub struct Timeline {
     tasks: Sender<Task>,
     limits: Arc<Limits>,
     usage: Arc<Usage>,
+    caller: Option<Arc<Caller>>,
     /// Taken when it is used: it holds the backend, whose threads are to end with the timeline.
     cancel: Mutex<Option<Cancel>>,
     thread: Option<JoinHandle<()>>,
@@ -70,6 +71,7 @@ impl Timeline {
         let (tasks, receiver) = crossbeam_channel::unbounded();
         let limits = backend.limits().clone();
         let usage = backend.usage().clone();
+        let caller = backend.caller().cloned();
         let cancel = {
             let backend = backend.clone();
             Mutex::new(Some(Cancel(Box::new(move || backend.cancel()))))
@@ -102,7 +104,7 @@ impl Timeline {
                 drop(ending);
             })
             .map_err(|error| Error::new(Kind::Unknown, format!("no thread for the timeline: {error}")))?;
-        Ok(Timeline { tasks, limits, usage, cancel, thread: Some(thread), ended })
+        Ok(Timeline { tasks, limits, usage, caller, cancel, thread: Some(thread), ended })
     }
 
     pub fn limits(&self) -> &Arc<Limits> {
@@ -111,6 +113,9 @@ impl Timeline {
 
     /// Sends a task. When the timeline has ended the task is dropped, which reports it.
     pub fn send(&self, task: Task) {
+        if let Some(caller) = &self.caller {
+            caller.is_here();
+        }
         let _ = self.tasks.send(task);
     }
 

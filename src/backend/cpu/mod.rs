@@ -29,7 +29,7 @@ use storage::Contents;
 pub use storage::Storage;
 use team::Team;
 
-use crate::backend::{Backend, Bindings};
+use crate::backend::{Backend, Bindings, Caller};
 use crate::compiler::{Evaluate, Fusing, Plan, Preferences};
 use crate::error::Result;
 #[cfg(feature = "faults")]
@@ -62,6 +62,7 @@ pub struct Cpu(Arc<Shared>);
 struct Shared {
     limits: Arc<Limits>,
     usage: Arc<Usage>,
+    caller: Arc<Caller>,
     threads: usize,
     /// Started by the first work that is worth it.
     pool: OnceLock<Option<ThreadPool>>,
@@ -84,6 +85,7 @@ impl Cpu {
         Cpu(Arc::new(Shared {
             limits: Arc::new(Limits::everything()),
             usage: Arc::new(Usage::default()),
+            caller: Arc::default(),
             threads: if threads == 0 { available() } else { threads },
             pool: OnceLock::new(),
             team: OnceLock::new(),
@@ -100,7 +102,7 @@ impl Cpu {
         let start = || {
             let cancel = self.0.cancel.clone();
             let members = self.0.threads.min(MOST_MEMBERS);
-            if members > 1 { Team::new(members, move || cancel.adopt_thread()) } else { None }
+            if members > 1 { Team::new(members, self.0.caller.clone(), move || cancel.adopt_thread()) } else { None }
         };
         self.0.team.get_or_init(start).as_ref()
     }
@@ -155,6 +157,10 @@ impl Backend for Cpu {
 
     fn usage(&self) -> &Arc<Usage> {
         &self.0.usage
+    }
+
+    fn caller(&self) -> Option<&Arc<Caller>> {
+        Some(&self.0.caller)
     }
 
     fn allocate(&self, descriptor: &Descriptor) -> Result<Storage> {

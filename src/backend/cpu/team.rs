@@ -8,6 +8,7 @@
 #![allow(unsafe_code)]
 
 use super::apart::Apart;
+use crate::backend::Caller;
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -129,9 +130,9 @@ pub fn share(count: usize, cost: usize, body: &Body<'_>) {
 }
 
 impl Team {
-    /// A team of so many members with the leader; each of the others begins with `start`. Nothing when the system gives no
-    /// threads.
-    pub fn new(members: usize, start: impl Fn() + Clone + Send + 'static) -> Option<Team> {
+    /// A team of so many members with the leader, which works for a caller; each of the others begins with `start`. Nothing
+    /// when the system gives no threads.
+    pub fn new(members: usize, caller: Arc<Caller>, start: impl Fn() + Clone + Send + 'static) -> Option<Team> {
         assert!((2..INSIDE as usize).contains(&members));
         let shared = Arc::new(Shared {
             gate: Padded::default(),
@@ -139,7 +140,7 @@ impl Team {
             parts: (0..members).map(|_| Padded::default()).collect(),
             asleep: (0..members).map(|_| Padded::default()).collect(),
             threads: OnceLock::new(),
-            apart: Apart::new(members - 1),
+            apart: Apart::new(members - 1, caller),
             at_rest: AtomicBool::new(true),
             has_ended: AtomicBool::new(false),
             panic: Mutex::default(),
@@ -392,7 +393,7 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     fn team(members: usize) -> Team {
-        Team::new(members, || ()).unwrap()
+        Team::new(members, Arc::default(), || ()).unwrap()
     }
 
     /// How often each piece was done.

@@ -276,6 +276,9 @@ pub fn multiply(
 ) {
     let depth = left.depth;
     let (rows, columns) = (block.rows.clone(), block.columns.clone());
+    if rows.is_empty() {
+        return;
+    }
     assert!(rows.start % isa.rows == 0 && (rows.end % isa.rows == 0 || rows.end == left.rows));
     assert!(columns.len() <= right.columns);
     let done = if rows.len() == 1 && !isa.is_wide() { multiply_row(isa, left, right, block, bias, finish) } else { 0 };

@@ -15,11 +15,12 @@ const KEPT: usize = 512 << 10;
 /// next panel takes from memory.
 const MANY_ROWS: usize = 48;
 
-/// How an output is divided into blocks: rows and columns of a block, multiples of the tile's.
+/// How an output is divided: into parts of some rows, and these into blocks of rows and columns, multiples of the tile's.
 #[derive(Clone, Copy, Debug)]
 pub struct Grid {
     rows: usize,
     columns: usize,
+    part_rows: usize,
     block_rows: usize,
     block_columns: usize,
     by_rows: bool,
@@ -35,38 +36,49 @@ impl Grid {
         let is_kept = depth * columns * size_of::<f32>() <= KEPT;
         let has_own_rows = !is_kept && isa.is_wide() && rows >= threads * MANY_ROWS;
         let by_rows = is_kept || has_own_rows;
+        // Each thread has a part: a row that another one has read too takes long to write the next time.
+        let part_rows = rows.div_ceil(if by_rows { threads } else { 1 }).next_multiple_of(isa.rows).max(isa.rows);
+        let parts = rows.div_ceil(part_rows).max(1);
         // Of about the same size.
-        let parts = if has_own_rows { threads } else { 1 };
-        let block_rows = rows.div_ceil(parts * rows.div_ceil(parts * BLOCK_ROWS).max(1)).next_multiple_of(isa.rows);
+        let least_down = part_rows.div_ceil(BLOCK_ROWS).max(1);
         let (for_each, least_columns) = match depth > piece_of(depth) {
             true => (4, 2 * isa.columns),
-            // Those of a small product take some microseconds, and who begins late, or is done early, waits for one.
-            false => (if is_kept { 24 } else { 16 }, isa.columns),
+            // Between two blocks a thread waits until its sums are written.
+            false => (if is_kept { 8 } else { 16 }, isa.columns),
         };
-        let wanted = if threads == 1 { 1 } else { threads * for_each };
-        let across = wanted.div_ceil(rows.div_ceil(block_rows));
+        let wanted = if threads == 1 { 1 } else { (threads * for_each).div_ceil(parts) };
         // One row is multiplied with several panels at a time, where that leaves no thread without any.
         let several = TOGETHER * isa.columns;
         let unit = if rows == 1 && columns >= threads * several { several } else { isa.columns };
-        let block_columns = columns.div_ceil(across).next_multiple_of(unit).max(least_columns);
-        let down = if has_own_rows { parts } else { wanted.div_ceil(columns.div_ceil(block_columns)) };
-        let block_rows = rows.div_ceil(down).next_multiple_of(isa.rows).min(block_rows);
-        Grid { rows, columns, block_rows, block_columns, by_rows }
+        let block_columns = columns.div_ceil(wanted.div_ceil(least_down)).next_multiple_of(unit).max(least_columns);
+        let down = if has_own_rows { least_down } else { wanted.div_ceil(columns.div_ceil(block_columns)).max(least_down) };
+        let block_rows = part_rows.div_ceil(down).next_multiple_of(isa.rows);
+        Grid { rows, columns, part_rows, block_rows, block_columns, by_rows }
     }
 
     pub fn count(&self) -> usize {
-        self.rows.div_ceil(self.block_rows) * self.columns.div_ceil(self.block_columns)
+        let [parts, down, across] = self.blocks();
+        parts * down * across
     }
 
-    /// Rows and columns of a block.
+    /// How many parts there are, how many blocks of rows in each of them, and of columns.
+    fn blocks(&self) -> [usize; 3] {
+        let down = self.part_rows.div_ceil(self.block_rows);
+        [self.rows.div_ceil(self.part_rows), down, self.columns.div_ceil(self.block_columns)]
+    }
+
+    /// Rows and columns of a block; the last part may have some without rows.
     pub fn block(&self, number: usize) -> (Range<usize>, Range<usize>) {
-        let (down, across) = (self.rows.div_ceil(self.block_rows), self.columns.div_ceil(self.block_columns));
+        let [parts, down, across] = self.blocks();
         let (row, column) = match self.by_rows {
             true => (number / across, number % across),
-            false => (number % down, number / down),
+            false => (number % (parts * down), number / (parts * down)),
         };
-        let (first_row, first_column) = (row * self.block_rows, column * self.block_columns);
-        (first_row..self.rows.min(first_row + self.block_rows), first_column..self.columns.min(first_column + self.block_columns))
+        let part = row / down;
+        let end = self.rows.min((part + 1) * self.part_rows);
+        let first_row = (part * self.part_rows + row % down * self.block_rows).min(end);
+        let first_column = column * self.block_columns;
+        (first_row..end.min(first_row + self.block_rows), first_column..self.columns.min(first_column + self.block_columns))
     }
 }
 
@@ -99,7 +111,8 @@ mod tests {
                 }
                 assert!(times.iter().all(|&times| times == 1), "{} {rows}x{depth}x{columns}", isa.name);
                 let all = if by_rows { rows } else { columns };
-                assert!(end <= all * 3 / 4, "{} {rows}x{depth}x{columns}: the first half reads {end}", isa.name);
+                let most = if by_rows { (all / 2).next_multiple_of(isa.rows) } else { all * 3 / 4 };
+                assert!(end <= most, "{} {rows}x{depth}x{columns}: the first half reads {end}", isa.name);
             }
         }
     }
