@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 use super::isa::{Isa, MOST_NUMBERS, Plus, isa};
+use super::prefetch::prefetch;
 use super::product::{Grid, Output, Right, RightView, multiply, with_left};
 use super::row::{self, Source};
 use super::units::{Gates, Unit, Units};
@@ -238,6 +239,8 @@ impl Recurrent {
         let [from, to] = place.left(unit);
         // SAFETY: what is read was written in an earlier turn.
         let row = unsafe { memory.left[from].read(0..hidden) };
+        // Other cores have just written parts of it.
+        prefetch(row, 0..hidden);
         // SAFETY: these blocks are nobody else's in this turn.
         let mut products = unsafe {
             let first = range.start * gates * lanes;
@@ -249,15 +252,16 @@ impl Recurrent {
             let (block, gate) = (range.start + number / wanted.len(), wanted.start + number % wanted.len());
             &panels[(block * gates + gate) * lanes * hidden..][..lanes * hidden]
         };
-        // A group at a time.
+        // A group at a time, the numbers of which the last one ends with first: they are in the first-level cache.
+        let source = Source::Cache { backwards: is_backwards };
         let some = |first: usize| {
             let output = &mut products[first * lanes..];
             let panel = |i: usize| panel(first + i);
             match count - first {
-                1 => row::multiply(self.isa, row, [panel(0)], output, Plus::Nothing, Source::Cache),
-                2 => row::multiply(self.isa, row, [panel(0), panel(1)], output, Plus::Nothing, Source::Cache),
-                3 => row::multiply(self.isa, row, [panel(0), panel(1), panel(2)], output, Plus::Nothing, Source::Cache),
-                _ => row::multiply(self.isa, row, [panel(0), panel(1), panel(2), panel(3)], output, Plus::Nothing, Source::Cache),
+                1 => row::multiply(self.isa, row, [panel(0)], output, Plus::Nothing, source),
+                2 => row::multiply(self.isa, row, [panel(0), panel(1)], output, Plus::Nothing, source),
+                3 => row::multiply(self.isa, row, [panel(0), panel(1), panel(2)], output, Plus::Nothing, source),
+                _ => row::multiply(self.isa, row, [panel(0), panel(1), panel(2), panel(3)], output, Plus::Nothing, source),
             }
         };
         let all = (0..count).step_by(row::TOGETHER);

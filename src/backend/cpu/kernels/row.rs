@@ -16,7 +16,10 @@ const SOON: usize = 256;
 /// Where panels are read from: from memory they are fetched ahead, which only takes time where they are in a cache.
 #[derive(Clone, Copy, Debug)]
 pub enum Source {
-    Cache,
+    /// From the first element of the row to the last, or backwards.
+    Cache {
+        backwards: bool,
+    },
     Memory,
 }
 
@@ -34,8 +37,10 @@ pub fn multiply<const PANELS: usize>(
 ) {
     let columns = isa.columns;
     match source {
-        Source::Cache => with_vectors(isa, Products::<PANELS, false> { columns, row, panels, output, plus }),
-        Source::Memory => with_vectors(isa, Products::<PANELS, true> { columns, row, panels, output, plus }),
+        Source::Cache { backwards } => {
+            with_vectors(isa, Products::<PANELS, false> { columns, row, panels, output, plus, backwards })
+        }
+        Source::Memory => with_vectors(isa, Products::<PANELS, true> { columns, row, panels, output, plus, backwards: false }),
     }
 }
 
@@ -45,20 +50,23 @@ struct Products<'a, const PANELS: usize, const AHEAD: bool> {
     panels: [&'a [f32]; PANELS],
     output: &'a mut [f32],
     plus: Plus<'a>,
+    backwards: bool,
 }
 
 impl<const PANELS: usize, const AHEAD: bool> OnVectors for Products<'_, PANELS, AHEAD> {
     #[inline(always)]
     fn run<V: Vector>(self) {
-        let Products { columns, row, panels, output, plus } = self;
+        let Products { columns, row, panels, output, plus, backwards } = self;
         assert_eq!(columns, 2 * V::LANES, "a panel is two vectors wide");
         for panel in panels {
             assert!(panel.len() >= row.len() * columns);
         }
         let starts = panels.map(<[f32]>::as_ptr);
         let mut sums = [[V::set(0.0); 2]; PANELS];
-        for (k, &element) in row.iter().enumerate() {
-            let element = V::set(element);
+        let (mut k, step) = if backwards && !AHEAD { (row.len().wrapping_sub(1), usize::MAX) } else { (0, 1) };
+        for _ in 0..row.len() {
+            // SAFETY: `k` goes through all numbers below the row's length.
+            let element = V::set(unsafe { *row.get_unchecked(k) });
             for p in 0..PANELS {
                 // SAFETY: the panel has `columns` elements for each element of the row, as asserted.
                 unsafe {
@@ -72,6 +80,7 @@ impl<const PANELS: usize, const AHEAD: bool> OnVectors for Products<'_, PANELS, 
                     sums[p][1] = V::load(panel.add(V::LANES)).mul_add(element, sums[p][1]);
                 }
             }
+            k = k.wrapping_add(step);
         }
         assert!(output.len() >= PANELS * columns);
         let plus = match plus {
@@ -113,15 +122,18 @@ mod tests {
                 let multiply = |output: &mut [f32], plus: Plus<'_>, source: Source| {
                     multiply(isa, &row, panels.each_ref().map(Vec::as_slice), output, plus, source);
                 };
-                let [mut alone, mut with_bias, mut added] =
-                    [vec![f32::NAN; 3 * isa.columns], vec![f32::NAN; 3 * isa.columns], before.clone()];
-                multiply(&mut alone, Plus::Nothing, Source::Cache);
+                let nothing = || vec![f32::NAN; 3 * isa.columns];
+                let [mut alone, mut backwards, mut with_bias, mut added] = [nothing(), nothing(), nothing(), before.clone()];
+                multiply(&mut alone, Plus::Nothing, Source::Cache { backwards: false });
+                multiply(&mut backwards, Plus::Nothing, Source::Cache { backwards: true });
                 multiply(&mut with_bias, Plus::Row(&bias), Source::Memory);
                 multiply(&mut added, Plus::Itself, Source::Memory);
                 for place in 0..3 * isa.columns {
                     let (panel, j) = (&panels[place / isa.columns], place % isa.columns);
                     let sum: f64 = (0..depth).map(|k| row[k] as f64 * panel[k * isa.columns + j] as f64).sum();
-                    for (found, plus) in [(alone[place], 0.0), (with_bias[place], bias[place]), (added[place], before[place])] {
+                    let of_cache = [(alone[place], 0.0), (backwards[place], 0.0)];
+                    let of_memory = [(with_bias[place], bias[place]), (added[place], before[place])];
+                    for (found, plus) in of_cache.into_iter().chain(of_memory) {
                         assert!((found as f64 - sum - plus as f64).abs() < 1e-4, "{} depth {depth} column {place}", isa.name);
                     }
                 }
