@@ -11,7 +11,7 @@ use super::caches::Caches;
 use super::forgotten::forgotten;
 #[cfg(target_arch = "aarch64")]
 use super::neon::Neon;
-use super::prefetch::{LINE, fetch};
+use super::prefetch::{LINE, fetch, fetch_to_write};
 use super::span::{Both, Span};
 use super::steps::{add_steps, are_worth_it};
 use super::vector::Array;
@@ -33,6 +33,9 @@ pub const MOST_NUMBERS: usize = MOST_ROWS * MOST_COLUMNS;
 /// panel.
 const WIDE: usize = 64;
 const SOON: usize = 512;
+
+/// Steps after which a tile fetches the next row of those that it writes.
+const APART: usize = 4;
 
 /// `c[r][j] = d[r][j] + Σ a[r][k] · b[k][j]`: `a` with its distances from row to row and from step to step in depth, `b`, the
 /// depth, `c` with the distance of its rows, what is brought into the cache meanwhile (from where on, and how many elements
@@ -244,11 +247,11 @@ unsafe fn tile<S: Span, const ROWS: usize, const WIDTH: usize>(
     plus: *const f32,
     plus_stride: usize,
 ) {
-    for r in 0..ROWS {
-        // What the tile is added to arrives while it is computed.
-        fetch::<0>(c.wrapping_add(r * stride));
-        fetch::<0>(c.wrapping_add(r * stride + S::LANES - 1));
-    }
+    // What the tile is written to arrives while it is computed.
+    let fetch_row = |row: *mut f32| {
+        fetch_to_write(row);
+        fetch_to_write(row.wrapping_add(S::LANES - 1));
+    };
     // A few rows alone would wait for their own sums: they get several, for every second or fourth step in depth.
     let most = const { (if WIDTH > 16 { MOST_NUMBERS / WIDTH } else { 6 }) * (WIDTH / S::LANES) };
     let ways = if 4 * ROWS <= most {
@@ -261,6 +264,7 @@ unsafe fn tile<S: Span, const ROWS: usize, const WIDTH: usize>(
     let mut sums = [[S::set(0.0); ROWS]; 4];
     let (mut a, mut b, mut ahead, mut depth) = (a, b, ahead, depth);
     if const { are_worth_it::<S>(ROWS) && WIDTH == S::LANES } && ways == 1 && step == 1 {
+        (0..ROWS).for_each(|r| fetch_row(c.wrapping_add(r * stride)));
         let starts: [_; ROWS] = std::array::from_fn(|r| a.wrapping_add(forgotten(r * row)));
         // SAFETY: `b` has `depth` rows, `a` ROWS elements for each, by the caller's promise.
         unsafe {
@@ -269,25 +273,36 @@ unsafe fn tile<S: Span, const ROWS: usize, const WIDTH: usize>(
             ahead = ahead.wrapping_add(done * ahead_step);
         }
     }
-    for _ in 0..depth / ways {
-        fetch::<1>(ahead);
-        // The next line comes with the next steps where these fetch less.
-        if WIDTH > LINE && ways * ahead_step > LINE {
-            fetch::<1>(ahead.wrapping_add(LINE));
+    let (mut whole, mut to, mut rows) = (depth / ways, c, ROWS);
+    while whole > 0 {
+        let mut some = whole;
+        // All at once they would take the places of the panel's numbers on their way.
+        if rows > 0 {
+            fetch_row(to);
+            (to, rows) = (to.wrapping_add(stride), rows - 1);
+            some = some.min(APART);
         }
-        ahead = ahead.wrapping_add(ways * ahead_step);
-        for way in 0..ways {
-            // SAFETY: `b` has `depth` rows, `a` ROWS elements for each, by the caller's promise.
-            unsafe {
-                let factors = S::load(b);
-                b = b.add(WIDTH);
-                if WIDTH >= WIDE {
-                    (0..S::LANES / LINE).for_each(|line| fetch::<0>(b.wrapping_add(SOON + line * LINE)));
+        whole -= some;
+        for _ in 0..some {
+            fetch::<1>(ahead);
+            // The next line comes with the next steps where these fetch less.
+            if WIDTH > LINE && ways * ahead_step > LINE {
+                fetch::<1>(ahead.wrapping_add(LINE));
+            }
+            ahead = ahead.wrapping_add(ways * ahead_step);
+            for way in 0..ways {
+                // SAFETY: `b` has `depth` rows, `a` ROWS elements for each, by the caller's promise.
+                unsafe {
+                    let factors = S::load(b);
+                    b = b.add(WIDTH);
+                    if WIDTH >= WIDE {
+                        (0..S::LANES / LINE).for_each(|line| fetch::<0>(b.wrapping_add(SOON + line * LINE)));
+                    }
+                    for r in 0..ROWS {
+                        sums[way][r] = S::set(*a.add(r * row)).mul_add(factors, sums[way][r]);
+                    }
+                    a = a.wrapping_add(step);
                 }
-                for r in 0..ROWS {
-                    sums[way][r] = S::set(*a.add(r * row)).mul_add(factors, sums[way][r]);
-                }
-                a = a.wrapping_add(step);
             }
         }
     }

@@ -30,6 +30,24 @@ pub fn fetch<const LEVEL: i32>(address: *const f32) {
     let _ = address;
 }
 
+/// Brings the line at an address, whichever it is, into the first-level cache of this core and out of the others': it is about to be
+/// written.
+#[inline(always)]
+pub fn fetch_to_write(address: *const f32) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: any address may be asked for; where the instruction does not exist it does nothing.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) address, options(readonly, nostack, preserves_flags));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above.
+    unsafe {
+        std::arch::asm!("prfm pstl1keep, [{}]", in(reg) address, options(readonly, nostack, preserves_flags));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = address;
+}
+
 /// Brings elements into the first-level cache.
 pub fn prefetch(elements: &[f32], range: Range<usize>) {
     // The last one stands for the line that it lies in.
