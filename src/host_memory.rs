@@ -106,6 +106,11 @@ impl HostBuffer {
         self.start
     }
 
+    /// Whether so many of the bytes are there.
+    pub fn is_there(&self, length: usize) -> bool {
+        self.copy.as_ref().is_none_or(|copy| copy.has_first(length))
+    }
+
     /// Some of the bytes, once these are there.
     ///
     /// # Panics

@@ -139,6 +139,11 @@ impl Arriving {
         matches!(self.0.to, Target::Runs(..))
     }
 
+    /// Whether the first bytes, so many, are there.
+    pub fn has_first(&self, length: usize) -> bool {
+        self.0.has_first(length.div_ceil(PIECE))
+    }
+
     /// Waits until the bytes are there, and copies what nobody has begun with.
     pub fn wait(&self) {
         self.0.complete(self.0.pieces, End::First);
@@ -146,10 +151,9 @@ impl Arriving {
 
     /// The same for the first bytes, so many. Others may be on their way still, and come in their order from now on.
     pub fn wait_for(&self, length: usize) {
-        let wanted = length.div_ceil(PIECE);
-        if !self.0.has_first(wanted) {
+        if !self.has_first(length) {
             self.0.in_order.store(true, Ordering::Relaxed);
-            self.0.complete(wanted, End::First);
+            self.0.complete(length.div_ceil(PIECE), End::First);
         }
     }
 }

@@ -37,6 +37,15 @@ impl<'a> Incoming<'a> {
         }
     }
 
+    /// Whether so many of them are there.
+    #[inline]
+    pub fn is_there(&self, length: usize) -> bool {
+        match self {
+            Incoming::There(_) => true,
+            Incoming::Arriving(buffer) => buffer.is_there(length),
+        }
+    }
+
     /// Some of them, once these are there.
     ///
     /// # Panics
@@ -91,6 +100,12 @@ impl<'a> Elements<'a> {
         start.cast::<f32>().wrapping_add(self.first + element)
     }
 
+    /// Whether those before this one are there.
+    #[inline]
+    pub fn is_there(&self, end: usize) -> bool {
+        self.bytes.is_there((self.first + end) * size_of::<f32>())
+    }
+
     /// Some of them, once these are there.
     ///
     /// # Panics
@@ -110,11 +125,16 @@ mod tests {
     fn check(bytes: Incoming<'_>, expected: &[f32]) {
         let elements = Elements::new(bytes);
         assert_eq!(elements.len(), expected.len());
+        // Of what arrives nobody has copied anything yet.
+        let is_there = matches!(bytes, Incoming::There(_));
+        assert_eq!((elements.is_there(100), elements.is_there(0)), (is_there, true));
         for range in [0..1, 100..5000, 70..70, 19_990..20_000, 4096..8192] {
             assert_eq!(elements.part(range.clone()), &expected[range.clone()]);
-            assert_eq!(elements.address(range.start), elements.part(range).as_ptr());
+            assert_eq!(elements.address(range.start), elements.part(range.clone()).as_ptr());
+            assert!(elements.is_there(range.end));
         }
         let later = elements.skip(15_000).skip(1);
+        assert!(later.is_there(4999));
         assert_eq!((later.len(), later.part(0..4999)), (4999, &expected[15_001..]));
         assert_eq!(later.address(7), elements.address(15_008));
         assert_eq!(bytes.all(), bytemuck::cast_slice::<_, u8>(expected));

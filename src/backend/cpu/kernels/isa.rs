@@ -47,6 +47,26 @@ const APART: usize = 4;
 /// those distances; nobody else may access `c`; the CPU must have the instructions.
 type Tile = unsafe fn(*const f32, usize, usize, *const f32, usize, *mut f32, usize, *const f32, usize, *const f32, usize);
 
+/// Full tiles of a panel, one below the other: what [`Tile`] has for the first of them, how many there are, and how far it is
+/// from one to the next in `a` and in what is brought into the cache.
+#[derive(Clone, Copy)]
+struct Column {
+    count: usize,
+    a: *const f32,
+    a_next: usize,
+    row: usize,
+    step: usize,
+    b: *const f32,
+    depth: usize,
+    c: *mut f32,
+    stride: usize,
+    ahead: *const f32,
+    ahead_next: usize,
+    ahead_step: usize,
+    plus: *const f32,
+    plus_stride: usize,
+}
+
 /// What a tile is added to.
 #[derive(Clone, Copy, Debug)]
 pub enum Plus<'a> {
@@ -76,6 +96,8 @@ pub struct Isa {
     tiles: [Tile; MOST_ROWS + 1],
     /// The same for the first half of a panel's columns.
     halves: [Tile; MOST_ROWS + 1],
+    /// Full tiles below each other, of a panel and of its first half.
+    below: [unsafe fn(&Column); 2],
     /// With tiles of fewer rows and more columns: they read less for each product, if panels and the rows that they pass over
     /// stay in the second-level cache.
     wide: Option<&'static Isa>,
@@ -147,22 +169,69 @@ impl Isa {
         plus: Plus<'_>,
         (ahead, ahead_step): (*const f32, usize),
     ) {
-        let tiles = if columns == self.columns { &self.tiles } else { &self.halves };
-        assert!(columns == self.columns || 2 * columns == self.columns);
+        let tiles = if self.is_whole(columns) { &self.tiles } else { &self.halves };
         assert!(rows <= self.rows && b.len() >= depth * self.columns);
         assert!(rows == 0 || depth == 0 || a.len() > (rows - 1) * row + (depth - 1) * step);
-        let (plus, plus_stride) = match plus {
+        let (plus, plus_stride) = plus.rows(columns, c, stride);
+        let (a, b) = (a.as_ptr(), b.as_ptr());
+        // SAFETY: the lengths of the operands and the row were asserted, `c` is the caller's promise, and an `Isa` exists
+        // only when the CPU has its instructions.
+        unsafe { tiles[rows](a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
+    }
+
+    /// Multiplies so many full tiles, one below the other, as [`Isa::tile`] does one: `a_next` and `ahead_next` are the
+    /// distances to what the next has. Nothing is decided between them: only as many products as take 100 cycles have been
+    /// begun when a tile ends, and what a caller does for each is not done by then.
+    ///
+    /// # Safety
+    /// As [`Isa::tile`], for the rows of all of them.
+    ///
+    /// # Panics
+    /// As [`Isa::tile`].
+    pub unsafe fn tiles_below(
+        &self,
+        count: usize,
+        columns: usize,
+        depth: usize,
+        (a, [row, step], a_next): (&[f32], [usize; 2], usize),
+        b: &[f32],
+        c: *mut f32,
+        stride: usize,
+        plus: Plus<'_>,
+        (ahead, ahead_step, ahead_next): (*const f32, usize, usize),
+    ) {
+        let below = self.below[usize::from(!self.is_whole(columns))];
+        assert!(b.len() >= depth * self.columns);
+        let last = |count: usize, distance: usize| count.saturating_sub(1) * distance;
+        assert!(count == 0 || depth == 0 || a.len() > last(count, a_next) + last(self.rows, row) + last(depth, step));
+        let (plus, plus_stride) = plus.rows(columns, c, stride);
+        let (a, b) = (a.as_ptr(), b.as_ptr());
+        let column =
+            Column { count, a, a_next, row, step, b, depth, c, stride, ahead, ahead_next, ahead_step, plus, plus_stride };
+        // SAFETY: as in `tile`.
+        unsafe { below(&column) }
+    }
+
+    /// Whether a tile has all columns of a panel, and not half of them.
+    #[inline(always)]
+    fn is_whole(&self, columns: usize) -> bool {
+        assert!(columns == self.columns || 2 * columns == self.columns);
+        columns == self.columns
+    }
+}
+
+impl Plus<'_> {
+    /// Where the rows of so many columns that are added to those of `c` are, or null, and how far it is from one to the next.
+    #[inline(always)]
+    fn rows(self, columns: usize, c: *mut f32, stride: usize) -> (*const f32, usize) {
+        match self {
             Plus::Nothing => (std::ptr::null(), 0),
             Plus::Itself => (c.cast_const(), stride),
             Plus::Row(row) => {
                 assert!(row.len() >= columns);
                 (row.as_ptr(), 0)
             }
-        };
-        let (a, b) = (a.as_ptr(), b.as_ptr());
-        // SAFETY: the lengths of the operands and the row were asserted, `c` is the caller's promise, and an `Isa` exists
-        // only when the CPU has its instructions.
-        unsafe { tiles[rows](a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
+        }
     }
 }
 
@@ -214,6 +283,7 @@ static PORTABLE: Isa = Isa {
     level: Level::Portable,
     tiles: tiles!(baseline, Both<Array, Array>, 8),
     halves: tiles!(baseline, Array, 8),
+    below: [baseline_below::<Both<Array, Array>, 4, 8>, baseline_below::<Array, 4, 8>],
     wide: None,
 };
 
@@ -225,6 +295,7 @@ static NEON: Isa = Isa {
     level: Level::Neon,
     tiles: tiles!(baseline, Both<Neon, Neon>, 8),
     halves: tiles!(baseline, Neon, 8),
+    below: [baseline_below::<Both<Neon, Neon>, 8, 8>, baseline_below::<Neon, 8, 8>],
     wide: None,
 };
 
@@ -337,6 +408,29 @@ unsafe fn tile<S: Span, const ROWS: usize, const WIDTH: usize>(
     }
 }
 
+/// All tiles of a [`Column`].
+///
+/// # Safety
+/// See [`Tile`], for all of them.
+#[inline(always)]
+unsafe fn tiles_below<S: Span, const ROWS: usize, const WIDTH: usize>(column: &Column) {
+    let Column { count, mut a, a_next, row, step, b, depth, mut c, stride, mut ahead, .. } = *column;
+    let Column { ahead_next, ahead_step, mut plus, plus_stride, .. } = *column;
+    for _ in 0..count {
+        // SAFETY: the caller's promise.
+        unsafe { tile::<S, ROWS, WIDTH>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
+        (a, ahead) = (a.wrapping_add(a_next), ahead.wrapping_add(ahead_next));
+        (c, plus) = (c.wrapping_add(ROWS * stride), plus.wrapping_add(ROWS * plus_stride));
+    }
+}
+
+/// # Safety
+/// See [`tiles_below`].
+unsafe fn baseline_below<S: Span, const ROWS: usize, const WIDTH: usize>(column: &Column) {
+    // SAFETY: the caller's promise.
+    unsafe { tiles_below::<S, ROWS, WIDTH>(column) }
+}
+
 /// With the instructions that every CPU of the architecture has.
 ///
 /// # Safety
@@ -361,7 +455,7 @@ unsafe fn baseline<S: Span, const ROWS: usize, const WIDTH: usize>(
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::super::vector::x86::{Avx2, Avx512};
-    use super::{Both, Isa, Level, Span, tile};
+    use super::{Both, Column, Isa, Level, Span, tile, tiles_below};
 
     pub static AVX512: Isa = Isa {
         name: "avx512",
@@ -370,6 +464,7 @@ mod x86 {
         level: Level::Avx512,
         tiles: tiles!(avx512, Both<Avx512, Avx512>, 32),
         halves: tiles!(avx512, Avx512, 32),
+        below: [avx512_below::<Both<Avx512, Avx512>, 12, 32>, avx512_below::<Avx512, 12, 32>],
         wide: Some(&AVX512_WIDE),
     };
     type Four = Both<Both<Avx512, Avx512>, Both<Avx512, Avx512>>;
@@ -380,6 +475,7 @@ mod x86 {
         level: Level::Avx512,
         tiles: tiles!(avx512, Four, 64),
         halves: tiles!(avx512, Both<Avx512, Avx512>, 64),
+        below: [avx512_below::<Four, 6, 64>, avx512_below::<Both<Avx512, Avx512>, 6, 64>],
         wide: None,
     };
     pub static AVX2: Isa = Isa {
@@ -389,6 +485,7 @@ mod x86 {
         level: Level::Avx2,
         tiles: tiles!(avx2, Both<Avx2, Avx2>, 16),
         halves: tiles!(avx2, Avx2, 16),
+        below: [avx2_below::<Both<Avx2, Avx2>, 6, 16>, avx2_below::<Avx2, 6, 16>],
         wide: None,
     };
 
@@ -444,6 +541,22 @@ mod x86 {
     ) {
         // SAFETY: the caller's promise.
         unsafe { tile::<S, ROWS, WIDTH>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
+    }
+
+    /// # Safety
+    /// See [`super::tiles_below`].
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn avx2_below<S: Span, const ROWS: usize, const WIDTH: usize>(column: &Column) {
+        // SAFETY: the caller's promise.
+        unsafe { tiles_below::<S, ROWS, WIDTH>(column) }
+    }
+
+    /// # Safety
+    /// See [`super::tiles_below`].
+    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
+    unsafe fn avx512_below<S: Span, const ROWS: usize, const WIDTH: usize>(column: &Column) {
+        // SAFETY: the caller's promise.
+        unsafe { tiles_below::<S, ROWS, WIDTH>(column) }
     }
 }
 

@@ -58,16 +58,28 @@ impl<'a> Left<'a> {
     /// the next step. Waits for those rows.
     #[inline(always)]
     fn tile(&self, first_row: usize, height: usize, first_k: usize) -> (&'a [f32], [usize; 2]) {
+        let (elements, distances, _) = self.tiles(first_row..first_row + height, height, first_k);
+        (elements, distances)
+    }
+
+    /// The same of several tiles of so many rows each, and how far it is from one to the next.
+    #[inline(always)]
+    fn tiles(&self, rows: Range<usize>, height: usize, first_k: usize) -> (&'a [f32], [usize; 2], usize) {
         match self.stride {
             Some(stride) => {
-                let (first, end) = (first_row * stride, (first_row + height - 1) * stride + self.depth);
-                (self.elements.part(first + first_k..end), [stride, 1])
+                let (first, end) = (rows.start * stride, (rows.end - 1) * stride + self.depth);
+                (self.elements.part(first + first_k..end), [stride, 1], height * stride)
             }
             None => {
-                let (first, end) = (first_row * self.depth, (first_row + height) * self.depth);
-                (self.elements.part(first + first_k * height..end), [1, height])
+                let (first, end) = (rows.start * self.depth, rows.end * self.depth);
+                (self.elements.part(first + first_k * height..end), [1, height], height * self.depth)
             }
         }
+    }
+
+    /// Whether the rows before this one are there, so that nobody would wait for them.
+    fn is_there(&self, end: usize) -> bool {
+        self.elements.is_there(((end - 1) * self.stride.unwrap_or(self.depth) + self.depth).min(self.elements.len()))
     }
 }
 
@@ -302,16 +314,27 @@ pub fn multiply(
             };
             let ahead = isa.columns.div_ceil(rows.len().div_ceil(isa.rows));
             let next_panel = right.panels.as_ptr().wrapping_add(next * isa.columns);
+            // The first one of many panels brings the left operand closer: another core may have written it just now.
+            let brings_left = number == 0 && piece == depth && columns.len() >= MANY * isa.columns;
+            let (next, next_step, next_tile) = match left.address(rows.start + isa.rows).filter(|_| brings_left) {
+                Some(next_rows) => (next_rows, isa.rows, isa.rows * depth),
+                None => (next_panel, ahead, ahead * piece),
+            };
             let plus = added_to(bias, first_k, &place);
-            for first_row in rows.clone().step_by(isa.rows) {
+            let mut at_once = 0;
+            if finish.is_none() && place.len() == width && rows.len() >= isa.rows && left.is_there(rows.end) {
+                at_once = rows.len() / isa.rows;
+                let tiles = rows.start..rows.start + at_once * isa.rows;
+                let a = left.tiles(tiles.clone(), isa.rows, first_k);
+                let c = block.tile(tiles.start, tiles.len(), place.clone());
+                let next = (next, next_step, next_tile);
+                // SAFETY: the tiles lie in the block (asserted in `Block::tile`), and the block is ours.
+                unsafe { isa.tiles_below(at_once, width, piece, a, b, c, block.output.stride, plus, next) };
+            }
+            for (tile, first_row) in rows.clone().step_by(isa.rows).enumerate().skip(at_once) {
                 let height = isa.rows.min(rows.end - first_row);
                 let a = left.tile(first_row, height, first_k);
-                // The first one of many panels brings the left operand closer: another core may have written it just now.
-                let brings_left = number == 0 && piece == depth && columns.len() >= MANY * isa.columns;
-                let next = match left.address(first_row + isa.rows).filter(|_| brings_left) {
-                    Some(rows) => (rows, isa.rows),
-                    None => (next_panel.wrapping_add((first_row - rows.start) / isa.rows * ahead * piece), ahead),
-                };
+                let next = (next.wrapping_add(tile * next_tile), next_step);
                 if let Some(finish) = finish {
                     finish.expect(first_row..first_row + height, place.clone());
                 }
@@ -485,7 +508,8 @@ mod tests {
                 let forms = [Left::packed(rows, depth, &panels), Left::in_place(rows, depth, a.as_slice().into(), stride)];
                 let right = Right::pack(isa, depth, columns, &b, [columns, 1]);
                 let bias = numbers(columns, 3);
-                for (left, threads) in [(forms[0], 1), (forms[0], 3), (forms[1], 1), (forms[1], 3)] {
+                let ways = [(forms[0], 1, 1.0), (forms[0], 3, 0.0), (forms[1], 1, 0.0), (forms[1], 3, 1.0)];
+                for (left, threads, plus_row) in ways {
                     let mut c = vec![f32::NAN; rows * columns];
                     let output = Output::new(&mut c, columns);
                     let grid = Grid::new(isa, rows, depth, columns, threads);
@@ -495,12 +519,13 @@ mod tests {
                         let part = RightView { columns: block_columns.len(), panels: &right.view().panels[first_panel..] };
                         // SAFETY: the blocks of a grid do not overlap.
                         let mut block = unsafe { output.block(block_rows, block_columns) };
-                        multiply(isa, left, part, &mut block, Some(&bias), Some(&PlusRow));
+                        let finish: Option<&dyn Finish> = if plus_row > 0.0 { Some(&PlusRow) } else { None };
+                        multiply(isa, left, part, &mut block, Some(&bias), finish);
                     }
                     for (i, c) in c.iter().enumerate() {
                         let (row, column) = (i / columns, i % columns);
                         let sum: f64 = (0..depth).map(|k| a[row * stride + k] as f64 * b[k * columns + column] as f64).sum();
-                        let difference = (*c as f64 - sum - row as f64 - bias[column] as f64).abs();
+                        let difference = (*c as f64 - sum - plus_row * row as f64 - bias[column] as f64).abs();
                         assert!(
                             difference < 1e-4,
                             "{} {rows}x{depth}x{columns}, {threads} threads, at {row}, {column}: {c}",
