@@ -14,6 +14,7 @@ use crate::graph::OperandId;
 use crate::graph::ops::matmul::{Gemm, Matmul};
 use crate::graph::shape::strides;
 use smallvec::smallvec;
+use std::ops::Range;
 
 /// One product: `rows` × `depth` times `depth` × `columns`, and how the operands lie in memory.
 #[derive(Clone, Copy, Debug)]
@@ -41,8 +42,7 @@ struct TimesConstant {
     right: Right,
     epilogue: Epilogue,
     threads: usize,
-    /// Rows of the left operand that are packed at a time, or all where none are.
-    together: usize,
+    chunks: Chunks,
 }
 
 impl Kernel for TimesConstant {
@@ -53,15 +53,17 @@ impl Kernel for TimesConstant {
         let Shape { rows, depth, columns, left_strides, .. } = self.shape;
         let (isa, right) = (self.isa, self.right.view());
         let (bias, stages) = self.epilogue.split_bias();
-        for first in (0..rows).step_by(self.together) {
-            let rows = self.together.min(rows - first);
+        let output = Output::new(output, columns);
+        let multiply_rows = |rows: Range<usize>, threads: usize| {
+            let (first, rows) = (rows.start, rows.len());
             let elements = elements.skip(first * left_strides[0]);
-            let output = Output::new(&mut output[first * columns..][..rows * columns], columns);
+            // SAFETY: chunks have different rows.
+            let output = unsafe { output.from(first * columns) };
             let origin = Origin { place: first * columns, stride: columns };
             let finish = stages.finish(isa, origin, &tensors);
             let finish = finish.as_ref().map(|finish| finish as &dyn Finish);
             with_left(isa, [rows, depth], columns, elements, left_strides, |left| {
-                let grid = Grid::new(isa, rows, depth, columns, self.threads);
+                let grid = Grid::new(isa, rows, depth, columns, threads);
                 for_each_job(grid.count(), self.cost(rows), |number| {
                     let (rows, columns) = grid.block(number);
                     let first = columns.start / isa.columns * depth * isa.columns;
@@ -71,11 +73,57 @@ impl Kernel for TimesConstant {
                     multiply(isa, left, right, &mut block, bias, finish);
                 });
             });
+        };
+        let chunks = self.chunks;
+        if chunks.are_jobs {
+            for_each_job(chunks.count, self.cost(rows), |chunk| multiply_rows(chunks.rows(isa, rows, chunk), 1));
+        } else {
+            (0..chunks.count).for_each(|chunk| multiply_rows(chunks.rows(isa, rows, chunk), self.threads));
         }
     }
 
     fn bytes(&self) -> usize {
         self.right.bytes() + self.epilogue.bytes()
+    }
+}
+
+/// Parts of the rows of a left operand, of about the same size: so many are packed at a time where any are.
+#[derive(Clone, Copy, Debug)]
+struct Chunks {
+    count: usize,
+    /// Whether one thread does all of a chunk.
+    are_jobs: bool,
+}
+
+/// Bytes of a chunk that one thread packs and multiplies, while it stays in the second-level cache.
+const CLOSE: usize = 384 << 10;
+const FEWEST_TILES: usize = 6;
+/// Below so many rows for each thread all of them pack the left operand, and each multiplies some columns: it reads no more than
+/// its part of the right one.
+const MANY_ROWS: usize = 96;
+
+impl Chunks {
+    fn new(isa: &Isa, shape: &Shape, threads: usize) -> Chunks {
+        let Shape { rows, depth, columns, left_strides, .. } = *shape;
+        if is_read_in_place(isa, columns, left_strides) {
+            return Chunks { count: 1, are_jobs: false };
+        }
+        let block = Grid::new(isa, rows, depth, columns, 1).block(0).0.len();
+        if threads > 1 && rows < threads * MANY_ROWS {
+            // They wait for each other after it, so it is a lot.
+            let together = (PACKED / depth.max(1) / block.max(1) * block).max(block);
+            return Chunks { count: rows.div_ceil(together.max(1)), are_jobs: false };
+        }
+        // Fewer tiles would read the right operand too often.
+        let close = CLOSE / (depth * size_of::<f32>()).max(1);
+        let most = if close >= FEWEST_TILES * isa.rows { close.min(block) } else { block };
+        Chunks { count: rows.div_ceil(threads).div_ceil(most.max(1)) * threads, are_jobs: threads > 1 }
+    }
+
+    /// The rows of a chunk: whole tiles.
+    fn rows(self, isa: &Isa, rows: usize, chunk: usize) -> Range<usize> {
+        let start = |chunk: usize| rows.min(chunk * rows.div_ceil(isa.rows) / self.count * isa.rows);
+        start(chunk)..start(chunk + 1)
     }
 }
 
@@ -321,27 +369,13 @@ fn product(site: &Site<'_>, shape: Shape, a: OperandId, b: OperandId, bias: Opti
         }
     }
     let right = Right::pack(isa, shape.depth, shape.columns, elements, shape.right_strides);
-    // One thread packs what it multiplies next; several pack a lot together, since they wait for each other after it.
-    let block = Grid::new(isa, shape.rows, shape.depth, shape.columns, 1).block(0).0.len();
-    let together = match site.threads {
-        _ if is_read_in_place(isa, shape.columns, shape.left_strides) => shape.rows,
-        1 => block,
-        _ => block.max(PACKED / shape.depth.max(1) / block.max(1) * block),
-    };
+    let chunks = Chunks::new(isa, &shape, site.threads);
     let mut taken = smallvec![b.0 as usize];
     taken.extend(bias.iter().map(|(position, _)| *position));
     let mut epilogue = Epilogue::new(bias.map(|(_, bias)| bias));
     let fuses = epilogue.fuse(site, &mut taken);
     Some(Selection {
-        kernel: Box::new(TimesConstant {
-            isa,
-            shape,
-            left: a,
-            right,
-            epilogue,
-            threads: site.threads,
-            together: together.max(1),
-        }),
+        kernel: Box::new(TimesConstant { isa, shape, left: a, right, epilogue, threads: site.threads, chunks }),
         taken,
         fuses,
     })
@@ -365,4 +399,39 @@ fn stack(
     let kernel = Stack { isa, shape, left, right, positions, stride, epilogue, threads: site.threads }.turned();
     let kernel: Box<dyn Kernel> = if FewRows::suits(&kernel.shape) { Box::new(FewRows::new(kernel)) } else { Box::new(kernel) };
     Some(Selection { kernel, taken, fuses })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::isa::with_wide;
+    use super::*;
+
+    #[test]
+    fn chunks_are_all_rows_and_each_thread_has_as_many() {
+        for isa in with_wide() {
+            for (rows, depth, left_strides) in
+                [(1024, 1024, [1024, 1]), (401, 5000, [1, 401]), (2000, 64, [1, 2000]), (30, 900, [1, 30])]
+            {
+                for threads in [1, 2, 5] {
+                    let shape = Shape { rows, depth, columns: 200, left_strides, right_strides: [200, 1] };
+                    let chunks = Chunks::new(isa, &shape, threads);
+                    let sizes: Vec<usize> = (0..chunks.count).map(|chunk| chunks.rows(isa, rows, chunk).len()).collect();
+                    let place = format!("{} {rows} x {depth}, {threads} threads: {chunks:?}, {sizes:?}", isa.name);
+                    assert_eq!(sizes.iter().sum::<usize>(), rows, "{place}");
+                    assert!(sizes[..sizes.len() - 1].iter().all(|size| size % isa.rows == 0), "{place}");
+                    let packs = !is_read_in_place(isa, 200, left_strides);
+                    assert_eq!(chunks.are_jobs, packs && threads > 1 && rows >= threads * MANY_ROWS, "{place}");
+                    if chunks.are_jobs {
+                        assert!(
+                            chunks.count % threads == 0 && sizes[0].abs_diff(sizes[sizes.len() - 1]) < 2 * isa.rows,
+                            "{place}"
+                        );
+                    }
+                    let close = CLOSE / (4 * depth);
+                    let fits = sizes.iter().all(|&size| size < close + isa.rows);
+                    assert!(fits || !packs || rows < threads * MANY_ROWS || close < FEWEST_TILES * isa.rows, "{place}");
+                }
+            }
+        }
+    }
 }

@@ -169,6 +169,10 @@ fn products() {
         // Many small products with a column.
         check(matmul(), &[(vec![30, 64, 9], false), (vec![30, 9, 1], constant)], &[30, 64, 1]);
     }
+    // Rows that displace each other from the cache, so many that each thread packs its own.
+    let add = Op::from(Binary { kind: BinaryKind::Add, a: OperandId(3), b: OperandId(2) });
+    let inputs = [(vec![401, 1024], false), (vec![1024, 130], true), (vec![401, 130], false)];
+    check_fused(matmul(), &[add], &inputs, &[401, 130]);
     for (a_transpose, b_transpose) in [(false, false), (true, false), (false, true), (true, true)] {
         for c in [None, Some(vec![50]), Some(vec![1, 50])] {
             let shape = |transposed: bool, rows, columns| if transposed { vec![columns, rows] } else { vec![rows, columns] };
