@@ -69,6 +69,37 @@ impl Tiles {
         task: Task,
     ) {
         assert!(task.runs == 1 && heights.height + usize::from(heights.higher > 0) <= MOST_ROWS);
+        if task.columns < self.columns {
+            // SAFETY: the caller's promise.
+            return unsafe { self.run_narrow((heights, tiles), (first, distance), task) };
+        }
+        let higher = heights.higher.clamp(tiles.start, tiles.end);
+        let (mut task, mut start) = (Task { step: distance, ..task }, first);
+        for (tiles, rows) in [(tiles.start..higher, heights.height + 1), (higher..tiles.end, heights.height)] {
+            let numbers = tiles.len() * rows * task.stride;
+            (task.starts, task.tiles) = (&start, tiles.len());
+            match next {
+                Next::Rows => (task.ahead, task.ahead_next) = (start.wrapping_add(rows * distance), rows * distance),
+                Next::Apart(numbers) => task.ahead_next = numbers,
+            }
+            if task.tiles > 0 {
+                // SAFETY: the caller's promise.
+                unsafe { self.run_tiles(rows, &task) }
+            }
+            start = start.wrapping_add(tiles.len() * rows * distance);
+            task.ahead = task.ahead.wrapping_add(tiles.len() * task.ahead_next);
+            task.output = task.output.wrapping_add(numbers);
+            if !task.added.is_null() {
+                task.added = task.added.wrapping_add(numbers);
+            }
+        }
+    }
+
+    /// The same for tiles of fewer columns, which bring nothing into the cache.
+    ///
+    /// # Safety
+    /// As for [`Tiles::run_in_line`], which has asserted the heights.
+    unsafe fn run_narrow(&self, (heights, tiles): (&Heights, Range<usize>), (first, distance): (*const f32, usize), task: Task) {
         let mut starts = [std::ptr::null(); MOST_ROWS];
         // Written and read through the same pointer.
         let starts: *mut *const f32 = starts.as_mut_ptr();
@@ -80,17 +111,99 @@ impl Tiles {
                 unsafe { *starts.add(r) = start };
                 start = start.wrapping_add(distance);
             }
-            if let Next::Rows = next {
-                task.ahead = start;
-            }
             // SAFETY: the caller's promise.
             unsafe { self.run(rows, &task) }
             task.output = task.output.wrapping_add(rows * task.stride);
             if !task.added.is_null() {
                 task.added = task.added.wrapping_add(rows * task.stride);
             }
-            if let Next::Apart(numbers) = next {
-                task.ahead = task.ahead.wrapping_add(numbers);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Caches;
+    use super::super::isa::available;
+    use super::super::limits::{Bounds, Limits};
+    use super::super::tests::numbers;
+    use super::*;
+
+    /// Multiplies some tiles of rows that are `distance` apart with panels, and compares all of the output.
+    fn check(
+        tiles: &Tiles,
+        [rows, depth, columns, panels]: [usize; 4],
+        some: Range<usize>,
+        next: Next,
+        ahead_step: usize,
+        adds: bool,
+    ) {
+        let (distance, stride) = (depth + 3, panels * columns + 2);
+        let of_one = tiles.width(columns);
+        let (input, weights) = (numbers(rows * distance, 1), numbers(panels * depth * of_one, 2));
+        let (bias, added) = (numbers(panels * of_one, 3), numbers(rows * stride, 4));
+        let mut output = vec![f32::NAN; rows * stride];
+        let heights = Heights::new(tiles, rows);
+        let (wanted, first) = (heights.rows(some.clone()), heights.rows(some.clone()).start);
+        let limits = Limits { before: Bounds([-0.5, 0.75]), after: Bounds([-0.6, f32::INFINITY]) };
+        let task = Task {
+            runs: 1,
+            length: depth,
+            starts: std::ptr::null(),
+            step: 0,
+            dilation: 1,
+            tiles: 1,
+            ahead: weights.as_ptr(),
+            ahead_step,
+            ahead_next: 0,
+            weights: weights.as_ptr(),
+            bias: bias.as_ptr(),
+            output: output[first * stride..].as_mut_ptr(),
+            output_is_far: adds,
+            added: if adds { added[first * stride..].as_ptr() } else { std::ptr::null() },
+            stride,
+            columns,
+            panels,
+            weights_step: depth * of_one,
+            limits,
+        };
+        // SAFETY: there are numbers for all rows, weights and a bias for all panels, and outputs for all rows and columns.
+        unsafe { tiles.run_in_line((&heights, some), (input[first * distance..].as_ptr(), distance), next, task) };
+        for (i, &found) in output.iter().enumerate() {
+            let (row, column) = (i / stride, i % stride);
+            let place = format!("{rows} x {depth} x {panels} x {columns}, {} rows a tile, at {row}, {column}", tiles.rows);
+            if !wanted.contains(&row) || column >= panels * columns {
+                assert!(found.is_nan(), "{place}: {found}");
+                continue;
+            }
+            let (panel, within) = (column / columns, column % columns);
+            let product = |k: usize| input[row * distance + k] * weights[(panel * depth + k) * of_one + within];
+            let mut expected = ((0..depth).map(product).sum::<f32>() + bias[panel * of_one + within]).clamp(-0.5, 0.75);
+            if adds {
+                expected = (expected + added[i]).max(-0.6);
+            }
+            assert!((found - expected).abs() < 1e-4, "{place}: {found}, not {expected}");
+        }
+    }
+
+    #[test]
+    fn many_tiles_are_computed_as_each_is() {
+        for isa in available() {
+            let tiles = Tiles::of(isa);
+            let wide = Tiles::for_product(isa, 1000, [16, 64], true, Caches::LARGE);
+            for tiles in [tiles, wide, Tiles::of_columns(isa, tiles.step)] {
+                for count in [1, 2, 5] {
+                    for missing in 0..tiles.rows.min(3) {
+                        let rows = count * tiles.rows - missing;
+                        for (adds, ahead_step, depth) in [(false, 0, 7), (true, 2, 21), (true, 16, 300)] {
+                            for (columns, panels) in [(tiles.columns, 1), (tiles.columns, 3), (tiles.columns - 1, 1)] {
+                                let size = [rows, depth, columns, panels];
+                                check(tiles, size, 0..count, Next::Rows, ahead_step, adds);
+                                check(tiles, size, count / 2..count, Next::Apart(depth), ahead_step, adds);
+                            }
+                        }
+                    }
+                }
             }
         }
     }

@@ -423,7 +423,7 @@ mod tests {
                     assert_eq!(chunks.are_jobs, packs && threads > 1 && rows >= threads * MANY_ROWS, "{place}");
                     if chunks.are_jobs {
                         assert!(
-                            chunks.count % threads == 0 && sizes[0].abs_diff(sizes[sizes.len() - 1]) < 2 * isa.rows,
+                            chunks.count.is_multiple_of(threads) && sizes[0].abs_diff(sizes[sizes.len() - 1]) < 2 * isa.rows,
                             "{place}"
                         );
                     }

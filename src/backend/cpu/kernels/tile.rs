@@ -7,18 +7,22 @@
 #![allow(unsafe_code)]
 
 use super::Caches;
-use super::forgotten::unread;
 use super::isa::{Isa, Level};
 use super::limits::Limits;
 #[cfg(target_arch = "aarch64")]
 use super::neon::Neon;
-use super::prefetch::{LINE, fetch};
+use super::prefetch::LINE;
 use super::span::{Both, Span};
-use super::steps::{add_steps, are_worth_it};
 use super::vector::Array;
+use loops::{in_line, part_of_stream, spaced, tile};
+
+mod finish;
+mod loops;
 
 /// The highest tile of any instruction set.
 pub const MOST_ROWS: usize = 14;
+/// Numbers of the largest tile.
+const MOST_NUMBERS: usize = 14 * 32;
 /// From so many columns on tiles are wide.
 const WIDE: usize = 64;
 
@@ -47,10 +51,14 @@ pub struct Task {
     /// Of these: numbers from a row to the next, and from a number of a run to the next.
     pub step: usize,
     pub dilation: usize,
+    /// So many tiles one after the other, where rows lie in line.
+    pub tiles: usize,
     /// What will be needed next, to bring into the cache, and how many numbers of it with each number of a run; any address.
     /// Only full tiles whose rows begin anywhere do so, and none for 0 numbers.
     pub ahead: *const f32,
     pub ahead_step: usize,
+    /// How far it is from what one tile brings into the cache to what the next does.
+    pub ahead_next: usize,
     /// A panel: for each run, for each of its numbers, a row of columns.
     pub weights: *const f32,
     /// A number for each column, or null.
@@ -69,6 +77,13 @@ pub struct Task {
     pub panels: usize,
     pub weights_step: usize,
     pub limits: Limits,
+}
+
+impl Task {
+    /// Whether what is needed later is fetched in several streams.
+    fn has_streams(&self) -> bool {
+        self.ahead_step >= FAST && part_of_stream::<SEVERAL>(self.length, self.ahead_step) >= LONG
+    }
 }
 
 /// # Safety
@@ -90,6 +105,8 @@ pub struct Tiles {
     tiles: &'static [[Tile; MOST_ROWS + 1]],
     /// By number of rows, tiles of all columns that fetch what will be needed next, in one stream or several.
     ahead: [[Tile; MOST_ROWS + 1]; 2],
+    /// The same that fetch nothing or in one stream or several, many tiles whose rows lie in line.
+    in_line: [[Tile; MOST_ROWS + 1]; 3],
     /// By number of columns, tiles whose rows are evenly apart: by 1, by 2, by any distance; with one row, with all. Wide ones
     /// have none.
     spaced: &'static [[[Tile; 2]; 3]],
@@ -165,9 +182,23 @@ impl Tiles {
             if number < widest || task.ahead_step == 0 {
                 return self.tiles[number][rows](task);
             }
-            let several = task.ahead_step >= FAST && part_of_stream::<SEVERAL>(task.length, task.ahead_step) >= LONG;
-            self.ahead[usize::from(several)][rows](task)
+            self.ahead[usize::from(task.has_streams())][rows](task)
         }
+    }
+
+    /// The same for [`Task::tiles`] whole tiles, one after the other, with one run: its rows begin `step` apart.
+    ///
+    /// # Safety
+    /// As for [`Tiles::run`], for all tiles, but there is one start.
+    ///
+    /// # Panics
+    /// When there is no tile of so many rows.
+    #[inline]
+    pub unsafe fn run_tiles(&self, rows: usize, task: &Task) {
+        assert!(rows <= self.rows && task.columns == self.columns && task.runs == 1);
+        let kind = if task.ahead_step == 0 { 0 } else { 1 + usize::from(task.has_streams()) };
+        // SAFETY: as above.
+        unsafe { self.in_line[kind][rows](task) }
     }
 
     /// The same for one row or all of a full tile that are `step` apart, as the numbers of a run are `dilation`.
@@ -193,185 +224,6 @@ impl Tiles {
     }
 }
 
-/// # Safety
-/// See [`Tile`].
-#[inline(always)]
-#[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
-unsafe fn tile<S: Span, const ROWS: usize, const STREAMS: usize>(task: &Task) {
-    let mut ahead = task.ahead;
-    for panel in 0..task.panels {
-        let task = unread(task);
-        let (mut weights, column) = (task.weights.wrapping_add(panel * task.weights_step), panel * S::LANES);
-        // SAFETY: the bias, if there is one, has a number for each column, by the caller's promise.
-        let bias = if task.bias.is_null() { S::set(0.0) } else { unsafe { S::load(task.bias.add(column)) } };
-        let mut sums = [bias; ROWS];
-        // What will be written to, and what is added, arrive while the tile is computed.
-        if task.output_is_far {
-            expect::<S, ROWS>(task.output.cast_const(), task, column);
-        }
-        if !task.added.is_null() {
-            expect::<S, ROWS>(task.added, task, column);
-        }
-        for run in 0..task.runs {
-            // SAFETY: there are ROWS starts for each run.
-            let starts = unsafe { &*task.starts.add(run * ROWS).cast::<[*const f32; ROWS]>() };
-            let mut first = 0;
-            if const { are_worth_it::<S>(ROWS) } {
-                // SAFETY: the panel has a span for each number of each run, and a run `length` numbers.
-                unsafe {
-                    first = add_steps::<S, ROWS, STREAMS>(&mut sums, starts, weights, task.length, (ahead, task.ahead_step));
-                    weights = weights.add(first * S::LANES);
-                    ahead = ahead.wrapping_add(first * task.ahead_step);
-                }
-            }
-            let part = part_of_stream::<STREAMS>(task.length - first, task.ahead_step);
-            for k in first..task.length {
-                // SAFETY: the panel has a span for each number of each run, and a run `length` numbers.
-                unsafe {
-                    let factors = S::load(weights);
-                    weights = weights.add(S::LANES);
-                    if STREAMS > 0 {
-                        if STREAMS > 1 || S::LANES < WIDE {
-                            // The weights themselves may still be on their way from memory.
-                            for line in 0..S::LANES.div_ceil(LINE) {
-                                fetch::<0>(weights.wrapping_add(SOON + line * LINE));
-                            }
-                        }
-                        if k % STREAMS == 0 {
-                            for stream in 0..STREAMS {
-                                fetch::<1>(ahead.wrapping_add(stream * part));
-                            }
-                            if task.ahead_step > LINE {
-                                (0..STREAMS).for_each(|stream| fetch::<1>(ahead.wrapping_add(stream * part + LINE)));
-                            }
-                            ahead = ahead.wrapping_add(task.ahead_step);
-                        }
-                    }
-                    for r in 0..ROWS {
-                        sums[r] = S::set(*starts[r].add(k)).mul_add(factors, sums[r]);
-                    }
-                }
-            }
-            if STREAMS > 1 {
-                // Those of the other streams.
-                ahead = ahead.wrapping_add((STREAMS - 1) * part);
-            }
-        }
-        // SAFETY: the caller's promise.
-        unsafe { finish(sums, task, column) }
-    }
-}
-
-/// How far apart streams are that together are as many numbers as are fetched with so many steps.
-#[inline(always)]
-fn part_of_stream<const STREAMS: usize>(steps: usize, of_step: usize) -> usize {
-    steps.checked_div(STREAMS).unwrap_or(0) * of_step
-}
-
-/// Brings the lines of a tile that lies like the output into the cache.
-#[inline(always)]
-fn expect<S: Span, const ROWS: usize>(start: *const f32, task: &Task, column: usize) {
-    let stride = unread(task).stride;
-    for r in 0..ROWS {
-        let row = start.wrapping_add(r * stride + column);
-        fetch::<0>(row);
-        fetch::<0>(row.wrapping_add(S::LANES - 1));
-    }
-}
-
-/// The same for rows that begin STEP numbers apart (any number of them for 0): for each run there is the start of the first.
-///
-/// # Safety
-/// See [`Tile`].
-#[inline(always)]
-#[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
-unsafe fn spaced<S: Span, const ROWS: usize, const STEP: usize>(task: &Task) {
-    let step = if STEP == 0 { task.step } else { STEP };
-    for panel in 0..task.panels {
-        let task = unread(task);
-        let (mut weights, column) = (task.weights.wrapping_add(panel * task.weights_step), panel * S::LANES);
-        // SAFETY: the bias, if there is one, has a number for each column, by the caller's promise.
-        let bias = if task.bias.is_null() { S::set(0.0) } else { unsafe { S::load(task.bias.add(column)) } };
-        let mut sums = [bias; ROWS];
-        for run in 0..task.runs {
-            // SAFETY: there is a start for each run.
-            let mut number = unsafe { *task.starts.add(run) };
-            for _ in 0..task.length {
-                // SAFETY: the panel has a span for each number of each run, and every row's run `length` numbers.
-                unsafe {
-                    let factors = S::load(weights);
-                    weights = weights.add(S::LANES);
-                    for r in 0..ROWS {
-                        sums[r] = S::set(*number.add(r * step)).mul_add(factors, sums[r]);
-                    }
-                    number = number.wrapping_add(task.dilation);
-                }
-            }
-        }
-        // SAFETY: the caller's promise.
-        unsafe { finish(sums, task, column) }
-    }
-}
-
-/// Finishes sums and writes them to the output from a column on.
-///
-/// # Safety
-/// See [`Tile`].
-#[inline(always)]
-#[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
-unsafe fn finish<S: Span, const ROWS: usize>(mut sums: [S; ROWS], task: &Task, column: usize) {
-    let task = unread(task);
-    let Limits { before, after } = task.limits;
-    let (output, added) = (task.output.wrapping_add(column), task.added.wrapping_add(column));
-    if task.columns >= S::LANES {
-        // Stage by stage, with indices that are known when this is compiled: so the sums need not lie in memory. Bounds that
-        // keep out nothing cost as much as two products.
-        if before.is_low() {
-            for r in 0..ROWS {
-                sums[r] = before.raise(sums[r]);
-            }
-        }
-        if before.is_high() {
-            for r in 0..ROWS {
-                sums[r] = before.lower(sums[r]);
-            }
-        }
-        if !task.added.is_null() {
-            for r in 0..ROWS {
-                // SAFETY: what is added has `columns` numbers for each row.
-                sums[r] = sums[r].add(unsafe { S::load(added.add(r * task.stride)) });
-            }
-            if after.is_low() {
-                for r in 0..ROWS {
-                    sums[r] = after.raise(sums[r]);
-                }
-            }
-            if after.is_high() {
-                for r in 0..ROWS {
-                    sums[r] = after.lower(sums[r]);
-                }
-            }
-        }
-        for r in 0..ROWS {
-            // SAFETY: the output has `columns` numbers for each row.
-            unsafe { sums[r].store(output.add(r * task.stride)) }
-        }
-        return;
-    }
-    // A copy, which may lie in memory: the sums themselves would otherwise do so in the loop above too.
-    let sums = sums;
-    for (r, &sum) in sums.iter().enumerate() {
-        // SAFETY: the output, and what is added, have `columns` numbers for each row.
-        unsafe {
-            let added = match task.added.is_null() {
-                true => None,
-                false => Some(S::load_first(added.add(r * task.stride), task.columns)),
-            };
-            task.limits.finish(sum, added).store_first(output.add(r * task.stride), task.columns);
-        }
-    }
-}
-
 /// The tiles of some widths.
 macro_rules! tiles {
     ($tile:ident: $($span:ty),*) => { &[ $( tiles!($tile ANYWHERE $span) ),* ] };
@@ -392,17 +244,27 @@ macro_rules! spaced {
 const ANYWHERE: usize = usize::MAX;
 const AHEAD: usize = usize::MAX - 1;
 const STREAMS: usize = usize::MAX - 2;
+/// The same for many tiles in line.
+const LINE_ALONE: usize = usize::MAX - 3;
+const LINE_AHEAD: usize = usize::MAX - 4;
+const LINE_STREAMS: usize = usize::MAX - 5;
 
 /// # Safety
 /// See [`Tile`].
 #[inline(always)]
 unsafe fn any<S: Span, const ROWS: usize, const STEP: usize>(task: &Task) {
+    if const { ROWS * S::LANES > MOST_NUMBERS } {
+        unreachable!("no tiles have so many rows of so many columns");
+    }
     // SAFETY: the caller's promise.
     unsafe {
         match STEP {
             ANYWHERE => tile::<S, ROWS, 0>(task),
             AHEAD => tile::<S, ROWS, 1>(task),
             STREAMS => tile::<S, ROWS, SEVERAL>(task),
+            LINE_ALONE => in_line::<S, ROWS, 0>(task),
+            LINE_AHEAD => in_line::<S, ROWS, 1>(task),
+            LINE_STREAMS => in_line::<S, ROWS, SEVERAL>(task),
             _ => spaced::<S, ROWS, STEP>(task),
         }
     }
@@ -424,6 +286,11 @@ static PORTABLE: Tiles = Tiles {
     lanes: Array::LANES,
     tiles: tiles!(baseline: Array, Both<Array, Array>),
     ahead: [tiles!(baseline AHEAD Both<Array, Array>), tiles!(baseline STREAMS Both<Array, Array>)],
+    in_line: [
+        tiles!(baseline LINE_ALONE Both<Array, Array>),
+        tiles!(baseline LINE_AHEAD Both<Array, Array>),
+        tiles!(baseline LINE_STREAMS Both<Array, Array>),
+    ],
     spaced: spaced!(baseline 6: Array, Both<Array, Array>),
     narrow: None,
     wide: None,
@@ -437,6 +304,11 @@ static NEON: Tiles = Tiles {
     lanes: Neon::LANES,
     tiles: tiles!(baseline: Neon, Both<Neon, Neon>),
     ahead: [tiles!(baseline AHEAD Both<Neon, Neon>), tiles!(baseline STREAMS Both<Neon, Neon>)],
+    in_line: [
+        tiles!(baseline LINE_ALONE Both<Neon, Neon>),
+        tiles!(baseline LINE_AHEAD Both<Neon, Neon>),
+        tiles!(baseline LINE_STREAMS Both<Neon, Neon>),
+    ],
     spaced: spaced!(baseline 8: Neon, Both<Neon, Neon>),
     narrow: None,
     wide: None,
@@ -445,7 +317,7 @@ static NEON: Tiles = Tiles {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::super::vector::x86::{Avx2, Avx512};
-    use super::{AHEAD, ANYWHERE, Both, STREAMS, Span, Task, Tiles, any};
+    use super::{AHEAD, ANYWHERE, Both, LINE_AHEAD, LINE_ALONE, LINE_STREAMS, STREAMS, Span, Task, Tiles, any};
 
     /// # Safety
     /// See [`super::Tile`].
@@ -470,6 +342,11 @@ mod x86 {
         lanes: Avx2::LANES,
         tiles: tiles!(avx2: Avx2, Both<Avx2, Avx2>),
         ahead: [tiles!(avx2 AHEAD Both<Avx2, Avx2>), tiles!(avx2 STREAMS Both<Avx2, Avx2>)],
+        in_line: [
+            tiles!(avx2 LINE_ALONE Both<Avx2, Avx2>),
+            tiles!(avx2 LINE_AHEAD Both<Avx2, Avx2>),
+            tiles!(avx2 LINE_STREAMS Both<Avx2, Avx2>),
+        ],
         spaced: spaced!(avx2 6: Avx2, Both<Avx2, Avx2>),
         narrow: Some(&AVX2_NARROW),
         wide: None,
@@ -481,6 +358,7 @@ mod x86 {
         lanes: Avx2::LANES,
         tiles: tiles!(avx2: Avx2),
         ahead: [tiles!(avx2 AHEAD Avx2), tiles!(avx2 STREAMS Avx2)],
+        in_line: [tiles!(avx2 LINE_ALONE Avx2), tiles!(avx2 LINE_AHEAD Avx2), tiles!(avx2 LINE_STREAMS Avx2)],
         spaced: spaced!(avx2 12: Avx2),
         narrow: None,
         wide: None,
@@ -492,6 +370,11 @@ mod x86 {
         lanes: Avx512::LANES,
         tiles: tiles!(avx512: Avx2, Avx512, Both<Avx512, Avx2>, Both<Avx512, Avx512>),
         ahead: [tiles!(avx512 AHEAD Both<Avx512, Avx512>), tiles!(avx512 STREAMS Both<Avx512, Avx512>)],
+        in_line: [
+            tiles!(avx512 LINE_ALONE Both<Avx512, Avx512>),
+            tiles!(avx512 LINE_AHEAD Both<Avx512, Avx512>),
+            tiles!(avx512 LINE_STREAMS Both<Avx512, Avx512>),
+        ],
         spaced: spaced!(avx512 14: Avx2, Avx512, Both<Avx512, Avx2>, Both<Avx512, Avx512>),
         narrow: None,
         wide: Some(&AVX512_WIDE),
@@ -507,6 +390,11 @@ mod x86 {
             Both<Two, Two>
         ),
         ahead: [tiles!(avx512 AHEAD Both<Two, Two>), tiles!(avx512 STREAMS Both<Two, Two>)],
+        in_line: [
+            tiles!(avx512 LINE_ALONE Both<Two, Two>),
+            tiles!(avx512 LINE_AHEAD Both<Two, Two>),
+            tiles!(avx512 LINE_STREAMS Both<Two, Two>),
+        ],
         spaced: &[],
         narrow: None,
         wide: None,
