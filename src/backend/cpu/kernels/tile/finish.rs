@@ -40,34 +40,15 @@ pub unsafe fn finish<S: Span, const ROWS: usize>(sums: [S; ROWS], task: &Task, c
 #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
 pub unsafe fn finish_whole<S: Span, const ROWS: usize>(mut sums: [S; ROWS], task: &Task, output: *mut f32, added: *const f32) {
     let Limits { before, after } = task.limits;
-    // Stage by stage, with indices that are known when this is compiled: so the sums need not lie in memory. Bounds that
-    // keep out nothing cost as much as two products.
-    if before.is_low() {
-        for r in 0..ROWS {
-            sums[r] = before.raise(sums[r]);
-        }
-    }
-    if before.is_high() {
-        for r in 0..ROWS {
-            sums[r] = before.lower(sums[r]);
-        }
-    }
+    // Stage by stage, with indices that are known when this is compiled: so the sums need not lie in memory.
+    sums = before.bound_all(sums);
     if !task.added.is_null() {
         let stride = forgotten(task.stride);
         for r in 0..ROWS {
             // SAFETY: what is added has `columns` numbers for each row.
             sums[r] = sums[r].add(unsafe { S::load(added.add(r * stride)) });
         }
-        if after.is_low() {
-            for r in 0..ROWS {
-                sums[r] = after.raise(sums[r]);
-            }
-        }
-        if after.is_high() {
-            for r in 0..ROWS {
-                sums[r] = after.lower(sums[r]);
-            }
-        }
+        sums = after.bound_all(sums);
     }
     let stride = forgotten(task.stride);
     for r in 0..ROWS {
