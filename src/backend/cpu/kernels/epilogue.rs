@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::Site;
-use super::formulas::{Formula, Power, both, each};
+use super::formulas::{Formula, Power, Rounding, both, each};
 use super::functions::Function;
 use super::isa::Isa;
 use super::prefetch::prefetch;
@@ -111,7 +111,7 @@ impl Epilogue {
                 Binary(Add, Number(up)),
                 Binary(Sub, Number(down)),
                 Binary(Mul, Number(back)),
-            ] => Some(Stage::Formula(Formula::Steps { size, low, high, up, down, back })),
+            ] => Some(Stage::Formula(Formula::Steps(Rounding::new(size, [low, high], [up, down], back)))),
             _ => None,
         };
         let mut i = 0;

@@ -8,6 +8,7 @@
 #[cfg(test)]
 mod tests;
 
+use super::divisor::{Divisor, DivisorOf};
 use super::functions::Function;
 use super::vector::Vector;
 use crate::graph::ops::elementwise::ActivationKind;
@@ -29,15 +30,56 @@ pub enum Formula {
     /// `x sigmoid(alpha x)`
     Swish(f32),
     Power(Power),
-    /// Divided by `size`, bounded, made whole by adding `up` and subtracting `down`, and multiplied by `back`.
-    Steps {
-        size: f32,
-        low: f32,
-        high: f32,
-        up: f32,
-        down: f32,
-        back: f32,
-    },
+    Steps(Rounding),
+}
+
+/// A quotient between bounds, made whole by adding `up` and subtracting `down`, and multiplied by `back`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rounding {
+    divisor: Divisor,
+    up: f32,
+    down: f32,
+    back: f32,
+}
+
+/// This, added to a number of a smaller magnitude than half of it and subtracted again, rounds to whole numbers, of two to the even one.
+const TO_WHOLE: f32 = 12_582_912.0;
+
+impl Rounding {
+    pub fn new(size: f32, bounds: [f32; 2], [up, down]: [f32; 2], back: f32) -> Rounding {
+        let is_to_whole = [up, down] == [TO_WHOLE; 2];
+        let divisor = if is_to_whole { Divisor::of_many(size, bounds) } else { Divisor::new(size, bounds) };
+        Rounding { divisor, up, down, back }
+    }
+
+    #[inline(always)]
+    pub fn divides<V: Vector>(&self) -> bool {
+        self.divisor.divides::<V>()
+    }
+
+    /// The same in each lane.
+    #[inline(always)]
+    pub fn on<V: Vector>(self) -> RoundingOf<V> {
+        let Rounding { divisor, up, down, back } = self;
+        RoundingOf { divisor: divisor.on(), up: V::set(up), down: V::set(down), back: V::set(back) }
+    }
+}
+
+/// See [`Rounding::on`].
+#[derive(Clone, Copy)]
+pub struct RoundingOf<V> {
+    divisor: DivisorOf<V>,
+    up: V,
+    down: V,
+    back: V,
+}
+
+impl<V: Vector> RoundingOf<V> {
+    /// `divides` is what [`Rounding::divides`] says.
+    #[inline(always)]
+    pub fn round(self, x: V, divides: bool) -> V {
+        self.divisor.quotient(x, divides).add(self.up).sub(self.down).mul(self.back)
+    }
 }
 
 /// Powers that are made of products, roots and quotients.
@@ -184,9 +226,13 @@ impl Formula {
                 let alpha = V::set(alpha);
                 each!(V, numbers, |x| swish(x, alpha));
             }
-            Formula::Steps { size, low, high, up, down, back } => {
-                let [size, low, high, up, down, back] = [size, low, high, up, down, back].map(V::set);
-                each!(V, numbers, |x| x.div(size).raise(low).lower(high).add(up).sub(down).mul(back));
+            Formula::Steps(rounding) => {
+                let steps = rounding.on::<V>();
+                if rounding.divides::<V>() {
+                    each!(V, numbers, |x| steps.round(x, true));
+                } else {
+                    each!(V, numbers, |x| steps.round(x, false));
+                }
             }
             Formula::Power(Power::Two) => each!(V, numbers, |x| x.mul(x)),
             Formula::Power(Power::Three) => each!(V, numbers, |x| x.mul(x).mul(x)),

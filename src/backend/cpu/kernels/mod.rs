@@ -20,6 +20,7 @@ mod depthwise_planes;
 #[cfg(test)]
 mod depthwise_planes_tests;
 mod division;
+mod divisor;
 mod doubles;
 mod elementwise;
 mod epilogue;

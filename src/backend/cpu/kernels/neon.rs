@@ -95,6 +95,7 @@ impl Span for Neon {
 impl Vector for Neon {
     type Half = Neon;
     type Doubles = NeonDoubles;
+    const IS_FUSED: bool = true;
 
     #[inline(always)]
     fn sub(self, other: Self) -> Self {

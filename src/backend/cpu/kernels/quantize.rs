@@ -2,12 +2,15 @@
 //! the reference kernels to the last bit.
 #![allow(unsafe_code)]
 
+use super::divisor::Divisor;
 use super::isa::{Isa, Loop};
+use super::vector::{OnVectors, Vector, with_vectors};
 use super::{Kernel, Known, Selection, Site};
 use crate::backend::cpu::element::Element;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::{Arguments, View};
 use crate::graph::DataType::{Float32, Int8, Int32, Uint8};
+use crate::graph::ops::elementwise::QuantizeLinear;
 use crate::graph::{DataType, Op, OperandId};
 use smallvec::smallvec;
 
@@ -23,18 +26,71 @@ struct Convert {
     to: DataType,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 enum Conversion {
-    Quantize { scale: OperandId, zero_point: OperandId },
+    Quantize(Quantized),
     Dequantize { scale: OperandId, zero_point: OperandId },
     Cast,
+}
+
+/// A quantization.
+#[derive(Debug)]
+pub struct Quantized {
+    scale: OperandId,
+    zero_point: OperandId,
+    to: DataType,
+    /// Where both are known.
+    steps: Option<Steps>,
+}
+
+/// How numbers are quantized.
+#[derive(Clone, Copy, Debug)]
+pub struct Steps {
+    /// What a step is, and how many there are without the zero point.
+    pub divisor: Divisor,
+    /// Added to the number of steps.
+    pub zero: i32,
+}
+
+impl Quantized {
+    fn new(op: &QuantizeLinear, site: &Site<'_>) -> Quantized {
+        let to = site.output.data_type;
+        let known = |id: OperandId| site.inputs[id.0 as usize];
+        let (scale, zero) = (known(op.scale), known(op.zero_point));
+        let steps = scale.elements().zip(zero.constant).map(|(scale, zero_bytes)| {
+            let zero = integer(zero.data_type, zero_bytes);
+            Steps { divisor: Divisor::of_many(scale[0], bounds(to, zero)), zero }
+        });
+        Quantized { scale: op.scale, zero_point: op.zero_point, to, steps }
+    }
+
+    /// What is done to the output of a step before, and what quantizes it then, if anything does.
+    pub fn split<'a>(site: &Site<'a>) -> (&'a [Op], Option<Quantized>) {
+        match site.fused {
+            [fused @ .., Op::QuantizeLinear(op)] => (fused, Some(Quantized::new(op, site))),
+            fused => (fused, None),
+        }
+    }
+
+    pub fn steps(&self, arguments: &Arguments<'_, '_>) -> Steps {
+        self.steps.unwrap_or_else(|| {
+            let (scale, zero) = (arguments.input(self.scale).elements::<f32>()[0], byte(arguments.input(self.zero_point)));
+            Steps { divisor: Divisor::new(scale, bounds(self.to, zero)), zero }
+        })
+    }
+}
+
+/// Of the number of steps, before the zero point is added.
+fn bounds(to: DataType, zero: i32) -> [f32; 2] {
+    let (least, most) = if to == Int8 { (-128, 127) } else { (0, 255) };
+    [(least - zero) as f32, (most - zero) as f32]
 }
 
 pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
     let is_one = |id: OperandId| site.inputs[id.0 as usize].shape.iter().all(|&size| size == 1);
     let (input, conversion) = match site.op {
         Op::QuantizeLinear(op) if is_one(op.scale) => {
-            (op.input, Conversion::Quantize { scale: op.scale, zero_point: op.zero_point })
+            (op.input, Conversion::Quantize(Quantized::new(op, site)))
         }
         Op::DequantizeLinear(op) if is_one(op.scale) => {
             (op.input, Conversion::Dequantize { scale: op.scale, zero_point: op.zero_point })
@@ -45,7 +101,7 @@ pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
     let Known { data_type: from, shape, .. } = site.inputs[input.0 as usize];
     let to = site.output.data_type;
     let fits = match conversion {
-        Conversion::Quantize { .. } => from == Float32 && matches!(to, Int8 | Uint8),
+        Conversion::Quantize(_) => from == Float32 && matches!(to, Int8 | Uint8),
         Conversion::Dequantize { .. } => to == Float32 && matches!(from, Int8 | Uint8),
         Conversion::Cast => matches!((from, to), (Int8 | Uint8 | Int32, Float32) | (Float32, Int8 | Uint8 | Int32)),
     };
@@ -56,25 +112,28 @@ pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
 
 /// The only element of an operand of one byte.
 pub fn byte(view: View<'_>) -> i32 {
-    if view.data_type == Int8 { i32::from(view.bytes()[0] as i8) } else { i32::from(view.bytes()[0]) }
+    integer(view.data_type, view.bytes())
+}
+
+/// The first of some bytes, of either type.
+fn integer(data_type: DataType, bytes: &[u8]) -> i32 {
+    if data_type == Int8 { i32::from(bytes[0] as i8) } else { i32::from(bytes[0]) }
 }
 
 impl Kernel for Convert {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let input = arguments.input(self.input);
         let number = |id: OperandId| arguments.input(id).elements::<f32>()[0];
-        match self.conversion {
-            Conversion::Quantize { scale, zero_point } => {
-                let (scale, zero) = (number(scale), byte(arguments.input(zero_point)));
-                let (least, most) = if self.to == Int8 { (-128, 127) } else { (0, 255) };
-                let bounds = [(least - zero) as f32, (most - zero) as f32];
+        match &self.conversion {
+            Conversion::Quantize(quantized) => {
+                let steps = quantized.steps(arguments);
                 let numbers = input.elements::<f32>();
                 for_each_piece(&mut *arguments.output().bytes, 1, 1, |first, bytes| {
                     let numbers = &numbers[first..][..bytes.len()];
-                    self.isa.run_loop(Quantize { numbers, bytes, scale, zero, bounds });
+                    with_vectors(self.isa, Quantize { numbers, bytes, steps });
                 });
             }
-            Conversion::Dequantize { scale, zero_point } => {
+            &Conversion::Dequantize { scale, zero_point } => {
                 let (scale, zero) = (number(scale), byte(arguments.input(zero_point)));
                 match self.from {
                     Int8 => self.scaled(input.elements::<i8>(), arguments, scale, zero),
@@ -117,25 +176,31 @@ impl Convert {
 pub struct Quantize<'a> {
     pub numbers: &'a [f32],
     pub bytes: &'a mut [u8],
-    pub scale: f32,
-    pub zero: i32,
-    /// Of the number of steps, before the zero point is added.
-    pub bounds: [f32; 2],
+    pub steps: Steps,
 }
 
-impl Loop for Quantize<'_> {
+impl OnVectors for Quantize<'_> {
     #[inline(always)]
-    fn run(self) {
-        // Added to a number of a smaller size, this leaves no place for a fraction, and the integer in the low bits. The bounds
-        // are whole numbers, so it does not matter that they come before the rounding.
-        const NO_FRACTION: f32 = 12_582_912.0;
-        let Quantize { numbers, bytes, scale, zero, bounds: [low, high] } = self;
-        for (byte, &x) in bytes.iter_mut().zip(numbers) {
-            let steps = x / scale;
-            let raised = if steps < low { low } else { steps };
-            let bounded = if raised > high { high } else { raised };
-            let quantized = ((bounded + NO_FRACTION).to_bits() as i32).wrapping_add(zero) as u8;
-            *byte = if steps.is_nan() { 0 } else { quantized };
+    fn run<V: Vector>(self) {
+        if self.steps.divisor.divides::<V>() { self.with::<V, true>() } else { self.with::<V, false>() }
+    }
+}
+
+impl Quantize<'_> {
+    #[inline(always)]
+    fn with<V: Vector, const DIVIDES: bool>(self) {
+        let Quantize { numbers, bytes, steps: Steps { divisor, zero } } = self;
+        let divisor = divisor.on::<V>();
+        assert_eq!(numbers.len(), bytes.len());
+        for (numbers, bytes) in numbers.chunks(V::LANES).zip(bytes.chunks_mut(V::LANES)) {
+            // SAFETY: there are so many numbers, and as many bytes.
+            unsafe {
+                let x = match numbers.len() {
+                    count if count == V::LANES => V::load(numbers.as_ptr()),
+                    count => V::load_first(numbers.as_ptr(), count),
+                };
+                divisor.quotient(x, DIVIDES).store_bytes(zero, bytes.as_mut_ptr(), bytes.len());
+            }
         }
     }
 }

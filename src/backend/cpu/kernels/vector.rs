@@ -20,6 +20,9 @@ pub trait Vector: Span + Bits {
     /// Numbers of twice the width, in one register.
     type Doubles: Doubles;
 
+    /// Whether [`Span::mul_add`] rounds once.
+    const IS_FUSED: bool;
+
     fn sub(self, other: Self) -> Self;
     fn mul(self, other: Self) -> Self;
     fn div(self, other: Self) -> Self;
@@ -145,6 +148,7 @@ impl Span for Array {
 impl Vector for Array {
     type Half = Array;
     type Doubles = doubles::Array;
+    const IS_FUSED: bool = false;
 
     #[inline(always)]
     fn sub(self, other: Self) -> Self {
@@ -374,6 +378,7 @@ pub(super) mod x86 {
             impl Vector for $name {
                 type Half = $half;
                 type Doubles = doubles::x86::$name;
+                const IS_FUSED: bool = true;
 
                 #[inline(always)]
                 fn sub(self, other: Self) -> Self {

@@ -1,13 +1,13 @@
 //! Stacks of products of 8-bit integers that are both computed: the right ones are packed in each run.
 
-use super::multiply::{Division, Factors, Multiplication, Quantized};
+use super::multiply::{Division, Factors, Multiplication};
 use super::panels::{self, PanelsView};
 use super::rows::Rows;
 use super::tile::Tiles;
 use crate::backend::cpu::kernels::epilogue::Epilogue;
 use crate::backend::cpu::kernels::isa::Isa;
 use crate::backend::cpu::kernels::matmul::places;
-use crate::backend::cpu::kernels::quantize::byte;
+use crate::backend::cpu::kernels::quantize::{Quantized, byte};
 use crate::backend::cpu::kernels::{Kernel, Selection, SharedOutput, Site, with_scratch};
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;

@@ -21,7 +21,7 @@ mod tile;
 
 use super::epilogue::Epilogue;
 use super::isa::Isa;
-use super::quantize::byte;
+use super::quantize::{Quantized, byte};
 use super::{Kernel, Known, Selection, SharedOutput, Site, with_scratch};
 use crate::backend::cpu::view::{Arguments, View};
 use crate::backend::window::Axis;
@@ -30,7 +30,7 @@ use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::DequantizeLinear;
 use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::{Op, OperandId};
-use multiply::{Division, Factors, Multiplication, Quantized};
+use multiply::{Division, Factors, Multiplication};
 use panels::Panels;
 use rows::Rows;
 use smallvec::SmallVec;

@@ -7,14 +7,10 @@ use super::rows::Rows;
 use super::tile::{Finish, MOST_NUMBERS, Task, Tiles, WIDEST};
 use crate::backend::cpu::kernels::epilogue::{Epilogue, Tile};
 use crate::backend::cpu::kernels::isa::{Isa, Loop};
-use crate::backend::cpu::kernels::quantize::{Quantize, byte};
+use crate::backend::cpu::kernels::quantize::{Quantize, Steps};
 use crate::backend::cpu::kernels::vector::with_vectors;
-use crate::backend::cpu::kernels::{SharedOutput, Site, with_scratch, with_starts};
+use crate::backend::cpu::kernels::{SharedOutput, with_scratch, with_starts};
 use crate::backend::cpu::threads::for_each_job;
-use crate::backend::cpu::view::Arguments;
-use crate::graph::DataType::Int8;
-use crate::graph::ops::elementwise::QuantizeLinear;
-use crate::graph::{DataType, Op};
 use std::ops::Range;
 
 /// Bytes of the left operand and the output that stay in a core's second-level cache while panel after panel passes over them.
@@ -63,38 +59,6 @@ pub enum Factors<'a> {
     Apart(f32, &'a [f32]),
     /// There are none: the bits of the sums are wanted.
     None,
-}
-
-/// What makes integers of the results, and of which type.
-#[derive(Clone, Debug)]
-pub struct Quantized {
-    pub op: QuantizeLinear,
-    pub to: DataType,
-}
-
-/// How results are quantized.
-#[derive(Clone, Copy)]
-pub struct Steps {
-    pub scale: f32,
-    pub zero: i32,
-    /// Of the number of steps, before the zero point is added.
-    pub bounds: [f32; 2],
-}
-
-impl Quantized {
-    /// What is done to the output of a step before, and what quantizes it then, if anything does.
-    pub fn split<'a>(site: &Site<'a>) -> (&'a [Op], Option<Quantized>) {
-        match site.fused {
-            [fused @ .., Op::QuantizeLinear(op)] => (fused, Some(Quantized { op: op.clone(), to: site.output.data_type })),
-            fused => (fused, None),
-        }
-    }
-
-    pub fn steps(&self, arguments: &Arguments<'_, '_>) -> Steps {
-        let (scale, zero) = (arguments.input(self.op.scale).elements::<f32>()[0], byte(arguments.input(self.op.zero_point)));
-        let (least, most) = if self.to == Int8 { (-128, 127) } else { (0, 255) };
-        Steps { scale, zero, bounds: [(least - zero) as f32, (most - zero) as f32] }
-    }
 }
 
 /// A product of bytes with panels of weights, and where it goes.
@@ -245,7 +209,7 @@ impl Multiplication<'_> {
             // SAFETY: inside the output (`from` asserts that); products and jobs have different rows or columns.
             let bytes = unsafe { std::slice::from_raw_parts_mut(self.output.from(first, end), end - first) };
             match self.steps {
-                Some(Steps { scale, zero, bounds }) => self.isa.run_loop(Quantize { numbers, bytes, scale, zero, bounds }),
+                Some(steps) => with_vectors(self.isa, Quantize { numbers, bytes, steps }),
                 None => bytes.copy_from_slice(bytemuck::cast_slice(numbers)),
             }
         }

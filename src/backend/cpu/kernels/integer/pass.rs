@@ -3,10 +3,11 @@
 //! and write all numbers.
 #![allow(unsafe_code)]
 
-use super::multiply::Steps;
+use crate::backend::cpu::kernels::divisor::Divisor;
 use crate::backend::cpu::kernels::epilogue::{Epilogue, Operation, Stage, With};
-use crate::backend::cpu::kernels::formulas::Formula;
+use crate::backend::cpu::kernels::formulas::{Formula, Rounding};
 use crate::backend::cpu::kernels::functions::Function;
+use crate::backend::cpu::kernels::quantize::Steps;
 use crate::backend::cpu::kernels::vector::{OnVectors, Vector};
 use std::ops::Range;
 
@@ -26,16 +27,6 @@ pub struct Pass<'a> {
     pub tensors: usize,
 }
 
-/// See [`Formula::Steps`].
-#[derive(Clone, Copy, Debug)]
-struct Rounding {
-    size: f32,
-    bounds: [f32; 2],
-    up: f32,
-    down: f32,
-    back: f32,
-}
-
 impl<'a> Pass<'a> {
     /// As many of the first stages as there is a place for.
     pub fn of(epilogue: &'a Epilogue, tensors: &[&'a [f32]]) -> Pass<'a> {
@@ -47,10 +38,10 @@ impl<'a> Pass<'a> {
             let place = match stage {
                 Stage::Binary(Operation::Mul, With::Number(_) | With::Single(_)) => 0,
                 Stage::Binary(Operation::Add, With::Row(_) | With::Line(_)) => 1,
-                Stage::Formula(Formula::Steps { .. }) if next <= 2 => 2,
+                Stage::Formula(Formula::Steps(_)) if next <= 2 => 2,
                 Stage::Binary(Operation::Add, With::Tensor(_)) => 3,
                 Stage::Formula(Formula::Clamp(..) | Formula::Of(Function::Relu)) => 4,
-                Stage::Formula(Formula::Steps { .. }) => 5,
+                Stage::Formula(Formula::Steps(_)) => 5,
                 _ => break,
             };
             if place < next {
@@ -62,9 +53,8 @@ impl<'a> Pass<'a> {
                 Stage::Binary(_, With::Row(row)) => pass.row = Some(row),
                 Stage::Binary(_, With::Line(_)) => pass.row = given.next(),
                 Stage::Binary(..) => pass.tensor = given.next(),
-                &Stage::Formula(Formula::Steps { size, low, high, up, down, back }) => {
-                    let rounding = Some(Rounding { size, bounds: [low, high], up, down, back });
-                    *(if place == 2 { &mut pass.rounded } else { &mut pass.rounded_again }) = rounding;
+                &Stage::Formula(Formula::Steps(rounding)) => {
+                    *(if place == 2 { &mut pass.rounded } else { &mut pass.rounded_again }) = Some(rounding);
                 }
                 &Stage::Formula(Formula::Clamp(low, high)) => pass.bounds = Some([low, high]),
                 Stage::Formula(_) => pass.bounds = Some([0.0, f32::INFINITY]),
@@ -117,30 +107,6 @@ impl<'a> PassOver<'a> {
     }
 }
 
-/// The same in each lane.
-#[derive(Clone, Copy)]
-struct RoundingOf<V> {
-    size: V,
-    bounds: [V; 2],
-    up: V,
-    down: V,
-    back: V,
-}
-
-impl<V: Vector> RoundingOf<V> {
-    #[inline(always)]
-    fn new(rounding: Rounding) -> Self {
-        let Rounding { size, bounds: [low, high], up, down, back } = rounding;
-        let bounds = [V::set(low), V::set(high)];
-        RoundingOf { size: V::set(size), bounds, up: V::set(up), down: V::set(down), back: V::set(back) }
-    }
-
-    #[inline(always)]
-    fn round(self, x: V) -> V {
-        x.div(self.size).raise(self.bounds[0]).lower(self.bounds[1]).add(self.up).sub(self.down).mul(self.back)
-    }
-}
-
 // What a pass has, as bits.
 const TIMES: u32 = 1;
 const ROW: u32 = 2;
@@ -151,6 +117,8 @@ const ROUNDED_AGAIN: u32 = 32;
 const BYTES: u32 = 64;
 /// Columns that do not fill vectors.
 const ODD: u32 = 128;
+/// Quotients that only divisions make.
+const DIVIDES: u32 = 256;
 /// Stands for all sets of them: what there is is looked up for each vector, which costs as much as the arithmetic.
 const ANY: u32 = u32::MAX;
 
@@ -158,6 +126,8 @@ impl OnVectors for PassOver<'_> {
     #[inline(always)]
     fn run<V: Vector>(self) {
         let pass = self.pass;
+        let divides = |rounding: Option<Rounding>| rounding.is_some_and(|rounding| rounding.divides::<V>());
+        let quantizes = matches!(self.to, To::Bytes(_, _, steps) if steps.divisor.divides::<V>());
         let there = [
             (TIMES, pass.times.is_some()),
             (ROW, pass.row.is_some()),
@@ -167,6 +137,8 @@ impl OnVectors for PassOver<'_> {
             (ROUNDED_AGAIN, pass.rounded_again.is_some()),
             (BYTES, matches!(self.to, To::Bytes(..))),
             (ODD, !self.columns.len().is_multiple_of(V::LANES)),
+            // Without fused products nothing else does.
+            (DIVIDES, V::IS_FUSED && (quantizes || divides(pass.rounded) || divides(pass.rounded_again))),
         ];
         let mut has = 0;
         for (bit, is_there) in there {
@@ -195,18 +167,19 @@ fn over<V: Vector, const KNOWN: u32>(has: u32, work: PassOver<'_>) {
     let has = if KNOWN == ANY { has } else { KNOWN };
     let PassOver { pass, rows, columns, stride, from, width, to } = work;
     let times = V::set(pass.times.unwrap_or(1.0));
-    let none = Rounding { size: 1.0, bounds: [0.0; 2], up: 0.0, down: 0.0, back: 0.0 };
-    let rounded = RoundingOf::<V>::new(pass.rounded.unwrap_or(none));
-    let rounded_again = RoundingOf::<V>::new(pass.rounded_again.unwrap_or(none));
+    let divides = has & DIVIDES != 0;
+    let no_divisor = Divisor::new(1.0, [0.0; 2]);
+    let none = Rounding::new(1.0, [0.0; 2], [0.0; 2], 0.0);
+    let (rounded, rounded_again) = (pass.rounded.unwrap_or(none).on::<V>(), pass.rounded_again.unwrap_or(none).on::<V>());
     let [low, high] = pass.bounds.unwrap_or_default();
     let (low, high) = (V::set(low), V::set(high));
     let (numbers, bytes, distance, steps) = match to {
         To::Numbers(numbers, distance) => {
-            (numbers, std::ptr::null_mut(), distance, Steps { scale: 1.0, zero: 0, bounds: [0.0; 2] })
+            (numbers, std::ptr::null_mut(), distance, Steps { divisor: no_divisor, zero: 0 })
         }
         To::Bytes(bytes, distance, steps) => (std::ptr::null_mut(), bytes, distance, steps),
     };
-    let (scale, least, most) = (V::set(steps.scale), V::set(steps.bounds[0]), V::set(steps.bounds[1]));
+    let divisor = steps.divisor.on::<V>();
     let row_numbers = pass.row.unwrap_or_default().as_ptr();
     let tensor = pass.tensor.unwrap_or_default().as_ptr();
     for row in 0..rows.len() {
@@ -225,7 +198,7 @@ fn over<V: Vector, const KNOWN: u32>(has: u32, work: PassOver<'_>) {
                     x = x.add(load(row_numbers.add(columns.start + j), count));
                 }
                 if has & ROUNDED != 0 {
-                    x = rounded.round(x);
+                    x = rounded.round(x, divides);
                 }
                 if has & TENSOR != 0 {
                     x = x.add(load(tensor.add((rows.start + row) * stride + columns.start + j), count));
@@ -234,11 +207,10 @@ fn over<V: Vector, const KNOWN: u32>(has: u32, work: PassOver<'_>) {
                     x = x.raise(low).lower(high);
                 }
                 if has & ROUNDED_AGAIN != 0 {
-                    x = rounded_again.round(x);
+                    x = rounded_again.round(x, divides);
                 }
                 if has & BYTES != 0 {
-                    let found = x.div(scale).raise(least).lower(most);
-                    found.store_bytes(steps.zero, bytes.add(row * distance + j), count);
+                    divisor.quotient(x, divides).store_bytes(steps.zero, bytes.add(row * distance + j), count);
                 } else if count == V::LANES {
                     x.store(numbers.add(row * distance + j));
                 } else {
@@ -271,7 +243,7 @@ mod tests {
     const ROUND: f32 = 12_582_912.0;
 
     fn steps(size: f32) -> Stage {
-        Stage::Formula(Formula::Steps { size, low: -3.0, high: 252.0, up: ROUND, down: ROUND, back: size })
+        Stage::Formula(Formula::Steps(Rounding::new(size, [-3.0, 252.0], [ROUND; 2], size)))
     }
 
     /// The same to the last bit as stage by stage; what is not a number may have any bits.
@@ -326,9 +298,9 @@ mod tests {
                 for r in 0..rows.len() {
                     let expected = &expected[r * WIDTH..][..columns.len()];
                     let name = format!("{} {columns:?} row {r}: {epilogue:?}", isa.name);
-                    if let Some(Steps { scale, zero, bounds }) = quantize {
+                    if let Some(steps) = quantize {
                         let mut wanted = vec![0u8; columns.len()];
-                        isa.run_loop(Quantize { numbers: expected, bytes: &mut wanted, scale, zero, bounds });
+                        with_vectors(isa, Quantize { numbers: expected, bytes: &mut wanted, steps });
                         assert_eq!(bytes[r * stride..][..columns.len()], wanted, "{name}");
                         assert!(bytes[r * stride + columns.len()..][..stride - columns.len()].iter().all(|&byte| byte == 9));
                     } else {
@@ -357,13 +329,15 @@ mod tests {
         let tensor = || Stage::Binary(Add, With::Tensor(id));
         let relu = || Stage::Formula(Formula::Of(Function::Relu));
         let clamp = || Stage::Formula(Formula::Clamp(-1.0, 6.0));
-        let quantize = Some(Steps { scale: 0.37, zero: -20, bounds: [-108.0, 147.0] });
-        for quantize in [quantize, None] {
+        let steps_of = |divisor| Some(Steps { divisor, zero: -20 });
+        let (size, bounds) = (0.37, [-108.0, 147.0]);
+        for quantize in [steps_of(Divisor::of_many(size, bounds)), steps_of(Divisor::new(size, bounds)), None] {
             for (stages, in_pass) in [
                 (vec![row()], 1),
                 (vec![row(), steps(0.5)], 2),
                 (vec![row(), tensor()], 2),
                 (vec![row(), steps(0.5), tensor()], 3),
+                (vec![row(), steps(1e-30), tensor()], 3),
                 (vec![row(), clamp()], 2),
                 (vec![single(), row()], 2),
                 (vec![number(), row(), tensor()], 3),
