@@ -1,7 +1,8 @@
 //! Products of quantized values. A product of two dequantized operands (the right one is constant, or both are computed) is that of
 //! their integers times both scales, and a backend that asked for it ([`Preferences::integers`](super::Preferences)) gets it
 //! so: as one step, whose operands are the integers. The sums are exact; the results differ from those of the operators one
-//! by one only as float32 sums of another order do.
+//! by one only as float32 sums of another order do. Depthwise convolutions are such steps too, so that bytes lie between them
+//! and their neighbours.
 //!
 //! [`movement`] lets the operands be dequantized right before the product, and [`rounding`] makes arithmetic of the pairs of
 //! quantizeLinear and dequantizeLinear that are left.
@@ -116,6 +117,11 @@ fn has_bias(op: &Op) -> bool {
     }
 }
 
+/// Whether an operator is a convolution of each channel on its own.
+fn is_depthwise(op: &Op) -> bool {
+    matches!(op, Op::Conv2d(op) if op.groups > 1)
+}
+
 /// Whether an operand is one number.
 fn is_one(graph: &Graph, id: OperandId) -> bool {
     graph.descriptor(id).shape.iter().all(|&size| size == 1)
@@ -176,6 +182,9 @@ impl<'a> Values<'a> {
         };
         let (left, right) = (dequantized(self.graph, a)?, dequantized(self.graph, b)?);
         let (values, weights) = (left.1, right.1);
+        if is_depthwise(op) && [left.0, right.0].iter().all(|&node| is_unit(self.graph, node)) {
+            return None;
+        }
         if !self.is_constant(values.input) && !self.is_constant(weights.input) {
             let is_one = self.computed(op, values, weights, depth) && self.is_rounded[node.outputs[0].0 as usize];
             return is_one.then_some([left.0, right.0]);
@@ -211,11 +220,13 @@ impl<'a> Values<'a> {
         self.is_constant(id) && shape.last() == Some(&columns) && shape.iter().product::<u32>() == columns
     }
 
-    /// The axis of the filter along which the output channels lie, for a convolution that is one product.
+    /// The axis of the filter along which the output channels lie, for a convolution that is one product, or a depthwise one.
     fn outputs_of(&self, op: &Conv2d) -> Option<usize> {
         let is_known = op.bias.is_none_or(|bias| self.is_constant(bias));
         let outputs = op.filter_layout.to_oihw(&[0, 1, 2, 3])[0];
-        (op.groups == 1 && is_known).then_some(outputs)
+        let [count, of_group, ..] = op.filter_layout.to_oihw(self.shape(op.filter).first_chunk::<4>()?);
+        let is_one = op.groups == 1 || (of_group, op.groups) == (1, count);
+        (is_one && is_known).then_some(outputs)
     }
 
     fn depth_of(&self, op: &Conv2d) -> usize {

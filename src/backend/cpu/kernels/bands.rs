@@ -1,6 +1,7 @@
 //! A convolution of single pixels and the depthwise one that reads what it makes, as in inverted residual blocks, by bands of
 //! rows: what is made for a band stays in a core's second-level cache until it has been read. A depthwise convolution that
-//! makes several channels of each is one that reads copies of the channels, made in the same way.
+//! makes several channels of each is one that reads copies of the channels, and one of bytes reads what they are dequantized to,
+//! made in the same way.
 
 use super::conv::{Filter, spread};
 use super::depthwise::{Depthwise, Image};
@@ -8,14 +9,17 @@ use super::finish::{Finish, Rest};
 use super::isa::Isa;
 use super::panels::{Elements, Panels};
 use super::plain::Plain;
+use super::quantize::{Quantize, Quantized, Scale, byte};
 use super::tile::Tiles;
+use super::vector::with_vectors;
 use super::{Kernel, Known, Selection, Site, with_scratch};
 use crate::backend::cpu::threads::for_each_piece;
-use crate::backend::cpu::view::Arguments;
+use crate::backend::cpu::view::{Arguments, View};
 use crate::compiler::behind_inputs;
 use crate::graph::ops::conv::Conv2d;
+use crate::graph::ops::elementwise::DequantizeLinear;
 use crate::graph::ops::layout::InputOperandLayout;
-use crate::graph::{Op, OperandId};
+use crate::graph::{DataType, Op, OperandId};
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 
@@ -37,6 +41,7 @@ struct Bands {
     job: usize,
     /// Rows between the two that are kept.
     kept: usize,
+    quantize: Option<Quantized>,
 }
 
 /// What makes the rows between the input and the depthwise convolution.
@@ -48,29 +53,38 @@ enum First {
         channels: usize,
         times: usize,
     },
+    /// What bytes, of so many channels, are dequantized to.
+    Dequantized {
+        channels: usize,
+        by: DequantizeLinear,
+    },
 }
 
 impl First {
-    /// Numbers of a pixel that it reads.
+    /// Elements of a pixel that it reads.
     fn channels(&self) -> usize {
         match self {
             First::Products(plain) => plain.panels.depth,
-            First::Copies { channels, .. } => *channels,
+            First::Copies { channels, .. } | First::Dequantized { channels, .. } => *channels,
         }
     }
 
-    /// What makes rows in a run, of so many numbers for each pixel.
-    fn making<'a, 'b: 'a>(&'a self, outputs: usize, arguments: &Arguments<'b, '_>) -> Making<'a> {
+    /// What makes rows in a run of an image, of so many numbers for each pixel.
+    fn making<'a, 'b: 'a>(&'a self, image: View<'b>, outputs: usize, arguments: &Arguments<'b, '_>) -> Making<'a> {
         match self {
-            First::Products(plain) => Making::Products(plain, plain.finish.rest(plain.isa, outputs, arguments)),
-            First::Copies { times, .. } => Making::Copies(*times),
+            First::Products(plain) => Making::Products(image.elements(), plain, plain.finish.rest(plain.isa, outputs, arguments)),
+            First::Copies { times, .. } => Making::Copies(image.elements(), *times),
+            First::Dequantized { by, .. } => {
+                let scale = arguments.input(by.scale).elements::<f32>()[0];
+                Making::Dequantized(image, scale, byte(arguments.input(by.zero_point)))
+            }
         }
     }
 
     fn bytes(&self) -> usize {
         match self {
             First::Products(plain) => plain.bytes(),
-            First::Copies { .. } => 0,
+            First::Copies { .. } | First::Dequantized { .. } => 0,
         }
     }
 }
@@ -78,48 +92,59 @@ impl First {
 /// See [`First::making`].
 enum Making<'a> {
     /// With what is left to be done to them.
-    Products(&'a Plain, Rest<'a>),
-    Copies(usize),
+    Products(&'a [f32], &'a Plain, Rest<'a>),
+    Copies(&'a [f32], usize),
+    /// With the scale and the zero point.
+    Dequantized(View<'a>, f32, i32),
 }
 
 impl Making<'_> {
-    fn compute(&self, image: &[f32], output: &mut [f32]) {
+    /// From these elements of the image.
+    fn compute(&self, isa: &Isa, from: Range<usize>, output: &mut [f32]) {
         match self {
-            Making::Products(plain, rest) => plain.compute(image, rest, output),
-            Making::Copies(2) => {
-                output.as_chunks_mut::<2>().0.iter_mut().zip(image).for_each(|(copies, x)| *copies = [*x; 2]);
+            Making::Products(image, plain, rest) => plain.compute(&image[from], rest, output),
+            Making::Copies(image, 2) => {
+                output.as_chunks_mut::<2>().0.iter_mut().zip(&image[from]).for_each(|(copies, x)| *copies = [*x; 2]);
             }
-            Making::Copies(times) => {
-                output.chunks_exact_mut(*times).zip(image).for_each(|(copies, x)| copies.fill(*x));
+            Making::Copies(image, times) => {
+                output.chunks_exact_mut(*times).zip(&image[from]).for_each(|(copies, x)| copies.fill(*x));
             }
+            &Making::Dequantized(image, scale, zero) => match image.data_type {
+                DataType::Int8 => isa.run_loop(Scale { integers: &image.elements::<i8>()[from], numbers: output, scale, zero }),
+                _ => isa.run_loop(Scale { integers: &image.elements::<u8>()[from], numbers: output, scale, zero }),
+            },
         }
     }
 }
 
 impl Kernel for Bands {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
-        let image = arguments.input(self.input).elements::<f32>();
-        let making = self.first.making(self.then.channels, arguments);
+        let making = self.first.making(arguments.input(self.input), self.then.channels, arguments);
         let added = self.then.finish.added(arguments);
         let rest = self.then.rest(arguments);
-        let output = arguments.output().elements::<f32>();
+        let steps = self.quantize.as_ref().map(|quantize| quantize.steps(arguments));
         let row = self.then.columns.output * self.then.channels;
-        for_each_piece(output, self.job * row, self.job * self.cost(), |job, output| {
-            with_scratch(self.kept * self.between(), |kept| {
-                let mut number = job * self.job;
-                let (mut there, mut left) = (0..0, output);
-                while !left.is_empty() {
-                    // The rows of a band, all of them of one image.
-                    let (batch, y) = (number / self.then.rows.output, number % self.then.rows.output);
-                    let count = self.band.min(self.then.rows.output - y).min(left.len() / row);
-                    let needed = self.needed(batch, y..y + count);
-                    self.expand(image, needed.start.max(there.end)..needed.end, &making, kept);
-                    there = needed;
-                    let (band, others) = left.split_at_mut(count * row);
-                    self.then.compute(Image { numbers: kept, rows: self.kept }, added, &rest, number, band);
-                    number += count;
-                    left = others;
-                }
+        let (unit, cost) = (self.job * row, self.job * self.cost());
+        let Some(steps) = steps else {
+            let output = arguments.output().elements::<f32>();
+            return for_each_piece(output, unit, cost, |job, output| {
+                let mut left = output;
+                self.bands(job, left.len() / row, &making, |number, count, image| {
+                    let band;
+                    (band, left) = std::mem::take(&mut left).split_at_mut(count * row);
+                    self.then.compute(image, added, &rest, number, band);
+                });
+            });
+        };
+        for_each_piece(&mut *arguments.output().bytes, unit, cost, |job, mut left| {
+            with_scratch(self.band * row, |numbers| {
+                self.bands(job, left.len() / row, &making, |number, count, image| {
+                    let bytes;
+                    (bytes, left) = std::mem::take(&mut left).split_at_mut(count * row);
+                    let numbers = &mut numbers[..count * row];
+                    self.then.compute(image, added, &rest, number, numbers);
+                    with_vectors(self.then.isa, Quantize { numbers, bytes, steps });
+                });
             });
         });
     }
@@ -130,6 +155,25 @@ impl Kernel for Bands {
 }
 
 impl Bands {
+    /// Calls `body` with the number of the first row of each band of a job of so many rows, how many rows it has, and the image
+    /// that they are made from.
+    fn bands(&self, job: usize, rows: usize, making: &Making<'_>, mut body: impl FnMut(usize, usize, Image<'_>)) {
+        with_scratch(self.kept * self.between(), |kept| {
+            let (mut number, end) = (job * self.job, job * self.job + rows);
+            let mut there = 0..0;
+            while number < end {
+                // The rows of a band, all of them of one image.
+                let (batch, y) = (number / self.then.rows.output, number % self.then.rows.output);
+                let count = self.band.min(self.then.rows.output - y).min(end - number);
+                let needed = self.needed(batch, y..y + count);
+                self.expand(needed.start.max(there.end)..needed.end, making, kept);
+                there = needed;
+                body(number, count, Image { numbers: kept, rows: self.kept });
+                number += count;
+            }
+        });
+    }
+
     /// Numbers of a row between the two.
     fn between(&self) -> usize {
         self.then.columns.input * self.then.channels
@@ -140,7 +184,7 @@ impl Bands {
         let window = self.then.rows.window * self.then.columns.window;
         let of_first = match &self.first {
             First::Products(plain) => self.then.rows.stride * self.between() * plain.panels.depth / 64,
-            First::Copies { .. } => self.then.columns.output * self.then.channels * window / 16,
+            First::Copies { .. } | First::Dequantized { .. } => self.then.columns.output * self.then.channels * window / 16,
         };
         of_first.max(1)
     }
@@ -155,14 +199,13 @@ impl Bands {
     }
 
     /// Makes some rows, where they are kept.
-    fn expand(&self, image: &[f32], rows: Range<usize>, making: &Making<'_>, kept: &mut [f32]) {
+    fn expand(&self, rows: Range<usize>, making: &Making<'_>, kept: &mut [f32]) {
         let (from, to) = (self.then.columns.input * self.first.channels(), self.between());
         let mut first = rows.start;
         while first < rows.end {
             let place = first % self.kept;
             let count = (rows.end - first).min(self.kept - place);
-            let image = &image[first * from..(first + count) * from];
-            making.compute(image, &mut kept[place * to..(place + count) * to]);
+            making.compute(self.then.isa, first * from..(first + count) * from, &mut kept[place * to..(place + count) * to]);
             first += count;
         }
     }
@@ -190,7 +233,8 @@ pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
     taken.extend(finish.taken.iter().copied());
     let plain = Plain { isa, tiles, panels, bias, finish };
     let depthwise = Depthwise::new(then, &shape, site, isa)?;
-    Some(Bands::select(first.input, First::Products(Box::new(plain)), depthwise, taken, then, site.threads))
+    taken.push(then.filter.0 as usize);
+    Some(Bands::select(first.input, First::Products(Box::new(plain)), depthwise, None, taken, site.threads))
 }
 
 /// The kernel for a depthwise convolution that makes several channels of each.
@@ -204,17 +248,35 @@ pub fn select_several(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option
     let copied = Conv2d { groups: outputs as u32, ..op.clone() };
     let depthwise = Depthwise::new(&copied, &[shape[0], shape[1], shape[2], outputs], site, isa)?;
     let first = First::Copies { channels, times };
-    Some(Bands::select(op.input, first, depthwise, smallvec![], op, site.threads))
+    Some(Bands::select(op.input, first, depthwise, None, smallvec![op.filter.0 as usize], site.threads))
+}
+
+/// The kernel for a depthwise convolution of what bytes are dequantized to, which quantizes what it makes if that is wanted. The site
+/// is that of the numbers; `taken` are the operands that the filter was made from.
+pub fn select_dequantized(
+    op: &Conv2d,
+    by: &DequantizeLinear,
+    quantize: Option<Quantized>,
+    site: &Site<'_>,
+    taken: SmallVec<[usize; 2]>,
+    isa: &'static Isa,
+) -> Option<Selection> {
+    let depthwise = Depthwise::new(op, site.inputs[by.input.0 as usize].shape, site, isa)?;
+    if quantize.is_some() && !depthwise.finish.is_whole {
+        return None;
+    }
+    let first = First::Dequantized { channels: depthwise.channels, by: by.clone() };
+    Some(Bands::select(by.input, first, depthwise, quantize, taken, site.threads))
 }
 
 impl Bands {
-    /// `taken` are the operands that the first of the two has taken into itself.
+    /// `taken` are the operands that the two have taken into themselves, apart from those of what is fused with the second.
     fn select(
         input: OperandId,
         first: First,
         depthwise: Depthwise,
+        quantize: Option<Quantized>,
         mut taken: SmallVec<[usize; 2]>,
-        then: &Conv2d,
         threads: usize,
     ) -> Selection {
         let rows = depthwise.rows;
@@ -225,10 +287,9 @@ impl Bands {
         let band = if band > 1 { band / 2 * 2 } else { band };
         let kept = ((band - 1) * rows.stride + reach).min(depthwise.batches * rows.input);
         let all = depthwise.batches * rows.output;
-        taken.push(then.filter.0 as usize);
         taken.extend(depthwise.finish.taken.iter().copied());
         let fuses = depthwise.finish.is_whole;
-        let mut kernel = Bands { input, first, then: depthwise, band, job: all, kept };
+        let mut kernel = Bands { input, first, then: depthwise, band, job: all, kept, quantize };
         // What is under two jobs is made twice, so there are few.
         let jobs = threads.max((all * kernel.cost()).div_ceil(LONGEST));
         kernel.job = all.div_ceil(jobs).next_multiple_of(2);

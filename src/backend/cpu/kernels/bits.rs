@@ -38,6 +38,12 @@ pub trait Bits: Sized {
     /// The nearest float16 number, the even one of two; infinity where there is none so great.
     fn float16(self) -> Self;
 
+    /// The integers of `count` bytes, SIGNED or not; the other lanes may have any numbers.
+    ///
+    /// # Safety
+    /// There must be `count` bytes at `from`, at most as many as there are numbers.
+    unsafe fn load_bytes<const SIGNED: bool>(from: *const u8, count: usize) -> Self;
+
     /// Stores the low bytes of the nearest integers, the even ones of two, with another one added; 0 for what is not a number.
     /// Numbers are below 2²² in magnitude.
     ///
@@ -138,6 +144,13 @@ impl Bits for Array {
     #[inline(always)]
     fn float16(self) -> Self {
         Array(self.0.map(super::functions::float16))
+    }
+
+    #[inline(always)]
+    unsafe fn load_bytes<const SIGNED: bool>(from: *const u8, count: usize) -> Self {
+        let number = |byte: u8| if SIGNED { f32::from(byte as i8) } else { f32::from(byte) };
+        // SAFETY: below `count`, by the caller's promise.
+        Array(std::array::from_fn(|i| if i < count { number(unsafe { *from.add(i) }) } else { 0.0 }))
     }
 
     #[inline(always)]
@@ -251,6 +264,22 @@ mod x86 {
         }
 
         #[inline(always)]
+        unsafe fn load_bytes<const SIGNED: bool>(from: *const u8, count: usize) -> Self {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`); the bytes are the caller's promise.
+            unsafe {
+                let bytes = if count >= 8 {
+                    _mm_loadl_epi64(from.cast())
+                } else {
+                    let mut first = [0u8; 8];
+                    std::ptr::copy_nonoverlapping(from, first.as_mut_ptr(), count);
+                    _mm_cvtsi64_si128(i64::from_le_bytes(first))
+                };
+                let integers = if SIGNED { _mm256_cvtepi8_epi32(bytes) } else { _mm256_cvtepu8_epi32(bytes) };
+                Avx2(_mm256_cvtepi32_ps(integers))
+            }
+        }
+
+        #[inline(always)]
         unsafe fn store_bytes(self, more: i32, to: *mut u8, count: usize) {
             // SAFETY: vectors are made only where their instructions are (`with_vectors`); the room is the caller's promise.
             unsafe {
@@ -349,6 +378,20 @@ mod x86 {
         fn float16(self) -> Self {
             // SAFETY: vectors are made only where their instructions are (`with_vectors`).
             Avx512(unsafe { _mm512_cvtph_ps(_mm512_cvtps_ph::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0)) })
+        }
+
+        #[inline(always)]
+        unsafe fn load_bytes<const SIGNED: bool>(from: *const u8, count: usize) -> Self {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`); the bytes are the caller's promise.
+            unsafe {
+                let bytes = if count >= 16 {
+                    _mm_loadu_si128(from.cast())
+                } else {
+                    _mm_maskz_loadu_epi8(((1u32 << count) - 1) as u16, from.cast())
+                };
+                let integers = if SIGNED { _mm512_cvtepi8_epi32(bytes) } else { _mm512_cvtepu8_epi32(bytes) };
+                Avx512(_mm512_cvtepi32_ps(integers))
+            }
         }
 
         #[inline(always)]

@@ -30,7 +30,7 @@ const TOGETHER: usize = 4;
 
 #[derive(Debug)]
 pub struct Depthwise {
-    isa: &'static Isa,
+    pub isa: &'static Isa,
     input: OperandId,
     /// For each element of the window a number for each channel, and [`MARGIN`].
     weights: Numbers,

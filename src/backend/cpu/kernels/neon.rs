@@ -244,6 +244,15 @@ impl Bits for Neon {
     }
 
     #[inline(always)]
+    unsafe fn load_bytes<const SIGNED: bool>(from: *const u8, count: usize) -> Self {
+        let number = |byte: u8| if SIGNED { f32::from(byte as i8) } else { f32::from(byte) };
+        // SAFETY: below `count`, by the caller's promise.
+        let numbers: [f32; 4] = std::array::from_fn(|i| if i < count { number(unsafe { *from.add(i) }) } else { 0.0 });
+        // SAFETY: as many numbers as a vector has.
+        unsafe { Self::load(numbers.as_ptr()) }
+    }
+
+    #[inline(always)]
     unsafe fn store_bytes(self, more: i32, to: *mut u8, count: usize) {
         let bytes = neon! {
             let integers = vaddq_s32(vcvtnq_s32_f32(self.0), vdupq_n_s32(more));

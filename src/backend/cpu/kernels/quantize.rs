@@ -34,7 +34,7 @@ enum Conversion {
 }
 
 /// A quantization.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Quantized {
     scale: OperandId,
     zero_point: OperandId,
@@ -205,11 +205,12 @@ impl Quantize<'_> {
     }
 }
 
-struct Scale<'a, T> {
-    integers: &'a [T],
-    numbers: &'a mut [f32],
-    scale: f32,
-    zero: i32,
+/// `(integer - zero) * scale`.
+pub struct Scale<'a, T> {
+    pub integers: &'a [T],
+    pub numbers: &'a mut [f32],
+    pub scale: f32,
+    pub zero: i32,
 }
 
 impl<T: Element + Into<i32>> Loop for Scale<'_, T> {

@@ -9,6 +9,7 @@
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod amx;
 mod computed;
+mod depthwise;
 #[cfg(test)]
 mod graph_tests;
 mod multiply;
@@ -121,6 +122,11 @@ impl Kernel for Product {
 }
 
 pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
+    if let Op::Conv2d(op) = site.op
+        && op.groups > 1
+    {
+        return depthwise::select(op, site, isa);
+    }
     let rows = match (site.op, site.output.shape) {
         (Op::Conv2d(_), [pixels @ .., _]) => pixels.iter().product(),
         (_, [.., rows, _]) => *rows,

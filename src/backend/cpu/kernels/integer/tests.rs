@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::panels::Panels;
-use super::select_with;
+use super::{select, select_with};
 use super::tile::{Finish, MOST_NUMBERS, MOST_ROWS, Task, Tiles};
 use crate::backend::cpu::kernels::isa::available;
 use crate::backend::cpu::kernels::{Caches, Known, Site};
@@ -103,6 +103,15 @@ struct Case {
     scales: (Vec<usize>, Option<u8>),
     output: Vec<usize>,
     to: Option<DataType>,
+    fused: Fused,
+}
+
+/// What is done to the product before it is quantized.
+#[derive(Clone, Copy)]
+enum Fused {
+    Relu,
+    /// That, the addition of a row, and that of a tensor.
+    All,
 }
 
 fn float<'a>(shape: &'a [usize], numbers: &'a [f32]) -> View<'a> {
@@ -111,7 +120,7 @@ fn float<'a>(shape: &'a [usize], numbers: &'a [f32]) -> View<'a> {
 
 /// Compares with the operators one by one. Scales are powers of two and depths small, so that float32 is exact.
 fn check(case: Case) {
-    let Case { op, image, weights, scales, output, to } = case;
+    let Case { op, image, weights, scales, output, to, fused } = case;
     let count = |shape: &[usize]| shape.iter().product::<usize>();
     let (a, b) = (bytes(count(&image.1), 3), bytes(count(&weights.1), 4));
     let scale_b: Vec<f32> = (0..count(&scales.0)).map(|i| [0.5, 0.25, 2.0][i % 3]).collect();
@@ -137,11 +146,16 @@ fn check(case: Case) {
     ];
     let id = OperandId;
     let dequantized: [Op; 2] = [0, 3].map(|i| DequantizeLinear { input: id(i), scale: id(i + 1), zero_point: id(i + 2) }.into());
+    let of_fused = match fused {
+        Fused::Relu => 1,
+        Fused::All => 3,
+    };
     let mut fused: Vec<Op> = vec![
         Activation { kind: ActivationKind::Relu, input: id(10) }.into(),
         Binary { kind: BinaryKind::Add, a: id(10), b: id(6) }.into(),
         Binary { kind: BinaryKind::Add, a: id(7), b: id(10) }.into(),
     ];
+    fused.truncate(of_fused);
     if to.is_some() {
         fused.push(QuantizeLinear { input: id(10), scale: id(8), zero_point: id(9) }.into());
     }
@@ -192,7 +206,9 @@ fn check(case: Case) {
                 caches: if threads == 1 { Caches::USUAL } else { Caches::LARGE },
                 offer: None,
             };
-            let selection = select_with(&site, isa, tiles).unwrap_or_else(|| panic!("no kernel for {op:?}"));
+            let is_depthwise = matches!(&op, Op::Conv2d(op) if op.groups > 1);
+            let selection = if is_depthwise { select(&site, isa) } else { select_with(&site, isa, tiles) };
+            let selection = selection.unwrap_or_else(|| panic!("no kernel for {op:?}"));
             assert!(selection.fuses && [3, 4, 5].iter().all(|taken| selection.taken.contains(taken)));
             let mut found = vec![0u32; count(&output)];
             let bytes = &mut bytemuck::cast_slice_mut(&mut found)[..count(&output) * data_type.bits() / 8];
@@ -235,6 +251,7 @@ fn matrices() {
                     scales: (vec![1, along], zero_b),
                     output: vec![rows, columns],
                     to,
+                    fused: Fused::All,
                 });
             }
         }
@@ -246,6 +263,7 @@ fn matrices() {
         scales: (vec![1, 1, 9], Some(0)),
         output: vec![2, 3, 5, 9],
         to: None,
+        fused: Fused::All,
     });
     for (b_transpose, c) in [(false, None), (true, None), (true, Some(OperandId(6)))] {
         let weights = if b_transpose { vec![40, 23] } else { vec![23, 40] };
@@ -256,15 +274,69 @@ fn matrices() {
             scales: (if b_transpose { vec![40, 1] } else { vec![1, 40] }, None),
             output: vec![17, 40],
             to: Some(Uint8),
+            fused: Fused::All,
         });
+    }
+}
+
+/// An image, and how a window slides over it.
+struct Sliding {
+    channels: usize,
+    window: [u32; 2],
+    strides: [u32; 2],
+    dilations: [u32; 2],
+    padding: [u32; 4],
+}
+
+/// Convolutions to so many outputs, each of one channel of its own or of all channels.
+fn check_images(sliding: Sliding, outputs: usize, is_depthwise: bool, number: &mut usize) {
+    use Conv2dFilterOperandLayout::{Hwio, Ihwo, Ohwi, Oihw};
+    let Sliding { channels, window, strides, dilations, padding } = sliding;
+    for (of_image, zero) in [(Uint8, 200), (Int8, 128), (Uint8, 0)] {
+        for layout in [Oihw, Hwio, Ohwi, Ihwo] {
+            *number += 1;
+            let number = *number;
+            let (height, width) = (7, 9);
+            let size = |number: usize, input: u32| {
+                let all = input + padding[2 * number] + padding[2 * number + 1];
+                ((all - (window[number] - 1) * dilations[number] - 1) / strides[number] + 1) as usize
+            };
+            let (of_group, groups) = if is_depthwise { (1, channels as u32) } else { (channels, 1) };
+            let sizes = [outputs, of_group, window[0] as usize, window[1] as usize];
+            let shape = match layout {
+                Oihw => [0, 1, 2, 3],
+                Hwio => [2, 3, 1, 0],
+                Ohwi => [0, 2, 3, 1],
+                Ihwo => [1, 2, 3, 0],
+            };
+            let of_scales = if number % 2 == 0 { vec![1; 4] } else { shape.map(|i| if i == 0 { outputs } else { 1 }).to_vec() };
+            let conv = Conv2d {
+                input: OperandId(0),
+                filter: OperandId(3),
+                padding,
+                strides,
+                dilations,
+                groups,
+                input_layout: InputOperandLayout::Nhwc,
+                filter_layout: layout,
+                bias: (number % 3 == 0).then_some(OperandId(6)),
+            };
+            check(Case {
+                op: conv.into(),
+                image: (of_image, vec![2, height, width, channels], zero),
+                weights: (if number % 5 < 3 { Int8 } else { Uint8 }, shape.map(|i| sizes[i]).to_vec()),
+                scales: (of_scales, if number % 4 == 0 { None } else { Some(0) }),
+                output: vec![2, size(0, height as u32), size(1, width as u32), outputs],
+                to: [None, Some(Uint8), Some(Int8)][number % 3],
+                fused: if is_depthwise && number % 7 < 5 { Fused::Relu } else { Fused::All },
+            });
+        }
     }
 }
 
 #[test]
 fn images() {
-    use Conv2dFilterOperandLayout::{Hwio, Ihwo, Ohwi, Oihw};
     let mut number = 0;
-    // Channels, window, strides, dilations, padding, outputs.
     for (channels, window, strides, dilations, padding, outputs) in [
         (3, [3, 3], [2, 2], [1, 1], [0, 1, 0, 1], 24),
         (8, [1, 1], [1, 1], [1, 1], [0; 4], 33),
@@ -273,43 +345,23 @@ fn images() {
         (7, [3, 2], [1, 1], [2, 3], [2, 2, 3, 3], 40),
         (2, [1, 5], [1, 2], [1, 1], [0, 0, 4, 0], 5),
     ] {
-        for (of_image, zero) in [(Uint8, 200), (Int8, 128), (Uint8, 0)] {
-            for layout in [Oihw, Hwio, Ohwi, Ihwo] {
-                number += 1;
-                let (height, width) = (7, 9);
-                let size = |number: usize, input: u32| {
-                    let all = input + padding[2 * number] + padding[2 * number + 1];
-                    ((all - (window[number] - 1) * dilations[number] - 1) / strides[number] + 1) as usize
-                };
-                let sizes = [outputs, channels, window[0] as usize, window[1] as usize];
-                let shape = match layout {
-                    Oihw => [0, 1, 2, 3],
-                    Hwio => [2, 3, 1, 0],
-                    Ohwi => [0, 2, 3, 1],
-                    Ihwo => [1, 2, 3, 0],
-                };
-                let of_scales =
-                    if number % 2 == 0 { vec![1; 4] } else { shape.map(|i| if i == 0 { outputs } else { 1 }).to_vec() };
-                let conv = Conv2d {
-                    input: OperandId(0),
-                    filter: OperandId(3),
-                    padding,
-                    strides,
-                    dilations,
-                    groups: 1,
-                    input_layout: InputOperandLayout::Nhwc,
-                    filter_layout: layout,
-                    bias: (number % 3 == 0).then_some(OperandId(6)),
-                };
-                check(Case {
-                    op: conv.into(),
-                    image: (of_image, vec![2, height, width, channels], zero),
-                    weights: (if number % 5 < 3 { Int8 } else { Uint8 }, shape.map(|i| sizes[i]).to_vec()),
-                    scales: (of_scales, if number % 4 == 0 { None } else { Some(0) }),
-                    output: vec![2, size(0, height as u32), size(1, width as u32), outputs],
-                    to: [None, Some(Uint8), Some(Int8)][number % 3],
-                });
-            }
-        }
+        check_images(Sliding { channels, window, strides, dilations, padding }, outputs, false, &mut number);
+    }
+}
+
+#[test]
+fn images_of_which_each_channel_has_its_own_filter() {
+    let mut number = 0;
+    for (channels, window, strides, dilations, padding) in [
+        (40, [3, 3], [1, 1], [1, 1], [1; 4]),
+        (5, [3, 3], [1, 1], [1, 1], [0; 4]),
+        (33, [3, 3], [2, 2], [1, 1], [0, 1, 0, 1]),
+        (17, [5, 5], [1, 1], [1, 1], [2; 4]),
+        (20, [5, 5], [2, 2], [1, 1], [2, 1, 2, 1]),
+        (16, [3, 3], [1, 1], [2, 2], [2; 4]),
+        (6, [3, 2], [1, 2], [1, 1], [3, 0, 1, 1]),
+        (9, [7, 7], [1, 1], [1, 1], [3; 4]),
+    ] {
+        check_images(Sliding { channels, window, strides, dilations, padding }, channels, true, &mut number);
     }
 }

@@ -1,0 +1,347 @@
+//! Depthwise convolutions of bytes whose results are bytes. The products of differences of bytes, and their sums over a window, are
+//! integers that float32 holds, so that vectors of float32 add them up without an error; bytes become numbers, and numbers bytes,
+//! in registers.
+#![allow(unsafe_code)]
+
+use crate::backend::cpu::kernels::conv::{Filter, axis};
+use crate::backend::cpu::kernels::divisor::DivisorOf;
+use crate::backend::cpu::kernels::finish::Finish;
+use crate::backend::cpu::kernels::isa::Isa;
+use crate::backend::cpu::kernels::limits::Bounds;
+use crate::backend::cpu::kernels::quantize::{Quantized, Steps};
+use crate::backend::cpu::kernels::vector::{OnVectors, Vector, with_vectors};
+use crate::backend::cpu::kernels::{Kernel, Known, Numbers, Selection, Site, bands};
+use crate::backend::cpu::threads::for_each_piece;
+use crate::backend::cpu::view::Arguments;
+use crate::backend::window::Axis;
+use crate::graph::DataType::{Float32, Int8};
+use crate::graph::ops::conv::Conv2d;
+use crate::graph::ops::elementwise::DequantizeLinear;
+use crate::graph::ops::layout::InputOperandLayout;
+use crate::graph::{Op, OperandId};
+use smallvec::SmallVec;
+
+/// Numbers behind the last channel that a vector may reach.
+const MARGIN: usize = 16;
+/// Pixels that are computed together, in a row and in as many rows as there are.
+const TOGETHER: usize = 4;
+/// The most rows of the input that pixels together are made from.
+const MOST_ROWS: usize = 6;
+
+#[derive(Debug)]
+pub struct DepthwiseOfBytes {
+    isa: &'static Isa,
+    input: OperandId,
+    is_signed: bool,
+    /// The integers of the weights: for each element of the window one for each channel, and [`MARGIN`].
+    weights: Numbers,
+    /// For each channel, and [`MARGIN`]: what the sum begins with, so that the zero point counts as nothing; what it is multiplied
+    /// with; what is added then.
+    of_channels: [Numbers; 3],
+    bounds: Bounds,
+    quantize: Quantized,
+    batches: usize,
+    rows: Axis,
+    columns: Axis,
+    channels: usize,
+    /// Zero points, which stand for rows in the padding.
+    zeros: Vec<u8>,
+}
+
+/// The kernel for a depthwise convolution of bytes: this one, or that of what the bytes are dequantized to.
+pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
+    let [Op::DequantizeLinear(left), Op::DequantizeLinear(right)] = site.dequantized else { return None };
+    let known = |id: OperandId| site.inputs[id.0 as usize];
+    let (image, weights, scales) = (known(left.input), known(right.input), known(right.scale).elements()?);
+    let zeros = known(right.zero_point).constant?;
+    let (fused, quantize) = Quantized::split(site);
+    let mut taken: SmallVec<[usize; 2]> =
+        [right.input, right.scale, right.zero_point].map(|id| id.0 as usize).into_iter().collect();
+    // As a convolution of numbers.
+    let with_filter = |scales: &[f32], body: &mut dyn FnMut(&Site<'_>) -> Option<Selection>| {
+        let filter = dequantized(weights, op.filter_layout.to_oihw(&[0, 1, 2, 3])[0], scales, zeros)?;
+        let mut inputs = site.inputs.to_vec();
+        inputs[left.input.0 as usize] = Known { data_type: Float32, ..image };
+        let constant = Some(bytemuck::cast_slice(&filter));
+        inputs[right.input.0 as usize] = Known { data_type: Float32, constant, ..weights };
+        body(&Site { dequantized: &[], fused, inputs: &inputs, ..*site })
+    };
+    if let Some(quantize) = &quantize {
+        let found = with_filter(&[1.0], &mut |of_integers| {
+            let (kernel, of_finish) = DepthwiseOfBytes::new(op, left, scales, quantize, (site, of_integers), isa)?;
+            let taken = taken.iter().copied().chain(of_finish).collect();
+            Some(Selection { kernel: Box::new(kernel), taken, fuses: true })
+        });
+        if found.is_some() {
+            return found;
+        }
+    }
+    let mut quantize = Some(quantize);
+    with_filter(scales, &mut |of_numbers| {
+        bands::select_dequantized(op, left, quantize.take()?, of_numbers, std::mem::take(&mut taken), isa)
+    })
+}
+
+/// What the bytes of a constant are dequantized to, with one scale and zero point or one for each place along an axis.
+fn dequantized(bytes: Known<'_>, axis: usize, scales: &[f32], zeros: &[u8]) -> Option<Vec<f32>> {
+    let integer = |byte: u8| if bytes.data_type == Int8 { i32::from(byte as i8) } else { i32::from(byte) };
+    let stride: usize = bytes.shape[axis + 1..].iter().product();
+    let number = |(i, &byte): (usize, &u8)| {
+        let place = i / stride % bytes.shape[axis];
+        let of_place = |count: usize| if count == 1 { 0 } else { place };
+        (integer(byte) - integer(zeros[of_place(zeros.len())])) as f32 * scales[of_place(scales.len())]
+    };
+    Some(bytes.constant?.iter().enumerate().map(number).collect())
+}
+
+impl DepthwiseOfBytes {
+    /// With what it has taken besides the filter; nothing for what it does not do. Of the sites one has the integers of the filter as
+    /// numbers, and fuses no quantization.
+    fn new(
+        op: &Conv2d,
+        left: &DequantizeLinear,
+        scales: &[f32],
+        quantize: &Quantized,
+        (site, of_integers): (&Site<'_>, &Site<'_>),
+        isa: &'static Isa,
+    ) -> Option<(DepthwiseOfBytes, Vec<usize>)> {
+        let known = |id: OperandId| site.inputs[id.0 as usize];
+        let (filter, [channels, _, height, width]) = Filter::of(op, of_integers)?;
+        let &[batches, rows, columns, _] = known(left.input).shape else { return None };
+        let (rows, columns) = (axis(op, 0, rows, height, site), axis(op, 1, columns, width, site));
+        let is_square = (rows.window, rows.stride) == (columns.window, columns.stride);
+        let is_dense = rows.dilation == 1 && columns.dilation == 1;
+        if op.input_layout != InputOperandLayout::Nhwc || !is_square || !is_dense || !matches!((height, rows.stride), (3 | 5, 1 | 2))
+        {
+            return None;
+        }
+        let finish = Finish::new(of_integers, op.bias)?;
+        if !finish.is_whole || finish.added.is_some() || finish.is_rest_left() {
+            return None;
+        }
+        let (scale, zero) = (known(left.scale).elements()?[0], known(left.zero_point).constant?[0]);
+        let is_signed = known(left.input).data_type == Int8;
+        let zero_point = if is_signed { i32::from(zero as i8) } else { i32::from(zero) };
+        let distance = channels + MARGIN;
+        let mut weights = Numbers::zeroed(height * width * distance);
+        let mut of_channels = [(); 3].map(|()| Numbers::zeroed(distance));
+        let [starts, factors, biases] = &mut of_channels;
+        for (tap, numbers) in weights.as_mut_slice().chunks_exact_mut(distance).enumerate() {
+            for (channel, number) in numbers[..channels].iter_mut().enumerate() {
+                *number = filter.at([channel, 0, tap / width, tap % width]);
+                starts.as_mut_slice()[channel] -= zero_point as f32 * *number;
+            }
+        }
+        for (channel, factor) in factors.as_mut_slice()[..channels].iter_mut().enumerate() {
+            *factor = scale * scales[if scales.len() == 1 { 0 } else { channel }];
+            // What float32 does not hold well, or is no number.
+            if !factor.is_normal() {
+                return None;
+            }
+        }
+        biases.as_mut_slice()[..finish.bias.len()].copy_from_slice(&finish.bias);
+        let kernel = DepthwiseOfBytes {
+            isa,
+            input: left.input,
+            is_signed,
+            weights,
+            of_channels,
+            bounds: finish.limits.before,
+            quantize: quantize.clone(),
+            batches,
+            rows,
+            columns,
+            channels,
+            zeros: vec![zero; channels],
+        };
+        Some((kernel, finish.taken))
+    }
+}
+
+impl Kernel for DepthwiseOfBytes {
+    fn run(&self, arguments: &mut Arguments<'_, '_>) {
+        let image = arguments.input(self.input).bytes();
+        let steps = self.quantize.steps(arguments);
+        assert_eq!(image.len(), self.batches * self.rows.input * self.columns.input * self.channels);
+        let row = self.columns.output * self.channels;
+        let taps = self.rows.window * self.columns.window;
+        // Two rows are computed together.
+        for_each_piece(&mut *arguments.output().bytes, 2 * row, 2 * row * (taps + 8) / 16, |first, output| {
+            with_vectors(self.isa, Piece { of: self, image, steps, first: 2 * first, output });
+        });
+    }
+
+    fn bytes(&self) -> usize {
+        let numbers = self.weights.bytes() + self.of_channels.iter().map(Numbers::bytes).sum::<usize>();
+        numbers + self.zeros.len()
+    }
+}
+
+/// Some rows of the output, from row number `first` of all images on.
+struct Piece<'a> {
+    of: &'a DepthwiseOfBytes,
+    image: &'a [u8],
+    steps: Steps,
+    first: usize,
+    output: &'a mut [u8],
+}
+
+impl OnVectors for Piece<'_> {
+    #[inline(always)]
+    fn run<V: Vector>(self) {
+        if self.of.is_signed { self.with_signs::<V, true>() } else { self.with_signs::<V, false>() }
+    }
+}
+
+impl Piece<'_> {
+    #[inline(always)]
+    fn with_signs<V: Vector, const SIGNED: bool>(self) {
+        if self.steps.divisor.divides::<V>() { self.rows::<V, SIGNED, true>() } else { self.rows::<V, SIGNED, false>() }
+    }
+
+    #[inline(always)]
+    fn rows<V: Vector, const SIGNED: bool, const DIVIDES: bool>(self) {
+        let DepthwiseOfBytes { rows, columns, channels, ref zeros, .. } = *self.of;
+        let (from_row, to_row) = (columns.input * channels, columns.output * channels);
+        let mut done = 0;
+        let all = self.output.len() / to_row;
+        while done < all {
+            let (image, y) = ((self.first + done) / rows.output, (self.first + done) % rows.output);
+            let two = rows.stride == 1 && done + 1 < all && y + 1 < rows.output;
+            let height = if two { 2 } else { 1 };
+            let mut strip = Strip::<V> {
+                from: [None; MOST_ROWS],
+                zeros: zeros.as_ptr(),
+                to: self.output[done * to_row..][..height * to_row].as_mut_ptr(),
+                weights: self.of.weights.as_slice().as_ptr(),
+                of_channels: [0, 1, 2].map(|i| self.of.of_channels[i].as_slice().as_ptr()),
+                bounds: self.of.bounds,
+                divisor: self.steps.divisor.on(),
+                zero: self.steps.zero,
+                columns,
+                channels,
+            };
+            for (tap, from) in strip.from.iter_mut().enumerate().take(rows.window + height - 1) {
+                // Below the window of the first row stands the last row of the second.
+                let (y, tap) = if tap < rows.window { (y, tap) } else { (y + 1, rows.window - 1) };
+                *from = rows.element(y, tap).map(|y| self.image[(image * rows.input + y) * from_row..][..from_row].as_ptr());
+            }
+            // SAFETY: whole rows of the input lie at `from`, and `height` rows of the output are the piece's.
+            unsafe {
+                match (rows.window, rows.stride, two) {
+                    (3, 1, true) => strip.run::<3, 1, 2, SIGNED, DIVIDES>(),
+                    (3, 1, false) => strip.run::<3, 1, 1, SIGNED, DIVIDES>(),
+                    (3, ..) => strip.run::<3, 2, 1, SIGNED, DIVIDES>(),
+                    (_, 1, true) => strip.run::<5, 1, 2, SIGNED, DIVIDES>(),
+                    (_, 1, false) => strip.run::<5, 1, 1, SIGNED, DIVIDES>(),
+                    _ => strip.run::<5, 2, 1, SIGNED, DIVIDES>(),
+                }
+            }
+            done += height;
+        }
+    }
+}
+
+/// Rows of the output that lie below each other, and those of the input that their windows cover; none is one in the padding. It
+/// is passed by value, so that the innermost loops need not look at memory for what is in it.
+#[derive(Clone, Copy)]
+struct Strip<V> {
+    from: [Option<*const u8>; MOST_ROWS],
+    zeros: *const u8,
+    to: *mut u8,
+    weights: *const f32,
+    of_channels: [*const f32; 3],
+    bounds: Bounds,
+    divisor: DivisorOf<V>,
+    zero: i32,
+    columns: Axis,
+    channels: usize,
+}
+
+impl<V: Vector> Strip<V> {
+    /// All pixels, for a window of SIZE x SIZE.
+    ///
+    /// # Safety
+    /// Whole rows of the input must lie at the first SIZE + HEIGHT - 1 of `from`, and room for HEIGHT rows at `to`.
+    #[inline(always)]
+    unsafe fn run<const SIZE: usize, const STRIDE: usize, const HEIGHT: usize, const SIGNED: bool, const DIVIDES: bool>(self) {
+        let width = self.columns.output;
+        let mut x = 0;
+        while x < width {
+            // SAFETY: the caller's promise.
+            unsafe {
+                if x + TOGETHER <= width {
+                    self.group::<SIZE, STRIDE, HEIGHT, TOGETHER, SIGNED, DIVIDES>(x);
+                    x += TOGETHER;
+                } else {
+                    self.group::<SIZE, STRIDE, HEIGHT, 1, SIGNED, DIVIDES>(x);
+                    x += 1;
+                }
+            }
+        }
+    }
+
+    /// WIDTH pixels of HEIGHT rows from position `x` on.
+    ///
+    /// # Safety
+    /// See [`Strip::run`].
+    #[inline(always)]
+    #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
+    unsafe fn group<
+        const SIZE: usize,
+        const STRIDE: usize,
+        const HEIGHT: usize,
+        const WIDTH: usize,
+        const SIGNED: bool,
+        const DIVIDES: bool,
+    >(
+        self,
+        x: usize,
+    ) {
+        let (channels, distance) = (self.channels, self.channels + MARGIN);
+        let first = (x * STRIDE).wrapping_sub(self.columns.padding);
+        let mut channel = 0;
+        while channel < channels {
+            let count = V::LANES.min(channels - channel);
+            // SAFETY: weights and what belongs to channels have a margin behind the last one; of bytes so many are read and written
+            // as there are channels left, of pixels inside the rows, and of zeros, which are a pixel.
+            unsafe {
+                let [start, factor, bias] = [0, 1, 2].map(|i| V::load(self.of_channels[i].add(channel)));
+                let mut sums = [[start; WIDTH]; HEIGHT];
+                for row in 0..SIZE + HEIGHT - 1 {
+                    // The columns of the input, each of which is under several pixels.
+                    let mut numbers = [start; MOST_COLUMNS];
+                    for column in 0..(WIDTH - 1) * STRIDE + SIZE {
+                        let place = first.wrapping_add(column);
+                        let from = match self.from[row] {
+                            Some(from) if place < self.columns.input => from.add(place * channels),
+                            _ => self.zeros,
+                        };
+                        numbers[column] = V::load_bytes::<SIGNED>(from.add(channel), count);
+                    }
+                    for h in 0..HEIGHT {
+                        if row >= h && row - h < SIZE {
+                            for tap in 0..SIZE {
+                                let weight = V::load(self.weights.add(((row - h) * SIZE + tap) * distance + channel));
+                                for w in 0..WIDTH {
+                                    sums[h][w] = numbers[w * STRIDE + tap].mul_add(weight, sums[h][w]);
+                                }
+                            }
+                        }
+                    }
+                }
+                for h in 0..HEIGHT {
+                    for w in 0..WIDTH {
+                        let number = self.bounds.bound(sums[h][w].mul_add(factor, bias));
+                        let place = (h * self.columns.output + x + w) * channels + channel;
+                        self.divisor.quotient(number, DIVIDES).store_bytes(self.zero, self.to.add(place), count);
+                    }
+                }
+            }
+            channel += V::LANES;
+        }
+    }
+}
+
+/// Columns of the input under pixels together: with a window of 5 and a stride of 2.
+const MOST_COLUMNS: usize = (TOGETHER - 1) * 2 + 5;
