@@ -17,12 +17,12 @@ pub struct Divisor {
 
 /// What quotients are made of without a division.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Products {
-    reciprocal: f32,
+pub struct Products {
+    pub reciprocal: f32,
     /// What is left of the reciprocal.
-    rest: f32,
+    pub rest: f32,
     /// The numbers whose quotients are the bounds.
-    bounds: [f32; 2],
+    pub bounds: [f32; 2],
 }
 
 /// There are as many bounds of quotients as 8 bits have, and some more.
@@ -50,6 +50,12 @@ impl Divisor {
         !V::IS_FUSED || self.products.is_none()
     }
 
+    /// What takes the place of divisions, where that is so.
+    #[cfg(target_arch = "x86_64")]
+    pub fn products(&self) -> Option<Products> {
+        self.products
+    }
+
     /// The same in each lane.
     #[inline(always)]
     pub fn on<V: Vector>(self) -> DivisorOf<V> {
@@ -71,6 +77,13 @@ impl Default for Products {
 }
 
 impl Products {
+    /// For numbers that were to be kept between other bounds before.
+    #[cfg(target_arch = "x86_64")]
+    pub fn within(self, [low, high]: [f32; 2]) -> Products {
+        let [least, most] = self.bounds;
+        Products { bounds: [low, high].map(|bound| bound.max(least).min(most)), ..self }
+    }
+
     fn find(size: f32, [low, high]: [f32; 2]) -> Option<Products> {
         // Nothing that counts is lost at the ends of the range of float32.
         let is_usual = (2f32.powi(-60)..2f32.powi(60)).contains(&size);

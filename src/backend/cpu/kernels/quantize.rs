@@ -38,7 +38,7 @@ enum Conversion {
 pub struct Quantized {
     scale: OperandId,
     zero_point: OperandId,
-    to: DataType,
+    pub to: DataType,
     /// Where both are known.
     steps: Option<Steps>,
 }

@@ -3,6 +3,9 @@
 //! in registers.
 #![allow(unsafe_code)]
 
+#[cfg(target_arch = "x86_64")]
+mod vnni;
+
 use crate::backend::cpu::kernels::conv::{Filter, axis};
 use crate::backend::cpu::kernels::divisor::DivisorOf;
 use crate::backend::cpu::kernels::finish::Finish;
@@ -44,8 +47,11 @@ pub struct DepthwiseOfBytes {
     rows: Axis,
     columns: Axis,
     channels: usize,
-    /// Zero points, which stand for rows in the padding.
+    /// Zero points, which stand for pixels in the padding.
     zeros: Vec<u8>,
+    /// The same for vectors of bytes, where there are some.
+    #[cfg(target_arch = "x86_64")]
+    blocks: Vec<vnni::Block>,
 }
 
 /// The kernel for a depthwise convolution of bytes: this one, or that of what the bytes are dequantized to.
@@ -140,6 +146,13 @@ impl DepthwiseOfBytes {
             }
         }
         biases.as_mut_slice()[..finish.bias.len()].copy_from_slice(&finish.bias);
+        #[cfg(target_arch = "x86_64")]
+        let blocks = {
+            // Of bytes without a sign.
+            let zero_point = zero_point + if is_signed { 128 } else { 0 };
+            let of_channels = [&*biases, factors].map(Numbers::as_slice);
+            blocks(isa, (height, channels), &|channel, tap| filter.at([channel, 0, tap / 3, tap % 3]), zero_point, of_channels)
+        };
         let kernel = DepthwiseOfBytes {
             isa,
             input: left.input,
@@ -153,9 +166,35 @@ impl DepthwiseOfBytes {
             columns,
             channels,
             zeros: vec![zero; channels],
+            #[cfg(target_arch = "x86_64")]
+            blocks,
         };
         Some((kernel, finish.taken))
     }
+}
+
+/// The blocks for such a window, whose weights fit into bytes with a sign, where the CPU has the instructions.
+#[cfg(target_arch = "x86_64")]
+fn blocks(
+    isa: &Isa,
+    (size, channels): (usize, usize),
+    weight: &dyn Fn(usize, usize) -> f32,
+    zero_point: i32,
+    [biases, factors]: [&[f32]; 2],
+) -> Vec<vnni::Block> {
+    use crate::backend::cpu::kernels::isa::Level;
+    let fits = |channel: usize| {
+        let is_byte = |tap: usize| (-128.0..128.0).contains(&weight(channel, tap));
+        biases[channel].is_finite() && (0..size * size).all(is_byte)
+    };
+    if isa.level != Level::Avx512 || size != 3 || !vnni::Block::are_used() || !(0..channels).all(fits) {
+        return Vec::new();
+    }
+    vnni::Block::all(channels, |channel| {
+        let weights = std::array::from_fn(|row| std::array::from_fn(|column| weight(channel, 3 * row + column) as i8));
+        let sum: i32 = weights.as_flattened().iter().map(|&weight| i32::from(weight)).sum();
+        vnni::Channel { weights, start: -zero_point * sum, factor: factors[channel], bias: biases[channel] }
+    })
 }
 
 impl Kernel for DepthwiseOfBytes {
@@ -165,6 +204,14 @@ impl Kernel for DepthwiseOfBytes {
         assert_eq!(image.len(), self.batches * self.rows.input * self.columns.input * self.channels);
         let row = self.columns.output * self.channels;
         let taps = self.rows.window * self.columns.window;
+        #[cfg(target_arch = "x86_64")]
+        if let (Some(products), false) = (steps.divisor.products(), self.blocks.is_empty()) {
+            let to_bytes =
+                vnni::ToBytes { products: products.within(self.bounds.0), zero: steps.zero, is_signed: self.quantize.to == Int8 };
+            return for_each_piece(&mut *arguments.output().bytes, row, row / 8, |first, output| {
+                self.rows_of_blocks(image, first, output, to_bytes);
+            });
+        }
         // Two rows are computed together.
         for_each_piece(&mut *arguments.output().bytes, 2 * row, 2 * row * (taps + 8) / 16, |first, output| {
             with_vectors(self.isa, Piece { of: self, image, steps, first: 2 * first, output });
@@ -174,6 +221,31 @@ impl Kernel for DepthwiseOfBytes {
     fn bytes(&self) -> usize {
         let numbers = self.weights.bytes() + self.of_channels.iter().map(Numbers::bytes).sum::<usize>();
         numbers + self.zeros.len()
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl DepthwiseOfBytes {
+    /// Some rows of the output, from row number `first` of all images on.
+    fn rows_of_blocks(&self, image: &[u8], first: usize, output: &mut [u8], to_bytes: vnni::ToBytes) {
+        let &DepthwiseOfBytes { rows, columns, channels, .. } = self;
+        let from_row = columns.input * channels;
+        for (number, to) in output.chunks_exact_mut(columns.output * channels).enumerate() {
+            let (batch, y) = ((first + number) / rows.output, (first + number) % rows.output);
+            let row = |y: usize| &image[(batch * rows.input + y) * from_row..][..from_row];
+            let mut rows = vnni::Rows {
+                from: std::array::from_fn(|tap| rows.element(y, tap).map(row)),
+                zeros: &self.zeros,
+                to,
+                channels,
+                columns: columns.input,
+                padding: columns.padding,
+                stride: columns.stride,
+            };
+            for block in &self.blocks {
+                if self.is_signed { block.row::<true>(&mut rows, to_bytes) } else { block.row::<false>(&mut rows, to_bytes) }
+            }
+        }
     }
 }
 
