@@ -89,9 +89,7 @@ fn bounds(to: DataType, zero: i32) -> [f32; 2] {
 pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
     let is_one = |id: OperandId| site.inputs[id.0 as usize].shape.iter().all(|&size| size == 1);
     let (input, conversion) = match site.op {
-        Op::QuantizeLinear(op) if is_one(op.scale) => {
-            (op.input, Conversion::Quantize(Quantized::new(op, site)))
-        }
+        Op::QuantizeLinear(op) if is_one(op.scale) => (op.input, Conversion::Quantize(Quantized::new(op, site))),
         Op::DequantizeLinear(op) if is_one(op.scale) => {
             (op.input, Conversion::Dequantize { scale: op.scale, zero_point: op.zero_point })
         }

@@ -180,7 +180,8 @@ fn functions_with_parameters() {
     check(Formula::LeakyRelu(0.1), f32::MIN_POSITIVE, |x| if x < 0.0 { 0.1 * x } else { x });
     check(Formula::HardSigmoid(0.2, 0.5), 1.0, |x| (0.2f64 * x as f64 + 0.5).clamp(0.0, 1.0) as f32);
     check(Formula::Linear(0.5, 2.0), 1.0, |x| 0.5 * x + 2.0);
-    for (size, bounds, up) in [(0.3, [-100.0, 155.0], TO_WHOLE), (1e-30, [0.0, 255.0], TO_WHOLE), (0.3, [-9.0, 7.0], 4.0 * TO_WHOLE)]
+    for (size, bounds, up) in
+        [(0.3, [-100.0, 155.0], TO_WHOLE), (1e-30, [0.0, 255.0], TO_WHOLE), (0.3, [-9.0, 7.0], 4.0 * TO_WHOLE)]
     {
         let steps = Formula::Steps(Rounding::new(size, bounds, [up; 2], size));
         check(steps, f32::MIN_POSITIVE, |x| ((x / size).clamp(bounds[0], bounds[1]) + up - up) * size);

@@ -117,7 +117,10 @@ impl DepthwiseOfBytes {
         let (rows, columns) = (axis(op, 0, rows, height, site), axis(op, 1, columns, width, site));
         let is_square = (rows.window, rows.stride) == (columns.window, columns.stride);
         let is_dense = rows.dilation == 1 && columns.dilation == 1;
-        if op.input_layout != InputOperandLayout::Nhwc || !is_square || !is_dense || !matches!((height, rows.stride), (3 | 5, 1 | 2))
+        if op.input_layout != InputOperandLayout::Nhwc
+            || !is_square
+            || !is_dense
+            || !matches!((height, rows.stride), (3 | 5, 1 | 2))
         {
             return None;
         }

@@ -174,9 +174,7 @@ fn over<V: Vector, const KNOWN: u32>(has: u32, work: PassOver<'_>) {
     let [low, high] = pass.bounds.unwrap_or_default();
     let (low, high) = (V::set(low), V::set(high));
     let (numbers, bytes, distance, steps) = match to {
-        To::Numbers(numbers, distance) => {
-            (numbers, std::ptr::null_mut(), distance, Steps { divisor: no_divisor, zero: 0 })
-        }
+        To::Numbers(numbers, distance) => (numbers, std::ptr::null_mut(), distance, Steps { divisor: no_divisor, zero: 0 }),
         To::Bytes(bytes, distance, steps) => (std::ptr::null_mut(), bytes, distance, steps),
     };
     let divisor = steps.divisor.on::<V>();

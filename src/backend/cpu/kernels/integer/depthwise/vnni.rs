@@ -111,11 +111,7 @@ impl Block {
     /// # Safety
     /// What [`Block::row`] asserts. WHOLE blocks have [`TOGETHER`] channels.
     #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512vnni")]
-    unsafe fn compute<const STRIDE: usize, const SIGNED: bool, const WHOLE: bool>(
-        &self,
-        rows: &mut Rows<'_>,
-        to_bytes: ToBytes,
-    ) {
+    unsafe fn compute<const STRIDE: usize, const SIGNED: bool, const WHOLE: bool>(&self, rows: &mut Rows<'_>, to_bytes: ToBytes) {
         let (channels, pixels) = (rows.channels, rows.to.len() / rows.channels);
         let image = Image::<SIGNED, WHOLE> {
             from: rows.from.map(|row| match row {
@@ -225,11 +221,7 @@ impl<const SIGNED: bool, const WHOLE: bool> Image<SIGNED, WHOLE> {
     unsafe fn load(&self, from: *const u8) -> __m512i {
         // SAFETY: the caller's promise.
         unsafe {
-            let bytes = if WHOLE {
-                _mm512_loadu_si512(from.cast())
-            } else {
-                _mm512_maskz_loadu_epi8(self.mask, from.cast())
-            };
+            let bytes = if WHOLE { _mm512_loadu_si512(from.cast()) } else { _mm512_maskz_loadu_epi8(self.mask, from.cast()) };
             if SIGNED { _mm512_xor_si512(bytes, _mm512_set1_epi8(-128)) } else { bytes }
         }
     }
@@ -243,12 +235,7 @@ unsafe fn load_integers<T>(vectors: &[[T; LANES]; VECTORS]) -> [__m512i; VECTORS
     let [a, b, c, d] = vectors.each_ref().map(|vector| vector.as_ptr());
     // SAFETY: arrays as long as a vector; the instructions are the caller's promise.
     unsafe {
-        [
-            _mm512_loadu_si512(a.cast()),
-            _mm512_loadu_si512(b.cast()),
-            _mm512_loadu_si512(c.cast()),
-            _mm512_loadu_si512(d.cast()),
-        ]
+        [_mm512_loadu_si512(a.cast()), _mm512_loadu_si512(b.cast()), _mm512_loadu_si512(c.cast()), _mm512_loadu_si512(d.cast())]
     }
 }
 
