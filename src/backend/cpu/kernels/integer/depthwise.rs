@@ -223,6 +223,8 @@ impl Kernel for DepthwiseOfBytes {
 
     fn bytes(&self) -> usize {
         let numbers = self.weights.bytes() + self.of_channels.iter().map(Numbers::bytes).sum::<usize>();
+        #[cfg(target_arch = "x86_64")]
+        let numbers = numbers + size_of_val(self.blocks.as_slice());
         numbers + self.zeros.len()
     }
 }
