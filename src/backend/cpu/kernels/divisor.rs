@@ -25,7 +25,7 @@ pub struct Products {
     pub bounds: [f32; 2],
 }
 
-/// There are as many bounds of quotients as 8 bits have, and some more.
+/// The greatest magnitude of bounds: those of 8 bits are below it, and are few enough to try what is close to all halves.
 const MOST_QUOTIENTS: f32 = 512.0;
 
 /// Numbers on each side of a half of the divisor, of which two at most have quotients that are as close to the half as the

@@ -58,7 +58,7 @@ impl Quantized {
         let known = |id: OperandId| site.inputs[id.0 as usize];
         let (scale, zero) = (known(op.scale), known(op.zero_point));
         let steps = scale.elements().zip(zero.constant).map(|(scale, zero_bytes)| {
-            let zero = integer(zero.data_type, zero_bytes);
+            let zero = integer(zero.data_type, zero_bytes[0]);
             Steps { divisor: Divisor::of_many(scale[0], bounds(to, zero)), zero }
         });
         Quantized { scale: op.scale, zero_point: op.zero_point, to, steps }
@@ -110,12 +110,12 @@ pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
 
 /// The only element of an operand of one byte.
 pub fn byte(view: View<'_>) -> i32 {
-    integer(view.data_type, view.bytes())
+    integer(view.data_type, view.bytes()[0])
 }
 
-/// The first of some bytes, of either type.
-fn integer(data_type: DataType, bytes: &[u8]) -> i32 {
-    if data_type == Int8 { i32::from(bytes[0] as i8) } else { i32::from(bytes[0]) }
+/// What a byte of either type stands for.
+pub fn integer(data_type: DataType, byte: u8) -> i32 {
+    if data_type == Int8 { i32::from(byte as i8) } else { i32::from(byte) }
 }
 
 impl Kernel for Convert {

@@ -11,7 +11,7 @@ use crate::backend::cpu::kernels::divisor::DivisorOf;
 use crate::backend::cpu::kernels::finish::Finish;
 use crate::backend::cpu::kernels::isa::Isa;
 use crate::backend::cpu::kernels::limits::Bounds;
-use crate::backend::cpu::kernels::quantize::{Quantized, Steps};
+use crate::backend::cpu::kernels::quantize::{Quantized, Steps, integer};
 use crate::backend::cpu::kernels::vector::{OnVectors, Vector, with_vectors};
 use crate::backend::cpu::kernels::{Kernel, Known, Numbers, Selection, Site, bands};
 use crate::backend::cpu::threads::for_each_piece;
@@ -58,39 +58,39 @@ pub struct DepthwiseOfBytes {
 pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
     let [Op::DequantizeLinear(left), Op::DequantizeLinear(right)] = site.dequantized else { return None };
     let known = |id: OperandId| site.inputs[id.0 as usize];
-    let (image, weights, scales) = (known(left.input), known(right.input), known(right.scale).elements()?);
+    let (weights, scales) = (known(right.input), known(right.scale).elements()?);
     let zeros = known(right.zero_point).constant?;
     let (fused, quantize) = Quantized::split(site);
     let mut taken: SmallVec<[usize; 2]> =
         [right.input, right.scale, right.zero_point].map(|id| id.0 as usize).into_iter().collect();
-    // As a convolution of numbers.
-    let with_filter = |scales: &[f32], body: &mut dyn FnMut(&Site<'_>) -> Option<Selection>| {
-        let filter = dequantized(weights, op.filter_layout.to_oihw(&[0, 1, 2, 3])[0], scales, zeros)?;
-        let mut inputs = site.inputs.to_vec();
-        inputs[left.input.0 as usize] = Known { data_type: Float32, ..image };
-        let constant = Some(bytemuck::cast_slice(&filter));
-        inputs[right.input.0 as usize] = Known { data_type: Float32, constant, ..weights };
-        body(&Site { dequantized: &[], fused, inputs: &inputs, ..*site })
-    };
+    let axis = op.filter_layout.to_oihw(&[0, 1, 2, 3])[0];
     if let Some(quantize) = &quantize {
-        let found = with_filter(&[1.0], &mut |of_integers| {
-            let (kernel, of_finish) = DepthwiseOfBytes::new(op, left, scales, quantize, (site, of_integers), isa)?;
-            let taken = taken.iter().copied().chain(of_finish).collect();
-            Some(Selection { kernel: Box::new(kernel), taken, fuses: true })
-        });
-        if found.is_some() {
-            return found;
+        let filter = dequantized(weights, axis, &[1.0], zeros)?;
+        let inputs = of_numbers(site, [left, right], &filter);
+        let of_integers = Site { dequantized: &[], fused, inputs: &inputs, ..*site };
+        if let Some((kernel, of_finish)) = DepthwiseOfBytes::new(op, left, scales, quantize, (site, &of_integers), isa) {
+            taken.extend(of_finish);
+            return Some(Selection { kernel: Box::new(kernel), taken, fuses: true });
         }
     }
-    let mut quantize = Some(quantize);
-    with_filter(scales, &mut |of_numbers| {
-        bands::select_dequantized(op, left, quantize.take()?, of_numbers, std::mem::take(&mut taken), isa)
-    })
+    let filter = dequantized(weights, axis, scales, zeros)?;
+    let inputs = of_numbers(site, [left, right], &filter);
+    let of_numbers = Site { dequantized: &[], fused, inputs: &inputs, ..*site };
+    bands::select_dequantized(op, left, quantize, &of_numbers, taken, isa)
+}
+
+/// The operands of a convolution of numbers, with such a filter.
+fn of_numbers<'a>(site: &Site<'a>, [left, right]: [&DequantizeLinear; 2], filter: &'a [f32]) -> Vec<Known<'a>> {
+    let mut inputs = site.inputs.to_vec();
+    let [image, weights] = [left, right].map(|op| op.input.0 as usize);
+    inputs[image].data_type = Float32;
+    inputs[weights] = Known { data_type: Float32, constant: Some(bytemuck::cast_slice(filter)), ..inputs[weights] };
+    inputs
 }
 
 /// What the bytes of a constant are dequantized to, with one scale and zero point or one for each place along an axis.
 fn dequantized(bytes: Known<'_>, axis: usize, scales: &[f32], zeros: &[u8]) -> Option<Vec<f32>> {
-    let integer = |byte: u8| if bytes.data_type == Int8 { i32::from(byte as i8) } else { i32::from(byte) };
+    let integer = |byte: u8| integer(bytes.data_type, byte);
     let stride: usize = bytes.shape[axis + 1..].iter().product();
     let number = |(i, &byte): (usize, &u8)| {
         let place = i / stride % bytes.shape[axis];
@@ -129,8 +129,8 @@ impl DepthwiseOfBytes {
             return None;
         }
         let (scale, zero) = (known(left.scale).elements()?[0], known(left.zero_point).constant?[0]);
-        let is_signed = known(left.input).data_type == Int8;
-        let zero_point = if is_signed { i32::from(zero as i8) } else { i32::from(zero) };
+        let image = known(left.input).data_type;
+        let (is_signed, zero_point) = (image == Int8, integer(image, zero));
         let distance = channels + MARGIN;
         let mut weights = Numbers::zeroed(height * width * distance);
         let mut of_channels = [(); 3].map(|()| Numbers::zeroed(distance));
