@@ -14,7 +14,7 @@ mod strided;
 pub mod wgpu;
 mod window;
 
-pub use caller::Caller;
+pub use caller::{Asked, Caller};
 
 use crate::compiler::{Fusing, Plan, Preferences};
 use crate::error::Result;
@@ -37,7 +37,8 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// Where the backend counts what it holds.
     fn usage(&self) -> &Arc<Usage>;
 
-    /// Whom the timeline is to tell where tasks are sent from, if the backend has threads that had better be elsewhere.
+    /// Whom the timeline is to tell where tasks are sent from and which runs are to begin, if the backend has threads that had
+    /// better be elsewhere, and that know when a run is about to end.
     fn caller(&self) -> Option<&Arc<Caller>> {
         None
     }

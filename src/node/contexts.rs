@@ -105,10 +105,14 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let handle = contexts.insert(Context { device: found.clone(), running: running.clone(), last: Cell::new(0) });
     let handle = handle.to_number();
     let queue = environment.ending.queue.clone();
+    let wake = {
+        let queue = queue.clone();
+        move || queue.wake_early()
+    };
     let lost = move |message| queue.announce(request, Outcome::Lost { context: handle, message });
     let outcome = |(handle, accelerated)| Outcome::Context { handle, accelerated };
     let done = environment.settler.promise(call.scope, request, outcome)?;
-    let start = Start { found, running, lost };
+    let start = Start { found, running, wake, lost };
     let wish = Wish { software: required, low_power };
     if !gpu || (!required && adapter::is_absent(wish)) {
         done.report(start.on(Cpu::new(threads)).map(|()| (handle, false)).map_err(|error| error.of("createContext", &label)));
@@ -136,14 +140,18 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 }
 
 /// What makes a context that is waiting for its device ready.
-struct Start<L> {
+struct Start<W, L> {
     found: Arc<OnceLock<Device>>,
     running: Arc<Running>,
+    wake: W,
     lost: L,
 }
 
-impl<L: FnOnce(String) + Send + 'static> Start<L> {
+impl<W: Fn() + Send + Sync + 'static, L: FnOnce(String) + Send + 'static> Start<W, L> {
     fn on(self, backend: impl Backend) -> Result<()> {
+        if let Some(caller) = backend.caller() {
+            caller.is_woken_by(self.wake);
+        }
         let device = Device { limits: backend.limits().clone(), usage: backend.usage().clone() };
         match Timeline::start(backend, self.lost) {
             Ok(timeline) => {

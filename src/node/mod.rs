@@ -17,6 +17,7 @@ mod compute;
 mod contexts;
 mod described;
 mod environment;
+mod event_loop;
 mod graphs;
 mod handles;
 mod onnx;

@@ -267,12 +267,14 @@ impl<'s> Scope<'s> {
     /// Whether this thread is to end: somebody terminates the worker, or the process exits.
     pub fn is_ending(self) -> bool {
         // Functions of this kind run no script here, but refuse where none may run any more.
-        let look = || -> Result<bool> {
-            let global = ask!(napi_get_global(self.env) -> ptr::null_mut())?;
-            let name = self.string("undefined")?;
-            ask!(napi_has_own_property(self.env, global, name.raw) -> false)
-        };
-        look().is_err()
+        self.has_global("undefined").is_err()
+    }
+
+    /// Whether the global object has a property of its own of this name. Runs no script.
+    pub fn has_global(self, name: &str) -> Result<bool> {
+        let global = ask!(napi_get_global(self.env) -> ptr::null_mut())?;
+        let name = self.string(name)?;
+        ask!(napi_has_own_property(self.env, global, name.raw) -> false)
     }
 
     /// Lets the process handle an error that belongs to no call.

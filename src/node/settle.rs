@@ -2,13 +2,15 @@
 //!
 //! Work may finish on any thread. It goes into one queue per environment, and one threadsafe function wakes the event loop
 //! when the queue stops being empty. The wake-up settles all that is ready, with one call of the `settle` function of
-//! `lib/`. Where `lib/` expects something within a moment it looks into the queue itself, and nothing is woken.
+//! `lib/`. Where `lib/` expects something within a moment it looks into the queue itself, and nothing is woken. Whoever sees
+//! that a result is about to come may wake the event loop before it is there ([`event_loop`](super::event_loop)).
 //!
 //! Several copies of `lib/` can share an environment (jest loads one per test file), so each is a *listener* with a range
 //! of request numbers of its own. The threadsafe function is referenced, and so keeps the process alive, only while a
 //! request is unfinished; likewise a listener's `settle` function keeps its copy of `lib/` alive only then.
 #![allow(unsafe_code)]
 
+use super::event_loop::Waker;
 use super::onnx;
 use super::script::{Scope, Value, internal};
 use crate::error::Result;
@@ -19,7 +21,7 @@ use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -33,6 +35,9 @@ const RANGE: u64 = 1 << 40;
 /// How long a look into the queue lasts: a few times as long as a round of the event loop, and no longer, for timers and input
 /// are to be served as ever.
 const MOMENT: Duration = Duration::from_micros(20);
+/// How long a loop that was woken early looks: whoever had it woken was through with its part of the work, and the others are
+/// mostly not much later.
+const EARLY: Duration = Duration::from_micros(30);
 
 /// So that all of them are exact as JavaScript numbers.
 const MOST_LISTENERS: usize = 1 << 13;
@@ -88,6 +93,12 @@ pub struct Queue {
     /// Nothing before the environment has begun, and when it has ended. Not part of the state: the call may make the system
     /// give this core to the environment's thread, which would then wait for whoever holds the lock.
     wake: Mutex<Option<Wake>>,
+    /// Likewise, and nothing where that cannot be had.
+    waker: Mutex<Option<Waker>>,
+    /// The threadsafe function was called, for what is not taken yet.
+    has_woken: AtomicBool,
+    /// Unfinished requests of all listeners. Only the environment's thread changes it.
+    pending: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -114,8 +125,13 @@ impl Queue {
         self.wake.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open(&self, wake: Wake) {
+    fn lock_waker(&self) -> MutexGuard<'_, Option<Waker>> {
+        self.waker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open(&self, wake: Wake, waker: Option<Waker>) {
         *self.lock_wake() = Some(wake);
+        *self.lock_waker() = waker;
         self.lock().is_open = true;
     }
 
@@ -134,6 +150,32 @@ impl Queue {
             unsafe {
                 sys::napi_call_threadsafe_function(function, ptr::null_mut(), sys::ThreadsafeFunctionCallMode::nonblocking)
             };
+            self.has_woken.store(true, Ordering::Release);
+        }
+    }
+
+    /// A result is about to be queued: has the event loop wake up and look for it, if script waits for one and the loop is not
+    /// awake for it anyway.
+    pub fn wake_early(&self) {
+        if self.pending.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let state = self.lock();
+        if !state.is_open || state.signalled {
+            return;
+        }
+        self.has_woken.store(false, Ordering::Relaxed);
+        drop(state);
+        if let Some(waker) = &*self.lock_waker() {
+            waker.wake();
+        }
+    }
+
+    /// What the loop does then: waits for a moment until the threadsafe function has been called, which it serves next.
+    pub fn look_early(&self) {
+        let begin = Instant::now();
+        while !self.has_woken.load(Ordering::Acquire) && begin.elapsed() < EARLY {
+            (0..4).for_each(|_| std::hint::spin_loop());
         }
     }
 
@@ -160,6 +202,7 @@ impl Queue {
         state.settled.clear();
         drop(state);
         *self.lock_wake() = None;
+        *self.lock_waker() = None;
     }
 
     /// An event for the copy of `lib/` that made a request.
@@ -173,8 +216,6 @@ pub struct Settler {
     queue: Arc<Queue>,
     function: Cell<sys::napi_threadsafe_function>,
     listeners: RefCell<Vec<Listener>>,
-    /// Unfinished requests of all listeners.
-    pending: Cell<usize>,
 }
 
 /// A copy of `lib/`.
@@ -186,7 +227,7 @@ struct Listener {
 
 impl Settler {
     pub fn new(queue: Arc<Queue>) -> Self {
-        Settler { queue, function: Cell::new(ptr::null_mut()), listeners: RefCell::default(), pending: Cell::new(0) }
+        Settler { queue, function: Cell::new(ptr::null_mut()), listeners: RefCell::default() }
     }
 
     /// Makes the threadsafe function.
@@ -194,6 +235,8 @@ impl Settler {
     /// # Safety
     /// The settler must stay where it is until the environment has ended.
     pub unsafe fn start(&self, scope: Scope<'_>) -> Result<()> {
+        // Before the threadsafe function, which the loop then serves in the same round.
+        let waker = Waker::start(scope, self.queue.clone());
         let name = scope.string("webnn-node")?;
         let nothing = ptr::null_mut();
         let context = ptr::from_ref(self).cast_mut().cast::<c_void>();
@@ -222,7 +265,7 @@ impl Settler {
         // SAFETY: the function was just made, and this is its environment's thread.
         unsafe { sys::napi_unref_threadsafe_function(scope.env(), function) };
         self.function.set(function);
-        self.queue.open(Wake(function));
+        self.queue.open(Wake(function), waker);
         Ok(())
     }
 
@@ -267,8 +310,7 @@ impl Settler {
             // SAFETY: the reference was made in `listen` and is deleted only when nothing is pending.
             unsafe { sys::napi_reference_ref(scope.env(), listener.settle, ptr::null_mut()) };
         }
-        self.pending.set(self.pending.get() + 1);
-        if self.pending.get() == 1 {
+        if self.queue.pending.fetch_add(1, Ordering::Relaxed) == 0 {
             // SAFETY: this is the environment's thread, and the function goes only when the environment has ended.
             unsafe { sys::napi_ref_threadsafe_function(scope.env(), self.function.get()) };
         }
@@ -310,8 +352,7 @@ impl Settler {
             }
             function
         };
-        self.pending.set(self.pending.get() - requests);
-        if requests > 0 && self.pending.get() == 0 {
+        if requests > 0 && self.queue.pending.fetch_sub(requests, Ordering::Relaxed) == requests {
             // SAFETY: as in `promise`.
             unsafe { sys::napi_unref_threadsafe_function(scope.env(), self.function.get()) };
         }

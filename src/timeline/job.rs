@@ -2,7 +2,7 @@
 
 use super::Done;
 use super::tensor_state::TensorRef;
-use crate::backend::Backend;
+use crate::backend::{Asked, Backend};
 use crate::error::{Error, Result};
 use crate::graph::Descriptor;
 use crate::host_memory::HostBuffer;
@@ -36,6 +36,7 @@ pub enum Work<B: Backend> {
         inputs: Tensors<B>,
         outputs: Tensors<B>,
         label: String,
+        asked: Option<Asked>,
     },
     /// Like a dispatch, on tensors that nobody else knows; an output that is absent is not wanted.
     Compute {
@@ -43,6 +44,7 @@ pub enum Work<B: Backend> {
         inputs: Tensors<B>,
         outputs: Vec<Option<TensorRef<B::Tensor>>>,
         end: Computed<B>,
+        asked: Option<Asked>,
     },
 }
 

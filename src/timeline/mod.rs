@@ -115,6 +115,7 @@ impl Timeline {
     pub fn send(&self, task: Task) {
         if let Some(caller) = &self.caller {
             caller.is_here();
+            caller.asks_for(task.runs());
         }
         let _ = self.tasks.send(task);
     }

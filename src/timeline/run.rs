@@ -7,7 +7,7 @@ use super::ids::IdMap;
 use super::job::{Computed, End, Finished, GraphEntry, JobId, Jobs, Tensors, Work};
 use super::task::{Command, Compute, GraphId, Task, TensorId};
 use super::tensor_state::{Tensor, TensorRef};
-use crate::backend::{Backend, Bindings};
+use crate::backend::{Asked, Backend, Bindings, Caller};
 use crate::compiler;
 use crate::error::{Error, Escaped, Kind, Result};
 #[cfg(feature = "faults")]
@@ -154,13 +154,16 @@ impl<B: Backend> Loop<B> {
             }
             Task::Dispatch { graph, tensors, label } => self.dispatch(&Command { graph, tensors, label }),
             Task::Submit { commands } => commands.iter().for_each(|command| self.dispatch(command)),
-            Task::Compute(task) => match self.graphs.get(&task.graph).cloned() {
-                Some(graph) => self.compute(graph, task),
-                None => {
-                    let error = Error::new(Kind::InvalidState, "the graph was destroyed").of(task.method, &task.label);
-                    task.done.report(Err(error));
+            Task::Compute(task) => {
+                let asked = self.asked();
+                match self.graphs.get(&task.graph).cloned() {
+                    Some(graph) => self.compute(graph, task, asked),
+                    None => {
+                        let error = Error::new(Kind::InvalidState, "the graph was destroyed").of(task.method, &task.label);
+                        task.done.report(Err(error));
+                    }
                 }
-            },
+            }
             Task::Build { graph, description, label, done } => self.build(graph, *description, label, done),
             Task::DestroyTensor { tensor } => drop(self.tensors.remove(&tensor)),
             Task::DestroyGraph { graph } => drop(self.graphs.remove(&graph)),
@@ -172,6 +175,7 @@ impl<B: Backend> Loop<B> {
     fn dispatch(&mut self, Command { graph, tensors, label }: &Command) {
         #[cfg(feature = "faults")]
         faults::at(faults::Place::Timeline).expect("what is planned here is a panic");
+        let asked = self.asked();
         let Some(graph) = self.graphs.get(graph).cloned() else { return };
         let tensors: Option<Tensors<B>> = tensors.iter().map(|&id| self.tensor(id)).collect();
         let Some(mut inputs) = tensors else { return };
@@ -180,11 +184,16 @@ impl<B: Backend> Loop<B> {
         inputs.iter().for_each(|tensor| wait.for_reading(tensor));
         outputs.iter().for_each(|tensor| wait.for_writing(tensor));
         let wait = wait.jobs;
-        self.add(Work::Dispatch { graph, inputs, outputs, label: label.clone() }, &wait);
+        self.add(Work::Dispatch { graph, inputs, outputs, label: label.clone(), asked }, &wait);
+    }
+
+    /// One of the runs that were asked for ([`Task::runs`]).
+    fn asked(&self) -> Option<Asked> {
+        self.backend.caller().map(Caller::asked)
     }
 
     /// Runs a graph in the caller's memory where the backend can, else on tensors that live as long as the run.
-    fn compute(&mut self, graph: Rc<GraphEntry<B>>, task: Compute) {
+    fn compute(&mut self, graph: Rc<GraphEntry<B>>, task: Compute, asked: Option<Asked>) {
         let Compute { inputs, outputs, method, label, done, .. } = task;
         let bound = self.bind(&graph, inputs, outputs, &label);
         match bound.map_err(|error| error.of(method, &label)) {
@@ -194,7 +203,7 @@ impl<B: Backend> Loop<B> {
                 inputs.iter().for_each(|tensor| wait.for_reading(tensor));
                 let wait = wait.jobs;
                 let end = Computed { method, label, copies, done };
-                self.add(Work::Compute { graph, inputs, outputs, end }, &wait);
+                self.add(Work::Compute { graph, inputs, outputs, end, asked }, &wait);
             }
         }
     }
@@ -313,7 +322,8 @@ impl<B: Backend> Loop<B> {
                 self.jobs.set_end(id, End::Read { done });
                 self.backend.read(&tensor.storage, into, self.reporter(id));
             }
-            Work::Dispatch { graph, inputs, outputs, label } => {
+            Work::Dispatch { graph, inputs, outputs, label, asked } => {
+                drop(asked);
                 let bindings = Bindings {
                     inputs: inputs.iter().map(|tensor| tensor.storage.clone()).collect(),
                     outputs: outputs.iter().map(|tensor| Some(tensor.storage.clone())).collect(),
@@ -322,7 +332,8 @@ impl<B: Backend> Loop<B> {
                 self.jobs.set_end(id, End::Wrote { outputs, what: "dispatch", label, graph: Some(graph.clone()) });
                 self.execute(id, &graph, &inputs, bindings);
             }
-            Work::Compute { graph, inputs, outputs, mut end } => {
+            Work::Compute { graph, inputs, outputs, mut end, asked } => {
+                drop(asked);
                 let bindings = Bindings {
                     inputs: inputs.iter().map(|tensor| tensor.storage.clone()).collect(),
                     outputs: outputs.iter().map(|tensor| tensor.as_ref().map(|tensor| tensor.storage.clone())).collect(),

@@ -65,3 +65,14 @@ pub enum Task {
     /// Ends the timeline. Whatever is unfinished fails.
     Stop,
 }
+
+impl Task {
+    /// How many runs of graphs it asks for.
+    pub fn runs(&self) -> usize {
+        match self {
+            Task::Dispatch { .. } | Task::Compute(_) => 1,
+            Task::Submit { commands } => commands.len(),
+            _ => 0,
+        }
+    }
+}

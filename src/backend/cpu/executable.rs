@@ -8,6 +8,7 @@ use super::kernels::{Caches, Kernel, Known, Offers, Selection, Site, divide, off
 use super::profile::Profile;
 use super::reference;
 use super::storage::Storage;
+use super::team::Regions;
 use super::view::{Arguments, View, ViewMut};
 use crate::backend::Bindings;
 use crate::compiler::{MOST_HELD, Place, Plan, Value, ValueId, behind_inputs};
@@ -39,6 +40,7 @@ pub struct Executable {
     arenas: Mutex<Vec<Arena>>,
     usage: Arc<Usage>,
     estimate: usize,
+    regions: Regions,
     profile: Option<Profile>,
     _constants_charge: Charge,
 }
@@ -357,6 +359,7 @@ impl Executable {
         let placements = placements::find(&steps, plan.inputs.len());
         let executable = Executable {
             estimate,
+            regions: Regions::default(),
             placements,
             profile,
             steps,
@@ -380,6 +383,11 @@ impl Executable {
     /// How many nanoseconds a run takes on one thread, or so.
     pub fn estimate(&self) -> usize {
         self.estimate
+    }
+
+    /// Of a run that a team shares.
+    pub fn regions(&self) -> &Regions {
+        &self.regions
     }
 
     /// What [`Executable::run`] relies on: every written range lies in its region, and what a step writes overlaps nothing

@@ -160,7 +160,8 @@ impl Backend for Cpu {
     }
 
     fn caller(&self) -> Option<&Arc<Caller>> {
-        Some(&self.0.caller)
+        // A single thread is in nobody's way, and has nobody beside it who could wake the caller.
+        (self.0.threads > 1).then_some(&self.0.caller)
     }
 
     fn allocate(&self, descriptor: &Descriptor) -> Result<Storage> {
@@ -239,7 +240,7 @@ impl Backend for Cpu {
                     Some(team) if is_shared => {
                         // Whoever copies the inputs needs a core; a team that waits with us would take it.
                         executable.wait_for_first(&bindings)?;
-                        team.lead(run)
+                        team.lead(executable.regions(), run)
                     }
                     _ => run(),
                 };

@@ -5,6 +5,9 @@
 //! work in numbered pieces: each member has a part of the numbers, the same in regions of the same size, so that its caches
 //! have what the region before left there; whoever is through with its own takes from the others' ends. A member that is late,
 //! since it was asleep or another process has its core, is not waited for unless it has begun a piece.
+//!
+//! Who is first through with the last region of a dispatch wakes the caller, who then hears of the end when it is there, and
+//! not a wake-up later.
 #![allow(unsafe_code)]
 
 use super::apart::Apart;
@@ -53,6 +56,9 @@ struct Shared {
     asleep: Box<[Padded<AtomicBool>]>,
     /// The helpers, to wake them.
     threads: OnceLock<Box<[Thread]>>,
+    /// The number of the region that is likely the dispatch's last.
+    last: AtomicU64,
+    caller: Arc<Caller>,
     apart: Apart,
     /// No dispatch is under way.
     at_rest: AtomicBool,
@@ -73,6 +79,10 @@ impl std::fmt::Debug for Shared {
         write!(f, "{} members", self.parts.len())
     }
 }
+
+/// How many regions some work had when a team was last led through it.
+#[derive(Debug, Default)]
+pub struct Regions(AtomicU64);
 
 /// Has its cache lines to itself.
 #[derive(Default)]
@@ -140,7 +150,9 @@ impl Team {
             parts: (0..members).map(|_| Padded::default()).collect(),
             asleep: (0..members).map(|_| Padded::default()).collect(),
             threads: OnceLock::new(),
-            apart: Apart::new(members - 1, caller),
+            last: AtomicU64::new(0),
+            apart: Apart::new(members - 1, caller.clone()),
+            caller,
             at_rest: AtomicBool::new(true),
             has_ended: AtomicBool::new(false),
             panic: Mutex::default(),
@@ -161,16 +173,22 @@ impl Team {
     }
 
     /// Does `work` with the others' help, which the functions of `threads` ask for; alone if somebody else leads them now.
-    pub fn lead<R>(&self, work: impl FnOnce() -> R) -> R {
+    /// `regions` are those of the same work.
+    pub fn lead<R>(&self, regions: &Regions, work: impl FnOnce() -> R) -> R {
         if self.has_leader.swap(true, Ordering::Acquire) {
             return work();
         }
         let _rest = Rest(self);
         let _role = Taken::take(Role::Leader(self));
-        self.shared.apart.keep();
-        self.shared.at_rest.store(false, Ordering::SeqCst);
-        self.shared.wake_behind(0);
-        work()
+        let shared = &*self.shared;
+        shared.apart.keep();
+        let before = number(shared.gate.0.load(Ordering::Relaxed));
+        shared.last.store(before + regions.0.load(Ordering::Relaxed), Ordering::Relaxed);
+        shared.at_rest.store(false, Ordering::SeqCst);
+        shared.wake_behind(0);
+        let result = work();
+        regions.0.store(number(shared.gate.0.load(Ordering::Relaxed)) - before, Ordering::Relaxed);
+        result
     }
 
     fn members(&self) -> usize {
@@ -191,7 +209,7 @@ impl Team {
         let unbounded = unsafe { std::mem::transmute::<*const Body<'_>, *const Body<'static>>(body) };
         // SAFETY: the gate is closed and nobody inside, as was asserted, and only the leader opens it.
         unsafe { *shared.body.get() = unbounded };
-        shared.gate.0.store(((gate >> NUMBER) + 1) << NUMBER | OPEN, Ordering::SeqCst);
+        shared.gate.0.store((number(gate) + 1) << NUMBER | OPEN, Ordering::SeqCst);
         let region = Region(shared);
         let role = Taken::take(Role::Busy);
         if cost >= WORTH_WAKING {
@@ -269,7 +287,7 @@ impl Shared {
             if is_new(gate, last) {
                 // Closed meanwhile, or others came in: looks again.
                 if self.gate.0.compare_exchange(gate, gate + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                    last = gate >> NUMBER;
+                    last = number(gate);
                     // SAFETY: the gate was open and counts this thread as inside, so the leader waits in `Region`; what it
                     // wrote before it opened the gate is there.
                     let body = unsafe { &**self.body.get() };
@@ -277,6 +295,9 @@ impl Shared {
                         *self.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic);
                     }
                     self.gate.0.fetch_sub(1, Ordering::Release);
+                    if self.last.compare_exchange(last, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+                        self.caller.hears_soon();
+                    }
                     wait = Wait::default();
                 }
                 continue;
@@ -352,9 +373,14 @@ impl Shared {
     }
 }
 
+/// Of the region that the gate is open to, or was.
+fn number(gate: u64) -> u64 {
+    gate >> NUMBER
+}
+
 /// Whether the gate is open to a region that is not the last one.
 fn is_new(gate: u64, last: u64) -> bool {
-    gate & OPEN != 0 && gate >> NUMBER != last
+    gate & OPEN != 0 && number(gate) != last
 }
 
 /// Waiting for what comes soon, mostly.
@@ -408,7 +434,9 @@ mod tests {
         for members in 2..6 {
             let team = team(members);
             for dispatch in 0..20 {
-                team.lead(|| (0..50).for_each(|count| assert_eq!(counts(count + dispatch), vec![1; count + dispatch])));
+                team.lead(&Regions::default(), || {
+                    (0..50).for_each(|count| assert_eq!(counts(count + dispatch), vec![1; count + dispatch]))
+                });
             }
         }
     }
@@ -419,7 +447,7 @@ mod tests {
         let team = team(2);
         for _ in 0..100 {
             let barrier = std::sync::Barrier::new(2);
-            team.lead(|| share(2, usize::MAX, &|_| _ = barrier.wait()));
+            team.lead(&Regions::default(), || share(2, usize::MAX, &|_| _ = barrier.wait()));
         }
     }
 
@@ -431,7 +459,7 @@ mod tests {
                 yield_now();
             }
             let barrier = std::sync::Barrier::new(3);
-            team.lead(|| share(3, usize::MAX, &|_| _ = barrier.wait()));
+            team.lead(&Regions::default(), || share(3, usize::MAX, &|_| _ = barrier.wait()));
         }
     }
 
@@ -439,7 +467,7 @@ mod tests {
     fn inside_of_a_region_everybody_is_alone() {
         let team = team(2);
         assert_eq!(members(), None);
-        team.lead(|| {
+        team.lead(&Regions::default(), || {
             assert_eq!(members(), Some(2));
             let nested = AtomicUsize::new(0);
             share(8, usize::MAX, &|_| {
@@ -455,13 +483,13 @@ mod tests {
     #[test]
     fn there_is_one_leader() {
         let team = team(2);
-        team.lead(|| {
+        team.lead(&Regions::default(), || {
             std::thread::scope(|scope| {
-                scope.spawn(|| team.lead(|| assert_eq!(members(), None)));
+                scope.spawn(|| team.lead(&Regions::default(), || assert_eq!(members(), None)));
             });
             assert_eq!(counts(5), [1; 5]);
         });
-        team.lead(|| assert_eq!(members(), Some(2)));
+        team.lead(&Regions::default(), || assert_eq!(members(), Some(2)));
     }
 
     #[test]
@@ -469,10 +497,38 @@ mod tests {
         let team = team(3);
         for bad in 0..30 {
             let region = || share(30, usize::MAX, &|piece| assert_ne!(piece, bad, "so it goes"));
-            let panic = catch_unwind(AssertUnwindSafe(|| team.lead(region))).unwrap_err();
+            let panic = catch_unwind(AssertUnwindSafe(|| team.lead(&Regions::default(), region))).unwrap_err();
             assert!(crate::timeline::from_panic(&*panic).message().contains("so it goes"));
             assert_eq!(members(), None);
-            team.lead(|| assert_eq!(counts(30), [1; 30]));
+            team.lead(&Regions::default(), || assert_eq!(counts(30), [1; 30]));
         }
+    }
+    #[test]
+    fn the_caller_is_woken_after_the_last_region() {
+        let caller = Arc::new(Caller::default());
+        let (sender, woken) = std::sync::mpsc::channel();
+        let regions_begun = Arc::new(AtomicUsize::new(0));
+        let begun = regions_begun.clone();
+        caller.is_woken_by(move || sender.send(begun.load(Ordering::SeqCst)).unwrap());
+        let team = Team::new(3, caller, || ()).unwrap();
+        let regions = Regions::default();
+        let lead = || {
+            regions_begun.store(0, Ordering::SeqCst);
+            team.lead(&regions, || {
+                for _ in 0..4 {
+                    regions_begun.fetch_add(1, Ordering::SeqCst);
+                    let barrier = std::sync::Barrier::new(3);
+                    share(3, usize::MAX, &|_| _ = barrier.wait());
+                }
+            });
+        };
+        // The first time nobody knows which is the last one.
+        lead();
+        for _ in 0..20 {
+            lead();
+            assert_eq!(woken.recv(), Ok(4));
+        }
+        drop(team);
+        assert!(woken.recv().is_err(), "it is woken once for each dispatch");
     }
 }
