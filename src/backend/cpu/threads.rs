@@ -14,6 +14,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// have begun, and does not begin others.
 const LONGEST: usize = 20_000_000;
 
+/// Units of work of a team's piece, at most, unless there are many: its members begin and end at the same time but for one piece,
+/// and one begins some microseconds before the others.
+const PIECE_OF_TEAM: usize = 20_000;
+
 /// Who does the pieces.
 #[derive(Clone, Copy)]
 struct Help {
@@ -54,7 +58,9 @@ fn divide<T: Send>(output: &mut [T], unit: usize, cost: usize, body: &(dyn Fn(us
         return body(0, output);
     }
     // Finer than the number of threads, so that one that is late does not hold up the others.
-    let per_piece = units.div_ceil(threads * 4).max(worth_dividing / 4 / cost).clamp(1, longest);
+    let coarse = units.div_ceil(threads * 4);
+    let fine = if is_team { (PIECE_OF_TEAM / cost).max(units.div_ceil(threads * 16)) } else { coarse };
+    let per_piece = coarse.min(fine).max(worth_dividing / 4 / cost).clamp(1, longest);
     let cancel = cancel::current();
     let body = |(piece, chunk): (usize, &mut [T])| {
         if cancel.as_ref().is_none_or(|cancel| cancel.check().is_ok()) {
