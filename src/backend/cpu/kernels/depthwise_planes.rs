@@ -177,6 +177,7 @@ impl OnVectors for Copy<'_> {
     fn run<V: Vector>(self) {
         let Copy { from, from_row, to, to_row, height, width } = self;
         let whole = width / V::LANES * V::LANES;
+        let left = width - whole;
         for y in 0..height {
             let (from, to) = (from[y * from_row..][..width].as_ptr(), to[y * to_row..][..width].as_mut_ptr());
             // SAFETY: below the width of both.
@@ -184,8 +185,10 @@ impl OnVectors for Copy<'_> {
                 for x in (0..whole).step_by(V::LANES) {
                     V::load(from.add(x)).store(to.add(x));
                 }
-                if whole < width {
-                    V::load_first(from.add(whole), width - whole).store_first(to.add(whole), width - whole);
+                if left == V::Half::LANES {
+                    V::Half::load(from.add(whole)).store(to.add(whole));
+                } else if left > 0 {
+                    V::load_first(from.add(whole), left).store_first(to.add(whole), left);
                 }
             }
         }
@@ -208,31 +211,33 @@ struct Rows<'a> {
     bounds: Bounds,
 }
 
-/// The same for a window of SIZE x SIZE, or any. Each is compiled alone, since many large loops in a function drive each other's
+/// The same for a window of SIZE x SIZE, or any, with so many numbers from one in a row of it to the next, or any. Each is compiled
+/// alone, since many large loops in a function drive each other's
 /// numbers out of the registers.
-struct Square<'a, const SIZE: usize>(Rows<'a>);
+struct Square<'a, const SIZE: usize, const DISTANCE: usize>(Rows<'a>);
 
 impl Rows<'_> {
     fn compute(self, isa: &Isa) {
-        match self.window {
-            [3, 3] => with_vectors(isa, Square::<3>(self)),
-            [5, 5] => with_vectors(isa, Square::<5>(self)),
-            [7, 7] => with_vectors(isa, Square::<7>(self)),
-            _ => with_vectors(isa, Square::<0>(self)),
+        match (self.window, self.dilations[1]) {
+            ([3, 3], 1) => with_vectors(isa, Square::<3, 1>(self)),
+            ([3, 3], _) => with_vectors(isa, Square::<3, 0>(self)),
+            ([5, 5], 1) => with_vectors(isa, Square::<5, 1>(self)),
+            ([7, 7], 1) => with_vectors(isa, Square::<7, 1>(self)),
+            _ => with_vectors(isa, Square::<0, 0>(self)),
         }
     }
 }
 
-impl<const SIZE: usize> OnVectors for Square<'_, SIZE> {
+impl<const SIZE: usize, const DISTANCE: usize> OnVectors for Square<'_, SIZE, DISTANCE> {
     #[inline(always)]
     fn run<V: Vector>(self) {
-        self.0.run::<V, SIZE>();
+        self.0.run::<V, SIZE, DISTANCE>();
     }
 }
 
 impl Rows<'_> {
     #[inline(always)]
-    fn run<V: Vector, const SIZE: usize>(self) {
+    fn run<V: Vector, const SIZE: usize, const DISTANCE: usize>(self) {
         let [down, across] = std::array::from_fn(|axis| (self.window[axis] - 1) * self.dilations[axis]);
         assert!(self.width > 0 && self.height > 0 && self.weights.len() == self.window[0] * self.window[1]);
         assert!((self.height - 1 + down) * self.from_row + self.width + across + MOST_LANES <= self.from.len() + 1);
@@ -255,7 +260,7 @@ impl Rows<'_> {
             };
             // SAFETY: all numbers under the windows, and a vector beyond, lie behind `from`, and the rows of the output behind
             // `to` (asserted); there is a weight for each number of the window.
-            unsafe { strip.run::<V, SIZE>() }
+            unsafe { strip.run::<V, SIZE, DISTANCE>() }
         }
     }
 }
@@ -279,25 +284,25 @@ struct Strip {
 }
 
 impl Strip {
-    /// All of it, for a window of SIZE x SIZE, or any.
+    /// All of it, for a window of SIZE x SIZE, or any, and that distance, or any.
     ///
     /// # Safety
     /// The rows must be there, those of the input with as much behind them as a vector.
     #[inline(always)]
-    unsafe fn run<V: Vector, const SIZE: usize>(self) {
+    unsafe fn run<V: Vector, const SIZE: usize, const DISTANCE: usize>(self) {
         let whole = self.width / V::LANES * V::LANES;
         let left = self.width - whole;
         // SAFETY: the caller's promise.
         unsafe {
             for x in (0..whole).step_by(V::LANES) {
-                self.columns::<V, SIZE, true>(x, V::LANES);
+                self.columns::<V, SIZE, DISTANCE, true>(x, V::LANES);
             }
             if left > V::Half::LANES {
-                self.columns::<V, SIZE, false>(whole, left);
+                self.columns::<V, SIZE, DISTANCE, false>(whole, left);
             } else if left == V::Half::LANES {
-                self.columns::<V::Half, SIZE, true>(whole, left);
+                self.columns::<V::Half, SIZE, DISTANCE, true>(whole, left);
             } else if left > 0 {
-                self.columns::<V::Half, SIZE, false>(whole, left);
+                self.columns::<V::Half, SIZE, DISTANCE, false>(whole, left);
             }
         }
     }
@@ -308,7 +313,7 @@ impl Strip {
     /// See [`Strip::run`].
     #[inline(always)]
     #[allow(clippy::needless_range_loop, reason = "as below")]
-    unsafe fn columns<S: Span, const SIZE: usize, const WHOLE: bool>(self, x: usize, count: usize) {
+    unsafe fn columns<S: Span, const SIZE: usize, const DISTANCE: usize, const WHOLE: bool>(self, x: usize, count: usize) {
         let mut factors = [[S::set(0.0); SIZE]; SIZE];
         for i in 0..SIZE {
             for j in 0..SIZE {
@@ -320,13 +325,13 @@ impl Strip {
         unsafe {
             if self.height < TOGETHER {
                 for y in 0..self.height {
-                    self.block::<S, SIZE, 1, WHOLE>(x, y, count, &factors);
+                    self.block::<S, SIZE, DISTANCE, 1, WHOLE>(x, y, count, &factors);
                 }
                 return;
             }
             for y in (0..self.height).step_by(TOGETHER) {
                 // What is left over at the end is computed together with some rows before, once more.
-                self.block::<S, SIZE, TOGETHER, WHOLE>(x, y.min(self.height - TOGETHER), count, &factors);
+                self.block::<S, SIZE, DISTANCE, TOGETHER, WHOLE>(x, y.min(self.height - TOGETHER), count, &factors);
             }
         }
     }
@@ -337,7 +342,7 @@ impl Strip {
     /// See [`Strip::run`].
     #[inline(always)]
     #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
-    unsafe fn block<S: Span, const SIZE: usize, const HEIGHT: usize, const WHOLE: bool>(
+    unsafe fn block<S: Span, const SIZE: usize, const DISTANCE: usize, const HEIGHT: usize, const WHOLE: bool>(
         self,
         x: usize,
         y: usize,
@@ -365,7 +370,8 @@ impl Strip {
             }
             for row in 0..HEIGHT + SIZE - 1 {
                 for j in 0..SIZE {
-                    let number = S::load(from.add(row * self.from_row + j * self.distance));
+                    let distance = if DISTANCE > 0 { DISTANCE } else { self.distance };
+                    let number = S::load(from.add(row * self.from_row + j * distance));
                     for h in 0..HEIGHT {
                         if row >= h && row - h < SIZE {
                             sums[h] = number.mul_add(factors[row - h][j], sums[h]);
