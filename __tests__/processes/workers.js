@@ -26,6 +26,8 @@ const beginnings = {
   kernel: ({ open, long }) => busy(open, long.kernel),
   build: ({ open, long }) => busy(open, long.build),
   read: ({ open, long }) => busy(open, long.read),
+  /** Threads of its context wake its event loop again and again. */
+  runs: async ({ open, runs }) => runs(await open({ numThreads: 2 }), () => parentPort.postMessage(3)),
   /** Ends itself in the middle. */
   async exit({ open, long }) {
     await busy(open, long.dispatch);

@@ -157,18 +157,24 @@ impl Queue {
     /// A result is about to be queued: has the event loop wake up and look for it, if script waits for one and the loop is not
     /// awake for it anyway.
     pub fn wake_early(&self) {
-        if self.pending.load(Ordering::Relaxed) == 0 {
-            return;
-        }
-        let state = self.lock();
-        if !state.is_open || state.signalled {
-            return;
-        }
-        self.has_woken.store(false, Ordering::Relaxed);
-        drop(state);
-        if let Some(waker) = &*self.lock_waker() {
+        if self.begins_to_look()
+            && let Some(waker) = &*self.lock_waker()
+        {
             waker.wake();
         }
+    }
+
+    /// Whether there is something to look for; if so, what is queued from now on ends [`Queue::look_early`].
+    fn begins_to_look(&self) -> bool {
+        if self.pending.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let state = self.lock();
+        let begins = state.is_open && !state.signalled;
+        if begins {
+            self.has_woken.store(false, Ordering::Relaxed);
+        }
+        begins
     }
 
     /// What the loop does then: waits for a moment until the threadsafe function has been called, which it serves next.
@@ -438,4 +444,36 @@ pub fn descriptors<'s>(scope: Scope<'s>, list: &[(String, Descriptor)]) -> Resul
         let parts = [scope.string(name)?, scope.unsigned(descriptor.data_type as u32)?, shape];
         scope.array_of(parts.into_iter().map(Ok))
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_is_woken_early_for_what_script_waits_for() {
+        let queue = Queue::default();
+        queue.lock().is_open = true;
+        assert!(!queue.begins_to_look(), "nobody waits");
+        queue.pending.store(1, Ordering::Relaxed);
+        queue.has_woken.store(true, Ordering::Relaxed);
+        assert!(queue.begins_to_look());
+        assert!(!queue.has_woken.load(Ordering::Relaxed), "of what was taken before");
+        queue.push(Request(1), Ok(Outcome::Nothing));
+        assert!(!queue.begins_to_look(), "it is on its way");
+        assert_eq!(queue.take().len(), 1);
+        assert!(queue.begins_to_look());
+        queue.close();
+        assert!(!queue.begins_to_look(), "the environment has ended");
+    }
+
+    #[test]
+    fn a_look_ends_when_the_loop_has_been_told() {
+        let queue = Queue::default();
+        queue.has_woken.store(true, Ordering::Relaxed);
+        queue.look_early();
+        // And when it is not.
+        queue.has_woken.store(false, Ordering::Relaxed);
+        queue.look_early();
+    }
 }
