@@ -17,7 +17,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread::{JoinHandle, Thread, park, yield_now};
+use std::thread::{JoinHandle, Thread, available_parallelism, park, yield_now};
 use std::time::{Duration, Instant};
 
 /// For so long a member looks without a pause; then it lets others have the core in between.
@@ -58,7 +58,8 @@ struct Shared {
     threads: OnceLock<Box<[Thread]>>,
     /// The number of the region that is likely the dispatch's last.
     last: AtomicU64,
-    caller: Arc<Caller>,
+    /// Who is woken then.
+    woken: Option<Arc<Caller>>,
     apart: Apart,
     /// No dispatch is under way.
     at_rest: AtomicBool,
@@ -143,6 +144,13 @@ impl Team {
     /// A team of so many members with the leader, which works for a caller; each of the others begins with `start`. Nothing
     /// when the system gives no threads.
     pub fn new(members: usize, caller: Arc<Caller>, start: impl Fn() + Clone + Send + 'static) -> Option<Team> {
+        let has_cores = available_parallelism().is_ok_and(|cores| cores.get() >= members);
+        Team::with(members, caller, has_cores, start)
+    }
+
+    /// `has_cores` says whether there is a core for each member; else the caller, who looks for the result when it is woken, would
+    /// look on one that another member waits for.
+    fn with(members: usize, caller: Arc<Caller>, has_cores: bool, start: impl Fn() + Clone + Send + 'static) -> Option<Team> {
         assert!((2..INSIDE as usize).contains(&members));
         let shared = Arc::new(Shared {
             gate: Padded::default(),
@@ -152,7 +160,7 @@ impl Team {
             threads: OnceLock::new(),
             last: AtomicU64::new(0),
             apart: Apart::new(members - 1, caller.clone()),
-            caller,
+            woken: has_cores.then_some(caller),
             at_rest: AtomicBool::new(true),
             has_ended: AtomicBool::new(false),
             panic: Mutex::default(),
@@ -295,8 +303,10 @@ impl Shared {
                         *self.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic);
                     }
                     self.gate.0.fetch_sub(1, Ordering::Release);
-                    if self.last.compare_exchange(last, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-                        self.caller.hears_soon();
+                    if let Some(caller) = &self.woken
+                        && self.last.compare_exchange(last, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+                    {
+                        caller.hears_soon();
                     }
                     wait = Wait::default();
                 }
@@ -503,16 +513,17 @@ mod tests {
             team.lead(&Regions::default(), || assert_eq!(counts(30), [1; 30]));
         }
     }
-    #[test]
-    fn the_caller_is_woken_after_the_last_region() {
+    /// How often a caller is woken for dispatches of four regions, and how many regions had begun each time.
+    fn woken(has_cores: bool, dispatches: usize) -> Vec<usize> {
         let caller = Arc::new(Caller::default());
         let (sender, woken) = std::sync::mpsc::channel();
         let regions_begun = Arc::new(AtomicUsize::new(0));
         let begun = regions_begun.clone();
         caller.is_woken_by(move || sender.send(begun.load(Ordering::SeqCst)).unwrap());
-        let team = Team::new(3, caller, || ()).unwrap();
+        let team = Team::with(3, caller, has_cores, || ()).unwrap();
         let regions = Regions::default();
-        let lead = || {
+        let mut seen = Vec::new();
+        for dispatch in 0..dispatches {
             regions_begun.store(0, Ordering::SeqCst);
             team.lead(&regions, || {
                 for _ in 0..4 {
@@ -521,14 +532,23 @@ mod tests {
                     share(3, usize::MAX, &|_| _ = barrier.wait());
                 }
             });
-        };
-        // The first time nobody knows which is the last one.
-        lead();
-        for _ in 0..20 {
-            lead();
-            assert_eq!(woken.recv(), Ok(4));
+            // The first time nobody knows which is the last region.
+            if has_cores && dispatch > 0 {
+                seen.push(woken.recv().unwrap());
+            }
         }
         drop(team);
-        assert!(woken.recv().is_err(), "it is woken once for each dispatch");
+        seen.extend(woken);
+        seen
+    }
+
+    #[test]
+    fn the_caller_is_woken_after_the_last_region() {
+        assert_eq!(woken(true, 20), [4; 19]);
+    }
+
+    #[test]
+    fn the_caller_takes_no_core_from_the_team() {
+        assert_eq!(woken(false, 20), []);
     }
 }
