@@ -212,8 +212,7 @@ struct Rows<'a> {
 }
 
 /// The same for a window of SIZE x SIZE, or any, with so many numbers from one in a row of it to the next, or any. Each is compiled
-/// alone, since many large loops in a function drive each other's
-/// numbers out of the registers.
+/// alone, since many large loops in a function drive each other's numbers out of the registers.
 struct Square<'a, const SIZE: usize, const DISTANCE: usize>(Rows<'a>);
 
 impl Rows<'_> {
@@ -222,7 +221,9 @@ impl Rows<'_> {
             ([3, 3], 1) => with_vectors(isa, Square::<3, 1>(self)),
             ([3, 3], _) => with_vectors(isa, Square::<3, 0>(self)),
             ([5, 5], 1) => with_vectors(isa, Square::<5, 1>(self)),
+            ([5, 5], _) => with_vectors(isa, Square::<5, 0>(self)),
             ([7, 7], 1) => with_vectors(isa, Square::<7, 1>(self)),
+            ([7, 7], _) => with_vectors(isa, Square::<7, 0>(self)),
             _ => with_vectors(isa, Square::<0, 0>(self)),
         }
     }
