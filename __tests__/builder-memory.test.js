@@ -1,6 +1,6 @@
 'use strict';
 
-// API.md C10: the constants of a builder that will not be built.
+// docs/extensions.md C10: the constants of a builder that will not be built.
 
 const { MLGraphBuilder } = require('..');
 const { float32, useContext } = require('./adder.js');

@@ -1,6 +1,6 @@
 'use strict';
 
-// API.md D5: recorded work.
+// docs/extensions.md D5: recorded work.
 
 const { ml, MLCommandBuffer, MLCommandEncoder } = require('..');
 const { buildAdder, createTensors, float32, read, useContext } = require('./adder.js');

@@ -1,6 +1,6 @@
 'use strict';
 
-// API.md D1–D3: running a graph on the caller's memory.
+// docs/extensions.md D1–D3: running a graph on the caller's memory.
 
 const { Worker, markAsUntransferable } = require('node:worker_threads');
 const { MLAwaitedExecution, MLGraphBuilder } = require('..');

@@ -1,6 +1,6 @@
 'use strict';
 
-// API.md E2–E8 with failures on purpose: an addon that was built for tests makes things fail when it is told to.
+// docs/extensions.md E2–E8 with failures on purpose: an addon that was built for tests makes things fail when it is told to.
 // `npm test` builds it; without it there is nothing to test here.
 
 const fs = require('node:fs');

@@ -1,6 +1,6 @@
 'use strict';
 
-// Selection of devices (API.md B1, B2, B6) and what is particular to GPUs. Where there is no adapter at all, not even one in
+// Selection of devices (docs/extensions.md B1, B2, B6) and what is particular to GPUs. Where there is no adapter at all, not even one in
 // software, only the refusals are tested, and that is said.
 
 const { spawnSync } = require('node:child_process');

@@ -1,7 +1,7 @@
 'use strict';
 
 // A real client of the API: onnxruntime-web with its WebNN execution provider, in plain Node on top of
-// webnn-node/register (API.md A2 and section 7).
+// webnn-node/register (docs/extensions.md A2 and section 7).
 
 const { execFile } = require('node:child_process');
 const path = require('node:path');

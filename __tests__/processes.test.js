@@ -1,6 +1,6 @@
 'use strict';
 
-// How processes and threads end, with real ones: API.md A5, A6 and B4. Each has a hard limit, and one that hangs is
+// How processes and threads end, with real ones: docs/extensions.md A5, A6 and B4. Each has a hard limit, and one that hangs is
 // killed and fails. The work that is interrupted takes minutes: who waits for it does not make it.
 
 const { execFile } = require('node:child_process');

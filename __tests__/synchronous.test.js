@@ -1,6 +1,6 @@
 'use strict';
 
-// API.md D4 and D6: methods that block, in worker_threads only.
+// docs/extensions.md D4 and D6: methods that block, in worker_threads only.
 
 const { Worker } = require('node:worker_threads');
 const { MLExecution } = require('..');

@@ -1,6 +1,6 @@
 'use strict';
 
-// Methods that block the calling thread are for threads that may be blocked (API.md D4).
+// Methods that block the calling thread are for threads that may be blocked (docs/extensions.md D4).
 
 const { isMainThread } = require('node:worker_threads');
 const { invalidState } = require('./errors.js');

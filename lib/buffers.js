@@ -2,7 +2,7 @@
 
 // AllowSharedBufferSource, and the specification's "validate buffer with descriptor".
 //
-// Where this is wider than the specification, API.md says so: a DataView is taken like a Uint8Array, as a slice of bytes
+// Where this is wider than the specification, docs/extensions.md says so: a DataView is taken like a Uint8Array, as a slice of bytes
 // (C6), float16 takes Uint16Array (C6), a read takes an Int8Array like a Uint8Array, which is what onnxruntime-web gives it
 // (G3), and resizable and growable buffers are accepted, which WebIDL refuses without
 // [AllowResizable]: writeTensor() copies before it returns, so that resizing afterwards has no effect (C4), and the

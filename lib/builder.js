@@ -21,7 +21,7 @@ const collected = new FinalizationRegistry((handle) => native.destroyBuilder(han
 /** MLNamedOperands */
 const namedOperands = record(operand);
 
-/** The extension `{label}` (API.md E1). */
+/** The extension `{label}` (docs/extensions.md E1). */
 const buildOptions = dictionary([{ name: 'label', convert: usvString, absent: '' }]);
 
 let stateOf;
@@ -96,7 +96,7 @@ class MLGraphBuilder {
     }
   }
 
-  /** An extension: releases the constants of a builder that will not be built (API.md C10). */
+  /** An extension: releases the constants of a builder that will not be built (docs/extensions.md C10). */
   destroy() {
     const builder = self(this, 'destroy');
     if (builder.destroyed) return;

@@ -1,6 +1,6 @@
 'use strict';
 
-// Recorded work that can be submitted again and again (API.md D5).
+// Recorded work that can be submitted again and again (docs/extensions.md D5).
 
 const native = require('./native.js');
 const { conversionError, invalidState, named, typeError, nativeError } = require('./errors.js');

@@ -1,6 +1,6 @@
 'use strict';
 
-// Recording dispatches, to be submitted later and more than once (API.md D5).
+// Recording dispatches, to be submitted later and more than once (docs/extensions.md D5).
 
 const { bindTensors } = require('./bindings.js');
 const { createCommandBuffer } = require('./command-buffer.js');

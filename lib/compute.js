@@ -1,6 +1,6 @@
 'use strict';
 
-// Running a graph on memory of the caller's, without tensors: context.compute() and context.computeSync() (API.md D1–D4).
+// Running a graph on memory of the caller's, without tensors: context.compute() and context.computeSync() (docs/extensions.md D1–D4).
 
 const native = require('./native.js');
 const { invalidState, nativeError, typeError } = require('./errors.js');
@@ -74,7 +74,7 @@ function viewsOf(transferred, inputs, outputs) {
   return { inputs: views(inputs), outputs: views(outputs) };
 }
 
-/** Nobody loses their memory (API.md D3). */
+/** Nobody loses their memory (docs/extensions.md D3). */
 function giveBack(reason, views) {
   Object.keys(views).forEach((key) => {
     Object.defineProperty(reason, key, { value: views[key], writable: true, enumerable: false, configurable: true });

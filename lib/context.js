@@ -138,7 +138,7 @@ class MLContext {
     }
   }
 
-  /** An extension: blocks until the bytes are there (API.md D4). */
+  /** An extension: blocks until the bytes are there (docs/extensions.md D4). */
   readTensorSync(tensor) {
     const context = self(this, 'readTensorSync');
     requireWorker('readTensorSync');
@@ -181,7 +181,7 @@ class MLContext {
     }
   }
 
-  /** An extension: runs a graph on the caller's memory, in place (API.md D1). */
+  /** An extension: runs a graph on the caller's memory, in place (docs/extensions.md D1). */
   compute(_graph, _inputs, _outputs, _options = undefined) {
     try {
       return compute(self(this, 'compute'), arguments);
@@ -190,14 +190,14 @@ class MLContext {
     }
   }
 
-  /** An extension: the same while the calling thread waits, and script keeps its memory (API.md D4). */
+  /** An extension: the same while the calling thread waits, and script keeps its memory (docs/extensions.md D4). */
   computeSync(_graph, _inputs, _outputs, _options = undefined) {
     const context = self(this, 'computeSync');
     requireWorker('computeSync');
     computeSync('computeSync', context, arguments);
   }
 
-  /** An extension: enqueues what an MLCommandEncoder recorded (API.md D5). */
+  /** An extension: enqueues what an MLCommandEncoder recorded (docs/extensions.md D5). */
   submit(buffers) {
     const context = self(this, 'submit');
     try {
@@ -209,7 +209,7 @@ class MLContext {
     submit(context, buffers);
   }
 
-  /** An extension: the ways to execute a graph that there are here (API.md D6). */
+  /** An extension: the ways to execute a graph that there are here (docs/extensions.md D6). */
   get executionModes() {
     self(this, 'executionModes');
     return executionModes;
@@ -221,7 +221,7 @@ class MLContext {
     return copyLimits(context.limits);
   }
 
-  /** An extension: the bytes in use (API.md C11). */
+  /** An extension: the bytes in use (docs/extensions.md C11). */
   memoryUsage() {
     const { tensors, graphs, scratch, peak } = native.memoryUsage(self(this, 'memoryUsage').handle);
     return { tensors, graphs, scratch, peak };

@@ -38,7 +38,7 @@ const label = { name: 'label', convert: usvString, absent: '' };
 
 const operandDescriptor = dictionary(operandDescriptorMembers);
 
-// The label is an extension (API.md E1); in createConstantTensor() it makes a dictionary that inherits from
+// The label is an extension (docs/extensions.md E1); in createConstantTensor() it makes a dictionary that inherits from
 // MLOperandDescriptor, so that it is read after the specified members.
 const constantTensorDescriptor = dictionary(operandDescriptorMembers, [label]);
 

@@ -1,6 +1,6 @@
 'use strict';
 
-// The names of the original proposal, as thin classes (API.md D6).
+// The names of the original proposal, as thin classes (docs/extensions.md D6).
 
 const { requireWorker } = require('./blocking.js');
 const { compute, computeSync } = require('./compute.js');

@@ -8,7 +8,7 @@ const { requireArguments } = require('./interface.js');
 const { toTensor } = require('./tensor.js');
 const { argument, dictionary, record, usvString } = require('./webidl.js');
 
-/** The extension `{label}` of the methods that only enqueue (API.md E1). */
+/** The extension `{label}` of the methods that only enqueue (docs/extensions.md E1). */
 const labelled = dictionary([{ name: 'label', convert: usvString, absent: '' }]);
 
 /** MLNamedTensors */

@@ -3,7 +3,7 @@
 // What WebIDL says of every interface (https://webidl.spec.whatwg.org/#js-interfaces), once: constructors that are
 // illegal to script, receivers, the number of arguments, and the attributes of the properties.
 //
-// An object is proved by a private field of its class, never by its prototype chain (API.md A3).
+// An object is proved by a private field of its class, never by its prototype chain (docs/extensions.md A3).
 
 const { Mismatch, TooFewArguments, at } = require('./errors.js');
 const { nameInstances, withArticle } = require('./show.js');
@@ -54,7 +54,7 @@ function expose(Interface, stateOf) {
     if (key !== 'constructor') Object.defineProperty(prototype, key, { ...property, enumerable: true });
   }
   Object.defineProperty(prototype, Symbol.toStringTag, { value: name, configurable: true });
-  // API.md C12: an object that can be destroyed can be declared with `using`, where the runtime knows that.
+  // docs/extensions.md C12: an object that can be destroyed can be declared with `using`, where the runtime knows that.
   if ('destroy' in prototype && Symbol.dispose !== undefined) {
     const dispose = { [Symbol.dispose]() { this.destroy(); } }[Symbol.dispose];
     Object.defineProperty(prototype, Symbol.dispose, { value: dispose, writable: true, configurable: true });

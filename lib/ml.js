@@ -12,7 +12,7 @@ const { argument, boolean, dictionary, enforcedUnsignedLong, enumeration, isObje
 const POWER_PREFERENCES = ['default', 'high-performance', 'low-power'];
 const DEVICE_TYPES = ['cpu', 'gpu', 'npu'];
 
-// MLContextOptions, with the extensions deviceType (API.md B2), label and numThreads (B3).
+// MLContextOptions, with the extensions deviceType (docs/extensions.md B2), label and numThreads (B3).
 const contextOptions = dictionary([
   { name: 'powerPreference', convert: enumeration(POWER_PREFERENCES), absent: 0 },
   { name: 'accelerated', convert: boolean, absent: true },
@@ -37,7 +37,7 @@ class ML {
       } catch (error) {
         throw conversionError(error, 'ML.createContext');
       }
-      // Overload resolution: a GPUDevice of any implementation is told by its interface (API.md F1).
+      // Overload resolution: a GPUDevice of any implementation is told by its interface (docs/extensions.md F1).
       if (isGPUDevice(options)) {
         throw exception('NotSupportedError', "createContext: gpuDevice: found a GPUDevice, allowed an MLContextOptions: contexts of a WebGPU device are not supported yet");
       }

@@ -1,6 +1,6 @@
 'use strict';
 
-// require('webnn-node/register'): code written for browsers finds navigator.ml and the interface objects (API.md A2).
+// require('webnn-node/register'): code written for browsers finds navigator.ml and the interface objects (docs/extensions.md A2).
 // Only what such code looks for: `window`, `document`, `self` or `location` would make libraries believe that they run
 // in a browser.
 

@@ -78,7 +78,7 @@ impl Environment {
 
 /// `createContext(request, deviceType, powerPreference, accelerated, numThreads, label)`
 ///
-/// `deviceType` wins over `powerPreference` and `accelerated` (API.md B1, B2).
+/// `deviceType` wins over `powerPreference` and `accelerated` (docs/extensions.md B1, B2).
 pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let request = Request::from_number(call.number(0)?);
     let device = call.string(1)?;

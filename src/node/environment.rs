@@ -254,7 +254,7 @@ pub fn leave_devices_at_exit() {
     });
 }
 
-/// A panic of ours becomes an error for whoever asked for the work; nothing of it is for the terminal (API.md E4).
+/// A panic of ours becomes an error for whoever asked for the work; nothing of it is for the terminal (docs/extensions.md E4).
 fn keep_panics_quiet() {
     std::panic::set_hook(Box::new(|_| {}));
 }
