@@ -7,7 +7,7 @@ use webnn_node::graph::data_type::{ANY, FOUR_BITS};
 use webnn_node::graph::descriptor::MAX_RANK;
 use webnn_node::graph::number::Number;
 use webnn_node::graph::operator::{Member, Operator, Ranks, Returns, TensorLimits, Types, camel_case};
-use webnn_node::graph::ops::{operator, operators};
+use webnn_node::graph::ops::{internal_operators, operator, operators};
 use webnn_node::graph::{DataType, Limits};
 
 fn facts() -> Json {
@@ -35,6 +35,20 @@ fn the_table_has_exactly_the_operators_of_the_idl() {
     assert_eq!(specified.len(), 95);
     assert_eq!(table, specified);
     assert_eq!(operators().len(), table.len(), "no operator is there twice");
+}
+
+/// What only the importer and the compiler use is no method and has no entry among the limits.
+#[test]
+fn internal_operators_are_not_those_of_the_idl() {
+    let facts = facts();
+    let limits = Limits::everything();
+    assert!(!internal_operators().is_empty());
+    for row in internal_operators() {
+        assert!(facts["operators"].get(row.name).is_none(), "{}", row.name);
+        assert!(operators().iter().all(|other| other.name != row.name), "{}", row.name);
+        assert!(limits.operators().all(|(name, _)| name != row.name), "{}", row.name);
+        assert!(row.section.is_empty() && operator(row.name).is_some_and(|found| std::ptr::eq(found, *row)), "{}", row.name);
+    }
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn role(op: &Op) -> Role {
         | Op::Transpose(_)
         | Op::Triangular(_)
         | Op::Where(_) => Follows,
-        Op::CumulativeSum(_) | Op::Elu(_) => Stays,
+        Op::CumulativeSum(_) | Op::Elu(_) | Op::Remainder(_) => Stays,
     }
 }
 

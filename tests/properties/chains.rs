@@ -14,7 +14,7 @@ use webnn_node::graph::operator::Operator;
 use webnn_node::graph::ops::operator;
 use webnn_node::graph::{ConstantBytes, DataType, Graph, GraphBuilder, Limits, OperandId};
 
-const OPERATORS: [&str; 46] = [
+const OPERATORS: [&str; 48] = [
     "abs",
     "add",
     "argMax",
@@ -27,6 +27,7 @@ const OPERATORS: [&str; 46] = [
     "equal",
     "expand",
     "floor",
+    "flooredRemainder",
     "gather",
     "gatherElements",
     "gatherND",
@@ -60,6 +61,7 @@ const OPERATORS: [&str; 46] = [
     "sub",
     "tile",
     "transpose",
+    "truncatedRemainder",
     "where",
 ];
 

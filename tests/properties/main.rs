@@ -1,4 +1,4 @@
-//! Properties of all operators, drawn from the operator table.
+//! Properties of all operators, drawn from the operator tables.
 //!
 //! * *Valid calls*: for each operator, random operands and options are computed by every runner and compared with an oracle
 //!   (`oracle/`). Everything that a row offers (each data type and rank of each operand, each option absent and given, each
@@ -29,7 +29,7 @@ use std::sync::LazyLock;
 use tensor::Tensor;
 use webnn_node::error::Kind;
 use webnn_node::graph::operator::Operator;
-use webnn_node::graph::ops::operators;
+use webnn_node::graph::ops::{internal_operators, operators};
 use webnn_node::graph::{Graph, OperandId};
 
 /// Computes the outputs of a graph from the bytes of its inputs, both in the graph's order.
@@ -84,7 +84,7 @@ fn seed() -> Random {
 fn rows() -> impl Iterator<Item = &'static Operator> {
     let only = std::env::var("WEBNN_OPERATORS").ok();
     let is_wanted = move |row: &&Operator| only.as_ref().is_none_or(|only| only.split(',').any(|name| name.trim() == row.name));
-    operators().iter().copied().filter(is_wanted)
+    operators().iter().chain(internal_operators()).copied().filter(is_wanted)
 }
 
 #[test]

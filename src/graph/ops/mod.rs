@@ -1,4 +1,7 @@
-//! The operator table. One file per family: its rows ([`Operator`]) and rules.
+//! The operator tables. One file per family: its rows ([`Operator`]) and rules.
+//!
+//! There are two tables: the operators of the specification, which are methods of `MLGraphBuilder`, and those that no
+//! composition of these computes exactly or in reasonable time, which only the importer and the compiler put into graphs.
 //!
 //! To add an operator, write its row and rule in its family's file; a new family is a file here and a line below.
 
@@ -23,9 +26,20 @@ pub mod resample;
 pub mod scatter;
 pub mod softmax;
 
-/// Lists the typed nodes: from the list come the [`Op`] enumeration and the table of all rows.
+/// Lists the typed nodes: from the lists come the [`Op`] enumeration and the tables of rows.
 macro_rules! nodes {
-    ($( $family:ident::$Node:ident, )*) => {
+    (
+        specified { $( $family:ident::$Node:ident, )* }
+        internal { $( $internal_family:ident::$Internal:ident, )* }
+    ) => {
+        nodes!(@op $( $family::$Node, )* $( $internal_family::$Internal, )*);
+
+        static ROWS: LazyLock<Vec<&'static Operator>> = LazyLock::new(|| table(&[ $( $family::$Node::ROWS, )* ]));
+
+        static INTERNAL: LazyLock<Vec<&'static Operator>> =
+            LazyLock::new(|| table(&[ $( $internal_family::$Internal::ROWS, )* ]));
+    };
+    (@op $( $family:ident::$Node:ident, )*) => {
         /// A typed node of any operator.
         #[derive(Clone, Debug, PartialEq)]
         pub enum Op { $( $Node($family::$Node), )* }
@@ -35,11 +49,6 @@ macro_rules! nodes {
                 Op::$Node(node)
             }
         } )*
-
-        static ROWS: LazyLock<Vec<&'static Operator>> = LazyLock::new(|| {
-            let families: &[&'static [Operator]] = &[ $( $family::$Node::ROWS, )* ];
-            families.iter().copied().flatten().collect()
-        });
 
         impl Op {
             /// The row whose method made this node.
@@ -70,61 +79,75 @@ macro_rules! nodes {
 }
 
 nodes! {
-    arg::Arg,
-    conv::Conv2d,
-    conv::ConvTranspose2d,
-    cumulative::CumulativeSum,
-    elementwise::Activation,
-    elementwise::Binary,
-    elementwise::Cast,
-    elementwise::Clamp,
-    elementwise::DequantizeLinear,
-    elementwise::Elu,
-    elementwise::HardSigmoid,
-    elementwise::LeakyRelu,
-    elementwise::Linear,
-    elementwise::Logical,
-    elementwise::Predicate,
-    elementwise::Prelu,
-    elementwise::QuantizeLinear,
-    elementwise::Unary,
-    elementwise::Where,
-    gather::Gather,
-    gather::GatherElements,
-    gather::GatherNd,
-    matmul::Gemm,
-    matmul::Matmul,
-    movement::Concat,
-    movement::Expand,
-    movement::Pad,
-    movement::Reshape,
-    movement::Reverse,
-    movement::Slice,
-    movement::Split,
-    movement::Tile,
-    movement::Transpose,
-    movement::Triangular,
-    normalization::BatchNormalization,
-    normalization::InstanceNormalization,
-    normalization::LayerNormalization,
-    pool::Pool2d,
-    recurrent::Gru,
-    recurrent::GruCell,
-    recurrent::Lstm,
-    recurrent::LstmCell,
-    reduce::Reduce,
-    resample::Resample2d,
-    scatter::ScatterElements,
-    scatter::ScatterNd,
-    softmax::Softmax,
+    specified {
+        arg::Arg,
+        conv::Conv2d,
+        conv::ConvTranspose2d,
+        cumulative::CumulativeSum,
+        elementwise::Activation,
+        elementwise::Binary,
+        elementwise::Cast,
+        elementwise::Clamp,
+        elementwise::DequantizeLinear,
+        elementwise::Elu,
+        elementwise::HardSigmoid,
+        elementwise::LeakyRelu,
+        elementwise::Linear,
+        elementwise::Logical,
+        elementwise::Predicate,
+        elementwise::Prelu,
+        elementwise::QuantizeLinear,
+        elementwise::Unary,
+        elementwise::Where,
+        gather::Gather,
+        gather::GatherElements,
+        gather::GatherNd,
+        matmul::Gemm,
+        matmul::Matmul,
+        movement::Concat,
+        movement::Expand,
+        movement::Pad,
+        movement::Reshape,
+        movement::Reverse,
+        movement::Slice,
+        movement::Split,
+        movement::Tile,
+        movement::Transpose,
+        movement::Triangular,
+        normalization::BatchNormalization,
+        normalization::InstanceNormalization,
+        normalization::LayerNormalization,
+        pool::Pool2d,
+        recurrent::Gru,
+        recurrent::GruCell,
+        recurrent::Lstm,
+        recurrent::LstmCell,
+        reduce::Reduce,
+        resample::Resample2d,
+        scatter::ScatterElements,
+        scatter::ScatterNd,
+        softmax::Softmax,
+    }
+    internal {
+        elementwise::Remainder,
+    }
 }
 
-/// All rows. A row's position is the number that `lib/` uses for it.
+fn table(families: &[&'static [Operator]]) -> Vec<&'static Operator> {
+    families.iter().copied().flatten().collect()
+}
+
+/// The rows of the specification's operators. A row's position is the number that `lib/` uses for it.
 pub fn operators() -> &'static [&'static Operator] {
     &ROWS
 }
 
-/// The row of that name.
+/// The rows of the operators that only the importer and the compiler use: script does not see them.
+pub fn internal_operators() -> &'static [&'static Operator] {
+    &INTERNAL
+}
+
+/// The row of that name, in either table.
 pub fn operator(name: &str) -> Option<&'static Operator> {
-    operators().iter().copied().find(|row| row.name == name)
+    operators().iter().chain(internal_operators()).copied().find(|row| row.name == name)
 }

@@ -123,7 +123,13 @@ impl Binary {
             Binary::Sub => a - b,
             Binary::Mul => a * b,
             Binary::Div => a / b,
-            Binary::Mod { .. } => a % b,
+            Binary::Mod { like_c: true } => a % b,
+            // 0 has the sign of the divisor, and so has what is not 0.
+            Binary::Mod { like_c: false } => match a % b {
+                0.0 => 0f64.copysign(b),
+                rest if (rest < 0.0) != (b < 0.0) => rest + b,
+                rest => rest,
+            },
             Binary::Pow => a.powf(b),
             Binary::Min | Binary::Max if a.is_nan() || b.is_nan() => f64::NAN,
             Binary::Min => a.min(b),

@@ -1,7 +1,7 @@
 //! Arithmetic, comparisons and logic, element by element.
 
 use crate::graph::DataType;
-use crate::graph::ops::elementwise::{BinaryKind, LogicalKind, PredicateKind, UnaryKind};
+use crate::graph::ops::elementwise::{BinaryKind, LogicalKind, PredicateKind, Remainder, RemainderKind, UnaryKind};
 use crate::graph::{Number, OperandId};
 use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
@@ -86,42 +86,11 @@ pub fn pow(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     one(emit.cast(power, of_base)?)
 }
 
-/// `a - b * floor(a / b)`, or with `fmod` `a - b * trunc(a / b)`.
+/// The remainder with the sign of the divisor, or with `fmod` that of the dividend.
 pub fn modulo(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    let like_c = node.flag("fmod", false)?;
+    let kind = if node.flag("fmod", false)? { RemainderKind::Truncated } else { RemainderKind::Floored };
     let (a, b) = (emit.input(node, 0)?, emit.input(node, 1)?);
-    let of = emit.data_type(a);
-    let quotient = emit.div(a, b)?;
-    let quotient = if of.is_float() {
-        let (down, up) = (emit.unary(UnaryKind::Floor, quotient)?, emit.unary(UnaryKind::Ceil, quotient)?);
-        let zero = emit.scalar(of, 0.0)?;
-        let negative = emit.logical(LogicalKind::Lesser, quotient, zero)?;
-        emit.select(negative, up, down)?
-    } else {
-        quotient
-    };
-    let product = emit.mul(quotient, b)?;
-    let mut rest = emit.sub(a, product)?;
-    if of.is_float() {
-        // 0 times infinity is no number, but nothing was to be taken away.
-        let infinite = emit.predicate(PredicateKind::IsInfinite, b)?;
-        rest = emit.select(infinite, a, rest)?;
-    }
-    if like_c || !of.is_signed() {
-        return one(rest);
-    }
-    one(signed_rest(rest, b, emit)?)
-}
-
-/// A rest that takes the sign of the divisor.
-fn signed_rest(rest: OperandId, divisor: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
-    let negative_rest = emit.compare(LogicalKind::Lesser, rest, 0.0)?;
-    let negative_divisor = emit.compare(LogicalKind::Lesser, divisor, 0.0)?;
-    let differ = emit.logical(LogicalKind::LogicalXor, negative_rest, negative_divisor)?;
-    let is_rest = emit.compare(LogicalKind::NotEqual, rest, 0.0)?;
-    let corrects = emit.logical(LogicalKind::LogicalAnd, differ, is_rest)?;
-    let corrected = emit.add(rest, divisor)?;
-    emit.select(corrects, corrected, rest)
+    one(emit.push(Remainder { kind, a, b })?)
 }
 
 /// Bounds are attributes before version 11 and inputs since.

@@ -157,6 +157,13 @@ fn binary(name: &str, a: f64, b: f64) -> Element {
         "max" => Element::ulps(a.max(b), 0),
         "min" => Element::ulps(a.min(b), 0),
         "pow" => Element::ulps(a.powf(b), 2),
+        // What an `f64` division leaves is exact.
+        "truncatedRemainder" => Element::float(a % b),
+        "flooredRemainder" => Element::float(match a % b {
+            0.0 => 0f64.copysign(b),
+            rest if rest.is_sign_negative() != b.is_sign_negative() => rest + b,
+            rest => rest,
+        }),
         "prelu" => Element::ulps(if a < 0.0 { b * a } else { a }, 0),
         "equal" => truth(a == b),
         "notEqual" => truth(a != b),
@@ -178,6 +185,13 @@ fn binary_integer(name: &str, data_type: DataType, a: i128, b: i128) -> Element 
         "mul" => wrapped(a.wrapping_mul(b)),
         "div" if b == 0 => wrapped(0),
         "div" => wrapped(a / b),
+        "truncatedRemainder" | "flooredRemainder" if b == 0 => wrapped(a),
+        "truncatedRemainder" => wrapped(a - a / b * b),
+        // Of a quotient rounded down.
+        "flooredRemainder" => {
+            let quotient = if a % b != 0 && (a < 0) != (b < 0) { a / b - 1 } else { a / b };
+            wrapped(a - quotient * b)
+        }
         "max" => wrapped(a.max(b)),
         "min" => wrapped(a.min(b)),
         "pow" if b >= 0 => wrapped(power(a, b)),

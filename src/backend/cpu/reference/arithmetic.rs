@@ -18,6 +18,11 @@ pub trait Arithmetic: Element {
     fn mul(self, other: Self) -> Self;
     /// Integers are truncated towards zero; an integer divided by zero gives 0.
     fn div(self, other: Self) -> Self;
+    /// What a division rounded towards zero leaves, exactly. An integer divided by zero leaves itself.
+    fn rem(self, other: Self) -> Self;
+    /// What a division rounded down leaves: 0 with the sign of the divisor, or the sum of the exact remainder and the divisor
+    /// where their signs differ, rounded once.
+    fn floored_rem(self, other: Self) -> Self;
     /// IEEE 754's maximum: NaN if either is, and 0 is above -0.
     fn max(self, other: Self) -> Self;
     /// IEEE 754's minimum.
@@ -51,6 +56,22 @@ macro_rules! float {
 
             fn div(self, other: Self) -> Self {
                 Float::from_f32(Float::to_f32(self) / Float::to_f32(other))
+            }
+
+            fn rem(self, other: Self) -> Self {
+                Float::from_f32(Float::to_f32(self) % Float::to_f32(other))
+            }
+
+            fn floored_rem(self, other: Self) -> Self {
+                let divisor = Float::to_f32(other);
+                let rest = Float::to_f32(self) % divisor;
+                Float::from_f32(if rest == 0.0 {
+                    0f32.copysign(divisor)
+                } else if (rest < 0.0) != (divisor < 0.0) {
+                    rest + divisor
+                } else {
+                    rest
+                })
             }
 
             fn max(self, other: Self) -> Self {
@@ -121,6 +142,16 @@ macro_rules! integer {
 
             fn div(self, other: Self) -> Self {
                 if other == 0 { 0 } else { self.wrapping_div(other) }
+            }
+
+            fn rem(self, other: Self) -> Self {
+                if other == 0 { self } else { self.wrapping_rem(other) }
+            }
+
+            #[allow(unused_comparisons)] // of unsigned integers, none of which is negative
+            fn floored_rem(self, other: Self) -> Self {
+                let rest = Arithmetic::rem(self, other);
+                if rest != 0 && other != 0 && (rest < 0) != (other < 0) { rest.wrapping_add(other) } else { rest }
             }
 
             fn max(self, other: Self) -> Self {
@@ -276,6 +307,30 @@ mod tests {
         assert_eq!(Arithmetic::abs(i8::MIN), i8::MIN);
         assert_eq!(Arithmetic::neg(i64::MIN), i64::MIN);
         assert_eq!([-5i8, 0, 5].map(Arithmetic::sign), [-1, 0, 1]);
+    }
+
+    #[test]
+    fn remainders() {
+        let truncated = [(5, 3, 2), (-5, 3, -2), (5, -3, 2), (-5, -3, -2), (i32::MIN, -1, 0), (-7, 0, -7), (6, 3, 0)];
+        for (a, b, rest) in truncated {
+            assert_eq!(Arithmetic::rem(a, b), rest, "{a} % {b}");
+        }
+        let floored = [(5, 3, 2), (-5, 3, 1), (5, -3, -1), (-5, -3, -2), (i32::MIN, -1, 0), (-7, 0, -7), (-6, 3, 0)];
+        for (a, b, rest) in floored {
+            assert_eq!(Arithmetic::floored_rem(a, b), rest, "{a} % {b}");
+        }
+        assert_eq!(Arithmetic::floored_rem(250u8, 7), 5);
+        let bits = |x: f32| x.to_bits();
+        assert_eq!(bits(Arithmetic::rem(-6.0, 3.0)), bits(-0.0));
+        assert_eq!(bits(Arithmetic::floored_rem(-6.0, 3.0)), bits(0.0));
+        assert_eq!(bits(Arithmetic::floored_rem(6.0, -3.0)), bits(-0.0));
+        assert_eq!(Arithmetic::rem(1e8f32, 7.0), 2.0);
+        assert_eq!(Arithmetic::rem(3e38f32, 1e-45), 0.0);
+        assert_eq!(Arithmetic::rem(5.0, f32::INFINITY), 5.0);
+        assert_eq!(Arithmetic::floored_rem(-5.0, f32::INFINITY), f32::INFINITY);
+        for (a, b) in [(f32::INFINITY, 3.0), (3.0, 0.0), (f32::NAN, 3.0), (3.0, f32::NAN), (0.0, -0.0)] {
+            assert!(Arithmetic::rem(a, b).is_nan() && Arithmetic::floored_rem(a, b).is_nan(), "{a} % {b}");
+        }
     }
 
     #[test]

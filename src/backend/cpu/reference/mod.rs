@@ -69,6 +69,7 @@ pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
         Op::Prelu(op) => elementwise::prelu(op, arguments),
         Op::QuantizeLinear(op) => elementwise::quantize_linear(op, arguments),
         Op::Reduce(op) => reduce::reduce(op, arguments),
+        Op::Remainder(op) => elementwise::remainder(op, arguments),
         Op::Resample2d(op) => resample::resample2d(op, arguments),
         Op::Reshape(op) => movement::reshape(op, arguments),
         Op::Reverse(op) => movement::reverse(op, arguments),

@@ -7,7 +7,7 @@ use crate::backend::wgpu::shader::{Scalar, float, wrap};
 use crate::compiler::RUNNING;
 use crate::error::Result;
 use crate::graph::number::integer_range;
-use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, LogicalKind, PredicateKind, UnaryKind};
+use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, LogicalKind, PredicateKind, RemainderKind, UnaryKind};
 use crate::graph::{DataType, Number, Op, OperandId};
 
 /// A value in a shader: an expression, and the data type whose value it is.
@@ -209,6 +209,14 @@ pub fn expression(op: &Op, operand: &dyn Fn(OperandId) -> Expression, output: Da
         Op::Prelu(op) => {
             let (x, slope) = (operand(op.input).text, operand(op.slope).text);
             narrow(scalar.call("prelu", &[&x, &slope]))
+        }
+        Op::Remainder(op) => {
+            let (a, b) = (operand(op.a).text, operand(op.b).text);
+            narrow(match op.kind {
+                // There is no sign to correct.
+                RemainderKind::Floored if scalar.is_signed() => scalar.call("floored_rem", &[&a, &b]),
+                RemainderKind::Floored | RemainderKind::Truncated => scalar.call("rem", &[&a, &b]),
+            })
         }
         Op::DequantizeLinear(op) => {
             let (input, scale, zero_point) = (operand(op.input), operand(op.scale).text, operand(op.zero_point).text);

@@ -212,6 +212,7 @@ fn one(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> 
         | Op::Predicate(_)
         | Op::Prelu(_)
         | Op::QuantizeLinear(_)
+        | Op::Remainder(_)
         | Op::Unary(_)
         | Op::Where(_) => elementwise::lower(lowering, op, operands),
         Op::Arg(op) => arg::arg(lowering, op, operands),

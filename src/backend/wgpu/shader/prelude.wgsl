@@ -86,6 +86,74 @@ fn div_u32(a: u32, b: u32) -> u32 {
   return a / b;
 }
 
+// What a division rounded towards zero leaves, exactly: a long division of the digits, 8 binary places at a time.
+fn rem_f32(a: f32, b: f32) -> f32 {
+  let sign = bitcast<u32>(a) & 0x80000000u;
+  let x = bitcast<u32>(a) & 0x7fffffffu;
+  let y = bitcast<u32>(b) & 0x7fffffffu;
+  if x >= 0x7f800000u || y > 0x7f800000u || y == 0u {
+    return nan();
+  }
+  if x < y {
+    return a;
+  }
+  // Digits and exponents, of subnormal numbers too; the quotient of the digits is that of the numbers but for a power of 2.
+  let divisor = select((y & 0x7fffffu) | 0x800000u, y, y < 0x800000u);
+  let exponent = max(y >> 23u, 1u);
+  var rest = select((x & 0x7fffffu) | 0x800000u, x, x < 0x800000u) % divisor;
+  for (var left = max(x >> 23u, 1u) - exponent; left > 0u && rest > 0u;) {
+    let places = min(left, 8u);
+    rest = (rest << places) % divisor;
+    left -= places;
+  }
+  if rest == 0u {
+    return f32_from_bits(sign);
+  }
+  let shift = min(countLeadingZeros(rest) - 8u, exponent - 1u);
+  return f32_from_bits(sign | (((exponent - shift - 1u) << 23u) + (rest << shift)));
+}
+
+fn rem_i32(a: i32, b: i32) -> i32 {
+  return a - div_i32(a, b) * b;
+}
+
+fn rem_u32(a: u32, b: u32) -> u32 {
+  return a - div_u32(a, b) * b;
+}
+
+fn rem_i64(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
+  return sub_64(a, mul_64(div_i64(a, b), b));
+}
+
+fn rem_u64(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
+  return sub_64(a, mul_64(div_u64(a, b), b));
+}
+
+// What a division rounded down leaves: its sign is the divisor's.
+fn floored_rem_f32(a: f32, b: f32) -> f32 {
+  let rest = rem_f32(a, b);
+  let bits = bitcast<u32>(rest);
+  let sign = bitcast<u32>(b) & 0x80000000u;
+  if (bits & 0x7fffffffu) == 0u {
+    return f32_from_bits(sign);
+  }
+  if (bits & 0x80000000u) != sign && !is_nan(rest) {
+    return rest + b;
+  }
+  return rest;
+}
+
+fn floored_rem_i32(a: i32, b: i32) -> i32 {
+  let rest = rem_i32(a, b);
+  return select(rest, rest + b, rest != 0 && b != 0 && (rest < 0) != (b < 0));
+}
+
+fn floored_rem_i64(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
+  let rest = rem_i64(a, b);
+  let corrects = any(rest != vec2<u32>(0u)) && any(b != vec2<u32>(0u)) && ((rest.y ^ b.y) >> 31u) == 1u;
+  return select(rest, add_64(rest, b), corrects);
+}
+
 // IEEE 754's maximum: NaN if either is, and 0 is above -0.
 fn max_f32(a: f32, b: f32) -> f32 {
   if is_nan(a) || is_nan(b) {

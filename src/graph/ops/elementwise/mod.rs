@@ -5,6 +5,7 @@ mod binary;
 mod cast;
 mod logical;
 mod quantize;
+mod remainder;
 mod select;
 mod unary;
 
@@ -16,5 +17,6 @@ pub use binary::{Binary, BinaryKind};
 pub use cast::Cast;
 pub use logical::{Logical, LogicalKind, Predicate, PredicateKind};
 pub use quantize::{DequantizeLinear, QuantizeLinear};
+pub use remainder::{Remainder, RemainderKind};
 pub use select::Where;
 pub use unary::{Unary, UnaryKind};

@@ -12,7 +12,7 @@ mod tests;
 mod unary;
 
 pub use activation::{activation, clamp, elu, hard_sigmoid, leaky_relu, linear, prelu};
-pub use binary::binary;
+pub use binary::{binary, remainder};
 pub use cast::cast;
 pub use logical::{logical, predicate};
 pub use quantize::{dequantize_linear, quantize_linear};
