@@ -10,6 +10,7 @@ const { toGraph } = require('../graph.js');
 const { Ahead } = require('./ahead.js');
 const { checkArrays } = require('./arrays.js');
 const { createBindings } = require('./bindings.js');
+const { Idle } = require('./idle.js');
 const { release, runInMemory, runOnTensors } = require('./run.js');
 
 let stateOf;
@@ -73,8 +74,7 @@ class OnnxModel {
     if (state.destroyed) return;
     state.destroyed = true;
     state.ahead.forget();
-    for (const tensors of state.idle) release(tensors);
-    state.idle.length = 0;
+    state.idle.clear();
     // A run may still be making its tensors.
     if (state.running === 0) state.graph.destroy();
   }
@@ -112,9 +112,10 @@ function createModel(context, graph, { modelInputs, modelOutputs }, label) {
   const inputs = modelInputs.map(signature);
   const outputs = modelOutputs.map(signature);
   const used = inputs.filter((input) => input.used);
-  /** Sets of tensors that no run uses: as many as there were runs in flight at once. */
-  const idle = [];
   const graphState = toGraph(graph);
+  let bytes = 0;
+  for (const { byteLength } of [...graphState.inputs.values(), ...graphState.outputs.values()]) bytes += byteLength;
+  const idle = new Idle(bytes, release);
   return new OnnxModel(construct, { context, graph, graphState, label, inputs, outputs, used, idle, ahead: new Ahead(), running: 0, destroyed: false });
 }
 

@@ -35,7 +35,7 @@ function runInMemory(state, arrays) {
  * @param {Record<string, ArrayBufferView>} arrays checked
  */
 async function runOnTensors(state, arrays) {
-  const tensors = state.idle.pop();
+  const tensors = state.idle.take();
   // Without a set of tensors at hand the caller may change the arrays while one is made.
   if (tensors === undefined) return await dispatch(state, await newTensors(state, arrays), undefined);
   return await dispatch(state, tensors, arrays);
@@ -78,7 +78,7 @@ async function dispatch(state, tensors, arrays) {
     return results(outputs, (_, i) => buffers[i]);
   } finally {
     if (state.destroyed) release(tensors);
-    else state.idle.push(tensors);
+    else state.idle.put(tensors);
   }
 }
 
