@@ -37,7 +37,7 @@ class MLGraphBuilder {
       throw conversionError(error, 'MLGraphBuilder');
     }
     if (context.lost) throw invalidState('MLGraphBuilder', '', "context: the MLContext was destroyed or lost");
-    const handle = callNative(native.createBuilder, context.handle);
+    const handle = callNative(native.createBuilder, context.handle, this);
     this.#state = { handle, context, hasBuilt: false, destroyed: false };
     collected.register(this, handle);
   }

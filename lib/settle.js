@@ -7,6 +7,7 @@
 // pending work) and the memory that the native side writes into. It stays until the native side has said that it is
 // done with it, also where the promise was rejected before, by a destroy().
 
+const { setImmediate } = require('node:timers');
 const native = require('./native.js');
 const { exception, invalidState, nativeError } = require('./errors.js');
 const watch = require('./watch.js');
@@ -55,8 +56,15 @@ function begin(entry, start) {
   return promise;
 }
 
-/** Called by the native side, with `request, code, value` for each that is ready. */
+/**
+ * Called by the native side, with `request, code, value` for each that is ready; with nothing where this round of the event
+ * loop has lasted long enough, and what is ready is to be asked for at its end, so that timers have their turn.
+ */
 function settle(batch) {
+  if (batch === undefined) {
+    setImmediate(native.settleRest);
+    return;
+  }
   for (let i = 0; i < batch.length; i += 3) {
     const request = batch[i];
     if (request === requests.first) announce(batch[i + 2]);

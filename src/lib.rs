@@ -32,4 +32,5 @@ pub mod host_memory;
 pub mod memory;
 mod node;
 pub mod onnx;
+pub mod thread;
 pub mod timeline;

@@ -8,15 +8,17 @@ use crate::error::{Error, Kind, Result};
 use std::alloc::{Layout, alloc, alloc_zeroed};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 mod arrival;
+mod available;
 mod freed;
 mod neighbours;
 mod spare;
 
 pub use arrival::{Arrival, Arriving, Runs, arriving, arriving_in_runs};
+use available::available;
 pub use freed::keep_freed;
 use neighbours::Block;
 pub use neighbours::side_by_side;
@@ -201,25 +203,55 @@ pub fn is_at_hand(length: usize) -> bool {
     length < LARGE || available().is_none_or(|available| length <= available)
 }
 
-/// Bytes that the machine, or the control group that we are in, can still give; nothing where that cannot be known.
-fn available() -> Option<usize> {
-    let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<usize>().ok();
-    let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let machine = line.trim().trim_end_matches("kB").trim().parse::<usize>().ok()?.checked_mul(1024)?;
-    let group = number("/sys/fs/cgroup/memory.max")
-        .zip(number("/sys/fs/cgroup/memory.current"))
-        .map(|(max, current)| max.saturating_sub(current));
-    Some(group.map_or(machine, |group| group.min(machine)))
-}
-
 /// What a context's memory is used for (`MLContext.memoryUsage()`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     Tensors,
     Graphs,
     Scratch,
+    /// Threads and what script's objects are described by: not among the numbers that are told, only in a [`Total`].
+    Upkeep,
 }
+
+/// How many bytes several [`Usage`]s hold together.
+#[derive(Clone, Debug, Default)]
+pub struct Total(Arc<AtomicUsize>);
+
+impl Total {
+    pub fn bytes(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Counts bytes for as long as the result lives.
+    pub fn hold(&self, bytes: usize) -> Held {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+        Held { total: self.clone(), bytes }
+    }
+}
+
+/// Bytes that are counted in a [`Total`] until this is dropped.
+#[derive(Debug)]
+pub struct Held {
+    total: Total,
+    bytes: usize,
+}
+
+impl Held {
+    /// It is so many now.
+    pub fn set(&mut self, bytes: usize) {
+        self.total.0.fetch_add(bytes.wrapping_sub(self.bytes), Ordering::Relaxed);
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.total.0.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// What a thread is taken to cost: the part of its stack that is used, and what the system keeps for it.
+pub const THREAD: usize = 1 << 20;
 
 /// How many bytes a context holds, by use, and the most it ever held.
 #[derive(Debug, Default)]
@@ -229,6 +261,9 @@ pub struct Usage {
     scratch: AtomicUsize,
     total: AtomicUsize,
     peak: AtomicUsize,
+    upkeep: AtomicUsize,
+    /// What it is a part of.
+    all: OnceLock<Total>,
 }
 
 /// The numbers of a [`Usage`] at one moment.
@@ -256,15 +291,25 @@ impl Usage {
             Use::Tensors => &self.tensors,
             Use::Graphs => &self.graphs,
             Use::Scratch => &self.scratch,
+            Use::Upkeep => &self.upkeep,
         }
+    }
+
+    /// Is counted in a total, too, from now on. Called once, before anything is charged.
+    pub fn is_part_of(&self, total: Total) {
+        debug_assert_eq!(self.total.load(Ordering::Relaxed), 0);
+        let _ = self.all.set(total);
     }
 
     /// Counts bytes for as long as the result lives.
     pub fn charge(self: &Arc<Self>, kind: Use, bytes: usize) -> Charge {
         self.counter(kind).fetch_add(bytes, Ordering::Relaxed);
-        let total = self.total.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        self.peak.fetch_max(total, Ordering::Relaxed);
-        Charge { usage: self.clone(), kind, bytes }
+        if kind != Use::Upkeep {
+            let total = self.total.fetch_add(bytes, Ordering::Relaxed) + bytes;
+            self.peak.fetch_max(total, Ordering::Relaxed);
+        }
+        let held = self.all.get().map(|all| all.hold(bytes));
+        Charge { usage: self.clone(), kind, bytes, _held: held }
     }
 }
 
@@ -274,12 +319,15 @@ pub struct Charge {
     usage: Arc<Usage>,
     kind: Use,
     bytes: usize,
+    _held: Option<Held>,
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
         self.usage.counter(self.kind).fetch_sub(self.bytes, Ordering::Relaxed);
-        self.usage.total.fetch_sub(self.bytes, Ordering::Relaxed);
+        if self.kind != Use::Upkeep {
+            self.usage.total.fetch_sub(self.bytes, Ordering::Relaxed);
+        }
     }
 }
 
@@ -310,5 +358,24 @@ mod tests {
         drop(usage.charge(Use::Graphs, 5));
         drop(first);
         assert_eq!(usage.numbers(), UsageNumbers { tensors: 0, graphs: 0, scratch: 0, peak: 15 });
+    }
+
+    #[test]
+    fn a_total_has_what_all_its_parts_hold() {
+        let total = Total::default();
+        let parts = [(); 2].map(|()| Arc::new(Usage::default()));
+        parts.iter().for_each(|part| part.is_part_of(total.clone()));
+        let tensor = parts[0].charge(Use::Tensors, 10);
+        let thread = parts[1].charge(Use::Upkeep, 300);
+        let mut object = total.hold(1000);
+        assert_eq!(total.bytes(), 1310);
+        assert_eq!(parts[1].numbers(), UsageNumbers { tensors: 0, graphs: 0, scratch: 0, peak: 0 });
+        object.set(2000);
+        drop(tensor);
+        assert_eq!(total.bytes(), 2300);
+        object.set(500);
+        assert_eq!(total.bytes(), 800);
+        drop((object, thread));
+        assert_eq!(total.bytes(), 0);
     }
 }

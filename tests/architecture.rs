@@ -8,11 +8,11 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("graph", &["error"]),
     ("compiler", &["error", "graph", "memory"]),
     // The backend reports through the timeline's `Done`.
-    ("backend", &["compiler", "error", "faults", "graph", "host_memory", "memory", "timeline"]),
+    ("backend", &["compiler", "error", "faults", "graph", "host_memory", "memory", "thread", "timeline"]),
     // The timeline runs the compiler's passes for its backend.
-    ("timeline", &["backend", "compiler", "error", "faults", "graph", "host_memory", "memory"]),
+    ("timeline", &["backend", "compiler", "error", "faults", "graph", "host_memory", "memory", "thread"]),
     ("onnx", &["backend", "error", "graph", "memory"]),
-    ("node", &["backend", "error", "graph", "host_memory", "memory", "onnx", "timeline"]),
+    ("node", &["backend", "error", "graph", "host_memory", "memory", "onnx", "thread", "timeline"]),
 ];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -67,5 +67,16 @@ fn rooms_use_only_the_rooms_below() {
 fn files_have_one_idea_each() {
     for (path, text) in all() {
         assert!(text.lines().count() <= 600, "{} has more than 600 lines", path.display());
+    }
+}
+
+/// Where a thread cannot be had, whoever waits for its work has to hear of it.
+#[test]
+fn threads_are_made_in_one_place() {
+    for (path, text) in all() {
+        let code = text.split("#[cfg(test)]").next().unwrap();
+        let is_test = path.file_stem().is_some_and(|name| name.to_str().unwrap().ends_with("tests"));
+        let makes = ["thread::spawn", "thread::Builder", "spawn_blocking"].iter().any(|way| code.contains(way));
+        assert!(!makes || is_test || path.ends_with("thread.rs"), "{} makes a thread", path.display());
     }
 }

@@ -103,6 +103,11 @@ pub struct Node {
 pub struct Operands<'a>(&'a [Operand]);
 
 impl<'a> Operands<'a> {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
     pub fn descriptor(&self, id: OperandId) -> &'a Descriptor {
         &self.0[id.0 as usize].descriptor
     }

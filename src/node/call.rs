@@ -86,6 +86,7 @@ pub unsafe fn enter(env: sys::napi_env, info: sys::napi_callback_info, function:
     let arguments = raw.map(|raw| unsafe { Value::new(raw) });
     let call = Call { scope, environment, arguments };
     let result = catch_unwind(AssertUnwindSafe(|| function(&call))).unwrap_or_else(|panic| Err(from_panic(&*panic)));
+    environment.external.tell(scope);
     match result {
         Ok(value) => value.map_or(ptr::null_mut(), Value::raw),
         Err(error) => {

@@ -5,6 +5,7 @@ use super::compute::handles;
 use super::handles::Handle;
 use super::script::{Scope, Value, internal};
 use crate::error::Result;
+use crate::memory::Held;
 use crate::timeline::{Command, Task, TensorId};
 use std::sync::Arc;
 
@@ -12,6 +13,8 @@ use std::sync::Arc;
 pub struct CommandBuffer {
     pub context: Handle,
     commands: Arc<[Command]>,
+    /// For the commands.
+    _held: Held,
 }
 
 /// `createCommandBuffer(context, graphs, counts, tensors, labels)`: for each dispatch a graph, the number of its tensors and a
@@ -35,7 +38,10 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
             rest.split_at_checked(count as usize).ok_or_else(|| internal("fewer tensors than the dispatches have"))?;
         commands.push(Command { graph: graph.id, tensors: tensors.iter().copied().collect(), label });
     }
-    let buffer = CommandBuffer { context, commands: commands.into() };
+    let spilled = |command: &Command| if command.tensors.spilled() { size_of_val(&*command.tensors) } else { 0 };
+    let bytes = commands.iter().map(|command| size_of_val(command) + spilled(command) + command.label.len()).sum();
+    let held = environment.external.total.hold(bytes);
+    let buffer = CommandBuffer { context, commands: commands.into(), _held: held };
     let handle = environment.commands.borrow_mut().insert(buffer);
     Ok(Some(call.scope.number(handle.to_number())?))
 }

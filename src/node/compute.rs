@@ -104,7 +104,9 @@ fn wait<'s>(scope: Scope<'s>, context: &Context, task: impl FnOnce(Done<()>) -> 
     loop {
         match end.recv_timeout(LOOK) {
             Ok(result) => return result.map(|()| None),
-            Err(RecvTimeoutError::Disconnected) => return Err(Error::new(Kind::Operation, "the work was lost")),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Error::new(Kind::Operation, "the work was lost: nobody reported its end (internal error)"));
+            }
             // Somebody ends this worker, or the process: that is not to wait for the work. Its end still has to come, since
             // kernels are writing into the memory.
             Err(RecvTimeoutError::Timeout) if scope.is_ending() => context.stop(),

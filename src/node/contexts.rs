@@ -11,8 +11,9 @@ use crate::backend::wgpu::{self, Gpu, Wish, adapter};
 use crate::error::{Error, Kind, Result};
 use crate::graph::limits::Support;
 use crate::graph::{DataType, Limits};
-use crate::memory::{Usage, keep_freed};
-use crate::timeline::{Task, Timeline};
+use crate::memory::{Held, THREAD, Total, Usage, keep_freed};
+use crate::thread;
+use crate::timeline::{Done, Task, Timeline};
 use std::cell::Cell;
 use std::sync::{Arc, OnceLock};
 
@@ -21,6 +22,8 @@ pub struct Context {
     /// There when `lib/` hears of the context.
     device: Arc<OnceLock<Device>>,
     running: Arc<Running>,
+    /// For its thread, and what it has to know.
+    _held: Held,
     /// The last number that was given to a tensor or a graph.
     last: Cell<u64>,
 }
@@ -101,8 +104,10 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let mut contexts = environment.contexts.borrow_mut();
     contexts.retain(|context| !context.has_failed());
     let found = Arc::new(OnceLock::new());
+    let total = environment.external.total.clone();
+    let held = total.hold(THREAD);
     // The handle is known before the timeline, which may announce its loss under it.
-    let handle = contexts.insert(Context { device: found.clone(), running: running.clone(), last: Cell::new(0) });
+    let handle = contexts.insert(Context { device: found.clone(), running: running.clone(), _held: held, last: Cell::new(0) });
     let handle = handle.to_number();
     let queue = environment.ending.queue.clone();
     let wake = {
@@ -112,14 +117,15 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let lost = move |message| queue.announce(request, Outcome::Lost { context: handle, message });
     let outcome = |(handle, accelerated)| Outcome::Context { handle, accelerated };
     let done = environment.settler.promise(call.scope, request, outcome)?;
-    let start = Start { found, running, wake, lost };
+    let start = Start { found, running, total, wake, lost };
     let wish = Wish { software: required, low_power };
     if !gpu || (!required && adapter::is_absent(wish)) {
         done.report(start.on(Cpu::new(threads)).map(|()| (handle, false)).map_err(|error| error.of("createContext", &label)));
         return Ok(None);
     }
-    // Drivers take their time. Where there is no thread to be had the work is dropped, and that is reported.
-    let work = move || {
+    // Drivers take their time.
+    let (looked, told) = (start.running.clone(), label.clone());
+    let work = move |done: Done<(f64, bool)>| {
         done.run(|| {
             let started = match Gpu::new(wish) {
                 Ok(gpu) => {
@@ -135,7 +141,10 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
             started.map(|accelerated| (handle, accelerated)).map_err(|error| error.of("createContext", &label))
         });
     };
-    drop(std::thread::Builder::new().name("webnn adapter".into()).spawn(work));
+    if let Err((error, done)) = thread::start_with("webnn adapter", done, work) {
+        looked.give_up();
+        done.report(Err(error.of("createContext", &told)));
+    }
     Ok(None)
 }
 
@@ -143,6 +152,7 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 struct Start<W, L> {
     found: Arc<OnceLock<Device>>,
     running: Arc<Running>,
+    total: Total,
     wake: W,
     lost: L,
 }
@@ -152,6 +162,7 @@ impl<W: Fn() + Send + Sync + 'static, L: FnOnce(String) + Send + 'static> Start<
         if let Some(caller) = backend.caller() {
             caller.is_woken_by(self.wake);
         }
+        backend.usage().is_part_of(self.total);
         let device = Device { limits: backend.limits().clone(), usage: backend.usage().clone() };
         match Timeline::start(backend, self.lost) {
             Ok(timeline) => {

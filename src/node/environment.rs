@@ -12,6 +12,7 @@ use super::call;
 use super::commands::CommandBuffer;
 use super::contexts::Context;
 use super::described::Described;
+use super::external::External;
 use super::graphs::{Builder, Graph};
 use super::handles::{Handle, Slab};
 use super::script::{Scope, Value, internal};
@@ -21,9 +22,10 @@ use crate::backend::wgpu;
 use crate::error::Result;
 use crate::timeline::Timeline;
 use napi::sys;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -35,8 +37,11 @@ pub struct Environment {
     pub tensors: RefCell<Slab<Tensor>>,
     pub graphs: RefCell<Slab<Graph>>,
     pub builders: RefCell<Slab<Builder>>,
+    /// How many were left when those that script has forgotten were last looked for.
+    pub builders_left: Cell<usize>,
     pub commands: RefCell<Slab<CommandBuffer>>,
     pub described: Described,
+    pub external: Rc<External>,
     pub ending: Arc<Ending>,
 }
 
@@ -144,14 +149,17 @@ impl Ending {
 impl Environment {
     fn new() -> Self {
         let ending = Ending::new();
+        let external = Rc::<External>::default();
         Environment {
-            settler: Settler::new(ending.queue.clone()),
+            settler: Settler::new(ending.queue.clone(), external.clone()),
             contexts: RefCell::default(),
             tensors: RefCell::default(),
             graphs: RefCell::default(),
             builders: RefCell::default(),
+            builders_left: Cell::default(),
             commands: RefCell::default(),
             described: Described::new(),
+            external,
             ending,
         }
     }

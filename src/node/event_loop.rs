@@ -15,6 +15,7 @@ use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// `uv_handle_t` and `uv_async_t`.
 type UvHandle = *mut c_void;
@@ -30,6 +31,8 @@ struct Libuv {
     async_send: unsafe extern "C" fn(UvHandle) -> c_int,
     unref: unsafe extern "C" fn(UvHandle),
     close: unsafe extern "C" fn(UvHandle, Option<Callback>),
+    now: unsafe extern "C" fn(*const sys::uv_loop_s) -> u64,
+    hrtime: unsafe extern "C" fn() -> u64,
 }
 
 impl Libuv {
@@ -49,10 +52,45 @@ impl Libuv {
                     async_send: *process.get(b"uv_async_send\0").ok()?,
                     unref: *process.get(b"uv_unref\0").ok()?,
                     close: *process.get(b"uv_close\0").ok()?,
+                    now: *process.get(b"uv_now\0").ok()?,
+                    hrtime: *process.get(b"uv_hrtime\0").ok()?,
                 })
             }
         };
         FOUND.get_or_init(look).as_ref()
+    }
+}
+
+/// An environment's loop, and the functions for it.
+fn loop_of(scope: Scope<'_>) -> Option<(&'static Libuv, *mut sys::uv_loop_s)> {
+    // They have functions of these names for addons, which end the process or do something of their own.
+    if scope.has_global("Bun").ok()? || scope.has_global("Deno").ok()? {
+        return None;
+    }
+    let libuv = Libuv::find()?;
+    let mut event_loop = ptr::null_mut();
+    // SAFETY: the environment is alive, and the result lives on the stack until the call returns.
+    let status = unsafe { sys::napi_get_uv_event_loop(scope.env(), &raw mut event_loop) };
+    (status == sys::Status::napi_ok).then_some((libuv, event_loop))
+}
+
+/// The rounds of an environment's event loop: timers, then what has come in, then what script wants done after that.
+pub struct Rounds {
+    libuv: &'static Libuv,
+    event_loop: *mut sys::uv_loop_s,
+}
+
+impl Rounds {
+    /// Nothing where that cannot be known.
+    pub fn of(scope: Scope<'_>) -> Option<Rounds> {
+        loop_of(scope).map(|(libuv, event_loop)| Rounds { libuv, event_loop })
+    }
+
+    /// For how long what has come in has been served in this round, as exactly as milliseconds are.
+    pub fn last(&self) -> Duration {
+        // SAFETY: the loop is there as long as the environment, on whose thread this runs. It takes the time when it begins to serve.
+        let (began, now) = unsafe { ((self.libuv.now)(self.event_loop), (self.libuv.hrtime)()) };
+        Duration::from_millis((now / 1_000_000).saturating_sub(began))
     }
 }
 
@@ -83,16 +121,9 @@ impl Waker {
     /// Makes one, on the environment's thread. Handles are served in the order in which they were made: one that is to be served
     /// in the same round as this one is made after it.
     pub fn start(scope: Scope<'_>, queue: Arc<Queue>) -> Option<Waker> {
-        // They have functions of these names for addons, which end the process or do something of their own.
-        if scope.has_global("Bun").ok()? || scope.has_global("Deno").ok()? {
-            return None;
-        }
-        let libuv = Libuv::find()?;
-        let mut event_loop = ptr::null_mut();
-        // SAFETY: the environment is alive, and the result lives on the stack until the call returns.
-        let status = unsafe { sys::napi_get_uv_event_loop(scope.env(), &raw mut event_loop) };
+        let (libuv, event_loop) = loop_of(scope)?;
         // SAFETY: a function of numbers.
-        if status != sys::Status::napi_ok || unsafe { (libuv.handle_size)(ASYNC) } > ROOM {
+        if unsafe { (libuv.handle_size)(ASYNC) } > ROOM {
             return None;
         }
         let handle = Box::into_raw(Box::new(Handle { of_libuv: [0; ROOM], libuv, queue, hook: Cell::new(ptr::null_mut()) }));

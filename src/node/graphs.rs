@@ -3,6 +3,7 @@
 use super::bytes;
 use super::call::{Call, stale};
 use super::environment::Environment;
+use super::external::Weak;
 use super::handles::Handle;
 use super::script::{Scope, Value, internal};
 use super::settle::{Outcome, Request};
@@ -11,7 +12,7 @@ use crate::error::Result;
 use crate::graph::operator::Returns;
 use crate::graph::{ConstantBytes, Descriptor, GraphBuilder, OperandId, ops};
 use crate::host_memory::Placements;
-use crate::memory::{Charge, Use};
+use crate::memory::{Charge, Held, Use};
 use crate::timeline::{GraphId, Task, TensorIds};
 use smallvec::SmallVec;
 use std::sync::{Arc, OnceLock};
@@ -22,7 +23,18 @@ pub struct Builder {
     graph: GraphBuilder,
     /// For the constants that it has copied. A graph counts its own.
     charges: Vec<Charge>,
+    /// For the operands.
+    held: Held,
+    /// The object of script's.
+    object: Option<Weak>,
 }
+
+/// What an operand takes, with the operator that makes it and its name; and about what it takes in a compiled graph.
+const OPERAND: usize = 512;
+/// What builders and graphs take beside their operands.
+const DESCRIPTION: usize = 4 << 10;
+/// So many builders may be there before those that script has forgotten are looked for.
+const FEW_BUILDERS: usize = 32;
 
 /// A graph that was built, or is being built.
 pub struct Graph {
@@ -30,11 +42,41 @@ pub struct Graph {
     pub id: GraphId,
     /// Once it was built.
     pub placements: Arc<OnceLock<Placements>>,
+    /// For what describes it. Its constants and its memory are counted by the context.
+    _held: Held,
+}
+
+impl Graph {
+    pub fn new(
+        environment: &Environment,
+        context: Handle,
+        id: GraphId,
+        placements: Arc<OnceLock<Placements>>,
+        operands: usize,
+    ) -> Graph {
+        let held = environment.external.total.hold(DESCRIPTION + OPERAND * operands);
+        Graph { context, id, placements, _held: held }
+    }
 }
 
 impl Environment {
     fn with_builder<R>(&self, handle: Handle, use_it: impl FnOnce(&mut Builder) -> Result<R>) -> Result<R> {
-        use_it(self.builders.borrow_mut().get_mut(handle).ok_or_else(|| stale("builder"))?)
+        let mut builders = self.builders.borrow_mut();
+        let builder = builders.get_mut(handle).ok_or_else(|| stale("builder"))?;
+        let result = use_it(builder);
+        builder.held.set(DESCRIPTION + OPERAND * builder.graph.operands().count());
+        result
+    }
+
+    /// Lets go of builders that V8 has collected. Their finalizers run when the event loop comes round, but script may make
+    /// builders one after the other before it does.
+    fn forget_builders(&self) {
+        let mut builders = self.builders.borrow_mut();
+        if builders.len() < FEW_BUILDERS.max(2 * self.builders_left.get()) {
+            return;
+        }
+        builders.retain(|builder| builder.object.as_ref().is_none_or(Weak::is_there));
+        self.builders_left.set(builders.len());
     }
 }
 
@@ -52,12 +94,15 @@ fn describe(environment: &Environment, builder: &Builder, id: OperandId) {
     environment.described.write(head.iter().chain(&descriptor.shape).copied());
 }
 
-/// `createBuilder(context)`
+/// `createBuilder(context, object)`: `object` is script's.
 pub fn create_builder<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let context = call.handle(0)?;
     let graph = environment.with_context(context, |context| Ok(GraphBuilder::new(context.limits()?)))?;
-    let handle = environment.builders.borrow_mut().insert(Builder { context, graph, charges: Vec::new() });
+    environment.forget_builders();
+    let held = environment.external.total.hold(DESCRIPTION);
+    let object = Weak::new(call.scope, call.value(1));
+    let handle = environment.builders.borrow_mut().insert(Builder { context, graph, charges: Vec::new(), held, object });
     Ok(Some(call.scope.number(handle.to_number())?))
 }
 
@@ -148,6 +193,7 @@ pub fn build<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let (context, description) =
         environment.with_builder(builder, |builder| Ok((builder.context, builder.graph.build(outputs)?)))?;
     drop(environment.builders.borrow_mut().remove(builder));
+    let operands = description.operands.len();
     let placements = Arc::new(OnceLock::new());
     let found = placements.clone();
     let id = environment.with_context(context, |context| {
@@ -164,7 +210,8 @@ pub fn build<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         context.send(Task::Build { graph: id, description: Box::new(description), label, done });
         Ok(id)
     })?;
-    let graph = environment.graphs.borrow_mut().insert(Graph { context, id, placements });
+    let graph = Graph::new(environment, context, id, placements, operands);
+    let graph = environment.graphs.borrow_mut().insert(graph);
     Ok(Some(call.scope.number(graph.to_number())?))
 }
 

@@ -18,6 +18,7 @@ mod contexts;
 mod described;
 mod environment;
 mod event_loop;
+mod external;
 mod graphs;
 mod handles;
 mod onnx;

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::graph::{DataType, Descriptor, OperandId};
 use crate::host_memory::Placements;
 use crate::onnx::{self, Fixed, FixedValue, ImportError, Input, Model, RefusedNode, Signature, Summary};
+use crate::thread;
 use crate::timeline::{Done, GraphId, Task, from_panic};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -49,19 +50,22 @@ impl Origin {
     }
 }
 
-/// Does the work on a thread of its own. Where there is none to be had, the work is dropped, and that is reported.
+/// Does the work on a thread of its own.
 fn in_background<T: Send + 'static>(
     what: &'static str,
     label: String,
     done: Done<T>,
     work: impl FnOnce(Done<T>) -> Result<(), (Error, Done<T>)> + Send + 'static,
 ) {
-    let run = move || {
+    let told = label.clone();
+    let run = move |done| {
         if let Err((error, done)) = work(done) {
             done.report(Err(error.of(what, &label)));
         }
     };
-    drop(std::thread::Builder::new().name("webnn-node onnx".into()).spawn(run));
+    if let Err((error, done)) = thread::start_with("webnn-node onnx", done, run) {
+        done.report(Err(error.of(what, &told)));
+    }
 }
 
 /// Like the work's own result, but a panic in it is an error.
@@ -115,7 +119,7 @@ pub fn import<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         }
         Ok(())
     });
-    let graph = environment.graphs.borrow_mut().insert(Graph { context, id, placements });
+    let graph = environment.graphs.borrow_mut().insert(Graph::new(environment, context, id, placements, 0));
     Ok(Some(call.scope.number(graph.to_number())?))
 }
 

@@ -57,6 +57,7 @@ const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
     "destroyCommandBuffer" => commands::destroy;
     "submit" => commands::submit;
     "settleSoon" => settle_soon;
+    "settleRest" => settle_rest;
 };
 
 /// For tests only.
@@ -100,6 +101,12 @@ fn initialize<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 /// `settleSoon()`: waits for a moment until something is ready, and settles it.
 fn settle_soon<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     call.environment.settler.settle_soon(call.scope);
+    Ok(None)
+}
+
+/// `settleRest()`: settles some of what was put off.
+fn settle_rest<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    call.environment.settler.settle_some(call.scope);
     Ok(None)
 }
 

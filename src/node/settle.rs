@@ -5,12 +5,16 @@
 //! `lib/`. Where `lib/` expects something within a moment it looks into the queue itself, and nothing is woken. Whoever sees
 //! that a result is about to come may wake the event loop before it is there ([`event_loop`](super::event_loop)).
 //!
+//! What script does when its promises are settled belongs to the same round of the event loop, and may make more results
+//! ready at once. So only some are settled at a time, and after [`ROUND`] the others wait until timers have had their turn.
+//!
 //! Several copies of `lib/` can share an environment (jest loads one per test file), so each is a *listener* with a range
 //! of request numbers of its own. The threadsafe function is referenced, and so keeps the process alive, only while a
 //! request is unfinished; likewise a listener's `settle` function keeps its copy of `lib/` alive only then.
 #![allow(unsafe_code)]
 
-use super::event_loop::Waker;
+use super::event_loop::{Rounds, Waker};
+use super::external::External;
 use super::onnx;
 use super::script::{Scope, Value, internal};
 use crate::error::Result;
@@ -18,9 +22,11 @@ use crate::graph::Descriptor;
 use crate::timeline::Done;
 use napi::sys;
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -38,6 +44,11 @@ const MOMENT: Duration = Duration::from_micros(20);
 /// How long a loop that was woken early looks: whoever had it woken was through with its part of the work, and the others are
 /// mostly not much later.
 const EARLY: Duration = Duration::from_micros(30);
+
+/// So many results are settled at most before script's reactions to them run.
+const TOGETHER: usize = 64;
+/// When a round of the event loop has lasted so long, what else is ready is settled after timers and input have had their turn.
+const ROUND: Duration = Duration::from_millis(5);
 
 /// So that all of them are exact as JavaScript numbers.
 const MOST_LISTENERS: usize = 1 << 13;
@@ -103,7 +114,7 @@ pub struct Queue {
 
 #[derive(Default)]
 struct State {
-    settled: Vec<Settled>,
+    settled: VecDeque<Settled>,
     /// A wake-up is on its way, or the environment's thread is looking.
     signalled: bool,
     /// Somebody will settle what is queued.
@@ -140,11 +151,18 @@ impl Queue {
         if !state.is_open {
             return;
         }
-        state.settled.push(Settled { request, result });
+        state.settled.push_back(Settled { request, result });
         self.has_some.store(true, Ordering::Release);
         let is_signalled = std::mem::replace(&mut state.signalled, true);
         drop(state);
-        if !is_signalled && let Some(Wake(function)) = *self.lock_wake() {
+        if !is_signalled {
+            self.call();
+        }
+    }
+
+    /// Has the threadsafe function called.
+    fn call(&self) {
+        if let Some(Wake(function)) = *self.lock_wake() {
             // SAFETY: the function exists, since `close` takes it away under this lock before it goes. The call makes a
             // note for the event loop; it neither blocks nor runs JavaScript.
             unsafe {
@@ -194,11 +212,28 @@ impl Queue {
         }
     }
 
+    /// Some of what is ready, the earliest. For what is left the threadsafe function is called again: when that is served
+    /// script's reactions to the earlier ones have run.
     fn take(&self) -> Vec<Settled> {
         let mut state = self.lock();
-        state.signalled = false;
-        self.has_some.store(false, Ordering::Relaxed);
-        std::mem::take(&mut state.settled)
+        let count = state.settled.len().min(TOGETHER);
+        let ready = state.settled.drain(..count).collect();
+        let has_more = !state.settled.is_empty();
+        state.signalled = has_more;
+        self.has_some.store(has_more, Ordering::Relaxed);
+        drop(state);
+        if has_more {
+            self.call();
+        }
+        ready
+    }
+
+    /// Whose is the first that is ready. Nobody is woken for it, or for what comes from now on, until it is taken.
+    fn put_off(&self) -> Option<Request> {
+        let mut state = self.lock();
+        let first = state.settled.front()?.request;
+        state.signalled = true;
+        Some(first)
     }
 
     /// From now on nothing is queued and nobody is woken.
@@ -221,6 +256,8 @@ impl Queue {
 pub struct Settler {
     queue: Arc<Queue>,
     function: Cell<sys::napi_threadsafe_function>,
+    rounds: RefCell<Option<Rounds>>,
+    external: Rc<External>,
     listeners: RefCell<Vec<Listener>>,
 }
 
@@ -232,8 +269,9 @@ struct Listener {
 }
 
 impl Settler {
-    pub fn new(queue: Arc<Queue>) -> Self {
-        Settler { queue, function: Cell::new(ptr::null_mut()), listeners: RefCell::default() }
+    pub fn new(queue: Arc<Queue>, external: Rc<External>) -> Self {
+        let function = Cell::new(ptr::null_mut());
+        Settler { queue, function, rounds: RefCell::default(), external, listeners: RefCell::default() }
     }
 
     /// Makes the threadsafe function.
@@ -247,7 +285,7 @@ impl Settler {
         let nothing = ptr::null_mut();
         let context = ptr::from_ref(self).cast_mut().cast::<c_void>();
         let mut function = ptr::null_mut();
-        // SAFETY: the environment and the name are alive. Instead of a JavaScript function there is `settle_all`, whose
+        // SAFETY: the environment and the name are alive. Instead of a JavaScript function there is `serve`, whose
         // context is this settler, which is there whenever it is called, by the caller's promise.
         let status = unsafe {
             let create = sys::napi_create_threadsafe_function;
@@ -261,7 +299,7 @@ impl Settler {
                 ptr::null_mut(),
                 None,
                 context,
-                Some(settle_all),
+                Some(serve),
                 &raw mut function,
             )
         };
@@ -271,6 +309,7 @@ impl Settler {
         // SAFETY: the function was just made, and this is its environment's thread.
         unsafe { sys::napi_unref_threadsafe_function(scope.env(), function) };
         self.function.set(function);
+        *self.rounds.borrow_mut() = Rounds::of(scope);
         self.queue.open(Wake(function), waker);
         Ok(())
     }
@@ -327,11 +366,28 @@ impl Settler {
     /// Settles what is ready, or becomes so within a moment.
     pub fn settle_soon(&self, scope: Scope<'_>) {
         self.queue.look(MOMENT);
-        self.settle_all(scope);
+        self.settle_some(scope);
     }
 
-    /// Settles everything that is ready.
-    fn settle_all(&self, scope: Scope<'_>) {
+    /// The event loop serves what has come in.
+    fn serve(&self, scope: Scope<'_>) {
+        let is_over = self.rounds.borrow().as_ref().is_some_and(|rounds| rounds.last() >= ROUND);
+        if !is_over || !self.settle_later(scope) {
+            self.settle_some(scope);
+        }
+    }
+
+    /// Has `lib/` call [`Settler::settle_some`] at the end of this round. Tells whether it will, if there is something to settle.
+    fn settle_later(&self, scope: Scope<'_>) -> bool {
+        let Some(first) = self.queue.put_off() else { return true };
+        let function = self.listeners.borrow().get(first.listener()).and_then(|listener| listener.function(scope));
+        let (Some(function), Ok(nothing)) = (function, scope.undefined()) else { return false };
+        scope.call(function, nothing).is_ok()
+    }
+
+    /// Settles what is ready, or the first of it.
+    pub fn settle_some(&self, scope: Scope<'_>) {
+        self.external.tell(scope);
         let mut ready = self.queue.take();
         while let Some(first) = ready.first() {
             let listener = first.request.listener();
@@ -383,7 +439,7 @@ impl Listener {
 }
 
 /// What Node calls on the environment's thread when it was woken.
-unsafe extern "C" fn settle_all(env: sys::napi_env, _function: sys::napi_value, context: *mut c_void, _data: *mut c_void) {
+unsafe extern "C" fn serve(env: sys::napi_env, _function: sys::napi_value, context: *mut c_void, _data: *mut c_void) {
     // Node empties the function's queue this way when the environment has ended.
     if env.is_null() {
         return;
@@ -391,7 +447,7 @@ unsafe extern "C" fn settle_all(env: sys::napi_env, _function: sys::napi_value, 
     // SAFETY: this is the environment's thread, inside a callback, which has a handle scope; the context is the settler
     // that `start` gave, and it is still there.
     let (scope, settler) = unsafe { (Scope::new(env), &*context.cast_const().cast::<Settler>()) };
-    let _ = catch_unwind(AssertUnwindSafe(|| settler.settle_all(scope)));
+    let _ = catch_unwind(AssertUnwindSafe(|| settler.serve(scope)));
 }
 
 /// `[request, code, value, request, code, value, …]`
@@ -465,6 +521,27 @@ mod tests {
         assert!(queue.begins_to_look());
         queue.close();
         assert!(!queue.begins_to_look(), "the environment has ended");
+    }
+
+    #[test]
+    fn some_are_taken_at_a_time_in_their_order() {
+        let queue = Queue::default();
+        queue.lock().is_open = true;
+        let count = 2 * TOGETHER as u64 + 1;
+        (1..=count).for_each(|number| queue.push(Request(number), Ok(Outcome::Nothing)));
+        let mut taken = Vec::new();
+        for expected in [TOGETHER, TOGETHER, 1] {
+            assert!(queue.lock().signalled, "for what is left");
+            let some = queue.take();
+            assert_eq!(some.len(), expected);
+            taken.extend(some.into_iter().map(|settled| settled.request.0));
+        }
+        assert!(taken.into_iter().eq(1..=count));
+        assert!(!queue.lock().signalled);
+        assert_eq!(queue.put_off(), None);
+        queue.push(Request(5), Ok(Outcome::Nothing));
+        assert_eq!(queue.put_off(), Some(Request(5)));
+        assert!(queue.lock().signalled, "nobody is woken again");
     }
 
     #[test]

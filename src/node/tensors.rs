@@ -9,7 +9,7 @@ use super::script::Value;
 use super::settle::{Outcome, Request};
 use crate::error::{Error, Result};
 use crate::graph::{ConstantBytes, Descriptor};
-use crate::memory::{Bytes, Charge, Use};
+use crate::memory::{Bytes, Charge, Held, Use};
 use crate::timeline::{Task, TensorId};
 
 /// A tensor, as this room knows it.
@@ -19,7 +19,12 @@ pub struct Tensor {
     pub descriptor: Descriptor,
     /// A constant tensor has its bytes here, and the timeline knows nothing of it: it is no input of a dispatch.
     pub constant: Option<ConstantBytes>,
+    /// For what describes it, here and on the timeline. Its memory is counted there.
+    _held: Held,
 }
+
+/// What a tensor takes beside its memory.
+const DESCRIPTION: usize = 512;
 
 /// The bytes of a constant tensor, counted among the context's tensors for as long as somebody has them.
 struct Counted {
@@ -67,7 +72,8 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         context.send(Task::CreateTensor { tensor: id, descriptor: descriptor.clone(), label, done });
         Ok(id)
     })?;
-    let tensor = Tensor { context: handle, id, descriptor, constant: None };
+    let held = environment.external.total.hold(DESCRIPTION);
+    let tensor = Tensor { context: handle, id, descriptor, constant: None, _held: held };
     let tensor = environment.tensors.borrow_mut().insert(tensor);
     Ok(Some(call.scope.number(tensor.to_number())?))
 }
@@ -88,7 +94,8 @@ pub fn create_constant<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         done.report(Ok(()));
         Ok((TensorId(context.next()), ConstantBytes::new(Counted { bytes, _charge: charge })))
     })?;
-    let tensor = Tensor { context: handle, id, descriptor, constant: Some(constant) };
+    let held = environment.external.total.hold(DESCRIPTION);
+    let tensor = Tensor { context: handle, id, descriptor, constant: Some(constant), _held: held };
     let tensor = environment.tensors.borrow_mut().insert(tensor);
     Ok(Some(call.scope.number(tensor.to_number())?))
 }

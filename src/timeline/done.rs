@@ -1,8 +1,26 @@
 //! The duty to report exactly once.
 
 use crate::error::{Error, Kind, Result};
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
+
+thread_local! {
+    /// Why work is dropped now.
+    static REASON: Cell<Option<&'static str>> = const { Cell::new(None) };
+}
+
+/// Drops work, for a reason that whoever waits for it hears.
+pub fn because<R>(reason: &'static str, drops: impl FnOnce() -> R) -> R {
+    struct Before(Option<&'static str>);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            REASON.set(self.0);
+        }
+    }
+    let _before = Before(REASON.replace(Some(reason)));
+    drops()
+}
 
 /// The obligation to say how some work ended. Dropping it unused is a report too, so a panic, a forgotten path or a dead
 /// thread still settles whatever waits for it.
@@ -61,7 +79,12 @@ impl<T> Done<T> {
 impl<T> Drop for Done<T> {
     fn drop(&mut self) {
         if let Some(report) = self.0.take() {
-            report(Err(Error::new(Kind::Operation, "the work was lost")));
+            let why = match REASON.get() {
+                Some(reason) => reason,
+                None if std::thread::panicking() => "a panic ended the thread that had it",
+                None => "it was dropped before it was done (internal error)",
+            };
+            report(Err(Error::new(Kind::Operation, format!("the work was lost: {why}"))));
         }
     }
 }
@@ -94,8 +117,26 @@ mod tests {
         done().run(|| Ok(2));
         done().run(|| panic!("so it goes"));
         drop(done());
+        let dropped = done();
+        because("nobody wants it", || drop(dropped));
+        let lost = done();
+        let _ = catch_unwind(AssertUnwindSafe(move || {
+            let _lost = lost;
+            panic!("again");
+        }));
         drop(sender);
         let reports: Vec<_> = receiver.iter().collect();
-        assert_eq!(reports, [Ok(1), Ok(2), Err("panicked: so it goes".to_owned()), Err("the work was lost".to_owned())]);
+        let lost = |why: &str| Err(format!("the work was lost: {why}"));
+        assert_eq!(
+            reports,
+            [
+                Ok(1),
+                Ok(2),
+                Err("panicked: so it goes".to_owned()),
+                lost("it was dropped before it was done (internal error)"),
+                lost("nobody wants it"),
+                lost("a panic ended the thread that had it"),
+            ]
+        );
     }
 }

@@ -31,9 +31,10 @@ pub use done::{Done, from_panic};
 pub use task::{Command, Compute, GraphId, Task, TensorId, TensorIds};
 
 use crate::backend::{Backend, Caller};
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::graph::Limits;
 use crate::memory::{Usage, UsageNumbers};
+use crate::thread;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -92,18 +93,15 @@ impl Timeline {
             }));
         }
         let (ending, ended) = crossbeam_channel::bounded(0);
-        let thread = std::thread::Builder::new()
-            .name("webnn timeline".into())
-            .spawn(move || {
-                // Nothing in the loop is expected to panic; if it does, the context is lost, and dropping the loop's
-                // state reports every task as lost.
-                let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run::Loop::new(backend).run(receiver)));
-                if let Err(panic) = result {
-                    tell(from_panic(&*panic).message().to_owned());
-                }
-                drop(ending);
-            })
-            .map_err(|error| Error::new(Kind::Unknown, format!("no thread for the timeline: {error}")))?;
+        let thread = thread::start("webnn timeline", move || {
+            // Nothing in the loop is expected to panic; if it does, the context is lost, and dropping the loop's
+            // state reports every task as lost.
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run::Loop::new(backend).run(receiver)));
+            if let Err(panic) = result {
+                tell(from_panic(&*panic).message().to_owned());
+            }
+            drop(ending);
+        })?;
         Ok(Timeline { tasks, limits, usage, caller, cancel, thread: Some(thread), ended })
     }
 
@@ -117,7 +115,7 @@ impl Timeline {
             caller.is_here();
             caller.asks_for(task.runs());
         }
-        let _ = self.tasks.send(task);
+        done::because(run::ENDED, || drop(self.tasks.send(task)));
     }
 
     /// How much memory the context holds, once everything sent before has been looked at. Waits for that.

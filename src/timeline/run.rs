@@ -2,7 +2,7 @@
 
 use super::alert::Alert;
 use super::builds;
-use super::done::{Done, from_panic};
+use super::done::{Done, because, from_panic};
 use super::ids::IdMap;
 use super::job::{Computed, End, Finished, GraphEntry, JobId, Jobs, Tensors, Work};
 use super::task::{Command, Compute, GraphId, Task, TensorId};
@@ -25,6 +25,9 @@ use std::sync::Arc;
 
 /// So many tasks are looked at before the first of them starts, at most.
 const TOGETHER: usize = 64;
+
+/// Why what was not begun is not done.
+pub const ENDED: &str = "the context was destroyed or lost";
 
 /// What other threads tell the loop.
 enum Report<B: Backend> {
@@ -62,10 +65,10 @@ impl<B: Backend> Loop<B> {
         self.serve(&tasks);
         // What has not begun is dropped, and thereby reported. What is under way uses memory of the caller's: it is waited
         // for, which is short, since the backend was told to cancel.
-        drop(tasks);
+        because(ENDED, || drop(tasks));
         loop {
             self.ready.clear();
-            self.jobs.abandon();
+            because(ENDED, || self.jobs.abandon());
             if self.jobs.is_empty() {
                 return;
             }
@@ -280,7 +283,7 @@ impl<B: Backend> Loop<B> {
             let result = result.map_err(|error| failed_build(&error, &shown));
             let _ = reports.send(Report::Built(graph, result, done));
         });
-        let work = move || {
+        let work = move |compiled: Done<GraphEntry<B>>| {
             compiled.run(|| {
                 let plan = compiler::compile(description, backend.evaluator(), backend.fusing(), backend.preferences())?;
                 let descriptors = |list: &[(String, Descriptor)]| list.iter().map(|(_, descriptor)| descriptor.clone()).collect();
@@ -289,7 +292,9 @@ impl<B: Backend> Loop<B> {
                 Ok(GraphEntry { executable, inputs, outputs, label, error: RefCell::default() })
             });
         };
-        builds::spawn(work);
+        if let Err((error, compiled)) = builds::spawn(compiled, work) {
+            compiled.report(Err(error));
+        }
     }
 
     fn add(&mut self, work: Work<B>, wait: &[JobId]) {

@@ -4,6 +4,7 @@
 //! the team computes on all cores each of these turns takes a core away from it.
 
 use super::cancel::Cancel;
+use crate::thread;
 use crossbeam_channel::Sender;
 
 type Work = Box<dyn FnOnce() + Send>;
@@ -21,7 +22,7 @@ impl Leader {
             works.iter().for_each(|work| work());
         };
         // Nobody waits for its end: it may be the one that drops the last reference to its own sender.
-        std::thread::Builder::new().name("webnn leader".into()).spawn(lead).ok()?;
+        thread::start("webnn leader", lead).ok()?;
         Some(Leader(sender))
     }
 

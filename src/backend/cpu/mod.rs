@@ -36,7 +36,7 @@ use crate::error::Result;
 use crate::faults;
 use crate::graph::{Descriptor, Limits};
 use crate::host_memory::{HostBuffer, Placements};
-use crate::memory::{Bytes, Usage};
+use crate::memory::{Bytes, Charge, THREAD, Usage, Use};
 use crate::timeline::Done;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -65,11 +65,11 @@ struct Shared {
     caller: Arc<Caller>,
     threads: usize,
     /// Started by the first work that is worth it.
-    pool: OnceLock<Option<ThreadPool>>,
+    pool: OnceLock<Option<(ThreadPool, Charge)>>,
     /// Likewise.
-    team: OnceLock<Option<Team>>,
+    team: OnceLock<Option<(Team, Charge)>>,
     /// Likewise.
-    leader: OnceLock<Option<Leader>>,
+    leader: OnceLock<Option<(Leader, Charge)>>,
     /// How many graphs are being run.
     under_way: AtomicUsize,
     pauses: Pauses,
@@ -102,14 +102,16 @@ impl Cpu {
         let start = || {
             let cancel = self.0.cancel.clone();
             let members = self.0.threads.min(MOST_MEMBERS);
-            if members > 1 { Team::new(members, self.0.caller.clone(), move || cancel.adopt_thread()) } else { None }
+            let team = (members > 1).then(|| Team::new(members, self.0.caller.clone(), move || cancel.adopt_thread()))??;
+            Some((team, self.upkeep(members - 1)))
         };
-        self.0.team.get_or_init(start).as_ref()
+        self.0.team.get_or_init(start).as_ref().map(|(team, _)| team)
     }
 
     /// Who leads the team through long graphs; nothing when the system gives no thread.
     fn leader(&self) -> Option<&Leader> {
-        self.0.leader.get_or_init(|| Leader::new(self.0.cancel.clone())).as_ref()
+        let start = || Some((Leader::new(self.0.cancel.clone())?, self.upkeep(1)));
+        self.0.leader.get_or_init(start).as_ref().map(|(leader, _)| leader)
     }
 
     /// The pool; nothing when the system gives no threads, and then work is done where it is asked for.
@@ -122,8 +124,14 @@ impl Cpu {
                 .start_handler(move |_| cancel.adopt_thread())
                 .build()
                 .ok()
+                .map(|pool| (pool, self.upkeep(self.0.threads)))
         };
-        self.0.pool.get_or_init(start).as_ref()
+        self.0.pool.get_or_init(start).as_ref().map(|(pool, _)| pool)
+    }
+
+    /// Counts threads.
+    fn upkeep(&self, threads: usize) -> Charge {
+        self.0.usage.charge(Use::Upkeep, threads * THREAD)
     }
 }
 

@@ -173,7 +173,7 @@ impl Team {
                 shared.apart.enlist(member - 1);
                 shared.help(member);
             };
-            team.helpers.push(std::thread::Builder::new().name(format!("webnn team {member}")).spawn(help).ok()?);
+            team.helpers.push(crate::thread::start(&format!("webnn team {member}"), help).ok()?);
         }
         let threads = team.helpers.iter().map(|helper| helper.thread().clone()).collect();
         team.shared.threads.set(threads).expect("set once");

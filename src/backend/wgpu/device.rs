@@ -143,9 +143,8 @@ impl Device {
             stopping: stopping.clone(),
         };
         let waiter = Waiter { device: device.clone(), queue: queue.clone(), flight, limit: limit.clone(), loss: loss.clone() };
-        let start = |name: &str, work: Box<dyn FnOnce() + Send>| {
-            std::thread::Builder::new().name(name.into()).spawn(work).map_err(|error| refused(&error))
-        };
+        let start =
+            |name: &str, work: Box<dyn FnOnce() + Send>| crate::thread::start(name, work).map_err(|error| refused(&error));
         let also_ending = ending.clone();
         start("webnn gpu", Box::new(move || submitter.run(&taken, ending)))?;
         start("webnn gpu wait", Box::new(move || waiter.run(&finished, also_ending)))?;

@@ -1,0 +1,66 @@
+'use strict';
+
+// What native objects cost, and what happens when a system has no more to give. In processes of their own.
+
+const { execFile, execFileSync } = require('node:child_process');
+const path = require('node:path');
+
+const LIMIT = 100_000;
+const MIB = 1 << 20;
+
+function run(flags, program, ...args) {
+  return new Promise((resolve) => {
+    const file = path.join(__dirname, 'processes', program);
+    const options = { timeout: LIMIT, killSignal: 'SIGKILL' };
+    const child = execFile(process.execPath, [...flags, file, ...args], options, (_error, stdout, stderr) => {
+      resolve({ code: child.exitCode, signal: child.signalCode, stdout: stdout.trim(), stderr: stderr.trim() });
+    });
+  });
+}
+
+const ended = { code: 0, signal: null, stderr: '' };
+
+describe.each([[[]], [['--max-old-space-size=64']]])('what script forgets is collected in time, with %j', (flags) => {
+  // Each is 1 MiB, and one is alive; V8 hardly knows of them but for what it is told.
+  test.each(['tensors', 'constant tensors', 'builders', 'graphs'])('%s', async (kind) => {
+    const { stdout, ...rest } = await run(flags, 'forgotten.js', kind);
+    expect(rest).toEqual(ended);
+    expect(Number(stdout) / MIB).toBeLessThan(180);
+  }, LIMIT);
+
+  // Only Linux lists the threads of a process.
+  (process.platform === 'linux' ? test : test.skip)('contexts', async () => {
+    const { stdout, ...rest } = await run(flags, 'forgotten.js', 'contexts');
+    expect(rest).toEqual(ended);
+    expect(Number(stdout)).toBeLessThan(180);
+  }, LIMIT);
+});
+
+describe('timers have their turn while one promise after the other is settled', () => {
+  test.each(['createContext', 'createConstantTensor'])('%s', async (method) => {
+    const { stdout, ...rest } = await run([], 'turns.js', method);
+    expect(rest).toEqual(ended);
+    // Each keeps script busy for 0.5 ms, and a round of the event loop lasts some milliseconds. Without rounds it were hundreds.
+    expect(Number(stdout)).toBeLessThan(64);
+  }, LIMIT);
+});
+
+function hasPrlimit() {
+  try {
+    execFileSync('prlimit', ['--version']);
+    return process.platform === 'linux';
+  } catch {
+    return false;
+  }
+}
+
+(hasPrlimit() ? test : test.skip)('without a thread to be had everything fails with the reason, and the process ends', async () => {
+  const { stdout, ...rest } = await run([], 'no-threads.js');
+  expect(rest).toEqual(ended);
+  const refused = /no thread can be had for 'webnn (build|timeline)': .+/;
+  expect(JSON.parse(stdout)).toEqual({
+    build: expect.stringMatching(refused),
+    createContext: expect.stringMatching(refused),
+    then: 7,
+  });
+}, LIMIT);

@@ -1,0 +1,72 @@
+//! What V8 is told of the memory behind script's objects.
+//!
+//! An object of script's has some hundred bytes of the heap, and megabytes, or threads, that V8 knows nothing of. It collects
+//! garbage when there is reason to, so it has to know. All that contexts count in their [`Usage`](crate::memory::Usage), and what
+//! else objects hold, is in one [`Total`]; V8 is told when that has changed, whoever changed it: memory that two objects share is
+//! counted once, and what is freed early is not counted any more.
+#![allow(unsafe_code)]
+
+use super::script::{Scope, Value};
+use crate::memory::Total;
+use napi::sys;
+use std::cell::Cell;
+use std::ptr;
+
+/// Smaller changes are told together with later ones.
+const STEP: usize = 64 << 10;
+
+/// The memory of one environment's objects.
+#[derive(Default)]
+pub struct External {
+    pub total: Total,
+    told: Cell<usize>,
+}
+
+impl External {
+    /// Tells V8, which may collect garbage now, what has changed.
+    pub fn tell(&self, scope: Scope<'_>) {
+        let (now, told) = (self.total.bytes(), self.told.get());
+        if now.abs_diff(told) < STEP {
+            return;
+        }
+        let change = now as i64 - told as i64;
+        let mut all = 0;
+        // SAFETY: the environment is alive and this is its thread; values of open handle scopes stay.
+        if unsafe { sys::napi_adjust_external_memory(scope.env(), change, &raw mut all) } == sys::Status::napi_ok {
+            self.told.set(now);
+        }
+    }
+}
+
+/// Whether an object of script's is still there. Finalizers wait for the event loop to come round, which it does not while script
+/// makes one object after the other.
+pub struct Weak {
+    env: sys::napi_env,
+    reference: sys::napi_ref,
+}
+
+impl Weak {
+    /// Nothing where the value is no object.
+    pub fn new(scope: Scope<'_>, object: Value<'_>) -> Option<Weak> {
+        let mut reference = ptr::null_mut();
+        // SAFETY: the environment and the value are alive; a count of 0 makes the reference weak.
+        let status = unsafe { sys::napi_create_reference(scope.env(), object.raw(), 0, &raw mut reference) };
+        (status == sys::Status::napi_ok).then_some(Weak { env: scope.env(), reference })
+    }
+
+    /// To be asked inside of a handle scope that ends soon: a look keeps the object.
+    pub fn is_there(&self) -> bool {
+        let mut object = ptr::null_mut();
+        // SAFETY: the reference exists, and this is its environment's thread, inside of a call. The result is null when the object
+        // was collected.
+        let status = unsafe { sys::napi_get_reference_value(self.env, self.reference, &raw mut object) };
+        status != sys::Status::napi_ok || !object.is_null()
+    }
+}
+
+impl Drop for Weak {
+    fn drop(&mut self) {
+        // SAFETY: the reference was made in `new`, and what has it goes before the environment does (`Environment::end`).
+        unsafe { sys::napi_delete_reference(self.env, self.reference) };
+    }
+}
