@@ -53,11 +53,14 @@ export type NamedDescriptor = [string, DataType, number[]];
 /**
  * A copy of lib/ introduces itself. `settle` gets `request, code, value` for everything that is ready: `code` is null where
  * it succeeded, otherwise the exception's name, and the value a Cause. The result is the number for events, whose value
- * is `{event: 'lost', context, message}`; requests count from there. While nothing is pending `settle` is held weakly.
+ * is `{event: 'lost', context, message}`; requests count from there. While nothing is pending `settle` is held weakly. It gets
+ * nothing where this round of the event loop has lasted long: then `settleRest` is to be called at its end.
  */
-export function initialize(settle: (batch: any[]) => void): number;
+export function initialize(settle: (batch: any[] | undefined) => void): number;
 /** Waits some microseconds until something is ready, and calls `settle` for it. */
 export function settleSoon(): void;
+/** Calls `settle` for some of what is ready. */
+export function settleRest(): void;
 export function operators(): Operator[];
 export function dataTypes(): string[];
 
@@ -91,7 +94,8 @@ export function writeTensor(tensor: Handle, bytes: Bytes, label: string): void;
 /** The buffer is the native side's until it has settled the request. */
 export function readTensor(request: Request, tensor: Handle, buffer: ArrayBuffer): void;
 
-export function createBuilder(context: Handle): Handle;
+/** When the object has been collected the builder is as if it was destroyed. */
+export function createBuilder(context: Handle, object: object): Handle;
 export function destroyBuilder(builder: Handle): void;
 export function input(builder: Handle, name: string, dataType: DataType, shape: readonly number[]): void;
 export function constantBytes(builder: Handle, dataType: DataType, shape: readonly number[], bytes: Bytes): void;
