@@ -9,7 +9,7 @@ use super::fuse::Fusion;
 use super::quantized::Integers;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::{ActivationKind, Binary, BinaryKind};
-use crate::graph::{Graph, Number, Op, OperandId, Source};
+use crate::graph::{DataType, Graph, Number, Op, Operand, OperandId, Source};
 
 /// With fewer outputs other kernels are faster, which read the image in another order.
 const LEAST_OUTPUTS: u32 = 8;
@@ -46,9 +46,12 @@ fn is_scaled(graph: &Graph, op: &Conv2d, product: usize) -> bool {
         && is_finite(graph, op.filter)
 }
 
-/// Whether all numbers of a float32 constant are finite.
+/// Whether an operand is a constant of float32 whose numbers are all finite.
 fn is_finite(graph: &Graph, id: OperandId) -> bool {
-    let Source::Constant(bytes) = &graph.operands[id.0 as usize].source else { return false };
+    let Operand { descriptor, source: Source::Constant(bytes) } = &graph.operands[id.0 as usize] else { return false };
+    if descriptor.data_type != DataType::Float32 {
+        return false;
+    }
     let (numbers, _) = bytes.as_slice().as_chunks::<4>();
     numbers.iter().all(|bytes| f32::from_le_bytes(*bytes).is_finite())
 }

@@ -102,8 +102,11 @@ fn is_unit(graph: &Graph, node: usize) -> bool {
     while let Some((_, Node { op: Op::Reshape(reshape), .. })) = maker(graph, scale) {
         scale = reshape.input;
     }
-    match &graph.operands[scale.0 as usize].source {
-        Source::Constant(bytes) => bytes.as_slice().chunks(4).all(|number| number == 1f32.to_le_bytes()),
+    let Operand { descriptor, source } = &graph.operands[scale.0 as usize];
+    match source {
+        Source::Constant(bytes) if descriptor.data_type == DataType::Float32 => {
+            bytes.as_slice().chunks(4).all(|number| number == 1f32.to_le_bytes())
+        }
         _ => false,
     }
 }

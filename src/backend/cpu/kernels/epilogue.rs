@@ -527,6 +527,10 @@ fn stage(op: &Op, running: OperandId, site: &Site<'_>, taken: &mut Vec<usize>) -
 /// The other operand of a stage, if it is there in a way that is quick to read.
 fn with(id: OperandId, site: &Site<'_>, taken: &mut Vec<usize>) -> Option<With> {
     let other = *site.inputs.get(id.0 as usize)?;
+    // Stages read float32, also where a constant of another type has as many bytes.
+    if other.data_type != DataType::Float32 {
+        return None;
+    }
     if other.shape == site.output.shape {
         return Some(With::Tensor(id));
     }

@@ -4,7 +4,9 @@ use super::tests::numbers;
 use crate::backend::cpu::{Cpu, Storage, reference};
 use crate::backend::{Backend, Bindings};
 use crate::compiler::{Fusing, Preferences, compile};
-use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Cast, Clamp, LeakyRelu, Unary, UnaryKind};
+use crate::graph::ops::elementwise::{
+    Activation, ActivationKind, Binary, BinaryKind, Cast, Clamp, LeakyRelu, QuantizeLinear, Unary, UnaryKind,
+};
 use crate::graph::ops::matmul::Matmul;
 use crate::graph::ops::movement::{Pad, PaddingMode, Transpose};
 use crate::graph::ops::normalization::LayerNormalization;
@@ -194,4 +196,46 @@ fn products_overflow_to_infinity() {
     compare(&graph, &[numbers(20 * 16, 16), numbers(16 * 40, 5)], 0, "an overflow");
     let [found, _] = both(&graph, &[numbers(20 * 16, 1), numbers(16 * 40, 5)]);
     assert!(found.contains(&f16::INFINITY));
+}
+
+/// Also where the scale is known when the graph is built: one for all, and one for each row.
+#[test]
+fn quantized_with_known_scales() {
+    let (rows, columns) = (2, 40);
+    let numbers = halves(rows * columns, 5);
+    for scales in [vec![0.125], vec![0.125, 2.0]] {
+        for (to, zero) in [(DataType::Int8, -3i32), (DataType::Uint8, 7)] {
+            for is_known in [true, false] {
+                let mut builder = builder();
+                let shape = [scales.len() as u32, 1];
+                let halves: Vec<f16> = scales.iter().map(|&scale| f16::from_f64(scale)).collect();
+                let scale = if is_known {
+                    let bytes: Vec<u8> = halves.iter().flat_map(|x| x.to_le_bytes()).collect();
+                    builder.constant(Descriptor::new(DataType::Float16, shape), ConstantBytes::new(bytes)).unwrap()
+                } else {
+                    input(&mut builder, "scale", &shape)
+                };
+                let points = vec![zero as u8; scales.len()];
+                let zero_point = builder.constant(Descriptor::new(to, shape), ConstantBytes::new(points)).unwrap();
+                let x = input(&mut builder, "x", &[rows as u32, columns as u32]);
+                let a = push(&mut builder, Unary { kind: UnaryKind::Abs, input: x });
+                let y = push(&mut builder, QuantizeLinear { input: a, scale, zero_point });
+                let graph = builder.build(vec![("y".into(), y)]).unwrap();
+                let inputs = if is_known { vec![numbers.clone()] } else { vec![halves, numbers.clone()] };
+                let [found, _] = both(&graph, &inputs);
+                let found = found.iter().flat_map(|x| x.to_le_bytes());
+                let (low, high) = if to == DataType::Int8 { (-128.0, 127.0) } else { (0.0, 255.0) };
+                for (i, (found, x)) in found.zip(&numbers).enumerate() {
+                    let scale = scales[if scales.len() == 1 { 0 } else { i / columns }];
+                    let expected = ((x.to_f64().abs() / scale).round_ties_even() + f64::from(zero)).clamp(low, high);
+                    let found = if to == DataType::Int8 { f64::from(found as i8) } else { f64::from(found) };
+                    // What becomes of NaN is nowhere said.
+                    assert!(
+                        expected.is_nan() || found == expected,
+                        "{scales:?} {to:?} {is_known} at {i}: {found}, not {expected}"
+                    );
+                }
+            }
+        }
+    }
 }

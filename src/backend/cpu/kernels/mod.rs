@@ -148,9 +148,9 @@ pub struct Known<'a> {
 }
 
 impl<'a> Known<'a> {
-    /// The elements of a float32 constant.
+    /// The elements of a constant, if it is one of float32.
     fn elements(&self) -> Option<&'a [f32]> {
-        self.constant.map(bytemuck::cast_slice)
+        self.constant.filter(|_| self.data_type == DataType::Float32).map(bytemuck::cast_slice)
     }
 
     /// Of an output: the shape that the operator makes, and the distances of elements along its dimensions in memory.
