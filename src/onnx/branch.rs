@@ -9,7 +9,7 @@ use super::structure::{self, malformed};
 use super::value::Value;
 use crate::error::Result;
 use prost::Message;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Branches within branches may go this deep.
 const MOST_NESTED: usize = 16;
@@ -33,7 +33,7 @@ pub fn decode(node: &NodeProto, name: &str) -> Result<GraphProto> {
     GraphProto::decode(bytes).map_err(malformed)
 }
 
-/// The names that branches of these nodes use, by the position of the node: they may be values around it.
+/// The names that branches of these nodes use from around them, by the position of the node.
 ///
 /// # Errors
 /// As [`decode`].
@@ -79,19 +79,25 @@ pub fn select(condition: &Value, a: &[Value], b: &[Value], emit: &mut Emit<'_>) 
     Ok(results)
 }
 
+/// The names of values that a node's branches use and do not make themselves. What a branch makes is its own, also where
+/// the node itself, the other branch, or the graph around them has a value of that name.
 fn collect(node: &NodeProto, names: &mut Vec<String>, depth: usize) -> Result<()> {
     if depth == MOST_NESTED {
         return Err(malformed("branches that are nested too deep"));
     }
     for branch in ["then_branch", "else_branch"] {
         let graph = decode(node, branch)?;
-        for inner in graph.node {
-            if is_choice(&inner) {
-                collect(&inner, names, depth + 1)?;
-            }
-            names.extend(inner.input);
+        let mut used = Vec::new();
+        for inner in graph.node.iter().filter(|inner| is_choice(inner)) {
+            collect(inner, &mut used, depth + 1)?;
         }
-        names.extend(graph.output.into_iter().map(|output| output.name));
+        let made = graph.node.iter().flat_map(|node| &node.output);
+        let given = graph.initializer.iter().map(|initializer| &initializer.name);
+        let own: HashSet<&str> = made.chain(given).map(String::as_str).collect();
+        let read = graph.node.iter().flat_map(|node| &node.input).chain(graph.output.iter().map(|output| &output.name));
+        used.extend(read.cloned());
+        used.retain(|name| !own.contains(name.as_str()));
+        names.append(&mut used);
     }
     Ok(())
 }

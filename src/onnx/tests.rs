@@ -362,6 +362,46 @@ fn what_is_computed_at_import_is_limited() {
     }
 }
 
+/// A decoder with a cache and one without, merged: what the branches return has the names of what the node returns.
+#[test]
+fn branches_may_name_their_results_as_the_node_does() {
+    let branch = |name: &str, operator: &str, nested: Option<&NodeProto>| {
+        let mut inner = sketch(17).node(operator, &["x"], &["hidden"], vec![]).node("Exp", &["hidden"], &["cache"], vec![]);
+        match nested {
+            Some(node) => inner.graph.node.push(node.clone()),
+            None => inner = inner.node("Add", &["cache", "b"], &["y"], vec![]),
+        }
+        let graph = inner.floats("b", &[1], &[0.5]).output("y").output("cache").graph;
+        AttributeProto { name: name.into(), r#type: 5, g: Some(graph.encode_to_vec().into()), ..Default::default() }
+    };
+    let branches = |nested| vec![branch("then_branch", "Neg", nested), branch("else_branch", "Abs", nested)];
+    // A choice within each branch, whose names are those of the branch once more.
+    let within = node("If", &["c"], &["y", "inner"], branches(None));
+    for nested in [None, Some(&within)] {
+        let truth = TensorProto { data_type: 9, raw_data: Some(vec![1].into()), ..Default::default() };
+        let value = AttributeProto { name: "value".into(), r#type: 4, t: Some(Box::new(truth)), ..Default::default() };
+        let known = sketch(17).node("Constant", &[], &["c"], vec![value]);
+        let model = |model: Sketch| {
+            model.input("x", FLOAT, &[2]).node("If", &["c"], &["y", "cache"], branches(nested)).output("y").output("cache")
+        };
+        let x = f32s(&[2], &[-1.0, 2.0]);
+        let check = |outputs: &[Tensor], powers: [f64; 2]| {
+            for (output, plus) in outputs.iter().zip([0.5, 0.0]) {
+                for (found, power) in output.floats().iter().zip(powers) {
+                    let expected = power.exp() + plus;
+                    assert!((found - expected).abs() <= 1e-6 * expected, "{found}, not {expected}");
+                }
+            }
+        };
+        check(&run(&model(known).import().unwrap(), std::slice::from_ref(&x)), [1.0, -2.0]);
+        let open = model(sketch(17).input("c", 9, &[])).import().unwrap();
+        for (truth, powers) in [(1, [1.0, -2.0]), (0, [1.0, 2.0])] {
+            let condition = Tensor { element: ElementType::Bool, shape: vec![], bytes: vec![truth].into() };
+            check(&run(&open, &[condition, x.clone()]), powers);
+        }
+    }
+}
+
 /// A generator of numbers (SplitMix64).
 struct Random(u64);
 
