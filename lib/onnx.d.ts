@@ -82,7 +82,8 @@ export class OnnxModel {
 
 /**
  * Loads an ONNX model: reads, imports and compiles it in the background. A file is mapped, and must not be changed while
- * the model is in use; its external data must be in its own folder.
+ * the model is in use; its external data must be in its own folder, or in the one where the file really is, if the path
+ * leads there by a link.
  */
 export function loadOnnx(
   context: MLContext,

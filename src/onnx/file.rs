@@ -14,7 +14,9 @@ use std::sync::Mutex;
 #[derive(Debug)]
 pub struct Model {
     pub(super) bytes: Bytes,
-    directory: Option<PathBuf>,
+    /// The real folders that files of external data may lie in: the one where the model was named and, where that is a link,
+    /// the one that it leads to. A model in memory has none.
+    folders: Vec<PathBuf>,
     /// Files of external data that are already mapped, by their location.
     external: Mutex<HashMap<String, Bytes>>,
 }
@@ -27,13 +29,17 @@ impl Model {
     /// `OperationError` when it cannot be read.
     pub fn open(path: &Path) -> Result<Model> {
         let bytes = map(path)?;
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        Ok(Model { bytes, directory: Some(parent.to_owned()), external: Mutex::default() })
+        let mut folders = vec![resolve(folder(path))?];
+        let real = folder(&resolve(path)?).to_owned();
+        if !folders.contains(&real) {
+            folders.push(real);
+        }
+        Ok(Model { bytes, folders, external: Mutex::default() })
     }
 
     /// A model in memory. It can have no external data.
     pub fn from_bytes(bytes: impl AsRef<[u8]> + Send + 'static) -> Model {
-        Model { bytes: Bytes::from_owner(bytes), directory: None, external: Mutex::default() }
+        Model { bytes: Bytes::from_owner(bytes), folders: Vec::new(), external: Mutex::default() }
     }
 
     /// The number of bytes of the model itself, without external data.
@@ -41,38 +47,52 @@ impl Model {
         self.bytes.len()
     }
 
-    /// External data by the location that a tensor names: a file in the model's own folder.
+    /// External data by the location that a tensor names: a file in one of the model's folders.
     pub(super) fn external(&self, location: &str) -> Result<Bytes> {
-        let Some(directory) = &self.directory else {
+        if self.folders.is_empty() {
             return Err(Error::new(
                 Kind::Type,
                 format!("the model keeps weights in the file {location:?}, so it must be opened by its path"),
             ));
-        };
+        }
         let mut external = self.external.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(bytes) = external.get(location) {
             return Ok(bytes.clone());
         }
-        let bytes = map(&confine(directory, location)?)?;
+        let bytes = map(&confine(&self.folders, location)?)?;
         external.insert(location.to_owned(), bytes.clone());
         Ok(bytes)
     }
 }
 
-/// The path of a file in a folder, which must really be there: no absolute path, no `..`, no link that leads elsewhere.
-fn confine(directory: &Path, location: &str) -> Result<PathBuf> {
+/// The real path of a file that is named relative to the first of these folders, or to the next one where the first has
+/// no such file. It must lie in one of them, which are real: no absolute path, no `..`, no link that leads elsewhere. In the
+/// cache of the Hugging Face hub, the model and its data are links in one folder that lead to files in another.
+fn confine(folders: &[PathBuf], location: &str) -> Result<PathBuf> {
     let relative = Path::new(location);
     let plain = relative.components().all(|component| matches!(component, Component::Normal(_) | Component::CurDir));
     if location.is_empty() || location.contains('\0') || !plain {
         return Err(malformed(format!("external data at {location:?}, which is not a path within the model's folder")));
     }
-    let resolve = |path: &Path| std::fs::canonicalize(path).map_err(|error| unreadable(path, error));
-    let directory = resolve(directory)?;
-    let path = resolve(&directory.join(relative))?;
-    if !path.starts_with(&directory) {
-        return Err(malformed(format!("external data at {location:?}, which is outside the model's folder")));
+    let mut found = None;
+    for folder in folders {
+        match resolve(&folder.join(relative)) {
+            Ok(path) if folders.iter().any(|folder| path.starts_with(folder)) => return Ok(path),
+            Ok(_) => return Err(malformed(format!("external data at {location:?}, which is outside the model's folder"))),
+            Err(error) => found = found.or(Some(error)),
+        }
     }
-    Ok(path)
+    Err(found.unwrap_or_else(|| malformed(format!("external data at {location:?}, and no folder of the model"))))
+}
+
+/// The folder that a path names a file in.
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// A path without links.
+fn resolve(path: &Path) -> Result<PathBuf> {
+    std::fs::canonicalize(path).map_err(|error| unreadable(path, error))
 }
 
 fn map(path: &Path) -> Result<Bytes> {
@@ -140,6 +160,39 @@ mod tests {
             assert!(model.external("up/secret").is_err());
             assert!(model.external("inside").is_ok());
         }
+    }
+
+    /// The cache of the Hugging Face hub: what is named are links, and the files lie beside each other elsewhere.
+    #[cfg(unix)]
+    #[test]
+    fn external_data_may_lie_where_the_model_really_is() {
+        use std::os::unix::fs::symlink;
+        let folder = Folder::new("links");
+        let at = |name: &str| folder.0.join(name);
+        for name in ["blobs", "snapshots/1/onnx", "others"] {
+            std::fs::create_dir_all(at(name)).unwrap();
+        }
+        for (name, bytes) in [("blobs/a", [1]), ("blobs/b", [2]), ("blobs/beside", [3]), ("others/c", [4]), ("secret", [5])] {
+            std::fs::write(at(name), bytes).unwrap();
+        }
+        let link = |to: &str, name: &str| symlink(to, at("snapshots/1/onnx").join(name)).unwrap();
+        link("../../../blobs/a", "model.onnx");
+        link("../../../blobs/b", "model.onnx_data");
+        link("../../../others/c", "elsewhere");
+        link("../../../secret", "secret");
+        link("../../../blobs/missing", "nowhere");
+        link("../../..", "up");
+        let model = Model::open(&at("snapshots/1/onnx/model.onnx")).unwrap();
+        assert_eq!(model.external("model.onnx_data").unwrap(), &[2][..]);
+        // A link to the model alone: its data lies beside the real file.
+        assert_eq!(model.external("beside").unwrap(), &[3][..]);
+        for location in ["elsewhere", "secret", "nowhere", "up/secret", "up/others/c", "../../../blobs/b"] {
+            assert!(model.external(location).is_err(), "{location}");
+        }
+        // Named where it really is, it has no other folder.
+        let model = Model::open(&at("blobs/a")).unwrap();
+        assert_eq!(model.external("b").unwrap(), &[2][..]);
+        assert!(model.external("model.onnx_data").is_err());
     }
 
     #[test]
