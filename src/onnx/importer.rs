@@ -247,7 +247,11 @@ impl<'a> Importer<'a> {
             Err(reason) => return Ok(Err(Some(reason))),
         };
         let Some(inputs) = inputs else { return Ok(Err(None)) };
-        let node = Node { proto, version: version.unwrap_or(1), inputs, model: self.model };
+        let options = ops::options::of(entry.domain, entry.operator);
+        let node = Node { proto, version: version.unwrap_or(1), inputs, options, model: self.model };
+        if let Some(Err(reason)) = options.map(|options| options.check(&node)) {
+            return Ok(Err(Some(reason)));
+        }
         let mapped = match self.folding.evaluate(&node) {
             Some(folded) => folded.map(|tensor| vec![tensor.into()]),
             None => {

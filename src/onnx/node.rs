@@ -1,5 +1,6 @@
 //! A node as mapping functions see it: its inputs as values, its attributes by name.
 
+use super::ops::options::Options;
 use super::protobuf::{AttributeProto, NodeProto, attribute_type};
 use super::refusal::Mapped;
 use super::tensor::Tensor;
@@ -14,6 +15,8 @@ pub struct Node<'a> {
     pub version: i64,
     /// Absent optional inputs are nothing.
     pub inputs: Vec<Option<Value>>,
+    /// What its mapping reads.
+    pub options: Option<&'static Options>,
     pub model: &'a Model,
 }
 
@@ -28,6 +31,11 @@ impl Node<'_> {
     }
 
     pub fn optional(&self, position: usize) -> Option<&Value> {
+        debug_assert!(
+            self.options.is_none_or(|options| options.reads_input(position)),
+            "options.txt does not say that {} reads the input {position}",
+            self.operator()
+        );
         self.inputs.get(position)?.as_ref()
     }
 
@@ -58,6 +66,11 @@ impl Node<'_> {
     }
 
     pub fn attribute(&self, name: &str) -> Option<&AttributeProto> {
+        debug_assert!(
+            self.options.is_none_or(|options| options.reads_attribute(name)),
+            "options.txt does not say that {} reads the attribute {name}",
+            self.operator()
+        );
         self.proto.attribute.iter().find(|attribute| attribute.name == name)
     }
 

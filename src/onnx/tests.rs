@@ -402,6 +402,20 @@ fn branches_may_name_their_results_as_the_node_does() {
     }
 }
 
+#[test]
+fn dequantized_values_have_the_type_that_is_asked_for() {
+    for (wanted, number) in [(ElementType::Float, 1), (ElementType::Float16, 10)] {
+        let model = sketch(23).input("x", 2, &[2]).floats("s", &[], &[0.1]);
+        let model = model.node("DequantizeLinear", &["x", "s"], &["y"], vec![int("output_dtype", number)]).output("y");
+        let x = Tensor::from_integers(ElementType::Uint8, vec![2], &[3, 255]);
+        let y = &run(&model.import().unwrap(), &[x])[0];
+        assert_eq!(y.element, wanted);
+        for (found, steps) in y.floats().into_iter().zip([3.0, 255.0]) {
+            assert!((found - steps * 0.1).abs() <= 5e-4 * steps * 0.1, "{found}");
+        }
+    }
+}
+
 /// A generator of numbers (SplitMix64).
 struct Random(u64);
 

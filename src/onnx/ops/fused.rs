@@ -3,7 +3,7 @@
 use super::conv::convolution;
 use super::elementwise::one;
 use super::normalization::normalized;
-use crate::graph::ops::elementwise::{Activation, ActivationKind, BinaryKind, Elu, HardSigmoid, LeakyRelu};
+use crate::graph::ops::elementwise::{Activation, ActivationKind, BinaryKind, Elu, HardSigmoid, LeakyRelu, LogicalKind};
 use crate::graph::ops::reduce::ReduceKind;
 use crate::graph::{DataType, OperandId};
 use crate::onnx::emit::Emit;
@@ -71,6 +71,7 @@ pub fn embed(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     // How many of the mask are 1: the number of words of each batch.
     let lengths = match emit.optional(node, 7)? {
         Some(mask) => {
+            let mask = emit.compare(LogicalKind::Equal, mask, 1.0)?;
             let mask = emit.cast(mask, DataType::Int32)?;
             emit.reduce(ReduceKind::Sum, mask, &[1], false)?
         }

@@ -19,6 +19,7 @@ mod matmul;
 mod movement;
 mod nbits;
 mod normalization;
+pub mod options;
 mod order;
 mod pool;
 mod qlinear;

@@ -36,8 +36,17 @@ pub fn quantize(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
 }
 
 pub fn dequantize(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    let (input, scale) = (emit.input(node, 0)?, emit.input(node, 1)?);
+    let (input, mut scale) = (emit.input(node, 0)?, emit.input(node, 1)?);
     let quantized = emit.data_type(input);
+    let own = emit.data_type(scale);
+    let wanted = match node.int("output_dtype", 0)? {
+        0 => own,
+        _ => node.element("output_dtype")?.map(data_type).transpose()?.unwrap_or(own),
+    };
+    // In the wider of both types, so that the result is rounded once.
+    if wanted == DataType::Float32 {
+        scale = emit.cast(scale, wanted)?;
+    }
     if !QUANTIZED.contains(quantized) {
         return Err(format!("an input of {quantized}").into());
     }
@@ -46,7 +55,8 @@ pub fn dequantize(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         None => zeros(quantized, emit.shape(scale), emit)?,
     };
     let (scale, zero_point) = blocks(node, input, scale, zero_point, emit)?;
-    one(emit.push(DequantizeLinear { input, scale, zero_point })?)
+    let result = emit.push(DequantizeLinear { input, scale, zero_point })?;
+    one(emit.cast(result, wanted)?)
 }
 
 fn zeros(data_type: DataType, shape: Vec<u32>, emit: &mut Emit<'_>) -> Mapped<OperandId> {

@@ -94,8 +94,9 @@ pub fn multi_head(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
 /// GroupQueryAttention of com.microsoft.
 ///
 /// How much of the cache is filled is data (`seqlens_k`), while its size is not. The cache may grow with each step: then the
-/// past is full, and the present one sequence longer. Where the total length is known not to be above the past's, the cache
-/// has a fixed size: what is new is written where the filled part ends.
+/// past is full, and the present one sequence longer; of several sequences only the longest need fill its part of the past.
+/// Where the total length is known not to be above the past's, the cache has a fixed size. What is new is written where the
+/// filled part of its sequence ends.
 pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let heads = size(node.int("num_heads", 0)?)?;
     let key_heads = size(node.int("kv_num_heads", 0)?)?;
@@ -127,16 +128,23 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let lengths = emit.input(node, 5)?;
     let lengths = emit.cast(lengths, DataType::Int32)?;
     let lengths = emit.reshape(lengths, &[batch, 1, 1, 1])?;
+    // Where the new part begins: a prompt at 0, also where it is padded behind its end.
+    let back = emit.scalar(DataType::Int32, f64::from(length) - 1.0)?;
+    let begin = emit.sub(lengths, back)?;
+    let begin = emit.clamp(begin, Some(0.0), None)?;
     if node.flag("do_rotary", false)? {
         let (cos, sin) = (emit.input(node, 7)?, emit.input(node, 8)?);
         let width = emit.shape(cos).last().copied().unwrap_or(0).saturating_mul(2);
         let interleaved = node.flag("rotary_interleaved", false)?;
-        // New positions end at the last valid one.
-        let back: Vec<i64> = (0..i64::from(length)).map(|i| i + 1 - i64::from(length)).collect();
-        let back = emit.constant(Tensor::from_integers(ElementType::Int32, vec![1, back.len()], &back))?;
-        let ends = emit.reshape(lengths, &[batch, 1])?;
-        let positions = emit.add(ends, back)?;
-        let positions = emit.clamp(positions, Some(0.0), None)?;
+        let positions = match emit.optional(node, 9)? {
+            Some(given) if emit.shape(given) == [batch, length] => given,
+            Some(given) => return Err(format!("position ids of shape {:?}", emit.shape(given)).into()),
+            None => {
+                let steps = emit.positions(DataType::Int32, 2, 1, length)?;
+                let begin = emit.reshape(begin, &[batch, 1])?;
+                emit.add(begin, steps)?
+            }
+        };
         let part = |cache: OperandId, emit: &mut Emit<'_>| {
             let gathered = emit.gather(cache, positions, 0)?;
             emit.reshape(gathered, &[batch, 1, length, width / 2])
@@ -147,14 +155,23 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     }
     let total = node.optional(6).and_then(Value::constant).map(Tensor::integers);
     let fixed = past > 0 && total.is_some_and(|total| total[..].iter().all(|&total| total <= i64::from(past)));
+    let causal = node.flag("causal", true)?;
     let window = node.int("local_window_size", -1)?;
+    if !causal && window > 0 {
+        return Err("a window without causal attention is not supported".into());
+    }
     let (key, value, mut bias);
-    if fixed {
-        // Where the new part begins.
-        let back = emit.scalar(DataType::Int32, f64::from(length) - 1.0)?;
-        let begin = emit.sub(lengths, back)?;
-        (key, value) = (written(node, 3, new_key, begin, emit)?, written(node, 4, new_value, begin, emit)?);
-        let keys = emit.positions(DataType::Int32, 4, 3, past)?;
+    // The keys of one sequence that grows come one after the other; those of several lie where each of them ends.
+    let grows = past > 0 && !fixed;
+    if fixed || grows && batch > 1 {
+        let (mut cache_key, mut cache_value) = (emit.input(node, 3)?, emit.input(node, 4)?);
+        if grows {
+            cache_key = emit.concat(vec![cache_key, new_key], 2)?;
+            cache_value = emit.concat(vec![cache_value, new_value], 2)?;
+        }
+        (key, value) = (written(cache_key, new_key, begin, emit)?, written(cache_value, new_value, begin, emit)?);
+        let size = emit.shape(key)[2];
+        let keys = emit.positions(DataType::Int32, 4, 3, size)?;
         let queries = emit.positions(DataType::Int32, 4, 2, length)?;
         let queries = emit.add(queries, begin)?;
         let mut sees = emit.logical(LogicalKind::LesserOrEqual, keys, queries)?;
@@ -164,10 +181,11 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
             let near = emit.logical(LogicalKind::Greater, keys, first)?;
             sees = emit.logical(LogicalKind::LogicalAnd, sees, near)?;
         }
-        bias = Some(bias_of_mask(sees, of, emit)?);
+        bias = if causal { Some(bias_of_mask(sees, of, emit)?) } else { None };
     } else {
         (key, value) = (with_past(node, 3, new_key, emit)?, with_past(node, 4, new_value, emit)?);
-        bias = Some(causal_bias(of, length, emit.shape(key)[2], past.into(), window, emit)?);
+        let keys = emit.shape(key)[2];
+        bias = if causal { Some(causal_bias(of, length, keys, past.into(), window, emit)?) } else { None };
     }
     let keys = emit.shape(key)[2];
     // Beyond the last valid position nothing counts.
@@ -181,13 +199,22 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     }
     let scale = default_scale(node, query, emit)?;
     let softcap = node.float("softcap", 0.0)?;
-    let result = Attention { query, key, value, scale, bias, softcap }.emit(emit)?;
+    // A score of each head besides those of the keys, whose weight goes to no value.
+    let sink = match emit.optional(node, 11)? {
+        Some(sink) => Some(emit.reshape(sink, &[1, heads, 1, 1])?),
+        None if node.int("smooth_softmax", -1)? > 0 => Some(emit.scalar(of, 0.0)?),
+        None => None,
+    };
+    let attention = Attention { query, key, value, scale, bias, softcap };
+    let result = match sink {
+        Some(sink) => attention.with_sink(sink, emit)?,
+        None => attention.emit(emit)?,
+    };
     Ok(vec![join_heads(result, emit)?.into(), key.into(), value.into()])
 }
 
 /// A cache [batch, heads, size, head size] with what is new from `begin` [batch, 1, 1, 1] on.
-fn written(node: &Node<'_>, position: usize, new: OperandId, begin: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
-    let input = emit.input(node, position)?;
+fn written(input: OperandId, new: OperandId, begin: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
     let shape = emit.shape(new);
     let positions = emit.positions(DataType::Int32, 4, 2, shape[2])?;
     let places = emit.add(positions, begin)?;

@@ -3,6 +3,8 @@
 mod contributed;
 mod packed;
 mod standard;
+#[cfg(test)]
+mod tests;
 
 pub use contributed::{group_query, multi_head};
 pub use packed::{packed, quantized};
@@ -41,6 +43,17 @@ impl Attention {
     fn emit(self, emit: &mut Emit<'_>) -> Mapped<OperandId> {
         let scores = self.scores(emit)?;
         let weights = emit.push(Softmax { input: scores.biased, axis: 3 })?;
+        self.result(weights, emit)
+    }
+
+    /// The same with one more score for each query, of which only the weights of the others become less.
+    fn with_sink(self, sink: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+        let scores = self.scores(emit)?.biased;
+        let &[batch, heads, queries, keys] = &emit.shape(scores)[..] else { return Err("scores of another rank than 4".into()) };
+        let sink = emit.expand(sink, &[batch, heads, queries, 1])?;
+        let all = emit.concat(vec![scores, sink], 3)?;
+        let weights = emit.push(Softmax { input: all, axis: 3 })?;
+        let weights = emit.slice_axis(weights, 3, 0, keys)?;
         self.result(weights, emit)
     }
 
