@@ -83,6 +83,7 @@ describe('B5, G1: opSupportLimits()', () => {
     for (const limits of [input, constant, output]) expectTensorLimits(limits);
     expect(['nchw', 'nhwc']).toContain(preferredInputLayout);
     expect(maxTensorByteLength).toBeGreaterThanOrEqual(2 ** 31 - 1);
+    expect(maxTensorByteLength).toBeLessThanOrEqual(2 ** 32 - 1);
     expect(Number.isInteger(Math.log2(maxTensorByteLength + 1))).toBe(true);
     const others = ['constructor', 'input', 'constant', 'build', 'destroy'];
     const methods = Object.getOwnPropertyNames(MLGraphBuilder.prototype).filter((name) => !others.includes(name));

@@ -11,9 +11,9 @@ pub type Shape = SmallVec<[u32; 6]>;
 /// Ranks above this are refused everywhere.
 pub const MAX_RANK: usize = 8;
 
-/// Tensors of more bytes are refused (`MLOpSupportLimits.maxTensorByteLength`). The largest number of elements is
-/// that of the specification's *valid dimension*, 2³¹ − 1; a 64-bit element takes eight bytes of these.
-pub const MAX_TENSOR_BYTE_LENGTH: usize = (1 << 34) - 1;
+/// Tensors of more bytes are refused (`MLOpSupportLimits.maxTensorByteLength`). Script that divides this by the size of a float32
+/// gets a *valid dimension*, as the conformance tests expect.
+pub const MAX_TENSOR_BYTE_LENGTH: usize = u32::MAX as usize;
 
 /// A *valid dimension*: greater than zero and in the range of `long`.
 pub fn is_valid_dimension(size: u64) -> bool {
@@ -103,6 +103,12 @@ mod tests {
         assert!(!ok(&[1 << 16, 1 << 16]));
         assert!(!ok(&[u32::MAX; 8]));
         assert!(!ok(&[1; 9]));
+        // 2³² bytes are one too many.
+        assert!(ok(&[(1 << 30) - 1]));
+        assert!(!ok(&[1 << 30]));
+        let bytes = |data_type, size| Descriptor::new(data_type, [size]).check("shape").is_ok();
+        assert!(bytes(DataType::Int64, (1 << 29) - 1) && !bytes(DataType::Int64, 1 << 29));
+        assert!(bytes(DataType::Int8, i32::MAX as u32));
     }
 
     #[test]

@@ -235,6 +235,7 @@ impl GraphBuilder {
         let op = op.into();
         let row = op.row();
         let outputs = self.infer(row, &op).map_err(|error| error.of(row.name, label))?;
+        let op = self.with_equal_groups(op, label)?;
         let node = self.nodes.len() as u32;
         let outputs = outputs
             .into_iter()
@@ -243,6 +244,29 @@ impl GraphBuilder {
             .collect();
         self.nodes.push(Node { op, label: label.to_owned(), outputs });
         Ok(&self.nodes[node as usize].outputs)
+    }
+
+    /// Gives a transposed convolution groups of as many input channels each, by channels of zeros behind the others. The
+    /// specification's steps accept any number of groups and do not say which channels are in which: each group takes as many
+    /// as the first one, as long as there are any.
+    fn with_equal_groups(&mut self, op: Op, label: &str) -> Result<Op> {
+        let Op::ConvTranspose2d(mut op) = op else { return Ok(op) };
+        let operands = self.operands();
+        let axes = [(op.input, op.input_layout.channel_axis()), (op.filter, op.filter_layout.to_iohw(&[0, 1, 2, 3])[0])];
+        let channels = operands.shape(op.input)[axes[0].1];
+        let missing = channels.next_multiple_of(op.groups) - channels;
+        if missing > 0 {
+            let [input, filter] = axes.map(|(input, axis)| {
+                let mut ending_padding = vec![0; 4];
+                ending_padding[axis] = missing;
+                let mode = ops::movement::PaddingMode::Constant;
+                let value = Number::Double(0.0);
+                ops::movement::Pad { input, beginning_padding: vec![0; 4], ending_padding, mode, value }
+            });
+            op.input = self.push_op(input, label)?[0];
+            op.filter = self.push_op(filter, label)?[0];
+        }
+        Ok(op.into())
     }
 
     fn infer(&self, row: &'static Operator, op: &Op) -> Result<operator::Outputs> {

@@ -21,7 +21,8 @@ operators! {
         strides: [u32; 2] = [1; 2],
         /// How far apart the filter's elements lie on the input: [height, width].
         dilations: [u32; 2] = [1; 2],
-        /// Into how many groups the channels are divided; each group of output channels sees one of input channels.
+        /// Into how many groups the channels are divided; each group of output channels sees one of input channels. If these
+        /// are no multiple of groups, the last groups see fewer, or none.
         groups: u32 = 1,
         /// The layout of the input and of the output.
         input_layout: InputOperandLayout = InputOperandLayout::Nchw,
@@ -162,10 +163,6 @@ impl Rule for ConvTranspose2d {
         let output_channels = group_channels as u64 * self.groups as u64;
         if !is_valid_dimension(output_channels) {
             return Err(Error::argument("groups", format!("{output_channels} output channels"), "1 to 2147483647"));
-        }
-        // The steps forget this one; without it the groups of input channels would not be equal.
-        if input_channels % self.groups != 0 {
-            return Err(Error::argument("groups", self.groups, format!("a divisor of the input's {input_channels} channels")));
         }
         let output_channels = output_channels as u32;
         if let Some(bias) = self.bias {
@@ -324,7 +321,9 @@ mod tests {
         check(&plain, &[(output_sizes, list(&[5]))], Err("outputSizes"));
         check(&plain, &[(groups, Unsigned(0))], Err("groups"));
         check(&f32s(&[&[1, 3, 3, 3], &[2, 4, 3, 3]]), &[], Err("filter"));
-        check(&plain, &[(groups, Unsigned(3))], Err("groups"));
+        // The input's channels need not be divided equally.
+        check(&plain, &[(groups, Unsigned(3))], Ok(&["float32[1, 12, 5, 5]"]));
+        check(&f32s(&[&[1, 1, 3, 3], &[1, 1, 2, 2]]), &[(groups, Unsigned(3))], Ok(&["float32[1, 3, 4, 4]"]));
         check(&plain, &[(groups, Unsigned(HUGE))], Err("groups"));
         check(&plain, &[(groups, Unsigned(1 << 29))], Err("groups"));
         check(&f32s(&[&[1, 2, 3, 3], &[2, 4, 3, 3], &[2]]), &[], Err("bias"));

@@ -76,7 +76,8 @@ pub fn conv_transpose2d(draw: &mut Draw<'_>) {
     let window = window(draw);
     let groups = groups(draw);
     let [inputs, outputs, batches] = [(); 3].map(|()| draw.random.between(1, 3));
-    let inputs = inputs * groups;
+    // The groups of input channels need not be equal.
+    let inputs = if draw.random.once_in(4) { inputs } else { inputs * groups };
     let (mut sizes, mut kernel, mut calculated) = ([0; 2], [0; 2], [0; 2]);
     for axis in [0, 1] {
         let taken = window.padding[2 * axis] + window.padding[2 * axis + 1];

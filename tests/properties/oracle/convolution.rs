@@ -106,9 +106,9 @@ pub fn conv_transpose2d(call: &Call) -> Expected {
     by_position(input.data_type, shape, |position| {
         let [batch, output, row, column] = axes.map(|axis| position[axis]);
         let group = output / outputs_of_group;
-        let inputs_of_group = inputs / groups;
+        let inputs_of_group = inputs.div_ceil(groups);
         let mut terms = Vec::new();
-        for channel in group * inputs_of_group..(group + 1) * inputs_of_group {
+        for channel in group * inputs_of_group..((group + 1) * inputs_of_group).min(inputs) {
             for (i, j, y, x) in quadruples(height, width, filter_height, filter_width) {
                 let lands = |axis: usize, i: usize, y: usize, at: usize| {
                     i * window.strides[axis] + y * window.dilations[axis] == at + window.padding[2 * axis]
