@@ -1,5 +1,5 @@
 //! What only scales and shifts the channels of a convolution, by constants, becomes part of its filter and bias; a batch
-//! normalization elsewhere becomes a product and a sum, which can join others.
+//! normalization elsewhere becomes a difference, a product and a sum, which can join others.
 //!
 //! The results are the same but for rounding. Where a changed filter could not be written in normal float32 numbers, it stays.
 
@@ -195,28 +195,48 @@ fn constant(graph: &mut Graph, numbers: Vec<f32>, shape: &[u32]) -> OperandId {
     OperandId(graph.operands.len() as u32 - 1)
 }
 
-/// A batch normalization as a product and a sum.
-fn divide(graph: &mut Graph, node: &Node) -> Option<[Node; 2]> {
+/// A batch normalization as a difference, a product and a sum, as far as they do anything. (A product and a sum alone would lose
+/// the digits of numbers near the mean.)
+fn divide(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
     let Op::BatchNormalization(op) = &node.op else { return None };
-    let affine = statistics(graph, op)?;
-    let write = |numbers: &[f64]| numbers.iter().map(|&x| x as f32).collect::<Vec<f32>>();
-    let (scale, shift) = (write(&affine.scale), write(&affine.shift));
-    if !scale.iter().all(|x| x.is_normal() || *x == 0.0) || !shift.iter().all(|x| x.is_finite()) {
+    let Affine { scale, .. } = statistics(graph, op)?;
+    let mean = numbers(graph, op.mean)?;
+    let bias = op.bias.map(|bias| numbers(graph, bias).expect("statistics read it")).unwrap_or_default();
+    let scale: Vec<f32> = scale.iter().map(|&x| x as f32).collect();
+    if !scale.iter().all(|x| x.is_normal() || *x == 0.0) || !mean.iter().chain(&bias).all(|x| x.is_finite()) {
         return None;
     }
     let descriptor = graph.descriptor(op.input).clone();
     let shape: Vec<u32> =
         descriptor.shape.iter().enumerate().map(|(i, &size)| if i == op.axis as usize { size } else { 1 }).collect();
-    let (scale, shift) = (constant(graph, scale, &shape), constant(graph, shift, &shape));
-    graph.operands.push(Operand { descriptor, source: Source::Node { node: 0, output: 0 } });
-    let scaled = OperandId(graph.operands.len() as u32 - 1);
-    let binary = |kind, a, b, output| Node { op: Binary { kind, a, b }.into(), label: node.label.clone(), outputs: vec![output] };
-    Some([binary(BinaryKind::Mul, op.input, scale, scaled), binary(BinaryKind::Add, scaled, shift, node.outputs[0])])
+    let does_something = |numbers: &[f32]| numbers.iter().any(|&x| x != 0.0);
+    let mut steps = vec![(BinaryKind::Mul, scale)];
+    if does_something(&mean) {
+        steps.insert(0, (BinaryKind::Sub, mean));
+    }
+    if does_something(&bias) {
+        steps.push((BinaryKind::Add, bias));
+    }
+    let (mut value, last) = (op.input, steps.len() - 1);
+    let nodes = steps.into_iter().enumerate().map(|(i, (kind, numbers))| {
+        let b = constant(graph, numbers, &shape);
+        let output = if i == last {
+            node.outputs[0]
+        } else {
+            graph.operands.push(Operand { descriptor: descriptor.clone(), source: Source::Node { node: 0, output: 0 } });
+            OperandId(graph.operands.len() as u32 - 1)
+        };
+        let made = Node { op: Binary { kind, a: value, b }.into(), label: node.label.clone(), outputs: vec![output] };
+        value = output;
+        made
+    });
+    Some(nodes.collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::cpu::reference::interpret;
     use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
     use crate::graph::testing::check_graph;
     use crate::graph::{GraphBuilder, Limits};
@@ -293,7 +313,7 @@ mod tests {
         });
         assert_eq!((names.as_slice(), filter.as_slice()), (&["conv2d", "mul"][..], &[1.0, 10.0][..]));
         // The sums are needed too.
-        assert_eq!(after(|sketch, conv| vec![sketch.normalized(conv, 1, 6.0), conv]).0, ["conv2d", "mul", "add"]);
+        assert_eq!(after(|sketch, conv| vec![sketch.normalized(conv, 1, 6.0), conv]).0, ["conv2d", "sub", "mul"]);
         // Beyond the normal numbers.
         assert_eq!(after(|sketch, conv| vec![sketch.normalized(conv, 1, 1e-38)]).0, ["conv2d", "batchNormalization"]);
         // Sums alone are fused.
@@ -302,5 +322,31 @@ mod tests {
             vec![sketch.binary(BinaryKind::Add, conv, one)]
         });
         assert_eq!(names, ["conv2d", "add"]);
+    }
+
+    /// Numbers near the mean, where most of a scaled number and of the shift would cancel.
+    #[test]
+    fn numbers_near_the_mean_keep_their_digits() {
+        let (means, variances) = ([1000.1f32, -0.3], [0.01f32, 7e-3]);
+        let numbers: Vec<f32> = (0..64).map(|i| means[i % 2] * (1.0 + (i as f32 - 30.0) * 1e-6)).collect();
+        for (scale, bias) in [([1.0, 1.0], None), ([2.5, -0.7], Some([0.0, 0.0])), ([2.5, -0.7], Some([3.0, 1e-3]))] {
+            let mut sketch = Sketch(GraphBuilder::new(Arc::new(Limits::everything())));
+            let input = sketch.0.input("x", Descriptor::new(DataType::Float32, [32, 2])).unwrap();
+            let [mean, variance] = [means, variances].map(|numbers| sketch.constant(&numbers, &[2]));
+            let (factor, offset) = (sketch.constant(&scale, &[2]), bias.map(|bias| sketch.constant(&bias, &[2])));
+            let op = BatchNormalization { input, mean, variance, scale: Some(factor), bias: offset, axis: 1, epsilon: 1e-5 };
+            let output = sketch.0.push_op(op, "").unwrap()[0];
+            let mut graph = sketch.0.build(vec![("y".into(), output)]).unwrap();
+            affine(&mut graph);
+            check_graph(&graph);
+            let found = interpret(&graph, &[bytemuck::cast_slice(&numbers)]).remove(0);
+            for (i, found) in bytemuck::cast_slice::<u8, f32>(&found).iter().enumerate() {
+                let [mean, scale] = [means, scale].map(|list| f64::from(list[i % 2]));
+                let bias = bias.map_or(0.0, |bias| f64::from(bias[i % 2]));
+                let scaled = (f64::from(numbers[i]) - mean) / (f64::from(variances[i % 2]) + f64::from(1e-5f32)).sqrt() * scale;
+                let allowed = 3.0 * f64::from(f32::EPSILON) / 2.0 * (scaled.abs() + bias.abs());
+                assert!((f64::from(*found) - scaled - bias).abs() <= allowed, "{}: {found}", numbers[i]);
+            }
+        }
     }
 }
