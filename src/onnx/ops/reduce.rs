@@ -3,7 +3,7 @@
 use super::elementwise::one;
 use super::generate::reduced;
 use crate::graph::ops::arg::{Arg, ArgKind};
-use crate::graph::ops::elementwise::{BinaryKind, UnaryKind};
+use crate::graph::ops::elementwise::{BinaryKind, LogicalKind, UnaryKind};
 use crate::graph::ops::reduce::ReduceKind;
 use crate::graph::ops::softmax::Softmax;
 use crate::graph::{DataType, OperandId};
@@ -40,12 +40,7 @@ pub fn reduce(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         _ => ReduceKind::SumSquare,
     };
     match kind {
-        // The mean of integers is their sum, divided as integers are.
-        ReduceKind::Mean if !of.is_float() => {
-            let count: u64 = axes.iter().map(|&axis| u64::from(emit.shape(input)[axis])).product();
-            let sum = emit.reduce(ReduceKind::Sum, input, &axes, keep)?;
-            one(emit.with(BinaryKind::Div, sum, count as f64)?)
-        }
+        ReduceKind::Mean if !of.is_float() => one(integer_mean(input, &axes, keep, emit)?),
         ReduceKind::L2 | ReduceKind::LogSum | ReduceKind::LogSumExp if !of.is_float() => {
             let wide = emit.cast(input, DataType::Float32)?;
             let result = emit.reduce(kind, wide, &axes, keep)?;
@@ -53,6 +48,40 @@ pub fn reduce(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         }
         _ => one(emit.reduce(kind, input, &axes, keep)?),
     }
+}
+
+/// The mean of integers is their sum, divided as integers are. The sum may leave their type though the mean does not.
+fn integer_mean(input: OperandId, axes: &[usize], keep: bool, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let of = emit.data_type(input);
+    let count = axes.iter().map(|&axis| u64::from(emit.shape(input)[axis])).product::<u64>() as f64;
+    if !matches!(of, DataType::Int64 | DataType::Uint64) {
+        // 2³¹ numbers of 32 bits have a sum of 63.
+        let wide = emit.cast(input, DataType::Int64)?;
+        let sum = emit.reduce(ReduceKind::Sum, wide, axes, keep)?;
+        let mean = emit.with(BinaryKind::Div, sum, count)?;
+        return emit.cast(mean, of);
+    }
+    // Quotients and remainders are added up by themselves: the sum is `count * quotients + remainders`.
+    let quotients = emit.with(BinaryKind::Div, input, count)?;
+    let product = emit.with(BinaryKind::Mul, quotients, count)?;
+    let remainders = emit.sub(input, product)?;
+    let quotients = emit.reduce(ReduceKind::Sum, quotients, axes, keep)?;
+    let remainders = emit.reduce(ReduceKind::Sum, remainders, axes, keep)?;
+    let more = emit.with(BinaryKind::Div, remainders, count)?;
+    let mean = emit.add(quotients, more)?;
+    if of == DataType::Uint64 {
+        return Ok(mean);
+    }
+    // What is left has the sign of the remainders. Where the mean has the other one, it is too far from 0 by one.
+    let product = emit.with(BinaryKind::Mul, more, count)?;
+    let left = emit.sub(remainders, product)?;
+    let (above, below) = (emit.compare(LogicalKind::Greater, mean, 0.0)?, emit.compare(LogicalKind::Lesser, mean, 0.0)?);
+    let (missing, surplus) = (emit.compare(LogicalKind::Lesser, left, 0.0)?, emit.compare(LogicalKind::Greater, left, 0.0)?);
+    let lowered = emit.logical(LogicalKind::LogicalAnd, above, missing)?;
+    let raised = emit.logical(LogicalKind::LogicalAnd, below, surplus)?;
+    let (lowered, raised) = (emit.cast(lowered, of)?, emit.cast(raised, of)?);
+    let mean = emit.sub(mean, lowered)?;
+    emit.add(mean, raised)
 }
 
 /// With no axes at all every element is reduced for itself.

@@ -4,7 +4,7 @@ use super::reduce::{formula, lowest};
 use super::reduction::Reduction;
 use super::window::{countable, place};
 use super::{Kernel, Lowering, Operands};
-use crate::backend::wgpu::shader::coordinates;
+use crate::backend::wgpu::shader::{coordinates, float};
 use crate::backend::window::Axis;
 use crate::error::Result;
 use crate::graph::ops::layout::InputOperandLayout::{Nchw, Nhwc};
@@ -44,7 +44,13 @@ pub fn pool2d(lowering: &mut Lowering<'_>, op: &Pool2d, operands: &Operands) -> 
     let element = format!("(({a} * {}u + {b}) * {}u + {c}) * {}u + {d}", sizes[1], sizes[2], sizes[3]);
     let [n, c, h, w] = op.layout.to_nchw(&["c0", "c1", "c2", "c3"]);
     let (declarations, start, add, result) = match op.kind {
-        Pool2dKind::Average => (String::new(), "0.0f".to_owned(), "total += value;".to_owned(), "total / max(f32(count), 1.0f)"),
+        // Summands are divided by a power of two, which loses nothing, so that their sum is a number where the mean is.
+        Pool2dKind::Average => {
+            let scale = 1.0 / ((window_height * window_width) as u64).next_power_of_two() as f32;
+            let declarations = format!("fn scale() -> f32 {{ return {}; }}\n", float(scale));
+            let add = "total += value * scale();".to_owned();
+            (declarations, "0.0f".to_owned(), add, "total / (max(f32(count), 1.0f) * scale())")
+        }
         Pool2dKind::Max => {
             (String::new(), lowest(input.data_type), format!("total = {};", scalar.call("max", &["total", "value"])), "total")
         }

@@ -3,7 +3,7 @@
 use super::reduction::{Formula, Reduction};
 use super::workgroup::{EXPONENTIALS, SUMS};
 use super::{Lowering, Operands};
-use crate::backend::wgpu::shader::Scalar;
+use crate::backend::wgpu::shader::{Scalar, float};
 use crate::error::Result;
 use crate::graph::DataType;
 use crate::graph::number::integer_range;
@@ -32,7 +32,12 @@ pub fn formula(kind: ReduceKind, data_type: DataType, count: usize) -> Formula {
         ReduceKind::SumSquare => total(scalar.mul("x", "x")),
         ReduceKind::Product => Formula::scalar(scalar, scalar.integer(1), "x".to_owned(), scalar.mul("a", "b")),
         ReduceKind::LogSum => Formula { result: "return log_f32(a);".to_owned(), ..total("x".to_owned()) },
-        ReduceKind::Mean => Formula { result: format!("return a / {count}.0f;"), ..total("x".to_owned()) },
+        // Summands are divided by a power of two, which loses nothing, so that their sum is a number where the mean is.
+        ReduceKind::Mean => {
+            let scale = (count as u64).next_power_of_two() as f64;
+            let rest = float((count as f64 / scale) as f32);
+            Formula { result: format!("return a / {rest};"), ..total(format!("(x * {})", float((1.0 / scale) as f32))) }
+        }
         ReduceKind::L2 => norm(),
         ReduceKind::LogSumExp => Formula { result: "return a.x + log_f32(a.y);".to_owned(), ..exponentials() },
         ReduceKind::Max => extreme("max", lowest(data_type)),
