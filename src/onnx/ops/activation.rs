@@ -120,28 +120,16 @@ pub fn bias_gelu(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     }
 }
 
-/// `0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x³)))`.
+/// `0.5 * x * (1 + tanh(z))` with `z = sqrt(2 / pi) * (x + 0.044715 * x³)`, which is `x * sigmoid(2 z)`: a sum of 1 and -1
+/// would lose what is left of it.
 fn tanh_gelu(emit: &mut Emit<'_>, input: OperandId) -> Mapped<OperandId> {
     let square = emit.mul(input, input)?;
     let factor = emit.with(BinaryKind::Mul, square, 0.044715)?;
     let factor = emit.with(BinaryKind::Add, factor, 1.0)?;
     let inner = emit.mul(input, factor)?;
-    let inner = emit.with(BinaryKind::Mul, inner, (2.0 / std::f64::consts::PI).sqrt())?;
-    let tanh = emit.activation(ActivationKind::Tanh, inner)?;
-    let sum = emit.with(BinaryKind::Add, tanh, 1.0)?;
-    let half = emit.with(BinaryKind::Mul, input, 0.5)?;
-    emit.mul(half, sum)
-}
-
-/// Functions that are put together from exponentials.
-pub fn hyperbolic(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    let input = emit.input(node, 0)?;
-    let up = emit.unary(UnaryKind::Exp, input)?;
-    let negative = emit.unary(UnaryKind::Neg, input)?;
-    let down = emit.unary(UnaryKind::Exp, negative)?;
-    let kind = if node.operator() == "Cosh" { BinaryKind::Add } else { BinaryKind::Sub };
-    let both = emit.binary(kind, up, down)?;
-    one(emit.with(BinaryKind::Mul, both, 0.5)?)
+    let inner = emit.with(BinaryKind::Mul, inner, (8.0 / std::f64::consts::PI).sqrt())?;
+    let sigmoid = emit.activation(ActivationKind::Sigmoid, inner)?;
+    emit.mul(input, sigmoid)
 }
 
 /// Dropout does nothing when it does not train; its mask is all true then.

@@ -10,6 +10,8 @@ mod bits;
 mod cells;
 mod conv;
 mod elementwise;
+#[cfg(test)]
+mod function_tests;
 mod functions;
 mod fused;
 mod gather;
@@ -107,7 +109,7 @@ pub static TABLE: &[Entry] = table! {
         "ConvInteger" 10 => quantize::conv_integer,
         "ConvTranspose" 1 => conv::conv_transpose,
         "Cos" 7 => elementwise::unary,
-        "Cosh" 9 => activation::hyperbolic,
+        "Cosh" 9 => trigonometry::hyperbolic,
         "CumProd" 26 => generate::cumulative_product,
         "CumSum" 11 => generate::cumulative_sum,
         "DFT" 17 => spectrum::dft,
@@ -211,7 +213,7 @@ pub static TABLE: &[Entry] = table! {
         "Sign" 9 => elementwise::unary,
         "SimplifiedLayerNormalization" 1 => normalization::root_mean_square,
         "Sin" 7 => elementwise::unary,
-        "Sinh" 9 => activation::hyperbolic,
+        "Sinh" 9 => trigonometry::hyperbolic,
         "Size" 1 => generate::size,
         "Slice" 1 => movement::slice,
         "Softmax" 1 => reduce::softmax,

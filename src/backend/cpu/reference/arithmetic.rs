@@ -31,7 +31,7 @@ pub trait Arithmetic: Element {
     fn pow(self, exponent: Self) -> Self;
     fn abs(self) -> Self;
     fn neg(self) -> Self;
-    /// 1, -1, or 0, which is also the sign of NaN.
+    /// 1, -1, or 0; NaN is its own sign.
     fn sign(self) -> Self;
 }
 
@@ -96,6 +96,9 @@ macro_rules! float {
 
             fn sign(self) -> Self {
                 let x = Float::to_f32(self);
+                if x.is_nan() {
+                    return self;
+                }
                 Float::from_f32((x > 0.0) as i32 as f32 - (x < 0.0) as i32 as f32)
             }
         }

@@ -309,6 +309,9 @@ fn neg_i64(x: vec2<u32>) -> vec2<u32> {
 }
 
 fn sign_f32(x: f32) -> f32 {
+  if is_nan(x) {
+    return x;
+  }
   // By integers: drivers make something else of nested selections, which may give -0.
   return f32(i32(x > 0.0f) - i32(x < 0.0f));
 }
@@ -738,26 +741,42 @@ fn erf_f32(x: f32) -> f32 {
   return select(value, -value, x < 0.0f);
 }
 
-// The error function of the conformance data (Abramowitz and Stegun, 7.1.26), off by at most 1.5e-7.
+// 0.5 x (1 + erf(x / sqrt(2))): x times what is left of 1 where x is negative, which the sum would lose.
 fn gelu_f32(x: f32) -> f32 {
   if is_nan(x) || x == infinity() {
     return x;
   }
-  let y = abs(x) * 0.707106781f;
-  let t = 1.0f / (1.0f + 0.3275911f * y);
-  let sum = ((((1.061405429f * t - 1.453152027f) * t + 1.421413741f) * t - 0.284496736f) * t + 0.254829592f) * t;
-  let e = 1.0f - sum * exp_f32(-y * y);
-  return 0.5f * x * (1.0f + select(e, -e, x < 0.0f));
+  if x < -14.8f {
+    return neg_f32(0.0f);
+  }
+  let left = normal_tail(min(abs(x), 14.8f));
+  return x * select(1.0f - left, left, x < 0.0f);
+}
+
+// Half of erfc(x / sqrt(2)) for x from 0 to 14.8: exp(-x^2 / 2) times a quotient of polynomials that was fitted to within 6.2e-9.
+fn normal_tail(x: f32) -> f32 {
+  // A square that is exact, and the power of what is missing in it.
+  let coarse = f32_from_bits(bitcast<u32>(x) & 0xfffff000u);
+  let m = -0.5f * (x - coarse) * (x + coarse);
+  let missing = 1.0f + m * (1.0f + m * (0.5f + m * (0.166666667f + m * 0.0416666667f)));
+  let above = 0.5f + x * (0.43889546f + x * (0.18368067f + x * (0.04078359f + x * 0.004138671f)));
+  let below = 1.0f + x * (1.6756759f + x * (1.2043524f + x * (0.4706469f + x * (0.10223555f + x * 0.010373994f))));
+  return exp_f32(-0.5f * coarse * coarse) * missing * (above / below);
 }
 
 fn hard_swish_f32(x: f32) -> f32 {
   if is_nan(x) {
     return x;
   }
-  return x * clamp(x + 3.0f, 0.0f, 6.0f) / 6.0f;
+  // The gate is divided, since the product may be greater than all numbers.
+  let y = max(x, -3.0f);
+  return y * (min(y + 3.0f, 6.0f) / 6.0f);
 }
 
 fn softsign_f32(x: f32) -> f32 {
+  if is_infinite(x) {
+    return sign(x);
+  }
   return x / (1.0f + abs_f32(x));
 }
 
