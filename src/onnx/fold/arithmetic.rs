@@ -179,15 +179,7 @@ fn unary(operator: &str, input: &Tensor) -> Mapped<Tensor> {
             "Ceil" => f64::ceil,
             "Round" => f64::round_ties_even,
             "Sqrt" => f64::sqrt,
-            "Sign" => |x| {
-                if x > 0.0 {
-                    1.0
-                } else if x < 0.0 {
-                    -1.0
-                } else {
-                    0.0
-                }
-            },
+            "Sign" => |x| if x == 0.0 { 0.0 } else { x.signum() },
             "Exp" => f64::exp,
             "Log" => f64::ln,
             "Reciprocal" => f64::recip,
@@ -267,6 +259,14 @@ mod tests {
 
     fn of(kind: Binary, a: &[i64], b: &[i64]) -> Vec<i64> {
         binary(&kind, &ints(a), &ints(b), &mut Folding::default()).unwrap().unwrap().integers()
+    }
+
+    #[test]
+    fn signs_of_floats() {
+        let input = Tensor::from_floats(ElementType::Float, vec![4], &[-2.5, -0.0, f64::INFINITY, f64::NAN]);
+        let found = unary("Sign", &input).unwrap().floats();
+        assert_eq!(found[..3], [-1.0, 0.0, 1.0]);
+        assert!(found[3].is_nan());
     }
 
     #[test]
