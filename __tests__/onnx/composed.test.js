@@ -33,11 +33,14 @@ const sorted = [
   { attributes: {}, note: 'blocks of equal numbers', inputs: [x([1, 60000], { type: 'int64', low: -300, high: 300 }), ints(300)] },
   { attributes: { largest: 0 }, note: 'blocks of equal numbers', inputs: [x([40000], { type: 'int32', low: 0, high: 99 }), ints(1000)] },
   { attributes: {}, note: 'all, in parts', inputs: [x([1, 5000]), ints(5000)] },
+  { attributes: {}, note: 'many of many', inputs: [x([2, 30000]), ints(9000)] },
 ].map((item) => ({ op: 'TopK', outputs: 2, ...item }));
 
 const scatters = ['add', 'mul', 'max', 'min'].flatMap((reduction) => [
   { op: 'ScatterElements', opset: 18, attributes: { axis: 1, reduction }, inputs: [x([2, 5]), i64([2, 3], [4, 0, 4, -2, 3, 3]), x([2, 3])] },
   { op: 'ScatterElements', opset: 18, attributes: { reduction }, inputs: [x([4, 5], { type: 'int64', low: -9, high: 9 }), index([2, 3], 4), x([2, 3], { type: 'int64', low: -9, high: 9 })] },
+  // As graph networks have it: the updates of the edges are combined in the nodes.
+  { op: 'ScatterElements', opset: 18, attributes: { axis: 0, reduction }, note: 'many', tolerance: 1e-4, inputs: [x([30, 384]), index([50, 384], 30), x([50, 384])] },
   { op: 'ScatterND', opset: 18, attributes: { reduction }, inputs: [x([4, 5]), i64([3, 1], [3, 0, -1]), x([3, 5])] },
   { op: 'ScatterND', opset: 18, attributes: { reduction }, inputs: [x([4, 5], { type: 'int32', low: -9, high: 9 }), i64([3, 2], [3, 0, 1, 1, 3, 0]), x([3], { type: 'int32', low: -9, high: 9 })] },
 ]);

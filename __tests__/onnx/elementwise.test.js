@@ -50,6 +50,8 @@ const modulo = [
     [0, 1].map((fmod) => ({ op: 'Mod', opset: 13, attributes: { fmod }, inputs: [x([40], { type, low: -20, high: 20 }), c([40], { type, values: Array.from({ length: 40 }, (_, i) => (i % 2 ? -1 : 1) * (1 + (i % 7))) })] })),
   ),
   { op: 'Mod', opset: 13, attributes: { fmod: 1 }, inputs: [x([40], { low: -9, high: 9 }), x([40], positive)] },
+  // Quotients that float32 does not hold.
+  { op: 'Mod', opset: 13, attributes: { fmod: 1 }, note: 'large quotients', inputs: [x([40, 1], { low: -1e9, high: 1e9 }), c([6], { values: [7, -11, 0.1, 6.2831855, 1e-3, 1e-30] })] },
 ];
 const powers = [
   { op: 'Pow', inputs: [x([2, 3], positive), x([3], { low: -2, high: 2 })] },

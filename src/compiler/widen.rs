@@ -115,10 +115,11 @@ fn role(op: &Op) -> Role {
         | Op::Slice(_)
         | Op::Split(_)
         | Op::Tile(_)
+        | Op::TopK(_)
         | Op::Transpose(_)
         | Op::Triangular(_)
         | Op::Where(_) => Follows,
-        Op::CumulativeSum(_) | Op::Elu(_) | Op::Remainder(_) => Stays,
+        Op::AccumulateElements(_) | Op::AccumulateNd(_) | Op::CumulativeSum(_) | Op::Elu(_) | Op::Remainder(_) => Stays,
     }
 }
 

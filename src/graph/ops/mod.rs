@@ -10,6 +10,7 @@ use super::{OperandId, Operands};
 use crate::error::Result;
 use std::sync::LazyLock;
 
+pub mod accumulate;
 pub mod arg;
 pub mod conv;
 pub mod cumulative;
@@ -25,6 +26,7 @@ pub mod reduce;
 pub mod resample;
 pub mod scatter;
 pub mod softmax;
+pub mod top_k;
 
 /// Lists the typed nodes: from the lists come the [`Op`] enumeration and the tables of rows.
 macro_rules! nodes {
@@ -129,7 +131,10 @@ nodes! {
         softmax::Softmax,
     }
     internal {
+        accumulate::AccumulateElements,
+        accumulate::AccumulateNd,
         elementwise::Remainder,
+        top_k::TopK,
     }
 }
 

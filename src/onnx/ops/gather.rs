@@ -1,8 +1,8 @@
 //! Reading and replacing elements at places that other values name.
 
-use super::accumulate::{self, Reduction};
 use super::elementwise::one;
 use crate::graph::data_type::INDEX;
+use crate::graph::ops::accumulate::{AccumulateElements, AccumulateNd, Accumulation};
 use crate::graph::ops::elementwise::{BinaryKind, LogicalKind};
 use crate::graph::ops::gather::{GatherElements, GatherNd};
 use crate::graph::ops::scatter::{ScatterElements, ScatterNd};
@@ -84,8 +84,8 @@ pub fn scatter_elements(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Valu
     if wanted.len() != shape.len() {
         return Err(format!("indices of rank {} for an input of rank {}", wanted.len(), shape.len()).into());
     }
-    if let Some(reduction) = Reduction::named(&node.string("reduction", "none")?)? {
-        return accumulate::elements(reduction, input, indices, updates, at, emit);
+    if let Some(reduction) = accumulation(node)? {
+        return one(emit.push(AccumulateElements { input, indices, updates, axis: size(at)?, reduction })?);
     }
     wanted[at] = shape[at];
     if wanted == shape {
@@ -108,11 +108,23 @@ pub fn scatter_elements(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Valu
     one(result)
 }
 
+/// How updates are combined with what is there; nothing when they replace it.
+fn accumulation(node: &Node<'_>) -> Mapped<Option<Accumulation>> {
+    Ok(Some(match node.string("reduction", "none")?.as_str() {
+        "none" => return Ok(None),
+        "add" => Accumulation::Add,
+        "mul" => Accumulation::Mul,
+        "max" => Accumulation::Max,
+        "min" => Accumulation::Min,
+        other => return Err(format!("the reduction {other:?}; allowed are none, add, mul, max and min").into()),
+    }))
+}
+
 pub fn scatter_nd(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let (input, indices, updates) = (emit.input(node, 0)?, emit.input(node, 1)?, emit.input(node, 2)?);
     let indices = as_indices(indices, emit)?;
-    if let Some(reduction) = Reduction::named(&node.string("reduction", "none")?)? {
-        return accumulate::slices(reduction, input, indices, updates, emit);
+    if let Some(reduction) = accumulation(node)? {
+        return one(emit.push(AccumulateNd { input, indices, updates, reduction })?);
     }
     one(emit.push(ScatterNd { input, indices, updates })?)
 }

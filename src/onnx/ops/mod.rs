@@ -3,7 +3,6 @@
 //! A mapping function gets the node with its inputs and puts WebNN nodes into the graph. Differences between versions are
 //! its own matter; the table says between which versions the operator exists.
 
-mod accumulate;
 mod activation;
 mod attention;
 mod bits;

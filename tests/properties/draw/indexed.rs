@@ -7,7 +7,7 @@ use webnn_node::graph::descriptor::MAX_RANK;
 pub fn draw(draw: &mut Draw<'_>) {
     match draw.row.name {
         "gather" => gather(draw),
-        "gatherElements" | "scatterElements" => elements(draw),
+        "gatherElements" | "scatterElements" | "accumulateElements" => elements(draw),
         _ => coordinates(draw),
     }
 }
@@ -44,15 +44,33 @@ fn elements(draw: &mut Draw<'_>) {
     let axis = optional_axis(draw, rank);
     let mut indices = shape.clone();
     indices[axis] = draw.random.between(1, 6);
-    draw.operand("input", &shape, Contents::Anything);
+    let contents = updates(draw);
+    if draw.row.name == "accumulateElements" {
+        for other in (0..rank).filter(|&other| other != axis) {
+            indices[other] = draw.random.between(1, shape[other]);
+        }
+    }
+    draw.operand("input", &shape, contents);
     draw.operand("indices", &indices, Contents::Indices(shape[axis]));
-    if draw.row.name == "scatterElements" {
-        draw.operand("updates", &indices, Contents::Anything);
+    if draw.row.name != "gatherElements" {
+        draw.operand("updates", &indices, contents);
+    }
+}
+
+/// What inputs and updates are made of: sums and products stay within the range of their type.
+fn updates(draw: &mut Draw<'_>) -> Contents {
+    if !draw.row.name.starts_with("accumulate") {
+        return Contents::Anything;
+    }
+    match draw.enumeration("reduction") {
+        0 => Contents::Summands,
+        1 => Contents::Factors,
+        _ => Contents::Anything,
     }
 }
 
 fn coordinates(draw: &mut Draw<'_>) {
-    let scatters = draw.row.name == "scatterND";
+    let scatters = matches!(draw.row.name, "scatterND" | "accumulateND");
     // The rank of what is gathered or replaced is that of the input and of the indices together, less the coordinates.
     let target = draw.wished_rank("updates");
     let wished_indices = draw.wished_rank("indices");
@@ -79,9 +97,10 @@ fn coordinates(draw: &mut Draw<'_>) {
     }
     let updates = [indices.as_slice(), &slice].concat();
     indices.push(coordinate);
-    draw.operand("input", &shape, Contents::Anything);
+    let contents = self::updates(draw);
+    draw.operand("input", &shape, contents);
     draw.operand("indices", &indices, Contents::Indices(shape[0]));
     if scatters {
-        draw.operand("updates", &updates, Contents::Anything);
+        draw.operand("updates", &updates, contents);
     }
 }

@@ -28,7 +28,7 @@ use webnn_node::graph::{DataType, Number, OperandId};
 pub fn call(row: &'static Operator, random: &mut Random, wish: Option<&Wish>) -> Call {
     let mut draw = Draw::new(row, random, wish.cloned());
     match row.name {
-        "argMin" | "argMax" | "softmax" | "cumulativeSum" => reduction::along_an_axis(&mut draw),
+        "argMin" | "argMax" | "softmax" | "cumulativeSum" | "topK" => reduction::along_an_axis(&mut draw),
         name if name.starts_with("reduce") => reduction::reduce(&mut draw),
         "batchNormalization" => reduction::batch_normalization(&mut draw),
         "instanceNormalization" => reduction::instance_normalization(&mut draw),
@@ -43,7 +43,9 @@ pub fn call(row: &'static Operator, random: &mut Random, wish: Option<&Wish>) ->
         "tile" => movement::tile(&mut draw),
         "transpose" => movement::transpose(&mut draw),
         "triangular" => movement::triangular(&mut draw),
-        "gather" | "gatherElements" | "gatherND" | "scatterElements" | "scatterND" => indexed::draw(&mut draw),
+        "gather" | "gatherElements" | "gatherND" | "scatterElements" | "scatterND" | "accumulateElements" | "accumulateND" => {
+            indexed::draw(&mut draw)
+        }
         "matmul" => matrices::matmul(&mut draw),
         "gemm" => matrices::gemm(&mut draw),
         "conv2d" => convolution::conv2d(&mut draw),

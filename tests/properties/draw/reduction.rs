@@ -10,7 +10,12 @@ pub fn along_an_axis(draw: &mut Draw<'_>) {
     // The oracle takes the square of the axis' size in time.
     shape.iter_mut().for_each(|size| *size = (*size).min(400));
     let axis = draw.random.below(rank);
-    let contents = if draw.row.name.starts_with("arg") { Contents::Anything } else { Contents::Summands };
+    if draw.row.name == "topK" {
+        let count = draw.random.between(1, shape[axis]);
+        draw.set("count", Value::Unsigned(count as u32));
+    }
+    let chooses = draw.row.name.starts_with("arg") || draw.row.name == "topK";
+    let contents = if chooses { Contents::Anything } else { Contents::Summands };
     draw.operand("input", &shape, contents);
     draw.set("axis", Value::Unsigned(axis as u32));
 }

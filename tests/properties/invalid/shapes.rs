@@ -36,7 +36,12 @@ fn fixed(call: &Call, field: &str) -> Vec<usize> {
         ("conv2d", "filter") => channels(call, "filter_layout", "oihw", 'i'),
         ("convTranspose2d", "filter") => channels(call, "filter_layout", "iohw", 'i'),
         ("gatherElements" | "scatterElements", "indices") => (0..tensor.rank()).filter(|&i| i != axis()).collect(),
-        ("scatterElements" | "scatterND", "updates") => all(),
+        ("scatterElements" | "scatterND" | "accumulateElements" | "accumulateND", "updates") => all(),
+        // The indices may be smaller than the input.
+        ("accumulateElements", "indices") => {
+            let input = &call.operand("input").shape;
+            (0..tensor.rank()).filter(|&i| i != axis() && tensor.shape[i] == input[i]).collect()
+        }
         ("gru" | "gruCell" | "lstm" | "lstmCell", "input") => vec![0, tensor.rank() - 1],
         ("gru" | "gruCell" | "lstm" | "lstmCell", _) => all(),
         ("quantizeLinear" | "dequantizeLinear", "scale" | "zero_point") => all(),
@@ -106,7 +111,7 @@ fn of_operands(call: &Call) -> Vec<(Shapes, &'static str)> {
             (vec![("input", vec![2; 8]), ("indices", vec![1, 1, 1])], "an output of rank 9"),
             (vec![("input", vec![2, 1 << 20]), ("indices", vec![1 << 20, 1])], "an output that is too large"),
         ],
-        "scatterND" => vec![
+        "scatterND" | "accumulateND" => vec![
             (vec![("input", vec![2; 3]), ("indices", vec![1, 4]), ("updates", vec![1])], "coordinates that are too long"),
             (vec![("input", vec![2; 3]), ("indices", vec![5, 2]), ("updates", vec![5])], "updates of a wrong rank"),
             (

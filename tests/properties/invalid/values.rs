@@ -66,6 +66,10 @@ fn of(call: &Call, field: &'static str) -> Refused {
             refused
         }
         (_, "axes") => axes(rank),
+        ("topK", "count") => {
+            let size = shape[call.unsigned("axis").expect("an argument")];
+            [0, size + 1, HUGE].map(|count| (Value::Unsigned(count as u32), "no number of elements of a line")).to_vec()
+        }
         ("transpose", "permutation") => {
             let mut refused = lengths(rank, 0);
             refused.extend((rank > 0).then(|| (list(&vec![rank; rank]), "no axis of the input")));

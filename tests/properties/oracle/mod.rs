@@ -34,6 +34,7 @@ pub const EPSILON: f64 = 1.0 / (1u64 << 24) as f64;
 pub fn outputs(call: &Call) -> Vec<Expected> {
     match call.row.name {
         "argMin" | "argMax" => vec![reduction::arg(call)],
+        "topK" => reduction::top_k(call),
         "cumulativeSum" => vec![reduction::cumulative_sum(call)],
         "softmax" => vec![reduction::softmax(call)],
         name if name.starts_with("reduce") => vec![reduction::reduce(call)],
@@ -44,7 +45,9 @@ pub fn outputs(call: &Call) -> Vec<Expected> {
         "resample2d" => vec![pooling::resample2d(call)],
         "matmul" => vec![matrices::matmul(call)],
         "gemm" => vec![matrices::gemm(call)],
-        "gather" | "gatherElements" | "gatherND" | "scatterElements" | "scatterND" => vec![indexed::output(call)],
+        "gather" | "gatherElements" | "gatherND" | "scatterElements" | "scatterND" | "accumulateElements" | "accumulateND" => {
+            vec![indexed::output(call)]
+        }
         "concat" | "expand" | "pad" | "reshape" | "reverse" | "slice" | "tile" | "transpose" | "triangular" => {
             vec![movement::output(call)]
         }

@@ -3,7 +3,7 @@
 use super::{EPSILON, by_position, with};
 use crate::call::Call;
 use crate::compare::{Element, Expected};
-use crate::tensor::{Scalar, Tensor, positions, wrap};
+use crate::tensor::{Scalar, Tensor, offset, positions, wrap};
 use webnn_node::graph::DataType;
 
 /// The elements along an axis, through a position.
@@ -43,6 +43,39 @@ pub fn arg(call: &Call) -> Expected {
         expected.shape.remove(axis);
     }
     expected
+}
+
+/// NaN is the greatest, and of equal elements the first comes first.
+pub fn top_k(call: &Call) -> Vec<Expected> {
+    let input = call.operand("input");
+    let axis = call.unsigned("axis").expect("an axis");
+    let count = call.unsigned("count").expect("a count");
+    let largest = call.boolean("largest", true);
+    let is_greater = |a: Scalar, b: Scalar| match (a, b) {
+        (Scalar::Integer(a), Scalar::Integer(b)) => a > b,
+        (a, b) => a.as_f64() > b.as_f64() || a.as_f64().is_nan() && !b.as_f64().is_nan(),
+    };
+    let shape = with(&input.shape, axis, count);
+    let total = shape.iter().product();
+    let (mut values, mut indices) = (vec![Element::Anything; total], vec![Element::Anything; total]);
+    for position in positions(&with(&shape, axis, 1)) {
+        let line: Vec<Scalar> = line(input, &position, axis).collect();
+        let comes_before = |i: usize, k: usize| {
+            let (first, second) = if largest { (line[i], line[k]) } else { (line[k], line[i]) };
+            is_greater(first, second) || !is_greater(second, first) && i < k
+        };
+        for k in 0..line.len() {
+            let rank = (0..line.len()).filter(|&i| comes_before(i, k)).count();
+            if rank < count {
+                let at = offset(&shape, &with(&position, axis, rank));
+                (values[at], indices[at]) = (Element::Exactly(line[k]), Element::integer(k as i128));
+            }
+        }
+    }
+    vec![
+        Expected { data_type: input.data_type, shape: shape.clone(), elements: values },
+        Expected { data_type: DataType::Int64, shape, elements: indices },
+    ]
 }
 
 pub fn reduce(call: &Call) -> Expected {

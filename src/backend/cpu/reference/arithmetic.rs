@@ -151,10 +151,10 @@ macro_rules! integer {
                 if other == 0 { self } else { self.wrapping_rem(other) }
             }
 
-            #[allow(unused_comparisons)] // of unsigned integers, none of which is negative
             fn floored_rem(self, other: Self) -> Self {
                 let rest = Arithmetic::rem(self, other);
-                if rest != 0 && other != 0 && (rest < 0) != (other < 0) { rest.wrapping_add(other) } else { rest }
+                let differ = (rest < Self::ZERO) != (other < Self::ZERO);
+                if rest != 0 && other != 0 && differ { rest.wrapping_add(other) } else { rest }
             }
 
             fn max(self, other: Self) -> Self {

@@ -6,6 +6,7 @@
 use super::view::Arguments;
 use crate::graph::Op;
 
+mod accumulate;
 mod arg;
 mod arithmetic;
 mod conv;
@@ -29,12 +30,15 @@ mod scatter;
 mod softmax;
 #[cfg(test)]
 mod testing;
+mod top_k;
 
 pub use interpret::interpret;
 
 /// Computes the outputs of a node. Everything was validated when the node was made.
 pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
     match op {
+        Op::AccumulateElements(op) => accumulate::accumulate_elements(op, arguments),
+        Op::AccumulateNd(op) => accumulate::accumulate_nd(op, arguments),
         Op::Activation(op) => elementwise::activation(op, arguments),
         Op::Arg(op) => arg::arg(op, arguments),
         Op::BatchNormalization(op) => normalization::batch_normalization(op, arguments),
@@ -79,6 +83,7 @@ pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
         Op::Softmax(op) => softmax::softmax(op, arguments),
         Op::Split(op) => movement::split(op, arguments),
         Op::Tile(op) => movement::tile(op, arguments),
+        Op::TopK(op) => top_k::top_k(op, arguments),
         Op::Transpose(op) => movement::transpose(op, arguments),
         Op::Triangular(op) => movement::triangular(op, arguments),
         Op::Unary(op) => elementwise::unary(op, arguments),

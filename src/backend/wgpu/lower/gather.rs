@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::graph::ops::gather::{Gather, GatherElements, GatherNd};
 
 /// Index number `at` of the operand that a kernel reads as `indices`, made one into a dimension of that size.
-fn index(indices: &Tensor, at: &str, size: usize) -> String {
+pub fn index(indices: &Tensor, at: &str, size: usize) -> String {
     indices.scalar().call("index", &[&format!("indices({at})"), &format!("{size}u")])
 }
 

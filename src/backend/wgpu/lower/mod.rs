@@ -1,5 +1,6 @@
 //! Steps of a plan → dispatches. One file per family of operators, named as in `graph/ops/`.
 
+mod accumulate;
 mod alone;
 mod arg;
 mod conv;
@@ -19,6 +20,7 @@ mod resample;
 mod rows;
 mod scatter;
 mod softmax;
+mod top_k;
 mod window;
 mod words;
 mod workgroup;
@@ -215,6 +217,8 @@ fn one(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> 
         | Op::Remainder(_)
         | Op::Unary(_)
         | Op::Where(_) => elementwise::lower(lowering, op, operands),
+        Op::AccumulateElements(op) => accumulate::accumulate_elements(lowering, op, operands),
+        Op::AccumulateNd(op) => accumulate::accumulate_nd(lowering, op, operands),
         Op::Arg(op) => arg::arg(lowering, op, operands),
         Op::BatchNormalization(op) => normalization::batch_normalization(lowering, op, operands),
         Op::Concat(op) => movement::concat(lowering, op, operands),
@@ -245,6 +249,7 @@ fn one(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> 
         Op::Softmax(op) => softmax::softmax(lowering, op, operands),
         Op::Split(op) => movement::split(lowering, op, operands),
         Op::Tile(op) => movement::tile(lowering, op, operands),
+        Op::TopK(op) => top_k::top_k(lowering, op, operands),
         Op::Transpose(op) => movement::transpose(lowering, op, operands),
         Op::Triangular(op) => movement::triangular(lowering, op, operands),
     }
