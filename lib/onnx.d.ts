@@ -47,6 +47,14 @@ export interface OnnxNotSupportedError extends DOMException {
   nodes: OnnxRefusedNode[];
 }
 
+export interface OnnxRunOptions {
+  /**
+   * The most bytes that the graph's inputs and outputs may take together. A run that would take more is refused with an
+   * `OperationError` before there is memory for it. A file that nobody vouches for may ask for any amount.
+   */
+  maxBytes?: number;
+}
+
 /** Tensors that stay on the device, bound to a model's inputs and outputs. */
 export class OnnxBindings {
   private constructor();
@@ -73,7 +81,7 @@ export class OnnxModel {
   readonly graph: MLGraph;
   readonly label: string;
   /** Runs the model. Every input needs its array, which is copied at the call; several runs may be in flight. */
-  run(inputs: Record<string, OnnxArray>): Promise<Record<string, OnnxArray>>;
+  run(inputs: Record<string, OnnxArray>, options?: OnnxRunOptions): Promise<Record<string, OnnxArray>>;
   /** Tensors for all inputs and outputs; those that are given are used, the others made. */
   createBindings(given?: { inputs?: Record<string, MLTensor>; outputs?: Record<string, MLTensor> }): Promise<OnnxBindings>;
   /** Releases the graph and its weights; runs in flight are completed. */

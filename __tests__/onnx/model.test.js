@@ -40,6 +40,35 @@ function small(batch = 2) {
 
 const six = Float32Array.of(0, 1, 2, 3, 4, 5);
 
+describe('maxBytes of run()', () => {
+  let model;
+  beforeAll(async () => {
+    model = await loadOnnx(context, small(), { label: 'small' });
+  });
+  afterAll(() => model.destroy());
+
+  // x, y and z have 24 bytes each.
+  test('what takes more is refused with both numbers', async () => {
+    await expect(model.run({ x: six }, { maxBytes: 71 })).rejects.toMatchObject({
+      name: 'OperationError',
+      message: 'run [small]: inputs and outputs take 72 bytes, allowed at most 71 (maxBytes)',
+    });
+  });
+
+  test('what takes as much, or has no limit, runs', async () => {
+    for (const options of [undefined, {}, { maxBytes: 72 }, { maxBytes: Infinity }]) {
+      const { y } = await model.run({ x: six }, options);
+      expect(y).toEqual(six.map((x) => x + 1));
+    }
+  });
+
+  test('what is no number of bytes is refused', async () => {
+    for (const options of [null, 5, { maxBytes: -1 }, { maxBytes: NaN }, { maxBytes: '72' }]) {
+      await expect(model.run({ x: six }, options)).rejects.toThrow(TypeError);
+    }
+  });
+});
+
 describe('loadOnnx()', () => {
   test('takes bytes, a path and a URL', async () => {
     const file = path.join(folder, 'small.onnx');

@@ -3,7 +3,7 @@
 // A model that was loaded: run() for typed arrays, bindings for tensors.
 
 const { dataTypes } = require('../descriptor.js');
-const { invalidState } = require('../errors.js');
+const { exception, invalidState, named, typeError } = require('../errors.js');
 const { construct, expose, illegalUnless } = require('../interface.js');
 const { show } = require('../show.js');
 const { toGraph } = require('../graph.js');
@@ -43,12 +43,14 @@ class OnnxModel {
   /**
    * Runs the model. The arrays are copied before this returns.
    * @param {Record<string, ArrayBufferView>} inputs
+   * @param {{maxBytes?: number}} [options]
    * @returns {Promise<Record<string, ArrayBufferView>>}
    */
-  async run(inputs) {
+  async run(inputs, options = undefined) {
     const state = self(this, 'run');
     requireUsable(state, 'run');
     checkArrays('run', state.label, state.inputs, inputs);
+    if (options !== undefined) checkBytes(state, options);
     state.running++;
     try {
       return await (state.context.accelerated ? runOnTensors : runInMemory)(state, inputs);
@@ -96,6 +98,20 @@ function requireUsable(state, operator) {
   if (state.destroyed) throw invalidState(operator, state.label, 'the OnnxModel was destroyed');
 }
 
+/** Holds what a run copies and gives against the caller's limit, before there is memory for it. */
+function checkBytes({ label, bytes }, options) {
+  if (options === null || typeof options !== 'object') {
+    throw typeError('run', label, `options: found ${show(options)}, allowed an object`);
+  }
+  const { maxBytes = Infinity } = options;
+  if (typeof maxBytes !== 'number' || !(maxBytes >= 0)) {
+    throw typeError('run', label, `options: maxBytes: found ${show(maxBytes)}, allowed a number of bytes`);
+  }
+  if (bytes > maxBytes) {
+    throw exception('OperationError', `${named('run', label)}: inputs and outputs take ${bytes} bytes, allowed at most ${maxBytes} (maxBytes)`);
+  }
+}
+
 /** Copies for the caller. */
 function describe(list) {
   return list.map(({ name, dataType, shape }) => ({ name, dataType, shape: [...shape] }));
@@ -116,7 +132,7 @@ function createModel(context, graph, { modelInputs, modelOutputs }, label) {
   let bytes = 0;
   for (const { byteLength } of [...graphState.inputs.values(), ...graphState.outputs.values()]) bytes += byteLength;
   const idle = new Idle(bytes, release);
-  return new OnnxModel(construct, { context, graph, graphState, label, inputs, outputs, used, idle, ahead: new Ahead(), running: 0, destroyed: false });
+  return new OnnxModel(construct, { context, graph, graphState, label, inputs, outputs, used, bytes, idle, ahead: new Ahead(), running: 0, destroyed: false });
 }
 
 module.exports = { OnnxModel, createModel };
