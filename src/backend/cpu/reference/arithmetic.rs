@@ -153,7 +153,8 @@ macro_rules! integer {
 
             fn floored_rem(self, other: Self) -> Self {
                 let rest = Arithmetic::rem(self, other);
-                let differ = (rest < Self::ZERO) != (other < Self::ZERO);
+                let zero = <Self as Arithmetic>::ZERO;
+                let differ = (rest < zero) != (other < zero);
                 if rest != 0 && other != 0 && differ { rest.wrapping_add(other) } else { rest }
             }
 
