@@ -169,10 +169,15 @@ export class MLContext {
     options?: MLLabelOptions,
   ): Promise<MLComputeResult<Inputs, Outputs>>;
   /**
-   * Extension: fills the outputs while the calling thread waits. In `worker_threads` only: throws `InvalidStateError` on the
+   * Extension: fills the outputs while the calling thread waits, and returns the given views. In `worker_threads` only: throws `InvalidStateError` on the
    * main thread.
    */
-  computeSync(graph: MLGraph, inputs: MLNamedArrayBufferViews, outputs: MLNamedArrayBufferViews, options?: MLLabelOptions): void;
+  computeSync<Inputs extends MLNamedArrayBufferViews, Outputs extends MLNamedArrayBufferViews>(
+    graph: MLGraph,
+    inputs: Inputs,
+    outputs: Outputs,
+    options?: MLLabelOptions,
+  ): MLComputeResult<Inputs, Outputs>;
   /** Extension: a copy of the tensor's bytes, for which the calling thread waits. In `worker_threads` only. */
   readTensorSync(tensor: MLTensor): ArrayBuffer;
   /**
@@ -189,6 +194,8 @@ export class MLContext {
   memoryUsage(): MLMemoryUsage;
   /** Rejects everything pending with `InvalidStateError`, resolves `lost`, and releases all memory of the context. */
   destroy(): void;
+  /** Extension: `destroy()`, for `using`; there where the runtime has the symbol. */
+  [Symbol.dispose](): void;
   readonly [Symbol.toStringTag]: 'MLContext';
 }
 
@@ -197,8 +204,12 @@ export class MLGraph {
   private constructor();
   /** Extension: the label given to `build`. */
   readonly label: string;
+  /** Extension, as Chromium has it: where the graph runs, `['cpu']` or `['gpu']`; frozen. */
+  readonly devices: readonly ('cpu' | 'gpu')[];
   /** Releases the graph after the last dispatch that was enqueued. */
   destroy(): void;
+  /** Extension: `destroy()`, for `using`; there where the runtime has the symbol. */
+  [Symbol.dispose](): void;
   readonly [Symbol.toStringTag]: 'MLGraph';
 }
 
@@ -223,6 +234,8 @@ export class MLTensor {
   readonly label: string;
   /** Rejects its pending reads with `InvalidStateError` and releases the memory after the last dispatch that uses it. */
   destroy(): void;
+  /** Extension: `destroy()`, for `using`; there where the runtime has the symbol. */
+  [Symbol.dispose](): void;
   readonly [Symbol.toStringTag]: 'MLTensor';
 }
 
@@ -245,6 +258,8 @@ export class MLGraphBuilder {
   build(outputs: MLNamedOperands, options?: MLLabelOptions): Promise<MLGraph>;
   /** Extension: releases the constants of a builder that will not be built. */
   destroy(): void;
+  /** Extension: `destroy()`, for `using`; there where the runtime has the symbol. */
+  [Symbol.dispose](): void;
   readonly [Symbol.toStringTag]: 'MLGraphBuilder';
 }
 
@@ -274,7 +289,12 @@ export class MLCommandBuffer {
 /** Extension: `MLContext.computeSync` by the name of the original proposal. In `worker_threads` only. */
 export class MLExecution {
   constructor(context: MLContext);
-  compute(graph: MLGraph, inputs: MLNamedArrayBufferViews, outputs: MLNamedArrayBufferViews, options?: MLLabelOptions): void;
+  compute<Inputs extends MLNamedArrayBufferViews, Outputs extends MLNamedArrayBufferViews>(
+    graph: MLGraph,
+    inputs: Inputs,
+    outputs: Outputs,
+    options?: MLLabelOptions,
+  ): MLComputeResult<Inputs, Outputs>;
   readonly [Symbol.toStringTag]: 'MLExecution';
 }
 

@@ -6,6 +6,8 @@
 const { spawnSync } = require('node:child_process');
 const path = require('node:path');
 const { ml, MLGraphBuilder } = require('..');
+const { loadOnnx } = require('../lib/onnx.js');
+const { writeModel } = require('./onnx/write.js');
 
 const repository = path.join(__dirname, '..');
 
@@ -104,6 +106,24 @@ describe('on a GPU', () => {
     }
     const last = (await Promise.all(reads)).map((buffer) => new Float32Array(buffer)[2]);
     expect(last).toEqual([5, 7, 9, 11, 13, 15, 17, 19, 21, 23]);
+  });
+
+  onGpu('a model whose output is named as what all objects inherit', async (context) => {
+    const shape = [2];
+    const bytes = writeModel({
+      opset: 17,
+      inputs: [{ name: 'constructor', type: 'float', shape }],
+      outputs: [{ name: '__proto__', type: 'float', shape }],
+      nodes: [{ op: 'Neg', inputs: ['constructor'], outputs: ['__proto__'] }],
+    });
+    for (const each of [context, await ml.createContext({ deviceType: 'cpu' })]) {
+      const model = await loadOnnx(each, bytes);
+      const results = await model.run({ ['constructor']: Float32Array.of(1, -2) });
+      expect(Object.entries(results)).toEqual([['__proto__', Float32Array.of(-1, 2)]]);
+      const bindings = await model.createBindings();
+      expect(Object.keys(bindings.outputs)).toEqual(['__proto__']);
+      model.destroy();
+    }
   });
 
   onGpu('D1: compute() gives the buffers back', async (context) => {

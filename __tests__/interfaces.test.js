@@ -251,6 +251,18 @@ test('A3: shape is a frozen array, the same each time', async () => {
   }
 });
 
+test('C15: devices is a frozen array, the same each time', async () => {
+  const { context } = held;
+  const cpu = await ml.createContext({ deviceType: 'cpu' });
+  const graph = await buildAdder(cpu);
+  expect(graph.devices).toEqual(['cpu']);
+  expect(graph.devices).toBe(graph.devices);
+  expect(Object.isFrozen(graph.devices)).toBe(true);
+  expect(['cpu', 'gpu']).toContain((await buildAdder(context)).devices[0]);
+  expect(() => interfaces.MLGraph.prototype.devices).toThrow(TypeError);
+  cpu.destroy();
+});
+
 describe('C12: what can be destroyed can be disposed of', () => {
   const dispose = Symbol.dispose;
 

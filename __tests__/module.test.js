@@ -1,6 +1,8 @@
 'use strict';
 
-const { execFileSync } = require('node:child_process');
+const { execFileSync, spawnSync } = require('node:child_process');
+const fs = require('node:fs');
+const os = require('node:os');
 const path = require('node:path');
 
 const root = path.join(__dirname, '..');
@@ -106,6 +108,87 @@ describe('A2: webnn-node/register', () => {
       console.log(JSON.stringify(globalThis.GPUDevice === GPUDevice));`);
     expect(result).toBe(true);
   });
+});
+
+describe('an addon that cannot be loaded', () => {
+  /** The message of a process with these flags. */
+  const message = (flags, file = 'lib/index.js') => {
+    const program = `try { require(${JSON.stringify(path.join(root, file))}); } catch (error) { console.log(error.message); }`;
+    return execFileSync(process.execPath, [...flags, '-e', program], { cwd: root, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
+  };
+  const permission = process.allowedNodeEnvironmentFlags.has('--permission') ? '--permission' : '--experimental-permission';
+
+  test.each([
+    ['addons are switched off', ['--no-addons'], '--no-addons'],
+    ['addons are not permitted', [permission, '--allow-fs-read=*'], '--allow-addons'],
+  ])('because %s', (_, flags, advice) => {
+    expect(message(flags)).toContain(advice);
+    expect(message(flags)).not.toContain('npm run build');
+  });
+
+  test('because a bundler has moved lib/ away', () => {
+    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'webnn-bundle-'));
+    try {
+      fs.cpSync(path.join(root, 'lib'), path.join(folder, 'lib'), { recursive: true });
+      const found = message([], path.relative(root, path.join(folder, 'lib', 'index.js')));
+      expect(found).toContain('bundler');
+      expect(found).not.toContain('npm run build');
+    } finally {
+      fs.rmSync(folder, { recursive: true });
+    }
+  });
+});
+
+describe('how TypeScript and Node find what is exported', () => {
+  const { exports: exported, typesVersions } = require('../package.json');
+  const paths = Object.keys(exported).filter((name) => name.startsWith('./') && name !== './package.json');
+
+  // TypeScript's older `moduleResolution: node` reads no `exports`.
+  test.each(paths)('%s has typings in both ways', (name) => {
+    const { types } = exported[name];
+    expect(fs.existsSync(path.join(root, types))).toBe(true);
+    expect(typesVersions['*'][name.slice(2)]).toEqual([types]);
+  });
+
+  test('a default import of webnn-node/onnx has what can be imported by name', () => {
+    const result = run(
+      `import onnx, * as named from 'webnn-node/onnx';
+       console.log(JSON.stringify(Object.keys(onnx).map((name) => [name, onnx[name] === named[name]])));`,
+      'module',
+    );
+    expect(result).toEqual(['OnnxBindings', 'OnnxModel', 'inspectOnnx', 'loadOnnx'].map((name) => [name, true]));
+  });
+});
+
+test('all copies of the module in a process have one listener of its exit', () => {
+  const result = run(`
+    const path = require('node:path');
+    for (let i = 0; i < 20; i++) {
+      const { createContext } = require('webnn-node/lib/context.js'.replace('webnn-node', process.cwd()));
+      createContext(0, true, 'gpu', '', 0);
+      for (const key of Object.keys(require.cache)) if (!key.endsWith('.node')) delete require.cache[key];
+    }
+    console.log(JSON.stringify(process.listenerCount('exit')));
+    process.removeAllListeners('exit');`);
+  expect(result).toBe(1);
+});
+
+test('WEBNN_LOG names members of options that the specification does not know, once for each operator', () => {
+  const program = `
+    const { ml, MLGraphBuilder } = require('webnn-node');
+    ml.createContext({ deviceType: 'cpu' }).then((context) => {
+      const builder = new MLGraphBuilder(context);
+      const x = builder.input('x', { dataType: 'float32', shape: [1, 1, 4, 4] });
+      const f = builder.constant({ dataType: 'float32', shape: [1, 1, 1, 1] }, new Float32Array(1));
+      for (let i = 0; i < 2; i++) builder.conv2d(x, f, { autoPad: 'same-upper', strides: [1, 1], label: 'one' });
+      builder.averagePool2d(x, { autoPad: 'same-upper' });
+    });`;
+  const told = (log) => spawnSync(process.execPath, ['-e', program], { cwd: root, encoding: 'utf8', env: { ...process.env, WEBNN_LOG: log } }).stderr;
+  const lines = told('1').split('\n').filter((line) => line.includes('options:'));
+  expect(lines).toHaveLength(2);
+  expect(lines[0]).toMatch(/^webnn: conv2d: options: 'autoPad' .*'strides'/);
+  expect(lines[1]).toMatch(/^webnn: averagePool2d: options: 'autoPad' /);
+  expect(told('')).toBe('');
 });
 
 test('a missing addon is an error that says what to do', () => {

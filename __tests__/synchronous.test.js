@@ -56,11 +56,22 @@ test('executionModes is one frozen array, which says so', async () => {
 test('computeSync() fills the outputs in place', async () => {
   const result = await inWorker(`
     const [x, y, z] = [Float32Array.of(1, 2), Float32Array.of(10, 20), new Float32Array(2)];
-    const returned = context.computeSync(graph, { a: x, b: y }, { c: z }, { label: 'one' });
+    context.computeSync(graph, { a: x, b: y }, { c: z }, { label: 'one' });
     const w = new Float32Array(new WebAssembly.Memory({ initial: 1 }).buffer, 4, 2);
     new MLExecution(context).compute(graph, { a: x, b: z }, { c: w });
-    return [returned, [...x], [...z], [...w]];`);
-  expect(result).toEqual([undefined, [1, 2], [11, 22], [12, 24]]);
+    return [[...x], [...z], [...w]];`);
+  expect(result).toEqual([[1, 2], [11, 22], [12, 24]]);
+});
+
+test('computeSync() returns the views that it was given, by their names, as compute() does', async () => {
+  const result = await inWorker(`
+    const inputs = { a: Float32Array.of(1, 2), b: Float32Array.of(10, 20) };
+    const outputs = { c: new Float32Array(2) };
+    const is = (returned) => [Object.keys(returned), returned.inputs.a === inputs.a, returned.inputs.b === inputs.b,
+      returned.outputs.c === outputs.c, Object.keys(returned.inputs), [...returned.outputs.c]];
+    return [is(context.computeSync(graph, inputs, outputs)), is(new MLExecution(context).compute(graph, inputs, outputs))];`);
+  const expected = [['inputs', 'outputs'], true, true, true, ['a', 'b'], [11, 22]];
+  expect(result).toEqual([expected, expected]);
 });
 
 test('readTensorSync() sees what was enqueued before', async () => {

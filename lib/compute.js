@@ -29,7 +29,7 @@ function prepare(operator, context, given) {
 function compute(context, given) {
   const { graph, inputs, outputs, label, bound } = prepare('compute', context, given);
   const transferred = take(label, inputs, outputs);
-  const results = () => viewsOf(transferred, inputs, outputs);
+  const results = () => viewsOf((view) => transferred.view(view), inputs, outputs);
   const entry = {
     operator: 'compute',
     label,
@@ -57,17 +57,20 @@ function take(label, inputs, outputs) {
   } catch (error) {
     if (!(error instanceof NotDetachable)) throw error;
     const reason = typeError('compute', label, 'found memory that cannot be transferred, such as that of a WebAssembly.Memory or of a small Buffer, allowed an ArrayBuffer that can be detached');
-    throw error.transferred ? giveBack(reason, viewsOf(error.transferred, inputs, outputs)) : reason;
+    throw error.transferred ? giveBack(reason, viewsOf((view) => error.transferred.view(view), inputs, outputs)) : reason;
   }
 }
 
-/** `{inputs, outputs}`, by the names that the caller gave. */
-function viewsOf(transferred, inputs, outputs) {
+/**
+ * `{inputs, outputs}`, by the names that the caller gave.
+ * @param {(view: ArrayBufferView) => ArrayBufferView} now from a view that the caller gave to what it is now
+ */
+function viewsOf(now, inputs, outputs) {
   const views = ({ names, values }) => {
     const record = {};
     names.forEach((name, i) => {
       // Not an assignment, since '__proto__' is a name like others.
-      Object.defineProperty(record, name, { value: transferred.view(values[i]), writable: true, enumerable: true, configurable: true });
+      Object.defineProperty(record, name, { value: now(values[i]), writable: true, enumerable: true, configurable: true });
     });
     return record;
   };
@@ -84,12 +87,13 @@ function giveBack(reason, views) {
 
 /** `context.computeSync(graph, inputs, outputs, options)`: the calling thread waits, so the memory can stay where it is. */
 function computeSync(operator, context, given) {
-  const { graph, label, bound } = prepare(operator, context, given);
+  const { graph, inputs, outputs, label, bound } = prepare(operator, context, given);
   try {
     native.computeSync(context.handle, graph.handle, bound.inputs, bound.outputs, label);
   } catch (error) {
     throw nativeError(error);
   }
+  return viewsOf((view) => view, inputs, outputs);
 }
 
 module.exports = { compute, computeSync };

@@ -12,6 +12,7 @@ const { compute, computeSync } = require('./compute.js');
 const { leavesCore } = require('./cores.js');
 const { constantTensorDescriptor, tensorDescriptor } = require('./descriptor.js');
 const { conversionError, exception, invalidState, named, nativeError, typeError } = require('./errors.js');
+const { process } = require('./globals.js');
 const { graphArguments, labelled, namedTensors } = require('./graph-arguments.js');
 const { construct, expose, illegalUnless, interfaceType, receiver, requireArguments } = require('./interface.js');
 const { copyLimits } = require('./limits.js');
@@ -194,7 +195,7 @@ class MLContext {
   computeSync(_graph, _inputs, _outputs, _options = undefined) {
     const context = self(this, 'computeSync');
     requireWorker('computeSync');
-    computeSync('computeSync', context, arguments);
+    return computeSync('computeSync', context, arguments);
   }
 
   /** An extension: enqueues what an MLCommandEncoder recorded (docs/extensions.md D5). */
@@ -305,24 +306,23 @@ function lose(context, message) {
 
 whenLost(lose);
 
-let leaving = !isMainThread;
-
-// Drivers crash when they are in use while the process takes itself apart. Workers end before the main thread does.
+// Drivers crash when they are in use while the process takes itself apart. Workers end before the main thread does. All copies
+// of this module in a thread share the native functions, and so one listener.
 function leaveDevicesAtExit() {
-  if (leaving) return;
-  leaving = true;
-  process.once('exit', () => native.leaveDevices());
+  const { leaveDevices } = native;
+  if (isMainThread && !process.listeners('exit').includes(leaveDevices)) process.on('exit', leaveDevices);
 }
 
 /**
  * @param {number} handle
  * @param {boolean} accelerated
+ * @param {'cpu' | 'gpu'} device
  * @param {string} label
  * @param {number} numThreads 0 for all that there are
  */
-function createContext(handle, accelerated, label, numThreads) {
-  if (accelerated) leaveDevicesAtExit();
-  const state = { handle, accelerated, label, leavesCore: leavesCore(numThreads), lost: false, limits: undefined };
+function createContext(handle, accelerated, device, label, numThreads) {
+  if (device === 'gpu') leaveDevicesAtExit();
+  const state = { handle, accelerated, device, label, leavesCore: leavesCore(numThreads), lost: false, limits: undefined };
   state.habits = habits(state.leavesCore);
   state.whenLost = new Promise((resolve) => {
     state.resolveLost = resolve;

@@ -22,7 +22,7 @@ class MLExecution {
   compute(_graph, _inputs, _outputs) {
     const context = self(this, contextOfExecution, 'MLExecution');
     requireWorker('MLExecution.compute');
-    computeSync('MLExecution.compute', context, arguments);
+    return computeSync('MLExecution.compute', context, arguments);
   }
 
   static {

@@ -10,6 +10,9 @@ const { refuseWaiting } = require('./settle.js');
 
 const collected = new FinalizationRegistry((handle) => native.destroyGraph(handle));
 
+/** By the device of a context. */
+const DEVICES = { cpu: Object.freeze(['cpu']), gpu: Object.freeze(['gpu']) };
+
 let stateOf;
 
 class MLGraph {
@@ -25,6 +28,11 @@ class MLGraph {
 
   get label() {
     return self(this, 'label').label;
+  }
+
+  /** An extension, as Chromium has it: where the graph runs, a frozen array (API.md C15). */
+  get devices() {
+    return DEVICES[self(this, 'devices').context.device];
   }
 
   destroy() {

@@ -22,7 +22,10 @@ export type OnnxArray =
   | Uint8ClampedArray;
 
 export interface OnnxLoadOptions {
-  /** Sizes for the dimensions that the file leaves open, by their names in the file, or as `input:axis`, where they have none or share it. */
+  /**
+   * Sizes for the dimensions that the file leaves open, by their names in the file, or as `input:axis`, where they have none
+   * or share it.
+   */
   freeDimensions?: Record<string, number>;
   /**
    * Values for inputs that never change: the model then has no such inputs, and what depends on them is known when it is
@@ -70,6 +73,8 @@ export class OnnxBindings {
   swap(input: string, output: string): void;
   /** Destroys the tensors that were made for these bindings. */
   destroy(): void;
+  /** `destroy()`, for `using`; there where the runtime has the symbol. */
+  [Symbol.dispose](): void;
 }
 
 /** A model that was loaded. */
@@ -86,6 +91,8 @@ export class OnnxModel {
   createBindings(given?: { inputs?: Record<string, MLTensor>; outputs?: Record<string, MLTensor> }): Promise<OnnxBindings>;
   /** Releases the graph and its weights; runs in flight are completed. */
   destroy(): void;
+  /** `destroy()`, for `using`; there where the runtime has the symbol. */
+  [Symbol.dispose](): void;
 }
 
 /**

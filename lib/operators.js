@@ -5,9 +5,11 @@
 // native function. Nothing here names an operator.
 
 const { isProxy } = require('node:util').types;
+const { process } = require('./globals.js');
 const native = require('./native.js');
 const { Mismatch, TooFewArguments, conversionError, nativeError, typeError } = require('./errors.js');
 const { builderOf, createOperand, createOperands, idOf } = require('./operand.js');
+const { quote } = require('./show.js');
 const {
   argument,
   boolean,
@@ -89,7 +91,10 @@ function operatorMethod(row, operator, receiverOf, requireCanBuild) {
         for (let i = 0; i < required; i++) values.push(argument(positional[i].name, given[i], positional[i].convert));
         if (given.length > required) {
           const options = argument('options', given[required], dictionaryObject);
-          if (options !== undefined) readOptions(options, members, values);
+          if (options !== undefined) {
+            readOptions(options, members, values);
+            if (tellsUnknown) tellUnknown(row, options);
+          }
         }
       } catch (error) {
         throw conversionError(error, row.name, labelOf(given[required]));
@@ -106,6 +111,22 @@ function operatorMethod(row, operator, receiverOf, requireCanBuild) {
   }[row.name];
   Object.defineProperty(method, 'length', { value: required, configurable: true });
   return method;
+}
+
+/** WebIDL ignores members that a dictionary does not have; who sets `WEBNN_LOG` hears of them, once for each operator. */
+const tellsUnknown = Boolean(process.env.WEBNN_LOG);
+const told = new Set();
+
+/** @param {import('./native').Operator} row */
+function tellUnknown({ name, options: known }, options) {
+  if (isProxy(options)) return;
+  for (const key of Object.keys(options)) {
+    const what = `${name}: options: ${quote(key)}`;
+    if (key === 'label' || known.some((option) => option.name === key) || told.has(what)) continue;
+    told.add(what);
+    const allowed = ['label', ...known.map((option) => option.name)].map(quote).join(', ');
+    process.stderr.write(`webnn: ${what} is no member that the specification knows, and is ignored; allowed ${allowed}\n`);
+  }
 }
 
 /** Puts the label and the members that are there in their places. */

@@ -5,6 +5,8 @@ export interface ContextState {
   /** Refers back, so that what refers to the state keeps the object, and thereby the native context, alive. */
   object: object;
   accelerated: boolean;
+  /** Where its graphs run; a GPU may be one in software, which accelerates nothing. */
+  device: 'cpu' | 'gpu';
   label: string;
   lost: boolean;
   whenLost: Promise<{ message: string }>;

@@ -7,10 +7,10 @@ const { Buffer } = require('node:buffer');
 const { types } = require('node:util');
 const workers = require('node:worker_threads');
 const { bufferOf, byteLength, byteOffset, isDetached } = require('./buffers.js');
+const { structuredClone } = require('./globals.js');
 const { viewName } = require('./show.js');
 
 // As they are when this module is loaded: what script does to the global later must not get hold of the memory.
-const { structuredClone } = globalThis;
 const constructors = new Map(
   [
     ...['Int8Array', 'Uint8Array', 'Uint8ClampedArray', 'Int16Array', 'Uint16Array', 'Int32Array', 'Uint32Array'],

@@ -58,7 +58,8 @@ function checkArrays(operator, label, inputs, given) {
   }
   const names = Object.keys(given);
   const known = new Set(inputs.map(({ name }) => name));
-  const missing = inputs.filter(({ name }) => given[name] === undefined).map(({ name }) => name);
+  // Own properties only: an input can have the name of something that all objects inherit.
+  const missing = inputs.filter(({ name }) => !Object.hasOwn(given, name)).map(({ name }) => name);
   const unknown = names.filter((name) => !known.has(name));
   if (missing.length > 0 || unknown.length > 0) {
     const list = (all) => (all.length === 0 ? 'none' : all.map(quote).join(', '));

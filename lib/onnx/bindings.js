@@ -115,7 +115,7 @@ async function createBindings(model, { inputs: givenInputs = {}, outputs: givenO
     }
     const made = signatures.map(async (signature) => {
       const { name, dataType, shape } = signature;
-      if (given[name] === undefined) {
+      if (!Object.hasOwn(given, name) || given[name] === undefined) {
         const tensor = await context.createTensor({ dataType, shape, ...descriptor, label: name });
         own.push(tensor);
         return [name, tensor];

@@ -53,7 +53,7 @@ class OnnxModel {
     if (options !== undefined) checkBytes(state, options);
     state.running++;
     try {
-      return await (state.context.accelerated ? runOnTensors : runInMemory)(state, inputs);
+      return await (state.graphState.context.device === 'gpu' ? runOnTensors : runInMemory)(state, inputs);
     } finally {
       state.running--;
       if (state.destroyed && state.running === 0) state.graph.destroy();

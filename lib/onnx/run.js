@@ -45,7 +45,8 @@ async function runOnTensors(state, arrays) {
 async function newTensors(state, given) {
   const { context } = state;
   const copies = Object.fromEntries(state.used.map(({ name }) => [name, bytesOf(given[name]).slice()]));
-  const tensors = { inputs: {}, outputs: {} };
+  // Without a prototype, since '__proto__' is a name like others.
+  const tensors = { inputs: Object.create(null), outputs: Object.create(null) };
   const create = (into, list, options) =>
     list.map(async ({ name, dataType, shape }) => {
       into[name] = await context.createTensor({ dataType, shape, ...options, label: name });
