@@ -1,7 +1,7 @@
 //! Activation functions.
 
 use super::elementwise::one;
-use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, Elu, HardSigmoid, LeakyRelu, LogicalKind, Prelu, UnaryKind};
+use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, Elu, HardSigmoid, LeakyRelu, LogicalKind, Prelu};
 use crate::graph::{DataType, OperandId};
 use crate::onnx::emit::Emit;
 use crate::onnx::node::Node;
