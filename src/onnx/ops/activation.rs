@@ -56,7 +56,10 @@ pub fn celu(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let input = emit.input(node, 0)?;
     let scaled = emit.with(BinaryKind::Div, input, alpha)?;
     let elu = emit.push(Elu { input: scaled, alpha: 1.0 })?;
-    one(emit.with(BinaryKind::Mul, elu, alpha)?)
+    let elu = emit.with(BinaryKind::Mul, elu, alpha)?;
+    // Above 0 it is the input itself, also where the quotient is infinite.
+    let positive = emit.compare(LogicalKind::Greater, input, 0.0)?;
+    one(emit.select(positive, input, elu)?)
 }
 
 pub fn thresholded_relu(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
@@ -86,7 +89,7 @@ pub fn mish(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let input = emit.input(node, 0)?;
     let softplus = emit.activation(ActivationKind::Softplus, input)?;
     let tanh = emit.activation(ActivationKind::Tanh, softplus)?;
-    one(emit.mul(input, tanh)?)
+    one(gated(input, tanh, emit)?)
 }
 
 /// `x * sigmoid(alpha * x)`: Swish, and QuickGelu of com.microsoft.
@@ -96,6 +99,12 @@ pub fn swish(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let scaled = if alpha == 1.0 { input } else { emit.with(BinaryKind::Mul, input, alpha)? };
     let sigmoid = emit.activation(ActivationKind::Sigmoid, scaled)?;
     one(emit.mul(input, sigmoid)?)
+}
+
+/// `x` times a factor that is 0 at minus infinity. There the limit of the product is 0 too, but 0 times infinity is NaN.
+fn gated(x: OperandId, factor: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let finite = emit.clamp(x, Some(f32::MIN.into()), None)?;
+    emit.mul(finite, factor)
 }
 
 /// Gelu of the standard and of com.microsoft.
@@ -129,7 +138,7 @@ fn tanh_gelu(emit: &mut Emit<'_>, input: OperandId) -> Mapped<OperandId> {
     let inner = emit.mul(input, factor)?;
     let inner = emit.with(BinaryKind::Mul, inner, (8.0 / std::f64::consts::PI).sqrt())?;
     let sigmoid = emit.activation(ActivationKind::Sigmoid, inner)?;
-    emit.mul(input, sigmoid)
+    gated(input, sigmoid, emit)
 }
 
 /// Dropout does nothing when it does not train; its mask is all true then.

@@ -66,9 +66,32 @@ pub fn variadic(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         result = emit.binary(kind, result, other)?;
     }
     match node.operator() {
-        "Mean" => one(emit.with(BinaryKind::Div, result, node.inputs.len() as f64)?),
+        "Mean" => one(mean(node, result, emit)?),
         _ => one(result),
     }
+}
+
+/// A sum of inputs divided by their number. Where the sum leaves the range of the type, each input is divided before.
+fn mean(node: &Node<'_>, sum: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let count = node.inputs.len() as f64;
+    let plain = emit.with(BinaryKind::Div, sum, count)?;
+    if !emit.data_type(sum).is_float() || node.inputs.len() < 2 {
+        return Ok(plain);
+    }
+    let mut careful = None;
+    for position in 0..node.inputs.len() {
+        let input = emit.input(node, position)?;
+        let part = emit.with(BinaryKind::Div, input, count)?;
+        careful = Some(match careful {
+            Some(careful) => emit.add(careful, part)?,
+            None => part,
+        });
+    }
+    let careful = careful.ok_or("no inputs")?;
+    // An infinity on the way may have become NaN.
+    let size = emit.unary(UnaryKind::Abs, sum)?;
+    let is_finite = emit.compare(LogicalKind::LesserOrEqual, size, f32::MAX.into())?;
+    emit.select(is_finite, plain, careful)
 }
 
 /// The type of the result is that of the base.

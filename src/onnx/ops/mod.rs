@@ -20,8 +20,11 @@ mod matmul;
 mod movement;
 mod nbits;
 mod normalization;
+#[cfg(test)]
+mod not_finite_tests;
 pub mod options;
 mod order;
+mod place;
 mod pool;
 mod qlinear;
 mod quantize;

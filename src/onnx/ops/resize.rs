@@ -1,11 +1,13 @@
 //! Resize and Upsample.
 //!
-//! Every coordinate is known at import. Along each axis the output is a weighted sum of elements of the input, so any mode
-//! can be written as products with constant matrices, or as gathers where one element is all of the sum. Where the
-//! coordinates are those of WebNN's own resample2d, that does the work.
+//! Every coordinate is known at import. Along each axis the output is a weighted sum of elements of the input, which are
+//! gathered; where one element is all of the sum, that is all. Where the coordinates are those of WebNN's own resample2d,
+//! that does the work.
 
 use super::elementwise::one;
+use super::place::{Place, Scale};
 use crate::graph::OperandId;
+use crate::graph::ops::reduce::ReduceKind;
 use crate::graph::ops::resample::{InterpolationMode, Resample2d};
 use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
@@ -14,7 +16,7 @@ use crate::onnx::refusal::Mapped;
 use crate::onnx::tensor::Tensor;
 use crate::onnx::value::Value;
 
-/// Larger interpolation matrices are refused.
+/// Axes that are sums of more elements in all are refused.
 const MOST_ELEMENTS: u64 = 1 << 23;
 
 /// How one axis is resampled.
@@ -24,7 +26,7 @@ struct Axis {
     input: u32,
     output: u32,
     /// The factor that coordinates are computed with.
-    scale: f64,
+    scale: Scale,
     /// The part of the input that `tf_crop_and_resize` takes.
     crop: (f64, f64),
 }
@@ -68,8 +70,10 @@ pub fn resize(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         return Err("antialias of a crop is not supported".into());
     }
     let resampled = resampled(node, &shape, upsample, &rules)?;
-    let changed: Vec<Axis> =
-        resampled.into_iter().filter(|axis| axis.input != axis.output || axis.scale != 1.0 || axis.crop != (0.0, 1.0)).collect();
+    let changed: Vec<Axis> = resampled
+        .into_iter()
+        .filter(|axis| axis.input != axis.output || !axis.scale.is(1, 1) || axis.crop != (0.0, 1.0))
+        .collect();
     if changed.is_empty() {
         return one(input);
     }
@@ -118,21 +122,27 @@ fn resampled(node: &Node<'_>, shape: &[u32], upsample: bool, rules: &Rules) -> M
                 return Err(fail(&format!("{} sizes", sizes.len())).into());
             }
             let sizes = sizes.iter().map(|&size| self::size(size)).collect::<Mapped<Vec<u32>>>()?;
-            let ratios = sizes.iter().zip(&chosen).map(|(&size, &axis)| f64::from(size) / f64::from(shape[axis]));
+            let ratios = sizes.iter().zip(&chosen).map(|(&size, &axis)| (size, shape[axis]));
+            // Compared as fractions.
+            let is_less = |a: (u32, u32), b: (u32, u32)| u64::from(a.0) * u64::from(b.1) < u64::from(b.0) * u64::from(a.1);
             let policy = node.string("keep_aspect_ratio_policy", "stretch")?;
             let common = match policy.as_str() {
                 "stretch" => None,
-                "not_larger" => ratios.reduce(f64::min),
-                "not_smaller" => ratios.reduce(f64::max),
+                "not_larger" => ratios.reduce(|a, b| if is_less(b, a) { b } else { a }),
+                "not_smaller" => ratios.reduce(|a, b| if is_less(a, b) { b } else { a }),
                 other => return Err(format!("the policy {other:?}").into()),
             };
             let axis = |(i, (&axis, &given)): (usize, (&usize, &u32))| {
                 let input = shape[axis];
-                let (output, scale) = match common {
-                    Some(common) => ((common * f64::from(input)).round() as u32, common),
-                    None => (given, f64::from(given) / f64::from(input)),
+                let (output, to, from) = match common {
+                    Some((to, from)) => {
+                        // To the nearest, halves up.
+                        let output = (2 * u128::from(to) * u128::from(input) + u128::from(from)) / (2 * u128::from(from));
+                        (u32::try_from(output).unwrap_or(u32::MAX), to, from)
+                    }
+                    None => (given, given, input),
                 };
-                Axis { axis, input, output, scale, crop: crop(i) }
+                Axis { axis, input, output, scale: Scale::Ratio { to, from }, crop: crop(i) }
             };
             checked(chosen.iter().zip(&sizes).enumerate().map(axis).collect())
         }
@@ -144,7 +154,7 @@ fn resampled(node: &Node<'_>, shape: &[u32], upsample: bool, rules: &Rules) -> M
                 let (start, end) = crop(i);
                 // In single precision, as the scales are given.
                 let output = (f64::from(shape[axis] as f32 * scale as f32) * (end - start)).floor() as u32;
-                Axis { axis, input: shape[axis], output, scale, crop: (start, end) }
+                Axis { axis, input: shape[axis], output, scale: Scale::Factor(scale as f32), crop: (start, end) }
             };
             checked(chosen.iter().zip(&scales).enumerate().map(axis).collect())
         }
@@ -161,73 +171,44 @@ fn checked(axes: Vec<Axis>) -> Mapped<Vec<Axis>> {
 
 impl Axis {
     /// Where the value of an output position lies in the input.
-    fn coordinate(&self, position: u32, rules: &Rules) -> Mapped<f64> {
-        let (x, scale) = (f64::from(position), self.scale);
-        let (input, output) = (f64::from(self.input), f64::from(self.output));
-        Ok(match rules.coordinates.as_str() {
-            "half_pixel" => (x + 0.5) / scale - 0.5,
-            "pytorch_half_pixel" if self.output > 1 => (x + 0.5) / scale - 0.5,
-            "pytorch_half_pixel" => 0.0,
-            "half_pixel_symmetric" => {
-                // The output's size was rounded: what is lost is shared by both ends.
-                let adjustment = output / (scale * input);
-                let centre = input / 2.0;
-                centre * (1.0 - adjustment) + (x + 0.5) / scale - 0.5
-            }
-            "align_corners" if self.output > 1 => x * (input - 1.0) / (output - 1.0),
-            "align_corners" => 0.0,
-            "asymmetric" => x / scale,
-            "tf_half_pixel_for_nn" => (x + 0.5) / scale,
-            "tf_crop_and_resize" => {
-                let (start, end) = self.crop;
-                match self.output > 1 {
-                    true => start * (input - 1.0) + x * (end - start) * (input - 1.0) / (output - 1.0),
-                    false => 0.5 * (start + end) * (input - 1.0),
-                }
-            }
-            other => return Err(format!("the coordinate_transformation_mode {other:?}").into()),
-        })
+    fn place(&self, position: u32, rules: &Rules) -> Mapped<Place> {
+        let place = self.scale.place(&rules.coordinates, position, [self.input, self.output], self.crop);
+        place.ok_or_else(|| format!("the coordinate_transformation_mode {:?}", rules.coordinates).into())
     }
 
     fn nearest(&self, rules: &Rules) -> Mapped<Vec<i64>> {
         (0..self.output)
             .map(|position| {
-                let x = self.coordinate(position, rules)?;
-                let place = match rules.nearest.as_str() {
-                    "round_prefer_floor" => (x - 0.5).ceil(),
-                    "round_prefer_ceil" => (x + 0.5).floor(),
-                    "floor" => x.floor(),
-                    "ceil" => x.ceil(),
-                    other => return Err(format!("the nearest_mode {other:?}").into()),
-                };
-                Ok((place as i64).clamp(0, i64::from(self.input) - 1))
+                let place = self.place(position, rules)?;
+                let nearest = place.rounded(&rules.nearest).ok_or_else(|| format!("the nearest_mode {:?}", rules.nearest))?;
+                Ok(nearest.clamp(0, i64::from(self.input) - 1))
             })
             .collect()
     }
 
     /// The elements that make up an output position, with their weights.
     fn weights(&self, position: u32, rules: &Rules) -> Mapped<Vec<(i64, f64)>> {
-        let x = self.coordinate(position, rules)?;
+        let place = self.place(position, rules)?;
         // Downwards with antialias, the filter is as wide as what it stands for.
-        let stretch = if rules.antialias && self.scale < 1.0 { self.scale } else { 1.0 };
+        let stretch = if rules.antialias { self.scale.value().min(1.0) } else { 1.0 };
         let (support, kernel): (f64, Box<dyn Fn(f64) -> f64>) = match rules.mode {
             Mode::Linear | Mode::Nearest => (1.0, Box::new(|t: f64| (1.0 - t.abs()).max(0.0))),
             Mode::Cubic { a } => (2.0, Box::new(move |t: f64| cubic(t.abs(), a))),
         };
-        let reach = support / stretch;
-        let (first, last) = ((x - reach).floor(), (x + reach).ceil());
-        if (last - first).is_nan() || last - first >= MOST_ELEMENTS as f64 {
+        let reach = (support / stretch).ceil();
+        if reach.is_nan() || reach >= MOST_ELEMENTS as f64 {
             return Err("coordinates out of any range".into());
         }
-        let outside = |place: i64| place < 0 || place >= i64::from(self.input);
+        let reach = reach as i64 + 1;
+        let outside = |tap: i64| tap < 0 || tap >= i64::from(self.input);
         let excludes = rules.exclude_outside;
-        let taps: Vec<(i64, f64)> = (first as i64..=last as i64)
-            .map(|place| (place, kernel((place as f64 - x) * stretch)))
-            .filter(|&(place, weight)| weight != 0.0 && !(excludes && outside(place)))
+        let taps: Vec<(i64, f64)> = (-reach..=reach)
+            .map(|offset| (place.whole.saturating_add(offset), kernel((offset as f64 - place.rest) * stretch)))
+            .filter(|&(tap, weight)| weight != 0.0 && !(excludes && outside(tap)))
             .collect();
         let total: f64 = taps.iter().map(|(_, weight)| weight).sum();
         let total = if excludes || stretch != 1.0 { total } else { 1.0 };
-        Ok(taps.into_iter().map(|(place, weight)| (place.clamp(0, i64::from(self.input) - 1), weight / total)).collect())
+        Ok(taps.into_iter().map(|(tap, weight)| (tap.clamp(0, i64::from(self.input) - 1), weight / total)).collect())
     }
 }
 
@@ -251,14 +232,14 @@ fn by_resample2d(input: OperandId, changed: &[Axis], rules: &Rules, emit: &mut E
     let own =
         Rules { coordinates: "half_pixel".into(), nearest: "round_prefer_floor".into(), exclude_outside: false, ..rules.clone() };
     for axis in changed {
-        let exact = Axis { scale: f64::from(axis.output) / f64::from(axis.input), ..axis.clone() };
+        let exact = Axis { scale: Scale::Ratio { to: axis.output, from: axis.input }, ..axis.clone() };
         let same = match rules.mode {
             Mode::Nearest => axis.nearest(rules)? == exact.nearest(&own)?,
             Mode::Linear => {
                 // Integers are rounded where ONNX's runtimes truncate.
                 let linear = ["half_pixel", "half_pixel_symmetric", "pytorch_half_pixel"].contains(&rules.coordinates.as_str());
                 let single = rules.coordinates == "pytorch_half_pixel" && axis.output == 1;
-                types.is_float() && linear && !single && axis.scale == exact.scale && !rules.exclude_outside
+                types.is_float() && linear && !single && axis.scale.is(axis.output, axis.input) && !rules.exclude_outside
             }
             Mode::Cubic { .. } => false,
         };
@@ -284,10 +265,6 @@ fn by_resample2d(input: OperandId, changed: &[Axis], rules: &Rules, emit: &mut E
 
 /// Resamples one axis.
 fn along(input: OperandId, axis: &Axis, rules: &Rules, extrapolation: f64, emit: &mut Emit<'_>) -> Mapped<OperandId> {
-    let elements = u64::from(axis.input) * u64::from(axis.output);
-    if rules.mode != Mode::Nearest && elements > MOST_ELEMENTS {
-        return Err(format!("an axis of {} resampled to {}", axis.input, axis.output).into());
-    }
     let result = if rules.mode == Mode::Nearest {
         let places = axis.nearest(rules)?;
         let indices = emit.constant(Tensor::int64s(&places))?;
@@ -299,10 +276,9 @@ fn along(input: OperandId, axis: &Axis, rules: &Rules, extrapolation: f64, emit:
     if rules.coordinates != "tf_crop_and_resize" {
         return Ok(result);
     }
-    let end = f64::from(axis.input) - 1.0;
-    let outside: Vec<i64> = (0..axis.output)
-        .map(|position| Ok((!(0.0..=end).contains(&axis.coordinate(position, rules)?)).into()))
-        .collect::<Mapped<_>>()?;
+    let last = i64::from(axis.input) - 1;
+    let outside: Vec<i64> =
+        (0..axis.output).map(|position| Ok((!axis.place(position, rules)?.is_within(last)).into())).collect::<Mapped<_>>()?;
     if !outside.contains(&1) {
         return Ok(result);
     }
@@ -313,36 +289,49 @@ fn along(input: OperandId, axis: &Axis, rules: &Rules, extrapolation: f64, emit:
     emit.select(mask, value, result)
 }
 
-/// A product with the matrix of weights along the axis.
+/// Sums of elements along the axis, each with its weight. No product with a matrix of weights: that would make NaN of an
+/// infinity wherever its weight is 0.
 fn weighted(input: OperandId, axis: &Axis, rules: &Rules, emit: &mut Emit<'_>) -> Mapped<OperandId> {
     let of = emit.data_type(input);
     if !of.is_float() {
         return Err(format!("interpolation of {of} is not supported").into());
     }
-    let (rows, columns) = (axis.output as usize, axis.input as usize);
-    let mut matrix = vec![0.0; rows * columns];
+    let mut sums = Vec::new();
+    let (mut elements, mut most) = (0, 0);
     for position in 0..axis.output {
-        for (place, weight) in axis.weights(position, rules)? {
-            matrix[position as usize * columns + place as usize] += weight;
+        let sum = axis.weights(position, rules)?;
+        (elements, most) = (elements + sum.len(), most.max(sum.len()));
+        if elements as u64 > MOST_ELEMENTS {
+            break;
         }
+        sums.push(sum);
     }
-    let rank = emit.rank(input);
-    let element: ElementType = of.into();
-    // The axis last, or second to last where that saves moving the elements.
-    if axis.axis + 2 == rank {
-        let matrix = emit.constant(Tensor::from_floats(element, vec![rows, columns], &matrix))?;
-        return emit.matmul(matrix, input);
+    if sums.len() < axis.output as usize || most as u64 * u64::from(axis.output) > MOST_ELEMENTS {
+        return Err(format!("an axis of {} resampled to {}", axis.input, axis.output).into());
     }
-    let transposed: Vec<f64> = (0..rows * columns).map(|i| matrix[i % rows * columns + i / rows]).collect();
-    let matrix = emit.constant(Tensor::from_floats(element, vec![columns, rows], &transposed))?;
-    let mut permutation: Vec<usize> = (0..rank).collect();
-    permutation.swap(axis.axis, rank - 1);
-    let moved = emit.transpose(input, &permutation)?;
-    let shape = emit.shape(moved);
-    let flat = if rank == 1 { emit.reshape(moved, &[1, shape[0]])? } else { moved };
-    let product = emit.matmul(flat, matrix)?;
-    let mut target = shape;
-    target[rank - 1] = size(rows)?;
-    let product = emit.reshape(product, &target)?;
-    emit.transpose(product, &permutation)
+    sums.iter_mut().for_each(|sum| fill_up(sum, most));
+    let places: Vec<i64> = sums.iter().flatten().map(|&(place, _)| place).collect();
+    let weights: Vec<f64> = sums.iter().flatten().map(|&(_, weight)| weight).collect();
+    let mut aligned = vec![1; emit.rank(input) + 1];
+    (aligned[axis.axis], aligned[axis.axis + 1]) = (sums.len(), most);
+    let places = emit.constant(Tensor::from_integers(ElementType::Int64, vec![sums.len(), most], &places))?;
+    let weights = emit.constant(Tensor::from_floats(of.into(), aligned, &weights))?;
+    let elements = emit.gather(input, places, axis.axis)?;
+    emit.check_count(&emit.shape(elements))?;
+    let parts = emit.mul(elements, weights)?;
+    emit.reduce(ReduceKind::Sum, parts, &[axis.axis + 1], false)
+}
+
+/// Makes a sum of so many elements of one of fewer. A weight of 0 would make NaN of an infinity, so the largest weight is
+/// halved instead, which is exact.
+fn fill_up(sum: &mut Vec<(i64, f64)>, count: usize) {
+    while sum.len() < count {
+        let Some(largest) = sum.iter_mut().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())) else {
+            sum.push((0, 0.0));
+            continue;
+        };
+        largest.1 /= 2.0;
+        let half = *largest;
+        sum.push(half);
+    }
 }

@@ -31,6 +31,9 @@ struct Outside {
     align_corners: bool,
 }
 
+/// Farther places count as this far: no image is so large, and all that is computed of it stays finite.
+const FARTHEST: f64 = (1u64 << 40) as f64;
+
 /// A neighbour along one dimension: its position, how much it counts, and whether it is within the image.
 #[derive(Clone, Copy)]
 struct Tap {
@@ -66,6 +69,8 @@ pub fn grid_sample(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     emit.check_count(&[batches, channels, places])?;
     // The grid's last dimension names the input's last one first.
     let grid = emit.cast(grid, DataType::Float32)?;
+    // An infinite place is one far away: of infinities there are no fractions.
+    let grid = emit.clamp(grid, Some(-FARTHEST), Some(FARTHEST))?;
     let mut neighbours = Vec::new();
     for dimension in 0..spatial {
         let own = emit.slice_axis(grid, spatial + 1, (spatial - 1 - dimension) as u32, 1)?;

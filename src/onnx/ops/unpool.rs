@@ -59,19 +59,28 @@ pub fn max_with_indices(node: &Node<'_>, input: OperandId, mut window: Window, e
             let place = |dimension: usize, at: u32, offset: u32, before: u32| {
                 i64::from(at) * i64::from(window.strides[dimension]) + i64::from(offset) - i64::from(before)
             };
-            let mut here = Vec::new();
+            let (mut here, mut is_first) = (Vec::new(), Vec::new());
             for y in 0..output[0] {
                 for x in 0..output[1] {
                     let (y, x) = (place(0, y, dy, top), place(1, x, dx, left));
+                    // The first place of a window that is no padding counts whatever is there, minus infinity too.
+                    let begins = |at: i64, offset: u32, dilation: u32| at >= 0 && (offset == 0 || at < i64::from(dilation));
+                    let first = begins(y, dy, window.dilations[0]) && begins(x, dx, window.dilations[1]);
+                    is_first.push(i64::from(first));
                     here.push(if columns_first { x * i64::from(height) + y } else { y * i64::from(width) + x });
                 }
             }
             let shape = vec![1, 1, output[0] as usize, output[1] as usize];
-            let here = emit.constant(Tensor::from_integers(ElementType::Int64, shape, &here))?;
+            let any_first = is_first.contains(&1);
+            let here = emit.constant(Tensor::from_integers(ElementType::Int64, shape.clone(), &here))?;
             best = Some(match best {
                 None => (own, emit.expand(here, &[batches, channels, output[0], output[1]])?),
                 Some((value, index)) => {
-                    let better = emit.logical(LogicalKind::Greater, own, value)?;
+                    let mut better = emit.logical(LogicalKind::Greater, own, value)?;
+                    if any_first {
+                        let first = emit.constant(Tensor::from_integers(ElementType::Bool, shape, &is_first))?;
+                        better = emit.logical(LogicalKind::LogicalOr, better, first)?;
+                    }
                     (emit.select(better, own, value)?, emit.select(better, here, index)?)
                 }
             });
