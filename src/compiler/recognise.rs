@@ -1,6 +1,7 @@
 //! Puts operators in the place of the many small ones that exporters write for them: gelu, hardSwish, layer normalization.
 //!
-//! The results are the same but for the rounding of what is computed in between.
+//! The results are the same but for the rounding of what is computed in between. That of float16 matters: the squares of a
+//! normalization soon exceed its range.
 
 use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, UnaryKind};
 use crate::graph::ops::normalization::LayerNormalization;
@@ -12,7 +13,7 @@ pub fn recognise(graph: &mut Graph) {
     let uses = graph.uses();
     for position in 0..graph.nodes.len() {
         let output = graph.nodes[position].outputs[0];
-        if graph.descriptor(output).data_type != DataType::Float32 {
+        if !matches!(graph.descriptor(output).data_type, DataType::Float32 | DataType::Float16) {
             continue;
         }
         let view = Values { graph, uses: &uses };
@@ -65,18 +66,21 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// A constant of one float32 number.
+    /// A constant of one number.
     fn number(&self, id: OperandId) -> Option<f32> {
-        match &self.graph.operands[id.0 as usize].source {
-            Source::Constant(bytes) if self.graph.descriptor(id).data_type == DataType::Float32 => {
-                bytes.as_slice().try_into().ok().map(f32::from_le_bytes)
-            }
+        let Source::Constant(bytes) = &self.graph.operands[id.0 as usize].source else { return None };
+        let bytes = bytes.as_slice();
+        match self.graph.descriptor(id).data_type {
+            DataType::Float32 => bytes.try_into().ok().map(f32::from_le_bytes),
+            DataType::Float16 => bytes.try_into().ok().map(|bytes| half::f16::from_le_bytes(bytes).to_f32()),
             _ => None,
         }
     }
 
     fn is_number(&self, id: OperandId, number: f64) -> bool {
-        self.number(id).is_some_and(|found| (found as f64 - number).abs() <= number.abs() * 1e-6)
+        // A number of float16 is as near as its digits allow.
+        let near = if self.graph.descriptor(id).data_type == DataType::Float16 { 5e-4 } else { 1e-6 };
+        self.number(id).is_some_and(|found| (found as f64 - number).abs() <= number.abs() * near)
     }
 
     /// The other operand of one that commutes.
@@ -230,12 +234,12 @@ mod tests {
     use crate::graph::{ConstantBytes, Descriptor, GraphBuilder, Limits};
     use std::sync::Arc;
 
-    /// A graph under construction, whose numbers are float32.
-    struct Sketch(GraphBuilder);
+    /// A graph under construction, and the type of its numbers.
+    struct Sketch(GraphBuilder, DataType);
 
     impl Sketch {
         fn number(&mut self, number: f64) -> OperandId {
-            self.0.scalar(DataType::Float32, Number::Double(number)).unwrap()
+            self.0.scalar(self.1, Number::Double(number)).unwrap()
         }
 
         fn binary(&mut self, kind: BinaryKind, a: OperandId, b: OperandId) -> OperandId {
@@ -252,10 +256,16 @@ mod tests {
         }
     }
 
-    /// What is left of a graph made from an input of `[2, 8]`.
+    /// What is left of a graph made from an input of `[2, 8]`, of either type.
     fn left(make: impl Fn(&mut Sketch, OperandId) -> Vec<OperandId>) -> Vec<&'static str> {
-        let mut sketch = Sketch(GraphBuilder::new(Arc::new(Limits::everything())));
-        let x = sketch.0.input("x", Descriptor::new(DataType::Float32, [2, 8])).unwrap();
+        let [single, half] = [DataType::Float32, DataType::Float16].map(|of| left_of(of, &make));
+        assert_eq!(single, half);
+        single
+    }
+
+    fn left_of(of: DataType, make: impl Fn(&mut Sketch, OperandId) -> Vec<OperandId>) -> Vec<&'static str> {
+        let mut sketch = Sketch(GraphBuilder::new(Arc::new(Limits::everything())), of);
+        let x = sketch.0.input("x", Descriptor::new(of, [2, 8])).unwrap();
         let outputs = make(&mut sketch, x).into_iter().enumerate().map(|(i, id)| (format!("{i}"), id)).collect();
         let mut graph = sketch.0.build(outputs).unwrap();
         recognise(&mut graph);
@@ -345,8 +355,9 @@ mod tests {
         };
         let product = |sketch: &mut Sketch, difference| sketch.binary(BinaryKind::Mul, difference, difference);
         let line = |sketch: &mut Sketch| {
-            let descriptor = Descriptor::new(DataType::Float32, [8]);
-            sketch.0.constant(descriptor, ConstantBytes::new(vec![0; 32])).unwrap()
+            let descriptor = Descriptor::new(sketch.1, [8]);
+            let bytes = descriptor.byte_length();
+            sketch.0.constant(descriptor, ConstantBytes::new(vec![0; bytes])).unwrap()
         };
         assert_eq!(left(|sketch, x| vec![normalized(sketch, x, power)]), ["layerNormalization"]);
         let whole = |sketch: &mut Sketch, x| {

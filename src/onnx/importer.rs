@@ -256,7 +256,8 @@ impl<'a> Importer<'a> {
             Some(folded) => folded.map(|tensor| vec![tensor.into()]),
             None => {
                 let label = label(proto, scope);
-                (entry.map)(&node, &mut Emit { builder: &mut self.builder, folding: &mut self.folding, label })
+                let mut emit = Emit { builder: &mut self.builder, folding: &mut self.folding, label };
+                ops::precision::map(entry, &node, &mut emit)
             }
         };
         Ok(match mapped {

@@ -100,7 +100,7 @@ fn check_shapes(operands: &Operands<'_>, named: &[(&str, Option<OperandId>)], sh
 }
 
 impl Rule for BatchNormalization {
-    /// `#api-mlgraphbuilder-batchnorm`. (epsilon is cast where it is used.)
+    /// `#api-mlgraphbuilder-batchnorm`. (epsilon is used as float32: cast to float16, a small one would be 0.)
     fn infer(&self, operands: &Operands<'_>) -> Result<Outputs> {
         let input = operands.descriptor(self.input);
         check_axis("axis", self.axis, input.rank())?;
@@ -111,7 +111,7 @@ impl Rule for BatchNormalization {
 }
 
 impl Rule for InstanceNormalization {
-    /// `#api-mlgraphbuilder-instancenorm`. (epsilon is cast where it is used.)
+    /// `#api-mlgraphbuilder-instancenorm`. (epsilon is used as float32: cast to float16, a small one would be 0.)
     fn infer(&self, operands: &Operands<'_>) -> Result<Outputs> {
         let input = operands.descriptor(self.input);
         let channels = input.shape[self.layout.channel_axis()];
@@ -131,7 +131,7 @@ impl LayerNormalization {
 }
 
 impl Rule for LayerNormalization {
-    /// `#api-mlgraphbuilder-layernorm`. (epsilon is cast where it is used.)
+    /// `#api-mlgraphbuilder-layernorm`. (epsilon is used as float32: cast to float16, a small one would be 0.)
     fn infer(&self, operands: &Operands<'_>) -> Result<Outputs> {
         let input = operands.descriptor(self.input);
         let axes = self.axes(input.rank());

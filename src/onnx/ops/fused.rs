@@ -3,6 +3,7 @@
 use super::conv::convolution;
 use super::elementwise::one;
 use super::normalization::normalized;
+use super::precision::wide;
 use crate::graph::ops::elementwise::{Activation, ActivationKind, BinaryKind, Elu, HardSigmoid, LeakyRelu, LogicalKind};
 use crate::graph::ops::reduce::ReduceKind;
 use crate::graph::{DataType, OperandId};
@@ -56,18 +57,25 @@ pub fn embed(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let ids = emit.input(node, 0)?;
     let &[batches, length] = &emit.shape(ids)[..] else { return Err("ids whose rank is not 2".into()) };
     let (words, positions) = (emit.input(node, 2)?, emit.input(node, 3)?);
-    let mut sum = emit.gather(words, ids, 0)?;
+    let of = emit.data_type(words);
+    // In float32 from the elements of the tables on, which stay as they are.
+    let sum = emit.gather(words, ids, 0)?;
+    let mut sum = wide(sum, emit)?;
     let of_positions = match emit.optional(node, 8)? {
         Some(own) => emit.gather(positions, own, 0)?,
         None => emit.slice_axis(positions, 0, 0, length)?,
     };
+    let of_positions = wide(of_positions, emit)?;
     sum = emit.add(sum, of_positions)?;
     if let (Some(segments), Some(table)) = (emit.optional(node, 1)?, emit.optional(node, 4)?) {
         let of_segments = emit.gather(table, segments, 0)?;
+        let of_segments = wide(of_segments, emit)?;
         sum = emit.add(sum, of_segments)?;
     }
     let (scale, bias) = (emit.input(node, 5)?, emit.optional(node, 6)?);
+    let (scale, bias) = (wide(scale, emit)?, bias.map(|bias| wide(bias, emit)).transpose()?);
     let result = normalized(sum, Some(scale), bias, 2, node.float("epsilon", 1e-12)?, emit)?;
+    let (result, sum) = (emit.cast(result, of)?, emit.cast(sum, of)?);
     // How many of the mask are 1: the number of words of each batch.
     let lengths = match emit.optional(node, 7)? {
         Some(mask) => {

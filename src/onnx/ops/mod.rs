@@ -26,6 +26,7 @@ pub mod options;
 mod order;
 mod place;
 mod pool;
+pub mod precision;
 mod qlinear;
 mod quantize;
 mod recurrent;

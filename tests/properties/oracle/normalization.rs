@@ -1,7 +1,6 @@
 //! Normalizations: (x − mean) / √(variance + epsilon) · scale + bias.
 
 use super::convolution::image_axes;
-use super::number::option;
 use super::{EPSILON, by_position};
 use crate::call::Call;
 use crate::compare::{Element, Expected};
@@ -9,7 +8,8 @@ use crate::tensor::positions;
 
 pub fn normalize(call: &Call) -> Expected {
     let input = call.operand("input");
-    let epsilon = option(input.data_type, call.double("epsilon", 1e-5));
+    // Not rounded to float16.
+    let epsilon = f64::from(call.double("epsilon", 1e-5) as f32);
     // The axes along which scale and bias have an element each, and those along which mean and variance are taken.
     let (of_scale, reduced): (Vec<usize>, Vec<usize>) = match call.row.name {
         "batchNormalization" => (vec![call.unsigned("axis").unwrap_or(1)], vec![]),

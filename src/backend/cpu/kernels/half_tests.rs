@@ -135,7 +135,7 @@ fn options_are_rounded_to_float16() {
     let b = push(&mut builder, Activation { kind: ActivationKind::Relu, input: a });
     let b = push(&mut builder, Pad { input: b, ..pad });
     let c = push(&mut builder, Clamp { input: b, min_value: Some(value), max_value: Some(Number::Double(1e9)) });
-    // Rounded, this epsilon is 0, and a line of one number has no variance.
+    // Not rounded: it would be 0, and a line of one number has no variance.
     let d = push(&mut builder, LayerNormalization { input: c, scale: None, bias: None, axes: Some(vec![1]), epsilon: 1e-9 });
     let graph = builder.build(vec![("y".into(), d)]).unwrap();
     compare(&graph, &[vec![f16::from_f32(0.05); 5 * 33]], 0, "layer normalization");

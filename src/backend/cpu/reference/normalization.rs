@@ -58,8 +58,8 @@ pub fn batch_normalization(op: &BatchNormalization, arguments: &mut Arguments<'_
         let input = arguments.input(op.input);
         let axis = op.axis as usize;
         let features = input.shape[axis];
-        // epsilon is cast to the data type of the input.
-        let epsilon = T::from_f64(op.epsilon).to_f64();
+        // Not rounded to float16, where an epsilon under 6e-8 would be 0, and what has no variance NaN.
+        let epsilon = f64::from(op.epsilon as f32);
         let [mean, variance] = [op.mean, op.variance].map(|id| factors::<T>(Some(arguments.input(id)), features, 0.0));
         let scale = factors::<T>(op.scale.map(|id| arguments.input(id)), features, 1.0);
         let bias = factors::<T>(op.bias.map(|id| arguments.input(id)), features, 0.0);
@@ -83,7 +83,7 @@ pub fn instance_normalization(op: &InstanceNormalization, arguments: &mut Argume
         let input = arguments.input(op.input);
         let [_, channels, height, width] = op.layout.to_nchw(input.shape);
         let plane = height * width;
-        let epsilon = T::from_f64(op.epsilon).to_f64();
+        let epsilon = f64::from(op.epsilon as f32);
         let scale = factors::<T>(op.scale.map(|id| arguments.input(id)), channels, 1.0);
         let bias = factors::<T>(op.bias.map(|id| arguments.input(id)), channels, 0.0);
         let normal = |channel: usize, statistics| Normal::new(statistics, scale[channel], bias[channel]);
@@ -137,7 +137,7 @@ pub fn layer_normalization(op: &LayerNormalization, arguments: &mut Arguments<'_
         let axes: Vec<usize> = op.axes(input.shape.len()).iter().map(|&axis| axis as usize).collect();
         let kept: Vec<usize> = (0..input.shape.len()).filter(|axis| !axes.contains(axis)).collect();
         let count = axes.iter().map(|&axis| input.shape[axis]).product();
-        let epsilon = T::from_f64(op.epsilon).to_f64();
+        let epsilon = f64::from(op.epsilon as f32);
         let scale = factors::<T>(op.scale.map(|id| arguments.input(id)), count, 1.0);
         let bias = factors::<T>(op.bias.map(|id| arguments.input(id)), count, 0.0);
         let elements = input.elements::<T>();

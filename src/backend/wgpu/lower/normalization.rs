@@ -1,6 +1,5 @@
 //! Normalizations.
 
-use super::alone::cast;
 use super::rows::{Rows, Summary};
 use super::{Kernel, Lowering, Operands, Tensor};
 use crate::backend::strided::Axis;
@@ -37,7 +36,7 @@ pub fn batch_normalization(lowering: &mut Lowering<'_>, op: &BatchNormalization,
         "let feature = (i / {inner}u) % {features}u;\n\
          let deviation = sqrt(variance(feature) + {});\n\
          return factor(feature, deviation) * (input(i) - mean(feature)) + offset(feature);",
-        float(cast(op.epsilon, input.data_type)),
+        float(op.epsilon as f32),
     );
     kernel.each(lowering, output, &body)
 }
@@ -81,7 +80,7 @@ impl Statistics<'_> {
         factor: &str,
     ) -> Result<()> {
         let count: usize = self.axes.iter().map(|&axis| input.shape[axis]).product();
-        let epsilon = float(cast(self.epsilon, input.data_type));
+        let epsilon = float(self.epsilon as f32);
         let kernel = Kernel::new(self.label).reads(lowering, "input", input);
         let kernel = factors(lowering, kernel, scale, bias);
         Rows::new(&input.shape, self.axes)

@@ -1,12 +1,13 @@
 //! MultiHeadAttention and GroupQueryAttention of com.microsoft.
 
-use super::{Attention, add_bias, bias_of_mask, causal_bias, default_scale, join_heads, split_heads, with_past};
+use super::{Attention, add_bias, bias_of_mask, causal_bias, default_scale, join_heads, split_heads, type_of_scores, with_past};
 use crate::graph::ops::elementwise::LogicalKind;
 use crate::graph::ops::scatter::ScatterElements;
 use crate::graph::{DataType, OperandId};
 use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, size};
+use crate::onnx::ops::precision::wide;
 use crate::onnx::ops::rotary::rotate;
 use crate::onnx::refusal::Mapped;
 use crate::onnx::tensor::Tensor;
@@ -47,9 +48,12 @@ pub fn multi_head(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let mut inputs = separate(node, emit)?;
     if let Some(bias) = emit.optional(node, 3)? {
         let mut start = 0;
+        // The queries are needed for nothing else, so they are not rounded here; keys and values are results too.
+        inputs[0] = wide(inputs[0], emit)?;
         for input in &mut inputs {
             let &[_, _, hidden] = &emit.shape(*input)[..] else { return Err("a bias for inputs whose rank is not 3".into()) };
             let own = emit.slice_axis(bias, 0, start, hidden)?;
+            let own = emit.cast(own, emit.data_type(*input))?;
             *input = emit.add(*input, own)?;
             start = start.checked_add(hidden).ok_or("too many elements")?;
         }
@@ -63,7 +67,7 @@ pub fn multi_head(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let (key, value) = (apart(inputs[1], emit)?, apart(inputs[2], emit)?);
     let new = emit.shape(key)[2];
     let (key, value) = (with_past(node, 6, key, emit)?, with_past(node, 7, value, emit)?);
-    let of = emit.data_type(query);
+    let of = type_of_scores(query, emit);
     let (queries, keys) = (emit.shape(query)[2], emit.shape(key)[2]);
     let mut bias = emit.optional(node, 5)?;
     if let Some(mask) = emit.optional(node, 4)? {
@@ -123,7 +127,7 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         Some(past) => past.shape(emit.builder).get(2).copied().unwrap_or(0) as u32,
         None => 0,
     };
-    let of = emit.data_type(query);
+    let of = type_of_scores(query, emit);
     // The last valid position of each sequence.
     let lengths = emit.input(node, 5)?;
     let lengths = emit.cast(lengths, DataType::Int32)?;
@@ -147,11 +151,15 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         };
         let part = |cache: OperandId, emit: &mut Emit<'_>| {
             let gathered = emit.gather(cache, positions, 0)?;
+            let gathered = wide(gathered, emit)?;
             emit.reshape(gathered, &[batch, 1, length, width / 2])
         };
         let (cos, sin) = (part(cos, emit)?, part(sin, emit)?);
+        let of_key = emit.data_type(new_key);
+        (query, new_key) = (wide(query, emit)?, wide(new_key, emit)?);
         query = rotate(query, cos, sin, width, interleaved, emit)?;
         new_key = rotate(new_key, cos, sin, width, interleaved, emit)?;
+        new_key = emit.cast(new_key, of_key)?;
     }
     let total = node.optional(6).and_then(Value::constant).map(Tensor::integers);
     let fixed = past > 0 && total.is_some_and(|total| total[..].iter().all(|&total| total <= i64::from(past)));

@@ -15,6 +15,7 @@ use crate::graph::ops::softmax::Softmax;
 use crate::graph::{DataType, OperandId};
 use crate::onnx::emit::Emit;
 use crate::onnx::node::Node;
+use crate::onnx::ops::precision::wide;
 use crate::onnx::refusal::Mapped;
 use crate::onnx::tensor::Tensor;
 
@@ -29,7 +30,7 @@ struct Attention {
     softcap: f64,
 }
 
-/// The scores as they are computed, and what they weigh.
+/// The scores as they are computed, and what they weigh. Those of float16 queries are float32.
 struct Scores {
     /// query * key' * scale
     products: OperandId,
@@ -39,7 +40,7 @@ struct Scores {
 }
 
 impl Attention {
-    /// `softmax(query * key' * scale + bias) * value`, [batch, heads, sequence, head size].
+    /// `softmax(query * key' * scale + bias) * value`, [batch, heads, sequence, head size], of the type of the values.
     fn emit(self, emit: &mut Emit<'_>) -> Mapped<OperandId> {
         let scores = self.scores(emit)?;
         let weights = emit.push(Softmax { input: scores.biased, axis: 3 })?;
@@ -49,6 +50,7 @@ impl Attention {
     /// The same with one more score for each query, of which only the weights of the others become less.
     fn with_sink(self, sink: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
         let scores = self.scores(emit)?.biased;
+        let sink = wide(sink, emit)?;
         let &[batch, heads, queries, keys] = &emit.shape(scores)[..] else { return Err("scores of another rank than 4".into()) };
         let sink = emit.expand(sink, &[batch, heads, queries, 1])?;
         let all = emit.concat(vec![scores, sink], 3)?;
@@ -60,9 +62,10 @@ impl Attention {
     /// All steps before the softmax; the weights are not there yet.
     fn scores(&self, emit: &mut Emit<'_>) -> Mapped<Scores> {
         let heads = emit.shape(self.query)[1];
-        let key = repeat_heads(self.key, heads, emit)?;
+        let (query, key) = (wide(self.query, emit)?, wide(self.key, emit)?);
+        let key = repeat_heads(key, heads, emit)?;
         let key = emit.transpose_matrices(key)?;
-        let products = emit.matmul(self.query, key)?;
+        let products = emit.matmul(query, key)?;
         let products = emit.with(BinaryKind::Mul, products, self.scale)?;
         let mut capped = products;
         if self.softcap > 0.0 {
@@ -71,7 +74,10 @@ impl Attention {
             capped = emit.with(BinaryKind::Mul, bounded, self.softcap)?;
         }
         let biased = match self.bias {
-            Some(bias) => emit.add(capped, bias)?,
+            Some(bias) => {
+                let bias = wide(bias, emit)?;
+                emit.add(capped, bias)?
+            }
             None => capped,
         };
         Ok(Scores { products, capped, biased, weights: biased })
@@ -79,8 +85,11 @@ impl Attention {
 
     fn result(&self, weights: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
         let heads = emit.shape(self.query)[1];
-        let value = repeat_heads(self.value, heads, emit)?;
-        emit.matmul(weights, value)
+        let of = emit.data_type(self.value);
+        let value = wide(self.value, emit)?;
+        let value = repeat_heads(value, heads, emit)?;
+        let result = emit.matmul(weights, value)?;
+        emit.cast(result, of)
     }
 }
 
@@ -141,7 +150,7 @@ fn causal_bias(of: DataType, queries: u32, keys: u32, past: i64, window: i64, em
     if u64::from(queries) * u64::from(keys) > 1 << 24 {
         return Err("a causal mask of too many elements".into());
     }
-    let hidden = lowest(of);
+    let hidden = LOWEST;
     let mut bias = Vec::with_capacity(queries as usize * keys as usize);
     for query in 0..i64::from(queries) {
         let last = query + past;
@@ -153,22 +162,31 @@ fn causal_bias(of: DataType, queries: u32, keys: u32, past: i64, window: i64, em
     emit.constant(Tensor::from_floats(of.into(), vec![queries as usize, keys as usize], &bias))
 }
 
-/// What hides a score without making a row of hidden ones NaN.
-fn lowest(of: DataType) -> f64 {
-    if of == DataType::Float16 { -65504.0 } else { f64::from(f32::MIN) }
+/// The type of the scores of queries: products of float16 may exceed its range.
+fn type_of_scores(query: OperandId, emit: &Emit<'_>) -> DataType {
+    match emit.data_type(query) {
+        DataType::Float16 => DataType::Float32,
+        of => of,
+    }
 }
+
+/// What hides a score without making a row of hidden ones NaN. Scores are float32.
+const LOWEST: f64 = f32::MIN as f64;
 
 /// 0 where a mask is true and a large negative number where it is not.
 fn bias_of_mask(mask: OperandId, of: DataType, emit: &mut Emit<'_>) -> Mapped<OperandId> {
     let zero_of_mask = emit.scalar(emit.data_type(mask), 0.0)?;
     let shown = emit.logical(LogicalKind::NotEqual, mask, zero_of_mask)?;
-    let (zero, hidden) = (emit.scalar(of, 0.0)?, emit.scalar(of, lowest(of))?);
+    let (zero, hidden) = (emit.scalar(of, 0.0)?, emit.scalar(of, LOWEST)?);
     emit.select(shown, zero, hidden)
 }
 
 fn add_bias(bias: Option<OperandId>, other: OperandId, emit: &mut Emit<'_>) -> Mapped<Option<OperandId>> {
     match bias {
-        Some(bias) => Ok(Some(emit.add(bias, other)?)),
+        Some(bias) => {
+            let (bias, other) = (wide(bias, emit)?, wide(other, emit)?);
+            Ok(Some(emit.add(bias, other)?))
+        }
         None => Ok(Some(other)),
     }
 }

@@ -1,6 +1,6 @@
 //! Attention of com.microsoft: queries, keys and values come from one product with packed weights.
 
-use super::{Attention, add_bias, causal_bias, default_scale, join_heads, split_heads};
+use super::{Attention, add_bias, causal_bias, default_scale, join_heads, split_heads, type_of_scores};
 use crate::graph::ops::elementwise::LogicalKind;
 use crate::graph::{DataType, OperandId};
 use crate::onnx::emit::Emit;
@@ -77,7 +77,7 @@ fn attend(
         };
         (key, value) = (join(key, 0)?, join(value, 1)?);
     }
-    let of = emit.data_type(query);
+    let of = type_of_scores(query, emit);
     let keys = emit.shape(key)[2];
     if let Some(mask) = emit.optional(node, places.mask)? {
         let shown = match emit.shape(mask)[..] {

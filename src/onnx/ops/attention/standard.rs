@@ -1,6 +1,6 @@
 //! Attention of the standard, version 23 on.
 
-use super::{Attention, Scores, join_heads, split_heads, with_past};
+use super::{Attention, Scores, join_heads, split_heads, type_of_scores, with_past};
 use crate::graph::ops::elementwise::LogicalKind;
 use crate::graph::ops::movement::{Pad, PaddingMode};
 use crate::graph::ops::reduce::ReduceKind;
@@ -110,7 +110,7 @@ pub fn standard(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     }
     let new = emit.shape(key)[2];
     let (key, value) = (with_past(node, 4, key, emit)?, with_past(node, 5, value, emit)?);
-    let of = emit.data_type(query);
+    let of = type_of_scores(query, emit);
     let (shape, keys) = (emit.shape(query), emit.shape(key)[2]);
     let (batches, queries) = (shape[0], shape[2]);
     let filled = match emit.optional(node, 6)? {
@@ -163,7 +163,8 @@ pub fn standard(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let result = if joined { join_heads(result, emit)? } else { result };
     let mut outputs: Vec<Value> = vec![result.into(), key.into(), value.into()];
     if node.has_output(3) {
-        outputs.push(chosen(node, &scores)?.into());
+        let shown = chosen(node, &scores)?;
+        outputs.push(emit.cast(shown, emit.data_type(query))?.into());
     }
     Ok(outputs)
 }
