@@ -51,7 +51,7 @@ class ML {
         operator: 'createContext',
         label,
         context: undefined,
-        arrive: (made) => createContext(made.context, made.accelerated, made.accelerated ? 'gpu' : 'cpu', label, numThreads),
+        arrive: (made) => createContext(made.context, made.accelerated, made.device, label, numThreads),
       };
       return begin(entry, (request) => {
         const device = deviceType === undefined ? '' : DEVICE_TYPES[deviceType];

@@ -67,7 +67,7 @@ export function dataTypes(): string[];
 /** Functions that make one operand leave it here: its number, its data type, its rank, and the sizes. */
 export const described: Uint32Array;
 
-/** `deviceType` is '' where script gave none; 0 threads are as many as the process may use. Settles with `{context, accelerated}`. */
+/** `deviceType` is '' where script gave none; 0 threads are as many as the process may use. Settles with `{context, accelerated, device}`. */
 export function createContext(
   request: Request, deviceType: string, powerPreference: string, accelerated: boolean, numThreads: number, label: string,
 ): void;

@@ -5,6 +5,8 @@ import type { MLContext, MLGraph, MLOperandDataType, MLTensor } from '../index.j
 /** What a model takes or gives: doubles and bfloat16 of the file are float32 here, truth values uint8. */
 export interface OnnxSignature {
   name: string;
+  /** The type of the elements in the file, as onnxruntime names it: `'bool'`, `'float64'`, `'float32'`, and so on. */
+  type: string;
   dataType: MLOperandDataType;
   shape: number[];
 }
@@ -24,7 +26,7 @@ export type OnnxArray =
 export interface OnnxLoadOptions {
   /**
    * Sizes for the dimensions that the file leaves open, by their names in the file, or as `input:axis`, where they have none
-   * or share it.
+   * or share it. One whose name is arithmetic on others, such as `past_length + length`, follows from these.
    */
   freeDimensions?: Record<string, number>;
   /**

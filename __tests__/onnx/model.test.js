@@ -79,11 +79,25 @@ describe('loadOnnx()', () => {
       expect(model).toBeInstanceOf(OnnxModel);
       expect(model.label).toBe('small');
       expect(model.graph).toBeInstanceOf(MLGraph);
-      expect(model.inputs).toEqual([{ name: 'x', dataType: 'float32', shape: [2, 3] }]);
-      expect(model.outputs).toEqual(['y', 'z'].map((name) => ({ name, dataType: 'float32', shape: [2, 3] })));
+      expect(model.inputs).toEqual([{ name: 'x', type: 'float32', dataType: 'float32', shape: [2, 3] }]);
+      expect(model.outputs).toEqual(['y', 'z'].map((name) => ({ name, type: 'float32', dataType: 'float32', shape: [2, 3] })));
       expect(await model.run({ x: six })).toEqual({ y: six.map((x) => x + 1), z: six.map((x) => 2 * x + 2) });
       model.destroy();
     }
+  });
+
+  test('names the element types of the file, of which several are one data type', async () => {
+    const shape = [2];
+    const types = { bool: 'bool', uint8: 'uint8', double: 'float64', float: 'float32' };
+    const [inputs, outputs] = ['in', 'out'].map((end) => Object.keys(types).map((type) => ({ name: `${type} ${end}`, type, shape })));
+    const nodes = Object.keys(types).map((type) => ({ op: 'Identity', inputs: [`${type} in`], outputs: [`${type} out`] }));
+    const model = await loadOnnx(context, writeModel({ opset: 17, inputs, outputs, nodes }));
+    for (const list of [model.inputs, model.outputs]) {
+      expect(list.map(({ type, dataType }) => [type, dataType])).toEqual([
+        ['bool', 'uint8'], ['uint8', 'uint8'], ['float64', 'float32'], ['float32', 'float32'],
+      ]);
+    }
+    model.destroy();
   });
 
   test('fixes free dimensions, and says which are missing or unknown', async () => {

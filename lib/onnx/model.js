@@ -114,17 +114,17 @@ function checkBytes({ label, bytes }, options) {
 
 /** Copies for the caller. */
 function describe(list) {
-  return list.map(({ name, dataType, shape }) => ({ name, dataType, shape: [...shape] }));
+  return list.map(({ name, type, dataType, shape }) => ({ name, type, dataType, shape: [...shape] }));
 }
 
 /**
  * @param {object} context
  * @param {object} graph
- * @param {{modelInputs: [string, number, number[], boolean][], modelOutputs: [string, number, number[], boolean][]}} imported
+ * @param {{modelInputs: [string, number, number[], boolean, string][], modelOutputs: [string, number, number[], boolean, string][]}} imported
  * @param {string} label
  */
 function createModel(context, graph, { modelInputs, modelOutputs }, label) {
-  const signature = ([name, dataType, shape, used]) => ({ name, dataType: dataTypes[dataType], shape, used });
+  const signature = ([name, dataType, shape, used, type]) => ({ name, type, dataType: dataTypes[dataType], shape, used });
   const inputs = modelInputs.map(signature);
   const outputs = modelOutputs.map(signature);
   const used = inputs.filter((input) => input.used);

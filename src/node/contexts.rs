@@ -17,6 +17,9 @@ use crate::timeline::{Done, Task, Timeline};
 use std::cell::Cell;
 use std::sync::{Arc, OnceLock};
 
+/// Not accelerated, and the name of the device.
+const CPU: (bool, &str) = (false, "cpu");
+
 /// A context. It stays known after it was destroyed, until `lib/` forgets it: its limits can still be asked for.
 pub struct Context {
     /// There when `lib/` hears of the context.
@@ -115,30 +118,31 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         move || queue.wake_early()
     };
     let lost = move |message| queue.announce(request, Outcome::Lost { context: handle, message });
-    let outcome = |(handle, accelerated)| Outcome::Context { handle, accelerated };
+    let outcome = |(handle, (accelerated, device))| Outcome::Context { handle, accelerated, device };
     let done = environment.settler.promise(call.scope, request, outcome)?;
     let start = Start { found, running, total, wake, lost };
     let wish = Wish { software: required, low_power };
     if !gpu || (!required && adapter::is_absent(wish)) {
-        done.report(start.on(Cpu::new(threads)).map(|()| (handle, false)).map_err(|error| error.of("createContext", &label)));
+        done.report(start.on(Cpu::new(threads)).map(|()| (handle, CPU)).map_err(|error| error.of("createContext", &label)));
         return Ok(None);
     }
     // Drivers take their time.
     let (looked, told) = (start.running.clone(), label.clone());
-    let work = move |done: Done<(f64, bool)>| {
+    let work = move |done: Done<_>| {
         done.run(|| {
             let started = match Gpu::new(wish) {
                 Ok(gpu) => {
                     leave_devices_at_exit();
-                    start.on(gpu).map(|()| true)
+                    let accelerated = !gpu.is_software();
+                    start.on(gpu).map(|()| (accelerated, "gpu"))
                 }
                 Err(error) if required => {
                     start.running.give_up();
                     Err(error)
                 }
-                Err(_) => start.on(Cpu::new(threads)).map(|()| false),
+                Err(_) => start.on(Cpu::new(threads)).map(|()| CPU),
             };
-            started.map(|accelerated| (handle, accelerated)).map_err(|error| error.of("createContext", &label))
+            started.map(|found| (handle, found)).map_err(|error| error.of("createContext", &label))
         });
     };
     if let Err((error, done)) = thread::start_with("webnn adapter", done, work) {

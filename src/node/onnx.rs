@@ -158,11 +158,12 @@ pub fn import_value<'s>(scope: Scope<'s>, import: &OnceLock<Import>) -> Result<V
     Ok(value)
 }
 
-/// `[name, dataType, shape, used]`
+/// `[name, dataType, shape, used, type]`
 fn signature<'s>(scope: Scope<'s>, signature: &Signature, used: bool) -> Result<Value<'s>> {
     let shape = scope.array_of(signature.shape.iter().map(|&size| scope.unsigned(size)))?;
     let data_type: DataType = signature.data_type;
-    let parts = [scope.string(&signature.name)?, scope.unsigned(data_type as u32)?, shape, scope.boolean(used)?];
+    let (name, element_type) = (scope.string(&signature.name)?, scope.string(signature.element_type)?);
+    let parts = [name, scope.unsigned(data_type as u32)?, shape, scope.boolean(used)?, element_type];
     scope.array_of(parts.into_iter().map(Ok))
 }
 

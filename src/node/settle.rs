@@ -75,6 +75,7 @@ pub enum Outcome {
     Context {
         handle: f64,
         accelerated: bool,
+        device: &'static str,
     },
     Graph {
         inputs: Vec<(String, Descriptor)>,
@@ -468,10 +469,11 @@ fn batch<'s>(scope: Scope<'s>, ready: &[Settled]) -> Result<Value<'s>> {
 fn outcome_value<'s>(scope: Scope<'s>, outcome: &Outcome) -> Result<Value<'s>> {
     let value = match outcome {
         Outcome::Nothing => return scope.undefined(),
-        Outcome::Context { handle, accelerated } => {
+        Outcome::Context { handle, accelerated, device } => {
             let value = scope.object()?;
             scope.set(value, "context", scope.number(*handle)?)?;
             scope.set(value, "accelerated", scope.boolean(*accelerated)?)?;
+            scope.set(value, "device", scope.string(device)?)?;
             value
         }
         Outcome::Graph { inputs, outputs } => {

@@ -1,5 +1,7 @@
 //! The inputs of a model, and the sizes of their dimensions that a file leaves open.
 
+use super::element::ElementType;
+use super::expression::Expression;
 use super::protobuf::{GraphProto, ValueInfoProto};
 use super::structure::malformed;
 use super::tensor;
@@ -16,6 +18,8 @@ pub type FreeDimensions = BTreeMap<String, u32>;
 pub struct Signature {
     pub name: String,
     pub data_type: DataType,
+    /// The element type of the file, by the name that onnxruntime gives it.
+    pub element_type: &'static str,
     pub shape: Vec<u32>,
 }
 
@@ -77,12 +81,21 @@ pub fn tensor_type(info: &ValueInfoProto) -> Result<(DataType, Option<Vec<Dimens
     Ok((data_type, Some(dimensions.collect::<Result<_>>()?)))
 }
 
-/// Gives the open dimensions their sizes.
+/// The name that onnxruntime gives to the element type of an input or output which becomes this data type.
+pub fn element_type(info: &ValueInfoProto, data_type: DataType) -> Option<&'static str> {
+    let tensor = info.r#type.as_ref()?.tensor_type.as_ref()?;
+    let element = ElementType::from_number(tensor.elem_type.into()).ok()?;
+    (element.data_type() == Some(data_type)).then(|| element.name())
+}
+
+/// Gives the open dimensions their sizes: those that are passed, and those that follow from them by their names.
 ///
 /// # Errors
 /// `TypeError` that lists all dimensions without a size, or the sizes that belong to no dimension.
 pub fn fix(inputs: Vec<(String, DataType, Vec<Dimension>)>, free: &FreeDimensions) -> Result<Vec<Signature>> {
-    let (mut missing, mut open, mut places) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    let (mut open, mut places) = (BTreeSet::new(), BTreeSet::new());
+    // Where each one is that has no size.
+    let mut missing: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut fixed = Vec::with_capacity(inputs.len());
     for (name, data_type, dimensions) in inputs {
         let mut shape = Vec::with_capacity(dimensions.len());
@@ -97,20 +110,37 @@ pub fn fix(inputs: Vec<(String, DataType, Vec<Dimension>)>, free: &FreeDimension
             };
             // By its place, a dimension can differ from others of its name: some writers call every one "?".
             let place = format!("{name}:{axis}");
-            match free.get(&place).or_else(|| free.get(&key)) {
-                Some(&size) => shape.push(size),
+            let expression = Expression::of(&key);
+            let names = expression.iter().flat_map(|expression| expression.names());
+            open.extend(names.clone().map(str::to_owned));
+            let follows = || expression.as_ref()?.value(&|name| free.get(name).copied());
+            match free.get(&place).or_else(|| free.get(&key)).copied().or_else(follows) {
+                Some(size) => shape.push(size),
                 None => {
-                    missing.insert(format!("{key:?} (dimension {axis} of input {name:?})"));
+                    // What it follows from is less to pass. Where all of that is there, it gives no size.
+                    let mut needed: Vec<&str> = names.filter(|name| !free.contains_key(*name)).collect();
+                    if needed.is_empty() {
+                        needed.push(&key);
+                    }
+                    for needed in needed {
+                        let places = missing.entry(needed.to_owned()).or_default();
+                        places.push(format!("dimension {axis} of input {name:?}"));
+                    }
                 }
             }
             places.insert(place);
             open.insert(key);
         }
-        fixed.push(Signature { name, data_type, shape });
+        fixed.push(Signature { name, data_type, element_type: data_type.name(), shape });
     }
     let list = |names: Vec<String>| names.join(", ");
     if !missing.is_empty() {
-        return Err(Error::new(Kind::Type, format!("freeDimensions: pass sizes for {}", list(missing.into_iter().collect()))));
+        let with_place = |(key, places): (String, Vec<String>)| match places.len() {
+            1 => format!("{key:?} ({})", places[0]),
+            count => format!("{key:?} ({} and {} more)", places[0], count - 1),
+        };
+        let missing = list(missing.into_iter().map(with_place).collect());
+        return Err(Error::new(Kind::Type, format!("freeDimensions: pass sizes for {missing}")));
     }
     let unknown: Vec<String> =
         free.keys().filter(|key| !open.contains(*key) && !places.contains(*key)).map(|key| format!("{key:?}")).collect();
@@ -145,6 +175,30 @@ mod tests {
         // The place counts more than the name.
         assert_eq!(fix(open(), &free(&[("batch", 2), ("x:0", 4), ("x:2", 5)])).unwrap()[0].shape, [4, 3, 5]);
         assert_eq!(fix(open(), &free(&[("x:0", 4), ("x:2", 5)])).unwrap()[0].shape, [4, 3, 5]);
+    }
+
+    #[test]
+    fn what_follows_need_not_be_passed() {
+        let named = |name: &str| vec![Dimension::Named(name.into())];
+        let inputs = || {
+            let names = [("ids", "length"), ("mask", "past + length"), ("half", "length//2"), ("past", "past")];
+            names.map(|(input, name)| (input.to_owned(), DataType::Float32, named(name))).to_vec()
+        };
+        let sizes = |free: &[(&str, u32)]| -> Result<Vec<u32>> {
+            Ok(fix(inputs(), &self::free(free))?.into_iter().map(|signature| signature.shape[0]).collect())
+        };
+        assert_eq!(sizes(&[("length", 5), ("past", 2)]).unwrap(), [5, 7, 2, 2]);
+        // What is passed counts more.
+        assert_eq!(sizes(&[("length", 5), ("past", 2), ("past + length", 9)]).unwrap(), [5, 9, 2, 2]);
+        let error = sizes(&[("past", 2)]).unwrap_err();
+        let expected = "freeDimensions: pass sizes for \"length\" (dimension 0 of input \"ids\" and 2 more)";
+        assert_eq!(error.message(), expected);
+        // A name that only others are made of can be passed.
+        let alone = vec![("mask".to_owned(), DataType::Float32, named("past + length"))];
+        assert_eq!(fix(alone, &free(&[("length", 5), ("past", 2)])).unwrap()[0].shape, [7]);
+        let alone = vec![("mask".to_owned(), DataType::Float32, named("past - length"))];
+        let error = fix(alone, &free(&[("length", 5), ("past", 2)])).unwrap_err();
+        assert!(error.message().contains("\"past - length\""), "{error}");
     }
 
     #[test]

@@ -91,6 +91,27 @@ impl ElementType {
         })
     }
 
+    /// As onnxruntime names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Float => "float32",
+            Uint8 => "uint8",
+            Int8 => "int8",
+            Uint16 => "uint16",
+            Int16 => "int16",
+            Int32 => "int32",
+            Int64 => "int64",
+            Bool => "bool",
+            Float16 => "float16",
+            Double => "float64",
+            Uint32 => "uint32",
+            Uint64 => "uint64",
+            BFloat16 => "bfloat16",
+            Uint4 => "uint4",
+            Int4 => "int4",
+        }
+    }
+
     pub fn is_float(self) -> bool {
         matches!(self, Float | Float16 | Double | BFloat16)
     }

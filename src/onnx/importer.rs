@@ -8,7 +8,7 @@ use super::fixed::Fixed;
 use super::fold::Folding;
 use super::node::Node;
 use super::order::order;
-use super::protobuf::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
+use super::protobuf::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};
 use super::refusal::{ImportError, Reason, RefusedNode};
 use super::structure::{self, malformed};
 use super::tensor::Tensor;
@@ -89,7 +89,25 @@ pub fn import(model: &Model, limits: &Arc<Limits>, fixed: &Fixed) -> Result<Impo
     if !importer.refused.is_empty() {
         return Err(ImportError::Nodes(importer.refused));
     }
-    Ok(importer.finish(&wanted, &values, inputs)?)
+    let mut imported = importer.finish(&wanted, &values, inputs)?;
+    let of_inputs = imported.inputs.iter_mut().map(|input| &mut input.signature);
+    for (signatures, infos) in
+        [(of_inputs.collect(), &graph.input), (imported.outputs.iter_mut().collect::<Vec<_>>(), &graph.output)]
+    {
+        name_element_types(signatures, infos);
+    }
+    Ok(imported)
+}
+
+/// Several element types become one data type; the file says which one it was.
+fn name_element_types(signatures: Vec<&mut Signature>, infos: &[ValueInfoProto]) {
+    let infos: HashMap<&str, &ValueInfoProto> = infos.iter().map(|info| (info.name.as_str(), info)).collect();
+    for signature in signatures {
+        let info = infos.get(signature.name.as_str());
+        if let Some(element) = info.and_then(|info| dimensions::element_type(info, signature.data_type)) {
+            signature.element_type = element;
+        }
+    }
 }
 
 /// The versions of the operator sets, by domain.
@@ -394,7 +412,7 @@ impl<'a> Importer<'a> {
             }
             let descriptor = self.builder.operands().descriptor(id);
             let (data_type, shape) = (descriptor.data_type, descriptor.shape.to_vec());
-            signatures.push(Signature { name: name.to_owned(), data_type, shape });
+            signatures.push(Signature { name: name.to_owned(), data_type, element_type: data_type.name(), shape });
             outputs.push((name.to_owned(), id));
         }
         let graph = self.builder.build(outputs)?;

@@ -21,6 +21,7 @@ mod branch;
 mod dimensions;
 mod element;
 mod emit;
+mod expression;
 mod file;
 mod fixed;
 mod fold;

@@ -124,6 +124,11 @@ impl Gpu {
         }))
     }
 
+    /// Whether its adapter computes on the CPU, so that nothing is accelerated.
+    pub fn is_software(&self) -> bool {
+        self.0.device.is_software
+    }
+
     fn order(&self, job: Job) {
         self.0.device.order(job, &self.0.cancelled);
     }

@@ -130,7 +130,7 @@ export const ml: ML;
 /** A device and its timeline, on which everything happens in order. See https://www.w3.org/TR/webnn/#api-mlcontext */
 export class MLContext {
   private constructor();
-  /** Whether a hardware accelerator was selected. */
+  /** Whether a hardware accelerator was selected; a GPU in software is none. */
   readonly accelerated: boolean;
   /** Resolves when the context was destroyed or its device is gone. */
   readonly lost: Promise<MLContextLostInfo>;
