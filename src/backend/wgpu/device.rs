@@ -7,15 +7,16 @@ use super::adapter::Features;
 use super::executable::Executable;
 use super::shader::Pipelines;
 use super::storage::Storage;
-use super::waiting::{Flight, Limit, PATIENCE, Reading, Submission, Waiter};
+use super::waiting::{Flight, Limit, PATIENCE_AT_EXIT, Reading, Submission, Waiter, WeakReading};
 use crate::backend::Bindings;
 use crate::error::{Error, Kind, Result};
 use crate::host_memory::HostBuffer;
 use crate::memory::Bytes;
 use crate::timeline::Done;
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
-use std::sync::atomic::{AtomicBool, Ordering};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
 use wgpu::{Adapter, BufferUsages, ErrorFilter};
 
 /// Every device's alignment of bindings divides this.
@@ -29,6 +30,8 @@ pub struct Device {
     /// Whether it computes on the CPU, in the machine's own memory.
     pub is_software: bool,
     pub pipelines: Pipelines,
+    /// How many graphs there are.
+    graphs: AtomicUsize,
     orders: Sender<Order>,
     /// Nothing more is submitted.
     stopping: Arc<AtomicBool>,
@@ -47,8 +50,69 @@ pub enum Job {
 }
 
 enum Order {
-    Job(Job, Arc<AtomicBool>),
+    Job(Arc<Turn>),
     Stop,
+}
+
+/// A job until its turn comes. Its context may take it away before.
+struct Turn {
+    job: Mutex<Option<Job>>,
+    asked: Arc<Asked>,
+}
+
+/// What a context waits for, so that it can be refused at once: the device may be busy for as long as it likes.
+#[derive(Default)]
+pub struct Asked(Mutex<Waiting>);
+
+#[derive(Default)]
+struct Waiting {
+    /// Why nothing more is done for the context.
+    refused: Option<String>,
+    turns: Vec<Weak<Turn>>,
+    readings: Vec<WeakReading>,
+    /// So many were alive when they were last looked through.
+    alive: usize,
+}
+
+impl Asked {
+    /// Refuses everything that was asked for and is asked for later. Nobody writes to the caller's memory any more
+    /// when this returns.
+    pub fn refuse(&self, why: &str) {
+        let (turns, readings) = {
+            let mut waiting = lock(&self.0);
+            waiting.refused.get_or_insert_with(|| why.to_owned());
+            (std::mem::take(&mut waiting.turns), std::mem::take(&mut waiting.readings))
+        };
+        for turn in turns.iter().filter_map(Weak::upgrade) {
+            let job = lock(&turn.job).take();
+            if let Some(job) = job {
+                job.refuse(why);
+            }
+        }
+        for reading in readings.iter().filter_map(WeakReading::upgrade) {
+            reading.finish(|_| Err(Error::new(Kind::InvalidState, why.to_owned())));
+        }
+    }
+
+    fn refused(&self) -> Option<String> {
+        lock(&self.0).refused.clone()
+    }
+
+    fn add(&self, add: impl FnOnce(&mut Waiting)) {
+        let refused = {
+            let mut waiting = lock(&self.0);
+            if waiting.turns.len() + waiting.readings.len() > 2 * waiting.alive + 64 {
+                waiting.turns.retain(|turn| turn.strong_count() > 0);
+                waiting.readings.retain(|reading| reading.upgrade().is_some());
+                waiting.alive = waiting.turns.len() + waiting.readings.len();
+            }
+            add(&mut waiting);
+            waiting.refused.clone()
+        };
+        if let Some(why) = refused {
+            self.refuse(&why);
+        }
+    }
 }
 
 /// Whether the device was lost, and who wants to know.
@@ -93,18 +157,28 @@ static DEVICES: Mutex<Vec<Weak<Device>>> = Mutex::new(Vec::new());
 
 /// Stops the use of all devices: drivers crash when a thread uses one while the process exits. It should be called before
 /// the exit begins, since drivers register functions for it at any time, and those run first that were registered last.
-pub fn end_of_process() {
-    let devices: Vec<Arc<Device>> = lock(&DEVICES).iter().filter_map(Weak::upgrade).collect();
+///
+/// Called again it finds nothing left to wait for. Tells whether all devices are at rest.
+pub fn end_of_process() -> bool {
+    let mut at_rest = lock(&AT_REST);
+    let devices: Vec<Arc<Device>> = std::mem::take(&mut *lock(&DEVICES)).iter().filter_map(Weak::upgrade).collect();
     for device in &devices {
         device.stopping.store(true, Ordering::Relaxed);
         let _ = device.orders.send(Order::Stop);
     }
+    let last = Instant::now() + PATIENCE_AT_EXIT;
     for device in devices {
-        let _ = device.ended.recv_timeout(PATIENCE);
+        // The threads send nothing: what they had is dropped when they end.
+        let ended = matches!(device.ended.recv_deadline(last), Err(RecvTimeoutError::Disconnected));
+        *at_rest = *at_rest && ended;
         // Never dropped: the driver is not to be touched any more.
         std::mem::forget(device);
     }
+    *at_rest
 }
+
+/// Whether all devices were at rest when the process ended.
+static AT_REST: Mutex<bool> = Mutex::new(true);
 
 impl Device {
     pub fn new(adapter: &Adapter, features: Features) -> Result<Arc<Device>> {
@@ -142,26 +216,42 @@ impl Device {
             loss: loss.clone(),
             stopping: stopping.clone(),
         };
-        let waiter = Waiter { device: device.clone(), queue: queue.clone(), flight, limit: limit.clone(), loss: loss.clone() };
+        let waiter = Waiter { device: device.clone(), queue: queue.clone(), flight: flight.clone(), loss: loss.clone() };
         let start =
             |name: &str, work: Box<dyn FnOnce() + Send>| crate::thread::start(name, work).map_err(|error| refused(&error));
         let also_ending = ending.clone();
         start("webnn gpu", Box::new(move || submitter.run(&taken, ending)))?;
         start("webnn gpu wait", Box::new(move || waiter.run(&finished, also_ending)))?;
+        let (most, lost) = (limit.clone(), loss.clone());
+        start("webnn gpu watch", Box::new(move || flight.watch(&most, &lost)))?;
 
         let pipelines = Pipelines::default();
+        let graphs = AtomicUsize::new(0);
         let device =
-            Arc::new(Device { device, queue, features, limits, is_software, pipelines, orders, stopping, ended, loss, limit });
+            Device { device, queue, features, limits, is_software, pipelines, graphs, orders, stopping, ended, loss, limit };
+        let device = Arc::new(device);
         let mut devices = lock(&DEVICES);
         devices.retain(|other| other.strong_count() > 0);
         devices.push(Arc::downgrade(&device));
         Ok(device)
     }
 
-    /// Orders work. It fails with `InvalidStateError` when `cancelled` is set before its turn comes.
-    pub fn order(&self, job: Job, cancelled: &Arc<AtomicBool>) {
+    /// Orders work. It fails with `InvalidStateError` when the context is refused everything before its turn comes.
+    pub fn order(&self, job: Job, asked: &Arc<Asked>) {
+        let turn = Arc::new(Turn { job: Mutex::new(Some(job)), asked: asked.clone() });
+        asked.add(|waiting| waiting.turns.push(Arc::downgrade(&turn)));
         // When the thread has ended the job is dropped, which reports it.
-        let _ = self.orders.send(Order::Job(job, cancelled.clone()));
+        let _ = self.orders.send(Order::Job(turn));
+    }
+
+    pub fn graph_begins(&self) {
+        self.graphs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn graph_ends(&self) {
+        if self.graphs.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.pipelines.idle();
+        }
     }
 
     pub fn is_lost(&self) -> bool {
@@ -255,20 +345,33 @@ struct Submitter {
 
 impl Submitter {
     fn run(self, orders: &Receiver<Order>, ending: Sender<()>) {
-        while let Ok(Order::Job(job, cancelled)) = orders.recv() {
-            if cancelled.load(Ordering::Relaxed) || self.stopping.load(Ordering::Relaxed) {
-                job.refuse();
-                continue;
-            }
-            match job {
-                Job::Write { to, bytes, done } => done.run(|| self.write(&to, &bytes)),
-                Job::Read { from, into, done } => self.read(&from, into, done),
-                Job::Execute { graph, bindings, done } => done.run(|| {
-                    let result = self.execute(&graph, &bindings);
+        while let Ok(Order::Job(turn)) = orders.recv() {
+            // Waits when the device is far behind. Until then the job can be taken away.
+            self.flight.enter();
+            let Turn { job, asked } = &*turn;
+            let job = lock(job).take();
+            let submitted = match job {
+                None => None,
+                Some(job) if self.stopping.load(Ordering::Relaxed) => {
+                    job.refuse(&asked.refused().unwrap_or_else(|| "the process ends".into()));
+                    None
+                }
+                Some(Job::Write { to, bytes, done }) => {
+                    let written = self.write(&to, &bytes);
+                    drop((to, bytes));
+                    reported(written, done)
+                }
+                Some(Job::Read { from, into, done }) => self.read(&from, into, done, asked),
+                Some(Job::Execute { graph, bindings, done }) => {
+                    let executed = self.execute(&graph, &bindings);
                     // The storage is let go before the end is reported: it may be the last reference.
                     drop((graph, bindings));
-                    result
-                }),
+                    reported(executed, done)
+                }
+            };
+            match submitted {
+                Some(index) => drop(self.submitted.send(index)),
+                None => self.flight.leave(),
             }
         }
         // What was ordered since is dropped, and so reported.
@@ -281,13 +384,7 @@ impl Submitter {
         checked(&self.device, &self.loss, work)
     }
 
-    fn submit(&self, commands: impl IntoIterator<Item = wgpu::CommandBuffer>) {
-        // Waits when the device is far behind.
-        self.flight.enter();
-        let _ = self.submitted.send(Submission { index: self.queue.submit(commands), reading: None });
-    }
-
-    fn write(&self, to: &Storage, bytes: &[u8]) -> Result<()> {
+    fn write(&self, to: &Storage, bytes: &[u8]) -> Result<Submission> {
         #[cfg(feature = "faults")]
         crate::faults::at(crate::faults::Place::Write)?;
         self.checked(|| {
@@ -301,15 +398,15 @@ impl Submitter {
                 self.queue.write_buffer(&to.buffer, whole.len() as u64, &word);
             }
             // Without this the copies would pile up until something is executed.
-            self.submit([]);
-            Ok(())
+            Ok(self.queue.submit([]))
         })
     }
 
-    fn read(&self, from: &Storage, into: HostBuffer, done: Done<()>) {
+    fn read(&self, from: &Storage, into: HostBuffer, done: Done<()>, asked: &Asked) -> Option<Submission> {
         #[cfg(feature = "faults")]
         if let Err(error) = crate::faults::at(crate::faults::Place::Read) {
-            return done.report(Err(error));
+            done.report(Err(error));
+            return None;
         }
         let size = from.buffer.size();
         let staged = self.checked(|| {
@@ -322,12 +419,16 @@ impl Submitter {
         });
         let (staging, commands) = match staged {
             Ok(staged) => staged,
-            Err(error) => return done.report(Err(error)),
+            Err(error) => {
+                done.report(Err(error));
+                return None;
+            }
         };
-        self.flight.enter();
+        let reading = Reading::new(into, done);
+        asked.add(|waiting| waiting.readings.push(reading.downgrade()));
+        // A driver may wait here for the device; the read can be refused meanwhile.
         let index = self.queue.submit([commands]);
         let mapped = staging.clone();
-        let reading = Reading::new(into, done);
         let answered = reading.clone();
         staging.map_async(wgpu::MapMode::Read, .., move |result| {
             answered.finish(|into| {
@@ -341,22 +442,35 @@ impl Submitter {
                 Ok(())
             });
         });
-        let _ = self.submitted.send(Submission { index, reading: Some(reading) });
+        Some(index)
     }
 
-    fn execute(&self, graph: &Executable, bindings: &Bindings<Storage>) -> Result<()> {
+    fn execute(&self, graph: &Executable, bindings: &Bindings<Storage>) -> Result<Submission> {
         self.checked(|| {
             let commands = graph.record(bindings)?;
-            self.submit([commands]);
-            Ok(())
+            Ok(self.queue.submit([commands]))
         })
     }
 }
 
+/// Reports how a submission went, which needs no waiting for its end.
+fn reported(result: Result<Submission>, done: Done<()>) -> Option<Submission> {
+    match result {
+        Ok(index) => {
+            done.report(Ok(()));
+            Some(index)
+        }
+        Err(error) => {
+            done.report(Err(error));
+            None
+        }
+    }
+}
+
 impl Job {
-    fn refuse(self) {
+    fn refuse(self, why: &str) {
         let (Job::Write { done, .. } | Job::Read { done, .. } | Job::Execute { done, .. }) = self;
-        done.report(Err(Error::new(Kind::InvalidState, "the context was destroyed")));
+        done.report(Err(Error::new(Kind::InvalidState, why.to_owned())));
     }
 }
 
@@ -380,6 +494,43 @@ mod tests {
         }
         // The device is none the worse for it.
         device.pipelines.get(&device, "good", "@compute @workgroup_size(1) fn main() {}".to_owned()).unwrap();
+    }
+
+    #[test]
+    fn pipelines_that_nobody_uses_are_bounded_by_their_bytes() {
+        let Some(device) = device() else { return };
+        // Each counts for some 6 MiB.
+        let text = |i: usize| format!("/*{}{i}*/ @compute @workgroup_size(1) fn main() {{}}", " ".repeat(100_000));
+        for i in 0..24 {
+            device.pipelines.get(&device, "long", text(i)).unwrap();
+        }
+        let (count, bytes) = device.pipelines.kept();
+        assert!(bytes <= 64 << 20 && (9..12).contains(&count), "{count} pipelines of {bytes} bytes");
+        device.pipelines.idle();
+        let (count, bytes) = device.pipelines.kept();
+        assert!(bytes <= 16 << 20 && count == 2, "{count} pipelines of {bytes} bytes");
+    }
+
+    #[test]
+    fn what_was_asked_for_is_refused_at_once_however_busy_the_device_is() {
+        let Some(device) = device() else { return };
+        let asked = Arc::new(Asked::default());
+        let (sender, reports) = unbounded();
+        // No thread takes this one's turn.
+        let storage = Arc::new(Storage::new(&device, 4).unwrap());
+        let done = Done::new(move |result: Result<()>| drop(sender.send(result.unwrap_err().message().to_owned())));
+        let job = Job::Write { to: storage, bytes: Bytes::zeroed(4).unwrap(), done };
+        let turn = Arc::new(Turn { job: Mutex::new(Some(job)), asked: asked.clone() });
+        asked.add(|waiting| waiting.turns.push(Arc::downgrade(&turn)));
+        asked.refuse("it was destroyed");
+        assert_eq!(reports.try_recv().as_deref(), Ok("it was destroyed"));
+        assert!(lock(&turn.job).is_none());
+        // Later work too.
+        let (sender, reports) = unbounded();
+        let (into, _) = crate::host_memory::leaked(4);
+        let reading = Reading::new(into, Done::new(move |result: Result<()>| sender.send(result.is_ok()).unwrap()));
+        asked.add(|waiting| waiting.readings.push(reading.downgrade()));
+        assert_eq!(reports.try_recv(), Ok(false));
     }
 
     #[test]

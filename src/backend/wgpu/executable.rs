@@ -88,6 +88,7 @@ impl Executable {
         let constant_length = constants.iter().flatten().map(|buffer| buffer.size() as usize).sum();
         let charges = [usage.charge(Use::Graphs, constant_length), usage.charge(Use::Scratch, arena_length)];
         let output_lengths = plan.outputs.iter().map(|(_, descriptor)| descriptor.byte_length()).collect();
+        device.graph_begins();
         let mut executable = Executable { device, dispatches: Vec::new(), constants, arena, output_lengths, _charges: charges };
         for dispatch in dispatches {
             let own = |memory: &Memory| executable.own(memory.slot);
@@ -166,6 +167,12 @@ impl Executable {
             }
         }
         Ok(encoder.finish())
+    }
+}
+
+impl Drop for Executable {
+    fn drop(&mut self) {
+        self.device.graph_ends();
     }
 }
 

@@ -80,8 +80,7 @@ use crate::graph::{Descriptor, Limits};
 use crate::host_memory::HostBuffer;
 use crate::memory::{Bytes, Usage};
 use crate::timeline::Done;
-use device::{Device, Job, Listener};
-use std::sync::atomic::{AtomicBool, Ordering};
+use device::{Asked, Device, Job, Listener};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -93,7 +92,7 @@ struct Shared {
     device: Arc<Device>,
     limits: Arc<Limits>,
     usage: Arc<Usage>,
-    cancelled: Arc<AtomicBool>,
+    asked: Arc<Asked>,
     /// Who is to hear of the device's loss.
     listener: OnceLock<Arc<Listener>>,
     /// Computes nodes whose operands are constants.
@@ -118,7 +117,7 @@ impl Gpu {
             device,
             limits: Arc::new(limits),
             usage: Arc::default(),
-            cancelled: Arc::default(),
+            asked: Arc::default(),
             listener: OnceLock::new(),
             folding: Cpu::new(1),
         }))
@@ -130,7 +129,7 @@ impl Gpu {
     }
 
     fn order(&self, job: Job) {
-        self.0.device.order(job, &self.0.cancelled);
+        self.0.device.order(job, &self.0.asked);
     }
 
     /// Destroys the device, for all its contexts, as a driver does that fails.
@@ -192,11 +191,16 @@ impl Backend for Gpu {
     }
 
     fn on_lost(&self, tell: Box<dyn FnOnce(String) + Send>) {
-        let _ = self.0.listener.set(self.0.device.on_lost(tell));
+        let asked = self.0.asked.clone();
+        let told = move |message: String| {
+            asked.refuse(&message);
+            tell(message);
+        };
+        let _ = self.0.listener.set(self.0.device.on_lost(Box::new(told)));
     }
 
     fn cancel(&self) {
-        self.0.cancelled.store(true, Ordering::Relaxed);
+        self.0.asked.refuse("the context was destroyed");
         self.0.folding.cancel();
     }
 }

@@ -5,12 +5,12 @@
 //! that would wait for it.
 
 use super::device::{Loss, lock};
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::host_memory::HostBuffer;
 use crate::timeline::Done;
 use crossbeam_channel::{Receiver, Sender};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use wgpu::{PollError, PollType, SubmissionIndex};
 
@@ -23,25 +23,88 @@ const SLOW: Duration = Duration::from_millis(20);
 /// How long a submission may take on hardware. Drivers that watch over their devices have less patience.
 const LONG: Duration = Duration::from_secs(60);
 
-/// How long the end of a device waits for what is under way.
+/// How long a device that nobody uses any more, or the trial of one, is waited for.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How many submissions are under way, and whether the last one took long.
+/// How long the end of the process waits for what is under way on all devices together.
+pub const PATIENCE_AT_EXIT: Duration = Duration::from_secs(1);
+
+/// How often a wait for the device looks whether the device was given up.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// How many submissions are under way, and since when the device has been busy with the first of them.
 #[derive(Default)]
-pub struct Flight(Mutex<(usize, bool)>, Condvar);
+pub struct Flight(Mutex<InFlight>, Condvar);
+
+#[derive(Default)]
+struct InFlight {
+    count: usize,
+    /// Whether the last one took long.
+    slow: bool,
+    since: Option<Instant>,
+    given_up: bool,
+    ended: bool,
+}
 
 impl Flight {
-    /// Waits until another submission may begin.
+    /// Waits until another submission may begin. Nothing is waited for on a device that was given up.
     pub fn enter(&self) {
-        let full = |state: &mut (usize, bool)| state.0 >= if state.1 { IN_FLIGHT_WHEN_SLOW } else { IN_FLIGHT };
+        let full =
+            |state: &mut InFlight| !state.given_up && state.count >= if state.slow { IN_FLIGHT_WHEN_SLOW } else { IN_FLIGHT };
         let mut state = self.1.wait_while(lock(&self.0), full).unwrap_or_else(PoisonError::into_inner);
-        state.0 += 1;
+        state.count += 1;
+        if state.count == 1 {
+            state.since = Some(Instant::now());
+            self.1.notify_all();
+        }
     }
 
-    fn leave(&self, slow: bool) {
+    /// One has finished, or was never submitted.
+    pub fn leave(&self) {
         let mut state = lock(&self.0);
-        *state = (state.0 - 1, slow);
-        self.1.notify_one();
+        let now = Instant::now();
+        state.slow = state.since.is_some_and(|since| now - since > SLOW);
+        state.count -= 1;
+        state.since = (state.count > 0).then_some(now);
+        self.1.notify_all();
+    }
+
+    pub fn give_up(&self) {
+        lock(&self.0).given_up = true;
+        self.1.notify_all();
+    }
+
+    fn is_given_up(&self) -> bool {
+        lock(&self.0).given_up
+    }
+
+    /// Nothing more will begin.
+    fn end(&self) {
+        lock(&self.0).ended = true;
+        self.1.notify_all();
+    }
+
+    /// The loop of the thread that watches: gives the device up when a submission takes longer than the limit. A thread of
+    /// its own, since a driver may keep those that submit and wait for as long as it likes.
+    pub fn watch(&self, limit: &Limit, loss: &Loss) {
+        let mut state = lock(&self.0);
+        while !state.ended && !state.given_up {
+            let most = limit.get();
+            let left = most.zip(state.since).map(|(most, since)| most.saturating_sub(since.elapsed()));
+            if let (Some(Duration::ZERO), Some(most)) = (left, most) {
+                state.given_up = true;
+                drop(state);
+                self.1.notify_all();
+                let seconds = most.as_secs_f64();
+                return loss.set(&format!("the device was lost: a dispatch took longer than {seconds} s (WEBNN_GPU_TIMEOUT)"));
+            }
+            // The limit may be changed meanwhile.
+            let pause = left.unwrap_or(LOOK).min(LOOK);
+            state = match state.since {
+                Some(_) => self.1.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0,
+                None => self.1.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
     }
 }
 
@@ -79,6 +142,16 @@ fn parse(text: &str) -> Option<Option<Duration>> {
 #[derive(Clone)]
 pub struct Reading(Arc<Mutex<Option<Wanted>>>);
 
+/// A read that does not keep itself alive.
+pub struct WeakReading(Weak<Mutex<Option<Wanted>>>);
+
+impl WeakReading {
+    /// Nothing when it has been finished.
+    pub fn upgrade(&self) -> Option<Reading> {
+        self.0.upgrade().map(Reading)
+    }
+}
+
 struct Wanted {
     into: HostBuffer,
     done: Done<()>,
@@ -87,6 +160,10 @@ struct Wanted {
 impl Reading {
     pub fn new(into: HostBuffer, done: Done<()>) -> Self {
         Reading(Arc::new(Mutex::new(Some(Wanted { into, done }))))
+    }
+
+    pub fn downgrade(&self) -> WeakReading {
+        WeakReading(Arc::downgrade(&self.0))
     }
 
     /// Fills the memory and reports, unless that has been done.
@@ -98,66 +175,49 @@ impl Reading {
     }
 }
 
-/// Something that was submitted, and the read that it was for.
-pub struct Submission {
-    pub index: SubmissionIndex,
-    pub reading: Option<Reading>,
-}
+/// What was submitted, for the thread that waits for it.
+pub type Submission = SubmissionIndex;
 
 /// The thread that waits: each submission's callbacks are called, and what it used is freed, when it has finished.
 pub struct Waiter {
     pub device: wgpu::Device,
     pub queue: wgpu::Queue,
     pub flight: Arc<Flight>,
-    pub limit: Arc<Limit>,
     pub loss: Arc<Loss>,
 }
 
 impl Waiter {
     /// Runs until nothing more can be submitted.
     pub fn run(self, submitted: &Receiver<Submission>, ending: Sender<()>) {
-        let mut given_up = None;
-        for Submission { index, reading } in submitted {
-            let start = Instant::now();
-            if given_up.is_none() {
-                given_up = self.wait(&index, start).err();
-                if let Some(message) = &given_up {
-                    self.loss.set(message);
-                }
+        for index in submitted {
+            if !self.flight.is_given_up() && !self.wait(&index) {
+                self.flight.give_up();
+                self.loss.set(&self.loss.message());
             }
-            if let (Some(message), Some(reading)) = (&given_up, reading) {
-                reading.finish(|_| Err(Error::new(Kind::InvalidState, message.clone())));
-            }
-            self.flight.leave(start.elapsed() > SLOW);
+            self.flight.leave();
         }
+        self.flight.end();
         let idle = self.poll(PollType::Wait { submission_index: None, timeout: Some(PATIENCE) });
         let handles = (self.device, self.queue);
-        if given_up.is_some() && !matches!(idle, Ok(Ok(_))) {
-            std::mem::forget(handles);
-        } else {
+        if matches!(idle, Ok(Ok(_))) {
             drop(handles);
+        } else {
+            std::mem::forget(handles);
         }
         drop(ending);
     }
 
-    /// # Errors
-    /// Why the device is given up.
-    fn wait(&self, index: &SubmissionIndex, start: Instant) -> Result<(), String> {
-        loop {
-            let limit = self.limit.get();
-            let left = limit.map(|limit| limit.saturating_sub(start.elapsed()));
-            if let (Some(Duration::ZERO), Some(limit)) = (left, limit) {
-                let seconds = limit.as_secs_f64();
-                return Err(format!("the device was lost: a dispatch took longer than {seconds} s (WEBNN_GPU_TIMEOUT)"));
-            }
-            match self.poll(PollType::Wait { submission_index: Some(index.clone()), timeout: left }) {
-                Ok(Ok(_)) => return Ok(()),
+    /// Whether the device goes on.
+    fn wait(&self, index: &SubmissionIndex) -> bool {
+        while !self.flight.is_given_up() {
+            match self.poll(PollType::Wait { submission_index: Some(index.clone()), timeout: Some(LOOK) }) {
+                Ok(Ok(_)) => return true,
                 Ok(Err(PollError::Timeout)) => {}
                 // It was never submitted, because the device was lost before.
-                Ok(Err(PollError::WrongSubmissionIndex(..))) => return Err(self.loss.message()),
-                Err(()) => return Err(self.loss.message()),
+                Ok(Err(PollError::WrongSubmissionIndex(..))) | Err(()) => return false,
             }
         }
+        true
     }
 
     /// Polls the device, which panics when the driver has lost it.
@@ -169,6 +229,7 @@ impl Waiter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::{Error, Kind};
     use crate::host_memory::leaked;
 
     #[test]

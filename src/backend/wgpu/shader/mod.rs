@@ -10,7 +10,7 @@ use super::adapter::Features;
 use super::device::Device;
 use crate::error::Result;
 use crate::graph::DataType;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt::Write;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
@@ -130,19 +130,68 @@ pub fn complete(features: Features, text: &str) -> String {
 
 /// The compute pipelines of a device, by the text of their shaders: equal layers of a network share one.
 #[derive(Default)]
-pub struct Pipelines(Mutex<HashMap<String, wgpu::ComputePipeline>>);
+pub struct Pipelines(Mutex<Kept>);
 
-/// So many are kept for graphs to come.
-const MOST_PIPELINES: usize = 4096;
+/// Pipelines that are kept for graphs to come, in the order in which they were made.
+#[derive(Default)]
+struct Kept {
+    pipelines: HashMap<String, wgpu::ComputePipeline>,
+    order: VecDeque<String>,
+    bytes: usize,
+}
+
+/// The most memory that they take by estimate, while there are graphs and when there is none.
+const MOST_BYTES: usize = 64 << 20;
+const MOST_BYTES_WHEN_IDLE: usize = 16 << 20;
+
+/// What a pipeline takes, roughly: a driver does not say it. On a software adapter graphs of a few steps took 0.3 to 3 MB.
+fn estimate(text: &str) -> usize {
+    (64 << 10) + 64 * text.len()
+}
+
+impl Kept {
+    /// Keeps a pipeline; the oldest ones go where there are too many.
+    fn insert(&mut self, text: String, pipeline: wgpu::ComputePipeline) {
+        self.bytes += estimate(&text);
+        self.order.push_back(text.clone());
+        if self.pipelines.insert(text, pipeline).is_some() {
+            // Two threads made it at once.
+            let twice = self.order.pop_back();
+            self.bytes -= twice.map_or(0, |text| estimate(&text));
+        }
+        self.shrink(MOST_BYTES);
+    }
+
+    fn shrink(&mut self, most: usize) {
+        while self.bytes > most {
+            let Some(oldest) = self.order.pop_front() else { break };
+            self.bytes -= estimate(&oldest);
+            self.pipelines.remove(&oldest);
+        }
+    }
+}
 
 impl Pipelines {
+    /// There is no graph any more.
+    pub fn idle(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).shrink(MOST_BYTES_WHEN_IDLE);
+    }
+
+    /// How many are kept, and their bytes by estimate.
+    #[cfg(test)]
+    pub fn kept(&self) -> (usize, usize) {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        assert_eq!(kept.pipelines.len(), kept.order.len());
+        (kept.pipelines.len(), kept.bytes)
+    }
+
     /// The pipeline of a shader, whose entry point is `main`.
     ///
     /// # Errors
     /// `OperationError` when the device does not take it.
     pub fn get(&self, device: &Device, label: &str, text: String) -> Result<wgpu::ComputePipeline> {
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(pipeline) = lock().get(&text) {
+        if let Some(pipeline) = lock().pipelines.get(&text) {
             return Ok(pipeline.clone());
         }
         let pipeline = device.checked(|| {
@@ -166,11 +215,7 @@ impl Pipelines {
                 eprintln!("webnn: the shader of {label} was refused:\n{text}");
             }
         })?;
-        let mut pipelines = lock();
-        if pipelines.len() >= MOST_PIPELINES {
-            pipelines.clear();
-        }
-        pipelines.insert(text, pipeline.clone());
+        lock().insert(text, pipeline.clone());
         Ok(pipeline)
     }
 }
