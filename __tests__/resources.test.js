@@ -22,10 +22,11 @@ const ended = { code: 0, signal: null, stderr: '' };
 
 describe.each([[[]], [['--max-old-space-size=64']]])('what script forgets is collected in time, with %j', (flags) => {
   // Each is 1 MiB, and one is alive; V8 hardly knows of them but for what it is told.
-  test.each(['tensors', 'constant tensors', 'builders', 'graphs'])('%s', async (kind) => {
+  // Builders that are made without a turn of the event loop are looked for only when there are twice as many as were left.
+  test.each([['tensors', 180], ['constant tensors', 180], ['builders', 300], ['graphs', 180]])('%s', async (kind, most) => {
     const { stdout, ...rest } = await run(flags, 'forgotten.js', kind);
     expect(rest).toEqual(ended);
-    expect(Number(stdout) / MIB).toBeLessThan(180);
+    expect(Number(stdout) / MIB).toBeLessThan(most);
   }, LIMIT);
 
   // Only Linux lists the threads of a process.
