@@ -11,21 +11,24 @@ use super::storage::Storage;
 use super::team::Regions;
 use super::view::{Arguments, View, ViewMut};
 use crate::backend::Bindings;
-use crate::compiler::{MOST_HELD, Place, Plan, Value, ValueId, behind_inputs};
+use crate::compiler::{Place, Plan, Value, ValueId, behind_inputs};
 use crate::error::Result;
 use crate::graph::{ConstantBytes, DataType, Op};
 use crate::host_memory::{Placement, Placements};
 use crate::memory::{Bytes, Charge, Usage, Use, side_by_side};
 use crate::timeline::from_panic;
 use smallvec::SmallVec;
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::mem::take;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+mod followers;
 mod overwriting;
 mod placements;
+
+use followers::{Follower, follow, follow_from};
 
 /// A graph that can be run, by several dispatches at once.
 #[derive(Debug)]
@@ -62,9 +65,10 @@ struct Step {
     kernel: Option<Box<dyn Kernel>>,
     /// Multiplications that the kernel saves, of those that the operator asks for.
     saved: usize,
-    /// What is done to the output afterwards, unless the kernel does it. The output as it was before stands behind the
-    /// inputs.
+    /// What is done to the output afterwards; moved to `followers` once it is known that the kernel does not do it. The output
+    /// as it was before stands behind the inputs.
     fused: Vec<Op>,
+    followers: Vec<Follower>,
     label: String,
     inputs: SmallVec<[Operand; 4]>,
     outputs: SmallVec<[Operand; 1]>,
@@ -173,48 +177,8 @@ impl Step {
     }
 }
 
-/// Does fused operators with the reference kernels.
-fn follow(fused: &[Op], views: &[View<'_>], written: &mut [ViewMut<'_>]) -> Result<()> {
-    let output = &mut written[0];
-    let before = Bytes::copy_of(if fused.is_empty() { &[] } else { output.bytes })?;
-    follow_from(before, output.data_type, fused, views, output)
-}
-
-/// The same from a value that lies elsewhere. It may have other data types in between.
-fn follow_from(
-    mut before: Bytes,
-    mut data_type: DataType,
-    fused: &[Op],
-    views: &[View<'_>],
-    output: &mut ViewMut<'_>,
-) -> Result<()> {
-    let shape = output.shape;
-    let mut held: VecDeque<(DataType, Bytes)> = VecDeque::new();
-    for op in fused {
-        let made = match op {
-            Op::Cast(cast) => cast.data_type,
-            Op::QuantizeLinear(op) => views[op.zero_point.0 as usize].data_type,
-            _ => data_type,
-        };
-        let mut after = Bytes::zeroed(output.element_count() * made.bits() / 8)?;
-        let mut views: SmallVec<[View<'_>; 6]> = views.iter().copied().collect();
-        views.push(View::new(data_type, shape, &before));
-        views.extend(held.iter().map(|(data_type, bytes)| View::new(*data_type, shape, bytes)));
-        let mut outputs = [ViewMut { data_type: made, shape, bytes: &mut after }];
-        reference::execute(op, &mut Arguments::new(&views, &mut outputs));
-        drop(views);
-        held.push_front((data_type, before));
-        held.truncate(MOST_HELD as usize);
-        (before, data_type) = (after, made);
-    }
-    if !fused.is_empty() {
-        output.bytes.copy_from_slice(&before);
-    }
-    Ok(())
-}
-
 /// A product of dequantized operands, operator by operator with the reference kernels.
-fn dequantized_product(step: &Step, views: &[View<'_>], written: &mut [ViewMut<'_>]) -> Result<()> {
+fn dequantized_product(step: &Step, views: &[View<'_>], written: &mut [ViewMut<'_>], cancel: &Cancel) -> Result<()> {
     let mut numbers: Vec<(usize, Bytes)> = Vec::new();
     for op in &step.dequantized {
         let Op::DequantizeLinear(dequantize) = op else { unreachable!("the compiler puts nothing else there") };
@@ -233,11 +197,11 @@ fn dequantized_product(step: &Step, views: &[View<'_>], written: &mut [ViewMut<'
     let mut made = Bytes::zeroed(shape.iter().product::<usize>() * size_of::<f32>())?;
     let mut outputs = [ViewMut { data_type: DataType::Float32, shape, bytes: &mut made }];
     reference::execute(&step.op, &mut Arguments::new(&of_numbers, &mut outputs));
-    if step.fused.is_empty() {
+    if step.followers.is_empty() {
         written[0].bytes.copy_from_slice(&made);
         return Ok(());
     }
-    follow_from(made, DataType::Float32, &step.fused, views, &mut written[0])
+    follow_from(made, DataType::Float32, &step.followers, views, &mut written[0], cancel)
 }
 
 /// Makes the fast kernels. Constants that only they need, which they have packed for themselves, are let go of.
@@ -305,6 +269,7 @@ fn select_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], threads: 
             }
             taken.into_iter().for_each(|position| step.inputs[position].memory = Memory::Taken);
         }
+        step.followers = take(&mut step.fused).into_iter().map(Follower::new).collect();
     }
     let mut used = vec![false; constants.len()];
     for operand in steps.iter().flat_map(|step| &step.inputs) {
@@ -337,6 +302,7 @@ impl Executable {
                 kernel: None,
                 saved: 0,
                 fused: behind_inputs(step.fused, step.inputs.len()),
+                followers: Vec::new(),
                 label: step.label,
                 inputs: step.inputs.iter().map(operand).collect(),
                 outputs: step.outputs.iter().map(operand).collect(),
@@ -516,10 +482,10 @@ impl Executable {
                 crate::faults::at(crate::faults::Place::Step)?;
                 match &step.kernel {
                     Some(kernel) => kernel.run(&mut Arguments::new(&views, &mut written).overwriting(step.overwritten)),
-                    None if !step.dequantized.is_empty() => return dequantized_product(step, &views, &mut written),
+                    None if !step.dequantized.is_empty() => return dequantized_product(step, &views, &mut written, cancel),
                     None => reference::execute(&step.op, &mut Arguments::new(&views, &mut written)),
                 }
-                follow(&step.fused, &views, &mut written)
+                follow(&step.followers, &views, &mut written, cancel)
             };
             let result = catch_unwind(AssertUnwindSafe(kernel)).unwrap_or_else(|panic| Err(from_panic(&*panic)));
             result.map_err(|error| error.of(step.op.row().name, &step.label))?;

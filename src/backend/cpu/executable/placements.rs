@@ -35,7 +35,7 @@ fn of_step(step: &Step, used: &HashSet<usize>) -> Option<Vec<(usize, Placement)>
     let made = &step.outputs[0];
     let Memory::Written { region, offset: 0 } = made.memory else { return None };
     // The kernel alone leaves out what is there, and nothing else is done to it.
-    let is_plain = step.kernel.is_some() && step.fused.is_empty() && step.order.is_none();
+    let is_plain = step.kernel.is_some() && step.followers.is_empty() && step.order.is_none();
     if region == 0 || used.contains(&region) || !is_plain {
         return None;
     }
