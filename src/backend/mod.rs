@@ -85,13 +85,12 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// Copies a tensor's contents to a buffer of the same length.
     fn read(&self, from: &Arc<Self::Tensor>, into: HostBuffer, done: Done<()>);
 
-    /// Runs a graph. When the end is reported nothing touches the bound tensors any more. `alone` says that nothing else waits
-    /// for its turn, so that this may have the calling thread for a while.
+    /// Runs a graph. When the end is reported nothing touches the bound tensors any more.
     ///
     /// # Errors
     /// `UnknownError` when the graph can never run again (its memory cannot be had, its device code failed); any other
     /// error is about this run.
-    fn execute(&self, graph: &Arc<Self::Executable>, bindings: Bindings<Self::Tensor>, alone: bool, done: Done<()>);
+    fn execute(&self, graph: &Arc<Self::Executable>, bindings: Bindings<Self::Tensor>, turn: Turn, done: Done<()>);
 
     /// Calls back, at most once and from any thread, when the device is lost: nothing more can be done with it.
     fn on_lost(&self, _tell: Box<dyn FnOnce(String) + Send>) {}
@@ -99,6 +98,15 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// Called when the context ends: work that has not begun may be left, work that is under way may stop early. Both
     /// report an error.
     fn cancel(&self);
+}
+
+/// When a run may start.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    /// Of all runs of the context that are ready, the one with the lowest number was asked for first.
+    pub number: u64,
+    /// Nothing else waits for its turn, so that this may have the calling thread for a while.
+    pub alone: bool,
 }
 
 /// The tensors of one execution, in the order of the graph's inputs and outputs. An output without a tensor is not wanted,

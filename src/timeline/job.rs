@@ -36,7 +36,7 @@ pub enum Work<B: Backend> {
         inputs: Tensors<B>,
         outputs: Tensors<B>,
         label: String,
-        asked: Option<Asked>,
+        run: Run,
     },
     /// Like a dispatch, on tensors that nobody else knows; an output that is absent is not wanted.
     Compute {
@@ -44,8 +44,16 @@ pub enum Work<B: Backend> {
         inputs: Tensors<B>,
         outputs: Vec<Option<TensorRef<B::Tensor>>>,
         end: Computed<B>,
-        asked: Option<Asked>,
+        run: Run,
     },
+}
+
+/// A run of a graph that was asked for.
+pub struct Run {
+    /// How many had been asked for by then, with it.
+    pub number: u64,
+    /// Until it begins.
+    pub asked: Option<Asked>,
 }
 
 pub type Tensors<B> = SmallVec<[TensorRef<<B as Backend>::Tensor>; 2]>;

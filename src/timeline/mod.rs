@@ -36,9 +36,13 @@ use crate::graph::Limits;
 use crate::memory::{Usage, UsageNumbers};
 use crate::thread;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// So often whoever waits for the thread looks whether it is busy with a run.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// The way to a timeline. Dropping it stops the timeline without waiting; [`Timeline::join`] waits.
 #[derive(Debug)]
@@ -50,6 +54,8 @@ pub struct Timeline {
     /// Taken when it is used: it holds the backend, whose threads are to end with the timeline.
     cancel: Mutex<Option<Cancel>>,
     thread: Option<JoinHandle<()>>,
+    /// A run may have the thread.
+    is_running: Arc<AtomicBool>,
     /// Nothing is ever sent here; it is disconnected when the thread has let go of everything.
     ended: Receiver<()>,
 }
@@ -93,16 +99,18 @@ impl Timeline {
             }));
         }
         let (ending, ended) = crossbeam_channel::bounded(0);
+        let is_running = Arc::<AtomicBool>::default();
+        let runs = is_running.clone();
         let thread = thread::start("webnn timeline", move || {
             // Nothing in the loop is expected to panic; if it does, the context is lost, and dropping the loop's
             // state reports every task as lost.
-            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run::Loop::new(backend).run(receiver)));
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run::Loop::new(backend, runs).run(receiver)));
             if let Err(panic) = result {
                 tell(from_panic(&*panic).message().to_owned());
             }
             drop(ending);
         })?;
-        Ok(Timeline { tasks, limits, usage, caller, cancel, thread: Some(thread), ended })
+        Ok(Timeline { tasks, limits, usage, caller, cancel, thread: Some(thread), is_running, ended })
     }
 
     pub fn limits(&self) -> &Arc<Limits> {
@@ -118,17 +126,22 @@ impl Timeline {
         done::because(run::ENDED, || drop(self.tasks.send(task)));
     }
 
-    /// How much memory the context holds, once everything sent before has been looked at. Waits for that.
+    /// How much memory the context holds, once everything sent before has been looked at; how much it holds now, if the thread
+    /// is in the middle of a run.
     pub fn usage(&self) -> UsageNumbers {
         let (sender, receiver) = crossbeam_channel::bounded(1);
         let done = Done::new(move |numbers: Result<UsageNumbers>| drop(sender.send(numbers)));
         self.send(Task::Usage { done });
-        match receiver.recv() {
-            Ok(Ok(numbers)) => numbers,
-            // The timeline ends, and its memory goes with it.
-            _ => {
-                let _ = self.ended.recv();
-                self.usage.numbers()
+        loop {
+            match receiver.recv_timeout(LOOK) {
+                Ok(Ok(numbers)) => return numbers,
+                Err(RecvTimeoutError::Timeout) if self.is_running.load(Ordering::Relaxed) => return self.usage.numbers(),
+                Err(RecvTimeoutError::Timeout) => {}
+                // The timeline ends, and its memory goes with it.
+                Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => {
+                    let _ = self.ended.recv();
+                    return self.usage.numbers();
+                }
             }
         }
     }

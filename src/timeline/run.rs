@@ -4,10 +4,10 @@ use super::alert::Alert;
 use super::builds;
 use super::done::{Done, because, from_panic};
 use super::ids::IdMap;
-use super::job::{Computed, End, Finished, GraphEntry, JobId, Jobs, Tensors, Work};
+use super::job::{Computed, End, Finished, GraphEntry, JobId, Jobs, Run, Tensors, Work};
 use super::task::{Command, Compute, GraphId, Task, TensorId};
 use super::tensor_state::{Tensor, TensorRef};
-use crate::backend::{Asked, Backend, Bindings, Caller};
+use crate::backend::{Backend, Bindings, Caller, Turn};
 use crate::compiler;
 use crate::error::{Error, Escaped, Kind, Result};
 #[cfg(feature = "faults")]
@@ -22,6 +22,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// So many tasks are looked at before the first of them starts, at most.
 const TOGETHER: usize = 64;
@@ -42,12 +43,16 @@ pub struct Loop<B: Backend> {
     graphs: IdMap<GraphId, Rc<GraphEntry<B>>>,
     jobs: Jobs<B>,
     ready: VecDeque<JobId>,
+    /// Runs that were asked for.
+    runs: u64,
+    /// A run may have this thread.
+    is_running: Arc<AtomicBool>,
     reports: Sender<Report<B>>,
     reported: Receiver<Report<B>>,
 }
 
 impl<B: Backend> Loop<B> {
-    pub fn new(backend: B) -> Self {
+    pub fn new(backend: B, is_running: Arc<AtomicBool>) -> Self {
         let (reports, reported) = crossbeam_channel::unbounded();
         Loop {
             backend,
@@ -55,6 +60,8 @@ impl<B: Backend> Loop<B> {
             graphs: IdMap::default(),
             jobs: Jobs::new(),
             ready: VecDeque::new(),
+            runs: 0,
+            is_running,
             reports,
             reported,
         }
@@ -158,9 +165,9 @@ impl<B: Backend> Loop<B> {
             Task::Dispatch { graph, tensors, label } => self.dispatch(&Command { graph, tensors, label }),
             Task::Submit { commands } => commands.iter().for_each(|command| self.dispatch(command)),
             Task::Compute(task) => {
-                let asked = self.asked();
+                let run = self.asked();
                 match self.graphs.get(&task.graph).cloned() {
-                    Some(graph) => self.compute(graph, task, asked),
+                    Some(graph) => self.compute(graph, task, run),
                     None => {
                         let error = Error::new(Kind::InvalidState, "the graph was destroyed").of(task.method, &task.label);
                         task.done.report(Err(error));
@@ -178,7 +185,7 @@ impl<B: Backend> Loop<B> {
     fn dispatch(&mut self, Command { graph, tensors, label }: &Command) {
         #[cfg(feature = "faults")]
         faults::at(faults::Place::Timeline).expect("what is planned here is a panic");
-        let asked = self.asked();
+        let run = self.asked();
         let Some(graph) = self.graphs.get(graph).cloned() else { return };
         let tensors: Option<Tensors<B>> = tensors.iter().map(|&id| self.tensor(id)).collect();
         let Some(mut inputs) = tensors else { return };
@@ -187,16 +194,17 @@ impl<B: Backend> Loop<B> {
         inputs.iter().for_each(|tensor| wait.for_reading(tensor));
         outputs.iter().for_each(|tensor| wait.for_writing(tensor));
         let wait = wait.jobs;
-        self.add(Work::Dispatch { graph, inputs, outputs, label: label.clone(), asked }, &wait);
+        self.add(Work::Dispatch { graph, inputs, outputs, label: label.clone(), run }, &wait);
     }
 
     /// One of the runs that were asked for ([`Task::runs`]).
-    fn asked(&self) -> Option<Asked> {
-        self.backend.caller().map(Caller::asked)
+    fn asked(&mut self) -> Run {
+        self.runs += 1;
+        Run { number: self.runs, asked: self.backend.caller().map(Caller::asked) }
     }
 
     /// Runs a graph in the caller's memory where the backend can, else on tensors that live as long as the run.
-    fn compute(&mut self, graph: Rc<GraphEntry<B>>, task: Compute, asked: Option<Asked>) {
+    fn compute(&mut self, graph: Rc<GraphEntry<B>>, task: Compute, run: Run) {
         let Compute { inputs, outputs, method, label, done, .. } = task;
         let bound = self.bind(&graph, inputs, outputs, &label);
         match bound.map_err(|error| error.of(method, &label)) {
@@ -206,7 +214,7 @@ impl<B: Backend> Loop<B> {
                 inputs.iter().for_each(|tensor| wait.for_reading(tensor));
                 let wait = wait.jobs;
                 let end = Computed { method, label, copies, done };
-                self.add(Work::Compute { graph, inputs, outputs, end, asked }, &wait);
+                self.add(Work::Compute { graph, inputs, outputs, end, run }, &wait);
             }
         }
     }
@@ -327,7 +335,8 @@ impl<B: Backend> Loop<B> {
                 self.jobs.set_end(id, End::Read { done });
                 self.backend.read(&tensor.storage, into, self.reporter(id));
             }
-            Work::Dispatch { graph, inputs, outputs, label, asked } => {
+            Work::Dispatch { graph, inputs, outputs, label, run } => {
+                let Run { number, asked } = run;
                 drop(asked);
                 let bindings = Bindings {
                     inputs: inputs.iter().map(|tensor| tensor.storage.clone()).collect(),
@@ -335,9 +344,10 @@ impl<B: Backend> Loop<B> {
                 };
                 let label = if label.is_empty() { graph.label.clone() } else { label };
                 self.jobs.set_end(id, End::Wrote { outputs, what: "dispatch", label, graph: Some(graph.clone()) });
-                self.execute(id, &graph, &inputs, bindings);
+                self.execute(id, number, &graph, &inputs, bindings);
             }
-            Work::Compute { graph, inputs, outputs, mut end, asked } => {
+            Work::Compute { graph, inputs, outputs, mut end, run } => {
+                let Run { number, asked } = run;
                 drop(asked);
                 let bindings = Bindings {
                     inputs: inputs.iter().map(|tensor| tensor.storage.clone()).collect(),
@@ -348,13 +358,13 @@ impl<B: Backend> Loop<B> {
                 }
                 drop(outputs);
                 self.jobs.set_end(id, End::Computed { graph: graph.clone(), end });
-                self.execute(id, &graph, &inputs, bindings);
+                self.execute(id, number, &graph, &inputs, bindings);
             }
         }
     }
 
     /// Runs a graph, unless it or an input of it is errored.
-    fn execute(&mut self, id: JobId, graph: &GraphEntry<B>, inputs: &Tensors<B>, bindings: Bindings<B::Tensor>) {
+    fn execute(&mut self, id: JobId, number: u64, graph: &GraphEntry<B>, inputs: &Tensors<B>, bindings: Bindings<B::Tensor>) {
         let of_graph = || graph.error.borrow().clone().map(|cause| ("the graph can never run again", cause));
         let of_input =
             |tensor: &TensorRef<B::Tensor>| tensor.state.borrow().error.clone().map(|cause| ("an input is errored", cause));
@@ -364,7 +374,13 @@ impl<B: Backend> Loop<B> {
                 let error = Error::new(Kind::Operation, format!("{what}: {}", cause.root().message())).caused_by(cause);
                 self.reporter(id).report(Err(error));
             }
-            None => self.backend.execute(&graph.executable, bindings, self.ready.is_empty(), self.reporter(id)),
+            None => {
+                let turn = Turn { number, alone: self.ready.is_empty() };
+                let reporter = self.reporter(id);
+                self.is_running.store(true, Ordering::Relaxed);
+                self.backend.execute(&graph.executable, bindings, turn, reporter);
+                self.is_running.store(false, Ordering::Relaxed);
+            }
         }
     }
 

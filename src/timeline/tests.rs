@@ -1,7 +1,7 @@
 //! The timeline on a toy backend: a graph adds its inputs' first bytes, or misbehaves as its label says.
 
 use super::*;
-use crate::backend::Bindings;
+use crate::backend::{Bindings, Turn};
 use crate::compiler::{Evaluate, Plan};
 use crate::error::{Error, Kind};
 use crate::graph::ops::operator;
@@ -20,6 +20,9 @@ struct Toy {
     held: Option<Sender<Box<dyn FnOnce() + Send>>>,
     /// Lets a slow build go on.
     slow_build: (Sender<()>, Receiver<()>),
+    /// For runs that have the timeline's thread.
+    here: (Sender<()>, Receiver<()>),
+    turns: Arc<Mutex<Vec<u64>>>,
 }
 
 /// What a toy graph does, said by the name of its first input.
@@ -81,7 +84,14 @@ impl Backend for Toy {
         done.report(Ok(()));
     }
 
-    fn execute(&self, graph: &Arc<Behaviour>, bindings: Bindings<Mutex<Bytes>>, _: bool, done: Done<()>) {
+    fn execute(&self, graph: &Arc<Behaviour>, bindings: Bindings<Mutex<Bytes>>, turn: Turn, done: Done<()>) {
+        self.turns.lock().unwrap().push(turn.number);
+        if graph.0 == "here" {
+            // Tells that it has begun, and goes on when it is let.
+            self.here.0.send(()).unwrap();
+            self.here.1.recv().unwrap();
+            return done.report(Ok(()));
+        }
         let graph = graph.clone();
         let work = move || match graph.0.as_str() {
             "fail" => done.report(Err(Error::new(Kind::Operation, "the kernel failed"))),
@@ -108,17 +118,32 @@ struct Harness {
     timeline: Timeline,
     caller: Arc<Caller>,
     slow_build: Sender<()>,
+    /// A run has the timeline's thread, and lets it go on.
+    here: (Receiver<()>, Sender<()>),
+    /// The numbers of the runs, as they began.
+    turns: Arc<Mutex<Vec<u64>>>,
     next: std::cell::Cell<u64>,
 }
 
 impl Harness {
     fn new(held: Option<Sender<Box<dyn FnOnce() + Send>>>) -> Self {
         let slow_build = unbounded();
+        let ((begun, begins), (go, goes)) = (unbounded(), unbounded());
+        let here = (begun, goes);
+        let turns = Arc::<Mutex<Vec<u64>>>::default();
         let go_on = slow_build.0.clone();
         let (usage, caller) = (Arc::default(), Arc::<Caller>::default());
-        let toy = Toy { limits: Arc::new(Limits::everything()), usage, caller: caller.clone(), held, slow_build };
+        let toy = Toy {
+            limits: Arc::new(Limits::everything()),
+            usage,
+            caller: caller.clone(),
+            held,
+            slow_build,
+            here,
+            turns: turns.clone(),
+        };
         let timeline = Timeline::start(toy, |message| panic!("{message}")).unwrap();
-        Harness { timeline, caller, slow_build: go_on, next: Default::default() }
+        Harness { timeline, caller, slow_build: go_on, here: (begins, go), turns, next: Default::default() }
     }
 
     fn id(&self) -> u64 {
@@ -224,6 +249,37 @@ fn dispatches_that_share_nothing_written_run_at_the_same_time() {
     // Both have been started although neither has ended.
     let both = [held.recv().unwrap(), held.recv().unwrap()];
     both.into_iter().for_each(|work| work());
+}
+
+#[test]
+fn who_asks_for_the_memory_waits_for_no_run() {
+    let harness = Harness::new(None);
+    let here = harness.graph("here", 1).unwrap();
+    let [from, to] = [(); 2].map(|()| harness.tensor());
+    let idle = harness.timeline.usage();
+    harness.dispatch(here, &[from, to], "");
+    harness.here.0.recv().unwrap();
+    assert_eq!(harness.timeline.usage(), idle);
+    harness.here.1.send(()).unwrap();
+    assert_eq!(harness.read(to).unwrap(), 0);
+}
+
+#[test]
+fn runs_are_numbered_as_they_are_asked_for() {
+    let harness = Harness::new(None);
+    let add = harness.graph("add", 2).unwrap();
+    let here = harness.graph("here", 1).unwrap();
+    let [one, sum, twice, other] = [(); 4].map(|()| harness.tensor());
+    harness.write(one, 1);
+    harness.dispatch(here, &[one, other], "");
+    harness.here.0.recv().unwrap();
+    harness.dispatch(add, &[one, one, sum], "");
+    harness.dispatch(add, &[sum, sum, twice], "");
+    harness.dispatch(add, &[one, one, other], "");
+    harness.here.1.send(()).unwrap();
+    assert_eq!([harness.read(twice).unwrap(), harness.read(other).unwrap()], [4, 2]);
+    // The last one need not wait for the first sum; the number says that it was asked for later.
+    assert_eq!(*harness.turns.lock().unwrap(), [1, 2, 4, 3]);
 }
 
 #[test]

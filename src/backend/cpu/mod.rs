@@ -9,7 +9,7 @@ mod executable;
 mod fold;
 mod incoming;
 mod kernels;
-mod leader;
+mod lane;
 mod pauses;
 mod profile;
 pub mod reference;
@@ -19,17 +19,19 @@ mod team;
 #[cfg(test)]
 mod testing;
 pub mod threads;
+#[cfg(test)]
+mod turns_tests;
 pub mod view;
 
 use cancel::Cancel;
 pub use executable::Executable;
-use leader::Leader;
+use lane::{Help, Lane};
 use pauses::Pauses;
 use storage::Contents;
 pub use storage::Storage;
 use team::Team;
 
-use crate::backend::{Backend, Bindings, Caller};
+use crate::backend::{Backend, Bindings, Caller, Turn};
 use crate::compiler::{Evaluate, Fusing, Plan, Preferences};
 use crate::error::Result;
 #[cfg(feature = "faults")]
@@ -48,6 +50,9 @@ const BRIEF: usize = 30_000;
 /// wake another thread, and the timeline in the end, takes some tens of microseconds. Short enough for what comes meanwhile.
 const SHORT: usize = 10_000_000;
 
+/// Runs of fewer nanoseconds that do not have the timeline's thread wait in the lane for short ones.
+const LIGHT: usize = 1_000_000;
+
 /// Reads of so many bytes go to the pool: fresh pages make them slow, and there may be several.
 const LONG_READ: usize = 512 << 10;
 
@@ -64,12 +69,12 @@ struct Shared {
     usage: Arc<Usage>,
     caller: Arc<Caller>,
     threads: usize,
-    /// Started by the first work that is worth it.
+    /// Copies what is read. Started by the first work that is worth it.
     pool: OnceLock<Option<(ThreadPool, Charge)>>,
     /// Likewise.
     team: OnceLock<Option<(Team, Charge)>>,
-    /// Likewise.
-    leader: OnceLock<Option<(Leader, Charge)>>,
+    long: Lane,
+    short: Lane,
     /// How many graphs are being run.
     under_way: AtomicUsize,
     pauses: Pauses,
@@ -82,14 +87,18 @@ impl Cpu {
     pub fn new(threads: usize) -> Self {
         let available = || std::thread::available_parallelism().map_or(1, |count| count.get());
         let cancel = Cancel::default();
+        let threads = if threads == 0 { available() } else { threads };
+        let usage = Arc::<Usage>::default();
+        let lane = |name, most| Lane::new(name, most, most > 1, cancel.clone(), usage.clone());
         Cpu(Arc::new(Shared {
             limits: Arc::new(Limits::everything()),
-            usage: Arc::new(Usage::default()),
             caller: Arc::default(),
-            threads: if threads == 0 { available() } else { threads },
+            threads,
             pool: OnceLock::new(),
             team: OnceLock::new(),
-            leader: OnceLock::new(),
+            long: lane("webnn run", threads),
+            short: lane("webnn short run", 1),
+            usage,
             under_way: AtomicUsize::new(0),
             pauses: Pauses::new(),
             evaluator: fold::Evaluator(cancel.clone()),
@@ -106,12 +115,6 @@ impl Cpu {
             Some((team, self.upkeep(members - 1)))
         };
         self.0.team.get_or_init(start).as_ref().map(|(team, _)| team)
-    }
-
-    /// Who leads the team through long graphs; nothing when the system gives no thread.
-    fn leader(&self) -> Option<&Leader> {
-        let start = || Some((Leader::new(self.0.cancel.clone())?, self.upkeep(1)));
-        self.0.leader.get_or_init(start).as_ref().map(|(leader, _)| leader)
     }
 
     /// The pool; nothing when the system gives no threads, and then work is done where it is asked for.
@@ -234,39 +237,36 @@ impl Backend for Cpu {
         }
     }
 
-    fn execute(&self, graph: &Arc<Executable>, bindings: Bindings<Storage>, alone: bool, done: Done<()>) {
+    fn execute(&self, graph: &Arc<Executable>, bindings: Bindings<Storage>, turn: Turn, done: Done<()>) {
         let cpu = self.clone();
         let executable = graph.clone();
+        let estimate = graph.estimate();
         let under_way = UnderWay::begin(&self.0);
-        let alone = alone && under_way.is_alone;
-        // Several graphs at once keep the threads busy by themselves.
-        let is_shared = alone && graph.estimate() >= BRIEF && !self.0.pauses.is_done_alone(graph.estimate(), self.0.threads);
-        let work = move || {
+        let alone = turn.alone && under_way.is_alone;
+        let work = move |help| {
             done.run(|| {
-                let run = || executable.run(&bindings, &cpu.0.cancel);
-                let result = match cpu.team() {
-                    Some(team) if is_shared => {
+                let run = || cpu.0.cancel.during(|| executable.run(&bindings, &cpu.0.cancel));
+                let result = match if help == Help::Team { cpu.team() } else { None } {
+                    Some(team) => {
                         // Whoever copies the inputs needs a core; a team that waits with us would take it.
                         executable.wait_for_first(&bindings)?;
                         team.lead(executable.regions(), run)
                     }
-                    _ => run(),
+                    None => run(),
                 };
                 // The storage is let go before the end is reported: it may be the last reference.
                 drop((bindings, executable, under_way));
                 result
             });
         };
-        if alone || self.0.threads == 1 {
-            match if graph.estimate() >= SHORT { self.leader() } else { None } {
-                Some(leader) => leader.send(work),
-                None => work(),
-            }
+        if alone && estimate < SHORT {
+            let is_shared = estimate >= BRIEF && !self.0.pauses.is_done_alone(estimate, self.0.threads);
+            work(if is_shared { Help::Team } else { Help::Nobody });
+        } else if estimate < BRIEF && self.0.short.is_empty() {
+            work(Help::Nobody);
         } else {
-            match if graph.estimate() >= BRIEF { self.pool() } else { None } {
-                Some(pool) => pool.spawn(work),
-                None => work(),
-            }
+            let lane = if estimate < LIGHT { &self.0.short } else { &self.0.long };
+            lane.push(turn.number, work);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::kernels::tests::numbers;
 use super::{Cpu, Storage, reference};
-use crate::backend::{Backend, Bindings};
+use crate::backend::{Backend, Bindings, Turn};
 use crate::compiler::{Fusing, Plan, compile};
 use crate::graph::{Graph, OperandId};
 use crate::memory::Bytes;
@@ -31,7 +31,12 @@ pub fn both(graph: &Graph) -> [Vec<Vec<u8>>; 2] {
     let executable = Arc::new(cpu.compile(planned(graph, &cpu)).unwrap());
     let bindings = Bindings { inputs: tensors.into_iter().collect(), outputs: outputs.iter().cloned().map(Some).collect() };
     let (sender, end) = channel();
-    cpu.execute(&executable, bindings, false, Done::new(move |result: crate::error::Result<()>| sender.send(result).unwrap()));
+    cpu.execute(
+        &executable,
+        bindings,
+        Turn { number: 0, alone: false },
+        Done::new(move |result: crate::error::Result<()>| sender.send(result).unwrap()),
+    );
     end.recv().unwrap().unwrap();
     [outputs.iter().map(|output| output.read().unwrap().to_vec()).collect(), expected]
 }

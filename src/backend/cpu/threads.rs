@@ -1,7 +1,7 @@
 //! How kernels spread over threads.
 //!
 //! A kernel never starts threads and never waits for the global pool: it divides its output, and the pieces run on the team
-//! that the caller leads, or else, when it is inside of the context's rayon pool, there; otherwise, or when there is little
+//! that the caller leads, or else, when it is inside of a rayon pool, there; otherwise, or when there is little
 //! to do, one after the other.
 
 use super::team::Padded;

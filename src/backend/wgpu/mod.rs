@@ -71,7 +71,7 @@ pub use executable::Executable;
 pub use storage::Storage;
 
 use crate::backend::cpu::Cpu;
-use crate::backend::{Backend, Bindings};
+use crate::backend::{Backend, Bindings, Turn};
 use crate::compiler::{Evaluate, Fusing, Plan};
 use crate::error::Result;
 #[cfg(feature = "faults")]
@@ -186,7 +186,7 @@ impl Backend for Gpu {
         self.order(Job::Read { from: from.clone(), into, done });
     }
 
-    fn execute(&self, graph: &Arc<Executable>, bindings: Bindings<Storage>, _: bool, done: Done<()>) {
+    fn execute(&self, graph: &Arc<Executable>, bindings: Bindings<Storage>, _: Turn, done: Done<()>) {
         self.order(Job::Execute { graph: graph.clone(), bindings, done });
     }
 

@@ -2,7 +2,7 @@
 
 use super::tests::numbers;
 use crate::backend::cpu::{Cpu, Storage, reference};
-use crate::backend::{Backend, Bindings};
+use crate::backend::{Backend, Bindings, Turn};
 use crate::compiler::{Fusing, Preferences, compile};
 use crate::graph::ops::elementwise::{
     Activation, ActivationKind, Binary, BinaryKind, Cast, Clamp, LeakyRelu, QuantizeLinear, Unary, UnaryKind,
@@ -50,7 +50,12 @@ fn both(graph: &Graph, inputs: &[Vec<f16>]) -> [Vec<f16>; 2] {
     let executable = Arc::new(cpu.compile(plan).unwrap());
     let bindings = Bindings { inputs: tensors.into_iter().collect(), outputs: [Some(output.clone())].into_iter().collect() };
     let (sender, end) = channel();
-    cpu.execute(&executable, bindings, true, Done::new(move |result: crate::error::Result<()>| sender.send(result).unwrap()));
+    cpu.execute(
+        &executable,
+        bindings,
+        Turn { number: 0, alone: true },
+        Done::new(move |result: crate::error::Result<()>| sender.send(result).unwrap()),
+    );
     end.recv().unwrap().unwrap();
     let found = output.read().unwrap().to_vec();
     [found, expected].map(|bytes| bytes.chunks_exact(2).map(|x| f16::from_le_bytes([x[0], x[1]])).collect())

@@ -3,7 +3,7 @@
 
 use super::tests::numbers;
 use crate::backend::cpu::{Cpu, Storage};
-use crate::backend::{Backend, Bindings};
+use crate::backend::{Backend, Bindings, Turn};
 use crate::compiler::{Fusing, Preferences, compile};
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind};
@@ -82,7 +82,12 @@ fn run(graph: Graph, fusing: Fusing, threads: usize) -> (Vec<&'static str>, Vec<
     let (inputs, outputs) = tensors.split_at(count);
     let bindings = Bindings { inputs: inputs.iter().cloned().collect(), outputs: outputs.iter().cloned().map(Some).collect() };
     let (sender, end) = channel();
-    cpu.execute(&executable, bindings, true, Done::new(move |result: crate::error::Result<()>| sender.send(result).unwrap()));
+    cpu.execute(
+        &executable,
+        bindings,
+        Turn { number: 0, alone: true },
+        Done::new(move |result: crate::error::Result<()>| sender.send(result).unwrap()),
+    );
     end.recv().unwrap().unwrap();
     let mut bytes = vec![0u8; descriptors[count].byte_length()];
     let (buffer, address) = crate::host_memory::leaked(bytes.len());
