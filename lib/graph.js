@@ -30,7 +30,7 @@ class MLGraph {
     return self(this, 'label').label;
   }
 
-  /** An extension, as Chromium has it: where the graph runs, a frozen array (API.md C15). */
+  /** An extension, as Chromium has it: where the graph runs, a frozen array (docs/extensions.md C15). */
   get devices() {
     return DEVICES[self(this, 'devices').context.device];
   }

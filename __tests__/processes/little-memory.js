@@ -40,7 +40,7 @@ async function main() {
   // The values in between want more than there is: all parts are made before the first is used up.
   const builder = new MLGraphBuilder(context);
   const one = builder.input('one', { dataType: 'uint8', shape: [1] });
-  const parts = Array.from({ length: 16 }, () => builder.tile(one, [GIB]));
+  const parts = Array.from({ length: 32 }, () => builder.tile(one, [GIB / 2]));
   const y = parts.map((part) => builder.reduceMax(builder.cast(part, 'float32'))).reduce((sum, part) => builder.add(sum, part));
   const graph = await builder.build({ y });
   const input = await context.createTensor({ dataType: 'uint8', shape: [1] });
