@@ -375,8 +375,7 @@ export interface MLConv2dOptions extends MLOperatorOptions {
    */
   dilations?: Iterable<number>;
   /**
-   * Into how many groups the channels are divided; each group of output channels sees one of input channels. If these
-   * are no multiple of groups, the last groups see fewer, or none.
+   * Into how many groups the channels are divided; each group of output channels sees one of input channels.
    * Default: `1`.
    */
   groups?: number;
@@ -419,7 +418,8 @@ export interface MLConvTranspose2dOptions extends MLOperatorOptions {
   /** The output's size itself, [height, width]; outputPadding is ignored then. */
   outputSizes?: Iterable<number>;
   /**
-   * Into how many groups the channels are divided; each group of output channels sees one of input channels.
+   * Into how many groups the channels are divided; each group of output channels sees one of input channels. If these
+   * are no multiple of groups, the last groups see fewer, or none.
    * Default: `1`.
    */
   groups?: number;

@@ -94,7 +94,8 @@ mod tests {
     #[test]
     fn limits_of_both_versions_are_read() {
         let no_limit = "9223372036854771712\n";
-        let cases: [(&str, &[(&str, &str)], usize); 6] = [
+        type Case = (&'static str, &'static [(&'static str, &'static str)], usize);
+        let cases: [Case; 6] = [
             ("none", &[], 8000 << 10),
             ("second", &[("sys/fs/cgroup/memory.max", "5000\n"), ("sys/fs/cgroup/memory.current", "3000\n")], 2000),
             ("no limit", &[("sys/fs/cgroup/memory.max", "max\n"), ("sys/fs/cgroup/memory.current", "3000\n")], 8000 << 10),

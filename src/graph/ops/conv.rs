@@ -21,8 +21,7 @@ operators! {
         strides: [u32; 2] = [1; 2],
         /// How far apart the filter's elements lie on the input: [height, width].
         dilations: [u32; 2] = [1; 2],
-        /// Into how many groups the channels are divided; each group of output channels sees one of input channels. If these
-        /// are no multiple of groups, the last groups see fewer, or none.
+        /// Into how many groups the channels are divided; each group of output channels sees one of input channels.
         groups: u32 = 1,
         /// The layout of the input and of the output.
         input_layout: InputOperandLayout = InputOperandLayout::Nchw,
@@ -59,7 +58,8 @@ operators! {
         output_padding: [u32; 2] = [0; 2],
         /// The output's size itself, [height, width]; outputPadding is ignored then.
         output_sizes: Option<[u32; 2]> = None,
-        /// Into how many groups the channels are divided; each group of output channels sees one of input channels.
+        /// Into how many groups the channels are divided; each group of output channels sees one of input channels. If these
+        /// are no multiple of groups, the last groups see fewer, or none.
         groups: u32 = 1,
         /// The layout of the input and of the output.
         input_layout: InputOperandLayout = InputOperandLayout::Nchw,

@@ -415,7 +415,8 @@ pub fn erf<V: Vector>(x: V) -> V {
     // There the result is 1.
     let size = x.abs().lower(V::set(4.1));
     let square = size.mul(size);
-    let factors = [-8.010_267e-4, 5.188_337e-3, -2.685_381_8e-2, 1.128_358_5e-1, -3.761_262_6e-1, 1.128_379_2];
+    let factors =
+        [-8.010_267e-4, 5.188_337e-3, -2.685_381_8e-2, 1.128_358_5e-1, -3.761_262_6e-1, std::f32::consts::FRAC_2_SQRT_PI];
     let near = sum(square, V::set(7.854_085e-5), factors).mul(x);
     let (power, rest) = tail(size.mul(V::set(std::f32::consts::SQRT_2)));
     let far = power.mul(rest).mul_add(V::set(-2.0), V::set(1.0)).with_sign(x);
