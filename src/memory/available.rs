@@ -94,8 +94,8 @@ mod tests {
     #[test]
     fn limits_of_both_versions_are_read() {
         let no_limit = "9223372036854771712\n";
-        type Case = (&'static str, &'static [(&'static str, &'static str)], usize);
-        let cases: [Case; 6] = [
+        type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], usize);
+        let cases: [Case<'_>; 6] = [
             ("none", &[], 8000 << 10),
             ("second", &[("sys/fs/cgroup/memory.max", "5000\n"), ("sys/fs/cgroup/memory.current", "3000\n")], 2000),
             ("no limit", &[("sys/fs/cgroup/memory.max", "max\n"), ("sys/fs/cgroup/memory.current", "3000\n")], 8000 << 10),
