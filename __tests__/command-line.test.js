@@ -50,7 +50,7 @@ test('run prints what came out', () => {
   const { status, stdout } = run('run', model, '--dimension', 'n=2', '--input', `x=${file}`, '--repeat', '2', '--json');
   expect(status).toBe(0);
   const result = JSON.parse(stdout);
-  expect(result.outputs).toEqual([{ name: 'y', dataType: 'float32', shape: [2, 2], values: { min: 2, max: 5, mean: 3.5, notFinite: 0, first: [2, 3, 4, 5] } }]);
+  expect(result.outputs).toEqual([{ name: 'y', type: 'float32', dataType: 'float32', shape: [2, 2], values: { min: 2, max: 5, mean: 3.5, notFinite: 0, first: [2, 3, 4, 5] } }]);
   expect(result.runs).toBe(2);
   const text = run('run', model, '--dimension', 'n=2');
   expect(text.status).toBe(0);
