@@ -136,7 +136,10 @@ fn of_operands(call: &Call) -> Vec<(Shapes, &'static str)> {
         "tile" => {
             let rank = shape("input").len();
             let repeats = call.list("repetitions").expect("an argument");
-            let huge = repeats.iter().map(|times| if *times > 1 { 1 << 30 } else { 1 }).collect::<Vec<usize>>();
+            // More than half of what 2^32 - 1 bytes hold, or of 2^31 - 1 elements.
+            let bits = call.operand("input").descriptor().data_type.bits() as usize;
+            let most = ((u32::MAX as usize) * 8 / bits).min(i32::MAX as usize);
+            let huge = repeats.iter().map(|times| if *times > 1 { most } else { 1 }).collect::<Vec<usize>>();
             let fits = huge.iter().filter(|size| **size > 1).count() == 1 && rank > 0;
             if fits && repeats.iter().max() > Some(&1) {
                 vec![(vec![("input", huge)], "an output that is too large")]
