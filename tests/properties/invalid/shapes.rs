@@ -137,7 +137,7 @@ fn of_operands(call: &Call) -> Vec<(Shapes, &'static str)> {
             let rank = shape("input").len();
             let repeats = call.list("repetitions").expect("an argument");
             // More than half of what 2^32 - 1 bytes hold, or of 2^31 - 1 elements.
-            let bits = call.operand("input").descriptor().data_type.bits() as usize;
+            let bits = call.operand("input").descriptor().data_type.bits();
             let most = ((u32::MAX as usize) * 8 / bits).min(i32::MAX as usize);
             let huge = repeats.iter().map(|times| if *times > 1 { most } else { 1 }).collect::<Vec<usize>>();
             let fits = huge.iter().filter(|size| **size > 1).count() == 1 && rank > 0;
