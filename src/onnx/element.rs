@@ -134,24 +134,13 @@ impl From<DataType> for ElementType {
     }
 }
 
+/// As ONNX names it, which is how onnxruntime does but for two.
 impl fmt::Display for ElementType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Float => "float",
-            Uint8 => "uint8",
-            Int8 => "int8",
-            Uint16 => "uint16",
-            Int16 => "int16",
-            Int32 => "int32",
-            Int64 => "int64",
-            Bool => "bool",
-            Float16 => "float16",
             Double => "double",
-            Uint32 => "uint32",
-            Uint64 => "uint64",
-            BFloat16 => "bfloat16",
-            Uint4 => "uint4",
-            Int4 => "int4",
+            other => other.name(),
         })
     }
 }
