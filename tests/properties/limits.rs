@@ -1,5 +1,6 @@
 //! The greatest numbers that are still allowed, and the first that are not.
 
+use crate::invalid::most_elements;
 use crate::runners;
 use std::sync::Arc;
 use webnn_node::error::Kind;
@@ -53,8 +54,7 @@ fn one_operand_more_is_refused() {
 fn descriptors_that_cannot_be_are_refused() {
     const MOST: u32 = i32::MAX as u32;
     for data_type in DataType::ALL {
-        // As many as 2^32 - 1 bytes hold.
-        let most = (u64::from(u32::MAX) * 8 / data_type.bits() as u64).min(u64::from(MOST)) as u32;
+        let most = most_elements(data_type) as u32;
         let descriptor = |shape: &[u32]| Descriptor::new(data_type, shape.iter().copied());
         for shape in [&[most][..], &[1, most, 1], &[1; 8], &[]] {
             assert_eq!(builder().input("x", descriptor(shape)).unwrap(), OperandId(0), "{data_type}{shape:?}");

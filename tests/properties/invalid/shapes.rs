@@ -3,8 +3,8 @@
 use super::{How, Spoilt, with_operand};
 use crate::call::{Call, Operand};
 use crate::tensor::Tensor;
-use webnn_node::graph::OperandId;
 use webnn_node::graph::attribute::Value;
+use webnn_node::graph::{DataType, OperandId};
 
 pub fn all(call: &Call) -> Vec<Spoilt> {
     let mut spoilt = Vec::new();
@@ -57,6 +57,11 @@ fn fixed(call: &Call, field: &str) -> Vec<usize> {
 
 fn channels(call: &Call, field: &str, default: &'static str, letter: char) -> Vec<usize> {
     call.enumeration(field, default).find(letter).into_iter().collect()
+}
+
+/// As many elements as a tensor can have: 2^31 - 1, in 2^32 - 1 bytes.
+pub fn most_elements(data_type: DataType) -> usize {
+    ((u32::MAX as usize) * 8 / data_type.bits()).min(i32::MAX as usize)
 }
 
 type Shapes = Vec<(&'static str, Vec<usize>)>;
@@ -136,9 +141,7 @@ fn of_operands(call: &Call) -> Vec<(Shapes, &'static str)> {
         "tile" => {
             let rank = shape("input").len();
             let repeats = call.list("repetitions").expect("an argument");
-            // More than half of what 2^32 - 1 bytes hold, or of 2^31 - 1 elements.
-            let bits = call.operand("input").descriptor().data_type.bits();
-            let most = ((u32::MAX as usize) * 8 / bits).min(i32::MAX as usize);
+            let most = most_elements(call.operand("input").data_type);
             let huge = repeats.iter().map(|times| if *times > 1 { most } else { 1 }).collect::<Vec<usize>>();
             let fits = huge.iter().filter(|size| **size > 1).count() == 1 && rank > 0;
             if fits && repeats.iter().max() > Some(&1) {
@@ -163,11 +166,11 @@ fn concat(call: &Call) -> Vec<Spoilt> {
     let mut others = Vec::new();
     for other in 0..first.rank() {
         let mut shape = first.shape.clone();
-        shape[other] = if other == axis { i32::MAX as usize } else { shape[other] + 1 };
-        others.push((shape, first.data_type, if other == axis { "a sum that is no dimension" } else { "a size that differs" }));
+        shape[other] = if other == axis { most_elements(first.data_type) } else { shape[other] + 1 };
+        others.push((shape, first.data_type, if other == axis { "a sum that is too large" } else { "a size that differs" }));
     }
-    // A size that is no dimension needs the others to be 1.
-    others.retain(|(shape, ..)| shape.iter().product::<usize>() <= i32::MAX as usize);
+    // A size that a tensor just has needs the others to be 1.
+    others.retain(|(shape, ..)| shape.iter().product::<usize>() <= most_elements(first.data_type));
     others.push(([first.shape.as_slice(), &[1]].concat(), first.data_type, "a rank that differs"));
     let other_type = crate::wish::types(call.row, &call.row.operands[0]).into_iter().find(|t| *t != first.data_type);
     others.push((first.shape.clone(), other_type.expect("there are several"), "a data type that differs"));
@@ -241,19 +244,16 @@ fn too_large_by_shape(call: &Call) -> Vec<Spoilt> {
         _ => {
             let hidden = call.unsigned("hidden_size").expect("an argument");
             let directions = if call.row.name.ends_with("Cell") { 1 } else { call.operand("weight").shape[0] };
-            let batch = (i32::MAX as usize) / (hidden * directions) + 1;
-            if call.row.name.ends_with("Cell")
-                || hidden * directions == 1
-                || call.operand("input").shape[2] >= hidden * directions
-            {
+            let input = call.operand("input");
+            let batch = most_elements(input.data_type) / (hidden * directions) + 1;
+            if call.row.name.ends_with("Cell") || hidden * directions == 1 || input.shape[2] >= hidden * directions {
                 return vec![];
             }
             large.set("initial_hidden_state", Value::Absent);
             if call.row.name == "lstm" {
                 large.set("initial_cell_state", Value::Absent);
             }
-            let steps = call.operand("input").shape[0];
-            if steps * batch * call.operand("input").shape[2] > i32::MAX as usize {
+            if input.shape[0] * batch * input.shape[2] > most_elements(input.data_type) {
                 return vec![];
             }
             large = with_operand(&large, "input", |tensor| tensor.shape[1] = batch);
