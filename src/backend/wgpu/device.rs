@@ -216,7 +216,13 @@ impl Device {
             loss: loss.clone(),
             stopping: stopping.clone(),
         };
-        let waiter = Waiter { device: device.clone(), queue: queue.clone(), flight: flight.clone(), loss: loss.clone() };
+        let waiter = Waiter {
+            device: device.clone(),
+            queue: queue.clone(),
+            flight: flight.clone(),
+            limit: limit.clone(),
+            loss: loss.clone(),
+        };
         let start =
             |name: &str, work: Box<dyn FnOnce() + Send>| crate::thread::start(name, work).map_err(|error| refused(&error));
         let also_ending = ending.clone();

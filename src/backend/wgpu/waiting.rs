@@ -29,7 +29,7 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the end of the process waits for what is under way on all devices together.
 pub const PATIENCE_AT_EXIT: Duration = Duration::from_secs(1);
 
-/// How often a wait for the device looks whether the device was given up.
+/// How often the thread that watches looks whether the limit was changed.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// How many submissions are under way, and since when the device has been busy with the first of them.
@@ -183,6 +183,7 @@ pub struct Waiter {
     pub device: wgpu::Device,
     pub queue: wgpu::Queue,
     pub flight: Arc<Flight>,
+    pub limit: Arc<Limit>,
     pub loss: Arc<Loss>,
 }
 
@@ -208,9 +209,12 @@ impl Waiter {
     }
 
     /// Whether the device goes on.
+    ///
+    /// The wait ends early only where the device is given up then anyway. wgpu-core 30 asserts, after a wait that has timed out,
+    /// that no other thread's submission has seen the end of this one meanwhile (`Device::maintain`), which can be.
     fn wait(&self, index: &SubmissionIndex) -> bool {
         while !self.flight.is_given_up() {
-            match self.poll(PollType::Wait { submission_index: Some(index.clone()), timeout: Some(LOOK) }) {
+            match self.poll(PollType::Wait { submission_index: Some(index.clone()), timeout: self.limit.get() }) {
                 Ok(Ok(_)) => return true,
                 Ok(Err(PollError::Timeout)) => {}
                 // It was never submitted, because the device was lost before.
