@@ -72,7 +72,8 @@ fn of_operands(call: &Call) -> Vec<(Shapes, &'static str)> {
     let fields: Vec<&'static str> = call.row.operands.iter().map(|limits| limits.name).collect();
     match call.row.name {
         "add" | "sub" | "mul" | "div" | "max" | "min" | "pow" | "prelu" | "equal" | "notEqual" | "greater" | "greaterOrEqual"
-        | "lesser" | "lesserOrEqual" | "logicalAnd" | "logicalOr" | "logicalXor" | "where" => {
+        | "lesser" | "lesserOrEqual" | "logicalAnd" | "logicalOr" | "logicalXor" | "where" | "truncatedRemainder"
+        | "flooredRemainder" => {
             let mut refused = Vec::new();
             // Each pair of operands with sizes that are neither equal nor 1, at the end, in front, and in between.
             for (i, &a) in fields.iter().enumerate() {
