@@ -126,6 +126,19 @@ describe('an addon that cannot be loaded', () => {
     expect(message(flags)).not.toContain('npm run build');
   });
 
+  test('and one that is permitted computes', () => {
+    const program = `
+      const { ml } = require('webnn-node');
+      ml.createContext({ deviceType: 'cpu' }).then(async (context) => {
+        const tensor = await context.createTensor({ dataType: 'float32', shape: [1], readable: true, writable: true });
+        context.writeTensor(tensor, Float32Array.of(3));
+        console.log(new Float32Array(await context.readTensor(tensor))[0]);
+      });`;
+    const flags = [permission, '--allow-fs-read=*', '--allow-addons'];
+    const stdio = ['ignore', 'pipe', 'ignore'];
+    expect(execFileSync(process.execPath, [...flags, '-e', program], { cwd: root, encoding: 'utf8', stdio })).toBe('3\n');
+  });
+
   test('because a bundler has moved lib/ away', () => {
     const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'webnn-bundle-'));
     try {

@@ -1,5 +1,6 @@
-// npm run test:nodes [-- 22 24]: jest on other versions of Node.js, with the addon as it was built. The versions come from npm,
-// into a folder that is removed again: about 50 MB each, too much for everybody's node_modules.
+// npm run test:nodes [-- 22 24] [-- 26 litert]: jest and vitest on other versions of Node.js, with the addon as it was built; where
+// names are given, only the files of jest's that have them. The versions come from npm, into a folder that is removed again: about
+// 50 MB each, too much for everybody's node_modules.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -7,17 +8,19 @@ import { npmCommand } from './install.mjs';
 import { trouble } from './outcome.mjs';
 import { run } from './run.mjs';
 import { setUp } from './setup.mjs';
-import { stop } from './stop.mjs';
 import { Tally } from './tally.mjs';
 import { testJavaScript } from './test-javascript.mjs';
+import { testVitest } from './test-vitest.mjs';
 
-const versions = process.argv.length > 2 ? process.argv.slice(2) : ['20', '22', '24', '26'];
+const isVersion = (arg) => /^\d+(\.\d+){0,2}$/.test(arg);
+const given = process.argv.slice(2).filter(isVersion);
+const names = process.argv.slice(2).filter((arg) => !isVersion(arg));
+const versions = given.length > 0 ? given : ['20', '22', '24', '26'];
 const installLimit = 300;
 
 await setUp();
 const tally = new Tally();
 for (const version of versions) {
-  if (!/^\d+(\.\d+){0,2}$/.test(version)) stop(`not a version of Node.js: ${version}`);
   const folder = mkdtempSync(path.join(tmpdir(), 'webnn-node-version-'));
   try {
     await testVersion(version, folder);
@@ -38,5 +41,7 @@ async function testVersion(version, folder) {
     return;
   }
   const program = process.platform === 'win32' ? 'node.exe' : 'node';
-  await testJavaScript(tally, [], { name: `jest on Node.js ${version}`, node: path.join(folder, 'node_modules', name, 'bin', program) });
+  const node = path.join(folder, 'node_modules', name, 'bin', program);
+  await testJavaScript(tally, names, { name: `jest on Node.js ${version}`, node });
+  if (names.length === 0) await testVitest(tally, { name: `vitest on Node.js ${version}`, node });
 }

@@ -7,6 +7,7 @@ import { Tally } from './tally.mjs';
 import { testJavaScript } from './test-javascript.mjs';
 import { testFaults, testPlainGpu, testRust } from './test-rust.mjs';
 import { testTypings } from './test-typings.mjs';
+import { testVitest } from './test-vitest.mjs';
 
 await setUp();
 const tally = new Tally();
@@ -14,5 +15,6 @@ await testRust(tally);
 await testPlainGpu(tally);
 await testFaults(tally);
 await testJavaScript(tally, process.argv.slice(2));
+await testVitest(tally);
 await testTypings(tally);
 tally.finish();
