@@ -1,15 +1,18 @@
 // Installs what the lock file pins, once per lock file.
 import { createHash } from 'node:crypto';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { inRepository } from './repository.mjs';
 import { run } from './run.mjs';
 import { stop } from './stop.mjs';
 
+const lockFile = inRepository('package-lock.json');
 const stamp = inRepository('node_modules', '.installed-lock');
 
 export async function installPackages() {
+  // The published package has no lock file, and all that it needs is Node.
+  if (!existsSync(lockFile)) return;
   // The content is compared and not the time: git sets times as it likes.
-  const wanted = createHash('sha256').update(readFileSync(inRepository('package-lock.json'))).digest('hex');
+  const wanted = createHash('sha256').update(readFileSync(lockFile)).digest('hex');
   if (read(stamp) === wanted) return;
 
   console.error('webnn-node: installing the npm packages');

@@ -1,4 +1,5 @@
 //! What becomes of failures on purpose: `cargo test --features faults --test faults`.
+#![cfg(feature = "faults")]
 
 use crossbeam_channel::{Receiver, bounded};
 use std::sync::{Mutex, MutexGuard, PoisonError};
