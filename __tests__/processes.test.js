@@ -1,7 +1,7 @@
 'use strict';
 
 // How processes and threads end, with real ones: docs/extensions.md A5, A6 and B4. Each has a hard limit, and one that hangs is
-// killed and fails. The work that is interrupted takes minutes: who waits for it does not make it.
+// killed and fails. The work that is interrupted takes minutes, on a GPU in software too: who waits for it does not make it.
 
 const { execFile } = require('node:child_process');
 const path = require('node:path');
@@ -16,9 +16,9 @@ function run(program, ...args) {
   return start(process.execPath, [path.join(__dirname, 'processes', program), ...args]);
 }
 
-function start(command, args) {
+function start(command, args, environment = {}) {
   return new Promise((resolve) => {
-    const options = { timeout: LIMIT, killSignal: 'SIGKILL' };
+    const options = { timeout: LIMIT, killSignal: 'SIGKILL', env: { ...process.env, ...environment } };
     const child = execFile(command, args, options, (_error, stdout, stderr) => {
       resolve({ code: child.exitCode, signal: child.signalCode, stdout: stdout.trim(), stderr: stderr.trim() });
     });
@@ -66,6 +66,36 @@ describe('A5: several threads at once', () => {
 
   test('call process.exit() in the middle of a dispatch', async () => {
     expect(await run('workers.js', 'exit')).toEqual(well);
+  });
+});
+
+describe('A5: whatever a GPU is doing', () => {
+  /** Where there is no GPU, not even one in software, that is said. */
+  async function ended(end, ...environment) {
+    const how = await start(process.execPath, [path.join(__dirname, 'processes', 'on-gpu.js'), end], Object.fromEntries(environment));
+    const unavailable = how.stdout.startsWith('unavailable');
+    if (unavailable) console.info(`not tested: ${how.stdout}`);
+    return unavailable ? undefined : how;
+  }
+
+  const well = { code: 0, signal: null, stderr: '' };
+
+  test.each([
+    ['a process ends at once by process.exit()', 'exit', { code: 3, signal: null, stdout: 'under way', stderr: '' }],
+    ['a process ends at once by an uncaught exception', 'throw', { code: 1, stdout: 'under way', stderr: expect.stringContaining('thrown on purpose') }],
+    ['a process ends by itself when its context was destroyed', 'destroy', { ...well, stdout: 'under way, then InvalidStateError' }],
+    ['a worker is terminated, and the process ends by itself', 'terminate', { ...well, stdout: 'under way, then terminated' }],
+  ])('%s', async (_, end, expected) => {
+    const how = await ended(end);
+    if (how) expect(how).toMatchObject(expected);
+  });
+
+  test('a device that takes longer than it may is given up, and the process ends by itself', async () => {
+    const how = await ended('timeout', ['WEBNN_GPU_TIMEOUT', '1']);
+    if (!how) return;
+    expect(how).toMatchObject(well);
+    const message = 'the device was lost: a dispatch took longer than 1 s (WEBNN_GPU_TIMEOUT)';
+    expect(JSON.parse(how.stdout)).toEqual({ message, reason: `InvalidStateError: readTensor: ${message}` });
   });
 });
 
