@@ -51,15 +51,17 @@ expose(MLCommandBuffer, stateOf);
  *   every graph and tensor once, so that they stay alive and can be asked whether they were destroyed
  */
 function createCommandBuffer(context, label, { graphs, tensors, dispatches }) {
+  const state = { context, handle: 0, label, graphs, tensors, object: undefined };
   try {
-    const handle = native.createCommandBuffer(
+    state.handle = native.createCommandBuffer(
       context.handle,
       dispatches.map(({ graph }) => graph.handle),
       dispatches.map(({ handles }) => handles.length),
       dispatches.flatMap(({ handles }) => handles),
       dispatches.map((dispatch) => dispatch.label),
+      state,
     );
-    return new MLCommandBuffer(construct, { context, handle, label, graphs, tensors, object: undefined });
+    return new MLCommandBuffer(construct, state);
   } catch (error) {
     throw nativeError(error);
   }

@@ -129,9 +129,12 @@ export function computeSync(
 ): void;
 export function readTensorSync(tensor: Handle, buffer: ArrayBuffer): void;
 
-/** For each dispatch a graph, the number of its tensors and a label, and the tensors of all of them one after the other. */
+/**
+ * For each dispatch a graph, the number of its tensors and a label, and the tensors of all of them one after the other. When V8 has
+ * collected the object the commands may go.
+ */
 export function createCommandBuffer(
-  context: Handle, graphs: Handle[], counts: number[], tensors: Handle[], labels: string[],
+  context: Handle, graphs: Handle[], counts: number[], tensors: Handle[], labels: string[], object: object,
 ): Handle;
 export function destroyCommandBuffer(buffer: Handle): void;
 export function submit(context: Handle, buffers: Handle[]): void;

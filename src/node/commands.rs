@@ -2,6 +2,7 @@
 
 use super::call::{Call, stale};
 use super::compute::handles;
+use super::external::Weak;
 use super::handles::Handle;
 use super::script::{Scope, Value, internal};
 use crate::error::Result;
@@ -15,12 +16,15 @@ pub struct CommandBuffer {
     commands: Arc<[Command]>,
     /// For the commands.
     _held: Held,
+    /// What stands for it in script.
+    pub object: Option<Weak>,
 }
 
-/// `createCommandBuffer(context, graphs, counts, tensors, labels)`: for each dispatch a graph, the number of its tensors and a
-/// label, and the tensors of all of them one after the other, each time the graph's inputs and then its outputs.
+/// `createCommandBuffer(context, graphs, counts, tensors, labels, object)`: for each dispatch a graph, the number of its tensors and a
+/// label, and the tensors of all of them one after the other, each time the graph's inputs and then its outputs. `object` is script's.
 pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
+    environment.forget(call.scope);
     let context = call.handle(0)?;
     let graphs = handles(call.scope, call.value(1))?;
     let counts: Vec<u32> = call.unsigned_list(2)?;
@@ -41,7 +45,8 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let spilled = |command: &Command| if command.tensors.spilled() { size_of_val(&*command.tensors) } else { 0 };
     let bytes = commands.iter().map(|command| size_of_val(command) + spilled(command) + command.label.len()).sum();
     let held = environment.external.total.hold(bytes);
-    let buffer = CommandBuffer { context, commands: commands.into(), _held: held };
+    let object = Weak::new(call.scope, call.value(5));
+    let buffer = CommandBuffer { context, commands: commands.into(), _held: held, object };
     let handle = environment.commands.borrow_mut().insert(buffer);
     Ok(Some(call.scope.number(handle.to_number())?))
 }

@@ -12,7 +12,7 @@ use super::call;
 use super::commands::CommandBuffer;
 use super::contexts::Context;
 use super::described::Described;
-use super::external::External;
+use super::external::{self, External};
 use super::graphs::{Builder, Graph};
 use super::handles::{Handle, Slab};
 use super::script::{Scope, Value, internal};
@@ -22,7 +22,7 @@ use crate::backend::wgpu;
 use crate::error::Result;
 use crate::timeline::Timeline;
 use napi::sys;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -37,8 +37,6 @@ pub struct Environment {
     pub tensors: RefCell<Slab<Tensor>>,
     pub graphs: RefCell<Slab<Graph>>,
     pub builders: RefCell<Slab<Builder>>,
-    /// How many were left when those that script has forgotten were last looked for.
-    pub builders_left: Cell<usize>,
     pub commands: RefCell<Slab<CommandBuffer>>,
     pub described: Described,
     pub external: Rc<External>,
@@ -156,7 +154,6 @@ impl Environment {
             tensors: RefCell::default(),
             graphs: RefCell::default(),
             builders: RefCell::default(),
-            builders_left: Cell::default(),
             commands: RefCell::default(),
             described: Described::new(),
             external,
@@ -173,9 +170,20 @@ impl Environment {
         self.graphs.borrow_mut().retain(|graph| stays(graph.context));
     }
 
+    /// Lets go of what V8 has collected of the objects that script makes at once, without waiting for a promise. Their finalizers run
+    /// when the event loop comes round, but script may make one after the other before it does.
+    pub fn forget(&self, scope: Scope<'_>) {
+        if self.external.has_collected(scope) {
+            let is_there = |object: &Option<external::Weak>| object.as_ref().is_none_or(external::Weak::is_there);
+            self.builders.borrow_mut().retain(|builder| is_there(&builder.object));
+            self.commands.borrow_mut().retain(|commands| is_there(&commands.object));
+        }
+    }
+
     fn end(&self) {
         self.ending.end();
         self.release(None);
+        self.external.end();
     }
 }
 

@@ -9,17 +9,24 @@
 use super::script::{Scope, Value};
 use crate::memory::Total;
 use napi::sys;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ptr;
 
 /// Smaller changes are told together with later ones.
 const STEP: usize = 64 << 10;
+
+/// So much may be held by objects that V8 has collected and nobody has looked for.
+const UNSEEN: usize = 8 << 20;
 
 /// The memory of one environment's objects.
 #[derive(Default)]
 pub struct External {
     pub total: Total,
     told: Cell<usize>,
+    /// What was held when forgotten objects were last looked for.
+    seen: Cell<usize>,
+    /// An object that nobody has: when it is gone V8 has collected garbage since then.
+    marker: RefCell<Option<Weak>>,
 }
 
 impl External {
@@ -35,6 +42,39 @@ impl External {
         if unsafe { sys::napi_adjust_external_memory(scope.env(), change, &raw mut all) } == sys::Status::napi_ok {
             self.told.set(now);
         }
+    }
+
+    /// Whether it is worth looking for objects of script's that V8 has collected. Costs nothing where little was added since the last
+    /// time.
+    pub fn has_collected(&self, scope: Scope<'_>) -> bool {
+        let now = self.total.bytes();
+        let seen = self.seen.get().min(now);
+        self.seen.set(seen);
+        if now - seen < UNSEEN || self.marker.borrow().as_ref().is_some_and(Weak::is_there) {
+            return false;
+        }
+        self.seen.set(now);
+        *self.marker.borrow_mut() = marker(scope);
+        true
+    }
+
+    /// Before the environment ends.
+    pub fn end(&self) {
+        *self.marker.borrow_mut() = None;
+    }
+}
+
+/// An object that nobody has, likewise in a handle scope of its own.
+fn marker(scope: Scope<'_>) -> Option<Weak> {
+    let mut inner = ptr::null_mut();
+    // SAFETY: the environment is alive and this is its thread, inside of a call; the scopes are closed in their order.
+    unsafe {
+        if sys::napi_open_handle_scope(scope.env(), &raw mut inner) != sys::Status::napi_ok {
+            return None;
+        }
+        let marker = scope.object().ok().and_then(|object| Weak::new(scope, object));
+        sys::napi_close_handle_scope(scope.env(), inner);
+        marker
     }
 }
 
@@ -54,13 +94,19 @@ impl Weak {
         (status == sys::Status::napi_ok).then_some(Weak { env: scope.env(), reference })
     }
 
-    /// To be asked inside of a handle scope that ends soon: a look keeps the object.
     pub fn is_there(&self) -> bool {
-        let mut object = ptr::null_mut();
+        let (mut scope, mut object) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: the reference exists, and this is its environment's thread, inside of a call. The result is null when the object
-        // was collected.
-        let status = unsafe { sys::napi_get_reference_value(self.env, self.reference, &raw mut object) };
-        status != sys::Status::napi_ok || !object.is_null()
+        // was collected. What is found is in a handle scope of its own, since it would stay for as long as its handle: V8 may begin
+        // to collect garbage at the end of this very call (`tell`).
+        unsafe {
+            if sys::napi_open_handle_scope(self.env, &raw mut scope) != sys::Status::napi_ok {
+                return true;
+            }
+            let status = sys::napi_get_reference_value(self.env, self.reference, &raw mut object);
+            sys::napi_close_handle_scope(self.env, scope);
+            status != sys::Status::napi_ok || !object.is_null()
+        }
     }
 }
 

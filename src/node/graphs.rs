@@ -26,15 +26,13 @@ pub struct Builder {
     /// For the operands.
     held: Held,
     /// The object of script's.
-    object: Option<Weak>,
+    pub object: Option<Weak>,
 }
 
 /// What an operand takes, with the operator that makes it and its name; and about what it takes in a compiled graph.
 const OPERAND: usize = 512;
 /// What builders and graphs take beside their operands.
 const DESCRIPTION: usize = 4 << 10;
-/// So many builders may be there before those that script has forgotten are looked for.
-const FEW_BUILDERS: usize = 32;
 
 /// A graph that was built, or is being built.
 pub struct Graph {
@@ -67,17 +65,6 @@ impl Environment {
         builder.held.set(DESCRIPTION + OPERAND * builder.graph.operands().count());
         result
     }
-
-    /// Lets go of builders that V8 has collected. Their finalizers run when the event loop comes round, but script may make
-    /// builders one after the other before it does.
-    fn forget_builders(&self) {
-        let mut builders = self.builders.borrow_mut();
-        if builders.len() < FEW_BUILDERS.max(2 * self.builders_left.get()) {
-            return;
-        }
-        builders.retain(|builder| builder.object.as_ref().is_none_or(Weak::is_there));
-        self.builders_left.set(builders.len());
-    }
 }
 
 /// `[id, dataType, …shape]`
@@ -99,7 +86,7 @@ pub fn create_builder<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let context = call.handle(0)?;
     let graph = environment.with_context(context, |context| Ok(GraphBuilder::new(context.limits()?)))?;
-    environment.forget_builders();
+    environment.forget(call.scope);
     let held = environment.external.total.hold(DESCRIPTION);
     let object = Weak::new(call.scope, call.value(1));
     let handle = environment.builders.borrow_mut().insert(Builder { context, graph, charges: Vec::new(), held, object });

@@ -77,11 +77,6 @@ impl<T> Slab<T> {
         self.slots.get(handle.slot as usize).filter(|slot| slot.generation == handle.generation)
     }
 
-    /// How many objects there are.
-    pub fn len(&self) -> usize {
-        self.slots.iter().filter(|slot| slot.occupant.is_some()).count()
-    }
-
     pub fn get(&self, handle: Handle) -> Option<&T> {
         self.slot(handle)?.occupant.as_ref()
     }
