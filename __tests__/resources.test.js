@@ -47,6 +47,14 @@ describe('timers have their turn while one promise after the other is settled', 
   }, LIMIT);
 });
 
+test('timers have their turn while 1,000 promises that were asked for together are settled', async () => {
+  const { stdout, ...rest } = await run([], 'turns.js', 'together');
+  expect(rest).toEqual(ended);
+  // 64 are settled at a time, at most three times in a round of the event loop: when it is woken, after the others that came in, and when
+  // script looks for a result itself.
+  expect(Number(stdout)).toBeLessThanOrEqual(192);
+}, LIMIT);
+
 function hasPrlimit() {
   try {
     execFileSync('prlimit', ['--version']);
