@@ -119,7 +119,16 @@ fn role(op: &Op) -> Role {
         | Op::Transpose(_)
         | Op::Triangular(_)
         | Op::Where(_) => Follows,
-        Op::AccumulateElements(_) | Op::AccumulateNd(_) | Op::CumulativeSum(_) | Op::Elu(_) | Op::Remainder(_) => Stays,
+        Op::AccumulateElements(_)
+        | Op::AccumulateNd(_)
+        | Op::Bitcast(_)
+        | Op::CumulativeSum(_)
+        | Op::Determinant(_)
+        | Op::Elu(_)
+        | Op::PairwiseCoupling(_)
+        | Op::Remainder(_)
+        | Op::RoiMaxPool(_)
+        | Op::TreeEnsemble(_) => Stays,
     }
 }
 
@@ -137,7 +146,9 @@ fn round_options(op: &mut Op) {
         // Rounded, an epsilon under 6e-8 would be 0, and what has no variance NaN.
         Op::BatchNormalization(_) | Op::InstanceNormalization(_) | Op::LayerNormalization(_) => {}
         // They stay as they are.
-        Op::AccumulateElements(_) | Op::AccumulateNd(_) | Op::Elu(_) | Op::Remainder(_) | Op::TopK(_) => {}
+        Op::AccumulateElements(_) | Op::AccumulateNd(_) | Op::Bitcast(_) | Op::Elu(_) | Op::Remainder(_) | Op::TopK(_) => {}
+        // They have no operands of float16.
+        Op::Determinant(_) | Op::PairwiseCoupling(_) | Op::RoiMaxPool(_) | Op::TreeEnsemble(_) => {}
         // They have no numbers that are of their operands' type.
         Op::Activation(_)
         | Op::Arg(_)

@@ -37,6 +37,21 @@ fn multiplications(op: &Op, inputs: &[&[usize]], [read, written]: [usize; 2]) ->
         Op::Gru(_) | Op::Lstm(_) | Op::GruCell(_) | Op::LstmCell(_) => {
             read.saturating_mul(inputs[0].iter().rev().skip(1).product())
         }
+        // A node of a tree takes as long as sixteen, since it is somewhere else in memory than the one before.
+        Op::TreeEnsemble(op) => {
+            let walks = inputs[op.input.0 as usize][0].saturating_mul(count(inputs[op.roots.0 as usize]));
+            walks.saturating_mul(op.depth as usize + 1).saturating_mul(16)
+        }
+        Op::PairwiseCoupling(op) => written.saturating_mul(op.classes as usize).saturating_mul(20),
+        Op::Determinant(op) => {
+            let input = inputs[op.input.0 as usize];
+            count(input).saturating_mul(input[input.len() - 1])
+        }
+        // A region may be the whole image.
+        Op::RoiMaxPool(op) => {
+            let [_, channels, height, width] = *inputs[op.input.0 as usize] else { return 0 };
+            inputs[op.regions.0 as usize][0].saturating_mul(channels * height * width)
+        }
         _ => 0,
     }
 }

@@ -12,8 +12,11 @@ use std::sync::LazyLock;
 
 pub mod accumulate;
 pub mod arg;
+pub mod bitcast;
 pub mod conv;
+pub mod coupling;
 pub mod cumulative;
+pub mod determinant;
 pub mod elementwise;
 pub mod gather;
 pub mod layout;
@@ -24,9 +27,11 @@ pub mod pool;
 pub mod recurrent;
 pub mod reduce;
 pub mod resample;
+pub mod roi;
 pub mod scatter;
 pub mod softmax;
 pub mod top_k;
+pub mod tree;
 
 /// Lists the typed nodes: from the lists come the [`Op`] enumeration and the tables of rows.
 macro_rules! nodes {
@@ -133,8 +138,13 @@ nodes! {
     internal {
         accumulate::AccumulateElements,
         accumulate::AccumulateNd,
+        bitcast::Bitcast,
+        coupling::PairwiseCoupling,
+        determinant::Determinant,
         elementwise::Remainder,
+        roi::RoiMaxPool,
         top_k::TopK,
+        tree::TreeEnsemble,
     }
 }
 

@@ -17,6 +17,8 @@ pub enum Contents {
     Moderate,
     /// From 1/4 to 4.
     Positive,
+    /// Between 0 and 1, and no nearer to them than 1/50.
+    Probabilities,
     /// From 1/2 to 2, of either sign, for long products.
     Factors,
     /// Indices into a dimension of that size: most of them valid, some negative, some out of range.
@@ -56,6 +58,7 @@ fn float(random: &mut Random, data_type: DataType, contents: Contents) -> f64 {
             _ => float(random, data_type, Contents::Moderate),
         },
         Contents::Positive => 2f64.powf(random.unit() * 4.0 - 2.0),
+        Contents::Probabilities => 0.02 + 0.96 * random.unit(),
         Contents::Factors => sign * 2f64.powf(random.unit() * 2.0 - 1.0),
         Contents::Anything if random.once_in(6) => random.pick(&special),
         Contents::Anything | Contents::Finite => match random.below(6) {
@@ -81,7 +84,7 @@ fn integer(random: &mut Random, data_type: DataType, contents: Contents) -> i128
                 _ => random.below(size as usize) as i128,
             }
         }
-        Contents::Positive => random.between(1, 4) as i128,
+        Contents::Positive | Contents::Probabilities => random.between(1, 4) as i128,
         Contents::Anything | Contents::Finite | Contents::Factors => match random.below(3) {
             0 => random.pick(&[low, low + 1, 0, 1, high - 1, high, high / 2]),
             1 => any,

@@ -9,6 +9,7 @@ mod elementwise;
 mod indexed;
 mod matrices;
 mod movement;
+mod others;
 mod recurrent;
 mod reduction;
 
@@ -55,6 +56,11 @@ pub fn call(row: &'static Operator, random: &mut Random, wish: Option<&Wish>) ->
         "gru" | "gruCell" | "lstm" | "lstmCell" => recurrent::draw(&mut draw),
         "dequantizeLinear" | "quantizeLinear" => elementwise::quantization(&mut draw),
         "clamp" => elementwise::clamp(&mut draw),
+        "bitcast" => others::bitcast(&mut draw),
+        "determinant" => others::determinant(&mut draw),
+        "pairwiseCoupling" => others::pairwise_coupling(&mut draw),
+        "roiMaxPool" => others::roi_max_pool(&mut draw),
+        "treeEnsemble" => others::tree_ensemble(&mut draw),
         _ if row.operands.len() == 1 => elementwise::unary(&mut draw),
         _ => elementwise::broadcast(&mut draw),
     }

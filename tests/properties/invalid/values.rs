@@ -70,6 +70,28 @@ fn of(call: &Call, field: &'static str) -> Refused {
             let size = shape[call.unsigned("axis").expect("an argument")];
             [0, size + 1, HUGE].map(|count| (Value::Unsigned(count as u32), "no number of elements of a line")).to_vec()
         }
+        ("pairwiseCoupling", "classes") => {
+            let classes = call.unsigned(field).expect("an argument");
+            [0, 1, classes + 1, 257, HUGE]
+                .map(|number| (Value::Unsigned(number as u32), "other classes than of the pairs"))
+                .to_vec()
+        }
+        ("treeEnsemble", "targets") => [0, HUGE].map(|number| (Value::Unsigned(number as u32), "no number of targets")).to_vec(),
+        ("treeEnsemble", "depth") => {
+            let nodes = call.operand("nodes").shape[0];
+            [nodes + 1, HUGE].map(|depth| (Value::Unsigned(depth as u32), "a way through more nodes than there are")).to_vec()
+        }
+        ("roiMaxPool", "sizes") => {
+            let mut refused = lengths(2, 1);
+            refused.extend(at_each_place(2, 1, 0, "no parts"));
+            refused.extend(at_each_place(2, 1, HUGE, "too many parts"));
+            refused
+        }
+        ("bitcast", "data_type") => {
+            let bits = call.operand("input").data_type.bits();
+            let others = DataType::ALL.into_iter().filter(|data_type| data_type.bits() != bits);
+            others.map(|data_type| (Value::Enumeration(data_type as u32), "another number of bits")).collect()
+        }
         ("transpose", "permutation") => {
             let mut refused = lengths(rank, 0);
             refused.extend((rank > 0).then(|| (list(&vec![rank; rank]), "no axis of the input")));

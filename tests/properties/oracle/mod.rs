@@ -18,6 +18,7 @@ mod matrices;
 mod movement;
 mod normalization;
 mod number;
+mod others;
 mod pooling;
 mod recurrent;
 mod reduction;
@@ -51,6 +52,11 @@ pub fn outputs(call: &Call) -> Vec<Expected> {
         "concat" | "expand" | "pad" | "reshape" | "reverse" | "slice" | "tile" | "transpose" | "triangular" => {
             vec![movement::output(call)]
         }
+        "bitcast" => vec![others::bitcast(call)],
+        "determinant" => vec![others::determinant(call)],
+        "pairwiseCoupling" => vec![others::pairwise_coupling(call)],
+        "roiMaxPool" => vec![others::roi_max_pool(call)],
+        "treeEnsemble" => vec![others::tree_ensemble(call)],
         "split" => movement::split(call),
         "gru" | "gruCell" | "lstm" | "lstmCell" => recurrent::outputs(call),
         _ => vec![elementwise::output(call)],

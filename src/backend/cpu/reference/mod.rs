@@ -9,8 +9,11 @@ use crate::graph::Op;
 mod accumulate;
 mod arg;
 mod arithmetic;
+mod bitcast;
 mod conv;
+mod coupling;
 mod cumulative;
+mod determinant;
 #[cfg(test)]
 mod divided;
 mod elementwise;
@@ -26,11 +29,13 @@ mod product;
 mod recurrent;
 mod reduce;
 mod resample;
+mod roi;
 mod scatter;
 mod softmax;
 #[cfg(test)]
 mod testing;
 mod top_k;
+mod tree;
 
 pub use interpret::interpret;
 
@@ -43,6 +48,7 @@ pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
         Op::Arg(op) => arg::arg(op, arguments),
         Op::BatchNormalization(op) => normalization::batch_normalization(op, arguments),
         Op::Binary(op) => elementwise::binary(op, arguments),
+        Op::Bitcast(op) => bitcast::bitcast(op, arguments),
         Op::Cast(op) => elementwise::cast(op, arguments),
         Op::Clamp(op) => elementwise::clamp(op, arguments),
         Op::Concat(op) => movement::concat(op, arguments),
@@ -50,6 +56,7 @@ pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
         Op::ConvTranspose2d(op) => conv::conv_transpose2d(op, arguments),
         Op::CumulativeSum(op) => cumulative::cumulative_sum(op, arguments),
         Op::DequantizeLinear(op) => elementwise::dequantize_linear(op, arguments),
+        Op::Determinant(op) => determinant::determinant(op, arguments),
         Op::Elu(op) => elementwise::elu(op, arguments),
         Op::Expand(op) => movement::expand(op, arguments),
         Op::Gather(op) => gather::gather(op, arguments),
@@ -68,6 +75,7 @@ pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
         Op::LstmCell(op) => recurrent::lstm_cell(op, arguments),
         Op::Matmul(op) => matmul::matmul(op, arguments),
         Op::Pad(op) => movement::pad(op, arguments),
+        Op::PairwiseCoupling(op) => coupling::pairwise_coupling(op, arguments),
         Op::Pool2d(op) => pool::pool2d(op, arguments),
         Op::Predicate(op) => elementwise::predicate(op, arguments),
         Op::Prelu(op) => elementwise::prelu(op, arguments),
@@ -77,6 +85,7 @@ pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
         Op::Resample2d(op) => resample::resample2d(op, arguments),
         Op::Reshape(op) => movement::reshape(op, arguments),
         Op::Reverse(op) => movement::reverse(op, arguments),
+        Op::RoiMaxPool(op) => roi::roi_max_pool(op, arguments),
         Op::ScatterElements(op) => scatter::scatter_elements(op, arguments),
         Op::ScatterNd(op) => scatter::scatter_nd(op, arguments),
         Op::Slice(op) => movement::slice(op, arguments),
@@ -85,6 +94,7 @@ pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
         Op::Tile(op) => movement::tile(op, arguments),
         Op::TopK(op) => top_k::top_k(op, arguments),
         Op::Transpose(op) => movement::transpose(op, arguments),
+        Op::TreeEnsemble(op) => tree::tree_ensemble(op, arguments),
         Op::Triangular(op) => movement::triangular(op, arguments),
         Op::Unary(op) => elementwise::unary(op, arguments),
         Op::Where(op) => elementwise::select(op, arguments),

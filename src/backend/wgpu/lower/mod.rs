@@ -3,8 +3,11 @@
 mod accumulate;
 mod alone;
 mod arg;
+mod bitcast;
 mod conv;
+mod coupling;
 mod cumulative;
+mod determinant;
 mod elementwise;
 mod gather;
 mod kernel;
@@ -17,10 +20,12 @@ mod recurrent;
 mod reduce;
 mod reduction;
 mod resample;
+mod roi;
 mod rows;
 mod scatter;
 mod softmax;
 mod top_k;
+mod tree;
 mod window;
 mod words;
 mod workgroup;
@@ -221,10 +226,12 @@ fn one(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> 
         Op::AccumulateNd(op) => accumulate::accumulate_nd(lowering, op, operands),
         Op::Arg(op) => arg::arg(lowering, op, operands),
         Op::BatchNormalization(op) => normalization::batch_normalization(lowering, op, operands),
+        Op::Bitcast(op) => bitcast::bitcast(lowering, op, operands),
         Op::Concat(op) => movement::concat(lowering, op, operands),
         Op::Conv2d(op) => conv::conv2d(lowering, op, operands),
         Op::ConvTranspose2d(op) => conv::conv_transpose2d(lowering, op, operands),
         Op::CumulativeSum(op) => cumulative::cumulative_sum(lowering, op, operands),
+        Op::Determinant(op) => determinant::determinant(lowering, op, operands),
         Op::Expand(op) => movement::expand(lowering, op, operands),
         Op::Gather(op) => gather::gather(lowering, op, operands),
         Op::GatherElements(op) => gather::gather_elements(lowering, op, operands),
@@ -238,11 +245,13 @@ fn one(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> 
         Op::LstmCell(op) => recurrent::lstm_cell(lowering, op, operands),
         Op::Matmul(op) => matmul::matmul(lowering, op, operands),
         Op::Pad(op) => movement::pad(lowering, op, operands),
+        Op::PairwiseCoupling(op) => coupling::pairwise_coupling(lowering, op, operands),
         Op::Pool2d(op) => pool::pool2d(lowering, op, operands),
         Op::Reduce(op) => reduce::reduce(lowering, op, operands),
         Op::Resample2d(op) => resample::resample2d(lowering, op, operands),
         Op::Reshape(op) => movement::reshape(lowering, op, operands),
         Op::Reverse(op) => movement::reverse(lowering, op, operands),
+        Op::RoiMaxPool(op) => roi::roi_max_pool(lowering, op, operands),
         Op::ScatterElements(op) => scatter::scatter_elements(lowering, op, operands),
         Op::ScatterNd(op) => scatter::scatter_nd(lowering, op, operands),
         Op::Slice(op) => movement::slice(lowering, op, operands),
@@ -251,6 +260,7 @@ fn one(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> 
         Op::Tile(op) => movement::tile(lowering, op, operands),
         Op::TopK(op) => top_k::top_k(lowering, op, operands),
         Op::Transpose(op) => movement::transpose(lowering, op, operands),
+        Op::TreeEnsemble(op) => tree::tree_ensemble(lowering, op, operands),
         Op::Triangular(op) => movement::triangular(lowering, op, operands),
     }
 }
