@@ -18,7 +18,7 @@ use crate::error::{Error, Kind, Result};
 use crate::graph::ops::elementwise::{Unary, UnaryKind};
 use crate::graph::{Descriptor, Graph, GraphBuilder, Limits, OperandId, Source};
 use prost::Message;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Functions of a model may call each other this deep, and expand to this many nodes.
@@ -200,7 +200,12 @@ impl<'a> Importer<'a> {
         if self.nodes > MOST_NODES {
             return Err(malformed(format!("more than {MOST_NODES} nodes")));
         }
-        for position in order {
+        let names = order.iter().flat_map(|position| {
+            let captured = captured.get(position).into_iter().flatten();
+            nodes[*position].input.iter().chain(captured).map(String::as_str)
+        });
+        let needed: HashSet<&str> = names.chain(wanted.iter().copied()).collect();
+        for &position in &order {
             let proto = &nodes[position];
             let inputs: Option<Vec<Option<Value>>> = proto
                 .input
@@ -224,7 +229,7 @@ impl<'a> Importer<'a> {
             let mapped = if captured.contains_key(&position) {
                 self.choose(proto, inputs, around, scope)?
             } else {
-                self.node(proto, inputs, scope)?
+                self.node(proto, inputs, &needed, scope)?
             };
             let outputs = match mapped {
                 Ok(outputs) => outputs,
@@ -252,6 +257,7 @@ impl<'a> Importer<'a> {
         &mut self,
         proto: &NodeProto,
         inputs: Option<Vec<Option<Value>>>,
+        needed: &HashSet<&str>,
         scope: &Scope<'_>,
     ) -> Result<Outcome<Vec<Option<Value>>>> {
         let domain = normalized(&proto.domain);
@@ -266,7 +272,7 @@ impl<'a> Importer<'a> {
         };
         let Some(inputs) = inputs else { return Ok(Err(None)) };
         let options = ops::options::of(entry.domain, entry.operator);
-        let node = Node { proto, version: version.unwrap_or(1), inputs, options, model: self.model };
+        let node = Node { proto, version: version.unwrap_or(1), inputs, options, needed, model: self.model };
         if let Some(Err(reason)) = options.map(|options| options.check(&node)) {
             return Ok(Err(Some(reason)));
         }

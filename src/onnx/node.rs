@@ -7,6 +7,7 @@ use super::tensor::Tensor;
 use super::value::Value;
 use super::{Model, element::ElementType};
 use crate::graph::DataType;
+use std::collections::HashSet;
 
 /// A node whose inputs are known.
 pub struct Node<'a> {
@@ -17,6 +18,8 @@ pub struct Node<'a> {
     pub inputs: Vec<Option<Value>>,
     /// What its mapping reads.
     pub options: Option<&'static Options>,
+    /// The values that something needs: other nodes, or the graph.
+    pub needed: &'a HashSet<&'a str>,
     pub model: &'a Model,
 }
 
@@ -54,7 +57,7 @@ impl Node<'_> {
 
     /// Whether somebody may use that output.
     pub fn has_output(&self, position: usize) -> bool {
-        self.proto.output.get(position).is_some_and(|name| !name.is_empty())
+        self.proto.output.get(position).is_some_and(|name| !name.is_empty() && self.needed.contains(name.as_str()))
     }
 
     /// Refuses outputs from that position on.
