@@ -67,7 +67,9 @@ function valueInfo({ name, type, shape }) {
  */
 function writeModel({ opset, inputs, outputs, nodes, initializers = [] }) {
   const opsetImport = [{ domain: '', version: opset }];
-  if (nodes.some(({ domain }) => domain === 'com.microsoft')) opsetImport.push({ domain: 'com.microsoft', version: 1 });
+  for (const [domain, version] of [['ai.onnx.ml', 3], ['com.microsoft', 1]]) {
+    if (nodes.some((node) => node.domain === domain)) opsetImport.push({ domain, version });
+  }
   const graph = {
     name: 'graph',
     node: nodes.map(node),

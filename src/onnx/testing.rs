@@ -99,7 +99,7 @@ impl Sketch {
         let import = |domain: &str, version| OperatorSetIdProto { domain: domain.into(), version };
         ModelProto {
             ir_version: 8,
-            opset_import: vec![import("", self.opset), import("com.microsoft", 1)],
+            opset_import: vec![import("", self.opset), import("ai.onnx.ml", 5), import("com.microsoft", 1)],
             graph: Some(self.graph),
             functions: self.functions,
             ..Default::default()

@@ -1,14 +1,42 @@
 //! Operations on the bits of integers, which WebNN does not have: arithmetic on unsigned integers stands for them.
 
 use super::elementwise::one;
+use crate::graph::ops::bitcast::Bitcast;
 use crate::graph::ops::elementwise::{BinaryKind, LogicalKind};
 use crate::graph::{DataType, OperandId};
 use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
-use crate::onnx::node::Node;
+use crate::onnx::node::{Node, data_type};
 use crate::onnx::refusal::Mapped;
 use crate::onnx::tensor::Tensor;
 use crate::onnx::value::Value;
+
+/// BitCast: the bits of elements as elements of another type with as many bits.
+pub fn cast(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let to = node.element("to")?.ok_or("the attribute to is missing")?;
+    if let Some(tensor) = node.input(0)?.constant() {
+        if tensor.element.bits() != to.bits() {
+            return Err(format!("{} elements as {to} ones, which have another number of bits", tensor.element).into());
+        }
+        return Ok(vec![Tensor { element: to, ..tensor.clone() }.into()]);
+    }
+    let input = emit.input(node, 0)?;
+    let of = emit.data_type(input);
+    let data_type = data_type(to)?;
+    // double and bfloat16 are there as float32: their bits are not.
+    if of.bits() != to.bits() || data_type.bits() != to.bits() {
+        return Err(format!("{of} elements as {to} ones, which have another number of bits here").into());
+    }
+    let result = if of == data_type { input } else { emit.push(Bitcast { input, data_type })? };
+    match to {
+        // Any byte but 0 is true, and others count on 1.
+        ElementType::Bool => {
+            let zero = emit.scalar(data_type, 0.0)?;
+            one(emit.logical(LogicalKind::NotEqual, result, zero)?)
+        }
+        _ => one(result),
+    }
+}
 
 /// BitShift: a product with a power of two, or a quotient.
 pub fn shift(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {

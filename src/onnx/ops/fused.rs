@@ -23,6 +23,27 @@ pub fn conv(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     one(activation(node, result, &parameters, emit)?)
 }
 
+/// NhwcConv: a convolution of images whose channels are last. The filter's are in front, as its documentation says, or last, as
+/// its kernels for GPUs read them.
+pub fn channels_last_conv(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let (input, mut filter, bias) = (emit.input(node, 0)?, emit.input(node, 1)?, emit.optional(node, 2)?);
+    let (shape, of_filter) = (emit.shape(input), emit.shape(filter));
+    let rank = shape.len();
+    if rank < 3 || of_filter.len() != rank {
+        return Err(format!("a filter of shape {of_filter:?} for an input of shape {shape:?}").into());
+    }
+    let first: Vec<usize> = [0, rank - 1].into_iter().chain(1..rank - 1).collect();
+    let last: Vec<usize> = std::iter::once(0).chain(2..rank).chain([1]).collect();
+    let channels = |of_filter: u32| i64::from(of_filter).checked_mul(node.int("group", 1).ok()?);
+    let wanted = Some(i64::from(shape[rank - 1]));
+    if channels(of_filter[1]) != wanted && channels(of_filter[rank - 1]) == wanted {
+        filter = emit.transpose(filter, &first)?;
+    }
+    let input = emit.transpose(input, &first)?;
+    let result = convolution(node, input, filter, bias, emit)?;
+    one(emit.transpose(result, &last)?)
+}
+
 /// FusedGemm.
 pub fn gemm(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let result = super::matmul::gemm(node, emit)?;

@@ -1,13 +1,21 @@
 //! Products of matrices.
 
 use super::elementwise::one;
-use crate::graph::OperandId;
+use crate::graph::ops::determinant::Determinant;
 use crate::graph::ops::elementwise::BinaryKind;
 use crate::graph::ops::matmul::Gemm;
+use crate::graph::{DataType, OperandId};
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, axes};
 use crate::onnx::refusal::Mapped;
 use crate::onnx::value::Value;
+
+/// Det.
+pub fn determinant(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let input = emit.input(node, 0)?;
+    let input = emit.cast(input, DataType::Float32)?;
+    one(emit.push(Determinant { input })?)
+}
 
 pub fn matmul(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let (a, b) = (emit.input(node, 0)?, emit.input(node, 1)?);

@@ -5,9 +5,14 @@
 
 mod activation;
 mod attention;
+mod bias;
 mod bits;
 mod cells;
+mod columns;
 mod conv;
+#[cfg(test)]
+mod definition_tests;
+mod deform;
 mod elementwise;
 #[cfg(test)]
 mod function_tests;
@@ -17,6 +22,7 @@ mod gather;
 mod generate;
 mod lengths;
 mod matmul;
+mod ml;
 mod movement;
 mod nbits;
 mod normalization;
@@ -91,6 +97,7 @@ pub static TABLE: &[Entry] = table! {
         "Attention" 23 => attention::standard,
         "AveragePool" 1 => pool::pool,
         "BatchNormalization" 1 => normalization::batch,
+        "BitCast" 26 => bits::cast,
         "BitShift" 11 => bits::shift,
         "BitwiseAnd" 18 => bits::binary,
         "BitwiseNot" 18 => bits::not,
@@ -104,6 +111,7 @@ pub static TABLE: &[Entry] = table! {
         "Celu" 12 => activation::celu,
         "CenterCropPad" 18 => movement::center_crop_pad,
         "Clip" 1 => elementwise::clip,
+        "Col2Im" 18 => columns::col2im,
         "Compress" 9 => order::compress,
         "Concat" 1 => movement::concat,
         "Constant" 1 => generate::constant,
@@ -116,8 +124,10 @@ pub static TABLE: &[Entry] = table! {
         "CumProd" 26 => generate::cumulative_product,
         "CumSum" 11 => generate::cumulative_sum,
         "DFT" 17 => spectrum::dft,
+        "DeformConv" 19 => deform::deform_conv,
         "DepthToSpace" 1 => movement::depth_to_space,
         "DequantizeLinear" 10 => quantize::dequantize,
+        "Det" 11 => matmul::determinant,
         "Div" 1 => elementwise::binary,
         "Dropout" 1 => activation::dropout,
         "DynamicQuantizeLinear" 11 => quantize::dynamic,
@@ -166,6 +176,7 @@ pub static TABLE: &[Entry] = table! {
         "MatMulInteger" 10 => quantize::matmul_integer,
         "Max" 1 => elementwise::variadic,
         "MaxPool" 1 => pool::pool,
+        "MaxRoiPool" 1 => deform::max_roi_pool,
         "MaxUnpool" 9 => unpool::max_unpool,
         "Mean" 1 => elementwise::variadic,
         "MeanVarianceNormalization" 9 => normalization::mean_variance,
@@ -243,10 +254,27 @@ pub static TABLE: &[Entry] = table! {
         "Where" 9 => elementwise::select,
         "Xor" 1 => elementwise::comparison,
     }
+    "ai.onnx.ml" {
+        "ArrayFeatureExtractor" 1 => ml::array_feature_extractor,
+        "Binarizer" 1 => ml::binarizer,
+        "Imputer" 1 => ml::imputer,
+        "LabelEncoder" 1 => ml::label_encoder,
+        "LinearClassifier" 1 => ml::linear_classifier,
+        "LinearRegressor" 1 => ml::linear_regressor,
+        "Normalizer" 1 => ml::normalizer,
+        "OneHotEncoder" 1 => ml::one_hot_encoder,
+        "SVMClassifier" 1 => ml::svm_classifier,
+        "SVMRegressor" 1 => ml::svm_regressor,
+        "Scaler" 1 => ml::scaler,
+        "TreeEnsemble" 5 => ml::tree_ensemble,
+        "TreeEnsembleClassifier" 1 => ml::tree_ensemble_classifier,
+        "TreeEnsembleRegressor" 1 => ml::tree_ensemble_regressor,
+    }
     "com.microsoft" {
         "Attention" 1 => attention::packed,
         "BiasAdd" 1 => fused::bias,
         "BiasGelu" 1 => activation::bias_gelu,
+        "BiasSoftmax" 1 => bias::softmax,
         "BiasSplitGelu" 1 => fused::bias,
         "DequantizeLinear" 1 => quantize::dequantize,
         "DynamicQuantizeLSTM" 1 => qlinear::lstm,
@@ -264,6 +292,7 @@ pub static TABLE: &[Entry] = table! {
         "MatMulIntegerToFloat" 1 => qlinear::matmul_to_float,
         "MatMulNBits" 1 => nbits::matmul,
         "MultiHeadAttention" 1 => attention::multi_head,
+        "NhwcConv" 1 => fused::channels_last_conv,
         "QAttention" 1 => attention::quantized,
         "QGemm" 1 => qlinear::gemm,
         "QLinearAdd" 1 => qlinear::binary,
@@ -272,11 +301,13 @@ pub static TABLE: &[Entry] = table! {
         "QLinearGlobalAveragePool" 1 => qlinear::average,
         "QLinearLeakyRelu" 1 => qlinear::activation,
         "QLinearMul" 1 => qlinear::binary,
+        "QLinearReduceMean" 1 => qlinear::mean,
         "QLinearSigmoid" 1 => qlinear::activation,
         "QLinearSoftmax" 1 => qlinear::activation,
         "QLinearWhere" 1 => qlinear::select,
         "QuantizeLinear" 1 => quantize::quantize,
         "QuickGelu" 1 => activation::swish,
+        "RelativePositionBias" 1 => bias::relative_position,
         "RotaryEmbedding" 1 => rotary::contributed,
         "SimplifiedLayerNormalization" 1 => normalization::root_mean_square,
         "SkipGroupNorm" 1 => normalization::contributed_group,
@@ -306,6 +337,11 @@ fn unknown(domain: &str, operator: &str) -> String {
         "Loop" | "Scan" => "control flow is not supported",
         "Unique" | "NonMaxSuppression" => "the size of its output depends on data, which no graph can express",
         name if name.starts_with("Random") || matches!(name, "Bernoulli" | "Multinomial") => "random numbers are not supported",
+        "ZipMap" => {
+            "maps are not supported: convert the model with options={'zipmap': False}, so that its probabilities are a tensor"
+        }
+        "DictVectorizer" | "CastMap" => "maps are not supported",
+        "CategoryMapper" => "strings are not supported",
         name if name.contains("Sequence") && name != "ReverseSequence" || name.starts_with("Optional") => {
             "sequences and optional values are not supported"
         }
@@ -334,9 +370,14 @@ mod tests {
     fn the_documentation_lists_every_row() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/onnx-operators.md");
         let text = std::fs::read_to_string(path).unwrap();
-        let (standard, contributed) = text.split_once("## com.microsoft").unwrap();
+        let (standard, others) = text.split_once("## ai.onnx.ml").unwrap();
+        let (learning, contributed) = others.split_once("## com.microsoft").unwrap();
         for entry in TABLE {
-            let section = if entry.domain.is_empty() { standard } else { contributed };
+            let section = match entry.domain {
+                "" => standard,
+                "ai.onnx.ml" => learning,
+                _ => contributed,
+            };
             assert!(section.contains(&format!("`{}`", entry.operator)), "{} is not in {path}", entry.operator);
         }
     }

@@ -53,6 +53,7 @@ fn is_composed(domain: &str, node: &Node<'_>, emit: &Emit<'_>) -> bool {
             "Attention"
             | "BiasAdd"
             | "BiasGelu"
+            | "BiasSoftmax"
             | "BiasSplitGelu"
             | "FastGelu"
             | "GridSample"
@@ -74,9 +75,12 @@ fn is_composed(domain: &str, node: &Node<'_>, emit: &Emit<'_>) -> bool {
         "AffineGrid"
         | "CausalConvWithState"
         | "Celu"
+        | "Col2Im"
         | "Cosh"
         | "CumProd"
         | "DFT"
+        | "DeformConv"
+        | "Det"
         | "Einsum"
         | "GRU"
         | "GlobalLpPool"
@@ -87,6 +91,7 @@ fn is_composed(domain: &str, node: &Node<'_>, emit: &Emit<'_>) -> bool {
         | "LogSoftmax"
         | "LpNormalization"
         | "LpPool"
+        | "MaxRoiPool"
         | "Mean"
         | "MeanVarianceNormalization"
         | "Mish"
@@ -100,7 +105,8 @@ fn is_composed(domain: &str, node: &Node<'_>, emit: &Emit<'_>) -> bool {
         | "Sinh"
         | "SwiGLU"
         | "Swish"
-        | "ThresholdedRelu" => true,
+        | "ThresholdedRelu"
+        | "TreeEnsemble" => true,
         "AveragePool" => rank(0) == 5 || flag("count_include_pad"),
         "Conv" => rank(0) == 5,
         "Gelu" => text("approximate", "none") == "tanh",

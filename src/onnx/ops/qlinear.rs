@@ -14,7 +14,7 @@ use crate::graph::ops::reduce::ReduceKind;
 use crate::graph::ops::softmax::Softmax;
 use crate::graph::{DataType, OperandId};
 use crate::onnx::emit::Emit;
-use crate::onnx::node::{Node, axis, size};
+use crate::onnx::node::{Node, axes, axis, size};
 use crate::onnx::refusal::Mapped;
 use crate::onnx::value::Value;
 
@@ -124,6 +124,15 @@ pub fn concat(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let at = axis(node.int("axis", 0)?, emit.rank(first))?;
     let joined = emit.concat(parts, at)?;
     requantized(node, joined, 0, emit)
+}
+
+/// QLinearReduceMean of com.microsoft.
+pub fn mean(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let input = scaled(node, 0, 0, emit)?;
+    let rank = emit.rank(input);
+    let list = node.ints("axes")?.filter(|list| !list.is_empty()).unwrap_or_else(|| (0..rank as i64).collect());
+    let result = emit.reduce(ReduceKind::Mean, input, &axes(&list, rank)?, node.flag("keepdims", true)?)?;
+    requantized(node, result, 3, emit)
 }
 
 /// QLinearWhere of com.microsoft.
