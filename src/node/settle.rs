@@ -6,7 +6,8 @@
 //! that a result is about to come may wake the event loop before it is there ([`event_loop`](super::event_loop)).
 //!
 //! What script does when its promises are settled belongs to the same round of the event loop, and may make more results
-//! ready at once. So only some are settled at a time, and after [`ROUND`] the others wait until timers have had their turn.
+//! ready at once. So only some are settled at a time, fewer where script's reactions take long, and after [`ROUND`] the others wait
+//! until timers have had their turn.
 //!
 //! Several copies of `lib/` can share an environment (jest loads one per test file), so each is a *listener* with a range
 //! of request numbers of its own. The threadsafe function is referenced, and so keeps the process alive, only while a
@@ -45,7 +46,8 @@ const MOMENT: Duration = Duration::from_micros(20);
 /// mostly not much later.
 const EARLY: Duration = Duration::from_micros(30);
 
-/// So many results are settled at most before script's reactions to them run.
+/// So many results are settled at most before script's reactions to them run. Where these took longer than [`ROUND`] it is half as
+/// many the next time, until it is one; where they took less than half of that, twice as many.
 const TOGETHER: usize = 64;
 /// When a round of the event loop has lasted so long, what else is ready is settled after timers and input have had their turn.
 const ROUND: Duration = Duration::from_millis(5);
@@ -215,9 +217,9 @@ impl Queue {
 
     /// Some of what is ready, the earliest. For what is left the threadsafe function is called again: when that is served
     /// script's reactions to the earlier ones have run.
-    fn take(&self) -> Vec<Settled> {
+    fn take(&self, most: usize) -> Vec<Settled> {
         let mut state = self.lock();
-        let count = state.settled.len().min(TOGETHER);
+        let count = state.settled.len().min(most);
         let ready = state.settled.drain(..count).collect();
         let has_more = !state.settled.is_empty();
         state.signalled = has_more;
@@ -258,8 +260,33 @@ pub struct Settler {
     queue: Arc<Queue>,
     function: Cell<sys::napi_threadsafe_function>,
     rounds: RefCell<Option<Rounds>>,
+    pace: Pace,
     external: Rc<External>,
     listeners: RefCell<Vec<Listener>>,
+}
+
+/// How many results are settled at a time.
+struct Pace {
+    together: Cell<usize>,
+    /// When the last ones were settled, if there were more of them: then the time until the next ones is that of script's reactions.
+    since: Cell<Option<Instant>>,
+}
+
+impl Pace {
+    fn new() -> Self {
+        Pace { together: Cell::new(TOGETHER), since: Cell::new(None) }
+    }
+
+    /// For those that are settled now, when the reactions to the ones before took so long.
+    fn next(&self, reactions: Option<Duration>) -> usize {
+        let together = match reactions {
+            Some(taken) if taken > ROUND => (self.together.get() / 2).max(1),
+            Some(taken) if taken < ROUND / 2 => (self.together.get() * 2).min(TOGETHER),
+            _ => self.together.get(),
+        };
+        self.together.set(together);
+        together
+    }
 }
 
 /// A copy of `lib/`.
@@ -272,7 +299,7 @@ struct Listener {
 impl Settler {
     pub fn new(queue: Arc<Queue>, external: Rc<External>) -> Self {
         let function = Cell::new(ptr::null_mut());
-        Settler { queue, function, rounds: RefCell::default(), external, listeners: RefCell::default() }
+        Settler { queue, function, rounds: RefCell::default(), pace: Pace::new(), external, listeners: RefCell::default() }
     }
 
     /// Makes the threadsafe function.
@@ -389,7 +416,11 @@ impl Settler {
     /// Settles what is ready, or the first of it.
     pub fn settle_some(&self, scope: Scope<'_>) {
         self.external.tell(scope);
-        let mut ready = self.queue.take();
+        let most = self.pace.next(self.pace.since.take().map(|since| since.elapsed()));
+        let mut ready = self.queue.take(most);
+        if ready.len() == most {
+            self.pace.since.set(Some(Instant::now()));
+        }
         while let Some(first) = ready.first() {
             let listener = first.request.listener();
             let others = ready.iter().position(|settled| settled.request.listener() != listener).unwrap_or(ready.len());
@@ -519,7 +550,7 @@ mod tests {
         assert!(!queue.has_woken.load(Ordering::Relaxed), "of what was taken before");
         queue.push(Request(1), Ok(Outcome::Nothing));
         assert!(!queue.begins_to_look(), "it is on its way");
-        assert_eq!(queue.take().len(), 1);
+        assert_eq!(queue.take(TOGETHER).len(), 1);
         assert!(queue.begins_to_look());
         queue.close();
         assert!(!queue.begins_to_look(), "the environment has ended");
@@ -534,7 +565,7 @@ mod tests {
         let mut taken = Vec::new();
         for expected in [TOGETHER, TOGETHER, 1] {
             assert!(queue.lock().signalled, "for what is left");
-            let some = queue.take();
+            let some = queue.take(TOGETHER);
             assert_eq!(some.len(), expected);
             taken.extend(some.into_iter().map(|settled| settled.request.0));
         }
@@ -544,6 +575,17 @@ mod tests {
         queue.push(Request(5), Ok(Outcome::Nothing));
         assert_eq!(queue.put_off(), Some(Request(5)));
         assert!(queue.lock().signalled, "nobody is woken again");
+    }
+
+    #[test]
+    fn fewer_are_settled_at_a_time_where_reactions_take_long() {
+        let pace = Pace::new();
+        let long = Some(ROUND + Duration::from_millis(1));
+        assert_eq!([None, long, long, long, None].map(|taken| pace.next(taken)), [64, 32, 16, 8, 8]);
+        assert_eq!([long; 5].map(|taken| pace.next(taken)), [4, 2, 1, 1, 1]);
+        let (short, usual) = (Some(ROUND / 4), Some(ROUND * 3 / 4));
+        assert_eq!([usual, short, short, usual].map(|taken| pace.next(taken)), [1, 2, 4, 4]);
+        assert_eq!([short; 5].map(|taken| pace.next(taken)), [8, 16, 32, 64, 64]);
     }
 
     #[test]
