@@ -712,7 +712,7 @@ def bucket(distance, buckets, most, both):
 
 for both in [0, 1]:
     table = floats(32, 3)
-    queries, keys = 9, 150
+    queries, keys = (9, 150) if both else (150, 9)
     expected = np.array([[[table[bucket(k - q, 32, 128, both), head] for k in range(keys)] for q in range(queries)] for head in range(3)])[None]
     constants = {"queries": np.array([queries], np.int64), "keys": np.array([keys], np.int64)}
     # The table lies in memory head by head.
@@ -724,10 +724,10 @@ refuse("RelativePositionBias, distance", "32 buckets for distances up to 0", MS 
        {"queries": np.array([1], np.int64), "keys": np.array([1], np.int64)})
 
 x = random.randint(0, 256, (2, 3, 4)).astype(np.uint8)
-quantized = {"s": np.float32(0.5), "z": np.uint8(7), "t": np.float32(0.25), "u": np.uint8(3)}
+quantized = {"s": np.float32(0.5), "z": np.uint8(7), "t": np.float32(0.75), "u": np.uint8(3)}
 for axes, keep in [([1], 1), ([0, -1], 0)]:
     mean = ((f64(x) - 7) * 0.5).mean(tuple(axes), keepdims=bool(keep))
-    expected = np.clip(np.rint(mean / 0.25) + 3, 0, 255).astype(np.uint8)
+    expected = np.clip(np.rint(mean / 0.75) + 3, 0, 255).astype(np.uint8)
     case(f"QLinearReduceMean {axes}", MS + "QLinearReduceMean", {"x": x}, expected, {k: np.asarray(v) for k, v in quantized.items()}, axes=axes, keepdims=keep, relative=0.0)
 
 x, w, bias = floats(2, 5, 6, 4), floats(6, 2, 3, 3), floats(6)
@@ -739,6 +739,24 @@ for row, column, out in product(range(5), range(3), range(6)):
 given = {"group": 2, "pads": [1, 1, 1, 1], "strides": [1, 2]}
 for name, filters in [("", w), (", filter last", np.ascontiguousarray(w.transpose(0, 2, 3, 1)))]:
     case(f"NhwcConv{name}", MS + "NhwcConv", {"x": x, "w": filters, "bias": bias}, expected, terms=18, size=18 * np.abs(x).max() * np.abs(w).max(), **given)
+
+# float16 is rounded once, at the end, and what is between may be larger than it can be.
+
+half = lambda values: np.array(values, np.float16)
+case("Det of float16", "Det", {"x": half([[300, 200], [200, 300]])}, np.array(50000.0), relative=2.0**-10)
+columns = half([[[6e4, 1, 6e4], [1, 6e4, 1], [-6e4, -6e4, 1]]])
+case("Col2Im of float16", "Col2Im", {"x": columns}, col2im(f64(columns), [5], [3], [1], [0, 0], [1]), {"image": np.array([5], np.int64), "block": np.array([3], np.int64)},
+     relative=2.0**-10)
+case("DeformConv of float16", "DeformConv", {"x": half([[[[400, 400]]]]), "w": half([[[[400, -399]]]]), "offset": half(np.zeros((1, 4, 1, 1)))}, np.full((1, 1, 1, 1), 400.0),
+     relative=2.0**-10)
+case("MaxRoiPool of float16", "MaxRoiPool", {"x": half([[[[1, 2], [3, -4]]]]), "rois": half([[0, 0, 0, 1, 1]])}, np.full((1, 1, 1, 1), 3.0), pooled_shape=[1, 1])
+case("BiasSoftmax of float16", MS + "BiasSoftmax", {"x": half([[6e4, 6e4]]), "bias": half([[6e4, -6e4]])}, np.array([[1.0, 0.0]]), axis=1, relative=2.0**-10)
+trees = [single(drawn_tree(2, 1, 3, list(COMPARE))) for _ in range(4)] + [[{0: 6e4}], [{0: 6e4}], [{0: -6e4}]]
+x = rows_for_trees(9, 2)
+made = version5(trees, 1)
+made.update({key: made[key].astype(np.float16) for key in ["nodes_splits", "leaf_weights"]})
+expected = np.array([[sum(float(np.float16(leaf_of(tree, row)[0])) for tree in trees)] for row in x.tolist()])
+case("TreeEnsemble of float16", ML + "TreeEnsemble", {"x": x.astype(np.float16)}, expected, relative=2.0**-10, **made)
 
 # Networks of scikit-learn
 
