@@ -99,7 +99,8 @@ fn model(case: &Value) -> (Sketch, Vec<Tensor>) {
         let (kind, tensor) = tensor(input);
         let shape: Vec<i64> = tensor.shape.iter().map(|&size| size as i64).collect();
         sketch = sketch.input(input["name"].as_str().unwrap(), kind, &shape);
-        inputs.push(tensor);
+        // float32 stands for double.
+        inputs.push(if tensor.element == ElementType::Double { tensor.cast(ElementType::Float) } else { tensor });
     }
     for initializer in case["initializers"].as_array().unwrap() {
         sketch.graph.initializer.push(tensor_proto(initializer["name"].as_str().unwrap(), initializer));

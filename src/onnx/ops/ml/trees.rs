@@ -58,7 +58,8 @@ impl Ensemble {
             let missing = if branch.missing_is_true { MISSING_IS_TRUE } else { 0 };
             let [yes, no] = branch.children.map(index);
             nodes.extend([branch.feature as i32, branch.mode as i32 | missing, yes?, no?]);
-            thresholds.push(rounded(branch.threshold, branch.mode));
+            // Of a double, rounded as the features of doubles are: what is equal stays equal.
+            thresholds.push(branch.threshold as f32);
         }
         let (mut leaves, mut weights) = (Vec::new(), Vec::new());
         for entry in &self.entries {
@@ -209,22 +210,6 @@ fn index(child: Child) -> Mapped<i32> {
     }
 }
 
-/// The threshold in float32 that divides the numbers of float32 in the same way.
-fn rounded(threshold: f64, mode: usize) -> f32 {
-    let near = threshold as f32;
-    if f64::from(near) == threshold {
-        return near;
-    }
-    match MODES[mode] {
-        // `x <= t` for the greatest number that is not above t, and `x > t` likewise.
-        "BRANCH_LEQ" | "BRANCH_GT" if f64::from(near) > threshold => near.next_down(),
-        "BRANCH_LT" | "BRANCH_GTE" if f64::from(near) < threshold => near.next_up(),
-        // No number is equal to it.
-        "BRANCH_EQ" | "BRANCH_NEQ" => f32::NAN,
-        _ => near,
-    }
-}
-
 /// The number of a mode, of those that have one.
 pub fn mode(name: &str) -> Mapped<usize> {
     let place = MODES.iter().position(|mode| *mode == name);
@@ -243,28 +228,6 @@ pub fn check_lengths(lists: &[(&str, usize)]) -> Mapped<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn thresholds_divide_the_numbers_of_float32_as_before() {
-        let between = 1.0 + 2f64.powi(-25);
-        let numbers = [1.0f32, 1.0f32.next_up(), 1.0f32.next_down(), 0.0];
-        for threshold in [between, -between, 1.0 - 2f64.powi(-26), 1e300, -1e300, 1e-60, -1e-60, 1.0, f64::INFINITY] {
-            for x in numbers.iter().flat_map(|&x| [x, -x, f32::MAX, f32::MIN, f32::INFINITY, f32::NEG_INFINITY]) {
-                for (mode, name) in MODES.iter().enumerate() {
-                    let compare = |x: f64, y: f64| match *name {
-                        "BRANCH_LEQ" => x <= y,
-                        "BRANCH_LT" => x < y,
-                        "BRANCH_GTE" => x >= y,
-                        "BRANCH_GT" => x > y,
-                        "BRANCH_EQ" => x == y,
-                        _ => x != y,
-                    };
-                    let found = compare(x.into(), rounded(threshold, mode).into());
-                    assert_eq!(found, compare(x.into(), threshold), "{x} {name} {threshold}");
-                }
-            }
-        }
-    }
 
     fn branch(children: [Child; 2]) -> Branch {
         Branch { feature: 0, mode: 0, threshold: 0.0, missing_is_true: false, children }
