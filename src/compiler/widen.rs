@@ -34,15 +34,7 @@ pub fn widen(graph: &mut Graph, evaluator: &dyn Evaluate) -> Result<()> {
         let id = rewrite.graph.outputs[i].1;
         rewrite.graph.outputs[i].1 = rewrite.own(id);
     }
-    // Nodes have been inserted.
-    for number in 0..graph.nodes.len() {
-        for output in 0..graph.nodes[number].outputs.len() {
-            let id = graph.nodes[number].outputs[output].0 as usize;
-            if let Source::Node { node, .. } = &mut graph.operands[id].source {
-                *node = number as u32;
-            }
-        }
-    }
+    graph.renumber();
     Ok(())
 }
 
@@ -125,6 +117,7 @@ fn role(op: &Op) -> Role {
         | Op::CumulativeSum(_)
         | Op::Determinant(_)
         | Op::Elu(_)
+        | Op::IntegerMatmul(_)
         | Op::PairwiseCoupling(_)
         | Op::Remainder(_)
         | Op::RoiMaxPool(_)
@@ -165,6 +158,7 @@ fn round_options(op: &mut Op) {
         | Op::GatherNd(_)
         | Op::Gru(_)
         | Op::GruCell(_)
+        | Op::IntegerMatmul(_)
         | Op::Logical(_)
         | Op::Lstm(_)
         | Op::LstmCell(_)

@@ -141,5 +141,7 @@ pub const SIGNED: DataTypes = DataTypes::of(&[Float32, Float16, Int64, Int32, In
 pub const WIDE: DataTypes = DataTypes::of(&[Float32, Float16, Int32, Uint32, Int64, Uint64]);
 pub const INDEX: DataTypes = DataTypes::of(&[Int32, Uint32, Int64]);
 pub const BOOLEAN: DataTypes = DataTypes::of(&[Uint8]);
+/// Integers that are no bytes.
+pub const WIDE_INTEGERS: DataTypes = DataTypes::of(&[Int32, Uint32, Int64, Uint64]);
 /// The integers of quantizeLinear and dequantizeLinear.
 pub const QUANTIZED: DataTypes = DataTypes::of(&[Uint8, Int8, Uint32, Int32, Int4, Uint4]);

@@ -390,6 +390,17 @@ impl Graph {
         matches!(self.operands[id.0 as usize].source, Source::Constant(_))
     }
 
+    /// Tells operands which nodes make them, after nodes have been inserted.
+    pub fn renumber(&mut self) {
+        for (number, made) in self.nodes.iter().enumerate() {
+            for output in &made.outputs {
+                if let Source::Node { node, .. } = &mut self.operands[output.0 as usize].source {
+                    *node = number as u32;
+                }
+            }
+        }
+    }
+
     /// How often each operand is used, by nodes and as an output.
     pub fn uses(&self) -> Vec<usize> {
         let mut uses = vec![0; self.operands.len()];

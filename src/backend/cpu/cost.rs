@@ -32,7 +32,9 @@ fn multiplications(op: &Op, inputs: &[&[usize]], [read, written]: [usize; 2]) ->
             let [_, channels, height, width] = op.filter_layout.to_iohw(inputs[op.filter.0 as usize]);
             count(inputs[op.input.0 as usize]).saturating_mul(channels * height * width)
         }
-        Op::Matmul(_) | Op::Gemm(_) => written.saturating_mul(inputs[0].iter().rev().take(2).copied().max().unwrap_or(1)),
+        Op::Matmul(_) | Op::Gemm(_) | Op::IntegerMatmul(_) => {
+            written.saturating_mul(inputs[0].iter().rev().take(2).copied().max().unwrap_or(1))
+        }
         // Every step of every sequence multiplies with all weights.
         Op::Gru(_) | Op::Lstm(_) | Op::GruCell(_) | Op::LstmCell(_) => {
             read.saturating_mul(inputs[0].iter().rev().skip(1).product())

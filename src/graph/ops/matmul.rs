@@ -1,7 +1,7 @@
 //! Matrix products.
 
 use crate::error::{Error, Result};
-use crate::graph::data_type::FLOAT;
+use crate::graph::data_type::{FLOAT, WIDE_INTEGERS};
 use crate::graph::descriptor::Sizes;
 use crate::graph::operator::Types::{Of, SameAs};
 use crate::graph::operator::{Outputs, Ranks, Rule, at_least, one, operators, rank};
@@ -18,6 +18,18 @@ operators! {
         /// Multiplies matrices: a [..., m, k] and b [..., k, n] give [..., m, n]. The dimensions before the last two are
         /// broadcast to each other.
         "matmul"
+    }
+}
+
+operators! {
+    /// A product of matrices of integers, or of stacks of them.
+    pub struct IntegerMatmul: "MLOperatorOptions" in "" {
+        a: OperandId,
+        b: OperandId,
+    } options {}
+    [("a", Of(WIDE_INTEGERS), at_least(2)), ("b", SameAs("a"), at_least(2))] -> One [("output", SameAs("a"), at_least(2))] {
+        /// Multiplies matrices as matmul does. Sums and products wrap around.
+        "integerMatmul"
     }
 }
 
@@ -50,24 +62,35 @@ operators! {
 }
 
 impl Rule for Matmul {
-    /// `#api-mlgraphbuilder-matmul`, *calculate the output shape*.
     fn infer(&self, operands: &Operands<'_>) -> Result<Outputs> {
-        let (a, b) = (operands.shape(self.a), operands.shape(self.b));
-        let (batches_a, &[rows, columns_a]) = a.split_last_chunk::<2>().expect("the row demands rank 2");
-        let (batches_b, &[rows_b, columns]) = b.split_last_chunk::<2>().expect("the row demands rank 2");
-        if columns_a != rows_b {
-            return Err(Error::argument("b", format!("matrices of {rows_b} rows"), format!("the {columns_a} columns of a")));
-        }
-        let Some(mut shape) = bidirectionally_broadcast(batches_a, batches_b) else {
-            return Err(Error::argument(
-                "a and b",
-                format!("the shapes {} and {}", Sizes(a), Sizes(b)),
-                "shapes whose dimensions before the last two can be broadcast to each other",
-            ));
-        };
-        shape.extend([rows, columns]);
-        one(Descriptor::new(operands.data_type(self.a), shape))
+        product(self.a, self.b, operands)
     }
+}
+
+impl Rule for IntegerMatmul {
+    fn infer(&self, operands: &Operands<'_>) -> Result<Outputs> {
+        product(self.a, self.b, operands)
+    }
+}
+
+/// `#api-mlgraphbuilder-matmul`, *calculate the output shape*.
+fn product(a: OperandId, b: OperandId, operands: &Operands<'_>) -> Result<Outputs> {
+    let data_type = operands.data_type(a);
+    let (a, b) = (operands.shape(a), operands.shape(b));
+    let (batches_a, &[rows, columns_a]) = a.split_last_chunk::<2>().expect("the row demands rank 2");
+    let (batches_b, &[rows_b, columns]) = b.split_last_chunk::<2>().expect("the row demands rank 2");
+    if columns_a != rows_b {
+        return Err(Error::argument("b", format!("matrices of {rows_b} rows"), format!("the {columns_a} columns of a")));
+    }
+    let Some(mut shape) = bidirectionally_broadcast(batches_a, batches_b) else {
+        return Err(Error::argument(
+            "a and b",
+            format!("the shapes {} and {}", Sizes(a), Sizes(b)),
+            "shapes whose dimensions before the last two can be broadcast to each other",
+        ));
+    };
+    shape.extend([rows, columns]);
+    one(Descriptor::new(data_type, shape))
 }
 
 impl Rule for Gemm {

@@ -142,6 +142,7 @@ nodes! {
         coupling::PairwiseCoupling,
         determinant::Determinant,
         elementwise::Remainder,
+        matmul::IntegerMatmul,
         roi::RoiMaxPool,
         top_k::TopK,
         tree::TreeEnsemble,

@@ -47,7 +47,7 @@ pub fn call(row: &'static Operator, random: &mut Random, wish: Option<&Wish>) ->
         "gather" | "gatherElements" | "gatherND" | "scatterElements" | "scatterND" | "accumulateElements" | "accumulateND" => {
             indexed::draw(&mut draw)
         }
-        "matmul" => matrices::matmul(&mut draw),
+        "matmul" | "integerMatmul" => matrices::matmul(&mut draw),
         "gemm" => matrices::gemm(&mut draw),
         "conv2d" => convolution::conv2d(&mut draw),
         "convTranspose2d" => convolution::conv_transpose2d(&mut draw),

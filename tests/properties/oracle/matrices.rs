@@ -5,8 +5,31 @@ use super::number::option;
 use super::{EPSILON, broadcast, by_position, stretched};
 use crate::call::Call;
 use crate::compare::{Element, Expected};
+use crate::tensor::{Scalar, Tensor, wrap};
+use webnn_node::graph::DataType;
 
 pub fn matmul(call: &Call) -> Expected {
+    products(call, |a, left, b, right| a.float(left) * b.float(right), |_, products: &[f64]| sum(products))
+}
+
+/// Exact, but for the bits that the type does not have.
+pub fn integer_matmul(call: &Call) -> Expected {
+    let integer = |tensor: &Tensor, position: &[usize]| match tensor.at(position) {
+        Scalar::Integer(x) => x,
+        Scalar::Float(x) => unreachable!("{x} is no integer"),
+    };
+    let product = |a: &Tensor, left: &[usize], b: &Tensor, right: &[usize]| integer(a, left).wrapping_mul(integer(b, right));
+    products(call, product, |data_type, products: &[i128]| {
+        Element::integer(wrap(data_type, products.iter().fold(0i128, |sum, x| sum.wrapping_add(*x))))
+    })
+}
+
+/// A product of stacks of matrices, from those of elements and their sums.
+fn products<T>(
+    call: &Call,
+    product: impl Fn(&Tensor, &[usize], &Tensor, &[usize]) -> T,
+    sum: impl Fn(DataType, &[T]) -> Element,
+) -> Expected {
     let (a, b) = (call.operand("a"), call.operand("b"));
     let (batch_a, matrix_a) = a.shape.split_at(a.rank() - 2);
     let (batch_b, matrix_b) = b.shape.split_at(b.rank() - 2);
@@ -14,14 +37,14 @@ pub fn matmul(call: &Call) -> Expected {
     let shape = [batch.as_slice(), &[matrix_a[0], matrix_b[1]]].concat();
     by_position(a.data_type, shape, |position| {
         let (batch, place) = position.split_at(batch.len());
-        let products: Vec<f64> = (0..matrix_a[1])
+        let products: Vec<T> = (0..matrix_a[1])
             .map(|k| {
                 let left = [stretched(batch_a, batch).as_slice(), &[place[0], k]].concat();
                 let right = [stretched(batch_b, batch).as_slice(), &[k, place[1]]].concat();
-                a.float(&left) * b.float(&right)
+                product(a, &left, b, &right)
             })
             .collect();
-        sum(&products)
+        sum(a.data_type, &products)
     })
 }
 

@@ -45,6 +45,7 @@ pub fn outputs(call: &Call) -> Vec<Expected> {
         "averagePool2d" | "l2Pool2d" | "maxPool2d" => vec![pooling::pool2d(call)],
         "resample2d" => vec![pooling::resample2d(call)],
         "matmul" => vec![matrices::matmul(call)],
+        "integerMatmul" => vec![matrices::integer_matmul(call)],
         "gemm" => vec![matrices::gemm(call)],
         "gather" | "gatherElements" | "gatherND" | "scatterElements" | "scatterND" | "accumulateElements" | "accumulateND" => {
             vec![indexed::output(call)]

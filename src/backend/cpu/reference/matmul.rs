@@ -1,11 +1,12 @@
-//! Matrix products. The arithmetic is in `f32` for both data types.
+//! Matrix products. The arithmetic is in `f32` for both floating-point types.
 
+use super::arithmetic::Arithmetic;
 use super::product::{Size, Strided, add_product};
-use crate::backend::cpu::element::{Float, with_float};
+use crate::backend::cpu::element::{Float, with_element, with_float};
 use crate::backend::cpu::scratch;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
-use crate::graph::ops::matmul::{Gemm, Matmul};
+use crate::graph::ops::matmul::{Gemm, IntegerMatmul, Matmul};
 
 pub fn matmul(op: &Matmul, arguments: &mut Arguments<'_, '_>) {
     let (a, b) = (arguments.input(op.a), arguments.input(op.b));
@@ -33,6 +34,33 @@ pub fn matmul(op: &Matmul, arguments: &mut Arguments<'_, '_>) {
                 add_product(size, &left, &right, output, columns);
             }
         });
+    });
+}
+
+pub fn integer_matmul(op: &IntegerMatmul, arguments: &mut Arguments<'_, '_>) {
+    let (a, b) = (arguments.input(op.a), arguments.input(op.b));
+    let output = arguments.output();
+    let (batches_a, &[rows, depth]) = a.shape.split_last_chunk::<2>().expect("matrices have rank 2");
+    let (batches_b, &[_, columns]) = b.shape.split_last_chunk::<2>().expect("matrices have rank 2");
+    let batches = &output.shape[..output.shape.len() - 2];
+    let from = [broadcast_positions(batches_a, batches), broadcast_positions(batches_b, batches)];
+    let size = Size { rows, depth, columns };
+    with_element!(output.data_type, T => integer_products::<T>(size, &from, [a.elements(), b.elements()], output.elements()));
+}
+
+/// Row by row: each is a sum of rows of the right matrix, each times a number.
+fn integer_products<T: Arithmetic>(size: Size, from: &[Vec<usize>; 2], [a, b]: [&[T]; 2], output: &mut [T]) {
+    let Size { rows, depth, columns } = size;
+    for_each_piece(output, columns, depth * columns / 4, |first, piece| {
+        for (i, output) in piece.chunks_exact_mut(columns).enumerate() {
+            let (batch, row) = ((first + i) / rows, (first + i) % rows);
+            let left = &a[(from[0][batch] * rows + row) * depth..][..depth];
+            let right = &b[from[1][batch] * depth * columns..][..depth * columns];
+            output.fill(T::ZERO);
+            for (&factor, right) in left.iter().zip(right.chunks_exact(columns)) {
+                output.iter_mut().zip(right).for_each(|(sum, &x)| *sum = sum.add(factor.mul(x)));
+            }
+        }
     });
 }
 

@@ -67,6 +67,7 @@ pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
         Op::GruCell(op) => recurrent::gru_cell(op, arguments),
         Op::HardSigmoid(op) => elementwise::hard_sigmoid(op, arguments),
         Op::InstanceNormalization(op) => normalization::instance_normalization(op, arguments),
+        Op::IntegerMatmul(op) => matmul::integer_matmul(op, arguments),
         Op::LayerNormalization(op) => normalization::layer_normalization(op, arguments),
         Op::LeakyRelu(op) => elementwise::leaky_relu(op, arguments),
         Op::Linear(op) => elementwise::linear(op, arguments),

@@ -2,11 +2,11 @@
 
 use super::alone::cast;
 use super::product::{End, Product};
-use super::{Lowering, Operands};
+use super::{Kernel, Lowering, Operands};
 use crate::backend::strided::Strided;
 use crate::backend::wgpu::shader::float;
 use crate::error::Result;
-use crate::graph::ops::matmul::{Gemm, Matmul};
+use crate::graph::ops::matmul::{Gemm, IntegerMatmul, Matmul};
 
 pub fn matmul(lowering: &mut Lowering<'_>, op: &Matmul, operands: &Operands) -> Result<()> {
     let (a, b, output) = (operands.input(op.a), operands.input(op.b), operands.output());
@@ -41,6 +41,32 @@ pub fn matmul(lowering: &mut Lowering<'_>, op: &Matmul, operands: &Operands) -> 
         end: End { reads: Vec::new(), text: String::new(), then: Some((a.data_type, operands)) },
     };
     product.lower(lowering, output)
+}
+
+/// An invocation sums up one element: exact sums of integers have no form that tiles in registers would share with floats.
+pub fn integer_matmul(lowering: &mut Lowering<'_>, op: &IntegerMatmul, operands: &Operands) -> Result<()> {
+    let (a, b, output) = (operands.input(op.a), operands.input(op.b), operands.output());
+    let (batches_a, &[rows, depth]) = a.shape.split_last_chunk::<2>().expect("matrices have rank 2");
+    let (batches_b, &[_, columns]) = b.shape.split_last_chunk::<2>().expect("matrices have rank 2");
+    let batch_shape = &output.shape[..output.shape.len() - 2];
+    let (of_a, of_b) =
+        (Strided::broadcast(batches_a, batch_shape).at("batch"), Strided::broadcast(batches_b, batch_shape).at("batch"));
+    let scalar = output.scalar();
+    let product = scalar.mul("a(left + k)", &format!("b(right + k * {columns}u)"));
+    let body = format!(
+        "let batch = i / {matrix}u;\n\
+         let left = ({of_a}) * {matrix_a}u + i / {columns}u % {rows}u * {depth}u;\n\
+         let right = ({of_b}) * {matrix_b}u + i % {columns}u;\n\
+         var total = {zero};\n\
+         for (var k = 0u; k < {depth}u; k += 1u) {{ total = {sum}; }}\n\
+         return total;",
+        matrix = rows * columns,
+        matrix_a = rows * depth,
+        matrix_b = depth * columns,
+        zero = scalar.integer(0),
+        sum = scalar.add("total", &product),
+    );
+    Kernel::new("integerMatmul").reads(lowering, "a", a).reads(lowering, "b", b).each(lowering, output, &body)
 }
 
 pub fn gemm(lowering: &mut Lowering<'_>, op: &Gemm, operands: &Operands) -> Result<()> {

@@ -240,6 +240,7 @@ fn one(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> 
         Op::Gru(op) => recurrent::gru(lowering, op, operands),
         Op::GruCell(op) => recurrent::gru_cell(lowering, op, operands),
         Op::InstanceNormalization(op) => normalization::instance_normalization(lowering, op, operands),
+        Op::IntegerMatmul(op) => matmul::integer_matmul(lowering, op, operands),
         Op::LayerNormalization(op) => normalization::layer_normalization(lowering, op, operands),
         Op::Lstm(op) => recurrent::lstm(lowering, op, operands),
         Op::LstmCell(op) => recurrent::lstm_cell(lowering, op, operands),
