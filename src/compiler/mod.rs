@@ -8,6 +8,7 @@
 //! 3. [`signals`]: what is done to signals between convolutions is done to images of one row.
 //! 4. [`affine`]: what scales and shifts the channels of a convolution becomes part of its filter.
 //! 5. [`recognise`]: what stands for a gelu or a layer normalization becomes one.
+//!    An RMS normalization of float16 is computed in float32 ([`root_mean_square`]).
 //! 6. [`prune`]: what no output needs any more goes.
 //! 7. [`widen`]: float16 is computed in float32, where the backend's kernels are made for that.
 //! 8. [`channels_last`]: images have their channels last, where the backend's convolutions are faster so ([`planes`] says where they
@@ -35,6 +36,7 @@ mod planes;
 mod prune;
 mod quantized;
 mod recognise;
+mod root_mean_square;
 mod scaled;
 mod signals;
 mod simplify;
@@ -95,6 +97,7 @@ pub fn compile(mut graph: Graph, evaluator: &dyn Evaluate, fusing: Fusing, prefe
     prune::prune(&mut graph);
     affine::affine(&mut graph);
     recognise::recognise(&mut graph);
+    root_mean_square::root_mean_square(&mut graph);
     prune::prune(&mut graph);
     if preferences.widens {
         widen::widen(&mut graph, evaluator)?;

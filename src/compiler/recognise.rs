@@ -33,9 +33,9 @@ pub fn recognise(graph: &mut Graph) {
 }
 
 /// The values of a graph, and how often each is used.
-struct Values<'a> {
-    graph: &'a Graph,
-    uses: &'a [usize],
+pub(super) struct Values<'a> {
+    pub graph: &'a Graph,
+    pub uses: &'a [usize],
 }
 
 impl<'a> Values<'a> {
@@ -48,18 +48,18 @@ impl<'a> Values<'a> {
     }
 
     /// The same for a value that nobody else needs.
-    fn own_maker(&self, id: OperandId) -> Option<&'a Op> {
+    pub fn own_maker(&self, id: OperandId) -> Option<&'a Op> {
         self.maker(id).filter(|_| self.uses[id.0 as usize] == 1)
     }
 
-    fn own_binary(&self, id: OperandId, kind: BinaryKind) -> Option<&'a Binary> {
+    pub fn own_binary(&self, id: OperandId, kind: BinaryKind) -> Option<&'a Binary> {
         match self.own_maker(id)? {
             Op::Binary(op) if op.kind == kind => Some(op),
             _ => None,
         }
     }
 
-    fn own_unary(&self, id: OperandId, kind: UnaryKind) -> Option<OperandId> {
+    pub fn own_unary(&self, id: OperandId, kind: UnaryKind) -> Option<OperandId> {
         match self.own_maker(id)? {
             Op::Unary(op) if op.kind == kind => Some(op.input),
             _ => None,
@@ -67,7 +67,7 @@ impl<'a> Values<'a> {
     }
 
     /// A constant of one number.
-    fn number(&self, id: OperandId) -> Option<f32> {
+    pub fn number(&self, id: OperandId) -> Option<f32> {
         let Source::Constant(bytes) = &self.graph.operands[id.0 as usize].source else { return None };
         let bytes = bytes.as_slice();
         match self.graph.descriptor(id).data_type {
@@ -77,7 +77,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    fn is_number(&self, id: OperandId, number: f64) -> bool {
+    pub fn is_number(&self, id: OperandId, number: f64) -> bool {
         // A number of float16 is as near as its digits allow.
         let near = if self.graph.descriptor(id).data_type == DataType::Float16 { 5e-4 } else { 1e-6 };
         self.number(id).is_some_and(|found| (found as f64 - number).abs() <= number.abs() * near)
