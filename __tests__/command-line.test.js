@@ -37,8 +37,8 @@ beforeAll(() => {
 afterAll(() => rmSync(folder, { recursive: true }));
 
 /** A .npy file. */
-function npy(name, type, shape, array) {
-  const header = `{'descr': '${type}', 'fortran_order': False, 'shape': (${shape.join(', ')},), }`.padEnd(117) + '\n';
+function npy(name, type, shape, array, order = 'False') {
+  const header = `{'descr': '${type}', 'fortran_order': ${order}, 'shape': (${shape.join(', ')},), }`.padEnd(117) + '\n';
   const head = Buffer.concat([Buffer.from('\x93NUMPY\x01\x00', 'latin1'), Buffer.from([header.length & 255, header.length >> 8])]);
   const file = path.join(folder, name);
   writeFileSync(file, Buffer.concat([head, Buffer.from(header), Buffer.from(array.buffer)]));
@@ -72,6 +72,18 @@ test('run takes a number for all elements of an input, and constants', () => {
   writeFileSync(path.join(folder, 'broken.npy'), 'no array');
   const broken = run('run', model, '--dimension', 'n=1', '--input', `x=${path.join(folder, 'broken.npy')}`);
   expect(broken).toMatchObject({ status: 1, stderr: expect.stringContaining('broken.npy') });
+});
+
+test('run takes open dimensions from files, in either order', () => {
+  // The same matrix: row by row, and column by column.
+  const files = [npy('rows.npy', '<f4', [3, 2], Float32Array.of(1, 2, 3, 4, 5, 6)), npy('columns.npy', '<f4', [3, 2], Float32Array.of(1, 3, 5, 2, 4, 6), 'True')];
+  for (const file of files) {
+    const { status, stdout } = run('run', model, '--input', `x=${file}`, '--json');
+    expect(status).toBe(0);
+    expect(JSON.parse(stdout).outputs[0]).toMatchObject({ shape: [3, 2], values: { first: [2, 3, 4, 5, 6, 7] } });
+  }
+  const other = run('run', model, '--dimension', 'n=2', '--input', `x=${files[0]}`);
+  expect(other).toMatchObject({ status: 2, stderr: expect.stringContaining('found float32[3, 2], allowed float32[2, 2]') });
 });
 
 test('inspect tells about nodes that are not supported', () => {

@@ -30,7 +30,6 @@ function readNpy(file) {
   const known = TYPES[type];
   if (known === undefined || shape === undefined) throw new Error(`a .npy file with the header ${JSON.stringify(header.trim())}`);
   if (order === '>') throw new Error('a .npy file of big-endian numbers');
-  if (/'fortran_order':\s*True/.test(header)) throw new Error('a .npy file in Fortran order');
   const sizes = shape.split(',').filter((text) => text.trim() !== '').map(Number);
   const count = sizes.reduce((product, size) => product * size, 1);
   const { array: TypedArray, webnn, convert } = known;
@@ -38,7 +37,26 @@ function readNpy(file) {
   const bytes = new Uint8Array(file.subarray(start)).buffer;
   if (bytes.byteLength !== count * TypedArray.BYTES_PER_ELEMENT) throw new Error(`a .npy file with ${bytes.byteLength} bytes for ${count} elements`);
   const array = new TypedArray(bytes);
-  return { dataType: webnn, shape: sizes, array: convert?.(array) ?? array };
+  const inOrder = /'fortran_order':\s*True/.test(header) ? rowMajor(array, sizes) : array;
+  return { dataType: webnn, shape: sizes, array: convert?.(inOrder) ?? inOrder };
+}
+
+/** The elements of an array in Fortran order, whose first dimension is the fastest, with the last one as the fastest. */
+function rowMajor(array, sizes) {
+  const result = new array.constructor(array.length);
+  const at = sizes.map(() => 0);
+  const strides = sizes.map((_, axis) => sizes.slice(0, axis).reduce((product, size) => product * size, 1));
+  let from = 0;
+  for (let i = 0; i < result.length; i++) {
+    result[i] = array[from];
+    for (let axis = sizes.length - 1; axis >= 0; axis--) {
+      from += strides[axis];
+      if (++at[axis] < sizes[axis]) break;
+      from -= at[axis] * strides[axis];
+      at[axis] = 0;
+    }
+  }
+  return result;
 }
 
 module.exports = { readNpy };

@@ -2,11 +2,11 @@
 
 const { contextOptions, count, freeDimensions, oneModel, openContext, pairs, readOptions } = require('./options.js');
 const { withProgress } = require('./progress.js');
-const { makeConstants, makeInputs, summarize } = require('./values.js');
+const { dimensionsOfFiles, makeConstants, makeInputs, summarize } = require('./values.js');
 
 const usage = `webnn-node run MODEL.onnx [options]
 
-  --input NAME=FILE.npy    the values of an input; may be given again
+  --input NAME=FILE.npy    the values of an input, and the sizes that the model leaves open; may be given again
   --input NAME=NUMBER      one number for all its elements
   --input NAME=random      made-up values, as for every input that is not named: floats from -1 to 1, integers 0 or 1
   --dimension NAME=SIZE    the size of a dimension that the file leaves open; may be given again
@@ -31,9 +31,10 @@ async function run(args) {
   const given = pairs('input', values.input);
   const dimensions = freeDimensions(values.dimension);
   const { inspectOnnx, loadOnnx } = require('../onnx.js');
+  Object.assign(dimensions, await dimensionsOfFiles(given, dimensions, () => inspectOnnx(file)));
   const constants = await makeConstants(pairs('constant', values.constant), dimensions, () => inspectOnnx(file));
   const [repeat, seed] = [count('repeat', values.repeat), count('seed', values.seed)];
-    const context = await openContext(values);
+  const context = await openContext(values);
   const start = performance.now();
   const model = await withProgress('loading', file, loadOnnx(context, file, { freeDimensions: dimensions, constants }));
   const loadMs = performance.now() - start;

@@ -100,6 +100,35 @@ function makeInputs(signatures, given, seed) {
 const isNumber = (text) => Number.isFinite(Number(text));
 
 /**
+ * Sizes of dimensions that a model leaves open, as the files for its inputs have them.
+ * @param {[string, string][]} given
+ * @param {Record<string, number>} known sizes that were given by name
+ * @param {() => Promise<{inputs: {name: string, shape: string[] | null}[]}>} inspect
+ */
+async function dimensionsOfFiles(given, known, inspect) {
+  const files = given.filter(([, from]) => from !== 'random' && !isNumber(from));
+  if (files.length === 0) return {};
+  const { inputs } = await inspect();
+  const found = {};
+  for (const [name, file] of files) {
+    const shape = inputs.find((input) => input.name === name)?.shape;
+    const { shape: sizes } = readArray(file);
+    // Another rank is an error that says more when the array is compared with the input.
+    if (!shape || shape.length !== sizes.length) continue;
+    shape.forEach((dimension, axis) => {
+      const place = `${name}:${axis}`;
+      // A size is no name; what is given by its name or its place stays.
+      if (/^\d+$/.test(dimension) || Object.hasOwn(known, place) || Object.hasOwn(known, dimension)) return;
+      if (Object.hasOwn(found, dimension) && found[dimension] !== sizes[axis]) {
+        throw new Usage(`--input ${name}=${file}: found ${sizes[axis]} for the dimension ${dimension}, allowed ${found[dimension]}, which another file has`);
+      }
+      found[dimension] = sizes[axis];
+    });
+  }
+  return found;
+}
+
+/**
  * Values that a model is loaded for: files, or numbers, for which the model tells the type.
  * @param {[string, string][]} given
  * @param {Record<string, number>} dimensions
@@ -156,4 +185,4 @@ function halfValue(bits) {
   return sign * (exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15));
 }
 
-module.exports = { makeConstants, makeInputs, summarize };
+module.exports = { dimensionsOfFiles, makeConstants, makeInputs, summarize };
