@@ -142,6 +142,6 @@ export function submit(context: Handle, buffers: Handle[]): void;
 /** Reads an ONNX model and builds it, with the given sizes for dimensions by their names. */
 export function importOnnx(
   request: Request, context: Handle, fileOrBytes: string | Bytes, names: string[], sizes: number[], label: string,
-  constants: string[], arrays: string[], values: Bytes[],
+  constants: string[], arrays: string[], values: Bytes[], overridable: string[],
 ): Handle;
 export function summarizeOnnx(request: Request, fileOrBytes: string | Bytes): void;

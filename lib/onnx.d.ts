@@ -2,13 +2,15 @@
 
 import type { MLContext, MLGraph, MLOperandDataType, MLTensor } from '../index.js';
 
-/** What a model takes or gives: doubles and bfloat16 of the file are float32 here, truth values uint8. */
+/** What a model takes or gives: doubles and bfloat16 of the file are float32 here, truth values uint8, integers of 16 bits int32. */
 export interface OnnxSignature {
   name: string;
   /** The type of the elements in the file, as onnxruntime names it: `'bool'`, `'float64'`, `'float32'`, and so on. */
   type: string;
   dataType: MLOperandDataType;
   shape: number[];
+  /** `true` for an input that need not be passed, since the file has a value for it. */
+  optional?: true;
 }
 
 /** The array for a data type: Float32Array for float32, BigInt64Array for int64, and so on; Uint16Array for float16 where there is no Float16Array. */
@@ -26,7 +28,8 @@ export type OnnxArray =
 export interface OnnxLoadOptions {
   /**
    * Sizes for the dimensions that the file leaves open, by their names in the file, or as `input:axis`, where they have none
-   * or share it. One whose name is arithmetic on others, such as `past_length + length`, follows from these.
+   * or share it. One whose name is arithmetic on others, such as `past_length + length`, follows from these, or they
+   * from it; and a size that is passed for a place is that of its name, where nothing says otherwise.
    */
   freeDimensions?: Record<string, number>;
   /**
@@ -34,6 +37,11 @@ export interface OnnxLoadOptions {
    * loaded. A model that branches on a sampling rate, say, is loaded for that rate.
    */
   constants?: Record<string, OnnxArray>;
+  /**
+   * Names of inputs that have a value in the file (an initializer) and that runs may pass all the same. Others with a value are
+   * constants, with which more can be computed when the model is loaded.
+   */
+  overridable?: string[];
   /** Shown in messages and readable as `model.label`. */
   label?: string;
 }
@@ -87,7 +95,7 @@ export class OnnxModel {
   readonly outputs: OnnxSignature[];
   readonly graph: MLGraph;
   readonly label: string;
-  /** Runs the model. Every input needs its array, which is copied at the call; several runs may be in flight. */
+  /** Runs the model. Every input that is not `optional` needs its array, which is copied at the call; several runs may be in flight. */
   run(inputs: Record<string, OnnxArray>, options?: OnnxRunOptions): Promise<Record<string, OnnxArray>>;
   /** Tensors for all inputs and outputs; those that are given are used, the others made. */
   createBindings(given?: { inputs?: Record<string, MLTensor>; outputs?: Record<string, MLTensor> }): Promise<OnnxBindings>;

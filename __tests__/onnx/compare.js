@@ -114,22 +114,107 @@ async function check(context, { model, fed }, reference, { tolerance = 1e-5, apa
   }
 }
 
+/** Half of what float16 reaches. */
+const HALF = 32752;
+
+/** Operators that ONNX or onnxruntime defines for float32 only. */
+const SINGLE = ['DynamicQuantizeLSTM', 'DynamicQuantizeLinear', 'DynamicQuantizeMatMul', 'QLinearConv'];
+
+/** Inputs whose type is float32 in any case: scales and regions of Resize, scales of Upsample. */
+const staysFloat = (op, i) => ['Resize', 'Upsample'].includes(op) && i > 0;
+
+/** Cosines and sines keep their range: what they rotate is an output in float16 too. */
+const isRotation = (op, i) => op === 'GroupQueryAttention' && (i === 7 || i === 8);
+
+/**
+ * A case in float16 with numbers up to half of its range, and the same in float32. Nothing for cases without such numbers.
+ * @returns {[object, object] | undefined}
+ */
+function inHalves(item, index) {
+  const { op, inputs } = item;
+  const isFloat = (input, i) => input?.type === 'float' && !staysFloat(op, i);
+  if (SINGLE.includes(op) || !inputs.some(isFloat)) return undefined;
+  const random = generator(index);
+  const bits = inputs.map((input, i) => {
+    if (!isFloat(input, i)) return undefined;
+    const { low, high, values } = input;
+    if (values !== undefined) return values.map((value) => (Number.isFinite(value) ? halfBits(value) : Number.isNaN(value) ? 0x7e00 : value > 0 ? 0x7c00 : 0xfc00));
+    if (isRotation(op, i)) return [...fill({ ...input, type: 'float16', low: -1, high: 1 }, random)];
+    return [...fill({ ...input, type: 'float16', low: low < 0 ? -HALF : low, high: high > 0 ? HALF : high }, random)];
+  });
+  const variant = (type, value) => {
+    const changed = inputs.map((input, i) => (bits[i] ? { ...input, type, values: bits[i].map(value) } : input));
+    return prepare({ ...item, inputs: changed, instead: undefined }, index);
+  };
+  return [variant('float16', (number) => number), variant('float', halfValue)];
+}
+
+/** The distance of float16 numbers around a number. */
+const unit = (value) => 2 ** (Math.max(Math.floor(Math.log2(Math.abs(value) || 1e-9)), -14) - 10);
+
+/**
+ * One operator rounds once: what it makes of float16 is what it makes of the same numbers in float32, rounded. Both of these
+ * float32 results may be off by the tolerance, and one rounding lies between.
+ */
+async function checkHalves(context, [narrow, wide], { tolerance = 1e-5, apart = 0 }) {
+  const outcome = async ({ model, fed }) => {
+    const loaded = await loadOnnx(context, model);
+    try {
+      const results = await loaded.run(Object.fromEntries(fed.map(({ name, array }) => [name, array])));
+      return loaded.outputs.map(({ name, dataType }) => ({ name, dataType, values: numbers(dataType, dataType === 'float16' ? new Uint16Array(results[name].buffer) : results[name]) }));
+    } finally {
+      loaded.destroy();
+    }
+  };
+  const found = await outcome(narrow);
+  const expected = await outcome(wide);
+  for (const [i, { name, dataType, values }] of found.entries()) {
+    const exact = expected[i].values;
+    expect(values).toHaveLength(exact.length);
+    const scale = Math.max(1, ...exact.filter(Number.isFinite).map(Math.abs));
+    const isFloat = dataType.startsWith('float');
+    const wrong = exact.findIndex((value, k) => {
+      if (Object.is(value, values[k]) || value === values[k]) return false;
+      const allowed = isFloat ? tolerance * scale + unit(value) : apart;
+      // The nearest number to what is beyond the greatest is infinite.
+      if (dataType === 'float16' && Math.abs(value) + tolerance * scale >= 65520 && values[k] === Math.sign(value) * Infinity) return false;
+      return !(Math.abs(value - values[k]) <= allowed);
+    });
+    if (wrong >= 0) throw new Error(`output ${name}[${wrong}] of ${dataType} is ${values[wrong]} and should be ${exact[wrong]} (WEBNN_SEED=${seed})`);
+  }
+}
+
 /** Defines the tests of a list of cases. */
 function testCases(cases) {
   const { ml } = require('webnn-node');
   let context;
+  let accelerated;
   let results;
   const prepared = cases.map(prepare);
   beforeAll(async () => {
     results = references(prepared);
     context = await ml.createContext({ accelerated: false });
+    try {
+      accelerated = await ml.createContext({ deviceType: 'gpu' });
+    } catch (error) {
+      console.info(`no GPU is tested: ${error.message}`);
+    }
   });
-  afterAll(() => context.destroy());
+  afterAll(() => {
+    context.destroy();
+    accelerated?.destroy();
+  });
   cases.forEach((item, i) => {
     const { op, opset = 17, attributes = {}, inputs, note } = item;
     const shapes = inputs.map((input) => (input === null ? '-' : `${input.type === 'float' ? '' : input.type}[${input.shape}]`));
     const title = `${op}-${opset}(${shapes.join(', ')}) ${JSON.stringify(attributes)}${note ? ` ${note}` : ''}`;
     test(title, () => check(context, prepared[i], results[i], item));
+    const halves = inHalves(item, i);
+    if (halves === undefined) return;
+    test(`${title} in float16`, async () => {
+      await checkHalves(context, halves, item);
+      if (accelerated !== undefined) await checkHalves(accelerated, halves, item);
+    });
   });
 }
 

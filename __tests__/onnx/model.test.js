@@ -40,6 +40,56 @@ function small(batch = 2) {
 
 const six = Float32Array.of(0, 1, 2, 3, 4, 5);
 
+describe('initializers that are inputs too', () => {
+  const model = () =>
+    writeModel({
+      opset: 17,
+      inputs: [{ name: 'x', type: 'float', shape: [2, 3] }, { name: 'w', type: 'float', shape: ['rows', 3] }, { name: 'b', type: 'float', shape: [3] }],
+      outputs: [{ name: 'y' }],
+      initializers: [tensor('w', 'float', [1, 3], Float32Array.of(1, 2, 3)), tensor('b', 'float', [3], Float32Array.of(10, 20, 30)), tensor('c', 'float', [], Float32Array.of(0))],
+      nodes: [
+        { op: 'Mul', inputs: ['x', 'w'], outputs: ['p'] },
+        { op: 'Add', inputs: ['p', 'b'], outputs: ['y'] },
+      ],
+    });
+  const x = Float32Array.of(0, 1, 2, 3, 4, 5);
+  const w = Float32Array.of(-1, 0, 1);
+
+  test('are constants', async () => {
+    const loaded = await loadOnnx(context, model());
+    expect(loaded.inputs).toEqual([{ name: 'x', type: 'float32', dataType: 'float32', shape: [2, 3] }]);
+    expect((await loaded.run({ x })).y).toEqual(Float32Array.of(10, 22, 36, 13, 28, 45));
+    await expect(loaded.run({ x, w })).rejects.toThrow(/'x', 'w'/);
+    loaded.destroy();
+  });
+
+  test('can be passed where they are named, and have their values otherwise', async () => {
+    const loaded = await loadOnnx(context, model(), { overridable: ['w'] });
+    expect(loaded.inputs).toEqual([
+      { name: 'x', type: 'float32', dataType: 'float32', shape: [2, 3] },
+      { name: 'w', type: 'float32', dataType: 'float32', shape: [1, 3], optional: true },
+    ]);
+    const [plain, passed, again] = await Promise.all([loaded.run({ x }), loaded.run({ x, w }), loaded.run({ x })]);
+    expect(plain.y).toEqual(Float32Array.of(10, 22, 36, 13, 28, 45));
+    expect(passed.y).toEqual(Float32Array.of(10, 20, 32, 7, 20, 35));
+    expect(again.y).toEqual(plain.y);
+    await expect(loaded.run({ w })).rejects.toThrow(/found 'w'/);
+    await expect(loaded.run({ x, w: x })).rejects.toThrow(/found 6 elements, allowed 3/);
+    await expect(loaded.run({ x, w: undefined })).rejects.toThrow(/'w': found undefined/);
+    const bindings = await loaded.createBindings();
+    bindings.write('x', x);
+    bindings.dispatch();
+    expect(await bindings.read('y')).toEqual(plain.y);
+    bindings.destroy();
+    loaded.destroy();
+  });
+
+  test('are named by what is one', async () => {
+    await expect(loadOnnx(context, model(), { overridable: ['c'] })).rejects.toThrow(/overridable.*"c".*"w", "b"/);
+    await expect(loadOnnx(context, model(), { overridable: 'w' })).rejects.toThrow(/an array of names/);
+  });
+});
+
 describe('maxBytes of run()', () => {
   let model;
   beforeAll(async () => {

@@ -59,13 +59,15 @@ function checkArrays(operator, label, inputs, given) {
   const names = Object.keys(given);
   const known = new Set(inputs.map(({ name }) => name));
   // Own properties only: an input can have the name of something that all objects inherit.
-  const missing = inputs.filter(({ name }) => !Object.hasOwn(given, name)).map(({ name }) => name);
+  const missing = inputs.filter(({ name, optional }) => !optional && !Object.hasOwn(given, name)).map(({ name }) => name);
   const unknown = names.filter((name) => !known.has(name));
   if (missing.length > 0 || unknown.length > 0) {
     const list = (all) => (all.length === 0 ? 'none' : all.map(quote).join(', '));
     throw typeError(operator, label, `inputs: found ${list(names)}, allowed exactly the model's inputs ${list([...known])}`);
   }
-  for (const input of inputs) checkArray(operator, label, input, given[input.name]);
+  for (const input of inputs) {
+    if (Object.hasOwn(given, input.name) || !input.optional) checkArray(operator, label, input, given[input.name]);
+  }
 }
 
 module.exports = { arrayOver, checkArray, checkArrays };

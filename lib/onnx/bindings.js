@@ -134,6 +134,9 @@ async function createBindings(model, { inputs: givenInputs = {}, outputs: givenO
     const both = { readable: true, writable: true };
     const inputs = await bind('inputs', used, givenInputs, both);
     const outputs = await bind('outputs', model.outputs, givenOutputs, both);
+    for (const { name } of used) {
+      if (model.defaults?.[name] !== undefined && givenInputs[name] === undefined) context.writeTensor(inputs[name], bytesOf(model.defaults[name]));
+    }
     return new OnnxBindings(construct, { model, context, graph, label, inputs, outputs, own, destroyed: false });
   } catch (error) {
     for (const tensor of own) tensor.destroy();

@@ -18,7 +18,7 @@ const NAME = 'loadOnnx';
 /**
  * @param {import('../../index.d.ts').MLContext} context
  * @param {string | URL | BufferSource} source
- * @param {{freeDimensions?: Record<string, number>, constants?: Record<string, ArrayBufferView>, label?: string}} [options]
+ * @param {{freeDimensions?: Record<string, number>, constants?: Record<string, ArrayBufferView>, overridable?: string[], label?: string}} [options]
  */
 async function loadOnnx(context, source, options = {}) {
   let state;
@@ -28,9 +28,10 @@ async function loadOnnx(context, source, options = {}) {
     throw conversionError(error, NAME);
   }
   const origin = modelSource(NAME, source);
-  const { freeDimensions = {}, constants = {}, label = '' } = requireObject('options', options);
+  const { freeDimensions = {}, constants = {}, overridable = [], label = '' } = requireObject('options', options);
   const { names, sizes } = dimensions(freeDimensions);
   const { inputs, arrays, values } = constantInputs(constants);
+  const defaulted = overridableInputs(overridable);
   if (state.lost) throw invalidState(NAME, label, 'the MLContext was destroyed or lost');
   let handle;
   const entry = {
@@ -44,7 +45,7 @@ async function loadOnnx(context, source, options = {}) {
     fail: () => native.destroyGraph(handle),
   };
   return begin(entry, (request) => {
-    handle = native.importOnnx(request, state.handle, origin, names, sizes, `${label}`, inputs, arrays, values);
+    handle = native.importOnnx(request, state.handle, origin, names, sizes, `${label}`, inputs, arrays, values, defaulted);
   });
 }
 
@@ -71,6 +72,12 @@ function constantInputs(constants) {
     throw typeError(NAME, '', `argument 'options': constants: ${quote(name)}: found ${show(constants[name])}, allowed a typed array`);
   });
   return { inputs, arrays: values.map(viewName), values };
+}
+
+/** Names of inputs that have a value in the file and may be passed all the same. */
+function overridableInputs(overridable) {
+  if (Array.isArray(overridable) && overridable.every((name) => typeof name === 'string')) return overridable;
+  throw typeError(NAME, '', `options: overridable: found ${show(overridable)}, allowed an array of names`);
 }
 
 /** All nodes that cannot be mapped, in the message and as `nodes`. */

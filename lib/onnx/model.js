@@ -8,7 +8,7 @@ const { construct, expose, illegalUnless } = require('../interface.js');
 const { show } = require('../show.js');
 const { toGraph } = require('../graph.js');
 const { Ahead } = require('./ahead.js');
-const { checkArrays } = require('./arrays.js');
+const { arrayOver, checkArrays } = require('./arrays.js');
 const { createBindings } = require('./bindings.js');
 const { Idle } = require('./idle.js');
 const { release, runInMemory, runOnTensors } = require('./run.js');
@@ -51,9 +51,10 @@ class OnnxModel {
     requireUsable(state, 'run');
     checkArrays('run', state.label, state.inputs, inputs);
     if (options !== undefined) checkBytes(state, options);
+    const arrays = state.defaults === undefined ? inputs : { ...state.defaults, ...inputs };
     state.running++;
     try {
-      return await (state.graphState.context.device === 'gpu' ? runOnTensors : runInMemory)(state, inputs);
+      return await (state.graphState.context.device === 'gpu' ? runOnTensors : runInMemory)(state, arrays);
     } finally {
       state.running--;
       if (state.destroyed && state.running === 0) state.graph.destroy();
@@ -114,25 +115,38 @@ function checkBytes({ label, bytes }, options) {
 
 /** Copies for the caller. */
 function describe(list) {
-  return list.map(({ name, type, dataType, shape }) => ({ name, type, dataType, shape: [...shape] }));
+  return list.map(({ name, type, dataType, shape, optional }) => ({ name, type, dataType, shape: [...shape], ...(optional && { optional }) }));
 }
+
+/** @typedef {[string, number, number[], boolean, string, ArrayBuffer | undefined]} Signature */
 
 /**
  * @param {object} context
  * @param {object} graph
- * @param {{modelInputs: [string, number, number[], boolean, string][], modelOutputs: [string, number, number[], boolean, string][]}} imported
+ * @param {{modelInputs: Signature[], modelOutputs: Signature[]}} imported
  * @param {string} label
  */
 function createModel(context, graph, { modelInputs, modelOutputs }, label) {
   const signature = ([name, dataType, shape, used, type]) => ({ name, type, dataType: dataTypes[dataType], shape, used });
-  const inputs = modelInputs.map(signature);
+  const inputs = modelInputs.map((input) => ({ ...signature(input), optional: input[5] !== undefined }));
+  const defaults = defaultArrays(modelInputs);
   const outputs = modelOutputs.map(signature);
   const used = inputs.filter((input) => input.used);
   const graphState = toGraph(graph);
   let bytes = 0;
   for (const { byteLength } of [...graphState.inputs.values(), ...graphState.outputs.values()]) bytes += byteLength;
   const idle = new Idle(bytes, release);
-  return new OnnxModel(construct, { context, graph, graphState, label, inputs, outputs, used, bytes, idle, ahead: new Ahead(), running: 0, destroyed: false });
+  return new OnnxModel(construct, { context, graph, graphState, label, inputs, outputs, used, defaults, bytes, idle, ahead: new Ahead(), running: 0, destroyed: false });
+}
+
+/** The arrays of inputs that need not be passed, if there are such inputs. */
+function defaultArrays(modelInputs) {
+  const list = modelInputs.filter(([, , , , , buffer]) => buffer !== undefined);
+  if (list.length === 0) return undefined;
+  // Without a prototype, since '__proto__' is a name like others.
+  const arrays = Object.create(null);
+  for (const [name, dataType, , , , buffer] of list) arrays[name] = arrayOver(dataTypes[dataType], buffer);
+  return arrays;
 }
 
 module.exports = { OnnxModel, createModel };

@@ -10,6 +10,22 @@ use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::ptr;
 
+/// A new `ArrayBuffer` with these bytes.
+pub fn array_buffer<'s>(scope: Scope<'s>, bytes: &[u8]) -> Result<Value<'s>> {
+    let (mut data, mut buffer): (*mut c_void, sys::napi_value) = (ptr::null_mut(), ptr::null_mut());
+    // SAFETY: the environment is alive during the call (`Scope::new`), results are on the stack.
+    let status = unsafe { sys::napi_create_arraybuffer(scope.env(), bytes.len(), &raw mut data, &raw mut buffer) };
+    if status != sys::Status::napi_ok {
+        return Err(internal(format!("an ArrayBuffer of {} bytes cannot be made", bytes.len())));
+    }
+    if !bytes.is_empty() {
+        // SAFETY: Node-API says that so many bytes begin there, which nobody else has yet.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), data.cast(), bytes.len()) };
+    }
+    // SAFETY: it was made for this environment just now.
+    Ok(unsafe { Value::new(buffer) })
+}
+
 /// Where the bytes of an `ArrayBuffer`, a typed array or a `DataView` are at this moment.
 fn locate(scope: Scope<'_>, source: Value<'_>) -> Result<(*mut u8, usize)> {
     let mut data: *mut c_void = ptr::null_mut();

@@ -73,7 +73,7 @@ fn guarded<T, E: From<Error>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, 
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(from_panic(&*panic).into()))
 }
 
-/// `importOnnx(request, context, fileOrBytes, names, sizes, label, constants, arrays, values)`: the handle of a graph that is being built.
+/// `importOnnx(request, context, fileOrBytes, names, sizes, label, constants, arrays, values, overridable)`: the handle of a graph that is being built.
 pub fn import<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let request = Request::from_number(call.number(0)?);
@@ -86,7 +86,12 @@ pub fn import<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let arrays: Vec<String> = call.scope.elements(call.value(7), Scope::as_string)?;
     let values: Vec<crate::memory::Bytes> = call.scope.elements(call.value(8), bytes::copy)?;
     let values = arrays.into_iter().zip(values).map(|(array, bytes)| FixedValue::new(array, bytes));
-    let fixed = Fixed { sizes: names.into_iter().zip(sizes).collect(), values: inputs.into_iter().zip(values).collect() };
+    let overridable: Vec<String> = call.scope.elements(call.value(9), Scope::as_string)?;
+    let fixed = Fixed {
+        sizes: names.into_iter().zip(sizes).collect(),
+        values: inputs.into_iter().zip(values).collect(),
+        overridable: overridable.into_iter().collect(),
+    };
     let found = Arc::new(OnceLock::new());
     let outcome = found.clone();
     let (id, limits, send) =
@@ -148,9 +153,9 @@ pub fn import_value<'s>(scope: Scope<'s>, import: &OnceLock<Import>) -> Result<V
         Import::Model { graph_inputs, graph_outputs, inputs, outputs } => {
             scope.set(value, "inputs", descriptors(scope, graph_inputs)?)?;
             scope.set(value, "outputs", descriptors(scope, graph_outputs)?)?;
-            let described = inputs.iter().map(|input| signature(scope, &input.signature, input.used));
+            let described = inputs.iter().map(|input| signature(scope, &input.signature, input.used, input.default.as_deref()));
             scope.set(value, "modelInputs", scope.array_of(described)?)?;
-            let described = outputs.iter().map(|output| signature(scope, output, true));
+            let described = outputs.iter().map(|output| signature(scope, output, true, None));
             scope.set(value, "modelOutputs", scope.array_of(described)?)?;
         }
         Import::Refused(nodes) => scope.set(value, "refused", refused(scope, nodes)?)?,
@@ -158,12 +163,13 @@ pub fn import_value<'s>(scope: Scope<'s>, import: &OnceLock<Import>) -> Result<V
     Ok(value)
 }
 
-/// `[name, dataType, shape, used, type]`
-fn signature<'s>(scope: Scope<'s>, signature: &Signature, used: bool) -> Result<Value<'s>> {
+/// `[name, dataType, shape, used, type, default]`, where the last is an `ArrayBuffer` of an input that need not be passed.
+fn signature<'s>(scope: Scope<'s>, signature: &Signature, used: bool, default: Option<&[u8]>) -> Result<Value<'s>> {
     let shape = scope.array_of(signature.shape.iter().map(|&size| scope.unsigned(size)))?;
     let data_type: DataType = signature.data_type;
     let (name, element_type) = (scope.string(&signature.name)?, scope.string(signature.element_type)?);
-    let parts = [name, scope.unsigned(data_type as u32)?, shape, scope.boolean(used)?, element_type];
+    let default = default.map_or_else(|| scope.undefined(), |bytes| bytes::array_buffer(scope, bytes))?;
+    let parts = [name, scope.unsigned(data_type as u32)?, shape, scope.boolean(used)?, element_type, default];
     scope.array_of(parts.into_iter().map(Ok))
 }
 

@@ -92,7 +92,8 @@ fn collect(node: &NodeProto, names: &mut Vec<String>, depth: usize) -> Result<()
             collect(inner, &mut used, depth + 1)?;
         }
         let made = graph.node.iter().flat_map(|node| &node.output);
-        let given = graph.initializer.iter().map(|initializer| &initializer.name);
+        let sparse = graph.sparse_initializer.iter().filter_map(|initializer| initializer.values.as_ref());
+        let given = graph.initializer.iter().chain(sparse).map(|initializer| &initializer.name);
         let own: HashSet<&str> = made.chain(given).map(String::as_str).collect();
         let read = graph.node.iter().flat_map(|node| &node.input).chain(graph.output.iter().map(|output| &output.name));
         used.extend(read.cloned());

@@ -81,11 +81,43 @@ pub fn tensor_type(info: &ValueInfoProto) -> Result<(DataType, Option<Vec<Dimens
     Ok((data_type, Some(dimensions.collect::<Result<_>>()?)))
 }
 
+/// The element type of an input or output, as far as the file tells it.
+pub fn element(info: &ValueInfoProto) -> Option<ElementType> {
+    let tensor = info.r#type.as_ref()?.tensor_type.as_ref()?;
+    ElementType::from_number(tensor.elem_type.into()).ok()
+}
+
 /// The name that onnxruntime gives to the element type of an input or output which becomes this data type.
 pub fn element_type(info: &ValueInfoProto, data_type: DataType) -> Option<&'static str> {
-    let tensor = info.r#type.as_ref()?.tensor_type.as_ref()?;
-    let element = ElementType::from_number(tensor.elem_type.into()).ok()?;
-    (element.data_type() == Some(data_type)).then(|| element.name())
+    let element = element(info)?;
+    (element.held_by() == Some(data_type)).then(|| element.name())
+}
+
+/// Sizes of names that were not passed, but follow from what was passed for a dimension: for its place, if it has that name, or for
+/// arithmetic on it.
+fn implied(inputs: &[(String, DataType, Vec<Dimension>)], free: &FreeDimensions) -> FreeDimensions {
+    let mut found: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
+    for (input, _, dimensions) in inputs {
+        for (axis, dimension) in dimensions.iter().enumerate() {
+            let Dimension::Named(key) = dimension else { continue };
+            let Some(&size) = free.get(&format!("{input}:{axis}")).or_else(|| free.get(key)) else { continue };
+            // Some writers call every dimension "?", which is no name.
+            if key.starts_with(|first: char| first.is_alphabetic() || first == '_') {
+                found.entry(key.clone()).or_default().insert(size);
+            }
+            let Some(expression) = Expression::of(key) else { continue };
+            let names = expression.names();
+            let mut open = names.iter().filter(|name| !free.contains_key(**name));
+            if let (Some(name), None) = (open.next(), open.next())
+                && let Some(size) = expression.solved(name, size, &|name| free.get(name).copied())
+            {
+                found.entry((*name).to_owned()).or_default().insert(size);
+            }
+        }
+    }
+    // Where they contradict each other, the name has no size.
+    let single = |(name, sizes): (String, BTreeSet<u32>)| Some((name, sizes.first().copied().filter(|_| sizes.len() == 1)?));
+    found.into_iter().filter_map(single).collect()
 }
 
 /// Gives the open dimensions their sizes: those that are passed, and those that follow from them by their names.
@@ -97,6 +129,8 @@ pub fn fix(inputs: Vec<(String, DataType, Vec<Dimension>)>, free: &FreeDimension
     // Where each one is that has no size.
     let mut missing: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut fixed = Vec::with_capacity(inputs.len());
+    let implied = implied(&inputs, free);
+    let size_of = |name: &str| free.get(name).or_else(|| implied.get(name)).copied();
     for (name, data_type, dimensions) in inputs {
         let mut shape = Vec::with_capacity(dimensions.len());
         for (axis, dimension) in dimensions.into_iter().enumerate() {
@@ -113,12 +147,12 @@ pub fn fix(inputs: Vec<(String, DataType, Vec<Dimension>)>, free: &FreeDimension
             let expression = Expression::of(&key);
             let names = expression.iter().flat_map(|expression| expression.names());
             open.extend(names.clone().map(str::to_owned));
-            let follows = || expression.as_ref()?.value(&|name| free.get(name).copied());
-            match free.get(&place).or_else(|| free.get(&key)).copied().or_else(follows) {
+            let follows = || expression.as_ref()?.value(&size_of);
+            match free.get(&place).copied().or_else(|| size_of(&key)).or_else(follows) {
                 Some(size) => shape.push(size),
                 None => {
                     // What it follows from is less to pass. Where all of that is there, it gives no size.
-                    let mut needed: Vec<&str> = names.filter(|name| !free.contains_key(*name)).collect();
+                    let mut needed: Vec<&str> = names.filter(|name| size_of(name).is_none()).collect();
                     if needed.is_empty() {
                         needed.push(&key);
                     }
@@ -199,6 +233,30 @@ mod tests {
         let alone = vec![("mask".to_owned(), DataType::Float32, named("past - length"))];
         let error = fix(alone, &free(&[("length", 5), ("past", 2)])).unwrap_err();
         assert!(error.message().contains("\"past - length\""), "{error}");
+    }
+
+    #[test]
+    fn names_follow_from_places_and_from_arithmetic() {
+        let inputs = || {
+            let names = [("ids", "length"), ("mask", "past + length"), ("past", "past"), ("other", "?"), ("another", "?")];
+            names.map(|(input, name)| (input.to_owned(), DataType::Float32, vec![Dimension::Named(name.into())])).to_vec()
+        };
+        let sizes = |free: &[(&str, u32)]| -> Result<Vec<u32>> {
+            Ok(fix(inputs(), &self::free(free))?.into_iter().map(|signature| signature.shape[0]).collect())
+        };
+        let others = [("other:0", 8), ("another:0", 9)];
+        let with = |free: &[(&'static str, u32)]| sizes(&[free, &others].concat());
+        // By its place, where another input has the name.
+        assert_eq!(with(&[("ids:0", 5), ("past", 2)]).unwrap(), [5, 7, 2, 8, 9]);
+        // The whole and a part of it.
+        assert_eq!(with(&[("past + length", 7), ("past", 2)]).unwrap(), [5, 7, 2, 8, 9]);
+        assert_eq!(with(&[("mask:0", 7), ("length", 5)]).unwrap(), [5, 7, 2, 8, 9]);
+        // What is passed counts more.
+        assert_eq!(with(&[("ids:0", 5), ("length", 4), ("past", 2)]).unwrap(), [5, 6, 2, 8, 9]);
+        let contradiction = with(&[("ids:0", 5), ("mask:0", 9), ("past", 2)]).unwrap();
+        assert_eq!(contradiction, [5, 9, 2, 8, 9]);
+        assert!(with(&[("mask:0", 1), ("past", 2)]).unwrap_err().message().contains("\"length\""));
+        assert!(sizes(&[("length", 5), ("past", 2), ("other:0", 8)]).unwrap_err().message().contains("\"?\""));
     }
 
     #[test]

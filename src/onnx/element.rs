@@ -91,6 +91,16 @@ impl ElementType {
         })
     }
 
+    /// The type of operands that hold such elements in quantization: integers of 16 bits are held by 32.
+    pub fn held_by(self) -> Option<DataType> {
+        if self.is_short() { Some(DataType::Int32) } else { self.data_type() }
+    }
+
+    /// Whether it is an integer of 16 bits, which WebNN has not.
+    pub fn is_short(self) -> bool {
+        matches!(self, Int16 | Uint16)
+    }
+
     /// As onnxruntime names it.
     pub fn name(self) -> &'static str {
         match self {
@@ -109,6 +119,15 @@ impl ElementType {
             BFloat16 => "bfloat16",
             Uint4 => "uint4",
             Int4 => "int4",
+        }
+    }
+
+    /// The smallest and the greatest number of an integer type.
+    pub fn range(self) -> (i128, i128) {
+        match self {
+            Int4 | Int8 | Int16 | Int32 | Int64 => (-(1 << (self.bits() - 1)), (1 << (self.bits() - 1)) - 1),
+            Bool => (0, 1),
+            _ => (0, (1 << self.bits()) - 1),
         }
     }
 

@@ -12,15 +12,20 @@ use crate::graph::ops::elementwise::{
 };
 use crate::graph::ops::elementwise::{Clamp, Predicate, PredicateKind, Where};
 use crate::graph::ops::gather::Gather;
-use crate::graph::ops::matmul::Matmul;
+use crate::graph::ops::matmul::{IntegerMatmul, Matmul};
 use crate::graph::ops::movement::{Concat, Expand, Reshape, Slice, Split, Transpose};
 use crate::graph::ops::reduce::{Reduce, ReduceKind};
 use crate::graph::{DataType, GraphBuilder, Number, Op, OperandId};
+use std::collections::HashMap;
+
+/// Operands of int32 that stand for integers of 16 bits.
+pub type Short = HashMap<OperandId, ElementType>;
 
 /// A builder, and the label that the nodes get.
 pub struct Emit<'a> {
     pub builder: &'a mut GraphBuilder,
     pub folding: &'a mut Folding,
+    pub short: &'a mut Short,
     pub label: String,
 }
 
@@ -45,6 +50,14 @@ impl Emit<'_> {
 
     pub fn data_type(&self, id: OperandId) -> DataType {
         self.builder.operands().data_type(id)
+    }
+
+    /// The element type of a value.
+    pub fn element(&self, value: &Value) -> ElementType {
+        match value {
+            Value::Constant(constant) => constant.tensor.element,
+            Value::Operand(id) => self.short.get(id).copied().unwrap_or_else(|| self.data_type(*id).into()),
+        }
     }
 
     pub fn operand(&mut self, value: &Value) -> Mapped<OperandId> {
@@ -213,8 +226,12 @@ impl Emit<'_> {
         self.push(Gather { input, indices, axis: node::size(axis)? })
     }
 
+    /// A product of matrices; that of integers wraps around.
     pub fn matmul(&mut self, a: OperandId, b: OperandId) -> Mapped<OperandId> {
-        self.push(Matmul { a, b })
+        match self.data_type(a).is_float() {
+            true => self.push(Matmul { a, b }),
+            false => self.push(IntegerMatmul { a, b }),
+        }
     }
 
     pub fn slice(&mut self, input: OperandId, starts: Vec<u32>, sizes: Vec<u32>) -> Mapped<OperandId> {

@@ -33,6 +33,15 @@ impl Expression {
         names
     }
 
+    /// The value of a name with which the whole has that value, if it depends on the name by a factor and a sum.
+    pub fn solved(&self, name: &str, whole: u32, of: &impl Fn(&str) -> Option<u32>) -> Option<u32> {
+        let with = |value: u32| self.0.value(&|other: &str| if other == name { Some(value) } else { of(other) });
+        let start = with(0)?;
+        let slope = with(1)?.checked_sub(start)?;
+        let value = i64::from(whole).checked_sub(start)?.checked_div(slope)?;
+        u32::try_from(value).ok().filter(|&value| with(value) == Some(whole.into()))
+    }
+
     /// Nothing where a name has no value, or the result is no size.
     pub fn value(&self, of: &impl Fn(&str) -> Option<u32>) -> Option<u32> {
         u32::try_from(self.0.value(of)?).ok()
@@ -150,6 +159,21 @@ mod tests {
             assert_eq!(value(name), expected, "{name}");
         }
         assert_eq!(Expression::of("past + length*past").unwrap().names(), ["past", "length"]);
+    }
+
+    #[test]
+    fn a_name_that_follows_from_the_whole() {
+        let solved = |name: &str, whole| {
+            let expression = Expression::of(name).unwrap();
+            expression.solved("x", whole, &|name| if name == "past" { Some(7) } else { None })
+        };
+        assert_eq!(solved("past + x", 10), Some(3));
+        assert_eq!(solved("2*x - past", 9), Some(8));
+        assert_eq!(solved("past - x", 2), Some(5));
+        assert_eq!(solved("x - 1", 0), Some(1));
+        for (name, whole) in [("past + x", 6), ("2*x", 9), ("x*x", 9), ("x//2", 4), ("0*x", 0), ("x + y", 9), ("past - x", 9)] {
+            assert_eq!(solved(name, whole), None, "{name}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::tensor::Tensor;
 use crate::error::{Error, Result};
 use crate::graph::DataType;
 use bytes::Bytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Everything that is decided.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +13,8 @@ pub struct Fixed {
     pub sizes: FreeDimensions,
     /// Values of inputs, by their names: the model then has no such inputs.
     pub values: BTreeMap<String, FixedValue>,
+    /// Inputs with an initializer that runs may pass all the same. (Others with one are constants, which more is known of.)
+    pub overridable: BTreeSet<String>,
 }
 
 /// The value of an input.

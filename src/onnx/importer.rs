@@ -1,8 +1,8 @@
 //! The walk over a model's nodes.
 
 use super::branch;
-use super::dimensions::{self, Signature};
-use super::emit::Emit;
+use super::dimensions::{self, Dimension, Signature};
+use super::emit::{Emit, Short};
 use super::file::Model;
 use super::fixed::Fixed;
 use super::fold::Folding;
@@ -17,6 +17,7 @@ use super::{OPSETS, ops};
 use crate::error::{Error, Kind, Result};
 use crate::graph::ops::elementwise::{Unary, UnaryKind};
 use crate::graph::{Descriptor, Graph, GraphBuilder, Limits, OperandId, Source};
+use bytes::Bytes;
 use prost::Message;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -40,6 +41,8 @@ pub struct Input {
     pub signature: Signature,
     /// Whether the graph has it: no output may need it, or it may be empty.
     pub used: bool,
+    /// What it is where a run does not pass it, of an initializer that can be overridden.
+    pub default: Option<Bytes>,
 }
 
 /// Decodes a model.
@@ -63,23 +66,21 @@ pub(super) fn decode(model: &Model) -> Result<ModelProto> {
 pub fn import(model: &Model, limits: &Arc<Limits>, fixed: &Fixed) -> Result<Imported, ImportError> {
     let decoded = decode(model)?;
     let graph = decoded.graph.as_ref().ok_or_else(|| malformed("it has no graph"))?;
-    if !graph.sparse_initializer.is_empty() {
-        return Err(Error::new(Kind::NotSupported, "sparse initializers are not supported").into());
-    }
     let opsets = opsets(&decoded.opset_import)?;
     let mut importer = Importer {
         model,
         functions: functions(&decoded.functions)?,
         builder: GraphBuilder::new(limits.clone()),
         folding: Folding::default(),
+        short: Short::new(),
+        defaults: HashMap::new(),
         refused: Vec::new(),
         nodes: 0,
     };
     let mut values = HashMap::new();
-    for proto in &graph.initializer {
-        let tensor = Tensor::from_proto(proto, model)?;
-        if proto.name.is_empty() || values.insert(proto.name.as_str(), Found::Value(tensor.into())).is_some() {
-            return Err(malformed(format!("two initializers, or none, with the name {:?}", proto.name)).into());
+    for (name, tensor) in importer.initializers(graph)? {
+        if name.is_empty() || values.insert(name, Found::Value(tensor.into())).is_some() {
+            return Err(malformed(format!("two initializers, or none, with the name {name:?}")).into());
         }
     }
     let inputs = importer.inputs(graph, &mut values, fixed)?;
@@ -144,6 +145,30 @@ fn functions(list: &[FunctionProto]) -> Result<Functions<'_>> {
     Ok(functions)
 }
 
+/// Operators that take integers of 16 bits, besides those that move them.
+const TAKES_SHORT: [&str; 5] = ["Cast", "DequantizeLinear", "QuantizeLinear", "Shape", "Size"];
+
+/// Whether the outputs of a node are elements of its inputs.
+fn moves(node: &Node<'_>) -> bool {
+    const MOVE: [&str; 14] = [
+        "Concat",
+        "DepthToSpace",
+        "Expand",
+        "Flatten",
+        "Gather",
+        "GatherElements",
+        "GatherND",
+        "Identity",
+        "Reshape",
+        "Slice",
+        "Split",
+        "Squeeze",
+        "Transpose",
+        "Unsqueeze",
+    ];
+    node.proto.domain.is_empty() && MOVE.contains(&node.operator())
+}
+
 /// What a name stands for.
 #[derive(Clone)]
 enum Found {
@@ -167,13 +192,36 @@ struct Importer<'a> {
     functions: Functions<'a>,
     builder: GraphBuilder,
     folding: Folding,
+    short: Short,
+    /// Of inputs that need not be passed.
+    defaults: HashMap<String, Bytes>,
     refused: Vec<RefusedNode>,
     nodes: usize,
 }
 
 impl<'a> Importer<'a> {
+    /// The initializers of a graph, dense and sparse, by their names.
+    fn initializers<'g>(&mut self, graph: &'g GraphProto) -> Result<Vec<(&'g str, Tensor)>> {
+        let mut all = Vec::new();
+        for proto in &graph.initializer {
+            all.push((proto.name.as_str(), Tensor::from_proto(proto, self.model)?));
+        }
+        for proto in &graph.sparse_initializer {
+            let tensor = Tensor::from_sparse(proto, self.model, |bytes| self.folding.charge(bytes))?;
+            all.push((proto.values.as_ref().map_or("", |values| values.name.as_str()), tensor));
+        }
+        Ok(all)
+    }
+
     fn inputs(&mut self, graph: &'a GraphProto, values: &mut Values<'a>, fixed: &Fixed) -> Result<Vec<Signature>> {
-        let inputs = dimensions::fix(dimensions::inputs(graph, &|name| values.contains_key(name))?, &fixed.sizes)?;
+        let overridden = self.override_initializers(graph, values, fixed)?;
+        let mut inputs = dimensions::inputs(graph, &|name| values.contains_key(name))?;
+        for (name, _, dimensions) in &mut inputs {
+            if let Some(shape) = overridden.get(name.as_str()) {
+                *dimensions = shape.clone();
+            }
+        }
+        let inputs = dimensions::fix(inputs, &fixed.sizes)?;
         fixed.check_names(&inputs)?;
         for info in &graph.input {
             let Some(input) = inputs.iter().find(|input| input.name == info.name) else { continue };
@@ -185,11 +233,38 @@ impl<'a> Importer<'a> {
                 Tensor { element: input.data_type.into(), shape, bytes: Default::default() }.into()
             } else {
                 let descriptor = Descriptor::new(input.data_type, input.shape.iter().copied());
-                self.builder.input(&input.name, descriptor)?.into()
+                let id = self.builder.input(&input.name, descriptor)?;
+                if let Some(element) = dimensions::element(info).filter(|element| element.is_short()) {
+                    self.short.insert(id, element);
+                }
+                id.into()
             };
             values.insert(&info.name, Found::Value(value));
         }
         Ok(inputs.into_iter().filter(|input| !fixed.values.contains_key(&input.name)).collect())
+    }
+
+    /// Makes inputs of initializers that may be passed, whose values become defaults. The shapes of these.
+    fn override_initializers(
+        &mut self,
+        graph: &GraphProto,
+        values: &mut Values<'a>,
+        fixed: &Fixed,
+    ) -> Result<HashMap<String, Vec<Dimension>>> {
+        let mut overridden = HashMap::new();
+        for name in &fixed.overridable {
+            let is_input = graph.input.iter().any(|info| info.name == *name);
+            let Some(Found::Value(Value::Constant(constant))) = values.get(name.as_str()).filter(|_| is_input) else {
+                let both = graph.input.iter().map(|info| &info.name).filter(|name| values.contains_key(name.as_str()));
+                let allowed = format!("inputs that have an initializer: {:?}", both.collect::<Vec<&String>>());
+                return Err(Error::argument("overridable", format!("{name:?}"), allowed));
+            };
+            let (descriptor, bytes) = constant.tensor.to_operand().map_err(|error| error.of("initializer", name))?;
+            self.defaults.insert(name.clone(), Bytes::copy_from_slice(bytes.as_slice()));
+            overridden.insert(name.clone(), descriptor.shape.iter().copied().map(Dimension::Size).collect());
+            values.remove(name.as_str());
+        }
+        Ok(overridden)
     }
 
     /// Maps the nodes that the wanted values need.
@@ -276,14 +351,26 @@ impl<'a> Importer<'a> {
         if let Some(Err(reason)) = options.map(|options| options.check(&node)) {
             return Ok(Err(Some(reason)));
         }
+        let short = node.inputs.iter().flatten().find_map(|value| match value {
+            Value::Operand(id) => self.short.get(id).copied(),
+            Value::Constant(_) => None,
+        });
+        if let Some(element) = short.filter(|_| !TAKES_SHORT.contains(&node.operator()) && !moves(&node)) {
+            let reason = format!("an input of {element}, which quantization, Cast and operators that move elements take");
+            return Ok(Err(Some(reason.into())));
+        }
         let mapped = match self.folding.evaluate(&node) {
             Some(folded) => folded.map(|tensor| vec![tensor.into()]),
             None => {
                 let label = label(proto, scope);
-                let mut emit = Emit { builder: &mut self.builder, folding: &mut self.folding, label };
+                let mut emit = Emit { builder: &mut self.builder, folding: &mut self.folding, short: &mut self.short, label };
                 ops::precision::map(entry, &node, &mut emit)
             }
         };
+        if let (Some(element), Ok(outputs)) = (short.filter(|_| moves(&node)), &mapped) {
+            let operands = outputs.iter().filter_map(|value| if let Value::Operand(id) = value { Some(*id) } else { None });
+            self.short.extend(operands.map(|id| (id, element)));
+        }
         Ok(match mapped {
             Ok(outputs) => match (0..proto.output.len()).find(|&i| node.has_output(i) && i >= outputs.len()) {
                 Some(output) => Err(Some(format!("output {output} is not supported").into())),
@@ -322,7 +409,8 @@ impl<'a> Importer<'a> {
             };
             branches.push(results);
         }
-        let mut emit = Emit { builder: &mut self.builder, folding: &mut self.folding, label: label(proto, scope) };
+        let label = label(proto, scope);
+        let mut emit = Emit { builder: &mut self.builder, folding: &mut self.folding, short: &mut self.short, label };
         let selected = branch::select(&condition, &branches[0], &branches[1], &mut emit);
         Ok(selected.map(|values| values.into_iter().map(Some).collect()).map_err(Some))
     }
@@ -335,8 +423,8 @@ impl<'a> Importer<'a> {
         for name in graph.node.iter().flat_map(|node| &node.output) {
             values.remove(name.as_str());
         }
-        for initializer in &graph.initializer {
-            values.insert(&initializer.name, Found::Value(Tensor::from_proto(initializer, self.model)?.into()));
+        for (name, tensor) in self.initializers(&graph)? {
+            values.insert(name, Found::Value(tensor.into()));
         }
         let prefix = format!("{}/", label(proto, scope));
         let inner = Scope { opsets: scope.opsets, prefix: &prefix, depth: scope.depth + 1 };
@@ -410,20 +498,26 @@ impl<'a> Importer<'a> {
             let mut id = value.operand(&mut self.builder).map_err(fail)?;
             // An output must be a node's, and no other output's.
             let made = matches!(self.builder.operands().source(id), Source::Node { .. });
+            let element = self.short.get(&id).copied();
             if !made || outputs.iter().any(|(_, other)| *other == id) {
                 id = self.builder.push_op(Unary { kind: UnaryKind::Identity, input: id }, name)?[0];
+                self.short.extend(element.map(|element| (id, element)));
             }
             if outputs.iter().any(|(other, _)| other == name) {
                 return Err(malformed(format!("two outputs with the name {name:?}")));
             }
             let descriptor = self.builder.operands().descriptor(id);
             let (data_type, shape) = (descriptor.data_type, descriptor.shape.to_vec());
-            signatures.push(Signature { name: name.to_owned(), data_type, element_type: data_type.name(), shape });
+            let element_type = self.short.get(&id).map_or(data_type.name(), |element| element.name());
+            signatures.push(Signature { name: name.to_owned(), data_type, element_type, shape });
             outputs.push((name.to_owned(), id));
         }
         let graph = self.builder.build(outputs)?;
         let used = |name: &str| graph.inputs.iter().any(|(input, _)| input == name);
-        let inputs = inputs.into_iter().map(|signature| Input { used: used(&signature.name), signature }).collect();
+        let mut defaults = self.defaults;
+        let with_default =
+            |signature: Signature| Input { used: used(&signature.name), default: defaults.remove(&signature.name), signature };
+        let inputs = inputs.into_iter().map(with_default).collect();
         Ok(Imported { graph, inputs, outputs: signatures })
     }
 }

@@ -9,7 +9,7 @@
 //! # Element types
 //!
 //! WebNN has no double and no bfloat16: both become float32, also as inputs and outputs. Truth values are uint8. Integers
-//! of 16 bits exist only where they are known at import. Strings, sequences, maps and control flow are refused.
+//! of 16 bits are int32 where they are quantized values, and exist elsewhere only where they are known at import. Strings, sequences, maps and control flow are refused.
 //!
 //! # Trust
 //!

@@ -39,6 +39,8 @@ impl Node<'_> {
             "options.txt does not say that {} reads the input {position}",
             self.operator()
         );
+        #[cfg(test)]
+        self.options.inspect(|options| options.record(self, Some(position), ""));
         self.inputs.get(position)?.as_ref()
     }
 
@@ -74,6 +76,8 @@ impl Node<'_> {
             "options.txt does not say that {} reads the attribute {name}",
             self.operator()
         );
+        #[cfg(test)]
+        self.options.inspect(|options| options.record(self, None, name));
         self.proto.attribute.iter().find(|attribute| attribute.name == name)
     }
 
@@ -131,6 +135,11 @@ impl Node<'_> {
     pub fn tensor(&self, name: &str) -> Mapped<Option<Tensor>> {
         let tensor = self.typed(name, attribute_type::TENSOR, |attribute| attribute.t.clone())?;
         Ok(tensor.map(|tensor| Tensor::from_proto(&tensor, self.model)).transpose()?)
+    }
+
+    pub fn sparse_tensor(&self, name: &str, affords: impl FnOnce(usize) -> bool) -> Mapped<Option<Tensor>> {
+        let tensor = self.typed(name, attribute_type::SPARSE_TENSOR, |attribute| attribute.sparse_tensor.clone())?;
+        Ok(tensor.map(|tensor| Tensor::from_sparse(&tensor, self.model, affords)).transpose()?)
     }
 
     /// An attribute that names an element type.

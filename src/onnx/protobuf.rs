@@ -69,8 +69,13 @@ pub struct GraphProto {
 
 #[derive(Clone, PartialEq, Message)]
 pub struct SparseTensorProto {
+    /// Its name is that of the whole.
     #[prost(message, optional, tag = "1")]
     pub values: Option<TensorProto>,
+    #[prost(message, optional, tag = "2")]
+    pub indices: Option<TensorProto>,
+    #[prost(int64, repeated, tag = "3")]
+    pub dims: Vec<i64>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -116,6 +121,8 @@ pub struct AttributeProto {
     pub r#type: i32,
     #[prost(string, tag = "21")]
     pub ref_attr_name: String,
+    #[prost(message, optional, boxed, tag = "22")]
+    pub sparse_tensor: Option<Box<SparseTensorProto>>,
 }
 
 /// `AttributeProto.AttributeType`.
@@ -127,6 +134,7 @@ pub mod attribute_type {
     pub const FLOATS: i32 = 6;
     pub const INTS: i32 = 7;
     pub const STRINGS: i32 = 8;
+    pub const SPARSE_TENSOR: i32 = 11;
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -37,9 +37,9 @@ impl Message {
             (Model, 8) | (Function, 9) => (Leaf, size_of::<OperatorSetIdProto>()),
             (Function, 7) | (Graph, 1) => (Node, size_of::<NodeProto>()),
             (Function, 11) | (Node, 5) => (Attribute, size_of::<AttributeProto>()),
-            (Graph, 5) | (Attribute, 5) | (SparseTensor, 1) => (Tensor, size_of::<TensorProto>()),
+            (Graph, 5) | (Attribute, 5) | (SparseTensor, 1 | 2) => (Tensor, size_of::<TensorProto>()),
             (Graph, 11 | 12) => (ValueInfo, size_of::<ValueInfoProto>()),
-            (Graph, 15) => (SparseTensor, size_of::<SparseTensorProto>()),
+            (Graph, 15) | (Attribute, 22) => (SparseTensor, size_of::<SparseTensorProto>()),
             (Tensor, 13) => (Leaf, size_of::<StringStringEntryProto>()),
             (ValueInfo, 2) => (Type, 0),
             (Type, 1) => (TensorType, 0),
@@ -53,7 +53,7 @@ impl Message {
     /// whose numbers may be one byte each, as 64-bit numbers.
     fn plain(self, field: usize, length: usize) -> usize {
         match (self, field) {
-            (Tensor, 1) | (Attribute, 7 | 8) => length.saturating_mul(8),
+            (Tensor, 1) | (Attribute, 7 | 8) | (SparseTensor, 3) => length.saturating_mul(8),
             // The contents of large fields stay where they are.
             (Tensor, _) | (Attribute, _) => 64,
             _ => length.saturating_add(64),

@@ -50,14 +50,16 @@ pub fn summarize(model: &Model) -> Result<Summary> {
         decoded.opset_import.iter().map(|import| (normalized(&import.domain), import.version)).collect();
     summary.opsets = versions.iter().map(|(domain, version)| (named(domain), *version)).collect();
     let Some(graph) = &decoded.graph else { return Ok(summary) };
-    for tensor in &graph.initializer {
+    let sparse = || graph.sparse_initializer.iter().filter_map(|tensor| tensor.values.as_ref());
+    for tensor in graph.initializer.iter().chain(sparse()) {
         let count = tensor.dims.iter().try_fold(1u64, |count, &size| count.checked_mul(u64::try_from(size).ok()?));
         let count = count.unwrap_or(0);
         let bits = ElementType::from_number(tensor.data_type.into()).map_or(0, |element| element.bits() as u64);
         summary.parameters = summary.parameters.saturating_add(count);
         summary.parameter_bytes = summary.parameter_bytes.saturating_add(count.saturating_mul(bits).div_ceil(8));
     }
-    let constants: std::collections::HashSet<&str> = graph.initializer.iter().map(|tensor| tensor.name.as_str()).collect();
+    let constants: std::collections::HashSet<&str> =
+        graph.initializer.iter().chain(sparse()).map(|tensor| tensor.name.as_str()).collect();
     let describe = |info: &super::protobuf::ValueInfoProto| match tensor_type(info) {
         Ok((data_type, dimensions)) => Description {
             name: info.name.clone(),

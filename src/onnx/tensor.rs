@@ -2,7 +2,7 @@
 
 use super::element::ElementType;
 use super::file::Model;
-use super::protobuf::{EXTERNAL, TensorProto};
+use super::protobuf::{EXTERNAL, SparseTensorProto, TensorProto};
 use super::structure::malformed;
 use crate::error::{Error, Kind, Result};
 use crate::graph::{ConstantBytes, DataType, Descriptor};
@@ -45,6 +45,56 @@ impl Tensor {
         Ok(Tensor { element, shape, bytes })
     }
 
+    /// A tensor of which the file has only what is not 0, as a whole one; `affords` says whether there may be so many bytes.
+    ///
+    /// # Errors
+    /// Those of its parts, and `TypeError` when these do not fit together.
+    pub fn from_sparse(proto: &SparseTensorProto, model: &Model, affords: impl FnOnce(usize) -> bool) -> Result<Tensor> {
+        let values = proto.values.as_ref().ok_or_else(|| malformed("a sparse tensor without values"))?;
+        let fail = |what: String| malformed(format!("sparse tensor {:?}: {what}", values.name));
+        let indices = proto.indices.as_ref().ok_or_else(|| fail("it has no indices".into()))?;
+        let (values, indices) = (Tensor::from_proto(values, model)?, Tensor::from_proto(indices, model)?);
+        let impossible = || fail(format!("impossible dimensions {:?}", proto.dims));
+        let (shape, count) = sizes(&proto.dims).ok_or_else(impossible)?;
+        let length = values.element.byte_length(count).ok_or_else(impossible)?;
+        let found = values.count();
+        let places: Option<Vec<usize>> = match indices.shape[..] {
+            _ if values.shape.len() != 1 || indices.element != ElementType::Int64 => None,
+            // One number for each, in row-major order, or its coordinates.
+            [number] if number == found => {
+                indices.integers().iter().map(|&place| usize::try_from(place).ok().filter(|&place| place < count)).collect()
+            }
+            [number, rank] if number == found && rank == shape.len() && rank > 0 => {
+                let place = |coordinates: &[i64]| {
+                    coordinates.iter().zip(&shape).try_fold(0, |place, (&at, &size)| {
+                        usize::try_from(at).ok().filter(|&at| at < size).map(|at| place * size + at)
+                    })
+                };
+                indices.integers().chunks(rank).map(place).collect()
+            }
+            _ => None,
+        };
+        let places = places.filter(|places| places.is_sorted_by(|a, b| a < b));
+        let places = places.ok_or_else(|| fail("its indices are not those of its values, in ascending order".into()))?;
+        if !affords(length) {
+            return Err(fail(format!("{length} bytes are too many to make at import")));
+        }
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(length).map_err(|_| fail(format!("no memory for {length} bytes")))?;
+        bytes.resize(length, 0);
+        if values.element.bits() == 4 {
+            for (place, number) in places.into_iter().zip(values.integers()) {
+                bytes[place / 2] |= ((number & 15) as u8) << (place % 2 * 4);
+            }
+        } else {
+            let width = values.element.bits() / 8;
+            for (place, element) in places.into_iter().zip(values.bytes.chunks(width)) {
+                bytes[place * width..(place + 1) * width].copy_from_slice(element);
+            }
+        }
+        Ok(Tensor { element: values.element, shape, bytes: bytes.into() })
+    }
+
     /// A tensor of integers or truth values; each keeps the low bits of its number.
     pub fn from_integers(element: ElementType, shape: Vec<usize>, numbers: &[i64]) -> Tensor {
         debug_assert_eq!(shape.iter().product::<usize>(), numbers.len());
@@ -53,6 +103,11 @@ impl Tensor {
             bits => numbers.iter().flat_map(|number| number.to_le_bytes().into_iter().take(bits / 8)).collect(),
         };
         Tensor { element, shape, bytes: bytes.into() }
+    }
+
+    /// The same for numbers beyond 64 bits.
+    pub fn from_wholes(element: ElementType, shape: Vec<usize>, numbers: &[i128]) -> Tensor {
+        Tensor::from_integers(element, shape, &numbers.iter().map(|&number| number as i64).collect::<Vec<i64>>())
     }
 
     /// A tensor of floating-point numbers, each rounded to the element type.
@@ -94,6 +149,14 @@ impl Tensor {
             ElementType::Int4 => self.halves().map(|half| (half << 60) >> 60).collect(),
             ElementType::Uint4 => self.halves().collect(),
             _ => self.floats().into_iter().map(|x| x as i64).collect(),
+        }
+    }
+
+    /// The elements of a tensor of integers or truth values, as they are.
+    pub fn wholes(&self) -> Vec<i128> {
+        match self.element {
+            ElementType::Uint64 => numbers(&self.bytes, |b| u64::from_le_bytes(b).into()),
+            _ => self.integers().into_iter().map(i128::from).collect(),
         }
     }
 
@@ -144,7 +207,8 @@ impl Tensor {
         Ok((descriptor, ConstantBytes::new(bytes)))
     }
 
-    /// The same numbers in another element type, as ONNX's Cast converts them.
+    /// The same numbers in another element type, as the graph's cast converts them: floats out of an integer's range become
+    /// its smallest or greatest number, and NaN becomes 0.
     pub fn cast(&self, element: ElementType) -> Tensor {
         let shape = self.shape.clone();
         match (self.element.is_float(), element) {
@@ -157,8 +221,19 @@ impl Tensor {
                 let truths: Vec<i64> = self.integers().iter().map(|&x| (x != 0).into()).collect();
                 Tensor::from_integers(element, shape, &truths)
             }
-            _ if element.is_float() => Tensor::from_floats(element, shape, &self.floats()),
-            _ => Tensor::from_integers(element, shape, &self.integers()),
+            (true, _) if element.is_float() => Tensor::from_floats(element, shape, &self.floats()),
+            (true, _) => {
+                let (low, high) = element.range();
+                let numbers: Vec<i128> = self.floats().iter().map(|&x| (x as i128).clamp(low, high)).collect();
+                Tensor::from_wholes(element, shape, &numbers)
+            }
+            // Rounded once.
+            (false, ElementType::Float) => {
+                let numbers: Vec<f64> = self.wholes().iter().map(|&x| f64::from(x as f32)).collect();
+                Tensor::from_floats(element, shape, &numbers)
+            }
+            (false, _) if element.is_float() => Tensor::from_floats(element, shape, &self.floats()),
+            (false, _) => Tensor::from_wholes(element, shape, &self.wholes()),
         }
     }
 }
@@ -251,7 +326,7 @@ fn integers(pieces: &[Bytes], bits: usize, count: usize) -> Result<Bytes, String
 /// The data type that elements of a graph input or output have.
 pub fn data_type(number: i32) -> Result<DataType, String> {
     let element = ElementType::from_number(number.into()).map_err(|found| format!("{found} are not supported"))?;
-    element.data_type().ok_or_else(|| format!("{element} elements, a type that WebNN does not have"))
+    element.held_by().ok_or_else(|| format!("{element} elements, a type that WebNN does not have"))
 }
 
 #[cfg(test)]

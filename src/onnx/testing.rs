@@ -1,5 +1,6 @@
 //! Models for tests, written by code, and their results.
 
+use super::element::ElementType;
 use super::importer::{Imported, import};
 use super::protobuf::*;
 use super::refusal::ImportError;
@@ -32,6 +33,20 @@ pub fn ints(name: &str, ints: &[i64]) -> AttributeProto {
 
 pub fn float(name: &str, f: f32) -> AttributeProto {
     AttributeProto { name: name.into(), r#type: attribute_type::FLOAT, f: Some(f), ..Default::default() }
+}
+
+pub fn text(name: &str, value: &str) -> AttributeProto {
+    AttributeProto {
+        name: name.into(),
+        r#type: attribute_type::STRING,
+        s: Some(value.as_bytes().to_vec().into()),
+        ..Default::default()
+    }
+}
+
+/// The number of an element type in the format.
+pub fn number_of(element: ElementType) -> i32 {
+    (0..64).find(|&number| ElementType::from_number(number.into()) == Ok(element)).unwrap()
 }
 
 pub fn dimension(size: i64) -> DimensionProto {
@@ -82,6 +97,17 @@ impl Sketch {
         let raw_data = Some(numbers.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>().into());
         let dims = vec![numbers.len() as i64];
         self.graph.initializer.push(TensorProto { name: name.into(), dims, data_type: 7, raw_data, ..Default::default() });
+        self
+    }
+
+    pub fn tensor(mut self, name: &str, tensor: &Tensor) -> Self {
+        self.graph.initializer.push(TensorProto {
+            name: name.into(),
+            dims: tensor.shape.iter().map(|&size| size as i64).collect(),
+            data_type: number_of(tensor.element),
+            raw_data: Some(tensor.bytes.clone()),
+            ..Default::default()
+        });
         self
     }
 

@@ -482,3 +482,53 @@ fn padding_that_is_computed_with_floats() {
         assert_eq!(model(wanted, bounds).import().unwrap().outputs[0].shape, [expected], "{wanted} {bounds:?}");
     }
 }
+
+/// A tensor of `[2, 3, 4]` of which three elements are not 0.
+fn sparse(indices: &[i64], of_indices: &[i64], dims: &[i64]) -> SparseTensorProto {
+    let raw = |numbers: &[i64]| Some(numbers.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>().into());
+    let values = TensorProto { name: "s".into(), dims: vec![3], data_type: 7, raw_data: raw(&[7, -8, 9]), ..Default::default() };
+    let indices = TensorProto { dims: of_indices.to_vec(), data_type: 7, raw_data: raw(indices), ..Default::default() };
+    SparseTensorProto { values: Some(values), indices: Some(indices), dims: dims.to_vec() }
+}
+
+#[test]
+fn sparse_initializers() {
+    let dims = [2, 3, 4];
+    let mut expected = vec![0; 24];
+    (expected[1], expected[11], expected[23]) = (7, -8, 9);
+    let coordinates = [0, 0, 1, 0, 2, 3, 1, 2, 3];
+    let with = |tensor: SparseTensorProto| {
+        let mut model = sketch(17).input("x", 7, &[1]);
+        model.graph.sparse_initializer.push(tensor);
+        model.node("Add", &["x", "s"], &["y"], vec![]).output("y").import()
+    };
+    let zero = Tensor::int64s(&[0]);
+    for (indices, of_indices) in [(&[1, 11, 23][..], &[3][..]), (&coordinates, &[3, 3])] {
+        let imported = with(sparse(indices, of_indices, &dims)).unwrap();
+        let found = run(&imported, std::slice::from_ref(&zero)).remove(0);
+        assert_eq!((found.shape.as_slice(), found.integers()), (&[2, 3, 4][..], expected.clone()));
+        let attribute = AttributeProto {
+            name: "sparse_value".into(),
+            r#type: attribute_type::SPARSE_TENSOR,
+            sparse_tensor: Some(Box::new(sparse(indices, of_indices, &dims))),
+            ..Default::default()
+        };
+        let model = sketch(17).node("Constant", &[], &["y"], vec![attribute]).output("y");
+        assert_eq!(run(&model.import().unwrap(), &[])[0].integers(), expected);
+    }
+    for (indices, of_indices, dims) in [
+        (&[1, 11, 24][..], &[3][..], &dims[..]),
+        (&[1, 11, -1], &[3], &dims),
+        (&[11, 1, 23], &[3], &dims),
+        (&[1, 1, 23], &[3], &dims),
+        (&[1, 11], &[2], &dims),
+        (&[0, 0, 1, 0, 3, 3, 1, 2, 3], &[3, 3], &dims),
+        (&coordinates, &[3, 3], &[6, 4]),
+        (&[0, 1, 2], &[3, 1], &[2, -1]),
+    ] {
+        let text = message(with(sparse(indices, of_indices, dims)).unwrap_err());
+        assert!(text.contains("sparse tensor") && text.contains("\"s\""), "{text}");
+    }
+    let text = message(with(sparse(&[1, 11, 23], &[3], &[1 << 20, 1 << 20])).unwrap_err());
+    assert!(text.contains("too many to make at import"), "{text}");
+}

@@ -97,24 +97,26 @@ impl Binary {
         }))
     }
 
-    fn of_integers(&self, a: i64, b: i64) -> Option<i64> {
-        Some(match self {
-            Binary::Add => a.wrapping_add(b),
-            Binary::Sub => a.wrapping_sub(b),
+    /// What the graph's operators compute: exactly, of which an integer type keeps the low bits, 0 for a division by zero, and
+    /// powers with a negative exponent truncated towards zero.
+    fn of_integers(&self, a: i128, b: i128) -> i128 {
+        match self {
+            Binary::Add => a + b,
+            Binary::Sub => a - b,
             Binary::Mul => a.wrapping_mul(b),
-            Binary::Div => a.checked_div(b)?,
-            Binary::Mod { like_c: true } => a.checked_rem(b)?,
+            Binary::Div => a.checked_div(b).unwrap_or(0),
+            Binary::Mod { like_c: true } => a.checked_rem(b).unwrap_or(a),
             // The sign is the divisor's.
-            Binary::Mod { like_c: false } => match a.checked_rem(b)? {
-                rest if rest != 0 && (rest < 0) != (b < 0) => rest + b,
+            Binary::Mod { like_c: false } => match a.checked_rem(b).unwrap_or(a) {
+                rest if b != 0 && rest != 0 && (rest < 0) != (b < 0) => rest + b,
                 rest => rest,
             },
-            Binary::Pow => a.wrapping_pow(u32::try_from(b).ok()?),
+            Binary::Pow => power(a, b),
             Binary::Min => a.min(b),
             Binary::Max => a.max(b),
             Binary::Compare(test) => test(a.cmp(&b)).into(),
             Binary::Logic(test) => test(a != 0, b != 0).into(),
-        })
+        }
     }
 
     fn of_floats(&self, a: f64, b: f64) -> Option<f64> {
@@ -131,11 +133,38 @@ impl Binary {
                 rest => rest,
             },
             Binary::Pow => a.powf(b),
-            Binary::Min | Binary::Max if a.is_nan() || b.is_nan() => f64::NAN,
-            Binary::Min => a.min(b),
-            Binary::Max => a.max(b),
+            Binary::Min => -maximum(-a, -b),
+            Binary::Max => maximum(a, b),
             Binary::Compare(_) | Binary::Logic(_) => return None,
         })
+    }
+}
+
+/// The low 128 bits of a power; with a negative exponent the quotient that it stands for, truncated towards zero, and 0 for a
+/// base of 0.
+fn power(base: i128, mut exponent: i128) -> i128 {
+    if exponent < 0 {
+        let inverse = 1i128.checked_div(base).unwrap_or(0);
+        return if exponent % 2 == 0 { inverse * inverse } else { inverse };
+    }
+    let (mut power, mut square) = (1i128, base);
+    while exponent > 0 {
+        if exponent % 2 == 1 {
+            power = power.wrapping_mul(square);
+        }
+        square = square.wrapping_mul(square);
+        exponent /= 2;
+    }
+    power
+}
+
+/// NaN if either is, and 0 is above -0.
+fn maximum(a: f64, b: f64) -> f64 {
+    match a.partial_cmp(&b) {
+        Some(std::cmp::Ordering::Greater) => a,
+        Some(std::cmp::Ordering::Less) => b,
+        Some(std::cmp::Ordering::Equal) => f64::from_bits(a.to_bits() & b.to_bits()),
+        None => f64::NAN,
     }
 }
 
@@ -145,28 +174,27 @@ fn binary(kind: &Binary, a: &Tensor, b: &Tensor, folding: &mut Folding) -> Optio
     if !folding.affords(&shape) || (a.element != b.element && !matches!(kind, Binary::Pow)) {
         return None;
     }
-    let (a, b) = (super::expand(a, &shape), super::expand(b, &shape));
+    // The graph raises integers to fractions as floats of its own.
+    if b.element.is_float() && !a.element.is_float() {
+        return None;
+    }
+    let (a, b) = (super::expand(a, &shape), super::expand(&b.cast(a.element), &shape));
     let element = match kind {
         Binary::Compare(_) | Binary::Logic(_) => ElementType::Bool,
         _ => a.element,
     };
-    if a.element.is_float() || b.element.is_float() {
+    if a.element.is_float() {
         let pairs = a.floats().into_iter().zip(b.floats());
         if let Binary::Compare(test) = kind {
             let truths: Vec<i64> = pairs.map(|(a, b)| a.partial_cmp(&b).is_some_and(test).into()).collect();
             return Some(Ok(Tensor::from_integers(element, shape, &truths)));
         }
         let numbers: Vec<f64> = pairs.map(|(a, b)| kind.of_floats(a, b)).collect::<Option<_>>()?;
-        return Some(Ok(match element.is_float() {
-            true => Tensor::from_floats(element, shape, &numbers),
-            false => Tensor::from_integers(element, shape, &numbers.iter().map(|&x| x as i64).collect::<Vec<_>>()),
-        }));
+        return Some(Ok(Tensor::from_floats(element, shape, &numbers)));
     }
-    let pairs = a.integers().into_iter().zip(b.integers());
-    let Some(numbers) = pairs.map(|(a, b)| kind.of_integers(a, b)).collect::<Option<Vec<i64>>>() else {
-        return Some(Err("a division by zero, or a power that is none, of known integers".into()));
-    };
-    Some(Ok(Tensor::from_integers(element, shape, &numbers)))
+    let pairs = a.wholes().into_iter().zip(b.wholes());
+    let numbers: Vec<i128> = pairs.map(|(a, b)| kind.of_integers(a, b)).collect();
+    Some(Ok(Tensor::from_wholes(element, shape, &numbers)))
 }
 
 fn unary(operator: &str, input: &Tensor) -> Mapped<Tensor> {
@@ -187,14 +215,14 @@ fn unary(operator: &str, input: &Tensor) -> Mapped<Tensor> {
         };
         return Ok(Tensor::from_floats(element, shape, &input.floats().into_iter().map(apply).collect::<Vec<_>>()));
     }
-    let apply: fn(i64) -> i64 = match operator {
-        "Neg" => i64::wrapping_neg,
-        "Abs" => i64::wrapping_abs,
-        "Sign" => i64::signum,
+    let apply: fn(i128) -> i128 = match operator {
+        "Neg" => |x| -x,
+        "Abs" => i128::abs,
+        "Sign" => i128::signum,
         "Not" => |x| (x == 0).into(),
         _ => return Err(format!("{operator} of {element} elements").into()),
     };
-    Ok(Tensor::from_integers(element, shape, &input.integers().into_iter().map(apply).collect::<Vec<_>>()))
+    Ok(Tensor::from_wholes(element, shape, &input.wholes().into_iter().map(apply).collect::<Vec<_>>()))
 }
 
 fn select(condition: &Tensor, a: &Tensor, b: &Tensor, folding: &mut Folding) -> Option<Mapped<Tensor>> {
@@ -230,23 +258,23 @@ pub fn reduce(operator: &str, input: &Tensor, list: &[i64], keep: bool) -> Optio
         let apply: fn(&[f64]) -> Option<f64> = match operator {
             "ReduceSum" => |list| Some(list.iter().sum()),
             "ReduceProd" => |list| Some(list.iter().product()),
-            "ReduceMax" => |list| list.iter().copied().reduce(f64::max),
-            "ReduceMin" => |list| list.iter().copied().reduce(f64::min),
+            "ReduceMax" => |list| list.iter().copied().reduce(maximum),
+            "ReduceMin" => |list| list.iter().copied().reduce(|a, b| -maximum(-a, -b)),
             _ => return None,
         };
         let results: Vec<f64> = (0..count).map(|i| apply(&numbers[i * size..(i + 1) * size])).collect::<Option<_>>()?;
         return Some(Ok(Tensor::from_floats(input.element, shape, &results)));
     }
-    let numbers = moved.integers();
-    let apply: fn(&[i64]) -> Option<i64> = match operator {
+    let numbers = moved.wholes();
+    let apply: fn(&[i128]) -> Option<i128> = match operator {
         "ReduceSum" => |list| Some(list.iter().fold(0, |sum, x| sum.wrapping_add(*x))),
         "ReduceProd" => |list| Some(list.iter().fold(1, |product, x| product.wrapping_mul(*x))),
         "ReduceMax" => |list| list.iter().copied().max(),
         "ReduceMin" => |list| list.iter().copied().min(),
         _ => return None,
     };
-    let results: Vec<i64> = (0..count).map(|i| apply(&numbers[i * size..(i + 1) * size])).collect::<Option<_>>()?;
-    Some(Ok(Tensor::from_integers(input.element, shape, &results)))
+    let results: Vec<i128> = (0..count).map(|i| apply(&numbers[i * size..(i + 1) * size])).collect::<Option<_>>()?;
+    Some(Ok(Tensor::from_wholes(input.element, shape, &results)))
 }
 
 #[cfg(test)]
@@ -276,10 +304,9 @@ mod tests {
         assert_eq!(of(Binary::Mod { like_c: true }, &[7, -7, 7, -7], &[3]), [1, -1, 1, -1]);
         assert_eq!(of(Binary::Mul, &[i64::MAX], &[2]), [-2]);
         assert_eq!(of(Binary::Compare(|order| order.is_lt()), &[1, 2, 3], &[2]), [1, 0, 0]);
-        for kind in [Binary::Div, Binary::Mod { like_c: false }, Binary::Mod { like_c: true }] {
-            assert!(binary(&kind, &ints(&[1]), &ints(&[0]), &mut Folding::default()).unwrap().is_err());
-            assert!(binary(&kind, &ints(&[i64::MIN]), &ints(&[-1]), &mut Folding::default()).unwrap().is_err());
-        }
+        assert_eq!(of(Binary::Div, &[7, i64::MIN], &[0, -1]), [0, i64::MIN]);
+        assert_eq!(of(Binary::Mod { like_c: false }, &[-7, i64::MIN], &[0, -1]), [-7, 0]);
+        assert_eq!(of(Binary::Pow, &[3, 2, -1, 5], &[3, 64, -3, -1]), [27, 0, -1, 0]);
     }
 
     #[test]

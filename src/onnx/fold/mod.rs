@@ -1,11 +1,13 @@
 //! What is computed at import: shapes, and what models compute from them.
 //!
 //! Only small values, and only operators that such computations use. Everything else that is constant becomes nodes over
-//! constants, which the compiler folds when it builds the graph. What is computed here stays exact: integers are 64 bits
-//! wide, floats double until they are stored, and dimensions of size 0 are allowed.
+//! constants, which the compiler folds when it builds the graph. What is computed here is what the graph would compute:
+//! integers keep the low bits of exact results, floats are double until they are stored, and dimensions of size 0 are allowed.
 
 mod arithmetic;
 mod movement;
+#[cfg(test)]
+mod tests;
 
 pub use arithmetic::reduce;
 pub use movement::{concat, expand, gather, reduced_shape, slice, transpose};

@@ -103,7 +103,12 @@ pub fn pow(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     if number == Some(2.0) && emit.rank(exponent) <= emit.rank(base) {
         return one(emit.mul(base, base)?);
     }
-    let common = if of_exponent.is_float() && !of_base.is_float() { of_exponent } else { of_base };
+    let common = match (of_base, of_exponent) {
+        // An exponent may have digits that float16 has not.
+        (DataType::Float16, other) if other != DataType::Float16 => DataType::Float32,
+        _ if of_exponent.is_float() && !of_base.is_float() => of_exponent,
+        _ => of_base,
+    };
     let (base, exponent) = (emit.cast(base, common)?, emit.cast(exponent, common)?);
     let power = emit.binary(BinaryKind::Pow, base, exponent)?;
     one(emit.cast(power, of_base)?)
@@ -133,12 +138,15 @@ pub fn clip(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
             }
             Ok(Some(match float {
                 true => Number::Double(tensor.floats()[0]),
-                false => Number::Integer(tensor.integers()[0].into()),
+                false => Number::Integer(tensor.wholes()[0]),
             }))
         };
         let (min, max) = (bound(1)?, bound(2)?);
         // Where the lower bound is above the upper one, everything becomes the upper one.
-        let crossed = min.zip(max).is_some_and(|(min, max)| min.to_f64() > max.to_f64());
+        let crossed = min.zip(max).is_some_and(|bounds| match bounds {
+            (Number::Integer(min), Number::Integer(max)) => min > max,
+            (min, max) => min.to_f64() > max.to_f64(),
+        });
         let min_value = if crossed { max } else { min };
         return one(emit.push(crate::graph::ops::elementwise::Clamp { input, min_value, max_value: max })?);
     }
@@ -225,6 +233,10 @@ fn cast_to(value: &Value, element: ElementType, emit: &mut Emit<'_>) -> Mapped<V
     if element == ElementType::Bool {
         let zero = emit.scalar(emit.data_type(input), 0.0)?;
         return one(emit.logical(LogicalKind::NotEqual, input, zero)?);
+    }
+    if element == ElementType::Int32 && emit.short.contains_key(&input) {
+        // The same numbers, which are no longer of 16 bits.
+        return one(emit.unary(UnaryKind::Identity, input)?);
     }
     one(emit.cast(input, data_type(element)?)?)
 }

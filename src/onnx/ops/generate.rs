@@ -1,6 +1,7 @@
 //! Values from nothing but attributes and shapes.
 
 use super::movement::expanded;
+use crate::graph::ops::elementwise::LogicalKind;
 use crate::graph::ops::movement::{Pad, PaddingMode, Reverse};
 use crate::graph::{Number, OperandId};
 use crate::onnx::element::ElementType;
@@ -11,7 +12,7 @@ use crate::onnx::refusal::Mapped;
 use crate::onnx::tensor::Tensor;
 use crate::onnx::value::Value;
 
-pub fn constant(node: &Node<'_>, _: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+pub fn constant(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     if let Some(tensor) = node.tensor("value")? {
         return Ok(vec![tensor.into()]);
     }
@@ -28,7 +29,10 @@ pub fn constant(node: &Node<'_>, _: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         let numbers: Vec<f64> = numbers.into_iter().map(f64::from).collect();
         return Ok(vec![Tensor::from_floats(ElementType::Float, vec![numbers.len()], &numbers).into()]);
     }
-    Err("a constant that is neither a dense tensor nor numbers".into())
+    if let Some(tensor) = node.sparse_tensor("sparse_value", |bytes| emit.folding.charge(bytes))? {
+        return Ok(vec![tensor.into()]);
+    }
+    Err("a constant that is neither a tensor nor numbers".into())
 }
 
 pub fn constant_of_shape(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
@@ -130,24 +134,53 @@ pub fn non_zero(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
 
 /// Running sums of what is known are left to the graph too.
 pub fn cumulative_sum(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    let at = node.constant(1, "the axis")?.integers();
-    let &[at] = &at[..] else { return Err("an axis that is no scalar".into()) };
     let input = emit.input(node, 0)?;
-    let at = crate::onnx::node::size(axis(at, emit.rank(input))?)?;
     let (exclusive, reversed) = (node.flag("exclusive", false)?, node.flag("reverse", false)?);
-    let sum =
-        crate::graph::ops::cumulative::CumulativeSum { input, axis: crate::graph::attribute::Modulo(at), exclusive, reversed };
-    super::elementwise::one(emit.push(sum)?)
+    along_axis(node, input, emit, |at, emit| {
+        let axis = crate::graph::attribute::Modulo(crate::onnx::node::size(at)?);
+        emit.push(crate::graph::ops::cumulative::CumulativeSum { input, axis, exclusive, reversed })
+    })
+}
+
+/// What `compute` makes of the axis that is input 1. Where it is known only when the graph runs, all axes are computed, and one
+/// of the results is chosen.
+fn along_axis(
+    node: &Node<'_>,
+    input: OperandId,
+    emit: &mut Emit<'_>,
+    compute: impl Fn(usize, &mut Emit<'_>) -> Mapped<OperandId>,
+) -> Mapped<Vec<Value>> {
+    let rank = emit.rank(input);
+    if let Some(tensor) = node.input(1)?.constant() {
+        let &[at] = &tensor.integers()[..] else { return Err("an axis that is no scalar".into()) };
+        return super::elementwise::one(compute(axis(at, rank)?, emit)?);
+    }
+    let at = emit.input(node, 1)?;
+    if emit.shape(at).iter().any(|&size| size != 1) {
+        return Err("an axis that is no scalar".into());
+    }
+    let at = emit.reshape(at, &[])?;
+    let mut result = compute(0, emit)?;
+    for own in 1..rank {
+        let along = compute(own, emit)?;
+        let from_end = own as f64 - rank as f64;
+        let (counted, negative) =
+            (emit.compare(LogicalKind::Equal, at, own as f64)?, emit.compare(LogicalKind::Equal, at, from_end)?);
+        let is_own = emit.logical(LogicalKind::LogicalOr, counted, negative)?;
+        result = emit.select(is_own, along, result)?;
+    }
+    super::elementwise::one(result)
 }
 
 /// CumProd: running products, by doubling how far they reach.
 pub fn cumulative_product(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    let at = node.constant(1, "the axis")?.integers();
-    let &[at] = &at[..] else { return Err("an axis that is no scalar".into()) };
     let input = emit.input(node, 0)?;
+    let flags = (node.flag("exclusive", false)?, node.flag("reverse", false)?);
+    along_axis(node, input, emit, |at, emit| products_along(input, at, flags, emit))
+}
+
+fn products_along(input: OperandId, at: usize, (exclusive, reverse): (bool, bool), emit: &mut Emit<'_>) -> Mapped<OperandId> {
     let shape = emit.shape(input);
-    let at = axis(at, shape.len())?;
-    let (exclusive, reverse) = (node.flag("exclusive", false)?, node.flag("reverse", false)?);
     let reversed = |input: OperandId, emit: &mut Emit<'_>| match reverse {
         true => emit.push(Reverse { input, axes: Some(vec![at as u32]) }),
         false => Ok(input),
@@ -175,7 +208,7 @@ pub fn cumulative_product(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Va
         product = emit.mul(product, earlier)?;
         reach = reach.saturating_mul(2);
     }
-    super::elementwise::one(reversed(product, emit)?)
+    reversed(product, emit)
 }
 
 /// What reductions compute at import: products and sums of shapes.

@@ -4,10 +4,12 @@ use super::elementwise::one;
 use crate::graph::ops::determinant::Determinant;
 use crate::graph::ops::elementwise::BinaryKind;
 use crate::graph::ops::matmul::Gemm;
+use crate::graph::ops::movement::Slice;
 use crate::graph::{DataType, OperandId};
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, axes};
-use crate::onnx::refusal::Mapped;
+use crate::onnx::refusal::{Mapped, Reason};
+use crate::onnx::tensor::Tensor;
 use crate::onnx::value::Value;
 
 /// Det.
@@ -47,6 +49,9 @@ pub fn product(a: OperandId, b: OperandId, emit: &mut Emit<'_>) -> Mapped<Operan
 
 pub fn gemm(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let (a, b, c) = (emit.input(node, 0)?, emit.input(node, 1)?, emit.optional(node, 2)?);
+    if !emit.data_type(a).is_float() {
+        return one(integer_gemm(node, [a, b], c, emit)?);
+    }
     one(emit.push(Gemm {
         a,
         b,
@@ -56,6 +61,39 @@ pub fn gemm(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         a_transpose: node.flag("transA", false)?,
         b_transpose: node.flag("transB", false)?,
     })?)
+}
+
+/// Gemm of integers, which wraps around; its factors are whole numbers.
+fn integer_gemm(node: &Node<'_>, [a, b]: [OperandId; 2], c: Option<OperandId>, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let factor = |name: &str| match node.float(name, 1.0)? {
+        // A float32 that is whole and not beyond this is exact.
+        factor if factor.fract() == 0.0 && factor.abs() <= f64::from(1 << 24) => Ok(factor as i64),
+        factor => Err(Reason(format!("the attribute {name} = {factor} is not supported for integers, only whole numbers are"))),
+    };
+    let (alpha, beta) = (factor("alpha")?, factor("beta")?);
+    let scaled = |id: OperandId, factor: i64, emit: &mut Emit<'_>| match factor {
+        1 => Ok(id),
+        factor => {
+            let factor = Tensor::from_integers(emit.data_type(id).into(), vec![], &[factor]);
+            let factor = emit.constant(factor)?;
+            emit.mul(id, factor)
+        }
+    };
+    let a = if node.flag("transA", false)? { emit.transpose_matrices(a)? } else { a };
+    let b = if node.flag("transB", false)? { emit.transpose_matrices(b)? } else { b };
+    if emit.rank(a) != 2 || emit.rank(b) != 2 {
+        return Err(format!("operands of rank {} and {}, which are no matrices", emit.rank(a), emit.rank(b)).into());
+    }
+    let product = emit.matmul(a, b)?;
+    let product = scaled(product, alpha, emit)?;
+    let Some(c) = c else { return Ok(product) };
+    let (shape, of_c) = (emit.shape(product), emit.shape(c));
+    let fits = of_c.len() <= 2 && of_c.iter().rev().zip(shape.iter().rev()).all(|(&own, &whole)| own == 1 || own == whole);
+    if !fits {
+        return Err(format!("the shape {of_c:?} of C cannot be broadcast to {shape:?}").into());
+    }
+    let c = scaled(c, beta, emit)?;
+    emit.add(product, c)
 }
 
 /// FusedMatMul of com.microsoft: matrices may be transposed, also with a batch dimension, and the result scaled.
@@ -76,47 +114,150 @@ pub fn fused_matmul(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> 
     }
 }
 
-/// Einsum of one or two operands: permute, multiply matrices, permute.
+/// Einsum: operands are permuted, multiplied as matrices one after the other, and the result is permuted.
 pub fn einsum(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let equation: String = node.string("equation", "")?.chars().filter(|c| !c.is_whitespace()).collect();
-    let (left, right) = equation.split_once("->").map_or((equation.as_str(), None), |(left, right)| (left, Some(right)));
-    let terms: Vec<Vec<char>> = left.split(',').map(|term| term.chars().collect()).collect();
-    let letters = |term: &[char]| term.iter().all(char::is_ascii_alphabetic);
-    if terms.len() != node.inputs.len() || !terms.iter().all(|term| letters(term)) {
-        return Err(format!("the equation {equation:?} is not supported").into());
-    }
-    let count = |letter: char| terms.iter().flatten().filter(|&&other| other == letter).count();
-    let output: Vec<char> = match right {
-        Some(right) => right.chars().collect(),
-        None => {
-            let mut once: Vec<char> = terms.iter().flatten().copied().filter(|&letter| count(letter) == 1).collect();
-            once.sort_unstable();
-            once
-        }
-    };
-    let repeats = |term: &[char]| term.iter().enumerate().any(|(i, letter)| term[..i].contains(letter));
-    if terms.iter().any(|term| repeats(term)) || repeats(&output) || output.iter().any(|&letter| count(letter) == 0) {
-        return Err(format!("the equation {equation:?} is not supported: a letter is repeated, or unknown").into());
-    }
     let mut operands = Vec::new();
-    for (position, term) in terms.into_iter().enumerate() {
-        let operand = emit.input(node, position)?;
-        if emit.rank(operand) != term.len() {
-            return Err(format!("{} letters for input {position} of rank {}", term.len(), emit.rank(operand)).into());
-        }
-        operands.push((operand, term));
+    for position in 0..node.inputs.len() {
+        operands.push(emit.input(node, position)?);
     }
-    let mut operands = operands.into_iter();
-    let mut result = operands.next().ok_or("no inputs")?;
-    let mut rest: Vec<(OperandId, Vec<char>)> = operands.collect();
-    while !rest.is_empty() {
-        let next = rest.remove(0);
+    let ranks: Vec<usize> = operands.iter().map(|&id| emit.rank(id)).collect();
+    let Equation { terms, output } =
+        Equation::parse(&equation, &ranks).map_err(|why| format!("the equation {equation:?} is not supported: {why}"))?;
+    let mut lettered: Vec<Lettered> = Vec::new();
+    for (operand, term) in operands.into_iter().zip(terms) {
+        lettered.push(diagonal((operand, term), emit)?);
+    }
+    stretch(&mut lettered, emit)?;
+    let mut rest = lettered.into_iter().collect::<std::collections::VecDeque<Lettered>>();
+    let mut result = rest.pop_front().ok_or("no inputs")?;
+    while let Some(next) = rest.pop_front() {
         let still: Vec<char> = output.iter().copied().chain(rest.iter().flat_map(|(_, term)| term.clone())).collect();
         result = contract(result, next, &still, emit)?;
     }
     let (summed, term) = sum_out(result, &output, emit)?;
     let permutation: Vec<usize> = output.iter().filter_map(|letter| term.iter().position(|other| other == letter)).collect();
     one(emit.transpose(summed, &permutation)?)
+}
+
+/// An equation of Einsum. Dimensions that an ellipsis stands for have letters of their own.
+#[derive(Debug, PartialEq)]
+struct Equation {
+    terms: Vec<Vec<char>>,
+    output: Vec<char>,
+}
+
+impl Equation {
+    /// The letter of a dimension of an ellipsis, counted from its end: outside of those that an equation can have.
+    fn unnamed(from_end: usize) -> char {
+        char::from_u32(0xe000 + from_end as u32).unwrap_or('\u{e000}')
+    }
+
+    fn parse(text: &str, ranks: &[usize]) -> Result<Equation, String> {
+        let (left, right) = text.split_once("->").map_or((text, None), |(left, right)| (left, Some(right)));
+        let names: Vec<&str> = left.split(',').collect();
+        if names.len() != ranks.len() {
+            return Err(format!("{} terms for {} inputs", names.len(), ranks.len()));
+        }
+        // The letters of a term whose ellipsis stands for so many dimensions, and whether there is one.
+        let letters = |term: &str, unnamed: usize| {
+            let (before, after) = term.split_once("...").map_or((term, None), |(before, after)| (before, Some(after)));
+            let named = before.chars().chain(after.unwrap_or_default().chars());
+            if let Some(other) = named.into_iter().find(|letter| !letter.is_ascii_alphabetic()) {
+                return Err(format!("found {other:?}, where letters and an ellipsis are allowed"));
+            }
+            let between = (0..if after.is_some() { unnamed } else { 0 }).rev().map(Self::unnamed);
+            Ok((before.chars().chain(between).chain(after.unwrap_or_default().chars()).collect::<Vec<char>>(), after.is_some()))
+        };
+        let (mut terms, mut most) = (Vec::new(), 0);
+        for (i, (term, &rank)) in names.iter().zip(ranks).enumerate() {
+            let (named, has_ellipsis) = letters(term, 0)?;
+            let unnamed = rank.checked_sub(named.len()).filter(|&unnamed| unnamed == 0 || has_ellipsis);
+            let unnamed = unnamed.ok_or_else(|| format!("{} letters for input {i} of rank {rank}", named.len()))?;
+            most = most.max(unnamed);
+            terms.push(letters(term, unnamed)?.0);
+        }
+        let count = |letter: char| terms.iter().flatten().filter(|&&other| other == letter).count();
+        let output = match right {
+            Some(right) => {
+                let (output, has_ellipsis) = letters(right, most)?;
+                if most > 0 && !has_ellipsis {
+                    return Err("the output leaves out the dimensions of an ellipsis".into());
+                }
+                output
+            }
+            None => {
+                let named = terms.iter().flatten().copied().filter(|&letter| letter.is_ascii_alphabetic() && count(letter) == 1);
+                let mut once: Vec<char> = named.collect();
+                once.sort_unstable();
+                (0..most).rev().map(Self::unnamed).chain(once).collect()
+            }
+        };
+        if let Some(&twice) =
+            output.iter().enumerate().find(|(i, letter)| output[..*i].contains(letter)).map(|(_, letter)| letter)
+        {
+            return Err(format!("the output names {twice} twice"));
+        }
+        match output.iter().find(|&&letter| count(letter) == 0) {
+            Some(unknown) => Err(format!("no input has the letter {unknown} of the output")),
+            None => Ok(Equation { terms, output }),
+        }
+    }
+}
+
+/// Takes the diagonal of dimensions that have the same letter.
+fn diagonal((mut operand, mut term): Lettered, emit: &mut Emit<'_>) -> Mapped<Lettered> {
+    let twice = |term: &[char]| {
+        let pair = |second: usize| Some((term[..second].iter().position(|other| *other == term[second])?, second));
+        (0..term.len()).find_map(pair)
+    };
+    while let Some((first, second)) = twice(&term) {
+        let shape = emit.shape(operand);
+        let size = shape[first];
+        if shape[second] != size {
+            return Err(format!("the letter {} stands for two sizes, {size} and {}", term[first], shape[second]).into());
+        }
+        let mut order: Vec<usize> = (0..term.len()).filter(|&i| i != first && i != second).collect();
+        let outer: Vec<u32> = order.iter().map(|&i| shape[i]).collect();
+        let letters: Vec<char> = order.iter().map(|&i| term[i]).collect();
+        order.extend([first, second]);
+        let moved = emit.transpose(operand, &order)?;
+        let both = size.checked_mul(size).ok_or("too many elements")?;
+        let lines = emit.reshape(moved, &[&outer[..], &[both]].concat())?;
+        operand = if size == 1 {
+            lines
+        } else {
+            let (mut starts, mut strides) = (vec![0; outer.len()], vec![1; outer.len()]);
+            starts.push(0);
+            strides.push(size + 1);
+            emit.push(Slice { input: lines, starts, sizes: [&outer[..], &[both]].concat(), strides: Some(strides) })?
+        };
+        term = [letters, vec![term[first]]].concat();
+    }
+    Ok((operand, term))
+}
+
+/// Leaves out dimensions of one element where another operand has more under the same letter: they are broadcast.
+fn stretch(operands: &mut [Lettered], emit: &mut Emit<'_>) -> Mapped<()> {
+    let mut sizes: Vec<(char, u32)> = Vec::new();
+    for (operand, term) in operands.iter() {
+        for (&letter, size) in term.iter().zip(emit.shape(*operand)) {
+            match sizes.iter_mut().find(|(other, _)| *other == letter) {
+                None => sizes.push((letter, size)),
+                Some((_, known)) if *known == size || size == 1 => {}
+                Some((_, known)) if *known == 1 => *known = size,
+                Some((_, known)) => return Err(format!("the letter {letter} stands for two sizes, {known} and {size}").into()),
+            }
+        }
+    }
+    for (operand, term) in operands {
+        let shape = emit.shape(*operand);
+        let is_narrow = |i: usize| shape[i] == 1 && !sizes.contains(&(term[i], 1));
+        let kept: Vec<usize> = (0..term.len()).filter(|&i| !is_narrow(i)).collect();
+        *operand = emit.reshape(*operand, &kept.iter().map(|&i| shape[i]).collect::<Vec<u32>>())?;
+        *term = kept.into_iter().map(|i| term[i]).collect();
+    }
+    Ok(())
 }
 
 /// An operand with a letter for each dimension.
@@ -147,11 +288,6 @@ fn contract(a: Lettered, b: Lettered, needed: &[char], emit: &mut Emit<'_>) -> M
     let (shape_a, shape_b) = (emit.shape(a.0), emit.shape(b.0));
     let size_in = |term: &[char], shape: &[u32], letter: char| term.iter().position(|&other| other == letter).map(|i| shape[i]);
     let size = |letter: char| size_in(&a.1, &shape_a, letter).or_else(|| size_in(&b.1, &shape_b, letter)).unwrap_or(1);
-    for &letter in batch.iter().chain(&inner) {
-        if size_in(&a.1, &shape_a, letter) != size_in(&b.1, &shape_b, letter) {
-            return Err(format!("the letter {letter} stands for two sizes").into());
-        }
-    }
     let product = |letters: &[char]| -> Mapped<u32> {
         crate::onnx::node::size(letters.iter().map(|&letter| u64::from(size(letter))).product::<u64>())
     };

@@ -3,6 +3,8 @@
 //! A mapping function gets the node with its inputs and puts WebNN nodes into the graph. Differences between versions are
 //! its own matter; the table says between which versions the operator exists.
 
+#[cfg(test)]
+mod accepted_tests;
 mod activation;
 mod attention;
 mod bias;
@@ -22,6 +24,8 @@ mod gather;
 mod generate;
 mod lengths;
 mod matmul;
+#[cfg(test)]
+mod matmul_tests;
 mod ml;
 mod movement;
 mod nbits;
@@ -35,6 +39,8 @@ mod pool;
 pub mod precision;
 mod qlinear;
 mod quantize;
+#[cfg(test)]
+mod read_tests;
 mod recurrent;
 mod reduce;
 mod resize;

@@ -156,8 +156,17 @@ pub fn split(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         return Ok(outputs.collect());
     }
     let input = emit.input(node, 0)?;
-    let outputs = emit.split(input, node::sizes(&parts)?, at)?;
-    Ok(outputs.into_iter().map(Value::from).collect())
+    let full: Vec<usize> = parts.iter().copied().filter(|&part| part > 0).collect();
+    let operands = if full.len() == 1 { vec![input] } else { emit.split(input, node::sizes(&full)?, at)? };
+    let mut operands = operands.into_iter();
+    // No operand can hold an empty part.
+    let (element, mut empty) = (emit.data_type(input).into(), shape);
+    empty[at] = 0;
+    let part = |part: usize| match part {
+        0 => Some(Tensor { element, shape: empty.clone(), bytes: Default::default() }.into()),
+        _ => operands.next().map(Value::from),
+    };
+    Ok(parts.into_iter().filter_map(part).collect())
 }
 
 /// Broadcasts both ways: the shape may also be smaller than the input's.
@@ -228,7 +237,7 @@ pub fn pad(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let value = match node.optional_constant(2, "the padding's value")? {
         Some(tensor) => match (tensor.count(), tensor.element.is_float()) {
             (1, true) => Number::Double(tensor.floats()[0]),
-            (1, false) => Number::Integer(tensor.integers()[0].into()),
+            (1, false) => Number::Integer(tensor.wholes()[0]),
             _ => return Err("a padding's value that is no scalar".into()),
         },
         None => Number::Double(node.float("value", 0.0)?),

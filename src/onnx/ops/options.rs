@@ -128,6 +128,49 @@ fn is_equal(attribute: &AttributeProto, text: &str) -> bool {
     }
 }
 
+/// An input or an attribute, and its name.
+#[cfg(test)]
+pub type Name = (&'static str, &'static str);
+
+/// What mappings have read in this thread: for each operator, by its domain and name, the names of inputs and attributes.
+#[cfg(test)]
+type Recorded = HashMap<(String, String), std::collections::BTreeSet<Name>>;
+
+#[cfg(test)]
+thread_local! {
+    static RECORDED: std::cell::RefCell<Recorded> = std::cell::RefCell::default();
+}
+
+#[cfg(test)]
+pub fn recorded(domain: &str, operator: &str) -> std::collections::BTreeSet<Name> {
+    RECORDED.with_borrow(|recorded| recorded.get(&(domain.to_owned(), operator.to_owned())).cloned().unwrap_or_default())
+}
+
+#[cfg(test)]
+impl Options {
+    /// Remembers that a mapping has read an input or attribute.
+    pub fn record(&self, node: &Node<'_>, position: Option<usize>, attribute: &str) {
+        let (kind, named) = match position {
+            Some(position) => ("input", self.input(position)),
+            None => ("attribute", self.attribute(attribute)),
+        };
+        let Some(name) = named.map(|named| (kind, named.name)) else { return };
+        let domain = crate::onnx::importer::normalized(&node.proto.domain).to_owned();
+        RECORDED.with_borrow_mut(|recorded| recorded.entry((domain, node.operator().to_owned())).or_default().insert(name));
+    }
+
+    /// The names of what the mapping reads.
+    pub fn read_names(&self) -> impl Iterator<Item = Name> {
+        let inputs = self.inputs.iter().map(|named| ("input", named));
+        let all = inputs.chain(self.attributes.iter().map(|named| ("attribute", named)));
+        all.filter(|(_, named)| named.usage == Use::Read).map(|(kind, named)| (kind, named.name))
+    }
+
+    pub fn most_inputs(&self) -> usize {
+        self.inputs.len()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

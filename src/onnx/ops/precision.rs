@@ -19,6 +19,7 @@ pub fn map(entry: &Entry, node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Va
     let typed = match node.operator() {
         "RMSNormalization" | "SimplifiedLayerNormalization" => 1,
         "QAttention" => 3,
+        "EmbedLayerNormalization" | "GatherBlockQuantized" | "MatMulIntegerToFloat" => 2,
         _ => 0,
     };
     let narrows = node.optional(typed).is_some_and(|value| is_half(value, emit));
@@ -29,10 +30,16 @@ pub fn map(entry: &Entry, node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Va
     if !narrows {
         return Ok(outputs);
     }
-    // The statistics of a layer normalization are float32 in any case.
-    let statistics = |position: usize| node.operator() == "LayerNormalization" && position > 0;
+    let statistics = |position: usize| match node.operator() {
+        // Those of a layer normalization are float32 in any case.
+        "LayerNormalization" => position > 0,
+        // Running ones have the type of those that are given, from input 3 on.
+        "BatchNormalization" if position > 0 => !node.optional(position + 2).is_some_and(|value| is_half(value, emit)),
+        _ => false,
+    };
+    let statistics: Vec<bool> = (0..outputs.len()).map(statistics).collect();
     let narrowed = |(position, value): (usize, Value)| match value {
-        value if statistics(position) => Ok(value),
+        value if statistics[position] => Ok(value),
         Value::Operand(id) if emit.data_type(id) == DataType::Float32 => Ok(emit.cast(id, DataType::Float16)?.into()),
         Value::Constant(constant) if constant.tensor.element == ElementType::Float => {
             Ok(constant.tensor.cast(ElementType::Float16).into())
@@ -55,9 +62,13 @@ fn is_composed(domain: &str, node: &Node<'_>, emit: &Emit<'_>) -> bool {
             | "BiasGelu"
             | "BiasSoftmax"
             | "BiasSplitGelu"
+            | "EmbedLayerNormalization"
             | "FastGelu"
+            | "GatherBlockQuantized"
             | "GridSample"
             | "GroupNorm"
+            | "MatMulIntegerToFloat"
+            | "MatMulNBits"
             | "QAttention"
             | "QuickGelu"
             | "RotaryEmbedding"
@@ -107,6 +118,11 @@ fn is_composed(domain: &str, node: &Node<'_>, emit: &Emit<'_>) -> bool {
         | "Swish"
         | "ThresholdedRelu"
         | "TreeEnsemble" => true,
+        // Statistics of the batch, or statistics and factors in another type than the input's.
+        "BatchNormalization" => {
+            let all = || node.inputs.iter().flatten().all(|value| is_half(value, emit));
+            flag("training_mode") || !all()
+        }
         "AveragePool" => rank(0) == 5 || flag("count_include_pad"),
         "Conv" => rank(0) == 5,
         "Gelu" => text("approximate", "none") == "tanh",
@@ -228,6 +244,62 @@ mod tests {
             ..Default::default()
         };
         close(&result(17, "Einsum", &[a, b, c], vec![equation]), &[45_000.0]);
+    }
+
+    /// The result of a node whose inputs are fed, with the types that they have.
+    fn result_of(operator: &str, inputs: &[Tensor], known: &[Tensor], attributes: Vec<AttributeProto>) -> Vec<f64> {
+        let names = ["a", "b", "c", "d", "e", "f", "g"];
+        let mut sketch = sketch(17);
+        for (name, input) in names.iter().zip(inputs) {
+            let shape: Vec<i64> = input.shape.iter().map(|&size| size as i64).collect();
+            sketch = sketch.input(name, number_of(input.element), &shape);
+        }
+        for (name, tensor) in names[inputs.len()..].iter().zip(known) {
+            sketch = sketch.tensor(name, tensor);
+        }
+        let names = &names[..inputs.len() + known.len()];
+        let imported = sketch.node(operator, names, &["y"], attributes).output("y").import().unwrap();
+        let found = run(&imported, inputs).remove(0);
+        assert_eq!(found.element, ElementType::Float16, "{operator}");
+        found.floats()
+    }
+
+    #[test]
+    fn batch_normalization_with_large_statistics() {
+        let x = halves(&[2, 1, 1], &[900.0, -900.0]);
+        let parameters = [halves(&[1], &[1.0]), halves(&[1], &[0.0])];
+        let singles = |number: f64| Tensor::from_floats(ElementType::Float, vec![1], &[number]);
+        let own = [parameters.to_vec(), vec![halves(&[1], &[0.0]), halves(&[1], &[1.0])]].concat();
+        close(&result_of("BatchNormalization", std::slice::from_ref(&x), &own, vec![int("training_mode", 1)]), &[1.0, -1.0]);
+        // Statistics that float16 does not hold.
+        let given = [parameters.to_vec(), vec![singles(0.0), singles(810_000.0)]].concat();
+        close(&result_of("BatchNormalization", &[x], &given, vec![]), &[1.0, -1.0]);
+    }
+
+    #[test]
+    fn products_of_quantized_weights_may_exceed_float16() {
+        // 32 products of 300 and 10, less 60,000.
+        let bytes = |shape: &[usize], byte: i64| {
+            Tensor::from_integers(ElementType::Uint8, shape.to_vec(), &vec![byte; shape.iter().product()])
+        };
+        let a = halves(&[1, 32], &[300.0; 32]);
+        let mut model =
+            sketch(17).input("a", HALF, &[1, 32]).tensor("w", &bytes(&[1, 1, 16], 0xdd)).tensor("s", &halves(&[1], &[2.0]));
+        model = model.tensor("bias", &halves(&[1], &[-60_000.0]));
+        let attributes = vec![int("K", 32), int("N", 1), int("bits", 4), int("block_size", 32)];
+        let node = model.node("com.microsoft::MatMulNBits", &["a", "w", "s", "", "", "bias"], &["y"], attributes).output("y");
+        close(&run(&node.import().unwrap(), std::slice::from_ref(&a))[0].floats(), &[36_000.0]);
+        // 4 products of 255 and 255, scaled.
+        let known = [bytes(&[4, 1], 255), halves(&[], &[0.125]), halves(&[], &[0.0625])];
+        close(&result_of("com.microsoft::MatMulIntegerToFloat", &[bytes(&[1, 4], 255)], &known, vec![]), &[260_100.0 / 128.0]);
+    }
+
+    #[test]
+    fn an_exponent_keeps_its_digits() {
+        let exponent = Tensor::from_floats(ElementType::Float, vec![], &[0.500_06]);
+        let expected = 60_000f64.powf(f64::from(0.500_06f32));
+        let found = result_of("Pow", &[halves(&[1], &[60_000.0]), exponent], &[], vec![]);
+        assert_eq!(found, [crate::graph::number::f16_from_f64(expected).to_f64()]);
     }
 
     #[test]

@@ -8,7 +8,8 @@ use crate::graph::ops::reduce::ReduceKind;
 use crate::graph::{DataType, OperandId};
 use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
-use crate::onnx::node::{Node, axis, data_type};
+use crate::onnx::fold;
+use crate::onnx::node::{Node, axis, data_type, size};
 use crate::onnx::refusal::Mapped;
 use crate::onnx::tensor::Tensor;
 use crate::onnx::value::Value;
@@ -22,21 +23,27 @@ pub fn quantize(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         Err(_) if node.int("output_dtype", 0)? == 0 => None,
         found => found?,
     };
-    let quantized = match (node.optional(2), wanted) {
-        (Some(_), _) => None,
-        (None, Some(element)) => Some(data_type(element)?),
-        (None, None) => Some(DataType::Uint8),
+    let element = match (node.optional(2), wanted) {
+        (Some(zero_point), _) => emit.element(zero_point),
+        (None, Some(element)) => element,
+        (None, None) => ElementType::Uint8,
     };
-    let zero_point = match quantized {
-        None => emit.input(node, 2)?,
-        Some(quantized) => zeros(quantized, emit.shape(scale), emit)?,
-    };
-    let (scale, zero_point) = blocks(node, input, scale, zero_point, emit)?;
-    one(emit.push(QuantizeLinear { input, scale, zero_point })?)
+    let zero_point = zero_point(node, element, scale, emit)?;
+    let (scale, zero_point) = blocks(node, input, scale, &zero_point, emit)?;
+    let result = emit.push(QuantizeLinear { input, scale, zero_point })?;
+    if !element.is_short() {
+        return one(result);
+    }
+    let (low, high) = element.range();
+    let result = emit.clamp(result, Some(low as f64), Some(high as f64))?;
+    emit.short.insert(result, element);
+    one(result)
 }
 
 pub fn dequantize(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    let (input, mut scale) = (emit.input(node, 0)?, emit.input(node, 1)?);
+    let element = emit.element(node.input(0)?);
+    let (input, mut scale) = (held(node.input(0)?, emit)?, emit.input(node, 1)?);
+    let input = emit.operand(&input)?;
     let quantized = emit.data_type(input);
     let own = emit.data_type(scale);
     let wanted = match node.int("output_dtype", 0)? {
@@ -50,32 +57,77 @@ pub fn dequantize(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     if !QUANTIZED.contains(quantized) {
         return Err(format!("an input of {quantized}").into());
     }
-    let zero_point = match emit.optional(node, 2)? {
-        Some(zero_point) => zero_point,
-        None => zeros(quantized, emit.shape(scale), emit)?,
-    };
-    let (scale, zero_point) = blocks(node, input, scale, zero_point, emit)?;
+    let zero_point = zero_point(node, element, scale, emit)?;
+    let (scale, zero_point) = blocks(node, input, scale, &zero_point, emit)?;
     let result = emit.push(DequantizeLinear { input, scale, zero_point })?;
     one(emit.cast(result, wanted)?)
 }
 
-fn zeros(data_type: DataType, shape: Vec<u32>, emit: &mut Emit<'_>) -> Mapped<OperandId> {
-    let element: ElementType = data_type.into();
+/// A value whose elements, if they have 16 bits, are held by 32.
+fn held(value: &Value, emit: &mut Emit<'_>) -> Mapped<Value> {
+    match value.constant().filter(|tensor| tensor.element.is_short()) {
+        Some(tensor) if emit.folding.charge(tensor.count().saturating_mul(4)) => Ok(tensor.cast(ElementType::Int32).into()),
+        Some(_) => Err("too much to compute at import".into()),
+        None => Ok(value.clone()),
+    }
+}
+
+/// The zero point of elements of that type, which is 0 where there is none.
+fn zero_point(node: &Node<'_>, element: ElementType, scale: OperandId, emit: &mut Emit<'_>) -> Mapped<Value> {
+    match node.optional(2) {
+        Some(given) if emit.element(given) != element => {
+            Err(format!("a zero point of {} for elements of {element}", emit.element(given)).into())
+        }
+        Some(given) => held(given, emit),
+        None => zeros(element, emit.shape(scale)),
+    }
+}
+
+fn zeros(element: ElementType, shape: Vec<u32>) -> Mapped<Value> {
+    let element: ElementType = element.held_by().ok_or_else(|| format!("elements of {element}"))?.into();
     let shape: Vec<usize> = shape.into_iter().map(|size| size as usize).collect();
     let count = shape.iter().product();
     let bytes = element.byte_length(count).ok_or("too many elements")?;
-    emit.constant(Tensor { element, shape, bytes: vec![0; bytes].into() })
+    Ok(Tensor { element, shape, bytes: vec![0; bytes].into() }.into())
 }
 
-/// Scale and zero point in the input's rank: one for all, one for each index of an axis, or one for each block of an axis.
+/// Scale and zero point in the input's rank: one for all, one for each index of an axis, or one for each block of an axis, of
+/// which the last may be short.
 fn blocks(
     node: &Node<'_>,
     input: OperandId,
     scale: OperandId,
-    zero_point: OperandId,
+    zero_point: &Value,
     emit: &mut Emit<'_>,
 ) -> Mapped<(OperandId, OperandId)> {
     let (shape, of_scale) = (emit.shape(input), emit.shape(scale));
+    let block = size(node.int("block_size", 0)?)?;
+    if block > 0 {
+        let at = axis(node.int("axis", 1)?, shape.len())?;
+        let mut expected = shape.clone();
+        expected[at] = shape[at].div_ceil(block);
+        if of_scale != expected {
+            return Err(format!("scales of shape {of_scale:?} for blocks of {block}, where {expected:?} is needed").into());
+        }
+        if shape[at].is_multiple_of(block) {
+            return Ok((scale, emit.operand(zero_point)?));
+        }
+        // WebNN's blocks are equal: each element gets the numbers of its block.
+        let numbers: Vec<i64> = (0..shape[at]).map(|i| i64::from(i / block)).collect();
+        let numbers = Tensor::int64s(&numbers);
+        let zero_point = match zero_point.constant().filter(|tensor| tensor.element.bits() == 4) {
+            Some(tensor) => {
+                emit.reserve(&shape.iter().map(|&size| size.into()).collect::<Vec<u64>>())?;
+                emit.operand(&fold::gather(tensor, &numbers, at)?.into())?
+            }
+            None => {
+                let (zero_point, numbers) = (emit.operand(zero_point)?, emit.constant(numbers.clone())?);
+                emit.gather(zero_point, numbers, at)?
+            }
+        };
+        let numbers = emit.constant(numbers)?;
+        return Ok((emit.gather(scale, numbers, at)?, zero_point));
+    }
     let aligned = if of_scale.iter().all(|&size| size == 1) && of_scale.len() <= 1 {
         vec![1; shape.len()]
     } else if of_scale.len() == 1 {
@@ -86,6 +138,7 @@ fn blocks(
     } else {
         of_scale
     };
+    let zero_point = emit.operand(zero_point)?;
     Ok((emit.reshape(scale, &aligned)?, emit.reshape(zero_point, &aligned)?))
 }
 
@@ -138,7 +191,7 @@ pub fn scaled(
     let mut scale = emit.cast(scale, DataType::Float32)?;
     let mut zero_point = match zero_point {
         Some(zero_point) => zero_point,
-        None => zeros(element, Vec::new(), emit)?,
+        None => emit.operand(&zeros(element.into(), Vec::new())?)?,
     };
     for vector in [&mut scale, &mut zero_point] {
         let shape = emit.shape(*vector);

@@ -6,9 +6,10 @@
 
 use super::elementwise::one;
 use super::place::{Place, Scale};
-use crate::graph::OperandId;
+use crate::graph::ops::elementwise::{BinaryKind, UnaryKind};
 use crate::graph::ops::reduce::ReduceKind;
 use crate::graph::ops::resample::{InterpolationMode, Resample2d};
+use crate::graph::{DataType, OperandId};
 use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, axes, size};
@@ -48,8 +49,8 @@ struct Rules {
 }
 
 pub fn resize(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    let input = emit.input(node, 0)?;
-    let shape = emit.shape(input);
+    let mut input = emit.input(node, 0)?;
+    let (shape, of) = (emit.shape(input), emit.data_type(input));
     let upsample = node.operator() == "Upsample";
     let mode = match node.string("mode", "nearest")?.as_str() {
         "nearest" => Mode::Nearest,
@@ -77,15 +78,39 @@ pub fn resize(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     if changed.is_empty() {
         return one(input);
     }
-    if let Some(result) = by_resample2d(input, &changed, &rules, emit)? {
-        return one(result);
+    // Bytes are interpolated as float32 and then become bytes again.
+    let is_byte = of.bits() == 8 && rules.mode != Mode::Nearest;
+    if is_byte {
+        input = emit.cast(input, DataType::Float32)?;
     }
-    let extrapolation = node.float("extrapolation_value", 0.0)?;
     let mut result = input;
-    for axis in &changed {
-        result = along(result, axis, &rules, extrapolation, emit)?;
+    match by_resample2d(input, &changed, &rules, emit)? {
+        Some(resampled) => result = resampled,
+        None => {
+            let extrapolation = node.float("extrapolation_value", 0.0)?;
+            for axis in &changed {
+                result = along(result, axis, &rules, extrapolation, emit)?;
+            }
+        }
     }
-    one(result)
+    one(if is_byte { to_bytes(result, of, &rules, emit)? } else { result })
+}
+
+/// Interpolated bytes are truncated, as ONNX's reference and onnxruntime do, which rounds those of a wide filter. What is whole
+/// may have been computed a little too small: with weights whose sizes add up to 1.375 at most, two axes of four products and
+/// their sums round numbers up to 255 * 1.375² ten times, each by 2⁻²⁴ of it, which is 3e-4.
+fn to_bytes(input: OperandId, of: DataType, rules: &Rules, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    const SLACK: f64 = 1.0 / 2048.0;
+    let whole = if rules.antialias {
+        emit.unary(UnaryKind::RoundEven, input)?
+    } else {
+        let sign = emit.unary(UnaryKind::Sign, input)?;
+        let more = emit.with(BinaryKind::Mul, sign, SLACK)?;
+        emit.add(input, more)?
+    };
+    let (low, high) = crate::graph::number::integer_range(of);
+    let bounded = emit.clamp(whole, Some(low as f64), Some(high as f64))?;
+    emit.cast(bounded, of)
 }
 
 /// Which axes are resampled, and how.

@@ -20,12 +20,19 @@ pub fn contributed(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         return Err("the attribute scale is not supported".into());
     }
     let (input, positions, cos, sin) = (emit.input(node, 0)?, emit.input(node, 1)?, emit.input(node, 2)?, emit.input(node, 3)?);
+    // Sequences of different lengths that lie behind each other: each token has a position of its own, and there may be more of
+    // them than the caches have rows.
+    let is_packed = node.flag("is_packed_batching", false)?;
+    let (length, most) = (sequence_length(input, emit)?, emit.shape(cos).first().copied().unwrap_or(0));
+    if !is_packed && length > most {
+        return Err(format!("a sequence of {length} where the caches have {most} positions").into());
+    }
     let batches = emit.shape(input)[0];
     let positions = match emit.shape(positions)[..] {
         [_, _] => positions,
+        _ if is_packed => return Err("is_packed_batching with position ids that are not [batch, sequence]".into()),
         // One number: where the first position is. The others follow.
         [1] => {
-            let length = sequence_length(node, input, emit)?;
             let steps: Vec<i64> = (0..length.into()).collect();
             let steps =
                 crate::onnx::tensor::Tensor::from_integers(emit.data_type(positions).into(), vec![1, steps.len()], &steps);
@@ -38,8 +45,7 @@ pub fn contributed(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     embed(node, Caches { cos, sin, positions: Some(positions) }, input, emit)
 }
 
-fn sequence_length(node: &Node<'_>, input: OperandId, emit: &Emit<'_>) -> Mapped<u32> {
-    let _ = node;
+fn sequence_length(input: OperandId, emit: &Emit<'_>) -> Mapped<u32> {
     match emit.shape(input)[..] {
         [_, length, _] => Ok(length),
         [_, _, length, _] => Ok(length),

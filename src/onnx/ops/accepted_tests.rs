@@ -1,0 +1,267 @@
+//! Forms of operators that few models have, against their definitions.
+
+use crate::onnx::element::ElementType::{self, *};
+use crate::onnx::protobuf::AttributeProto;
+use crate::onnx::tensor::Tensor;
+use crate::onnx::testing::*;
+
+/// A model of one node, whose inputs have names: those in `fed` are fed, the others known.
+fn outcome(
+    opset: i64,
+    operator: &str,
+    fed: &[Tensor],
+    known: &[Tensor],
+    attributes: Vec<AttributeProto>,
+) -> Result<Vec<Tensor>, String> {
+    let names = ["a", "b", "c", "d", "e"];
+    let mut model = sketch(opset);
+    for (name, input) in names.iter().zip(fed) {
+        let shape: Vec<i64> = input.shape.iter().map(|&size| size as i64).collect();
+        model = model.input(name, number_of(input.element), &shape);
+    }
+    for (name, tensor) in names[fed.len()..].iter().zip(known) {
+        model = model.tensor(name, tensor);
+    }
+    // Integers of 16 bits are fed as those of 32.
+    let short = |input: &Tensor| if input.element.is_short() { input.cast(Int32) } else { input.clone() };
+    let count = fed.len() + known.len();
+    let model = model.node(operator, &names[..count], &["y"], attributes).output("y");
+    Ok(run(&model.import().map_err(|error| error.to_string())?, &fed.iter().map(short).collect::<Vec<_>>()))
+}
+
+fn wholes(element: ElementType, shape: &[usize], numbers: &[i128]) -> Tensor {
+    Tensor::from_wholes(element, shape.to_vec(), numbers)
+}
+
+fn floats(shape: &[usize], numbers: &[f64]) -> Tensor {
+    Tensor::from_floats(Float, shape.to_vec(), numbers)
+}
+
+#[test]
+fn the_last_block_of_quantized_values_may_be_short() {
+    // Powers of two and small integers, so that every result is exact.
+    let (rows, columns, block) = (3usize, 7usize, 3usize);
+    let blocks = columns.div_ceil(block);
+    let scales: Vec<f64> = (0..rows * blocks).map(|i| 2f64.powi(i as i32 % 5 - 2)).collect();
+    for element in [Int8, Uint8, Int4, Uint4, Int16, Uint16] {
+        let (low, high) = element.range();
+        let number = |i: usize, by: i128| low + (i as i128 * by).rem_euclid(high - low + 1);
+        let values: Vec<i128> = (0..rows * columns).map(|i| number(i, 5)).collect();
+        let points: Vec<i128> = (0..rows * blocks).map(|i| number(i, 3)).collect();
+        let of = |i: usize| i / columns * blocks + i % columns / block;
+        let expected: Vec<f64> = (0..rows * columns).map(|i| (values[i] - points[of(i)]) as f64 * scales[of(i)]).collect();
+        let attributes = || vec![int("axis", 1), int("block_size", block as i64)];
+        let (scale, point) = (floats(&[rows, blocks], &scales), wholes(element, &[rows, blocks], &points));
+        let value = wholes(element, &[rows, columns], &values);
+        let found = outcome(21, "DequantizeLinear", std::slice::from_ref(&value), &[scale.clone(), point.clone()], attributes());
+        assert_eq!(found.unwrap()[0].floats(), expected, "{element}");
+        // What was dequantized is quantized to what it was.
+        let found = outcome(21, "QuantizeLinear", &[floats(&[rows, columns], &expected)], &[scale.clone(), point], attributes());
+        assert_eq!(found.unwrap()[0].wholes(), values, "{element}");
+        // Along the other axis, without a zero point.
+        let turned = |list: &[i128]| (0..list.len()).map(|i| list[i % rows * columns + i / rows]).collect::<Vec<i128>>();
+        let turned_scales: Vec<f64> = (0..rows * blocks).map(|i| scales[i % rows * blocks + i / rows]).collect();
+        let value = wholes(element, &[columns, rows], &turned(&values));
+        let scale = floats(&[blocks, rows], &turned_scales);
+        let attributes = vec![int("axis", 0), int("block_size", block as i64)];
+        let found = outcome(21, "DequantizeLinear", &[value], &[scale], attributes).unwrap().remove(0).floats();
+        let expected = (0..rows * columns).map(|i| {
+            let (column, row) = (i / rows, i % rows);
+            values[row * columns + column] as f64 * scales[row * blocks + column / block]
+        });
+        assert!(found.iter().copied().eq(expected), "{element}: {found:?}");
+    }
+    let refused = outcome(
+        21,
+        "DequantizeLinear",
+        &[wholes(Int8, &[3, 7], &[0; 21])],
+        &[floats(&[3, 2], &[1.0; 6])],
+        vec![int("axis", 1), int("block_size", 3)],
+    );
+    assert!(refused.unwrap_err().contains("blocks of 3"));
+}
+
+#[test]
+fn quantization_to_sixteen_bits() {
+    for (element, zero) in [(Int16, -5i128), (Uint16, 40_000)] {
+        let (low, high) = element.range();
+        let scale = 0.03125;
+        let numbers: Vec<f64> = [0.0, 1.0, -1.0, 0.015625, 0.046875, 790.0, 1023.9, -1250.0, 3e38, -3e38].to_vec();
+        let steps = |x: f64| ((x / scale).round_ties_even() as i128).saturating_add(zero).clamp(low, high);
+        let expected: Vec<i128> = numbers.iter().map(|&x| steps(x)).collect();
+        let input = floats(&[numbers.len()], &numbers);
+        let known = [floats(&[], &[scale]), wholes(element, &[], &[zero])];
+        let found = outcome(21, "QuantizeLinear", std::slice::from_ref(&input), &known, vec![]).unwrap().remove(0);
+        assert_eq!((found.element, found.wholes()), (Int32, expected.clone()), "{element}");
+        // Fed as numbers of 32 bits, and known as such of 16.
+        let back: Vec<f64> = expected.iter().map(|&x| (x - zero) as f64 * scale).collect();
+        let value = wholes(element, &[expected.len()], &expected);
+        let fed = wholes(Int32, &[expected.len()], &expected);
+        let (scale, point) = (&known[0], &known[1]);
+        let model = || sketch(21).tensor("s", scale).tensor("z", point);
+        let node = |model: Sketch| model.node("DequantizeLinear", &["x", "s", "z"], &["y"], vec![]).output("y").import().unwrap();
+        let imported = node(model().input("x", number_of(element), &[expected.len() as i64]));
+        assert_eq!(imported.inputs[0].signature.element_type, element.name());
+        assert_eq!(run(&imported, &[fed])[0].floats(), back);
+        assert_eq!(run(&node(model().tensor("x", &value)), &[])[0].floats(), back);
+        // There and back, moved in between.
+        let imported = model()
+            .input("x", 1, &[10])
+            .int64s("shape", &[2, 5])
+            .node("QuantizeLinear", &["x", "s", "z"], &["q"], vec![])
+            .node("Reshape", &["q", "shape"], &["r"], vec![])
+            .node("Transpose", &["r"], &["t"], vec![])
+            .node("DequantizeLinear", &["t", "s", "z"], &["y"], vec![])
+            .output("y")
+            .output("t")
+            .import()
+            .unwrap();
+        assert_eq!(imported.outputs[1].element_type, element.name());
+        let expected: Vec<f64> = (0..10).map(|i| back[i % 2 * 5 + i / 2]).collect();
+        assert_eq!(run(&imported, &[input])[0].floats(), expected);
+        let refused = model()
+            .input("x", 1, &[10])
+            .node("QuantizeLinear", &["x", "s", "z"], &["q"], vec![])
+            .node("Add", &["q", "q"], &["y"], vec![])
+            .output("y")
+            .import();
+        assert!(refused.unwrap_err().to_string().contains(element.name()));
+    }
+}
+
+/// The position of each output element in halves of a pixel, as the definition has it, without rounding.
+fn linear(row: &[i128], to: usize) -> Vec<f64> {
+    let from = row.len() as f64;
+    (0..to)
+        .map(|i| {
+            let place = ((i as f64 + 0.5) * from / to as f64 - 0.5).clamp(0.0, from - 1.0);
+            let (first, rest) = (place.floor() as usize, place.fract());
+            let second = (first + 1).min(row.len() - 1);
+            row[first] as f64 * (1.0 - rest) + row[second] as f64 * rest
+        })
+        .collect()
+}
+
+#[test]
+fn bytes_are_resized_and_truncated() {
+    for (element, row) in [(Uint8, [0i128, 255, 10, 200, 77]), (Int8, [-128, 127, -3, 0, 77])] {
+        for rank in [3, 4] {
+            for to in [3usize, 8, 10, 20] {
+                let (mut shape, mut sizes) = (vec![1; rank], vec![1i64; rank]);
+                (shape[rank - 1], sizes[rank - 1]) = (row.len(), to as i64);
+                let mut model =
+                    sketch(18).input("a", number_of(element), &shape.iter().map(|&size| size as i64).collect::<Vec<_>>());
+                model = model.int64s("sizes", &sizes);
+                let model = model.node("Resize", &["a", "", "", "sizes"], &["y"], vec![text("mode", "linear")]).output("y");
+                let found = run(&model.import().unwrap(), &[wholes(element, &shape, &row)]).remove(0);
+                assert_eq!(found.element, element);
+                for (found, exact) in found.wholes().into_iter().zip(linear(&row, to)) {
+                    // Whole results stay; others that are just below a whole number may be taken for it.
+                    let whole = (exact - exact.round()).abs() < 1e-9;
+                    let expected = if whole { exact.round() } else { exact.trunc() };
+                    let near = !whole && (exact.round() - exact).abs() < 1e-3;
+                    assert!(found as f64 == expected || near, "{element} {to}: {found}, not {exact}");
+                }
+            }
+        }
+        // What is the same everywhere stays so, whatever the weights.
+        for mode in ["linear", "cubic"] {
+            for to in 1..40 {
+                let number = row[4];
+                let model = sketch(18)
+                    .input("a", number_of(element), &[1, 1, 7, 7])
+                    .int64s("sizes", &[1, 1, to, to])
+                    .node("Resize", &["a", "", "", "sizes"], &["y"], vec![text("mode", mode)])
+                    .output("y");
+                let found = run(&model.import().unwrap(), &[wholes(element, &[1, 1, 7, 7], &[number; 49])]).remove(0);
+                assert!(found.wholes().iter().all(|&x| x == number), "{mode} {to}: {:?}", found.wholes());
+            }
+        }
+    }
+}
+
+#[test]
+fn parts_of_a_split_may_be_empty() {
+    let x = floats(&[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    for (parts, expected) in [
+        (&[0, 1, 2][..], vec![vec![1.0, 4.0], vec![2.0, 3.0, 5.0, 6.0]]),
+        (&[0, 3, 0], vec![vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]]),
+        (&[2, 0, 1], vec![vec![1.0, 2.0, 4.0, 5.0], vec![3.0, 6.0]]),
+    ] {
+        let names = ["p", "q", "r"];
+        let mut model = sketch(18)
+            .input("x", 1, &[2, 3])
+            .int64s("split", parts)
+            .node("Split", &["x", "split"], &names, vec![int("axis", 1)])
+            // What is empty can be joined with something.
+            .node("Concat", &names, &["y"], vec![int("axis", 1)])
+            .output("y");
+        for (name, _) in names.iter().zip(parts).filter(|(_, part)| **part > 0) {
+            model = model.output(name);
+        }
+        let found = run(&model.import().unwrap(), std::slice::from_ref(&x));
+        assert_eq!(found[0].floats(), x.floats(), "{parts:?}");
+        assert_eq!(found[1..].iter().map(Tensor::floats).collect::<Vec<_>>(), expected, "{parts:?}");
+    }
+}
+
+#[test]
+fn an_axis_may_be_computed_when_the_graph_runs() {
+    let shape = [2usize, 3, 2];
+    let x: Vec<i128> = (1..=12).collect();
+    for operator in ["CumSum", "CumProd"] {
+        for (exclusive, reverse) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
+            for axis in -3i64..3 {
+                let at = axis.rem_euclid(3) as usize;
+                let stride: usize = shape[at + 1..].iter().product();
+                let expected = (0..x.len()).map(|i| {
+                    let own = i / stride % shape[at];
+                    let counts = |k: usize| match (exclusive, reverse) {
+                        (0, 0) => k <= own,
+                        (1, 0) => k < own,
+                        (0, _) => k >= own,
+                        _ => k > own,
+                    };
+                    let line = (0..shape[at]).filter(|&k| counts(k)).map(|k| x[i - own * stride + k * stride]);
+                    if operator == "CumSum" { line.sum::<i128>() } else { line.product() }
+                });
+                let expected: Vec<i128> = expected.collect();
+                for of_axis in [&[][..], &[1]] {
+                    let fed = [wholes(Int32, &shape, &x), wholes(Int64, of_axis, &[axis.into()])];
+                    let attributes = || vec![int("exclusive", exclusive), int("reverse", reverse)];
+                    let found = outcome(26, operator, &fed, &[], attributes()).unwrap().remove(0);
+                    assert_eq!(found.wholes(), expected, "{operator} along {axis}");
+                    let found = outcome(26, operator, &fed[..1], &fed[1..], attributes()).unwrap().remove(0);
+                    assert_eq!(found.wholes(), expected, "{operator} along {axis}");
+                }
+            }
+        }
+    }
+}
+
+/// Packed sequences are tokens of one row, each with its position; there may be more of them than positions.
+#[test]
+fn packed_batches_of_rotary_embedding() {
+    let (tokens, most, half) = (5usize, 3usize, 2usize);
+    let x: Vec<f64> = (0..tokens * 2 * half).map(|i| (i * 7 % 11) as f64 - 5.0).collect();
+    let (cos, sin): (Vec<f64>, Vec<f64>) =
+        ((0..most * half).map(|i| i as f64 / 8.0).collect(), (0..most * half).map(|i| 1.0 - i as f64 / 4.0).collect());
+    let positions = [0i128, 1, 2, 0, 1];
+    let outcome = |packed: i64, positions: Tensor| {
+        let fed = [floats(&[1, tokens, 2 * half], &x), positions];
+        let known = [floats(&[most, half], &cos), floats(&[most, half], &sin)];
+        outcome(17, "com.microsoft::RotaryEmbedding", &fed, &known, vec![int("is_packed_batching", packed)])
+    };
+    let all = || wholes(Int64, &[1, tokens], &positions);
+    let found = outcome(1, all()).unwrap().remove(0).floats();
+    for (token, &position) in positions.iter().enumerate() {
+        for i in 0..half {
+            let row = &x[token * 2 * half..][..2 * half];
+            let (cos, sin) = (cos[position as usize * half + i], sin[position as usize * half + i]);
+            assert_eq!(found[token * 2 * half + i], row[i] * cos - row[half + i] * sin);
+            assert_eq!(found[token * 2 * half + half + i], row[i] * sin + row[half + i] * cos);
+        }
+    }
+    assert!(outcome(0, all()).unwrap_err().contains("a sequence of 5 where the caches have 3 positions"));
+    assert!(outcome(1, wholes(Int64, &[1], &[0])).unwrap_err().contains("is_packed_batching"));
+}
