@@ -127,7 +127,8 @@ fn what_is_listed_as_read_is_read() {
     let text = std::fs::read_to_string(path).unwrap();
     text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).for_each(probe);
     let mut missing = Vec::new();
-    for entry in TABLE {
+    // The lists of ai.onnx.ml are read or not by what they are together; `definition_tests.rs` has its models.
+    for entry in TABLE.iter().filter(|entry| entry.domain != "ai.onnx.ml") {
         let options = of(entry.domain, entry.operator).unwrap();
         let unread = || -> BTreeSet<Name> {
             let read = recorded(entry.domain, entry.operator);
