@@ -169,7 +169,7 @@ describe('loadOnnx()', () => {
       outputs: [{ name: 'c' }],
       nodes: [
         { op: 'Loop', name: 'first', inputs: ['x'], outputs: ['a'] },
-        { op: 'Det', name: 'second', inputs: ['x'], outputs: ['b'] },
+        { op: 'ImageDecoder', name: 'second', inputs: ['x'], outputs: ['b'] },
         { op: 'Add', inputs: ['a', 'b'], outputs: ['c'] },
       ],
     });
@@ -177,9 +177,9 @@ describe('loadOnnx()', () => {
     expect(error.name).toBe('NotSupportedError');
     expect(error.nodes).toEqual([
       { name: 'first', operator: 'Loop', domain: 'ai.onnx', version: 17, reason: 'control flow is not supported' },
-      { name: 'second', operator: 'Det', domain: 'ai.onnx', version: 17, reason: 'the operator is not supported' },
+      { name: 'second', operator: 'ImageDecoder', domain: 'ai.onnx', version: 17, reason: 'the operator is not supported' },
     ]);
-    expect(error.message).toContain("node 'second': Det of ai.onnx version 17");
+    expect(error.message).toContain("node 'second': ImageDecoder of ai.onnx version 17");
   });
 
   test('refuses what is no context, no source, and a context that is lost', async () => {
