@@ -56,7 +56,7 @@ describe('A5: several threads at once', () => {
     expect(await run('workers.js', 'alive')).toEqual(well);
   });
 
-  test.each(['loading', 'opening', 'dispatch', 'build', 'read', 'runs'])('are terminated in the middle: %s', async (beginning) => {
+  test.each(['loading', 'opening', 'dispatch', 'elements', 'build', 'read', 'runs'])('are terminated in the middle: %s', async (beginning) => {
     expect(await run('workers.js', beginning)).toEqual(well);
   });
 

@@ -139,9 +139,9 @@ export function createCommandBuffer(
 export function destroyCommandBuffer(buffer: Handle): void;
 export function submit(context: Handle, buffers: Handle[]): void;
 
-/** Reads an ONNX model and builds it, with the given sizes for dimensions by their names. */
+/** Reads an ONNX model and builds it, with the given sizes for dimensions by their names; a negative `maxBytes` is none. */
 export function importOnnx(
   request: Request, context: Handle, fileOrBytes: string | Bytes, names: string[], sizes: number[], label: string,
-  constants: string[], arrays: string[], values: Bytes[], overridable: string[],
+  constants: string[], arrays: string[], values: Bytes[], overridable: string[], maxBytes: number,
 ): Handle;
 export function summarizeOnnx(request: Request, fileOrBytes: string | Bytes): void;

@@ -42,6 +42,13 @@ export interface OnnxLoadOptions {
    * constants, with which more can be computed when the model is loaded.
    */
   overridable?: string[];
+  /**
+   * The most bytes that the model may take when it runs: weights, inputs, outputs and values in between. One that takes more is
+   * refused with an `OperationError` before there is memory for it. By default 1 GiB, and 64 bytes for each byte of the model's
+   * files and 256 for each byte of its inputs: more than networks take, and less than a small file that nobody vouches for may
+   * ask for. `Infinity` allows all. What importing a model may do is bounded as well, and a larger number allows more of it.
+   */
+  maxBytes?: number;
   /** Shown in messages and readable as `model.label`. */
   label?: string;
 }
@@ -62,8 +69,8 @@ export interface OnnxNotSupportedError extends DOMException {
 
 export interface OnnxRunOptions {
   /**
-   * The most bytes that the graph's inputs and outputs may take together. A run that would take more is refused with an
-   * `OperationError` before there is memory for it. A file that nobody vouches for may ask for any amount.
+   * The most bytes that the run may take: inputs, outputs and values in between. One that takes more is refused with an
+   * `OperationError` before there is memory for it.
    */
   maxBytes?: number;
 }

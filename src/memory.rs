@@ -15,6 +15,7 @@ mod arrival;
 mod available;
 mod freed;
 mod neighbours;
+mod reserve;
 mod spare;
 
 pub use arrival::{Arrival, Arriving, Runs, arriving, arriving_in_runs};
@@ -22,6 +23,7 @@ use available::available;
 pub use freed::keep_freed;
 use neighbours::Block;
 pub use neighbours::side_by_side;
+pub use reserve::check;
 
 /// Every [`Bytes`] begins at a multiple of this: a cache line, and the widest vector register.
 pub const ALIGNMENT: usize = 64;
@@ -201,6 +203,29 @@ fn cannot_be_had(length: usize) -> Error {
 /// Whether the machine has so much memory left. Small requests are not looked at: the allocator decides.
 pub fn is_at_hand(length: usize) -> bool {
     length < LARGE || available().is_none_or(|available| length <= available)
+}
+
+/// Asks for so many bytes at once and gives them back: many small pieces are to follow, which cannot fail one by one.
+///
+/// # Errors
+/// `UnknownError` when they cannot be had.
+pub fn require(bytes: usize) -> Result<()> {
+    check()?;
+    let mut probe = Vec::<u8>::new();
+    match is_at_hand(bytes) && probe.try_reserve_exact(bytes).is_ok() {
+        true => Ok(()),
+        false => Err(cannot_be_had(bytes)),
+    }
+}
+
+/// Makes room for so many more elements in a collection whose length somebody else decides.
+///
+/// # Errors
+/// `UnknownError` when it cannot be had.
+pub fn grow<T>(vector: &mut Vec<T>, additional: usize) -> Result<()> {
+    vector
+        .try_reserve(additional)
+        .map_err(|_| cannot_be_had(vector.len().saturating_add(additional).saturating_mul(size_of::<T>())))
 }
 
 /// What a context's memory is used for (`MLContext.memoryUsage()`).

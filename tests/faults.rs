@@ -45,13 +45,17 @@ impl Harness {
             operand = builder.apply(operator(name).unwrap(), values, label).unwrap()[0];
         }
         let description = Box::new(builder.build(vec![("y".into(), operand)]).unwrap());
-        harness.ask(|done| Task::Build { graph: GRAPH, description, label: String::new(), done }).recv().unwrap().unwrap();
+        harness
+            .ask(|done| Task::Build { graph: GRAPH, description, label: String::new(), most: usize::MAX, done })
+            .recv()
+            .unwrap()
+            .unwrap();
         harness
     }
 
     fn ask<T: Send + 'static>(&self, task: impl FnOnce(Done<T>) -> Task) -> Receiver<Result<T>> {
         let (sender, receiver) = bounded(1);
-        self.timeline.send(task(Done::new(move |result| sender.send(result).unwrap())));
+        self.timeline.send(task(Done::new(move |result| sender.send(result).unwrap()))).unwrap();
         receiver
     }
 
@@ -61,11 +65,13 @@ impl Harness {
     }
 
     fn write(&self, tensor: TensorId, label: &str) {
-        self.timeline.send(Task::Write { tensor, bytes: Bytes::zeroed(4).unwrap(), label: label.into() });
+        self.timeline.send(Task::Write { tensor, bytes: Bytes::zeroed(4).unwrap(), label: label.into() }).unwrap();
     }
 
     fn dispatch(&self, from: TensorId, to: TensorId, label: &str) {
-        self.timeline.send(Task::Dispatch { graph: GRAPH, tensors: [from, to].into_iter().collect(), label: label.into() });
+        self.timeline
+            .send(Task::Dispatch { graph: GRAPH, tensors: [from, to].into_iter().collect(), label: label.into() })
+            .unwrap();
     }
 
     fn read(&self, tensor: TensorId) -> Result<()> {

@@ -60,24 +60,26 @@ impl Harness {
             made.recv().unwrap().unwrap();
         }
         let description = Box::new(graph());
-        let built = harness.ask(|done| Task::Build { graph: GRAPH, description, label: String::new(), done });
+        let built = harness.ask(|done| Task::Build { graph: GRAPH, description, label: String::new(), most: usize::MAX, done });
         built.recv().unwrap().unwrap();
         Some(harness)
     }
 
     fn ask<T: Send + 'static>(&self, task: impl FnOnce(Done<T>) -> Task) -> Receiver<Result<T>> {
         let (sender, receiver) = bounded(1);
-        self.timeline.send(task(Done::new(move |result| sender.send(result).unwrap())));
+        self.timeline.send(task(Done::new(move |result| sender.send(result).unwrap()))).unwrap();
         receiver
     }
 
     fn write(&self, tensor: TensorId, value: f32) {
         let bytes: Vec<u8> = (0..COUNT).flat_map(|_| value.to_le_bytes()).collect();
-        self.timeline.send(Task::Write { tensor, bytes: Bytes::copy_of(&bytes).unwrap(), label: String::new() });
+        self.timeline.send(Task::Write { tensor, bytes: Bytes::copy_of(&bytes).unwrap(), label: String::new() }).unwrap();
     }
 
     fn dispatch(&self, from: TensorId, to: TensorId) {
-        self.timeline.send(Task::Dispatch { graph: GRAPH, tensors: [from, to].into_iter().collect(), label: String::new() });
+        self.timeline
+            .send(Task::Dispatch { graph: GRAPH, tensors: [from, to].into_iter().collect(), label: String::new() })
+            .unwrap();
     }
 
     fn read(&self, tensor: TensorId) -> Result<f32, Error> {
@@ -182,7 +184,7 @@ fn steps_that_need_more_bindings_than_there_are_are_refused_with_the_limits() {
     let sum = builder.apply(operator("where").unwrap(), [Value::Operand(condition), a, b], "").unwrap()[0];
     let sum = builder.apply(operator("add").unwrap(), [Value::Operand(sum), c], "").unwrap()[0];
     let description = Box::new(builder.build(vec![("y".into(), sum)]).unwrap());
-    let built = harness.ask(|done| Task::Build { graph: GraphId(7), description, label: String::new(), done });
+    let built = harness.ask(|done| Task::Build { graph: GraphId(7), description, label: String::new(), most: usize::MAX, done });
     // A device that binds as much as it likes takes it.
     if let Err(error) = built.recv().unwrap() {
         assert_eq!(error.kind(), Kind::Operation, "{error}");
@@ -200,9 +202,9 @@ fn all_memory_goes() {
     harness.read(Y).unwrap();
     assert!(harness.timeline.usage().tensors > 0);
     for tensor in [X, Y] {
-        harness.timeline.send(Task::DestroyTensor { tensor });
+        harness.timeline.send(Task::DestroyTensor { tensor }).unwrap();
     }
-    harness.timeline.send(Task::DestroyGraph { graph: GRAPH });
+    harness.timeline.send(Task::DestroyGraph { graph: GRAPH }).unwrap();
     assert!(matches!(harness.timeline.usage(), UsageNumbers { tensors: 0, graphs: 0, scratch: 0, .. }));
 }
 

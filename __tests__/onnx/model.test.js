@@ -101,7 +101,7 @@ describe('maxBytes of run()', () => {
   test('what takes more is refused with both numbers', async () => {
     await expect(model.run({ x: six }, { maxBytes: 71 })).rejects.toMatchObject({
       name: 'OperationError',
-      message: 'run [small]: inputs and outputs take 72 bytes, allowed at most 71 (maxBytes)',
+      message: 'run [small]: a run takes 72 bytes (72 of inputs and outputs, 0 of values in between), allowed at most 71 (maxBytes)',
     });
   });
 
@@ -116,6 +116,66 @@ describe('maxBytes of run()', () => {
     for (const options of [null, 5, { maxBytes: -1 }, { maxBytes: NaN }, { maxBytes: '72' }]) {
       await expect(model.run({ x: six }, options)).rejects.toThrow(TypeError);
     }
+  });
+});
+
+/** A file of about 100 bytes: y is the mean of a number that is repeated. */
+function repeated(count) {
+  return writeModel({
+    opset: 17,
+    inputs: [{ name: 'x', type: 'float', shape: [1, 1] }],
+    outputs: [{ name: 'y' }],
+    initializers: [tensor('shape', 'int64', [2], BigInt64Array.of(2n, BigInt(count)))],
+    nodes: [
+      { op: 'Expand', inputs: ['x', 'shape'], outputs: ['many'] },
+      { op: 'Softmax', inputs: ['many'], outputs: ['even'] },
+      { op: 'ReduceMean', inputs: ['even'], outputs: ['y'], attributes: { keepdims: 0 } },
+    ],
+  });
+}
+
+describe('maxBytes of loadOnnx()', () => {
+  test('by default a small file may take 1 GiB, and not more', async () => {
+    const found = /^build \[huge\]: found a graph that takes (\d+) bytes \(\d+ of weights, 8 of inputs and outputs, \d+ of values in between\), allowed at most (\d+) \(maxBytes\)$/;
+    const error = await loadOnnx(context, repeated(2 ** 28), { label: 'huge' }).catch((reason) => reason);
+    expect(error).toMatchObject({ name: 'OperationError', message: expect.stringMatching(found) });
+    const [, takes, allowed] = found.exec(error.message).map(Number);
+    const bytes = repeated(2 ** 28).length;
+    expect(takes).toBeGreaterThan(2 ** 31);
+    expect(allowed).toBe(2 ** 30 + 64 * bytes + 256 * 4);
+  });
+
+  test('the caller decides', async () => {
+    const source = repeated(1000);
+    await expect(loadOnnx(context, source, { maxBytes: 8000 })).rejects.toMatchObject({ name: 'OperationError' });
+    for (const maxBytes of [undefined, 20_000, Infinity]) {
+      const model = await loadOnnx(context, source, { maxBytes });
+      const { y } = await model.run({ x: Float32Array.of(5) }, { maxBytes });
+      expect(y[0]).toBeCloseTo(1e-3, 9);
+      await expect(model.run({ x: Float32Array.of(5) }, { maxBytes: 7999 })).rejects.toMatchObject({ name: 'OperationError' });
+      model.destroy();
+    }
+    for (const maxBytes of [null, -1, NaN, '7']) {
+      await expect(loadOnnx(context, source, { maxBytes })).rejects.toThrow(TypeError);
+    }
+  });
+
+  test('a chain that doubles takes no more at load than its sizes tell', async () => {
+    const nodes = [{ op: 'Expand', inputs: ['one', 'shape'], outputs: ['d0'] }];
+    for (let i = 0; i < 40; i++) nodes.push({ op: 'Concat', inputs: [`d${i}`, `d${i}`], outputs: [`d${i + 1}`], attributes: { axis: 0 } });
+    const source = (steps) =>
+      writeModel({
+        opset: 17,
+        inputs: [{ name: 'x', type: 'float', shape: [1] }],
+        outputs: [{ name: 'y' }],
+        initializers: [tensor('one', 'float', [1], Float32Array.of(1)), tensor('shape', 'int64', [1], BigInt64Array.of(1n))],
+        nodes: [...nodes.slice(0, steps + 1), { op: 'Add', inputs: ['x', `d${steps}`], outputs: ['y'] }],
+      });
+    const model = await loadOnnx(context, source(20));
+    expect((await model.run({ x: Float32Array.of(2) })).y.every((x) => x === 3)).toBe(true);
+    model.destroy();
+    await expect(loadOnnx(context, source(29))).rejects.toMatchObject({ name: 'OperationError', message: expect.stringContaining('maxBytes') });
+    await expect(loadOnnx(context, source(40))).rejects.toMatchObject({ name: 'NotSupportedError' });
   });
 });
 

@@ -63,6 +63,19 @@ const long = {
     return [context.readTensor(await start(context, graph, large))];
   },
 
+  /** A long chain of element-wise operators, built and run again and again. */
+  async elements(context) {
+    const four = { dataType: 'float32', shape: [4] };
+    const builder = new MLGraphBuilder(context);
+    let y = builder.input('x', four);
+    for (let i = 0; i < MANY; i++) y = builder.max(y, builder.constant('float32', i));
+    const graph = await builder.build({ y });
+    const x = await context.createTensor(four);
+    const out = await context.createTensor({ ...four, readable: true });
+    for (let i = 0; i < MANY; i++) context.dispatch(graph, { x }, { y: out });
+    return [context.readTensor(out)];
+  },
+
   /** Constants that the compiler multiplies. */
   async build(context) {
     const builder = new MLGraphBuilder(context);

@@ -24,6 +24,7 @@ const beginnings = {
   },
   dispatch: ({ open, long }) => busy(open, long.dispatch),
   kernel: ({ open, long }) => busy(open, long.kernel),
+  elements: ({ open, long }) => busy(open, long.elements),
   build: ({ open, long }) => busy(open, long.build),
   read: ({ open, long }) => busy(open, long.read),
   /** Threads of its context wake its event loop again and again. */

@@ -10,7 +10,7 @@ const { createGraph } = require('../graph.js');
 const { begin } = require('../settle.js');
 const { escapeText, quote, show, viewName } = require('../show.js');
 const { argument } = require('../webidl.js');
-const { createModel } = require('./model.js');
+const { createModel, requireBytes } = require('./model.js');
 const { modelSource } = require('./source.js');
 
 const NAME = 'loadOnnx';
@@ -18,7 +18,7 @@ const NAME = 'loadOnnx';
 /**
  * @param {import('../../index.d.ts').MLContext} context
  * @param {string | URL | BufferSource} source
- * @param {{freeDimensions?: Record<string, number>, constants?: Record<string, ArrayBufferView>, overridable?: string[], label?: string}} [options]
+ * @param {{freeDimensions?: Record<string, number>, constants?: Record<string, ArrayBufferView>, overridable?: string[], maxBytes?: number, label?: string}} [options]
  */
 async function loadOnnx(context, source, options = {}) {
   let state;
@@ -28,10 +28,12 @@ async function loadOnnx(context, source, options = {}) {
     throw conversionError(error, NAME);
   }
   const origin = modelSource(NAME, source);
-  const { freeDimensions = {}, constants = {}, overridable = [], label = '' } = requireObject('options', options);
+  const { freeDimensions = {}, constants = {}, overridable = [], maxBytes, label = '' } = requireObject('options', options);
   const { names, sizes } = dimensions(freeDimensions);
   const { inputs, arrays, values } = constantInputs(constants);
   const defaulted = overridableInputs(overridable);
+  // None is told by a negative number.
+  const most = maxBytes === undefined ? -1 : requireBytes(NAME, '', maxBytes);
   if (state.lost) throw invalidState(NAME, label, 'the MLContext was destroyed or lost');
   let handle;
   const entry = {
@@ -45,7 +47,7 @@ async function loadOnnx(context, source, options = {}) {
     fail: () => native.destroyGraph(handle),
   };
   return begin(entry, (request) => {
-    handle = native.importOnnx(request, state.handle, origin, names, sizes, `${label}`, inputs, arrays, values, defaulted);
+    handle = native.importOnnx(request, state.handle, origin, names, sizes, `${label}`, inputs, arrays, values, defaulted, most);
   });
 }
 

@@ -99,18 +99,23 @@ function requireUsable(state, operator) {
   if (state.destroyed) throw invalidState(operator, state.label, 'the OnnxModel was destroyed');
 }
 
-/** Holds what a run copies and gives against the caller's limit, before there is memory for it. */
-function checkBytes({ label, bytes }, options) {
+/** Holds what a run takes against the caller's limit, before there is memory for it. */
+function checkBytes({ label, bytes, runBytes }, options) {
   if (options === null || typeof options !== 'object') {
     throw typeError('run', label, `options: found ${show(options)}, allowed an object`);
   }
   const { maxBytes = Infinity } = options;
-  if (typeof maxBytes !== 'number' || !(maxBytes >= 0)) {
-    throw typeError('run', label, `options: maxBytes: found ${show(maxBytes)}, allowed a number of bytes`);
+  requireBytes('run', label, maxBytes);
+  if (runBytes > maxBytes) {
+    const parts = `${bytes} of inputs and outputs, ${runBytes - bytes} of values in between`;
+    throw exception('OperationError', `${named('run', label)}: a run takes ${runBytes} bytes (${parts}), allowed at most ${maxBytes} (maxBytes)`);
   }
-  if (bytes > maxBytes) {
-    throw exception('OperationError', `${named('run', label)}: inputs and outputs take ${bytes} bytes, allowed at most ${maxBytes} (maxBytes)`);
-  }
+}
+
+/** A limit that a caller gave. */
+function requireBytes(operator, label, maxBytes) {
+  if (typeof maxBytes === 'number' && maxBytes >= 0) return maxBytes;
+  throw typeError(operator, label, `options: maxBytes: found ${show(maxBytes)}, allowed a number of bytes`);
 }
 
 /** Copies for the caller. */
@@ -123,10 +128,10 @@ function describe(list) {
 /**
  * @param {object} context
  * @param {object} graph
- * @param {{modelInputs: Signature[], modelOutputs: Signature[]}} imported
+ * @param {{modelInputs: Signature[], modelOutputs: Signature[], runBytes: number}} imported
  * @param {string} label
  */
-function createModel(context, graph, { modelInputs, modelOutputs }, label) {
+function createModel(context, graph, { modelInputs, modelOutputs, runBytes }, label) {
   const signature = ([name, dataType, shape, used, type]) => ({ name, type, dataType: dataTypes[dataType], shape, used });
   const inputs = modelInputs.map((input) => ({ ...signature(input), optional: input[5] !== undefined }));
   const defaults = defaultArrays(modelInputs);
@@ -136,7 +141,7 @@ function createModel(context, graph, { modelInputs, modelOutputs }, label) {
   let bytes = 0;
   for (const { byteLength } of [...graphState.inputs.values(), ...graphState.outputs.values()]) bytes += byteLength;
   const idle = new Idle(bytes, release);
-  return new OnnxModel(construct, { context, graph, graphState, label, inputs, outputs, used, defaults, bytes, idle, ahead: new Ahead(), running: 0, destroyed: false });
+  return new OnnxModel(construct, { context, graph, graphState, label, inputs, outputs, used, defaults, bytes, runBytes, idle, ahead: new Ahead(), running: 0, destroyed: false });
 }
 
 /** The arrays of inputs that need not be passed, if there are such inputs. */
@@ -149,4 +154,4 @@ function defaultArrays(modelInputs) {
   return arrays;
 }
 
-module.exports = { OnnxModel, createModel };
+module.exports = { OnnxModel, createModel, requireBytes };

@@ -3,16 +3,22 @@
 //!
 //! The results are the same but for rounding. Where a changed filter could not be written in normal float32 numbers, it stays.
 
+use super::fold::Room;
+use crate::error::Result;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::{Binary, BinaryKind};
 use crate::graph::ops::normalization::BatchNormalization;
 use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, Node, Op, Operand, OperandId, Source};
+use crate::memory;
 
-pub fn affine(graph: &mut Graph) {
+/// # Errors
+/// Those of `ask`, which is asked before each change.
+pub fn affine(graph: &mut Graph, room: &mut Room, ask: &dyn Fn() -> Result<()>) -> Result<()> {
     let mut is_gone = vec![false; graph.nodes.len()];
     let readers = readers(graph);
     for position in 0..graph.nodes.len() {
-        join(graph, &readers, position, &mut is_gone);
+        ask()?;
+        join(graph, &readers, position, &mut is_gone, room);
     }
     let nodes = std::mem::take(&mut graph.nodes);
     for (node, _) in nodes.into_iter().zip(is_gone).filter(|(_, is_gone)| !is_gone) {
@@ -29,6 +35,7 @@ pub fn affine(graph: &mut Graph) {
             }
         }
     }
+    Ok(())
 }
 
 /// By operand: the node that is its only reader.
@@ -131,7 +138,7 @@ fn statistics(graph: &Graph, op: &BatchNormalization) -> Option<Affine> {
 }
 
 /// Lets what follows a convolution become part of it.
-fn join(graph: &mut Graph, readers: &[Option<usize>], position: usize, is_gone: &mut [bool]) {
+fn join(graph: &mut Graph, readers: &[Option<usize>], position: usize, is_gone: &mut [bool], room: &mut Room) {
     let Op::Conv2d(conv) = &graph.nodes[position].op else { return };
     let (conv, mut output) = (conv.clone(), graph.nodes[position].outputs[0]);
     let axis = conv.input_layout.channel_axis();
@@ -150,6 +157,11 @@ fn join(graph: &mut Graph, readers: &[Option<usize>], position: usize, is_gone: 
     }
     // Sums alone are joined by `fuse`.
     if affine.scale.iter().all(|&scale| scale == 1.0) {
+        return;
+    }
+    // One filter may be that of many convolutions. Without memory for another it stays as it is.
+    let bytes = graph.descriptor(conv.filter).byte_length();
+    if !room.has_operations(bytes) || memory::require(bytes.saturating_mul(4)).is_err() {
         return;
     }
     let Some(conv) = changed(graph, conv, &affine) else { return };
@@ -242,6 +254,11 @@ mod tests {
     use crate::graph::{GraphBuilder, Limits};
     use std::sync::Arc;
 
+    fn affine_all(graph: &mut Graph) {
+        let mut room = Room::beside(graph);
+        affine(graph, &mut room, &|| Ok(())).unwrap();
+    }
+
     /// A graph under construction, whose numbers are float32.
     struct Sketch(GraphBuilder);
 
@@ -283,7 +300,7 @@ mod tests {
         let conv = sketch.0.push_op(conv, "").unwrap()[0];
         let outputs = follow(&mut sketch, conv).into_iter().enumerate().map(|(i, id)| (format!("{i}"), id)).collect();
         let mut graph = sketch.0.build(outputs).unwrap();
-        affine(&mut graph);
+        affine_all(&mut graph);
         check_graph(&graph);
         let Op::Conv2d(conv) = &graph.nodes[0].op else { panic!("a convolution") };
         let bias = conv.bias.map(|bias| numbers(&graph, bias).unwrap());
@@ -337,7 +354,7 @@ mod tests {
             let op = BatchNormalization { input, mean, variance, scale: Some(factor), bias: offset, axis: 1, epsilon: 1e-5 };
             let output = sketch.0.push_op(op, "").unwrap()[0];
             let mut graph = sketch.0.build(vec![("y".into(), output)]).unwrap();
-            affine(&mut graph);
+            affine_all(&mut graph);
             check_graph(&graph);
             let found = interpret(&graph, &[bytemuck::cast_slice(&numbers)]).remove(0);
             for (i, found) in bytemuck::cast_slice::<u8, f32>(&found).iter().enumerate() {

@@ -1,6 +1,6 @@
 //! Constant folding: a node all of whose operands are constants is computed once, here.
 
-use super::quantized;
+use super::{quantized, work};
 use crate::error::Result;
 use crate::graph::{ConstantBytes, Descriptor, Graph, Op, OperandId, Source};
 
@@ -11,6 +11,14 @@ pub trait Evaluate {
     /// # Errors
     /// `UnknownError` when there is no memory for them.
     fn evaluate(&self, op: &Op, operands: &[(&Descriptor, &[u8])], outputs: &[&Descriptor]) -> Result<Vec<ConstantBytes>>;
+
+    /// Asked before everything that may take long.
+    ///
+    /// # Errors
+    /// When nobody wants the graph any more.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// A result that is larger than this, and much larger than what it is made from, is not kept: a few nodes could ask for any
@@ -20,12 +28,67 @@ const GROWTH: usize = 16;
 /// Weights are kept all the same, as long as all such results together are no larger than this: kernels are made for
 /// constants, and a run would need the memory too.
 const WEIGHTS: usize = 1 << 30;
+/// All results together are no larger than this and [`GROWTH`] times the constants: each of a chain of nodes could double what
+/// the one before it has made.
+const MOST: usize = 64 << 20;
+/// Computing them takes no more operations than this and [`FOR_EACH_BYTE`] for each byte of the constants: a chain of products
+/// needs no growing results. Some seconds with reference kernels.
+const OPERATIONS: usize = 1 << 31;
+const FOR_EACH_BYTE: usize = 64;
+
+/// What may still be folded. What has no room stays a node, which runs compute.
+#[derive(Debug)]
+pub struct Room {
+    bytes: usize,
+    weights: usize,
+    operations: usize,
+}
+
+impl Room {
+    /// For a graph with its constants.
+    pub fn beside(graph: &Graph) -> Room {
+        let lengths = graph.operands.iter().map(|operand| match &operand.source {
+            Source::Constant(bytes) => bytes.as_slice().len(),
+            _ => 0,
+        });
+        let known = lengths.fold(0, usize::saturating_add);
+        Room {
+            bytes: known.saturating_mul(GROWTH).saturating_add(MOST),
+            weights: WEIGHTS,
+            operations: known.saturating_mul(FOR_EACH_BYTE).saturating_add(OPERATIONS),
+        }
+    }
+
+    /// For a graph that takes so many bytes at most.
+    pub fn within(self, most: usize) -> Room {
+        Room { bytes: self.bytes.min(most), weights: self.weights.min(most), ..self }
+    }
+
+    /// Whether there is room for so many operations, which is less then.
+    pub fn has_operations(&mut self, operations: usize) -> bool {
+        let left = self.operations.checked_sub(operations);
+        self.operations = left.unwrap_or(self.operations);
+        left.is_some()
+    }
+
+    /// Whether there is room for a result of so many bytes, which is less then.
+    fn has_bytes(&mut self, made: usize, made_from: usize, is_weight: bool) -> bool {
+        let is_small = made <= LARGE.max(made_from.saturating_mul(GROWTH));
+        let room = match is_small && made <= self.bytes {
+            true => &mut self.bytes,
+            false if is_weight => &mut self.weights,
+            false => return false,
+        };
+        let left = room.checked_sub(made);
+        *room = left.unwrap_or(*room);
+        left.is_some()
+    }
+}
 
 /// Turns the outputs of constant nodes into constants. The nodes stay, needed by nobody. With `integers`, weights that only
 /// products of integers use are not dequantized.
-pub fn fold(graph: &mut Graph, evaluator: &dyn Evaluate, integers: bool) -> Result<()> {
+pub fn fold(graph: &mut Graph, evaluator: &dyn Evaluate, integers: bool, room: &mut Room) -> Result<()> {
     let weights = weights(graph);
-    let mut room = WEIGHTS;
     let held = quantized::integers(graph, integers).is_inside;
     for (node, held) in graph.nodes.iter().zip(held) {
         if held {
@@ -49,12 +112,14 @@ pub fn fold(graph: &mut Graph, evaluator: &dyn Evaluate, integers: bool) -> Resu
             let outputs: Vec<_> = node.outputs.iter().map(|&id| graph.descriptor(id)).collect();
             let made_from = constants.iter().map(|bytes| bytes.as_slice().len()).sum::<usize>();
             let made = outputs.iter().map(|descriptor| descriptor.byte_length()).fold(0, usize::saturating_add);
-            if made > LARGE.max(made_from.saturating_mul(GROWTH)) {
-                let is_weight = node.outputs.iter().any(|id| weights[id.0 as usize]);
-                if !is_weight || made > room {
-                    continue;
-                }
-                room -= made;
+            let is_weight = node.outputs.iter().any(|id| weights[id.0 as usize]);
+            let of_inputs: Vec<Vec<usize>> = operands.iter().map(|(descriptor, _)| sizes(descriptor)).collect();
+            let of_outputs: Vec<Vec<usize>> = outputs.iter().map(|descriptor| sizes(descriptor)).collect();
+            let [of_inputs, of_outputs] =
+                [&of_inputs, &of_outputs].map(|shapes| shapes.iter().map(Vec::as_slice).collect::<Vec<&[usize]>>());
+            let operations = work::operations(&op, &of_inputs, &of_outputs);
+            if !room.has_operations(operations) || !room.has_bytes(made, made_from, is_weight) {
+                continue;
             }
             evaluator.evaluate(&op, &operands, &outputs).map_err(|error| error.of(node.op.row().name, &node.label))?
         };
@@ -63,6 +128,10 @@ pub fn fold(graph: &mut Graph, evaluator: &dyn Evaluate, integers: bool) -> Resu
         }
     }
     Ok(())
+}
+
+fn sizes(descriptor: &Descriptor) -> Vec<usize> {
+    descriptor.shape.iter().map(|&size| size as usize).collect()
 }
 
 /// By operand: whether it is what a convolution, a product or a recurrent network multiplies with, or goes into that.
@@ -99,7 +168,7 @@ pub fn number_operands(op: &mut Op) -> Vec<OperandId> {
 mod tests {
     use super::*;
     use crate::graph::ops::matmul::Matmul;
-    use crate::graph::ops::movement::{Expand, Reshape};
+    use crate::graph::ops::movement::{Concat, Expand, Reshape};
     use crate::graph::{DataType, GraphBuilder, Limits, Number};
     use std::sync::Arc;
 
@@ -112,6 +181,11 @@ mod tests {
         }
     }
 
+    fn fold_all(graph: &mut Graph) {
+        let mut room = Room::beside(graph);
+        fold(graph, &Zeros, false, &mut room).unwrap();
+    }
+
     /// Whether a number that is repeated so often becomes a constant that a vector is multiplied with.
     fn becomes_weights(count: u32) -> bool {
         let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
@@ -121,7 +195,7 @@ mod tests {
         let b = builder.push_op(Reshape { input: repeated, new_shape: vec![4, count / 4] }, "").unwrap()[0];
         let output = builder.push_op(Matmul { a: vector, b }, "").unwrap()[0];
         let mut graph = builder.build(vec![("y".into(), output)]).unwrap();
-        fold(&mut graph, &Zeros, false).unwrap();
+        fold_all(&mut graph);
         matches!(graph.operands[b.0 as usize].source, Source::Constant(_))
     }
 
@@ -137,7 +211,7 @@ mod tests {
         let input = builder.scalar(DataType::Float32, Number::Double(1.0)).unwrap();
         let output = builder.push_op(Expand { input, new_shape: vec![count] }, "").unwrap()[0];
         let mut graph = builder.build(vec![("y".into(), output)]).unwrap();
-        fold(&mut graph, &Zeros, false).unwrap();
+        fold_all(&mut graph);
         matches!(graph.operands[graph.outputs[0].1.0 as usize].source, Source::Constant(_))
     }
 
@@ -145,5 +219,43 @@ mod tests {
     fn little_does_not_become_a_lot() {
         assert!(folds(1 << 10));
         assert!(!folds(1 << 29));
+    }
+
+    /// The nodes of a graph that become constants: how many, and the bytes of all.
+    fn folded(builder: &mut GraphBuilder, output: OperandId) -> (usize, usize) {
+        let mut graph = builder.build(vec![("y".into(), output)]).unwrap();
+        fold_all(&mut graph);
+        let made = graph.nodes.iter().map(|node| node.outputs[0]).filter(|&id| graph.is_constant(id));
+        let bytes: Vec<usize> = made.map(|id| graph.descriptor(id).byte_length()).collect();
+        (bytes.len(), bytes.iter().sum())
+    }
+
+    #[test]
+    fn a_chain_that_doubles_does_not_become_a_lot() {
+        let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
+        let mut value = builder.constant(Descriptor::new(DataType::Float32, [1]), ConstantBytes::new(vec![0; 4])).unwrap();
+        for _ in 0..29 {
+            value = builder.push_op(Concat { inputs: vec![value, value], axis: 0 }, "").unwrap()[0];
+        }
+        let (count, bytes) = folded(&mut builder, value);
+        assert!(count > 20 && bytes <= MOST + 4 * GROWTH, "{count} nodes, {bytes} bytes");
+        // Many that are small come to as much.
+        let number = builder.scalar(DataType::Float32, Number::Double(1.0)).unwrap();
+        let parts: Vec<OperandId> =
+            (0..1000).map(|_| builder.push_op(Expand { input: number, new_shape: vec![1 << 18] }, "").unwrap()[0]).collect();
+        let output = builder.push_op(Concat { inputs: parts, axis: 0 }, "").unwrap()[0];
+        let (count, bytes) = folded(&mut builder, output);
+        assert!(count >= 60 && bytes <= MOST + 4 * GROWTH, "{count} nodes, {bytes} bytes");
+    }
+
+    #[test]
+    fn a_chain_of_products_does_not_take_for_ever() {
+        let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
+        let matrix = Descriptor::new(DataType::Float32, [512, 512]);
+        let matrix = builder.constant(matrix, ConstantBytes::new(vec![0; 4 << 18])).unwrap();
+        let product = (0..1000).fold(matrix, |a, _| builder.push_op(Matmul { a, b: matrix }, "").unwrap()[0]);
+        let (count, _) = folded(&mut builder, product);
+        let most = (OPERATIONS + FOR_EACH_BYTE * (4 << 18)) >> 27;
+        assert!((10..=most).contains(&count), "{count} of {most}");
     }
 }

@@ -25,6 +25,7 @@ mod affine;
 mod attention;
 mod before;
 mod channels_last;
+mod demand;
 mod depthwise;
 mod early;
 mod fold;
@@ -41,14 +42,18 @@ mod scaled;
 mod signals;
 mod simplify;
 mod widen;
+mod work;
 
 pub use fold::Evaluate;
 pub use fuse::Fusing;
 pub use memory::ALIGNMENT;
 pub use plan::{MOST_HELD, Place, Plan, RUNNING, Step, Value, ValueId, behind_inputs, held};
+pub use work::{element_count, multiplications};
 
 use crate::error::Result;
 use crate::graph::{Graph, Op};
+use demand::{Demand, bound};
+use fold::Room;
 
 /// What the kernels of a backend are made for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,37 +85,68 @@ fn treats_elements_alike(op: &Op) -> bool {
 /// Runs all passes.
 ///
 /// # Errors
-/// Those of evaluating constant nodes: memory.
-pub fn compile(mut graph: Graph, evaluator: &dyn Evaluate, fusing: Fusing, preferences: Preferences) -> Result<Plan> {
+/// Those of evaluating constant nodes: memory, and the end of the context, for which each pass asks.
+pub fn compile(graph: Graph, evaluator: &dyn Evaluate, fusing: Fusing, preferences: Preferences) -> Result<Plan> {
+    compile_within(usize::MAX, graph, evaluator, fusing, preferences)
+}
+
+/// About what the passes and a backend allocate for a node, in small pieces.
+const NODE: usize = 4 << 10;
+
+/// The same for a graph that takes so many bytes at most.
+///
+/// # Errors
+/// Those of [`compile`], and `OperationError` for a graph that takes more.
+pub fn compile_within(
+    most: usize,
+    mut graph: Graph,
+    evaluator: &dyn Evaluate,
+    fusing: Fusing,
+    preferences: Preferences,
+) -> Result<Plan> {
+    // What is known already, before constants are folded.
+    Demand { bound: bound(&graph), ..Demand::default() }.check(most)?;
+    crate::memory::require(graph.nodes.len().saturating_mul(NODE))?;
     let integers = preferences.integers;
+    let ask = || evaluator.check();
+    let mut room = Room::beside(&graph).within(most);
     simplify::simplify(&mut graph);
     if integers {
         quantized::movement(&mut graph);
         quantized::sums(&mut graph);
         prune::prune(&mut graph);
     }
-    fold::fold(&mut graph, evaluator, integers)?;
+    ask()?;
+    fold::fold(&mut graph, evaluator, integers, &mut room)?;
     prune::prune(&mut graph);
     let products = quantized::integers(&graph, integers);
     quantized::rounding(&mut graph, &products);
+    ask()?;
     signals::signals(&mut graph);
     prune::prune(&mut graph);
-    affine::affine(&mut graph);
+    ask()?;
+    affine::affine(&mut graph, &mut room, &ask)?;
     recognise::recognise(&mut graph);
     root_mean_square::root_mean_square(&mut graph);
     prune::prune(&mut graph);
+    ask()?;
     if preferences.widens {
         widen::widen(&mut graph, evaluator)?;
         prune::prune(&mut graph);
     }
     if preferences.channels_last {
+        ask()?;
         channels_last::channels_last(&mut graph);
         // Constants have been reordered.
-        fold::fold(&mut graph, evaluator, integers)?;
+        fold::fold(&mut graph, evaluator, integers, &mut room)?;
         prune::prune(&mut graph);
     }
     if integers {
         early::early(&mut graph);
     }
-    Ok(plan::plan(graph, fusing, integers))
+    ask()?;
+    let plan = plan::plan(graph, fusing, integers);
+    plan.demand().check(most)?;
+    ask()?;
+    Ok(plan)
 }

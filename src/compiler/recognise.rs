@@ -32,6 +32,9 @@ pub fn recognise(graph: &mut Graph) {
     }
 }
 
+/// A gelu has 3 factors, and 2 products or quotients of them.
+const MOST_FACTORS: usize = 8;
+
 /// The values of a graph, and how often each is used.
 pub(super) struct Values<'a> {
     pub graph: &'a Graph,
@@ -98,7 +101,13 @@ impl<'a> Values<'a> {
     fn gelu(&self, op: &Binary, output: OperandId) -> Option<Op> {
         let (mut factor, mut values) = (1f64, Vec::new());
         let mut pending = vec![op.a, op.b];
+        let mut looked_at = 0;
         while let Some(id) = pending.pop() {
+            // Each node of a long chain begins one.
+            looked_at += 1;
+            if looked_at > MOST_FACTORS {
+                return None;
+            }
             if let Some(number) = self.number(id) {
                 factor *= number as f64;
             } else if let Some(product) = self.own_binary(id, BinaryKind::Mul) {

@@ -35,6 +35,7 @@ pub use number::Number;
 pub use ops::Op;
 
 use crate::error::{Error, Kind, Result};
+use crate::memory;
 use attribute::Value;
 use data_type::{ANY, FOUR_BITS};
 use operator::{Operator, check_limits};
@@ -177,6 +178,7 @@ impl GraphBuilder {
             return Err(fail(Error::argument("name", "the name of another input", "a name that is not taken")));
         }
         self.check_operand(&descriptor, self.limits.input_types(), "descriptor").map_err(fail)?;
+        memory::grow(&mut self.operands, 1)?;
         let id = self.push(Operand { descriptor, source: Source::Input { name: name.to_owned() } });
         self.input_names.insert(name.to_owned(), id);
         Ok(id)
@@ -197,6 +199,7 @@ impl GraphBuilder {
                 format!("the {allowed} bytes of {descriptor}"),
             )));
         }
+        memory::grow(&mut self.operands, 1)?;
         Ok(self.push(Operand { descriptor, source: Source::Constant(bytes) }))
     }
 
@@ -236,6 +239,9 @@ impl GraphBuilder {
         let row = op.row();
         let outputs = self.infer(row, &op).map_err(|error| error.of(row.name, label))?;
         let op = self.with_equal_groups(op, label)?;
+        memory::check()?;
+        memory::grow(&mut self.operands, outputs.len())?;
+        memory::grow(&mut self.nodes, 1)?;
         let node = self.nodes.len() as u32;
         let outputs = outputs
             .into_iter()

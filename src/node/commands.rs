@@ -68,7 +68,7 @@ pub fn submit<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         .map(|handle| Ok(all.get(handle).ok_or_else(|| stale("command buffer"))?.commands.clone()))
         .collect::<Result<_>>()?;
     environment.with_context(call.handle(0)?, |context| {
-        commands.into_iter().for_each(|commands| context.send(Task::Submit { commands }));
+        commands.into_iter().try_for_each(|commands| context.send(Task::Submit { commands }))?;
         Ok(None)
     })
 }

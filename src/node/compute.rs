@@ -55,7 +55,7 @@ fn send<'s>(call: &Call<'s>, method: &'static str, bound: Bound) -> Result<Optio
     let label = call.string(5)?;
     call.environment.with_context(call.handle(1)?, |context| {
         let done = call.environment.settler.promise(call.scope, request, |()| Outcome::Nothing)?;
-        context.send(Task::Compute(Compute { graph, inputs, outputs, method, label, done }));
+        context.send(Task::Compute(Compute { graph, inputs, outputs, method, label, done }))?;
         Ok(None)
     })
 }
@@ -100,7 +100,7 @@ pub fn read_sync<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 /// Sends a task and waits for its end. JavaScript of this thread stands still meanwhile, so its memory is nobody else's.
 fn wait<'s>(scope: Scope<'s>, context: &Context, task: impl FnOnce(Done<()>) -> Task) -> Result<Option<Value<'s>>> {
     let (sender, end) = bounded(1);
-    context.send(task(Done::new(move |result: Result<()>| drop(sender.send(result)))));
+    context.send(task(Done::new(move |result: Result<()>| drop(sender.send(result)))))?;
     loop {
         match end.recv_timeout(LOOK) {
             Ok(result) => return result.map(|()| None),

@@ -52,8 +52,11 @@ impl Context {
     }
 
     /// Enqueues a task. When the context has ended the task is dropped, which reports it.
-    pub fn send(&self, task: Task) {
-        self.running.with(|timeline| timeline.send(task));
+    ///
+    /// # Errors
+    /// `OperationError` for a task that nobody waits for, when too many wait.
+    pub fn send(&self, task: Task) -> Result<()> {
+        self.running.with(|timeline| timeline.send(task)).unwrap_or(Ok(()))
     }
 
     /// What enqueues a task from any thread.
@@ -62,6 +65,12 @@ impl Context {
         move |task| {
             running.with(|timeline| timeline.send(task));
         }
+    }
+
+    /// What tells any thread whether the context is still there.
+    pub fn watcher(&self) -> impl Fn() -> bool + Send + Sync + use<> {
+        let running = self.running.clone();
+        move || running.with(|timeline| !timeline.is_stopped()).unwrap_or(false)
     }
 
     /// Ends the context's work as soon as may be.

@@ -13,7 +13,7 @@ use crate::graph::operator::Returns;
 use crate::graph::{ConstantBytes, Descriptor, GraphBuilder, OperandId, ops};
 use crate::host_memory::Placements;
 use crate::memory::{Charge, Held, Use};
-use crate::timeline::{GraphId, Task, TensorIds};
+use crate::timeline::{Built, GraphId, Task, TensorIds};
 use smallvec::SmallVec;
 use std::sync::{Arc, OnceLock};
 
@@ -190,11 +190,11 @@ pub fn build<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
             list.iter().map(|(name, id)| (name.clone(), descriptor(*id))).collect::<Vec<_>>()
         };
         let (inputs, outputs) = (described(&description.inputs), described(&description.outputs));
-        let done = environment.settler.promise(call.scope, request, move |placements| {
-            let _ = found.set(placements);
+        let done = environment.settler.promise(call.scope, request, move |built: Built| {
+            let _ = found.set(built.placements);
             Outcome::Graph { inputs, outputs }
         })?;
-        context.send(Task::Build { graph: id, description: Box::new(description), label, done });
+        context.send(Task::Build { graph: id, description: Box::new(description), label, most: usize::MAX, done })?;
         Ok(id)
     })?;
     let graph = Graph::new(environment, context, id, placements, operands);
@@ -209,7 +209,7 @@ pub fn destroy<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     if let Some(graph) = graph
         && let Some(context) = environment.contexts.borrow().get(graph.context)
     {
-        context.send(Task::DestroyGraph { graph: graph.id });
+        context.send(Task::DestroyGraph { graph: graph.id })?;
     }
     Ok(None)
 }
@@ -227,7 +227,7 @@ pub fn dispatch<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     })?;
     let label = call.string(3)?;
     environment.with_context(call.handle(0)?, |context| {
-        context.send(Task::Dispatch { graph, tensors, label });
+        context.send(Task::Dispatch { graph, tensors, label })?;
         Ok(None)
     })
 }

@@ -7,10 +7,9 @@ use super::script::{Scope, Type, Value};
 use super::settle::{Outcome, Request, descriptors};
 use crate::error::{Error, Result};
 use crate::graph::{DataType, Descriptor, OperandId};
-use crate::host_memory::Placements;
-use crate::onnx::{self, Fixed, FixedValue, ImportError, Input, Model, RefusedNode, Signature, Summary};
+use crate::onnx::{self, Bounds, Fixed, FixedValue, ImportError, Input, Model, RefusedNode, Signature, Summary};
 use crate::thread;
-use crate::timeline::{Done, GraphId, Task, from_panic};
+use crate::timeline::{Built, Done, GraphId, Task, from_panic};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -73,7 +72,8 @@ fn guarded<T, E: From<Error>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, 
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(from_panic(&*panic).into()))
 }
 
-/// `importOnnx(request, context, fileOrBytes, names, sizes, label, constants, arrays, values, overridable)`: the handle of a graph that is being built.
+/// `importOnnx(request, context, fileOrBytes, names, sizes, label, constants, arrays, values, overridable, maxBytes)`: the handle of a
+/// graph that is being built. A negative number of bytes stands for the default.
 pub fn import<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let request = Request::from_number(call.number(0)?);
@@ -92,20 +92,24 @@ pub fn import<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         values: inputs.into_iter().zip(values).collect(),
         overridable: overridable.into_iter().collect(),
     };
+    let most_bytes = call.number(10)?;
+    // A number beyond the range is the greatest.
+    let most_bytes = (most_bytes >= 0.0).then_some(most_bytes as usize);
     let found = Arc::new(OnceLock::new());
     let outcome = found.clone();
-    let (id, limits, send) =
-        environment.with_context(context, |context| Ok((GraphId(context.next()), context.limits()?, context.sender())))?;
+    let (id, limits, send, is_wanted) = environment
+        .with_context(context, |context| Ok((GraphId(context.next()), context.limits()?, context.sender(), context.watcher())))?;
+    let bounds = Bounds { most_bytes, is_wanted: Arc::new(is_wanted) };
     // From here on nothing fails: what has the duty to report is not lost with an exception as well.
     let placements = Arc::new(OnceLock::new());
     let known = placements.clone();
-    let done = environment.settler.promise(call.scope, request, move |placements| {
-        let _ = known.set(placements);
-        Outcome::Onnx(outcome)
+    let done = environment.settler.promise(call.scope, request, move |built: Built| {
+        let _ = known.set(built.placements);
+        Outcome::Onnx(outcome, built.bytes)
     })?;
     let task_label = label.clone();
     in_background("loadOnnx", label, done, move |done| {
-        let imported = guarded(|| onnx::import(&origin.open()?, &limits, &fixed));
+        let imported = guarded(|| onnx::import(&origin.open()?, &limits, &fixed, &bounds));
         match imported {
             Ok(imported) => {
                 let described = |list: &[(String, OperandId)]| {
@@ -114,11 +118,12 @@ pub fn import<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
                 let (graph_inputs, graph_outputs) = (described(&imported.graph.inputs), described(&imported.graph.outputs));
                 let _ =
                     found.set(Import::Model { graph_inputs, graph_outputs, inputs: imported.inputs, outputs: imported.outputs });
-                send(Task::Build { graph: id, description: Box::new(imported.graph), label: task_label, done });
+                let (description, most) = (Box::new(imported.graph), imported.most_bytes);
+                send(Task::Build { graph: id, description, label: task_label, most, done });
             }
             Err(ImportError::Nodes(nodes)) => {
                 let _ = found.set(Import::Refused(nodes));
-                done.report(Ok(Placements::new()));
+                done.report(Ok(Built::default()));
             }
             Err(ImportError::Model(error)) => return Err((error, done)),
         }
@@ -146,8 +151,8 @@ pub fn summarize<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     Ok(None)
 }
 
-/// `{inputs, outputs, modelInputs, modelOutputs}`, or `{refused}`.
-pub fn import_value<'s>(scope: Scope<'s>, import: &OnceLock<Import>) -> Result<Value<'s>> {
+/// `{inputs, outputs, modelInputs, modelOutputs, runBytes}`, or `{refused}`.
+pub fn import_value<'s>(scope: Scope<'s>, import: &OnceLock<Import>, run_bytes: usize) -> Result<Value<'s>> {
     let value = scope.object()?;
     match import.get().ok_or_else(|| stale("model"))? {
         Import::Model { graph_inputs, graph_outputs, inputs, outputs } => {
@@ -157,6 +162,7 @@ pub fn import_value<'s>(scope: Scope<'s>, import: &OnceLock<Import>) -> Result<V
             scope.set(value, "modelInputs", scope.array_of(described)?)?;
             let described = outputs.iter().map(|output| signature(scope, output, true, None));
             scope.set(value, "modelOutputs", scope.array_of(described)?)?;
+            scope.set(value, "runBytes", scope.number(run_bytes as f64)?)?;
         }
         Import::Refused(nodes) => scope.set(value, "refused", refused(scope, nodes)?)?,
     }

@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use crate::error::{Error, Kind, Result};
+use crate::memory;
 use napi::sys;
 use std::ffi::{c_char, c_int};
 use std::marker::PhantomData;
@@ -220,7 +221,9 @@ impl<'s> Scope<'s> {
             return String::from_utf8(short[..length].to_vec()).map_err(internal);
         }
         let length = ask!(napi_get_value_string_utf8(self.env, value.raw, ptr::null_mut(), 0) -> 0)?;
-        let mut bytes = vec![0; length + 1];
+        let mut bytes = Vec::new();
+        memory::grow(&mut bytes, length + 1)?;
+        bytes.resize(length + 1, 0);
         let length = self.copy_string(value, &mut bytes)?;
         bytes.truncate(length);
         String::from_utf8(bytes).map_err(internal)
@@ -245,9 +248,17 @@ impl<'s> Scope<'s> {
         array: Value<'s>,
         mut convert: impl FnMut(Self, Value<'s>) -> Result<T>,
     ) -> Result<C> {
-        (0..self.length(array)?).map(|index| convert(self, self.element(array, index)?)).collect()
+        let length = self.length(array)?;
+        // Script decides how many there are.
+        if length > FEW {
+            memory::require((length as usize).saturating_mul(2 * size_of::<T>()))?;
+        }
+        (0..length).map(|index| convert(self, self.element(array, index)?)).collect()
     }
 }
+
+/// Arrays of more elements are held against the memory that there is.
+const FEW: u32 = 1 << 12;
 
 impl<'s> Scope<'s> {
     /// Calls a function of JavaScript. What it throws is the process's to handle, as for any callback.

@@ -83,8 +83,8 @@ pub enum Outcome {
         inputs: Vec<(String, Descriptor)>,
         outputs: Vec<(String, Descriptor)>,
     },
-    /// What an import found out; it is there before the request is settled.
-    Onnx(Arc<OnceLock<onnx::Import>>),
+    /// What an import found out, which is there before the request is settled, and the bytes that a run takes.
+    Onnx(Arc<OnceLock<onnx::Import>>, usize),
     OnnxSummary(Arc<OnceLock<crate::onnx::Summary>>),
     /// Not of a request: a context was lost.
     Lost {
@@ -513,7 +513,7 @@ fn outcome_value<'s>(scope: Scope<'s>, outcome: &Outcome) -> Result<Value<'s>> {
             scope.set(value, "outputs", descriptors(scope, outputs)?)?;
             value
         }
-        Outcome::Onnx(import) => return onnx::import_value(scope, import),
+        Outcome::Onnx(import, bytes) => return onnx::import_value(scope, import, *bytes),
         Outcome::OnnxSummary(summary) => return onnx::summary_value(scope, summary),
         Outcome::Lost { context, message } => {
             let value = scope.object()?;

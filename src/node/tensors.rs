@@ -69,7 +69,7 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         check(context, &descriptor, "createTensor", &label)?;
         let id = TensorId(context.next());
         let done = environment.settler.promise(call.scope, request, |()| Outcome::Nothing)?;
-        context.send(Task::CreateTensor { tensor: id, descriptor: descriptor.clone(), label, done });
+        context.send(Task::CreateTensor { tensor: id, descriptor: descriptor.clone(), label, done })?;
         Ok(id)
     })?;
     let held = environment.external.total.hold(DESCRIPTION);
@@ -115,7 +115,7 @@ pub fn destroy<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     if let Some(tensor) = tensor
         && let Some(context) = environment.contexts.borrow().get(tensor.context)
     {
-        context.send(Task::DestroyTensor { tensor: tensor.id });
+        context.send(Task::DestroyTensor { tensor: tensor.id })?;
     }
     Ok(None)
 }
@@ -128,7 +128,7 @@ pub fn write<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         let bytes = bytes::copy(call.scope, call.value(1)).map_err(|error| error.of("writeTensor", &label))?;
         check_length(&bytes, &tensor.descriptor).map_err(|error| error.of("writeTensor", &label))?;
         environment.with_context(tensor.context, |context| {
-            context.send(Task::Write { tensor: tensor.id, bytes, label });
+            context.send(Task::Write { tensor: tensor.id, bytes, label })?;
             Ok(None)
         })
     })
@@ -142,7 +142,7 @@ pub fn read<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         let into = bytes::host_buffer(call.scope, call.value(2), tensor.descriptor.byte_length())?;
         environment.with_context(tensor.context, |context| {
             let done = environment.settler.promise(call.scope, request, |()| Outcome::Nothing)?;
-            context.send(Task::Read { tensor: tensor.id, into, done });
+            context.send(Task::Read { tensor: tensor.id, into, done })?;
             Ok(None)
         })
     })

@@ -3,6 +3,7 @@
 //! other control flow is refused.
 
 use super::emit::Emit;
+use super::fold::Folding;
 use super::protobuf::{GraphProto, NodeProto};
 use super::refusal::Mapped;
 use super::structure::{self, malformed};
@@ -25,10 +26,12 @@ fn is_choice(node: &NodeProto) -> bool {
 /// A branch of an If node.
 ///
 /// # Errors
-/// `TypeError` when there is none, or it is no graph.
-pub fn decode(node: &NodeProto, name: &str) -> Result<GraphProto> {
+/// `TypeError` when there is none, or it is no graph; `OperationError` when that is too much work.
+pub fn decode(node: &NodeProto, name: &str, folding: &mut Folding) -> Result<GraphProto> {
     let attribute = node.attribute.iter().find(|attribute| attribute.name == name);
     let bytes = attribute.and_then(|attribute| attribute.g.clone()).ok_or_else(|| malformed(format!("an If without {name}")))?;
+    // A function that is called often, and each graph around it, decode it again.
+    folding.require(bytes.len().saturating_mul(4))?;
     structure::check_graph(&bytes)?;
     GraphProto::decode(bytes).map_err(malformed)
 }
@@ -37,11 +40,11 @@ pub fn decode(node: &NodeProto, name: &str) -> Result<GraphProto> {
 ///
 /// # Errors
 /// As [`decode`].
-pub fn captured(nodes: &[NodeProto]) -> Result<HashMap<usize, Vec<String>>> {
+pub fn captured(nodes: &[NodeProto], folding: &mut Folding) -> Result<HashMap<usize, Vec<String>>> {
     let mut names = HashMap::new();
     for (position, node) in nodes.iter().enumerate().filter(|(_, node)| is_choice(node)) {
         let mut used = Vec::new();
-        collect(node, &mut used, 0)?;
+        collect(node, &mut used, 0, folding)?;
         names.insert(position, used);
     }
     Ok(names)
@@ -81,15 +84,15 @@ pub fn select(condition: &Value, a: &[Value], b: &[Value], emit: &mut Emit<'_>) 
 
 /// The names of values that a node's branches use and do not make themselves. What a branch makes is its own, also where
 /// the node itself, the other branch, or the graph around them has a value of that name.
-fn collect(node: &NodeProto, names: &mut Vec<String>, depth: usize) -> Result<()> {
+fn collect(node: &NodeProto, names: &mut Vec<String>, depth: usize, folding: &mut Folding) -> Result<()> {
     if depth == MOST_NESTED {
         return Err(malformed("branches that are nested too deep"));
     }
     for branch in ["then_branch", "else_branch"] {
-        let graph = decode(node, branch)?;
+        let graph = decode(node, branch, folding)?;
         let mut used = Vec::new();
         for inner in graph.node.iter().filter(|inner| is_choice(inner)) {
-            collect(inner, &mut used, depth + 1)?;
+            collect(inner, &mut used, depth + 1, folding)?;
         }
         let made = graph.node.iter().flat_map(|node| &node.output);
         let sparse = graph.sparse_initializer.iter().filter_map(|initializer| initializer.values.as_ref());

@@ -1,5 +1,6 @@
 //! Puts WebNN nodes into the graph for a node of a model.
 
+use super::bounds::NODE;
 use super::element::ElementType;
 use super::fold::Folding;
 use super::node::{self, Node};
@@ -32,11 +33,13 @@ pub struct Emit<'a> {
 impl Emit<'_> {
     /// Appends a node with one output.
     pub fn push(&mut self, op: impl Into<Op>) -> Mapped<OperandId> {
+        self.folding.require(NODE)?;
         Ok(self.builder.push_op(op, &self.label)?[0])
     }
 
     /// Appends a node with several outputs.
     pub fn push_all(&mut self, op: impl Into<Op>) -> Mapped<Vec<OperandId>> {
+        self.folding.require(NODE)?;
         Ok(self.builder.push_op(op, &self.label)?.to_vec())
     }
 

@@ -47,6 +47,12 @@ impl Model {
         self.bytes.len()
     }
 
+    /// The number of bytes of the model and of the external data that was asked for.
+    pub fn read_length(&self) -> usize {
+        let external = self.external.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        external.values().map(Bytes::len).fold(self.bytes.len(), usize::saturating_add)
+    }
+
     /// External data by the location that a tensor names: a file in one of the model's folders.
     pub(super) fn external(&self, location: &str) -> Result<Bytes> {
         if self.folders.is_empty() {

@@ -1,5 +1,6 @@
 //! The walk over a model's nodes.
 
+use super::bounds::{Bounds, NODE};
 use super::branch;
 use super::dimensions::{self, Dimension, Signature};
 use super::emit::{Emit, Short};
@@ -33,6 +34,8 @@ pub struct Imported {
     /// In the order of the file.
     pub inputs: Vec<Input>,
     pub outputs: Vec<Signature>,
+    /// What the graph may take.
+    pub most_bytes: usize,
 }
 
 /// An input of a model.
@@ -61,9 +64,9 @@ pub(super) fn decode(model: &Model) -> Result<ModelProto> {
 /// Maps a model to a WebNN graph.
 ///
 /// # Errors
-/// [`ImportError::Model`] when the file is no valid model or leaves dimensions open that `fixed` does not give,
+/// [`ImportError::Model`] when the file is no valid model, leaves dimensions open that `fixed` does not give, or asks for too much,
 /// [`ImportError::Nodes`] with all nodes that cannot be mapped.
-pub fn import(model: &Model, limits: &Arc<Limits>, fixed: &Fixed) -> Result<Imported, ImportError> {
+pub fn import(model: &Model, limits: &Arc<Limits>, fixed: &Fixed, bounds: &Bounds) -> Result<Imported, ImportError> {
     let decoded = decode(model)?;
     let graph = decoded.graph.as_ref().ok_or_else(|| malformed("it has no graph"))?;
     let opsets = opsets(&decoded.opset_import)?;
@@ -71,7 +74,7 @@ pub fn import(model: &Model, limits: &Arc<Limits>, fixed: &Fixed) -> Result<Impo
         model,
         functions: functions(&decoded.functions)?,
         builder: GraphBuilder::new(limits.clone()),
-        folding: Folding::default(),
+        folding: Folding::within(bounds.work(model)),
         short: Short::new(),
         defaults: HashMap::new(),
         refused: Vec::new(),
@@ -91,6 +94,8 @@ pub fn import(model: &Model, limits: &Arc<Limits>, fixed: &Fixed) -> Result<Impo
         return Err(ImportError::Nodes(importer.refused));
     }
     let mut imported = importer.finish(&wanted, &values, inputs)?;
+    let of_inputs = imported.graph.inputs.iter().map(|(_, id)| imported.graph.descriptor(*id).byte_length());
+    imported.most_bytes = bounds.bytes(model, of_inputs.fold(0, usize::saturating_add));
     let of_inputs = imported.inputs.iter_mut().map(|input| &mut input.signature);
     for (signatures, infos) in
         [(of_inputs.collect(), &graph.input), (imported.outputs.iter_mut().collect::<Vec<_>>(), &graph.output)]
@@ -132,13 +137,16 @@ pub(super) fn normalized(domain: &str) -> &str {
     if domain == "ai.onnx" { "" } else { domain }
 }
 
-type Functions<'a> = HashMap<(&'a str, &'a str, &'a str), &'a FunctionProto>;
+/// Each with what it takes to copy its nodes.
+type Functions<'a> = HashMap<(&'a str, &'a str, &'a str), (&'a FunctionProto, usize)>;
 
 fn functions(list: &[FunctionProto]) -> Result<Functions<'_>> {
     let mut functions = HashMap::new();
     for function in list {
         let key = (normalized(&function.domain), function.name.as_str(), function.overload.as_str());
-        if functions.insert(key, function).is_some() {
+        // A call makes tables and names for itself.
+        let cost = function.encoded_len().saturating_add(function.node.len().saturating_add(8).saturating_mul(NODE));
+        if functions.insert(key, (function, cost)).is_some() {
             return Err(malformed(format!("two functions with the name {:?}", function.name)));
         }
     }
@@ -223,8 +231,9 @@ impl<'a> Importer<'a> {
         }
         let inputs = dimensions::fix(inputs, &fixed.sizes)?;
         fixed.check_names(&inputs)?;
+        let by_name: HashMap<&str, &Signature> = inputs.iter().map(|input| (input.name.as_str(), input)).collect();
         for info in &graph.input {
-            let Some(input) = inputs.iter().find(|input| input.name == info.name) else { continue };
+            let Some(&input) = by_name.get(info.name.as_str()) else { continue };
             let value = if let Some(tensor) = fixed.value(input)? {
                 tensor.into()
             } else if input.shape.contains(&0) {
@@ -269,7 +278,7 @@ impl<'a> Importer<'a> {
 
     /// Maps the nodes that the wanted values need.
     fn run<'n>(&mut self, nodes: &'n [NodeProto], wanted: &[&'n str], values: &mut Values<'n>, scope: &Scope<'_>) -> Result<()> {
-        let captured = branch::captured(nodes)?;
+        let captured = branch::captured(nodes, &mut self.folding)?;
         let order = order(nodes, &captured, &|name| values.contains_key(name), wanted.iter().copied())?;
         self.nodes += order.len();
         if self.nodes > MOST_NODES {
@@ -281,6 +290,7 @@ impl<'a> Importer<'a> {
         });
         let needed: HashSet<&str> = names.chain(wanted.iter().copied()).collect();
         for &position in &order {
+            self.folding.require(NODE)?;
             let proto = &nodes[position];
             let inputs: Option<Vec<Option<Value>>> = proto
                 .input
@@ -337,7 +347,8 @@ impl<'a> Importer<'a> {
     ) -> Result<Outcome<Vec<Option<Value>>>> {
         let domain = normalized(&proto.domain);
         let key = (domain, proto.op_type.as_str(), proto.overload.as_str());
-        if let Some(&function) = self.functions.get(&key) {
+        if let Some(&(function, cost)) = self.functions.get(&key) {
+            self.folding.require(cost)?;
             return self.call(function, proto, inputs, scope);
         }
         let version = scope.opsets.get(domain).copied();
@@ -417,7 +428,7 @@ impl<'a> Importer<'a> {
 
     /// The results of a branch, which sees the values around it.
     fn branch(&mut self, proto: &NodeProto, name: &str, around: &Values<'_>, scope: &Scope<'_>) -> Result<Vec<Option<Value>>> {
-        let graph = branch::decode(proto, name)?;
+        let graph = branch::decode(proto, name, &mut self.folding)?;
         let mut values: Values<'_> = around.iter().map(|(name, found)| (*name, found.clone())).collect();
         // Names of the branch's own hide those around it.
         for name in graph.node.iter().flat_map(|node| &node.output) {
@@ -449,11 +460,17 @@ impl<'a> Importer<'a> {
             return Err(malformed(format!("the function {:?} is called within itself, or too deep", function.name)));
         }
         let Some(inputs) = inputs else { return Ok(Err(None)) };
-        let nodes: Vec<NodeProto> = function.node.iter().map(|node| with_attributes(node, function, proto)).collect();
+        let given = by_name(&proto.attribute);
+        let defaults = by_name(&function.attribute_proto);
+        let nodes: Vec<NodeProto> = function.node.iter().map(|node| with_attributes(node, &defaults, &given)).collect();
         // An absent input stays absent: to its users the name stands for nothing.
+        let mut positions: HashMap<&str, usize> = HashMap::new();
+        for (position, input) in function.input.iter().enumerate() {
+            positions.entry(input).or_insert(position);
+        }
         let absent = |name: &String| {
-            let position = function.input.iter().position(|input| input == name);
-            position.is_some_and(|position| inputs.get(position).is_none_or(Option::is_none))
+            let position = positions.get(name.as_str());
+            position.is_some_and(|&position| inputs.get(position).is_none_or(Option::is_none))
         };
         let nodes: Vec<NodeProto> = nodes
             .into_iter()
@@ -489,6 +506,7 @@ impl<'a> Importer<'a> {
     /// Builds the graph.
     fn finish(mut self, wanted: &[&str], values: &Values<'_>, inputs: Vec<Signature>) -> Result<Imported> {
         let mut outputs: Vec<(String, OperandId)> = Vec::new();
+        let (mut names, mut ids) = (HashSet::new(), HashSet::new());
         let mut signatures = Vec::new();
         for &name in wanted {
             let Some(Found::Value(value)) = values.get(name) else {
@@ -499,11 +517,12 @@ impl<'a> Importer<'a> {
             // An output must be a node's, and no other output's.
             let made = matches!(self.builder.operands().source(id), Source::Node { .. });
             let element = self.short.get(&id).copied();
-            if !made || outputs.iter().any(|(_, other)| *other == id) {
+            if !made || ids.contains(&id) {
                 id = self.builder.push_op(Unary { kind: UnaryKind::Identity, input: id }, name)?[0];
                 self.short.extend(element.map(|element| (id, element)));
             }
-            if outputs.iter().any(|(other, _)| other == name) {
+            ids.insert(id);
+            if !names.insert(name) {
                 return Err(malformed(format!("two outputs with the name {name:?}")));
             }
             let descriptor = self.builder.operands().descriptor(id);
@@ -513,26 +532,40 @@ impl<'a> Importer<'a> {
             outputs.push((name.to_owned(), id));
         }
         let graph = self.builder.build(outputs)?;
-        let used = |name: &str| graph.inputs.iter().any(|(input, _)| input == name);
+        let used: HashSet<&str> = graph.inputs.iter().map(|(input, _)| input.as_str()).collect();
         let mut defaults = self.defaults;
-        let with_default =
-            |signature: Signature| Input { used: used(&signature.name), default: defaults.remove(&signature.name), signature };
+        let with_default = |signature: Signature| Input {
+            used: used.contains(signature.name.as_str()),
+            default: defaults.remove(&signature.name),
+            signature,
+        };
         let inputs = inputs.into_iter().map(with_default).collect();
-        Ok(Imported { graph, inputs, outputs: signatures })
+        Ok(Imported { graph, inputs, outputs: signatures, most_bytes: usize::MAX })
     }
 }
 
 /// A failure may have been reported elsewhere; then there is no reason.
 type Outcome<T> = std::result::Result<T, Option<Reason>>;
 
+type Attributes<'a> = HashMap<&'a str, &'a AttributeProto>;
+
+/// The first attribute of each name.
+fn by_name(attributes: &[AttributeProto]) -> Attributes<'_> {
+    let mut named = HashMap::new();
+    for attribute in attributes {
+        named.entry(attribute.name.as_str()).or_insert(attribute);
+    }
+    named
+}
+
 /// A node of a function with the values that a call gives to the function's attributes.
-fn with_attributes(node: &NodeProto, function: &FunctionProto, call: &NodeProto) -> NodeProto {
+fn with_attributes(node: &NodeProto, defaults: &Attributes<'_>, given: &Attributes<'_>) -> NodeProto {
     let resolve = |attribute: &AttributeProto| {
         if attribute.ref_attr_name.is_empty() {
             return Some(attribute.clone());
         }
-        let named = |candidate: &&AttributeProto| candidate.name == attribute.ref_attr_name;
-        let given = call.attribute.iter().find(named).or_else(|| function.attribute_proto.iter().find(named))?;
+        let name = attribute.ref_attr_name.as_str();
+        let &given = given.get(name).or_else(|| defaults.get(name))?;
         Some(AttributeProto { name: attribute.name.clone(), ..given.clone() })
     };
     NodeProto { attribute: node.attribute.iter().filter_map(resolve).collect(), ..node.clone() }

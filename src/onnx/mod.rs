@@ -14,9 +14,10 @@
 //! # Trust
 //!
 //! A file may hold anything. Before memory is taken for something, its size is held against the bytes that are really
-//! there ([`structure`], [`tensor`], the limits of [`fold`]); external data is read only from the model's own folder
+//! there ([`structure`], [`tensor`], the limits of [`fold`]), and work against a bound ([`bounds`]); external data is read only from the model's own folder
 //! ([`file`]).
 
+mod bounds;
 mod branch;
 mod dimensions;
 mod element;
@@ -42,6 +43,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
+pub use bounds::Bounds;
 pub use dimensions::{FreeDimensions, Signature};
 pub use file::Model;
 pub use fixed::{Fixed, FixedValue};

@@ -5,6 +5,7 @@
 
 use super::protobuf::*;
 use crate::error::{Error, Kind, Result};
+use crate::memory;
 use std::mem::size_of;
 
 /// Half a million nodes with names and attributes fit in.
@@ -62,10 +63,13 @@ impl Message {
 }
 
 /// # Errors
-/// `TypeError` when the bytes are no protobuf message, or one that would take too much memory.
+/// `TypeError` when the bytes are no protobuf message, or one that would take too much memory, `UnknownError` when that much
+/// cannot be had.
 pub fn check(model: &[u8]) -> Result<()> {
     let mut cost = 0;
-    walk(Model, model, &mut cost)
+    walk(Model, model, &mut cost)?;
+    // Decoding allocates it in pieces, and what is made for each node takes about as much again.
+    memory::require(2 * cost)
 }
 
 /// The same for a graph within a node, of which less is expected.

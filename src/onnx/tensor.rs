@@ -6,6 +6,7 @@ use super::protobuf::{EXTERNAL, SparseTensorProto, TensorProto};
 use super::structure::malformed;
 use crate::error::{Error, Kind, Result};
 use crate::graph::{ConstantBytes, DataType, Descriptor};
+use crate::memory;
 use bytes::Bytes;
 use half::{bf16, f16};
 
@@ -36,6 +37,9 @@ impl Tensor {
         } else if let Some(raw) = proto.raw_data.as_ref().filter(|raw| !raw.is_empty()) {
             raw.clone()
         } else {
+            let lists = [&proto.float_data, &proto.int32_data, &proto.int64_data, &proto.double_data, &proto.uint64_data];
+            let there = lists.into_iter().flatten().map(Bytes::len).fold(0, usize::saturating_add);
+            memory::require(length.min(there.saturating_mul(8)))?;
             typed_data(proto, element, count).map_err(fail)?
         };
         if bytes.len() != length {
@@ -196,10 +200,12 @@ impl Tensor {
         descriptor.check("constant")?;
         let bytes = match self.element {
             ElementType::Double | ElementType::BFloat16 => {
+                memory::require(self.bytes.len().saturating_mul(6))?;
                 Tensor::from_floats(ElementType::Float, self.shape.clone(), &self.floats()).bytes
             }
             // Any byte but 0 is true, and kernels count on 1.
             ElementType::Bool if self.bytes.iter().any(|&byte| byte > 1) => {
+                memory::require(self.bytes.len())?;
                 self.bytes.iter().map(|&byte| (byte != 0).into()).collect::<Vec<u8>>().into()
             }
             _ => self.bytes.clone(),

@@ -5,7 +5,7 @@ use super::importer::{Imported, import};
 use super::protobuf::*;
 use super::refusal::ImportError;
 use super::tensor::Tensor;
-use super::{Fixed, Model};
+use super::{Bounds, Fixed, Model};
 use crate::backend::cpu::reference::interpret;
 use crate::graph::Limits;
 use prost::Message;
@@ -151,7 +151,7 @@ pub fn import_bytes(bytes: Vec<u8>, free: &[(&str, u32)]) -> Result<Imported, Im
 }
 
 pub fn import_fixed(bytes: Vec<u8>, fixed: &Fixed) -> Result<Imported, ImportError> {
-    import(&Model::from_bytes(bytes), &Arc::new(Limits::everything()), fixed)
+    import(&Model::from_bytes(bytes), &Arc::new(Limits::everything()), fixed, &Bounds::default())
 }
 
 /// Runs an imported model with the reference kernels, on its used inputs.

@@ -6,6 +6,7 @@ use super::protobuf::*;
 use super::refusal::ImportError;
 use super::tensor::Tensor;
 use super::testing::*;
+use super::{Bounds, Model, import};
 use prost::Message;
 
 const FLOAT: i32 = 1;
@@ -414,6 +415,126 @@ fn dequantized_values_have_the_type_that_is_asked_for() {
             assert!((found - steps * 0.1).abs() <= 5e-4 * steps * 0.1, "{found}");
         }
     }
+}
+
+/// Functions that call the next one several times each, which has nodes that nobody needs.
+#[test]
+fn functions_of_functions_come_to_an_end() {
+    let function = |name: String, node: Vec<NodeProto>| FunctionProto {
+        name,
+        domain: "f".into(),
+        input: vec!["a".into()],
+        output: vec!["c".into()],
+        node,
+        opset_import: vec![OperatorSetIdProto { domain: "".into(), version: 17 }],
+        ..Default::default()
+    };
+    let unneeded = |i: usize| node("Relu", &["a"], &[&format!("unneeded {i}")], vec![]);
+    let mut last = vec![node("Identity", &["a"], &["c"], vec![])];
+    last.extend((0..1000).map(unneeded));
+    let mut functions = vec![function("f30".into(), last)];
+    for i in 0..30 {
+        let next = format!("f::f{}", i + 1);
+        let calls = vec![node(&next, &["a"], &["b"], vec![]), node(&next, &["b"], &["c"], vec![])];
+        functions.push(function(format!("f{i}"), calls));
+    }
+    let model = |first: usize| {
+        let mut model = sketch(17).input("x", FLOAT, &[2]).node(&format!("f::f{first}"), &["x"], &["y"], vec![]).output("y");
+        model.functions = functions.clone();
+        model
+    };
+    // Sixteen calls of the last one are fine; a thousand million are not.
+    assert_eq!(run(&model(26).import().unwrap(), &[f32s(&[2], &[1.0, 2.0])])[0].floats(), [1.0, 2.0]);
+    let text = message(model(0).import().unwrap_err());
+    assert!(text.contains("pass over more than") && text.contains("maxBytes"), "{text}");
+}
+
+#[test]
+fn branches_of_functions_come_to_an_end() {
+    let branch = |name: &str| {
+        let mut inner = sketch(17).node("Identity", &["a"], &["r"], vec![]).output("r");
+        inner.graph.initializer.push(TensorProto {
+            name: "unneeded".into(),
+            dims: vec![1 << 20],
+            data_type: 2,
+            raw_data: Some(vec![0; 1 << 20].into()),
+            ..Default::default()
+        });
+        AttributeProto { name: name.into(), r#type: 5, g: Some(inner.graph.encode_to_vec().into()), ..Default::default() }
+    };
+    let choose = |input: &str, output: &str| node("If", &[input], &[output], vec![branch("then_branch"), branch("else_branch")]);
+    let function = FunctionProto {
+        name: "Choose".into(),
+        domain: "f".into(),
+        input: vec!["c".into(), "a".into()],
+        output: vec!["y".into()],
+        node: vec![choose("c", "y")],
+        opset_import: vec![OperatorSetIdProto { domain: "".into(), version: 17 }],
+        ..Default::default()
+    };
+    let model = |calls: usize| {
+        let mut model = sketch(17).input("c", 9, &[]).input("x0", FLOAT, &[2]).output(&format!("x{calls}"));
+        for i in 0..calls {
+            model = model.node("f::Choose", &["c", &format!("x{i}")], &[&format!("x{}", i + 1)], vec![]);
+        }
+        model.functions = vec![function.clone()];
+        model
+    };
+    assert!(model(3).import().is_ok());
+    // Each call decodes branches of 2 MiB twice.
+    let text = message(model(200).import().unwrap_err());
+    assert!(text.contains("pass over more than"), "{text}");
+}
+
+#[test]
+fn an_import_that_nobody_wants_ends() {
+    let bounds = Bounds { is_wanted: std::sync::Arc::new(|| false), ..Bounds::default() };
+    let limits = std::sync::Arc::new(crate::graph::Limits::everything());
+    let error = import(&Model::from_bytes(small().bytes()), &limits, &Fixed::default(), &bounds).unwrap_err();
+    assert!(message(error).contains("the context was destroyed"));
+}
+
+#[test]
+fn many_names_take_no_longer_than_few() {
+    // Each in time that grows with their number alone; compared with each other, these would take minutes.
+    let count = 100_000;
+    let names: Vec<String> = (0..count).map(|i| format!("n{i}")).collect();
+    let mut model = sketch(17).input("x", FLOAT, &[1]);
+    let function = FunctionProto {
+        name: "Pass".into(),
+        domain: "f".into(),
+        input: names.clone(),
+        output: vec!["y".into()],
+        node: vec![NodeProto { input: names[..1].to_vec(), ..node("Identity", &[], &["y"], vec![]) }],
+        opset_import: vec![OperatorSetIdProto { domain: "".into(), version: 17 }],
+        ..Default::default()
+    };
+    for name in &names {
+        model.graph.input.push(info(name, FLOAT, vec![dimension(1)]));
+        model.graph.output.push(ValueInfoProto { name: name.clone(), r#type: None });
+    }
+    let call = NodeProto { input: names.clone(), ..node("f::Pass", &[], &["passed"], vec![]) };
+    model.graph.node.push(call);
+    let mut model = model.output("passed");
+    model.functions = vec![function];
+    let imported = model.import().unwrap();
+    assert_eq!((imported.inputs.len(), imported.outputs.len()), (count + 1, count + 1));
+}
+
+#[test]
+fn windows_that_are_rounded_up_are_divided_by_what_they_cover() {
+    // A window of 3 with steps of 2 over 4 elements and one of padding: the last one covers the last element alone.
+    let pool = |dilation: i64, extra: Vec<AttributeProto>| {
+        let mut attributes = vec![ints("kernel_shape", &[3]), ints("strides", &[2]), ints("dilations", &[dilation])];
+        attributes.extend([int("ceil_mode", 1), int("count_include_pad", 1)]);
+        attributes.extend(extra);
+        let model = sketch(19).input("x", FLOAT, &[1, 1, 6]).node("AveragePool", &["x"], &["y"], attributes).output("y");
+        let x = f32s(&[1, 1, 6], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        run(&model.import().unwrap(), &[x])[0].floats()
+    };
+    assert_eq!(pool(1, vec![]), [2.0, 4.0, 5.5]);
+    assert_eq!(pool(2, vec![]), [3.0, 4.0]);
+    assert_eq!(pool(1, vec![ints("pads", &[1, 0])]), [1.0, 3.0, 5.0]);
 }
 
 /// A generator of numbers (SplitMix64).

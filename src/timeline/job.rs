@@ -82,6 +82,8 @@ pub struct GraphEntry<B: Backend> {
     pub executable: Arc<B::Executable>,
     pub inputs: Vec<Descriptor>,
     pub outputs: Vec<Descriptor>,
+    /// What a run takes beside the weights.
+    pub bytes: usize,
     pub label: String,
     /// Why it can never run again.
     pub error: RefCell<Option<Error>>,
@@ -105,25 +107,56 @@ struct Job<B: Backend> {
 
 /// All unfinished jobs.
 pub struct Jobs<B: Backend> {
-    slots: Vec<Slot<B>>,
+    slots: Slots<B>,
     free: Vec<u32>,
+}
+
+/// Slots in pieces, so that one more never asks for much memory at once.
+struct Slots<B: Backend>(Vec<Vec<Slot<B>>>);
+
+impl<B: Backend> Slots<B> {
+    const PIECE: usize = 1024;
+
+    fn len(&self) -> usize {
+        self.0.last().map_or(0, |last| (self.0.len() - 1) * Self::PIECE + last.len())
+    }
+
+    fn get(&self, slot: u32) -> Option<&Slot<B>> {
+        self.0.get(slot as usize / Self::PIECE)?.get(slot as usize % Self::PIECE)
+    }
+
+    /// One that is there.
+    fn of(&mut self, slot: u32) -> &mut Slot<B> {
+        &mut self.0[slot as usize / Self::PIECE][slot as usize % Self::PIECE]
+    }
+
+    fn push(&mut self, slot: Slot<B>) {
+        match self.0.last_mut() {
+            Some(last) if last.len() < Self::PIECE => last.push(slot),
+            _ => self.0.push(vec![slot]),
+        }
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut Slot<B>> {
+        self.0.iter_mut().flatten()
+    }
 }
 
 impl<B: Backend> Jobs<B> {
     pub fn new() -> Self {
-        Jobs { slots: Vec::new(), free: Vec::new() }
+        Jobs { slots: Slots(Vec::new()), free: Vec::new() }
     }
 
     /// The id that the next [`Jobs::add`] gives.
     pub fn next(&self) -> JobId {
         match self.free.last() {
-            Some(&slot) => JobId { slot, generation: self.slots[slot as usize].generation },
+            Some(&slot) => JobId { slot, generation: self.slots.get(slot).map_or(0, |slot| slot.generation) },
             None => JobId { slot: self.slots.len() as u32, generation: 0 },
         }
     }
 
     pub fn is_unfinished(&self, id: JobId) -> bool {
-        self.slots.get(id.slot as usize).is_some_and(|slot| slot.generation == id.generation && slot.job.is_some())
+        self.slots.get(id.slot).is_some_and(|slot| slot.generation == id.generation && slot.job.is_some())
     }
 
     /// Adds a job that waits for others; tells whether it can start at once.
@@ -131,7 +164,7 @@ impl<B: Backend> Jobs<B> {
         let id = self.next();
         let job = Job { work: Some(work), end: None, waits_for: wait.len() as u32, dependents: SmallVec::new() };
         match self.free.pop() {
-            Some(slot) => self.slots[slot as usize].job = Some(job),
+            Some(slot) => self.slots.of(slot).job = Some(job),
             None => self.slots.push(Slot { generation: 0, job: Some(job) }),
         }
         for &earlier in wait {
@@ -142,7 +175,7 @@ impl<B: Backend> Jobs<B> {
 
     fn job(&mut self, id: JobId) -> &mut Job<B> {
         debug_assert!(self.is_unfinished(id));
-        self.slots[id.slot as usize].job.as_mut().expect("an unfinished job")
+        self.slots.of(id.slot).job.as_mut().expect("an unfinished job")
     }
 
     /// Takes the work of a job that starts.
@@ -177,7 +210,7 @@ impl<B: Backend> Jobs<B> {
 
     /// Removes a job; those that waited for it alone go to `ready`.
     pub fn finish(&mut self, id: JobId, ready: &mut impl FnMut(JobId)) -> Option<End<B>> {
-        let slot = &mut self.slots[id.slot as usize];
+        let slot = self.slots.of(id.slot);
         debug_assert_eq!(slot.generation, id.generation);
         let job = slot.job.take().expect("a job finishes once");
         slot.generation = slot.generation.wrapping_add(1);

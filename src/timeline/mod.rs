@@ -26,20 +26,22 @@ mod task;
 mod tensor_state;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 pub use done::{Done, from_panic};
-pub use task::{Command, Compute, GraphId, Task, TensorId, TensorIds};
+pub use task::{Built, Command, Compute, GraphId, Task, TensorId, TensorIds};
 
 use crate::backend::{Backend, Caller};
 use crate::error::Result;
 use crate::graph::Limits;
-use crate::memory::{Usage, UsageNumbers};
+use crate::memory::{self, Usage, UsageNumbers};
 use crate::thread;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use waiting::Waiting;
 
 /// So often whoever waits for the thread looks whether it is busy with a run.
 const LOOK: Duration = Duration::from_millis(1);
@@ -56,6 +58,7 @@ pub struct Timeline {
     thread: Option<JoinHandle<()>>,
     /// A run may have the thread.
     is_running: Arc<AtomicBool>,
+    waiting: Arc<Waiting>,
     /// Nothing is ever sent here; it is disconnected when the thread has let go of everything.
     ended: Receiver<()>,
 }
@@ -73,8 +76,9 @@ impl Timeline {
     /// asked to: its thread panicked, or the device was lost.
     ///
     /// # Errors
-    /// `UnknownError` when the system has no thread to give.
+    /// `UnknownError` when the system has no thread to give, or hardly any memory.
     pub fn start<B: Backend>(backend: B, lost: impl FnOnce(String) + Send + 'static) -> Result<Timeline> {
+        memory::check()?;
         let (tasks, receiver) = crossbeam_channel::unbounded();
         let limits = backend.limits().clone();
         let usage = backend.usage().clone();
@@ -101,16 +105,19 @@ impl Timeline {
         let (ending, ended) = crossbeam_channel::bounded(0);
         let is_running = Arc::<AtomicBool>::default();
         let runs = is_running.clone();
+        let waiting = Arc::<Waiting>::default();
+        let waits = waiting.clone();
         let thread = thread::start("webnn timeline", move || {
             // Nothing in the loop is expected to panic; if it does, the context is lost, and dropping the loop's
             // state reports every task as lost.
-            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run::Loop::new(backend, runs).run(receiver)));
+            let result =
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run::Loop::new(backend, runs, waits).run(receiver)));
             if let Err(panic) = result {
                 tell(from_panic(&*panic).message().to_owned());
             }
             drop(ending);
         })?;
-        Ok(Timeline { tasks, limits, usage, caller, cancel, thread: Some(thread), is_running, ended })
+        Ok(Timeline { tasks, limits, usage, caller, cancel, thread: Some(thread), is_running, waiting, ended })
     }
 
     pub fn limits(&self) -> &Arc<Limits> {
@@ -118,12 +125,20 @@ impl Timeline {
     }
 
     /// Sends a task. When the timeline has ended the task is dropped, which reports it.
-    pub fn send(&self, task: Task) {
+    ///
+    /// # Errors
+    /// `OperationError` for a task that nobody waits for, when too many wait.
+    pub fn send(&self, task: Task) -> Result<()> {
+        let count = task.count();
+        if let Err(error) = self.waiting.admit(count) {
+            return task.refuse(error);
+        }
         if let Some(caller) = &self.caller {
             caller.is_here();
             caller.asks_for(task.runs());
         }
         done::because(run::ENDED, || drop(self.tasks.send(task)));
+        Ok(())
     }
 
     /// How much memory the context holds, once everything sent before has been looked at; how much it holds now, if the thread
@@ -131,7 +146,7 @@ impl Timeline {
     pub fn usage(&self) -> UsageNumbers {
         let (sender, receiver) = crossbeam_channel::bounded(1);
         let done = Done::new(move |numbers: Result<UsageNumbers>| drop(sender.send(numbers)));
-        self.send(Task::Usage { done });
+        let _ = self.send(Task::Usage { done });
         loop {
             match receiver.recv_timeout(LOOK) {
                 Ok(Ok(numbers)) => return numbers,
@@ -152,7 +167,12 @@ impl Timeline {
         if let Some(Cancel(cancel)) = cancel {
             cancel();
         }
-        self.send(Task::Stop);
+        let _ = self.send(Task::Stop);
+    }
+
+    /// Whether it was asked to end.
+    pub fn is_stopped(&self) -> bool {
+        self.cancel.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
     /// Whether the thread has ended, so that [`Timeline::join`] does not wait.

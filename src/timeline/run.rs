@@ -5,15 +5,16 @@ use super::builds;
 use super::done::{Done, because, from_panic};
 use super::ids::IdMap;
 use super::job::{Computed, End, Finished, GraphEntry, JobId, Jobs, Run, Tensors, Work};
-use super::task::{Command, Compute, GraphId, Task, TensorId};
+use super::task::{Built, Command, Compute, GraphId, Task, TensorId};
 use super::tensor_state::{Tensor, TensorRef};
+use super::waiting::Waiting;
 use crate::backend::{Backend, Bindings, Caller, Turn};
 use crate::compiler;
 use crate::error::{Error, Escaped, Kind, Result};
 #[cfg(feature = "faults")]
 use crate::faults;
 use crate::graph::{Descriptor, Graph};
-use crate::host_memory::{HostBuffer, Placements};
+use crate::host_memory::HostBuffer;
 use crate::memory::{Bytes, Charge, Use};
 use crossbeam_channel::{Receiver, Sender, TryRecvError, select};
 use smallvec::{SmallVec, smallvec};
@@ -33,7 +34,7 @@ pub const ENDED: &str = "the context was destroyed or lost";
 /// What other threads tell the loop.
 enum Report<B: Backend> {
     Finished(Finished),
-    Built(GraphId, Result<GraphEntry<B>>, Done<Placements>),
+    Built(GraphId, Result<GraphEntry<B>>, Done<Built>),
 }
 
 /// The state of a timeline's thread.
@@ -47,12 +48,13 @@ pub struct Loop<B: Backend> {
     runs: u64,
     /// A run may have this thread.
     is_running: Arc<AtomicBool>,
+    waiting: Arc<Waiting>,
     reports: Sender<Report<B>>,
     reported: Receiver<Report<B>>,
 }
 
 impl<B: Backend> Loop<B> {
-    pub fn new(backend: B, is_running: Arc<AtomicBool>) -> Self {
+    pub fn new(backend: B, is_running: Arc<AtomicBool>, waiting: Arc<Waiting>) -> Self {
         let (reports, reported) = crossbeam_channel::unbounded();
         Loop {
             backend,
@@ -62,6 +64,7 @@ impl<B: Backend> Loop<B> {
             ready: VecDeque::new(),
             runs: 0,
             is_running,
+            waiting,
             reports,
             reported,
         }
@@ -131,15 +134,16 @@ impl<B: Backend> Loop<B> {
         match report {
             Report::Finished((id, result)) => self.finish(id, result),
             Report::Built(graph, result, done) => done.report(result.map(|entry| {
-                let placements = self.backend.placements(&entry.executable);
+                let built = Built { placements: self.backend.placements(&entry.executable), bytes: entry.bytes };
                 self.graphs.insert(graph, Rc::new(entry));
-                placements
+                built
             })),
         }
         self.start_ready();
     }
 
     fn accept(&mut self, task: Task) {
+        self.waiting.seen(task.count());
         match task {
             Task::CreateTensor { tensor, descriptor, label, done } => {
                 let result = self.create_tensor(tensor, &descriptor).map_err(|error| error.of("createTensor", &label));
@@ -174,7 +178,7 @@ impl<B: Backend> Loop<B> {
                     }
                 }
             }
-            Task::Build { graph, description, label, done } => self.build(graph, *description, label, done),
+            Task::Build { graph, description, label, most, done } => self.build(graph, *description, label, most, done),
             Task::DestroyTensor { tensor } => drop(self.tensors.remove(&tensor)),
             Task::DestroyGraph { graph } => drop(self.graphs.remove(&graph)),
             Task::Usage { done } => done.report(Ok(self.backend.usage().numbers())),
@@ -282,7 +286,7 @@ impl<B: Backend> Loop<B> {
     }
 
     /// Compiles on another thread, so that dispatches go on meanwhile.
-    fn build(&mut self, graph: GraphId, description: Graph, label: String, done: Done<Placements>) {
+    fn build(&mut self, graph: GraphId, description: Graph, label: String, most: usize, done: Done<Built>) {
         let backend = self.backend.clone();
         let reports = self.reports.clone();
         let shown = label.clone();
@@ -293,11 +297,13 @@ impl<B: Backend> Loop<B> {
         });
         let work = move |compiled: Done<GraphEntry<B>>| {
             compiled.run(|| {
-                let plan = compiler::compile(description, backend.evaluator(), backend.fusing(), backend.preferences())?;
+                let (evaluator, fusing, preferences) = (backend.evaluator(), backend.fusing(), backend.preferences());
+                let plan = compiler::compile_within(most, description, evaluator, fusing, preferences)?;
+                let bytes = plan.demand().of_run();
                 let descriptors = |list: &[(String, Descriptor)]| list.iter().map(|(_, descriptor)| descriptor.clone()).collect();
                 let (inputs, outputs) = (descriptors(&plan.inputs), descriptors(&plan.outputs));
                 let executable = Arc::new(backend.compile(plan)?);
-                Ok(GraphEntry { executable, inputs, outputs, label, error: RefCell::default() })
+                Ok(GraphEntry { executable, inputs, outputs, bytes, label, error: RefCell::default() })
             });
         };
         if let Err((error, compiled)) = builds::spawn(compiled, work) {
@@ -307,6 +313,7 @@ impl<B: Backend> Loop<B> {
 
     fn add(&mut self, work: Work<B>, wait: &[JobId]) {
         let (id, can_start) = self.jobs.add(work, wait);
+        self.waiting.job_begins();
         if can_start {
             self.ready.push_back(id);
         }
@@ -392,6 +399,7 @@ impl<B: Backend> Loop<B> {
     }
 
     fn finish(&mut self, id: JobId, result: Result<()>) {
+        self.waiting.job_ends();
         let ready = &mut self.ready;
         let end = self.jobs.finish(id, &mut |dependent| ready.push_back(dependent));
         match end {

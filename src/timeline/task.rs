@@ -1,6 +1,7 @@
 //! What can be asked of a timeline.
 
 use super::done::Done;
+use crate::error::{Error, Result};
 use crate::graph::{Descriptor, Graph};
 use crate::host_memory::{HostBuffer, Placements};
 use crate::memory::{Bytes, UsageNumbers};
@@ -39,6 +40,15 @@ pub struct Compute {
     pub done: Done<()>,
 }
 
+/// What is known of a graph when it is compiled.
+#[derive(Clone, Debug, Default)]
+pub struct Built {
+    /// Where inputs of a [`Compute`] may lie.
+    pub placements: Placements,
+    /// What a run takes beside the weights: inputs, outputs, and values in between.
+    pub bytes: usize,
+}
+
 /// Something to do, in the order in which it was sent.
 #[derive(Debug)]
 pub enum Task {
@@ -48,8 +58,8 @@ pub enum Task {
     Write { tensor: TensorId, bytes: Bytes, label: String },
     /// Copies a tensor's contents to the caller.
     Read { tensor: TensorId, into: HostBuffer, done: Done<()> },
-    /// Compiles a graph, and tells where inputs of a [`Compute`] may lie.
-    Build { graph: GraphId, description: Box<Graph>, label: String, done: Done<Placements> },
+    /// Compiles a graph that takes so many bytes at most.
+    Build { graph: GraphId, description: Box<Graph>, label: String, most: usize, done: Done<Built> },
     /// Runs a graph. Its failure shows in the tensors that it was to write.
     Dispatch { graph: GraphId, tensors: TensorIds, label: String },
     /// Runs a graph on memory of the caller's. Outputs that are absent are not computed.
@@ -74,5 +84,32 @@ impl Task {
             Task::Submit { commands } => commands.len(),
             _ => 0,
         }
+    }
+
+    /// As how many tasks it waits. What only lets go of something, or is answered at once, is always accepted.
+    pub fn count(&self) -> usize {
+        match self {
+            Task::DestroyTensor { .. } | Task::DestroyGraph { .. } | Task::Usage { .. } | Task::Stop => 0,
+            Task::Submit { commands } => commands.len(),
+            _ => 1,
+        }
+    }
+
+    /// Ends a task that is not accepted.
+    ///
+    /// # Errors
+    /// The error, where nobody else hears of it.
+    pub fn refuse(self, error: Error) -> Result<()> {
+        match self {
+            Task::CreateTensor { label, done, .. } => done.report(Err(error.of("createTensor", &label))),
+            Task::Read { done, .. } => done.report(Err(error.of("readTensor", ""))),
+            Task::Build { label, done, .. } => done.report(Err(error.of("build", &label))),
+            Task::Compute(Compute { method, label, done, .. }) => done.report(Err(error.of(method, &label))),
+            Task::Write { label, .. } => return Err(error.of("writeTensor", &label)),
+            Task::Dispatch { label, .. } => return Err(error.of("dispatch", &label)),
+            Task::Submit { .. } => return Err(error.of("submit", "")),
+            Task::DestroyTensor { .. } | Task::DestroyGraph { .. } | Task::Usage { .. } | Task::Stop => {}
+        }
+        Ok(())
     }
 }

@@ -6,7 +6,7 @@ use crate::compiler::{Evaluate, Plan};
 use crate::error::{Error, Kind};
 use crate::graph::ops::operator;
 use crate::graph::{ConstantBytes, DataType, Descriptor, GraphBuilder, Op, attribute::Value};
-use crate::host_memory::{HostBuffer, Placements, leaked};
+use crate::host_memory::{HostBuffer, leaked};
 use crate::memory::Bytes;
 use crossbeam_channel::{Receiver, bounded, unbounded};
 use std::sync::Mutex;
@@ -146,6 +146,10 @@ impl Harness {
         Harness { timeline, caller, slow_build: go_on, here: (begins, go), turns, next: Default::default() }
     }
 
+    fn send(&self, task: Task) {
+        self.timeline.send(task).unwrap();
+    }
+
     fn id(&self) -> u64 {
         self.next.replace(self.next.get() + 1)
     }
@@ -153,7 +157,7 @@ impl Harness {
     fn tensor(&self) -> TensorId {
         let tensor = TensorId(self.id());
         let descriptor = Descriptor::new(DataType::Uint8, [1]);
-        self.timeline.send(Task::CreateTensor { tensor, descriptor, label: String::new(), done: Done::ignored() });
+        self.send(Task::CreateTensor { tensor, descriptor, label: String::new(), done: Done::ignored() });
         tensor
     }
 
@@ -162,7 +166,7 @@ impl Harness {
         built.recv().unwrap().map(|_| graph)
     }
 
-    fn build(&self, behaviour: &str, inputs: usize) -> (GraphId, Receiver<Result<Placements>>) {
+    fn build(&self, behaviour: &str, inputs: usize) -> (GraphId, Receiver<Result<Built>>) {
         let mut builder = GraphBuilder::new(self.timeline.limits().clone());
         let mut input = |name: &str| builder.input(name, Descriptor::new(DataType::Uint8, [1])).unwrap();
         let mut sum = input(behaviour);
@@ -177,16 +181,16 @@ impl Harness {
         let graph = GraphId(self.id());
         let (sender, receiver) = bounded(1);
         let done = Done::new(move |result| sender.send(result).unwrap());
-        self.timeline.send(Task::Build { graph, description, label: String::new(), done });
+        self.send(Task::Build { graph, description, label: String::new(), most: usize::MAX, done });
         (graph, receiver)
     }
 
     fn write(&self, tensor: TensorId, byte: u8) {
-        self.timeline.send(Task::Write { tensor, bytes: Bytes::copy_of(&[byte]).unwrap(), label: String::new() });
+        self.send(Task::Write { tensor, bytes: Bytes::copy_of(&[byte]).unwrap(), label: String::new() });
     }
 
     fn dispatch(&self, graph: GraphId, tensors: &[TensorId], label: &str) {
-        self.timeline.send(Task::Dispatch { graph, tensors: tensors.iter().copied().collect(), label: label.into() });
+        self.send(Task::Dispatch { graph, tensors: tensors.iter().copied().collect(), label: label.into() });
     }
 
     /// Asks for a tensor's byte; the answer comes later.
@@ -195,7 +199,7 @@ impl Harness {
         let (into, memory) = leaked(1);
         // The memory is leaked, so it is still there when the read reports.
         let done = Done::new(move |result: Result<()>| sender.send(result.map(|()| crate::host_memory::peek(memory))).unwrap());
-        self.timeline.send(Task::Read { tensor, into, done });
+        self.send(Task::Read { tensor, into, done });
         receiver
     }
 
@@ -344,9 +348,9 @@ fn destroyed_tensors_serve_what_was_asked_before() {
     harness.write(a, 1);
     harness.dispatch(add, &[a, b, sum], "");
     for tensor in [a, b] {
-        harness.timeline.send(Task::DestroyTensor { tensor });
+        harness.send(Task::DestroyTensor { tensor });
     }
-    harness.timeline.send(Task::DestroyGraph { graph: add });
+    harness.send(Task::DestroyGraph { graph: add });
     let answer = harness.ask(sum);
     held.recv().unwrap()();
     assert_eq!(answer.recv().unwrap().unwrap(), 1);
@@ -420,7 +424,7 @@ fn a_backend_that_copies_computes_in_the_callers_memory_all_the_same() {
     let (sender, receiver) = bounded(1);
     let done = Done::new(move |result: Result<()>| sender.send(result).unwrap());
     let (inputs, outputs) = (inputs.into(), vec![Some(output)]);
-    harness.timeline.send(Task::Compute(compute(add, inputs, outputs, "", done)));
+    harness.send(Task::Compute(compute(add, inputs, outputs, "", done)));
     receiver.recv().unwrap().unwrap();
     assert_eq!(crate::host_memory::peek(address), 7);
 }
@@ -436,7 +440,7 @@ fn a_failed_compute_names_its_label() {
     let (sender, receiver) = bounded(1);
     let done = Done::new(move |result: Result<()>| sender.send(result).unwrap());
     let (inputs, outputs) = (vec![leaked(1).0], vec![Some(leaked(1).0)]);
-    harness.timeline.send(Task::Compute(compute(fail, inputs, outputs, "mine", done)));
+    harness.send(Task::Compute(compute(fail, inputs, outputs, "mine", done)));
     let error = receiver.recv().unwrap().unwrap_err();
     assert!(error.message().starts_with("compute [mine]: the kernel failed"), "{error}");
 }
@@ -450,7 +454,7 @@ fn recorded_dispatches_run_in_their_order() {
     let command = |tensors: [TensorId; 3]| Command { graph: add, tensors: tensors.into_iter().collect(), label: String::new() };
     let commands: Arc<[Command]> = [command([a, b, c]), command([a, c, b])].into();
     for _ in 0..3 {
-        harness.timeline.send(Task::Submit { commands: commands.clone() });
+        harness.send(Task::Submit { commands: commands.clone() });
     }
     // b grows by two in each round.
     assert_eq!(harness.read(b).unwrap(), 6);
@@ -479,7 +483,7 @@ fn the_end_waits_for_what_is_under_way() {
     input.as_mut_slice()[0] = 9;
     let (reports, reported) = bounded(1);
     let done = Done::new(move |result: Result<()>| reports.send(result).unwrap());
-    harness.timeline.send(Task::Compute(compute(add, vec![input], vec![Some(output)], "", done)));
+    harness.send(Task::Compute(compute(add, vec![input], vec![Some(output)], "", done)));
     let work = held.recv().unwrap();
     harness.timeline.stop();
     // The caller's memory is still in use, so nothing may be reported yet.
@@ -506,7 +510,7 @@ fn the_caller_is_woken_for_the_last_run_that_it_asked_for() {
     // Each waits for the one before.
     harness.dispatch(add, &[a, b], "");
     let command = Command { graph: add, tensors: [b, a].into_iter().collect(), label: String::new() };
-    harness.timeline.send(Task::Submit { commands: [command.clone(), command].into() });
+    harness.send(Task::Submit { commands: [command.clone(), command].into() });
     for left in (0..3).rev() {
         let work = held.recv().unwrap();
         assert_eq!(is_woken(), left == 0, "{left} are to begin");
@@ -516,13 +520,13 @@ fn the_caller_is_woken_for_the_last_run_that_it_asked_for() {
     let missing = (GraphId(1000), TensorId(1000));
     harness.dispatch(missing.0, &[a, b], "");
     harness.dispatch(add, &[missing.1, b], "");
-    harness.timeline.send(Task::Compute(compute(missing.0, Vec::new(), Vec::new(), "", Done::ignored())));
-    harness.timeline.send(Task::Compute(compute(add, Vec::new(), Vec::new(), "", Done::ignored())));
+    harness.send(Task::Compute(compute(missing.0, Vec::new(), Vec::new(), "", Done::ignored())));
+    harness.send(Task::Compute(compute(add, Vec::new(), Vec::new(), "", Done::ignored())));
     harness.timeline.usage();
     assert!(is_woken());
     let (reports, reported) = bounded(1);
     let done = Done::new(move |result: Result<()>| reports.send(result).unwrap());
-    harness.timeline.send(Task::Compute(compute(add, vec![leaked(1).0], vec![Some(leaked(1).0)], "", done)));
+    harness.send(Task::Compute(compute(add, vec![leaked(1).0], vec![Some(leaked(1).0)], "", done)));
     let work = held.recv().unwrap();
     assert!(is_woken());
     work();

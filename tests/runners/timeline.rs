@@ -51,14 +51,20 @@ pub fn largest_on_wgpu() -> usize {
 /// Sends a task and waits for what it reports.
 fn wait<T: Send + 'static>(timeline: &Timeline, make: impl FnOnce(Done<T>) -> Task) -> T {
     let (sender, receiver) = channel();
-    timeline.send(make(Done::new(move |result: Result<T>| sender.send(result).unwrap())));
+    timeline.send(make(Done::new(move |result: Result<T>| sender.send(result).unwrap()))).unwrap();
     receiver.recv().unwrap().unwrap()
 }
 
 fn run_on(timeline: &Timeline, graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
     let wait = |make: &dyn Fn(Done<()>) -> Task| wait(timeline, make);
     let id = GraphId(0);
-    self::wait(timeline, |done| Task::Build { graph: id, description: Box::new(graph.clone()), label: String::new(), done });
+    self::wait(timeline, |done| Task::Build {
+        graph: id,
+        description: Box::new(graph.clone()),
+        label: String::new(),
+        most: usize::MAX,
+        done,
+    });
     let tensors: Vec<(TensorId, Descriptor)> = graph
         .inputs
         .iter()
@@ -72,10 +78,10 @@ fn run_on(timeline: &Timeline, graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> 
         wait(&|done| Task::CreateTensor { tensor: *tensor, descriptor: descriptor.clone(), label: String::new(), done });
     }
     for ((tensor, _), bytes) in tensors.iter().zip(inputs) {
-        timeline.send(Task::Write { tensor: *tensor, bytes: Bytes::copy_of(bytes).unwrap(), label: String::new() });
+        timeline.send(Task::Write { tensor: *tensor, bytes: Bytes::copy_of(bytes).unwrap(), label: String::new() }).unwrap();
     }
     let ids = tensors.iter().map(|(tensor, _)| *tensor).collect();
-    timeline.send(Task::Dispatch { graph: id, tensors: ids, label: String::new() });
+    timeline.send(Task::Dispatch { graph: id, tensors: ids, label: String::new() }).unwrap();
     let mut results = Vec::new();
     for (tensor, descriptor) in &tensors[graph.inputs.len()..] {
         let mut bytes = vec![0u8; descriptor.byte_length()];
@@ -84,7 +90,7 @@ fn run_on(timeline: &Timeline, graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> 
         wait(&|done| Task::Read { tensor: *tensor, into: unsafe { HostBuffer::new(start, length) }, done });
         results.push(bytes);
     }
-    tensors.iter().for_each(|(tensor, _)| timeline.send(Task::DestroyTensor { tensor: *tensor }));
-    timeline.send(Task::DestroyGraph { graph: id });
+    tensors.iter().for_each(|(tensor, _)| drop(timeline.send(Task::DestroyTensor { tensor: *tensor })));
+    timeline.send(Task::DestroyGraph { graph: id }).unwrap();
     results
 }

@@ -46,6 +46,11 @@ impl Cancel {
     }
 }
 
+/// Whether the context that this thread works for, if any, has not ended.
+pub fn is_wanted() -> bool {
+    CURRENT.with_borrow(|current| current.as_ref().is_none_or(|cancel| !cancel.0.load(Ordering::Relaxed)))
+}
+
 /// The flag of the context that this thread works for.
 pub fn current() -> Option<Cancel> {
     CURRENT.with_borrow(Clone::clone)

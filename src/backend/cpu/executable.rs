@@ -205,7 +205,7 @@ fn dequantized_product(step: &Step, views: &[View<'_>], written: &mut [ViewMut<'
 }
 
 /// Makes the fast kernels. Constants that only they need, which they have packed for themselves, are let go of.
-fn select_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], threads: usize) -> Result<()> {
+fn select_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], threads: usize, cancel: &Cancel) -> Result<()> {
     let room = room_beside(constants.iter().map(|constant| constant.as_slice().len()).sum());
     let offers: Vec<Offers> = steps.iter().map(Step::offers).collect();
     let chosen = divide(room, &offers);
@@ -213,6 +213,7 @@ fn select_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], threads: 
     // all steps: to touch new memory takes longer than the copy.
     let mut copies: Vec<Bytes> = Vec::new();
     for ((step, offers), offer) in steps.iter_mut().zip(&offers).zip(chosen) {
+        cancel.check()?;
         let known = |operand: &'_ Operand| match operand.memory {
             Memory::Constant(position) => Some(position),
             _ => None,
@@ -289,8 +290,9 @@ fn select_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], threads: 
 
 impl Executable {
     /// # Errors
-    /// `UnknownError` when constants must be copied and there is no memory for them.
-    pub fn new(mut plan: Plan, usage: &Arc<Usage>, threads: usize) -> Result<Self> {
+    /// `UnknownError` when constants must be copied and there is no memory for them, `InvalidStateError` when the context ends
+    /// meanwhile.
+    pub fn new(mut plan: Plan, usage: &Arc<Usage>, threads: usize, cancel: &Cancel) -> Result<Self> {
         let (mut constants, steps) = (take(&mut plan.constants), take(&mut plan.steps));
         let operand = |id: &ValueId| Operand::new(*id, &plan.values[id.0]);
         let mut steps: Vec<Step> = steps
@@ -314,7 +316,8 @@ impl Executable {
             |list: &[(String, crate::graph::Descriptor)]| list.iter().map(|(_, descriptor)| descriptor.byte_length()).collect();
         let mut profile = Profile::new(|| steps.iter().map(Step::describe).collect());
         let expected = constants.iter().map(|constant| constant.as_slice().len()).sum();
-        side_by_side(expected, || select_kernels(&mut steps, &mut constants, threads))?;
+        side_by_side(expected, || select_kernels(&mut steps, &mut constants, threads, cancel))?;
+        cancel.check()?;
         overwriting::place(&mut steps, &mut plan);
         if let Some(profile) = &mut profile {
             profile.remark("reference kernel", |step| steps[step].kernel.is_none());

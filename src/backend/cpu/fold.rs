@@ -6,7 +6,7 @@ use super::view::{Arguments, View, ViewMut};
 use crate::compiler::Evaluate;
 use crate::error::Result;
 use crate::graph::{ConstantBytes, Descriptor, Op};
-use crate::memory::Bytes;
+use crate::memory::{self, Bytes};
 
 /// Computes until the context ends, whose builds would otherwise keep others waiting.
 #[derive(Debug)]
@@ -39,6 +39,11 @@ impl Evaluate for Evaluator {
         self.0.check()?;
         drop(views);
         Ok(results.into_iter().map(ConstantBytes::new).collect())
+    }
+
+    fn check(&self) -> Result<()> {
+        memory::check()?;
+        self.0.check()
     }
 }
 

@@ -192,7 +192,7 @@ impl Backend for Cpu {
     }
 
     fn compile(&self, plan: Plan) -> Result<Executable> {
-        Executable::new(plan, &self.0.usage, self.0.threads)
+        Executable::new(plan, &self.0.usage, self.0.threads, &self.0.cancel)
     }
 
     fn placements(&self, graph: &Executable) -> Placements {

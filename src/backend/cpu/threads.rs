@@ -78,6 +78,12 @@ fn divide<T: Send>(output: &mut [T], unit: usize, cost: usize, body: &(dyn Fn(us
     }
 }
 
+/// Whether somebody still wants what this thread computes. For loops within a piece that may take long: what they leave is
+/// looked at by nobody.
+pub fn is_wanted() -> bool {
+    cancel::is_wanted()
+}
+
 /// Calls `body` with every number below `count`. `cost` is the work of all of them in nanoseconds or so.
 pub fn for_each_job(count: usize, cost: usize, body: impl Fn(usize) + Sync) {
     share(count, cost, &body);

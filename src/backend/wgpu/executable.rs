@@ -66,10 +66,12 @@ pub struct Executable {
 
 impl Executable {
     /// # Errors
-    /// `UnknownError` when the device has not the memory, `OperationError` when it refuses something else.
-    pub fn new(device: Arc<Device>, plan: Plan, usage: &Arc<Usage>) -> Result<Self> {
+    /// `UnknownError` when the device has not the memory, `OperationError` when it refuses something else; those of `ask`, which
+    /// is asked before each pipeline is made.
+    pub fn new(device: Arc<Device>, plan: Plan, usage: &Arc<Usage>, ask: &dyn Fn() -> Result<()>) -> Result<Self> {
         let mut lowering = Lowering::new(&device, &plan);
         for step in &plan.steps {
+            ask()?;
             lower(&mut lowering, &plan, step).map_err(|error| error.of(step.op.row().name, &step.label))?;
         }
         let (dispatches, constants, arena_length) = lowering.finish();
@@ -91,6 +93,7 @@ impl Executable {
         device.graph_begins();
         let mut executable = Executable { device, dispatches: Vec::new(), constants, arena, output_lengths, _charges: charges };
         for dispatch in dispatches {
+            ask()?;
             let own = |memory: &Memory| executable.own(memory.slot);
             let buffers: Option<Vec<&Buffer>> = dispatch.bindings.iter().map(own).collect();
             let fixed = match buffers {

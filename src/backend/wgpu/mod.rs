@@ -167,7 +167,7 @@ impl Backend for Gpu {
     }
 
     fn compile(&self, plan: Plan) -> Result<Executable> {
-        Executable::new(self.0.device.clone(), plan, &self.0.usage)
+        Executable::new(self.0.device.clone(), plan, &self.0.usage, &|| self.evaluator().check())
     }
 
     fn fusing(&self) -> Fusing {

@@ -57,7 +57,7 @@ fn product(device: &Arc<Device>) -> Result<Vec<u8>> {
     let c = builder.push_op(Matmul { a, b }, "")?[0];
     let graph = builder.build(vec![("c".to_owned(), c)])?;
     let plan = compile(graph, Cpu::new(1).evaluator(), Fusing::Chains, Preferences::default())?;
-    let executable = Executable::new(device.clone(), plan, &Arc::default())?;
+    let executable = Executable::new(device.clone(), plan, &Arc::default(), &|| Ok(()))?;
     let input = |bytes: Vec<u8>| -> Result<Arc<Storage>> {
         let storage = Storage::new(device, bytes.len())?;
         device.queue.write_buffer(&storage.buffer, 0, &bytes);

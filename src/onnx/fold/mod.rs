@@ -12,9 +12,12 @@ mod tests;
 pub use arithmetic::reduce;
 pub use movement::{concat, expand, gather, reduced_shape, slice, transpose};
 
+use super::bounds::Work;
 use super::node::Node;
 use super::refusal::Mapped;
 use super::tensor::Tensor;
+use crate::error::Result;
+use crate::memory;
 
 /// Values with more elements are left to the compiler.
 const MOST_ELEMENTS: usize = 1 << 16;
@@ -26,9 +29,23 @@ const MOST_BYTES: usize = 512 << 20;
 #[derive(Debug, Default)]
 pub struct Folding {
     bytes: usize,
+    work: Work,
 }
 
 impl Folding {
+    /// As part of an import that may do so much.
+    pub fn within(work: Work) -> Folding {
+        Folding { bytes: 0, work }
+    }
+
+    /// Asks for work that has to be done. See [`Work::require`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn require(&mut self, bytes: usize) -> Result<()> {
+        self.work.require(bytes)
+    }
+
     /// Whether a value of that shape may be computed now. Empty ones always: no operand can hold them.
     pub fn affords(&mut self, shape: &[usize]) -> bool {
         if shape.contains(&0) {
@@ -39,10 +56,10 @@ impl Folding {
         self.charge(count * 8 + 64)
     }
 
-    /// Whether so many bytes may be computed besides.
+    /// Whether so many bytes may be computed besides, and can be had: as numbers, and as their bytes.
     pub fn charge(&mut self, bytes: usize) -> bool {
         self.bytes = self.bytes.saturating_add(bytes);
-        self.bytes <= MOST_BYTES
+        self.bytes <= MOST_BYTES && memory::require(bytes.saturating_mul(3)).is_ok()
     }
 
     /// Computes an arithmetic node whose inputs are all known. Nothing when it is not to be computed here.

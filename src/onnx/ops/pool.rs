@@ -138,7 +138,8 @@ fn counting_padding(input: OperandId, window: &Window, output_sizes: [u32; 2], e
         let (stride, dilation) = (u64::from(window.strides[dimension]), u64::from(window.dilations[dimension]));
         let kernel = u64::from(window.kernel[dimension]);
         (0..u64::from(output_sizes[dimension]))
-            .map(|i| (0..kernel).filter(|k| i * stride + k * dilation < have).count() as f64)
+            // Of the window's elements those that are before the end.
+            .map(|i| have.saturating_sub(i * stride).div_ceil(dilation).min(kernel) as f64)
             .map(|within| kernel as f64 / within.max(1.0))
             .collect()
     };

@@ -93,7 +93,7 @@ mod tests {
             assert!(found.iter().zip(expected).all(|(x, y)| (x - y).abs() < 1e-4), "{found:?}, not {expected:?}");
         }
         let cpu = Cpu::new(1);
-        let executable = Executable::new(planned(&graph, &cpu), &cpu.0.usage, 1).unwrap();
+        let executable = Executable::new(planned(&graph, &cpu), &cpu.0.usage, 1, &cpu.0.cancel).unwrap();
         let count = executable.steps.iter().filter(|step| step.overwritten.is_some()).count();
         (count, executable.arena_length / BYTES)
     }

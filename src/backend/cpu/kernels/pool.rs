@@ -4,7 +4,7 @@
 use super::isa::Isa;
 use super::vector::{OnVectors, Vector, with_vectors};
 use super::{Kernel, Selection, Site, with_scratch};
-use crate::backend::cpu::threads::for_each_piece;
+use crate::backend::cpu::threads::{for_each_piece, is_wanted};
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
 use crate::graph::OperandId;
@@ -124,6 +124,10 @@ impl Piece<'_> {
             let down = rows.taps(y);
             let mut x = first;
             while x < columns.output && i < count {
+                // Windows may be as large as the image, and there may be as many.
+                if rows.window.saturating_mul(columns.window) > LONG && !is_wanted() {
+                    return;
+                }
                 let is_whole = whole.contains(&x);
                 let across = if is_whole { 0..columns.window } else { columns.taps(x) };
                 // Windows that are a pixel apart are one, of longer runs.
@@ -137,6 +141,9 @@ impl Piece<'_> {
         }
     }
 }
+
+/// Windows of more elements take longer than to ask whether they are wanted.
+const LONG: usize = 1000;
 
 /// What is under a window, without padding.
 struct Window {

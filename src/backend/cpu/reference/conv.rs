@@ -7,7 +7,7 @@
 use super::patches::Patches;
 use super::product::{Size, Strided, add_product};
 use crate::backend::cpu::scratch;
-use crate::backend::cpu::threads::for_each_piece;
+use crate::backend::cpu::threads::{for_each_piece, is_wanted};
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
 use crate::graph::ops::conv::{Conv2d, ConvTranspose2d};
@@ -188,6 +188,9 @@ fn planes(geometry: &Geometry, image: Image<'_>, filter: &[f32], bias: Option<&[
             for (y, output) in output.chunks_exact_mut(columns.output).enumerate() {
                 output.fill(0.0);
                 for c in 0..input_channels {
+                    if !is_wanted() {
+                        return;
+                    }
                     let image = image.from(batch, group * input_channels + c);
                     let filter = &filter[(channel * input_channels + c) * taps..][..taps];
                     for tap_y in rows.taps(y) {
@@ -225,6 +228,9 @@ fn depthwise(geometry: &Geometry, image: Image<'_>, filter: &[f32], bias: Option
             let image = image.from(batch, 0);
             for (x, output) in output.chunks_exact_mut(channels).enumerate() {
                 output.fill(0.0);
+                if !is_wanted() {
+                    return;
+                }
                 for tap_y in rows.taps(y) {
                     let from_y = rows.element(y, tap_y).expect("the tap is inside");
                     for tap_x in columns.taps(x) {
@@ -341,6 +347,9 @@ fn transposed_planes(geometry: &Geometry, image: Image<'_>, filter: &[f32], bias
 fn scatter(geometry: &Geometry, product: &[f32], output: &mut [f32]) {
     let Geometry { rows, columns, .. } = *geometry;
     for (tap, pixels) in product.chunks_exact(geometry.positions()).enumerate() {
+        if !is_wanted() {
+            return;
+        }
         let (tap_y, tap_x) = (tap / columns.window, tap % columns.window);
         let positions = columns.positions(tap_x);
         let Some(to_x) = columns.element(positions.start, tap_x).filter(|_| !positions.is_empty()) else { continue };

@@ -3,7 +3,7 @@
 use super::arithmetic::Arithmetic;
 use crate::backend::cpu::element::{Element, Float, with_element, with_float};
 use crate::backend::cpu::scratch;
-use crate::backend::cpu::threads::for_each_piece;
+use crate::backend::cpu::threads::{for_each_piece, is_wanted};
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
 use crate::graph::ops::layout::InputOperandLayout::{Nchw, Nhwc};
@@ -51,6 +51,9 @@ pub fn pool2d(op: &Pool2d, arguments: &mut Arguments<'_, '_>) {
     }
 }
 
+/// Windows of more elements take longer than to ask whether they are wanted.
+const LONG: usize = 1000;
+
 /// The windows of an image, or of a number of planes: of height x width x `channels`, one after the other.
 struct Windows {
     rows: Axis,
@@ -74,12 +77,11 @@ impl Windows {
         let row = columns.output * channels;
         let elements_of_window = rows.window.min(rows.input) * columns.window.min(columns.input);
         // For every position along the width, the first element under the window and the number of them.
-        let spans: Vec<(usize, usize)> = (0..columns.output)
-            .map(|x| {
-                let taps = columns.taps(x);
-                (columns.element(x, taps.start).unwrap_or(0), taps.len())
-            })
-            .collect();
+        let span = |x| {
+            let taps = columns.taps(x);
+            (columns.element(x, taps.start).unwrap_or(0), taps.len())
+        };
+        let spans: Vec<(usize, usize)> = scratch::collected(columns.output, (0..columns.output).map(span));
         for_each_piece(output, row, row.saturating_mul(elements_of_window), |first, piece| {
             let mut reduced = scratch::filled(start, channels);
             for (i, output) in piece.chunks_exact_mut(row).enumerate() {
@@ -88,6 +90,10 @@ impl Windows {
                 let taps_y = rows.taps(y);
                 for (output, &(first_x, width)) in output.chunks_exact_mut(channels).zip(&spans) {
                     reduced.fill(start);
+                    // Windows may be as large as the image, and there may be as many.
+                    if elements_of_window > LONG && !is_wanted() {
+                        return;
+                    }
                     for tap_y in taps_y.clone() {
                         let from_y = rows.element(y, tap_y).expect("the tap is inside");
                         let input = &input[(from_y * columns.input + first_x) * channels..];

@@ -5,7 +5,7 @@
 //! loops over arrays of constant size, which the compiler turns into vector instructions.
 
 use crate::backend::cpu::scratch;
-use crate::backend::cpu::threads::for_each_piece;
+use crate::backend::cpu::threads::{for_each_piece, is_wanted};
 use std::ops::Range;
 
 /// Rows of the left matrix that are multiplied together.
@@ -157,6 +157,9 @@ fn add_block(
     let mut row = scratch::zeroed(size.depth);
     let mut panel = scratch::zeroed(size.depth * ROWS);
     for (i, output) in output.chunks_mut(ROWS * row_stride).enumerate() {
+        if !is_wanted() {
+            return;
+        }
         let first_row = first_row + i * ROWS;
         let rows = ROWS.min(size.rows.saturating_sub(first_row));
         panel.fill(0.0);

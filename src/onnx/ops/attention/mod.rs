@@ -151,6 +151,8 @@ fn causal_bias(of: DataType, queries: u32, keys: u32, past: i64, window: i64, em
         return Err("a causal mask of too many elements".into());
     }
     let hidden = LOWEST;
+    // As numbers, and as their bytes.
+    crate::memory::require(2 * size_of::<f64>() * queries as usize * keys as usize)?;
     let mut bias = Vec::with_capacity(queries as usize * keys as usize);
     for query in 0..i64::from(queries) {
         let last = query + past;

@@ -1,0 +1,143 @@
+//! How much work an operator asks for, from its shapes alone: what a device does with it, and what a small file could make the
+//! compiler do.
+
+use crate::graph::Op;
+
+/// How many elements have that shape.
+pub fn element_count(shape: &[usize]) -> usize {
+    shape.iter().fold(1, |count, &size| count.saturating_mul(size))
+}
+
+fn elements(shapes: &[&[usize]]) -> usize {
+    shapes.iter().map(|shape| element_count(shape)).fold(0, usize::saturating_add)
+}
+
+/// Elements that are read and written, and [`multiplications`].
+pub fn operations(op: &Op, inputs: &[&[usize]], outputs: &[&[usize]]) -> usize {
+    elements(inputs).saturating_add(elements(outputs)).saturating_add(multiplications(op, inputs, outputs))
+}
+
+/// What operators do that do many for each element, in multiplications, additions or comparisons.
+pub fn multiplications(op: &Op, inputs: &[&[usize]], outputs: &[&[usize]]) -> usize {
+    let (read, written) = (elements(inputs), elements(outputs));
+    match op {
+        // Each output element sums over a filter's window and channels.
+        Op::Conv2d(op) => {
+            let [_, channels, height, width] = op.filter_layout.to_oihw(inputs[op.filter.0 as usize]);
+            written.saturating_mul(channels * height * width)
+        }
+        // Each input element is multiplied with a filter's window, for each channel of the output.
+        Op::ConvTranspose2d(op) => {
+            let [_, channels, height, width] = op.filter_layout.to_iohw(inputs[op.filter.0 as usize]);
+            element_count(inputs[op.input.0 as usize]).saturating_mul(channels * height * width)
+        }
+        // Each output element is made of those under the window that are no padding.
+        Op::Pool2d(op) => {
+            let [_, _, height, width] = op.layout.to_nchw(inputs[op.input.0 as usize]);
+            let window = op.window([height as u32, width as u32]);
+            written.saturating_mul(height.min(window[0] as usize) * width.min(window[1] as usize))
+        }
+        Op::Matmul(_) | Op::Gemm(_) | Op::IntegerMatmul(_) => {
+            written.saturating_mul(inputs[0].iter().rev().take(2).copied().max().unwrap_or(1))
+        }
+        // Every step of every sequence multiplies with all weights.
+        Op::Gru(_) | Op::Lstm(_) | Op::GruCell(_) | Op::LstmCell(_) => {
+            read.saturating_mul(element_count(inputs[0].split_last().map_or(&[], |(_, others)| others)))
+        }
+        // A node of a tree takes as long as sixteen, since it is somewhere else in memory than the one before.
+        Op::TreeEnsemble(op) => {
+            let walks = inputs[op.input.0 as usize][0].saturating_mul(element_count(inputs[op.roots.0 as usize]));
+            walks.saturating_mul((op.depth as usize).saturating_add(1)).saturating_mul(16)
+        }
+        Op::PairwiseCoupling(op) => written.saturating_mul(op.classes as usize).saturating_mul(20),
+        Op::Determinant(op) => {
+            let input = inputs[op.input.0 as usize];
+            element_count(input).saturating_mul(input[input.len() - 1])
+        }
+        // A region may be the whole image.
+        Op::RoiMaxPool(op) => {
+            let [_, channels, height, width] = *inputs[op.input.0 as usize] else { return 0 };
+            inputs[op.regions.0 as usize][0].saturating_mul(channels * height * width)
+        }
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::OperandId;
+    use crate::graph::ops::conv::{Conv2d, ConvTranspose2d};
+    use crate::graph::ops::layout::{Conv2dFilterOperandLayout, ConvTranspose2dFilterOperandLayout, InputOperandLayout};
+    use crate::graph::ops::pool::{Pool2d, Pool2dKind, RoundingType};
+
+    fn conv(input: OperandId, filter: OperandId, groups: u32, padding: u32) -> Conv2d {
+        Conv2d {
+            input,
+            filter,
+            padding: [padding; 4],
+            strides: [1; 2],
+            dilations: [1; 2],
+            groups,
+            input_layout: InputOperandLayout::Nhwc,
+            filter_layout: Conv2dFilterOperandLayout::Oihw,
+            bias: None,
+        }
+    }
+
+    #[test]
+    fn multiplications_of_convolutions() {
+        let (input, filter) = (OperandId(0), OperandId(1));
+        // With more channels of the input than of the output, and the other way round.
+        for [channels, outputs] in [[1024, 256], [256, 1024]] {
+            let op = Op::from(conv(input, filter, 1, 0));
+            let shapes: [&[usize]; 2] = [&[1, 7, 7, channels], &[outputs, channels, 1, 1]];
+            assert_eq!(multiplications(&op, &shapes, &[&[1, 7, 7, outputs]]), 49 << 18);
+        }
+        let op = Op::from(conv(input, filter, 96, 1));
+        assert_eq!(multiplications(&op, &[&[1, 7, 7, 96], &[96, 1, 3, 3]], &[&[1, 7, 7, 96]]), 49 * 96 * 9);
+        let op = Op::from(ConvTranspose2d {
+            input,
+            filter,
+            padding: [0; 4],
+            strides: [2; 2],
+            dilations: [1; 2],
+            output_padding: [0; 2],
+            output_sizes: None,
+            groups: 1,
+            input_layout: InputOperandLayout::Nhwc,
+            filter_layout: ConvTranspose2dFilterOperandLayout::Iohw,
+            bias: None,
+        });
+        assert_eq!(multiplications(&op, &[&[1, 7, 7, 64], &[64, 32, 2, 2]], &[&[1, 14, 14, 32]]), 49 * 64 * 32 * 4);
+    }
+
+    #[test]
+    fn multiplications_of_pools() {
+        let pool = |window: Option<[u32; 2]>| {
+            let op = Op::from(Pool2d {
+                kind: Pool2dKind::Max,
+                input: OperandId(0),
+                window_dimensions: window,
+                padding: [0; 4],
+                strides: [1; 2],
+                dilations: [1; 2],
+                layout: InputOperandLayout::Nchw,
+                output_shape_rounding: RoundingType::Floor,
+                output_sizes: None,
+            });
+            multiplications(&op, &[&[2, 3, 10, 20]], &[&[2, 3, 5, 6]])
+        };
+        assert_eq!(pool(Some([3, 4])), 180 * 12);
+        // What is over padding is not looked at.
+        assert_eq!(pool(Some([1 << 30, 4])), 180 * 40);
+        assert_eq!(pool(None), 180 * 200);
+    }
+
+    #[test]
+    fn more_than_a_number_holds_is_the_greatest_number() {
+        let op = Op::from(conv(OperandId(0), OperandId(1), 1, 0));
+        let large: &[usize] = &[1 << 15, 1 << 15, 1 << 15, 1 << 15];
+        assert_eq!(operations(&op, &[large, &[1 << 15, 1 << 10, 64, 64]], &[large]), usize::MAX);
+    }
+}
