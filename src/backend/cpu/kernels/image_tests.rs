@@ -357,6 +357,13 @@ fn pools() {
                 };
                 let image = (vec![batches, height, width, channels], false);
                 check(op.clone(), std::slice::from_ref(&image), &[batches, rows, columns, channels]);
+                // Sums of the largest numbers are infinite where their means are not, and squares where norms are not.
+                for scale in [3e38, 1e25] {
+                    let output = [batches, rows, columns, channels];
+                    check_with(op.clone(), &[], std::slice::from_ref(&image), &output, |numbers| {
+                        numbers.iter_mut().for_each(|x| *x = x.abs() * scale);
+                    });
+                }
                 op.window_dimensions = None;
                 (op.padding, op.strides, op.dilations) = ([0; 4], [1; 2], [1; 2]);
                 check(op, &[image], &[batches, 1, 1, channels]);

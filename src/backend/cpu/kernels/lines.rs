@@ -177,7 +177,16 @@ fn mean_and_factor(line: &[f32], epsilon: f32) -> (f32, f32) {
     let count = line.len() as f32;
     let mean = sum(line, |x| x) / count;
     let variance = sum(line, |x| (x - mean) * (x - mean)) / count;
-    (mean, 1.0 / (variance + epsilon).sqrt())
+    if variance.is_finite() { (mean, 1.0 / (variance + epsilon).sqrt()) } else { mean_and_factor_of_large(line, epsilon) }
+}
+
+/// The same in float64, for numbers whose sum or squares are infinite as float32 ones.
+#[cold]
+fn mean_and_factor_of_large(line: &[f32], epsilon: f32) -> (f32, f32) {
+    let count = line.len() as f64;
+    let mean = line.iter().map(|&x| f64::from(x)).sum::<f64>() / count;
+    let variance = line.iter().map(|&x| (f64::from(x) - mean).powi(2)).sum::<f64>() / count;
+    (mean as f32, (1.0 / (variance + f64::from(epsilon)).sqrt()) as f32)
 }
 
 #[derive(Debug)]

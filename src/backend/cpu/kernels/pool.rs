@@ -1,4 +1,7 @@
 //! Pooling of float32 with the channels last, a vector of channels at a time.
+//!
+//! Sums of float32 may be infinite where the mean is not, and squares infinite or 0 where the norm is not. Such results are
+//! looked for afterwards and computed again in float64.
 #![allow(unsafe_code)]
 
 use super::isa::Isa;
@@ -40,6 +43,7 @@ impl Kernel for Pool {
         let elements = self.rows.window.min(self.rows.input) * self.columns.window.min(self.columns.input);
         for_each_piece(output, self.channels, (self.channels * elements / 16).max(1), |first, output| {
             with_vectors(self.isa, Piece { of: self, image, first, output });
+            self.mend(image, first, output);
         });
     }
 }
@@ -60,6 +64,42 @@ impl Pool {
             let window = Window { rows: parts, columns: 1, first: 0, down: channels, across: 0 };
             with_vectors(isa, Part { kind, window, from: reduced, to: output, joined: Some(whole.elements()) });
         });
+        self.mend(image, 0, output);
+    }
+
+    /// Computes again what may have left the range of float32 on its way, of the pixels from number `first` on.
+    fn mend(&self, image: &[f32], first: usize, output: &mut [f32]) {
+        // The squares of smaller numbers lose digits, or are 0.
+        const LEAST_NORM: f32 = 1e-15;
+        let is_doubtful = |x: f32| match self.kind {
+            Pool2dKind::Max => false,
+            Pool2dKind::Average => !x.is_finite(),
+            Pool2dKind::L2 => !x.is_finite() || x < LEAST_NORM,
+        };
+        if self.kind == Pool2dKind::Max || !output.iter().fold(false, |found, &x| found | is_doubtful(x)) {
+            return;
+        }
+        for (i, output) in output.iter_mut().enumerate().filter(|(_, x)| is_doubtful(**x)) {
+            let (pixel, channel) = (first + i / self.channels, i % self.channels);
+            *output = self.exactly(image, pixel, channel);
+        }
+    }
+
+    /// One number of the output, by sums of float64.
+    fn exactly(&self, image: &[f32], pixel: usize, channel: usize) -> f32 {
+        let Pool { rows, columns, channels, .. } = *self;
+        let (line, x) = (pixel / columns.output, pixel % columns.output);
+        let size = rows.input * columns.input * channels;
+        let image = &image[line / rows.output * size..][..size];
+        let y = line % rows.output;
+        let window = Window::new(self, [y, x], [&rows.taps(y), &columns.taps(x)]);
+        let places = (0..window.rows).flat_map(|row| (0..window.columns).map(move |column| (row, column)));
+        let numbers =
+            places.map(|(row, column)| f64::from(image[window.first + row * window.down + column * window.across + channel]));
+        match self.kind {
+            Pool2dKind::L2 => numbers.map(|x| x * x).sum::<f64>().sqrt() as f32,
+            _ => (numbers.sum::<f64>() / window.elements().max(1) as f64) as f32,
+        }
     }
 }
 
@@ -244,7 +284,7 @@ pub fn select(op: &Pool2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selecti
     let options = (&op.strides, &op.dilations, &op.padding);
     let sizes = |number| (input.shape[1 + number], site.output.shape[1 + number], window[number] as usize);
     let axis = |number| Axis::new(number, sizes(number), options);
-    // Sums of more numbers than this are better computed more exactly.
+    // Sums of more numbers than this are better computed in float64.
     if op.kind != Pool2dKind::Max && height.saturating_mul(width) > 1 << 16 {
         return None;
     }

@@ -28,7 +28,8 @@ struct Resample {
     channels: usize,
 }
 
-/// Two rows or columns of the input, and how much of each there is.
+/// Two rows or columns of the input, and how much of each there is. What has no share must not be multiplied with it, since
+/// infinity times 0 is no number.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     pub numbers: [usize; 2],
@@ -125,10 +126,12 @@ impl OnVectors for Row<'_> {
                     // SAFETY: so many channels are left.
                     numbers[corner] = unsafe { if count == V::LANES { V::load(from) } else { V::load_first(from, count) } };
                 }
-                // As the reference does it: nothing is left out where a share is zero, so that infinities give the same.
-                let upper = numbers[0].mul(across[0]).add(numbers[1].mul(across[1]));
-                let lower = numbers[2].mul(across[0]).add(numbers[3].mul(across[1]));
-                let value = upper.mul(down[0]).add(lower.mul(down[1]));
+                let (mut upper, mut lower) = (numbers[0], numbers[2]);
+                if place.shares[1] > 0.0 {
+                    upper = upper.mul(across[0]).add(numbers[1].mul(across[1]));
+                    lower = lower.mul(across[0]).add(numbers[3].mul(across[1]));
+                }
+                let value = if self.shares[1] > 0.0 { upper.mul(down[0]).add(lower.mul(down[1])) } else { upper };
                 let to = pixel[channel..].as_mut_ptr();
                 // SAFETY: as above.
                 unsafe { if count == V::LANES { value.store(to) } else { value.store_first(to, count) } }

@@ -288,6 +288,11 @@ fn functions_of_elements_and_lines() {
         epsilon: 1e-5,
     };
     check(normalization(&[2], false), &[(shape.clone(), false)], &shape);
+    // Squares, and sums, of such numbers are infinite.
+    for scale in [1e25, 2e38] {
+        let enlarge = |numbers: &mut [f32]| numbers.iter_mut().for_each(|x| *x *= scale);
+        check_with(normalization(&[2], false), &[], &[(shape.clone(), false)], &shape, enlarge);
+    }
     let line = vec![7, 61];
     check(normalization(&[1, 2], true), &[(shape.clone(), false), (line.clone(), false), (line, false)], &shape);
     for (shape, axis) in [

@@ -75,8 +75,12 @@ impl Grid {
                 // Along the other two axes, positions are the input's own.
                 let other = places.iter().map(|place| place.below).sum::<usize>() - y.below - x.below;
                 let value = |y: usize, x: usize| to_f64(input[other + y + x]);
-                let along_x = |y| value(y, x.below) * (1.0 - x.fraction) + value(y, x.above) * x.fraction;
-                *output = from_f64(along_x(y.below) * (1.0 - y.fraction) + along_x(y.above) * y.fraction);
+                // What has no share is not looked at: infinity times 0 is no number.
+                let between = |fraction: f64, below: f64, above: &dyn Fn() -> f64| {
+                    if fraction == 0.0 { below } else { below * (1.0 - fraction) + above() * fraction }
+                };
+                let along_x = |y| between(x.fraction, value(y, x.below), &|| value(y, x.above));
+                *output = from_f64(between(y.fraction, along_x(y.below), &|| along_x(y.above)));
             }
         });
     }
@@ -181,6 +185,16 @@ mod tests {
             }
         }
         assert_eq!(shapes.len(), 12);
+    }
+
+    #[test]
+    fn what_has_no_share_is_not_looked_at() {
+        let infinity = f32::INFINITY;
+        // The ends, and the middle of an odd number of elements, lie on elements.
+        let found = resample([1, 1, 1, 3], [1.0f32, infinity, 3.0], true, sizes(1, 9));
+        assert_eq!(found, [1.0, 1.0, infinity, infinity, infinity, infinity, infinity, 3.0, 3.0]);
+        let found = resample([1, 1, 3, 1], [1.0f32, infinity, -infinity], true, sizes(3, 2));
+        assert_eq!(found, [1.0, 1.0, infinity, infinity, -infinity, -infinity]);
     }
 
     #[test]

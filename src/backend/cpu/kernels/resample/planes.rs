@@ -191,8 +191,8 @@ impl Rows<'_> {
                 let (from, second) = (&above[v * V::LANES..][..V::LANES], &other_row[v * V::LANES..][..V::LANES]);
                 // SAFETY: a vector long; so many numbers are in this part of the output.
                 unsafe {
-                    // As the reference does it: nothing is left out where a share is zero, so that infinities give the same.
-                    let value = V::load(from.as_ptr()).mul(share).add(V::load(second.as_ptr()).mul(other));
+                    let from = V::load(from.as_ptr());
+                    let value = if lower == upper { from } else { from.mul(share).add(V::load(second.as_ptr()).mul(other)) };
                     if output.len() == V::LANES {
                         value.store(output.as_mut_ptr());
                     } else {
@@ -222,6 +222,8 @@ impl ResamplePlanes {
             // SAFETY: a vector long; the shares are as many as the longest vector has numbers.
             unsafe {
                 let [share, other] = [V::load(block.shares[0].as_ptr()), V::load(block.shares[1].as_ptr())];
+                // Nothing where there is no share of it: -0 leaves every number as it is.
+                let right = V::set(0.0).if_below(other, right, V::set(-0.0));
                 left.mul(share).add(right.mul(other)).store(output.as_mut_ptr());
             }
         }
