@@ -2,100 +2,228 @@
 
 use super::arithmetic::Arithmetic;
 use super::index::Indices;
-use crate::backend::cpu::copy::with_unit;
 use crate::backend::cpu::element::with_element;
 use crate::backend::cpu::scratch;
-use crate::backend::cpu::view::{Arguments, View, ViewMut};
-use crate::backend::strided::Strided;
-use crate::graph::DataType;
+use crate::backend::cpu::threads::for_each_piece;
+use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::accumulate::{AccumulateElements, AccumulateNd, Accumulation};
 use crate::graph::shape::strides;
 use half::f16;
 
 pub fn accumulate_elements(op: &AccumulateElements, arguments: &mut Arguments<'_, '_>) {
     let (input, indices) = (arguments.input(op.input), arguments.input(op.indices));
-    let updates = arguments.input(op.updates);
-    let (axis, shape) = (op.axis as usize, indices.shape);
-    let (size, strides) = (input.shape[axis], strides(input.shape));
-    let indices = Indices::new(indices);
-    // The position of an update, and where that is in the input but for the axis.
-    let mut position = vec![0; shape.len()];
-    let mut beside = 0;
-    let to = move |number| {
-        let place = beside + indices.at(number, size) * strides[axis];
-        for d in (0..shape.len()).rev() {
-            let step = if d == axis { 0 } else { strides[d] };
-            position[d] += 1;
-            beside += step;
-            if position[d] < shape[d] {
-                break;
-            }
-            beside -= step * shape[d];
-            position[d] = 0;
-        }
-        place
-    };
-    accumulate(op.reduction, input, updates, arguments.output(), 1, to);
+    let lines = Lines::new(op.axis as usize, input.shape, indices.shape);
+    let (updates, output) = (arguments.input(op.updates), arguments.output());
+    with_element!(input.data_type, T => {
+        let (updates, output) = (updates.elements::<T>(), output.elements::<T>());
+        <T as Summed>::all(op.reduction, input.elements(), updates, output, &Elements { lines, indices: Indices::new(indices) });
+    });
 }
 
 pub fn accumulate_nd(op: &AccumulateNd, arguments: &mut Arguments<'_, '_>) {
     let (input, indices) = (arguments.input(op.input), arguments.input(op.indices));
-    let updates = arguments.input(op.updates);
     let &[.., coordinate_size] = indices.shape else { unreachable!("the indices' rank is at least 1") };
     let (dimensions, slice) = input.shape.split_at(coordinate_size);
-    let indices = Indices::new(indices);
-    let to = |coordinate| indices.place(coordinate, dimensions);
-    accumulate(op.reduction, input, updates, arguments.output(), slice.iter().product(), to);
+    let run = slice.iter().product::<usize>();
+    let (updates, output) = (arguments.input(op.updates), arguments.output());
+    let slices = Slices::new(Indices::new(indices), updates.element_count() / run, dimensions, run);
+    with_element!(input.data_type, T => {
+        let (updates, output) = (updates.elements::<T>(), output.elements::<T>());
+        <T as Summed>::all(op.reduction, input.elements(), updates, output, &slices);
+    });
 }
 
-/// Combines the input with each run of the updates: number `i` with run number `to(i)`, which is asked for in order.
-fn accumulate(
-    reduction: Accumulation,
-    input: View<'_>,
-    updates: View<'_>,
-    output: &mut ViewMut<'_>,
-    run: usize,
-    to: impl FnMut(usize) -> usize,
-) {
-    if input.data_type == DataType::Float16 {
-        // In float32, and rounded once.
-        let elements = input.elements::<f16>();
-        let mut totals = scratch::collected(elements.len(), elements.iter().map(|x| x.to_f32()));
-        combine_all(reduction, &mut totals, updates.elements(), f16::to_f32, run, to);
-        output.elements().iter_mut().zip(totals).for_each(|(output, total)| *output = f16::from_f32(total));
-        return;
+/// Nanoseconds that an update takes.
+const COST: usize = 2;
+
+/// Where updates go. The output is divided into blocks, and each block's updates are combined by one thread in their order, so
+/// that the result does not depend on how many threads there are.
+trait Targets: Sync {
+    /// Elements of a block, and what one takes in nanoseconds.
+    fn block(&self) -> usize;
+    fn cost(&self) -> usize;
+
+    /// Calls `combine` for the updates of a block, in their order, with the place in the block of a run of elements, the
+    /// place of the run of updates, and their length.
+    fn each(&self, block: usize, combine: impl FnMut(usize, usize, usize));
+}
+
+/// Elements along an axis. A block is what one element of the dimensions before the axis has.
+struct Elements<'a> {
+    lines: Lines,
+    indices: Indices<'a>,
+}
+
+struct Lines {
+    axis: usize,
+    shape: Vec<usize>,
+    /// Distances of elements of the input.
+    strides: Vec<usize>,
+    /// Sizes of the indices.
+    sizes: Vec<usize>,
+    block: usize,
+}
+
+impl Lines {
+    fn new(axis: usize, shape: &[usize], sizes: &[usize]) -> Lines {
+        let block = shape[axis..].iter().product();
+        Lines { axis, shape: shape.to_vec(), strides: strides(shape), sizes: sizes.to_vec(), block }
     }
-    with_unit!(input.data_type, T => Strided::dense(input.shape).copy(input.units::<T>(), output.units::<T>()));
-    with_element!(input.data_type, T => combine_all(reduction, output.elements::<T>(), updates.elements(), |x: T| x, run, to));
 }
 
+impl Targets for Elements<'_> {
+    fn block(&self) -> usize {
+        self.lines.block
+    }
+
+    fn cost(&self) -> usize {
+        self.lines.block + self.lines.sizes[self.lines.axis..].iter().product::<usize>() * COST
+    }
+
+    fn each(&self, block: usize, mut combine: impl FnMut(usize, usize, usize)) {
+        let Lines { axis, shape, strides, sizes, .. } = &self.lines;
+        // Where the block's updates begin, if there are any.
+        let (mut rest, mut first, mut distance) = (block, 0, sizes[*axis..].iter().product::<usize>());
+        for d in (0..*axis).rev() {
+            let position = rest % shape[d];
+            if position >= sizes[d] {
+                return;
+            }
+            first += position * distance;
+            distance *= sizes[d];
+            rest /= shape[d];
+        }
+        let size = shape[*axis];
+        let last = sizes.len() - 1;
+        let row = sizes[last];
+        let rows = sizes[*axis..last].iter().product::<usize>();
+        // The position of a row, and where it is in the block but for the axis.
+        let mut position = vec![0; last - *axis];
+        let mut beside = 0;
+        for number in 0..rows {
+            let from = first + number * row;
+            for i in 0..row {
+                let index = self.indices.at(from + i, size);
+                let along = if *axis == last { 0 } else { i };
+                combine(beside + along + index * strides[*axis], from + i, 1);
+            }
+            for d in (0..position.len()).rev() {
+                let step = if d == 0 { 0 } else { strides[axis + d] };
+                position[d] += 1;
+                beside += step;
+                if position[d] < sizes[axis + d] {
+                    break;
+                }
+                beside -= step * sizes[axis + d];
+                position[d] = 0;
+            }
+        }
+    }
+}
+
+/// Slices at coordinates. A block is a slice.
+struct Slices {
+    run: usize,
+    /// For each slice of the input, where its updates begin in the list of all; and behind them the end.
+    starts: Vec<u32>,
+    /// The numbers of the updates, those of a slice beside each other and in their order.
+    numbers: Vec<u32>,
+}
+
+impl Slices {
+    /// A counting sort by slice, in time linear in both.
+    fn new(indices: Indices<'_>, count: usize, dimensions: &[usize], run: usize) -> Slices {
+        let slices = dimensions.iter().product::<usize>();
+        let targets = scratch::collected(count, (0..count).map(|i| indices.place(i, dimensions) as u32));
+        let mut starts = scratch::filled(0u32, slices + 1);
+        targets.iter().for_each(|&target| starts[target as usize + 1] += 1);
+        for i in 0..slices {
+            starts[i + 1] += starts[i];
+        }
+        let mut next = scratch::collected(slices, starts[..slices].iter().copied());
+        let mut numbers = scratch::filled(0u32, count);
+        for (number, &target) in targets.iter().enumerate() {
+            let place = &mut next[target as usize];
+            numbers[*place as usize] = number as u32;
+            *place += 1;
+        }
+        Slices { run, starts, numbers }
+    }
+}
+
+impl Targets for Slices {
+    fn block(&self) -> usize {
+        self.run
+    }
+
+    fn cost(&self) -> usize {
+        let updates = self.numbers.len().div_ceil(self.starts.len() - 1);
+        self.run * (1 + updates)
+    }
+
+    fn each(&self, block: usize, mut combine: impl FnMut(usize, usize, usize)) {
+        let updates = self.starts[block] as usize..self.starts[block + 1] as usize;
+        self.numbers[updates].iter().for_each(|&number| combine(0, number as usize * self.run, self.run));
+    }
+}
+
+/// An element of which many are combined.
+trait Summed: Arithmetic {
+    /// Combines an input with all updates.
+    fn all(reduction: Accumulation, input: &[Self], updates: &[Self], output: &mut [Self], targets: &impl Targets) {
+        for_each_piece(output, targets.block(), targets.cost(), |first, piece| {
+            let block = targets.block();
+            piece.copy_from_slice(&input[first * block..][..piece.len()]);
+            for (number, totals) in (first..).zip(piece.chunks_exact_mut(block)) {
+                combine_all(reduction, totals, updates, |x| x, targets, number);
+            }
+        });
+    }
+}
+
+macro_rules! summed {
+    ($( $T:ty )*) => { $( impl Summed for $T {} )* };
+}
+
+summed! { f32 i8 u8 i32 u32 i64 u64 }
+
+impl Summed for f16 {
+    /// In float32, and rounded once.
+    fn all(reduction: Accumulation, input: &[f16], updates: &[f16], output: &mut [f16], targets: &impl Targets) {
+        let block = targets.block();
+        for_each_piece(output, block, targets.cost(), |first, piece| {
+            let mut totals = scratch::filled(0f32, block);
+            for (number, output) in (first..).zip(piece.chunks_exact_mut(block)) {
+                totals.iter_mut().zip(&input[number * block..]).for_each(|(total, x)| *total = x.to_f32());
+                combine_all(reduction, &mut totals, updates, f16::to_f32, targets, number);
+                output.iter_mut().zip(&totals).for_each(|(output, &total)| *output = f16::from_f32(total));
+            }
+        });
+    }
+}
+
+/// Combines the totals of a block with its updates.
 fn combine_all<T: Arithmetic, U: Copy>(
     reduction: Accumulation,
     totals: &mut [T],
     updates: &[U],
     widen: impl Fn(U) -> T,
-    run: usize,
-    to: impl FnMut(usize) -> usize,
+    targets: &impl Targets,
+    block: usize,
 ) {
     match reduction {
-        Accumulation::Add => combine(totals, updates, |total, x| total.add(widen(x)), run, to),
-        Accumulation::Mul => combine(totals, updates, |total, x| total.mul(widen(x)), run, to),
-        Accumulation::Max => combine(totals, updates, |total, x| Arithmetic::max(total, widen(x)), run, to),
-        Accumulation::Min => combine(totals, updates, |total, x| Arithmetic::min(total, widen(x)), run, to),
+        Accumulation::Add => combine(totals, updates, |total, x| total.add(widen(x)), targets, block),
+        Accumulation::Mul => combine(totals, updates, |total, x| total.mul(widen(x)), targets, block),
+        Accumulation::Max => combine(totals, updates, |total, x| Arithmetic::max(total, widen(x)), targets, block),
+        Accumulation::Min => combine(totals, updates, |total, x| Arithmetic::min(total, widen(x)), targets, block),
     }
 }
 
-fn combine<T: Copy, U: Copy>(
-    totals: &mut [T],
-    updates: &[U],
-    combine: impl Fn(T, U) -> T,
-    run: usize,
-    mut to: impl FnMut(usize) -> usize,
-) {
-    for (i, update) in updates.chunks_exact(run).enumerate() {
-        let totals = &mut totals[to(i) * run..][..run];
-        totals.iter_mut().zip(update).for_each(|(total, &x)| *total = combine(*total, x));
-    }
+fn combine<T: Copy, U: Copy>(totals: &mut [T], updates: &[U], combine: impl Fn(T, U) -> T, targets: &impl Targets, block: usize) {
+    targets.each(block, |to, from, length| {
+        let totals = &mut totals[to..to + length];
+        totals.iter_mut().zip(&updates[from..from + length]).for_each(|(total, &x)| *total = combine(*total, x));
+    });
 }
 
 #[cfg(test)]
@@ -147,6 +275,51 @@ mod tests {
     fn slices() {
         let operands = [Tensor::of(&[2, 2], 1..5i32), Tensor::of(&[3, 1], [1i32, 1, -2]), Tensor::of(&[3, 2], 1..7i32)];
         assert_eq!(found::<i32>("accumulateND", operands, None, Accumulation::Add), [6, 8, 7, 10]);
+    }
+
+    /// Many updates of many places, by threads, against sums of one after the other.
+    #[test]
+    fn many_updates() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
+        let (rows, columns, count) = (500usize, 70usize, 3000usize);
+        let input: Vec<f32> = (0..rows * columns).map(|i| i as f32 * 0.37).collect();
+        let updates: Vec<f32> = (0..count * columns).map(|i| 1e-3 * (i * 7919 % 1013) as f32).collect();
+        let target = |i: usize| (i * i * 31 % 997) % rows;
+        let mut expected = input.clone();
+        for i in 0..count {
+            (0..columns).for_each(|c| expected[target(i) * columns + c] += updates[i * columns + c]);
+        }
+        let places: Vec<i32> = (0..count).map(|i| target(i) as i32).collect();
+        let (rows, columns, count) = (rows as u32, columns as u32, count as u32);
+        let of = |indices: Tensor| {
+            [Tensor::of(&[rows, columns], input.clone()), indices, Tensor::of(&[count, columns], updates.clone())]
+        };
+        let slices = of(Tensor::of(&[count, 1], places.clone()));
+        let found = pool.install(|| found::<f32>("accumulateND", slices, None, Accumulation::Add));
+        assert!(found == expected);
+        let spread = places.iter().flat_map(|&place| vec![place; columns as usize]);
+        let elements = of(Tensor::of(&[count, columns], spread));
+        let found = pool.install(|| self::found::<f32>("accumulateElements", elements, Some(0), Accumulation::Add));
+        assert!(found == expected);
+        // Along the middle axis, of a corner of the batches and columns.
+        let (batches, size, inner, some) = (40usize, 30usize, 50usize, 200usize);
+        let input: Vec<i64> = (0..batches * size * inner).map(|i| i as i64).collect();
+        let shape = [batches - 1, some, inner - 3];
+        let total: usize = shape.iter().product();
+        let indices: Vec<i64> = (0..total).map(|i| (i * 17 % size) as i64).collect();
+        let mut expected = input.clone();
+        for i in 0..total {
+            let (batch, column) = (i / shape[2] / shape[1], i % shape[2]);
+            expected[(batch * size + indices[i] as usize) * inner + column] += i as i64;
+        }
+        let of = |shape: &[usize]| shape.iter().map(|&size| size as u32).collect::<Vec<_>>();
+        let operands = [
+            Tensor::of(&of(&[batches, size, inner]), input),
+            Tensor::of(&of(&shape), indices),
+            Tensor::of(&of(&shape), 0..total as i64),
+        ];
+        let found = pool.install(|| self::found::<i64>("accumulateElements", operands, Some(1), Accumulation::Add));
+        assert!(found == expected);
     }
 
     #[test]
