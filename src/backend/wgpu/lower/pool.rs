@@ -1,6 +1,6 @@
 //! Pooling.
 
-use super::reduce::{formula, lowest};
+use super::reduce::{formula, lowest, scale};
 use super::reduction::Reduction;
 use super::window::{countable, place};
 use super::{Kernel, Lowering, Operands};
@@ -44,12 +44,18 @@ pub fn pool2d(lowering: &mut Lowering<'_>, op: &Pool2d, operands: &Operands) -> 
     let element = format!("(({a} * {}u + {b}) * {}u + {c}) * {}u + {d}", sizes[1], sizes[2], sizes[3]);
     let [n, c, h, w] = op.layout.to_nchw(&["c0", "c1", "c2", "c3"]);
     let (declarations, start, add, result) = match op.kind {
-        // Summands are divided by a power of two, which loses nothing, so that their sum is a number where the mean is.
+        // A sum, and one of summands divided by a power of two, which is a number where the mean is.
         Pool2dKind::Average => {
-            let scale = 1.0 / ((window_height * window_width) as u64).next_power_of_two() as f32;
-            let declarations = format!("fn scale() -> f32 {{ return {}; }}\n", float(scale));
-            let add = "total += value * scale();".to_owned();
-            (declarations, "0.0f".to_owned(), add, "total / (max(f32(count), 1.0f) * scale())")
+            let down = (1.0 / scale(window_height * window_width)) as f32;
+            let declarations = format!(
+                "fn scale() -> f32 {{ return {}; }}\n\
+                 fn mean(total: vec2<f32>, count: f32) -> f32 {{\n\
+                 if is_nan(total.x) || is_infinite(total.x) {{ return total.y / (count * scale()); }}\n\
+                 return total.x / count;\n}}\n",
+                float(down)
+            );
+            let add = "total += vec2<f32>(value, value * scale());".to_owned();
+            (declarations, "vec2<f32>(0.0f, 0.0f)".to_owned(), add, "mean(total, max(f32(count), 1.0f))")
         }
         Pool2dKind::Max => {
             (String::new(), lowest(input.data_type), format!("total = {};", scalar.call("max", &["total", "value"])), "total")

@@ -26,22 +26,43 @@ pub fn formula(kind: ReduceKind, data_type: DataType, count: usize) -> Formula {
     };
     let extreme = |function, nothing| Formula::scalar(scalar, nothing, "x".to_owned(), scalar.call(function, &["a", "b"]));
     match kind {
+        ReduceKind::Sum if scalar == Scalar::F32 => sums(count, "a.x", "a.y * back()"),
         ReduceKind::Sum => total("x".to_owned()),
         ReduceKind::L1 if scalar.is_signed() => total(scalar.call("abs", &["x"])),
         ReduceKind::L1 => total("x".to_owned()),
         ReduceKind::SumSquare => total(scalar.mul("x", "x")),
         ReduceKind::Product => Formula::scalar(scalar, scalar.integer(1), "x".to_owned(), scalar.mul("a", "b")),
-        ReduceKind::LogSum => Formula { result: "return log_f32(a);".to_owned(), ..total("x".to_owned()) },
-        // Summands are divided by a power of two, which loses nothing, so that their sum is a number where the mean is.
+        ReduceKind::LogSum => sums(count, "log_f32(a.x)", "log_f32(a.y) + log_f32(back())"),
         ReduceKind::Mean => {
-            let scale = (count as u64).next_power_of_two() as f64;
-            let rest = float((count as f64 / scale) as f32);
-            Formula { result: format!("return a / {rest};"), ..total(format!("(x * {})", float((1.0 / scale) as f32))) }
+            let rest = float((count as f64 / scale(count)) as f32);
+            sums(count, &format!("a.x / {}", float(count as f32)), &format!("a.y / {rest}"))
         }
         ReduceKind::L2 => norm(),
         ReduceKind::LogSumExp => Formula { result: "return a.x + log_f32(a.y);".to_owned(), ..exponentials() },
         ReduceKind::Max => extreme("max", lowest(data_type)),
         ReduceKind::Min => extreme("min", highest(data_type)),
+    }
+}
+
+/// The power of two that so many summands are divided by, which leaves their sum in the range of the type.
+pub fn scale(count: usize) -> f64 {
+    (count as u64).next_power_of_two() as f64
+}
+
+/// A sum, `a.x`, and that of summands divided by `back()`, a power of two, which is used where the former, or one on the way to
+/// it, is infinite or no number. (Where it is not, the division could lose digits of the smallest numbers.)
+fn sums(count: usize, plain: &str, scaled: &str) -> Formula {
+    let scale = scale(count);
+    let (down, back) = (float((1.0 / scale) as f32), float(scale as f32));
+    Formula {
+        accumulator: "vec2<f32>",
+        declarations: format!("fn back() -> f32 {{ return {back}; }}"),
+        parts: vec![("a.x", Scalar::F32), ("a.y", Scalar::F32)],
+        nothing: "vec2<f32>(0.0f, 0.0f)".to_owned(),
+        lift: format!("return vec2<f32>(x, x * {down});"),
+        combine: "return a + b;".to_owned(),
+        in_subgroup: Some(SUMS),
+        result: format!("if is_nan(a.x) || is_infinite(a.x) {{ return {scaled}; }}\nreturn {plain};"),
     }
 }
 
