@@ -6,9 +6,9 @@ use super::before::Before;
 use super::fuse::Fusion;
 use super::planes;
 use crate::graph::ops::conv::Conv2d;
-use crate::graph::ops::elementwise::{ActivationKind, BinaryKind};
+use crate::graph::ops::elementwise::ActivationKind;
 use crate::graph::ops::layout::InputOperandLayout;
-use crate::graph::{DataType, Descriptor, Graph, Op, OperandId};
+use crate::graph::{DataType, Descriptor, Graph, Op};
 
 /// Bytes between an expansion and the next convolution from which on this is worthwhile: less stays in a core's second-level
 /// cache anyway.
@@ -25,7 +25,8 @@ pub fn find(graph: &Graph, fusion: &Fusion, found: &mut Before) {
         let Op::Conv2d(op) = &node.op else { continue };
         let then = &fusion.then[first];
         let is_simple = then.iter().all(|&then| is_simple(&graph.nodes[then].op));
-        if !is_simple && !is_gate(graph, node.outputs[0], then) {
+        let is_swish = matches!(**then, [then] if matches!(graph.nodes[then].op, Op::Swish(_)));
+        if !is_simple && !is_swish {
             continue;
         }
         let last = fusion.then[first].last().map_or(first, |&last| last);
@@ -80,15 +81,6 @@ fn is_depthwise(graph: &Graph, op: &Conv2d) -> bool {
     suits(graph, op) && (of_group, op.groups) == (1, outputs) && graph.descriptor(op.input).shape[3] == outputs
 }
 
-/// Whether a value is multiplied by its own sigmoid, and nothing else is done to it.
-fn is_gate(graph: &Graph, value: OperandId, then: &[usize]) -> bool {
-    let [first, last] = *then else { return false };
-    let (Op::Activation(sigmoid), Op::Binary(product)) = (&graph.nodes[first].op, &graph.nodes[last].op) else { return false };
-    let factors = [value, graph.nodes[first].outputs[0]];
-    let is_product = [[product.a, product.b], [product.b, product.a]].contains(&factors);
-    sigmoid.kind == ActivationKind::Sigmoid && sigmoid.input == value && product.kind == BinaryKind::Mul && is_product
-}
-
 /// What the backend does to each number on its way.
 fn is_simple(op: &Op) -> bool {
     match op {
@@ -103,7 +95,7 @@ mod tests {
     use super::*;
     use crate::compiler::Fusing;
     use crate::compiler::plan::plan;
-    use crate::graph::ops::elementwise::{Activation, Binary};
+    use crate::graph::ops::elementwise::{Activation, Swish};
     use crate::graph::ops::layout::Conv2dFilterOperandLayout::Oihw;
     use crate::graph::{ConstantBytes, GraphBuilder, Limits, OperandId};
     use std::sync::Arc;
@@ -144,7 +136,7 @@ mod tests {
 
     #[test]
     fn what_is_large_and_read_once_is_part_of_a_step() {
-        use ActivationKind::{HardSwish, Relu, Sigmoid, Softsign};
+        use ActivationKind::{HardSwish, Relu, Softsign};
         let relu: Then = |builder, x| activation(builder, Relu, x);
         assert_eq!(steps(130, relu, [1; 2], false), [2]);
         assert_eq!(steps(130, |builder, x| activation(builder, HardSwish, x), [1; 2], false), [2]);
@@ -152,20 +144,8 @@ mod tests {
         assert_eq!(steps(130, relu, [2; 2], false), [0, 0]);
         assert_eq!(steps(130, relu, [1; 2], true), [0, 0]);
         assert_eq!(steps(130, |builder, x| activation(builder, Softsign, x), [1; 2], false), [0, 0, 0]);
-        // A value times its own sigmoid, but not the square of the sigmoid.
-        fn product(builder: &mut GraphBuilder, a: OperandId, b: OperandId) -> OperandId {
-            builder.push_op(Binary { kind: BinaryKind::Mul, a, b }, "").unwrap()[0]
-        }
-        let gate: Then = |builder, x| {
-            let sigmoid = activation(builder, Sigmoid, x);
-            product(builder, x, sigmoid)
-        };
-        assert_eq!(steps(130, gate, [1; 2], false), [3]);
-        assert_eq!(steps(130, gate, [1; 2], true), [0, 0]);
-        let square: Then = |builder, x| {
-            let sigmoid = activation(builder, Sigmoid, x);
-            product(builder, sigmoid, sigmoid)
-        };
-        assert_eq!(steps(130, square, [1; 2], false).iter().sum::<usize>(), 0);
+        let swish: Then = |builder, input| builder.push_op(Swish { input, alpha: 1.0 }, "").unwrap()[0];
+        assert_eq!(steps(130, swish, [1; 2], false), [2]);
+        assert_eq!(steps(130, swish, [1; 2], true), [0, 0]);
     }
 }

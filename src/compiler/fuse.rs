@@ -66,21 +66,6 @@ pub fn fuse(graph: &Graph, fusing: Fusing, integers: &Integers) -> Fusion {
         loop {
             let next = match consumers[value.0 as usize] {
                 Consumers::One(next) => next,
-                Consumers::Two(both) if fusing == Fusing::Quick => {
-                    let Some(gate) = gate(graph, &consumers, value, both) else { break };
-                    let shape = &graph.descriptor(value).shape;
-                    let fits = |&node: &usize| {
-                        let node = &graph.nodes[node];
-                        graph.descriptor(node.outputs[0]).shape == *shape
-                    };
-                    let first = integers.of[head].is_none().then_some(&node.op);
-                    let follows = follows_quick(graph, &graph.nodes[gate[gate.len() - 2]].op, value, first);
-                    if !follows || !gate.iter().all(fits) {
-                        break;
-                    }
-                    value = gate.into_iter().map(&mut join).last().expect("a gate has nodes");
-                    continue;
-                }
                 _ => break,
             };
             if fusing == Fusing::Quick
@@ -159,31 +144,6 @@ fn rounds_quickly(graph: &Graph, op: &Op) -> bool {
     !matches!(op, Op::Conv2d(conv) if !graph.is_constant(conv.filter))
 }
 
-/// The nodes that multiply a value by the sigmoid of itself, or of a multiple of it, in order.
-fn gate(graph: &Graph, consumers: &[Consumers], value: OperandId, both: [usize; 2]) -> Option<Vec<usize>> {
-    let of_one = |nodes: &[usize]| match consumers[graph.nodes[*nodes.last()?].outputs[0].0 as usize] {
-        Consumers::One(next) => Some(next),
-        _ => None,
-    };
-    let is_sigmoid = |&node: &usize| matches!(&graph.nodes[node].op, Op::Activation(op) if op.kind == ActivationKind::Sigmoid);
-    let is_multiple = |&node: &usize| match &graph.nodes[node].op {
-        Op::Binary(op) if op.kind == BinaryKind::Mul => number(graph, if op.a == value { op.b } else { op.a }).is_some(),
-        Op::Linear(op) => op.beta == 0.0,
-        _ => false,
-    };
-    let [first, last] = both;
-    [(first, last), (last, first)].into_iter().find_map(|(first, last)| {
-        let mut nodes = vec![first];
-        if is_multiple(&first) {
-            nodes.push(of_one(&nodes)?);
-        }
-        let ends = is_sigmoid(nodes.last()?) && of_one(&nodes) == Some(last);
-        let multiplies = matches!(&graph.nodes[last].op, Op::Binary(op) if op.kind == BinaryKind::Mul);
-        nodes.push(last);
-        (ends && multiplies).then_some(nodes)
-    })
-}
-
 /// Whether an element-wise operator begins a quick chain, or a transposed convolution for which there are fast kernels: of all
 /// channels, or of groups of several.
 fn leads_quick(graph: &Graph, op: &Op, output: OperandId) -> bool {
@@ -242,7 +202,7 @@ fn is_quick(graph: &Graph, op: &Op) -> bool {
             BinaryKind::Pow => number(graph, op.b).is_some_and(|exponent| QUICK_EXPONENTS.contains(&exponent)),
             _ => false,
         },
-        Op::Elu(_) | Op::LeakyRelu(_) | Op::HardSigmoid(_) | Op::Linear(_) | Op::Prelu(_) => true,
+        Op::Elu(_) | Op::Gate(_) | Op::LeakyRelu(_) | Op::HardSigmoid(_) | Op::Linear(_) | Op::Prelu(_) | Op::Swish(_) => true,
         Op::Unary(op) => {
             use UnaryKind::*;
             matches!(op.kind, Exp | Erf | Sqrt | Neg | Abs | Reciprocal | Sin | Cos | Floor | Ceil | RoundEven | Sign)
@@ -314,9 +274,7 @@ fn joins(graph: &Graph, op: &Op, value: OperandId, head: usize) -> bool {
 enum Consumers {
     Nobody,
     One(usize),
-    /// Two, or one that reads it twice.
-    Two([usize; 2]),
-    /// Several, or the caller of the graph.
+    /// Several, one that reads it several times, or the caller of the graph.
     More,
 }
 
@@ -327,7 +285,6 @@ fn consumers(graph: &Graph) -> Vec<Consumers> {
             let consumer = &mut consumers[id.0 as usize];
             *consumer = match consumer {
                 Consumers::Nobody => Consumers::One(position),
-                Consumers::One(first) => Consumers::Two([*first, position]),
                 _ => Consumers::More,
             };
         });
@@ -342,7 +299,7 @@ fn consumers(graph: &Graph) -> Vec<Consumers> {
 mod tests {
     use super::*;
     use crate::graph::ops::conv::ConvTranspose2d;
-    use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind};
+    use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Swish};
     use crate::graph::ops::layout::{ConvTranspose2dFilterOperandLayout, InputOperandLayout};
     use crate::graph::ops::matmul::Matmul;
     use crate::graph::ops::softmax::Softmax;
@@ -419,22 +376,11 @@ mod tests {
 
     #[test]
     fn a_factor_of_itself_joins() {
-        let sigmoid = |builder: &mut GraphBuilder, input| {
-            builder.push_op(Activation { kind: ActivationKind::Sigmoid, input }, "").unwrap()[0]
-        };
-        let mul = |builder: &mut GraphBuilder, a, b| builder.push_op(Binary { kind: BinaryKind::Mul, a, b }, "").unwrap()[0];
-        let gated = |twice: bool| {
-            fused(move |builder, _, product| {
-                let number = builder.scalar(DataType::Float32, crate::graph::Number::Double(1.702)).unwrap();
-                let inner = mul(builder, product, number);
-                let factor = sigmoid(builder, inner);
-                let gated = mul(builder, product, factor);
-                if twice { vec![gated, factor] } else { vec![relu(builder, gated)] }
-            })
-        };
-        assert_eq!(gated(false), 4);
-        // The inner product and its sigmoid, which are a chain of their own.
-        assert_eq!(gated(true), 1);
+        let chain = fused(|builder, _, product| {
+            let gated = builder.push_op(Swish { input: product, alpha: 1.702 }, "").unwrap()[0];
+            vec![relu(builder, gated)]
+        });
+        assert_eq!(chain, 2);
     }
 
     #[test]

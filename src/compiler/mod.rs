@@ -74,6 +74,8 @@ fn treats_elements_alike(op: &Op) -> bool {
             | Op::Unary(_)
             | Op::Clamp(_)
             | Op::Elu(_)
+            | Op::Gate(_)
+            | Op::Swish(_)
             | Op::HardSigmoid(_)
             | Op::LeakyRelu(_)
             | Op::Linear(_)

@@ -1,9 +1,10 @@
-//! Puts operators in the place of the many small ones that exporters write for them: gelu, hardSwish, layer normalization.
+//! Puts operators in the place of the many small ones that exporters write for them: gelu, hardSwish, swish, layer
+//! normalization.
 //!
 //! The results are the same but for the rounding of what is computed in between. That of float16 matters: the squares of a
 //! normalization soon exceed its range.
 
-use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, UnaryKind};
+use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Swish, UnaryKind};
 use crate::graph::ops::normalization::LayerNormalization;
 use crate::graph::ops::reduce::{Reduce, ReduceKind};
 use crate::graph::{DataType, Graph, Number, Op, OperandId, Source};
@@ -19,7 +20,11 @@ pub fn recognise(graph: &mut Graph) {
         let view = Values { graph, uses: &uses };
         let found = match &graph.nodes[position].op {
             Op::Binary(op) => match op.kind {
-                BinaryKind::Mul => view.gelu(op, output).or_else(|| view.hard_swish(op, output)).or_else(|| view.scaled(op)),
+                BinaryKind::Mul => view
+                    .gelu(op, output)
+                    .or_else(|| view.hard_swish(op, output))
+                    .or_else(|| view.swish(op, output))
+                    .or_else(|| view.scaled(op)),
                 BinaryKind::Div => view.hard_swish(op, output).or_else(|| view.normalization(op)),
                 BinaryKind::Add => view.shifted(op),
                 _ => None,
@@ -154,6 +159,26 @@ impl<'a> Values<'a> {
         let input = pairs.into_iter().find(|&(x, gate)| is_gate(gate, x))?.0;
         let keeps = self.graph.descriptor(input) == self.graph.descriptor(output);
         keeps.then(|| Activation { kind: ActivationKind::HardSwish, input }.into())
+    }
+
+    /// `x` times the sigmoid of itself or of a multiple of it.
+    fn swish(&self, op: &Binary, output: OperandId) -> Option<Op> {
+        let factor = |gate: OperandId, x: OperandId| {
+            let Some(Op::Activation(sigmoid)) = self.own_maker(gate) else { return None };
+            match self.own_maker(sigmoid.input) {
+                _ if sigmoid.kind != ActivationKind::Sigmoid => None,
+                _ if sigmoid.input == x => Some(1.0),
+                Some(Op::Binary(scaled)) if scaled.kind == BinaryKind::Mul => {
+                    self.number(Self::beside(scaled, x)?).map(f64::from)
+                }
+                Some(Op::Linear(scaled)) if scaled.input == x && scaled.beta == 0.0 => Some(scaled.alpha),
+                _ => None,
+            }
+        };
+        let found = [(op.a, op.b), (op.b, op.a)].into_iter().find_map(|(x, gate)| factor(gate, x).map(|alpha| (x, alpha)));
+        let (input, alpha) = found?;
+        let keeps = self.graph.descriptor(input) == self.graph.descriptor(output);
+        keeps.then(|| Swish { input, alpha }.into())
     }
 
     /// Whether a value is `1 + erf(x / √2)`.
@@ -331,6 +356,29 @@ mod tests {
         };
         assert_eq!(gated(1.0 / 6.0), ["hardSwish"]);
         assert_eq!(gated(0.2), ["hardSigmoid", "mul"]);
+    }
+
+    #[test]
+    fn swish_is_recognised() {
+        let make = |times: Option<f64>, gate_first: bool, twice: bool| {
+            left(|sketch, x| {
+                let times = times.map(|times| sketch.number(times));
+                let inner = times.map_or(x, |times| sketch.binary(BinaryKind::Mul, times, x));
+                let sigmoid = Activation { kind: ActivationKind::Sigmoid, input: inner };
+                let gate = sketch.0.push_op(sigmoid, "").unwrap()[0];
+                let (a, b) = if gate_first { (gate, x) } else { (x, gate) };
+                let product = sketch.binary(BinaryKind::Mul, a, b);
+                if twice { vec![product, gate] } else { vec![product] }
+            })
+        };
+        assert_eq!(make(None, false, false), ["swish"]);
+        assert_eq!(make(Some(1.702), true, false), ["swish"]);
+        assert_eq!(make(Some(1.702), true, true), ["mul", "sigmoid", "mul"]);
+        let square = left(|sketch, x| {
+            let gate = sketch.0.push_op(Activation { kind: ActivationKind::Sigmoid, input: x }, "").unwrap()[0];
+            vec![sketch.binary(BinaryKind::Mul, gate, gate)]
+        });
+        assert_eq!(square, ["sigmoid", "mul"]);
     }
 
     #[test]

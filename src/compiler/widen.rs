@@ -76,6 +76,7 @@ fn role(op: &Op) -> Role {
         | Op::Conv2d(_)
         | Op::ConvTranspose2d(_)
         | Op::DequantizeLinear(_)
+        | Op::Gate(_)
         | Op::Gemm(_)
         | Op::Gru(_)
         | Op::GruCell(_)
@@ -88,7 +89,8 @@ fn role(op: &Op) -> Role {
         | Op::LstmCell(_)
         | Op::Matmul(_)
         | Op::Prelu(_)
-        | Op::Softmax(_) => Computes,
+        | Op::Softmax(_)
+        | Op::Swish(_) => Computes,
         Op::Arg(_)
         | Op::Cast(_)
         | Op::Concat(_)
@@ -134,6 +136,7 @@ fn round_options(op: &mut Op) {
         Op::HardSigmoid(op) => (op.alpha, op.beta) = (round(op.alpha), round(op.beta)),
         Op::Linear(op) => (op.alpha, op.beta) = (round(op.alpha), round(op.beta)),
         Op::Gemm(op) => (op.alpha, op.beta) = (round(op.alpha), round(op.beta)),
+        Op::Swish(op) => op.alpha = round(op.alpha),
         Op::Clamp(op) => (op.min_value, op.max_value) = (op.min_value.map(number), op.max_value.map(number)),
         Op::Pad(op) => op.value = number(op.value),
         // Rounded, an epsilon under 6e-8 would be 0, and what has no variance NaN.
@@ -153,6 +156,7 @@ fn round_options(op: &mut Op) {
         | Op::CumulativeSum(_)
         | Op::DequantizeLinear(_)
         | Op::Expand(_)
+        | Op::Gate(_)
         | Op::Gather(_)
         | Op::GatherElements(_)
         | Op::GatherNd(_)

@@ -1,7 +1,9 @@
 //! Activation functions.
 
 use super::elementwise::one;
-use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, Elu, HardSigmoid, LeakyRelu, LogicalKind, Prelu};
+use crate::graph::ops::elementwise::{
+    ActivationKind, BinaryKind, Elu, Gate, GateKind, HardSigmoid, LeakyRelu, LogicalKind, Prelu, Swish,
+};
 use crate::graph::{DataType, OperandId};
 use crate::onnx::emit::Emit;
 use crate::onnx::node::Node;
@@ -87,24 +89,14 @@ pub fn shrink(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
 
 pub fn mish(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let input = emit.input(node, 0)?;
-    let softplus = emit.activation(ActivationKind::Softplus, input)?;
-    let tanh = emit.activation(ActivationKind::Tanh, softplus)?;
-    one(gated(input, tanh, emit)?)
+    one(emit.push(Gate { kind: GateKind::Mish, input })?)
 }
 
 /// `x * sigmoid(alpha * x)`: Swish, and QuickGelu of com.microsoft.
 pub fn swish(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let alpha = node.float("alpha", if node.operator() == "QuickGelu" { 1.702 } else { 1.0 })?;
     let input = emit.input(node, 0)?;
-    let scaled = if alpha == 1.0 { input } else { emit.with(BinaryKind::Mul, input, alpha)? };
-    let sigmoid = emit.activation(ActivationKind::Sigmoid, scaled)?;
-    one(emit.mul(input, sigmoid)?)
-}
-
-/// `x` times a factor that is 0 at minus infinity. There the limit of the product is 0 too, but 0 times infinity is NaN.
-fn gated(x: OperandId, factor: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
-    let finite = emit.clamp(x, Some(f32::MIN.into()), None)?;
-    emit.mul(finite, factor)
+    one(emit.push(Swish { input, alpha })?)
 }
 
 /// Gelu of the standard and of com.microsoft.
@@ -129,16 +121,9 @@ pub fn bias_gelu(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     }
 }
 
-/// `0.5 * x * (1 + tanh(z))` with `z = sqrt(2 / pi) * (x + 0.044715 * x³)`, which is `x * sigmoid(2 z)`: a sum of 1 and -1
-/// would lose what is left of it.
+/// Gelu with tanh in the place of erf.
 fn tanh_gelu(emit: &mut Emit<'_>, input: OperandId) -> Mapped<OperandId> {
-    let square = emit.mul(input, input)?;
-    let factor = emit.with(BinaryKind::Mul, square, 0.044715)?;
-    let factor = emit.with(BinaryKind::Add, factor, 1.0)?;
-    let inner = emit.mul(input, factor)?;
-    let inner = emit.with(BinaryKind::Mul, inner, (8.0 / std::f64::consts::PI).sqrt())?;
-    let sigmoid = emit.activation(ActivationKind::Sigmoid, inner)?;
-    gated(input, sigmoid, emit)
+    emit.push(Gate { kind: GateKind::TanhGelu, input })
 }
 
 /// Dropout does nothing when it does not train; its mask is all true then.

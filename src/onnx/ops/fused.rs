@@ -4,7 +4,7 @@ use super::conv::convolution;
 use super::elementwise::one;
 use super::normalization::normalized;
 use super::precision::wide;
-use crate::graph::ops::elementwise::{Activation, ActivationKind, BinaryKind, Elu, HardSigmoid, LeakyRelu, LogicalKind};
+use crate::graph::ops::elementwise::{Activation, ActivationKind, Elu, HardSigmoid, LeakyRelu, LogicalKind, Swish};
 use crate::graph::ops::reduce::ReduceKind;
 use crate::graph::{DataType, OperandId};
 use crate::onnx::emit::Emit;
@@ -131,9 +131,7 @@ pub fn bias(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
 pub fn swiglu(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let (a, b) = (emit.input(node, 0)?, emit.input(node, 1)?);
     let alpha = node.float("alpha", 1.0)?;
-    let scaled = if alpha == 1.0 { a } else { emit.with(BinaryKind::Mul, a, alpha)? };
-    let sigmoid = emit.activation(ActivationKind::Sigmoid, scaled)?;
-    let swish = emit.mul(a, sigmoid)?;
+    let swish = emit.push(Swish { input: a, alpha })?;
     one(emit.mul(swish, b)?)
 }
 
@@ -171,10 +169,7 @@ pub fn causal_conv(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let mut output = emit.reshape(output, &[batches, channels, length])?;
     match node.string("activation", "none")?.as_str() {
         "none" => {}
-        "silu" | "swish" => {
-            let sigmoid = emit.activation(ActivationKind::Sigmoid, output)?;
-            output = emit.mul(output, sigmoid)?;
-        }
+        "silu" | "swish" => output = emit.push(Swish { input: output, alpha: 1.0 })?,
         other => return Err(format!("the activation {other:?}").into()),
     }
     let state = emit.slice_axis(all, 2, whole - (width - 1), width - 1)?;

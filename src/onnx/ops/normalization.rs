@@ -318,8 +318,7 @@ pub fn contributed_group(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Val
     let groups = size(node.int("groups", 0)?)?;
     let mut result = grouped(input, scale, bias, groups, false, node.float("epsilon", 1e-5)?, emit)?;
     if node.flag("activation", false)? {
-        let sigmoid = emit.activation(crate::graph::ops::elementwise::ActivationKind::Sigmoid, result)?;
-        result = emit.mul(result, sigmoid)?;
+        result = emit.push(crate::graph::ops::elementwise::Swish { input: result, alpha: 1.0 })?;
     }
     if channels_last {
         result = emit.transpose(result, &[0, 2, 3, 1])?;

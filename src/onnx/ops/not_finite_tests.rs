@@ -91,14 +91,31 @@ fn grid_sample_at_infinity() {
 fn functions_at_infinity() {
     let numbers = [-INF, -MAX, INF, f64::NAN, MAX];
     let function = |operator: &str, attributes| {
-        let node = sketch(20).node(operator, &["x"], &["y"], attributes).output("y");
+        let node = sketch(24).node(operator, &["x"], &["y"], attributes).output("y");
         results(node, &[("x", &[5], &numbers)]).remove(0).floats()
     };
     same(&function("Mish", vec![]), &[0.0, 0.0, INF, f64::NAN, MAX]);
+    same(&function("Swish", vec![]), &[0.0, 0.0, INF, f64::NAN, MAX]);
+    same(&function("com.microsoft::QuickGelu", vec![]), &[0.0, 0.0, INF, f64::NAN, MAX]);
     same(&function("Gelu", vec![text("approximate", "tanh")]), &[0.0, 0.0, INF, f64::NAN, MAX]);
     same(&function("com.microsoft::FastGelu", vec![]), &[0.0, 0.0, INF, f64::NAN, MAX]);
     // The quotient of the largest number and 1/4 is infinite.
     same(&function("Celu", vec![float("alpha", 0.25)]), &[-0.25, -0.25, INF, f64::NAN, MAX]);
+}
+
+#[test]
+fn swiglu_at_infinity() {
+    let node = sketch(28).node("SwiGLU", &["a", "b"], &["y"], vec![]).output("y");
+    let found = results(node, &[("a", &[3], &[-INF, INF, -200.0]), ("b", &[3], &[2.0, -1.0, 5.0])]).remove(0).floats();
+    same(&found, &[0.0, -INF, 0.0]);
+}
+
+#[test]
+fn no_elements_are_the_top_none() {
+    let top = sketch(17).int64s("k", &[0]).node("TopK", &["x", "k"], &["none", "places"], vec![]);
+    let node = top.node("Concat", &["x", "none"], &["y"], vec![int("axis", 1)]).output("y");
+    let found = results(node, &[("x", &[2, 2], &[1.0, 2.0, 3.0, 4.0])]).remove(0);
+    assert_eq!((found.shape.as_slice(), found.floats()), (&[2, 2][..], vec![1.0, 2.0, 3.0, 4.0]));
 }
 
 #[test]

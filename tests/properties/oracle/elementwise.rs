@@ -88,7 +88,7 @@ fn unary(call: &Call, data_type: DataType, output: DataType, x: f64) -> Element 
         // One of the summands is zero.
         "leakyRelu" => Element::ulps(if x < 0.0 { alpha(0.01) * x } else { x }, 0),
         "elu" if x > 0.0 => Element::float(x),
-        "elu" => near(alpha(1.0) * x.exp_m1(), 4.0 * EPSILON * alpha(1.0).abs()),
+        "elu" => gated(alpha(1.0) * x.exp_m1()),
         "linear" => near(alpha(1.0) * x + beta(0.0), 2.0 * EPSILON * (alpha(1.0) * x).abs()),
         "hardSigmoid" => {
             let line = alpha(0.2) * x + beta(0.5);
@@ -96,7 +96,13 @@ fn unary(call: &Call, data_type: DataType, output: DataType, x: f64) -> Element 
             near(value, 2.0 * EPSILON * (alpha(0.2) * x).abs().min(2.0 + beta(0.5).abs()))
         }
         "sigmoid" => Element::Near { value: 1.0 / ((-x).exp() + 1.0), absolute: f64::from(f32::MIN_POSITIVE), ulps: 4 },
-        "softplus" => near(x.max(0.0) + (-x.abs()).exp().ln_1p() + 0.0 * x.signum().abs(), 4.0 * EPSILON),
+        // The greater of NaN and 0 would be 0.
+        "softplus" => gated(x.max(0.0) + (-x.abs()).exp().ln_1p() + 0.0 * x.signum().abs()),
+        "swish" if alpha(1.0) == 0.0 => Element::float(0.5 * x),
+        "swish" => gate(x, alpha(1.0) * x),
+        "mish" if x == f64::NEG_INFINITY => Element::ulps(0.0, 0),
+        "mish" => gated(x * (x.max(0.0) + (-x.abs()).exp().ln_1p()).tanh()),
+        "tanhGelu" => gate(x, (8.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))),
         // Towards infinity the expressions have a limit where their parts have no product or quotient.
         "softsign" if x.is_infinite() => Element::float(x.signum()),
         "softsign" => near(x / (1.0 + x.abs()), 0.0),
@@ -107,6 +113,16 @@ fn unary(call: &Call, data_type: DataType, output: DataType, x: f64) -> Element 
         }
         name => panic!("the oracle lacks {name}"),
     }
+}
+
+/// `x * sigmoid(y)`; where that is infinity times 0, its limit.
+fn gate(x: f64, y: f64) -> Element {
+    gated(if x.is_infinite() && y == f64::NEG_INFINITY { 0.0 } else { x / (1.0 + (-y).exp()) })
+}
+
+/// A value with the relative error of a few roundings, or that of what is subnormal.
+fn gated(value: f64) -> Element {
+    Element::Near { value, absolute: f64::from(f32::MIN_POSITIVE), ulps: 4 }
 }
 
 fn unary_integer(call: &Call, data_type: DataType, output: DataType, x: i128) -> Element {

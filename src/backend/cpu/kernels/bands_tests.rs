@@ -6,9 +6,9 @@ use super::{Caches, Known, Site, select_for};
 use crate::backend::cpu::incoming::Incoming;
 use crate::backend::cpu::reference;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
-use crate::compiler::{RUNNING, behind_inputs, held};
+use crate::compiler::{RUNNING, behind_inputs};
 use crate::graph::ops::conv::Conv2d;
-use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Clamp, LeakyRelu};
+use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Clamp, LeakyRelu, Swish};
 use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
 use crate::graph::{DataType, Number, Op, OperandId};
 use crate::host_memory::while_arriving;
@@ -146,8 +146,7 @@ fn bands() {
     let swish = Op::from(Activation { kind: ActivationKind::HardSwish, input: RUNNING });
     let leaky = Op::from(LeakyRelu { input: RUNNING, alpha: 0.2 });
     let add = Op::from(Binary { kind: BinaryKind::Add, a: RUNNING, b: OperandId(5) });
-    let sigmoid = Op::from(Activation { kind: ActivationKind::Sigmoid, input: RUNNING });
-    let product = Op::from(Binary { kind: BinaryKind::Mul, a: held(1), b: RUNNING });
+    let silu = Op::from(Swish { input: RUNNING, alpha: 1.0 });
     // Strides, dilations and padding; the last ones need no rows of the input for some of the output.
     let options = [
         ([3, 3], [1, 1], [1, 1], [1; 4]),
@@ -163,7 +162,7 @@ fn bands() {
         // Rows that are small, so that a band is a few, and so large that it is one.
         check([2, 23, 9, 8], 21, std::slice::from_ref(&clamp), then(21), window, &[]);
         check([1, 14, 37, 11], 40, &[swish.clone(), leaky.clone()], then(40), window, std::slice::from_ref(&swish));
-        check([1, 9, 24, 9], 30, &[sigmoid.clone(), product.clone()], then(30), window, &[]);
+        check([1, 9, 24, 9], 30, std::slice::from_ref(&silu), then(30), window, &[]);
         check([3, 7, 131, 8], 200 + 40 * i, &[], then(200 + 40 * i), window, &[clamp.clone(), add.clone()]);
     }
 }

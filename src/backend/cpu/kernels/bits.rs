@@ -26,7 +26,8 @@ pub trait Bits: Sized {
     fn ceil(self) -> Self;
     fn round_even(self) -> Self;
 
-    /// The number times two to the power of `n`, integers from -160 to 130, for numbers between a half and 4.
+    /// The number times two to the power of `n`, integers from -250 to 130 (whose halves are exponents of normal numbers). The
+    /// product is rounded once, unless the number is much smaller than 1 and the product is no normal number.
     fn times_two_to_the(self, n: Self) -> Self;
 
     /// The same where the number and the result are normal ones, or where number and `n` are not numbers.

@@ -34,6 +34,8 @@ pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
         Op::Activation(op) => op.input,
         Op::Clamp(op) => op.input,
         Op::Elu(op) => op.input,
+        Op::Gate(op) => op.input,
+        Op::Swish(op) => op.input,
         Op::LeakyRelu(op) => op.input,
         Op::HardSigmoid(op) => op.input,
         Op::Linear(op) => op.input,

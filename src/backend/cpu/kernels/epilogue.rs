@@ -4,13 +4,12 @@
 
 use super::Site;
 use super::formulas::{Formula, Power, Rounding, both, each};
-use super::functions::Function;
 use super::isa::Isa;
 use super::prefetch::prefetch;
 use super::product::{self, Block};
 use super::vector::{OnVectors, Vector, with_vectors};
 use crate::backend::cpu::view::Arguments;
-use crate::graph::ops::elementwise::{Binary, BinaryKind};
+use crate::graph::ops::elementwise::BinaryKind;
 use crate::graph::{DataType, Op, OperandId};
 use std::ops::Range;
 
@@ -85,13 +84,8 @@ impl Epilogue {
         let counts = |op: &&Op| !matches!(op, Op::Cast(cast) if cast.data_type == DataType::Float32);
         let mut stages = Vec::new();
         for op in site.fused.iter().filter(counts) {
-            let done = match factor_before(op, running) {
-                Some(back) => gate(&mut stages, back),
-                None => stage(op, running, site, &mut constants).map(|stage| stages.push(stage)),
-            };
-            if done.is_none() {
-                return false;
-            }
+            let Some(stage) = stage(op, running, site, &mut constants) else { return false };
+            stages.push(stage);
         }
         self.0.extend(stages);
         self.join_steps();
@@ -474,28 +468,6 @@ fn with_numbers<'a, V: Vector>(operation: Operation, pieces: &mut impl Pieces, n
         Operation::DivInto => rows!(|x, y| y.div(x)),
         Operation::Slope => rows!(|x, y| x.if_below(V::set(0.0), x.mul(y), x)),
     }
-}
-
-/// How many stages ago the value was what an operator multiplies it by.
-fn factor_before(op: &Op, running: OperandId) -> Option<usize> {
-    let Op::Binary(Binary { kind: BinaryKind::Mul, a, b }) = op else { return None };
-    let other = if *a == running { b } else { a };
-    other.0.checked_sub(running.0).filter(|&back| back > 0).map(|back| back as usize)
-}
-
-/// Lets the last stages, a sigmoid of the value or of a multiple of it, be a factor of the value before them.
-fn gate(stages: &mut Vec<Stage>, back: usize) -> Option<()> {
-    let first = stages.len().checked_sub(back)?;
-    let alpha = match &stages[first..] {
-        [Stage::Formula(Formula::Of(Function::Sigmoid))] => 1.0,
-        [
-            Stage::Binary(Operation::Mul, With::Number(alpha)) | Stage::Formula(Formula::Linear(alpha, 0.0)),
-            Stage::Formula(Formula::Of(Function::Sigmoid)),
-        ] => *alpha,
-        _ => return None,
-    };
-    stages.splice(first.., [Stage::Formula(Formula::Swish(alpha))]);
-    Some(())
 }
 
 /// An operator as a stage. `running` is the operand that it is done to.

@@ -1,7 +1,7 @@
 //! Functions of vectors of float32.
 //!
-//! The results are within four units in the last place (`gelu` within eight), infinities and NaN included. The coefficients of `tanh` are those of the
-//! Eigen library's rational approximation, the ones of `log` those of the Cephes library.
+//! The results are within four units in the last place, infinities and NaN included. The coefficients of `tanh` and of
+//! `log` are those of the Cephes library.
 #![allow(unsafe_code)]
 
 #[cfg(test)]
@@ -26,7 +26,7 @@ pub enum Formula {
     /// `alpha x + beta`
     Linear(f32, f32),
     Clamp(f32, f32),
-    /// `x sigmoid(alpha x)`
+    /// `x sigmoid(alpha x)`, and its limit, 0, where that is no number.
     Swish(f32),
     Power(Power),
     Steps(Rounding),
@@ -169,6 +169,7 @@ impl Formula {
             Op::LeakyRelu(op) => Formula::LeakyRelu(op.alpha as f32),
             Op::HardSigmoid(op) => Formula::HardSigmoid(op.alpha as f32, op.beta as f32),
             Op::Linear(op) => Formula::Linear(op.alpha as f32, op.beta as f32),
+            Op::Swish(op) => Formula::Swish(op.alpha as f32),
             op => Formula::Of(Function::of(op)?),
         })
     }
@@ -185,6 +186,8 @@ impl Formula {
                 Function::Sigmoid => each!(V, numbers, |x| sigmoid(x)),
                 Function::Gelu => each!(V, numbers, |x| gelu(x)),
                 Function::HardSwish => each!(V, numbers, |x| hard_swish(x)),
+                Function::Mish => each!(V, numbers, |x| mish(x)),
+                Function::TanhGelu => each!(V, numbers, |x| tanh_gelu(x)),
                 Function::Relu => each!(V, numbers, |x| x.raise(V::set(0.0))),
                 Function::Sqrt => each!(V, numbers, |x| x.sqrt()),
                 Function::Neg => each!(V, numbers, |x| x.negated()),
@@ -211,16 +214,19 @@ impl Formula {
             }
             Formula::HardSigmoid(alpha, beta) => {
                 let (alpha, beta) = (V::set(alpha), V::set(beta));
-                each!(V, numbers, |x| x.mul_add(alpha, beta).raise(V::set(0.0)).lower(V::set(1.0)));
+                each!(V, numbers, |x| line(x, alpha, beta).raise(V::set(0.0)).lower(V::set(1.0)));
             }
             Formula::Linear(alpha, beta) => {
                 let (alpha, beta) = (V::set(alpha), V::set(beta));
-                each!(V, numbers, |x| x.mul_add(alpha, beta));
+                each!(V, numbers, |x| line(x, alpha, beta));
             }
             Formula::Clamp(low, high) => {
                 let (low, high) = (V::set(low), V::set(high));
                 each!(V, numbers, |x| x.raise(low).lower(high));
             }
+            Formula::Swish(1.0) => each!(V, numbers, |x| gated(x, x, V::set(0.0))),
+            // Here infinity is itself, since its limit is.
+            Formula::Swish(0.0) => each!(V, numbers, |x| x.mul(V::set(0.5))),
             Formula::Swish(alpha) => {
                 let alpha = V::set(alpha);
                 each!(V, numbers, |x| swish(x, alpha));
@@ -423,50 +429,168 @@ pub fn erf<V: Vector>(x: V) -> V {
     size.if_below(V::set(1.0), near, far)
 }
 
-/// The factors of half of `erfc(x / √2)` for x from 0 to [`FARTHEST_TAIL`]: `e^(-x² / 2)`, and a quotient of polynomials that was
-/// fitted to within 6.2e-9.
+/// The factors of half of `erfc(x / √2)` for x from 0 to [`FARTHEST_TAIL`]: `e^(-x² / 2)`, and what that is times. The latter is
+/// `(1/2 + p) / (x + OFFSET)`, p a polynomial of `(x - OFFSET) / (x + OFFSET)` that was fitted to within 2.6e-8. As p is small
+/// beside 1/2 where the result is not, most of its rounding is lost, and that of the quotient is put right.
 #[inline(always)]
 fn tail<V: Vector>(x: V) -> (V, V) {
+    const OFFSET: f32 = 1.75;
     // A square that is exact, and what is missing in it: the power would make much of its rounding.
-    let coarse = x.and(V::set(f32::from_bits(0xffff_f000)));
+    let coarse = x.and(V::set(COARSE));
     let missing = x.sub(coarse).mul(x.add(coarse)).mul(V::set(-0.5));
     let exponent = coarse.mul(coarse).mul(V::set(-0.5));
     let n = exponent.add(missing).mul(V::set(std::f32::consts::LOG2_E)).nearest();
     let rest = n.mul_add(V::set(2.121_944_4e-4), n.mul_add(V::set(-0.693_359_4), exponent).add(missing));
-    let above = sum(x, V::set(4.138_671e-3), [4.078_359e-2, 1.836_806_7e-1, 4.388_954_6e-1, 0.5]);
-    let below = sum(x, V::set(1.037_399_4e-2), [1.022_355_5e-1, 4.706_469e-1, 1.204_352_4, 1.675_675_9, 1.0]);
-    (power(rest, 1.0).times_two_to_the(n), above.div(below))
+    let (offset, one) = (V::set(OFFSET), V::set(1.0));
+    let divisor = x.add(offset);
+    let rounded = x.sub(divisor.sub(offset));
+    let inverse = one.div(divisor);
+    let (whole, lost) = product(inverse, divisor);
+    let more = inverse.mul_add(rounded.negated(), one.sub(whole).sub(lost));
+    let polynomial = sum(
+        x.sub(offset).mul(inverse),
+        V::set(8.915_400_4e-5),
+        [
+            4.455_153e-4,
+            5.491_469e-4,
+            -9.362_646_4e-4,
+            -3.879_954_6e-3,
+            -3.387_302e-3,
+            1.065_139_9e-2,
+            3.368_745_7e-2,
+            -1.873_969_5e-2,
+            -2.678_285e-1,
+            1.483_108_3e-1,
+        ],
+    );
+    let half = V::set(0.5);
+    let factor = inverse.mul_add(half, inverse.mul(more.mul_add(half, polynomial)));
+    (power(rest, 1.0).times_two_to_the(n), factor)
+}
+
+/// The bits of the first half of a number's digits; both halves have exact products.
+const COARSE: f32 = f32::from_bits(0xffff_f000);
+
+/// A product, and what is lost when it is rounded, unless it is beyond the normal numbers.
+#[inline(always)]
+fn product<V: Vector>(a: V, b: V) -> (V, V) {
+    let whole = a.mul(b);
+    if V::IS_FUSED {
+        return (whole, a.mul_add(b, whole.negated()));
+    }
+    let coarse = V::set(COARSE);
+    let (a_high, b_high) = (a.and(coarse), b.and(coarse));
+    let (a_low, b_low) = (a.sub(a_high), b.sub(b_high));
+    let middle = a_high.mul(b_high).sub(whole).add(a_high.mul(b_low)).add(a_low.mul(b_high));
+    (whole, middle.add(a_low.mul(b_low)))
+}
+
+/// A sum, and what is lost when it is rounded.
+#[inline(always)]
+fn two_sum<V: Vector>(a: V, b: V) -> (V, V) {
+    let whole = a.add(b);
+    let from_b = whole.sub(a);
+    (whole, a.sub(whole.sub(from_b)).add(b.sub(from_b)))
+}
+
+/// `alpha x + beta`, rounded about once: where the two are nearly opposite, the rounding of the product would be all that is left.
+#[inline(always)]
+fn line<V: Vector>(x: V, alpha: V, beta: V) -> V {
+    if V::IS_FUSED {
+        return x.mul_add(alpha, beta);
+    }
+    let (scaled, lost) = product(x, alpha);
+    let (whole, more) = two_sum(scaled, beta);
+    let rest = more.add(lost);
+    // It is no number where the product is infinite.
+    rest.abs().if_below(V::set(f32::INFINITY), whole.add(rest), whole)
 }
 
 /// From here on the tail is 0.
 const FARTHEST_TAIL: f32 = 14.8;
 
-/// The hyperbolic tangent.
+/// The hyperbolic tangent: near 0 by a polynomial, elsewhere `1 - 2 / (e^2x + 1)`.
 #[inline(always)]
 pub fn tanh<V: Vector>(x: V) -> V {
-    // As for `erf`.
-    let bounded = x.raise(V::set(-9.5)).lower(V::set(9.5));
-    let square = bounded.mul(bounded);
-    let above = sum(
-        square,
-        V::set(-2.760_768_5e-16),
-        [2.000_188e-13, -8.604_672e-11, 5.122_297_1e-8, 1.485_722_4e-5, 6.372_619_3e-4, 4.893_524_6e-3],
-    );
-    let below = sum(square, V::set(1.198_258_4e-6), [1.185_347_1e-4, 2.268_434_6e-3, 4.893_525e-3]);
-    // The quotient first: it is near 1 for the smallest numbers, whose products with coefficients would lose their last bits.
-    within_one(bounded.mul(above.div(below)))
+    let (size, one) = (x.abs(), V::set(1.0));
+    let square = size.mul(size);
+    let factors = [2.063_908_9e-2, -5.373_971_6e-2, 1.333_144_2e-1, -3.333_328_2e-1];
+    let near = sum(square, V::set(-5.704_988_7e-3), factors).mul(square).mul_add(size, size);
+    // From the bound on the result is 1.
+    let (rest, n) = rest_of_power(size.add(size).lower(V::set(20.0)));
+    let far = one.sub(V::set(2.0).div(power(rest, 1.0).raised(n).add(one)));
+    size.if_below(V::set(0.625), near, far).with_sign(x)
 }
 
-/// From -1 to 1.
-#[inline(always)]
-fn within_one<V: Vector>(x: V) -> V {
-    x.raise(V::set(-1.0)).lower(V::set(1.0))
-}
-
-/// `x / (1 + e^(-alpha x))`, which is `x sigmoid(alpha x)`.
+/// `x sigmoid(alpha x)`.
 #[inline(always)]
 fn swish<V: Vector>(x: V, alpha: V) -> V {
-    x.div(one_and_power(x.mul(alpha)))
+    // A power makes much of what the product loses. (Beyond the bound it is 0 or 1 in any case.)
+    let (scaled, lost) = product(x, alpha);
+    gated(x, scaled, scaled.abs().if_below(V::set(LARGEST_EXPONENT), lost, V::set(0.0)))
+}
+
+/// From here on powers of minus that, times any number, are 0.
+const LARGEST_EXPONENT: f32 = 194.0;
+/// From here on a power is as great as its sum with 1.
+const FAR: f32 = 60.0;
+/// What far powers are scaled by, and the logarithm to base 2 of that: the halves of all exponents are those of normal numbers then.
+const SCALE: f32 = 1.0 / 1_099_511_627_776.0;
+const SCALED_BY: f32 = 40.0;
+
+/// `x / (1 + e^-y)`, or 0 where that is infinity by infinity. There is more of y than its number: `rest`. Far powers are taken
+/// in two parts, since they may be infinite where the result is not 0.
+#[inline(always)]
+fn gated<V: Vector>(x: V, y: V, rest: V) -> V {
+    let (zero, far) = (V::set(0.0), V::set(FAR));
+    let exponent = y.negated().raise(V::set(-80.0)).lower(V::set(LARGEST_EXPONENT));
+    let n = exponent.mul(V::set(std::f32::consts::LOG2_E)).nearest();
+    let left = n.mul_add(V::set(2.121_944_4e-4), n.mul_add(V::set(-0.693_359_4), exponent).sub(rest));
+    let power = power(left, 1.0);
+    let near = power.raised(far.if_below(exponent, zero, n)).add(V::set(1.0));
+    let divisor = far.if_below(exponent, power, near);
+    let dividend = far.if_below(exponent, finite(x).mul(V::set(SCALE)), x);
+    dividend.div(divisor).times_two_to_the(far.if_below(exponent, V::set(SCALED_BY).sub(n), zero))
+}
+
+/// The greatest number instead of infinity.
+#[inline(always)]
+fn finite<V: Vector>(x: V) -> V {
+    x.raise(V::set(-f32::MAX)).lower(V::set(f32::MAX))
+}
+
+/// `x tanh(ln(1 + e^x))`, which is `x n / (n + 2)` with `n = e^x (e^x + 2)`, and 0 at minus infinity.
+#[inline(always)]
+fn mish<V: Vector>(x: V) -> V {
+    // From the upper bound on the factor is 1.
+    let (zero, two, far) = (V::set(0.0), V::set(2.0), V::set(-FAR));
+    let exponent = x.raise(V::set(-LARGEST_EXPONENT)).lower(V::set(20.0));
+    let (left, n) = rest_of_power(exponent);
+    let power = power(left, 1.0);
+    let whole = power.raised(exponent.if_below(far, zero, n));
+    let above = whole.mul_add(whole, whole.add(whole));
+    // Far below, n is as great as twice the power.
+    let factor = exponent.if_below(far, power, above.div(above.add(two)));
+    let x = exponent.if_below(far, finite(x).mul(V::set(SCALE)), x);
+    x.mul(factor).times_two_to_the(exponent.if_below(far, n.add(V::set(SCALED_BY)), zero))
+}
+
+/// `0.5 x (1 + tanh(z))` with `z = √(2 / π) (x + 0.044715 x³)`, which is `x sigmoid(2 z)`.
+#[inline(always)]
+fn tanh_gelu<V: Vector>(x: V) -> V {
+    // √(8 / π) and the other factor, and what float32 leaves of each.
+    const ROOT: [f32; 2] = [1.595_769_2, -4.534_068e-8];
+    const CUBE: [f32; 2] = [0.044_715, 1.546_144_4e-9];
+    // Beyond these bounds the factor is 0 or 1. The sum is taken in two parts, as a power makes much of what it loses.
+    let bounded = x.raise(V::set(-14.0)).lower(V::set(14.0));
+    let (square, square_rest) = product(bounded, bounded);
+    let (scaled, scaled_rest) = product(square, V::set(CUBE[0]));
+    let (whole, whole_rest) = two_sum(V::set(1.0), scaled);
+    let rest = square_rest.mul_add(V::set(CUBE[0]), square.mul_add(V::set(CUBE[1]), scaled_rest)).add(whole_rest);
+    let (inner, inner_rest) = product(bounded, whole);
+    let inner_rest = bounded.mul_add(rest, inner_rest);
+    let (outer, outer_rest) = product(inner, V::set(ROOT[0]));
+    gated(x, outer, inner_rest.mul_add(V::set(ROOT[0]), inner.mul_add(V::set(ROOT[1]), outer_rest)))
 }
 
 /// `1 / (1 + e^-x)`.
@@ -478,16 +602,6 @@ pub fn sigmoid<V: Vector>(x: V) -> V {
     V::set(UNIT).div(power(rest, UNIT).raised(n).add(V::set(UNIT)))
 }
 
-/// `1 + e^-x`, infinity where that is greater than all numbers.
-#[inline(always)]
-fn one_and_power<V: Vector>(x: V) -> V {
-    // Half of the power of the least is a normal number, and doubled it is infinite; with that of the greatest the sum is 1.
-    const LEAST: f32 = -89.0;
-    const GREATEST: f32 = 80.0;
-    let (rest, n) = rest_of_power(x.raise(V::set(LEAST)).lower(V::set(GREATEST)).negated());
-    power(rest, 0.5).raised(n).mul_add(V::set(2.0), V::set(1.0))
-}
-
 /// `0.5 x (1 + erf(x / √2))`: x times what is left of 1 where x is negative, which the sum would lose.
 #[inline(always)]
 pub fn gelu<V: Vector>(x: V) -> V {
@@ -496,7 +610,7 @@ pub fn gelu<V: Vector>(x: V) -> V {
     let (power, rest) = tail(x.abs().lower(V::set(FARTHEST_TAIL)));
     // The power last: half of erfc is a subnormal number sooner than the result.
     let left = x.mul(rest).mul(power);
-    x.if_below(V::set(0.0), left, x.mul(V::set(1.0).sub(power.mul(rest))))
+    x.if_below(V::set(0.0), left, x.mul(power.mul_add(rest.negated(), V::set(1.0))))
 }
 
 /// 1, -1, or 0; what is not a number is its own sign.

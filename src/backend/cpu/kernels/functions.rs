@@ -3,7 +3,7 @@
 #[cfg(test)]
 pub mod exact_tests;
 
-use crate::graph::ops::elementwise::{ActivationKind, UnaryKind};
+use crate::graph::ops::elementwise::{ActivationKind, GateKind, UnaryKind};
 use crate::graph::{DataType, Op};
 
 /// The operators that are such functions.
@@ -16,6 +16,8 @@ pub enum Function {
     Sigmoid,
     Gelu,
     HardSwish,
+    Mish,
+    TanhGelu,
     Relu,
     Sqrt,
     Neg,
@@ -58,6 +60,10 @@ impl Function {
                 ActivationKind::HardSwish => Function::HardSwish,
                 ActivationKind::Softplus => Function::Softplus,
                 _ => return None,
+            },
+            Op::Gate(op) => match op.kind {
+                GateKind::Mish => Function::Mish,
+                GateKind::TanhGelu => Function::TanhGelu,
             },
             // Of a chain, whose numbers stay float32.
             Op::Cast(op) if op.data_type == DataType::Float16 => Function::Float16,

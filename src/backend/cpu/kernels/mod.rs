@@ -230,10 +230,12 @@ fn select_for(site: &Site<'_>, isa: &'static isa::Isa) -> Option<Selection> {
         | Op::Activation(_)
         | Op::Clamp(_)
         | Op::Elu(_)
+        | Op::Gate(_)
         | Op::LeakyRelu(_)
         | Op::HardSigmoid(_)
         | Op::Linear(_)
-        | Op::Prelu(_) => elementwise::select(site, isa),
+        | Op::Prelu(_)
+        | Op::Swish(_) => elementwise::select(site, isa),
         Op::Softmax(_) | Op::LayerNormalization(_) | Op::InstanceNormalization(_) => lines::select(site),
         Op::Lstm(_) | Op::Gru(_) => recurrent::select(site),
         _ => None,

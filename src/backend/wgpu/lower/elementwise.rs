@@ -7,7 +7,9 @@ use crate::backend::wgpu::shader::{Scalar, float, wrap};
 use crate::compiler::RUNNING;
 use crate::error::Result;
 use crate::graph::number::integer_range;
-use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, LogicalKind, PredicateKind, RemainderKind, UnaryKind};
+use crate::graph::ops::elementwise::{
+    ActivationKind, BinaryKind, GateKind, LogicalKind, PredicateKind, RemainderKind, UnaryKind,
+};
 use crate::graph::{DataType, Number, Op, OperandId};
 
 /// A value in a shader: an expression, and the data type whose value it is.
@@ -193,6 +195,17 @@ pub fn expression(op: &Op, operand: &dyn Fn(OperandId) -> Expression, output: Da
         Op::Elu(op) => {
             let x = operand(op.input).text;
             narrow(format!("elu_f32({x}, {})", option(op.alpha)))
+        }
+        Op::Gate(op) => {
+            let x = operand(op.input).text;
+            narrow(match op.kind {
+                GateKind::Mish => format!("mish_f32({x})"),
+                GateKind::TanhGelu => format!("tanh_gelu_f32({x})"),
+            })
+        }
+        Op::Swish(op) => {
+            let x = operand(op.input).text;
+            narrow(format!("swish_f32({x}, {})", option(op.alpha)))
         }
         Op::HardSigmoid(op) => {
             let x = operand(op.input).text;

@@ -212,6 +212,7 @@ fn one(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> 
         | Op::Clamp(_)
         | Op::DequantizeLinear(_)
         | Op::Elu(_)
+        | Op::Gate(_)
         | Op::HardSigmoid(_)
         | Op::LeakyRelu(_)
         | Op::Linear(_)
@@ -220,6 +221,7 @@ fn one(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> 
         | Op::Prelu(_)
         | Op::QuantizeLinear(_)
         | Op::Remainder(_)
+        | Op::Swish(_)
         | Op::Unary(_)
         | Op::Where(_) => elementwise::lower(lowering, op, operands),
         Op::AccumulateElements(op) => accumulate::accumulate_elements(lowering, op, operands),

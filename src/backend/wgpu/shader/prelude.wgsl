@@ -379,13 +379,14 @@ fn pow_f32(base: f32, exponent: f32) -> f32 {
   let huge = is_infinite(exponent) || abs_f32(exponent) >= 16777216.0f;
   let whole = huge || floor(exponent) == exponent;
   let odd = whole && !huge && (i32(exponent) & 1) == 1;
+  if base < 0.0f && !whole && !is_infinite(base) {
+    return nan();
+  }
   var result = 0.0f;
   if magnitude == 1.0f {
     result = 1.0f;
   } else if magnitude == 0.0f || is_infinite(base) || is_infinite(exponent) {
     result = select(0.0f, infinity(), (magnitude > 1.0f) == (exponent > 0.0f));
-  } else if base < 0.0f && !whole {
-    return nan();
   } else if whole && abs_f32(exponent) <= 64.0f {
     let times = bitcast<u32>(i32(abs_f32(exponent)));
     result = 1.0f;
@@ -397,7 +398,9 @@ fn pow_f32(base: f32, exponent: f32) -> f32 {
       square *= square;
     }
     if exponent < 0.0f {
-      result = 1.0f / result;
+      // Where the product is no normal number, its quotient with 1 may well be one.
+      let is_normal = result > 1e-30f && result < 1e30f;
+      result = select(exp_of_product(magnitude, exponent), 1.0f / result, is_normal);
     }
   } else {
     result = exp_of_product(magnitude, exponent);
@@ -424,17 +427,19 @@ fn exp_of_product(base: f32, exponent: f32) -> f32 {
   let d = digits - 1.0f;
   let sum = digits + 1.0f;
   let s = d / sum;
-  let left = (fma(-s, sum, d) - s * (digits - (sum - 1.0f))) / sum;
+  // (Without `fma`, which need not round once.)
+  let back = rounded_product(s, sum);
+  let left = ((d - back) - product_rest(s, sum, back) - s * (digits - (sum - 1.0f))) / sum;
   let q = s * s;
   let series = q * s * (0.333333333f + q * (0.2f + q * (0.142857143f + q * (0.111111111f + q * 0.0909090909f))));
   // In parts: 2/ln(2) = 2.88539004 + 4.0e-8.
-  let high = s * 2.88539004f;
-  let low = fma(s, 2.88539004f, -high) + s * 3.2591e-8f + (left + series) * 2.88539004f;
+  let high = rounded_product(s, 2.88539004f);
+  let low = product_rest(s, 2.88539004f, high) + s * 3.2591e-8f + (left + series) * 2.88539004f;
   let whole = f32(scale);
   let log_high = whole + high;
   let log_low = (high - (log_high - whole)) + low;
-  let product = exponent * log_high;
-  let rest = fma(exponent, log_high, -product) + exponent * log_low;
+  let product = rounded_product(exponent, log_high);
+  let rest = product_rest(exponent, log_high, product) + exponent * log_low;
   if product > 200.0f {
     return infinity();
   }
@@ -530,6 +535,11 @@ fn u64_from_i32(x: i32) -> vec2<u32> {
 
 // 2.5 units in the last place at most: by powers of two and a polynomial.
 fn exp_f32(x: f32) -> f32 {
+  return exp_of_sum(x, 0.0f);
+}
+
+// exp(x + rest) for a rest that is small beside x.
+fn exp_of_sum(x: f32, rest: f32) -> f32 {
   if is_nan(x) {
     return x;
   }
@@ -540,7 +550,7 @@ fn exp_f32(x: f32) -> f32 {
     return 0.0f;
   }
   let n = round(x * 1.44269504f);
-  let y = fma(n, -0.693145752f, x) - n * 1.42860677e-6f;
+  let y = (fma(n, -0.693145752f, x) - n * 1.42860677e-6f) + rest;
   let power = 1.0f + (y + y * y * (0.5f + y * (0.166666667f + y * (0.0416666667f + y * (0.00833333333f + y * (0.00138888889f + y * 0.000198412698f))))));
   let first = clamp(i32(n), -126, 127);
   let second = clamp(i32(n) - first, -126, 127);
@@ -552,10 +562,100 @@ fn expm1_f32(x: f32) -> f32 {
   if is_nan(x) {
     return x;
   }
-  if abs(x) < 0.35f {
-    return x + x * x * (0.5f + x * (0.166666667f + x * (0.0416666667f + x * (0.00833333333f + x * (0.00138888889f + x * 0.000198412698f)))));
+  if x < -18.0f || x > 80.0f {
+    return exp_f32(x) - 1.0f;
   }
-  return exp_f32(x) - 1.0f;
+  let n = round(x * 1.44269504f);
+  let y = fma(n, -0.693145752f, x) - n * 1.42860677e-6f;
+  let above = y + y * y * (0.5f + y * (0.166666667f + y * (0.0416666667f + y * (0.00833333333f + y * (0.00138888889f + y * 0.000198412698f)))));
+  let power = f32_from_bits(u32(i32(n) + 127) << 23u);
+  return above * power + (power - 1.0f);
+}
+
+// x times two to the power of n, for n from -250 to 250.
+fn times_two_to_the(x: f32, n: i32) -> f32 {
+  let half = n / 2;
+  return x * f32_from_bits(u32(half + 127) << 23u) * f32_from_bits(u32(n - half + 127) << 23u);
+}
+
+// A number times exp(y + rest), for y from -194 to -60: in two parts, since the power may be 0 where the product is not.
+fn times_far_power(x: f32, y: f32, rest: f32) -> f32 {
+  let n = round(y * 1.44269504f);
+  let z = (fma(n, -0.693145752f, y) - n * 1.42860677e-6f) + rest;
+  let power = 1.0f + (z + z * z * (0.5f + z * (0.166666667f + z * (0.0416666667f + z * (0.00833333333f + z * (0.00138888889f + z * 0.000198412698f))))));
+  let most = f32_from_bits(0x7f7fffffu);
+  // Times 2^-40: then the halves of all exponents are those of normal numbers.
+  return times_two_to_the(clamp(x, -most, most) * 9.09494702e-13f * power, i32(n) + 40);
+}
+
+// x / (1 + exp(-y)), and 0 where that is infinity by infinity. There is more of y than its number: rest.
+fn gated(x: f32, y: f32, rest: f32) -> f32 {
+  if y < -60.0f {
+    return times_far_power(x, max(y, -194.0f), rest);
+  }
+  return x / (1.0f + exp_of_sum(-y, -rest));
+}
+
+// What is lost when a product is rounded to whole.
+fn product_rest(a: f32, b: f32, whole: f32) -> f32 {
+  let c = f32_from_bits(bitcast<u32>(a) & 0xfffff000u);
+  let d = f32_from_bits(bitcast<u32>(b) & 0xfffff000u);
+  return (((c * d - whole) + c * (b - d)) + (a - c) * d) + (a - c) * (b - d);
+}
+
+// A product, finite where it is negative. Compilers would make a fused multiply-add of a sum with the product itself, and what
+// the rounding loses would not be found.
+fn rounded_product(a: f32, b: f32) -> f32 {
+  return max(a * b, f32_from_bits(0xff7fffffu));
+}
+
+// x sigmoid(alpha x); 0 where that is infinity times 0.
+fn swish_f32(x: f32, alpha: f32) -> f32 {
+  if is_nan(x) {
+    return x;
+  }
+  if alpha == 0.0f {
+    return 0.5f * x;
+  }
+  let y = rounded_product(x, alpha);
+  if abs(y) < 194.0f {
+    return gated(x, y, product_rest(x, alpha, y));
+  }
+  return gated(x, y, 0.0f);
+}
+
+// x tanh(log(1 + exp(x))), which is x n / (n + 2) with n = exp(x) (exp(x) + 2); 0 at minus infinity.
+fn mish_f32(x: f32) -> f32 {
+  if is_nan(x) {
+    return x;
+  }
+  if x < -60.0f {
+    return times_far_power(x, max(x, -194.0f), 0.0f);
+  }
+  // From the bound on the factor is 1.
+  let power = exp_f32(min(x, 20.0f));
+  let n = power * (power + 2.0f);
+  return x * (n / (n + 2.0f));
+}
+
+// 0.5 x (1 + tanh(z)) with z = sqrt(2 / pi) (x + 0.044715 x^3), which is x sigmoid(2 z).
+fn tanh_gelu_f32(x: f32) -> f32 {
+  if is_nan(x) {
+    return x;
+  }
+  // Beyond the bounds the factor is 0 or 1. The sum is taken in two parts, as a power makes much of what it loses.
+  let y = clamp(x, -14.0f, 14.0f);
+  let square = rounded_product(y, y);
+  let cube = rounded_product(square, 0.044715f);
+  // The sum with the first half of the digits is exact. (What the whole sum loses is nothing to compilers that take a + b - a for b.)
+  let coarse = f32_from_bits(bitcast<u32>(cube) & 0xfffff000u);
+  let whole = 1.0f + coarse;
+  let lost = cube - coarse;
+  let rest = (product_rest(square, 0.044715f, cube) + square * 1.5461444e-9f + product_rest(y, y, square) * 0.044715f) + lost;
+  let inner = rounded_product(y, whole);
+  let outer = rounded_product(inner, 1.5957692f);
+  let more = product_rest(inner, 1.5957692f, outer) - inner * 4.534068e-8f;
+  return gated(x, outer, more + (product_rest(y, whole, inner) + y * rest) * 1.5957692f);
 }
 
 fn log_f32(x: f32) -> f32 {
@@ -612,6 +712,10 @@ fn tanh_f32(x: f32) -> f32 {
 fn sigmoid_f32(x: f32) -> f32 {
   if is_nan(x) {
     return x;
+  }
+  // The power of what is far below may be infinite where the result is not 0.
+  if x < -80.0f {
+    return exp_f32(x);
   }
   return 1.0f / (1.0f + exp_f32(-x));
 }
@@ -749,19 +853,21 @@ fn gelu_f32(x: f32) -> f32 {
   if x < -14.8f {
     return neg_f32(0.0f);
   }
-  let left = normal_tail(min(abs(x), 14.8f));
-  return x * select(1.0f - left, left, x < 0.0f);
+  let tail = normal_tail(min(abs(x), 14.8f));
+  // The power last: half of erfc is a subnormal number sooner than the result.
+  return select(x * (1.0f - tail.x * tail.y), x * tail.y * tail.x, x < 0.0f);
 }
 
-// Half of erfc(x / sqrt(2)) for x from 0 to 14.8: exp(-x^2 / 2) times a quotient of polynomials that was fitted to within 6.2e-9.
-fn normal_tail(x: f32) -> f32 {
+// The factors of half of erfc(x / sqrt(2)) for x from 0 to 14.8: exp(-x^2 / 2) and a quotient of polynomials that was fitted to
+// within 6.2e-9.
+fn normal_tail(x: f32) -> vec2<f32> {
   // A square that is exact, and the power of what is missing in it.
   let coarse = f32_from_bits(bitcast<u32>(x) & 0xfffff000u);
   let m = -0.5f * (x - coarse) * (x + coarse);
   let missing = 1.0f + m * (1.0f + m * (0.5f + m * (0.166666667f + m * 0.0416666667f)));
   let above = 0.5f + x * (0.43889546f + x * (0.18368067f + x * (0.04078359f + x * 0.004138671f)));
   let below = 1.0f + x * (1.6756759f + x * (1.2043524f + x * (0.4706469f + x * (0.10223555f + x * 0.010373994f))));
-  return exp_f32(-0.5f * coarse * coarse) * missing * (above / below);
+  return vec2<f32>(exp_f32(-0.5f * coarse * coarse) * missing, above / below);
 }
 
 fn hard_swish_f32(x: f32) -> f32 {

@@ -3,6 +3,7 @@
 mod activation;
 mod binary;
 mod cast;
+mod gate;
 mod logical;
 mod quantize;
 mod remainder;
@@ -15,6 +16,7 @@ mod tests;
 pub use activation::{Activation, ActivationKind, Clamp, Elu, HardSigmoid, LeakyRelu, Linear, Prelu};
 pub use binary::{Binary, BinaryKind};
 pub use cast::Cast;
+pub use gate::{Gate, GateKind, Swish};
 pub use logical::{Logical, LogicalKind, Predicate, PredicateKind};
 pub use quantize::{DequantizeLinear, QuantizeLinear};
 pub use remainder::{Remainder, RemainderKind};

@@ -13,7 +13,7 @@ impl OnVectors for Apply<'_> {
     }
 }
 
-const FUNCTIONS: [Function; 20] = [
+const FUNCTIONS: [Function; 22] = [
     Function::Exp,
     Function::Log,
     Function::Erf,
@@ -21,6 +21,8 @@ const FUNCTIONS: [Function; 20] = [
     Function::Sigmoid,
     Function::Gelu,
     Function::HardSwish,
+    Function::Mish,
+    Function::TanhGelu,
     Function::Relu,
     Function::Sqrt,
     Function::Neg,
@@ -69,6 +71,10 @@ fn exact(function: Function, x: f64) -> f64 {
         Function::Gelu => 0.5 * x * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2),
         Function::HardSwish if x <= -3.0 => -0.0,
         Function::HardSwish => x * (x + 3.0).min(6.0) / 6.0,
+        Function::Mish if x == f64::NEG_INFINITY => -0.0,
+        // The definition: the logarithm and the power lose no digits beside 1.
+        Function::Mish => x * exact(Function::Softplus, x).tanh(),
+        Function::TanhGelu => exact_gate(x, (8.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))),
         Function::Relu => {
             if x < 0.0 {
                 0.0
@@ -92,6 +98,11 @@ fn exact(function: Function, x: f64) -> f64 {
     }
 }
 
+/// x times the sigmoid of y.
+fn exact_gate(x: f64, y: f64) -> f64 {
+    if x.is_infinite() && y == f64::NEG_INFINITY { 0f64.copysign(x) } else { x / (1.0 + (-y).exp()) }
+}
+
 #[test]
 fn functions_are_close() {
     for function in FUNCTIONS {
@@ -105,42 +116,77 @@ fn distance(a: f32, b: f32) -> i64 {
     if a.is_nan() && b.is_nan() { 0 } else { (order(a) - order(b)).abs() }
 }
 
-/// All numbers of float16, and numbers of float32 with any bits: a million with `WEBNN_SWEEP=all`.
+/// All numbers of float16, and numbers of float32 with any bits and between -110 and 110, where functions have their values: some
+/// millions with `WEBNN_SWEEP=all`.
 fn numbers_of_all_bits() -> Vec<f32> {
     let count = if std::env::var("WEBNN_SWEEP").is_ok_and(|sweep| sweep == "all") { 1 << 20 } else { 1 << 14 };
     let halves = (0..=u16::MAX).map(|bits| half::f16::from_bits(bits).to_f32());
     // A multiple of the golden ratio spreads evenly, and reaches all exponents.
-    let others = (0..count).map(|i: u32| f32::from_bits(i.wrapping_mul(0x9e37_79b9)));
-    halves.chain(others).chain(numbers()).collect()
+    let spread = |i: u32| i.wrapping_mul(0x9e37_79b9);
+    let others = (0..count).map(|i| f32::from_bits(spread(i)));
+    let near = [220.0, 30.0]
+        .into_iter()
+        .flat_map(|width| (0..count).map(move |i| ((f64::from(spread(i)) / f64::from(u32::MAX) - 0.5) * width) as f32));
+    halves.chain(others).chain(near).chain(numbers()).collect()
 }
 
-/// The most units in the last place that a function may be off, whatever its operand. (Each factor of gelu's tail is a
-/// polynomial with its own roundings, and without fused multiply-adds those of tanh are rounded twice as often.)
-fn most_units(function: Function, isa: &str) -> i64 {
-    match function {
-        Function::Gelu => 8,
-        Function::Tanh if isa == "portable" => 6,
-        _ => 4,
+/// The most units in the last place that a function may be off, whatever its operand.
+const MOST_UNITS: i64 = 4;
+
+/// What a formula with parameters is.
+fn exact_formula(formula: Formula, x: f64) -> f64 {
+    match formula {
+        Formula::Of(function) => exact(function, x),
+        Formula::Swish(0.0) => 0.5 * x,
+        Formula::Swish(alpha) => exact_gate(x, f64::from(alpha) * x),
+        Formula::Elu(alpha) if x < 0.0 => f64::from(alpha) * x.exp_m1(),
+        Formula::LeakyRelu(alpha) if x < 0.0 => f64::from(alpha) * x,
+        Formula::Elu(_) | Formula::LeakyRelu(_) => x,
+        // Products and sums of float32 numbers in float64 are rounded once.
+        Formula::Linear(alpha, beta) => f64::from(alpha) * x + f64::from(beta),
+        Formula::HardSigmoid(alpha, beta) => exact_formula(Formula::Linear(alpha, beta), x).clamp(0.0, 1.0),
+        Formula::Power(power) => match power {
+            Power::Two => x.powi(2),
+            Power::Three => x.powi(3),
+            Power::Half => x.powf(0.5),
+            Power::ThreeQuarters => x.powf(0.75),
+            Power::MinusHalf => x.powf(-0.5),
+            Power::MinusOne => 1.0 / x,
+        },
+        Formula::Clamp(..) | Formula::Steps(_) => unreachable!("these are compared to the bit elsewhere"),
     }
 }
 
 #[test]
-fn functions_are_within_a_few_units_of_all_numbers() {
+fn functions_are_within_four_units_of_all_numbers() {
     let given = numbers_of_all_bits();
+    let mut formulas: Vec<Formula> = FUNCTIONS.map(Formula::Of).to_vec();
+    formulas.extend([1.0, 1.702, -0.3, 1e-37, 1e30, 0.0].map(Formula::Swish));
+    formulas.extend([1.0, 0.3, -1e30].map(Formula::Elu));
+    formulas.extend([0.01, -2.5, 3e38].map(Formula::LeakyRelu));
+    formulas.extend([(0.3, 0.7), (-7.5, 1e-3), (3e38, -1e-40), (1e-20, 3e-39)].map(|(a, b)| Formula::Linear(a, b)));
+    formulas.extend([(0.2, 0.5), (-1.7, 0.3)].map(|(a, b)| Formula::HardSigmoid(a, b)));
+    formulas.extend(
+        [Power::Two, Power::Three, Power::Half, Power::ThreeQuarters, Power::MinusHalf, Power::MinusOne].map(Formula::Power),
+    );
     let mut wrong = String::new();
-    for function in FUNCTIONS {
-        let expected: Vec<f32> = given.iter().map(|&x| exact(function, f64::from(x)) as f32).collect();
+    for formula in formulas {
+        let expected: Vec<f32> = given.iter().map(|&x| exact_formula(formula, f64::from(x)) as f32).collect();
         for isa in available() {
             let mut found = given.clone();
             // In pieces, since one large angle sends all of its slice to float64.
-            found.chunks_mut(61).for_each(|found| with_vectors(isa, Apply(Formula::Of(function), found)));
+            found.chunks_mut(61).for_each(|found| with_vectors(isa, Apply(formula, found)));
             let units = (0..given.len()).map(|i| (distance(found[i], expected[i]), i)).max();
             let (units, i) = units.expect("there are numbers");
-            if units > most_units(function, isa.name)
-                || expected[i] == 0.0 && found[i].to_bits() != expected[i].to_bits() && function != Function::Sign
-            {
+            // The signs of zeros, too, but for that of `sign` itself and of sums.
+            let signs_are_free = matches!(
+                formula,
+                Formula::Of(Function::Sign) | Formula::Linear(..) | Formula::HardSigmoid(..) | Formula::Power(_)
+            );
+            let of_zero = (0..given.len()).find(|&i| expected[i] == 0.0 && found[i].to_bits() != expected[i].to_bits());
+            for i in [(units > MOST_UNITS).then_some(i), of_zero.filter(|_| !signs_are_free)].into_iter().flatten() {
                 wrong +=
-                    &format!("{}: {function:?} of {:e} is {:e}, not {:e}: {units}\n", isa.name, given[i], found[i], expected[i]);
+                    &format!("{}: {formula:?} of {:e} is {:e}, not {:e}: {units}\n", isa.name, given[i], found[i], expected[i]);
             }
         }
     }
@@ -208,13 +254,6 @@ fn logarithms_of_numbers_that_are_not_normal() {
             let is_near = found.is_nan() && expected.is_nan() || (found - expected).abs() < 1e-6 * expected.abs();
             assert!(is_near, "{}: of {x:e} is {found}, not {expected}", isa.name);
         }
-    }
-}
-
-#[test]
-fn factors_of_themselves() {
-    for alpha in [1.0, 1.702, -0.5] {
-        check(Formula::Swish(alpha), 1e-30, |x| (x as f64 * exact(Function::Sigmoid, (alpha * x) as f64)) as f32);
     }
 }
 

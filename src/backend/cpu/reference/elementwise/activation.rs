@@ -6,7 +6,9 @@ use super::unary::in_f64;
 use crate::backend::cpu::element::{Element, Float, with_element, with_float};
 use crate::backend::cpu::reference::arithmetic::Arithmetic;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
-use crate::graph::ops::elementwise::{Activation, ActivationKind, Clamp, Elu, HardSigmoid, LeakyRelu, Linear, Prelu};
+use crate::graph::ops::elementwise::{
+    Activation, ActivationKind, Clamp, Elu, Gate, GateKind, HardSigmoid, LeakyRelu, Linear, Prelu, Swish,
+};
 use crate::graph::{DataType, Number};
 
 pub fn activation(op: &Activation, arguments: &mut Arguments<'_, '_>) {
@@ -105,6 +107,39 @@ pub fn linear(op: &Linear, arguments: &mut Arguments<'_, '_>) {
     let input = arguments.input(op.input);
     let (alpha, beta) = (option(op.alpha, input.data_type), option(op.beta, input.data_type));
     apply(input, arguments.output(), |x| alpha * x + beta);
+}
+
+pub fn swish(op: &Swish, arguments: &mut Arguments<'_, '_>) {
+    let input = arguments.input(op.input);
+    let alpha = option(op.alpha, input.data_type);
+    let formula = |x: f64| if alpha == 0.0 { x * 0.5 } else { gated(x, alpha * x) };
+    with_float!(input.data_type, T => in_f64::<T>(input, arguments.output(), formula));
+}
+
+pub fn gate(op: &Gate, arguments: &mut Arguments<'_, '_>) {
+    let input = arguments.input(op.input);
+    let formula = match op.kind {
+        GateKind::Mish => mish,
+        GateKind::TanhGelu => tanh_gelu,
+    };
+    with_float!(input.data_type, T => in_f64::<T>(input, arguments.output(), formula));
+}
+
+/// `x / (1 + e^-y)`; 0 with the sign of x where that is infinity by infinity.
+fn gated(x: f64, y: f64) -> f64 {
+    if x.is_infinite() && y == f64::NEG_INFINITY { 0f64.copysign(x) } else { x / (1.0 + (-y).exp()) }
+}
+
+/// `x * tanh(ln(1 + e^x))`, which is `x * n / (n + 2)` with `n = e^x (e^x + 2)`.
+fn mish(x: f64) -> f64 {
+    let power = x.min(40.0).exp();
+    let n = power * (power + 2.0);
+    if x == f64::NEG_INFINITY { -0.0 } else { x * (n / (n + 2.0)) }
+}
+
+/// `0.5 * x * (1 + tanh(z))` is `x * sigmoid(2 z)`, which loses no digits where tanh is near -1.
+fn tanh_gelu(x: f64) -> f64 {
+    gated(x, (8.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x))
 }
 
 pub fn prelu(op: &Prelu, arguments: &mut Arguments<'_, '_>) {
