@@ -63,11 +63,7 @@ pub fn fuse(graph: &Graph, fusing: Fusing, integers: &Integers) -> Fusion {
                 }
             }
         }
-        loop {
-            let next = match consumers[value.0 as usize] {
-                Consumers::One(next) => next,
-                _ => break,
-            };
+        while let Consumers::One(next) = consumers[value.0 as usize] {
             if fusing == Fusing::Quick
                 && rounds_quickly(graph, &node.op)
                 && let Some(back) = rounding_by(graph, &consumers, next)

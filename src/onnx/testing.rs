@@ -7,7 +7,7 @@ use super::refusal::ImportError;
 use super::tensor::Tensor;
 use super::{Bounds, Fixed, Model};
 use crate::backend::cpu::reference::interpret;
-use crate::graph::Limits;
+use crate::graph::{Graph, Limits};
 use prost::Message;
 use std::sync::Arc;
 
@@ -156,8 +156,17 @@ pub fn import_fixed(bytes: Vec<u8>, fixed: &Fixed) -> Result<Imported, ImportErr
 
 /// Runs an imported model with the reference kernels, on its used inputs.
 pub fn run(imported: &Imported, inputs: &[Tensor]) -> Vec<Tensor> {
+    run_with(interpret, imported, inputs)
+}
+
+/// The same as the CPU backend compiles and runs it.
+pub fn run_compiled(imported: &Imported, inputs: &[Tensor]) -> Vec<Tensor> {
+    run_with(crate::backend::cpu::testing::run, imported, inputs)
+}
+
+fn run_with(runner: impl Fn(&Graph, &[&[u8]]) -> Vec<Vec<u8>>, imported: &Imported, inputs: &[Tensor]) -> Vec<Tensor> {
     let bytes: Vec<&[u8]> = inputs.iter().map(|tensor| &tensor.bytes[..]).collect();
-    let results = interpret(&imported.graph, &bytes);
+    let results = runner(&imported.graph, &bytes);
     let signatures = imported.outputs.iter();
     signatures
         .zip(results)

@@ -17,7 +17,7 @@ pub mod scratch;
 mod storage;
 mod team;
 #[cfg(test)]
-mod testing;
+pub mod testing;
 pub mod threads;
 #[cfg(test)]
 mod turns_tests;

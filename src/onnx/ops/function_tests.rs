@@ -1,6 +1,7 @@
 //! Functions of one operand and means of integers, against float64 and 128-bit arithmetic.
 
 use crate::onnx::element::ElementType;
+use crate::onnx::protobuf::{AttributeProto, attribute_type};
 use crate::onnx::tensor::Tensor;
 use crate::onnx::testing::*;
 
@@ -32,26 +33,145 @@ fn numbers() -> Vec<f32> {
     halves.chain(others).chain(ends).collect()
 }
 
-fn exact(operator: &str, x: f64) -> f64 {
+/// All functions of one operand, and the attributes with which they are tried.
+fn functions() -> Vec<(&'static str, Vec<AttributeProto>)> {
+    let plain = [
+        "Abs",
+        "Acos",
+        "Acosh",
+        "Asin",
+        "Asinh",
+        "Atan",
+        "Atanh",
+        "Ceil",
+        "Cos",
+        "Cosh",
+        "Elu",
+        "Erf",
+        "Exp",
+        "Floor",
+        "Gelu",
+        "HardSigmoid",
+        "HardSwish",
+        "LeakyRelu",
+        "Log",
+        "Mish",
+        "Neg",
+        "Reciprocal",
+        "Relu",
+        "Round",
+        "Selu",
+        "Sigmoid",
+        "Sign",
+        "Sin",
+        "Sinh",
+        "Softplus",
+        "Softsign",
+        "Sqrt",
+        "Swish",
+        "Tan",
+        "Tanh",
+        "ThresholdedRelu",
+        "com.microsoft::FastGelu",
+        "com.microsoft::Gelu",
+        "com.microsoft::QuickGelu",
+    ];
+    let tanh = || AttributeProto {
+        name: "approximate".into(),
+        r#type: attribute_type::STRING,
+        s: Some(b"tanh".to_vec().into()),
+        ..Default::default()
+    };
+    let with_attributes = [
+        ("Celu", vec![float("alpha", 0.25)]),
+        ("Elu", vec![float("alpha", 1.5)]),
+        ("Gelu", vec![tanh()]),
+        ("Shrink", vec![float("bias", 0.25), float("lambd", 0.75)]),
+        ("Swish", vec![float("alpha", 0.3)]),
+        ("Swish", vec![float("alpha", 0.0)]),
+    ];
+    plain.into_iter().map(|operator| (operator, vec![])).chain(with_attributes).collect()
+}
+
+/// The definition of a function, with the value of an attribute, or its limit where infinities leave no value.
+fn exact(operator: &str, attributes: &[AttributeProto], x: f64) -> f64 {
+    let attribute = |name: &str, default: f32| {
+        let given = attributes.iter().find(|attribute| attribute.name == name).and_then(|attribute| attribute.f);
+        f64::from(given.unwrap_or(default))
+    };
+    let is_tanh = attributes.iter().any(|attribute| attribute.s.is_some());
+    let times_sigmoid =
+        |y: f64| if y == f64::NEG_INFINITY && x.is_infinite() { 0f64.copysign(x) } else { x / (1.0 + (-y).exp()) };
     match operator {
-        "Sinh" => x.sinh(),
-        "Cosh" => x.cosh(),
+        "Abs" => x.abs(),
+        "Acos" => x.acos(),
+        "Acosh" if x < 1.0 => f64::NAN,
+        "Acosh" => (x - 1.0 + ((x - 1.0) * (x + 1.0)).sqrt()).ln_1p(),
+        "Asin" => x.asin(),
         // The standard library's loses digits of small numbers.
         "Asinh" if x.is_infinite() => x,
         "Asinh" => (x.abs() + x * x / (1.0 + x.hypot(1.0))).ln_1p().copysign(x),
-        "Acosh" if x < 1.0 => f64::NAN,
-        "Acosh" => (x - 1.0 + ((x - 1.0) * (x + 1.0)).sqrt()).ln_1p(),
+        "Atan" => x.atan(),
         "Atanh" => 0.5 * (2.0 * x.abs() / (1.0 - x.abs())).ln_1p().copysign(x),
-        "Asin" => x.asin(),
-        "Acos" => x.acos(),
-        _ => x.atan(),
+        "Ceil" => x.ceil(),
+        "Celu" if x < 0.0 => attribute("alpha", 1.0) * (x / attribute("alpha", 1.0)).exp_m1(),
+        "Cos" => x.cos(),
+        "Cosh" => x.cosh(),
+        "Elu" if x < 0.0 => attribute("alpha", 1.0) * x.exp_m1(),
+        "Erf" => libm::erf(x),
+        "Exp" => x.exp(),
+        "Floor" => x.floor(),
+        "Gelu" | "com.microsoft::Gelu" if !is_tanh && x == f64::NEG_INFINITY => -0.0,
+        "Gelu" | "com.microsoft::Gelu" if !is_tanh => 0.5 * x * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2),
+        "Gelu" | "com.microsoft::FastGelu" => times_sigmoid((8.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))),
+        "HardSigmoid" => (f64::from(0.2f32) * x + 0.5).clamp(0.0, 1.0),
+        "HardSwish" if x <= -3.0 => -0.0,
+        "HardSwish" => x * (x + 3.0).min(6.0) / 6.0,
+        "LeakyRelu" if x < 0.0 => f64::from(0.01f32) * x,
+        "Log" => x.ln(),
+        "Mish" if x == f64::NEG_INFINITY => -0.0,
+        "Mish" => x * (x.max(0.0) + (-x.abs()).exp().ln_1p()).tanh(),
+        "Neg" => -x,
+        "Reciprocal" => 1.0 / x,
+        "Relu" if x < 0.0 => 0.0,
+        "Round" => x.round_ties_even(),
+        "Selu" => f64::from(1.050_701f32) * if x < 0.0 { f64::from(1.673_263_2f32) * x.exp_m1() } else { x },
+        "Shrink" if x < -attribute("lambd", 0.5) => x + attribute("bias", 0.0),
+        "Shrink" if x > attribute("lambd", 0.5) => x - attribute("bias", 0.0),
+        // Neither comparison is true of NaN.
+        "Shrink" => 0.0,
+        "Sigmoid" => 1.0 / (1.0 + (-x).exp()),
+        "Sign" if x == 0.0 => 0.0,
+        "Sign" => x.signum(),
+        "Sin" => x.sin(),
+        "Sinh" => x.sinh(),
+        "Softplus" => x.max(0.0) + (-x.abs()).exp().ln_1p(),
+        "Softsign" if x.is_infinite() => x.signum(),
+        "Softsign" => x / (1.0 + x.abs()),
+        "Sqrt" => x.sqrt(),
+        "Swish" if attribute("alpha", 1.0) == 0.0 => 0.5 * x,
+        "Swish" => times_sigmoid(attribute("alpha", 1.0) * x),
+        "Tan" => x.tan(),
+        "Tanh" => x.tanh(),
+        "ThresholdedRelu" => {
+            if x > 1.0 {
+                x
+            } else {
+                0.0
+            }
+        }
+        "com.microsoft::QuickGelu" => times_sigmoid(f64::from(1.702f32) * x),
+        "Celu" | "Elu" | "LeakyRelu" | "Relu" => x,
+        other => unreachable!("{other}"),
     }
 }
 
-/// What a model of one node makes of numbers.
-fn apply(operator: &str, element: (i32, ElementType), numbers: &[f64]) -> Vec<f64> {
-    let model = sketch(17).input("x", element.0, &[numbers.len() as i64]).node(operator, &["x"], &["y"], vec![]).output("y");
-    run(&model.import().unwrap(), &[Tensor::from_floats(element.1, vec![numbers.len()], numbers)])[0].floats()
+/// What a model of one node makes of numbers, with the reference kernels and as it is compiled.
+fn apply(operator: &str, attributes: &[AttributeProto], element: (i32, ElementType), numbers: &[f64]) -> [Vec<f64>; 2] {
+    let shape = [numbers.len() as i64];
+    let model = sketch(24).input("x", element.0, &shape).node(operator, &["x"], &["y"], attributes.to_vec()).output("y");
+    let (model, input) = (model.import().unwrap(), [Tensor::from_floats(element.1, vec![numbers.len()], numbers)]);
+    [run(&model, &input), run_compiled(&model, &input)].map(|outputs| outputs[0].floats())
 }
 
 /// How many float32 numbers lie between two.
@@ -61,27 +181,32 @@ fn distance(a: f32, b: f32) -> i64 {
 }
 
 #[test]
-fn functions_put_together_are_within_four_units_of_all_numbers() {
+fn functions_are_within_four_units_of_all_numbers() {
     let given: Vec<f64> = numbers().into_iter().map(f64::from).collect();
     let halves: Vec<f64> = (0..=u16::MAX).map(|bits| half::f16::from_bits(bits).to_f64()).collect();
     let mut wrong = String::new();
-    for operator in ["Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "Asin", "Acos", "Atan"] {
-        let found = apply(operator, (FLOAT, ElementType::Float), &given);
-        let expected: Vec<f32> = given.iter().map(|&x| exact(operator, x) as f32).collect();
-        let units = |i: usize| distance(found[i] as f32, expected[i]);
-        let worst = (0..given.len()).max_by_key(|&i| units(i)).unwrap();
-        if units(worst) > 4 {
-            wrong +=
-                &format!("{operator} of {:e} is {:e}, not {:e}: {}\n", given[worst], found[worst], expected[worst], units(worst));
+    for (operator, attributes) in functions() {
+        let expected: Vec<f32> = given.iter().map(|&x| exact(operator, &attributes, x) as f32).collect();
+        let found = apply(operator, &attributes, (FLOAT, ElementType::Float), &given);
+        for (kernels, found) in ["reference", "compiled"].into_iter().zip(found) {
+            let units = |i: usize| distance(found[i] as f32, expected[i]);
+            let worst = (0..given.len()).max_by_key(|&i| units(i)).unwrap();
+            if units(worst) > 4 {
+                let (x, found, expected) = (given[worst], found[worst], expected[worst]);
+                wrong += &format!("{kernels}: {operator} of {x:e} is {found:e}, not {expected:e}: {}\n", units(worst));
+            }
         }
         // Of float16 the nearest number to a float32 one that is that close.
-        for (x, found) in halves.iter().zip(apply(operator, (FLOAT16, ElementType::Float16), &halves)) {
-            let expected = exact(operator, *x) as f32;
-            let near = [-4i32, 0, 4].map(|units| f32::from_bits(expected.to_bits().wrapping_add_signed(units)));
-            let near = near.map(|near| half::f16::from_f32(near).to_f64());
-            if !(found.is_nan() && expected.is_nan() || near.contains(&found)) {
-                wrong += &format!("{operator} of float16 {x:e} is {found:e}, not {expected:e}\n");
-                break;
+        let found = apply(operator, &attributes, (FLOAT16, ElementType::Float16), &halves);
+        for (kernels, found) in ["reference", "compiled"].into_iter().zip(found) {
+            for (x, found) in halves.iter().zip(found) {
+                let expected = exact(operator, &attributes, *x) as f32;
+                let near = [-4i32, 0, 4].map(|units| f32::from_bits(expected.to_bits().wrapping_add_signed(units)));
+                let near = near.map(|near| half::f16::from_f32(near).to_f64());
+                if !(found.is_nan() && expected.is_nan() || near.contains(&found)) {
+                    wrong += &format!("{kernels}: {operator} of float16 {x:e} is {found:e}, not {expected:e}\n");
+                    break;
+                }
             }
         }
     }

@@ -55,6 +55,8 @@ fn is_composed(domain: &str, node: &Node<'_>, emit: &Emit<'_>) -> bool {
     let rank = |position: usize| node.optional(position).map_or(0, |value| value.shape(emit.builder).len());
     let flag = |name: &str| node.flag(name, false).unwrap_or(false);
     let text = |name: &str, default: &str| node.string(name, default).unwrap_or_default();
+    // WebNN's operators take such numbers as float16 ones.
+    let is_exact = |name: &str, default: f32| node.float(name, default).is_ok_and(|x| half::f16::from_f64(x).to_f64() == x);
     if domain == "com.microsoft" {
         return match node.operator() {
             "Attention"
@@ -125,7 +127,10 @@ fn is_composed(domain: &str, node: &Node<'_>, emit: &Emit<'_>) -> bool {
         }
         "AveragePool" => rank(0) == 5 || flag("count_include_pad"),
         "Conv" => rank(0) == 5,
+        "Elu" => !is_exact("alpha", 1.0),
         "Gelu" => text("approximate", "none") == "tanh",
+        "HardSigmoid" => !is_exact("alpha", 0.2) || !is_exact("beta", 0.5),
+        "LeakyRelu" => !is_exact("alpha", 0.01),
         // Scale and bias that are broadcast are operators of their own.
         "LayerNormalization" => {
             let shape = |position: usize| node.optional(position).map(|value| value.shape(emit.builder));

@@ -136,8 +136,11 @@ fn reduce_floats(name: &str, elements: &[f64]) -> Element {
             near(sum.ln(), n * magnitude / sum.abs() + 2.0 * sum.ln().abs())
         }
         "reduceLogSumExp" => {
-            let value = elements.iter().map(|x| x.exp()).sum::<f64>().ln();
-            near(value, n + 8.0)
+            // Differences to the greatest element, of which the power is a number.
+            let greatest = elements.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let shift = if greatest.is_finite() { greatest } else { 0.0 };
+            let value = shift + elements.iter().map(|x| (x - shift).exp()).sum::<f64>().ln();
+            near(value, n + 8.0 + 2.0 * value.abs())
         }
         "reduceProduct" => {
             let product: f64 = elements.iter().product();

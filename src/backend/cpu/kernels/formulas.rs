@@ -514,7 +514,7 @@ const FARTHEST_TAIL: f32 = 14.8;
 pub fn tanh<V: Vector>(x: V) -> V {
     let (size, one) = (x.abs(), V::set(1.0));
     let square = size.mul(size);
-    let factors = [2.063_908_9e-2, -5.373_971_6e-2, 1.333_144_2e-1, -3.333_328_2e-1];
+    let factors = [2.063_909e-2, -5.373_971_6e-2, 1.333_144_2e-1, -3.333_328e-1];
     let near = sum(square, V::set(-5.704_988_7e-3), factors).mul(square).mul_add(size, size);
     // From the bound on the result is 1.
     let (rest, n) = rest_of_power(size.add(size).lower(V::set(20.0)));

@@ -4,7 +4,7 @@ use super::super::isa::available;
 use super::super::{Caches, Known, Site, select_for};
 use crate::backend::cpu::reference;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
-use crate::graph::ops::elementwise::{Unary, UnaryKind};
+use crate::graph::ops::elementwise::{Binary, BinaryKind, Prelu, Unary, UnaryKind};
 use crate::graph::{DataType, Op, OperandId};
 
 /// An operand of a case: its data type, shape and bytes.
@@ -106,4 +106,21 @@ fn rounding() {
     for kind in [UnaryKind::Floor, UnaryKind::Ceil, UnaryKind::RoundEven, UnaryKind::Sign] {
         check(Unary { kind, input: OperandId(0) }, &[given()], DataType::Float32, &[numbers.len()]);
     }
+}
+
+/// Every pair of zeros, infinities, NaN, subnormal and extreme numbers, and what is beside 1.
+#[test]
+fn arithmetic_of_special_values() {
+    let positive = [0.0, f32::from_bits(1), f32::MIN_POSITIVE - f32::from_bits(1), f32::MIN_POSITIVE, 1e-20, 0.5, 1.0];
+    let beyond = [1.0 + f32::EPSILON, 3.0, 16_777_215.0, 1.7e38, f32::MAX, f32::INFINITY];
+    let numbers: Vec<f32> = positive.into_iter().chain(beyond).flat_map(|x| [x, -x]).chain([f32::NAN]).collect();
+    let count = numbers.len();
+    let first: Vec<f32> = numbers.iter().flat_map(|&x| vec![x; count]).collect();
+    let shape = [count, count];
+    let given = || [Given::of(DataType::Float32, &shape, &first), Given::of(DataType::Float32, &shape, &numbers.repeat(count))];
+    let (a, b) = (OperandId(0), OperandId(1));
+    for kind in [BinaryKind::Add, BinaryKind::Sub, BinaryKind::Mul, BinaryKind::Div] {
+        check(Binary { kind, a, b }, &given(), DataType::Float32, &shape);
+    }
+    check(Prelu { input: a, slope: b }, &given(), DataType::Float32, &shape);
 }
