@@ -1,17 +1,20 @@
 //! Finds attention: the softmax of a product, scaled and masked, that is the left operand of another product. All of it becomes
 //! one step ([`Before`]), from the first product to the softmax and then the other one, so that the scores need not visit memory.
 
+use super::Evaluate;
 use super::before::Before;
+use super::pattern::Pattern;
 use super::quantized::Integers;
 use crate::graph::ops::elementwise::{Binary, BinaryKind};
 use crate::graph::{DataType, Graph, Op, OperandId, Source};
 
-pub fn find(graph: &Graph, integers: &Integers, found: &mut Before) {
+pub fn find(graph: &Graph, evaluator: &dyn Evaluate, integers: &Integers, found: &mut Before) {
     let uses = graph.uses();
     for position in 0..graph.nodes.len() {
         let Some(before) = (Values { graph, uses: &uses }).before(position) else { continue };
         // The scores of one attention may be made from another one's result, but not inside of it.
-        if before.iter().all(|&node| found.is_alone(node) && integers.of[node].is_none()) {
+        let are_free = before.iter().all(|&node| found.is_alone(node) && integers.of[node].is_none());
+        if are_free && evaluator.accepts(&Pattern::of(graph, &before, position)) {
             found.put(position, before);
         }
     }
@@ -93,6 +96,8 @@ impl Values<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::Backend;
+    use crate::backend::cpu::Cpu;
     use crate::compiler::fuse::{Fusing, fuse};
     use crate::graph::ops::matmul::Matmul;
     use crate::graph::ops::softmax::Softmax;
@@ -112,7 +117,7 @@ mod tests {
         let graph = builder.build(outputs).unwrap();
         let find = |fusing| {
             let integers = Integers::none(&graph);
-            Before::find(&graph, fusing, &fuse(&graph, fusing, &integers), &integers).nodes
+            Before::find(&graph, Cpu::new(1).evaluator(), fusing, &fuse(&graph, fusing, &integers), &integers).nodes
         };
         assert!(find(Fusing::Chains).iter().all(Vec::is_empty));
         find(Fusing::Quick).iter().map(Vec::len).filter(|&length| length > 0).collect()

@@ -3,7 +3,7 @@
 
 use super::fuse::{Fusing, Fusion};
 use super::quantized::Integers;
-use super::{attention, depthwise, scaled};
+use super::{Evaluate, attention, depthwise, scaled};
 use crate::graph::Graph;
 
 pub struct Before {
@@ -14,13 +14,13 @@ pub struct Before {
 }
 
 impl Before {
-    pub fn find(graph: &Graph, fusing: Fusing, fusion: &Fusion, integers: &Integers) -> Before {
+    pub fn find(graph: &Graph, evaluator: &dyn Evaluate, fusing: Fusing, fusion: &Fusion, integers: &Integers) -> Before {
         let count = graph.nodes.len();
         let mut before = Before { nodes: vec![Vec::new(); count], is_inside: vec![false; count] };
         if fusing == Fusing::Quick {
-            attention::find(graph, integers, &mut before);
-            depthwise::find(graph, fusion, &mut before);
-            scaled::find(graph, fusion, integers, &mut before);
+            attention::find(graph, evaluator, integers, &mut before);
+            depthwise::find(graph, evaluator, fusion, &mut before);
+            scaled::find(graph, evaluator, fusion, integers, &mut before);
         }
         before
     }

@@ -5,7 +5,7 @@
 //! pixel or one channel, a reshape, which costs nothing. An image has as many bytes either way.
 
 use super::planes::on_planes;
-use super::treats_elements_alike;
+use super::{Evaluate, treats_elements_alike};
 use crate::graph::ops::conv::{Conv2d, ConvTranspose2d};
 use crate::graph::ops::elementwise::DequantizeLinear;
 use crate::graph::ops::layout::InputOperandLayout::{Nchw, Nhwc};
@@ -34,7 +34,7 @@ fn ordered(shape: &[u32], order: &[u32]) -> Vec<u32> {
     order.iter().map(|&i| shape[i as usize]).collect()
 }
 
-pub fn channels_last(graph: &mut Graph) {
+pub fn channels_last(graph: &mut Graph, evaluator: &dyn Evaluate) {
     let is_candidate = |node: &Node| match &node.op {
         Op::Conv2d(op) => suits(graph, op),
         Op::ConvTranspose2d(op) => transposed_suits(graph, op),
@@ -44,7 +44,7 @@ pub fn channels_last(graph: &mut Graph) {
     if !graph.nodes.iter().any(is_candidate) {
         return;
     }
-    let on_planes = on_planes(graph);
+    let on_planes = on_planes(graph, evaluator);
     let nodes = std::mem::take(&mut graph.nodes);
     let count = graph.operands.len();
     let orders = (0..count).map(|i| Orders { first: Some(OperandId(i as u32)), last: None, shape: shape_of(graph, i) }).collect();
@@ -322,6 +322,8 @@ impl Rewrite<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::Backend;
+    use crate::backend::cpu::Cpu;
     use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind};
     use crate::graph::ops::layout::{Conv2dFilterOperandLayout, ConvTranspose2dFilterOperandLayout};
     use crate::graph::ops::movement::{Concat, Pad, PaddingMode};
@@ -356,7 +358,7 @@ mod tests {
         let output = follow(&mut builder, x, conv);
         let mut graph = builder.build(vec![("y".into(), output)]).unwrap();
         let expected = graph.descriptor(graph.outputs[0].1).clone();
-        channels_last(&mut graph);
+        channels_last(&mut graph, Cpu::new(1).evaluator());
         assert_eq!(*graph.descriptor(graph.outputs[0].1), expected);
         check_graph(&graph);
         (graph.nodes.iter().map(|node| node.op.row().name).collect(), expected.shape.to_vec())
@@ -389,7 +391,7 @@ mod tests {
             };
             let conv = builder.push_op(conv, "").unwrap()[0];
             let mut graph = builder.build(vec![("y".into(), conv)]).unwrap();
-            channels_last(&mut graph);
+            channels_last(&mut graph, Cpu::new(1).evaluator());
             assert_eq!(graph.nodes.iter().map(|node| node.op.row().name).collect::<Vec<_>>(), names);
         }
     }

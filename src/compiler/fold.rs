@@ -1,12 +1,20 @@
 //! Constant folding: a node all of whose operands are constants is computed once, here.
 
+use super::pattern::Pattern;
 use super::{quantized, work};
 use crate::error::Result;
 use crate::graph::{ConstantBytes, Descriptor, Graph, Op, OperandId, Source};
 
-/// Computes a node for the compiler. The ids in the node are positions in the list of operands.
+/// What the compiler asks a backend.
 pub trait Evaluate {
-    /// The bytes of the outputs.
+    /// Whether the backend has a kernel for such a step, and would rather have it than its parts. Pure: the same for the same
+    /// pattern, whatever else the graph has.
+    fn accepts(&self, _pattern: &Pattern<'_>) -> bool {
+        false
+    }
+
+    /// Computes a node. The ids in the node are positions in the list of operands.
+    /// Gives the bytes of the outputs.
     ///
     /// # Errors
     /// `UnknownError` when there is no memory for them.

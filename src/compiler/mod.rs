@@ -32,6 +32,7 @@ mod fold;
 mod fuse;
 mod memory;
 mod orders;
+mod pattern;
 mod plan;
 mod planes;
 mod prune;
@@ -47,6 +48,7 @@ mod work;
 pub use fold::Evaluate;
 pub use fuse::Fusing;
 pub use memory::ALIGNMENT;
+pub use pattern::{Known, Pattern};
 pub use plan::{MOST_HELD, Place, Plan, RUNNING, Step, Value, ValueId, behind_inputs, held};
 pub use work::{element_count, multiplications};
 
@@ -138,7 +140,7 @@ pub fn compile_within(
     }
     if preferences.channels_last {
         ask()?;
-        channels_last::channels_last(&mut graph);
+        channels_last::channels_last(&mut graph, evaluator);
         // Constants have been reordered.
         fold::fold(&mut graph, evaluator, integers, &mut room)?;
         prune::prune(&mut graph);
@@ -147,7 +149,7 @@ pub fn compile_within(
         early::early(&mut graph);
     }
     ask()?;
-    let plan = plan::plan(graph, fusing, integers);
+    let plan = plan::plan(graph, evaluator, fusing, integers);
     plan.demand().check(most)?;
     ask()?;
     Ok(plan)

@@ -1,10 +1,10 @@
 //! Transpositions that cost nothing: matrix products read operands and write outputs whose dimensions lie in another order,
 //! and the first convolutions of a network read pictures that have their channels first.
 
+use super::Evaluate;
 use super::fuse::{Fusing, Fusion};
+use super::pattern::Pattern;
 use super::quantized::Integers;
-use crate::graph::ops::conv::Conv2d;
-use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::ops::movement::Transpose;
 use crate::graph::{DataType, Graph, Op, OperandId, Source};
 
@@ -17,7 +17,7 @@ pub struct Orders {
 }
 
 impl Orders {
-    pub fn find(graph: &Graph, fusing: Fusing, integers: &Integers) -> Orders {
+    pub fn find(graph: &Graph, evaluator: &dyn Evaluate, fusing: Fusing, integers: &Integers) -> Orders {
         let mut orders = Orders { reads: vec![None; graph.operands.len()], writes: vec![None; graph.nodes.len()] };
         if fusing != Fusing::Quick {
             return orders;
@@ -31,8 +31,10 @@ impl Orders {
             let is_product = is_stack(position);
             node.op.visit(&mut |_, id| {
                 only_products[id.0 as usize] &= is_product;
-                only_pictures[id.0 as usize] &= matches!(&node.op, Op::Conv2d(op) if op.input == id && is_picture(graph, op))
-                    && integers.of[position].is_none();
+                only_pictures[id.0 as usize] &= matches!(&node.op, Op::Conv2d(op) if op.input == id)
+                    && integers.of[position].is_none()
+                    && is_last_moved(graph, id)
+                    && evaluator.accepts(&picture(graph, position));
             });
         }
         for (_, id) in &graph.outputs {
@@ -80,28 +82,18 @@ impl Orders {
 
 /// The permutation that puts the channels of an image last.
 const LAST: [u32; 4] = [0, 2, 3, 1];
-/// The most channels of a picture, and its least height and width.
-const MOST_CHANNELS: u32 = 4;
-const LEAST_SIZE: u32 = 16;
-/// With fewer outputs vectors run along the pixels instead; more numbers of a filter pass over several rows at a time.
-const LEAST_OUTPUTS: u32 = 5;
-const MOST_NUMBERS: usize = 64 << 10;
+/// A convolution that reads its image with the channels first.
+fn picture(graph: &Graph, position: usize) -> Pattern<'_> {
+    let pattern = Pattern::of(graph, &[], position);
+    let Op::Conv2d(op) = &pattern.op else { return pattern };
+    let input = op.input;
+    pattern.ordered(input, &LAST)
+}
 
-/// Whether a convolution of an image that has its channels last may read it with its channels first: few of them, each a
-/// plane of its own.
-fn is_picture(graph: &Graph, op: &Conv2d) -> bool {
-    let image = graph.descriptor(op.input);
-    let filter = graph.descriptor(op.filter);
-    let [outputs, ..] = op.filter_layout.to_oihw(&filter.shape);
-    op.input_layout == InputOperandLayout::Nhwc
-        && op.groups == 1
-        && image.data_type == DataType::Float32
-        && image.shape[3] <= MOST_CHANNELS
-        && image.shape[1].min(image.shape[2]) >= LEAST_SIZE
-        && outputs >= LEAST_OUTPUTS
-        && filter.element_count() <= MOST_NUMBERS
-        && graph.is_constant(op.filter)
-        && op.bias.is_none_or(|bias| graph.is_constant(bias))
+/// Whether an operand is a transposition that puts channels last.
+fn is_last_moved(graph: &Graph, id: OperandId) -> bool {
+    let Maker::Node(node) = maker(graph, id) else { return false };
+    matches!(&graph.nodes[node].op, Op::Transpose(op) if op.permutation.as_deref() == Some(&LAST))
 }
 
 enum Maker {
@@ -136,9 +128,13 @@ fn is_stack(graph: &Graph, op: &Op) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::Backend;
+    use crate::backend::cpu::Cpu;
     use crate::compiler::plan::plan;
+    use crate::graph::ops::conv::Conv2d;
     use crate::graph::ops::elementwise::{Binary, BinaryKind};
     use crate::graph::ops::layout::Conv2dFilterOperandLayout::Oihw;
+    use crate::graph::ops::layout::InputOperandLayout;
     use crate::graph::{ConstantBytes, Descriptor, GraphBuilder, Limits};
     use std::sync::Arc;
 
@@ -166,7 +162,7 @@ mod tests {
         if is_read_otherwise {
             outputs.push(("z".into(), builder.push_op(Binary { kind: BinaryKind::Add, a: last, b: last }, "").unwrap()[0]));
         }
-        let plan = plan(builder.build(outputs).unwrap(), Fusing::Quick, false);
+        let plan = plan(builder.build(outputs).unwrap(), Cpu::new(1).evaluator(), Fusing::Quick, false);
         plan.steps.iter().map(|step| step.op.row().name).collect()
     }
 

@@ -1,5 +1,6 @@
 //! The plan: steps in order, and a place for every value.
 
+use super::Evaluate;
 use super::before::Before;
 use super::fuse::{Fusing, fuse};
 use super::memory::{Lifetime, assign};
@@ -108,6 +109,50 @@ fn copy() -> Op {
     Unary { kind: UnaryKind::Identity, input: OperandId(0) }.into()
 }
 
+/// The operators of a node and of those whose results become part of its step, their operands numbered, and which operand of the
+/// graph each number is.
+pub fn number_operands(
+    graph: &Graph,
+    before: &[usize],
+    position: usize,
+    integers: &Integers,
+) -> (Vec<Op>, Vec<Op>, Op, Vec<OperandId>) {
+    let node = &graph.nodes[position];
+    let mut operands = Vec::new();
+    // What dequantizes, and for what it makes the integers that it is made from.
+    let (mut dequantized, mut integer) = (Vec::new(), HashMap::new());
+    for number in integers.of[position].into_iter().flatten() {
+        let mut op = graph.nodes[number].op.clone();
+        integer.insert(graph.nodes[number].outputs[0], OperandId(operands.len() as u32));
+        op.visit_mut(&mut |id| {
+            operands.push(*id);
+            *id = OperandId(operands.len() as u32 - 1);
+        });
+        dequantized.push(op);
+    }
+    // What the nodes before have made, the latest first.
+    let mut made: Vec<OperandId> = Vec::new();
+    let mut numbered = |node: &Node| {
+        let mut op = node.op.clone();
+        op.visit_mut(&mut |id| {
+            if let Some(back) = made.iter().position(|made| made == id) {
+                *id = held(back as u32);
+            } else if let Some(integer) = integer.get(id) {
+                *id = *integer;
+            } else {
+                operands.push(*id);
+                *id = OperandId(operands.len() as u32 - 1);
+            }
+        });
+        made.insert(0, node.outputs[0]);
+        made.truncate(1 + MOST_HELD as usize);
+        op
+    };
+    let before: Vec<Op> = before.iter().map(|&position| numbered(&graph.nodes[position])).collect();
+    let op = numbered(node);
+    (before, dequantized, op, operands)
+}
+
 /// A step whose operands have no places yet.
 struct Pending {
     position: usize,
@@ -123,39 +168,8 @@ struct Pending {
 
 impl Pending {
     fn new(graph: &Graph, position: usize, before: Vec<usize>, integers: &Integers) -> Pending {
+        let (before, dequantized, op, operands) = number_operands(graph, &before, position, integers);
         let node = &graph.nodes[position];
-        let mut operands = Vec::new();
-        // What dequantizes, and for what it makes the integers that it is made from.
-        let (mut dequantized, mut integer) = (Vec::new(), HashMap::new());
-        for number in integers.of[position].into_iter().flatten() {
-            let mut op = graph.nodes[number].op.clone();
-            integer.insert(graph.nodes[number].outputs[0], OperandId(operands.len() as u32));
-            op.visit_mut(&mut |id| {
-                operands.push(*id);
-                *id = OperandId(operands.len() as u32 - 1);
-            });
-            dequantized.push(op);
-        }
-        // What the nodes before have made, the latest first.
-        let mut made: Vec<OperandId> = Vec::new();
-        let mut numbered = |node: &Node| {
-            let mut op = node.op.clone();
-            op.visit_mut(&mut |id| {
-                if let Some(back) = made.iter().position(|made| made == id) {
-                    *id = held(back as u32);
-                } else if let Some(integer) = integer.get(id) {
-                    *id = *integer;
-                } else {
-                    operands.push(*id);
-                    *id = OperandId(operands.len() as u32 - 1);
-                }
-            });
-            made.insert(0, node.outputs[0]);
-            made.truncate(1 + MOST_HELD as usize);
-            op
-        };
-        let before: Vec<Op> = before.into_iter().map(|position| numbered(&graph.nodes[position])).collect();
-        let op = numbered(node);
         Pending {
             position,
             before,
@@ -189,10 +203,10 @@ impl Pending {
 }
 
 /// Lays out a graph. Nodes that rename memory become no step, unless an output of the graph must be filled.
-pub fn plan(graph: Graph, fusing: Fusing, integers: bool) -> Plan {
+pub fn plan(graph: Graph, evaluator: &dyn Evaluate, fusing: Fusing, integers: bool) -> Plan {
     let count = graph.operands.len();
     let integers = quantized::integers(&graph, integers);
-    let orders = Orders::find(&graph, fusing, &integers);
+    let orders = Orders::find(&graph, evaluator, fusing, &integers);
     // The operand whose memory each operand shares.
     let mut root: Vec<OperandId> = (0..count).map(|position| OperandId(position as u32)).collect();
     for node in &graph.nodes {
@@ -223,7 +237,7 @@ pub fn plan(graph: Graph, fusing: Fusing, integers: bool) -> Plan {
     }
 
     let fusion = fuse(&graph, fusing, &integers);
-    let mut before = Before::find(&graph, fusing, &fusion, &integers);
+    let mut before = Before::find(&graph, evaluator, fusing, &fusion, &integers);
     let is_absorbed = |position: usize| orders.is_absorbed(&graph, &fusion, position);
     let mut steps: Vec<Pending> = Vec::new();
     for (position, node) in graph.nodes.iter().enumerate() {

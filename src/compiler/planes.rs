@@ -1,23 +1,13 @@
-//! Which depthwise convolutions keep their channels first. On large images they are about as fast so as with the channels last;
-//! where an image meets nothing but these, and what treats all elements alike, it need not be reordered.
+//! Which depthwise convolutions keep their channels first: those that the backend computes as fast so. Where an image meets
+//! nothing but these, and what treats all elements alike, it need not be reordered.
 
-use crate::graph::ops::conv::Conv2d;
-use crate::graph::ops::layout::InputOperandLayout;
-use crate::graph::{DataType, Graph, Op, OperandId};
-
-/// On smaller images a row costs more than what is computed.
-const LEAST_COLUMNS: u32 = 24;
-/// On smaller images a plane does.
-const LEAST_PIXELS: u32 = 256;
-/// With fewer channels vectors along them would be partly empty; then less columns are enough, below which that is true of
-/// vectors along these too.
-const FEW_CHANNELS: u32 = 16;
-const LEAST_COLUMNS_OF_FEW: u32 = 12;
-/// Such a window has too many numbers for the registers here, while one along the channels is read again and again.
-const LARGE_WINDOW: [u32; 2] = [7, 7];
+use super::Evaluate;
+use super::pattern::Pattern;
+use crate::graph::ops::layout::InputOperandLayout::Nchw;
+use crate::graph::{Graph, Op, OperandId};
 
 /// By operand: whether it is what such a convolution makes.
-pub fn on_planes(graph: &Graph) -> Vec<bool> {
+pub fn on_planes(graph: &Graph, evaluator: &dyn Evaluate) -> Vec<bool> {
     let mut regions = Regions { of: (0..graph.operands.len()).collect() };
     let is_image = |id: OperandId| graph.descriptor(id).shape.len() == 4 && !graph.is_constant(id);
     for node in &graph.nodes {
@@ -35,47 +25,28 @@ pub fn on_planes(graph: &Graph) -> Vec<bool> {
     }
     let mut wants_last = vec![false; graph.operands.len()];
     let is_any = |op: &Op| matches!(op, Op::Conv2d(_) | Op::ConvTranspose2d(_) | Op::Pool2d(_));
-    let is_quick = |op: &Op| matches!(op, Op::Conv2d(op) if suits(graph, op));
-    for node in &graph.nodes {
+    let is_quick = |position: usize| match &graph.nodes[position].op {
+        Op::Conv2d(op) => op.input_layout == Nchw && op.groups > 1 && evaluator.accepts(&Pattern::of(graph, &[], position)),
+        _ => false,
+    };
+    let is_quick: Vec<bool> = (0..graph.nodes.len()).map(is_quick).collect();
+    for (node, &is_quick) in graph.nodes.iter().zip(&is_quick) {
         // Numbers for the channels stand beside their elements only if these are last.
         let mut broadcasts = false;
         node.op.visit(&mut |_, id| {
             let (operand, output) = (graph.descriptor(id), graph.descriptor(node.outputs[0]));
             broadcasts |= node.op.is_elementwise() && operand.shape != output.shape && operand.element_count() != 1;
         });
-        if is_any(&node.op) && !is_quick(&node.op) || broadcasts {
+        if is_any(&node.op) && !is_quick || broadcasts {
             wants_last[regions.find(node.outputs[0].0 as usize)] = true;
         }
     }
     let mut found = vec![false; graph.operands.len()];
-    for node in graph.nodes.iter().filter(|node| is_quick(&node.op)) {
+    for (node, _) in graph.nodes.iter().zip(is_quick).filter(|(_, is_quick)| *is_quick) {
         let output = node.outputs[0].0 as usize;
         found[output] = !wants_last[regions.find(output)];
     }
     found
-}
-
-/// Whether a convolution is one that goes plane by plane, quickly.
-pub fn suits(graph: &Graph, op: &Conv2d) -> bool {
-    let (image, filter) = (graph.descriptor(op.input), graph.descriptor(op.filter));
-    let [outputs, of_group, height, width] = op.filter_layout.to_oihw(&filter.shape);
-    if op.input_layout != InputOperandLayout::Nchw || (of_group, op.groups, image.shape[1]) != (1, outputs, outputs) {
-        return false;
-    }
-    let [_, _, left, right] = op.padding;
-    let padded = image.shape[3].saturating_add(left).saturating_add(right);
-    let columns = padded.saturating_sub((width - 1).saturating_mul(op.dilations[1]));
-    // The output has about as many rows as the image.
-    let is_large = image.shape[2].saturating_mul(columns) >= LEAST_PIXELS;
-    let is_quick = match outputs < FEW_CHANNELS {
-        true => columns >= LEAST_COLUMNS_OF_FEW,
-        false => columns >= LEAST_COLUMNS && is_large && [height, width] != LARGE_WINDOW,
-    };
-    is_quick
-        && image.data_type == DataType::Float32
-        && op.strides == [1; 2]
-        && graph.is_constant(op.filter)
-        && op.bias.is_none_or(|bias| graph.is_constant(bias))
 }
 
 /// Operands that are in the same order as others.
@@ -102,11 +73,16 @@ impl Regions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::Backend;
+    use crate::backend::cpu::Cpu;
     use crate::compiler::channels_last;
     use crate::compiler::fuse::Fusing;
     use crate::compiler::plan::plan;
+    use crate::graph::DataType;
+    use crate::graph::ops::conv::Conv2d;
     use crate::graph::ops::elementwise::{Activation, ActivationKind, Prelu};
     use crate::graph::ops::layout::Conv2dFilterOperandLayout::Oihw;
+    use crate::graph::ops::layout::InputOperandLayout;
     use crate::graph::ops::movement::Reshape;
     use crate::graph::ops::pool::{Pool2d, Pool2dKind, RoundingType};
     use crate::graph::{ConstantBytes, Descriptor, GraphBuilder, Limits};
@@ -135,8 +111,9 @@ mod tests {
         let then = conv(&mut builder, first, image[1], image[1], 1);
         let y = follow(&mut builder, then);
         let mut graph = builder.build(vec![("y".into(), y)]).unwrap();
-        channels_last::channels_last(&mut graph);
-        let plan = plan(graph, Fusing::Quick, false);
+        let cpu = Cpu::new(1);
+        channels_last::channels_last(&mut graph, cpu.evaluator());
+        let plan = plan(graph, cpu.evaluator(), Fusing::Quick, false);
         plan.steps.iter().map(|step| (step.op.row().name, step.before.len())).collect()
     }
 

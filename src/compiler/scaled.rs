@@ -3,35 +3,38 @@
 //! image has pixels. With such factors, and finite weights, the result is the same but for rounding: greater factors could
 //! overflow in one of the two orders only, and what is too small for a number becomes none times an infinite weight.
 
+use super::Evaluate;
 use super::before::Before;
-use super::depthwise::expands;
 use super::fuse::Fusion;
+use super::pattern::Pattern;
 use super::quantized::Integers;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::{ActivationKind, Binary, BinaryKind};
-use crate::graph::{DataType, Graph, Number, Op, Operand, OperandId, Source};
+use crate::graph::{Graph, Number, Op, OperandId, Source};
 
-/// With fewer outputs other kernels are faster, which read the image in another order.
-const LEAST_OUTPUTS: u32 = 8;
-
-pub fn find(graph: &Graph, fusion: &Fusion, integers: &Integers, before: &mut Before) {
+pub fn find(graph: &Graph, evaluator: &dyn Evaluate, fusion: &Fusion, integers: &Integers, before: &mut Before) {
     let uses = graph.uses();
     for (position, node) in graph.nodes.iter().enumerate() {
         let Op::Conv2d(op) = &node.op else { continue };
         let Source::Node { node: product, .. } = graph.operands[op.input.0 as usize].source else { continue };
         let product = product as usize;
         let is_own = uses[op.input.0 as usize] == 1 && !fusion.is_fused[product] && before.is_alone(product);
-        if is_own && before.is_alone(position) && integers.of[position].is_none() && is_scaled(graph, op, product) {
+        if is_own
+            && before.is_alone(position)
+            && integers.of[position].is_none()
+            && is_scaled(graph, op, product)
+            && evaluator.accepts(&Pattern::of(graph, &[product], position))
+        {
             before.put(position, vec![product]);
         }
     }
 }
 
+/// Whether what a convolution reads is an image times one factor between 0 and 1 for each channel.
 fn is_scaled(graph: &Graph, op: &Conv2d, product: usize) -> bool {
     let Op::Binary(Binary { kind: BinaryKind::Mul, a, b }) = graph.nodes[product].op else { return false };
-    let [outputs, ..] = op.filter_layout.to_oihw(&graph.descriptor(op.filter).shape);
     let shape = &graph.descriptor(op.input).shape;
-    let &[1, height, width, channels] = shape.as_slice() else { return false };
+    let &[_, _, _, channels] = shape.as_slice() else { return false };
     let is_image = |id: OperandId| graph.descriptor(id).shape == *shape;
     let is_line = |id: OperandId| {
         let shape = &graph.descriptor(id).shape;
@@ -39,21 +42,7 @@ fn is_scaled(graph: &Graph, op: &Conv2d, product: usize) -> bool {
     };
     let factors =
         [(a, b), (b, a)].into_iter().find_map(|(image, factors)| (is_image(image) && is_line(factors)).then_some(factors));
-    expands(graph, op)
-        && outputs >= LEAST_OUTPUTS
-        && u64::from(height) * u64::from(width) >= u64::from(outputs)
-        && factors.is_some_and(|factors| is_from_0_to_1(graph, factors))
-        && is_finite(graph, op.filter)
-}
-
-/// Whether an operand is a constant of float32 whose numbers are all finite.
-fn is_finite(graph: &Graph, id: OperandId) -> bool {
-    let Operand { descriptor, source: Source::Constant(bytes) } = &graph.operands[id.0 as usize] else { return false };
-    if descriptor.data_type != DataType::Float32 {
-        return false;
-    }
-    let (numbers, _) = bytes.as_slice().as_chunks::<4>();
-    numbers.iter().all(|bytes| f32::from_le_bytes(*bytes).is_finite())
+    factors.is_some_and(|factors| is_from_0_to_1(graph, factors))
 }
 
 /// Whether all numbers of an operand are between 0 and 1, or not numbers.
@@ -77,6 +66,8 @@ fn is_from_0_to_1(graph: &Graph, mut id: OperandId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::Backend;
+    use crate::backend::cpu::Cpu;
     use crate::compiler::Fusing;
     use crate::compiler::plan::plan;
     use crate::graph::ops::elementwise::{Activation, Clamp, HardSigmoid};
@@ -148,7 +139,7 @@ mod tests {
         if case.is_read_otherwise {
             outputs.push(("scaled".into(), scaled));
         }
-        let steps = plan(builder.build(outputs).unwrap(), Fusing::Quick, false).steps;
+        let steps = plan(builder.build(outputs).unwrap(), Cpu::new(1).evaluator(), Fusing::Quick, false).steps;
         match steps.iter().map(|step| step.before.len()).sum::<usize>() {
             0 => false,
             count => {

@@ -1,7 +1,8 @@
 //! A rough estimate of how long a node takes, to decide where it runs.
 
 use crate::compiler::{element_count as count, multiplications};
-use crate::graph::Op;
+use crate::graph::ops::layout::InputOperandLayout;
+use crate::graph::{Op, OperandId};
 
 /// Nanoseconds on one thread, within a factor of a few. Fast kernels pass over memory and multiply some ten times faster than
 /// reference kernels: some 30 GB/s, and 50 multiplications a nanosecond. `saved` is how many multiplications such a kernel
@@ -16,6 +17,24 @@ pub fn nanoseconds(op: &Op, saved: Option<usize>, inputs: &[&[usize]], outputs: 
     }
 }
 
+/// Of an operator whose result stays within the step (see [`Step::before`](crate::compiler::Step)): a product of queries and keys,
+/// or a convolution that makes as many pixels as it reads.
+pub fn multiplications_before(op: &Op, inputs: &[&[usize]]) -> usize {
+    let shape = |id: OperandId| inputs.get(id.0 as usize).copied().unwrap_or_default();
+    match op {
+        Op::Matmul(op) => count(shape(op.a)).saturating_mul(shape(op.b).last().copied().unwrap_or(0)),
+        Op::Conv2d(op) => {
+            let &[batches, a, b, c] = shape(op.input) else { return 0 };
+            let pixels = match op.input_layout {
+                InputOperandLayout::Nhwc => a * b,
+                InputOperandLayout::Nchw => b * c,
+            };
+            (batches * pixels).saturating_mul(count(shape(op.filter)))
+        }
+        _ => 0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -23,8 +42,8 @@ mod tests {
     use crate::backend::cpu::Cpu;
     use crate::compiler::{Fusing, Preferences, compile};
     use crate::graph::ops::conv::Conv2d;
-    use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
-    use crate::graph::{ConstantBytes, DataType, Descriptor, GraphBuilder, Limits, OperandId};
+    use crate::graph::ops::layout::Conv2dFilterOperandLayout;
+    use crate::graph::{ConstantBytes, DataType, Descriptor, GraphBuilder, Limits};
     use std::sync::Arc;
 
     fn conv(input: OperandId, filter: OperandId, groups: u32, padding: u32) -> Conv2d {

@@ -3,15 +3,16 @@
 
 use super::cancel::Cancel;
 use super::cost;
+use super::dispatch::{Built, Problem, Target, TensorDesc, choose, workspaces};
 use super::fold::is_aligned;
-use super::kernels::{Caches, Kernel, Known, Offers, Selection, Site, divide, offers, room_beside, select};
-use super::profile::Profile;
+use super::kernels::{Kernel, Workspaces, budget_beside, divide_budget};
+use super::profile::{Description, Profile};
 use super::reference;
 use super::storage::Storage;
 use super::team::Regions;
 use super::view::{Arguments, View, ViewMut};
 use crate::backend::Bindings;
-use crate::compiler::{Place, Plan, Value, ValueId, behind_inputs};
+use crate::compiler::{Place, Plan, Value, ValueId, behind_inputs, multiplications};
 use crate::error::Result;
 use crate::graph::{ConstantBytes, DataType, Op};
 use crate::host_memory::{Placement, Placements};
@@ -61,6 +62,8 @@ struct Step {
     /// See [`crate::compiler::Step::dequantized`].
     dequantized: Vec<Op>,
     op: Op,
+    /// The name of what computes it (see [`Choice::name`]).
+    implementation: &'static str,
     /// The kernel that was made for it; without one the reference kernel runs.
     kernel: Option<Box<dyn Kernel>>,
     /// Multiplications that the kernel saves, of those that the operator asks for.
@@ -102,8 +105,8 @@ struct Needed {
 enum Memory {
     Input(usize),
     Constant(usize),
-    /// A constant that the step's kernel has taken into itself.
-    Taken,
+    /// A constant that the step's kernel has packed for itself.
+    Packed,
     /// Memory that the run writes: region 0 is the arena, region 1 + i is output i.
     Written {
         region: usize,
@@ -148,15 +151,37 @@ fn shapes(operands: &[Operand]) -> SmallVec<[&[usize]; 4]> {
 }
 
 impl Step {
-    /// See [`offers`].
-    fn offers(&self) -> Offers {
+    /// The constants and steps of a plan, without kernels.
+    fn of_plan(plan: &mut Plan) -> (Vec<ConstantBytes>, Vec<Step>) {
+        let (constants, steps) = (take(&mut plan.constants), take(&mut plan.steps));
+        let operand = |id: &ValueId| Operand::new(*id, &plan.values[id.0]);
+        let step = |step: crate::compiler::Step| Step {
+            before: step.before,
+            dequantized: step.dequantized,
+            op: step.op,
+            implementation: "",
+            kernel: None,
+            saved: 0,
+            fused: behind_inputs(step.fused, step.inputs.len()),
+            followers: Vec::new(),
+            label: step.label,
+            inputs: step.inputs.iter().map(operand).collect(),
+            outputs: step.outputs.iter().map(operand).collect(),
+            overwritten: None,
+            order: step.order,
+        };
+        (constants, steps.into_iter().map(step).collect())
+    }
+
+    /// See [`workspaces`].
+    fn workspaces(&self, target: &Target) -> Workspaces {
         let is_float = self.dequantized.is_empty() && self.outputs[0].data_type == DataType::Float32;
         let is_known =
             matches!(&self.op, Op::Conv2d(op) if matches!(self.inputs[op.filter.0 as usize].memory, Memory::Constant(_)));
         if is_float && is_known && self.before.is_empty() {
-            offers(&self.op, &shapes(&self.inputs), &self.outputs[0].shape)
+            workspaces(&self.op, &shapes(&self.inputs), &self.outputs[0].shape, target)
         } else {
-            Offers::new()
+            Workspaces::new()
         }
     }
 
@@ -164,6 +189,18 @@ impl Step {
     fn estimate(&self) -> usize {
         let saved = self.kernel.is_some().then_some(self.saved);
         cost::nanoseconds(&self.op, saved, &shapes(&self.inputs), &shapes(&self.outputs))
+    }
+
+    /// What a profile says of it.
+    fn profiled(&self, text: String) -> Description {
+        let before = self.before.iter().map(|op| cost::multiplications_before(op, &shapes(&self.inputs)));
+        let (inputs, outputs) = (shapes(&self.inputs), shapes(&self.outputs));
+        Description {
+            text,
+            implementation: self.implementation,
+            multiplications: before.fold(multiplications(&self.op, &inputs, &outputs), usize::saturating_add),
+            bytes: self.inputs.iter().chain(&self.outputs).map(|operand| operand.length).sum(),
+        }
     }
 
     /// Operators and shapes, for people.
@@ -204,16 +241,21 @@ fn dequantized_product(step: &Step, views: &[View<'_>], written: &mut [ViewMut<'
     follow_from(made, DataType::Float32, &step.followers, views, &mut written[0], cancel)
 }
 
-/// Makes the fast kernels. Constants that only they need, which they have packed for themselves, are let go of.
-fn select_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], threads: usize, cancel: &Cancel) -> Result<()> {
-    let room = room_beside(constants.iter().map(|constant| constant.as_slice().len()).sum());
-    let offers: Vec<Offers> = steps.iter().map(Step::offers).collect();
-    let chosen = divide(room, &offers);
+/// Calls back with what is known of each step, one after the other, and with the multiplications that its workspace saves, if it
+/// may have one.
+fn for_each_problem(
+    steps: &[Step],
+    constants: &[ConstantBytes],
+    target: &Target,
+    mut done: impl FnMut(usize, &Problem<'_>, usize) -> Result<()>,
+) -> Result<()> {
+    let budget = budget_beside(constants.iter().map(|constant| constant.as_slice().len()).sum());
+    let workspaces: Vec<Workspaces> = steps.iter().map(|step| step.workspaces(target)).collect();
+    let divided = divide_budget(budget, &workspaces);
     // Somebody else's memory may begin anywhere, as in a file. What a kernel packs is copied before, into memory that serves
     // all steps: to touch new memory takes longer than the copy.
     let mut copies: Vec<Bytes> = Vec::new();
-    for ((step, offers), offer) in steps.iter_mut().zip(&offers).zip(chosen) {
-        cancel.check()?;
+    for (number, ((step, workspaces), workspace)) in steps.iter().zip(&workspaces).zip(divided).enumerate() {
         let known = |operand: &'_ Operand| match operand.memory {
             Memory::Constant(position) => Some(position),
             _ => None,
@@ -235,11 +277,11 @@ fn select_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], threads: 
             let bytes = constants[known(operand)?].as_slice();
             if is_aligned(bytes) { Some(bytes) } else { copies.get(i)?.get(..bytes.len()).filter(|_| is_looked_at) }
         };
-        let inputs: Vec<Known<'_>> = step
+        let inputs: Vec<TensorDesc<'_>> = step
             .inputs
             .iter()
             .enumerate()
-            .map(|(i, operand)| Known {
+            .map(|(i, operand)| TensorDesc {
                 data_type: operand.data_type,
                 shape: &operand.shape,
                 constant: constant((i, operand)),
@@ -247,28 +289,44 @@ fn select_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], threads: 
             })
             .collect();
         let (output, order) = (&step.outputs[0], step.order.as_deref());
-        let output = Known { data_type: output.data_type, shape: &output.shape, constant: None, order };
-        let selection = select(&Site {
+        let output = TensorDesc { data_type: output.data_type, shape: &output.shape, constant: None, order };
+        let problem = Problem {
             before: &step.before,
             dequantized: &step.dequantized,
             op: &step.op,
             fused: &step.fused,
             inputs: &inputs,
             output,
-            threads,
-            caches: Caches::here(),
-            offer,
-        });
+            workspace,
+        };
+        done(number, &problem, workspace.map_or(0, |workspace| workspaces[workspace].saved))?;
+    }
+    Ok(())
+}
+
+/// Makes the fast kernels. Constants that only they need, which they have packed for themselves, are let go of.
+fn build_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], target: &Target, cancel: &Cancel) -> Result<()> {
+    let mut made: Vec<(&'static str, Option<Built>, usize)> = Vec::new();
+    for_each_problem(steps, constants, target, |number, problem, saved| {
+        cancel.check()?;
+        let (choice, build) = choose(problem, target);
+        choice.say(target, || steps[number].describe());
         // The reference kernels know no other orders, and one operator at a time.
-        let is_special = order.is_some() || inputs.iter().any(|input| input.order.is_some()) || !step.before.is_empty();
-        assert!(selection.is_some() || !is_special, "products in other orders and attention have a kernel");
-        if let Some(Selection { kernel, taken, fuses }) = selection {
+        let is_ordered = problem.output.order.is_some() || problem.inputs.iter().any(|input| input.order.is_some());
+        let is_special = is_ordered || !problem.before.is_empty();
+        assert!(build.is_some() || !is_special, "products in other orders and attention have a kernel");
+        made.push((choice.name, build.map(|build| build()).transpose()?, saved));
+        Ok(())
+    })?;
+    for (step, (implementation, built, saved)) in steps.iter_mut().zip(made) {
+        step.implementation = implementation;
+        if let Some(Built { kernel, consumed, fuses }) = built {
             step.kernel = Some(kernel);
-            step.saved = offer.map_or(0, |offer| offers[offer].saved);
+            step.saved = saved;
             if fuses {
                 step.fused.clear();
             }
-            taken.into_iter().for_each(|position| step.inputs[position].memory = Memory::Taken);
+            consumed.into_iter().for_each(|position| step.inputs[position].memory = Memory::Packed);
         }
         step.followers = take(&mut step.fused).into_iter().map(Follower::new).collect();
     }
@@ -288,40 +346,34 @@ fn select_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], threads: 
     Ok(())
 }
 
+/// What would compute each step of a plan on a target, which need not be this machine: nothing is built.
+#[cfg(test)]
+pub fn choices(mut plan: Plan, target: &Target) -> Vec<(String, &'static str)> {
+    let (constants, steps) = Step::of_plan(&mut plan);
+    let mut choices = Vec::new();
+    let choice = |number: usize, problem: &Problem<'_>, _| {
+        choices.push((steps[number].describe(), choose(problem, target).0.name));
+        Ok(())
+    };
+    for_each_problem(&steps, &constants, target, choice).expect("memory for constants");
+    choices
+}
+
 impl Executable {
     /// # Errors
     /// `UnknownError` when constants must be copied and there is no memory for them, `InvalidStateError` when the context ends
     /// meanwhile.
-    pub fn new(mut plan: Plan, usage: &Arc<Usage>, threads: usize, cancel: &Cancel) -> Result<Self> {
-        let (mut constants, steps) = (take(&mut plan.constants), take(&mut plan.steps));
-        let operand = |id: &ValueId| Operand::new(*id, &plan.values[id.0]);
-        let mut steps: Vec<Step> = steps
-            .into_iter()
-            .map(|step| Step {
-                before: step.before,
-                dequantized: step.dequantized,
-                op: step.op,
-                kernel: None,
-                saved: 0,
-                fused: behind_inputs(step.fused, step.inputs.len()),
-                followers: Vec::new(),
-                label: step.label,
-                inputs: step.inputs.iter().map(operand).collect(),
-                outputs: step.outputs.iter().map(operand).collect(),
-                overwritten: None,
-                order: step.order,
-            })
-            .collect();
+    pub fn new(mut plan: Plan, usage: &Arc<Usage>, target: &Target, cancel: &Cancel) -> Result<Self> {
+        let (mut constants, mut steps) = Step::of_plan(&mut plan);
         let lengths =
             |list: &[(String, crate::graph::Descriptor)]| list.iter().map(|(_, descriptor)| descriptor.byte_length()).collect();
-        let mut profile = Profile::new(|| steps.iter().map(Step::describe).collect());
+        // Before the kernels take what is fused.
+        let texts: Option<Vec<String>> = Profile::is_wanted().then(|| steps.iter().map(Step::describe).collect());
         let expected = constants.iter().map(|constant| constant.as_slice().len()).sum();
-        side_by_side(expected, || select_kernels(&mut steps, &mut constants, threads, cancel))?;
+        side_by_side(expected, || build_kernels(&mut steps, &mut constants, target, cancel))?;
         cancel.check()?;
         overwriting::place(&mut steps, &mut plan);
-        if let Some(profile) = &mut profile {
-            profile.remark("reference kernel", |step| steps[step].kernel.is_none());
-        }
+        let profile = texts.map(|texts| Profile::of(steps.iter().zip(texts).map(|(step, text)| step.profiled(text)).collect()));
         let estimate = steps.iter().map(Step::estimate).fold(0, usize::saturating_add);
         let kernel_bytes: usize = steps.iter().filter_map(|step| step.kernel.as_ref()).map(|kernel| kernel.bytes()).sum();
         let constant_bytes = kernel_bytes + constants.iter().map(|constant| constant.as_slice().len()).sum::<usize>();
@@ -368,7 +420,7 @@ impl Executable {
                 match operand.memory {
                     Memory::Input(position) => assert_eq!(self.input_lengths[position], operand.length),
                     Memory::Constant(position) => assert_eq!(self.constants[position].as_slice().len(), operand.length),
-                    Memory::Taken => {}
+                    Memory::Packed => {}
                     Memory::Written { region, offset } => assert!(offset + operand.length <= length(region)),
                 }
             }
@@ -460,7 +512,7 @@ impl Executable {
                             inputs[position].incoming()
                         }
                         Memory::Constant(position) => self.constants[position].as_slice().into(),
-                        Memory::Taken => [].as_slice().into(),
+                        Memory::Packed => [].as_slice().into(),
                         // SAFETY: the range lies in its region, and no output of this step overlaps it (asserted in `new`);
                         // the regions are distinct memory that this run holds exclusively (the guards and the arena).
                         Memory::Written { region, offset } => unsafe {

@@ -1,20 +1,28 @@
 //! Computes constant nodes for the compiler, with the reference kernels.
 
 use super::cancel::Cancel;
+use super::dispatch::Patterns;
 use super::reference;
 use super::view::{Arguments, View, ViewMut};
-use crate::compiler::Evaluate;
+use crate::compiler::{Evaluate, Pattern};
 use crate::error::Result;
 use crate::graph::{ConstantBytes, Descriptor, Op};
 use crate::memory::{self, Bytes};
 
 /// Computes until the context ends, whose builds would otherwise keep others waiting.
 #[derive(Debug)]
-pub struct Evaluator(pub Cancel);
+pub struct Evaluator {
+    pub cancel: Cancel,
+    pub patterns: Patterns,
+}
 
 impl Evaluate for Evaluator {
+    fn accepts(&self, pattern: &Pattern<'_>) -> bool {
+        self.patterns.accepts(pattern)
+    }
+
     fn evaluate(&self, op: &Op, operands: &[(&Descriptor, &[u8])], outputs: &[&Descriptor]) -> Result<Vec<ConstantBytes>> {
-        self.0.check()?;
+        self.cancel.check()?;
         let shapes = |descriptors: &mut dyn Iterator<Item = &Descriptor>| -> Vec<Vec<usize>> {
             descriptors.map(|descriptor| descriptor.shape.iter().map(|&size| size as usize).collect()).collect()
         };
@@ -35,15 +43,15 @@ impl Evaluate for Evaluator {
             .zip(&mut results)
             .map(|((descriptor, shape), bytes)| ViewMut { data_type: descriptor.data_type, shape, bytes })
             .collect();
-        self.0.during(|| reference::execute(op, &mut Arguments::new(&inputs, &mut views)));
-        self.0.check()?;
+        self.cancel.during(|| reference::execute(op, &mut Arguments::new(&inputs, &mut views)));
+        self.cancel.check()?;
         drop(views);
         Ok(results.into_iter().map(ConstantBytes::new).collect())
     }
 
     fn check(&self) -> Result<()> {
         memory::check()?;
-        self.0.check()
+        self.cancel.check()
     }
 }
 
@@ -68,6 +76,7 @@ pub fn is_aligned(bytes: &[u8]) -> bool {
     bytes.as_ptr().addr().is_multiple_of(8)
 }
 
-fn aligned(bytes: &[u8]) -> Result<Aligned<'_>> {
+/// The same bytes, copied if they must be.
+pub fn aligned(bytes: &[u8]) -> Result<Aligned<'_>> {
     Ok(if is_aligned(bytes) { Aligned::AsTheyAre(bytes) } else { Aligned::Copied(Bytes::copy_of(bytes)?) })
 }

@@ -4,6 +4,7 @@ mod apart;
 mod cancel;
 pub mod copy;
 mod cost;
+mod dispatch;
 pub mod element;
 mod executable;
 mod fold;
@@ -24,6 +25,7 @@ mod turns_tests;
 pub mod view;
 
 use cancel::Cancel;
+use dispatch::{Patterns, Target};
 pub use executable::Executable;
 use lane::{Help, Lane};
 use pauses::Pauses;
@@ -68,7 +70,7 @@ struct Shared {
     limits: Arc<Limits>,
     usage: Arc<Usage>,
     caller: Arc<Caller>,
-    threads: usize,
+    target: Target,
     /// Copies what is read. Started by the first work that is worth it.
     pool: OnceLock<Option<(ThreadPool, Charge)>>,
     /// Likewise.
@@ -88,12 +90,13 @@ impl Cpu {
         let available = || std::thread::available_parallelism().map_or(1, |count| count.get());
         let cancel = Cancel::default();
         let threads = if threads == 0 { available() } else { threads };
+        let target = Target::of_this_machine(threads);
         let usage = Arc::<Usage>::default();
         let lane = |name, most| Lane::new(name, most, most > 1, cancel.clone(), usage.clone());
         Cpu(Arc::new(Shared {
             limits: Arc::new(Limits::everything()),
             caller: Arc::default(),
-            threads,
+            target,
             pool: OnceLock::new(),
             team: OnceLock::new(),
             long: lane("webnn run", threads),
@@ -101,7 +104,7 @@ impl Cpu {
             usage,
             under_way: AtomicUsize::new(0),
             pauses: Pauses::new(),
-            evaluator: fold::Evaluator(cancel.clone()),
+            evaluator: fold::Evaluator { cancel: cancel.clone(), patterns: Patterns(target) },
             cancel,
         }))
     }
@@ -110,7 +113,7 @@ impl Cpu {
     fn team(&self) -> Option<&Team> {
         let start = || {
             let cancel = self.0.cancel.clone();
-            let members = self.0.threads.min(MOST_MEMBERS);
+            let members = self.0.target.threads.min(MOST_MEMBERS);
             let team = (members > 1).then(|| Team::new(members, self.0.caller.clone(), move || cancel.adopt_thread()))??;
             Some((team, self.upkeep(members - 1)))
         };
@@ -122,12 +125,12 @@ impl Cpu {
         let start = || {
             let cancel = self.0.cancel.clone();
             ThreadPoolBuilder::new()
-                .num_threads(self.0.threads)
+                .num_threads(self.0.target.threads)
                 .thread_name(|number| format!("webnn cpu {number}"))
                 .start_handler(move |_| cancel.adopt_thread())
                 .build()
                 .ok()
-                .map(|pool| (pool, self.upkeep(self.0.threads)))
+                .map(|pool| (pool, self.upkeep(self.0.target.threads)))
         };
         self.0.pool.get_or_init(start).as_ref().map(|(pool, _)| pool)
     }
@@ -172,7 +175,7 @@ impl Backend for Cpu {
 
     fn caller(&self) -> Option<&Arc<Caller>> {
         // A single thread is in nobody's way, and has nobody beside it who could wake the caller.
-        (self.0.threads > 1).then_some(&self.0.caller)
+        (self.0.target.threads > 1).then_some(&self.0.caller)
     }
 
     fn allocate(&self, descriptor: &Descriptor) -> Result<Storage> {
@@ -192,7 +195,7 @@ impl Backend for Cpu {
     }
 
     fn compile(&self, plan: Plan) -> Result<Executable> {
-        Executable::new(plan, &self.0.usage, self.0.threads, &self.0.cancel)
+        Executable::new(plan, &self.0.usage, &self.0.target, &self.0.cancel)
     }
 
     fn placements(&self, graph: &Executable) -> Placements {
@@ -200,7 +203,7 @@ impl Backend for Cpu {
     }
 
     fn fusing(&self) -> Fusing {
-        if kernels::are_used() { Fusing::Quick } else { Fusing::Products }
+        if self.0.target.has_kernels() { Fusing::Quick } else { Fusing::Products }
     }
 
     fn evaluator(&self) -> &dyn Evaluate {
@@ -208,7 +211,11 @@ impl Backend for Cpu {
     }
 
     fn preferences(&self) -> Preferences {
-        Preferences { channels_last: kernels::are_used(), widens: kernels::are_used(), integers: kernels::are_used() }
+        Preferences {
+            channels_last: self.0.target.has_kernels(),
+            widens: self.0.target.has_kernels(),
+            integers: self.0.target.has_kernels(),
+        }
     }
 
     fn write(&self, to: &Arc<Storage>, bytes: Bytes, done: Done<()>) {
@@ -221,7 +228,7 @@ impl Backend for Cpu {
 
     fn read(&self, from: &Arc<Storage>, mut into: HostBuffer, done: Done<()>) {
         let from = from.clone();
-        let long = into.len() >= LONG_READ && self.0.threads > 1;
+        let long = into.len() >= LONG_READ && self.0.target.threads > 1;
         let work = move || {
             done.run(|| {
                 #[cfg(feature = "faults")]
@@ -260,7 +267,7 @@ impl Backend for Cpu {
             });
         };
         if alone && estimate < SHORT {
-            let is_shared = estimate >= BRIEF && !self.0.pauses.is_done_alone(estimate, self.0.threads);
+            let is_shared = estimate >= BRIEF && !self.0.pauses.is_done_alone(estimate, self.0.target.threads);
             work(if is_shared { Help::Team } else { Help::Nobody });
         } else if estimate < BRIEF && self.0.short.is_empty() {
             work(Help::Nobody);

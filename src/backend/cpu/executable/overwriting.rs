@@ -34,7 +34,6 @@ fn of_step(step: &Step) -> Option<usize> {
 mod tests {
     use super::super::Executable;
     use crate::backend::cpu::Cpu;
-    use crate::backend::cpu::kernels::are_used;
     use crate::backend::cpu::kernels::tests::numbers;
     use crate::backend::cpu::testing::{both, planned};
     use crate::graph::ops::conv::Conv2d;
@@ -93,14 +92,14 @@ mod tests {
             assert!(found.iter().zip(expected).all(|(x, y)| (x - y).abs() < 1e-4), "{found:?}, not {expected:?}");
         }
         let cpu = Cpu::new(1);
-        let executable = Executable::new(planned(&graph, &cpu), &cpu.0.usage, 1, &cpu.0.cancel).unwrap();
+        let executable = Executable::new(planned(&graph, &cpu), &cpu.0.usage, &cpu.0.target, &cpu.0.cancel).unwrap();
         let count = executable.steps.iter().filter(|step| step.overwritten.is_some()).count();
         (count, executable.arena_length / BYTES)
     }
 
     #[test]
     fn a_residual_branch_that_ends_is_overwritten() {
-        if !are_used() {
+        if !Cpu::new(1).0.target.has_kernels() {
             return;
         }
         let chain = |sketch: &mut Sketch, x| {

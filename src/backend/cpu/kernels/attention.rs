@@ -1,6 +1,6 @@
 //! Attention of float32: softmax(q k · scale + mask) v, some queries at a time, whose scores stay in the cache.
 //!
-//! The scores of a query are all there before the first power is taken, so the results are those of the operators one after
+//! The scores of a query are all there before the first power is consumed, so the results are those of the operators one after
 //! the other, infinities and what is not a number included.
 #![allow(unsafe_code)]
 
@@ -12,7 +12,7 @@ use super::packing::pack_panel;
 use super::product::{Finish, Left, Output, RightView, is_crowded, multiply, with_left};
 use super::softmax::{Lines, Scores, load_first};
 use super::vector::{OnVectors, Vector, with_vectors};
-use super::{Kernel, Known, Selection, Site, with_scratch};
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, TensorDesc, with_scratch};
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
 use crate::compiler::RUNNING;
@@ -305,21 +305,24 @@ impl Part<'_> {
 const LONGEST: usize = 10_000_000;
 
 /// The kernel for a step that is a whole attention.
-pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
-    let [Op::Matmul(scores), between @ .., Op::Softmax(_)] = site.before else { return None };
-    let Op::Matmul(product) = site.op else { return None };
+/// The scores of a block of queries stay in the cache from their product to that with the values.
+pub static FUSED: Implementation = Implementation { name: "attention.fused", accept };
+
+fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let ([Op::Matmul(scores), between @ .., Op::Softmax(_)], Op::Matmul(product)) = (problem.before, problem.op) else {
+        return Err(Reject("not a product, a softmax and another product"));
+    };
     let operands = [scores.a, scores.b, product.b];
-    let [q, k, v] = operands.map(|id| site.inputs[id.0 as usize]);
-    let (_, &[queries, depth]) = q.shape.split_last_chunk::<2>()?;
-    let (_, &[_, keys]) = k.shape.split_last_chunk::<2>()?;
-    let &columns = v.shape.last()?;
-    let (made, output_strides) = site.output.made();
+    let [q, k, v] = operands.map(|id| problem.input(id));
+    const RANK: Reject = Reject("operands of fewer than 2 dimensions");
+    let (_, &[queries, depth]) = q.shape.split_last_chunk::<2>().ok_or(RANK)?;
+    let (_, &[_, keys]) = k.shape.split_last_chunk::<2>().ok_or(RANK)?;
+    let &columns = v.shape.last().ok_or(RANK)?;
+    let (made, output_strides) = problem.output.made();
     let stacks = &made[..made.len() - 2];
     let all_strides = [q, k, v].map(distances);
-    let [from_q, from_k, from_v] = std::array::from_fn(|i| places(leading([q, k, v][i].shape), &all_strides[i], stacks));
-    let to = places(stacks, &output_strides, stacks);
     let last = |strides: &[usize]| [strides[strides.len() - 2], strides[strides.len() - 1]];
-    let [output_stride, 1] = last(&output_strides) else { return None };
+    let [output_stride, 1] = last(&output_strides) else { return Err(Reject("an output whose rows do not lie together")) };
     let sizes = Sizes {
         queries,
         depth,
@@ -330,17 +333,25 @@ pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
         value_strides: last(&all_strides[2]),
         output_stride,
     };
-    let positions: Vec<[usize; 4]> = (0..to.len()).map(|i| [from_q[i], from_k[i], from_v[i], to[i]]).collect();
-    let mut taken = smallvec![];
-    let stages = between.iter().map(|op| stage(op, site, stacks, &mut taken)).collect::<Option<Vec<_>>>()?;
-    let mut epilogue = Epilogue::default();
-    let fuses = epilogue.fuse(site, &mut taken);
-    // Each job packs the keys and values for itself, so no more of them than are needed.
-    let of_one = (4 * site.threads).div_ceil(positions.len()).max(sizes.cost().div_ceil(LONGEST));
-    let of_one = if site.threads == 1 || positions.len() >= 2 * site.threads { sizes.cost().div_ceil(LONGEST) } else { of_one };
-    let together = queries.div_ceil(of_one.max(1)).next_multiple_of(isa.rows);
-    let kernel = Attention { isa, sizes, operands, positions, stages, epilogue, together };
-    Some(Selection { kernel: Box::new(kernel), taken, fuses })
+    let mut consumed = smallvec![];
+    let stages = between.iter().map(|op| stage(op, problem, stacks, &mut consumed)).collect::<Option<Vec<_>>>();
+    let stages = stages.ok_or(Reject("something else than a scale and a mask before the softmax"))?;
+    let (problem, Target { isa, threads, .. }) = (*problem, *target);
+    Ok(Box::new(move || {
+        let stacks = &made[..made.len() - 2];
+        let [from_q, from_k, from_v] = std::array::from_fn(|i| places(leading([q, k, v][i].shape), &all_strides[i], stacks));
+        let to = places(stacks, &output_strides, stacks);
+        let positions: Vec<[usize; 4]> = (0..to.len()).map(|i| [from_q[i], from_k[i], from_v[i], to[i]]).collect();
+        let mut epilogue = Epilogue::default();
+        let fuses = epilogue.fuse(&problem, &mut consumed);
+        // Each job packs the keys and values for itself, so no more of them than are needed.
+        let least = sizes.cost().div_ceil(LONGEST);
+        let is_shared = threads > 1 && positions.len() < 2 * threads;
+        let of_one = if is_shared { (4 * threads).div_ceil(positions.len()).max(least) } else { least };
+        let together = queries.div_ceil(of_one.max(1)).next_multiple_of(isa.rows);
+        let kernel = Attention { isa, sizes, operands, positions, stages, epilogue, together };
+        Ok(Built { kernel: Box::new(kernel), consumed, fuses })
+    }))
 }
 
 /// All but the last two dimensions.
@@ -349,12 +360,12 @@ fn leading(shape: &[usize]) -> &[usize] {
 }
 
 /// An operator between the scores and the softmax. What the compiler takes into an attention all is.
-fn stage(op: &Op, site: &Site<'_>, stacks: &[usize], taken: &mut SmallVec<[usize; 2]>) -> Option<Stage> {
+fn stage(op: &Op, problem: &Problem<'_>, stacks: &[usize], consumed: &mut SmallVec<[usize; 2]>) -> Option<Stage> {
     let Op::Binary(Binary { kind, a, b }) = op else { return None };
     let id = if *a == RUNNING { *b } else { *a };
-    let other: Known<'_> = site.inputs[id.0 as usize];
+    let other: TensorDesc<'_> = problem.inputs[id.0 as usize];
     if let Some(&[number]) = other.elements() {
-        taken.push(id.0 as usize);
+        consumed.push(id.0 as usize);
         return match kind {
             BinaryKind::Mul => Some(Stage::Mul(number)),
             BinaryKind::Div if *a == RUNNING => Some(Stage::Div(number)),

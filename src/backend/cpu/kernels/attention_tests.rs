@@ -1,8 +1,8 @@
 //! Attention against the reference kernels of its operators, one after the other, for every instruction set.
 
-use super::isa::available;
+use super::isa::Isa;
 use super::tests::numbers;
-use super::{Caches, Known, Site, select_for};
+use super::{Problem, Target, TensorDesc, first};
 use crate::backend::cpu::reference;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::compiler::RUNNING;
@@ -94,10 +94,10 @@ fn check(case: &Case) {
     let order = [0, 1, 3, 2];
     let views: Vec<View<'_>> =
         shapes.iter().zip(&data).map(|(shape, data)| View::new(DataType::Float32, shape, bytemuck::cast_slice(data))).collect();
-    let known: Vec<Known<'_>> = views
+    let known: Vec<TensorDesc<'_>> = views
         .iter()
         .enumerate()
-        .map(|(i, view)| Known {
+        .map(|(i, view)| TensorDesc {
             data_type: view.data_type,
             shape: view.shape,
             constant: (i == 2).then_some(view.bytes()),
@@ -105,21 +105,12 @@ fn check(case: &Case) {
         })
         .collect();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
-    for (isa, threads) in available().iter().flat_map(|isa| [(isa, 1), (isa, 2), (isa, 9)]) {
+    for (isa, threads) in Isa::available().iter().flat_map(|isa| [(isa, 1), (isa, 2), (isa, 9)]) {
         let (op, fused) = (Matmul { a: RUNNING, b: id(4) }.into(), [relu(id(5))]);
-        let output = Known { data_type: DataType::Float32, shape: &output_shape, constant: None, order: None };
-        let site = Site {
-            before: &before,
-            dequantized: &[],
-            op: &op,
-            fused: &fused,
-            inputs: &known,
-            output,
-            threads,
-            caches: Caches::USUAL,
-            offer: None,
-        };
-        let selection = select_for(&site, isa).expect("there is a kernel");
+        let output = TensorDesc { data_type: DataType::Float32, shape: &output_shape, constant: None, order: None };
+        let problem =
+            Problem { before: &before, dequantized: &[], op: &op, fused: &fused, inputs: &known, output, workspace: None };
+        let selection = first(&problem, &Target::with(isa, threads));
         assert!(selection.fuses);
         let mut found = vec![f32::NAN; expected.len()];
         let mut run = || {

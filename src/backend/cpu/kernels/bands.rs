@@ -4,6 +4,7 @@
 //! made in the same way.
 
 use super::conv::{Filter, spread};
+use super::depthwise;
 use super::depthwise::{Depthwise, Image};
 use super::finish::{Finish, Rest};
 use super::isa::Isa;
@@ -12,12 +13,12 @@ use super::plain::Plain;
 use super::quantize::{Quantize, Quantized, Scale, byte};
 use super::tile::Tiles;
 use super::vector::with_vectors;
-use super::{Kernel, Known, Selection, Site, with_scratch};
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, TensorDesc, require, with_scratch};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::{Arguments, View};
 use crate::compiler::behind_inputs;
 use crate::graph::ops::conv::Conv2d;
-use crate::graph::ops::elementwise::DequantizeLinear;
+use crate::graph::ops::elementwise::{ActivationKind, DequantizeLinear};
 use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::{DataType, Op, OperandId};
 use smallvec::{SmallVec, smallvec};
@@ -211,74 +212,98 @@ impl Bands {
     }
 }
 
-/// The kernel for such a pair ([`Step::before`](crate::compiler::Step::before)).
-pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
-    let ([Op::Conv2d(first), between @ ..], Op::Conv2d(then)) = (site.before, site.op) else { return None };
-    let input = site.inputs[first.input.0 as usize];
-    let (filter, [outputs, channels, 1, 1]) = Filter::of(first, site)? else { return None };
+/// A convolution of single pixels that expands an image, and the depthwise one that reads it, band by band.
+pub static EXPAND: Implementation = Implementation { name: "conv.expand_depthwise", accept };
+
+fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let ([Op::Conv2d(first), between @ ..], Op::Conv2d(then)) = (problem.before, problem.op) else {
+        return Err(Reject("no convolution before a conv2d"));
+    };
+    let input = problem.input(first.input);
+    let (filter, [outputs, channels, height, width]) = Filter::of(first, problem)?;
+    require(first.input_layout == InputOperandLayout::Nhwc, "channels not last")?;
+    let is_pointwise = (first.groups, [height, width], first.strides, first.padding) == (1, [1, 1], [1; 2], [0; 4]);
+    require(is_pointwise, "a first convolution of more than single pixels")?;
+    require(channels >= target.tuning.pointwise_channels, "few channels before")?;
     let mut shape = input.shape.to_vec();
     shape[3] = outputs;
-    let fused = behind_inputs(between.to_vec(), site.inputs.len());
-    let made = Known { shape: &shape, order: None, ..site.output };
-    let finish = Finish::new(&Site { before: &[], fused: &fused, output: made, ..*site }, first.bias)?;
-    if !finish.is_whole || finish.added.is_some() {
-        return None;
-    }
-    let tiles = Tiles::of(isa);
-    let [column, step, ..] = filter.strides;
-    let elements = Elements { elements: filter.elements, length: channels, step, column };
-    let panels = Panels::pack(tiles, &elements, std::iter::once(0), outputs);
-    let bias = spread(&finish.bias, 1, tiles.step);
-    let mut taken = smallvec![first.filter.0 as usize];
-    taken.extend(finish.taken.iter().copied());
-    let plain = Plain { isa, tiles, panels, bias, finish };
-    let depthwise = Depthwise::new(then, &shape, site, isa)?;
-    taken.push(then.filter.0 as usize);
-    Some(Bands::select(first.input, First::Products(Box::new(plain)), depthwise, None, taken, site.threads))
+    let bytes = shape.iter().product::<usize>() * size_of::<f32>();
+    require(bytes >= target.tuning.expand_bytes, "little between the convolutions")?;
+    require(between.iter().all(is_simple) || matches!(between, [Op::Swish(_)]), "something slow between the convolutions")?;
+    let fused = behind_inputs(between.to_vec(), problem.inputs.len());
+    let made = TensorDesc { shape: &shape, order: None, ..problem.output };
+    let finish = Finish::new(&Problem { before: &[], fused: &fused, output: made, ..*problem }, first.bias)?;
+    require(finish.is_whole && finish.added.is_none(), "something between the convolutions that is not fused")?;
+    let depthwise = depthwise::plan(then, &shape, problem, target)?;
+    let Target { isa, threads, .. } = *target;
+    Ok(Box::new(move || {
+        let tiles = Tiles::of(isa);
+        let [column, step, ..] = filter.strides;
+        let elements = Elements { elements: filter.elements, length: channels, step, column };
+        let panels = Panels::pack(tiles, &elements, std::iter::once(0), outputs);
+        let bias = spread(&finish.bias, 1, tiles.step);
+        let mut consumed = finish.consumed_beside(first.filter);
+        consumed.push(then.filter.0 as usize);
+        let plain = Plain { isa, tiles, panels, bias, finish };
+        let first_layer = First::Products(Box::new(plain));
+        Ok(Bands::build(first.input, first_layer, depthwise.build(), None, consumed, threads))
+    }))
 }
 
-/// The kernel for a depthwise convolution that makes several channels of each.
-pub fn select_several(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
-    let shape = site.inputs[op.input.0 as usize].shape;
-    let (_, [outputs, of_group, ..]) = Filter::of(op, site)?;
+/// What is done to each number on its way in a few instructions.
+pub fn is_simple(op: &Op) -> bool {
+    match op {
+        Op::Clamp(_) | Op::LeakyRelu(_) => true,
+        Op::Activation(op) => matches!(op.kind, ActivationKind::Relu | ActivationKind::HardSwish),
+        _ => false,
+    }
+}
+
+/// A depthwise convolution with several outputs for each channel, which is copied as often before.
+pub static MULTIPLIER: Implementation = Implementation { name: "conv.depthwise_multiplier", accept: accept_multiplier };
+
+fn accept_multiplier<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let op = problem.conv2d()?;
+    let shape = problem.input(op.input).shape;
+    let (_, [outputs, of_group, ..]) = Filter::of(op, problem)?;
     let (channels, times) = (op.groups as usize, outputs / op.groups as usize);
-    if of_group != 1 || channels < 2 || times < 2 || op.input_layout != InputOperandLayout::Nhwc || shape[3] != channels {
-        return None;
-    }
+    require(op.input_layout == InputOperandLayout::Nhwc, "channels not last")?;
+    require(of_group == 1 && channels >= 2 && shape[3] == channels, "not one input channel for each group")?;
+    require(times >= 2, "one output channel for each group")?;
     let copied = Conv2d { groups: outputs as u32, ..op.clone() };
-    let depthwise = Depthwise::new(&copied, &[shape[0], shape[1], shape[2], outputs], site, isa)?;
-    let first = First::Copies { channels, times };
-    Some(Bands::select(op.input, first, depthwise, None, smallvec![op.filter.0 as usize], site.threads))
+    let depthwise = depthwise::plan(&copied, &[shape[0], shape[1], shape[2], outputs], problem, target)?;
+    let threads = target.threads;
+    Ok(Box::new(move || {
+        let first = First::Copies { channels, times };
+        let consumed = smallvec![op.filter.0 as usize];
+        Ok(Bands::build(op.input, first, depthwise.build(), None, consumed, threads))
+    }))
 }
 
-/// The kernel for a depthwise convolution of what bytes are dequantized to, which quantizes what it makes if that is wanted. The site
-/// is that of the numbers; `taken` are the operands that the filter was made from.
-pub fn select_dequantized(
-    op: &Conv2d,
+/// The kernel for a depthwise convolution of what bytes are dequantized to, which quantizes what it makes if that is wanted. The
+/// plan is that of the numbers; `consumed` are the operands that the filter was made from.
+pub fn build_dequantized(
     by: &DequantizeLinear,
+    depthwise: depthwise::Plan<'_>,
     quantize: Option<Quantized>,
-    site: &Site<'_>,
-    taken: SmallVec<[usize; 2]>,
-    isa: &'static Isa,
-) -> Option<Selection> {
-    let depthwise = Depthwise::new(op, site.inputs[by.input.0 as usize].shape, site, isa)?;
-    if quantize.is_some() && !depthwise.finish.is_whole {
-        return None;
-    }
+    consumed: SmallVec<[usize; 2]>,
+    threads: usize,
+) -> Built {
+    let depthwise = depthwise.build();
     let first = First::Dequantized { channels: depthwise.channels, by: by.clone() };
-    Some(Bands::select(by.input, first, depthwise, quantize, taken, site.threads))
+    Bands::build(by.input, first, depthwise, quantize, consumed, threads)
 }
 
 impl Bands {
-    /// `taken` are the operands that the two have taken into themselves, apart from those of what is fused with the second.
-    fn select(
+    /// `consumed` are the operands that the two have packed, apart from those of what is fused with the second.
+    fn build(
         input: OperandId,
         first: First,
         depthwise: Depthwise,
         quantize: Option<Quantized>,
-        mut taken: SmallVec<[usize; 2]>,
+        mut consumed: SmallVec<[usize; 2]>,
         threads: usize,
-    ) -> Selection {
+    ) -> Built {
         let rows = depthwise.rows;
         let reach = (rows.window - 1) * rows.dilation + 1;
         let fit = TOGETHER / (depthwise.columns.input * depthwise.channels * 4);
@@ -287,12 +312,12 @@ impl Bands {
         let band = if band > 1 { band / 2 * 2 } else { band };
         let kept = ((band - 1) * rows.stride + reach).min(depthwise.batches * rows.input);
         let all = depthwise.batches * rows.output;
-        taken.extend(depthwise.finish.taken.iter().copied());
+        consumed.extend(depthwise.finish.consumed.iter().copied());
         let fuses = depthwise.finish.is_whole;
         let mut kernel = Bands { input, first, then: depthwise, band, job: all, kept, quantize };
         // What is under two jobs is made twice, so there are few.
         let jobs = threads.max((all * kernel.cost()).div_ceil(LONGEST));
         kernel.job = all.div_ceil(jobs).next_multiple_of(2);
-        Selection { kernel: Box::new(kernel), taken, fuses }
+        Built { kernel: Box::new(kernel), consumed, fuses }
     }
 }

@@ -1,8 +1,8 @@
 //! Convolutions of single pixels with the depthwise ones behind them, against the reference kernels one after the other.
 
-use super::isa::available;
+use super::isa::Isa;
 use super::tests::numbers;
-use super::{Caches, Known, Site, select_for};
+use super::{Problem, Target, TensorDesc, first};
 use crate::backend::cpu::incoming::Incoming;
 use crate::backend::cpu::reference;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
@@ -90,10 +90,10 @@ pub fn compare_with(
     let (_, expected) = values.swap_remove(0);
     let views: Vec<View<'_>> =
         operands.iter().map(|(shape, data)| View::new(DataType::Float32, shape, bytemuck::cast_slice(data))).collect();
-    let known: Vec<Known<'_>> = views
+    let known: Vec<TensorDesc<'_>> = views
         .iter()
         .enumerate()
-        .map(|(i, view)| Known {
+        .map(|(i, view)| TensorDesc {
             data_type: view.data_type,
             shape: view.shape,
             constant: (1..count - 1).contains(&i).then_some(view.bytes()),
@@ -102,19 +102,17 @@ pub fn compare_with(
         .collect();
     let fused = behind_inputs(fused.to_vec(), count);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
-    for (isa, threads) in available().iter().flat_map(|isa| [(isa, 1), (isa, 2)]) {
-        let site = Site {
+    for (isa, threads) in Isa::available().iter().flat_map(|isa| [(isa, 1), (isa, 2)]) {
+        let problem = Problem {
             before,
             dequantized: &[],
             op,
             fused: &fused,
             inputs: &known,
-            output: Known { data_type: DataType::Float32, shape: output, constant: None, order: None },
-            threads,
-            caches: Caches::USUAL,
-            offer: None,
+            output: TensorDesc { data_type: DataType::Float32, shape: output, constant: None, order: None },
+            workspace: None,
         };
-        let selection = select_for(&site, isa).expect("a kernel");
+        let selection = first(&problem, &Target::with(isa, threads));
         assert!(selection.fuses);
         let mut found = vec![f32::NAN; expected.len()];
         let mut run = |views: &[View<'_>]| {

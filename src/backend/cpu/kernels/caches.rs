@@ -19,7 +19,7 @@ impl Caches {
     pub const LARGE: Caches = Caches { ways: 12, second: 2 << 20 };
 
     /// Those of this processor.
-    pub fn here() -> Caches {
+    pub fn of_this_machine() -> Caches {
         static HERE: OnceLock<Caches> = OnceLock::new();
         *HERE.get_or_init(|| {
             let (ways, second) = ask();
@@ -80,7 +80,7 @@ mod tests {
         if let Some(expected) = said("2", "size") {
             assert_eq!(second, expected << 10);
         }
-        let Caches { ways, second } = Caches::here();
+        let Caches { ways, second } = Caches::of_this_machine();
         assert!((8..=12).contains(&ways) && (1 << 20..=2 << 20).contains(&second));
     }
 }

@@ -1,11 +1,10 @@
 //! Concatenations, of any data type of whole bytes. What is in the output already stays as it is (`Placement`).
 
-use super::{Kernel, Selection, Site};
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require};
 use crate::backend::cpu::copy::cost;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
-use crate::graph::OperandId;
-use crate::graph::ops::movement::Concat;
+use crate::graph::{Op, OperandId};
 use smallvec::{SmallVec, smallvec};
 
 #[derive(Debug)]
@@ -44,13 +43,17 @@ impl Kernel for Joined {
     }
 }
 
-pub fn select(op: &Concat, site: &Site<'_>) -> Option<Selection> {
-    let is_ordered = site.output.order.is_some() || site.inputs.iter().any(|input| input.order.is_some());
-    let bits = site.output.data_type.bits();
-    if is_ordered || !bits.is_multiple_of(8) {
-        return None;
-    }
-    let run = |id: OperandId| site.inputs[id.0 as usize].shape[op.axis as usize..].iter().product::<usize>() * bits / 8;
+/// Runs of bytes, one behind the other.
+pub static COPY: Implementation = Implementation { name: "concat.copy", accept };
+
+fn accept<'a>(problem: &Problem<'a>, _: &Target) -> Accepted<'a> {
+    let Op::Concat(op) = problem.op else { return Err(Reject("not a concat")) };
+    let is_ordered = problem.output.order.is_some() || problem.inputs.iter().any(|input| input.order.is_some());
+    require(!is_ordered, "dimensions in another order")?;
+    let bits = problem.output.data_type.bits();
+    require(bits.is_multiple_of(8), "elements that are no whole bytes")?;
+    let run = |id: OperandId| problem.input(id).shape[op.axis as usize..].iter().product::<usize>() * bits / 8;
     let kernel = Joined { parts: op.inputs.iter().map(|&id| (id, run(id))).collect() };
-    Some(Selection { kernel: Box::new(kernel), taken: smallvec![], fuses: site.fused.is_empty() })
+    let fuses = problem.fused.is_empty();
+    Ok(Box::new(move || Ok(Built { kernel: Box::new(kernel), consumed: smallvec![], fuses })))
 }

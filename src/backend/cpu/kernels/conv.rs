@@ -8,14 +8,17 @@ use super::in_line::{CLOSE, Heights, Next};
 use super::isa::Isa;
 use super::panels::{Elements, Panel, Panels};
 use super::tile::{Task, Tiles};
-use super::{Kernel, Numbers, Selection, SharedOutput, Site, with_scratch, with_starts};
+use super::{
+    Accepted, Build, Built, Implementation, Kernel, Numbers, Problem, Reject, SharedOutput, Target, require, with_scratch,
+    with_starts,
+};
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
 use crate::graph::OperandId;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::layout::InputOperandLayout;
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use std::ops::Range;
 
 mod sizes;
@@ -46,11 +49,11 @@ pub struct Filter<'a> {
 
 impl<'a> Filter<'a> {
     /// The filter of an operator, with its shape `[outputs, channels of a group, height, width]`.
-    pub fn of(op: &Conv2d, site: &Site<'a>) -> Option<(Filter<'a>, [usize; 4])> {
-        let filter = site.inputs[op.filter.0 as usize];
-        let &[a, b, c, d] = filter.shape else { return None };
+    pub fn of(op: &Conv2d, problem: &Problem<'a>) -> Result<(Filter<'a>, [usize; 4]), Reject> {
+        let filter = problem.inputs[op.filter.0 as usize];
+        let &[a, b, c, d] = filter.shape else { return Err(Reject("not a filter of 4 dimensions")) };
         let strides = op.filter_layout.to_oihw(&[b * c * d, c * d, d, 1]);
-        Some((Filter { elements: filter.elements()?, strides }, op.filter_layout.to_oihw(&[a, b, c, d])))
+        Ok((Filter { elements: filter.constant_elements()?, strides }, op.filter_layout.to_oihw(&[a, b, c, d])))
     }
 
     /// Where an element is.
@@ -130,17 +133,17 @@ struct Division {
 
 impl Division {
     /// For so many groups. If something `is_left` to be done to the pixels, that is quickest where they are whole.
-    fn new(tiles: &Tiles, sizes: &Sizes, panels: &Panels, (groups, is_left): (usize, bool), site: &Site<'_>) -> Division {
+    fn new(tiles: &Tiles, sizes: &Sizes, panels: &Panels, (groups, is_left): (usize, bool), target: &Target) -> Division {
         let pixels = sizes.batches * sizes.rows.output * sizes.columns.output;
         let (count, rows) = tiles.divide(pixels);
         let panels_outside = panels.bytes() > KEPT;
         let shares = groups > 1 && sizes.channels <= SMALL_GROUP;
-        let wanted = if site.threads == 1 { 1 } else { site.threads * 4 };
+        let wanted = if target.threads == 1 { 1 } else { target.threads * 4 };
         let (block_tiles, across) = if panels_outside {
             // Strides wider than the window leave out pixels between.
             let touched = |axis: &Axis| axis.stride.min(axis.window);
             let of_pixel = sizes.channels * 4 * touched(&sizes.rows) * touched(&sizes.columns);
-            let passed = (site.caches.second / PASSED / (rows * of_pixel)).clamp(1, count);
+            let passed = (target.caches.second / PASSED / (rows * of_pixel)).clamp(1, count);
             let extent = Extent {
                 rows: pixels * of_pixel,
                 columns: panels.bytes(),
@@ -153,7 +156,7 @@ impl Division {
         } else {
             let block_tiles = (PIXELS_OF_JOB / tiles.rows).min(count.div_ceil(wanted)).max(1);
             // As many for each thread.
-            let blocks = count.div_ceil(block_tiles).next_multiple_of(site.threads);
+            let blocks = count.div_ceil(block_tiles).next_multiple_of(target.threads);
             let block_tiles = count.div_ceil(blocks).max(1);
             (block_tiles, wanted.div_ceil(count.div_ceil(block_tiles)))
         };
@@ -162,12 +165,12 @@ impl Division {
         } else if is_left && !panels_outside {
             (panels.count(), 1)
         } else {
-            (even([panels.columns, tiles.columns], across, [count, block_tiles], site.threads), 1)
+            (even([panels.columns, tiles.columns], across, [count, block_tiles], target.threads), 1)
         };
         let distance = sizes.all_channels * sizes.columns.stride * 4;
-        let compete = distance.is_multiple_of(ALIAS) && rows > 4 && site.caches.ways <= FEW_WAYS;
+        let compete = distance.is_multiple_of(ALIAS) && rows > 4 && target.caches.ways <= FEW_WAYS;
         let gather = !shares && compete;
-        let output_is_far = pixels * sizes.all_outputs * 4 > site.caches.second / PASSED;
+        let output_is_far = pixels * sizes.all_outputs * 4 > target.caches.second / PASSED;
         let is_in_line = sizes.is_plain() && groups == 1 && !gather;
         Division {
             pixels,
@@ -497,22 +500,44 @@ fn gather(starts: &mut [*const f32], length: usize, scratch: &mut [f32]) {
     }
 }
 
-/// The kernel for a convolution with the channels last and a constant filter.
-pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
-    let (kernel, taken) = make(op, site, isa)?;
-    Some(Selection { fuses: kernel.fuses(), kernel: Box::new(kernel), taken })
+/// Single pixels: a product of a matrix of pixels with the filter, read in place.
+pub static POINTWISE: Implementation = Implementation { name: "conv.pointwise", accept: accept_pointwise };
+/// Any window: every tile reads the runs of the input that it is made from where they are.
+pub static INDIRECT: Implementation = Implementation { name: "conv.indirect", accept };
+
+fn accept_pointwise<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let plan = plan(problem, target)?;
+    require(plan.groups == 1, "several groups")?;
+    require(plan.sizes.is_plain(), "a window, strides or padding")?;
+    Ok(plan.boxed())
 }
 
-/// The same as a part of another kernel, with the operands that it has taken into itself.
-pub fn make(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<(Conv, SmallVec<[usize; 2]>)> {
-    if op.input_layout != InputOperandLayout::Nhwc {
-        return None;
-    }
-    let (filter, [outputs, channels, height, width]) = Filter::of(op, site)?;
-    let finish = Finish::new(site, op.bias)?;
-    let input = site.inputs[op.input.0 as usize];
+fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    Ok(plan(problem, target)?.boxed())
+}
+
+/// What is decided before anything is packed.
+pub struct Plan<'a> {
+    target: Target,
+    op: &'a Conv2d,
+    filter: Filter<'a>,
+    groups: usize,
+    sizes: Sizes,
+    /// The rows and columns of the filter that any window has over the image.
+    taps: [Range<usize>; 2],
+    is_finite: bool,
+    finish: Finish,
+}
+
+/// A convolution with the channels last and a constant filter, also as a part of another kernel.
+pub fn plan<'a>(problem: &Problem<'a>, target: &Target) -> Result<Plan<'a>, Reject> {
+    let op = problem.conv2d()?;
+    require(op.input_layout == InputOperandLayout::Nhwc, "channels not last")?;
+    let (filter, [outputs, channels, height, width]) = Filter::of(op, problem)?;
+    let finish = Finish::new(problem, op.bias)?;
+    let input = problem.input(op.input);
     let is_finite = filter.is_finite();
-    let axis = |number, input, window| match axis(op, number, input, window, site) {
+    let axis = |number, input, window| match axis(op, number, input, window, problem) {
         whole if is_finite => whole.inside(),
         whole => (whole, 0..window),
     };
@@ -521,42 +546,62 @@ pub fn make(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<(Conv, Sm
     let by_row = groups == 1 && channels < FEW_CHANNELS && columns.dilation == 1 && columns.window > 1;
     let sizes =
         Sizes { batches: input.shape[0], all_channels: input.shape[3], channels, all_outputs: outputs, rows, columns, by_row };
-    let of_group = outputs / groups;
-    let pixels = sizes.batches * sizes.rows.output * sizes.columns.output;
-    let matrix = [sizes.runs() * sizes.length(), of_group];
-    let is_passed = matrix[0] * matrix[1] * size_of::<f32>() > KEPT;
-    let tiles = Tiles::for_product(isa, pixels, matrix, is_passed, site.caches);
-    let packed: Vec<Panels> = (0..groups)
-        .map(|group| {
-            let taps = down.clone().flat_map(|y| across.clone().map(move |x| filter.place([group * of_group, 0, y, x])));
-            let [column, step, ..] = filter.strides;
-            Panels::pack(tiles, &Elements { elements: filter.elements, length: channels, step, column }, taps, of_group)
+    Ok(Plan { target: *target, op, filter, groups, sizes, taps: [down, across], is_finite, finish })
+}
+
+impl<'a> Plan<'a> {
+    fn boxed(self) -> Build<'a> {
+        Box::new(move || {
+            let (kernel, consumed) = self.build();
+            Ok(Built { fuses: kernel.fuses(), kernel: Box::new(kernel), consumed })
         })
-        .collect();
-    let bias = spread(&finish.bias, groups, tiles.step);
-    let bias_step = bias.as_slice().len() / groups;
-    let zeros = Numbers::zeroed(if groups > 1 { sizes.all_channels } else { sizes.length() });
-    let division = Division::new(tiles, &sizes, &packed[0], (groups, finish.is_rest_left()), site);
-    let inside = |tile| if is_finite { sizes.inside(division.heights.tile(tile)) } else { 0..sizes.runs() };
-    let inside = (0..division.heights.tiles).map(inside).collect();
-    let mut taken = smallvec![op.filter.0 as usize];
-    taken.extend(finish.taken.iter().copied());
-    let kernel = Conv {
-        isa,
-        tiles,
-        input: op.input,
-        groups: packed,
-        bias,
-        bias_step,
-        finish,
-        sizes,
-        zeros,
-        division,
-        inside,
-        over: sizes.over(),
-        offsets: Offsets::new(&sizes, division.heights.least()),
-    };
-    Some((kernel, taken))
+    }
+
+    /// Whether the kernel does all that is fused with it.
+    pub fn fuses(&self) -> bool {
+        self.finish.is_whole
+    }
+
+    /// The kernel, with the operands that it has packed.
+    pub fn build(self) -> (Conv, SmallVec<[usize; 2]>) {
+        let Plan { target, op, filter, groups, sizes, taps: [down, across], is_finite, finish } = self;
+        let (channels, outputs) = (sizes.channels, sizes.all_outputs);
+        let of_group = outputs / groups;
+        let pixels = sizes.batches * sizes.rows.output * sizes.columns.output;
+        let matrix = [sizes.runs() * sizes.length(), of_group];
+        let is_passed = matrix[0] * matrix[1] * size_of::<f32>() > KEPT;
+        let tiles = Tiles::for_product(target.isa, pixels, matrix, is_passed, target.caches);
+        let packed: Vec<Panels> = (0..groups)
+            .map(|group| {
+                let taps = down.clone().flat_map(|y| across.clone().map(move |x| filter.place([group * of_group, 0, y, x])));
+                let [column, step, ..] = filter.strides;
+                Panels::pack(tiles, &Elements { elements: filter.elements, length: channels, step, column }, taps, of_group)
+            })
+            .collect();
+        let bias = spread(&finish.bias, groups, tiles.step);
+        let bias_step = bias.as_slice().len() / groups;
+        let zeros = Numbers::zeroed(if groups > 1 { sizes.all_channels } else { sizes.length() });
+        let division = Division::new(tiles, &sizes, &packed[0], (groups, finish.is_rest_left()), &target);
+        let inside = |tile| if is_finite { sizes.inside(division.heights.tile(tile)) } else { 0..sizes.runs() };
+        let inside = (0..division.heights.tiles).map(inside).collect();
+        let consumed = finish.consumed_beside(op.filter);
+        let kernel = Conv {
+            isa: target.isa,
+            tiles,
+            input: op.input,
+            groups: packed,
+            bias,
+            bias_step,
+            finish,
+            sizes,
+            zeros,
+            division,
+            inside,
+            over: sizes.over(),
+            offsets: Offsets::new(&sizes, division.heights.least()),
+        };
+        (kernel, consumed)
+    }
 }
 
 /// A bias with room for a multiple of `step` numbers in each group.
@@ -574,6 +619,6 @@ pub fn spread(bias: &[f32], groups: usize, step: usize) -> Numbers {
 }
 
 /// How the filter slides along the height (0) or the width (1) of an nhwc image.
-pub fn axis(op: &Conv2d, number: usize, input: usize, window: usize, site: &Site<'_>) -> Axis {
-    Axis::new(number, (input, site.output.shape[1 + number], window), (&op.strides, &op.dilations, &op.padding))
+pub fn axis(op: &Conv2d, number: usize, input: usize, window: usize, problem: &Problem<'_>) -> Axis {
+    Axis::new(number, (input, problem.output.shape[1 + number], window), (&op.strides, &op.dilations, &op.padding))
 }

@@ -11,14 +11,13 @@ use super::isa::Isa;
 use super::limits::Limits;
 use super::span::Span;
 use super::vector::{OnVectors, Vector, with_vectors};
-use super::{Kernel, Numbers, Selection, Site};
+use super::{Accepted, Built, Implementation, Kernel, Numbers, Problem, Reject, Target, require};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
 use crate::graph::OperandId;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::layout::InputOperandLayout;
-use smallvec::smallvec;
 use std::ops::Range;
 
 /// Numbers behind the last channel that a vector may reach.
@@ -364,50 +363,59 @@ impl Strip {
 }
 
 /// The kernel for a depthwise convolution with the channels last and a constant filter.
-pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
-    let kernel = Depthwise::new(op, site.inputs[op.input.0 as usize].shape, site, isa)?;
-    let mut taken = smallvec![op.filter.0 as usize];
-    taken.extend(kernel.finish.taken.iter().copied());
-    let fuses = kernel.finish.is_whole;
-    Some(Selection { kernel: Box::new(kernel), taken, fuses })
+/// One input channel for each output channel, with vectors along the channels.
+pub static DEPTHWISE: Implementation = Implementation { name: "conv.depthwise", accept };
+
+fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let op = problem.conv2d()?;
+    let plan = plan(op, problem.input(op.input).shape, problem, target)?;
+    Ok(Box::new(move || {
+        let kernel = plan.build();
+        let consumed = kernel.finish.consumed_beside(op.filter);
+        let fuses = kernel.finish.is_whole;
+        Ok(Built { kernel: Box::new(kernel), consumed, fuses })
+    }))
 }
 
-impl Depthwise {
-    /// The same with an input of this shape.
-    pub fn new(op: &Conv2d, input: &[usize], site: &Site<'_>, isa: &'static Isa) -> Option<Depthwise> {
-        let (filter, [outputs, 1, height, width]) = Filter::of(op, site)? else { return None };
-        if op.input_layout != InputOperandLayout::Nhwc || op.groups as usize != outputs || input[3] != outputs {
-            return None;
-        }
-        // Vectors run along the channels; with a single one the general kernel, whose vectors run along the filter, is far
-        // ahead.
-        if outputs == 1 {
-            return None;
-        }
-        let finish = Finish::new(site, op.bias)?;
-        let (rows, columns) = (axis(op, 0, input[1], height, site), axis(op, 1, input[2], width, site));
-        let distance = outputs + MARGIN;
-        let mut weights = Numbers::zeroed(height * width * distance);
+/// What is decided before anything is packed.
+pub struct Plan<'a> {
+    isa: &'static Isa,
+    input: OperandId,
+    filter: Filter<'a>,
+    pub finish: Finish,
+    batches: usize,
+    rows: Axis,
+    columns: Axis,
+    channels: usize,
+}
+
+/// A depthwise convolution of an image of that shape, also as a part of another kernel.
+pub fn plan<'a>(op: &Conv2d, input: &[usize], problem: &Problem<'a>, target: &Target) -> Result<Plan<'a>, Reject> {
+    let (filter, [outputs, of_group, height, width]) = Filter::of(op, problem)?;
+    require(op.input_layout == InputOperandLayout::Nhwc, "channels not last")?;
+    let is_depthwise = of_group == 1 && op.groups as usize == outputs && input[3] == outputs;
+    require(is_depthwise, "not one input channel for each output channel")?;
+    // Vectors run along the channels; with a single one the general kernel, whose vectors run along the filter, is far
+    // ahead.
+    require(outputs > 1, "a single channel")?;
+    let finish = Finish::new(problem, op.bias)?;
+    let (rows, columns) = (axis(op, 0, input[1], height, problem), axis(op, 1, input[2], width, problem));
+    Ok(Plan { isa: target.isa, input: op.input, filter, finish, batches: input[0], rows, columns, channels: outputs })
+}
+
+impl Plan<'_> {
+    pub fn build(self) -> Depthwise {
+        let Plan { isa, input, filter, finish, batches, rows, columns, channels } = self;
+        let distance = channels + MARGIN;
+        let mut weights = Numbers::zeroed(rows.window * columns.window * distance);
         for (tap, numbers) in weights.as_mut_slice().chunks_exact_mut(distance).enumerate() {
-            let number = |o| filter.at([o, 0, tap / width, tap % width]);
-            numbers[..outputs].iter_mut().enumerate().for_each(|(o, to)| *to = number(o));
+            let number = |o| filter.at([o, 0, tap / columns.window, tap % columns.window]);
+            numbers[..channels].iter_mut().enumerate().for_each(|(o, to)| *to = number(o));
         }
         let mut bias = Numbers::zeroed(distance);
         bias.as_mut_slice()[..finish.bias.len()].copy_from_slice(&finish.bias);
-        let zeros = Numbers::zeroed(columns.input * outputs);
-        let batches = input[0];
-        Some(Depthwise {
-            isa,
-            input: op.input,
-            weights,
-            bias,
-            finish,
-            batches,
-            rows,
-            columns,
-            channels: outputs,
-            is_finite: filter.is_finite(),
-            zeros,
-        })
+        let zeros = Numbers::zeroed(columns.input * channels);
+        let is_finite = filter.is_finite();
+        Depthwise { isa, input, weights, bias, finish, batches, rows, columns, channels, is_finite, zeros }
     }
 }

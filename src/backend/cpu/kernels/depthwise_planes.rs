@@ -3,13 +3,16 @@
 //! lies between them stays in a core's first caches. Vectors run along the rows.
 #![allow(unsafe_code)]
 
+use super::bands::is_simple;
 use super::conv::Filter;
 use super::finish::{Finish, Rest};
 use super::isa::Isa;
 use super::limits::Bounds;
 use super::span::Span;
 use super::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
-use super::{Kernel, Known, Numbers, Selection, Site, with_scratch};
+use super::{
+    Accepted, Built, Implementation, Kernel, Numbers, Problem, Reject, Target, TensorDesc, Tuning, require, with_scratch,
+};
 use crate::backend::cpu::incoming::Elements;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
@@ -399,30 +402,18 @@ impl Strip {
 }
 
 impl Layer {
-    /// A convolution of planes of that size, and what is done to its output, whose ids are those of a step's.
-    fn new(op: &Conv2d, fused: &[Op], input: &[usize], output: Known<'_>, site: &Site<'_>) -> Option<Layer> {
-        let (filter, [outputs, 1, height, width]) = Filter::of(op, site)? else { return None };
-        if op.input_layout != InputOperandLayout::Nchw
-            || op.groups as usize != outputs
-            || input[1] != outputs
-            || op.strides != [1; 2]
-        {
-            return None;
-        }
-        let finish = Finish::of_planes(&Site { before: &[], fused, output, ..*site }, op.bias)?;
-        let count = height * width;
-        let mut weights = Numbers::zeroed(outputs * (count + 1));
+    /// Packs the weights.
+    fn new(plan: LayerPlan<'_>) -> Layer {
+        let LayerPlan { filter, finish, rows, columns, .. } = plan;
+        let (width, count) = (columns.window, rows.window * columns.window);
+        let mut weights = Numbers::zeroed(plan.channels * (count + 1));
         for (o, numbers) in weights.as_mut_slice().chunks_exact_mut(count + 1).enumerate() {
             for (i, number) in numbers[..count].iter_mut().enumerate() {
                 *number = filter.at([o, 0, i / width, i % width]);
             }
             numbers[count] = finish.bias.get(o).copied().unwrap_or(0.0);
         }
-        let axis = |number: usize, window: usize| {
-            let sizes = (input[2 + number], output.shape[2 + number], window);
-            Axis::new(number, sizes, (&op.strides, &op.dilations, &op.padding))
-        };
-        Some(Layer { weights, finish, rows: axis(0, height), columns: axis(1, width) })
+        Layer { weights, finish, rows, columns }
     }
 
     /// Lets a frame have room for what is under the windows of so many rows of the output.
@@ -440,49 +431,112 @@ impl Layer {
 
 /// The kernel for a depthwise convolution with the channels first, and others before it
 /// ([`Step::before`](crate::compiler::Step::before)).
-pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
-    let Op::Conv2d(then) = site.op else { return None };
+pub static NCHW: Implementation = Implementation { name: "conv.depthwise_nchw", accept };
+
+fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let then = problem.conv2d()?;
     let mut convolutions: Vec<(&Conv2d, Vec<Op>)> = Vec::new();
-    for op in site.before {
+    for op in problem.before {
         match op {
             Op::Conv2d(op) => convolutions.push((op, Vec::new())),
-            op => convolutions.last_mut()?.1.push(op.clone()),
+            op => convolutions.last_mut().ok_or(Reject("not convolutions alone"))?.1.push(op.clone()),
         }
     }
     for (_, fused) in &mut convolutions {
-        *fused = behind_inputs(std::mem::take(fused), site.inputs.len());
+        *fused = behind_inputs(std::mem::take(fused), problem.inputs.len());
     }
     let input = convolutions.first().map_or(then.input, |(first, _)| first.input);
-    let shape = site.inputs.get(input.0 as usize)?.shape;
-    let made = Known { shape, order: None, ..site.output };
+    let shape = problem.input(input).shape;
+    let made = TensorDesc { shape, order: None, ..problem.output };
     let mut layers = Vec::new();
     for (op, fused) in &convolutions {
-        let layer = Layer::new(op, fused, shape, made, site)?;
-        if !layer.finish.is_whole {
-            return None;
-        }
+        let layer = LayerPlan::new(op, fused, shape, made, problem)?;
+        require(layer.finish.is_whole, "something between the convolutions that is not fused")?;
+        let [top, bottom, left, right] = op.padding.map(|size| size as usize);
+        let reach = |axis: &Axis| (axis.window - 1) * axis.dilation;
+        let keeps_size = [top + bottom, left + right] == [reach(&layer.rows), reach(&layer.columns)];
+        require(keeps_size, "planes of other sizes between the convolutions")?;
         layers.push(layer);
     }
-    layers.push(Layer::new(then, site.fused, shape, site.output, site)?);
-    let taken = |layer: &Layer, op: &Conv2d| {
-        let mut taken = vec![op.filter.0 as usize];
-        taken.extend(&layer.finish.taken);
-        taken
-    };
-    let ops = convolutions.iter().map(|(op, _)| *op).chain([then]);
-    let taken = layers.iter().zip(ops).flat_map(|(layer, op)| taken(layer, op)).collect();
-    let last = &layers[layers.len() - 1];
-    let fuses = last.finish.is_whole;
-    let mut band = last.rows.output;
-    if layers.len() == 1 {
-        let fit = (AT_ONCE / last.columns.input).max(TOGETHER).next_multiple_of(TOGETHER);
-        band = if band > 2 * fit { fit } else { band };
+    layers.push(LayerPlan::new(then, problem.fused, shape, problem.output, problem)?);
+    layers.iter().try_for_each(|layer| layer.is_worth_it(target.tuning))?;
+    if let [_, _, ..] = layers.as_slice() {
+        let &[batches, channels, height, width] = shape else { return Err(Reject("not an image")) };
+        let bytes = height * width * size_of::<f32>();
+        require(bytes <= target.tuning.planes_bytes, "planes of which two do not stay in the cache")?;
+        require(batches * channels >= target.tuning.planes_count, "few planes")?;
+        let are_simple = problem.before.iter().all(|op| matches!(op, Op::Conv2d(_)) || is_simple(op));
+        require(are_simple, "something slow between the convolutions")?;
     }
-    let mut frame = Frame::default();
-    for (i, layer) in layers.iter().enumerate() {
-        layer.widen(&mut frame, if i + 1 < layers.len() { layer.rows.output } else { band });
+    let isa = target.isa;
+    Ok(Box::new(move || {
+        let consumed = layers.iter().flat_map(|layer| layer.finish.consumed_beside(layer.operand)).collect();
+        let layers: Vec<Layer> = layers.into_iter().map(Layer::new).collect();
+        let last = &layers[layers.len() - 1];
+        let fuses = last.finish.is_whole;
+        let mut band = last.rows.output;
+        if layers.len() == 1 {
+            let fit = (AT_ONCE / last.columns.input).max(TOGETHER).next_multiple_of(TOGETHER);
+            band = if band > 2 * fit { fit } else { band };
+        }
+        let mut frame = Frame::default();
+        for (i, layer) in layers.iter().enumerate() {
+            layer.widen(&mut frame, if i + 1 < layers.len() { layer.rows.output } else { band });
+        }
+        frame.rows += frame.top;
+        let kernel = DepthwisePlanes { isa, input, layers, channels: shape[1], band, frame };
+        Ok(Built { kernel: Box::new(kernel), consumed, fuses })
+    }))
+}
+
+/// A convolution whose weights are not packed yet.
+struct LayerPlan<'a> {
+    /// The filter, among the step's operands.
+    operand: OperandId,
+    filter: Filter<'a>,
+    channels: usize,
+    finish: Finish,
+    rows: Axis,
+    columns: Axis,
+    /// Columns of padding behind the last one.
+    right: usize,
+}
+
+impl<'a> LayerPlan<'a> {
+    /// On large images this is about as fast as with the channels last.
+    fn is_worth_it(&self, tuning: &Tuning) -> Result<(), Reject> {
+        let Axis { input: width, padding, .. } = self.columns;
+        let columns = (width + padding + self.right).saturating_sub((self.columns.window - 1) * self.columns.dilation);
+        if self.channels < tuning.planes_few_channels {
+            return require(columns >= tuning.planes_columns_of_few, "few columns");
+        }
+        require(columns >= tuning.planes_columns, "few columns")?;
+        // The output has about as many rows as the image.
+        require(self.rows.input * columns >= tuning.planes_pixels, "small planes")?;
+        let window = [self.rows.window, self.columns.window];
+        require(window != tuning.planes_slow_window, "a large window, which is faster with the channels last")
     }
-    frame.rows += frame.top;
-    let kernel = DepthwisePlanes { isa, input, layers, channels: shape[1], band, frame };
-    Some(Selection { kernel: Box::new(kernel), taken, fuses })
+
+    /// A convolution of planes of that size, and what is done to its output, whose ids are those of a step's.
+    fn new(
+        op: &Conv2d,
+        fused: &[Op],
+        input: &[usize],
+        output: TensorDesc<'_>,
+        problem: &Problem<'a>,
+    ) -> Result<LayerPlan<'a>, Reject> {
+        let (filter, [outputs, of_group, height, width]) = Filter::of(op, problem)?;
+        require(op.input_layout == InputOperandLayout::Nchw, "channels not first")?;
+        let is_depthwise = of_group == 1 && op.groups as usize == outputs && input[1] == outputs;
+        require(is_depthwise, "not one input channel for each output channel")?;
+        require(op.strides == [1; 2], "strides")?;
+        let finish = Finish::of_planes(&Problem { before: &[], fused, output, ..*problem }, op.bias)?;
+        let axis = |number: usize, window: usize| {
+            let sizes = (input[2 + number], output.shape[2 + number], window);
+            Axis::new(number, sizes, (&op.strides, &op.dilations, &op.padding))
+        };
+        let (rows, columns) = (axis(0, height), axis(1, width));
+        let right = op.padding[3] as usize;
+        Ok(LayerPlan { operand: op.filter, filter, channels: outputs, finish, rows, columns, right })
+    }
 }

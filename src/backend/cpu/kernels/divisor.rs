@@ -137,7 +137,7 @@ impl<V: Vector> DivisorOf<V> {
 #[allow(unsafe_code)]
 mod tests {
     use super::*;
-    use crate::backend::cpu::kernels::isa::available;
+    use crate::backend::cpu::kernels::isa::Isa;
     use crate::backend::cpu::kernels::tests::numbers;
     use crate::backend::cpu::kernels::vector::{OnVectors, with_vectors};
 
@@ -183,7 +183,7 @@ mod tests {
                     .zip(&dividends)
                     .map(|(whole, x)| if (x / size).is_nan() { f32::NAN } else { whole })
                     .collect();
-                for isa in available() {
+                for isa in Isa::available() {
                     for divisor in [Divisor::new(size, bounds), Divisor::of_many(size, bounds)] {
                         let mut found = dividends.clone();
                         with_vectors(isa, Integers { divisor, numbers: &mut found });

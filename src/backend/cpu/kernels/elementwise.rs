@@ -3,7 +3,7 @@
 
 use super::epilogue::Epilogue;
 use super::isa::Isa;
-use super::{Kernel, Selection, Site};
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::{DataType, Op, OperandId};
@@ -19,15 +19,16 @@ struct Chain {
     row: usize,
 }
 
-/// Below this many elements the reference kernel is quick enough.
-const WORTH_IT: usize = 32;
 /// Elements that all stages are done to before the next ones: they stay in the first-level cache.
 const TOGETHER: usize = 2048;
 
-pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
-    let input = match site.op {
+/// A chain of element-wise operators in one pass.
+pub static CHAIN: Implementation = Implementation { name: "elementwise.chain", accept };
+
+fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let input = match problem.op {
         Op::Binary(op) => {
-            let is_whole = |id: OperandId| site.inputs[id.0 as usize].shape == site.output.shape;
+            let is_whole = |id: OperandId| problem.input(id).shape == problem.output.shape;
             if is_whole(op.a) { op.a } else { op.b }
         }
         Op::Unary(op) => op.input,
@@ -42,30 +43,28 @@ pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
         Op::Prelu(op) => op.input,
         // A rounding.
         Op::Cast(op) => op.input,
-        _ => return None,
+        _ => return Err(Reject("not element-wise")),
     };
-    let count: usize = site.output.shape.iter().product();
-    let known = site.inputs[input.0 as usize];
+    let count = problem.output.element_count();
+    let known = problem.input(input);
+    let is_float = known.data_type == DataType::Float32 && problem.output.data_type == DataType::Float32;
+    require(is_float, "not float32")?;
+    require(known.shape == problem.output.shape, "no operand of the output's shape")?;
     // An operand that stands on both sides cannot be the value so far and another one.
-    let is_square = matches!(site.op, Op::Binary(op) if op.a == op.b);
-    if known.shape != site.output.shape || known.data_type != DataType::Float32 || is_square {
-        return None;
-    }
-    let rounds = matches!(site.op, Op::Cast(_));
-    if count < WORTH_IT && !rounds {
-        return None;
-    }
+    require(!matches!(problem.op, Op::Binary(op) if op.a == op.b), "the same operand on both sides")?;
+    require(count >= target.tuning.chain_elements || matches!(problem.op, Op::Cast(_)), "few elements")?;
     let mut stages = Epilogue::default();
-    let mut taken = smallvec![];
-    if !stages.begin(site, input, &mut taken) {
-        return None;
-    }
-    let fuses = stages.fuse(site, &mut taken);
-    let row = if stages.is_flat() { TOGETHER } else { *site.output.shape.last()? };
-    // What is done once for a row takes longer than a short row itself.
-    let rows = TOGETHER.min(count).checked_div(row).unwrap_or(1).max(1);
-    let row = if stages.join_rows(rows) { rows * row } else { row };
-    Some(Selection { kernel: Box::new(Chain { isa, input, stages, row }), taken, fuses })
+    let mut consumed = smallvec![];
+    require(stages.begin(problem, input, &mut consumed), "an operator or operand that no stage knows")?;
+    let (problem, isa) = (*problem, target.isa);
+    Ok(Box::new(move || {
+        let fuses = stages.fuse(&problem, &mut consumed);
+        let row = if stages.is_flat() { TOGETHER } else { problem.output.shape.last().copied().unwrap_or(1) };
+        // What is done once for a row takes longer than a short row itself.
+        let rows = TOGETHER.min(count).checked_div(row).unwrap_or(1).max(1);
+        let row = if stages.join_rows(rows) { rows * row } else { row };
+        Ok(Built { kernel: Box::new(Chain { isa, input, stages, row }), consumed, fuses })
+    }))
 }
 
 impl Kernel for Chain {

@@ -2,7 +2,7 @@
 //! chains of element-wise operators.
 #![allow(unsafe_code)]
 
-use super::Site;
+use super::Problem;
 use super::formulas::{Formula, Power, Rounding, both, each};
 use super::isa::Isa;
 use super::prefetch::prefetch;
@@ -76,20 +76,20 @@ impl Epilogue {
         Epilogue(bias.map(|bias| Stage::Binary(Operation::Add, With::Number(bias))).into_iter().collect())
     }
 
-    /// Adds the fused operators of a step, and notes the constants that are taken. All or none of them.
-    pub fn fuse(&mut self, site: &Site<'_>, taken: &mut impl Extend<usize>) -> bool {
-        let running = OperandId(site.inputs.len() as u32);
+    /// Adds the fused operators of a step, and notes the constants that are packed. All or none of them.
+    pub fn fuse(&mut self, problem: &Problem<'_>, consumed: &mut impl Extend<usize>) -> bool {
+        let running = OperandId(problem.inputs.len() as u32);
         let mut constants = Vec::new();
         // The way back from float16 changes nothing: stages have float32 all the time.
         let counts = |op: &&Op| !matches!(op, Op::Cast(cast) if cast.data_type == DataType::Float32);
         let mut stages = Vec::new();
-        for op in site.fused.iter().filter(counts) {
-            let Some(stage) = stage(op, running, site, &mut constants) else { return false };
+        for op in problem.fused.iter().filter(counts) {
+            let Some(stage) = stage(op, running, problem, &mut constants) else { return false };
             stages.push(stage);
         }
         self.0.extend(stages);
         self.join_steps();
-        taken.extend(constants);
+        consumed.extend(constants);
         true
     }
 
@@ -118,11 +118,11 @@ impl Epilogue {
     }
 
     /// Adds a step's own operator, done to its operand `input`.
-    pub fn begin(&mut self, site: &Site<'_>, input: OperandId, taken: &mut impl Extend<usize>) -> bool {
+    pub fn begin(&mut self, problem: &Problem<'_>, input: OperandId, consumed: &mut impl Extend<usize>) -> bool {
         let mut constants = Vec::new();
-        let Some(stage) = stage(site.op, input, site, &mut constants) else { return false };
+        let Some(stage) = stage(problem.op, input, problem, &mut constants) else { return false };
         self.0.push(stage);
-        taken.extend(constants);
+        consumed.extend(constants);
         true
     }
 
@@ -471,7 +471,7 @@ fn with_numbers<'a, V: Vector>(operation: Operation, pieces: &mut impl Pieces, n
 }
 
 /// An operator as a stage. `running` is the operand that it is done to.
-fn stage(op: &Op, running: OperandId, site: &Site<'_>, taken: &mut Vec<usize>) -> Option<Stage> {
+fn stage(op: &Op, running: OperandId, problem: &Problem<'_>, consumed: &mut Vec<usize>) -> Option<Stage> {
     match op {
         Op::Binary(op) => {
             let is_first = op.a == running;
@@ -483,35 +483,37 @@ fn stage(op: &Op, running: OperandId, site: &Site<'_>, taken: &mut Vec<usize>) -
                 (BinaryKind::Div, true) => Operation::Div,
                 (BinaryKind::Div, false) => Operation::DivInto,
                 (BinaryKind::Pow, true) => {
-                    let &[exponent] = site.inputs.get(op.b.0 as usize)?.elements()? else { return None };
-                    taken.push(op.b.0 as usize);
+                    let &[exponent] = problem.inputs.get(op.b.0 as usize)?.elements()? else { return None };
+                    consumed.push(op.b.0 as usize);
                     return Power::of(exponent).map(|power| Stage::Formula(Formula::Power(power)));
                 }
                 _ => return None,
             };
-            with(if is_first { op.b } else { op.a }, site, taken).map(|with| Stage::Binary(operation, with))
+            with(if is_first { op.b } else { op.a }, problem, consumed).map(|with| Stage::Binary(operation, with))
         }
-        Op::Prelu(op) if op.input == running => with(op.slope, site, taken).map(|with| Stage::Binary(Operation::Slope, with)),
+        Op::Prelu(op) if op.input == running => {
+            with(op.slope, problem, consumed).map(|with| Stage::Binary(Operation::Slope, with))
+        }
         op => Formula::of(op).map(Stage::Formula),
     }
 }
 
 /// The other operand of a stage, if it is there in a way that is quick to read.
-fn with(id: OperandId, site: &Site<'_>, taken: &mut Vec<usize>) -> Option<With> {
-    let other = *site.inputs.get(id.0 as usize)?;
+fn with(id: OperandId, problem: &Problem<'_>, consumed: &mut Vec<usize>) -> Option<With> {
+    let other = *problem.inputs.get(id.0 as usize)?;
     // Stages read float32, also where a constant of another type has as many bytes.
     if other.data_type != DataType::Float32 {
         return None;
     }
-    if other.shape == site.output.shape {
+    if other.shape == problem.output.shape {
         return Some(With::Tensor(id));
     }
-    if other.shape.len() > site.output.shape.len() {
+    if other.shape.len() > problem.output.shape.len() {
         return None;
     }
     let Some(elements) = other.elements() else {
         let count = other.shape.iter().product::<usize>();
-        let is_line = other.shape.last() == site.output.shape.last() && other.shape.last() == Some(&count);
+        let is_line = other.shape.last() == problem.output.shape.last() && other.shape.last() == Some(&count);
         return if other.order.is_some() {
             None
         } else if count == 1 {
@@ -521,15 +523,15 @@ fn with(id: OperandId, site: &Site<'_>, taken: &mut Vec<usize>) -> Option<With> 
         };
     };
     // A constant of one element, or one that varies along the last axis only.
-    let axis = site.output.shape.len().checked_sub(1)?;
-    let missing = site.output.shape.len() - other.shape.len();
-    let size = site.output.shape[axis];
+    let axis = problem.output.shape.len().checked_sub(1)?;
+    let missing = problem.output.shape.len() - other.shape.len();
+    let size = problem.output.shape[axis];
     let along = || axis >= missing && other.shape[axis - missing] == size && elements.len() == size;
     let with = match elements {
         &[number] => With::Number(number),
         _ if along() => With::Row(elements.to_vec()),
         _ => return None,
     };
-    taken.push(id.0 as usize);
+    consumed.push(id.0 as usize);
     Some(with)
 }

@@ -8,21 +8,15 @@ use super::finish::Finish;
 use super::isa::Isa;
 use super::panels::{Elements, Panels};
 use super::tile::{Task, Tiles};
-use super::{Kernel, Numbers, Selection, Site, with_scratch, with_starts};
+use super::{Accepted, Built, Implementation, Kernel, Numbers, Problem, Reject, Target, require, with_scratch, with_starts};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
-use crate::graph::OperandId;
-use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::layout::InputOperandLayout;
-use smallvec::smallvec;
+use crate::graph::{Op, OperandId};
 
 /// How the input lies in memory: `[batches, channels, height, width]`, by the dimensions that the operator sees.
 const PLANES: [u32; 4] = [0, 2, 3, 1];
-/// With fewer rows threads would have nothing to do, and with fewer columns tiles would not be full.
-const LEAST_SIZE: usize = 16;
-/// Numbers of a filter that stay in a core's second-level cache while row after row passes.
-const MOST_NUMBERS: usize = 64 << 10;
 
 #[derive(Debug)]
 struct FewChannels {
@@ -163,27 +157,45 @@ impl FewChannels {
 }
 
 /// The kernel for a convolution of an image that has its channels first in memory, or a single one, and a constant filter.
-pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
-    let (filter, [outputs, channels, height, width]) = Filter::of(op, site)?;
-    let input = site.inputs[op.input.0 as usize];
-    let is_large = site.output.shape[1].min(site.output.shape[2]) >= LEAST_SIZE;
-    let is_one_plane = channels == 1 && is_large && outputs * height * width <= MOST_NUMBERS;
-    let is_planes = input.order.map_or(is_one_plane, |order| order == PLANES);
-    if op.input_layout != InputOperandLayout::Nhwc || op.groups != 1 || !is_planes {
-        return None;
+/// An image with its channels first in memory, or a single one, and a constant filter.
+pub static FIRST_LAYER: Implementation = Implementation { name: "conv.first_layer", accept };
+
+fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let Op::Conv2d(op) = problem.op else { return Err(Reject("not a conv2d")) };
+    let isa = target.isa;
+    let (filter, [outputs, channels, height, width]) = Filter::of(op, problem)?;
+    let input = problem.input(op.input);
+    require(op.input_layout == InputOperandLayout::Nhwc, "channels not last for the operator")?;
+    require(op.groups == 1, "several groups")?;
+    let tuning = target.tuning;
+    match input.order {
+        Some(order) => {
+            require(order == PLANES, "an image in another order than channels first")?;
+            require(channels <= tuning.first_layer_channels, "many channels")?;
+            require(input.shape[1].min(input.shape[2]) >= tuning.first_layer_size, "few rows or columns")?;
+            require(outputs >= tuning.first_layer_outputs, "few output channels")?;
+        }
+        None => {
+            require(channels == 1, "channels last in memory, and more than one")?;
+            let size = problem.output.shape[1].min(problem.output.shape[2]);
+            require(size >= tuning.first_layer_size, "few rows or columns")?;
+        }
     }
-    let finish = Finish::new(site, op.bias)?;
-    let (rows, columns) = (axis(op, 0, input.shape[1], height, site), axis(op, 1, input.shape[2], width, site));
-    let tiles = Tiles::of_columns(isa, outputs);
-    let runs = (0..channels * height).map(|row| filter.place([0, row / height, row % height, 0]));
-    let [column, .., step] = filter.strides;
-    let panels = Panels::pack(tiles, &Elements { elements: filter.elements, length: width, step, column }, runs, outputs);
-    let bias = spread(&finish.bias, 1, tiles.step);
-    let mut taken = smallvec![op.filter.0 as usize];
-    taken.extend(finish.taken.iter().copied());
-    let fuses = finish.is_whole;
-    let zeros = Numbers::zeroed(0);
-    let mut kernel = FewChannels { isa, tiles, input: op.input, panels, bias, finish, channels, rows, columns, zeros };
-    kernel.zeros = Numbers::zeroed(kernel.reach());
-    Some(Selection { kernel: Box::new(kernel), taken, fuses })
+    let weights = outputs * channels * height * width;
+    require(weights <= tuning.first_layer_weights, "a filter that does not stay in the cache")?;
+    let finish = Finish::new(problem, op.bias)?;
+    let (rows, columns) = (axis(op, 0, input.shape[1], height, problem), axis(op, 1, input.shape[2], width, problem));
+    Ok(Box::new(move || {
+        let tiles = Tiles::of_columns(isa, outputs);
+        let runs = (0..channels * height).map(|row| filter.place([0, row / height, row % height, 0]));
+        let [column, .., step] = filter.strides;
+        let panels = Panels::pack(tiles, &Elements { elements: filter.elements, length: width, step, column }, runs, outputs);
+        let bias = spread(&finish.bias, 1, tiles.step);
+        let consumed = finish.consumed_beside(op.filter);
+        let fuses = finish.is_whole;
+        let zeros = Numbers::zeroed(0);
+        let mut kernel = FewChannels { isa, tiles, input: op.input, panels, bias, finish, channels, rows, columns, zeros };
+        kernel.zeros = Numbers::zeroed(kernel.reach());
+        Ok(Built { kernel: Box::new(kernel), consumed, fuses })
+    }))
 }

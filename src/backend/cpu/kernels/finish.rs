@@ -4,10 +4,11 @@
 use super::epilogue::Epilogue;
 use super::isa::Isa;
 use super::limits::{Bounds, Limits};
-use super::{Known, Site};
+use super::{Problem, Reject, TensorDesc};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::elementwise::{ActivationKind, BinaryKind};
 use crate::graph::{Number, Op, OperandId};
+use smallvec::SmallVec;
 
 /// The fused operators, in the one order that the kernels know: constants, bounds, a tensor, bounds; then others in any order.
 #[derive(Debug, Default)]
@@ -18,48 +19,49 @@ pub struct Finish {
     pub added: Option<OperandId>,
     pub limits: Limits,
     rest: Epilogue,
-    /// Constants that are taken, by position.
-    pub taken: Vec<usize>,
+    /// Constants that are packed, by position.
+    pub consumed: Vec<usize>,
     /// Whether all fused operators are in here; otherwise none is.
     pub is_whole: bool,
 }
 
 impl Finish {
     /// Of a step whose output has its channels last.
-    pub fn new(site: &Site<'_>, bias: Option<OperandId>) -> Option<Finish> {
-        Finish::with(site, bias, Finish::push)
+    pub fn new(problem: &Problem<'_>, bias: Option<OperandId>) -> Result<Finish, Reject> {
+        Finish::with(problem, bias, Finish::push)
     }
 
     /// Of a step whose output has its channels first: nothing but bounds while the sums are in registers.
-    pub fn of_planes(site: &Site<'_>, bias: Option<OperandId>) -> Option<Finish> {
-        Finish::with(site, bias, |finish, op, _| finish.push_bounds(op))
+    pub fn of_planes(problem: &Problem<'_>, bias: Option<OperandId>) -> Result<Finish, Reject> {
+        Finish::with(problem, bias, |finish, op, _| finish.push_bounds(op))
     }
 
     fn with(
-        site: &Site<'_>,
+        problem: &Problem<'_>,
         bias: Option<OperandId>,
-        push: impl Fn(&mut Finish, &Op, &Site<'_>) -> Option<()>,
-    ) -> Option<Finish> {
+        push: impl Fn(&mut Finish, &Op, &Problem<'_>) -> Option<()>,
+    ) -> Result<Finish, Reject> {
         let mut plain = Finish { is_whole: true, ..Finish::default() };
         if let Some(bias) = bias {
-            plain.bias = site.inputs[bias.0 as usize].elements()?.to_vec();
-            plain.taken.push(bias.0 as usize);
+            plain.bias = problem.input(bias).elements().ok_or(Reject("a bias that is not constant"))?.to_vec();
+            plain.consumed.push(bias.0 as usize);
         }
-        let mut whole = Finish { bias: plain.bias.clone(), taken: plain.taken.clone(), is_whole: true, ..Finish::default() };
-        let first = site.fused.iter().take_while(|op| push(&mut whole, op, site).is_some()).count();
-        if whole.rest.fuse(&Site { fused: &site.fused[first..], ..*site }, &mut whole.taken) {
-            return Some(whole);
+        let mut whole =
+            Finish { bias: plain.bias.clone(), consumed: plain.consumed.clone(), is_whole: true, ..Finish::default() };
+        let first = problem.fused.iter().take_while(|op| push(&mut whole, op, problem).is_some()).count();
+        if whole.rest.fuse(&Problem { fused: &problem.fused[first..], ..*problem }, &mut whole.consumed) {
+            return Ok(whole);
         }
-        plain.is_whole = site.fused.is_empty();
-        Some(plain)
+        plain.is_whole = problem.fused.is_empty();
+        Ok(plain)
     }
 
-    fn push(&mut self, op: &Op, site: &Site<'_>) -> Option<()> {
+    fn push(&mut self, op: &Op, problem: &Problem<'_>) -> Option<()> {
         match op {
             Op::Binary(op) if op.kind == BinaryKind::Add => {
-                let running = OperandId(site.inputs.len() as u32);
+                let running = OperandId(problem.inputs.len() as u32);
                 let id = if op.a == running { op.b } else { op.a };
-                self.add(id, site.inputs[id.0 as usize], site)
+                self.add(id, problem.inputs[id.0 as usize], problem)
             }
             _ => self.push_bounds(op),
         }
@@ -81,8 +83,8 @@ impl Finish {
         (*place == Bounds::default()).then(|| *place = Bounds([low, high]))
     }
 
-    fn add(&mut self, id: OperandId, other: Known<'_>, site: &Site<'_>) -> Option<()> {
-        let channels = *site.output.shape.last()?;
+    fn add(&mut self, id: OperandId, other: TensorDesc<'_>, problem: &Problem<'_>) -> Option<()> {
+        let channels = *problem.output.shape.last()?;
         let is_line = other.shape.last() == Some(&channels) && other.shape.iter().product::<usize>() == channels;
         let is_single = other.shape.iter().all(|&size| size == 1);
         if let Some(numbers) = other.elements().filter(|_| is_line || is_single)
@@ -90,11 +92,16 @@ impl Finish {
         {
             self.bias.resize(channels, 0.0);
             self.bias.iter_mut().zip(numbers.iter().cycle()).for_each(|(sum, number)| *sum += number);
-            self.taken.push(id.0 as usize);
+            self.consumed.push(id.0 as usize);
             return Some(());
         }
-        let fits = other.shape == site.output.shape && self.added.is_none();
+        let fits = other.shape == problem.output.shape && self.added.is_none();
         fits.then(|| self.added = Some(id))
+    }
+
+    /// All operands that are packed where the filter is too, by position.
+    pub fn consumed_beside(&self, filter: OperandId) -> SmallVec<[usize; 2]> {
+        std::iter::once(filter.0 as usize).chain(self.consumed.iter().copied()).collect()
     }
 
     /// The tensor that is added, for a kernel that overwrites none.

@@ -7,14 +7,12 @@ use super::conv::{Filter, axis};
 use super::finish::{Finish, Rest};
 use super::isa::Isa;
 use super::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
-use super::{Kernel, Numbers, Selection, Site};
+use super::{Accepted, Built, Implementation, Kernel, Numbers, Problem, Target, require};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
 use crate::graph::OperandId;
-use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::layout::InputOperandLayout;
-use smallvec::smallvec;
 
 /// Pixels that are computed together.
 const TOGETHER: usize = 4;
@@ -39,41 +37,37 @@ struct Grouped {
 }
 
 /// The kernel for such a convolution with a constant filter.
-pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
-    let input = site.inputs[op.input.0 as usize];
-    let (filter, [channels, of_group, height, width]) = Filter::of(op, site)?;
-    let mut lanes = 0;
-    with_vectors(isa, Lanes(&mut lanes));
-    let is_such = [2, 4, 8].contains(&of_group) && of_group < lanes && channels % lanes == 0;
+/// Groups of 2, 4 or 8 channels, several of which share a vector.
+pub static SMALL_GROUPS: Implementation = Implementation { name: "conv.small_groups", accept };
+
+fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let (op, isa) = (problem.conv2d()?, target.isa);
+    let input = problem.input(op.input);
+    let (filter, [channels, of_group, height, width]) = Filter::of(op, problem)?;
+    require(op.input_layout == InputOperandLayout::Nhwc, "channels not last")?;
+    let lanes = isa.lanes();
+    require([2, 4, 8].contains(&of_group) && of_group < lanes, "not groups of 2, 4 or 8 channels that share a vector")?;
+    require(channels % lanes == 0, "channels that do not fill whole vectors")?;
     let is_square = op.groups as usize * of_group == channels && input.shape[3] == channels;
-    if op.input_layout != InputOperandLayout::Nhwc || !is_such || !is_square || width > MOST_COLUMNS || !filter.is_finite() {
-        return None;
-    }
-    let finish = Finish::new(site, op.bias)?;
-    let (rows, columns) = (axis(op, 0, input.shape[1], height, site), axis(op, 1, input.shape[2], width, site));
-    let mut weights = Numbers::zeroed(height * width * of_group * channels);
-    for (place, numbers) in weights.as_mut_slice().chunks_exact_mut(channels).enumerate() {
-        let (tap, number) = (place / of_group, place % of_group);
-        numbers.iter_mut().enumerate().for_each(|(o, to)| *to = filter.at([o, number, tap / width, tap % width]));
-    }
-    let mut bias = Numbers::zeroed(channels);
-    bias.as_mut_slice()[..finish.bias.len()].copy_from_slice(&finish.bias);
-    let mut taken = smallvec![op.filter.0 as usize];
-    taken.extend(finish.taken.iter().copied());
-    let fuses = finish.is_whole;
-    let zeros = Numbers::zeroed(channels);
-    let kernel = Grouped { isa, input: op.input, of_group, weights, bias, finish, rows, columns, channels, zeros };
-    Some(Selection { kernel: Box::new(kernel), taken, fuses })
-}
-
-/// How many numbers a vector has.
-struct Lanes<'a>(&'a mut usize);
-
-impl OnVectors for Lanes<'_> {
-    #[inline(always)]
-    fn run<V: Vector>(self) {
-        *self.0 = V::LANES;
-    }
+    require(is_square, "not as many output channels as input channels")?;
+    require(width <= MOST_COLUMNS, "a window of too many columns")?;
+    require(filter.is_finite(), "weights that are not finite")?;
+    let finish = Finish::new(problem, op.bias)?;
+    let (rows, columns) = (axis(op, 0, input.shape[1], height, problem), axis(op, 1, input.shape[2], width, problem));
+    Ok(Box::new(move || {
+        let mut weights = Numbers::zeroed(height * width * of_group * channels);
+        for (place, numbers) in weights.as_mut_slice().chunks_exact_mut(channels).enumerate() {
+            let (tap, number) = (place / of_group, place % of_group);
+            numbers.iter_mut().enumerate().for_each(|(o, to)| *to = filter.at([o, number, tap / width, tap % width]));
+        }
+        let mut bias = Numbers::zeroed(channels);
+        bias.as_mut_slice()[..finish.bias.len()].copy_from_slice(&finish.bias);
+        let consumed = finish.consumed_beside(op.filter);
+        let fuses = finish.is_whole;
+        let zeros = Numbers::zeroed(channels);
+        let kernel = Grouped { isa, input: op.input, of_group, weights, bias, finish, rows, columns, channels, zeros };
+        Ok(Built { kernel: Box::new(kernel), consumed, fuses })
+    }))
 }
 
 impl Kernel for Grouped {

@@ -124,7 +124,7 @@ impl Tiles {
 #[cfg(test)]
 mod tests {
     use super::super::Caches;
-    use super::super::isa::available;
+    use super::super::isa::Isa;
     use super::super::limits::{Bounds, Limits};
     use super::super::tests::numbers;
     use super::*;
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn many_tiles_are_computed_as_each_is() {
-        for isa in available() {
+        for isa in Isa::available() {
             let tiles = Tiles::of(isa);
             let wide = Tiles::for_product(isa, 1000, [16, 64], true, Caches::LARGE);
             for tiles in [tiles, wide, Tiles::of_columns(isa, tiles.step)] {

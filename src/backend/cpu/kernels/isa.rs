@@ -116,6 +116,50 @@ pub enum Level {
 }
 
 impl Isa {
+    /// The instruction set to use: the best one, or the one that `WEBNN_CPU` names (`portable`, `neon`, `avx2`, `avx512`).
+    pub fn of_this_machine() -> &'static Isa {
+        static ISA: OnceLock<&'static Isa> = OnceLock::new();
+        ISA.get_or_init(|| {
+            let wanted = std::env::var("WEBNN_CPU").ok();
+            let fits = |isa: &&&'static Isa| wanted.as_deref().is_none_or(|name| name == isa.name);
+            Isa::available().iter().find(fits).copied().unwrap_or(&PORTABLE)
+        })
+    }
+
+    /// All that CPUs of this architecture may have. Whether this one has them is not asked: none of their instructions may run.
+    #[cfg(test)]
+    pub fn of_architecture() -> Vec<&'static Isa> {
+        #[cfg(target_arch = "x86_64")]
+        return vec![&x86::AVX512, &x86::AVX2, &PORTABLE];
+        #[cfg(target_arch = "aarch64")]
+        return vec![&NEON, &PORTABLE];
+    }
+
+    /// All that this CPU has, the best first.
+    pub fn available() -> &'static [&'static Isa] {
+        static AVAILABLE: OnceLock<Vec<&'static Isa>> = OnceLock::new();
+        AVAILABLE.get_or_init(|| {
+            #[allow(unused_mut, reason = "only some architectures add to it")]
+            let mut available: Vec<&'static Isa> = vec![&PORTABLE];
+            #[cfg(target_arch = "aarch64")]
+            available.insert(0, &NEON);
+            #[cfg(target_arch = "x86_64")]
+            {
+                if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c") {
+                    available.insert(0, &x86::AVX2);
+                }
+                let has_avx512 = is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512vl")
+                    && is_x86_feature_detected!("avx512dq")
+                    && is_x86_feature_detected!("avx512bw");
+                if has_avx512 {
+                    available.insert(0, &x86::AVX512);
+                }
+            }
+            available
+        })
+    }
+
     /// The tiles for a product of so many rows and columns, on a core with these caches.
     pub fn for_product(&'static self, rows: usize, columns: usize, caches: Caches) -> &'static Isa {
         let suits = |wide: &&Isa| {
@@ -235,45 +279,10 @@ impl Plus<'_> {
     }
 }
 
-/// The instruction set to use: the best one, or the one that `WEBNN_CPU` names (`portable`, `neon`, `avx2`, `avx512`).
-pub fn isa() -> &'static Isa {
-    static ISA: OnceLock<&'static Isa> = OnceLock::new();
-    ISA.get_or_init(|| {
-        let wanted = std::env::var("WEBNN_CPU").ok();
-        let fits = |isa: &&&'static Isa| wanted.as_deref().is_none_or(|name| name == isa.name);
-        available().iter().find(fits).copied().unwrap_or(&PORTABLE)
-    })
-}
-
 /// The sets of tiles of products that this CPU has.
 #[cfg(test)]
 pub fn with_wide() -> impl Iterator<Item = &'static Isa> {
-    available().iter().flat_map(|isa| std::iter::once(*isa).chain(isa.wide))
-}
-
-/// All that this CPU has, the best first.
-pub fn available() -> &'static [&'static Isa] {
-    static AVAILABLE: OnceLock<Vec<&'static Isa>> = OnceLock::new();
-    AVAILABLE.get_or_init(|| {
-        #[allow(unused_mut, reason = "only some architectures add to it")]
-        let mut available: Vec<&'static Isa> = vec![&PORTABLE];
-        #[cfg(target_arch = "aarch64")]
-        available.insert(0, &NEON);
-        #[cfg(target_arch = "x86_64")]
-        {
-            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c") {
-                available.insert(0, &x86::AVX2);
-            }
-            let has_avx512 = is_x86_feature_detected!("avx512f")
-                && is_x86_feature_detected!("avx512vl")
-                && is_x86_feature_detected!("avx512dq")
-                && is_x86_feature_detected!("avx512bw");
-            if has_avx512 {
-                available.insert(0, &x86::AVX512);
-            }
-        }
-        available
-    })
+    Isa::available().iter().flat_map(|isa| std::iter::once(*isa).chain(isa.wide))
 }
 
 static PORTABLE: Isa = Isa {
@@ -566,7 +575,7 @@ mod tests {
 
     #[test]
     fn products_with_many_rows_and_whole_panels_have_wide_tiles() {
-        for isa in available() {
+        for isa in Isa::available() {
             let (rows, columns) = (isa.rows + 1, 3 * isa.columns);
             assert!(std::ptr::eq(isa.for_product(rows, 4 * isa.columns, Caches::USUAL), *isa));
             let Some(wide) = isa.wide else { continue };

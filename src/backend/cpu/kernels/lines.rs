@@ -2,16 +2,13 @@
 //! last ones, instance normalization where the channels are first.
 #![allow(unsafe_code)]
 
-use super::isa::{Isa, Loop, isa};
+use super::isa::{Isa, Loop};
 use super::softmax::{Lines, Scores, load_first};
-use super::softmax_columns::{SoftmaxColumns, SoftmaxShortLines};
 use super::vector::{OnVectors, Vector, with_vectors};
-use super::{Kernel, Selection, Site};
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::layout::InputOperandLayout;
-use crate::graph::ops::normalization::{InstanceNormalization, LayerNormalization};
-use crate::graph::ops::softmax::Softmax;
 use crate::graph::{Op, OperandId};
 use smallvec::smallvec;
 
@@ -21,17 +18,17 @@ const SUMS: usize = 32;
 /// A line shorter than this leaves the vectors empty.
 const SHORTEST: usize = 16;
 
-pub fn select(site: &Site<'_>) -> Option<Selection> {
-    let kernel: Box<dyn Kernel> = match site.op {
-        Op::Softmax(op) if op.axis as usize + 1 < site.output.shape.len() => {
-            Box::new(SoftmaxColumns::new(op, site.output.shape, isa())?)
-        }
-        Op::Softmax(op) => softmax_lines(op, site)?,
-        Op::InstanceNormalization(op) => Box::new(instance_normalization(op, site)?),
-        Op::LayerNormalization(op) => Box::new(layer_normalization(op, site)?),
-        _ => return None,
-    };
-    Some(Selection { kernel, taken: smallvec![], fuses: false })
+/// Along the last dimension, row by row.
+pub static SOFTMAX: Implementation = Implementation { name: "softmax.rows", accept: accept_softmax };
+/// Of the last dimensions, row by row.
+pub static LAYER_NORMALIZATION: Implementation =
+    Implementation { name: "layer_normalization.rows", accept: accept_layer_normalization };
+/// With the channels first, plane by plane.
+pub static INSTANCE_NORMALIZATION: Implementation =
+    Implementation { name: "instance_normalization.nchw", accept: accept_instance_normalization };
+
+fn unfused<'a>(kernel: impl Kernel + 'a + 'static) -> Accepted<'a> {
+    Ok(Box::new(move || Ok(Built { kernel: Box::new(kernel), consumed: smallvec![], fuses: false })))
 }
 
 #[derive(Debug)]
@@ -41,14 +38,12 @@ struct SoftmaxLines {
     length: usize,
 }
 
-fn softmax_lines(op: &Softmax, site: &Site<'_>) -> Option<Box<dyn Kernel>> {
-    let &length = site.output.shape.last()?;
-    let (isa, input) = (isa(), op.input);
-    if length >= SHORTEST {
-        return Some(Box::new(SoftmaxLines { isa, input, length }));
-    }
-    let is_worth_it = length > 0 && site.output.shape.iter().product::<usize>() / length >= SHORTEST;
-    is_worth_it.then(|| Box::new(SoftmaxShortLines { isa, input, length }) as Box<dyn Kernel>)
+fn accept_softmax<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let Op::Softmax(op) = problem.op else { return Err(Reject("not a softmax")) };
+    let length = problem.output.shape.last().copied().unwrap_or(0);
+    require(op.axis as usize + 1 == problem.output.shape.len(), "not along the last dimension")?;
+    require(length >= SHORTEST, "rows too short for vectors")?;
+    unfused(SoftmaxLines { isa: target.isa, input: op.input, length })
 }
 
 impl Kernel for SoftmaxLines {
@@ -103,14 +98,16 @@ struct LayerNormalizationLines {
     epsilon: f32,
 }
 
-fn layer_normalization(op: &LayerNormalization, site: &Site<'_>) -> Option<LayerNormalizationLines> {
-    let rank = site.output.shape.len();
+fn accept_layer_normalization<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let Op::LayerNormalization(op) = problem.op else { return Err(Reject("not a layerNormalization")) };
+    let rank = problem.output.shape.len();
     let axes = op.axes(rank);
-    // The last axes, in their order.
     let are_last = axes.iter().rev().enumerate().all(|(i, &axis)| axis as usize + i + 1 == rank);
-    let length = axes.iter().map(|&axis| site.output.shape[axis as usize]).product();
-    (are_last && length >= SHORTEST).then(|| LayerNormalizationLines {
-        isa: isa(),
+    require(are_last, "not the last dimensions in their order")?;
+    let length = axes.iter().map(|&axis| problem.output.shape[axis as usize]).product();
+    require(length >= SHORTEST, "rows too short for vectors")?;
+    unfused(LayerNormalizationLines {
+        isa: target.isa,
         input: op.input,
         scale: op.scale,
         bias: op.bias,
@@ -200,18 +197,19 @@ struct InstanceNormalizationLines {
     epsilon: f32,
 }
 
-fn instance_normalization(op: &InstanceNormalization, site: &Site<'_>) -> Option<InstanceNormalizationLines> {
-    let &[_, channels, height, width] = site.output.shape else { return None };
-    let suits = op.layout == InputOperandLayout::Nchw && height * width >= SHORTEST;
-    let (scale, bias, epsilon) = (op.scale, op.bias, op.epsilon as f32);
-    suits.then(|| InstanceNormalizationLines {
-        isa: isa(),
+fn accept_instance_normalization<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let Op::InstanceNormalization(op) = problem.op else { return Err(Reject("not an instanceNormalization")) };
+    let &[_, channels, height, width] = problem.output.shape else { return Err(Reject("not an image")) };
+    require(op.layout == InputOperandLayout::Nchw, "channels not first")?;
+    require(height * width >= SHORTEST, "planes too small for vectors")?;
+    unfused(InstanceNormalizationLines {
+        isa: target.isa,
         input: op.input,
-        scale,
-        bias,
+        scale: op.scale,
+        bias: op.bias,
         channels,
         length: height * width,
-        epsilon,
+        epsilon: op.epsilon as f32,
     })
 }
 

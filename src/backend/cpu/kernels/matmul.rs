@@ -3,27 +3,26 @@
 
 use super::epilogue::{Epilogue, Origin};
 use super::few_queries;
-use super::isa::{Isa, isa};
-use super::narrow::{self, Operands};
+use super::isa::Isa;
 use super::packing::pack_panel;
 use super::product::{Finish, Grid, Output, Right, RightView, is_read_in_place, multiply, with_left};
-use super::{Kernel, Known, Selection, Site, with_scratch};
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, TensorDesc, require, with_scratch};
 use crate::backend::cpu::threads::{for_each_job, for_each_piece};
 use crate::backend::cpu::view::Arguments;
-use crate::graph::OperandId;
 use crate::graph::ops::matmul::{Gemm, Matmul};
 use crate::graph::shape::strides;
-use smallvec::smallvec;
+use crate::graph::{Op, OperandId};
+use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 
 /// One product: `rows` × `depth` times `depth` × `columns`, and how the operands lie in memory.
 #[derive(Clone, Copy, Debug)]
-struct Shape {
-    rows: usize,
-    depth: usize,
-    columns: usize,
-    left_strides: [usize; 2],
-    right_strides: [usize; 2],
+pub struct Shape {
+    pub rows: usize,
+    pub depth: usize,
+    pub columns: usize,
+    pub left_strides: [usize; 2],
+    pub right_strides: [usize; 2],
 }
 
 impl Shape {
@@ -111,7 +110,7 @@ impl Chunks {
         let block = Grid::new(isa, rows, depth, columns, 1).block(0).0.len();
         if threads > 1 && rows < threads * MANY_ROWS {
             // They wait for each other after it, so it is a lot.
-            let together = (PACKED / depth.max(1) / block.max(1) * block).max(block);
+            let together = (PACKED_TOGETHER / depth.max(1) / block.max(1) * block).max(block);
             return Chunks { count: rows.div_ceil(together.max(1)), are_jobs: false };
         }
         // Fewer tiles would read the right operand too often.
@@ -270,44 +269,171 @@ impl Kernel for Stack {
 }
 
 /// Elements of the left operand that several threads pack together.
-const PACKED: usize = 4 << 20;
+const PACKED_TOGETHER: usize = 4 << 20;
 
-/// Below this many multiplications packing is not worth its while.
-const WORTH_PACKING: usize = 4096;
+/// A left operand times a constant matrix, which is packed.
+pub static PACKED: Implementation = Implementation { name: "gemm.packed", accept: accept_packed };
+/// Products with so few rows that packing is not worth its while.
+pub static FEW_ROWS: Implementation = Implementation { name: "gemm.few_rows", accept: accept_few_rows };
+/// A stack of products, whose right operands are packed in each run.
+pub static BATCHED: Implementation = Implementation { name: "gemm.batched", accept: accept_batched };
 
-pub fn matmul(op: &Matmul, site: &Site<'_>) -> Option<Selection> {
-    let (a, b) = (site.inputs[op.a.0 as usize], site.inputs[op.b.0 as usize]);
-    let (batches_a, &[rows, depth]) = a.shape.split_last_chunk::<2>()?;
-    let (batches_b, &[_, columns]) = b.shape.split_last_chunk::<2>()?;
-    let (left_strides, right_strides) = ([depth, 1], [columns, 1]);
-    let count = |shape: &[usize]| shape.iter().product::<usize>();
-    let is_ordered = a.order.is_some() || b.order.is_some() || site.output.order.is_some();
-    if !is_ordered {
-        let batches = &site.output.shape[..site.output.shape.len() - 2];
-        if count(batches_b) == 1 && count(batches_a) == count(batches) {
-            // A stack times one matrix is a taller matrix times it.
-            let shape = Shape { rows: rows * count(batches), depth, columns, left_strides, right_strides };
-            return product(site, shape, op.a, op.b, None);
-        }
-        if columns > 1 && rows * depth * columns < WORTH_PACKING {
-            return None;
+/// What a matmul or gemm computes: a stack of products of the same shape.
+pub struct Product<'a> {
+    pub shape: Shape,
+    pub left: OperandId,
+    pub right: OperandId,
+    /// Where each product finds its operands and puts its output; nothing for a single product of whole operands.
+    stack: Option<Vec<[usize; 3]>>,
+    /// Elements from one row of the output to the next.
+    stride: usize,
+    /// A constant row that is added to each row: which operand, and its elements.
+    pub bias: Option<(usize, &'a [f32])>,
+}
+
+impl<'a> Product<'a> {
+    pub fn of(problem: &Problem<'a>, target: &Target) -> Result<Product<'a>, Reject> {
+        match problem.op {
+            Op::Matmul(op) => Product::of_matmul(op, problem, target.tuning.gemm_multiplications),
+            Op::Gemm(op) => Product::of_gemm(op, problem, target.tuning.gemm_multiplications),
+            _ => Err(Reject("not a matmul or gemm")),
         }
     }
-    let (made, output_strides) = site.output.made();
-    let (strides_a, strides_b) = (distances(a), distances(b));
-    let last = |strides: &[usize]| [strides[strides.len() - 2], strides[strides.len() - 1]];
-    let (left_strides, right_strides) = (last(&strides_a), last(&strides_b));
-    let [stride, 1] = last(&output_strides) else { return None };
-    let batches = &made[..made.len() - 2];
-    let of = |shape: &[usize], strides: &[usize]| places(&shape[..shape.len() - 2], strides, batches);
-    let (from_a, from_b) = (of(a.shape, &strides_a), of(b.shape, &strides_b));
-    let to = places(batches, &output_strides, batches);
-    let positions = from_a.into_iter().zip(from_b).zip(to).map(|((a, b), to)| [a, b, to]).collect();
-    stack(site, Shape { rows, depth, columns, left_strides, right_strides }, op.a, op.b, positions, stride, None)
+
+    /// A single product, worth the packing.
+    fn one(
+        shape: Shape,
+        [left, right]: [OperandId; 2],
+        bias: Option<(usize, &'a [f32])>,
+        least: usize,
+    ) -> Result<Product<'a>, Reject> {
+        require(shape.work() >= least, "few multiplications")?;
+        Ok(Product { shape, left, right, stack: None, stride: shape.columns, bias })
+    }
+
+    fn of_matmul(op: &Matmul, problem: &Problem<'a>, least: usize) -> Result<Product<'a>, Reject> {
+        const RANK: Reject = Reject("operands of fewer than 2 dimensions");
+        let (a, b) = (problem.input(op.a), problem.input(op.b));
+        let (batches_a, &[rows, depth]) = a.shape.split_last_chunk::<2>().ok_or(RANK)?;
+        let (batches_b, &[_, columns]) = b.shape.split_last_chunk::<2>().ok_or(RANK)?;
+        let (left_strides, right_strides) = ([depth, 1], [columns, 1]);
+        let count = |shape: &[usize]| shape.iter().product::<usize>();
+        let is_ordered = a.order.is_some() || b.order.is_some() || problem.output.order.is_some();
+        if !is_ordered {
+            let batches = &problem.output.shape[..problem.output.shape.len() - 2];
+            if count(batches_b) == 1 && count(batches_a) == count(batches) {
+                // A stack times one matrix is a taller matrix times it.
+                let shape = Shape { rows: rows * count(batches), depth, columns, left_strides, right_strides };
+                return Product::one(shape, [op.a, op.b], None, least);
+            }
+            require(columns == 1 || rows * depth * columns >= least, "few multiplications")?;
+        }
+        let (made, output_strides) = problem.output.made();
+        let (strides_a, strides_b) = (distances(a), distances(b));
+        let last = |strides: &[usize]| [strides[strides.len() - 2], strides[strides.len() - 1]];
+        let (left_strides, right_strides) = (last(&strides_a), last(&strides_b));
+        let [stride, 1] = last(&output_strides) else { return Err(Reject("an output whose rows do not lie together")) };
+        let batches = &made[..made.len() - 2];
+        let of = |shape: &[usize], strides: &[usize]| places(&shape[..shape.len() - 2], strides, batches);
+        let (from_a, from_b) = (of(a.shape, &strides_a), of(b.shape, &strides_b));
+        let to = places(batches, &output_strides, batches);
+        let stack = from_a.into_iter().zip(from_b).zip(to).map(|((a, b), to)| [a, b, to]).collect();
+        let shape = Shape { rows, depth, columns, left_strides, right_strides };
+        Ok(Product { shape, left: op.a, right: op.b, stack: Some(stack), stride, bias: None })
+    }
+
+    fn of_gemm(op: &Gemm, problem: &Problem<'a>, least: usize) -> Result<Product<'a>, Reject> {
+        let &[rows, columns] = problem.output.shape else { return Err(Reject("not a matrix")) };
+        let depth = problem.input(op.a).shape[if op.a_transpose { 0 } else { 1 }];
+        // Factors, and a c that is not one constant row, are left to the reference kernel.
+        require(op.alpha == 1.0, "a factor")?;
+        let bias = match op.c {
+            None => None,
+            Some(id) => {
+                let c = problem.input(id);
+                require(op.beta == 1.0, "a factor of c")?;
+                let is_row = c.shape.last() == Some(&columns) && c.element_count() == columns;
+                require(is_row, "a c that is not one row")?;
+                Some((id.0 as usize, c.constant_elements()?))
+            }
+        };
+        let left_strides = if op.a_transpose { [1, rows] } else { [depth, 1] };
+        let right_strides = if op.b_transpose { [1, depth] } else { [columns, 1] };
+        Product::one(Shape { rows, depth, columns, left_strides, right_strides }, [op.a, op.b], bias, least)
+    }
+
+    /// Whether it is one product of whole operands.
+    pub fn is_one(&self) -> bool {
+        self.stack.is_none()
+    }
+
+    /// As one of a stack, of which neither operand is packed at build time.
+    fn stack(self, target: &Target) -> Result<Stack, Reject> {
+        let is_single = self.is_one();
+        let Product { shape, left, right, stack, stride, bias } = self;
+        let column_bias = match bias {
+            Some((_, bias)) if is_single && shape.columns == 1 => Some(bias[0]),
+            Some(_) => return Err(Reject("a row that is added to a product of computed operands")),
+            None => None,
+        };
+        let isa = target.isa.for_product(shape.rows, shape.columns, target.caches);
+        let epilogue = Epilogue::of_column(column_bias);
+        let positions = stack.unwrap_or_else(|| vec![[0, 0, 0]]);
+        Ok(Stack { isa, shape, left, right, positions, stride, epilogue, threads: target.threads }.turned())
+    }
+}
+
+fn accept_packed<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let product = Product::of(problem, target)?;
+    require(product.is_one(), "several matrices on the right")?;
+    let Product { shape, left, right, bias, .. } = product;
+    // A column is read where it is.
+    require(shape.columns > 1, "a single column")?;
+    let elements = problem.input(right).constant_elements()?;
+    let (problem, target) = (*problem, *target);
+    Ok(Box::new(move || {
+        let isa = target.isa.for_product(shape.rows, shape.columns, target.caches);
+        let packed = Right::pack(isa, shape.depth, shape.columns, elements, shape.right_strides);
+        let chunks = Chunks::new(isa, &shape, target.threads);
+        let mut consumed = smallvec![right.0 as usize];
+        consumed.extend(bias.iter().map(|(position, _)| *position));
+        let mut epilogue = Epilogue::new(bias.map(|(_, bias)| bias.to_vec()));
+        let fuses = epilogue.fuse(&problem, &mut consumed);
+        let kernel = TimesConstant { isa, shape, left, right: packed, epilogue, threads: target.threads, chunks };
+        Ok(Built { kernel: Box::new(kernel), consumed, fuses })
+    }))
+}
+
+fn accept_few_rows<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let product = Product::of(problem, target)?;
+    let mut consumed = bias_of(&product);
+    let mut stack = product.stack(target)?;
+    require(FewRows::suits(&stack.shape), "many rows, or a right operand without elements that lie side by side")?;
+    let problem = *problem;
+    Ok(Box::new(move || {
+        let fuses = stack.epilogue.fuse(&problem, &mut consumed);
+        Ok(Built { kernel: Box::new(FewRows::new(stack)), consumed, fuses })
+    }))
+}
+
+fn accept_batched<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let product = Product::of(problem, target)?;
+    let mut consumed = bias_of(&product);
+    let mut stack = product.stack(target)?;
+    let problem = *problem;
+    Ok(Box::new(move || {
+        let fuses = stack.epilogue.fuse(&problem, &mut consumed);
+        Ok(Built { kernel: Box::new(stack), consumed, fuses })
+    }))
+}
+
+/// The operand that is added, which the epilogue has, by position.
+fn bias_of(product: &Product<'_>) -> SmallVec<[usize; 2]> {
+    product.bias.iter().map(|(position, _)| *position).collect()
 }
 
 /// The distances between elements of an operand whose dimensions may lie in another order.
-pub fn distances(known: Known<'_>) -> Vec<usize> {
+pub fn distances(known: TensorDesc<'_>) -> Vec<usize> {
     let Some(order) = known.order else { return strides(known.shape) };
     let mut shape = vec![0; order.len()];
     order.iter().zip(known.shape).for_each(|(&dimension, &size)| shape[dimension as usize] = size);
@@ -324,81 +450,6 @@ pub fn places(from: &[usize], strides: &[usize], to: &[usize]) -> Vec<usize> {
         places = places.iter().flat_map(|&place| (0..size).map(move |i| place + i * stride)).collect();
     }
     places
-}
-
-pub fn gemm(op: &Gemm, site: &Site<'_>) -> Option<Selection> {
-    let &[rows, columns] = site.output.shape else { return None };
-    let a = site.inputs[op.a.0 as usize];
-    let depth = a.shape[if op.a_transpose { 0 } else { 1 }];
-    // Factors, and a c that is not one constant row, are left to the reference kernel.
-    if op.alpha != 1.0 {
-        return None;
-    }
-    let bias = match op.c.map(|c| site.inputs[c.0 as usize]) {
-        None => None,
-        Some(c) if op.beta == 1.0 && c.shape.last() == Some(&columns) && c.shape.iter().product::<usize>() == columns => {
-            Some((op.c?.0 as usize, c.elements()?.to_vec()))
-        }
-        Some(_) => return None,
-    };
-    let left_strides = if op.a_transpose { [1, rows] } else { [depth, 1] };
-    let right_strides = if op.b_transpose { [1, depth] } else { [columns, 1] };
-    product(site, Shape { rows, depth, columns, left_strides, right_strides }, op.a, op.b, bias)
-}
-
-fn product(site: &Site<'_>, shape: Shape, a: OperandId, b: OperandId, bias: Option<(usize, Vec<f32>)>) -> Option<Selection> {
-    if shape.work() < WORTH_PACKING {
-        return None;
-    }
-    let isa = isa().for_product(shape.rows, shape.columns, site.caches);
-    let elements = match site.inputs[b.0 as usize].elements() {
-        // A column is read where it is.
-        Some(elements) if shape.columns > 1 => elements,
-        None if shape.columns > 1 && bias.is_some() => return None,
-        _ => return stack(site, shape, a, b, vec![[0, 0, 0]], shape.columns, bias),
-    };
-    if shape.left_strides == [shape.depth, 1] {
-        let operands = Operands {
-            rows: a,
-            matrix: b,
-            is_transposed: shape.right_strides[1] != 1,
-            bias: bias.as_ref().map(|(position, _)| OperandId(*position as u32)),
-        };
-        if let Some(selection) = narrow::select(site, shape.rows, [shape.depth, shape.columns], &operands) {
-            return Some(selection);
-        }
-    }
-    let right = Right::pack(isa, shape.depth, shape.columns, elements, shape.right_strides);
-    let chunks = Chunks::new(isa, &shape, site.threads);
-    let mut taken = smallvec![b.0 as usize];
-    taken.extend(bias.iter().map(|(position, _)| *position));
-    let mut epilogue = Epilogue::new(bias.map(|(_, bias)| bias));
-    let fuses = epilogue.fuse(site, &mut taken);
-    Some(Selection {
-        kernel: Box::new(TimesConstant { isa, shape, left: a, right, epilogue, threads: site.threads, chunks }),
-        taken,
-        fuses,
-    })
-}
-
-/// A bias is that of a single column.
-fn stack(
-    site: &Site<'_>,
-    shape: Shape,
-    left: OperandId,
-    right: OperandId,
-    positions: Vec<[usize; 3]>,
-    stride: usize,
-    bias: Option<(usize, Vec<f32>)>,
-) -> Option<Selection> {
-    let mut taken = smallvec![];
-    taken.extend(bias.iter().map(|(position, _)| *position));
-    let mut epilogue = Epilogue::of_column(bias.map(|(_, bias)| bias[0]));
-    let fuses = epilogue.fuse(site, &mut taken);
-    let isa = isa().for_product(shape.rows, shape.columns, site.caches);
-    let kernel = Stack { isa, shape, left, right, positions, stride, epilogue, threads: site.threads }.turned();
-    let kernel: Box<dyn Kernel> = if FewRows::suits(&kernel.shape) { Box::new(FewRows::new(kernel)) } else { Box::new(kernel) };
-    Some(Selection { kernel, taken, fuses })
 }
 
 #[cfg(test)]

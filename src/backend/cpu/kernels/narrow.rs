@@ -1,62 +1,85 @@
 //! Products of many rows with a constant matrix of a few columns. To a convolution the rows are pixels, and its tiles are as narrow
 //! and higher.
 
-use super::isa::isa;
-use super::{Known, Selection, Site, conv};
+use super::matmul::{Product, Shape};
+use super::{Accepted, Built, Implementation, Problem, Reject, Target, TensorDesc, conv, require};
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
 use crate::graph::{Op, OperandId};
 
 /// Columns of the narrowest tiles.
 const MOST_COLUMNS: usize = 8;
-/// With fewer rows there are not enough tiles for what is made once for all.
-const LEAST_ROWS: usize = 64;
 
-/// The operands of a product: rows that lie one behind the other, the matrix and how it lies, and what is added to each row.
-pub struct Operands {
-    pub rows: OperandId,
-    pub matrix: OperandId,
-    pub is_transposed: bool,
-    pub bias: Option<OperandId>,
-}
+/// A product with a constant matrix of a few columns.
+pub static TALL_AND_SKINNY: Implementation = Implementation { name: "gemm.tall_and_skinny", accept };
 
-/// The kernel for a product of so many rows with a matrix of so many rows and columns.
-pub fn select(site: &Site<'_>, rows: usize, [depth, columns]: [usize; 2], operands: &Operands) -> Option<Selection> {
-    if columns > MOST_COLUMNS || rows < LEAST_ROWS {
-        return None;
-    }
-    let (image, output) = ([1, rows, 1, depth], [1, rows, 1, columns]);
-    let (filter, filter_layout) = match operands.is_transposed {
+fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let product = Product::of(problem, target)?;
+    let Shape { rows, depth, columns, left_strides, right_strides } = product.shape;
+    require(product.is_one(), "several matrices")?;
+    require((2..=MOST_COLUMNS).contains(&columns), "not 2 to 8 columns")?;
+    require(rows >= target.tuning.tall_rows, "few rows")?;
+    require(left_strides == [depth, 1], "rows whose elements do not lie side by side")?;
+    let matrix = problem.input(product.right);
+    matrix.constant_elements()?;
+    let (filter, filter_layout) = match right_strides[1] != 1 {
         true => ([columns, 1, 1, depth], Conv2dFilterOperandLayout::Ohwi),
         false => ([1, 1, depth, columns], Conv2dFilterOperandLayout::Hwio),
     };
+    let bias = product.bias.map(|(position, _)| OperandId(position as u32));
+    let (image, output) = ([1, rows, 1, depth], [1, rows, 1, columns]);
     let op = Conv2d {
-        input: operands.rows,
-        filter: operands.matrix,
+        input: product.left,
+        filter: product.right,
         padding: [0; 4],
         strides: [1; 2],
         dilations: [1; 2],
         groups: 1,
         input_layout: InputOperandLayout::Nhwc,
         filter_layout,
-        bias: operands.bias,
+        bias,
     };
-    // Each operand as the convolution sees it: what is done to the products has their shape, or a number for each column, or one.
-    let seen = |(position, known): (usize, &Known<'_>)| {
-        let id = OperandId(position as u32);
-        let count = known.shape.iter().product::<usize>();
-        match id {
-            _ if id == operands.rows => Some(image.as_slice()),
-            _ if id == operands.matrix => Some(filter.as_slice()),
-            _ if known.shape == site.output.shape => Some(output.as_slice()),
-            _ if count == 1 => Some([1].as_slice()),
-            _ if count == columns && known.shape.last() == Some(&columns) => Some(&output[3..]),
-            _ => None,
-        }
-    };
-    let shapes: Vec<&[usize]> = site.inputs.iter().enumerate().map(seen).collect::<Option<_>>()?;
-    let inputs: Vec<Known<'_>> = site.inputs.iter().zip(shapes).map(|(known, shape)| Known { shape, ..*known }).collect();
-    let as_op = Op::from(op.clone());
-    let site = Site { op: &as_op, inputs: &inputs, output: Known { shape: &output, ..site.output }, ..*site };
-    conv::select(&op, &site, isa()).filter(|selection| selection.fuses)
+    let seen = AsConv { op: Op::from(op), image, filter, output };
+    let fuses = seen.with(problem, |problem| conv::plan(problem, target).map(|plan| plan.fuses()))??;
+    require(fuses, "something is done to the output that no stage of a convolution knows")?;
+    let (problem, target) = (*problem, *target);
+    Ok(Box::new(move || {
+        let (kernel, consumed) = seen.with(&problem, |problem| Ok::<_, Reject>(conv::plan(problem, &target)?.build()))??;
+        Ok(Built { fuses: kernel.fuses(), kernel: Box::new(kernel), consumed })
+    }))
+}
+
+/// The product as a convolution of single pixels.
+struct AsConv {
+    op: Op,
+    image: [usize; 4],
+    filter: [usize; 4],
+    output: [usize; 4],
+}
+
+impl AsConv {
+    /// Calls back with each operand as the convolution sees it: what is done to the products has their shape, or a number for each
+    /// column, or one.
+    fn with<T>(&self, problem: &Problem<'_>, done: impl FnOnce(&Problem<'_>) -> T) -> Result<T, Reject> {
+        let Op::Conv2d(op) = &self.op else { unreachable!("made as one") };
+        let columns = self.output[3];
+        let shape = |(position, known): (usize, &TensorDesc<'_>)| {
+            let id = OperandId(position as u32);
+            let count = known.element_count();
+            match id {
+                _ if id == op.input => Some(self.image.as_slice()),
+                _ if id == op.filter => Some(self.filter.as_slice()),
+                _ if known.shape == problem.output.shape => Some(self.output.as_slice()),
+                _ if count == 1 => Some([1].as_slice()),
+                _ if count == columns && known.shape.last() == Some(&columns) => Some(&self.output[3..]),
+                _ => None,
+            }
+        };
+        let shapes: Option<Vec<&[usize]>> = problem.inputs.iter().enumerate().map(shape).collect();
+        let shapes = shapes.ok_or(Reject("an operand that is neither of the output's shape nor a row nor a number"))?;
+        let inputs: Vec<TensorDesc<'_>> =
+            problem.inputs.iter().zip(shapes).map(|(known, shape)| TensorDesc { shape, ..*known }).collect();
+        let output = TensorDesc { shape: &self.output, ..problem.output };
+        Ok(done(&Problem { op: &self.op, inputs: &inputs, output, ..*problem }))
+    }
 }

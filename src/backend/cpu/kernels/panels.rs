@@ -222,12 +222,12 @@ impl Panels {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::cpu::kernels::isa::available;
+    use crate::backend::cpu::kernels::isa::Isa;
     use crate::backend::cpu::kernels::tests::numbers;
 
     #[test]
     fn panels_lie_one_behind_the_other() {
-        for isa in available() {
+        for isa in Isa::available() {
             let tiles = Tiles::of(isa);
             // The last panel whole, and narrower.
             for columns in [3 * tiles.columns, 2 * tiles.columns + 3] {

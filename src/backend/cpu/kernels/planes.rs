@@ -11,20 +11,16 @@ use super::isa::Isa;
 use super::packing::interleave;
 use super::tile::Tiles;
 use super::vector::{OnVectors, Vector, with_vectors};
-use super::{Kernel, Numbers, Selection, SharedOutput, Site, with_scratch};
+use super::{Accepted, Built, Implementation, Kernel, Numbers, Problem, SharedOutput, Target, require, with_scratch};
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
 use crate::graph::OperandId;
-use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::layout::InputOperandLayout;
-use smallvec::smallvec;
 use std::ops::Range;
 
 /// The most output channels.
 const MOST_OUTPUTS: usize = 12;
-/// Products of an output number that copying the input must be worth.
-const LEAST_DEPTH: usize = 8;
 /// Numbers of planes that a job works on: they stay in a core's second-level cache.
 const AT_ONCE: usize = 64 << 10;
 /// Beyond so many, the rows under a window lie too far apart to be kept.
@@ -337,51 +333,51 @@ impl Job<'_> {
 }
 
 /// The kernel for a convolution with few output channels, the channels last and a constant filter.
-pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
-    let (filter, [outputs, channels, height, width]) = Filter::of(op, site)?;
-    let input = site.inputs[op.input.0 as usize];
+/// Few output channels, where vectors along the pixels of a row are fuller than vectors along the channels.
+pub static FEW_OUTPUTS: Implementation = Implementation { name: "conv.few_outputs", accept };
+
+fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let (op, isa, threads) = (problem.conv2d()?, target.isa, target.threads);
+    let (filter, [outputs, channels, height, width]) = Filter::of(op, problem)?;
+    let input = problem.input(op.input);
     let lanes = Tiles::of(isa).lanes;
-    let pixels = site.output.shape[2];
+    let pixels = problem.output.shape[2];
+    require(op.input_layout == InputOperandLayout::Nhwc, "channels not last")?;
+    require(op.groups == 1, "several groups")?;
+    require(outputs <= MOST_OUTPUTS, "too many output channels")?;
+    require(channels * height * width >= target.tuning.few_outputs_products, "too few products for each output")?;
     // Parts of the vectors that are used in this way and in the other.
     let (along, across) = (pixels * outputs.next_multiple_of(lanes), outputs * pixels.next_multiple_of(lanes));
-    let suits = op.input_layout == InputOperandLayout::Nhwc
-        && op.groups == 1
-        && outputs <= MOST_OUTPUTS
-        && channels * height * width >= LEAST_DEPTH
-        && along * 5 > across * 6
-        && filter.is_finite();
-    if !suits {
-        return None;
-    }
-    let finish = Finish::new(site, op.bias)?;
+    require(along * 5 > across * 6, "vectors along the channels are as full")?;
+    require(filter.is_finite(), "weights that are not finite")?;
+    let finish = Finish::new(problem, op.bias)?;
     let padded = [1, 2, 3, 4, 6, 8].into_iter().find(|&count| outputs <= count).unwrap_or(MOST_OUTPUTS);
-    let mut weights = Numbers::zeroed(channels * height * width * padded);
-    for (place, numbers) in weights.as_mut_slice().chunks_exact_mut(padded).enumerate() {
-        let (channel, tap) = (place / (height * width), place % (height * width));
-        for (o, number) in numbers[..outputs].iter_mut().enumerate() {
-            *number = filter.at([o, channel, tap / width, tap % width]);
-        }
-    }
-    let mut bias = [0.0; MOST_OUTPUTS];
-    bias[..finish.bias.len()].copy_from_slice(&finish.bias);
-    let (rows, columns) = (axis(op, 0, input.shape[1], height, site), axis(op, 1, input.shape[2], width, site));
+    let (rows, columns) = (axis(op, 0, input.shape[1], height, problem), axis(op, 1, input.shape[2], width, problem));
     let mut sizes = Sizes { batches: input.shape[0], channels, outputs, padded, rows, columns, height: 1, width: columns.output };
     // As wide as there is room for.
     while sizes.numbers() > AT_ONCE && sizes.width > 4 * WIDEST {
         sizes.width = sizes.width.div_ceil(2).next_multiple_of(WIDEST);
     }
-    if sizes.numbers() > MOST {
-        return None;
-    }
-    // The first rows under a job's windows are copied for the job before too.
-    let jobs = site.threads * 4;
-    if rows.output == 1 {
-        sizes.width = sizes.width.min(columns.output.div_ceil(jobs).next_multiple_of(WIDEST));
-    }
-    sizes.height = rows.output.div_ceil(jobs.div_ceil(sizes.batches * sizes.across())).max(1);
-    let mut taken = smallvec![op.filter.0 as usize];
-    taken.extend(finish.taken.iter().copied());
-    let fuses = finish.is_whole;
-    let kernel = Planes { isa, input: op.input, weights, bias, places: sizes.places(), finish, sizes };
-    Some(Selection { kernel: Box::new(kernel), taken, fuses })
+    require(sizes.numbers() <= MOST, "more numbers under a window than a job copies")?;
+    Ok(Box::new(move || {
+        let mut weights = Numbers::zeroed(channels * height * width * padded);
+        for (place, numbers) in weights.as_mut_slice().chunks_exact_mut(padded).enumerate() {
+            let (channel, tap) = (place / (height * width), place % (height * width));
+            for (o, number) in numbers[..outputs].iter_mut().enumerate() {
+                *number = filter.at([o, channel, tap / width, tap % width]);
+            }
+        }
+        let mut bias = [0.0; MOST_OUTPUTS];
+        bias[..finish.bias.len()].copy_from_slice(&finish.bias);
+        // The first rows under a job's windows are copied for the job before too.
+        let jobs = threads * 4;
+        if rows.output == 1 {
+            sizes.width = sizes.width.min(columns.output.div_ceil(jobs).next_multiple_of(WIDEST));
+        }
+        sizes.height = rows.output.div_ceil(jobs.div_ceil(sizes.batches * sizes.across())).max(1);
+        let consumed = finish.consumed_beside(op.filter);
+        let fuses = finish.is_whole;
+        let kernel = Planes { isa, input: op.input, weights, bias, places: sizes.places(), finish, sizes };
+        Ok(Built { kernel: Box::new(kernel), consumed, fuses })
+    }))
 }

@@ -6,13 +6,13 @@
 
 use super::isa::Isa;
 use super::vector::{OnVectors, Vector, with_vectors};
-use super::{Kernel, Selection, Site, with_scratch};
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require, with_scratch};
 use crate::backend::cpu::threads::{for_each_piece, is_wanted};
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
-use crate::graph::OperandId;
 use crate::graph::ops::layout::InputOperandLayout;
-use crate::graph::ops::pool::{Pool2d, Pool2dKind};
+use crate::graph::ops::pool::Pool2dKind;
+use crate::graph::{Op, OperandId};
 use smallvec::smallvec;
 use std::ops::Range;
 
@@ -274,24 +274,24 @@ impl Window {
 }
 
 /// The kernel for pooling with the channels last.
-pub fn select(op: &Pool2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
-    if op.layout != InputOperandLayout::Nhwc {
-        return super::reduce::select_pool(op, site, isa);
-    }
-    let input = site.inputs[op.input.0 as usize];
-    let &[_, height, width, channels] = input.shape else { return None };
+/// Windows over images with the channels last.
+pub static WINDOWS: Implementation = Implementation { name: "pool.nhwc", accept };
+
+fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let Op::Pool2d(op) = problem.op else { return Err(Reject("not a pooling")) };
+    require(op.layout == InputOperandLayout::Nhwc, "channels not last")?;
+    let &[_, height, width, channels] = problem.input(op.input).shape else { return Err(Reject("not an image")) };
     let window = op.window([height as u32, width as u32]);
     let options = (&op.strides, &op.dilations, &op.padding);
-    let sizes = |number| (input.shape[1 + number], site.output.shape[1 + number], window[number] as usize);
+    let sizes = |number| (problem.input(op.input).shape[1 + number], problem.output.shape[1 + number], window[number] as usize);
     let axis = |number| Axis::new(number, sizes(number), options);
     // Sums of more numbers than this are better computed in float64.
-    if op.kind != Pool2dKind::Max && height.saturating_mul(width) > 1 << 16 {
-        return None;
-    }
+    let is_exact = op.kind == Pool2dKind::Max || height.saturating_mul(width) <= 1 << 16;
+    require(is_exact, "sums of over 65,536 pixels")?;
     let (rows, columns) = (axis(0), axis(1));
-    let is_only_one = site.output.shape[..3].iter().all(|&size| size == 1);
-    let divides = site.threads > 1 && is_only_one && height * width * channels >= LEAST_TO_DIVIDE;
-    let parts = if divides { (4 * site.threads).min(rows.taps(0).len()) } else { 1 };
-    let kernel = Pool { isa, kind: op.kind, input: op.input, rows, columns, channels, parts };
-    Some(Selection { kernel: Box::new(kernel), taken: smallvec![], fuses: true })
+    let is_only_one = problem.output.shape[..3].iter().all(|&size| size == 1);
+    let divides = target.threads > 1 && is_only_one && height * width * channels >= LEAST_TO_DIVIDE;
+    let parts = if divides { (4 * target.threads).min(rows.taps(0).len()) } else { 1 };
+    let kernel = Pool { isa: target.isa, kind: op.kind, input: op.input, rows, columns, channels, parts };
+    Ok(Box::new(move || Ok(Built { kernel: Box::new(kernel), consumed: smallvec![], fuses: true })))
 }

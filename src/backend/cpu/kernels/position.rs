@@ -1,14 +1,14 @@
 //! Where in each line of float32 numbers that lie side by side the greatest or smallest is: the first of several, or the first
 //! that is not a number.
 
-mod columns;
+pub mod columns;
 
 use super::isa::{Isa, Loop};
-use super::{Kernel, Selection, Site};
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
-use crate::graph::ops::arg::{Arg, ArgKind};
-use crate::graph::{DataType, OperandId};
+use crate::graph::ops::arg::ArgKind;
+use crate::graph::{DataType, Op, OperandId};
 use smallvec::smallvec;
 
 /// Numbers that are compared side by side, so that they become vectors.
@@ -24,15 +24,19 @@ struct Position {
     smallest: bool,
 }
 
-pub fn select(op: &Arg, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
-    let input = site.inputs[op.input.0 as usize];
-    let (axis, behind) = input.shape[op.axis as usize..].split_first()?;
-    let are_lines = behind.iter().all(|&size| size == 1) && *axis >= SHORTEST;
-    let kernel = || Box::new(Position { isa, input: op.input, length: *axis, smallest: op.kind == ArgKind::Min });
-    if !are_lines || input.data_type != DataType::Float32 {
-        return columns::select(op, site, isa);
-    }
-    Some(Selection { kernel: kernel(), taken: smallvec![], fuses: site.fused.is_empty() })
+/// Along the last dimension.
+pub static ROWS: Implementation = Implementation { name: "arg.rows", accept };
+
+fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let Op::Arg(op) = problem.op else { return Err(Reject("not an argMin or argMax")) };
+    let input = problem.input(op.input);
+    let Some((&length, behind)) = input.shape[op.axis as usize..].split_first() else { return Err(Reject("a scalar")) };
+    require(input.data_type == DataType::Float32, "not float32")?;
+    require(behind.iter().all(|&size| size == 1), "not along the last dimension")?;
+    require(length >= SHORTEST, "rows too short for vectors")?;
+    let kernel = Position { isa: target.isa, input: op.input, length, smallest: op.kind == ArgKind::Min };
+    let fuses = problem.fused.is_empty();
+    Ok(Box::new(move || Ok(Built { kernel: Box::new(kernel), consumed: smallvec![], fuses })))
 }
 
 impl Kernel for Position {
@@ -109,12 +113,14 @@ impl Loop for Line<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::first;
     use super::*;
-    use crate::backend::cpu::kernels::isa::available;
-    use crate::backend::cpu::kernels::{Caches, Known, tests::numbers};
+    use crate::backend::cpu::kernels::isa::Isa;
+    use crate::backend::cpu::kernels::{TensorDesc, tests::numbers};
     use crate::backend::cpu::reference;
     use crate::backend::cpu::view::{View, ViewMut};
     use crate::graph::Op;
+    use crate::graph::ops::arg::Arg;
 
     /// Compares with the reference kernel.
     fn check(kind: ArgKind, data: &[f32], shape: &[usize; 3]) {
@@ -129,22 +135,20 @@ mod tests {
                 body(&mut Arguments::new(&[input], &mut [ViewMut { data_type, shape: &output, bytes }]));
                 words
             };
-            let known = Known { data_type: DataType::Float32, shape, constant: None, order: None };
+            let known = TensorDesc { data_type: DataType::Float32, shape, constant: None, order: None };
             let op: Op = op.into();
             let expected = run(&|arguments| reference::execute(&op, arguments));
-            for isa in available() {
-                let site = Site {
+            for isa in Isa::available() {
+                let problem = Problem {
                     before: &[],
                     dequantized: &[],
                     op: &op,
                     fused: &[],
                     inputs: &[known],
-                    output: Known { data_type, shape: &output, constant: None, order: None },
-                    threads: 1,
-                    caches: Caches::USUAL,
-                    offer: None,
+                    output: TensorDesc { data_type, shape: &output, constant: None, order: None },
+                    workspace: None,
                 };
-                let selection = crate::backend::cpu::kernels::select_for(&site, isa).expect("a kernel");
+                let selection = first(&problem, &Target::with(isa, 1));
                 let found = run(&|arguments| selection.kernel.run(arguments));
                 assert_eq!(found, expected, "{} {kind:?} of {shape:?}", isa.name);
             }

@@ -5,7 +5,7 @@
 use super::divisor::Divisor;
 use super::isa::{Isa, Loop};
 use super::vector::{OnVectors, Vector, with_vectors};
-use super::{Kernel, Known, Selection, Site};
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require};
 use crate::backend::cpu::element::Element;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::{Arguments, View};
@@ -13,9 +13,6 @@ use crate::graph::DataType::{Float32, Int8, Int32, Uint8};
 use crate::graph::ops::elementwise::QuantizeLinear;
 use crate::graph::{DataType, Op, OperandId};
 use smallvec::smallvec;
-
-/// Below this many elements the reference kernel is quick enough.
-const WORTH_IT: usize = 64;
 
 #[derive(Debug)]
 struct Convert {
@@ -53,9 +50,9 @@ pub struct Steps {
 }
 
 impl Quantized {
-    fn new(op: &QuantizeLinear, site: &Site<'_>) -> Quantized {
-        let to = site.output.data_type;
-        let known = |id: OperandId| site.inputs[id.0 as usize];
+    fn new(op: &QuantizeLinear, problem: &Problem<'_>) -> Quantized {
+        let to = problem.output.data_type;
+        let known = |id: OperandId| problem.inputs[id.0 as usize];
         let (scale, zero) = (known(op.scale), known(op.zero_point));
         let steps = scale.elements().zip(zero.constant).map(|(scale, zero_bytes)| {
             let zero = integer(zero.data_type, zero_bytes[0]);
@@ -65,9 +62,9 @@ impl Quantized {
     }
 
     /// What is done to the output of a step before, and what quantizes it then, if anything does.
-    pub fn split<'a>(site: &Site<'a>) -> (&'a [Op], Option<Quantized>) {
-        match site.fused {
-            [fused @ .., Op::QuantizeLinear(op)] => (fused, Some(Quantized::new(op, site))),
+    pub fn split<'a>(problem: &Problem<'a>) -> (&'a [Op], Option<Quantized>) {
+        match problem.fused {
+            [fused @ .., Op::QuantizeLinear(op)] => (fused, Some(Quantized::new(op, problem))),
             fused => (fused, None),
         }
     }
@@ -86,26 +83,35 @@ fn bounds(to: DataType, zero: i32) -> [f32; 2] {
     [(least - zero) as f32, (most - zero) as f32]
 }
 
-pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
-    let is_one = |id: OperandId| site.inputs[id.0 as usize].shape.iter().all(|&size| size == 1);
-    let (input, conversion) = match site.op {
-        Op::QuantizeLinear(op) if is_one(op.scale) => (op.input, Conversion::Quantize(Quantized::new(op, site))),
-        Op::DequantizeLinear(op) if is_one(op.scale) => {
+/// Conversions between bytes, int32 and float32, with one scale if any.
+pub static CONVERT: Implementation = Implementation { name: "quantize.convert", accept };
+
+fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let is_one = |id: OperandId| problem.input(id).element_count() == 1;
+    let (input, conversion) = match problem.op {
+        Op::QuantizeLinear(op) => {
+            require(is_one(op.scale), "several scales")?;
+            (op.input, Conversion::Quantize(Quantized::new(op, problem)))
+        }
+        Op::DequantizeLinear(op) => {
+            require(is_one(op.scale), "several scales")?;
             (op.input, Conversion::Dequantize { scale: op.scale, zero_point: op.zero_point })
         }
         Op::Cast(op) => (op.input, Conversion::Cast),
-        _ => return None,
+        _ => return Err(Reject("not a conversion")),
     };
-    let Known { data_type: from, shape, .. } = site.inputs[input.0 as usize];
-    let to = site.output.data_type;
+    let from = problem.input(input);
+    let to = problem.output.data_type;
     let fits = match conversion {
-        Conversion::Quantize(_) => from == Float32 && matches!(to, Int8 | Uint8),
-        Conversion::Dequantize { .. } => to == Float32 && matches!(from, Int8 | Uint8),
-        Conversion::Cast => matches!((from, to), (Int8 | Uint8 | Int32, Float32) | (Float32, Int8 | Uint8 | Int32)),
+        Conversion::Quantize(_) => from.data_type == Float32 && matches!(to, Int8 | Uint8),
+        Conversion::Dequantize { .. } => to == Float32 && matches!(from.data_type, Int8 | Uint8),
+        Conversion::Cast => matches!((from.data_type, to), (Int8 | Uint8 | Int32, Float32) | (Float32, Int8 | Uint8 | Int32)),
     };
-    let is_worth_it = shape.iter().product::<usize>() >= WORTH_IT && site.fused.is_empty();
-    let kernel = || Box::new(Convert { isa, conversion, input, from, to });
-    (fits && is_worth_it).then(|| Selection { kernel: kernel(), taken: smallvec![], fuses: true })
+    require(fits, "other types than bytes, int32 and float32")?;
+    require(from.element_count() >= target.tuning.convert_elements, "few elements")?;
+    require(problem.fused.is_empty(), "something is done to the elements afterwards")?;
+    let kernel = Convert { isa: target.isa, conversion, input, from: from.data_type, to };
+    Ok(Box::new(move || Ok(Built { kernel: Box::new(kernel), consumed: smallvec![], fuses: true })))
 }
 
 /// The only element of an operand of one byte.
@@ -266,10 +272,11 @@ impl Loop for Truncate<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::TensorDesc;
     use super::*;
-    use crate::backend::cpu::kernels::isa::available;
-    use crate::backend::cpu::kernels::select_for;
-    use crate::backend::cpu::kernels::{Caches, tests::numbers};
+    use crate::backend::cpu::kernels::first;
+    use crate::backend::cpu::kernels::isa::Isa;
+    use crate::backend::cpu::kernels::tests::numbers;
     use crate::backend::cpu::reference;
     use crate::backend::cpu::view::ViewMut;
     use crate::graph::ops::elementwise::{Cast, DequantizeLinear, QuantizeLinear};
@@ -288,22 +295,13 @@ mod tests {
             result
         };
         let expected = run(&|arguments| reference::execute(&op, arguments));
-        let known = |view: &View<'_>| Known { data_type: view.data_type, shape: &[], constant: None, order: None };
-        for isa in available() {
-            let known: Vec<Known<'_>> = views.iter().zip(&shapes).map(|(view, shape)| Known { shape, ..known(view) }).collect();
-            let output = Known { data_type: to, shape: &shapes[0], constant: None, order: None };
-            let site = Site {
-                op: &op,
-                fused: &[],
-                inputs: &known,
-                output,
-                threads: 1,
-                caches: Caches::USUAL,
-                offer: None,
-                before: &[],
-                dequantized: &[],
-            };
-            let kernel = select_for(&site, isa).unwrap_or_else(|| panic!("no kernel for {op:?}")).kernel;
+        let known = |view: &View<'_>| TensorDesc { data_type: view.data_type, shape: &[], constant: None, order: None };
+        for isa in Isa::available() {
+            let known: Vec<TensorDesc<'_>> =
+                views.iter().zip(&shapes).map(|(view, shape)| TensorDesc { shape, ..known(view) }).collect();
+            let output = TensorDesc { data_type: to, shape: &shapes[0], constant: None, order: None };
+            let problem = Problem { op: &op, fused: &[], inputs: &known, output, workspace: None, before: &[], dequantized: &[] };
+            let kernel = first(&problem, &Target::with(isa, 1)).kernel;
             assert_eq!(run(&|arguments| kernel.run(arguments)), expected, "{}: {op:?} to {to}", isa.name);
         }
     }

@@ -6,13 +6,13 @@
 //! walked through forwards and backwards in turn, so that each step begins with what the last one ended with.
 #![allow(unsafe_code)]
 
-use super::isa::{Isa, MOST_NUMBERS, Plus, isa};
+use super::isa::{Isa, MOST_NUMBERS, Plus};
 use super::prefetch::prefetch;
 use super::product::{Grid, Output, Right, RightView, multiply, with_left};
 use super::row::{self, Source};
 use super::units::{Gates, Unit, Units};
 use super::vector::with_vectors;
-use super::{Kernel, Selection, Site, with_scratch};
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require, with_scratch};
 use crate::backend::cpu::threads::{for_each_job, in_turn};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::{Op, OperandId};
@@ -428,11 +428,11 @@ struct Operands {
     initial_cell: Option<OperandId>,
 }
 
-/// Below so many weights of a gate the reference kernel is quick enough.
-const WORTH_IT: usize = 64;
+/// LSTM and GRU over sequences: the products of all gates of a block of units, then its gates.
+pub static CELLS: Implementation = Implementation { name: "recurrent.cells", accept };
 
-pub fn select(site: &Site<'_>) -> Option<Selection> {
-    let (unit, operands, backward, sequence) = match site.op {
+fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let (unit, operands, backward, sequence) = match problem.op {
         Op::Lstm(op) => {
             let operands = Operands {
                 input: op.input,
@@ -461,78 +461,80 @@ pub fn select(site: &Site<'_>) -> Option<Selection> {
             let backward = (0..op.direction.count() as usize).map(|number| op.direction.is_backward(number));
             (Unit::gru(op), operands, backward.collect(), op.return_sequence.then_some(1))
         }
-        _ => return None,
+        _ => return Err(Reject("not an lstm or gru")),
     };
-    let known = |id: OperandId| site.inputs[id.0 as usize];
-    let &[steps, batch, input] = known(operands.input).shape else { return None };
-    let hidden = *known(operands.recurrent_weight).shape.last()?;
-    let isa = isa();
-    if hidden * (input + hidden) < WORTH_IT || hidden < isa.columns / 2 {
-        return None;
-    }
-    let lanes = isa.columns;
-    let sizes = Sizes { steps, batch, input, hidden, blocks: hidden.div_ceil(lanes), lanes };
-    let mut taken = smallvec![];
-    let mut take = |id: Option<OperandId>| -> Option<Option<&[f32]>> {
-        let Some(id) = id else { return Some(None) };
-        taken.push(id.0 as usize);
-        known(id).elements().map(Some)
+    let Target { isa, threads, .. } = *target;
+    let &[steps, batch, input] = problem.input(operands.input).shape else { return Err(Reject("not a sequence")) };
+    let hidden = problem.input(operands.recurrent_weight).shape.last().copied().unwrap_or(0);
+    require(hidden * (input + hidden) >= target.tuning.gate_weights && hidden >= isa.columns / 2, "few weights")?;
+    let mut consumed = smallvec![];
+    let mut take = |id: Option<OperandId>| -> Result<Option<&'a [f32]>, Reject> {
+        let Some(id) = id else { return Ok(None) };
+        consumed.push(id.0 as usize);
+        problem.input(id).constant_elements().map(Some)
     };
-    let weight = take(Some(operands.weight))??;
-    let recurrent_weight = take(Some(operands.recurrent_weight))??;
+    let weight = take(Some(operands.weight))?.unwrap_or_default();
+    let recurrent_weight = take(Some(operands.recurrent_weight))?.unwrap_or_default();
     let (bias, recurrent_bias) = (take(operands.bias)?, take(operands.recurrent_bias)?);
     let peephole = take(operands.peephole)?;
-    let directions = backward
-        .iter()
-        .enumerate()
-        .map(|(number, &backward)| {
-            let gates = unit.gates();
-            // The row of the weights that a packed column is made of.
-            let row = |column: usize| {
-                let (block, gate, lane) = (column / lanes / gates, column / lanes % gates, column % lanes);
-                let one = block * lanes + lane;
-                (one < hidden).then(|| ((number * gates + unit.position(gate)) * hidden + one, gate))
-            };
-            let columns = gates * sizes.blocks * lanes;
-            let pack = |weights: &[f32], depth: usize| {
-                Right::pack_with(isa, depth, columns, |k, column| row(column).map_or(0.0, |(row, _)| weights[row * depth + k]))
-            };
-            let number_of = |list: Option<&[f32]>, row: usize| list.map_or(0.0, |list| list[row]);
-            let bias = (0..columns).map(|column| {
-                row(column).map_or(0.0, |(row, gate)| {
-                    let recurrent = if unit.is_inside(gate) { 0.0 } else { number_of(recurrent_bias, row) };
-                    number_of(bias, row) + recurrent
-                })
-            });
-            let inside = (0..sizes.blocks * lanes).map(|one| {
-                let gate = (0..gates).find(|&gate| unit.is_inside(gate))?;
-                (one < hidden).then(|| number_of(recurrent_bias, (number * gates + unit.position(gate)) * hidden + one))
-            });
-            let peephole = peephole.map(|weights| {
-                let weight =
-                    |(gate, one): (usize, usize)| if one < hidden { weights[(number * 3 + gate) * hidden + one] } else { 0.0 };
-                let padded = sizes.blocks * lanes;
-                (0..3 * padded).map(|i| weight((i / padded, i % padded))).collect()
-            });
-            Direction {
-                backward,
-                input: pack(weight, input),
-                recurrent: pack(recurrent_weight, hidden),
-                bias: bias.collect(),
-                gates: Gates { inside: inside.map(|number| number.unwrap_or(0.0)).collect(), peephole },
-            }
-        })
-        .collect();
-    let kernel = Recurrent {
-        isa,
-        unit,
-        input: operands.input,
-        initial_hidden: operands.initial_hidden,
-        initial_cell: operands.initial_cell,
-        directions,
-        sizes,
-        sequence,
-        threads: site.threads,
-    };
-    Some(Selection { kernel: Box::new(kernel), taken, fuses: false })
+    let lanes = isa.columns;
+    let sizes = Sizes { steps, batch, input, hidden, blocks: hidden.div_ceil(lanes), lanes };
+    Ok(Box::new(move || {
+        let directions = backward
+            .iter()
+            .enumerate()
+            .map(|(number, &backward)| {
+                let gates = unit.gates();
+                // The row of the weights that a packed column is made of.
+                let row = |column: usize| {
+                    let (block, gate, lane) = (column / lanes / gates, column / lanes % gates, column % lanes);
+                    let one = block * lanes + lane;
+                    (one < hidden).then(|| ((number * gates + unit.position(gate)) * hidden + one, gate))
+                };
+                let columns = gates * sizes.blocks * lanes;
+                let pack = |weights: &[f32], depth: usize| {
+                    Right::pack_with(isa, depth, columns, |k, column| {
+                        row(column).map_or(0.0, |(row, _)| weights[row * depth + k])
+                    })
+                };
+                let number_of = |list: Option<&[f32]>, row: usize| list.map_or(0.0, |list| list[row]);
+                let bias = (0..columns).map(|column| {
+                    row(column).map_or(0.0, |(row, gate)| {
+                        let recurrent = if unit.is_inside(gate) { 0.0 } else { number_of(recurrent_bias, row) };
+                        number_of(bias, row) + recurrent
+                    })
+                });
+                let inside = (0..sizes.blocks * lanes).map(|one| {
+                    let gate = (0..gates).find(|&gate| unit.is_inside(gate))?;
+                    (one < hidden).then(|| number_of(recurrent_bias, (number * gates + unit.position(gate)) * hidden + one))
+                });
+                let peephole = peephole.map(|weights| {
+                    let weight = |(gate, one): (usize, usize)| {
+                        if one < hidden { weights[(number * 3 + gate) * hidden + one] } else { 0.0 }
+                    };
+                    let padded = sizes.blocks * lanes;
+                    (0..3 * padded).map(|i| weight((i / padded, i % padded))).collect()
+                });
+                Direction {
+                    backward,
+                    input: pack(weight, input),
+                    recurrent: pack(recurrent_weight, hidden),
+                    bias: bias.collect(),
+                    gates: Gates { inside: inside.map(|number| number.unwrap_or(0.0)).collect(), peephole },
+                }
+            })
+            .collect();
+        let kernel = Recurrent {
+            isa,
+            unit,
+            input: operands.input,
+            initial_hidden: operands.initial_hidden,
+            initial_cell: operands.initial_cell,
+            directions,
+            sizes,
+            sequence,
+            threads,
+        };
+        Ok(Built { kernel: Box::new(kernel), consumed, fuses: false })
+    }))
 }

@@ -1,7 +1,7 @@
 //! Recurrent networks against the reference kernels.
 
 use super::tests::numbers;
-use super::{Caches, Known, Site, select};
+use super::{Isa, Problem, Target, TensorDesc, first};
 use crate::backend::cpu::reference;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::graph::ops::recurrent::RecurrentNetworkActivation::{Relu, Sigmoid, Tanh};
@@ -61,34 +61,28 @@ fn check(op: impl Into<Op>, case: &Case, gates: usize, states: usize) {
     };
     let expected = run(&|arguments| reference::execute(&op, arguments));
     let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
-    for threads in [1, 3] {
-        let known: Vec<Known<'_>> = views
+    for (isa, threads) in Isa::available().iter().flat_map(|isa| [(isa, 1), (isa, 3)]) {
+        let known: Vec<TensorDesc<'_>> = views
             .iter()
             .zip(&inputs)
-            .map(|(view, (_, constant))| Known {
+            .map(|(view, (_, constant))| TensorDesc {
                 data_type: view.data_type,
                 shape: view.shape,
                 constant: constant.then_some(view.bytes()),
                 order: None,
             })
             .collect();
-        let output = Known { data_type: DataType::Float32, shape: &outputs[0], constant: None, order: None };
-        let selection = select(&Site {
-            before: &[],
-            dequantized: &[],
-            op: &op,
-            fused: &[],
-            inputs: &known,
-            output,
-            threads,
-            caches: Caches::USUAL,
-            offer: None,
-        })
-        .expect("there is a kernel");
+        let output = TensorDesc { data_type: DataType::Float32, shape: &outputs[0], constant: None, order: None };
+        let problem = Problem { before: &[], dequantized: &[], op: &op, fused: &[], inputs: &known, output, workspace: None };
+        let selection = first(&problem, &Target::with(isa, threads));
         let run_kernel = || run(&|arguments| selection.kernel.run(arguments));
         let found = if threads == 1 { run_kernel() } else { pool.install(run_kernel) };
         for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
-            assert!((found - expected).abs() <= 1e-4 * expected.abs().max(1.0), "{op:?} at {i}: {found}, not {expected}");
+            assert!(
+                (found - expected).abs() <= 1e-4 * expected.abs().max(1.0),
+                "{} {op:?} at {i}: {found}, not {expected}",
+                isa.name
+            );
         }
     }
 }

@@ -8,14 +8,14 @@
 use super::isa::Isa;
 use super::totals::{Extreme, NUMBERS, SIZES, SQUARES, Sum, Total, greater};
 use super::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
-use super::{Kernel, Selection, Site};
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require};
 use crate::backend::cpu::scratch;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
-use crate::graph::OperandId;
 use crate::graph::ops::layout::InputOperandLayout;
-use crate::graph::ops::pool::{Pool2d, Pool2dKind};
-use crate::graph::ops::reduce::{Reduce, ReduceKind};
+use crate::graph::ops::pool::Pool2dKind;
+use crate::graph::ops::reduce::ReduceKind;
+use crate::graph::{Op, OperandId};
 use smallvec::smallvec;
 use std::ops::Range;
 
@@ -61,7 +61,11 @@ struct Reduction {
     parts: usize,
 }
 
-pub fn select(op: &Reduce, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
+/// Reductions along any axes.
+pub static REDUCE: Implementation = Implementation { name: "reduce.axes", accept };
+
+fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let Op::Reduce(op) = problem.op else { return Err(Reject("not a reduction")) };
     let kind = match op.kind {
         ReduceKind::Sum => Kind::Sum,
         ReduceKind::L1 => Kind::Sizes,
@@ -71,36 +75,44 @@ pub fn select(op: &Reduce, site: &Site<'_>, isa: &'static Isa) -> Option<Selecti
         ReduceKind::Mean => Kind::Mean,
         ReduceKind::Max => Kind::Greatest,
         ReduceKind::Min => Kind::Smallest,
-        ReduceKind::Product | ReduceKind::LogSumExp => return None,
+        ReduceKind::Product | ReduceKind::LogSumExp => return Err(Reject("a product or a logarithm of exponentials")),
     };
-    let shape = site.inputs[op.input.0 as usize].shape;
-    let kernel = Reduction::new(isa, kind, op.input, shape, |axis| op.reduces(axis), site.threads)?;
-    Some(Selection { kernel: Box::new(kernel), taken: smallvec![], fuses: site.fused.is_empty() })
+    let shape = problem.input(op.input).shape;
+    let kernel = Reduction::new(target, kind, op.input, shape, |axis| op.reduces(axis)).ok_or(SHORT_ROWS)?;
+    let fuses = problem.fused.is_empty();
+    Ok(Box::new(move || Ok(Built { kernel: Box::new(kernel), consumed: smallvec![], fuses })))
 }
 
+const SHORT_ROWS: Reject = Reject("rows too short for vectors");
+
 /// The kernel for pooling of whole images with the channels first.
-pub fn select_pool(op: &Pool2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
+/// Pooling of whole images, with the channels first.
+pub static GLOBAL_POOL: Implementation = Implementation { name: "pool.global_nchw", accept: accept_pool };
+
+fn accept_pool<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let Op::Pool2d(op) = problem.op else { return Err(Reject("not a pooling")) };
     let kind = match op.kind {
         Pool2dKind::Average => Kind::Mean,
         Pool2dKind::L2 => Kind::Norm,
         Pool2dKind::Max => Kind::Greatest,
     };
-    let shape = site.inputs[op.input.0 as usize].shape;
-    let is_whole = op.layout == InputOperandLayout::Nchw && op.is_global([shape[2] as u32, shape[3] as u32]);
-    let kernel = || Reduction::new(isa, kind, op.input, shape, |axis| axis >= 2, site.threads);
-    let kernel = is_whole.then(kernel)??;
-    Some(Selection { kernel: Box::new(kernel), taken: smallvec![], fuses: site.fused.is_empty() })
+    let shape = problem.input(op.input).shape;
+    require(op.layout == InputOperandLayout::Nchw, "channels not first")?;
+    require(op.is_global([shape[2] as u32, shape[3] as u32]), "a window smaller than the image")?;
+    let kernel = Reduction::new(target, kind, op.input, shape, |axis| axis >= 2).ok_or(SHORT_ROWS)?;
+    let fuses = problem.fused.is_empty();
+    Ok(Box::new(move || Ok(Built { kernel: Box::new(kernel), consumed: smallvec![], fuses })))
 }
 
 impl Reduction {
     fn new(
-        isa: &'static Isa,
+        target: &Target,
         kind: Kind,
         input: OperandId,
         shape: &[usize],
         is_reduced: impl Fn(usize) -> bool,
-        threads: usize,
     ) -> Option<Reduction> {
+        let Target { isa, threads, .. } = *target;
         let (mut kept, mut reduced) = (Loops::new(), Loops::new());
         let mut distance = 1;
         for (axis, &size) in shape.iter().enumerate().rev().filter(|(_, size)| **size != 1) {

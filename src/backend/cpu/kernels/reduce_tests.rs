@@ -1,8 +1,8 @@
 //! Reductions against the reference kernel.
 
-use super::isa::available;
+use super::isa::Isa;
 use super::tests::{check, check_with, numbers};
-use super::{Caches, Known, Site, select_for};
+use super::{Problem, Target, TensorDesc, first};
 use crate::backend::cpu::reference;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::graph::ops::layout::InputOperandLayout;
@@ -42,13 +42,12 @@ fn check_bits(kind: ReduceKind, data: &[f32], shape: &[usize], axes: &[u32], thr
         result
     };
     let expected = run(&|arguments| reference::execute(&op, arguments));
-    for isa in available() {
-        let inputs = [Known { data_type: DataType::Float32, shape, constant: None, order: None }];
-        let output = Known { data_type: DataType::Float32, shape: &output, constant: None, order: None };
+    for isa in Isa::available() {
+        let inputs = [TensorDesc { data_type: DataType::Float32, shape, constant: None, order: None }];
+        let output = TensorDesc { data_type: DataType::Float32, shape: &output, constant: None, order: None };
         let (before, dequantized, fused) = (&[], &[], &[]);
-        let site =
-            Site { before, dequantized, op: &op, fused, inputs: &inputs, output, threads, caches: Caches::USUAL, offer: None };
-        let selection = select_for(&site, isa).unwrap_or_else(|| panic!("no kernel for {op:?} of {shape:?}"));
+        let problem = Problem { before, dequantized, op: &op, fused, inputs: &inputs, output, workspace: None };
+        let selection = first(&problem, &Target::with(isa, threads));
         let found = run(&|arguments| selection.kernel.run(arguments));
         for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
             let is_same = found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan();

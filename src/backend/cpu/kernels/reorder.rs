@@ -2,16 +2,16 @@
 //! the groups of channels that are shuffled. Each is a transposition of matrices, done by squares of vectors.
 #![allow(unsafe_code)]
 
-mod woven;
+pub mod woven;
 
 use super::isa::{Isa, Loop};
 use super::prefetch::fetch;
 use super::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
-use super::{Kernel, Selection, Site};
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::movement::Transpose;
-use crate::graph::{DataType, OperandId};
+use crate::graph::{DataType, Op, OperandId};
 use smallvec::smallvec;
 
 /// How far behind the numbers that are written those are whose lines are fetched.
@@ -144,16 +144,20 @@ fn matrices(op: &Transpose, shape: &[usize]) -> Option<(usize, usize)> {
     is_sorted.then(|| (sizes(rows), sizes(columns)))
 }
 
-pub fn select(op: &Transpose, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
-    let Some((rows, columns)) = matrices(op, site.inputs[op.input.0 as usize].shape) else {
-        return woven::select(op, site, isa);
-    };
+/// Matrices whose rows become columns, in square blocks.
+pub static MATRIX: Implementation = Implementation { name: "transpose.matrix", accept };
+
+fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let Op::Transpose(op) = problem.op else { return Err(Reject("not a transpose")) };
+    let (rows, columns) = matrices(op, problem.input(op.input).shape).ok_or(NOT_MATRICES)?;
     // Whole squares, where there are some for each thread.
-    let has_squares = rows >= 2 * MOST_LANES * site.threads;
+    let has_squares = rows >= 2 * MOST_LANES * target.threads;
     let together = if has_squares { MOST_LANES } else { 1 };
-    let kernel = Reorder { isa, input: op.input, rows, columns, together };
-    Some(Selection { kernel: Box::new(kernel), taken: smallvec![], fuses: false })
+    let kernel = Reorder { isa: target.isa, input: op.input, rows, columns, together };
+    Ok(Box::new(move || Ok(Built { kernel: Box::new(kernel), consumed: smallvec![], fuses: false })))
 }
+
+const NOT_MATRICES: Reject = Reject("not matrices whose rows become columns");
 
 /// The same of bytes, where each row of the output has two to four of them, as the pixels of pictures.
 #[derive(Debug)]
@@ -202,15 +206,22 @@ impl Loop for Pixels<'_> {
     }
 }
 
-pub fn select_bytes(op: &Transpose, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
-    let (rows, columns) = matrices(op, site.inputs[op.input.0 as usize].shape)?;
-    let fits = matches!(site.output.data_type, DataType::Int8 | DataType::Uint8) && (2..=4).contains(&columns);
-    let kernel = || Box::new(ReorderBytes { isa, input: op.input, rows, columns });
-    (fits && site.fused.is_empty()).then(|| Selection { kernel: kernel(), taken: smallvec![], fuses: false })
+/// Matrices of bytes with two to four columns, as pictures are.
+pub static BYTES: Implementation = Implementation { name: "transpose.bytes", accept: accept_bytes };
+
+fn accept_bytes<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let Op::Transpose(op) = problem.op else { return Err(Reject("not a transpose")) };
+    let (rows, columns) = matrices(op, problem.input(op.input).shape).ok_or(NOT_MATRICES)?;
+    require(matches!(problem.output.data_type, DataType::Int8 | DataType::Uint8), "not bytes")?;
+    require((2..=4).contains(&columns), "not two to four columns")?;
+    require(problem.fused.is_empty(), "something is done to the bytes afterwards")?;
+    let kernel = ReorderBytes { isa: target.isa, input: op.input, rows, columns };
+    Ok(Box::new(move || Ok(Built { kernel: Box::new(kernel), consumed: smallvec![], fuses: false })))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::TensorDesc;
     use super::*;
 
     #[test]
@@ -234,8 +245,8 @@ mod tests {
 
     #[test]
     fn bytes_go_where_the_reference_kernel_puts_them() {
-        use crate::backend::cpu::kernels::isa::available;
-        use crate::backend::cpu::kernels::{Caches, Known, select_for};
+        use crate::backend::cpu::kernels::first;
+        use crate::backend::cpu::kernels::isa::Isa;
         use crate::backend::cpu::reference;
         use crate::backend::cpu::view::{View, ViewMut};
         let to_last = [0, 2, 3, 1];
@@ -248,7 +259,7 @@ mod tests {
             let bytes: Vec<u8> = (0..shape.iter().product()).map(|i: usize| (i * 37 % 251) as u8).collect();
             let op: crate::graph::Op = Transpose { input: OperandId(0), permutation: Some(to_last.to_vec()) }.into();
             let made = to_last.map(|axis| shape[axis as usize]);
-            let known = |shape| Known { data_type, shape, constant: None, order: None };
+            let known = |shape| TensorDesc { data_type, shape, constant: None, order: None };
             let run = |body: &dyn Fn(&mut Arguments<'_, '_>)| {
                 let mut result = vec![0u8; bytes.len()];
                 let output = ViewMut { data_type, shape: &made, bytes: &mut result };
@@ -256,21 +267,12 @@ mod tests {
                 result
             };
             let expected = run(&|arguments| reference::execute(&op, arguments));
-            for isa in available() {
+            for isa in Isa::available() {
                 let inputs = [known(&shape[..])];
                 let output = known(&made[..]);
-                let site = Site {
-                    op: &op,
-                    fused: &[],
-                    inputs: &inputs,
-                    output,
-                    threads: 1,
-                    caches: Caches::USUAL,
-                    offer: None,
-                    before: &[],
-                    dequantized: &[],
-                };
-                let kernel = select_for(&site, isa).unwrap_or_else(|| panic!("no kernel for {shape:?}")).kernel;
+                let problem =
+                    Problem { op: &op, fused: &[], inputs: &inputs, output, workspace: None, before: &[], dequantized: &[] };
+                let kernel = first(&problem, &Target::with(isa, 2)).kernel;
                 assert_eq!(run(&|arguments| kernel.run(arguments)), expected, "{}: {shape:?}", isa.name);
             }
         }

@@ -1,15 +1,15 @@
 //! Resampling of float32 images with the channels last: those of a pixel are some vectors.
 #![allow(unsafe_code)]
 
-mod planes;
+pub mod planes;
 
 use super::isa::Isa;
 use super::vector::{OnVectors, Vector, with_vectors};
-use super::{Kernel, Selection, Site};
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
-use crate::graph::OperandId;
-use crate::graph::ops::resample::{InterpolationMode, Resample2d};
+use crate::graph::ops::resample::InterpolationMode;
+use crate::graph::{Op, OperandId};
 use smallvec::smallvec;
 
 /// With fewer channels most of a vector would be empty.
@@ -45,19 +45,24 @@ pub fn places(mode: InterpolationMode, input: usize, output: usize) -> Vec<Place
     mode.places(input, output).map(place).collect()
 }
 
-pub fn select(op: &Resample2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
-    let input = site.inputs[op.input.0 as usize];
-    let (&[_, height, width, channels], &[_, to_height, to_width, _]) = (input.shape, site.output.shape) else { return None };
-    let are_last = matches!(op.axes, [1, 2] | [2, 1]) && channels >= LEAST_CHANNELS;
-    if matches!(op.axes, [2, 3] | [3, 2]) {
-        return planes::select(op, site, isa);
-    }
-    if !are_last || input.order.is_some() || site.output.order.is_some() {
-        return None;
-    }
-    let (rows, columns) = (places(op.mode, height, to_height), places(op.mode, width, to_width));
-    let kernel = Resample { isa, input: op.input, mode: op.mode, rows, columns, from: [height, width], channels };
-    Some(Selection { kernel: Box::new(kernel), taken: smallvec![], fuses: site.fused.is_empty() })
+/// Images with the channels last.
+pub static NHWC: Implementation = Implementation { name: "resample.nhwc", accept };
+
+fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let Op::Resample2d(op) = problem.op else { return Err(Reject("not a resample2d")) };
+    let input = problem.input(op.input);
+    let (&[_, height, width, channels], &[_, to_height, to_width, _]) = (input.shape, problem.output.shape) else {
+        return Err(Reject("not an image"));
+    };
+    require(matches!(op.axes, [1, 2] | [2, 1]), "channels not last")?;
+    require(channels >= LEAST_CHANNELS, "too few channels for vectors")?;
+    require(input.order.is_none() && problem.output.order.is_none(), "dimensions in another order")?;
+    let (isa, fuses) = (target.isa, problem.fused.is_empty());
+    Ok(Box::new(move || {
+        let (rows, columns) = (places(op.mode, height, to_height), places(op.mode, width, to_width));
+        let kernel = Resample { isa, input: op.input, mode: op.mode, rows, columns, from: [height, width], channels };
+        Ok(Built { kernel: Box::new(kernel), consumed: smallvec![], fuses })
+    }))
 }
 
 impl Kernel for Resample {
@@ -145,6 +150,7 @@ impl OnVectors for Row<'_> {
 mod tests {
     use super::*;
     use crate::backend::cpu::kernels::tests::check_with;
+    use crate::graph::ops::resample::Resample2d;
 
     #[test]
     fn images() {

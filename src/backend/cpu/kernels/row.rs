@@ -109,12 +109,12 @@ impl<const PANELS: usize, const AHEAD: bool> OnVectors for Products<'_, PANELS, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::cpu::kernels::isa::available;
+    use crate::backend::cpu::kernels::isa::Isa;
     use crate::backend::cpu::kernels::tests::numbers;
 
     #[test]
     fn a_row_is_multiplied_with_each_panel() {
-        for isa in available() {
+        for isa in Isa::available() {
             for depth in [0, 1, 7, 64] {
                 let row = numbers(depth, 1);
                 let panels = [2, 3, 4].map(|seed| numbers(depth * isa.columns, seed));

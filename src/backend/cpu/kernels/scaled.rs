@@ -1,11 +1,11 @@
 //! Convolutions of single pixels of an image whose channels are scaled by factors between 0 and 1: the filter is scaled instead.
 #![allow(unsafe_code)]
 
-use super::conv::{self, Conv};
+use super::conv::{self, Conv, Filter};
 use super::isa::Isa;
 use super::panels::Panels;
 use super::vector::{OnVectors, Vector, with_vectors};
-use super::{Kernel, Selection, Site, with_scratch};
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require, with_scratch};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::conv::Conv2d;
@@ -105,13 +105,35 @@ fn scale_by_little(weights: &[f32], factor: f32, scaled: &mut [f32]) {
 }
 
 /// The kernel for a convolution of an image that is scaled before.
-pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
-    let ([Op::Binary(Binary { kind: BinaryKind::Mul, a, b })], Op::Conv2d(op)) = (site.before, site.op) else { return None };
-    let size = |id: &OperandId| site.inputs[id.0 as usize].shape.iter().product::<usize>();
+/// An image whose channels are multiplied by factors between 0 and 1, as squeeze and excitation does, before a convolution of
+/// single pixels: the factors go into a copy of the filter.
+pub static SCALED_FILTER: Implementation = Implementation { name: "conv.scaled_filter", accept };
+
+fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let ([Op::Binary(Binary { kind: BinaryKind::Mul, a, b })], Op::Conv2d(op)) = (problem.before, problem.op) else {
+        return Err(Reject("no factors before a conv2d"));
+    };
+    let size = |id: &OperandId| problem.input(*id).element_count();
     let (&input, &factors) = if size(a) > size(b) { (a, b) } else { (b, a) };
-    let op = Conv2d { input, ..op.clone() };
-    let (conv, taken) = conv::make(&op, &Site { before: &[], op: &Op::Conv2d(op.clone()), ..*site }, isa)?;
-    let least = conv.weights().all().iter().map(|weight| weight.abs()).filter(|&weight| weight != 0.0);
-    let least = least.fold(f32::INFINITY, f32::min);
-    Some(Selection { fuses: conv.fuses(), kernel: Box::new(Scaled { isa, conv, factors, least }), taken })
+    let (image, [outputs, channels, height, width]) = (problem.input(input).shape, Filter::of(op, problem)?.1);
+    let is_pointwise = (op.groups, [height, width], op.strides, op.padding) == (1, [1, 1], [1; 2], [0; 4]);
+    require(is_pointwise, "a convolution of more than single pixels")?;
+    let &[1, rows, columns, _] = image else { return Err(Reject("several images")) };
+    let line = problem.input(factors).shape;
+    let is_line = line.last() == Some(&channels) && line.iter().product::<usize>() == channels;
+    require(is_line, "not one factor for each channel")?;
+    require(channels >= target.tuning.pointwise_channels, "few channels")?;
+    require(outputs >= target.tuning.scaled_outputs, "few output channels")?;
+    require(rows * columns >= outputs || target.tuning.scaled_outputs == 0, "more rows in the filter than pixels in the image")?;
+    require(Filter::of(op, problem)?.0.is_finite(), "weights that are not finite")?;
+    let (problem, target) = (*problem, *target);
+    let op = Op::from(Conv2d { input, ..op.clone() });
+    conv::plan(&Problem { before: &[], op: &op, ..problem }, &target)?;
+    Ok(Box::new(move || {
+        let (conv, consumed) = conv::plan(&Problem { before: &[], op: &op, ..problem }, &target)?.build();
+        let least = conv.weights().all().iter().map(|weight| weight.abs()).filter(|&weight| weight != 0.0);
+        let least = least.fold(f32::INFINITY, f32::min);
+        let fuses = conv.fuses();
+        Ok(Built { kernel: Box::new(Scaled { isa: target.isa, conv, factors, least }), consumed, fuses })
+    }))
 }

@@ -6,11 +6,11 @@ use super::formulas::exp_up_to_0;
 use super::isa::Isa;
 use super::packing::interleave;
 use super::vector::{OnVectors, Vector, with_vectors};
-use super::{Kernel, SharedOutput, with_scratch};
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, SharedOutput, Target, require, with_scratch};
 use crate::backend::cpu::threads::{for_each_job, for_each_piece};
 use crate::backend::cpu::view::Arguments;
-use crate::graph::OperandId;
-use crate::graph::ops::softmax::Softmax;
+use crate::graph::{Op, OperandId};
+use smallvec::smallvec;
 
 /// Fewer columns leave the vectors empty.
 const LEAST_COLUMNS: usize = 16;
@@ -18,7 +18,7 @@ const LEAST_COLUMNS: usize = 16;
 const TOGETHER: usize = 128;
 
 #[derive(Debug)]
-pub struct SoftmaxColumns {
+struct SoftmaxColumns {
     isa: &'static Isa,
     input: OperandId,
     matrices: usize,
@@ -26,12 +26,30 @@ pub struct SoftmaxColumns {
     columns: usize,
 }
 
-impl SoftmaxColumns {
-    pub fn new(op: &Softmax, shape: &[usize], isa: &'static Isa) -> Option<SoftmaxColumns> {
-        let axis = op.axis as usize;
-        let [matrices, columns] = [&shape[..axis], &shape[axis + 1..]].map(|sizes| sizes.iter().product());
-        (columns >= LEAST_COLUMNS).then(|| SoftmaxColumns { isa, input: op.input, matrices, rows: shape[axis], columns })
-    }
+/// Along another dimension than the last one.
+pub static COLUMNS: Implementation = Implementation { name: "softmax.columns", accept };
+/// Along the last dimension, where its rows are too short for vectors: they become columns for it.
+pub static SHORT_ROWS: Implementation = Implementation { name: "softmax.short_rows", accept: accept_short_rows };
+
+fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let Op::Softmax(op) = problem.op else { return Err(Reject("not a softmax")) };
+    let (shape, axis) = (problem.output.shape, op.axis as usize);
+    require(axis + 1 < shape.len(), "along the last dimension")?;
+    let [matrices, columns] = [&shape[..axis], &shape[axis + 1..]].map(|sizes| sizes.iter().product());
+    require(columns >= LEAST_COLUMNS, "too few columns for vectors")?;
+    let kernel = SoftmaxColumns { isa: target.isa, input: op.input, matrices, rows: shape[axis], columns };
+    Ok(Box::new(move || Ok(Built { kernel: Box::new(kernel), consumed: smallvec![], fuses: false })))
+}
+
+fn accept_short_rows<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let Op::Softmax(op) = problem.op else { return Err(Reject("not a softmax")) };
+    let shape = problem.output.shape;
+    let length = shape.last().copied().unwrap_or(0);
+    require(op.axis as usize + 1 == shape.len(), "not along the last dimension")?;
+    let rows = problem.output.element_count().checked_div(length).unwrap_or(0);
+    require(rows >= LEAST_COLUMNS, "too few rows for vectors")?;
+    let kernel = SoftmaxShortLines { isa: target.isa, input: op.input, length };
+    Ok(Box::new(move || Ok(Built { kernel: Box::new(kernel), consumed: smallvec![], fuses: false })))
 }
 
 impl Kernel for SoftmaxColumns {
@@ -101,10 +119,10 @@ fn softmax_of_columns<V: Vector>(rows: usize, load: impl Fn(usize) -> V, place: 
 
 /// Softmax of lines that are shorter than a vector.
 #[derive(Debug)]
-pub struct SoftmaxShortLines {
-    pub isa: &'static Isa,
-    pub input: OperandId,
-    pub length: usize,
+struct SoftmaxShortLines {
+    isa: &'static Isa,
+    input: OperandId,
+    length: usize,
 }
 
 /// Lines that are turned together: whole vectors.

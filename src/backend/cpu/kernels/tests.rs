@@ -1,7 +1,8 @@
 //! Every fast kernel against the reference kernel, with odd sizes, remainders, groups, strides, dilations and padding.
 
-use super::isa::available;
-use super::{Caches, Known, Site, offers, select_for};
+use super::isa::Isa;
+use super::{Caches, Problem, Target, TensorDesc, every};
+use crate::backend::cpu::dispatch::workspaces;
 use crate::backend::cpu::incoming::Incoming;
 use crate::backend::cpu::reference;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
@@ -89,64 +90,72 @@ fn compare(op: Op, fused: &[Op], inputs: &[Input], output: &[usize], spoil: impl
     }
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     let shapes: Vec<&[usize]> = inputs.iter().map(|(shape, _)| shape.as_slice()).collect();
-    let ways: Vec<Option<usize>> = std::iter::once(None).chain((0..offers(&op, &shapes, output).len()).map(Some)).collect();
-    let threads_and_ways = ways.iter().flat_map(|&offer| [(1, offer), (2, offer)]);
-    for (isa, (threads, offer)) in available().iter().flat_map(|isa| threads_and_ways.clone().map(move |which| (isa, which))) {
-        let known: Vec<Known<'_>> = views
+    let count = workspaces(&op, &shapes, output, &Target::with(Isa::available()[0], 1)).len();
+    let with_and_without: Vec<Option<usize>> = std::iter::once(None).chain((0..count).map(Some)).collect();
+    let settings = with_and_without.iter().flat_map(|&workspace| [(1, workspace), (2, workspace)]);
+    let settings = Isa::available().iter().flat_map(|isa| settings.clone().map(move |setting| (isa, setting)));
+    for (isa, (threads, workspace)) in settings {
+        let known: Vec<TensorDesc<'_>> = views
             .iter()
             .zip(inputs)
             .enumerate()
-            .map(|(i, (view, (_, constant)))| Known {
+            .map(|(i, (view, (_, constant)))| TensorDesc {
                 data_type: view.data_type,
                 shape: view.shape,
                 constant: constant.then_some(view.bytes()),
                 order: (as_planes && i == 0).then_some(&[0, 2, 3, 1]),
             })
             .collect();
-        let site = Site {
+        let problem = Problem {
             before: &[],
             dequantized: &[],
             op: &op,
             fused,
             inputs: &known,
-            output: Known { data_type: DataType::Float32, shape: output, constant: None, order: None },
-            threads,
-            caches: if threads == 1 { Caches::USUAL } else { Caches::LARGE },
-            offer,
+            output: TensorDesc { data_type: DataType::Float32, shape: output, constant: None, order: None },
+            workspace,
         };
-        let selection = select_for(&site, isa).unwrap_or_else(|| panic!("no kernel for {op:?}"));
-        assert!(selection.fuses || fused.is_empty(), "{fused:?} is not fused with {op:?}");
-        let run_kernel = |views: &[View<'_>]| run(views, &|arguments| selection.kernel.run(arguments));
-        let found = match threads {
-            // Its first operand is still on its way.
-            1 => while_arriving(in_order[0].bytes(), |buffer| {
-                let mut views = in_order.clone();
-                views[0] = View::of(DataType::Float32, views[0].shape, Incoming::Arriving(buffer));
-                run_kernel(&views)
-            }),
-            _ => pool.install(|| run_kernel(&in_order)),
-        };
-        // Where nothing else reads the operand, it may lie in the output.
-        let reads = |id: OperandId| {
-            let mut count = 0;
-            fused.iter().for_each(|op| op.visit(&mut |_, other| count += usize::from(other == id)));
-            count
-        };
-        if let Some(id) = selection.kernel.overwrites().filter(|id| reads(*id) == 1) {
-            let position = id.0 as usize;
-            let (mut result, mut views) = (data[position].clone(), views.clone());
-            views[position] = View::new(DataType::Float32, views[position].shape, &[]);
-            let bytes = bytemuck::cast_slice_mut(&mut result);
-            let mut outputs = [ViewMut { data_type: DataType::Float32, shape: output, bytes }];
-            selection.kernel.run(&mut Arguments::new(&views, &mut outputs).overwriting(Some(position)));
-            assert!(result == found, "{}: {op:?} in place", isa.name);
-        }
-        for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
-            // Sums of some thousand products of numbers below 1.
-            let is_near = (found - expected).abs() <= 2e-4 * expected.abs().max(1.0)
-                || found == expected
-                || found.is_nan() && expected.is_nan();
-            assert!(is_near, "{} with {threads} threads: {op:?} at {i}: {found}, not {expected}", isa.name);
+        let caches = if threads == 1 { Caches::USUAL } else { Caches::LARGE };
+        let every = every(&problem, &Target { caches, ..Target::with(isa, threads) });
+        assert!(!every.is_empty(), "no kernel for {op:?}");
+        for (number, (name, selection)) in every.into_iter().enumerate() {
+            if !selection.fuses && !fused.is_empty() {
+                // The one that is chosen does all.
+                assert!(number > 0, "{fused:?} is not fused with {op:?} by {name}");
+                continue;
+            }
+            let run_kernel = |views: &[View<'_>]| run(views, &|arguments| selection.kernel.run(arguments));
+            let found = match threads {
+                // Its first operand is still on its way.
+                1 => while_arriving(in_order[0].bytes(), |buffer| {
+                    let mut views = in_order.clone();
+                    views[0] = View::of(DataType::Float32, views[0].shape, Incoming::Arriving(buffer));
+                    run_kernel(&views)
+                }),
+                _ => pool.install(|| run_kernel(&in_order)),
+            };
+            // Where nothing else reads the operand, it may lie in the output.
+            let reads = |id: OperandId| {
+                let mut count = 0;
+                fused.iter().for_each(|op| op.visit(&mut |_, other| count += usize::from(other == id)));
+                count
+            };
+            if let Some(id) = selection.kernel.overwrites().filter(|id| reads(*id) == 1) {
+                let position = id.0 as usize;
+                let (mut result, mut views) = (data[position].clone(), views.clone());
+                views[position] = View::new(DataType::Float32, views[position].shape, &[]);
+                let bytes = bytemuck::cast_slice_mut(&mut result);
+                let mut outputs = [ViewMut { data_type: DataType::Float32, shape: output, bytes }];
+                selection.kernel.run(&mut Arguments::new(&views, &mut outputs).overwriting(Some(position)));
+                assert!(result == found, "{name} on {}: {op:?} in place", isa.name);
+            }
+            for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
+                // Sums of some thousand products of numbers below 1.
+                let is_near = (found - expected).abs() <= 2e-4 * expected.abs().max(1.0)
+                    || found == expected
+                    || found.is_nan() && expected.is_nan();
+                assert!(is_near, "{name} on {} with {threads} threads: {op:?} at {i}: {found}, not {expected}", isa.name);
+            }
         }
     }
 }

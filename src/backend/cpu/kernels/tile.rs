@@ -403,13 +403,13 @@ mod x86 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::isa::available;
+    use super::super::isa::Isa;
     use super::*;
 
     #[test]
     fn wide_tiles_are_for_products_that_fill_them() {
         let (large, usual) = (Caches::LARGE, Caches::USUAL);
-        for isa in available() {
+        for isa in Isa::available() {
             let tiles = Tiles::of(isa);
             let chosen = |pixels, matrix, is_passed, caches| {
                 let chosen = Tiles::for_product(isa, pixels, matrix, is_passed, caches);

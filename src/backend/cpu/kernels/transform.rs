@@ -18,6 +18,8 @@ pub const AT_ONCE: usize = 8;
 /// Blocks of WIDTH x WIDTH pixels of the output.
 pub trait Transform: std::fmt::Debug + Send + Sync + 'static {
     const WIDTH: usize;
+    /// Which of the [workspaces](super::winograd::workspaces) is its own.
+    const WORKSPACE: usize;
     /// Rows and columns of the input under the windows of a block.
     const REACH: usize = Self::WIDTH + 2;
     const FREQUENCIES: usize = Self::REACH * Self::REACH;
@@ -120,6 +122,7 @@ pub struct Transform2;
 
 impl Transform for Transform2 {
     const WIDTH: usize = 2;
+    const WORKSPACE: usize = 0;
 
     #[inline(always)]
     fn input<V: Vector>([a, b, c, d, ..]: [V; 6], pixels: usize) -> [V; 6] {
@@ -159,6 +162,7 @@ const NEAR: f64 = std::f64::consts::FRAC_1_SQRT_2;
 
 impl Transform for Transform4 {
     const WIDTH: usize = 4;
+    const WORKSPACE: usize = 1;
 
     #[inline(always)]
     fn input<V: Vector>([a, b, c, d, e, f]: [V; 6], pixels: usize) -> [V; 6] {
@@ -246,7 +250,7 @@ impl Transform for Transform4 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::cpu::kernels::isa::available;
+    use crate::backend::cpu::kernels::isa::Isa;
     use crate::backend::cpu::kernels::vector::{OnVectors, with_vectors};
 
     /// Convolves a line of the input in all numbers of pixels that a block may have.
@@ -282,7 +286,7 @@ mod tests {
 
     #[test]
     fn fewer_pixels_need_fewer_points() {
-        for isa in available() {
+        for isa in Isa::available() {
             with_vectors(isa, AllPixels::<Transform2>(std::marker::PhantomData));
             with_vectors(isa, AllPixels::<Transform4>(std::marker::PhantomData));
         }

@@ -8,13 +8,12 @@ use super::finish::{Finish, Rest};
 use super::isa::Isa;
 use super::panels::{Elements, Panels};
 use super::tile::{Task, Tiles};
-use super::{Kernel, Numbers, Selection, SharedOutput, Site, with_starts};
+use super::{Accepted, Built, Implementation, Kernel, Numbers, Problem, Reject, SharedOutput, Target, require, with_starts};
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::OperandId;
 use crate::graph::ops::conv::ConvTranspose2d;
 use crate::graph::ops::layout::InputOperandLayout;
-use smallvec::smallvec;
 
 /// With fewer output channels in a group most of a vector would be empty.
 const LEAST_OUTPUTS: usize = 8;
@@ -49,11 +48,11 @@ pub struct Reach {
 
 impl Reach {
     /// Of the height (0) or the width (1) of images.
-    pub fn new(op: &ConvTranspose2d, site: &Site<'_>, axis: usize) -> Reach {
+    pub fn new(op: &ConvTranspose2d, problem: &Problem<'_>, axis: usize) -> Reach {
         let first = if op.input_layout == InputOperandLayout::Nhwc { 1 } else { 2 };
         Reach {
-            input: site.inputs[op.input.0 as usize].shape[first + axis],
-            output: site.output.shape[first + axis],
+            input: problem.inputs[op.input.0 as usize].shape[first + axis],
+            output: problem.output.shape[first + axis],
             stride: op.strides[axis] as usize,
             padding: op.padding[2 * axis] as usize,
         }
@@ -184,60 +183,64 @@ impl Transposed {
 }
 
 /// The kernel for a transposed convolution with the channels last and a constant filter.
-pub fn select(op: &ConvTranspose2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
-    let input = site.inputs[op.input.0 as usize];
-    let filter = site.inputs[op.filter.0 as usize];
+/// One dense convolution for each phase of the strides, with the channels last.
+pub static PHASES: Implementation = Implementation { name: "conv_transpose.phases", accept };
+
+fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let (op, isa) = (problem.conv_transpose2d()?, target.isa);
+    let input = problem.input(op.input);
+    let filter = problem.input(op.filter);
     let groups = op.groups as usize;
-    let &[a, b, c, d] = filter.shape else { return None };
+    let &[a, b, c, d] = filter.shape else { return Err(Reject("not a filter of 4 dimensions")) };
     let [channels, of_group, height, width] = op.filter_layout.to_iohw(&[a, b, c, d]);
     let [from_channel, from_output, from_row, from_column] = op.filter_layout.to_iohw(&[b * c * d, c * d, d, 1]);
-    let elements = filter.elements()?;
-    if op.input_layout != InputOperandLayout::Nhwc || of_group < LEAST_OUTPUTS {
-        return None;
-    }
-    let finish = Finish::new(site, op.bias)?;
-    let (rows, columns) = (Reach::new(op, site, 0), Reach::new(op, site, 1));
+    let elements = filter.constant_elements()?;
+    require(op.input_layout == InputOperandLayout::Nhwc, "channels not last")?;
+    require(of_group >= LEAST_OUTPUTS, "too few output channels")?;
+    let finish = Finish::new(problem, op.bias)?;
+    let (rows, columns) = (Reach::new(op, problem, 0), Reach::new(op, problem, 1));
     // A phase that reaches no element of the output is not worth the memory for it.
-    if rows.stride > rows.output || columns.stride > columns.output {
-        return None;
-    }
-    let tiles = Tiles::of(isa);
-    let length = channels / groups;
-    let [down, across] = op.dilations.map(|dilation| dilation as usize);
-    let phases = (0..rows.stride * columns.stride).map(|phase| {
-        let (y, x) = (phase / columns.stride, phase % columns.stride);
-        let elements_of =
-            |size: usize, distance: usize, stride: usize, phase: usize| (0..size).filter(move |i| i * distance % stride == phase);
-        let taps: Vec<[usize; 2]> = elements_of(height, down, rows.stride, y)
-            .flat_map(|i| elements_of(width, across, columns.stride, x).map(move |j| [i, j]))
-            .collect();
-        let panels = (0..groups).map(|group| {
-            let first = group * length * from_channel;
-            let runs = taps.iter().map(|[i, j]| first + i * from_row + j * from_column);
-            Panels::pack(tiles, &Elements { elements, length, step: from_channel, column: from_output }, runs, of_group)
+    let are_used = rows.stride <= rows.output && columns.stride <= columns.output;
+    require(are_used, "strides larger than the output")?;
+    Ok(Box::new(move || {
+        let tiles = Tiles::of(isa);
+        let length = channels / groups;
+        let [down, across] = op.dilations.map(|dilation| dilation as usize);
+        let phases = (0..rows.stride * columns.stride).map(|phase| {
+            let (y, x) = (phase / columns.stride, phase % columns.stride);
+            let elements_of = |size: usize, distance: usize, stride: usize, phase: usize| {
+                (0..size).filter(move |i| i * distance % stride == phase)
+            };
+            let taps: Vec<[usize; 2]> = elements_of(height, down, rows.stride, y)
+                .flat_map(|i| elements_of(width, across, columns.stride, x).map(move |j| [i, j]))
+                .collect();
+            let panels = (0..groups).map(|group| {
+                let first = group * length * from_channel;
+                let runs = taps.iter().map(|[i, j]| first + i * from_row + j * from_column);
+                Panels::pack(tiles, &Elements { elements, length, step: from_channel, column: from_output }, runs, of_group)
+            });
+            let panels = panels.collect();
+            Phase { taps: taps.iter().map(|[i, j]| [i * down, j * across]).collect(), panels }
         });
-        let panels = panels.collect();
-        Phase { taps: taps.iter().map(|[i, j]| [i * down, j * across]).collect(), panels }
-    });
-    let phases = phases.collect();
-    let bias = spread(&finish.bias, groups, tiles.step);
-    let mut taken = smallvec![op.filter.0 as usize];
-    taken.extend(finish.taken.iter().copied());
-    let fuses = finish.is_whole;
-    let kernel = Transposed {
-        isa,
-        tiles,
-        input: op.input,
-        phases,
-        bias,
-        finish,
-        batches: input.shape[0],
-        channels,
-        outputs: of_group * groups,
-        groups,
-        rows,
-        columns,
-        zeros: Numbers::zeroed(length),
-    };
-    Some(Selection { kernel: Box::new(kernel), taken, fuses })
+        let phases = phases.collect();
+        let bias = spread(&finish.bias, groups, tiles.step);
+        let consumed = finish.consumed_beside(op.filter);
+        let fuses = finish.is_whole;
+        let kernel = Transposed {
+            isa,
+            tiles,
+            input: op.input,
+            phases,
+            bias,
+            finish,
+            batches: input.shape[0],
+            channels,
+            outputs: of_group * groups,
+            groups,
+            rows,
+            columns,
+            zeros: Numbers::zeroed(length),
+        };
+        Ok(Built { kernel: Box::new(kernel), consumed, fuses })
+    }))
 }

@@ -8,13 +8,11 @@ use super::isa::Isa;
 use super::packing::{pack_panel, pack_rows};
 use super::product::{Left, Output, RightView, multiply};
 use super::transposed::Reach;
-use super::{Kernel, Numbers, Selection, SharedOutput, Site, with_scratch};
+use super::{Accepted, Built, Implementation, Kernel, Numbers, Problem, Reject, SharedOutput, Target, require, with_scratch};
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::OperandId;
-use crate::graph::ops::conv::ConvTranspose2d;
 use crate::graph::ops::layout::InputOperandLayout;
-use smallvec::smallvec;
 use std::ops::Range;
 
 /// Numbers of a job's product: they stay in a core's second-level cache.
@@ -154,47 +152,51 @@ impl TransposedPlanes {
 }
 
 /// The kernel for a transposed convolution with the channels first and a constant filter.
-pub fn select(op: &ConvTranspose2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
-    let filter = site.inputs[op.filter.0 as usize];
-    let &[batches, channels, ..] = site.inputs[op.input.0 as usize].shape else { return None };
-    let &[a, b, c, d] = filter.shape else { return None };
+/// With the channels first: products of rows of the image with all taps of the filter, added to where they belong.
+pub static NCHW: Implementation = Implementation { name: "conv_transpose.nchw", accept };
+
+fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let (op, Target { isa, threads, .. }) = (problem.conv_transpose2d()?, *target);
+    let filter = problem.input(op.filter);
+    let &[batches, channels, ..] = problem.input(op.input).shape else { return Err(Reject("not an image")) };
+    let &[a, b, c, d] = filter.shape else { return Err(Reject("not a filter of 4 dimensions")) };
     let [_, outputs, height, width] = op.filter_layout.to_iohw(&[a, b, c, d]);
     let [from_channel, from_output, from_row, from_column] = op.filter_layout.to_iohw(&[b * c * d, c * d, d, 1]);
-    let elements = filter.elements()?;
-    if op.input_layout != InputOperandLayout::Nchw || op.groups != 1 {
-        return None;
-    }
-    let finish = Finish::of_planes(site, op.bias)?;
-    let (rows, columns) = (Reach::new(op, site, 0), Reach::new(op, site, 1));
-    let count = outputs * height * width;
-    let mut by_tap = Vec::with_capacity(count * channels);
-    for tap in 0..count {
-        let (output, row, column) = (tap / width / height, tap / width % height, tap % width);
-        let first = output * from_output + row * from_row + column * from_column;
-        by_tap.extend((0..channels).map(|channel| elements[first + channel * from_channel]));
-    }
-    let mut taps = Numbers::zeroed(count * channels);
-    pack_rows(isa, 0..count, channels, &by_tap, [channels, 1], taps.as_mut_slice());
-    // Each job multiplies the rows of the input that it shares with the next one.
-    let at_once = AT_ONCE / (columns.input * (count + channels)).max(1);
-    let most = rows.output.div_ceil((site.threads * 4).div_ceil(batches.max(1)));
-    let height_of_job = (at_once * rows.stride).clamp(1, most.max(height));
-    let mut taken = smallvec![op.filter.0 as usize];
-    taken.extend(finish.taken.iter().copied());
-    let fuses = finish.is_whole;
-    let kernel = TransposedPlanes {
-        isa,
-        input: op.input,
-        taps,
-        finish,
-        batches,
-        channels,
-        outputs,
-        window: [height, width],
-        dilations: op.dilations.map(|dilation| dilation as usize),
-        rows,
-        columns,
-        height: height_of_job,
-    };
-    Some(Selection { kernel: Box::new(kernel), taken, fuses })
+    let elements = filter.constant_elements()?;
+    require(op.input_layout == InputOperandLayout::Nchw, "channels not first")?;
+    require(op.groups == 1, "several groups")?;
+    let finish = Finish::of_planes(problem, op.bias)?;
+    let (rows, columns) = (Reach::new(op, problem, 0), Reach::new(op, problem, 1));
+    Ok(Box::new(move || {
+        let count = outputs * height * width;
+        let mut by_tap = Vec::with_capacity(count * channels);
+        for tap in 0..count {
+            let (output, row, column) = (tap / width / height, tap / width % height, tap % width);
+            let first = output * from_output + row * from_row + column * from_column;
+            by_tap.extend((0..channels).map(|channel| elements[first + channel * from_channel]));
+        }
+        let mut taps = Numbers::zeroed(count * channels);
+        pack_rows(isa, 0..count, channels, &by_tap, [channels, 1], taps.as_mut_slice());
+        // Each job multiplies the rows of the input that it shares with the next one.
+        let at_once = AT_ONCE / (columns.input * (count + channels)).max(1);
+        let most = rows.output.div_ceil((threads * 4).div_ceil(batches.max(1)));
+        let height_of_job = (at_once * rows.stride).clamp(1, most.max(height));
+        let consumed = finish.consumed_beside(op.filter);
+        let fuses = finish.is_whole;
+        let kernel = TransposedPlanes {
+            isa,
+            input: op.input,
+            taps,
+            finish,
+            batches,
+            channels,
+            outputs,
+            window: [height, width],
+            dilations: op.dilations.map(|dilation| dilation as usize),
+            rows,
+            columns,
+            height: height_of_job,
+        };
+        Ok(Built { kernel: Box::new(kernel), consumed, fuses })
+    }))
 }

@@ -43,6 +43,21 @@ pub trait OnVectors {
     fn run<V: Vector>(self);
 }
 
+impl Isa {
+    /// float32 numbers of a vector.
+    pub fn lanes(&self) -> usize {
+        match self.level {
+            Level::Portable => Array::LANES,
+            #[cfg(target_arch = "aarch64")]
+            Level::Neon => super::neon::Neon::LANES,
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => 8,
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => 16,
+        }
+    }
+}
+
 /// Runs work with the vectors of an instruction set.
 #[inline(always)]
 pub fn with_vectors(isa: &Isa, work: impl OnVectors) {

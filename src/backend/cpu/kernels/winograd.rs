@@ -26,24 +26,21 @@ use super::in_line::{Heights, Next};
 use super::isa::{Isa, Loop};
 use super::packing::copy_row;
 use super::panels::{Panels, Rows};
-use super::room::{Offer, Offers};
 use super::tile::{Task, Tiles};
 use super::transform::{AT_ONCE, Transform, Transform2, Transform4};
 use super::vector::with_vectors;
-use super::{Kernel, Numbers, Selection, SharedOutput, Site, with_scratch};
+use super::workspace::{Workspace, Workspaces};
+use super::{Accepted, Built, Implementation, Kernel, Numbers, Problem, SharedOutput, Target, require, with_scratch};
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
 use crate::graph::OperandId;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::layout::InputOperandLayout;
-use smallvec::smallvec;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
-/// With fewer channels, of the input or the output, the transforms cost more than they save.
-const LEAST_CHANNELS: usize = 24;
 /// Bytes of a frequency's filter that tile after tile passes over at once. Of a larger one, panel after panel comes from
 /// memory while tiles pass over the one before.
 const KEPT: usize = 32 << 10;
@@ -299,13 +296,14 @@ impl<T: Transform> Loop for FilterRows<'_, T> {
 
 fn make<T: Transform>(
     op: &Conv2d,
-    site: &Site<'_>,
-    isa: &'static Isa,
+    problem: &Problem<'_>,
+    target: &Target,
     (filter, [outputs, channels, ..]): (Filter<'_>, [usize; 4]),
     finish: Finish,
-) -> Selection {
-    let input = site.inputs[op.input.0 as usize];
-    let (rows, columns) = (axis(op, 0, input.shape[1], 3, site), axis(op, 1, input.shape[2], 3, site));
+) -> Built {
+    let Target { isa, threads, caches, .. } = *target;
+    let input = problem.inputs[op.input.0 as usize];
+    let (rows, columns) = (axis(op, 0, input.shape[1], 3, problem), axis(op, 1, input.shape[2], 3, problem));
     let tiles = Tiles::of(isa);
     let bias = spread(&finish.bias, 1, tiles.lanes);
     let padded = outputs.next_multiple_of(tiles.lanes);
@@ -322,13 +320,12 @@ fn make<T: Transform>(
     let mut plan = None;
     let jobs = sizes.jobs::<T>(|products| {
         let demand = Demand { numbers: products * of_product, least: tiles.rows * T::FREQUENCIES * of_product, filter };
-        plan.insert(Plan::new(&demand, site.threads, site.caches.second)).jobs
+        plan.insert(Plan::new(&demand, threads, caches.second)).jobs
     });
-    let parts = if plan.is_some_and(|plan| plan.divides_filter) { site.threads * 4 } else { 1 };
+    let parts = if plan.is_some_and(|plan| plan.divides_filter) { threads * 4 } else { 1 };
     let jobs: Vec<Order> = jobs.into_iter().map(|blocks| Order::new::<T>(&sizes, blocks)).collect();
     let together = jobs.iter().map(|order| order.blocks().count()).max().unwrap_or(0);
-    let mut taken = smallvec![op.filter.0 as usize];
-    taken.extend(finish.taken.iter().copied());
+    let consumed = finish.consumed_beside(op.filter);
     let fuses = finish.is_whole;
     let kernel = Winograd::<T> {
         transform: PhantomData,
@@ -343,7 +340,7 @@ fn make<T: Transform>(
         together,
         parts,
     };
-    Selection { kernel: Box::new(kernel), taken, fuses }
+    Built { kernel: Box::new(kernel), consumed, fuses }
 }
 
 /// Multiplications that take as long as what is done to one transformed number of the input or the output.
@@ -352,43 +349,54 @@ const TRANSFORM: usize = 16;
 const WEIGHT: usize = 10;
 
 /// Blocks of 2 x 2 and of 4 x 4 pixels, for a convolution with the channels last and a constant filter that suits.
-pub fn offers(op: &Conv2d, filter: &[usize], output: &[usize]) -> Offers {
-    let (&[a, b, c, d], &[batches, height, width, _]) = (filter, output) else { return Offers::new() };
+pub fn workspaces(op: &Conv2d, filter: &[usize], output: &[usize], target: &Target) -> Workspaces {
+    let (&[a, b, c, d], &[batches, height, width, _]) = (filter, output) else { return Workspaces::new() };
     let [outputs, channels, rows, columns] = op.filter_layout.to_oihw(&[a, b, c, d]);
     let suits = op.input_layout == InputOperandLayout::Nhwc
         && (rows, columns, op.groups) == (3, 3, 1)
         && op.strides == [1; 2]
-        && channels.min(outputs) >= LEAST_CHANNELS
+        && channels.min(outputs) >= target.tuning.winograd_channels
         && (0..2).all(|axis| [height, width][axis] / op.dilations[axis] as usize >= 4);
     if !suits {
-        return Offers::new();
+        return Workspaces::new();
     }
     let weights = channels * outputs;
     // Few pixels wait for the weights.
     let directly = (batches * height * width).max(WEIGHT) * 9 * weights;
-    let with = |block: usize, frequencies: usize| {
+    let with = |implementation: &Implementation, block: usize, frequencies: usize| {
         // Along an axis every block needs two products more than pixels.
         let [down, across] = [height, width].map(|pixels| pixels + 2 * pixels.div_ceil(block));
         let multiplications = batches * down * across * (weights + TRANSFORM * (channels + outputs));
         let all = multiplications.max(WEIGHT * frequencies * weights);
-        Offer { bytes: weights * 4 * (frequencies - 9), saved: directly.saturating_sub(all) }
+        // What saves nothing is never chosen.
+        let saved = if target.switches.is_on(implementation.name) { directly.saturating_sub(all) } else { 0 };
+        Workspace { bytes: weights * 4 * (frequencies - 9), saved }
     };
-    [with(Transform2::WIDTH, Transform2::FREQUENCIES), with(Transform4::WIDTH, Transform4::FREQUENCIES)].into_iter().collect()
+    [with(&F2, Transform2::WIDTH, Transform2::FREQUENCIES), with(&F4, Transform4::WIDTH, Transform4::FREQUENCIES)]
+        .into_iter()
+        .collect()
 }
 
 /// The kernel for a convolution that has one of its offers.
-pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
-    let offer = site.offer?;
-    let with_sizes = Filter::of(op, site)?;
+/// Blocks of 2 x 2 pixels, from 4 x 4 of the image.
+pub static F2: Implementation = Implementation { name: "conv.winograd_f2", accept: accept::<Transform2> };
+/// Blocks of 4 x 4 pixels, from 6 x 6 of the image.
+pub static F4: Implementation = Implementation { name: "conv.winograd_f4", accept: accept::<Transform4> };
+
+/// A convolution that has the workspace of this transform.
+fn accept<'a, T: Transform>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let op = problem.conv2d()?;
+    require(
+        problem.workspace == Some(T::WORKSPACE),
+        "no workspace for it: another filter than 3 x 3, or little to save in so much",
+    )?;
+    let with_sizes = Filter::of(op, problem)?;
     // An infinite number times the padding is not what the transforms make of it.
-    if !with_sizes.0.elements.iter().all(|x| x.abs() < f32::MAX / 64.0) {
-        return None;
-    }
-    let finish = Finish::new(site, op.bias)?;
-    Some(match offer {
-        0 => make::<Transform2>(op, site, isa, with_sizes, finish),
-        _ => make::<Transform4>(op, site, isa, with_sizes, finish),
-    })
+    let is_small = with_sizes.0.elements.iter().all(|x| x.abs() < f32::MAX / 64.0);
+    require(is_small, "weights that overflow in the transforms")?;
+    let finish = Finish::new(problem, op.bias)?;
+    let (problem, target) = (*problem, *target);
+    Ok(Box::new(move || Ok(make::<T>(op, &problem, &target, with_sizes, finish))))
 }
 
 #[cfg(test)]
@@ -400,9 +408,14 @@ mod tests {
     /// multiplications of the direct way.
     fn saved(batches: usize, pixels: usize, channels: usize) -> [f64; 2] {
         let op = conv(1, [1; 2], [1; 2], [1; 4], false);
-        let offers = offers(&op, &[channels, channels, 3, 3], &[batches, pixels, pixels, channels]);
+        let workspaces = workspaces(
+            &op,
+            &[channels, channels, 3, 3],
+            &[batches, pixels, pixels, channels],
+            &Target::with(Isa::available()[0], 1),
+        );
         let all = batches * pixels * pixels * 9 * channels * channels;
-        [0, 1].map(|way| offers[way].saved as f64 / all as f64)
+        [0, 1].map(|way| workspaces[way].saved as f64 / all as f64)
     }
 
     #[test]

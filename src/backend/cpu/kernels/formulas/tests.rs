@@ -1,6 +1,6 @@
 //! The functions against those of float64, on every instruction set that this CPU has.
 
-use super::super::isa::available;
+use super::super::isa::Isa;
 use super::super::vector::{OnVectors, with_vectors};
 use super::*;
 
@@ -48,7 +48,7 @@ fn numbers() -> Vec<f32> {
 
 /// `floor` is what errors are relative to where results are smaller.
 fn check(formula: Formula, floor: f32, expected: impl Fn(f32) -> f32) {
-    for isa in available() {
+    for isa in Isa::available() {
         let mut found = numbers();
         with_vectors(isa, Apply(formula, &mut found));
         for (x, found) in numbers().into_iter().zip(found) {
@@ -172,7 +172,7 @@ fn functions_are_within_four_units_of_all_numbers() {
     let mut wrong = String::new();
     for formula in formulas {
         let expected: Vec<f32> = given.iter().map(|&x| exact_formula(formula, f64::from(x)) as f32).collect();
-        for isa in available() {
+        for isa in Isa::available() {
             let mut found = given.clone();
             // In pieces, since one large angle sends all of its slice to float64.
             found.chunks_mut(61).for_each(|found| with_vectors(isa, Apply(formula, found)));
@@ -206,7 +206,7 @@ impl OnVectors for Powers<'_> {
 fn powers_of_what_is_not_above_0() {
     let special = [-0.0, -86.999, -87.0, -87.001, -88.0, -1e9, f32::MIN, f32::NEG_INFINITY, f32::NAN];
     let numbers: Vec<f32> = (0..8800).map(|i| -i as f32 / 100.0).chain(special).collect();
-    for isa in available() {
+    for isa in Isa::available() {
         let mut found = numbers.clone();
         with_vectors(isa, Powers(&mut found));
         for (&x, found) in numbers.iter().zip(found) {
@@ -226,7 +226,7 @@ fn angles_that_are_near_enough() {
         let small = (-40..0).flat_map(|e| [10f32.powi(e), -(10f32.powi(e))]);
         let angles: Vec<f32> = quarters.chain(others).chain(small).chain([0.0, -0.0, f32::NAN, FARTHEST]).collect();
         assert!(are_reduced(&angles));
-        for isa in available() {
+        for isa in Isa::available() {
             let mut found = angles.clone();
             with_vectors(isa, Apply(Formula::Of(function), &mut found));
             for (&x, found) in angles.iter().zip(found) {
@@ -246,7 +246,7 @@ fn angles_that_are_near_enough() {
 #[test]
 fn logarithms_of_numbers_that_are_not_normal() {
     let numbers = [1.1e-38, 4e-40, 3e-42, f32::from_bits(1), -4e-40, -f32::from_bits(1)];
-    for isa in available() {
+    for isa in Isa::available() {
         let mut found = numbers;
         with_vectors(isa, Apply(Formula::Of(Function::Log), &mut found));
         for (x, found) in numbers.into_iter().zip(found) {

@@ -1,7 +1,7 @@
 //! Kernels whose results are the reference kernels' to the bit: what moves, rounds, compares and converts numbers.
 
-use super::super::isa::available;
-use super::super::{Caches, Known, Site, select_for};
+use super::super::isa::Isa;
+use super::super::{Problem, Target, TensorDesc, first};
 use crate::backend::cpu::reference;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::graph::ops::elementwise::{Binary, BinaryKind, Prelu, Unary, UnaryKind};
@@ -39,22 +39,22 @@ pub fn check(op: impl Into<Op>, inputs: &[Given], data_type: DataType, output: &
         bytemuck::cast_slice(&result)[..length].to_vec()
     };
     let expected = run(&|arguments| reference::execute(&op, arguments));
-    let known: Vec<Known<'_>> =
-        views.iter().map(|view| Known { data_type: view.data_type, shape: view.shape, constant: None, order: None }).collect();
+    let known: Vec<TensorDesc<'_>> = views
+        .iter()
+        .map(|view| TensorDesc { data_type: view.data_type, shape: view.shape, constant: None, order: None })
+        .collect();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
-    for (isa, threads) in available().iter().flat_map(|isa| [(isa, 1), (isa, 2)]) {
-        let site = Site {
+    for (isa, threads) in Isa::available().iter().flat_map(|isa| [(isa, 1), (isa, 2)]) {
+        let problem = Problem {
             before: &[],
             dequantized: &[],
             op: &op,
             fused: &[],
             inputs: &known,
-            output: Known { data_type, shape: output, constant: None, order: None },
-            threads,
-            caches: Caches::USUAL,
-            offer: None,
+            output: TensorDesc { data_type, shape: output, constant: None, order: None },
+            workspace: None,
         };
-        let kernel = select_for(&site, isa).unwrap_or_else(|| panic!("no kernel for {op:?}")).kernel;
+        let kernel = first(&problem, &Target::with(isa, threads)).kernel;
         let run_kernel = || run(&|arguments| kernel.run(arguments));
         let found = if threads == 1 { run_kernel() } else { pool.install(run_kernel) };
         let size = data_type.bits() / 8;

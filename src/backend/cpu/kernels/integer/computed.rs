@@ -4,11 +4,14 @@ use super::multiply::{Division, Factors, Multiplication};
 use super::panels::{self, PanelsView};
 use super::rows::Rows;
 use super::tile::Tiles;
+use super::{NOT_DEQUANTIZED, UNFUSED};
 use crate::backend::cpu::kernels::epilogue::Epilogue;
 use crate::backend::cpu::kernels::isa::Isa;
 use crate::backend::cpu::kernels::matmul::places;
 use crate::backend::cpu::kernels::quantize::{Quantized, byte};
-use crate::backend::cpu::kernels::{Kernel, Selection, SharedOutput, Site, with_scratch};
+use crate::backend::cpu::kernels::{
+    Accepted, Built, Implementation, Kernel, Problem, Reject, SharedOutput, Target, require, with_scratch,
+};
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::DataType::{Int8, Uint8};
@@ -95,24 +98,36 @@ impl Kernel for Stack {
     }
 }
 
-pub fn select(site: &Site<'_>, isa: &'static Isa, tiles: &'static Tiles) -> Option<Selection> {
-    let [Op::DequantizeLinear(left), Op::DequantizeLinear(right)] = site.dequantized else { return None };
-    let Op::Matmul(_) = site.op else { return None };
-    let (a, b) = (site.inputs[left.input.0 as usize], site.inputs[right.input.0 as usize]);
-    let ([batches_a @ .., rows, depth], [batches_b @ .., _, columns]) = (a.shape, b.shape) else { return None };
-    let [batches @ .., _, _] = site.output.shape else { return None };
-    let (fused, quantize) = Quantized::split(site);
-    let (mut epilogue, mut taken) = (Epilogue::default(), SmallVec::new());
-    if !epilogue.fuse(&Site { fused, ..*site }, &mut taken) {
-        return None;
-    }
-    let to_a = places(batches_a, &strides(a.shape), batches);
-    let to_b = places(batches_b, &strides(b.shape), batches);
-    let positions: Vec<[usize; 2]> = to_a.into_iter().zip(to_b).map(|(a, b)| [a, b]).collect();
-    let rows = Rows::matrix(*rows, *depth, a.data_type == Int8);
-    let threads = if positions.len() > 1 { 1 } else { site.threads };
-    let division = Division::new(tiles, &rows, panels::count(tiles, *columns), threads);
-    let (left, right, depth, columns) = (left.clone(), right.clone(), *depth, *columns);
-    let kernel = Stack { isa, tiles, left, right, rows, depth, columns, positions, epilogue, quantize, division };
-    Some(Selection { kernel: Box::new(kernel), taken, fuses: true })
+/// Products of which neither operand is constant.
+pub static BATCHED: Implementation = Implementation { name: "int8.batched", accept };
+
+fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let rows = if let [.., rows, _] = problem.output.shape { *rows } else { 1 };
+    accept_with(problem, target, Tiles::of(target.isa, rows))
+}
+
+pub fn accept_with<'a>(problem: &Problem<'a>, target: &Target, tiles: &'static Tiles) -> Accepted<'a> {
+    let [Op::DequantizeLinear(left), Op::DequantizeLinear(right)] = problem.dequantized else { return Err(NOT_DEQUANTIZED) };
+    require(matches!(problem.op, Op::Matmul(_)), "not a matmul")?;
+    let (a, b) = (problem.input(left.input), problem.input(right.input));
+    require(b.constant.is_none(), "a constant operand")?;
+    let ([batches_a @ .., rows, depth], [batches_b @ .., _, columns]) = (a.shape, b.shape) else {
+        return Err(Reject("operands of fewer than 2 dimensions"));
+    };
+    let [batches @ .., _, _] = problem.output.shape else { return Err(Reject("an output of fewer than 2 dimensions")) };
+    let (fused, quantize) = Quantized::split(problem);
+    let (mut epilogue, mut consumed) = (Epilogue::default(), SmallVec::new());
+    require(epilogue.fuse(&Problem { fused, ..*problem }, &mut consumed), UNFUSED)?;
+    let Target { isa, threads, .. } = *target;
+    Ok(Box::new(move || {
+        let to_a = places(batches_a, &strides(a.shape), batches);
+        let to_b = places(batches_b, &strides(b.shape), batches);
+        let positions: Vec<[usize; 2]> = to_a.into_iter().zip(to_b).map(|(a, b)| [a, b]).collect();
+        let rows = Rows::matrix(*rows, *depth, a.data_type == Int8);
+        let threads = if positions.len() > 1 { 1 } else { threads };
+        let division = Division::new(tiles, &rows, panels::count(tiles, *columns), threads);
+        let (left, right, depth, columns) = (left.clone(), right.clone(), *depth, *columns);
+        let kernel = Stack { isa, tiles, left, right, rows, depth, columns, positions, epilogue, quantize, division };
+        Ok(Built { kernel: Box::new(kernel), consumed, fuses: true })
+    }))
 }

@@ -6,14 +6,18 @@
 #[cfg(target_arch = "x86_64")]
 mod vnni;
 
+use super::{NOT_DEQUANTIZED, UNFUSED};
 use crate::backend::cpu::kernels::conv::{Filter, axis};
+use crate::backend::cpu::kernels::depthwise;
 use crate::backend::cpu::kernels::divisor::DivisorOf;
 use crate::backend::cpu::kernels::finish::Finish;
 use crate::backend::cpu::kernels::isa::Isa;
 use crate::backend::cpu::kernels::limits::Bounds;
 use crate::backend::cpu::kernels::quantize::{Quantized, Steps, integer};
 use crate::backend::cpu::kernels::vector::{OnVectors, Vector, with_vectors};
-use crate::backend::cpu::kernels::{Kernel, Known, Numbers, Selection, Site, bands};
+use crate::backend::cpu::kernels::{
+    Accepted, Built, Implementation, Kernel, Numbers, Problem, Reject, Target, TensorDesc, bands, require,
+};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
@@ -54,82 +58,99 @@ pub struct DepthwiseOfBytes {
     blocks: Vec<vnni::Block>,
 }
 
-/// The kernel for a depthwise convolution of bytes: this one, or that of what the bytes are dequantized to.
-pub fn select(op: &Conv2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
-    let [Op::DequantizeLinear(left), Op::DequantizeLinear(right)] = site.dequantized else { return None };
-    let known = |id: OperandId| site.inputs[id.0 as usize];
-    let (weights, scales) = (known(right.input), known(right.scale).elements()?);
-    let zeros = known(right.zero_point).constant?;
-    let (fused, quantize) = Quantized::split(site);
-    let mut taken: SmallVec<[usize; 2]> =
-        [right.input, right.scale, right.zero_point].map(|id| id.0 as usize).into_iter().collect();
-    let axis = op.filter_layout.to_oihw(&[0, 1, 2, 3])[0];
-    if let Some(quantize) = &quantize {
-        let filter = dequantized(weights, axis, &[1.0], zeros)?;
-        let inputs = of_numbers(site, [left, right], &filter);
-        let of_integers = Site { dequantized: &[], fused, inputs: &inputs, ..*site };
-        if let Some((kernel, of_finish)) = DepthwiseOfBytes::new(op, left, scales, quantize, (site, &of_integers), isa) {
-            taken.extend(of_finish);
-            return Some(Selection { kernel: Box::new(kernel), taken, fuses: true });
-        }
+/// Windows of 3 x 3 and 5 x 5 over bytes, whose results are bytes.
+pub static BYTES: Implementation = Implementation { name: "int8.depthwise", accept };
+/// Any other depthwise convolution of bytes: that of what they are dequantized to, row by row.
+pub static DEQUANTIZED: Implementation = Implementation { name: "int8.depthwise_dequantized", accept: accept_dequantized };
+
+/// What is known of the operands.
+struct Operands<'a> {
+    op: &'a Conv2d,
+    left: &'a DequantizeLinear,
+    weights: TensorDesc<'a>,
+    /// The dimension of the filter that has the output channels.
+    axis: usize,
+    scales: &'a [f32],
+    zeros: &'a [u8],
+    /// What the kernel packs of them, by position.
+    consumed: SmallVec<[usize; 2]>,
+}
+
+impl<'a> Operands<'a> {
+    fn of(problem: &Problem<'a>) -> Result<Operands<'a>, Reject> {
+        let op = problem.conv2d()?;
+        require(op.groups > 1, "a single group")?;
+        let [Op::DequantizeLinear(left), Op::DequantizeLinear(right)] = problem.dequantized else { return Err(NOT_DEQUANTIZED) };
+        let weights = problem.input(right.input);
+        let scales = problem.input(right.scale).constant_elements()?;
+        let are_known = Reject("weights or zero points that are computed");
+        let (_, zeros) = (weights.constant.ok_or(are_known)?, problem.input(right.zero_point).constant.ok_or(are_known)?);
+        let consumed = [right.input, right.scale, right.zero_point].map(|id| id.0 as usize).into_iter().collect();
+        let axis = op.filter_layout.to_oihw(&[0, 1, 2, 3])[0];
+        Ok(Operands { op, left, weights, axis, scales, zeros, consumed })
     }
-    let filter = dequantized(weights, axis, scales, zeros)?;
-    let inputs = of_numbers(site, [left, right], &filter);
-    let of_numbers = Site { dequantized: &[], fused, inputs: &inputs, ..*site };
-    bands::select_dequantized(op, left, quantize, &of_numbers, taken, isa)
+
+    /// What the filter is dequantized to with such scales.
+    fn filter(&self, scales: &[f32]) -> Vec<f32> {
+        dequantized(self.weights, self.axis, scales, self.zeros)
+    }
 }
 
-/// The operands of a convolution of numbers, with such a filter.
-fn of_numbers<'a>(site: &Site<'a>, [left, right]: [&DequantizeLinear; 2], filter: &'a [f32]) -> Vec<Known<'a>> {
-    let mut inputs = site.inputs.to_vec();
-    let [image, weights] = [left, right].map(|op| op.input.0 as usize);
-    inputs[image].data_type = Float32;
-    inputs[weights] = Known { data_type: Float32, constant: Some(bytemuck::cast_slice(filter)), ..inputs[weights] };
-    inputs
+fn accept_dequantized<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    /// Calls back with the plan of the convolution of numbers, which borrows the filter.
+    fn with_plan<T>(
+        operands: &Operands<'_>,
+        problem: &Problem<'_>,
+        target: &Target,
+        done: impl FnOnce(depthwise::Plan<'_>) -> T,
+    ) -> Result<T, Reject> {
+        let filter = operands.filter(operands.scales);
+        let inputs = of_numbers(problem, operands, &filter);
+        let (fused, _) = Quantized::split(problem);
+        let problem = Problem { dequantized: &[], fused, inputs: &inputs, ..*problem };
+        let image = problem.input(operands.left.input).shape;
+        depthwise::plan(operands.op, image, &problem, target).map(done)
+    }
+    let operands = Operands::of(problem)?;
+    let (_, quantize) = Quantized::split(problem);
+    let fuses = with_plan(&operands, problem, target, |plan| plan.finish.is_whole)?;
+    require(quantize.is_none() || fuses, UNFUSED)?;
+    let (problem, target) = (*problem, *target);
+    Ok(Box::new(move || {
+        let consumed = operands.consumed.clone();
+        let built = |plan: depthwise::Plan<'_>| bands::build_dequantized(operands.left, plan, quantize, consumed, target.threads);
+        Ok(with_plan(&operands, &problem, &target, built)?)
+    }))
 }
 
-/// What the bytes of a constant are dequantized to, with one scale and zero point or one for each place along an axis.
-fn dequantized(bytes: Known<'_>, axis: usize, scales: &[f32], zeros: &[u8]) -> Option<Vec<f32>> {
-    let integer = |byte: u8| integer(bytes.data_type, byte);
-    let stride: usize = bytes.shape[axis + 1..].iter().product();
-    let number = |(i, &byte): (usize, &u8)| {
-        let place = i / stride % bytes.shape[axis];
-        let of_place = |count: usize| if count == 1 { 0 } else { place };
-        (integer(byte) - integer(zeros[of_place(zeros.len())])) as f32 * scales[of_place(scales.len())]
-    };
-    Some(bytes.constant?.iter().enumerate().map(number).collect())
-}
-
-impl DepthwiseOfBytes {
-    /// With what it has taken besides the filter; nothing for what it does not do. Of the sites one has the integers of the filter as
-    /// numbers, and fuses no quantization.
-    fn new(
-        op: &Conv2d,
-        left: &DequantizeLinear,
-        scales: &[f32],
-        quantize: &Quantized,
-        (site, of_integers): (&Site<'_>, &Site<'_>),
-        isa: &'static Isa,
-    ) -> Option<(DepthwiseOfBytes, Vec<usize>)> {
-        let known = |id: OperandId| site.inputs[id.0 as usize];
-        let (filter, [channels, _, height, width]) = Filter::of(op, of_integers)?;
-        let &[batches, rows, columns, _] = known(left.input).shape else { return None };
-        let (rows, columns) = (axis(op, 0, rows, height, site), axis(op, 1, columns, width, site));
-        let is_square = (rows.window, rows.stride) == (columns.window, columns.stride);
-        let is_dense = rows.dilation == 1 && columns.dilation == 1;
-        if op.input_layout != InputOperandLayout::Nhwc
-            || !is_square
-            || !is_dense
-            || !matches!((height, rows.stride), (3 | 5, 1 | 2))
-        {
-            return None;
-        }
-        let finish = Finish::new(of_integers, op.bias)?;
-        if !finish.is_whole || finish.added.is_some() || finish.is_rest_left() {
-            return None;
-        }
-        let (scale, zero) = (known(left.scale).elements()?[0], known(left.zero_point).constant?[0]);
-        let image = known(left.input).data_type;
+fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let operands = Operands::of(problem)?;
+    let Operands { op, left, scales, .. } = operands;
+    let (fused, quantize) = Quantized::split(problem);
+    let quantize = quantize.ok_or(Reject("an output that is not quantized"))?;
+    let &[a, b, c, d] = operands.weights.shape else { return Err(Reject("not a filter of 4 dimensions")) };
+    let [channels, of_group, height, width] = op.filter_layout.to_oihw(&[a, b, c, d]);
+    let &[batches, rows, columns, image_channels] = problem.input(left.input).shape else { return Err(Reject("not an image")) };
+    let (rows, columns) = (axis(op, 0, rows, height, problem), axis(op, 1, columns, width, problem));
+    require(op.input_layout == InputOperandLayout::Nhwc, "channels not last")?;
+    let is_depthwise = of_group == 1 && op.groups as usize == channels && image_channels == channels;
+    require(is_depthwise, "not one input channel for each output channel")?;
+    let is_square = (rows.window, rows.stride) == (columns.window, columns.stride);
+    let is_dense = rows.dilation == 1 && columns.dilation == 1;
+    let suits = is_square && is_dense && matches!((height, rows.stride), (3 | 5, 1 | 2));
+    require(suits, "another window than 3 x 3 or 5 x 5 with strides of 1 or 2")?;
+    let finish = Finish::new(&Problem { dequantized: &[], fused, ..*problem }, op.bias)?;
+    let is_simple = finish.is_whole && finish.added.is_none() && !finish.is_rest_left();
+    require(is_simple, "more than a bias and bounds is fused")?;
+    let scale = problem.input(left.scale).constant_elements()?[0];
+    let zero = problem.input(left.zero_point).constant.ok_or(Reject("a zero point that is computed"))?[0];
+    // What float32 does not hold well, or is no number.
+    let are_normal = scales.iter().all(|factor| (scale * factor).is_normal());
+    require(are_normal, "scales whose products are not normal numbers")?;
+    let (image, isa) = (problem.input(left.input).data_type, target.isa);
+    Ok(Box::new(move || {
+        let integers = operands.filter(&[1.0]);
+        let filter = Filter { elements: &integers, strides: op.filter_layout.to_oihw(&[b * c * d, c * d, d, 1]) };
         let (is_signed, zero_point) = (image == Int8, integer(image, zero));
         let distance = channels + MARGIN;
         let mut weights = Numbers::zeroed(height * width * distance);
@@ -143,10 +164,6 @@ impl DepthwiseOfBytes {
         }
         for (channel, factor) in factors.as_mut_slice()[..channels].iter_mut().enumerate() {
             *factor = scale * scales[if scales.len() == 1 { 0 } else { channel }];
-            // What float32 does not hold well, or is no number.
-            if !factor.is_normal() {
-                return None;
-            }
         }
         biases.as_mut_slice()[..finish.bias.len()].copy_from_slice(&finish.bias);
         #[cfg(target_arch = "x86_64")]
@@ -163,7 +180,7 @@ impl DepthwiseOfBytes {
             weights,
             of_channels,
             bounds: finish.limits.before,
-            quantize: quantize.clone(),
+            quantize,
             batches,
             rows,
             columns,
@@ -172,8 +189,30 @@ impl DepthwiseOfBytes {
             #[cfg(target_arch = "x86_64")]
             blocks,
         };
-        Some((kernel, finish.taken))
-    }
+        let consumed = operands.consumed.iter().chain(&finish.consumed).copied().collect();
+        Ok(Built { kernel: Box::new(kernel), consumed, fuses: true })
+    }))
+}
+
+/// The operands of a convolution of numbers, with such a filter.
+fn of_numbers<'a>(problem: &Problem<'a>, operands: &Operands<'_>, filter: &'a [f32]) -> Vec<TensorDesc<'a>> {
+    let mut inputs = problem.inputs.to_vec();
+    let [image, weights] = [operands.op.input, operands.op.filter].map(|id| id.0 as usize);
+    inputs[image].data_type = Float32;
+    inputs[weights] = TensorDesc { data_type: Float32, constant: Some(bytemuck::cast_slice(filter)), ..inputs[weights] };
+    inputs
+}
+
+/// What the bytes of a constant are dequantized to, with one scale and zero point or one for each place along an axis.
+fn dequantized(bytes: TensorDesc<'_>, axis: usize, scales: &[f32], zeros: &[u8]) -> Vec<f32> {
+    let integer = |byte: u8| integer(bytes.data_type, byte);
+    let stride: usize = bytes.shape[axis + 1..].iter().product();
+    let number = |(i, &byte): (usize, &u8)| {
+        let place = i / stride % bytes.shape[axis];
+        let of_place = |count: usize| if count == 1 { 0 } else { place };
+        (integer(byte) - integer(zeros[of_place(zeros.len())])) as f32 * scales[of_place(scales.len())]
+    };
+    bytes.constant.unwrap_or_default().iter().enumerate().map(number).collect()
 }
 
 /// The blocks for such a window, whose weights fit into bytes with a sign, where the CPU has the instructions.

@@ -8,8 +8,8 @@
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod amx;
-mod computed;
-mod depthwise;
+pub mod computed;
+pub mod depthwise;
 #[cfg(test)]
 mod graph_tests;
 mod multiply;
@@ -23,7 +23,7 @@ mod tile;
 use super::epilogue::Epilogue;
 use super::isa::Isa;
 use super::quantize::{Quantized, byte};
-use super::{Kernel, Known, Selection, SharedOutput, Site, with_scratch};
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, SharedOutput, Target, TensorDesc, require, with_scratch};
 use crate::backend::cpu::view::{Arguments, View};
 use crate::backend::window::Axis;
 use crate::graph::DataType::{Int8, Int32, Uint8};
@@ -121,19 +121,19 @@ impl Kernel for Product {
     }
 }
 
-pub fn select(site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
-    if let Op::Conv2d(op) = site.op
-        && op.groups > 1
-    {
-        return depthwise::select(op, site, isa);
-    }
-    let rows = match (site.op, site.output.shape) {
+/// Products and convolutions with constant weights, which are packed.
+pub static PACKED: Implementation = Implementation { name: "int8.packed", accept };
+
+fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let rows = match (problem.op, problem.output.shape) {
         (Op::Conv2d(_), [pixels @ .., _]) => pixels.iter().product(),
         (_, [.., rows, _]) => *rows,
         _ => 1,
     };
-    select_with(site, isa, Tiles::of(isa, rows))
+    accept_with(problem, target, Tiles::of(target.isa, rows))
 }
+
+const NOT_DEQUANTIZED: Reject = Reject("not a product of two dequantized operands");
 
 /// The right operand as columns of weights.
 struct Weights<'a> {
@@ -143,90 +143,92 @@ struct Weights<'a> {
     taps: [usize; 3],
 }
 
-fn select_with(site: &Site<'_>, isa: &'static Isa, tiles: &'static Tiles) -> Option<Selection> {
-    let [Op::DequantizeLinear(left), Op::DequantizeLinear(right)] = site.dequantized else { return None };
-    let known = |id: OperandId| site.inputs[id.0 as usize];
-    let (image, weights) = (known(left.input), known(right.input));
-    let Some(bytes) = weights.constant else { return computed::select(site, isa, tiles) };
+fn accept_with<'a>(problem: &Problem<'a>, target: &Target, tiles: &'static Tiles) -> Accepted<'a> {
+    let [Op::DequantizeLinear(left), Op::DequantizeLinear(right)] = problem.dequantized else { return Err(NOT_DEQUANTIZED) };
+    let (image, weights) = (problem.input(left.input), problem.input(right.input));
+    let bytes = weights.constant.ok_or(Reject("weights that are computed"))?;
     let signed = image.data_type == Int8;
-    let mut taken: SmallVec<[usize; 2]> =
+    let mut consumed: SmallVec<[usize; 2]> =
         [right.input, right.scale, right.zero_point].map(|id| id.0 as usize).into_iter().collect();
     let matrix = |columns: usize, [column, depth]: [usize; 2]| {
-        let depth_of_all = image.shape.last().copied()?;
-        let rows = Rows::matrix(image.shape.iter().product::<usize>() / depth_of_all.max(1), depth_of_all, signed);
-        Some((rows, columns, Weights { bytes, column, taps: [0, 0, depth] }))
+        let depth_of_all = image.shape.last().copied().ok_or(Reject("a scalar"))?;
+        let rows = Rows::matrix(image.element_count() / depth_of_all.max(1), depth_of_all, signed);
+        Ok((rows, columns, Weights { bytes, column, taps: [0, 0, depth] }))
     };
-    let (rows, columns, weights_of, bias) = match site.op {
+    let (rows, columns, weights_of, bias) = match problem.op {
         Op::Matmul(_) => {
-            let columns = *weights.shape.last()?;
+            let columns = weights.shape.last().copied().ok_or(Reject("a scalar"))?;
             let (rows, columns, weights) = matrix(columns, [1, columns])?;
             (rows, columns, weights, None)
         }
         Op::Gemm(op) => {
-            let &[b, c] = weights.shape else { return None };
+            let &[b, c] = weights.shape else { return Err(Reject("weights that are no matrix")) };
             let (columns, strides) = if op.b_transpose { (b, [c, 1]) } else { (c, [1, c]) };
             let (rows, columns, weights) = matrix(columns, strides)?;
             (rows, columns, weights, op.c)
         }
         Op::Conv2d(op) => {
-            let (rows, columns, weights) = image_of(op, site, image, weights.shape, bytes, signed)?;
+            let (rows, columns, weights) = image_of(op, problem, image, weights.shape, bytes, signed)?;
             (rows, columns, weights, op.bias)
         }
-        _ => return None,
+        _ => return Err(Reject("not a matmul, gemm or conv2d")),
     };
-    let scales = known(right.scale).elements()?;
-    let zeros = known(right.zero_point).constant?;
-    let of_column = |j: usize, count: usize| if count == 1 { 0 } else { j };
-    // Weights without a sign are moved down by 128, and their zero points with them.
-    let is_shifted = weights.data_type == Uint8;
-    let weight = |place: usize, column: usize| {
-        let byte = weights_of.bytes[place + column * weights_of.column];
-        if is_shifted { (byte ^ 128) as i8 } else { byte as i8 }
-    };
-    let zero = |j: usize| {
-        let byte = zeros[of_column(j.min(columns - 1), zeros.len())];
-        i32::from(if is_shifted { (byte ^ 128) as i8 } else { byte as i8 })
-    };
-    let runs = rows.offsets.len();
-    // Where the weights of one column lie, from its first one on.
-    let place = |run: usize, byte: usize| -> usize {
-        rows.tap(run, byte).iter().zip(weights_of.taps).map(|(at, stride)| at * stride).sum()
-    };
-    let places: Vec<usize> = (0..runs * rows.length).map(|i| place(i / rows.length, i % rows.length)).collect();
-    let padded = columns.next_multiple_of(tiles.lanes);
-    let mut sums = vec![0i32; padded];
-    let panels = Panels::pack(tiles, &places, rows.length, weight, &mut sums[..columns]);
-    let zeros = if (0..columns).any(|j| zero(j) != 0) { (0..padded).map(zero).collect() } else { Vec::new() };
+    let scales = problem.input(right.scale).constant_elements()?;
+    let zeros = problem.input(right.zero_point).constant.ok_or(Reject("zero points that are computed"))?;
     let mut row = None;
     if let Some(bias) = bias {
-        row = Some(known(bias).elements()?.to_vec());
-        taken.push(bias.0 as usize);
+        row = Some(problem.input(bias).constant_elements()?.to_vec());
+        consumed.push(bias.0 as usize);
     }
-    let (fused, quantize) = Quantized::split(site);
-    let (added, is_whole, fused) = whole_numbers(fused, site.inputs.len());
+    let (fused, quantize) = Quantized::split(problem);
+    let (added, is_whole, fused) = whole_numbers(fused, problem.inputs.len());
     let mut epilogue = Epilogue::new(row);
-    if !epilogue.fuse(&Site { fused, ..*site }, &mut taken) {
-        return None;
-    }
-    let division = Division::new(tiles, &rows, panels.view().count(), site.threads);
-    let kernel = Product {
-        isa,
-        tiles,
-        left: left.clone(),
-        depth: (runs * rows.length) as i32,
-        rows,
-        panels,
-        scales: (0..padded).map(|j| scales[of_column(j.min(columns - 1), scales.len())]).collect(),
-        sums,
-        zeros,
-        added,
-        is_whole,
-        epilogue,
-        quantize,
-        division,
-    };
-    Some(Selection { kernel: Box::new(kernel), taken, fuses: true })
+    require(epilogue.fuse(&Problem { fused, ..*problem }, &mut consumed), UNFUSED)?;
+    let Target { isa, threads, .. } = *target;
+    // Weights without a sign are moved down by 128, and their zero points with them.
+    let is_shifted = weights.data_type == Uint8;
+    Ok(Box::new(move || {
+        let of_column = |j: usize, count: usize| if count == 1 { 0 } else { j };
+        let weight = |place: usize, column: usize| {
+            let byte = weights_of.bytes[place + column * weights_of.column];
+            if is_shifted { (byte ^ 128) as i8 } else { byte as i8 }
+        };
+        let zero = |j: usize| {
+            let byte = zeros[of_column(j.min(columns - 1), zeros.len())];
+            i32::from(if is_shifted { (byte ^ 128) as i8 } else { byte as i8 })
+        };
+        let runs = rows.offsets.len();
+        // Where the weights of one column lie, from its first one on.
+        let place = |run: usize, byte: usize| -> usize {
+            rows.tap(run, byte).iter().zip(weights_of.taps).map(|(at, stride)| at * stride).sum()
+        };
+        let places: Vec<usize> = (0..runs * rows.length).map(|i| place(i / rows.length, i % rows.length)).collect();
+        let padded = columns.next_multiple_of(tiles.lanes);
+        let mut sums = vec![0i32; padded];
+        let panels = Panels::pack(tiles, &places, rows.length, weight, &mut sums[..columns]);
+        let zeros = if (0..columns).any(|j| zero(j) != 0) { (0..padded).map(zero).collect() } else { Vec::new() };
+        let division = Division::new(tiles, &rows, panels.view().count(), threads);
+        let kernel = Product {
+            isa,
+            tiles,
+            left: left.clone(),
+            depth: (runs * rows.length) as i32,
+            rows,
+            panels,
+            scales: (0..padded).map(|j| scales[of_column(j.min(columns - 1), scales.len())]).collect(),
+            sums,
+            zeros,
+            added,
+            is_whole,
+            epilogue,
+            quantize,
+            division,
+        };
+        Ok(Built { kernel: Box::new(kernel), consumed, fuses: true })
+    }))
 }
+
+const UNFUSED: &str = "something is done to the output that no stage knows";
 
 /// What is added to the sums as long as they are integers, whether they stay so, and what is done to them otherwise.
 fn whole_numbers(fused: &[Op], inputs: usize) -> (Vec<OperandId>, bool, &[Op]) {
@@ -249,21 +251,20 @@ fn whole_numbers(fused: &[Op], inputs: usize) -> (Vec<OperandId>, bool, &[Op]) {
 /// The windows of a convolution with the channels last, its output channels, and its weights.
 fn image_of<'a>(
     op: &Conv2d,
-    site: &Site<'_>,
-    image: Known<'_>,
+    problem: &Problem<'_>,
+    image: TensorDesc<'_>,
     shape: &[usize],
     bytes: &'a [u8],
     signed: bool,
-) -> Option<(Rows, usize, Weights<'a>)> {
-    let (&[a, b, c, d], &[batches, height, width, channels]) = (shape, image.shape) else { return None };
-    if op.input_layout != InputOperandLayout::Nhwc || op.groups != 1 {
-        return None;
-    }
+) -> Result<(Rows, usize, Weights<'a>), Reject> {
+    let (&[a, b, c, d], &[batches, height, width, channels]) = (shape, image.shape) else { return Err(Reject("not an image")) };
+    require(op.input_layout == InputOperandLayout::Nhwc, "channels not last")?;
+    require(op.groups == 1, "several groups")?;
     let [outputs, _, window_height, window_width] = op.filter_layout.to_oihw(&[a, b, c, d]);
     let [column, channel, line, across] = op.filter_layout.to_oihw(&[b * c * d, c * d, d, 1]);
     let axis = |number: usize, input: usize, window: usize| {
-        Axis::new(number, (input, site.output.shape[1 + number], window), (&op.strides, &op.dilations, &op.padding))
+        Axis::new(number, (input, problem.output.shape[1 + number], window), (&op.strides, &op.dilations, &op.padding))
     };
     let rows = Rows::image(batches, (axis(0, height, window_height), axis(1, width, window_width)), channels, signed);
-    Some((rows, outputs, Weights { bytes, column, taps: [line, across, channel] }))
+    Ok((rows, outputs, Weights { bytes, column, taps: [line, across, channel] }))
 }

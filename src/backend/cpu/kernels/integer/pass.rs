@@ -232,7 +232,7 @@ unsafe fn load<V: Vector>(from: *const f32, count: usize) -> V {
 mod tests {
     use super::*;
     use crate::backend::cpu::kernels::epilogue::Tile;
-    use crate::backend::cpu::kernels::isa::available;
+    use crate::backend::cpu::kernels::isa::Isa;
     use crate::backend::cpu::kernels::quantize::Quantize;
     use crate::backend::cpu::kernels::tests::numbers;
     use crate::backend::cpu::kernels::vector::with_vectors;
@@ -274,7 +274,7 @@ mod tests {
                 _ => None,
             })
             .collect();
-        for isa in available() {
+        for isa in Isa::available() {
             for columns in [0..32, 1..2, 16..48, 33..64, 40..57, 64..70] {
                 let pass = Pass::of(&epilogue, &tensors);
                 assert_eq!(pass.stages, in_pass, "{epilogue:?}");

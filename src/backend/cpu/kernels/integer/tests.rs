@@ -4,9 +4,9 @@
 
 use super::panels::Panels;
 use super::tile::{Finish, MOST_NUMBERS, MOST_ROWS, Task, Tiles};
-use super::{select, select_with};
-use crate::backend::cpu::kernels::isa::available;
-use crate::backend::cpu::kernels::{Caches, Known, Site};
+use super::{accept_with, computed};
+use crate::backend::cpu::kernels::isa::Isa;
+use crate::backend::cpu::kernels::{Caches, Problem, Target, TensorDesc, first};
 use crate::backend::cpu::reference;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::graph::DataType::{Float32, Int8, Uint8};
@@ -29,7 +29,7 @@ fn bytes(count: usize, seed: u64) -> Vec<u8> {
 
 #[test]
 fn tiles_add_up_exactly() {
-    for (isa, tiles) in available().iter().flat_map(|isa| Tiles::all_of(isa).into_iter().map(move |tiles| (isa, tiles))) {
+    for (isa, tiles) in Isa::available().iter().flat_map(|isa| Tiles::all_of(isa).into_iter().map(move |tiles| (isa, tiles))) {
         // The last ones overflow, and wrap around.
         for (runs, length, extreme) in [(1, 4, 0), (1, 5, 0), (3, 7, 0), (2, 64, 0), (1, 30, 1), (1, 72_000, 1), (1, 72_000, 2)] {
             for (rows, columns) in [(1, 1), (2, tiles.lanes), (tiles.rows - 1, tiles.lanes + 3), (tiles.rows, 2 * tiles.lanes)] {
@@ -184,10 +184,10 @@ fn check(case: Case) {
     // What quantized the image is known in most networks.
     let is_simple = is_depthwise && matches!(case_fused, Fused::Relu);
     let constant = |i: usize| !matches!(i, 0 | 7) && (is_simple || !matches!(i, 1 | 2));
-    let known: Vec<Known<'_>> = views
+    let known: Vec<TensorDesc<'_>> = views
         .iter()
         .enumerate()
-        .map(|(i, view)| Known {
+        .map(|(i, view)| TensorDesc {
             data_type: view.data_type,
             shape: view.shape,
             constant: constant(i).then_some(view.bytes()),
@@ -196,22 +196,27 @@ fn check(case: Case) {
         .collect();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     let data_type = to.unwrap_or(Float32);
-    for (isa, tiles) in available().iter().flat_map(|isa| Tiles::all_of(isa).into_iter().map(move |tiles| (isa, tiles))) {
+    for (isa, tiles) in Isa::available().iter().flat_map(|isa| Tiles::all_of(isa).into_iter().map(move |tiles| (isa, tiles))) {
         for threads in [1, 2] {
-            let site = Site {
+            let problem = Problem {
                 before: &[],
                 dequantized: &dequantized,
                 op: &op,
                 fused: &fused,
                 inputs: &known,
-                output: Known { data_type, shape: &output, constant: None, order: None },
-                threads,
-                caches: if threads == 1 { Caches::USUAL } else { Caches::LARGE },
-                offer: None,
+                output: TensorDesc { data_type, shape: &output, constant: None, order: None },
+                workspace: None,
             };
-            let selection = if is_depthwise { select(&site, isa) } else { select_with(&site, isa, tiles) };
-            let selection = selection.unwrap_or_else(|| panic!("no kernel for {op:?}"));
-            assert!(selection.fuses && [3, 4, 5].iter().all(|taken| selection.taken.contains(taken)));
+            let target =
+                Target { caches: if threads == 1 { Caches::USUAL } else { Caches::LARGE }, ..Target::with(isa, threads) };
+            let selection = match is_depthwise {
+                true => first(&problem, &target),
+                false => accept_with(&problem, &target, tiles)
+                    .or_else(|_| computed::accept_with(&problem, &target, tiles))
+                    .map(|build| build().expect("memory"))
+                    .unwrap_or_else(|reject| panic!("no kernel for {op:?}: {reject:?}")),
+            };
+            assert!(selection.fuses && [3, 4, 5].iter().all(|position| selection.consumed.contains(position)));
             if is_simple && to.is_some() {
                 let Op::Conv2d(conv) = &op else { unreachable!() };
                 let [_, _, height, width] = conv.filter_layout.to_oihw(weights.1.first_chunk::<4>().unwrap());

@@ -4,11 +4,11 @@
 
 use super::super::isa::Isa;
 use super::super::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
-use super::super::{Kernel, Selection, SharedOutput, Site};
+use super::super::{Accepted, Built, Implementation, Kernel, Problem, Reject, SharedOutput, Target, require};
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
-use crate::graph::ops::arg::{Arg, ArgKind};
-use crate::graph::{DataType, OperandId};
+use crate::graph::ops::arg::ArgKind;
+use crate::graph::{DataType, Op, OperandId};
 use smallvec::smallvec;
 
 /// Fewer columns leave the vectors empty.
@@ -30,15 +30,22 @@ struct PositionColumns {
     smallest: bool,
 }
 
-pub fn select(op: &Arg, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
-    let input = site.inputs[op.input.0 as usize];
+/// Along another dimension than the last one.
+pub static COLUMNS: Implementation = Implementation { name: "arg.columns", accept };
+
+fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let Op::Arg(op) = problem.op else { return Err(Reject("not an argMin or argMax")) };
+    let input = problem.input(op.input);
     let axis = op.axis as usize;
     let rows = input.shape[axis];
     let [matrices, columns] = [&input.shape[..axis], &input.shape[axis + 1..]].map(|sizes| sizes.iter().product());
-    let suits = input.data_type == DataType::Float32 && columns >= LEAST_COLUMNS && rows <= MOST_ROWS;
+    require(input.data_type == DataType::Float32, "not float32")?;
+    require(columns >= LEAST_COLUMNS, "too few columns for vectors")?;
+    require(rows <= MOST_ROWS, "positions that float32 does not hold")?;
     let smallest = op.kind == ArgKind::Min;
-    let kernel = || Box::new(PositionColumns { isa, input: op.input, matrices, rows, columns, smallest });
-    suits.then(|| Selection { kernel: kernel(), taken: smallvec![], fuses: site.fused.is_empty() })
+    let kernel = PositionColumns { isa: target.isa, input: op.input, matrices, rows, columns, smallest };
+    let fuses = problem.fused.is_empty();
+    Ok(Box::new(move || Ok(Built { kernel: Box::new(kernel), consumed: smallvec![], fuses })))
 }
 
 impl Kernel for PositionColumns {

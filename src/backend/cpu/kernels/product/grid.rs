@@ -85,7 +85,7 @@ impl Grid {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::cpu::kernels::isa::{available, with_wide};
+    use crate::backend::cpu::kernels::isa::{Isa, with_wide};
 
     #[test]
     fn a_thread_has_its_rows_of_a_small_product_and_its_columns_of_a_large_one() {
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn one_row_is_multiplied_with_several_panels_at_a_time_where_each_thread_has_some() {
-        for isa in available() {
+        for isa in Isa::available() {
             let several = TOGETHER * isa.columns;
             for (columns, threads, expected) in
                 [(6 * several, 2, several), (2 * several - 1, 2, isa.columns), (several + 1, 1, 2 * several)]

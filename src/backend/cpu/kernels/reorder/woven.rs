@@ -2,14 +2,13 @@
 //! space.
 
 use super::super::isa::{Isa, Loop};
-use super::super::{Kernel, Selection, Site};
+use super::super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require};
 use super::weave;
 use crate::backend::cpu::copy::Places;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::strided::{Dimension, Dimensions, Strided};
-use crate::graph::OperandId;
-use crate::graph::ops::movement::Transpose;
+use crate::graph::{Op, OperandId};
 use smallvec::smallvec;
 
 /// Shorter lines are not worth it.
@@ -27,13 +26,21 @@ struct Woven {
     stride: usize,
 }
 
-pub fn select(op: &Transpose, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
-    let mut outer = Strided::transposed(op, site.inputs[op.input.0 as usize].shape).simplified();
-    let (across, along) = (outer.pop()?, outer.pop()?);
-    let (Dimension { size: lines @ 2..=4, stride }, Dimension { size: length, stride: 1 }) = (across, along) else { return None };
-    let stride = usize::try_from(stride).ok()?;
-    let kernel = || Box::new(Woven { isa, input: op.input, outer, lines, length, stride });
-    (length >= SHORTEST).then(|| Selection { kernel: kernel(), taken: smallvec![], fuses: site.fused.is_empty() })
+/// Two to four lines, interleaved.
+pub static INTERLEAVE: Implementation = Implementation { name: "transpose.interleave", accept };
+
+fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let Op::Transpose(op) = problem.op else { return Err(Reject("not a transpose")) };
+    let mut outer = Strided::transposed(op, problem.input(op.input).shape).simplified();
+    let (Some(across), Some(along)) = (outer.pop(), outer.pop()) else { return Err(Reject("a copy")) };
+    let (Dimension { size: lines @ 2..=4, stride }, Dimension { size: length, stride: 1 }) = (across, along) else {
+        return Err(Reject("not two to four lines that are interleaved"));
+    };
+    let stride = usize::try_from(stride).map_err(|_| Reject("lines that go backwards"))?;
+    require(length >= SHORTEST, "lines of fewer than 8 elements")?;
+    let kernel = Woven { isa: target.isa, input: op.input, outer, lines, length, stride };
+    let fuses = problem.fused.is_empty();
+    Ok(Box::new(move || Ok(Built { kernel: Box::new(kernel), consumed: smallvec![], fuses })))
 }
 
 impl Kernel for Woven {
@@ -74,6 +81,7 @@ mod tests {
     use super::*;
     use crate::backend::cpu::kernels::functions::exact_tests::{Given, check};
     use crate::graph::DataType;
+    use crate::graph::ops::movement::Transpose;
 
     #[test]
     fn depth_becomes_space() {

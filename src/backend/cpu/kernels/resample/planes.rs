@@ -4,14 +4,13 @@
 #![allow(unsafe_code)]
 
 use super::super::isa::Isa;
-use super::super::memory::with_scratch;
 use super::super::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
-use super::super::{Kernel, Selection, Site};
+use super::super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require, with_scratch};
 use super::{Place, places};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
-use crate::graph::OperandId;
-use crate::graph::ops::resample::{InterpolationMode, Resample2d};
+use crate::graph::ops::resample::InterpolationMode;
+use crate::graph::{Op, OperandId};
 use smallvec::smallvec;
 
 /// Narrower images leave the vectors empty.
@@ -61,36 +60,33 @@ fn blocks(columns: &[Place], lanes: usize, from: usize) -> Vec<Block> {
     columns.chunks(lanes).map(block).collect()
 }
 
-/// How many numbers a vector has.
-struct Lanes<'a>(&'a mut usize);
-
-impl OnVectors for Lanes<'_> {
-    #[inline(always)]
-    fn run<V: Vector>(self) {
-        *self.0 = V::LANES;
-    }
-}
-
 /// The kernel for images of which rows and columns are the last dimensions.
-pub fn select(op: &Resample2d, site: &Site<'_>, isa: &'static Isa) -> Option<Selection> {
-    let input = site.inputs[op.input.0 as usize];
-    let (&[.., height, width], &[_, _, to_height, to_width]) = (input.shape, site.output.shape) else { return None };
-    let are_first = matches!(op.axes, [2, 3] | [3, 2]) && to_width >= LEAST_COLUMNS;
-    if !are_first || width > i32::MAX as usize || input.order.is_some() || site.output.order.is_some() {
-        return None;
-    }
-    let mut lanes = 1;
-    with_vectors(isa, Lanes(&mut lanes));
-    let kernel = ResamplePlanes {
-        isa,
-        input: op.input,
-        mode: op.mode,
-        rows: places(op.mode, height, to_height),
-        blocks: blocks(&places(op.mode, width, to_width), lanes, width),
-        columns: to_width,
-        from: [height, width],
+/// Images of which rows and columns are the last dimensions.
+pub static NCHW: Implementation = Implementation { name: "resample.nchw", accept };
+
+fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let Op::Resample2d(op) = problem.op else { return Err(Reject("not a resample2d")) };
+    let input = problem.input(op.input);
+    let (&[.., height, width], &[_, _, to_height, to_width]) = (input.shape, problem.output.shape) else {
+        return Err(Reject("not an image"));
     };
-    Some(Selection { kernel: Box::new(kernel), taken: smallvec![], fuses: site.fused.is_empty() })
+    require(matches!(op.axes, [2, 3] | [3, 2]), "rows and columns are not the last dimensions")?;
+    require(to_width >= LEAST_COLUMNS, "too few columns for vectors")?;
+    require(width <= i32::MAX as usize, "too many columns")?;
+    require(input.order.is_none() && problem.output.order.is_none(), "dimensions in another order")?;
+    let (isa, fuses) = (target.isa, problem.fused.is_empty());
+    Ok(Box::new(move || {
+        let kernel = ResamplePlanes {
+            isa,
+            input: op.input,
+            mode: op.mode,
+            rows: places(op.mode, height, to_height),
+            blocks: blocks(&places(op.mode, width, to_width), isa.lanes(), width),
+            columns: to_width,
+            from: [height, width],
+        };
+        Ok(Built { kernel: Box::new(kernel), consumed: smallvec![], fuses })
+    }))
 }
 
 impl Kernel for ResamplePlanes {
@@ -254,6 +250,7 @@ impl Block {
 mod tests {
     use super::*;
     use crate::backend::cpu::kernels::tests::check_with;
+    use crate::graph::ops::resample::Resample2d;
 
     #[test]
     fn planes() {

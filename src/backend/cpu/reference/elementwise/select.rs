@@ -1,4 +1,4 @@
-//! Selection between two operands.
+//! Built between two operands.
 
 use super::CHEAP;
 use super::rows::zip3;

@@ -1,0 +1,25 @@
+//! Which implementation computes a step: ordered lists of implementations, the first that accepts a problem wins.
+//!
+//! [`registry`] has the lists, [`problem`] what is known of a step, [`target`] what it runs on, [`tuning`] the thresholds,
+//! [`patterns`] answers the compiler, and [`report`] says what was chosen and why the others were not (`WEBNN_VERBOSE=dispatch`). The conditions of an implementation stand in its `accept`,
+//! beside its kernel, and nowhere else.
+
+mod patterns;
+mod problem;
+mod registry;
+mod report;
+#[cfg(test)]
+mod snapshots;
+mod switches;
+mod target;
+mod tuning;
+
+pub use patterns::Patterns;
+pub use problem::{Accepted, Build, Built, Implementation, Problem, Reject, TensorDesc, require};
+pub use registry::{choose, workspaces};
+#[cfg(test)]
+pub use registry::{every, first};
+pub use report::Choice;
+pub use switches::Switches;
+pub use target::Target;
+pub use tuning::Tuning;

@@ -1,0 +1,50 @@
+//! The compiler's proposals, answered by the lists of implementations.
+
+use super::{Problem, Target, TensorDesc, choose};
+use crate::backend::cpu::fold::{Aligned, aligned};
+use crate::compiler::{Known, Pattern};
+use crate::error::Result;
+use crate::graph::Descriptor;
+
+/// The bytes of a constant operand, as kernels need them.
+fn constant<'a>(known: &Known<'a>) -> Result<Option<Aligned<'a>>> {
+    known.constant.map(|bytes| aligned(bytes.as_slice())).transpose()
+}
+
+/// Answers for a target.
+#[derive(Clone, Copy, Debug)]
+pub struct Patterns(pub Target);
+
+impl Patterns {
+    /// Whether there is an implementation for a step like this. A constant that cannot be looked at, for want of memory, is no
+    /// reason to have one.
+    pub fn accepts(&self, pattern: &Pattern<'_>) -> bool {
+        let sizes = |descriptor: &Descriptor| descriptor.shape.iter().map(|&size| size as usize).collect::<Vec<_>>();
+        let shapes: Vec<Vec<usize>> = pattern.inputs.iter().map(|known| sizes(known.descriptor)).collect();
+        let Ok(constants) = pattern.inputs.iter().map(constant).collect::<Result<Vec<_>>>() else { return false };
+        let inputs: Vec<TensorDesc<'_>> = pattern
+            .inputs
+            .iter()
+            .zip(&shapes)
+            .zip(&constants)
+            .map(|((known, shape), constant)| TensorDesc {
+                data_type: known.descriptor.data_type,
+                shape,
+                constant: constant.as_deref(),
+                order: known.order.as_deref(),
+            })
+            .collect();
+        let shape = sizes(pattern.output);
+        let output = TensorDesc { data_type: pattern.output.data_type, shape: &shape, constant: None, order: None };
+        let problem = Problem {
+            before: &pattern.before,
+            dequantized: &[],
+            op: &pattern.op,
+            fused: &[],
+            inputs: &inputs,
+            output,
+            workspace: None,
+        };
+        choose(&problem, &self.0).1.is_some()
+    }
+}

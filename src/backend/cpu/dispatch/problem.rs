@@ -1,0 +1,137 @@
+//! What is known of a step when its implementation is chosen, and what an implementation answers.
+
+use super::Target;
+use crate::backend::cpu::kernels::Kernel;
+use crate::error::{Error, Kind, Result};
+use crate::graph::ops::conv::{Conv2d, ConvTranspose2d};
+use crate::graph::shape::strides;
+use crate::graph::{DataType, Op, OperandId};
+use smallvec::SmallVec;
+
+/// What is known of a step at build time.
+#[derive(Clone, Copy)]
+pub struct Problem<'a> {
+    /// What makes the left operand of the operator (see [`Step::before`](crate::compiler::Step)).
+    pub before: &'a [Op],
+    /// What dequantizes its operands, when these are integers (see [`Step::dequantized`](crate::compiler::Step)).
+    pub dequantized: &'a [Op],
+    pub op: &'a Op,
+    /// What is done to the output afterwards; that output stands behind the inputs.
+    pub fused: &'a [Op],
+    pub inputs: &'a [TensorDesc<'a>],
+    pub output: TensorDesc<'a>,
+    /// Which of the step's [`workspaces`](super::workspaces) it may have.
+    pub workspace: Option<usize>,
+}
+
+/// What is known of an operand at build time.
+#[derive(Clone, Copy)]
+pub struct TensorDesc<'a> {
+    pub data_type: DataType,
+    pub shape: &'a [usize],
+    /// The bytes of a constant, aligned.
+    pub constant: Option<&'a [u8]>,
+    /// Of an operand: dimension i of the shape is dimension `order[i]` in memory. Of the output: dimension i of the shape is
+    /// dimension `order[i]` of what the operator makes. Only products have any, and the input of first-layer convolutions.
+    pub order: Option<&'a [u32]>,
+}
+
+/// Why an implementation does not take a problem, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reject(pub &'static str);
+
+/// A kernel made for one step.
+pub struct Built {
+    pub kernel: Box<dyn Kernel>,
+    /// The operands (by position) that it has packed for itself and does not look at any more.
+    pub consumed: SmallVec<[usize; 2]>,
+    /// Whether it does the step's fused operators too.
+    pub fuses: bool,
+}
+
+/// Makes the kernel of an accepted problem: packs weights, divides the work.
+///
+/// # Errors
+/// `UnknownError` when there is no memory for it.
+pub type Build<'a> = Box<dyn FnOnce() -> Result<Built> + 'a>;
+
+/// What an implementation answers: how to build it, or why it does not take the problem.
+pub type Accepted<'a> = std::result::Result<Build<'a>, Reject>;
+
+/// A way to compute some operators.
+pub struct Implementation {
+    /// What it is called in profiles, reports and `WEBNN_IMPL`: the operator or its algorithm's family, a dot, the algorithm.
+    pub name: &'static str,
+    /// Pure, and the only place where its conditions stand. Nothing is packed before [`Build`] is called.
+    pub accept: for<'a> fn(&Problem<'a>, &Target) -> Accepted<'a>,
+}
+
+impl std::fmt::Debug for Implementation {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(self.name)
+    }
+}
+
+/// Refuses with this reason unless the condition holds.
+pub fn require(condition: bool, reason: &'static str) -> std::result::Result<(), Reject> {
+    if condition { Ok(()) } else { Err(Reject(reason)) }
+}
+
+impl From<Reject> for Error {
+    /// Of an implementation within another one, whose conditions the outer one has asked before.
+    fn from(Reject(reason): Reject) -> Error {
+        Error::new(Kind::Unknown, format!("an implementation that was accepted cannot be built: {reason}"))
+    }
+}
+
+impl<'a> Problem<'a> {
+    pub fn input(&self, id: OperandId) -> TensorDesc<'a> {
+        self.inputs[id.0 as usize]
+    }
+
+    /// The operator, if it is a convolution of an image in the usual order.
+    pub fn conv2d(&self) -> std::result::Result<&'a Conv2d, Reject> {
+        match self.op {
+            // What is made in the same step is no input, and always in the usual order.
+            Op::Conv2d(op) if self.inputs.get(op.input.0 as usize).is_none_or(|image| image.order.is_none()) => Ok(op),
+            Op::Conv2d(_) => Err(Reject("an image with its channels first in memory")),
+            _ => Err(Reject("not a conv2d")),
+        }
+    }
+
+    /// The operator, if it is a transposed convolution.
+    pub fn conv_transpose2d(&self) -> std::result::Result<&'a ConvTranspose2d, Reject> {
+        match self.op {
+            Op::ConvTranspose2d(op) => Ok(op),
+            _ => Err(Reject("not a convTranspose2d")),
+        }
+    }
+}
+
+impl<'a> TensorDesc<'a> {
+    /// The elements of a constant, if it is one of float32.
+    pub fn elements(&self) -> Option<&'a [f32]> {
+        self.constant.filter(|_| self.data_type == DataType::Float32).map(bytemuck::cast_slice)
+    }
+
+    /// The same for an operand that an implementation packs.
+    pub fn constant_elements(&self) -> std::result::Result<&'a [f32], Reject> {
+        self.elements().ok_or(Reject("an operand to pack is not a float32 constant"))
+    }
+
+    /// Of an output: the shape that the operator makes, and the distances of elements along its dimensions in memory.
+    pub fn made(&self) -> (Vec<usize>, Vec<usize>) {
+        let distances = strides(self.shape);
+        let Some(order) = self.order else { return (self.shape.to_vec(), distances) };
+        let (mut shape, mut made) = (vec![0; order.len()], vec![0; order.len()]);
+        for (i, &dimension) in order.iter().enumerate() {
+            shape[dimension as usize] = self.shape[i];
+            made[dimension as usize] = distances[i];
+        }
+        (shape, made)
+    }
+
+    pub fn element_count(&self) -> usize {
+        self.shape.iter().product()
+    }
+}

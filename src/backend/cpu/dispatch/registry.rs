@@ -1,0 +1,181 @@
+//! The implementations of each operator, in the order in which they are asked: the first that accepts a problem computes it.
+//! What none accepts is left to the reference kernels.
+
+use super::{Build, Choice, Implementation, Problem, Target};
+use crate::backend::cpu::kernels::*;
+use crate::graph::{DataType, Op};
+
+type List = &'static [&'static Implementation];
+
+/// Products of integers that are dequantized first ([`Problem::dequantized`]).
+static INTEGER_PRODUCTS: List =
+    &[&integer::depthwise::BYTES, &integer::depthwise::DEQUANTIZED, &integer::PACKED, &integer::computed::BATCHED];
+static CAST: List = &[&quantize::CONVERT, &elementwise::CHAIN];
+static QUANTIZE: List = &[&quantize::CONVERT];
+static ARG: List = &[&position::ROWS, &position::columns::COLUMNS];
+static CONCAT: List = &[&concat::COPY];
+static TRANSPOSE_BYTES: List = &[&reorder::BYTES];
+static TRANSPOSE: List = &[&reorder::MATRIX, &reorder::woven::INTERLEAVE];
+/// A product whose left operand is made in the same step.
+static ATTENTION: List = &[&attention::FUSED];
+/// A convolution whose image is made in the same step.
+static FUSED_CONV: List = &[&bands::EXPAND, &depthwise_planes::NCHW, &scaled::SCALED_FILTER];
+static MATMUL: List = &[&narrow::TALL_AND_SKINNY, &matmul::PACKED, &matmul::FEW_ROWS, &matmul::BATCHED];
+static CONV: List = &[
+    &depthwise::DEPTHWISE,
+    &bands::MULTIPLIER,
+    &depthwise_planes::NCHW,
+    &planes::FEW_OUTPUTS,
+    &grouped::SMALL_GROUPS,
+    &few_channels::FIRST_LAYER,
+    &winograd::F2,
+    &winograd::F4,
+    &conv::POINTWISE,
+    &conv::INDIRECT,
+];
+static CONV_TRANSPOSE: List = &[&transposed::PHASES, &transposed_planes::NCHW];
+static REDUCE: List = &[&reduce::REDUCE];
+static POOL: List = &[&pool::WINDOWS, &reduce::GLOBAL_POOL];
+static RESAMPLE: List = &[&resample::NHWC, &resample::planes::NCHW];
+static ELEMENTWISE: List = &[&elementwise::CHAIN];
+static SOFTMAX: List = &[&softmax_columns::COLUMNS, &lines::SOFTMAX, &softmax_columns::SHORT_ROWS];
+static LAYER_NORMALIZATION: List = &[&lines::LAYER_NORMALIZATION];
+static INSTANCE_NORMALIZATION: List = &[&lines::INSTANCE_NORMALIZATION];
+static RECURRENT: List = &[&recurrent::CELLS];
+static NONE: List = &[];
+
+static ALL: &[List] = &[
+    INTEGER_PRODUCTS,
+    CAST,
+    ARG,
+    CONCAT,
+    TRANSPOSE_BYTES,
+    TRANSPOSE,
+    ATTENTION,
+    FUSED_CONV,
+    MATMUL,
+    CONV,
+    CONV_TRANSPOSE,
+    REDUCE,
+    POOL,
+    RESAMPLE,
+    SOFTMAX,
+    LAYER_NORMALIZATION,
+    INSTANCE_NORMALIZATION,
+    RECURRENT,
+];
+
+/// All implementations, each once.
+pub fn implementations() -> impl Iterator<Item = &'static Implementation> {
+    let mut seen: Vec<&str> = Vec::new();
+    ALL.iter().flat_map(|list| list.iter().copied()).filter(move |implementation| {
+        let is_new = !seen.contains(&implementation.name);
+        seen.push(implementation.name);
+        is_new
+    })
+}
+
+/// The list for a problem.
+fn list(problem: &Problem<'_>) -> List {
+    if !problem.dequantized.is_empty() {
+        return INTEGER_PRODUCTS;
+    }
+    let is_float = problem.output.data_type == DataType::Float32;
+    match problem.op {
+        Op::QuantizeLinear(_) | Op::DequantizeLinear(_) => QUANTIZE,
+        Op::Cast(_) => CAST,
+        Op::Arg(_) => ARG,
+        Op::Concat(_) => CONCAT,
+        Op::Transpose(_) if !is_float => TRANSPOSE_BYTES,
+        _ if !is_float => NONE,
+        Op::Matmul(_) if !problem.before.is_empty() => ATTENTION,
+        Op::Conv2d(_) if !problem.before.is_empty() => FUSED_CONV,
+        Op::Matmul(_) | Op::Gemm(_) => MATMUL,
+        Op::Conv2d(_) => CONV,
+        Op::ConvTranspose2d(_) => CONV_TRANSPOSE,
+        Op::Reduce(_) => REDUCE,
+        Op::Pool2d(_) => POOL,
+        Op::Transpose(_) => TRANSPOSE,
+        Op::Resample2d(_) => RESAMPLE,
+        Op::Binary(_)
+        | Op::Unary(_)
+        | Op::Activation(_)
+        | Op::Clamp(_)
+        | Op::Elu(_)
+        | Op::Gate(_)
+        | Op::LeakyRelu(_)
+        | Op::HardSigmoid(_)
+        | Op::Linear(_)
+        | Op::Prelu(_)
+        | Op::Swish(_) => ELEMENTWISE,
+        Op::Softmax(_) => SOFTMAX,
+        Op::LayerNormalization(_) => LAYER_NORMALIZATION,
+        Op::InstanceNormalization(_) => INSTANCE_NORMALIZATION,
+        Op::Lstm(_) | Op::Gru(_) => RECURRENT,
+        _ => NONE,
+    }
+}
+
+/// What computes a problem, and how that is built; nothing to build where it is left to the reference kernels.
+pub fn choose<'a>(problem: &Problem<'a>, target: &Target) -> (Choice, Option<Build<'a>>) {
+    let mut choice = Choice::reference();
+    if !target.has_kernels() {
+        return (choice, None);
+    }
+    for implementation in list(problem) {
+        if !target.switches.is_on(implementation.name) {
+            choice.reject(implementation.name, super::Reject("switched off by WEBNN_IMPL"));
+            continue;
+        }
+        match (implementation.accept)(problem, target) {
+            Ok(build) => {
+                choice.name = implementation.name;
+                return (choice, Some(build));
+            }
+            Err(reject) => choice.reject(implementation.name, reject),
+        }
+    }
+    (choice, None)
+}
+
+/// The one that is chosen, built.
+#[cfg(test)]
+pub fn first(problem: &Problem<'_>, target: &Target) -> super::Built {
+    let (choice, build) = choose(problem, target);
+    let build = build.unwrap_or_else(|| panic!("no kernel for {:?}: {:?}", problem.op, choice.rejected));
+    build().expect("memory for a small kernel")
+}
+
+/// Every implementation that accepts a problem, built.
+#[cfg(test)]
+pub fn every(problem: &Problem<'_>, target: &Target) -> Vec<(&'static str, super::Built)> {
+    let accepted = list(problem).iter().filter_map(|implementation| {
+        let build = (implementation.accept)(problem, target).ok()?;
+        Some((implementation.name, build().expect("memory for a small kernel")))
+    });
+    accepted.collect()
+}
+
+/// The faster ways to compute a step on float32 that take memory beyond its constants, by the shapes of its operands.
+pub fn workspaces(op: &Op, inputs: &[&[usize]], output: &[usize], target: &Target) -> Workspaces {
+    match op {
+        Op::Conv2d(op) if target.has_kernels() => winograd::workspaces(op, inputs[op.filter.0 as usize], output, target),
+        _ => Workspaces::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_an_operator_and_an_algorithm() {
+        for implementation in implementations() {
+            let is_word =
+                |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+            let (family, algorithm) = implementation.name.split_once('.').expect("a dot");
+            assert!(is_word(family) && is_word(algorithm), "{}", implementation.name);
+        }
+        assert!(implementations().count() > 30);
+    }
+}

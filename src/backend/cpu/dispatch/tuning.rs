@@ -1,0 +1,102 @@
+//! The thresholds by which implementations accept problems. Each has its unit, and the reason for its size; figures are in
+//! `benches/RESULTS.md` with the machines that they were measured on.
+//!
+//! What a kernel cannot do is no threshold: it stands in the kernel's `accept` as a fact. A threshold may have any value without a
+//! wrong result, and tests use [`ANY_SIZE`], with which implementations take problems of any size.
+
+/// All thresholds.
+#[derive(Debug)]
+pub struct Tuning {
+    /// `elementwise.chain`: elements of the output, at least. Below, the reference kernel is quick enough.
+    pub chain_elements: usize,
+    /// `quantize.convert`: elements, at least.
+    pub convert_elements: usize,
+    /// `gemm.*`: multiplications of a product, at least. Below, packing is not worth its while.
+    pub gemm_multiplications: usize,
+    /// `gemm.tall_and_skinny`: rows, at least. Below, there are not enough tiles for what is made once for all.
+    pub tall_rows: usize,
+    /// `recurrent.cells`: weights of a gate, at least.
+    pub gate_weights: usize,
+    /// `conv.winograd_*`: channels of the input and of the output, at least. Below, the transforms cost more than they save.
+    pub winograd_channels: usize,
+    /// `conv.few_outputs`: products of an output number, at least, that copying the input must be worth.
+    pub few_outputs_products: usize,
+    /// `conv.first_layer`: channels of an image that is read with its channels first, at most.
+    pub first_layer_channels: usize,
+    /// Rows and columns of its image, at least: with fewer rows threads have nothing to do, with fewer columns tiles are not full.
+    pub first_layer_size: usize,
+    /// Output channels where the channels are first, at least: with fewer, vectors run along the pixels instead.
+    pub first_layer_outputs: usize,
+    /// Numbers of the filter, at most: these stay in a core's second-level cache while row after row passes.
+    pub first_layer_weights: usize,
+    /// `conv.depthwise_nchw`: columns under the windows, at least. On smaller images a row costs more than what is computed.
+    pub planes_columns: usize,
+    /// Pixels, at least. On smaller images a plane costs more.
+    pub planes_pixels: usize,
+    /// With fewer channels than this, vectors along the channels would be partly empty: then fewer columns are enough.
+    pub planes_few_channels: usize,
+    pub planes_columns_of_few: usize,
+    /// A window with too many numbers for the registers here, while one along the channels is read again and again.
+    pub planes_slow_window: [usize; 2],
+    /// Where several such convolutions follow each other: bytes of a plane, at most, so that two stay in the second-level cache.
+    pub planes_bytes: usize,
+    /// Planes, at least: enough for all threads.
+    pub planes_count: usize,
+    /// `conv.expand_depthwise`: bytes between the two convolutions, at least: less stays in a core's second-level cache anyway.
+    pub expand_bytes: usize,
+    /// `conv.expand_depthwise`, `conv.scaled_filter`: channels of the image, at least. Fewer are read in other ways.
+    pub pointwise_channels: usize,
+    /// `conv.scaled_filter`: output channels, at least. With fewer, other kernels are faster, which read the image in another order.
+    pub scaled_outputs: usize,
+}
+
+/// What was measured.
+pub static MEASURED: Tuning = Tuning {
+    chain_elements: 32,
+    convert_elements: 64,
+    gemm_multiplications: 4096,
+    tall_rows: 64,
+    gate_weights: 64,
+    winograd_channels: 24,
+    few_outputs_products: 8,
+    first_layer_channels: 4,
+    first_layer_size: 16,
+    first_layer_outputs: 5,
+    first_layer_weights: 64 << 10,
+    planes_columns: 24,
+    planes_pixels: 256,
+    planes_few_channels: 16,
+    planes_columns_of_few: 12,
+    planes_slow_window: [7, 7],
+    planes_bytes: 128 << 10,
+    planes_count: 16,
+    expand_bytes: 768 << 10,
+    pointwise_channels: 8,
+    scaled_outputs: 8,
+};
+
+/// No thresholds.
+#[cfg(test)]
+pub static ANY_SIZE: Tuning = Tuning {
+    chain_elements: 0,
+    convert_elements: 0,
+    gemm_multiplications: 0,
+    tall_rows: 0,
+    gate_weights: 0,
+    winograd_channels: 0,
+    few_outputs_products: 0,
+    first_layer_channels: usize::MAX,
+    first_layer_size: 0,
+    first_layer_outputs: 0,
+    first_layer_weights: usize::MAX,
+    planes_columns: 0,
+    planes_pixels: 0,
+    planes_few_channels: 0,
+    planes_columns_of_few: 0,
+    planes_slow_window: [0, 0],
+    planes_bytes: usize::MAX,
+    planes_count: 0,
+    expand_bytes: 0,
+    pointwise_channels: 0,
+    scaled_outputs: 0,
+};
