@@ -26,6 +26,19 @@ export async function testPlainGpu(tally) {
   await count(tally, 'plain GPU', [...profile, ...suites, '--', ...tests], env);
 }
 
+/**
+ * The suites of vectors and properties with the instruction sets that a CPU of this architecture may have besides its best one.
+ * One that this CPU does not have runs as `portable` does. (The unit tests of the kernels run every one of them by themselves.)
+ */
+export async function testInstructionSets(tally) {
+  for (const isa of process.arch === 'x64' ? ['avx2', 'portable'] : ['portable']) {
+    console.log(`\n== cargo test, WEBNN_CPU=${isa}`);
+    const env = { WEBNN_CPU: isa, WEBNN_RUNNERS: 'cpu', WEBNN_ROUNDS: '2' };
+    const tests = ['--test', 'vectors', '--test', 'properties', '--', 'cpu', 'valid_calls_compute'];
+    await count(tally, `WEBNN_CPU=${isa}`, [...profile, ...tests], env);
+  }
+}
+
 /** What becomes of failures on purpose: an addon and a test program of their own, compiled with the feature for it. */
 export async function testFaults(tally) {
   console.log('\n== cargo test --features faults');

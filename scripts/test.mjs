@@ -5,13 +5,14 @@
 import { setUp } from './setup.mjs';
 import { Tally } from './tally.mjs';
 import { testJavaScript } from './test-javascript.mjs';
-import { testFaults, testPlainGpu, testRust } from './test-rust.mjs';
+import { testFaults, testInstructionSets, testPlainGpu, testRust } from './test-rust.mjs';
 import { testTypings } from './test-typings.mjs';
 import { testVitest } from './test-vitest.mjs';
 
 await setUp();
 const tally = new Tally();
 await testRust(tally);
+await testInstructionSets(tally);
 await testPlainGpu(tally);
 await testFaults(tally);
 await testJavaScript(tally, process.argv.slice(2));
