@@ -18,6 +18,7 @@ use crate::backend::cpu::view::Arguments;
 use crate::compiler::RUNNING;
 use crate::graph::ops::elementwise::{Binary, BinaryKind};
 use crate::graph::{Op, OperandId};
+use crate::memory;
 use smallvec::{SmallVec, smallvec};
 
 /// Attention whose operands are all computed.
@@ -339,6 +340,8 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let (problem, Target { isa, threads, .. }) = (*problem, *target);
     Ok(Box::new(move || {
         let stacks = &made[..made.len() - 2];
+        // Where each matrix lies, and the lists that this is made of.
+        memory::require(2 * stacks.iter().product::<usize>() * size_of::<[usize; 4]>())?;
         let [from_q, from_k, from_v] = std::array::from_fn(|i| places(leading([q, k, v][i].shape), &all_strides[i], stacks));
         let to = places(stacks, &output_strides, stacks);
         let positions: Vec<[usize; 4]> = (0..to.len()).map(|i| [from_q[i], from_k[i], from_v[i], to[i]]).collect();

@@ -12,6 +12,7 @@ use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::matmul::{Gemm, Matmul};
 use crate::graph::shape::strides;
 use crate::graph::{Op, OperandId};
+use crate::memory;
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 
@@ -334,6 +335,9 @@ impl<'a> Product<'a> {
         let (left_strides, right_strides) = (last(&strides_a), last(&strides_b));
         let [stride, 1] = last(&output_strides) else { return Err(Reject("an output whose rows do not lie together")) };
         let batches = &made[..made.len() - 2];
+        // Where each matrix lies, and the lists that this is made of.
+        let bytes = 2 * count(batches) * size_of::<[usize; 3]>();
+        memory::require(bytes).map_err(|_| Reject("no memory for where so many matrices lie"))?;
         let of = |shape: &[usize], strides: &[usize]| places(&shape[..shape.len() - 2], strides, batches);
         let (from_a, from_b) = (of(a.shape, &strides_a), of(b.shape, &strides_b));
         let to = places(batches, &output_strides, batches);

@@ -13,6 +13,7 @@ use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::OperandId;
 use crate::graph::ops::layout::InputOperandLayout;
+use crate::memory;
 use std::ops::Range;
 
 /// Numbers of a job's product: they stay in a core's second-level cache.
@@ -169,6 +170,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let (rows, columns) = (Reach::new(op, problem, 0), Reach::new(op, problem, 1));
     Ok(Box::new(move || {
         let count = outputs * height * width;
+        memory::require(count * channels * size_of::<f32>())?;
         let mut by_tap = Vec::with_capacity(count * channels);
         for tap in 0..count {
             let (output, row, column) = (tap / width / height, tap / width % height, tap % width);

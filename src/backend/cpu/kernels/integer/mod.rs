@@ -31,6 +31,7 @@ use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::DequantizeLinear;
 use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::{Op, OperandId};
+use crate::memory;
 use multiply::{Division, Factors, Multiplication};
 use panels::Panels;
 use rows::Rows;
@@ -202,6 +203,7 @@ fn accept_with<'a>(problem: &Problem<'a>, target: &Target, tiles: &'static Tiles
         let place = |run: usize, byte: usize| -> usize {
             rows.tap(run, byte).iter().zip(weights_of.taps).map(|(at, stride)| at * stride).sum()
         };
+        memory::require(runs * rows.length * size_of::<usize>())?;
         let places: Vec<usize> = (0..runs * rows.length).map(|i| place(i / rows.length, i % rows.length)).collect();
         let padded = columns.next_multiple_of(tiles.lanes);
         let mut sums = vec![0i32; padded];
