@@ -12,35 +12,35 @@ static INTEGER_PRODUCTS: List =
     &[&integer::depthwise::BYTES, &integer::depthwise::DEQUANTIZED, &integer::PACKED, &integer::computed::BATCHED];
 static CAST: List = &[&quantize::CONVERT, &elementwise::CHAIN];
 static QUANTIZE: List = &[&quantize::CONVERT];
-static ARG: List = &[&position::ROWS, &position::columns::COLUMNS];
+static ARG: List = &[&arg::ROWS, &arg::columns::COLUMNS];
 static CONCAT: List = &[&concat::COPY];
 static TRANSPOSE_BYTES: List = &[&reorder::BYTES];
-static TRANSPOSE: List = &[&reorder::MATRIX, &reorder::woven::INTERLEAVE];
+static TRANSPOSE: List = &[&reorder::MATRIX, &reorder::interleave::INTERLEAVE];
 /// A product whose left operand is made in the same step.
 static ATTENTION: List = &[&attention::FUSED];
 /// A convolution whose image is made in the same step.
-static FUSED_CONV: List = &[&bands::EXPAND, &depthwise_planes::NCHW, &scaled::SCALED_FILTER];
-static MATMUL: List = &[&narrow::TALL_AND_SKINNY, &matmul::PACKED, &matmul::FEW_ROWS, &matmul::BATCHED];
+static FUSED_CONV: List = &[&expand_depthwise::EXPAND, &depthwise_nchw::NCHW, &scaled_filter::SCALED_FILTER];
+static MATMUL: List = &[&tall_and_skinny::TALL_AND_SKINNY, &matmul::PACKED, &matmul::FEW_ROWS, &matmul::BATCHED];
 static CONV: List = &[
     &depthwise::DEPTHWISE,
-    &bands::MULTIPLIER,
-    &depthwise_planes::NCHW,
-    &planes::FEW_OUTPUTS,
-    &grouped::SMALL_GROUPS,
-    &few_channels::FIRST_LAYER,
+    &expand_depthwise::MULTIPLIER,
+    &depthwise_nchw::NCHW,
+    &few_outputs::FEW_OUTPUTS,
+    &small_groups::SMALL_GROUPS,
+    &first_layer::FIRST_LAYER,
     &winograd::F2,
     &winograd::F4,
     &conv::POINTWISE,
     &conv::INDIRECT,
 ];
-static CONV_TRANSPOSE: List = &[&transposed::PHASES, &transposed_planes::NCHW];
+static CONV_TRANSPOSE: List = &[&conv_transpose::PHASES, &conv_transpose_nchw::NCHW];
 static REDUCE: List = &[&reduce::REDUCE];
 static POOL: List = &[&pool::WINDOWS, &reduce::GLOBAL_POOL];
 static RESAMPLE: List = &[&resample::NHWC, &resample::planes::NCHW];
 static ELEMENTWISE: List = &[&elementwise::CHAIN];
-static SOFTMAX: List = &[&softmax_columns::COLUMNS, &lines::SOFTMAX, &softmax_columns::SHORT_ROWS];
-static LAYER_NORMALIZATION: List = &[&lines::LAYER_NORMALIZATION];
-static INSTANCE_NORMALIZATION: List = &[&lines::INSTANCE_NORMALIZATION];
+static SOFTMAX: List = &[&softmax_columns::COLUMNS, &row_normalization::SOFTMAX, &softmax_columns::SHORT_ROWS];
+static LAYER_NORMALIZATION: List = &[&row_normalization::LAYER_NORMALIZATION];
+static INSTANCE_NORMALIZATION: List = &[&row_normalization::INSTANCE_NORMALIZATION];
 static RECURRENT: List = &[&recurrent::CELLS];
 static NONE: List = &[];
 

@@ -5,7 +5,7 @@
 #![allow(unsafe_code)]
 
 use super::epilogue::{Epilogue, Origin};
-use super::few_queries::{self, FewQueries};
+use super::gemv::{self, DecodeAttention};
 use super::isa::Isa;
 use super::matmul::{distances, places};
 use super::packing::pack_panel;
@@ -215,7 +215,7 @@ impl Sizes {
 
     /// Whether the queries are so few that packing is not worth its while, and the others lie so that it is not needed.
     fn are_few(&self) -> bool {
-        self.queries <= few_queries::MOST && self.key_strides[0] == 1 && self.value_strides[1] == 1
+        self.queries <= gemv::MOST && self.key_strides[0] == 1 && self.value_strides[1] == 1
     }
 }
 
@@ -247,7 +247,7 @@ impl Part<'_> {
                     let result = block.row(row, 0..columns);
                     let query_number = self.queries.start + row;
                     let (k, v) = (self.k, self.v);
-                    few_queries::run(isa, FewQueries { sizes, query, k, v, scores, result }, |scores| {
+                    gemv::run(isa, DecodeAttention { sizes, query, k, v, scores, result }, |scores| {
                         let (masks, first_query) = (self.masks, query_number);
                         with_vectors(isa, Weigh { stages, masks, first_query, keys, stride: keys, scores });
                     });

@@ -46,7 +46,7 @@ pub trait Bits: Sized {
     unsafe fn load_bytes<const SIGNED: bool>(from: *const u8, count: usize) -> Self;
 
     /// Stores the low bytes of the nearest integers, the even ones of two, with another one added; 0 for what is not a number.
-    /// Numbers are below 2²² in magnitude.
+    /// AlignedBuffer are below 2²² in magnitude.
     ///
     /// # Safety
     /// There must be room for `count` bytes at `to`, at most as many as there are numbers.
@@ -56,7 +56,7 @@ pub trait Bits: Sized {
 /// Adding this leaves no bits for a fraction, and an integer in the low bits.
 const ROUND: f32 = 12_582_912.0;
 
-/// Numbers from here on are integers. One that is added to them leaves no bits for a fraction of a smaller number.
+/// AlignedBuffer from here on are integers. One that is added to them leaves no bits for a fraction of a smaller number.
 const WHOLE: f32 = 8_388_608.0;
 
 /// The nearest integer, the even one of two. (The function of the standard library is a call where there is no instruction.)

@@ -2,14 +2,14 @@
 //! that it is made from where they are.
 #![allow(unsafe_code)]
 
-use super::division::{Extent, divide, even};
-use super::finish::{Added, Finish, Rest};
-use super::in_line::{CLOSE, Heights, Next};
+use super::conv_epilogue::{Added, Finish, Rest};
 use super::isa::Isa;
 use super::panels::{Elements, Panel, Panels};
+use super::pointwise::{CLOSE, Heights, Next};
 use super::tile::{Task, Tiles};
+use super::work_partition::{Extent, divide, even};
 use super::{
-    Accepted, Build, Built, Implementation, Kernel, Numbers, Problem, Reject, SharedOutput, Target, require, with_scratch,
+    Accepted, AlignedBuffer, Build, Built, Implementation, Kernel, Problem, Reject, SharedOutput, Target, require, with_scratch,
     with_starts,
 };
 use crate::backend::cpu::threads::for_each_job;
@@ -79,12 +79,12 @@ pub struct Conv {
     /// One for each group.
     groups: Vec<Panels>,
     /// For each group, a number for each column of its panels, those that do not exist too; and how many these are.
-    bias: Numbers,
+    bias: AlignedBuffer,
     bias_step: usize,
     finish: Finish,
     sizes: Sizes,
     /// What stands for runs in the padding, of all groups.
-    zeros: Numbers,
+    zeros: AlignedBuffer,
     division: Division,
     /// By tile: all runs but the first and the last ones that are in the padding for each of its pixels.
     inside: Vec<Range<usize>>,
@@ -580,7 +580,7 @@ impl<'a> Plan<'a> {
             .collect();
         let bias = spread(&finish.bias, groups, tiles.step);
         let bias_step = bias.as_slice().len() / groups;
-        let zeros = Numbers::zeroed(if groups > 1 { sizes.all_channels } else { sizes.length() });
+        let zeros = AlignedBuffer::zeroed(if groups > 1 { sizes.all_channels } else { sizes.length() });
         let division = Division::new(tiles, &sizes, &packed[0], (groups, finish.is_rest_left()), &target);
         let inside = |tile| if is_finite { sizes.inside(division.heights.tile(tile)) } else { 0..sizes.runs() };
         let inside = (0..division.heights.tiles).map(inside).collect();
@@ -605,13 +605,13 @@ impl<'a> Plan<'a> {
 }
 
 /// A bias with room for a multiple of `step` numbers in each group.
-pub fn spread(bias: &[f32], groups: usize, step: usize) -> Numbers {
+pub fn spread(bias: &[f32], groups: usize, step: usize) -> AlignedBuffer {
     if bias.is_empty() {
-        return Numbers::zeroed(0);
+        return AlignedBuffer::zeroed(0);
     }
     let of_group = bias.len() / groups;
     let padded = of_group.next_multiple_of(step);
-    let mut numbers = Numbers::zeroed(groups * padded);
+    let mut numbers = AlignedBuffer::zeroed(groups * padded);
     for (to, from) in numbers.as_mut_slice().chunks_exact_mut(padded).zip(bias.chunks_exact(of_group)) {
         to[..of_group].copy_from_slice(from);
     }

@@ -5,13 +5,13 @@
 mod any_window;
 mod large_window;
 
+use super::clamp::Limits;
 use super::conv::{Filter, axis};
-use super::finish::{Finish, Rest};
+use super::conv_epilogue::{Finish, Rest};
 use super::isa::Isa;
-use super::limits::Limits;
-use super::span::Span;
 use super::vector::{OnVectors, Vector, with_vectors};
-use super::{Accepted, Built, Implementation, Kernel, Numbers, Problem, Reject, Target, require};
+use super::vector_bundle::Span;
+use super::{Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Reject, Target, require};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
@@ -20,7 +20,7 @@ use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::layout::InputOperandLayout;
 use std::ops::Range;
 
-/// Numbers behind the last channel that a vector may reach.
+/// AlignedBuffer behind the last channel that a vector may reach.
 const MARGIN: usize = 16;
 /// The most rows of the input that a strip of the output is made from.
 const MOST_ROWS: usize = 8;
@@ -32,8 +32,8 @@ pub struct Depthwise {
     pub isa: &'static Isa,
     input: OperandId,
     /// For each element of the window a number for each channel, and [`MARGIN`].
-    weights: Numbers,
-    bias: Numbers,
+    weights: AlignedBuffer,
+    bias: AlignedBuffer,
     pub finish: Finish,
     pub batches: usize,
     pub rows: Axis,
@@ -42,7 +42,7 @@ pub struct Depthwise {
     /// See [`Filter::is_finite`].
     is_finite: bool,
     /// What stands for rows in the padding.
-    zeros: Numbers,
+    zeros: AlignedBuffer,
 }
 
 impl Kernel for Depthwise {
@@ -407,14 +407,14 @@ impl Plan<'_> {
     pub fn build(self) -> Depthwise {
         let Plan { isa, input, filter, finish, batches, rows, columns, channels } = self;
         let distance = channels + MARGIN;
-        let mut weights = Numbers::zeroed(rows.window * columns.window * distance);
+        let mut weights = AlignedBuffer::zeroed(rows.window * columns.window * distance);
         for (tap, numbers) in weights.as_mut_slice().chunks_exact_mut(distance).enumerate() {
             let number = |o| filter.at([o, 0, tap / columns.window, tap % columns.window]);
             numbers[..channels].iter_mut().enumerate().for_each(|(o, to)| *to = number(o));
         }
-        let mut bias = Numbers::zeroed(distance);
+        let mut bias = AlignedBuffer::zeroed(distance);
         bias.as_mut_slice()[..finish.bias.len()].copy_from_slice(&finish.bias);
-        let zeros = Numbers::zeroed(columns.input * channels);
+        let zeros = AlignedBuffer::zeroed(columns.input * channels);
         let is_finite = filter.is_finite();
         Depthwise { isa, input, weights, bias, finish, batches, rows, columns, channels, is_finite, zeros }
     }

@@ -261,7 +261,7 @@ impl product::Finish for FinishTiles<'_> {
 
 /// Pieces of rows that stages are done to.
 trait Pieces {
-    /// Numbers of the rows.
+    /// AlignedBuffer of the rows.
     fn rows(&self) -> Range<usize>;
 
     fn columns(&self) -> Range<usize>;

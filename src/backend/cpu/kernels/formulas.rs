@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::divisor::{Divisor, DivisorOf};
+use super::exact_division::{Divisor, DivisorOf};
 use super::functions::Function;
 use super::vector::Vector;
 use crate::graph::ops::elementwise::ActivationKind;
@@ -375,7 +375,7 @@ fn cos<V: Vector>(x: V) -> V {
 /// The natural logarithm.
 #[inline(always)]
 pub fn log<V: Vector>(x: V) -> V {
-    // Numbers that are not normal become so.
+    // AlignedBuffer that are not normal become so.
     const MORE: f32 = 8_388_608.0;
     let least = V::set(f32::MIN_POSITIVE);
     let (factor, power) = x.if_below(least, x.mul(V::set(MORE)), x).parts();

@@ -8,13 +8,13 @@
 #![allow(unsafe_code)]
 
 use super::caches::Caches;
-use super::forgotten::forgotten;
 #[cfg(target_arch = "aarch64")]
 use super::neon::Neon;
+use super::optimization_barrier::forgotten;
 use super::prefetch::{LINE, fetch, fetch_to_write};
-use super::span::{Both, Span};
-use super::steps::{add_steps, are_worth_it};
+use super::unrolled_depth::{add_steps, are_worth_it};
 use super::vector::Array;
+use super::vector_bundle::{Both, Span};
 use std::sync::OnceLock;
 
 /// The tiles of an instruction set, from 0 rows to [`MOST_ROWS`].
@@ -27,7 +27,7 @@ macro_rules! tiles {
 pub const MOST_ROWS: usize = 12;
 /// The widest tile of any instruction set, but for [wide](Isa::for_product) ones.
 pub const MOST_COLUMNS: usize = 32;
-/// Numbers of the largest tile.
+/// AlignedBuffer of the largest tile.
 pub const MOST_NUMBERS: usize = MOST_ROWS * MOST_COLUMNS;
 /// From so many columns on a tile fetches the weights themselves, so far ahead into the first-level cache: it has no room for a
 /// panel.

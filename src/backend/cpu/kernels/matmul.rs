@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::epilogue::{Epilogue, Origin};
-use super::few_queries;
+use super::gemv;
 use super::isa::Isa;
 use super::packing::pack_panel;
 use super::product::{Finish, Grid, Output, Right, RightView, is_read_in_place, multiply, with_left};
@@ -164,7 +164,7 @@ const FEWEST_COLUMNS: usize = 128;
 
 impl FewRows {
     fn suits(shape: &Shape) -> bool {
-        shape.rows <= few_queries::MOST && shape.right_strides.contains(&1)
+        shape.rows <= gemv::MOST && shape.right_strides.contains(&1)
     }
 
     fn new(of: Stack) -> FewRows {
@@ -193,7 +193,7 @@ impl Kernel for FewRows {
                     let elements = a[left + row * left_strides[0]..].iter().step_by(left_strides[1]);
                     row_of_left.iter_mut().zip(elements).for_each(|(to, from)| *to = *from);
                     let right = &b[right + columns.start * right_strides[1]..];
-                    few_queries::multiply_row(isa, row_of_left, right, right_strides, block.row(row, columns.clone()));
+                    gemv::multiply_row(isa, row_of_left, right, right_strides, block.row(row, columns.clone()));
                 }
             });
             if let Some(finish) = epilogue.stages().finish(isa, Origin { place, stride }, &tensors) {
@@ -211,7 +211,7 @@ impl Stack {
     /// A matrix times a column that lies as a row does is the column times the transposed matrix.
     fn turned(self) -> Stack {
         let Shape { rows, depth, columns, left_strides, right_strides } = self.shape;
-        if columns > 1 || self.stride > 1 || rows <= few_queries::MOST {
+        if columns > 1 || self.stride > 1 || rows <= gemv::MOST {
             return self;
         }
         let turn = |[row, column]: [usize; 2]| [column, row];

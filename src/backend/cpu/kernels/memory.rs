@@ -8,14 +8,14 @@ use std::marker::PhantomData;
 
 /// Aligned numbers of a kernel.
 #[derive(Debug)]
-pub struct Numbers(Bytes);
+pub struct AlignedBuffer(Bytes);
 
-impl Numbers {
+impl AlignedBuffer {
     /// # Panics
     /// When the memory cannot be had; that ends the build with an error.
-    pub fn zeroed(length: usize) -> Numbers {
+    pub fn zeroed(length: usize) -> AlignedBuffer {
         let bytes = length.checked_mul(size_of::<f32>()).expect("a length in memory");
-        Numbers(Bytes::beside_others(bytes).unwrap_or_else(|error| panic!("{error}")))
+        AlignedBuffer(Bytes::beside_others(bytes).unwrap_or_else(|error| panic!("{error}")))
     }
 
     pub fn as_slice(&self) -> &[f32] {

@@ -2,54 +2,50 @@
 //! constants are known: sizes are fixed, weights are packed, nothing is decided at dispatch. What has none here runs on the
 //! reference kernels. Which of them computes a step is decided by the lists in [`super::dispatch`].
 
+pub mod arg;
 pub mod attention;
 #[cfg(test)]
 mod attention_tests;
-pub mod bands;
-#[cfg(test)]
-mod bands_tests;
 mod bits;
 mod caches;
+mod clamp;
 pub mod concat;
 pub mod conv;
+mod conv_epilogue;
 pub mod depthwise;
-pub mod depthwise_planes;
+pub mod depthwise_nchw;
 #[cfg(test)]
-mod depthwise_planes_tests;
-mod division;
-mod divisor;
+mod depthwise_nchw_tests;
 mod doubles;
 pub mod elementwise;
 mod epilogue;
-pub mod few_channels;
-mod few_queries;
-mod finish;
-mod forgotten;
+mod exact_division;
+pub mod expand_depthwise;
+#[cfg(test)]
+mod expand_depthwise_tests;
+pub mod few_outputs;
+pub mod first_layer;
 mod formulas;
 mod functions;
-pub mod grouped;
+mod gemv;
 #[cfg(test)]
 mod half_tests;
 #[cfg(test)]
 mod image_tests;
-mod in_line;
 pub mod integer;
 mod isa;
-mod limits;
-pub mod lines;
 pub mod matmul;
 mod memory;
-pub mod narrow;
 #[cfg(target_arch = "aarch64")]
 mod neon;
+mod optimization_barrier;
 #[cfg(test)]
 mod order_tests;
 mod packing;
 mod panels;
 mod plain;
-pub mod planes;
+mod pointwise;
 pub mod pool;
-pub mod position;
 mod prefetch;
 mod product;
 pub mod quantize;
@@ -61,24 +57,28 @@ pub mod reduce;
 mod reduce_tests;
 pub mod reorder;
 pub mod resample;
+pub mod row_normalization;
+pub mod small_groups;
+pub mod tall_and_skinny;
+mod work_partition;
 
+mod accumulators;
+pub mod conv_transpose;
+pub mod conv_transpose_nchw;
+mod recurrent_cells;
 mod row;
-pub mod scaled;
+pub mod scaled_filter;
 #[cfg(test)]
-mod scaled_tests;
+mod scaled_filter_tests;
 mod softmax;
 pub mod softmax_columns;
-mod span;
-mod steps;
 #[cfg(test)]
 pub mod tests;
 mod tile;
-mod totals;
 mod transform;
-pub mod transposed;
-pub mod transposed_planes;
-mod units;
+mod unrolled_depth;
 mod vector;
+mod vector_bundle;
 pub mod winograd;
 mod workspace;
 
@@ -91,7 +91,7 @@ pub use caches::Caches;
 pub use isa::Isa;
 pub use workspace::{Workspaces, budget_beside, divide_budget};
 
-use memory::{Numbers, SharedOutput, with_scratch, with_starts};
+use memory::{AlignedBuffer, SharedOutput, with_scratch, with_starts};
 
 /// A kernel made for one step.
 pub trait Kernel: std::fmt::Debug + Send + Sync {

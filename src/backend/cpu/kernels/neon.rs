@@ -3,8 +3,8 @@
 
 use super::bits::{Bits, LEAST_FACTOR};
 use super::doubles::Doubles;
-use super::span::Span;
 use super::vector::{MOST_LANES, Vector};
+use super::vector_bundle::Span;
 use std::arch::aarch64::*;
 
 /// An expression of instructions that work on registers alone.
@@ -21,7 +21,7 @@ pub struct Neon(float32x4_t);
 impl Span for Neon {
     const LANES: usize = 4;
     /// One register for all of them: a product takes its number from there.
-    type Numbers = float32x4_t;
+    type AlignedBuffer = float32x4_t;
 
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {

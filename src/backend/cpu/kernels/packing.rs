@@ -131,8 +131,8 @@ unsafe fn turn(from: *const f32, from_stride: usize, to: *mut f32, to_stride: us
 #[inline(always)]
 unsafe fn turn(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
     use super::neon::Neon;
-    use super::span::Span;
     use super::vector::Vector;
+    use super::vector_bundle::Span;
     // SAFETY: the caller's promise.
     unsafe {
         let lines = std::array::from_fn(|r| if r < SIDE { Neon::load(from.add(r * from_stride)) } else { Neon::set(0.0) });

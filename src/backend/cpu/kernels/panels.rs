@@ -1,8 +1,8 @@
 //! Constant weights in the order in which the tiles of convolutions read them.
 
-use super::Numbers;
+use super::AlignedBuffer;
+use super::clamp::Limits;
 use super::isa::MOST_COLUMNS;
-use super::limits::Limits;
 use super::packing::{copy_row, pack_panel};
 use super::tile::{Task, Tiles};
 use std::ops::Range;
@@ -15,7 +15,7 @@ pub struct Panels {
     /// Panels as wide as a full tile. Here because to divide for each tile takes as long as a short one.
     whole: usize,
     tiles: &'static Tiles,
-    numbers: Numbers,
+    numbers: AlignedBuffer,
 }
 
 /// One panel, or several whole ones beside each other.
@@ -103,7 +103,7 @@ impl Panel<'_> {
 
 impl Panels {
     fn zeroed(tiles: &'static Tiles, depth: usize, columns: usize) -> Panels {
-        let numbers = Numbers::zeroed(depth * tiles.width(columns));
+        let numbers = AlignedBuffer::zeroed(depth * tiles.width(columns));
         Panels { depth, columns, whole: columns / tiles.columns, tiles, numbers }
     }
 

@@ -2,11 +2,11 @@
 //! of other kernels: the channels are last, and pixels follow each other.
 #![allow(unsafe_code)]
 
-use super::Numbers;
-use super::finish::{Finish, Rest};
-use super::in_line::{CLOSE, Heights, Next};
+use super::AlignedBuffer;
+use super::conv_epilogue::{Finish, Rest};
 use super::isa::Isa;
 use super::panels::Panels;
+use super::pointwise::{CLOSE, Heights, Next};
 use super::tile::{Task, Tiles};
 
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub struct Plain {
     /// As deep as there are channels.
     pub panels: Panels,
     /// A number for each column of the panels, or none.
-    pub bias: Numbers,
+    pub bias: AlignedBuffer,
     /// No tensor is added.
     pub finish: Finish,
 }

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-/// Numbers of a line of the cache.
+/// AlignedBuffer of a line of the cache.
 pub const LINE: usize = 16;
 
 /// Brings the line at an address, whichever it is, into the first-level cache (0) or into the second (1).

@@ -2,7 +2,7 @@
 //! the reference kernels to the last bit.
 #![allow(unsafe_code)]
 
-use super::divisor::Divisor;
+use super::exact_division::Divisor;
 use super::isa::{Isa, Loop};
 use super::vector::{OnVectors, Vector, with_vectors};
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require};

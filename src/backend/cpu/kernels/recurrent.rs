@@ -9,8 +9,8 @@
 use super::isa::{Isa, MOST_NUMBERS, Plus};
 use super::prefetch::prefetch;
 use super::product::{Grid, Output, Right, RightView, multiply, with_left};
+use super::recurrent_cells::{Gates, Unit, Units};
 use super::row::{self, Source};
-use super::units::{Gates, Unit, Units};
 use super::vector::with_vectors;
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require, with_scratch};
 use crate::backend::cpu::threads::{for_each_job, in_turn};
@@ -66,7 +66,7 @@ struct Direction {
     gates: Gates,
 }
 
-/// Numbers of one product of inputs, at most: they are kept by the thread.
+/// AlignedBuffer of one product of inputs, at most: they are kept by the thread.
 const TOGETHER: usize = 2 << 20;
 /// Units are handed out to threads when a step has at least so many multiplications.
 const WORTH_SHARING: usize = 64 << 10;

@@ -5,8 +5,8 @@
 //! memory is read row by row. Sums are float64 ones, as those of the reference kernel: they neither overflow nor cancel.
 #![allow(unsafe_code)]
 
+use super::accumulators::{Extreme, NUMBERS, SIZES, SQUARES, Sum, Total, greater};
 use super::isa::Isa;
-use super::totals::{Extreme, NUMBERS, SIZES, SQUARES, Sum, Total, greater};
 use super::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require};
 use crate::backend::cpu::scratch;

@@ -2,7 +2,7 @@
 //! the groups of channels that are shuffled. Each is a transposition of matrices, done by squares of vectors.
 #![allow(unsafe_code)]
 
-pub mod woven;
+pub mod interleave;
 
 use super::isa::{Isa, Loop};
 use super::prefetch::fetch;

@@ -24,7 +24,7 @@ pub trait Scores<V> {
     unsafe fn at(&self, line: usize, at: usize, count: usize) -> V;
 }
 
-/// Numbers of the lines that are computed together: they stay in the first-level cache.
+/// AlignedBuffer of the lines that are computed together: they stay in the first-level cache.
 const TOGETHER: usize = 4096;
 
 /// Does something with all vectors of a line, by turns with `half` 0 and 1. (A closure could stay out of line.)

@@ -48,7 +48,7 @@ fn accept_short_rows<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a>
     require(op.axis as usize + 1 == shape.len(), "not along the last dimension")?;
     let rows = problem.output.element_count().checked_div(length).unwrap_or(0);
     require(rows >= LEAST_COLUMNS, "too few rows for vectors")?;
-    let kernel = SoftmaxShortLines { isa: target.isa, input: op.input, length };
+    let kernel = SoftmaxShortRows { isa: target.isa, input: op.input, length };
     Ok(Box::new(move || Ok(Built { kernel: Box::new(kernel), consumed: smallvec![], fuses: false })))
 }
 
@@ -119,7 +119,7 @@ fn softmax_of_columns<V: Vector>(rows: usize, load: impl Fn(usize) -> V, place: 
 
 /// Softmax of lines that are shorter than a vector.
 #[derive(Debug)]
-struct SoftmaxShortLines {
+struct SoftmaxShortRows {
     isa: &'static Isa,
     input: OperandId,
     length: usize,
@@ -128,7 +128,7 @@ struct SoftmaxShortLines {
 /// Lines that are turned together: whole vectors.
 const LINES: usize = 64;
 
-impl Kernel for SoftmaxShortLines {
+impl Kernel for SoftmaxShortRows {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let (input, length) = (arguments.input(self.input).elements::<f32>(), self.length);
         for_each_piece(arguments.output().elements::<f32>(), length, 2 * length, |first, piece| {

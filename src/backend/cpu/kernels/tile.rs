@@ -7,13 +7,13 @@
 #![allow(unsafe_code)]
 
 use super::Caches;
+use super::clamp::Limits;
 use super::isa::{Isa, Level};
-use super::limits::Limits;
 #[cfg(target_arch = "aarch64")]
 use super::neon::Neon;
 use super::prefetch::LINE;
-use super::span::{Both, Span};
 use super::vector::Array;
+use super::vector_bundle::{Both, Span};
 use loops::{in_line, part_of_stream, spaced, tile};
 
 mod finish;
@@ -21,7 +21,7 @@ mod loops;
 
 /// The highest tile of any instruction set.
 pub const MOST_ROWS: usize = 14;
-/// Numbers of the largest tile.
+/// AlignedBuffer of the largest tile.
 const MOST_NUMBERS: usize = 14 * 32;
 /// From so many columns on tiles are wide.
 const WIDE: usize = 64;
@@ -44,7 +44,7 @@ const LONG: usize = 1024;
 #[derive(Clone, Copy, Debug)]
 pub struct Task {
     pub runs: usize,
-    /// Numbers of a run.
+    /// AlignedBuffer of a run.
     pub length: usize,
     /// Where the runs begin: for each run, for each row; for the first row only of tiles whose rows are evenly apart.
     pub starts: *const *const f32,
@@ -68,7 +68,7 @@ pub struct Task {
     pub output_is_far: bool,
     /// What is added to the output, laid out like it, or null. It may be the output.
     pub added: *const f32,
-    /// Numbers from one output pixel to the next.
+    /// AlignedBuffer from one output pixel to the next.
     pub stride: usize,
     /// Columns that exist: the last ones of the tile may be missing.
     pub columns: usize,
@@ -99,7 +99,7 @@ pub struct Tiles {
     /// Columns of a full tile, and by how many others are narrower.
     pub columns: usize,
     pub step: usize,
-    /// Numbers in a vector of the instruction set.
+    /// AlignedBuffer in a vector of the instruction set.
     pub lanes: usize,
     /// By number of columns (from `step` on), then of rows (from 0, which does nothing).
     tiles: &'static [[Tile; MOST_ROWS + 1]],

@@ -4,7 +4,7 @@
 use super::bits::Bits;
 use super::doubles::{self, Doubles};
 use super::isa::{Isa, Level};
-use super::span::Span;
+use super::vector_bundle::Span;
 
 /// The most numbers of a register of any instruction set.
 pub const MOST_LANES: usize = 16;
@@ -17,7 +17,7 @@ pub const MOST_LANES: usize = 16;
 pub trait Vector: Span + Bits {
     /// Half as many numbers, where there are such registers.
     type Half: Span;
-    /// Numbers of twice the width, in one register.
+    /// AlignedBuffer of twice the width, in one register.
     type Doubles: Doubles;
 
     /// Whether [`Span::mul_add`] rounds once.
@@ -77,7 +77,7 @@ pub fn with_vectors(isa: &Isa, work: impl OnVectors) {
 /// What spans are multiplied with stays in memory: each number is read where it is needed.
 macro_rules! numbers_in_memory {
     () => {
-        type Numbers = *const f32;
+        type AlignedBuffer = *const f32;
 
         #[inline(always)]
         unsafe fn numbers(from: *const f32) -> *const f32 {

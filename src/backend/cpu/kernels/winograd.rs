@@ -21,16 +21,16 @@ use self::input::ToFrequencies;
 use self::output::FromFrequencies;
 use self::plan::{Demand, Plan};
 use super::conv::{Filter, axis, spread};
-use super::finish::{Finish, Rest};
-use super::in_line::{Heights, Next};
+use super::conv_epilogue::{Finish, Rest};
 use super::isa::{Isa, Loop};
 use super::packing::copy_row;
 use super::panels::{Panels, Rows};
+use super::pointwise::{Heights, Next};
 use super::tile::{Task, Tiles};
 use super::transform::{AT_ONCE, Transform, Transform2, Transform4};
 use super::vector::with_vectors;
 use super::workspace::{Workspace, Workspaces};
-use super::{Accepted, Built, Implementation, Kernel, Numbers, Problem, SharedOutput, Target, require, with_scratch};
+use super::{Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, SharedOutput, Target, require, with_scratch};
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
@@ -44,9 +44,9 @@ use std::sync::atomic::AtomicBool;
 /// Bytes of a frequency's filter that tile after tile passes over at once. Of a larger one, panel after panel comes from
 /// memory while tiles pass over the one before.
 const KEPT: usize = 32 << 10;
-/// Numbers of a vector, at most.
+/// AlignedBuffer of a vector, at most.
 const LONGEST: usize = 16;
-/// Numbers between frequencies, so that they do not compete for the same places in the cache.
+/// AlignedBuffer between frequencies, so that they do not compete for the same places in the cache.
 const APART: usize = 16;
 
 #[derive(Debug)]
@@ -57,7 +57,7 @@ struct Winograd<T> {
     input: OperandId,
     /// The transformed filter, a matrix of channels x outputs for each frequency.
     frequencies: Vec<Panels>,
-    bias: Numbers,
+    bias: AlignedBuffer,
     finish: Finish,
     sizes: Sizes,
     /// Blocks that are computed together.
@@ -68,7 +68,7 @@ struct Winograd<T> {
     parts: usize,
 }
 
-/// Numbers from one frequency to the next.
+/// AlignedBuffer from one frequency to the next.
 fn distance(blocks: usize, numbers: usize) -> usize {
     blocks * numbers + APART
 }

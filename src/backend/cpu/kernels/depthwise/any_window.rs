@@ -3,8 +3,8 @@
 #![allow(unsafe_code)]
 
 use super::{Image, Strip, TOGETHER};
-use crate::backend::cpu::kernels::span::{Both, Span};
 use crate::backend::cpu::kernels::vector::Vector;
+use crate::backend::cpu::kernels::vector_bundle::{Both, Span};
 use std::ops::Range;
 
 /// What the windows of a row of the output cover: the rows that are multiplied, and those of them that are not over padding.

@@ -38,7 +38,7 @@ const FUNCTIONS: [Function; 22] = [
     Function::Float16,
 ];
 
-/// Numbers of all sizes, the last of them not a whole vector.
+/// AlignedBuffer of all sizes, the last of them not a whole vector.
 fn numbers() -> Vec<f32> {
     let mut numbers: Vec<f32> = (-2000..=2000).map(|i| i as f32 / 40.0).collect();
     numbers.extend((-44..39).flat_map(|e| [1.7 * 10f32.powi(e), -2.3 * 10f32.powi(e)]));

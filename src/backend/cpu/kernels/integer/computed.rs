@@ -69,7 +69,7 @@ impl Kernel for Stack {
                 zeros.fill(zero_b);
                 let factor = scale_a * scale_b;
                 factors.fill(if factor.is_normal() { factor } else { scale_b });
-                let factors = if factor.is_normal() { Factors::Numbers(factors) } else { Factors::Apart(scale_a, factors) };
+                let factors = if factor.is_normal() { Factors::AlignedBuffer(factors) } else { Factors::Apart(scale_a, factors) };
                 let left = &left.bytes()[from_left..][..count * depth];
                 Multiplication {
                     isa: self.isa,

@@ -7,16 +7,16 @@
 mod vnni;
 
 use super::{NOT_DEQUANTIZED, UNFUSED};
+use crate::backend::cpu::kernels::clamp::Bounds;
 use crate::backend::cpu::kernels::conv::{Filter, axis};
+use crate::backend::cpu::kernels::conv_epilogue::Finish;
 use crate::backend::cpu::kernels::depthwise;
-use crate::backend::cpu::kernels::divisor::DivisorOf;
-use crate::backend::cpu::kernels::finish::Finish;
+use crate::backend::cpu::kernels::exact_division::DivisorOf;
 use crate::backend::cpu::kernels::isa::Isa;
-use crate::backend::cpu::kernels::limits::Bounds;
 use crate::backend::cpu::kernels::quantize::{Quantized, Steps, integer};
 use crate::backend::cpu::kernels::vector::{OnVectors, Vector, with_vectors};
 use crate::backend::cpu::kernels::{
-    Accepted, Built, Implementation, Kernel, Numbers, Problem, Reject, Target, TensorDesc, bands, require,
+    Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Reject, Target, TensorDesc, expand_depthwise, require,
 };
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
@@ -28,7 +28,7 @@ use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::{Op, OperandId};
 use smallvec::SmallVec;
 
-/// Numbers behind the last channel that a vector may reach.
+/// AlignedBuffer behind the last channel that a vector may reach.
 const MARGIN: usize = 16;
 /// Pixels that are computed together, in a row and in as many rows as there are.
 const TOGETHER: usize = 4;
@@ -41,10 +41,10 @@ pub struct DepthwiseOfBytes {
     input: OperandId,
     is_signed: bool,
     /// The integers of the weights: for each element of the window one for each channel, and [`MARGIN`].
-    weights: Numbers,
+    weights: AlignedBuffer,
     /// For each channel, and [`MARGIN`]: what the sum begins with, so that the zero point counts as nothing; what it is multiplied
     /// with; what is added then.
-    of_channels: [Numbers; 3],
+    of_channels: [AlignedBuffer; 3],
     bounds: Bounds,
     quantize: Quantized,
     batches: usize,
@@ -118,7 +118,9 @@ fn accept_dequantized<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a
     let (problem, target) = (*problem, *target);
     Ok(Box::new(move || {
         let consumed = operands.consumed.clone();
-        let built = |plan: depthwise::Plan<'_>| bands::build_dequantized(operands.left, plan, quantize, consumed, target.threads);
+        let built = |plan: depthwise::Plan<'_>| {
+            expand_depthwise::build_dequantized(operands.left, plan, quantize, consumed, target.threads)
+        };
         Ok(with_plan(&operands, &problem, &target, built)?)
     }))
 }
@@ -153,8 +155,8 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
         let filter = Filter { elements: &integers, strides: op.filter_layout.to_oihw(&[b * c * d, c * d, d, 1]) };
         let (is_signed, zero_point) = (image == Int8, integer(image, zero));
         let distance = channels + MARGIN;
-        let mut weights = Numbers::zeroed(height * width * distance);
-        let mut of_channels = [(); 3].map(|()| Numbers::zeroed(distance));
+        let mut weights = AlignedBuffer::zeroed(height * width * distance);
+        let mut of_channels = [(); 3].map(|()| AlignedBuffer::zeroed(distance));
         let [starts, factors, biases] = &mut of_channels;
         for (tap, numbers) in weights.as_mut_slice().chunks_exact_mut(distance).enumerate() {
             for (channel, number) in numbers[..channels].iter_mut().enumerate() {
@@ -170,7 +172,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
         let blocks = {
             // Of bytes without a sign.
             let zero_point = zero_point + if is_signed { 128 } else { 0 };
-            let of_channels = [&*biases, factors].map(Numbers::as_slice);
+            let of_channels = [&*biases, factors].map(AlignedBuffer::as_slice);
             blocks(isa, (height, channels), &|channel, tap| filter.at([channel, 0, tap / 3, tap % 3]), zero_point, of_channels)
         };
         let kernel = DepthwiseOfBytes {
@@ -261,7 +263,7 @@ impl Kernel for DepthwiseOfBytes {
     }
 
     fn bytes(&self) -> usize {
-        let numbers = self.weights.bytes() + self.of_channels.iter().map(Numbers::bytes).sum::<usize>();
+        let numbers = self.weights.bytes() + self.of_channels.iter().map(AlignedBuffer::bytes).sum::<usize>();
         #[cfg(target_arch = "x86_64")]
         let numbers = numbers + size_of_val(self.blocks.as_slice());
         numbers + self.zeros.len()

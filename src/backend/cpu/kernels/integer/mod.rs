@@ -93,7 +93,7 @@ impl Kernel for Product {
             let is_plain = factors.iter().all(|factor| factor.is_normal());
             let factors = match is_plain {
                 _ if self.is_whole => Factors::None,
-                true => Factors::Numbers(factors),
+                true => Factors::AlignedBuffer(factors),
                 false => Factors::Apart(scale, &self.scales),
             };
             Multiplication {

@@ -54,7 +54,7 @@ impl Division {
 /// The products of both scales, by column.
 #[derive(Clone, Copy)]
 pub enum Factors<'a> {
-    Numbers(&'a [f32]),
+    AlignedBuffer(&'a [f32]),
     /// A scale times those of the columns, whose product float32 does not hold well.
     Apart(f32, &'a [f32]),
     /// There are none: the bits of the sums are wanted.
@@ -159,7 +159,7 @@ impl Multiplication<'_> {
             zeros: if self.zeros.is_empty() { std::ptr::null() } else { self.zeros[wide.clone()].as_ptr() },
             row_sums: row_sums.as_ptr(),
             factors: match self.factors {
-                Factors::Numbers(factors) => factors[wide.clone()].as_ptr(),
+                Factors::AlignedBuffer(factors) => factors[wide.clone()].as_ptr(),
                 _ => std::ptr::null(),
             },
         };
@@ -189,8 +189,8 @@ impl Multiplication<'_> {
         let from = numbers.as_mut_ptr();
         let to = match self.steps {
             Some(steps) if is_all => To::Bytes(output, stride, steps),
-            None if is_all => To::Numbers(output.cast(), stride),
-            _ => To::Numbers(from, width),
+            None if is_all => To::AlignedBuffer(output.cast(), stride),
+            _ => To::AlignedBuffer(from, width),
         };
         if is_all || pass.stages > 0 {
             let place = [rows.clone(), columns.clone()];

@@ -3,8 +3,8 @@
 //! and write all numbers.
 #![allow(unsafe_code)]
 
-use crate::backend::cpu::kernels::divisor::Divisor;
 use crate::backend::cpu::kernels::epilogue::{Epilogue, Operation, Stage, With};
+use crate::backend::cpu::kernels::exact_division::Divisor;
 use crate::backend::cpu::kernels::formulas::{Formula, Rounding};
 use crate::backend::cpu::kernels::functions::Function;
 use crate::backend::cpu::kernels::quantize::Steps;
@@ -70,7 +70,7 @@ impl<'a> Pass<'a> {
 #[derive(Clone, Copy)]
 pub enum To {
     /// With the distance of the rows.
-    Numbers(*mut f32, usize),
+    AlignedBuffer(*mut f32, usize),
     Bytes(*mut u8, usize, Steps),
 }
 
@@ -174,7 +174,7 @@ fn over<V: Vector, const KNOWN: u32>(has: u32, work: PassOver<'_>) {
     let [low, high] = pass.bounds.unwrap_or_default();
     let (low, high) = (V::set(low), V::set(high));
     let (numbers, bytes, distance, steps) = match to {
-        To::Numbers(numbers, distance) => (numbers, std::ptr::null_mut(), distance, Steps { divisor: no_divisor, zero: 0 }),
+        To::AlignedBuffer(numbers, distance) => (numbers, std::ptr::null_mut(), distance, Steps { divisor: no_divisor, zero: 0 }),
         To::Bytes(bytes, distance, steps) => (std::ptr::null_mut(), bytes, distance, steps),
     };
     let divisor = steps.divisor.on::<V>();
@@ -221,7 +221,7 @@ fn over<V: Vector, const KNOWN: u32>(has: u32, work: PassOver<'_>) {
 }
 
 /// # Safety
-/// There must be `count` numbers at `from`, at most [`Vector::LANES`](crate::backend::cpu::kernels::span::Span::LANES).
+/// There must be `count` numbers at `from`, at most [`Vector::LANES`](crate::backend::cpu::kernels::vector_bundle::Span::LANES).
 #[inline(always)]
 unsafe fn load<V: Vector>(from: *const f32, count: usize) -> V {
     // SAFETY: the caller's promise.
@@ -287,7 +287,7 @@ mod tests {
                 let mut bytes = vec![9u8; rows.len() * stride];
                 let to = match quantize {
                     Some(steps) => To::Bytes(bytes.as_mut_ptr(), stride, steps),
-                    None => To::Numbers(found.as_mut_ptr(), WIDTH),
+                    None => To::AlignedBuffer(found.as_mut_ptr(), WIDTH),
                 };
                 let place = [rows.clone(), columns.clone()];
                 // SAFETY: the tile has four rows of WIDTH numbers, more than the columns, and the bytes as many rows.

@@ -36,7 +36,7 @@ pub struct Task {
     pub finish: Finish,
     /// The tile's numbers: the sums themselves, or float32 where there are factors.
     pub output: *mut u32,
-    /// Numbers from one row of the output to the next.
+    /// AlignedBuffer from one row of the output to the next.
     pub stride: usize,
 }
 

@@ -1,9 +1,9 @@
 //! What is done to the sums of a tile in the end.
 #![allow(unsafe_code)]
 
-use super::super::forgotten::{forgotten, unread};
-use super::super::limits::Limits;
-use super::super::span::Span;
+use super::super::clamp::Limits;
+use super::super::optimization_barrier::{forgotten, unread};
+use super::super::vector_bundle::Span;
 use super::Task;
 
 /// Finishes sums and writes them to the output from a column on.

@@ -1,10 +1,10 @@
 //! The loops of tiles: over panels, runs, and the numbers of each.
 #![allow(unsafe_code)]
 
-use super::super::forgotten::{forgotten, unread};
+use super::super::optimization_barrier::{forgotten, unread};
 use super::super::prefetch::{LINE, fetch};
-use super::super::span::Span;
-use super::super::steps::{add_steps, are_worth_it};
+use super::super::unrolled_depth::{add_steps, are_worth_it};
+use super::super::vector_bundle::Span;
 use super::finish::{finish, finish_whole};
 use super::{SOON, Task, WIDE};
 

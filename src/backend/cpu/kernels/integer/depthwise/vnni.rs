@@ -3,7 +3,7 @@
 //! pixels whose windows cover it. What makes bytes of the sums again puts the channels back into their order.
 #![allow(unsafe_code)]
 
-use crate::backend::cpu::kernels::divisor::Products;
+use crate::backend::cpu::kernels::exact_division::Products;
 use std::arch::x86_64::*;
 
 /// Channels that are computed together.
@@ -271,7 +271,7 @@ impl Finish {
                 bounds: [_mm512_set1_ps(products.bounds[0]), _mm512_set1_ps(products.bounds[1])],
                 reciprocal: _mm512_set1_ps(products.reciprocal),
                 rest: _mm512_set1_ps(products.rest),
-                // Numbers of steps and zero points are below 512.
+                // AlignedBuffer of steps and zero points are below 512.
                 zero: _mm512_set1_epi16(zero as i16),
                 is_signed,
             }

@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::prefetch::{LINE, fetch};
-use super::span::Span;
+use super::vector_bundle::Span;
 
 /// Steps that are written out.
 const TOGETHER: usize = 4;
@@ -47,7 +47,7 @@ pub unsafe fn add_steps<S: Span, const ROWS: usize, const STREAMS: usize>(
         }
         // SAFETY: these steps are some of `depth`, for which the caller promises numbers and factors.
         unsafe {
-            let numbers: [S::Numbers; ROWS] = std::array::from_fn(|r| S::numbers(starts[r].add(k)));
+            let numbers: [S::AlignedBuffer; ROWS] = std::array::from_fn(|r| S::numbers(starts[r].add(k)));
             let factors = factors.add(k * S::LANES);
             add_products::<S, ROWS, 0>(sums, &numbers, factors);
             add_products::<S, ROWS, 1>(sums, &numbers, factors);
@@ -66,7 +66,7 @@ pub unsafe fn add_steps<S: Span, const ROWS: usize, const STREAMS: usize>(
 #[inline(always)]
 unsafe fn add_products<S: Span, const ROWS: usize, const STEP: i32>(
     sums: &mut [S; ROWS],
-    numbers: &[S::Numbers; ROWS],
+    numbers: &[S::AlignedBuffer; ROWS],
     factors: *const f32,
 ) {
     // SAFETY: the caller's promise.

@@ -9,7 +9,7 @@ use super::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
 pub const MOST: usize = 3;
 
 /// One query.
-pub struct FewQueries<'a> {
+pub struct DecodeAttention<'a> {
     /// With keys whose elements follow each other, and values whose columns do.
     pub sizes: &'a Sizes,
     /// Its elements.
@@ -34,8 +34,8 @@ pub fn multiply_row(isa: &Isa, left: &[f32], right: &[f32], strides: [usize; 2],
 }
 
 /// Computes scores, has them made weights, and adds up the values.
-pub fn run(isa: &Isa, work: FewQueries<'_>, weigh: impl FnOnce(&mut [f32])) {
-    let FewQueries { sizes, query, k, v, scores, result } = work;
+pub fn run(isa: &Isa, work: DecodeAttention<'_>, weigh: impl FnOnce(&mut [f32])) {
+    let DecodeAttention { sizes, query, k, v, scores, result } = work;
     let &Sizes { key_strides, value_strides, .. } = sizes;
     assert!(key_strides[0] == 1 && value_strides[1] == 1);
     with_vectors(isa, Scores { query, keys: k, stride: key_strides[1], scores });

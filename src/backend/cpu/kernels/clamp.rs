@@ -1,6 +1,6 @@
 //! Bounds of an output, before and after the addition of a tensor.
 
-use super::span::Span;
+use super::vector_bundle::Span;
 
 /// What every number of an output is kept within, and what is done between.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

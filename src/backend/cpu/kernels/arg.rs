@@ -11,13 +11,13 @@ use crate::graph::ops::arg::ArgKind;
 use crate::graph::{DataType, Op, OperandId};
 use smallvec::smallvec;
 
-/// Numbers that are compared side by side, so that they become vectors.
+/// AlignedBuffer that are compared side by side, so that they become vectors.
 const TOGETHER: usize = 64;
 /// A line shorter than this leaves the vectors empty.
 const SHORTEST: usize = 16;
 
 #[derive(Debug)]
-struct Position {
+struct ArgRows {
     isa: &'static Isa,
     input: OperandId,
     length: usize,
@@ -34,12 +34,12 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     require(input.data_type == DataType::Float32, "not float32")?;
     require(behind.iter().all(|&size| size == 1), "not along the last dimension")?;
     require(length >= SHORTEST, "rows too short for vectors")?;
-    let kernel = Position { isa: target.isa, input: op.input, length, smallest: op.kind == ArgKind::Min };
+    let kernel = ArgRows { isa: target.isa, input: op.input, length, smallest: op.kind == ArgKind::Min };
     let fuses = problem.fused.is_empty();
     Ok(Box::new(move || Ok(Built { kernel: Box::new(kernel), consumed: smallvec![], fuses })))
 }
 
-impl Kernel for Position {
+impl Kernel for ArgRows {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let input = arguments.input(self.input).elements::<f32>();
         let output = arguments.output();
@@ -51,7 +51,7 @@ impl Kernel for Position {
     }
 }
 
-impl Position {
+impl ArgRows {
     fn find<P: Send>(&self, input: &[f32], output: &mut [P], position: impl Fn(usize) -> P + Sync) {
         for_each_piece(output, 1, self.length / 8, |first, outputs| {
             let lines = input[first * self.length..].chunks_exact(self.length);

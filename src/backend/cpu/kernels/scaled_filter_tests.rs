@@ -1,6 +1,6 @@
 //! Convolutions of scaled images against the reference kernels one after the other.
 
-use super::bands_tests::{compare, compare_with};
+use super::expand_depthwise_tests::{compare, compare_with};
 use crate::compiler::RUNNING;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind};
@@ -64,7 +64,7 @@ fn scaled_images_with_numbers_that_are_not_and_very_small_ones() {
             });
         }
     }
-    // Numbers near the greatest and the least.
+    // AlignedBuffer near the greatest and the least.
     compare(&|image, factors, weights| {
         (image[5], factors[5], image[6], factors[6]) = (f32::MAX, 1e-3, 1e-30, 1e-30);
         (weights[5], weights[6]) = (100.0, f32::MAX);

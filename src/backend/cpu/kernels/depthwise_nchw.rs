@@ -3,15 +3,15 @@
 //! lies between them stays in a core's first caches. Vectors run along the rows.
 #![allow(unsafe_code)]
 
-use super::bands::is_simple;
+use super::clamp::Bounds;
 use super::conv::Filter;
-use super::finish::{Finish, Rest};
+use super::conv_epilogue::{Finish, Rest};
+use super::expand_depthwise::is_simple;
 use super::isa::Isa;
-use super::limits::Bounds;
-use super::span::Span;
 use super::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
+use super::vector_bundle::Span;
 use super::{
-    Accepted, Built, Implementation, Kernel, Numbers, Problem, Reject, Target, TensorDesc, Tuning, require, with_scratch,
+    Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Reject, Target, TensorDesc, Tuning, require, with_scratch,
 };
 use crate::backend::cpu::incoming::Elements;
 use crate::backend::cpu::threads::for_each_piece;
@@ -24,17 +24,17 @@ use crate::graph::{Op, OperandId};
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// Numbers of a plane that are worked on at a time where there is only one convolution.
+/// AlignedBuffer of a plane that are worked on at a time where there is only one convolution.
 const AT_ONCE: usize = 12 << 10;
 /// Rows that are computed together.
 const TOGETHER: usize = 4;
 
 #[derive(Debug)]
-struct DepthwisePlanes {
+struct DepthwiseNchw {
     isa: &'static Isa,
     input: OperandId,
     layers: Vec<Layer>,
-    /// Planes of all images.
+    /// FewOutputs of all images.
     channels: usize,
     /// Rows of the output that are made at a time, all of a plane where there are several layers.
     band: usize,
@@ -46,7 +46,7 @@ struct DepthwisePlanes {
 #[derive(Debug)]
 struct Layer {
     /// For each channel the numbers of the window, and what is added.
-    weights: Numbers,
+    weights: AlignedBuffer,
     finish: Finish,
     rows: Axis,
     columns: Axis,
@@ -58,7 +58,7 @@ struct Frame {
     /// Rows above the first one, and all of them.
     top: usize,
     rows: usize,
-    /// Numbers before each row; those before the next row stand behind it too.
+    /// AlignedBuffer before each row; those before the next row stand behind it too.
     left: usize,
     /// From one row to the next.
     row: usize,
@@ -70,13 +70,13 @@ impl Frame {
         self.top * self.row + self.left
     }
 
-    /// Numbers of all, and what vectors reach beyond.
+    /// AlignedBuffer of all, and what vectors reach beyond.
     fn length(&self) -> usize {
         self.rows * self.row + self.left + MOST_LANES
     }
 }
 
-impl Kernel for DepthwisePlanes {
+impl Kernel for DepthwiseNchw {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let image = arguments.input(self.input).incoming();
         let mut rests: SmallVec<[Rest<'_>; 8]> = SmallVec::new();
@@ -124,7 +124,7 @@ impl Kernel for DepthwisePlanes {
     }
 }
 
-impl DepthwisePlanes {
+impl DepthwiseNchw {
     /// About how many nanoseconds a band takes.
     fn cost(&self) -> usize {
         let taps: usize = self.layers.iter().map(|layer| layer.rows.window * layer.columns.window).sum();
@@ -406,7 +406,7 @@ impl Layer {
     fn new(plan: LayerPlan<'_>) -> Layer {
         let LayerPlan { filter, finish, rows, columns, .. } = plan;
         let (width, count) = (columns.window, rows.window * columns.window);
-        let mut weights = Numbers::zeroed(plan.channels * (count + 1));
+        let mut weights = AlignedBuffer::zeroed(plan.channels * (count + 1));
         for (o, numbers) in weights.as_mut_slice().chunks_exact_mut(count + 1).enumerate() {
             for (i, number) in numbers[..count].iter_mut().enumerate() {
                 *number = filter.at([o, 0, i / width, i % width]);
@@ -484,7 +484,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
             layer.widen(&mut frame, if i + 1 < layers.len() { layer.rows.output } else { band });
         }
         frame.rows += frame.top;
-        let kernel = DepthwisePlanes { isa, input, layers, channels: shape[1], band, frame };
+        let kernel = DepthwiseNchw { isa, input, layers, channels: shape[1], band, frame };
         Ok(Built { kernel: Box::new(kernel), consumed, fuses })
     }))
 }

@@ -4,10 +4,10 @@
 #![allow(unsafe_code)]
 
 use super::conv::{Filter, axis};
-use super::finish::{Finish, Rest};
+use super::conv_epilogue::{Finish, Rest};
 use super::isa::Isa;
 use super::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
-use super::{Accepted, Built, Implementation, Kernel, Numbers, Problem, Target, require};
+use super::{Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Target, require};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
@@ -20,20 +20,20 @@ const TOGETHER: usize = 4;
 const MOST_COLUMNS: usize = 8;
 
 #[derive(Debug)]
-struct Grouped {
+struct SmallGroups {
     isa: &'static Isa,
     input: OperandId,
     /// Channels of a group.
     of_group: usize,
     /// For each element of the window, and each number of a group, one for each channel of the output.
-    weights: Numbers,
-    bias: Numbers,
+    weights: AlignedBuffer,
+    bias: AlignedBuffer,
     finish: Finish,
     rows: Axis,
     columns: Axis,
     channels: usize,
     /// What stands for pixels in the padding.
-    zeros: Numbers,
+    zeros: AlignedBuffer,
 }
 
 /// The kernel for such a convolution with a constant filter.
@@ -55,22 +55,22 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let finish = Finish::new(problem, op.bias)?;
     let (rows, columns) = (axis(op, 0, input.shape[1], height, problem), axis(op, 1, input.shape[2], width, problem));
     Ok(Box::new(move || {
-        let mut weights = Numbers::zeroed(height * width * of_group * channels);
+        let mut weights = AlignedBuffer::zeroed(height * width * of_group * channels);
         for (place, numbers) in weights.as_mut_slice().chunks_exact_mut(channels).enumerate() {
             let (tap, number) = (place / of_group, place % of_group);
             numbers.iter_mut().enumerate().for_each(|(o, to)| *to = filter.at([o, number, tap / width, tap % width]));
         }
-        let mut bias = Numbers::zeroed(channels);
+        let mut bias = AlignedBuffer::zeroed(channels);
         bias.as_mut_slice()[..finish.bias.len()].copy_from_slice(&finish.bias);
         let consumed = finish.consumed_beside(op.filter);
         let fuses = finish.is_whole;
-        let zeros = Numbers::zeroed(channels);
-        let kernel = Grouped { isa, input: op.input, of_group, weights, bias, finish, rows, columns, channels, zeros };
+        let zeros = AlignedBuffer::zeroed(channels);
+        let kernel = SmallGroups { isa, input: op.input, of_group, weights, bias, finish, rows, columns, channels, zeros };
         Ok(Built { kernel: Box::new(kernel), consumed, fuses })
     }))
 }
 
-impl Kernel for Grouped {
+impl Kernel for SmallGroups {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let image = arguments.input(self.input).elements::<f32>();
         let added = self.finish.added(arguments);
@@ -89,7 +89,7 @@ impl Kernel for Grouped {
     }
 }
 
-impl Grouped {
+impl SmallGroups {
     /// Computes a row of the output, by its number among those of all images.
     fn row(&self, image: &[f32], added: Option<&[f32]>, rest: &Rest<'_>, number: usize, output: &mut [f32]) {
         with_vectors(self.isa, Row { of: self, image, added, number, output: &mut *output });
@@ -98,7 +98,7 @@ impl Grouped {
 }
 
 struct Row<'a> {
-    of: &'a Grouped,
+    of: &'a SmallGroups,
     image: &'a [f32],
     added: Option<&'a [f32]>,
     number: usize,
@@ -139,7 +139,7 @@ impl Row<'_> {
     #[inline(always)]
     #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
     fn group<V: Vector, const GROUP: usize, const WIDTH: usize>(&mut self, x: usize) {
-        let Grouped { rows, columns, channels, .. } = *self.of;
+        let SmallGroups { rows, columns, channels, .. } = *self.of;
         let (image, y) = (self.number / rows.output, self.number % rows.output);
         let row = columns.input * channels;
         // Where in a row the numbers under the window are, if they are not padding.

@@ -6,12 +6,12 @@
 #![allow(unsafe_code)]
 
 use super::conv::{Filter, axis};
-use super::finish::{Finish, Rest};
+use super::conv_epilogue::{Finish, Rest};
 use super::isa::Isa;
 use super::packing::interleave;
 use super::tile::Tiles;
 use super::vector::{OnVectors, Vector, with_vectors};
-use super::{Accepted, Built, Implementation, Kernel, Numbers, Problem, SharedOutput, Target, require, with_scratch};
+use super::{Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, SharedOutput, Target, require, with_scratch};
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
@@ -21,7 +21,7 @@ use std::ops::Range;
 
 /// The most output channels.
 const MOST_OUTPUTS: usize = 12;
-/// Numbers of planes that a job works on: they stay in a core's second-level cache.
+/// AlignedBuffer of planes that a job works on: they stay in a core's second-level cache.
 const AT_ONCE: usize = 64 << 10;
 /// Beyond so many, the rows under a window lie too far apart to be kept.
 const MOST: usize = 8 * AT_ONCE;
@@ -29,11 +29,11 @@ const MOST: usize = 8 * AT_ONCE;
 const WIDEST: usize = 64;
 
 #[derive(Debug)]
-struct Planes {
+struct FewOutputs {
     isa: &'static Isa,
     input: OperandId,
     /// For each channel, row and column of the window a number for each output, and zeros up to `padded`.
-    weights: Numbers,
+    weights: AlignedBuffer,
     bias: [f32; MOST_OUTPUTS],
     /// Where in a plane's row the numbers under each column of the window begin.
     places: Vec<usize>,
@@ -69,12 +69,12 @@ impl Sizes {
         (width - 1) * self.columns.stride + (self.columns.window - 1) * self.columns.dilation + 1
     }
 
-    /// Numbers of a phase of a line.
+    /// AlignedBuffer of a phase of a line.
     fn line(&self) -> usize {
         self.reach(self.width).div_ceil(self.columns.stride) + WIDEST
     }
 
-    /// See [`Planes::places`].
+    /// See [`FewOutputs::places`].
     fn places(&self) -> Vec<usize> {
         let Axis { window, stride, dilation, .. } = self.columns;
         (0..window).map(|tap| tap * dilation % stride * self.line() + tap * dilation / stride).collect()
@@ -85,13 +85,13 @@ impl Sizes {
         (self.rows.window - 1) * self.rows.dilation + 1
     }
 
-    /// Numbers of the planes.
+    /// AlignedBuffer of the planes.
     fn numbers(&self) -> usize {
         self.channels * self.covered() * self.columns.stride * self.line()
     }
 }
 
-impl Kernel for Planes {
+impl Kernel for FewOutputs {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let image = arguments.input(self.input).elements::<f32>();
         let added = self.finish.added(arguments);
@@ -128,7 +128,7 @@ impl Kernel for Planes {
 
 /// Some rows and columns of the output.
 struct Job<'a> {
-    of: &'a Planes,
+    of: &'a FewOutputs,
     image: &'a [f32],
     added: Option<&'a [f32]>,
     rest: &'a Rest<'a>,
@@ -360,7 +360,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     }
     require(sizes.numbers() <= MOST, "more numbers under a window than a job copies")?;
     Ok(Box::new(move || {
-        let mut weights = Numbers::zeroed(channels * height * width * padded);
+        let mut weights = AlignedBuffer::zeroed(channels * height * width * padded);
         for (place, numbers) in weights.as_mut_slice().chunks_exact_mut(padded).enumerate() {
             let (channel, tap) = (place / (height * width), place % (height * width));
             for (o, number) in numbers[..outputs].iter_mut().enumerate() {
@@ -377,7 +377,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
         sizes.height = rows.output.div_ceil(jobs.div_ceil(sizes.batches * sizes.across())).max(1);
         let consumed = finish.consumed_beside(op.filter);
         let fuses = finish.is_whole;
-        let kernel = Planes { isa, input: op.input, weights, bias, places: sizes.places(), finish, sizes };
+        let kernel = FewOutputs { isa, input: op.input, weights, bias, places: sizes.places(), finish, sizes };
         Ok(Built { kernel: Box::new(kernel), consumed, fuses })
     }))
 }

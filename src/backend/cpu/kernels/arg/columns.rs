@@ -17,11 +17,11 @@ const LEAST_COLUMNS: usize = 16;
 const TOGETHER: usize = 512;
 /// Vectors that are done together.
 const VECTORS: usize = 4;
-/// Numbers of rows must be float32 numbers.
+/// AlignedBuffer of rows must be float32 numbers.
 const MOST_ROWS: usize = 1 << 24;
 
 #[derive(Debug)]
-struct PositionColumns {
+struct ArgColumns {
     isa: &'static Isa,
     input: OperandId,
     matrices: usize,
@@ -43,12 +43,12 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     require(columns >= LEAST_COLUMNS, "too few columns for vectors")?;
     require(rows <= MOST_ROWS, "positions that float32 does not hold")?;
     let smallest = op.kind == ArgKind::Min;
-    let kernel = PositionColumns { isa: target.isa, input: op.input, matrices, rows, columns, smallest };
+    let kernel = ArgColumns { isa: target.isa, input: op.input, matrices, rows, columns, smallest };
     let fuses = problem.fused.is_empty();
     Ok(Box::new(move || Ok(Built { kernel: Box::new(kernel), consumed: smallvec![], fuses })))
 }
 
-impl Kernel for PositionColumns {
+impl Kernel for ArgColumns {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let input = arguments.input(self.input).elements::<f32>();
         let output = arguments.output();
@@ -60,9 +60,9 @@ impl Kernel for PositionColumns {
     }
 }
 
-impl PositionColumns {
+impl ArgColumns {
     fn find<P: Send>(&self, input: &[f32], output: &mut [P], position: impl Fn(f32) -> P + Sync) {
-        let PositionColumns { matrices, rows, columns, smallest, .. } = *self;
+        let ArgColumns { matrices, rows, columns, smallest, .. } = *self;
         assert_eq!((input.len(), output.len()), (matrices * rows * columns, matrices * columns));
         let output = SharedOutput::new(output);
         let of_matrix = columns.div_ceil(TOGETHER);

@@ -4,11 +4,13 @@
 #![allow(unsafe_code)]
 
 use super::conv::{Filter, axis, spread};
-use super::finish::Finish;
+use super::conv_epilogue::Finish;
 use super::isa::Isa;
 use super::panels::{Elements, Panels};
 use super::tile::{Task, Tiles};
-use super::{Accepted, Built, Implementation, Kernel, Numbers, Problem, Reject, Target, require, with_scratch, with_starts};
+use super::{
+    Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Reject, Target, require, with_scratch, with_starts,
+};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
@@ -19,22 +21,22 @@ use crate::graph::{Op, OperandId};
 const PLANES: [u32; 4] = [0, 2, 3, 1];
 
 #[derive(Debug)]
-struct FewChannels {
+struct FirstLayer {
     isa: &'static Isa,
     tiles: &'static Tiles,
     input: OperandId,
     /// A run for each channel and row of the window.
     panels: Panels,
-    bias: Numbers,
+    bias: AlignedBuffer,
     finish: Finish,
     channels: usize,
     rows: Axis,
     columns: Axis,
     /// What stands for runs in the padding.
-    zeros: Numbers,
+    zeros: AlignedBuffer,
 }
 
-impl Kernel for FewChannels {
+impl Kernel for FirstLayer {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let image = arguments.input(self.input).elements::<f32>();
         let added = self.finish.added(arguments);
@@ -60,7 +62,7 @@ impl Kernel for FewChannels {
     }
 }
 
-impl FewChannels {
+impl FirstLayer {
     fn runs(&self) -> usize {
         self.channels * self.rows.window
     }
@@ -193,9 +195,9 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
         let bias = spread(&finish.bias, 1, tiles.step);
         let consumed = finish.consumed_beside(op.filter);
         let fuses = finish.is_whole;
-        let zeros = Numbers::zeroed(0);
-        let mut kernel = FewChannels { isa, tiles, input: op.input, panels, bias, finish, channels, rows, columns, zeros };
-        kernel.zeros = Numbers::zeroed(kernel.reach());
+        let zeros = AlignedBuffer::zeroed(0);
+        let mut kernel = FirstLayer { isa, tiles, input: op.input, panels, bias, finish, channels, rows, columns, zeros };
+        kernel.zeros = AlignedBuffer::zeroed(kernel.reach());
         Ok(Built { kernel: Box::new(kernel), consumed, fuses })
     }))
 }

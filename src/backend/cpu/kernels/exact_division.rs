@@ -28,7 +28,7 @@ pub struct Products {
 /// The greatest magnitude of bounds: those of 8 bits are below it, and are few enough to try what is close to all halves.
 const MOST_QUOTIENTS: f32 = 512.0;
 
-/// Numbers on each side of a half of the divisor, of which two at most have quotients that are as close to the half as the
+/// AlignedBuffer on each side of a half of the divisor, of which two at most have quotients that are as close to the half as the
 /// error, 2⁻²⁴ of them and little more.
 const CLOSE: i32 = 4;
 
@@ -160,7 +160,7 @@ mod tests {
 
     const MANY: usize = 16 * 1024;
 
-    /// Numbers whose quotients are close to halves, and others.
+    /// AlignedBuffer whose quotients are close to halves, and others.
     fn dividends(size: f32, [low, high]: [f32; 2]) -> Vec<f32> {
         let special = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 0.0, -0.0, f32::MAX, f32::MIN, 1e-40, f32::MIN_POSITIVE];
         let halves = (low as i32 - 1..=high as i32 + 1).map(|whole| (whole as f32 + 0.5) * size);

@@ -1,14 +1,16 @@
-//! Transposed convolutions of float32 with the channels first, as they are where there are few output channels: each tap of the
+//! ConvTranspose convolutions of float32 with the channels first, as they are where there are few output channels: each tap of the
 //! window of each output channel is a row of one product with the pixels of the input. What belongs to an output row is then
 //! added up in as many lines as the columns' stride has phases, and these are woven together.
 #![allow(unsafe_code)]
 
-use super::finish::{Finish, Rest};
+use super::conv_epilogue::{Finish, Rest};
+use super::conv_transpose::Reach;
 use super::isa::Isa;
 use super::packing::{pack_panel, pack_rows};
 use super::product::{Left, Output, RightView, multiply};
-use super::transposed::Reach;
-use super::{Accepted, Built, Implementation, Kernel, Numbers, Problem, Reject, SharedOutput, Target, require, with_scratch};
+use super::{
+    Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Reject, SharedOutput, Target, require, with_scratch,
+};
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::OperandId;
@@ -16,15 +18,15 @@ use crate::graph::ops::layout::InputOperandLayout;
 use crate::memory;
 use std::ops::Range;
 
-/// Numbers of a job's product: they stay in a core's second-level cache.
+/// AlignedBuffer of a job's product: they stay in a core's second-level cache.
 const AT_ONCE: usize = 64 << 10;
 
 #[derive(Debug)]
-struct TransposedPlanes {
+struct ConvTransposeNchw {
     isa: &'static Isa,
     input: OperandId,
     /// A left operand: a row of channels for each output channel and each row and column of the window.
-    taps: Numbers,
+    taps: AlignedBuffer,
     finish: Finish,
     batches: usize,
     channels: usize,
@@ -38,7 +40,7 @@ struct TransposedPlanes {
     height: usize,
 }
 
-impl Kernel for TransposedPlanes {
+impl Kernel for ConvTransposeNchw {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let image = arguments.input(self.input).elements::<f32>();
         let rest = self.finish.rest(self.isa, self.columns.output, arguments);
@@ -83,7 +85,7 @@ impl Kernel for TransposedPlanes {
     }
 }
 
-impl TransposedPlanes {
+impl ConvTransposeNchw {
     /// Rows of the products.
     fn taps(&self) -> usize {
         self.outputs * self.window[0] * self.window[1]
@@ -177,7 +179,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
             let first = output * from_output + row * from_row + column * from_column;
             by_tap.extend((0..channels).map(|channel| elements[first + channel * from_channel]));
         }
-        let mut taps = Numbers::zeroed(count * channels);
+        let mut taps = AlignedBuffer::zeroed(count * channels);
         pack_rows(isa, 0..count, channels, &by_tap, [channels, 1], taps.as_mut_slice());
         // Each job multiplies the rows of the input that it shares with the next one.
         let at_once = AT_ONCE / (columns.input * (count + channels)).max(1);
@@ -185,7 +187,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
         let height_of_job = (at_once * rows.stride).clamp(1, most.max(height));
         let consumed = finish.consumed_beside(op.filter);
         let fuses = finish.is_whole;
-        let kernel = TransposedPlanes {
+        let kernel = ConvTransposeNchw {
             isa,
             input: op.input,
             taps,

@@ -1,4 +1,4 @@
-//! Numbers side by side in one or two registers, and what the innermost loops of products do with them.
+//! AlignedBuffer side by side in one or two registers, and what the innermost loops of products do with them.
 #![allow(unsafe_code)]
 
 /// As many numbers as one or two registers hold. Like [vectors](super::vector), which are such spans, they exist only where
@@ -8,7 +8,7 @@ pub trait Span: Copy {
     const LANES: usize;
 
     /// Four numbers beside each other that spans are multiplied with one after the other.
-    type Numbers: Copy;
+    type AlignedBuffer: Copy;
 
     /// # Safety
     /// There must be [`Span::LANES`] numbers at `from`.
@@ -38,13 +38,13 @@ pub trait Span: Copy {
 
     /// # Safety
     /// There must be four numbers at `from`, as long as they are multiplied with.
-    unsafe fn numbers(from: *const f32) -> Self::Numbers;
+    unsafe fn numbers(from: *const f32) -> Self::AlignedBuffer;
 
     /// The sum of the span and of factors times one of four numbers.
     ///
     /// # Safety
     /// See [`Span::numbers`].
-    unsafe fn add_product<const NUMBER: i32>(self, numbers: Self::Numbers, factors: Self) -> Self;
+    unsafe fn add_product<const NUMBER: i32>(self, numbers: Self::AlignedBuffer, factors: Self) -> Self;
 
     /// The greater of the two; `self` where it is not a number, and where both are zero.
     fn raise(self, low: Self) -> Self;
@@ -57,8 +57,8 @@ pub trait Span: Copy {
 #[derive(Clone, Copy)]
 pub struct Both<A, B>(A, B);
 
-impl<A: Span, B: Span<Numbers = A::Numbers>> Span for Both<A, B> {
-    type Numbers = A::Numbers;
+impl<A: Span, B: Span<AlignedBuffer = A::AlignedBuffer>> Span for Both<A, B> {
+    type AlignedBuffer = A::AlignedBuffer;
     const LANES: usize = A::LANES + B::LANES;
 
     #[inline(always)]
@@ -117,13 +117,13 @@ impl<A: Span, B: Span<Numbers = A::Numbers>> Span for Both<A, B> {
     }
 
     #[inline(always)]
-    unsafe fn numbers(from: *const f32) -> A::Numbers {
+    unsafe fn numbers(from: *const f32) -> A::AlignedBuffer {
         // SAFETY: the caller's promise.
         unsafe { A::numbers(from) }
     }
 
     #[inline(always)]
-    unsafe fn add_product<const NUMBER: i32>(self, numbers: A::Numbers, factors: Self) -> Self {
+    unsafe fn add_product<const NUMBER: i32>(self, numbers: A::AlignedBuffer, factors: Self) -> Self {
         // SAFETY: the caller's promise.
         unsafe { Both(self.0.add_product::<NUMBER>(numbers, factors.0), self.1.add_product::<NUMBER>(numbers, factors.1)) }
     }

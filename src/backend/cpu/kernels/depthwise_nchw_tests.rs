@@ -1,6 +1,6 @@
 //! Depthwise convolutions with the channels first against the reference kernels, alone and behind each other.
 
-use super::bands_tests::compare;
+use super::expand_depthwise_tests::compare;
 use crate::compiler::RUNNING;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Clamp, LeakyRelu};

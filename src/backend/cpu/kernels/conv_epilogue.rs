@@ -1,9 +1,9 @@
 //! What is fused with a convolution: where the channels are last additions of constants and of a tensor, and bounds, while the
 //! sums are in registers, where they are first bounds; everything else soon after, while they are in the cache.
 
+use super::clamp::{Bounds, Limits};
 use super::epilogue::Epilogue;
 use super::isa::Isa;
-use super::limits::{Bounds, Limits};
 use super::{Problem, Reject, TensorDesc};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::elementwise::{ActivationKind, BinaryKind};

@@ -32,7 +32,7 @@ fn unfused<'a>(kernel: impl Kernel + 'a + 'static) -> Accepted<'a> {
 }
 
 #[derive(Debug)]
-struct SoftmaxLines {
+struct SoftmaxRows {
     isa: &'static Isa,
     input: OperandId,
     length: usize,
@@ -43,10 +43,10 @@ fn accept_softmax<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let length = problem.output.shape.last().copied().unwrap_or(0);
     require(op.axis as usize + 1 == problem.output.shape.len(), "not along the last dimension")?;
     require(length >= SHORTEST, "rows too short for vectors")?;
-    unfused(SoftmaxLines { isa: target.isa, input: op.input, length })
+    unfused(SoftmaxRows { isa: target.isa, input: op.input, length })
 }
 
-impl Kernel for SoftmaxLines {
+impl Kernel for SoftmaxRows {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let input = arguments.input(self.input).elements::<f32>();
         for_each_piece(arguments.output().elements::<f32>(), self.length, 2 * self.length, |first, piece| {
@@ -89,7 +89,7 @@ impl<V: Vector> Scores<V> for Input {
 }
 
 #[derive(Debug)]
-struct LayerNormalizationLines {
+struct LayerNormalizationRows {
     isa: &'static Isa,
     input: OperandId,
     scale: Option<OperandId>,
@@ -106,7 +106,7 @@ fn accept_layer_normalization<'a>(problem: &Problem<'a>, target: &Target) -> Acc
     require(are_last, "not the last dimensions in their order")?;
     let length = axes.iter().map(|&axis| problem.output.shape[axis as usize]).product();
     require(length >= SHORTEST, "rows too short for vectors")?;
-    unfused(LayerNormalizationLines {
+    unfused(LayerNormalizationRows {
         isa: target.isa,
         input: op.input,
         scale: op.scale,
@@ -116,7 +116,7 @@ fn accept_layer_normalization<'a>(problem: &Problem<'a>, target: &Target) -> Acc
     })
 }
 
-impl Kernel for LayerNormalizationLines {
+impl Kernel for LayerNormalizationRows {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let elements = |id| arguments.input(id).elements::<f32>();
         let (input, scale, bias) = (elements(self.input), self.scale.map(elements), self.bias.map(elements));
@@ -187,7 +187,7 @@ fn mean_and_factor_of_large(line: &[f32], epsilon: f32) -> (f32, f32) {
 }
 
 #[derive(Debug)]
-struct InstanceNormalizationLines {
+struct InstanceNormalizationPlanes {
     isa: &'static Isa,
     input: OperandId,
     scale: Option<OperandId>,
@@ -202,7 +202,7 @@ fn accept_instance_normalization<'a>(problem: &Problem<'a>, target: &Target) -> 
     let &[_, channels, height, width] = problem.output.shape else { return Err(Reject("not an image")) };
     require(op.layout == InputOperandLayout::Nchw, "channels not first")?;
     require(height * width >= SHORTEST, "planes too small for vectors")?;
-    unfused(InstanceNormalizationLines {
+    unfused(InstanceNormalizationPlanes {
         isa: target.isa,
         input: op.input,
         scale: op.scale,
@@ -213,7 +213,7 @@ fn accept_instance_normalization<'a>(problem: &Problem<'a>, target: &Target) -> 
     })
 }
 
-impl Kernel for InstanceNormalizationLines {
+impl Kernel for InstanceNormalizationPlanes {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let elements = |id| arguments.input(id).elements::<f32>();
         let (input, scale, bias) = (elements(self.input), self.scale.map(elements), self.bias.map(elements));

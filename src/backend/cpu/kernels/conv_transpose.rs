@@ -1,14 +1,16 @@
-//! Transposed convolutions of float32 with the channels last. The pixels of the output whose places have the same remainder
+//! ConvTranspose convolutions of float32 with the channels last. The pixels of the output whose places have the same remainder
 //! by the strides (a *phase*) are made from the input by the same elements of the filter's window: each phase is a
 //! convolution with stride 1, and is computed like one.
 #![allow(unsafe_code)]
 
 use super::conv::spread;
-use super::finish::{Finish, Rest};
+use super::conv_epilogue::{Finish, Rest};
 use super::isa::Isa;
 use super::panels::{Elements, Panels};
 use super::tile::{Task, Tiles};
-use super::{Accepted, Built, Implementation, Kernel, Numbers, Problem, Reject, SharedOutput, Target, require, with_starts};
+use super::{
+    Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Reject, SharedOutput, Target, require, with_starts,
+};
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::OperandId;
@@ -19,13 +21,13 @@ use crate::graph::ops::layout::InputOperandLayout;
 const LEAST_OUTPUTS: usize = 8;
 
 #[derive(Debug)]
-struct Transposed {
+struct ConvTranspose {
     isa: &'static Isa,
     tiles: &'static Tiles,
     input: OperandId,
     phases: Vec<Phase>,
     /// For each group, a number for each column of its panels, those that do not exist too.
-    bias: Numbers,
+    bias: AlignedBuffer,
     finish: Finish,
     batches: usize,
     channels: usize,
@@ -34,7 +36,7 @@ struct Transposed {
     rows: Reach,
     columns: Reach,
     /// What stands for pixels outside of the input.
-    zeros: Numbers,
+    zeros: AlignedBuffer,
 }
 
 /// How an axis grows.
@@ -77,7 +79,7 @@ struct Phase {
     panels: Vec<Panels>,
 }
 
-impl Kernel for Transposed {
+impl Kernel for ConvTranspose {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let image = arguments.input(self.input).elements::<f32>();
         let added = self.finish.added(arguments);
@@ -97,7 +99,7 @@ impl Kernel for Transposed {
     }
 }
 
-impl Transposed {
+impl ConvTranspose {
     /// Computes a row of the output.
     fn line(&self, image: &[f32], added: Option<&[f32]>, rest: &Rest<'_>, output: &SharedOutput<'_>, line: usize) {
         let (rows, columns) = (self.rows, self.columns);
@@ -226,7 +228,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
         let bias = spread(&finish.bias, groups, tiles.step);
         let consumed = finish.consumed_beside(op.filter);
         let fuses = finish.is_whole;
-        let kernel = Transposed {
+        let kernel = ConvTranspose {
             isa,
             tiles,
             input: op.input,
@@ -239,7 +241,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
             groups,
             rows,
             columns,
-            zeros: Numbers::zeroed(length),
+            zeros: AlignedBuffer::zeroed(length),
         };
         Ok(Built { kernel: Box::new(kernel), consumed, fuses })
     }))

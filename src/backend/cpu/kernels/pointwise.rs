@@ -46,7 +46,7 @@ impl Heights {
 pub enum Next {
     /// The rows of the next tile, as far as the task fetches numbers with each step.
     Rows,
-    /// Numbers that begin so far behind those of the tile before.
+    /// AlignedBuffer that begin so far behind those of the tile before.
     Apart(usize),
 }
 
@@ -124,8 +124,8 @@ impl Tiles {
 #[cfg(test)]
 mod tests {
     use super::super::Caches;
+    use super::super::clamp::{Bounds, Limits};
     use super::super::isa::Isa;
-    use super::super::limits::{Bounds, Limits};
     use super::super::tests::numbers;
     use super::*;
 

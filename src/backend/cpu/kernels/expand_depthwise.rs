@@ -4,9 +4,9 @@
 //! made in the same way.
 
 use super::conv::{Filter, spread};
+use super::conv_epilogue::{Finish, Rest};
 use super::depthwise;
 use super::depthwise::{Depthwise, Image};
-use super::finish::{Finish, Rest};
 use super::isa::Isa;
 use super::panels::{Elements, Panels};
 use super::plain::Plain;
@@ -33,7 +33,7 @@ const MOST_ROWS: usize = 8;
 const LONGEST: usize = 10_000_000;
 
 #[derive(Debug)]
-struct Bands {
+struct ExpandDepthwise {
     input: OperandId,
     first: First,
     then: Depthwise,
@@ -118,7 +118,7 @@ impl Making<'_> {
     }
 }
 
-impl Kernel for Bands {
+impl Kernel for ExpandDepthwise {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let making = self.first.making(arguments.input(self.input), self.then.channels, arguments);
         let added = self.then.finish.added(arguments);
@@ -155,7 +155,7 @@ impl Kernel for Bands {
     }
 }
 
-impl Bands {
+impl ExpandDepthwise {
     /// Calls `body` with the number of the first row of each band of a job of so many rows, how many rows it has, and the image
     /// that they are made from.
     fn bands(&self, job: usize, rows: usize, making: &Making<'_>, mut body: impl FnMut(usize, usize, Image<'_>)) {
@@ -175,7 +175,7 @@ impl Bands {
         });
     }
 
-    /// Numbers of a row between the two.
+    /// AlignedBuffer of a row between the two.
     fn between(&self) -> usize {
         self.then.columns.input * self.then.channels
     }
@@ -246,7 +246,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
         consumed.push(then.filter.0 as usize);
         let plain = Plain { isa, tiles, panels, bias, finish };
         let first_layer = First::Products(Box::new(plain));
-        Ok(Bands::build(first.input, first_layer, depthwise.build(), None, consumed, threads))
+        Ok(ExpandDepthwise::build(first.input, first_layer, depthwise.build(), None, consumed, threads))
     }))
 }
 
@@ -276,7 +276,7 @@ fn accept_multiplier<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a>
     Ok(Box::new(move || {
         let first = First::Copies { channels, times };
         let consumed = smallvec![op.filter.0 as usize];
-        Ok(Bands::build(op.input, first, depthwise.build(), None, consumed, threads))
+        Ok(ExpandDepthwise::build(op.input, first, depthwise.build(), None, consumed, threads))
     }))
 }
 
@@ -291,10 +291,10 @@ pub fn build_dequantized(
 ) -> Built {
     let depthwise = depthwise.build();
     let first = First::Dequantized { channels: depthwise.channels, by: by.clone() };
-    Bands::build(by.input, first, depthwise, quantize, consumed, threads)
+    ExpandDepthwise::build(by.input, first, depthwise, quantize, consumed, threads)
 }
 
-impl Bands {
+impl ExpandDepthwise {
     /// `consumed` are the operands that the two have packed, apart from those of what is fused with the second.
     fn build(
         input: OperandId,
@@ -314,7 +314,7 @@ impl Bands {
         let all = depthwise.batches * rows.output;
         consumed.extend(depthwise.finish.consumed.iter().copied());
         let fuses = depthwise.finish.is_whole;
-        let mut kernel = Bands { input, first, then: depthwise, band, job: all, kept, quantize };
+        let mut kernel = ExpandDepthwise { input, first, then: depthwise, band, job: all, kept, quantize };
         // What is under two jobs is made twice, so there are few.
         let jobs = threads.max((all * kernel.cost()).div_ceil(LONGEST));
         kernel.job = all.div_ceil(jobs).next_multiple_of(2);

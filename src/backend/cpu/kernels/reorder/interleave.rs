@@ -15,7 +15,7 @@ use smallvec::smallvec;
 const SHORTEST: usize = 8;
 
 #[derive(Debug)]
-struct Woven {
+struct Interleave {
     isa: &'static Isa,
     input: OperandId,
     /// The dimensions around the lines that are woven.
@@ -38,12 +38,12 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     };
     let stride = usize::try_from(stride).map_err(|_| Reject("lines that go backwards"))?;
     require(length >= SHORTEST, "lines of fewer than 8 elements")?;
-    let kernel = Woven { isa: target.isa, input: op.input, outer, lines, length, stride };
+    let kernel = Interleave { isa: target.isa, input: op.input, outer, lines, length, stride };
     let fuses = problem.fused.is_empty();
     Ok(Box::new(move || Ok(Built { kernel: Box::new(kernel), consumed: smallvec![], fuses })))
 }
 
-impl Kernel for Woven {
+impl Kernel for Interleave {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let input = arguments.input(self.input).elements::<f32>();
         let row = self.lines * self.length;
@@ -55,7 +55,7 @@ impl Kernel for Woven {
 
 /// Some groups of lines, woven.
 struct Rows<'a> {
-    of: &'a Woven,
+    of: &'a Interleave,
     input: &'a [f32],
     places: Places<'a>,
     output: &'a mut [f32],
@@ -64,7 +64,7 @@ struct Rows<'a> {
 impl Loop for Rows<'_> {
     #[inline(always)]
     fn run(self) {
-        let Rows { of: &Woven { lines, length, stride, .. }, input, mut places, output } = self;
+        let Rows { of: &Interleave { lines, length, stride, .. }, input, mut places, output } = self;
         for output in output.chunks_exact_mut(lines * length) {
             let input = &input[places.advance()..];
             match lines {
