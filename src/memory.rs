@@ -11,18 +11,18 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-mod arrival;
+mod allocator_tuning;
 mod available;
-mod freed;
-mod neighbours;
+mod buffer_cache;
+mod huge_pages;
+mod input_copy;
 mod reserve;
-mod spare;
 
-pub use arrival::{Arrival, Arriving, Runs, arriving, arriving_in_runs};
+pub use allocator_tuning::keep_freed;
 use available::available;
-pub use freed::keep_freed;
-use neighbours::Block;
-pub use neighbours::side_by_side;
+use huge_pages::Block;
+pub use huge_pages::side_by_side;
+pub use input_copy::{Arrival, Arriving, Runs, arriving, arriving_in_runs};
 pub use reserve::check;
 
 /// Every [`Bytes`] begins at a multiple of this: a cache line, and the widest vector register.
@@ -84,7 +84,7 @@ impl Bytes {
     /// It must be written before it is read.
     unsafe fn unwritten(length: usize) -> Result<Bytes> {
         // SAFETY: the layout's size is not zero, as `allocate` promises; the rest is the caller's promise.
-        unsafe { Bytes::allocate(length, |layout| spare::take(layout).unwrap_or_else(|| alloc(layout))) }
+        unsafe { Bytes::allocate(length, |layout| buffer_cache::take(layout).unwrap_or_else(|| alloc(layout))) }
     }
 
     /// Aligned memory from an allocator, which is asked for no empty layout.
@@ -163,7 +163,7 @@ impl Drop for Bytes {
     fn drop(&mut self) {
         if let Owner::Alone(allocation, layout) = self.owner {
             // SAFETY: it came from the allocator with this layout, and only here is it given back.
-            unsafe { spare::give(allocation, layout) }
+            unsafe { buffer_cache::give(allocation, layout) }
         }
     }
 }

@@ -2,8 +2,8 @@
 //! one step ([`Before`]), from the first product to the softmax and then the other one, so that the scores need not visit memory.
 
 use super::Evaluate;
-use super::before::Before;
 use super::pattern::Pattern;
+use super::prologue::Before;
 use super::quantized::Integers;
 use crate::graph::ops::elementwise::{Binary, BinaryKind};
 use crate::graph::{DataType, Graph, Op, OperandId, Source};

@@ -4,7 +4,7 @@
 //! else can follow; where something needs the order that the graph has, a transpose is inserted, and where an image has one
 //! pixel or one channel, a reshape, which costs nothing. An image has as many bytes either way.
 
-use super::planes::on_planes;
+use super::depthwise_layout::on_planes;
 use super::{Evaluate, treats_elements_alike};
 use crate::graph::ops::conv::{Conv2d, ConvTranspose2d};
 use crate::graph::ops::elementwise::DequantizeLinear;

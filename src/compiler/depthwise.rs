@@ -3,9 +3,9 @@
 //! another depthwise convolution, with whatever is before that ([`Before`]).
 
 use super::Evaluate;
-use super::before::Before;
 use super::fuse::Fusion;
 use super::pattern::Pattern;
+use super::prologue::Before;
 use crate::graph::{Graph, Node, Op};
 
 pub fn find(graph: &Graph, evaluator: &dyn Evaluate, fusion: &Fusion, found: &mut Before) {

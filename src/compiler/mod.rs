@@ -5,44 +5,44 @@
 //! 1. [`simplify`]: an operator whose effect its consumers have anyway (an `expand` before operators that broadcast).
 //! 2. [`fold`]: a node all of whose operands are constants becomes constants; but for weights that a backend wants as integers
 //!    ([`quantized`]).
-//! 3. [`signals`]: what is done to signals between convolutions is done to images of one row.
+//! 3. [`conv1d`]: what is done to signals between convolutions is done to images of one row.
 //! 4. [`affine`]: what scales and shifts the channels of a convolution becomes part of its filter.
 //! 5. [`recognise`]: what stands for a gelu or a layer normalization becomes one.
 //!    An RMS normalization of float16 is computed in float32 ([`root_mean_square`]).
 //! 6. [`prune`]: what no output needs any more goes.
-//! 7. [`widen`]: float16 is computed in float32, where the backend's kernels are made for that.
-//! 8. [`channels_last`]: images have their channels last, where the backend's convolutions are faster so ([`planes`] says where they
+//! 7. [`half_promotion`]: float16 is computed in float32, where the backend's kernels are made for that.
+//! 8. [`channels_last`]: images have their channels last, where the backend's convolutions are faster so ([`depthwise_layout`] says where they
 //!    are not).
-//! 9. [`early`]: what values are scaled and shifted with is computed as soon as it can be.
+//! 9. [`hoisting`]: what values are scaled and shifted with is computed as soon as it can be.
 //! 10. [`fuse`]: element-wise operators join the operator that makes their data.
 //! 11. [`plan`]: values get places: graph inputs and outputs, constants, offsets in one arena by lifetime. Nodes that only
-//!     rename memory (`reshape`, `identity`) vanish here, and some become part of the step that reads what they make ([`before`]):
-//!     attention ([`attention`]), expansions before depthwise convolutions ([`depthwise`]), factors of channels ([`scaled`]).
+//!     rename memory (`reshape`, `identity`) vanish here, and some become part of the step that reads what they make ([`prologue`]):
+//!     attention ([`attention`]), expansions before depthwise convolutions ([`depthwise`]), factors of channels ([`channel_scaling`]).
 //!
 //! Everything here is about graphs in general; what only one backend can know is in that backend.
 
 mod affine;
 mod attention;
-mod before;
+mod channel_scaling;
 mod channels_last;
+mod conv1d;
 mod demand;
 mod depthwise;
-mod early;
+mod depthwise_layout;
 mod fold;
 mod fuse;
+mod half_promotion;
+mod hoisting;
 mod memory;
 mod orders;
 mod pattern;
 mod plan;
-mod planes;
+mod prologue;
 mod prune;
 mod quantized;
 mod recognise;
 mod root_mean_square;
-mod scaled;
-mod signals;
 mod simplify;
-mod widen;
 mod work;
 
 pub use fold::Evaluate;
@@ -126,7 +126,7 @@ pub fn compile_within(
     let products = quantized::integers(&graph, integers);
     quantized::rounding(&mut graph, &products);
     ask()?;
-    signals::signals(&mut graph);
+    conv1d::signals(&mut graph);
     prune::prune(&mut graph);
     ask()?;
     affine::affine(&mut graph, &mut room, &ask)?;
@@ -135,7 +135,7 @@ pub fn compile_within(
     prune::prune(&mut graph);
     ask()?;
     if preferences.widens {
-        widen::widen(&mut graph, evaluator)?;
+        half_promotion::widen(&mut graph, evaluator)?;
         prune::prune(&mut graph);
     }
     if preferences.channels_last {
@@ -146,7 +146,7 @@ pub fn compile_within(
         prune::prune(&mut graph);
     }
     if integers {
-        early::early(&mut graph);
+        hoisting::early(&mut graph);
     }
     ask()?;
     let plan = plan::plan(graph, evaluator, fusing, integers);

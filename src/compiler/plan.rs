@@ -1,10 +1,10 @@
 //! The plan: steps in order, and a place for every value.
 
 use super::Evaluate;
-use super::before::Before;
 use super::fuse::{Fusing, fuse};
 use super::memory::{Lifetime, assign};
 use super::orders::Orders;
+use super::prologue::Before;
 use super::quantized::{self, Integers};
 use crate::graph::ops::elementwise::{Unary, UnaryKind};
 use crate::graph::{ConstantBytes, Descriptor, Graph, Node, Op, OperandId, Source};

@@ -9,7 +9,7 @@ use super::kernels::{Kernel, Workspaces, budget_beside, divide_budget};
 use super::profile::{Description, Profile};
 use super::reference;
 use super::storage::Storage;
-use super::team::Regions;
+use super::thread_pool::Regions;
 use super::view::{Arguments, View, ViewMut};
 use crate::backend::Bindings;
 use crate::compiler::{Place, Plan, Value, ValueId, behind_inputs, multiplications};

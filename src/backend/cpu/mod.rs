@@ -1,6 +1,6 @@
 //! The CPU backend: storage in host memory, graphs as lists of steps, kernels on threads of the context's own.
 
-mod apart;
+mod affinity;
 mod cancel;
 pub mod copy;
 mod cost;
@@ -8,17 +8,17 @@ mod dispatch;
 pub mod element;
 mod executable;
 mod fold;
+mod idle_policy;
 mod incoming;
 mod kernels;
-mod lane;
-mod pauses;
 mod profile;
 pub mod reference;
+mod run_queue;
 pub mod scratch;
 mod storage;
-mod team;
 #[cfg(test)]
 pub mod testing;
+mod thread_pool;
 pub mod threads;
 #[cfg(test)]
 mod turns_tests;
@@ -27,11 +27,11 @@ pub mod view;
 use cancel::Cancel;
 use dispatch::{Patterns, Target};
 pub use executable::Executable;
-use lane::{Help, Lane};
-use pauses::Pauses;
+use idle_policy::Pauses;
+use run_queue::{Help, Lane};
 use storage::Contents;
 pub use storage::Storage;
-use team::Team;
+use thread_pool::Team;
 
 use crate::backend::{Backend, Bindings, Caller, Turn};
 use crate::compiler::{Evaluate, Fusing, Plan, Preferences};

@@ -4,8 +4,8 @@
 //! that the caller leads, or else, when it is inside of a rayon pool, there; otherwise, or when there is little
 //! to do, one after the other.
 
-use super::team::Padded;
-use super::{cancel, team};
+use super::thread_pool::Padded;
+use super::{cancel, thread_pool};
 use rayon::prelude::*;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -29,7 +29,7 @@ struct Help {
 
 impl Help {
     fn here() -> Help {
-        if let Some(threads) = team::members() {
+        if let Some(threads) = thread_pool::members() {
             return Help { threads, is_team: true, worth_dividing: 8_000 };
         }
         let threads = if rayon::current_thread_index().is_some() { rayon::current_num_threads() } else { 1 };
@@ -72,7 +72,7 @@ fn divide<T: Send>(output: &mut [T], unit: usize, cost: usize, body: &(dyn Fn(us
     } else if is_team {
         let chunks: Vec<_> = output.chunks_mut(per_piece * unit).map(Mutex::new).collect();
         // Each is one thread's, so nobody waits and nobody sees what a panic left.
-        team::share(chunks.len(), total, &|piece| body((piece, &mut chunks[piece].lock().expect("nobody else's"))));
+        thread_pool::share(chunks.len(), total, &|piece| body((piece, &mut chunks[piece].lock().expect("nobody else's"))));
     } else {
         output.par_chunks_mut(per_piece * unit).enumerate().for_each(body);
     }
@@ -100,7 +100,7 @@ fn share(count: usize, cost: usize, body: &(dyn Fn(usize) + Sync)) {
     if threads == 1 || count <= 1 || cost < worth_dividing {
         (0..count).for_each(body);
     } else if is_team {
-        team::share(count, cost, &body);
+        thread_pool::share(count, cost, &body);
     } else {
         (0..count).into_par_iter().with_max_len(1).for_each(body);
     }
@@ -172,7 +172,7 @@ fn take_turns(turns: usize, parts: usize, threads: usize, body: &(dyn Fn(usize, 
         std::mem::forget(ended);
     };
     if is_team {
-        return team::share(threads, usize::MAX, &|_| work());
+        return thread_pool::share(threads, usize::MAX, &|_| work());
     }
     rayon::scope(|scope| {
         for _ in 1..threads {

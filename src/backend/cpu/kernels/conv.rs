@@ -2,7 +2,7 @@
 //! that it is made from where they are.
 #![allow(unsafe_code)]
 
-use super::conv_epilogue::{Added, Finish, Rest};
+use super::conv_epilogue::{Added, ConvEpilogue, Rest};
 use super::isa::Isa;
 use super::panels::{Elements, Panel, Panels};
 use super::pointwise::{CLOSE, Heights, Next};
@@ -81,7 +81,7 @@ pub struct Conv {
     /// For each group, a number for each column of its panels, those that do not exist too; and how many these are.
     bias: AlignedBuffer,
     bias_step: usize,
-    finish: Finish,
+    finish: ConvEpilogue,
     sizes: Sizes,
     /// What stands for runs in the padding, of all groups.
     zeros: AlignedBuffer,
@@ -526,7 +526,7 @@ pub struct Plan<'a> {
     /// The rows and columns of the filter that any window has over the image.
     taps: [Range<usize>; 2],
     is_finite: bool,
-    finish: Finish,
+    finish: ConvEpilogue,
 }
 
 /// A convolution with the channels last and a constant filter, also as a part of another kernel.
@@ -534,7 +534,7 @@ pub fn plan<'a>(problem: &Problem<'a>, target: &Target) -> Result<Plan<'a>, Reje
     let op = problem.conv2d()?;
     require(op.input_layout == InputOperandLayout::Nhwc, "channels not last")?;
     let (filter, [outputs, channels, height, width]) = Filter::of(op, problem)?;
-    let finish = Finish::new(problem, op.bias)?;
+    let finish = ConvEpilogue::new(problem, op.bias)?;
     let input = problem.input(op.input);
     let is_finite = filter.is_finite();
     let axis = |number, input, window| match axis(op, number, input, window, problem) {

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 /// The fused operators, in the one order that the kernels know: constants, bounds, a tensor, bounds; then others in any order.
 #[derive(Debug, Default)]
-pub struct Finish {
+pub struct ConvEpilogue {
     /// A number for each output channel; empty when there is nothing to add.
     pub bias: Vec<f32>,
     /// A tensor of the output's shape.
@@ -25,29 +25,33 @@ pub struct Finish {
     pub is_whole: bool,
 }
 
-impl Finish {
+impl ConvEpilogue {
     /// Of a step whose output has its channels last.
-    pub fn new(problem: &Problem<'_>, bias: Option<OperandId>) -> Result<Finish, Reject> {
-        Finish::with(problem, bias, Finish::push)
+    pub fn new(problem: &Problem<'_>, bias: Option<OperandId>) -> Result<ConvEpilogue, Reject> {
+        ConvEpilogue::with(problem, bias, ConvEpilogue::push)
     }
 
     /// Of a step whose output has its channels first: nothing but bounds while the sums are in registers.
-    pub fn of_planes(problem: &Problem<'_>, bias: Option<OperandId>) -> Result<Finish, Reject> {
-        Finish::with(problem, bias, |finish, op, _| finish.push_bounds(op))
+    pub fn of_planes(problem: &Problem<'_>, bias: Option<OperandId>) -> Result<ConvEpilogue, Reject> {
+        ConvEpilogue::with(problem, bias, |finish, op, _| finish.push_bounds(op))
     }
 
     fn with(
         problem: &Problem<'_>,
         bias: Option<OperandId>,
-        push: impl Fn(&mut Finish, &Op, &Problem<'_>) -> Option<()>,
-    ) -> Result<Finish, Reject> {
-        let mut plain = Finish { is_whole: true, ..Finish::default() };
+        push: impl Fn(&mut ConvEpilogue, &Op, &Problem<'_>) -> Option<()>,
+    ) -> Result<ConvEpilogue, Reject> {
+        let mut plain = ConvEpilogue { is_whole: true, ..ConvEpilogue::default() };
         if let Some(bias) = bias {
             plain.bias = problem.input(bias).elements().ok_or(Reject("a bias that is not constant"))?.to_vec();
             plain.consumed.push(bias.0 as usize);
         }
-        let mut whole =
-            Finish { bias: plain.bias.clone(), consumed: plain.consumed.clone(), is_whole: true, ..Finish::default() };
+        let mut whole = ConvEpilogue {
+            bias: plain.bias.clone(),
+            consumed: plain.consumed.clone(),
+            is_whole: true,
+            ..ConvEpilogue::default()
+        };
         let first = problem.fused.iter().take_while(|op| push(&mut whole, op, problem).is_some()).count();
         if whole.rest.fuse(&Problem { fused: &problem.fused[first..], ..*problem }, &mut whole.consumed) {
             return Ok(whole);
@@ -142,7 +146,7 @@ pub enum Added<'a> {
     Output,
 }
 
-/// See [`Finish::rest`].
+/// See [`ConvEpilogue::rest`].
 #[derive(Debug)]
 pub struct Rest<'a> {
     stages: &'a Epilogue,

@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use super::conv::spread;
-use super::conv_epilogue::{Finish, Rest};
+use super::conv_epilogue::{ConvEpilogue, Rest};
 use super::isa::Isa;
 use super::panels::{Elements, Panels};
 use super::tile::{Task, Tiles};
@@ -28,7 +28,7 @@ struct ConvTranspose {
     phases: Vec<Phase>,
     /// For each group, a number for each column of its panels, those that do not exist too.
     bias: AlignedBuffer,
-    finish: Finish,
+    finish: ConvEpilogue,
     batches: usize,
     channels: usize,
     outputs: usize,
@@ -199,7 +199,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let elements = filter.constant_elements()?;
     require(op.input_layout == InputOperandLayout::Nhwc, "channels not last")?;
     require(of_group >= LEAST_OUTPUTS, "too few output channels")?;
-    let finish = Finish::new(problem, op.bias)?;
+    let finish = ConvEpilogue::new(problem, op.bias)?;
     let (rows, columns) = (Reach::new(op, problem, 0), Reach::new(op, problem, 1));
     // A phase that reaches no element of the output is not worth the memory for it.
     let are_used = rows.stride <= rows.output && columns.stride <= columns.output;

@@ -3,7 +3,7 @@
 //! added up in as many lines as the columns' stride has phases, and these are woven together.
 #![allow(unsafe_code)]
 
-use super::conv_epilogue::{Finish, Rest};
+use super::conv_epilogue::{ConvEpilogue, Rest};
 use super::conv_transpose::Reach;
 use super::isa::Isa;
 use super::packing::{pack_panel, pack_rows};
@@ -27,7 +27,7 @@ struct ConvTransposeNchw {
     input: OperandId,
     /// A left operand: a row of channels for each output channel and each row and column of the window.
     taps: AlignedBuffer,
-    finish: Finish,
+    finish: ConvEpilogue,
     batches: usize,
     channels: usize,
     outputs: usize,
@@ -168,7 +168,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let elements = filter.constant_elements()?;
     require(op.input_layout == InputOperandLayout::Nchw, "channels not first")?;
     require(op.groups == 1, "several groups")?;
-    let finish = Finish::of_planes(problem, op.bias)?;
+    let finish = ConvEpilogue::of_planes(problem, op.bias)?;
     let (rows, columns) = (Reach::new(op, problem, 0), Reach::new(op, problem, 1));
     Ok(Box::new(move || {
         let count = outputs * height * width;

@@ -7,7 +7,7 @@ mod large_window;
 
 use super::clamp::Limits;
 use super::conv::{Filter, axis};
-use super::conv_epilogue::{Finish, Rest};
+use super::conv_epilogue::{ConvEpilogue, Rest};
 use super::isa::Isa;
 use super::vector::{OnVectors, Vector, with_vectors};
 use super::vector_bundle::Span;
@@ -34,7 +34,7 @@ pub struct Depthwise {
     /// For each element of the window a number for each channel, and [`MARGIN`].
     weights: AlignedBuffer,
     bias: AlignedBuffer,
-    pub finish: Finish,
+    pub finish: ConvEpilogue,
     pub batches: usize,
     pub rows: Axis,
     pub columns: Axis,
@@ -382,7 +382,7 @@ pub struct Plan<'a> {
     isa: &'static Isa,
     input: OperandId,
     filter: Filter<'a>,
-    pub finish: Finish,
+    pub finish: ConvEpilogue,
     batches: usize,
     rows: Axis,
     columns: Axis,
@@ -398,7 +398,7 @@ pub fn plan<'a>(op: &Conv2d, input: &[usize], problem: &Problem<'a>, target: &Ta
     // Vectors run along the channels; with a single one the general kernel, whose vectors run along the filter, is far
     // ahead.
     require(outputs > 1, "a single channel")?;
-    let finish = Finish::new(problem, op.bias)?;
+    let finish = ConvEpilogue::new(problem, op.bias)?;
     let (rows, columns) = (axis(op, 0, input[1], height, problem), axis(op, 1, input[2], width, problem));
     Ok(Plan { isa: target.isa, input: op.input, filter, finish, batches: input[0], rows, columns, channels: outputs })
 }

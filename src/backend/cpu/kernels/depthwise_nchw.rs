@@ -5,7 +5,7 @@
 
 use super::clamp::Bounds;
 use super::conv::Filter;
-use super::conv_epilogue::{Finish, Rest};
+use super::conv_epilogue::{ConvEpilogue, Rest};
 use super::expand_depthwise::is_simple;
 use super::isa::Isa;
 use super::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
@@ -47,7 +47,7 @@ struct DepthwiseNchw {
 struct Layer {
     /// For each channel the numbers of the window, and what is added.
     weights: AlignedBuffer,
-    finish: Finish,
+    finish: ConvEpilogue,
     rows: Axis,
     columns: Axis,
 }
@@ -495,7 +495,7 @@ struct LayerPlan<'a> {
     operand: OperandId,
     filter: Filter<'a>,
     channels: usize,
-    finish: Finish,
+    finish: ConvEpilogue,
     rows: Axis,
     columns: Axis,
     /// Columns of padding behind the last one.
@@ -530,7 +530,7 @@ impl<'a> LayerPlan<'a> {
         let is_depthwise = of_group == 1 && op.groups as usize == outputs && input[1] == outputs;
         require(is_depthwise, "not one input channel for each output channel")?;
         require(op.strides == [1; 2], "strides")?;
-        let finish = Finish::of_planes(&Problem { before: &[], fused, output, ..*problem }, op.bias)?;
+        let finish = ConvEpilogue::of_planes(&Problem { before: &[], fused, output, ..*problem }, op.bias)?;
         let axis = |number: usize, window: usize| {
             let sizes = (input[2 + number], output.shape[2 + number], window);
             Axis::new(number, sizes, (&op.strides, &op.dilations, &op.padding))

@@ -4,7 +4,7 @@
 //! made in the same way.
 
 use super::conv::{Filter, spread};
-use super::conv_epilogue::{Finish, Rest};
+use super::conv_epilogue::{ConvEpilogue, Rest};
 use super::depthwise;
 use super::depthwise::{Depthwise, Image};
 use super::isa::Isa;
@@ -232,7 +232,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     require(between.iter().all(is_simple) || matches!(between, [Op::Swish(_)]), "something slow between the convolutions")?;
     let fused = behind_inputs(between.to_vec(), problem.inputs.len());
     let made = TensorDesc { shape: &shape, order: None, ..problem.output };
-    let finish = Finish::new(&Problem { before: &[], fused: &fused, output: made, ..*problem }, first.bias)?;
+    let finish = ConvEpilogue::new(&Problem { before: &[], fused: &fused, output: made, ..*problem }, first.bias)?;
     require(finish.is_whole && finish.added.is_none(), "something between the convolutions that is not fused")?;
     let depthwise = depthwise::plan(then, &shape, problem, target)?;
     let Target { isa, threads, .. } = *target;

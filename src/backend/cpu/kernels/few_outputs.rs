@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::conv::{Filter, axis};
-use super::conv_epilogue::{Finish, Rest};
+use super::conv_epilogue::{ConvEpilogue, Rest};
 use super::isa::Isa;
 use super::packing::interleave;
 use super::tile::Tiles;
@@ -37,7 +37,7 @@ struct FewOutputs {
     bias: [f32; MOST_OUTPUTS],
     /// Where in a plane's row the numbers under each column of the window begin.
     places: Vec<usize>,
-    finish: Finish,
+    finish: ConvEpilogue,
     sizes: Sizes,
 }
 
@@ -350,7 +350,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let (along, across) = (pixels * outputs.next_multiple_of(lanes), outputs * pixels.next_multiple_of(lanes));
     require(along * 5 > across * 6, "vectors along the channels are as full")?;
     require(filter.is_finite(), "weights that are not finite")?;
-    let finish = Finish::new(problem, op.bias)?;
+    let finish = ConvEpilogue::new(problem, op.bias)?;
     let padded = [1, 2, 3, 4, 6, 8].into_iter().find(|&count| outputs <= count).unwrap_or(MOST_OUTPUTS);
     let (rows, columns) = (axis(op, 0, input.shape[1], height, problem), axis(op, 1, input.shape[2], width, problem));
     let mut sizes = Sizes { batches: input.shape[0], channels, outputs, padded, rows, columns, height: 1, width: columns.output };

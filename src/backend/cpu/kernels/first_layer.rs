@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use super::conv::{Filter, axis, spread};
-use super::conv_epilogue::Finish;
+use super::conv_epilogue::ConvEpilogue;
 use super::isa::Isa;
 use super::panels::{Elements, Panels};
 use super::tile::{Task, Tiles};
@@ -28,7 +28,7 @@ struct FirstLayer {
     /// A run for each channel and row of the window.
     panels: Panels,
     bias: AlignedBuffer,
-    finish: Finish,
+    finish: ConvEpilogue,
     channels: usize,
     rows: Axis,
     columns: Axis,
@@ -185,7 +185,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     }
     let weights = outputs * channels * height * width;
     require(weights <= tuning.first_layer_weights, "a filter that does not stay in the cache")?;
-    let finish = Finish::new(problem, op.bias)?;
+    let finish = ConvEpilogue::new(problem, op.bias)?;
     let (rows, columns) = (axis(op, 0, input.shape[1], height, problem), axis(op, 1, input.shape[2], width, problem));
     Ok(Box::new(move || {
         let tiles = Tiles::of_columns(isa, outputs);

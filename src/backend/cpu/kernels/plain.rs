@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::AlignedBuffer;
-use super::conv_epilogue::{Finish, Rest};
+use super::conv_epilogue::{ConvEpilogue, Rest};
 use super::isa::Isa;
 use super::panels::Panels;
 use super::pointwise::{CLOSE, Heights, Next};
@@ -18,7 +18,7 @@ pub struct Plain {
     /// A number for each column of the panels, or none.
     pub bias: AlignedBuffer,
     /// No tensor is added.
-    pub finish: Finish,
+    pub finish: ConvEpilogue,
 }
 
 impl Plain {

@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use super::conv::{Filter, axis};
-use super::conv_epilogue::{Finish, Rest};
+use super::conv_epilogue::{ConvEpilogue, Rest};
 use super::isa::Isa;
 use super::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
 use super::{Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Target, require};
@@ -28,7 +28,7 @@ struct SmallGroups {
     /// For each element of the window, and each number of a group, one for each channel of the output.
     weights: AlignedBuffer,
     bias: AlignedBuffer,
-    finish: Finish,
+    finish: ConvEpilogue,
     rows: Axis,
     columns: Axis,
     channels: usize,
@@ -52,7 +52,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     require(is_square, "not as many output channels as input channels")?;
     require(width <= MOST_COLUMNS, "a window of too many columns")?;
     require(filter.is_finite(), "weights that are not finite")?;
-    let finish = Finish::new(problem, op.bias)?;
+    let finish = ConvEpilogue::new(problem, op.bias)?;
     let (rows, columns) = (axis(op, 0, input.shape[1], height, problem), axis(op, 1, input.shape[2], width, problem));
     Ok(Box::new(move || {
         let mut weights = AlignedBuffer::zeroed(height * width * of_group * channels);

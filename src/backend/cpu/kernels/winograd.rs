@@ -21,7 +21,7 @@ use self::input::ToFrequencies;
 use self::output::FromFrequencies;
 use self::plan::{Demand, Plan};
 use super::conv::{Filter, axis, spread};
-use super::conv_epilogue::{Finish, Rest};
+use super::conv_epilogue::{ConvEpilogue, Rest};
 use super::isa::{Isa, Loop};
 use super::packing::copy_row;
 use super::panels::{Panels, Rows};
@@ -58,7 +58,7 @@ struct Winograd<T> {
     /// The transformed filter, a matrix of channels x outputs for each frequency.
     frequencies: Vec<Panels>,
     bias: AlignedBuffer,
-    finish: Finish,
+    finish: ConvEpilogue,
     sizes: Sizes,
     /// Blocks that are computed together.
     jobs: Vec<Order>,
@@ -299,7 +299,7 @@ fn make<T: Transform>(
     problem: &Problem<'_>,
     target: &Target,
     (filter, [outputs, channels, ..]): (Filter<'_>, [usize; 4]),
-    finish: Finish,
+    finish: ConvEpilogue,
 ) -> Built {
     let Target { isa, threads, caches, .. } = *target;
     let input = problem.inputs[op.input.0 as usize];
@@ -394,7 +394,7 @@ fn accept<'a, T: Transform>(problem: &Problem<'a>, target: &Target) -> Accepted<
     // An infinite number times the padding is not what the transforms make of it.
     let is_small = with_sizes.0.elements.iter().all(|x| x.abs() < f32::MAX / 64.0);
     require(is_small, "weights that overflow in the transforms")?;
-    let finish = Finish::new(problem, op.bias)?;
+    let finish = ConvEpilogue::new(problem, op.bias)?;
     let (problem, target) = (*problem, *target);
     Ok(Box::new(move || Ok(make::<T>(op, &problem, &target, with_sizes, finish))))
 }

@@ -9,7 +9,7 @@ mod vnni;
 use super::{NOT_DEQUANTIZED, UNFUSED};
 use crate::backend::cpu::kernels::clamp::Bounds;
 use crate::backend::cpu::kernels::conv::{Filter, axis};
-use crate::backend::cpu::kernels::conv_epilogue::Finish;
+use crate::backend::cpu::kernels::conv_epilogue::ConvEpilogue;
 use crate::backend::cpu::kernels::depthwise;
 use crate::backend::cpu::kernels::exact_division::DivisorOf;
 use crate::backend::cpu::kernels::isa::Isa;
@@ -141,7 +141,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let is_dense = rows.dilation == 1 && columns.dilation == 1;
     let suits = is_square && is_dense && matches!((height, rows.stride), (3 | 5, 1 | 2));
     require(suits, "another window than 3 x 3 or 5 x 5 with strides of 1 or 2")?;
-    let finish = Finish::new(&Problem { dequantized: &[], fused, ..*problem }, op.bias)?;
+    let finish = ConvEpilogue::new(&Problem { dequantized: &[], fused, ..*problem }, op.bias)?;
     let is_simple = finish.is_whole && finish.added.is_none() && !finish.is_rest_left();
     require(is_simple, "more than a bias and bounds is fused")?;
     let scale = problem.input(left.scale).constant_elements()?[0];

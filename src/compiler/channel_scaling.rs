@@ -4,9 +4,9 @@
 //! overflow in one of the two orders only, and what is too small for a number becomes none times an infinite weight.
 
 use super::Evaluate;
-use super::before::Before;
 use super::fuse::Fusion;
 use super::pattern::Pattern;
+use super::prologue::Before;
 use super::quantized::Integers;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::{ActivationKind, Binary, BinaryKind};

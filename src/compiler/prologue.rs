@@ -3,7 +3,7 @@
 
 use super::fuse::{Fusing, Fusion};
 use super::quantized::Integers;
-use super::{Evaluate, attention, depthwise, scaled};
+use super::{Evaluate, attention, channel_scaling, depthwise};
 use crate::graph::Graph;
 
 pub struct Before {
@@ -20,7 +20,7 @@ impl Before {
         if fusing == Fusing::Quick {
             attention::find(graph, evaluator, integers, &mut before);
             depthwise::find(graph, evaluator, fusion, &mut before);
-            scaled::find(graph, evaluator, fusion, integers, &mut before);
+            channel_scaling::find(graph, evaluator, fusion, integers, &mut before);
         }
         before
     }

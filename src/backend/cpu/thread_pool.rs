@@ -10,7 +10,7 @@
 //! not a wake-up later.
 #![allow(unsafe_code)]
 
-use super::apart::Apart;
+use super::affinity::Apart;
 use crate::backend::Caller;
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
