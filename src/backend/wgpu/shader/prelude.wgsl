@@ -880,7 +880,8 @@ fn hard_swish_f32(x: f32) -> f32 {
 }
 
 fn softsign_f32(x: f32) -> f32 {
-  if is_infinite(x) {
+  // From here on the quotient rounds to 1; divisors above 2^126 may make it 0 on GPUs.
+  if abs_f32(x) >= 0x1p26f {
     return sign(x);
   }
   return x / (1.0f + abs_f32(x));
