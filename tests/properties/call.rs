@@ -1,6 +1,6 @@
 //! A call of an operator's method: its operands with their contents, and its values.
 
-use crate::tensor::Tensor;
+use crate::tensor::{Scalar, Tensor};
 use std::sync::Arc;
 use webnn_node::error::Error;
 use webnn_node::graph::attribute::{Kind, Value};
@@ -43,6 +43,23 @@ impl std::fmt::Debug for Call {
 }
 
 impl Call {
+    /// The same with zeros for subnormal float32 numbers.
+    pub fn flushed(&self) -> Call {
+        let mut call = self.clone();
+        for tensor in
+            call.operands.iter_mut().map(|operand| &mut operand.tensor).filter(|tensor| tensor.data_type == DataType::Float32)
+        {
+            for element in &mut tensor.elements {
+                if let Scalar::Float(x) = element
+                    && x.abs() < f64::from(f32::MIN_POSITIVE)
+                {
+                    *x = 0.0f64.copysign(*x);
+                }
+            }
+        }
+        call
+    }
+
     pub fn members(&self) -> impl Iterator<Item = &'static Member> {
         self.row.arguments.iter().chain(self.row.options)
     }

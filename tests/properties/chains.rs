@@ -7,7 +7,7 @@
 use crate::draw;
 use crate::random::Random;
 use crate::tensor::Tensor;
-use crate::{guarded, number, runners, seed, takes_part, tensor_of};
+use crate::{GPU_FLUSHES, guarded, number, runners, seed, takes_part, tensor_of};
 use std::sync::Arc;
 use webnn_node::graph::attribute::Value;
 use webnn_node::graph::operator::Operator;
@@ -186,7 +186,11 @@ fn graphs_of_many_operators_compute_the_same_on_all_runners() {
     for round in 0..GRAPHS * number("WEBNN_ROUNDS", crate::ROUNDS) {
         let (graph, inputs, calls) = draw_chain(&mut random);
         let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
-        let runners: Vec<_> = runners().iter().filter(|(name, _)| takes_part(name, &graph, round)).collect();
+        let runners: Vec<_> = runners()
+            .iter()
+            // Quotients and subnormal numbers are not the same bits there.
+            .filter(|(name, _)| takes_part(name, &graph, round) && !(*name == "wgpu" && *GPU_FLUSHES))
+            .collect();
         let results = runners
             .iter()
             .map(|(name, runner)| {

@@ -67,6 +67,47 @@ impl Element {
     }
 }
 
+/// What a GPU makes of a float32 number that is not normal.
+fn flushed(x: f64) -> f64 {
+    if x.abs() < f64::from(f32::MIN_POSITIVE) { 0.0 } else { x }
+}
+
+impl Element {
+    /// The same for a device that takes subnormal numbers for zeros, and whose quotients and roots are only near.
+    fn accepts_flushed(&self, data_type: DataType, found: Scalar, extra: i64) -> bool {
+        let found = match found {
+            Scalar::Float(x) => Scalar::Float(flushed(x)),
+            integer => integer,
+        };
+        match self {
+            Element::Exactly(Scalar::Float(value)) => Element::ulps(flushed(*value), extra).accepts(data_type, found, 0),
+            Element::Near { value, absolute, ulps } => {
+                let value = if data_type == DataType::Float32 { flushed(*value) } else { *value };
+                Element::Near { value, absolute: *absolute, ulps: *ulps }.accepts(data_type, found, extra)
+            }
+            Element::OneOf(elements) => elements.iter().any(|element| element.accepts_flushed(data_type, found, extra)),
+            other => other.accepts(data_type, found, extra),
+        }
+    }
+}
+
+impl Expected {
+    /// What a device may give that takes subnormal numbers for zeros: also what `of_flushed`, the outputs of flushed operands, has.
+    pub fn or_flushed(&self, of_flushed: &Expected, found: &Tensor, extra_ulps: i64) -> Result<(), String> {
+        let is_right = |((expected, flushed), found): ((&Element, &Element), &Scalar)| {
+            [expected, flushed].iter().any(|element| element.accepts_flushed(self.data_type, *found, extra_ulps))
+        };
+        let all = self.elements.iter().zip(&of_flushed.elements).zip(&found.elements);
+        match all.clone().position(|one| !is_right(one)) {
+            None => Ok(()),
+            Some(i) => {
+                let (expected, flushed) = (&self.elements[i], &of_flushed.elements[i]);
+                Err(format!("[{i}] is {:?}, neither {expected:?} nor {flushed:?}", found.elements[i]))
+            }
+        }
+    }
+}
+
 /// How many numbers of the type lie between zero and this one, with its sign.
 fn order(data_type: DataType, x: f64) -> i64 {
     let magnitude = match data_type {
