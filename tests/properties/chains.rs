@@ -191,6 +191,10 @@ fn graphs_of_many_operators_compute_the_same_on_all_runners() {
             // Quotients and subnormal numbers are not the same bits there.
             .filter(|(name, _)| takes_part(name, &graph, round) && !(*name == "wgpu" && *GPU_FLUSHES))
             .collect();
+        // One alone has nothing to be compared with.
+        if runners.len() < 2 {
+            continue;
+        }
         let results = runners
             .iter()
             .map(|(name, runner)| {
