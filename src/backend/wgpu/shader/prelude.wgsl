@@ -66,6 +66,10 @@ fn round_half(x: f32) -> f32 {
 }
 
 fn div_f32(a: f32, b: f32) -> f32 {
+  // The reciprocal of such a divisor is no normal number, and some GPUs make the quotient 0. A power of two changes no digit.
+  if abs_f32(b) > 0x1p126f {
+    return (a * 0x1p-24f) / (b * 0x1p-24f);
+  }
   return a / b;
 }
 
