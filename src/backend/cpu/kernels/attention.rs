@@ -305,7 +305,6 @@ impl Part<'_> {
 /// Work of a job, in nanoseconds, at most: as long as what one thread may do before it looks whether its context has ended.
 const LONGEST: usize = 10_000_000;
 
-/// The kernel for a step that is a whole attention.
 /// The scores of a block of queries stay in the cache from their product to that with the values.
 pub static FUSED: Implementation = Implementation { name: "attention.fused", accept };
 

@@ -184,7 +184,6 @@ impl ConvTranspose {
     }
 }
 
-/// The kernel for a transposed convolution with the channels last and a constant filter.
 /// One dense convolution for each phase of the strides, with the channels last.
 pub static PHASES: Implementation = Implementation { name: "conv_transpose.phases", accept };
 

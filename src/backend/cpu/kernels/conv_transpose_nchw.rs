@@ -154,7 +154,6 @@ impl ConvTransposeNchw {
     }
 }
 
-/// The kernel for a transposed convolution with the channels first and a constant filter.
 /// With the channels first: products of rows of the image with all taps of the filter, added to where they belong.
 pub static NCHW: Implementation = Implementation { name: "conv_transpose.nchw", accept };
 

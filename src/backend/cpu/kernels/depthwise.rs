@@ -362,7 +362,6 @@ impl Strip {
     }
 }
 
-/// The kernel for a depthwise convolution with the channels last and a constant filter.
 /// One input channel for each output channel, with vectors along the channels.
 pub static DEPTHWISE: Implementation = Implementation { name: "conv.depthwise", accept };
 

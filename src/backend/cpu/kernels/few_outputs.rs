@@ -332,7 +332,6 @@ impl Job<'_> {
     }
 }
 
-/// The kernel for a convolution with few output channels, the channels last and a constant filter.
 /// Few output channels, where vectors along the pixels of a row are fuller than vectors along the channels.
 pub static FEW_OUTPUTS: Implementation = Implementation { name: "conv.few_outputs", accept };
 

@@ -158,7 +158,6 @@ impl FirstLayer {
     }
 }
 
-/// The kernel for a convolution of an image that has its channels first in memory, or a single one, and a constant filter.
 /// An image with its channels first in memory, or a single one, and a constant filter.
 pub static FIRST_LAYER: Implementation = Implementation { name: "conv.first_layer", accept };
 

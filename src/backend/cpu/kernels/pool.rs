@@ -273,7 +273,6 @@ impl Window {
     }
 }
 
-/// The kernel for pooling with the channels last.
 /// Windows over images with the channels last.
 pub static WINDOWS: Implementation = Implementation { name: "pool.nhwc", accept };
 

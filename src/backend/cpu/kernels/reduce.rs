@@ -85,7 +85,6 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
 
 const SHORT_ROWS: Reject = Reject("rows too short for vectors");
 
-/// The kernel for pooling of whole images with the channels first.
 /// Pooling of whole images, with the channels first.
 pub static GLOBAL_POOL: Implementation = Implementation { name: "pool.global_nchw", accept: accept_pool };
 

@@ -104,7 +104,6 @@ fn scale_by_little(weights: &[f32], factor: f32, scaled: &mut [f32]) {
     }
 }
 
-/// The kernel for a convolution of an image that is scaled before.
 /// An image whose channels are multiplied by factors between 0 and 1, as squeeze and excitation does, before a convolution of
 /// single pixels: the factors go into a copy of the filter.
 pub static SCALED_FILTER: Implementation = Implementation { name: "conv.scaled_filter", accept };

@@ -36,7 +36,6 @@ struct SmallGroups {
     zeros: AlignedBuffer,
 }
 
-/// The kernel for such a convolution with a constant filter.
 /// Groups of 2, 4 or 8 channels, several of which share a vector.
 pub static SMALL_GROUPS: Implementation = Implementation { name: "conv.small_groups", accept };
 

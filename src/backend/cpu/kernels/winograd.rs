@@ -377,7 +377,6 @@ pub fn workspaces(op: &Conv2d, filter: &[usize], output: &[usize], target: &Targ
         .collect()
 }
 
-/// The kernel for a convolution that has one of its offers.
 /// Blocks of 2 x 2 pixels, from 4 x 4 of the image.
 pub static F2: Implementation = Implementation { name: "conv.winograd_f2", accept: accept::<Transform2> };
 /// Blocks of 4 x 4 pixels, from 6 x 6 of the image.

@@ -60,7 +60,6 @@ fn blocks(columns: &[Place], lanes: usize, from: usize) -> Vec<Block> {
     columns.chunks(lanes).map(block).collect()
 }
 
-/// The kernel for images of which rows and columns are the last dimensions.
 /// Images of which rows and columns are the last dimensions.
 pub static NCHW: Implementation = Implementation { name: "resample.nchw", accept };
 
