@@ -43,6 +43,11 @@ pub trait Backend: Clone + Send + Sync + 'static {
         None
     }
 
+    /// Whether a core is left for the timeline while runs are under way.
+    fn leaves_a_core(&self) -> bool {
+        true
+    }
+
     /// Storage of zeros.
     ///
     /// # Errors

@@ -89,7 +89,7 @@ impl<B: Backend> Loop<B> {
     }
 
     fn serve(&mut self, tasks: &Receiver<Task>) {
-        let mut alert = Alert::new();
+        let mut alert = Alert::new(self.backend.leaves_a_core());
         loop {
             // Reports first: they free jobs, and a chain of small dispatches then never piles up.
             while let Ok(report) = self.reported.try_recv() {
@@ -98,8 +98,11 @@ impl<B: Backend> Loop<B> {
             let task = match tasks.try_recv() {
                 Ok(task) => task,
                 Err(TryRecvError::Disconnected) => return,
-                Err(TryRecvError::Empty) if alert.finds(|| !tasks.is_empty() || !self.reported.is_empty()) => continue,
                 Err(TryRecvError::Empty) => {
+                    let there_is_work = || !tasks.is_empty() || !self.reported.is_empty();
+                    if alert.finds(!self.jobs.is_empty(), there_is_work) {
+                        continue;
+                    }
                     let asleep = alert.sleeps(self.jobs.is_empty());
                     select! {
                         recv(self.reported) -> report => {

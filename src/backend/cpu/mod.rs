@@ -178,6 +178,10 @@ impl Backend for Cpu {
         (self.0.target.threads > 1).then_some(&self.0.caller)
     }
 
+    fn leaves_a_core(&self) -> bool {
+        std::thread::available_parallelism().is_ok_and(|cores| cores.get() > self.0.target.threads)
+    }
+
     fn allocate(&self, descriptor: &Descriptor) -> Result<Storage> {
         #[cfg(feature = "faults")]
         faults::at(faults::Place::Allocate)?;
