@@ -78,6 +78,11 @@ fn divide<T: Send>(output: &mut [T], unit: usize, cost: usize, body: &(dyn Fn(us
     }
 }
 
+/// How many threads the work of this one can be divided among.
+pub fn available() -> usize {
+    Help::here().threads
+}
+
 /// Whether somebody still wants what this thread computes. For loops within a piece that may take long: what they leave is
 /// looked at by nobody.
 pub fn is_wanted() -> bool {

@@ -1,10 +1,10 @@
 //! Operators that combine updates with the elements at places which other operands name, one after the other.
 
 use super::arithmetic::Arithmetic;
-use super::index::Indices;
+use super::index::{Indices, valid};
 use crate::backend::cpu::element::with_element;
 use crate::backend::cpu::scratch;
-use crate::backend::cpu::threads::for_each_piece;
+use crate::backend::cpu::threads::{self, for_each_piece};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::accumulate::{AccumulateElements, AccumulateNd, Accumulation};
 use crate::graph::shape::strides;
@@ -35,11 +35,15 @@ pub fn accumulate_nd(op: &AccumulateNd, arguments: &mut Arguments<'_, '_>) {
 
 /// Nanoseconds that an update takes.
 const COST: usize = 2;
+/// Rows of updates between two questions whether somebody still wants the result.
+const ROWS_BETWEEN: usize = 1 << 10;
+/// Nanoseconds that all take from which on threads share them though each looks at all indices.
+const WORTH_RANGES: usize = 50_000;
 
 /// Where updates go. The output is divided into blocks, and each block's updates are combined by one thread in their order, so
-/// that the result does not depend on how many threads there are.
+/// that the result does not depend on how many threads and blocks there are.
 trait Targets: Sync {
-    /// Elements of a block, and what one takes in nanoseconds.
+    /// Elements of a block (the last one may have less), and what one takes in nanoseconds.
     fn block(&self) -> usize;
     fn cost(&self) -> usize;
 
@@ -48,7 +52,8 @@ trait Targets: Sync {
     fn each(&self, block: usize, combine: impl FnMut(usize, usize, usize));
 }
 
-/// Elements along an axis. A block is what one element of the dimensions before the axis has.
+/// Elements along an axis. A block is what one element of the dimensions before the axis has; where there is only one such
+/// element, a range of places along the axis, and each block's thread looks at all indices.
 struct Elements<'a> {
     lines: Lines,
     indices: Indices<'a>,
@@ -62,12 +67,67 @@ struct Lines {
     /// Sizes of the indices.
     sizes: Vec<usize>,
     block: usize,
+    /// Places along the axis that a block has.
+    range: usize,
 }
 
 impl Lines {
     fn new(axis: usize, shape: &[usize], sizes: &[usize]) -> Lines {
-        let block = shape[axis..].iter().product();
-        Lines { axis, shape: shape.to_vec(), strides: strides(shape), sizes: sizes.to_vec(), block }
+        let is_one = shape[..axis].iter().all(|&size| size == 1);
+        let updates = sizes.iter().product::<usize>() * COST;
+        let ranges = if is_one && updates >= WORTH_RANGES { threads::available() } else { 1 };
+        let range = shape[axis].div_ceil(ranges);
+        let block = range * shape[axis + 1..].iter().product::<usize>();
+        Lines { axis, shape: shape.to_vec(), strides: strides(shape), sizes: sizes.to_vec(), block, range }
+    }
+
+    /// See [`Targets::each`].
+    fn each<I: Copy + Into<i64>>(&self, indices: &[I], block: usize, mut combine: impl FnMut(usize, usize, usize)) {
+        let Lines { axis, shape, strides, sizes, range, .. } = self;
+        let size = shape[*axis];
+        let ranges = size.div_ceil(*range);
+        let (mut rest, begin) = (block / ranges, block % ranges * range);
+        // Where the block's updates begin, if there are any.
+        let (mut first, mut distance) = (0, sizes[*axis..].iter().product::<usize>());
+        for d in (0..*axis).rev() {
+            let position = rest % shape[d];
+            if position >= sizes[d] {
+                return;
+            }
+            first += position * distance;
+            distance *= sizes[d];
+            rest /= shape[d];
+        }
+        let last = sizes.len() - 1;
+        let row = sizes[last];
+        let rows = sizes[*axis..last].iter().product::<usize>();
+        let step = usize::from(*axis != last);
+        // The position of a row, and where it is in the block but for the axis.
+        let mut position = vec![0; last - *axis];
+        let mut beside = 0;
+        for number in 0..rows {
+            if number.is_multiple_of(ROWS_BETWEEN) && !threads::is_wanted() {
+                return;
+            }
+            let from = first + number * row;
+            for (i, &index) in indices[from..from + row].iter().enumerate() {
+                // What is below the range becomes more than any.
+                let place = valid(index.into(), size).wrapping_sub(begin);
+                if place < *range {
+                    combine(beside + i * step + place * strides[*axis], from + i, 1);
+                }
+            }
+            for d in (0..position.len()).rev() {
+                let step = if d == 0 { 0 } else { strides[axis + d] };
+                position[d] += 1;
+                beside += step;
+                if position[d] < sizes[axis + d] {
+                    break;
+                }
+                beside -= step * sizes[axis + d];
+                position[d] = 0;
+            }
+        }
     }
 }
 
@@ -80,43 +140,11 @@ impl Targets for Elements<'_> {
         self.lines.block + self.lines.sizes[self.lines.axis..].iter().product::<usize>() * COST
     }
 
-    fn each(&self, block: usize, mut combine: impl FnMut(usize, usize, usize)) {
-        let Lines { axis, shape, strides, sizes, .. } = &self.lines;
-        // Where the block's updates begin, if there are any.
-        let (mut rest, mut first, mut distance) = (block, 0, sizes[*axis..].iter().product::<usize>());
-        for d in (0..*axis).rev() {
-            let position = rest % shape[d];
-            if position >= sizes[d] {
-                return;
-            }
-            first += position * distance;
-            distance *= sizes[d];
-            rest /= shape[d];
-        }
-        let size = shape[*axis];
-        let last = sizes.len() - 1;
-        let row = sizes[last];
-        let rows = sizes[*axis..last].iter().product::<usize>();
-        // The position of a row, and where it is in the block but for the axis.
-        let mut position = vec![0; last - *axis];
-        let mut beside = 0;
-        for number in 0..rows {
-            let from = first + number * row;
-            for i in 0..row {
-                let index = self.indices.at(from + i, size);
-                let along = if *axis == last { 0 } else { i };
-                combine(beside + along + index * strides[*axis], from + i, 1);
-            }
-            for d in (0..position.len()).rev() {
-                let step = if d == 0 { 0 } else { strides[axis + d] };
-                position[d] += 1;
-                beside += step;
-                if position[d] < sizes[axis + d] {
-                    break;
-                }
-                beside -= step * sizes[axis + d];
-                position[d] = 0;
-            }
+    fn each(&self, block: usize, combine: impl FnMut(usize, usize, usize)) {
+        match self.indices {
+            Indices::Int32(indices) => self.lines.each(indices, block, combine),
+            Indices::Uint32(indices) => self.lines.each(indices, block, combine),
+            Indices::Int64(indices) => self.lines.each(indices, block, combine),
         }
     }
 }
@@ -174,7 +202,7 @@ trait Summed: Arithmetic {
         for_each_piece(output, targets.block(), targets.cost(), |first, piece| {
             let block = targets.block();
             piece.copy_from_slice(&input[first * block..][..piece.len()]);
-            for (number, totals) in (first..).zip(piece.chunks_exact_mut(block)) {
+            for (number, totals) in (first..).zip(piece.chunks_mut(block)) {
                 combine_all(reduction, totals, updates, |x| x, targets, number);
             }
         });
@@ -193,10 +221,11 @@ impl Summed for f16 {
         let block = targets.block();
         for_each_piece(output, block, targets.cost(), |first, piece| {
             let mut totals = scratch::filled(0f32, block);
-            for (number, output) in (first..).zip(piece.chunks_exact_mut(block)) {
+            for (number, output) in (first..).zip(piece.chunks_mut(block)) {
+                let totals = &mut totals[..output.len()];
                 totals.iter_mut().zip(&input[number * block..]).for_each(|(total, x)| *total = x.to_f32());
-                combine_all(reduction, &mut totals, updates, f16::to_f32, targets, number);
-                output.iter_mut().zip(&totals).for_each(|(output, &total)| *output = f16::from_f32(total));
+                combine_all(reduction, totals, updates, f16::to_f32, targets, number);
+                output.iter_mut().zip(&*totals).for_each(|(output, &total)| *output = f16::from_f32(total));
             }
         });
     }
