@@ -4,6 +4,7 @@
 //! The results are the same but for rounding. Where a changed filter could not be written in normal float32 numbers, it stays.
 
 use super::fold::Room;
+use super::progress::Progress;
 use crate::error::Result;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::{Binary, BinaryKind};
@@ -12,16 +13,16 @@ use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, Node, Op, Operand
 use crate::memory;
 
 /// # Errors
-/// Those of `ask`, which is asked before each change.
-pub fn affine(graph: &mut Graph, room: &mut Room, ask: &dyn Fn() -> Result<()>) -> Result<()> {
+/// When nobody wants the graph any more.
+pub fn affine(graph: &mut Graph, room: &mut Room, progress: &Progress<'_>) -> Result<()> {
     let mut is_gone = vec![false; graph.nodes.len()];
     let readers = readers(graph);
-    for position in 0..graph.nodes.len() {
-        ask()?;
-        join(graph, &readers, position, &mut is_gone, room);
+    for position in progress.each(0..graph.nodes.len()) {
+        join(graph, &readers, position?, &mut is_gone, room, progress)?;
     }
     let nodes = std::mem::take(&mut graph.nodes);
-    for (node, _) in nodes.into_iter().zip(is_gone).filter(|(_, is_gone)| !is_gone) {
+    for node in progress.each(nodes.into_iter().zip(is_gone).filter(|(_, is_gone)| !is_gone)) {
+        let (node, _) = node?;
         match divide(graph, &node) {
             Some(nodes) => graph.nodes.extend(nodes),
             None => graph.nodes.push(node),
@@ -138,14 +139,23 @@ fn statistics(graph: &Graph, op: &BatchNormalization) -> Option<Affine> {
 }
 
 /// Lets what follows a convolution become part of it.
-fn join(graph: &mut Graph, readers: &[Option<usize>], position: usize, is_gone: &mut [bool], room: &mut Room) {
-    let Op::Conv2d(conv) = &graph.nodes[position].op else { return };
+fn join(
+    graph: &mut Graph,
+    readers: &[Option<usize>],
+    position: usize,
+    is_gone: &mut [bool],
+    room: &mut Room,
+    progress: &Progress<'_>,
+) -> Result<()> {
+    let Op::Conv2d(conv) = &graph.nodes[position].op else { return Ok(()) };
     let (conv, mut output) = (conv.clone(), graph.nodes[position].outputs[0]);
     let axis = conv.input_layout.channel_axis();
     let shape = graph.descriptor(output).shape.clone();
     let mut affine = Affine::nothing(shape[axis] as usize);
     let mut joined = Vec::new();
-    while let Some(next) = readers[output.0 as usize] {
+    for step in progress.each(std::iter::repeat(())) {
+        step?;
+        let Some(next) = readers[output.0 as usize] else { break };
         let node = &graph.nodes[next];
         if graph.descriptor(node.outputs[0]).shape != shape {
             break;
@@ -157,17 +167,18 @@ fn join(graph: &mut Graph, readers: &[Option<usize>], position: usize, is_gone: 
     }
     // Sums alone are joined by `fuse`.
     if affine.scale.iter().all(|&scale| scale == 1.0) {
-        return;
+        return Ok(());
     }
     // One filter may be that of many convolutions. Without memory for another it stays as it is.
     let bytes = graph.descriptor(conv.filter).byte_length();
     if !room.has_operations(bytes) || memory::require(bytes.saturating_mul(4)).is_err() {
-        return;
+        return Ok(());
     }
-    let Some(conv) = changed(graph, conv, &affine) else { return };
+    let Some(conv) = changed(graph, conv, &affine) else { return Ok(()) };
     graph.nodes[position].op = conv.into();
     graph.nodes[position].outputs = vec![output];
     joined.into_iter().for_each(|node| is_gone[node] = true);
+    Ok(())
 }
 
 /// A convolution with other constants.
@@ -256,7 +267,7 @@ mod tests {
 
     fn affine_all(graph: &mut Graph) {
         let mut room = Room::beside(graph);
-        affine(graph, &mut room, &|| Ok(())).unwrap();
+        affine(graph, &mut room, &Progress::unasked()).unwrap();
     }
 
     /// A graph under construction, whose numbers are float32.

@@ -1,28 +1,38 @@
 //! Finds attention: the softmax of a product, scaled and masked, that is the left operand of another product. All of it becomes
 //! one step ([`Before`]), from the first product to the softmax and then the other one, so that the scores need not visit memory.
 
-use super::Evaluate;
 use super::pattern::Pattern;
+use super::progress::Progress;
 use super::prologue::Before;
 use super::quantized::Integers;
+use crate::error::Result;
 use crate::graph::ops::elementwise::{Binary, BinaryKind};
 use crate::graph::{DataType, Graph, Op, OperandId, Source};
 
-pub fn find(graph: &Graph, evaluator: &dyn Evaluate, integers: &Integers, found: &mut Before) {
+pub fn find(graph: &Graph, integers: &Integers, found: &mut Before, progress: &Progress<'_>) -> Result<()> {
     let uses = graph.uses();
-    for position in 0..graph.nodes.len() {
-        let Some(before) = (Values { graph, uses: &uses }).before(position) else { continue };
+    let mut leads = vec![false; graph.nodes.len()];
+    for position in progress.each(0..graph.nodes.len()) {
+        let position = position?;
+        let values = Values { graph, uses: &uses, leads: &leads };
+        let leads_to_scores = values.leads_to_scores(position);
+        let before = values.before(position, progress)?;
+        leads[position] = leads_to_scores;
+        let Some(before) = before else { continue };
         // The scores of one attention may be made from another one's result, but not inside of it.
         let are_free = before.iter().all(|&node| found.is_alone(node) && integers.of[node].is_none());
-        if are_free && evaluator.accepts(&Pattern::of(graph, &before, position)) {
+        if are_free && progress.evaluator.accepts(&Pattern::of(graph, &before, position)) {
             found.put(position, before);
         }
     }
+    Ok(())
 }
 
 struct Values<'a> {
     graph: &'a Graph,
     uses: &'a [usize],
+    /// By node so far: whether scores may come from it.
+    leads: &'a [bool],
 }
 
 impl Values<'_> {
@@ -34,30 +44,38 @@ impl Values<'_> {
         }
     }
 
-    fn before(&self, position: usize) -> Option<Vec<usize>> {
+    /// The nodes from a product of scores to their softmax, for the product of that.
+    fn before(&self, position: usize, progress: &Progress<'_>) -> Result<Option<Vec<usize>>> {
+        let Some((softmax, mut value)) = self.softmax_before(position) else { return Ok(None) };
+        let shape = self.graph.descriptor(value).shape.as_slice();
+        let mut before = vec![softmax];
+        for step in progress.each(std::iter::repeat(())) {
+            step?;
+            let Some(node) = self.own_maker(value) else { return Ok(None) };
+            before.push(node);
+            value = match &self.graph.nodes[node].op {
+                Op::Matmul(op) if !self.graph.is_constant(op.b) => break,
+                Op::Binary(op) => match self.value_of(op, shape) {
+                    Some(value) => value,
+                    None => return Ok(None),
+                },
+                _ => return Ok(None),
+            };
+        }
+        before.reverse();
+        Ok(Some(before))
+    }
+
+    /// The softmax that makes the left operand of a product, and what it is made of.
+    fn softmax_before(&self, position: usize) -> Option<(usize, OperandId)> {
         let Op::Matmul(product) = &self.graph.nodes[position].op else { return None };
         let scores = self.graph.descriptor(product.a);
         if scores.data_type != DataType::Float32 || self.graph.is_constant(product.b) {
             return None;
         }
         let softmax = self.own_maker(product.a)?;
-        let mut before = vec![softmax];
         let Op::Softmax(op) = &self.graph.nodes[softmax].op else { return None };
-        if op.axis as usize + 1 != scores.shape.len() {
-            return None;
-        }
-        let mut value = op.input;
-        loop {
-            let node = self.own_maker(value)?;
-            before.push(node);
-            match &self.graph.nodes[node].op {
-                Op::Matmul(op) if !self.graph.is_constant(op.b) => break,
-                Op::Binary(op) => value = self.value_of(op, scores.shape.as_slice())?,
-                _ => return None,
-            }
-        }
-        before.reverse();
-        Some(before)
+        (op.axis as usize + 1 == scores.shape.len()).then_some((softmax, op.input))
     }
 
     /// The scores in an operator that scales or masks them.
@@ -72,7 +90,7 @@ impl Values<'_> {
         };
         // A sum may be with anything that is broadcast to the scores.
         let suits = |other: OperandId| op.kind == BinaryKind::Add || is_number(other);
-        if is_whole(op.a) && suits(op.b) && self.own_maker(op.a).is_some_and(|node| self.leads_to_scores(node)) {
+        if is_whole(op.a) && suits(op.b) && self.own_maker(op.a).is_some_and(|node| self.leads[node]) {
             Some(op.a)
         } else if commutes && is_whole(op.b) && suits(op.a) {
             Some(op.b)
@@ -85,9 +103,7 @@ impl Values<'_> {
     fn leads_to_scores(&self, node: usize) -> bool {
         match &self.graph.nodes[node].op {
             Op::Matmul(_) => true,
-            Op::Binary(op) => {
-                [op.a, op.b].into_iter().any(|id| self.own_maker(id).is_some_and(|node| self.leads_to_scores(node)))
-            }
+            Op::Binary(op) => [op.a, op.b].into_iter().any(|id| self.own_maker(id).is_some_and(|node| self.leads[node])),
             _ => false,
         }
     }
@@ -117,7 +133,10 @@ mod tests {
         let graph = builder.build(outputs).unwrap();
         let find = |fusing| {
             let integers = Integers::none(&graph);
-            Before::find(&graph, Cpu::new(1).evaluator(), fusing, &fuse(&graph, fusing, &integers), &integers).nodes
+            let cpu = Cpu::new(1);
+            let progress = &Progress::new(cpu.evaluator());
+            let fusion = fuse(&graph, fusing, &integers, progress).unwrap();
+            Before::find(&graph, fusing, &fusion, &integers, progress).unwrap().nodes
         };
         assert!(find(Fusing::Chains).iter().all(Vec::is_empty));
         find(Fusing::Quick).iter().map(Vec::len).filter(|&length| length > 0).collect()

@@ -3,18 +3,20 @@
 //! image has pixels. With such factors, and finite weights, the result is the same but for rounding: greater factors could
 //! overflow in one of the two orders only, and what is too small for a number becomes none times an infinite weight.
 
-use super::Evaluate;
 use super::fuse::Fusion;
 use super::pattern::Pattern;
+use super::progress::Progress;
 use super::prologue::Before;
 use super::quantized::Integers;
+use crate::error::Result;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::{ActivationKind, Binary, BinaryKind};
 use crate::graph::{Graph, Number, Op, OperandId, Source};
 
-pub fn find(graph: &Graph, evaluator: &dyn Evaluate, fusion: &Fusion, integers: &Integers, before: &mut Before) {
+pub fn find(graph: &Graph, fusion: &Fusion, integers: &Integers, before: &mut Before, progress: &Progress<'_>) -> Result<()> {
     let uses = graph.uses();
-    for (position, node) in graph.nodes.iter().enumerate() {
+    for node in progress.each(graph.nodes.iter().enumerate()) {
+        let (position, node) = node?;
         let Op::Conv2d(op) = &node.op else { continue };
         let Source::Node { node: product, .. } = graph.operands[op.input.0 as usize].source else { continue };
         let product = product as usize;
@@ -23,11 +25,12 @@ pub fn find(graph: &Graph, evaluator: &dyn Evaluate, fusion: &Fusion, integers: 
             && before.is_alone(position)
             && integers.of[position].is_none()
             && is_scaled(graph, op, product)
-            && evaluator.accepts(&Pattern::of(graph, &[product], position))
+            && progress.evaluator.accepts(&Pattern::of(graph, &[product], position))
         {
             before.put(position, vec![product]);
         }
     }
+    Ok(())
 }
 
 /// Whether what a convolution reads is an image times one factor between 0 and 1 for each channel.
@@ -139,7 +142,8 @@ mod tests {
         if case.is_read_otherwise {
             outputs.push(("scaled".into(), scaled));
         }
-        let steps = plan(builder.build(outputs).unwrap(), Cpu::new(1).evaluator(), Fusing::Quick, false).steps;
+        let cpu = Cpu::new(1);
+        let steps = plan(builder.build(outputs).unwrap(), &Progress::new(cpu.evaluator()), Fusing::Quick, false).unwrap().steps;
         match steps.iter().map(|step| step.before.len()).sum::<usize>() {
             0 => false,
             count => {

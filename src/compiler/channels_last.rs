@@ -5,7 +5,9 @@
 //! pixel or one channel, a reshape, which costs nothing. An image has as many bytes either way.
 
 use super::depthwise_layout::on_planes;
-use super::{Evaluate, treats_elements_alike};
+use super::progress::Progress;
+use super::treats_elements_alike;
+use crate::error::Result;
 use crate::graph::ops::conv::{Conv2d, ConvTranspose2d};
 use crate::graph::ops::elementwise::DequantizeLinear;
 use crate::graph::ops::layout::InputOperandLayout::{Nchw, Nhwc};
@@ -34,7 +36,7 @@ fn ordered(shape: &[u32], order: &[u32]) -> Vec<u32> {
     order.iter().map(|&i| shape[i as usize]).collect()
 }
 
-pub fn channels_last(graph: &mut Graph, evaluator: &dyn Evaluate) {
+pub fn channels_last(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
     let is_candidate = |node: &Node| match &node.op {
         Op::Conv2d(op) => suits(graph, op),
         Op::ConvTranspose2d(op) => transposed_suits(graph, op),
@@ -42,15 +44,15 @@ pub fn channels_last(graph: &mut Graph, evaluator: &dyn Evaluate) {
         _ => false,
     };
     if !graph.nodes.iter().any(is_candidate) {
-        return;
+        return Ok(());
     }
-    let on_planes = on_planes(graph, evaluator);
+    let on_planes = on_planes(graph, progress)?;
     let nodes = std::mem::take(&mut graph.nodes);
     let count = graph.operands.len();
     let orders = (0..count).map(|i| Orders { first: Some(OperandId(i as u32)), last: None, shape: shape_of(graph, i) }).collect();
     let mut rewrite = Rewrite { graph, orders, on_planes };
-    for node in nodes {
-        rewrite.node(node);
+    for node in progress.each(nodes) {
+        rewrite.node(node?);
     }
     for i in 0..rewrite.graph.outputs.len() {
         let id = rewrite.graph.outputs[i].1;
@@ -65,6 +67,7 @@ pub fn channels_last(graph: &mut Graph, evaluator: &dyn Evaluate) {
             }
         }
     }
+    Ok(())
 }
 
 fn shape_of(graph: &Graph, position: usize) -> Vec<u32> {
@@ -358,7 +361,7 @@ mod tests {
         let output = follow(&mut builder, x, conv);
         let mut graph = builder.build(vec![("y".into(), output)]).unwrap();
         let expected = graph.descriptor(graph.outputs[0].1).clone();
-        channels_last(&mut graph, Cpu::new(1).evaluator());
+        channels_last(&mut graph, &Progress::new(Cpu::new(1).evaluator())).unwrap();
         assert_eq!(*graph.descriptor(graph.outputs[0].1), expected);
         check_graph(&graph);
         (graph.nodes.iter().map(|node| node.op.row().name).collect(), expected.shape.to_vec())
@@ -391,7 +394,7 @@ mod tests {
             };
             let conv = builder.push_op(conv, "").unwrap()[0];
             let mut graph = builder.build(vec![("y".into(), conv)]).unwrap();
-            channels_last(&mut graph, Cpu::new(1).evaluator());
+            channels_last(&mut graph, &Progress::new(Cpu::new(1).evaluator())).unwrap();
             assert_eq!(graph.nodes.iter().map(|node| node.op.row().name).collect::<Vec<_>>(), names);
         }
     }

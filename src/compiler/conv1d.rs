@@ -5,22 +5,24 @@
 //! back. These reshapes stand between the convolution and what could become part of it, and between two convolutions that agree
 //! on the order of the channels. So what is element-wise, joins signals or pads them moves in front of the reshape.
 
+use super::progress::Progress;
 use super::treats_elements_alike;
+use crate::error::Result;
 use crate::graph::ops::movement::Reshape;
 use crate::graph::{Descriptor, Graph, Node, Op, Operand, OperandId, Source};
 
 /// The dimension of an image that its signal does not have.
 const ROWS: usize = 2;
 
-pub fn signals(graph: &mut Graph) {
+pub fn signals(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
     if !graph.nodes.iter().any(makes_image) {
-        return;
+        return Ok(());
     }
     let nodes = std::mem::take(&mut graph.nodes);
     let known = vec![Known::default(); graph.operands.len()];
     let mut moving = Moving { graph, known };
-    for node in nodes {
-        moving.node(node);
+    for node in progress.each(nodes) {
+        moving.node(node?);
     }
     for number in 0..graph.nodes.len() {
         for output in 0..graph.nodes[number].outputs.len() {
@@ -30,6 +32,7 @@ pub fn signals(graph: &mut Graph) {
             }
         }
     }
+    Ok(())
 }
 
 fn makes_image(node: &Node) -> bool {
@@ -218,8 +221,9 @@ mod tests {
         let y = follow(&mut all, conv);
         let mut graph = all.builder.build(vec![("y".into(), y)]).unwrap();
         let before = graph.descriptor(y).clone();
-        signals(&mut graph);
-        prune(&mut graph);
+        let progress = &Progress::unasked();
+        signals(&mut graph, progress).unwrap();
+        prune(&mut graph, progress).unwrap();
         assert_eq!(*graph.descriptor(graph.outputs[0].1), before);
         check_graph(&graph);
         graph.nodes.iter().map(|node| (node.op.row().name, graph.descriptor(node.outputs[0]).shape.to_vec())).collect()

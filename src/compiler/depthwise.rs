@@ -2,15 +2,26 @@
 //! memory: a convolution of single pixels that expands an image, where what it makes is large; and, where the channels are first,
 //! another depthwise convolution, with whatever is before that ([`Before`]).
 
-use super::Evaluate;
 use super::fuse::Fusion;
 use super::pattern::Pattern;
+use super::progress::Progress;
 use super::prologue::Before;
-use crate::graph::{Graph, Node, Op};
+use crate::error::Result;
+use crate::graph::{Graph, Op};
 
-pub fn find(graph: &Graph, evaluator: &dyn Evaluate, fusion: &Fusion, found: &mut Before) {
+pub fn find(graph: &Graph, fusion: &Fusion, found: &mut Before, progress: &Progress<'_>) -> Result<()> {
     let uses = graph.uses();
-    for (first, node) in graph.nodes.iter().enumerate() {
+    // By operand: the last depthwise convolution of it.
+    let mut readers = vec![None; graph.operands.len()];
+    for (position, node) in graph.nodes.iter().enumerate() {
+        if let Op::Conv2d(op) = &node.op
+            && op.groups > 1
+        {
+            readers[op.input.0 as usize] = Some(position);
+        }
+    }
+    for node in progress.each(graph.nodes.iter().enumerate()) {
+        let (first, node) = node?;
         if !matches!(node.op, Op::Conv2d(_)) {
             continue;
         }
@@ -19,15 +30,15 @@ pub fn find(graph: &Graph, evaluator: &dyn Evaluate, fusion: &Fusion, found: &mu
         if uses[made.0 as usize] != 1 {
             continue;
         }
-        let reads = |node: &Node| matches!(&node.op, Op::Conv2d(op) if op.input == made && op.groups > 1);
-        let Some(then) = graph.nodes[last..].iter().position(reads) else { continue };
+        let Some(reader) = readers[made.0 as usize] else { continue };
         // What is before it goes with it.
         let before: Vec<usize> = found.nodes[first].iter().chain([&first]).chain(&fusion.then[first]).copied().collect();
-        if evaluator.accepts(&Pattern::of(graph, &before, last + then)) {
+        if progress.evaluator.accepts(&Pattern::of(graph, &before, reader)) {
             found.nodes[first].clear();
-            found.put(last + then, before);
+            found.put(reader, before);
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -36,6 +47,7 @@ mod tests {
     use crate::backend::cpu::Cpu;
     use crate::compiler::Fusing;
     use crate::compiler::plan::plan;
+    use crate::compiler::progress::Progress;
     use crate::graph::ops::conv::Conv2d;
     use crate::graph::ops::elementwise::{Activation, ActivationKind, Swish};
     use crate::graph::ops::layout::Conv2dFilterOperandLayout::Oihw;
@@ -71,7 +83,8 @@ mod tests {
         if is_read_otherwise {
             outputs.push(("z".into(), active));
         }
-        plan(builder.build(outputs).unwrap(), Cpu::new(1).evaluator(), Fusing::Quick, false)
+        plan(builder.build(outputs).unwrap(), &Progress::new(Cpu::new(1).evaluator()), Fusing::Quick, false)
+            .unwrap()
             .steps
             .iter()
             .map(|step| step.before.len())

@@ -1,16 +1,18 @@
 //! Which depthwise convolutions keep their channels first: those that the backend computes as fast so. Where an image meets
 //! nothing but these, and what treats all elements alike, it need not be reordered.
 
-use super::Evaluate;
 use super::pattern::Pattern;
+use super::progress::Progress;
+use crate::error::Result;
 use crate::graph::ops::layout::InputOperandLayout::Nchw;
 use crate::graph::{Graph, Op, OperandId};
 
 /// By operand: whether it is what such a convolution makes.
-pub fn on_planes(graph: &Graph, evaluator: &dyn Evaluate) -> Vec<bool> {
+pub fn on_planes(graph: &Graph, progress: &Progress<'_>) -> Result<Vec<bool>> {
     let mut regions = Regions { of: (0..graph.operands.len()).collect() };
     let is_image = |id: OperandId| graph.descriptor(id).shape.len() == 4 && !graph.is_constant(id);
-    for node in &graph.nodes {
+    for node in progress.each(&graph.nodes) {
+        let node = node?;
         // These have an order of their own.
         if matches!(node.op, Op::Transpose(_) | Op::Reshape(_)) {
             continue;
@@ -26,11 +28,14 @@ pub fn on_planes(graph: &Graph, evaluator: &dyn Evaluate) -> Vec<bool> {
     let mut wants_last = vec![false; graph.operands.len()];
     let is_any = |op: &Op| matches!(op, Op::Conv2d(_) | Op::ConvTranspose2d(_) | Op::Pool2d(_));
     let is_quick = |position: usize| match &graph.nodes[position].op {
-        Op::Conv2d(op) => op.input_layout == Nchw && op.groups > 1 && evaluator.accepts(&Pattern::of(graph, &[], position)),
+        Op::Conv2d(op) => {
+            op.input_layout == Nchw && op.groups > 1 && progress.evaluator.accepts(&Pattern::of(graph, &[], position))
+        }
         _ => false,
     };
-    let is_quick: Vec<bool> = (0..graph.nodes.len()).map(is_quick).collect();
-    for (node, &is_quick) in graph.nodes.iter().zip(&is_quick) {
+    let is_quick = progress.each(0..graph.nodes.len()).map(|position| position.map(is_quick)).collect::<Result<Vec<bool>>>()?;
+    for node in progress.each(graph.nodes.iter().zip(&is_quick)) {
+        let (node, &is_quick) = node?;
         // Numbers for the channels stand beside their elements only if these are last.
         let mut broadcasts = false;
         node.op.visit(&mut |_, id| {
@@ -46,7 +51,7 @@ pub fn on_planes(graph: &Graph, evaluator: &dyn Evaluate) -> Vec<bool> {
         let output = node.outputs[0].0 as usize;
         found[output] = !wants_last[regions.find(output)];
     }
-    found
+    Ok(found)
 }
 
 /// Operands that are in the same order as others.
@@ -112,8 +117,9 @@ mod tests {
         let y = follow(&mut builder, then);
         let mut graph = builder.build(vec![("y".into(), y)]).unwrap();
         let cpu = Cpu::new(1);
-        channels_last::channels_last(&mut graph, cpu.evaluator());
-        let plan = plan(graph, cpu.evaluator(), Fusing::Quick, false);
+        let progress = &Progress::new(cpu.evaluator());
+        channels_last::channels_last(&mut graph, progress).unwrap();
+        let plan = plan(graph, progress, Fusing::Quick, false).unwrap();
         plan.steps.iter().map(|step| (step.op.row().name, step.before.len())).collect()
     }
 

@@ -1,6 +1,7 @@
 //! Constant folding: a node all of whose operands are constants is computed once, here.
 
 use super::pattern::Pattern;
+use super::progress::Progress;
 use super::{quantized, work};
 use crate::error::Result;
 use crate::graph::{ConstantBytes, Descriptor, Graph, Op, OperandId, Source};
@@ -95,10 +96,11 @@ impl Room {
 
 /// Turns the outputs of constant nodes into constants. The nodes stay, needed by nobody. With `integers`, weights that only
 /// products of integers use are not dequantized.
-pub fn fold(graph: &mut Graph, evaluator: &dyn Evaluate, integers: bool, room: &mut Room) -> Result<()> {
-    let weights = weights(graph);
-    let held = quantized::integers(graph, integers).is_inside;
-    for (node, held) in graph.nodes.iter().zip(held) {
+pub fn fold(graph: &mut Graph, progress: &Progress<'_>, integers: bool, room: &mut Room) -> Result<()> {
+    let weights = weights(graph, progress)?;
+    let held = quantized::integers(graph, integers, progress)?.is_inside;
+    for node in progress.each(graph.nodes.iter().zip(held)) {
+        let (node, held) = node?;
         if held {
             continue;
         }
@@ -129,7 +131,7 @@ pub fn fold(graph: &mut Graph, evaluator: &dyn Evaluate, integers: bool, room: &
             if !room.has_operations(operations) || !room.has_bytes(made, made_from, is_weight) {
                 continue;
             }
-            evaluator.evaluate(&op, &operands, &outputs).map_err(|error| error.of(node.op.row().name, &node.label))?
+            progress.evaluator.evaluate(&op, &operands, &outputs).map_err(|error| error.of(node.op.row().name, &node.label))?
         };
         for (&id, bytes) in node.outputs.iter().zip(results) {
             graph.operands[id.0 as usize].source = Source::Constant(bytes);
@@ -143,9 +145,10 @@ fn sizes(descriptor: &Descriptor) -> Vec<usize> {
 }
 
 /// By operand: whether it is what a convolution, a product or a recurrent network multiplies with, or goes into that.
-fn weights(graph: &Graph) -> Vec<bool> {
+fn weights(graph: &Graph, progress: &Progress<'_>) -> Result<Vec<bool>> {
     let mut weights = vec![false; graph.operands.len()];
-    for node in graph.nodes.iter().rev() {
+    for node in progress.each(graph.nodes.iter().rev()) {
+        let node = node?;
         let goes_on = node.outputs.iter().any(|id| weights[id.0 as usize]);
         let mut mark = |id: OperandId| weights[id.0 as usize] = true;
         match &node.op {
@@ -159,7 +162,7 @@ fn weights(graph: &Graph) -> Vec<bool> {
             _ => {}
         }
     }
-    weights
+    Ok(weights)
 }
 
 /// Renumbers the operands of a node to their positions among them, and returns what they were.
@@ -191,7 +194,7 @@ mod tests {
 
     fn fold_all(graph: &mut Graph) {
         let mut room = Room::beside(graph);
-        fold(graph, &Zeros, false, &mut room).unwrap();
+        fold(graph, &Progress::new(&Zeros), false, &mut room).unwrap();
     }
 
     /// Whether a number that is repeated so often becomes a constant that a vector is multiplied with.

@@ -1,7 +1,9 @@
 //! Fuses element-wise operators into the operator that makes their data, so that these are finished while they are in the
 //! cache: biases, activations, residual additions; on backends that make code for it, whole chains.
 
+use super::progress::Progress;
 use super::quantized::Integers;
+use crate::error::Result;
 use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, UnaryKind};
 use crate::graph::{DataType, Graph, Node, Op, OperandId, Source};
 
@@ -27,10 +29,11 @@ pub enum Fusing {
 /// Finds the chains. A node joins when it is the only consumer of the chain's value so far, leaves its shape alone, and
 /// everything else that it reads is there before the chain begins.
 /// A product of integers is quantized again in the end, if that follows.
-pub fn fuse(graph: &Graph, fusing: Fusing, integers: &Integers) -> Fusion {
+pub fn fuse(graph: &Graph, fusing: Fusing, integers: &Integers, progress: &Progress<'_>) -> Result<Fusion> {
     let mut fusion = Fusion { then: vec![Vec::new(); graph.nodes.len()], is_fused: vec![false; graph.nodes.len()] };
     let consumers = consumers(graph);
-    'heads: for (head, node) in graph.nodes.iter().enumerate() {
+    'heads: for node in progress.each(graph.nodes.iter().enumerate()) {
+        let (head, node) = node?;
         let leads = match (&node.op, fusing) {
             (Op::Conv2d(_) | Op::Matmul(_) | Op::Gemm(_), _) => true,
             // One that has joined another leads nothing itself.
@@ -46,6 +49,7 @@ pub fn fuse(graph: &Graph, fusing: Fusing, integers: &Integers) -> Fusion {
         }
         let mut value = node.outputs[0];
         let mut join = |next: usize| {
+            progress.count();
             fusion.then[head].push(next);
             fusion.is_fused[next] = true;
             graph.nodes[next].outputs[0]
@@ -91,7 +95,7 @@ pub fn fuse(graph: &Graph, fusing: Fusing, integers: &Integers) -> Fusion {
             }
         }
     }
-    fusion
+    Ok(fusion)
 }
 
 /// Whether an operator does something to each element. (Those that only copy are no steps, or are there to copy.)
@@ -310,7 +314,7 @@ mod tests {
         let outputs = follow(&mut builder, x, product);
         let outputs = outputs.into_iter().enumerate().map(|(i, id)| (format!("{i}"), id)).collect();
         let graph = builder.build(outputs).unwrap();
-        fuse(&graph, Fusing::Quick, &Integers::none(&graph)).then.iter().map(Vec::len).sum()
+        fuse(&graph, Fusing::Quick, &Integers::none(&graph), &Progress::unasked()).unwrap().then.iter().map(Vec::len).sum()
     }
 
     fn relu(builder: &mut GraphBuilder, input: OperandId) -> OperandId {
@@ -355,7 +359,7 @@ mod tests {
             let made = builder.push_op(op, "").unwrap()[0];
             let output = relu(&mut builder, made);
             let graph = builder.build(vec![("y".to_owned(), output)]).unwrap();
-            fuse(&graph, Fusing::Quick, &Integers::none(&graph)).then[0].len()
+            fuse(&graph, Fusing::Quick, &Integers::none(&graph), &Progress::unasked()).unwrap().then[0].len()
         };
         assert_eq!([count(1, 3), count(2, 8), count(8, 1)], [1, 1, 0]);
     }

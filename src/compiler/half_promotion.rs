@@ -6,6 +6,7 @@
 //! in which they are there, and everything else gets them as float16.
 
 use super::fold::Evaluate;
+use super::progress::Progress;
 use crate::error::Result;
 use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, Cast, UnaryKind};
 use crate::graph::ops::pool::Pool2dKind;
@@ -15,8 +16,8 @@ use crate::graph::{DataType, Descriptor, Graph, Node, Number, Op, Operand, Opera
 use DataType::{Float16, Float32};
 
 /// # Errors
-/// Those of converting constants: memory.
-pub fn widen(graph: &mut Graph, evaluator: &dyn Evaluate) -> Result<()> {
+/// Those of converting constants: memory; and when nobody wants the graph any more.
+pub fn widen(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
     let is_computed = |node: &Node| {
         let is_half = graph.descriptor(node.outputs[0]).data_type == Float16;
         is_half && matches!(role(&node.op), Role::Computes | Role::IsExact)
@@ -26,9 +27,9 @@ pub fn widen(graph: &mut Graph, evaluator: &dyn Evaluate) -> Result<()> {
     }
     let nodes = std::mem::take(&mut graph.nodes);
     let forms = (0..graph.operands.len() as u32).map(|id| Forms { own: Some(OperandId(id)), wide: None }).collect();
-    let mut rewrite = Rewrite { graph, evaluator, forms };
-    for node in nodes {
-        rewrite.node(node)?;
+    let mut rewrite = Rewrite { graph, evaluator: progress.evaluator, forms };
+    for node in progress.each(nodes) {
+        rewrite.node(node?)?;
     }
     for i in 0..rewrite.graph.outputs.len() {
         let id = rewrite.graph.outputs[i].1;

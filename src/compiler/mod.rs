@@ -2,7 +2,7 @@
 //!
 //! The passes, in order; each is a file, takes a valid graph and leaves a valid graph:
 //!
-//! 1. [`simplify`]: an operator whose effect its consumers have anyway (an `expand` before operators that broadcast).
+//! 1. [`simplify`]: an operator whose effect its consumers have anyway (an `expand` before operators that broadcast, or of indices).
 //! 2. [`fold`]: a node all of whose operands are constants becomes constants; but for weights that a backend wants as integers
 //!    ([`quantized`]).
 //! 3. [`conv1d`]: what is done to signals between convolutions is done to images of one row.
@@ -18,6 +18,8 @@
 //! 11. [`plan`]: values get places: graph inputs and outputs, constants, offsets in one arena by lifetime. Nodes that only
 //!     rename memory (`reshape`, `identity`) vanish here, and some become part of the step that reads what they make ([`prologue`]):
 //!     attention ([`attention`]), expansions before depthwise convolutions ([`depthwise`]), factors of channels ([`channel_scaling`]).
+//!
+//! The loops of all passes over nodes ask whether anybody still wants the graph ([`progress`]).
 //!
 //! Everything here is about graphs in general; what only one backend can know is in that backend.
 
@@ -37,6 +39,7 @@ mod memory;
 mod orders;
 mod pattern;
 mod plan;
+mod progress;
 mod prologue;
 mod prune;
 mod quantized;
@@ -56,6 +59,7 @@ use crate::error::Result;
 use crate::graph::{Graph, Op};
 use demand::{Demand, bound};
 use fold::Room;
+use progress::Progress;
 
 /// What the kernels of a backend are made for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,7 +93,7 @@ fn treats_elements_alike(op: &Op) -> bool {
 /// Runs all passes.
 ///
 /// # Errors
-/// Those of evaluating constant nodes: memory, and the end of the context, for which each pass asks.
+/// Those of evaluating constant nodes: memory, and the end of the context, for which each pass asks at its nodes.
 pub fn compile(graph: Graph, evaluator: &dyn Evaluate, fusing: Fusing, preferences: Preferences) -> Result<Plan> {
     compile_within(usize::MAX, graph, evaluator, fusing, preferences)
 }
@@ -103,54 +107,52 @@ const NODE: usize = 4 << 10;
 /// Those of [`compile`], and `OperationError` for a graph that takes more.
 pub fn compile_within(
     most: usize,
-    mut graph: Graph,
+    graph: Graph,
     evaluator: &dyn Evaluate,
     fusing: Fusing,
     preferences: Preferences,
 ) -> Result<Plan> {
+    passes(most, graph, &Progress::new(evaluator), fusing, preferences)
+}
+
+fn passes(most: usize, mut graph: Graph, progress: &Progress<'_>, fusing: Fusing, preferences: Preferences) -> Result<Plan> {
     // What is known already, before constants are folded.
     Demand { bound: bound(&graph), ..Demand::default() }.check(most)?;
     crate::memory::require(graph.nodes.len().saturating_mul(NODE))?;
     let integers = preferences.integers;
-    let ask = || evaluator.check();
+    progress.check()?;
     let mut room = Room::beside(&graph).within(most);
-    simplify::simplify(&mut graph);
+    simplify::simplify(&mut graph, progress)?;
+    simplify::slices(&mut graph, progress)?;
     if integers {
-        quantized::movement(&mut graph);
-        quantized::sums(&mut graph);
-        prune::prune(&mut graph);
+        quantized::movement(&mut graph, progress)?;
+        quantized::sums(&mut graph, progress)?;
+        prune::prune(&mut graph, progress)?;
     }
-    ask()?;
-    fold::fold(&mut graph, evaluator, integers, &mut room)?;
-    prune::prune(&mut graph);
-    let products = quantized::integers(&graph, integers);
-    quantized::rounding(&mut graph, &products);
-    ask()?;
-    conv1d::signals(&mut graph);
-    prune::prune(&mut graph);
-    ask()?;
-    affine::affine(&mut graph, &mut room, &ask)?;
-    recognise::recognise(&mut graph);
-    root_mean_square::root_mean_square(&mut graph);
-    prune::prune(&mut graph);
-    ask()?;
+    fold::fold(&mut graph, progress, integers, &mut room)?;
+    prune::prune(&mut graph, progress)?;
+    let products = quantized::integers(&graph, integers, progress)?;
+    quantized::rounding(&mut graph, &products, progress)?;
+    conv1d::signals(&mut graph, progress)?;
+    prune::prune(&mut graph, progress)?;
+    affine::affine(&mut graph, &mut room, progress)?;
+    recognise::recognise(&mut graph, progress)?;
+    root_mean_square::root_mean_square(&mut graph, progress)?;
+    prune::prune(&mut graph, progress)?;
     if preferences.widens {
-        half_promotion::widen(&mut graph, evaluator)?;
-        prune::prune(&mut graph);
+        half_promotion::widen(&mut graph, progress)?;
+        prune::prune(&mut graph, progress)?;
     }
     if preferences.channels_last {
-        ask()?;
-        channels_last::channels_last(&mut graph, evaluator);
+        channels_last::channels_last(&mut graph, progress)?;
         // Constants have been reordered.
-        fold::fold(&mut graph, evaluator, integers, &mut room)?;
-        prune::prune(&mut graph);
+        fold::fold(&mut graph, progress, integers, &mut room)?;
+        prune::prune(&mut graph, progress)?;
     }
     if integers {
-        hoisting::early(&mut graph);
+        hoisting::early(&mut graph, progress)?;
     }
-    ask()?;
-    let plan = plan::plan(graph, evaluator, fusing, integers);
+    let plan = plan::plan(graph, progress, fusing, integers)?;
     plan.demand().check(most)?;
-    ask()?;
     Ok(plan)
 }

@@ -1,10 +1,11 @@
 //! Transpositions that cost nothing: matrix products read operands and write outputs whose dimensions lie in another order,
 //! and the first convolutions of a network read pictures that have their channels first.
 
-use super::Evaluate;
 use super::fuse::{Fusing, Fusion};
 use super::pattern::Pattern;
+use super::progress::Progress;
 use super::quantized::Integers;
+use crate::error::Result;
 use crate::graph::ops::movement::Transpose;
 use crate::graph::{DataType, Graph, Op, OperandId, Source};
 
@@ -17,31 +18,33 @@ pub struct Orders {
 }
 
 impl Orders {
-    pub fn find(graph: &Graph, evaluator: &dyn Evaluate, fusing: Fusing, integers: &Integers) -> Orders {
+    pub fn find(graph: &Graph, fusing: Fusing, integers: &Integers, progress: &Progress<'_>) -> Result<Orders> {
         let mut orders = Orders { reads: vec![None; graph.operands.len()], writes: vec![None; graph.nodes.len()] };
         if fusing != Fusing::Quick {
-            return orders;
+            return Ok(orders);
         }
         // Whether all that is known of an operand's consumers allows it to be read in another order.
         let mut only_products = vec![true; graph.operands.len()];
         let mut only_pictures = vec![true; graph.operands.len()];
         let uses = graph.uses();
         let is_stack = |node: usize| integers.of[node].is_none() && is_stack(graph, &graph.nodes[node].op);
-        for (position, node) in graph.nodes.iter().enumerate() {
+        for node in progress.each(graph.nodes.iter().enumerate()) {
+            let (position, node) = node?;
             let is_product = is_stack(position);
             node.op.visit(&mut |_, id| {
                 only_products[id.0 as usize] &= is_product;
                 only_pictures[id.0 as usize] &= matches!(&node.op, Op::Conv2d(op) if op.input == id)
                     && integers.of[position].is_none()
                     && is_last_moved(graph, id)
-                    && evaluator.accepts(&picture(graph, position));
+                    && progress.evaluator.accepts(&picture(graph, position));
             });
         }
         for (_, id) in &graph.outputs {
             only_products[id.0 as usize] = false;
             only_pictures[id.0 as usize] = false;
         }
-        for (position, node) in graph.nodes.iter().enumerate() {
+        for node in progress.each(graph.nodes.iter().enumerate()) {
+            let (position, node) = node?;
             let Op::Transpose(op) = &node.op else { continue };
             let output = node.outputs[0].0 as usize;
             if graph.descriptor(node.outputs[0]).data_type != DataType::Float32 {
@@ -58,7 +61,7 @@ impl Orders {
                 orders.writes[maker] = Some(position);
             }
         }
-        orders
+        Ok(orders)
     }
 
     /// Whether a node is a transposition that others do.
@@ -162,7 +165,8 @@ mod tests {
         if is_read_otherwise {
             outputs.push(("z".into(), builder.push_op(Binary { kind: BinaryKind::Add, a: last, b: last }, "").unwrap()[0]));
         }
-        let plan = plan(builder.build(outputs).unwrap(), Cpu::new(1).evaluator(), Fusing::Quick, false);
+        let cpu = Cpu::new(1);
+        let plan = plan(builder.build(outputs).unwrap(), &Progress::new(cpu.evaluator()), Fusing::Quick, false).unwrap();
         plan.steps.iter().map(|step| step.op.row().name).collect()
     }
 

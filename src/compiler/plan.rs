@@ -1,11 +1,12 @@
 //! The plan: steps in order, and a place for every value.
 
-use super::Evaluate;
 use super::fuse::{Fusing, fuse};
 use super::memory::{Lifetime, assign};
 use super::orders::Orders;
+use super::progress::Progress;
 use super::prologue::Before;
 use super::quantized::{self, Integers};
+use crate::error::Result;
 use crate::graph::ops::elementwise::{Unary, UnaryKind};
 use crate::graph::{ConstantBytes, Descriptor, Graph, Node, Op, OperandId, Source};
 use std::collections::HashMap;
@@ -203,10 +204,13 @@ impl Pending {
 }
 
 /// Lays out a graph. Nodes that rename memory become no step, unless an output of the graph must be filled.
-pub fn plan(graph: Graph, evaluator: &dyn Evaluate, fusing: Fusing, integers: bool) -> Plan {
+///
+/// # Errors
+/// When nobody wants the graph any more.
+pub fn plan(graph: Graph, progress: &Progress<'_>, fusing: Fusing, integers: bool) -> Result<Plan> {
     let count = graph.operands.len();
-    let integers = quantized::integers(&graph, integers);
-    let orders = Orders::find(&graph, evaluator, fusing, &integers);
+    let integers = quantized::integers(&graph, integers, progress)?;
+    let orders = Orders::find(&graph, fusing, &integers, progress)?;
     // The operand whose memory each operand shares.
     let mut root: Vec<OperandId> = (0..count).map(|position| OperandId(position as u32)).collect();
     for node in &graph.nodes {
@@ -236,11 +240,12 @@ pub fn plan(graph: Graph, evaluator: &dyn Evaluate, fusing: Fusing, integers: bo
         }
     }
 
-    let fusion = fuse(&graph, fusing, &integers);
-    let mut before = Before::find(&graph, evaluator, fusing, &fusion, &integers);
+    let fusion = fuse(&graph, fusing, &integers, progress)?;
+    let mut before = Before::find(&graph, fusing, &fusion, &integers, progress)?;
     let is_absorbed = |position: usize| orders.is_absorbed(&graph, &fusion, position);
     let mut steps: Vec<Pending> = Vec::new();
-    for (position, node) in graph.nodes.iter().enumerate() {
+    for node in progress.each(graph.nodes.iter().enumerate()) {
+        let (position, node) = node?;
         let is_inside = before.is_inside[position] || integers.is_inside[position];
         if !renames(&node.op) && !fusion.is_fused[position] && !is_absorbed(position) && !is_inside {
             let mut step = Pending::new(&graph, position, std::mem::take(&mut before.nodes[position]), &integers);
@@ -256,7 +261,8 @@ pub fn plan(graph: Graph, evaluator: &dyn Evaluate, fusing: Fusing, integers: bo
 
     // Lifetimes of what is left, in numbers of steps.
     let mut lifetimes: HashMap<OperandId, Lifetime> = HashMap::new();
-    for (number, step) in steps.iter().enumerate() {
+    for step in progress.each(steps.iter().enumerate()) {
+        let (number, step) = step?;
         for &id in &step.outputs {
             if places[id.0 as usize].is_none() {
                 lifetimes.insert(id, Lifetime { bytes: graph.descriptor(id).byte_length(), first: number, last: number });
@@ -331,7 +337,7 @@ pub fn plan(graph: Graph, evaluator: &dyn Evaluate, fusing: Fusing, integers: bo
     plan.place();
     // Only constants that a step reads are worth keeping.
     plan.drop_unused_constants();
-    plan
+    Ok(plan)
 }
 
 impl Plan {

@@ -2,8 +2,10 @@
 //! ([`Step::before`](super::Step)). A backend asks for it ([`Fusing::Quick`]).
 
 use super::fuse::{Fusing, Fusion};
+use super::progress::Progress;
 use super::quantized::Integers;
-use super::{Evaluate, attention, channel_scaling, depthwise};
+use super::{attention, channel_scaling, depthwise};
+use crate::error::Result;
 use crate::graph::Graph;
 
 pub struct Before {
@@ -14,15 +16,15 @@ pub struct Before {
 }
 
 impl Before {
-    pub fn find(graph: &Graph, evaluator: &dyn Evaluate, fusing: Fusing, fusion: &Fusion, integers: &Integers) -> Before {
+    pub fn find(graph: &Graph, fusing: Fusing, fusion: &Fusion, integers: &Integers, progress: &Progress<'_>) -> Result<Before> {
         let count = graph.nodes.len();
         let mut before = Before { nodes: vec![Vec::new(); count], is_inside: vec![false; count] };
         if fusing == Fusing::Quick {
-            attention::find(graph, evaluator, integers, &mut before);
-            depthwise::find(graph, evaluator, fusion, &mut before);
-            channel_scaling::find(graph, evaluator, fusion, integers, &mut before);
+            attention::find(graph, integers, &mut before, progress)?;
+            depthwise::find(graph, fusion, &mut before, progress)?;
+            channel_scaling::find(graph, fusion, integers, &mut before, progress)?;
         }
-        before
+        Ok(before)
     }
 
     /// Lets nodes become part of a step.

@@ -4,20 +4,23 @@
 //! The results are the same but for the rounding of what is computed in between. That of float16 matters: the squares of a
 //! normalization soon exceed its range.
 
+use super::progress::Progress;
+use crate::error::Result;
 use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Swish, UnaryKind};
 use crate::graph::ops::normalization::LayerNormalization;
 use crate::graph::ops::reduce::{Reduce, ReduceKind};
 use crate::graph::{DataType, Graph, Number, Op, OperandId, Source};
 
 /// Replaces the last node of each pattern; [`prune`](super::prune) removes the others.
-pub fn recognise(graph: &mut Graph) {
+pub fn recognise(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
     let uses = graph.uses();
-    for position in 0..graph.nodes.len() {
+    for position in progress.each(0..graph.nodes.len()) {
+        let position = position?;
         let output = graph.nodes[position].outputs[0];
         if !matches!(graph.descriptor(output).data_type, DataType::Float32 | DataType::Float16) {
             continue;
         }
-        let view = Values { graph, uses: &uses };
+        let view = Values { graph, uses: &uses, progress };
         let found = match &graph.nodes[position].op {
             Op::Binary(op) => match op.kind {
                 BinaryKind::Mul => view
@@ -35,6 +38,7 @@ pub fn recognise(graph: &mut Graph) {
             graph.nodes[position].op = op;
         }
     }
+    Ok(())
 }
 
 /// A gelu has 3 factors, and 2 products or quotients of them.
@@ -44,11 +48,13 @@ const MOST_FACTORS: usize = 8;
 pub(super) struct Values<'a> {
     pub graph: &'a Graph,
     pub uses: &'a [usize],
+    pub progress: &'a Progress<'a>,
 }
 
 impl<'a> Values<'a> {
     /// The operator that makes a value.
     fn maker(&self, id: OperandId) -> Option<&'a Op> {
+        self.progress.count();
         match self.graph.operands[id.0 as usize].source {
             Source::Node { node, .. } => Some(&self.graph.nodes[node as usize].op),
             _ => None,
@@ -302,8 +308,9 @@ mod tests {
         let x = sketch.0.input("x", Descriptor::new(of, [2, 8])).unwrap();
         let outputs = make(&mut sketch, x).into_iter().enumerate().map(|(i, id)| (format!("{i}"), id)).collect();
         let mut graph = sketch.0.build(outputs).unwrap();
-        recognise(&mut graph);
-        prune(&mut graph);
+        let progress = &Progress::unasked();
+        recognise(&mut graph, progress).unwrap();
+        prune(&mut graph, progress).unwrap();
         graph.nodes.iter().map(|node| node.op.row().name).collect()
     }
 

@@ -1,7 +1,9 @@
 //! RMS normalizations of float16 that are written out: `x / sqrt(mean(x²) + epsilon)`. The squares soon exceed the range of
 //! float16, or vanish, so all of it is computed in float32 and rounded once, at its end.
 
+use super::progress::Progress;
 use super::recognise::Values;
+use crate::error::Result;
 use crate::graph::ops::elementwise::{Binary, BinaryKind, Cast, UnaryKind};
 use crate::graph::ops::reduce::{Reduce, ReduceKind};
 use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, Node, Op, Operand, OperandId, Source};
@@ -60,17 +62,22 @@ impl Values<'_> {
 }
 
 /// Computes such normalizations in float32.
-pub fn root_mean_square(graph: &mut Graph) {
+pub fn root_mean_square(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
     let is_half = |graph: &Graph, id: OperandId| graph.descriptor(id).data_type == DataType::Float16;
     let uses = graph.uses();
-    let view = Values { graph: &*graph, uses: &uses };
-    let find = |(position, node): (usize, &Node)| match &node.op {
-        Op::Binary(op) if is_half(view.graph, node.outputs[0]) => Some((position, view.root_mean_square(op)?)),
-        _ => None,
-    };
-    let found: HashMap<usize, Found> = graph.nodes.iter().enumerate().filter_map(find).collect();
+    let view = Values { graph: &*graph, uses: &uses, progress };
+    let mut found: HashMap<usize, Found> = HashMap::new();
+    for node in progress.each(graph.nodes.iter().enumerate()) {
+        let (position, node) = node?;
+        if let Op::Binary(op) = &node.op
+            && is_half(view.graph, node.outputs[0])
+            && let Some(normalization) = view.root_mean_square(op)
+        {
+            found.insert(position, normalization);
+        }
+    }
     if found.is_empty() {
-        return;
+        return Ok(());
     }
     // The input of the normalization that a value is inside of.
     let inside: HashMap<OperandId, OperandId> =
@@ -80,7 +87,8 @@ pub fn root_mean_square(graph: &mut Graph) {
     }
     let nodes = std::mem::take(&mut graph.nodes);
     let mut wide: HashMap<OperandId, OperandId> = HashMap::new();
-    for (position, mut node) in nodes.into_iter().enumerate() {
+    for node in progress.each(nodes.into_iter().enumerate()) {
+        let (position, mut node) = node?;
         let last = found.contains_key(&position);
         if !last && !inside.contains_key(&node.outputs[0]) {
             graph.nodes.push(node);
@@ -104,6 +112,7 @@ pub fn root_mean_square(graph: &mut Graph) {
         graph.nodes.push(Node { op, label: String::new(), outputs: vec![output] });
     }
     graph.renumber();
+    Ok(())
 }
 
 /// A value that the next node makes.
@@ -181,8 +190,9 @@ mod tests {
             }
         };
         let mut graph = builder.build(vec![("y".to_owned(), y)]).unwrap();
-        root_mean_square(&mut graph);
-        prune(&mut graph);
+        let progress = &Progress::unasked();
+        root_mean_square(&mut graph, progress).unwrap();
+        prune(&mut graph, progress).unwrap();
         graph
     }
 

@@ -1,10 +1,16 @@
 //! Removes operators whose effect their consumers have anyway.
 
-use crate::graph::{Graph, Op, OperandId, Source, shape};
+use super::progress::Progress;
+use super::quantized::{insert, push};
+use crate::error::Result;
+use crate::graph::ops::accumulate::{AccumulateElements, AccumulateNd};
+use crate::graph::ops::movement::Reshape;
+use crate::graph::{Graph, Node, Op, OperandId, Source, shape};
 
 /// Lets operators that broadcast read the input of an `expand` instead of its output.
-pub fn simplify(graph: &mut Graph) {
-    for position in 0..graph.nodes.len() {
+pub fn simplify(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
+    for position in progress.each(0..graph.nodes.len()) {
+        let position = position?;
         if !broadcasts(&graph.nodes[position].op) {
             continue;
         }
@@ -26,12 +32,44 @@ pub fn simplify(graph: &mut Graph) {
         let mut operands = operands.into_iter();
         graph.nodes[position].op.visit_mut(&mut |id| *id = operands.next().expect("as many as were visited"));
     }
+    Ok(())
+}
+
+/// Lets updates along the first axis whose indices an `expand` repeats for all elements behind it be updates of slices: the layers
+/// of graph networks are exported so, with an index for each feature.
+pub fn slices(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
+    if !graph.nodes.iter().any(|node| slice_indices(graph, &node.op).is_some()) {
+        return Ok(());
+    }
+    for node in progress.each(std::mem::take(&mut graph.nodes)) {
+        let Node { op, label, outputs } = node?;
+        let op = match (slice_indices(graph, &op), op) {
+            (Some(indices), Op::AccumulateElements(op)) => {
+                let count = graph.descriptor(op.updates).shape[0];
+                let indices = insert(graph, Reshape { input: indices, new_shape: vec![count, 1] }, indices, &[count, 1]);
+                AccumulateNd { input: op.input, indices, updates: op.updates, reduction: op.reduction }.into()
+            }
+            (_, op) => op,
+        };
+        push(graph, Node { op, label, outputs });
+    }
+    Ok(())
+}
+
+/// The indices of updates along the first axis, if there is one for each slice.
+fn slice_indices(graph: &Graph, op: &Op) -> Option<OperandId> {
+    let Op::AccumulateElements(AccumulateElements { input, indices, axis: 0, .. }) = op else { return None };
+    let found = expanded(graph, *indices)?;
+    let [input, indices, found_shape] = [*input, *indices, found].map(|id| &graph.descriptor(id).shape);
+    let is_line = found_shape.first() == indices.first() && found_shape.iter().skip(1).all(|&size| size == 1);
+    (is_line && found_shape.len() == indices.len() && indices[1..] == input[1..]).then_some(found)
 }
 
 /// The input of the `expand` that makes an operand.
 fn expanded(graph: &Graph, id: OperandId) -> Option<OperandId> {
     let Source::Node { node, .. } = graph.operands[id.0 as usize].source else { return None };
-    match &graph.nodes[node as usize].op {
+    // While nodes are listed anew, those that come later are not there.
+    match &graph.nodes.get(node as usize)?.op {
         Op::Expand(expand) => Some(expand.input),
         _ => None,
     }
@@ -46,8 +84,10 @@ fn broadcasts(op: &Op) -> bool {
 mod tests {
     use super::*;
     use crate::compiler::prune::prune;
+    use crate::graph::ops::accumulate::Accumulation;
     use crate::graph::ops::elementwise::{Binary, BinaryKind};
     use crate::graph::ops::movement::Expand;
+    use crate::graph::testing::check_graph;
     use crate::graph::{DataType, Descriptor, GraphBuilder, Limits};
     use std::sync::Arc;
 
@@ -60,9 +100,42 @@ mod tests {
         let stretched = builder.push_op(Expand { input: a, new_shape: expanded.to_vec() }, "").unwrap()[0];
         let sum = builder.push_op(Binary { kind: BinaryKind::Add, a: stretched, b }, "").unwrap()[0];
         let mut graph = builder.build(vec![("sum".into(), sum)]).unwrap();
-        simplify(&mut graph);
-        prune(&mut graph);
+        let progress = &Progress::unasked();
+        simplify(&mut graph, progress).unwrap();
+        prune(&mut graph, progress).unwrap();
         graph.nodes.iter().map(|node| node.op.row().name).collect()
+    }
+
+    #[test]
+    fn indices_that_are_repeated_name_slices() {
+        // The operators that are left for indices of such a shape, repeated, beside an input, along an axis.
+        let left = |input: &[u32], indices: &[u32], expanded: &[u32], axis: u32| {
+            let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
+            let mut add = |name: &str, data_type, shape: &[u32]| {
+                builder.input(name, Descriptor::new(data_type, shape.iter().copied())).unwrap()
+            };
+            let [input, updates] = [("x", input), ("u", expanded)].map(|(name, shape)| add(name, DataType::Float32, shape));
+            let indices = add("i", DataType::Int64, indices);
+            let indices = builder.push_op(Expand { input: indices, new_shape: expanded.to_vec() }, "").unwrap()[0];
+            let op = AccumulateElements { input, indices, updates, axis, reduction: Accumulation::Max };
+            let output = builder.push_op(op, "").unwrap()[0];
+            let mut graph = builder.build(vec![("y".into(), output)]).unwrap();
+            let progress = &Progress::unasked();
+            slices(&mut graph, progress).unwrap();
+            prune(&mut graph, progress).unwrap();
+            check_graph(&graph);
+            graph.nodes.iter().map(|node| node.op.row().name).collect::<Vec<_>>()
+        };
+        let by_slices = ["reshape", "accumulateND"];
+        assert_eq!(left(&[7, 3], &[5, 1], &[5, 3], 0), by_slices);
+        assert_eq!(left(&[7, 3, 2], &[5, 1, 1], &[5, 3, 2], 0), by_slices);
+        assert_eq!(left(&[7], &[1], &[1], 0), by_slices);
+        let by_elements = ["expand", "accumulateElements"];
+        assert_eq!(left(&[7, 3], &[1, 3], &[5, 3], 0), by_elements);
+        assert_eq!(left(&[7, 4], &[5, 1], &[5, 3], 0), by_elements);
+        assert_eq!(left(&[7, 3], &[5, 1], &[5, 3], 1), by_elements);
+        assert_eq!(left(&[7, 3, 2], &[5, 1, 2], &[5, 3, 2], 0), by_elements);
+        assert_eq!(left(&[7, 3], &[1], &[5, 3], 0), by_elements);
     }
 
     #[test]

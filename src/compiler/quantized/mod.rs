@@ -15,6 +15,8 @@ pub use movement::movement;
 pub use rounding::rounding;
 pub use sums::sums;
 
+use super::progress::Progress;
+use crate::error::Result;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::{BinaryKind, DequantizeLinear};
 use crate::graph::{DataType, Graph, Node, Op, Operand, OperandId, Source};
@@ -36,8 +38,8 @@ pub struct Integers {
 }
 
 /// Those of a graph, if they are wanted.
-pub fn integers(graph: &Graph, wanted: bool) -> Integers {
-    if wanted { Integers::find(graph) } else { Integers::none(graph) }
+pub fn integers(graph: &Graph, wanted: bool, progress: &Progress<'_>) -> Result<Integers> {
+    if wanted { Integers::find(graph, progress) } else { Ok(Integers::none(graph)) }
 }
 
 impl Integers {
@@ -47,12 +49,13 @@ impl Integers {
         Integers { of: vec![None; count], is_whole: vec![false; count], is_inside: vec![false; count] }
     }
 
-    fn find(graph: &Graph) -> Integers {
+    fn find(graph: &Graph, progress: &Progress<'_>) -> Result<Integers> {
         let mut found = Integers::none(graph);
         let values = Values::new(graph);
         let uses = graph.uses();
         let mut inside = vec![0usize; graph.operands.len()];
-        for (position, node) in graph.nodes.iter().enumerate() {
+        for node in progress.each(graph.nodes.iter().enumerate()) {
+            let (position, node) = node?;
             found.of[position] = values.product(node);
             found.is_whole[position] =
                 found.of[position].is_some_and(|both| both.iter().all(|&node| is_unit(graph, node))) && !has_bias(&node.op);
@@ -64,7 +67,7 @@ impl Integers {
             let output = graph.nodes[node].outputs[0].0 as usize;
             found.is_inside[node] = uses[output] == inside[output];
         }
-        found
+        Ok(found)
     }
 }
 
@@ -240,7 +243,7 @@ impl<'a> Values<'a> {
 }
 
 /// Appends a node to a graph whose nodes are being listed anew.
-fn push(graph: &mut Graph, node: Node) {
+pub fn push(graph: &mut Graph, node: Node) {
     let number = graph.nodes.len() as u32;
     for id in &node.outputs {
         if let Source::Node { node, .. } = &mut graph.operands[id.0 as usize].source {
@@ -251,7 +254,7 @@ fn push(graph: &mut Graph, node: Node) {
 }
 
 /// Appends a node with a new operand for its output.
-fn insert(graph: &mut Graph, op: impl Into<Op>, like: OperandId, shape: &[u32]) -> OperandId {
+pub fn insert(graph: &mut Graph, op: impl Into<Op>, like: OperandId, shape: &[u32]) -> OperandId {
     let mut descriptor = graph.descriptor(like).clone();
     descriptor.shape = shape.iter().copied().collect();
     graph.operands.push(Operand { descriptor, source: Source::Node { node: 0, output: 0 } });

@@ -1,17 +1,20 @@
 //! Moves integers where numbers were moved: the reshape (or, of a constant, the transposition) of what is dequantized becomes
 //! what is dequantized of the reshape, so that products find their operands dequantized right before them.
 
+use super::super::progress::Progress;
 use super::{constants, dequantized, insert, is_one, push};
+use crate::error::Result;
 use crate::graph::ops::elementwise::DequantizeLinear;
 use crate::graph::ops::movement::{Reshape, Transpose};
 use crate::graph::{Graph, Op, OperandId};
 
-pub fn movement(graph: &mut Graph) {
+pub fn movement(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
     if !graph.nodes.iter().any(|node| matches!(node.op, Op::DequantizeLinear(_))) {
-        return;
+        return Ok(());
     }
     let (constant, weighed) = (constants(graph), weighed(graph));
-    for mut node in std::mem::take(&mut graph.nodes) {
+    for node in progress.each(std::mem::take(&mut graph.nodes)) {
+        let mut node = node?;
         let output = node.outputs[0];
         let (input, is_reshape) = match &node.op {
             Op::Reshape(op) => (op.input, true),
@@ -28,6 +31,7 @@ pub fn movement(graph: &mut Graph) {
         }
         push(graph, node);
     }
+    Ok(())
 }
 
 /// By operand: whether a product with a constant has it as an operand, as it is or moved.

@@ -1,12 +1,14 @@
 //! A value that is dequantized as it was quantized has been rounded, and nothing else: with arithmetic that joins the operators
 //! around it. Models that were quantized statically have such a pair between any two operators.
 
+use super::super::progress::Progress;
 use super::{Integers, insert, is_one, maker, push};
+use crate::error::Result;
 use crate::graph::ops::elementwise::{Binary, BinaryKind, Clamp, DequantizeLinear, QuantizeLinear};
 use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, Node, Number, Op, Operand, OperandId, Source};
 
 /// Replaces the pairs that no product of integers needs.
-pub fn rounding(graph: &mut Graph, integers: &Integers) {
+pub fn rounding(graph: &mut Graph, integers: &Integers, progress: &Progress<'_>) -> Result<()> {
     // By operand: whether such a product reads it.
     let mut multiplied = vec![false; graph.operands.len()];
     for &node in integers.of.iter().flatten().flatten() {
@@ -15,14 +17,16 @@ pub fn rounding(graph: &mut Graph, integers: &Integers) {
         }
     }
     if !graph.nodes.iter().any(|node| pair(graph, &multiplied, node).is_some()) {
-        return;
+        return Ok(());
     }
-    for mut node in std::mem::take(&mut graph.nodes) {
+    for node in progress.each(std::mem::take(&mut graph.nodes)) {
+        let mut node = node?;
         if let Some(pair) = pair(graph, &multiplied, &node) {
             node.op = pair.rounded(graph, node.outputs[0]);
         }
         push(graph, node);
     }
+    Ok(())
 }
 
 /// What is rounded, and how.

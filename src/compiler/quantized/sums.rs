@@ -1,7 +1,9 @@
 //! Products of integers that were divided along their depth, since float32 adds integers up exactly only to 2²⁴, become whole
 //! again where they are computed with integers.
 
+use super::super::progress::Progress;
 use super::{Values, is_unit, maker};
+use crate::error::Result;
 use crate::graph::ops::elementwise::{BinaryKind, Cast};
 use crate::graph::ops::matmul::Matmul;
 use crate::graph::ops::movement::Slice;
@@ -9,20 +11,23 @@ use crate::graph::{DataType, Graph, Node, Op, OperandId};
 
 /// A sum of int32 casts of products of parts: the products, in order.
 type Parts = Vec<usize>;
+/// float32 sums 258 products of bytes exactly, and 32 bits hold the sum of [`DEEPEST`](super::DEEPEST): of parts that are not made
+/// smaller than they must be there are 128 at most.
+const MOST_PARTS: usize = 256;
 
-pub fn sums(graph: &mut Graph) {
+pub fn sums(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
     if !graph.nodes.iter().any(|node| is_sum(graph, node)) {
-        return;
+        return Ok(());
     }
-    let uses = graph.uses();
+    let counts = counts(graph, progress)?;
     // The last sum comes first: it has all parts.
-    for position in (0..graph.nodes.len()).rev() {
+    for position in progress.each((0..graph.nodes.len()).rev()) {
+        let position = position?;
         let node = &graph.nodes[position];
-        if !is_sum(graph, node) {
+        if counts[position] == 0 {
             continue;
         }
-        let mut parts = Parts::new();
-        let Some(()) = collect(graph, &uses, node, &mut parts) else { continue };
+        let parts = collect(graph, node, progress);
         let Some(whole) = whole(graph, &parts) else { continue };
         let last = *parts.last().expect("a sum has parts");
         let node = Node { op: whole.clone().into(), ..graph.nodes[last].clone() };
@@ -33,6 +38,7 @@ pub fn sums(graph: &mut Graph) {
             graph.nodes[position].op = Cast { input, data_type: DataType::Int32 }.into();
         }
     }
+    Ok(())
 }
 
 fn is_sum(graph: &Graph, node: &Node) -> bool {
@@ -40,21 +46,47 @@ fn is_sum(graph: &Graph, node: &Node) -> bool {
     op.kind == BinaryKind::Add && graph.descriptor(op.a).data_type == DataType::Int32
 }
 
-/// Finds the products of a sum, if there is nothing else in it and nobody else needs them.
-fn collect(graph: &Graph, uses: &[usize], sum: &Node, parts: &mut Parts) -> Option<()> {
-    let Op::Binary(op) = &sum.op else { return None };
-    for id in [op.a, op.b] {
-        let (_, node) = maker(graph, id).filter(|_| uses[id.0 as usize] == 1)?;
-        match &node.op {
-            Op::Cast(cast) if cast.data_type == DataType::Int32 && uses[cast.input.0 as usize] == 1 => {
-                let (number, Node { op: Op::Matmul(_), .. }) = maker(graph, cast.input)? else { return None };
-                parts.push(number);
-            }
-            _ if is_sum(graph, node) => collect(graph, uses, node, parts)?,
-            _ => return None,
+/// The product that is cast to a part of a sum.
+fn part(graph: &Graph, id: OperandId) -> Option<(usize, OperandId)> {
+    let (_, Node { op: Op::Cast(cast), .. }) = maker(graph, id)? else { return None };
+    let (number, Node { op: Op::Matmul(_), .. }) = maker(graph, cast.input)? else { return None };
+    (cast.data_type == DataType::Int32).then_some((number, cast.input))
+}
+
+/// By node: of how many products it is the sum, if there is nothing else in it and nobody else needs them; otherwise 0.
+fn counts(graph: &Graph, progress: &Progress<'_>) -> Result<Vec<usize>> {
+    let uses = graph.uses();
+    let is_own = |id: OperandId| uses[id.0 as usize] == 1;
+    let mut counts = vec![0; graph.nodes.len()];
+    for node in progress.each(graph.nodes.iter().enumerate()) {
+        let (position, node) = node?;
+        let Op::Binary(op) = &node.op else { continue };
+        if !is_sum(graph, node) {
+            continue;
+        }
+        let [a, b] = [op.a, op.b].map(|id| match part(graph, id) {
+            _ if !is_own(id) => 0,
+            Some((_, product)) => usize::from(is_own(product)),
+            None => maker(graph, id).map_or(0, |(node, _)| counts[node]),
+        });
+        if a > 0 && b > 0 && a + b <= MOST_PARTS {
+            counts[position] = a + b;
         }
     }
-    Some(())
+    Ok(counts)
+}
+
+/// The products of such a sum.
+fn collect(graph: &Graph, sum: &Node, progress: &Progress<'_>) -> Parts {
+    let (mut parts, mut pending) = (Parts::new(), vec![sum]);
+    while let Some(node) = pending.pop() {
+        progress.count();
+        match &node.op {
+            Op::Binary(op) => pending.extend([op.b, op.a].iter().filter_map(|&id| maker(graph, id)).map(|(_, node)| node)),
+            _ => parts.extend(part(graph, node.outputs[0]).map(|(number, _)| number)),
+        }
+    }
+    parts
 }
 
 /// The product whose parts along the depth, one after the other, these are.
