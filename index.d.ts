@@ -1847,7 +1847,8 @@ export interface MLGraphBuilder {
    */
   reduceL1(input: MLOperand, options?: MLReduceOptions): MLOperand;
   /**
-   * Sums the values along the axes. Integers wrap around.
+   * Sums the values along the axes, whatever their order: a sum of floats that is in the range of the type does not overflow
+   * on the way. Integers wrap around.
    *
    * - `input`: float32, float16, int32, uint32, int64, uint64; ranks 0 to 8
    * - result `output`: the type of `input`; ranks 0 to 8
@@ -1869,7 +1870,8 @@ export interface MLGraphBuilder {
    */
   reduceSumSquare(input: MLOperand, options?: MLReduceOptions): MLOperand;
   /**
-   * Multiplies the values along the axes with each other. Integers wrap around.
+   * Multiplies the values along the axes with each other, whatever their order: a product of floats that is in the range of the
+   * type does not overflow on the way. Integers wrap around.
    *
    * - `input`: float32, float16, int32, uint32, int64, uint64; ranks 0 to 8
    * - result `output`: the type of `input`; ranks 0 to 8

@@ -43,6 +43,17 @@ impl std::fmt::Debug for Call {
 }
 
 impl Call {
+    /// A call with these operands, in the order of the row, and nothing else.
+    pub fn of(row: &'static Operator, operands: Vec<Tensor>) -> Call {
+        let members = row.arguments.len() + row.options.len();
+        let mut call = Call { row, operands: Vec::new(), values: vec![Value::Absent; members], label: String::new() };
+        for (number, (limits, tensor)) in row.operands.iter().zip(operands).enumerate() {
+            call.operands.push(Operand { tensor, is_constant: false });
+            call.set(limits.name, Value::Operand(OperandId(number as u32)));
+        }
+        call
+    }
+
     /// The same with zeros for subnormal float32 numbers.
     pub fn flushed(&self) -> Call {
         let mut call = self.clone();

@@ -14,6 +14,7 @@ mod compare;
 mod draw;
 mod invalid;
 mod limits;
+mod magnitudes;
 mod oracle;
 mod random;
 mod special;

@@ -2,12 +2,12 @@
 //! operator that computes with single elements, or finds something out about a few of them. Random calls rarely meet two of
 //! these at once. And functions on all numbers of float16, and many of float32.
 
-use crate::call::{Call, Operand};
+use crate::call::Call;
 use crate::tensor::{Scalar, Tensor, range, round};
 use crate::{check, rows, wish};
 use webnn_node::graph::attribute::Value;
 use webnn_node::graph::operator::Operator;
-use webnn_node::graph::{DataType, Number, OperandId};
+use webnn_node::graph::{DataType, Number};
 
 /// Functions of one element.
 const FUNCTIONS: [&str; 34] = [
@@ -126,16 +126,6 @@ fn values(data_type: DataType) -> Vec<Scalar> {
     positive.iter().flat_map(|&x| [x, -x]).chain([f64::NAN]).map(Scalar::Float).collect()
 }
 
-fn call(row: &'static Operator, operands: Vec<Tensor>) -> Call {
-    let members = row.arguments.len() + row.options.len();
-    let mut call = Call { row, operands: Vec::new(), values: vec![Value::Absent; members], label: String::new() };
-    for (number, (limits, tensor)) in row.operands.iter().zip(operands).enumerate() {
-        call.operands.push(Operand { tensor, is_constant: false });
-        call.set(limits.name, Value::Operand(OperandId(number as u32)));
-    }
-    call
-}
-
 /// The same with what the operator demands, in all ways that matter here.
 fn variants(call: Call) -> Vec<Call> {
     let with = |fields: &[(&str, Value)]| {
@@ -162,7 +152,7 @@ fn variants(call: Call) -> Vec<Call> {
     }
 }
 
-fn fail(failures: &mut Vec<String>, call: &Call) {
+pub fn fail(failures: &mut Vec<String>, call: &Call) {
     failures.extend(check(call, 0).err().map(|reason| format!("{call:?}: {reason}")));
 }
 
@@ -171,7 +161,7 @@ fn is_one_of(row: &Operator, list: &[&str]) -> bool {
 }
 
 /// The types that the first operand may have and is tried with.
-fn types(row: &'static Operator) -> Vec<DataType> {
+pub fn types(row: &'static Operator) -> Vec<DataType> {
     wish::types(row, &row.operands[0]).into_iter().filter(|data_type| data_type.bits() >= 8).collect()
 }
 
@@ -185,7 +175,7 @@ fn pairs_of_special_values() {
             let tensor = |shape: &[usize], elements: Vec<Scalar>| Tensor { data_type, shape: shape.to_vec(), elements };
             if row.operands.len() == 1 {
                 let input = tensor(&[4, count], values.repeat(4));
-                variants(call(row, vec![input])).iter().for_each(|call| fail(&mut failures, call));
+                variants(Call::of(row, vec![input])).iter().for_each(|call| fail(&mut failures, call));
                 continue;
             }
             let first: Vec<Scalar> = values.iter().flat_map(|x| vec![*x; count]).collect();
@@ -196,7 +186,7 @@ fn pairs_of_special_values() {
             let column = tensor(&[count, 1], values.clone());
             for [a, b] in [[whole.clone(), tensor(&shape, values.repeat(count))], [whole, line.clone()], [line, column]] {
                 for is_constant in [false, true] {
-                    let mut call = call(row, vec![a.clone(), b.clone()]);
+                    let mut call = Call::of(row, vec![a.clone(), b.clone()]);
                     call.operands[1].is_constant = is_constant;
                     fail(&mut failures, &call);
                 }
@@ -226,7 +216,7 @@ fn lines_with_two_special_values() {
                 ([2, count], 0, beside),
                 ([count, 20], 1, pairs.iter().flat_map(long).collect()),
             ] {
-                let mut call = call(row, vec![Tensor { data_type, shape: shape.to_vec(), elements }]);
+                let mut call = Call::of(row, vec![Tensor { data_type, shape: shape.to_vec(), elements }]);
                 match row.name {
                     name if name.starts_with("reduce") => call.set("axes", Value::UnsignedList(vec![axis])),
                     _ => call.set("axis", Value::Unsigned(axis)),
@@ -257,7 +247,7 @@ fn functions_of_many_numbers() {
             let numbers: Vec<f64> = if data_type == DataType::Float16 { halves.clone().collect() } else { singles.clone() };
             let elements: Vec<Scalar> = numbers.into_iter().map(|x| round(data_type, Scalar::Float(x))).collect();
             let input = Tensor { data_type, shape: vec![elements.len()], elements };
-            variants(call(row, vec![input])).iter().for_each(|call| fail(&mut failures, call));
+            variants(Call::of(row, vec![input])).iter().for_each(|call| fail(&mut failures, call));
         }
     }
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));

@@ -21,11 +21,13 @@ operators! {
     [("input", Of(WIDE), N)] -> One [("output", SameAs("input"), N)] {
         /// Sums the absolute values along the axes. Integers wrap around.
         "reduceL1" L1,
-        /// Sums the values along the axes. Integers wrap around.
+        /// Sums the values along the axes, whatever their order: a sum of floats that is in the range of the type does not overflow
+        /// on the way. Integers wrap around.
         "reduceSum" Sum,
         /// Sums the squares of the values along the axes. Integers wrap around.
         "reduceSumSquare" SumSquare,
-        /// Multiplies the values along the axes with each other. Integers wrap around.
+        /// Multiplies the values along the axes with each other, whatever their order: a product of floats that is in the range of the
+        /// type does not overflow on the way. Integers wrap around.
         "reduceProduct" Product,
     }
     [("input", Of(FLOAT), N)] -> One [("output", SameAs("input"), N)] {

@@ -126,7 +126,8 @@ fn reduce_floats(name: &str, elements: &[f64]) -> Element {
         "reduceL1" => near(magnitude, n * magnitude),
         "reduceSum" => near(sum, n * magnitude),
         "reduceMean" => near(sum / n, (n + 1.0) * magnitude / n),
-        "reduceSumSquare" => near(squares, (n + 1.0) * squares),
+        // A square that is subnormal is rounded to the next of these.
+        "reduceSumSquare" => near(squares, (n + 1.0) * squares + n * f64::from(f32::MIN_POSITIVE)),
         "reduceL2" => near(squares.sqrt(), (n + 3.0) * squares.sqrt()),
         "reduceLogSum" => {
             let error = n * magnitude * EPSILON;
@@ -143,7 +144,14 @@ fn reduce_floats(name: &str, elements: &[f64]) -> Element {
             near(value, n + 8.0 + 2.0 * value.abs())
         }
         "reduceProduct" => {
-            let product: f64 = elements.iter().product();
+            // In such an order that nothing on the way is beyond float64 if the product is not.
+            let mut sorted = elements.to_vec();
+            sorted.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
+            let mut rest = std::collections::VecDeque::from(sorted);
+            let mut product = 1f64;
+            while let Some(x) = if product.abs() > 1.0 { rest.pop_front() } else { rest.pop_back() } {
+                product *= x;
+            }
             near(product, n * product.abs())
         }
         "reduceMax" | "reduceMin" if has_nan => Element::float(f64::NAN),

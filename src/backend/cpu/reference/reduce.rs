@@ -13,6 +13,7 @@ pub fn reduce(op: &Reduce, arguments: &mut Arguments<'_, '_>) {
     let plan = Plan::new(input.shape, |axis| op.reduces(axis));
     let reduction = Reduction { input, output, plan };
     match op.kind {
+        ReduceKind::Product if input.data_type.is_float() => with_float!(input.data_type, T => reduction.float::<T>(op.kind)),
         ReduceKind::L1 | ReduceKind::Sum | ReduceKind::SumSquare | ReduceKind::Product => {
             with_element!(input.data_type, T => reduction.total::<T>(op.kind));
         }
@@ -66,6 +67,12 @@ impl Reduction<'_, '_, '_> {
                 let lift = |x: T| x.to_f64() * x.to_f64();
                 self.run(Formula { identity: 0.0, lift, combine, finish: |sum: f64| T::from_f64(sum.sqrt()) });
             }
+            ReduceKind::Product => self.run(Formula {
+                identity: Product { digits: 1.0, steps: 0 },
+                lift: |x: T| Product { digits: x.to_f64(), steps: 0 },
+                combine: Product::times,
+                finish: |product: Product| T::from_f64(product.value()),
+            }),
             ReduceKind::LogSum => self.run(Formula { identity: 0.0, lift, combine, finish: |sum: f64| T::from_f64(sum.ln()) }),
             ReduceKind::LogSumExp => self.run(Formula {
                 identity: Exponentials { greatest: f64::NEG_INFINITY, sum: 0.0 },
@@ -187,6 +194,32 @@ fn place(mut output: usize, kept: &[(usize, usize)]) -> usize {
         output /= size;
     }
     place
+}
+
+/// A product of floats as `digits * 2^(512 steps)`, with digits from 2^-256 to 2^256 if they are not 0 or infinite, so that no part of
+/// it overflows or vanishes.
+#[derive(Clone, Copy)]
+struct Product {
+    digits: f64,
+    steps: i32,
+}
+
+impl Product {
+    fn times(self, other: Self) -> Self {
+        let (digits, steps) = (self.digits * other.digits, self.steps + other.steps);
+        if digits.abs() > 2f64.powi(256) {
+            Product { digits: digits * 2f64.powi(-512), steps: steps + 1 }
+        } else if digits.abs() < 2f64.powi(-256) && digits != 0.0 {
+            Product { digits: digits * 2f64.powi(512), steps: steps - 1 }
+        } else {
+            Product { digits, steps }
+        }
+    }
+
+    fn value(self) -> f64 {
+        // Beyond one step it is infinite or 0 in all float types.
+        self.digits * 2f64.powi(512 * self.steps.clamp(-1, 1)) * 2f64.powi(512 * (self.steps / 2).signum())
+    }
 }
 
 /// A sum of exponentials, as `exp(greatest) * sum`, which does not overflow.

@@ -1,10 +1,12 @@
 //! Running sums.
 
 use super::kernel::grid;
+use super::reduce::formula;
 use super::{Kernel, Lowering, Operands};
 use crate::backend::strided::Axis;
 use crate::error::Result;
 use crate::graph::ops::cumulative::CumulativeSum;
+use crate::graph::ops::reduce::ReduceKind;
 
 /// Up to so many values are summed up by one invocation.
 const FEW: usize = 64;
@@ -20,28 +22,26 @@ pub fn cumulative_sum(lowering: &mut Lowering<'_>, op: &CumulativeSum, operands:
     let piece = size.div_ceil(lanes);
     let (row_of_grid, grid) = grid(lowering, rows.div_ceil(rows_of_group));
     let position = if op.reversed { format!("{}u - k", size - 1) } else { "k".to_owned() };
-    let zero = scalar.integer(0);
-    let sum = scalar.add("sum", "x");
+    let formula = formula(ReduceKind::Sum, input.data_type, size);
     let stored = if op.exclusive { "sum" } else { "next" };
     let mut scan = String::new();
     if lanes > 1 {
-        scan.push_str(&format!(
-            "for (var k = first; k < end; k += 1u) {{ let x = input(place(row, k)); sum = {sum}; }}\n\
+        scan.push_str(
+            "for (var k = first; k < end; k += 1u) { sum = combine(sum, lift(input(place(row, k)), k)); }\n\
              totals[lane] = sum;\n\
-             workgroupBarrier();\n"
-        ));
+             workgroupBarrier();\n",
+        );
         let mut reach = 1;
         while reach < lanes {
-            let total = scalar.add(&format!("totals[lane - {reach}u]"), "sum");
             scan.push_str(&format!(
-                "if lane >= {reach}u {{ sum = {total}; }}\n\
+                "if lane >= {reach}u {{ sum = combine(totals[lane - {reach}u], sum); }}\n\
                  workgroupBarrier();\n\
                  totals[lane] = sum;\n\
                  workgroupBarrier();\n"
             ));
             reach *= 2;
         }
-        scan.push_str(&format!("sum = {zero};\nif lane > 0u {{ sum = totals[lane - 1u]; }}\n"));
+        scan.push_str("sum = nothing();\nif lane > 0u { sum = totals[lane - 1u]; }\n");
     }
     let (threads, of_lane) = if lanes == 1 {
         (rows_of_group, format!("let row = group_index * {rows_of_group}u + index;\nlet lane = 0u;\n"))
@@ -49,7 +49,7 @@ pub fn cumulative_sum(lowering: &mut Lowering<'_>, op: &CumulativeSum, operands:
         (lanes, "let row = group_index;\nlet lane = index;\n".to_owned())
     };
     let text = format!(
-        "{shared}\
+        "{functions}{shared}\
          fn place(row: u32, k: u32) -> u32 {{ return (row / {inner}u * {size}u + {position}) * {inner}u + row % {inner}u; }}\n\
          @compute @workgroup_size({threads}) fn main(@builtin(workgroup_id) group: vec3<u32>, \
          @builtin(local_invocation_index) index: u32) {{\n\
@@ -58,15 +58,16 @@ pub fn cumulative_sum(lowering: &mut Lowering<'_>, op: &CumulativeSum, operands:
          let is_row = row < {rows}u;\n\
          let first = select({size}u, min(lane * {piece}u, {size}u), is_row);\n\
          let end = min(first + {piece}u, {size}u);\n\
-         var sum = {zero};\n\
+         var sum = nothing();\n\
          {scan}\
          for (var k = first; k < end; k += 1u) {{\n\
          let at = place(row, k);\n\
-         let x = input(at);\n\
-         let next = {sum};\n\
-         store_output(at, {stored});\n\
+         let next = combine(sum, lift(input(at), k));\n\
+         store_output(at, result({stored}));\n\
          sum = next;\n}}\n}}\n",
-        shared = if lanes > 1 { format!("var<workgroup> totals: array<{}, {lanes}>;\n", scalar.name()) } else { String::new() },
+        functions = formula.declare(scalar, scalar),
+        shared =
+            if lanes > 1 { format!("var<workgroup> totals: array<{}, {lanes}>;\n", formula.accumulator) } else { String::new() },
     );
     let kernel = Kernel::new("cumulativeSum").reads(lowering, "input", input);
     lowering

@@ -1,27 +1,29 @@
 //! Normalizations.
 
+use super::reduce::power;
 use super::rows::{Rows, Summary};
 use super::{Kernel, Lowering, Operands, Tensor};
 use crate::backend::strided::Axis;
 use crate::backend::wgpu::shader::float;
 use crate::error::Result;
+use crate::graph::DataType;
 use crate::graph::ops::layout::InputOperandLayout::{Nchw, Nhwc};
 use crate::graph::ops::normalization::{BatchNormalization, InstanceNormalization, LayerNormalization};
 
-/// Binds scale and bias, which may be absent: `factor(i, deviation)` is the scale number `i` divided by a deviation,
-/// `offset(i)` the bias.
+/// Binds scale and bias, which may be absent: `finished(i, x, deviation)` is `x` divided by a deviation, times the scale number
+/// `i`, and the bias.
 fn factors(lowering: &Lowering<'_>, mut kernel: Kernel, scale: Option<&Tensor>, bias: Option<&Tensor>) -> Kernel {
-    let mut text = "fn factor(i: u32, deviation: f32) -> f32 { return 1.0f / deviation; }\n".to_owned();
     if let Some(scale) = scale {
         kernel = kernel.reads(lowering, "scale", scale);
-        text = "fn factor(i: u32, deviation: f32) -> f32 { return scale(i) / deviation; }\n".to_owned();
     }
     if let Some(bias) = bias {
         kernel = kernel.reads(lowering, "bias", bias);
     }
+    let factor = if scale.is_some() { "scale(i)" } else { "1.0f" };
     let offset = if bias.is_some() { "bias(i)" } else { "0.0f" };
-    text.push_str(&format!("fn offset(i: u32) -> f32 {{ return {offset}; }}\n"));
-    kernel.declare(&text)
+    kernel.declare(&format!(
+        "fn finished(i: u32, x: f32, deviation: f32) -> f32 {{ return quotient_times(x, deviation, {factor}) + {offset}; }}\n"
+    ))
 }
 
 pub fn batch_normalization(lowering: &mut Lowering<'_>, op: &BatchNormalization, operands: &Operands) -> Result<()> {
@@ -35,7 +37,9 @@ pub fn batch_normalization(lowering: &mut Lowering<'_>, op: &BatchNormalization,
     let body = format!(
         "let feature = (i / {inner}u) % {features}u;\n\
          let deviation = sqrt(variance(feature) + {});\n\
-         return factor(feature, deviation) * (input(i) - mean(feature)) + offset(feature);",
+         let x = input(i) - mean(feature);\n\
+         if is_infinite(x) {{ return finished(feature, 0.5f * input(i) - 0.5f * mean(feature), 0.5f * deviation); }}\n\
+         return finished(feature, x, deviation);",
         float(op.epsilon as f32),
     );
     kernel.each(lowering, output, &body)
@@ -80,14 +84,42 @@ impl Statistics<'_> {
         factor: &str,
     ) -> Result<()> {
         let count: usize = self.axes.iter().map(|&axis| input.shape[axis]).product();
-        let epsilon = float(self.epsilon as f32);
+        let epsilon = self.epsilon as f32;
         let kernel = Kernel::new(self.label).reads(lowering, "input", input);
         let kernel = factors(lowering, kernel, scale, bias);
-        Rows::new(&input.shape, self.axes)
-            .reduce(lowering, "sum", Summary::Sum, "x")
-            .then(&format!("let mean = sum / {count}.0f;"))
-            .reduce(lowering, "squares", Summary::Sum, "(x - mean) * (x - mean)")
-            .then(&format!("let deviation = sqrt(squares / {count}.0f + {epsilon});"))
-            .write(lowering, kernel, output, &format!("factor({factor}, deviation) * (x - mean) + offset({factor})"))
+        let rows = Rows::new(&input.shape, self.axes);
+        if input.data_type == DataType::Float16 {
+            // No sum or square of these leaves float32.
+            return rows
+                .reduce(lowering, "sum", Summary::Sum, "x")
+                .then(&format!("let mean = sum / {count}.0f;"))
+                .reduce(lowering, "squares", Summary::Sum, "(x - mean) * (x - mean)")
+                .then(&format!("let deviation = sqrt(squares / {count}.0f + {});", float(epsilon)))
+                .write(lowering, kernel, output, &format!("finished({factor}, x - mean, deviation)"));
+        }
+        // All values of a row times a power of two, which their normalization does not depend on but for epsilon: squares of
+        // the values themselves leave float32 from 1.8e19 on, and vanish below 1e-19. In rows between 2^-30 and 2^40 it is 1.
+        let power = power(count);
+        let rest = count as f64 * 0.5f64.powi(power as i32);
+        let declarations = format!(
+            "fn mean_of(sums: vec3<f32>, up: f32) -> f32 {{\n\
+             if is_nan(sums.x) || is_infinite(sums.x) {{ return sums.y * up / {rest}; }}\n\
+             return sums.x * up / {count}.0f;\n}}\n\
+             fn epsilon(up: f32) -> f32 {{ return {epsilon}; }}\n",
+            rest = float(rest as f32),
+            // It may vanish beside large values, but not altogether: that would make rows without variance NaN.
+            epsilon = if epsilon > 0.0 { format!("max({} * up * up, 0x1p-126f)", float(epsilon)) } else { "0.0f".to_owned() },
+        );
+        rows.reduce(lowering, "sums", Summary::Magnitude, &format!("vec3<f32>(x, divided_by_power(x, {power}u), abs_f32(x))"))
+            .then(&format!("let up = row_scale(sums.z, {});\nlet mean = mean_of(sums, up);", float(greatest_scale(epsilon))))
+            .reduce(lowering, "squares", Summary::Sum, "(x * up - mean) * (x * up - mean)")
+            .then(&format!("let deviation = sqrt(squares / {count}.0f + epsilon(up));"))
+            .write(lowering, kernel.declare(&declarations), output, &format!("finished({factor}, x * up - mean, deviation)"))
     }
+}
+
+/// The greatest power of two that a row is multiplied by: its square times epsilon is 1 at most.
+fn greatest_scale(epsilon: f32) -> f32 {
+    let power = if epsilon > 0.0 { (-0.5 * f64::from(epsilon).log2()).floor().min(126.0) } else { 126.0 };
+    2f64.powf(power) as f32
 }

@@ -1,6 +1,6 @@
 //! Pooling.
 
-use super::reduce::{formula, lowest, scale};
+use super::reduce::{formula, lowest, power};
 use super::reduction::Reduction;
 use super::window::{countable, place};
 use super::{Kernel, Lowering, Operands};
@@ -46,15 +46,14 @@ pub fn pool2d(lowering: &mut Lowering<'_>, op: &Pool2d, operands: &Operands) -> 
     let (declarations, start, add, result) = match op.kind {
         // A sum, and one of summands divided by a power of two, which is a number where the mean is.
         Pool2dKind::Average => {
-            let down = (1.0 / scale(window_height * window_width)) as f32;
+            let power = power(window_height * window_width);
             let declarations = format!(
-                "fn scale() -> f32 {{ return {}; }}\n\
-                 fn mean(total: vec2<f32>, count: f32) -> f32 {{\n\
-                 if is_nan(total.x) || is_infinite(total.x) {{ return total.y / (count * scale()); }}\n\
+                "fn mean(total: vec2<f32>, count: f32) -> f32 {{\n\
+                 if is_nan(total.x) || is_infinite(total.x) {{ return total.y / (count * {}); }}\n\
                  return total.x / count;\n}}\n",
-                float(down)
+                float(0.5f32.powi(power as i32))
             );
-            let add = "total += vec2<f32>(value, value * scale());".to_owned();
+            let add = format!("total += vec2<f32>(value, divided_by_power(value, {power}u));");
             (declarations, "vec2<f32>(0.0f, 0.0f)".to_owned(), add, "mean(total, max(f32(count), 1.0f))")
         }
         Pool2dKind::Max => {

@@ -31,10 +31,11 @@ pub fn formula(kind: ReduceKind, data_type: DataType, count: usize) -> Formula {
         ReduceKind::L1 if scalar.is_signed() => total(scalar.call("abs", &["x"])),
         ReduceKind::L1 => total("x".to_owned()),
         ReduceKind::SumSquare => total(scalar.mul("x", "x")),
+        ReduceKind::Product if scalar == Scalar::F32 => product(),
         ReduceKind::Product => Formula::scalar(scalar, scalar.integer(1), "x".to_owned(), scalar.mul("a", "b")),
         ReduceKind::LogSum => sums(count, "log_f32(a.x)", "log_f32(a.y) + log_f32(back())"),
         ReduceKind::Mean => {
-            let rest = float((count as f64 / scale(count)) as f32);
+            let rest = float((count as f64 / 2f64.powi(power(count) as i32)) as f32);
             sums(count, &format!("a.x / {}", float(count as f32)), &format!("a.y / {rest}"))
         }
         ReduceKind::L2 => norm(),
@@ -44,25 +45,38 @@ pub fn formula(kind: ReduceKind, data_type: DataType, count: usize) -> Formula {
     }
 }
 
-/// The power of two that so many summands are divided by, which leaves their sum in the range of the type.
-pub fn scale(count: usize) -> f64 {
-    (count as u64).next_power_of_two() as f64
+/// So many summands divided by two to this power have a sum in the range of their type.
+pub fn power(count: usize) -> u32 {
+    (count as u64).next_power_of_two().ilog2()
 }
 
 /// A sum, `a.x`, and that of summands divided by `back()`, a power of two, which is used where the former, or one on the way to
 /// it, is infinite or no number. (Where it is not, the division could lose digits of the smallest numbers.)
 fn sums(count: usize, plain: &str, scaled: &str) -> Formula {
-    let scale = scale(count);
-    let (down, back) = (float((1.0 / scale) as f32), float(scale as f32));
+    let power = power(count);
     Formula {
         accumulator: "vec2<f32>",
-        declarations: format!("fn back() -> f32 {{ return {back}; }}"),
+        declarations: format!("fn back() -> f32 {{ return {}; }}", float(2f32.powi(power as i32))),
         parts: vec![("a.x", Scalar::F32), ("a.y", Scalar::F32)],
         nothing: "vec2<f32>(0.0f, 0.0f)".to_owned(),
-        lift: format!("return vec2<f32>(x, x * {down});"),
+        lift: format!("return vec2<f32>(x, divided_by_power(x, {power}u));"),
         combine: "return a + b;".to_owned(),
         in_subgroup: Some(SUMS),
         result: format!("if is_nan(a.x) || is_infinite(a.x) {{ return {scaled}; }}\nreturn {plain};"),
+    }
+}
+
+/// A product, `a.x` times two to the power of `a.y`, no part of which overflows or vanishes.
+fn product() -> Formula {
+    Formula {
+        accumulator: "vec2<f32>",
+        declarations: String::new(),
+        parts: vec![("a.x", Scalar::F32), ("a.y", Scalar::F32)],
+        nothing: "vec2<f32>(1.0f, 0.0f)".to_owned(),
+        lift: "return with_power(x, 0.0f);".to_owned(),
+        combine: "return with_power(a.x * b.x, a.y + b.y);".to_owned(),
+        in_subgroup: None,
+        result: "return times_two_to_the(a.x, i32(clamp(a.y, -250.0f, 250.0f)));".to_owned(),
     }
 }
 

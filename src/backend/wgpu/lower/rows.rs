@@ -3,7 +3,7 @@
 //! there are many rows beside each other, an invocation does each.
 
 use super::kernel::grid;
-use super::workgroup::{Combination, EXPONENTIALS, SUMS, parameters};
+use super::workgroup::{Combination, EXPONENTIALS, MAGNITUDES, SUMS, parameters};
 use super::{Kernel, Lowering, Tensor};
 use crate::backend::strided::Strided;
 use crate::error::Result;
@@ -22,6 +22,8 @@ const TOGETHER: usize = 64;
 pub enum Summary {
     /// A sum of `f32`.
     Sum,
+    /// Of `vec3<f32>` the sums of the first two, and the greatest of the third.
+    Magnitude,
     /// [`super::reduce::exponentials`], whose functions the kernel declares.
     Exponentials,
 }
@@ -94,6 +96,7 @@ impl Rows {
     pub fn reduce(mut self, lowering: &Lowering<'_>, name: &str, summary: Summary, lifted: &str) -> Self {
         let (value, nothing, combine, array) = match summary {
             Summary::Sum => ("f32", "0.0f", "plus", "totals"),
+            Summary::Magnitude => ("vec3<f32>", "vec3<f32>()", "join", "total_triples"),
             Summary::Exponentials => ("vec2<f32>", "nothing()", "combine", "total_pairs"),
         };
         let each = self.each(&format!("total = {combine}(total, {lifted});"));
@@ -109,6 +112,7 @@ impl Rows {
             combine: &|a, b| format!("{combine}({a}, {b})"),
             in_subgroup: Some(match summary {
                 Summary::Sum => SUMS,
+                Summary::Magnitude => MAGNITUDES,
                 Summary::Exponentials => EXPONENTIALS,
             }),
         };
@@ -148,6 +152,7 @@ impl Rows {
         let text = format!(
             "{shared}\
              fn plus(a: f32, b: f32) -> f32 {{ return a + b; }}\n\
+             fn join(a: vec3<f32>, b: vec3<f32>) -> vec3<f32> {{ return vec3<f32>(a.xy + b.xy, max(a.z, b.z)); }}\n\
              fn place(base: u32, k: u32) -> u32 {{ return base + {within}; }}\n\
              @compute @workgroup_size({threads}) fn main(@builtin(workgroup_id) group: vec3<u32>, \
              @builtin(local_invocation_index) index: u32{parameters}) {{\n\

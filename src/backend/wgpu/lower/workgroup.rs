@@ -19,6 +19,10 @@ pub struct Combination<'a> {
 /// Sums of a subgroup.
 pub const SUMS: &str = "total = subgroupAdd(total);\n";
 
+/// Two sums of a subgroup and the greatest of a third value. (What that is where one is not a number does not matter: the sums
+/// are not numbers then.)
+pub const MAGNITUDES: &str = "total = vec3<f32>(subgroupAdd(total.xy), subgroupMax(total.z));\n";
+
 /// Sums of exponentials of a subgroup, as [`super::reduce::exponentials`] has them. What the greatest of several is when one
 /// is not a number is left open, so these are looked for apart.
 pub const EXPONENTIALS: &str = "let is_spoilt = subgroupAny(is_nan(total.x));\n\

@@ -73,6 +73,39 @@ fn div_f32(a: f32, b: f32) -> f32 {
   return a / b;
 }
 
+// a / b * c for b of a root's range, where the quotient c / b alone is too great or too small as well.
+fn quotient_times(a: f32, b: f32, c: f32) -> f32 {
+  let factor = c / b;
+  let magnitude = abs_f32(factor);
+  if (magnitude >= 0x1p-126f && magnitude <= 0x1p126f) || b == 0.0f || c == 0.0f || is_infinite(c) || is_nan(factor) {
+    return factor * a;
+  }
+  if magnitude < 1.0f {
+    return (c * 0x1p100f / b) * (a * 0x1p-100f);
+  }
+  return (c * 0x1p-100f / b) * (a * 0x1p100f);
+}
+
+// x divided by two to the power of n, by its bits where that can be: of a sum of products with one number compilers make the
+// product of the sum, which overflows where the quotients are there to prevent it.
+fn divided_by_power(x: f32, n: u32) -> f32 {
+  let bits = bitcast<u32>(x);
+  let exponent = (bits >> 23u) & 255u;
+  if exponent > n && exponent < 255u {
+    return f32_from_bits(bits - (n << 23u));
+  }
+  return x * f32_from_bits((127u - n) << 23u);
+}
+
+// The power of two that brings values up to largest near 1, at most most. Ordinary values are left as they are.
+fn row_scale(largest: f32, most: f32) -> f32 {
+  if largest >= 0x1p-30f && largest <= 0x1p40f {
+    return 1.0f;
+  }
+  let exponent = i32(bitcast<u32>(largest) >> 23u);
+  return min(f32_from_bits(u32(clamp(254 - exponent, 1, 253)) << 23u), most);
+}
+
 fn div_i32(a: i32, b: i32) -> i32 {
   if b == 0 {
     return 0;
@@ -580,6 +613,18 @@ fn expm1_f32(x: f32) -> f32 {
 fn times_two_to_the(x: f32, n: i32) -> f32 {
   let half = n / 2;
   return x * f32_from_bits(u32(half + 127) << 23u) * f32_from_bits(u32(n - half + 127) << 23u);
+}
+
+// x times two to the power of n, with a first part whose product with another is a normal number.
+fn with_power(x: f32, n: f32) -> vec2<f32> {
+  let magnitude = abs_f32(x);
+  if magnitude > 0x1p60f {
+    return vec2<f32>(x * 0x1p-96f, n + 96.0f);
+  }
+  if magnitude < 0x1p-60f && magnitude != 0.0f {
+    return vec2<f32>(x * 0x1p96f, n - 96.0f);
+  }
+  return vec2<f32>(x, n);
 }
 
 // A number times exp(y + rest), for y from -194 to -60: in two parts, since the power may be 0 where the product is not.
