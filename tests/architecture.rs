@@ -1,5 +1,6 @@
 //! The rooms of the house, held against the code: which may use which, and how large a file may be.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -82,5 +83,162 @@ fn threads_are_made_in_one_place() {
         let is_test = path.file_stem().is_some_and(|name| name.to_str().unwrap().ends_with("tests"));
         let makes = ["thread::spawn", "thread::Builder", "spawn_blocking"].iter().any(|way| code.contains(way));
         assert!(!makes || is_test || path.ends_with("thread.rs"), "{} makes a thread", path.display());
+    }
+}
+
+/// Folders whose files import each other in one direction only, folders in them included.
+const ONE_WAY: &[&str] = &["backend/wgpu"];
+
+/// A file without its comments and tests.
+fn code(text: &str) -> String {
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+    code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+/// The paths in a text that begin with `crate` or `super`, each as its names; those in braces one by one.
+fn paths(code: &str) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    for start in ["crate::", "super::"] {
+        let is_inside = |at: usize| code[..at].ends_with("::") || code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        for (at, _) in code.match_indices(start).filter(|(at, _)| !is_inside(*at)) {
+            expand(&code[at..], &mut Vec::new(), &mut found);
+        }
+    }
+    found
+}
+
+/// Follows the path that a text begins with; gives back what is behind it.
+fn expand<'a>(text: &'a str, before: &mut Vec<String>, found: &mut Vec<Vec<String>>) -> &'a str {
+    let length = before.len();
+    let mut rest = text.trim_start();
+    loop {
+        if let Some(list) = rest.strip_prefix('{') {
+            rest = list.trim_start();
+            while !rest.starts_with('}') && !rest.is_empty() {
+                rest = expand(rest, before, found).trim_start();
+                rest = rest.strip_prefix(',').unwrap_or(rest).trim_start();
+            }
+            rest = rest.strip_prefix('}').unwrap_or(rest);
+            break;
+        }
+        let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+        if end == 0 {
+            found.push(before.clone());
+            // A `*`, or whatever else it is.
+            rest = rest.get(1..).unwrap_or("");
+            break;
+        }
+        before.push(rest[..end].to_owned());
+        rest = &rest[end..];
+        match rest.strip_prefix("::") {
+            Some(next) => rest = next,
+            None => {
+                found.push(before.clone());
+                // `as` another name.
+                rest = rest
+                    .trim_start()
+                    .strip_prefix("as ")
+                    .map_or(rest, |name| name.trim_start_matches(|c: char| c.is_alphanumeric()));
+                break;
+            }
+        }
+    }
+    before.truncate(length);
+    rest
+}
+
+/// The name of the module that a file is.
+fn module(path: &Path) -> Vec<String> {
+    let mut names: Vec<String> = path.with_extension("").iter().map(|name| name.to_str().unwrap().to_owned()).collect();
+    if names.last().is_some_and(|name| name == "mod") {
+        names.pop();
+    }
+    names
+}
+
+/// Which modules each module imports from, or declares.
+fn imports() -> BTreeMap<Vec<String>, BTreeSet<Vec<String>>> {
+    let files: Vec<(Vec<String>, String)> = all().into_iter().map(|(path, text)| (module(&path), code(&text))).collect();
+    let modules: BTreeSet<Vec<String>> = files.iter().map(|(module, _)| module.clone()).collect();
+    let resolve = |own: &[String], path: &[String]| {
+        let mut names = if path[0] == "super" { own[..own.len() - 1].to_vec() } else { Vec::new() };
+        for name in &path[1..] {
+            if name == "super" {
+                names.pop();
+            } else {
+                names.push(name.clone());
+            }
+        }
+        // What is behind the module's name is an item.
+        (0..=names.len()).rev().map(|length| names[..length].to_vec()).find(|names| modules.contains(names))
+    };
+    let of = |own: &Vec<String>, code: &str| -> BTreeSet<Vec<String>> {
+        let declared = code.lines().filter_map(|line| {
+            let name = line.trim().trim_start_matches("pub ").strip_prefix("mod ")?.strip_suffix(';')?;
+            Some([&own[..], &[name.to_owned()]].concat())
+        });
+        let used = paths(code).into_iter().filter_map(|path| resolve(own, &path));
+        used.chain(declared).filter(|other| other != own && modules.contains(other)).collect()
+    };
+    files.iter().map(|(own, code)| (own.clone(), of(own, code))).collect()
+}
+
+#[test]
+fn files_of_these_folders_import_each_other_in_one_direction() {
+    let imports = imports();
+    for folder in ONE_WAY {
+        let folder: Vec<String> = folder.split('/').map(str::to_owned).collect();
+        // Modules whose imports are all looked at already are taken away until none is left, or only circles.
+        let mut left: BTreeSet<&Vec<String>> = imports.keys().filter(|module| module.starts_with(&folder)).collect();
+        assert!(left.len() > 1, "{folder:?}");
+        while let Some(next) = left.iter().find(|module| imports[**module].iter().all(|other| !left.contains(other))) {
+            let next = *next;
+            left.remove(next);
+        }
+        let shown = left.iter().map(|module| {
+            let others: Vec<String> =
+                imports[*module].iter().filter(|other| left.contains(other)).map(|other| other.join("::")).collect();
+            format!("{} imports {}", module.join("::"), others.join(", "))
+        });
+        assert!(left.is_empty(), "circles among, or from:\n{}", shown.collect::<Vec<_>>().join("\n"));
+    }
+}
+
+/// What each layer of the GPU backend may use of the others. What is not named here puts them together.
+const GPU_LAYERS: &[(&str, &[&str])] = &[
+    ("target", &[]),
+    ("program", &[]),
+    ("shader", &["target"]),
+    ("lower", &["program", "shader", "target"]),
+    ("runtime", &["program", "target"]),
+];
+
+#[test]
+fn layers_of_the_gpu_backend_use_only_the_layers_below() {
+    let mut wrong = Vec::new();
+    for (module, used) in imports().iter().filter(|(module, _)| module.starts_with(&["backend".to_owned(), "wgpu".to_owned()])) {
+        let Some((layer, allowed)) = module.get(2).and_then(|name| GPU_LAYERS.iter().find(|(layer, _)| layer == name)) else {
+            continue;
+        };
+        for other in used.iter().filter(|other| other.starts_with(&module[..2])) {
+            let is_allowed = other.get(2).is_some_and(|name| name == layer || allowed.contains(&name.as_str()));
+            if !is_allowed {
+                wrong.push(format!("{} imports {}", module.join("::"), other.join("::")));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Programs for GPUs are data: whatever runs them, wgpu or a `GPUDevice` of script's.
+#[test]
+fn lowering_knows_no_wgpu() {
+    for (path, text) in all() {
+        let Ok(within) = path.strip_prefix("backend/wgpu") else { continue };
+        let layer = module(within).first().cloned().unwrap_or_default();
+        if ["target", "program", "shader", "lower"].contains(&layer.as_str()) {
+            let rest = code(&text).replace("backend::wgpu::", "");
+            assert!(!rest.contains("wgpu::"), "{} uses wgpu", path.display());
+        }
     }
 }

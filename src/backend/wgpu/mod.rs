@@ -2,14 +2,19 @@
 //!
 //! # How it works
 //!
-//! * [`adapter`] chooses, [`device`] is shared by all contexts of an adapter. A thread of its own submits work in the order
-//!   in which it is ordered; later work comes after earlier work on the device too, so writing and executing are reported as
-//!   done when they are submitted, and chained dispatches wait for nobody. A second thread waits for the device, and gives
-//!   it up when it takes too long ([`waiting`]).
-//! * `compile` lowers the plan's steps to *dispatches* ([`lower`]): a pipeline, the memory that it binds, a grid. Memory is a
-//!   part of an input's, output's or constant's buffer, or of the graph's one arena, at the plan's offsets. Runs of a graph
-//!   follow each other on the device, so one arena is enough. A run records all dispatches in one command buffer.
-//! * Shaders are text made for the shapes at hand, with everything known baked in; equal texts share a pipeline.
+//! Three layers, each of which knows those above it in this list only (`tests/architecture.rs`):
+//!
+//! * [`shader`] is WGSL text: how the elements of each data type lie in memory, and functions that WGSL lacks. It depends on
+//!   the [`target`] alone, which is what a device can do, without the device.
+//! * [`lower`] makes a plan's steps *dispatches*: a shader, the memory that it binds, a grid. Memory is a part of an input's,
+//!   output's or constant's buffer, or of the graph's one arena, at the plan's offsets. Runs of a graph follow each other on
+//!   the device, so one arena is enough. Shaders are text made for the shapes at hand, with everything known baked in. What
+//!   comes out is a [`program`], plain data that says nothing about what runs it.
+//! * [`runtime`] runs programs, and is the only one that knows wgpu. A run records all dispatches in one command buffer.
+//!   Equal texts share a pipeline. [`open`] finds a device, which is shared by all contexts of an adapter. A thread of its own
+//!   submits work in the order in which it is ordered; later work comes after earlier work on the device too, so writing and
+//!   executing are reported as done when they are submitted, and chained dispatches wait for nobody. A second thread waits for
+//!   the device, and gives it up when it takes too long ([`runtime::waiting`]).
 //!
 //! # Elements in memory, and in shaders
 //!
@@ -35,7 +40,7 @@
 //! # Adding an operator
 //!
 //! A function in its family's file in `lower/` and a line in the `match` of `lower/mod.rs`. It gets the node and
-//! [`lower::Operands`], whose `input(op.a)` and `output()` are tensors with static shapes, and adds as many dispatches as it
+//! [`lower::lowering::Operands`], whose `input(op.a)` and `output()` are tensors with static shapes, and adds as many dispatches as it
 //! needs; they run in order, each after the one before has finished. An operator that is a composition of others makes
 //! temporaries and calls their functions. Node by node:
 //!
@@ -52,23 +57,21 @@
 //! # Invariants
 //!
 //! * Indices that come from data are clamped by the kernel; wgpu's bounds checks are on besides.
-//! * Errors of the device are looked for with error scopes ([`device::Device::checked`]); none panics.
+//! * Errors of the device are looked for with error scopes ([`runtime::device::Device::checked`]); none panics.
 //! * Memory that the arena gives is never assumed to be zero, nor what is behind a tensor's last element.
 
-pub mod adapter;
-pub mod device;
-mod executable;
-mod experimental;
 mod lower;
+mod open;
+mod program;
+mod runtime;
 mod shader;
-mod storage;
+mod target;
 mod trial;
-mod waiting;
 
-pub use adapter::Wish;
-pub use device::end_of_process;
-pub use executable::Executable;
-pub use storage::Storage;
+pub use runtime::adapter::{self, Wish};
+pub use runtime::device::end_of_process;
+pub use runtime::executable::Executable;
+pub use runtime::storage::Storage;
 
 use crate::backend::cpu::Cpu;
 use crate::backend::{Backend, Bindings, Turn};
@@ -80,7 +83,9 @@ use crate::graph::{Descriptor, Limits};
 use crate::host_memory::HostBuffer;
 use crate::memory::{Bytes, Usage};
 use crate::timeline::Done;
-use device::{Asked, Device, Job, Listener};
+use runtime::device::Device;
+use runtime::jobs::{Asked, Job};
+use runtime::loss::Listener;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -105,13 +110,13 @@ impl Gpu {
     /// # Errors
     /// `NotSupportedError` when there is none.
     pub fn new(wish: Wish) -> Result<Self> {
-        Ok(Self::on(adapter::open(wish)?))
+        Ok(Self::on(open::open(wish)?))
     }
 
     fn on(device: Arc<Device>) -> Self {
         let mut limits = Limits::everything();
         // The greatest number of that form.
-        let most = executable::largest_tensor(&device).saturating_add(1);
+        let most = device.target.largest_tensor().saturating_add(1);
         limits.max_tensor_byte_length = limits.max_tensor_byte_length.min((1 << most.ilog2()) - 1);
         Gpu(Arc::new(Shared {
             device,
@@ -158,7 +163,7 @@ impl Backend for Gpu {
     fn allocate(&self, descriptor: &Descriptor) -> Result<Storage> {
         #[cfg(feature = "faults")]
         faults::at(faults::Place::Allocate)?;
-        Storage::new(&self.0.device, descriptor.byte_length())
+        self.0.device.storage(descriptor.byte_length())
     }
 
     /// The memory is elsewhere.
@@ -167,7 +172,9 @@ impl Backend for Gpu {
     }
 
     fn compile(&self, plan: Plan) -> Result<Executable> {
-        Executable::new(self.0.device.clone(), plan, &self.0.usage, &|| self.evaluator().check())
+        let ask = || self.evaluator().check();
+        let program = lower::lower(&plan, &self.0.device.target, &ask)?;
+        Executable::new(self.0.device.clone(), program, &self.0.usage, &ask)
     }
 
     fn fusing(&self) -> Fusing {
@@ -187,7 +194,8 @@ impl Backend for Gpu {
     }
 
     fn execute(&self, graph: &Arc<Executable>, bindings: Bindings<Storage>, _: Turn, done: Done<()>) {
-        self.order(Job::Execute { graph: graph.clone(), bindings, done });
+        let graph = graph.clone();
+        self.order(Job::Execute { commands: Box::new(move || graph.record(&bindings)), done });
     }
 
     fn on_lost(&self, tell: Box<dyn FnOnce(String) + Send>) {

@@ -1,10 +1,11 @@
 //! The trial of a device's cooperative matrices: they are experimental in wgpu, so they are used only after they have
 //! multiplied right.
 
-use super::device::Device;
-use super::executable::Executable;
-use super::storage::Storage;
-use super::waiting::PATIENCE;
+use super::lower::lower;
+use super::runtime::device::Device;
+use super::runtime::executable::Executable;
+use super::runtime::storage::Storage;
+use super::runtime::waiting::PATIENCE;
 use crate::backend::cpu::Cpu;
 use crate::backend::{Backend, Bindings};
 use crate::compiler::{Fusing, Preferences, compile};
@@ -57,14 +58,15 @@ fn product(device: &Arc<Device>) -> Result<Vec<u8>> {
     let c = builder.push_op(Matmul { a, b }, "")?[0];
     let graph = builder.build(vec![("c".to_owned(), c)])?;
     let plan = compile(graph, Cpu::new(1).evaluator(), Fusing::Chains, Preferences::default())?;
-    let executable = Executable::new(device.clone(), plan, &Arc::default(), &|| Ok(()))?;
+    let program = lower(&plan, &device.target, &|| Ok(()))?;
+    let executable = Executable::new(device.clone(), program, &Arc::default(), &|| Ok(()))?;
     let input = |bytes: Vec<u8>| -> Result<Arc<Storage>> {
-        let storage = Storage::new(device, bytes.len())?;
+        let storage = device.storage(bytes.len())?;
         device.queue.write_buffer(&storage.buffer, 0, &bytes);
         Ok(Arc::new(storage))
     };
     let inputs = smallvec![input(halves(ROWS, DEPTH, left))?, input(halves(DEPTH, COLUMNS, right))?];
-    let output = Arc::new(Storage::new(device, ROWS * COLUMNS * 2)?);
+    let output = Arc::new(device.storage(ROWS * COLUMNS * 2)?);
     let staging = device.buffer(ROWS * COLUMNS * 2, BufferUsages::MAP_READ | BufferUsages::COPY_DST)?;
     device.checked(|| {
         let run = executable.record(&Bindings { inputs, outputs: smallvec![Some(output.clone())] })?;
@@ -83,7 +85,8 @@ fn product(device: &Arc<Device>) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::wgpu::adapter::{Wish, open};
+    use crate::backend::wgpu::open::open;
+    use crate::backend::wgpu::runtime::adapter::Wish;
 
     #[test]
     fn a_device_that_multiplies_right_passes() {

@@ -4,7 +4,8 @@
 //! on: those along the axis, or all coordinates. That takes elements times updates comparisons.
 
 use super::gather::{index, place};
-use super::{Kernel, Lowering, Operands, Tensor};
+use super::kernel::Kernel;
+use super::lowering::{Lowering, Operands, Tensor};
 use crate::backend::wgpu::shader::Scalar;
 use crate::error::Result;
 use crate::graph::DataType;

@@ -1,6 +1,6 @@
 //! Kernels that write elements one by one, for outputs whose elements share words.
 
-use super::{Lowering, Tensor};
+use super::lowering::{Lowering, Tensor};
 use crate::backend::wgpu::shader::Scalar;
 use crate::error::Result;
 use crate::graph::DataType;

@@ -1,7 +1,7 @@
 //! Positions of extreme values.
 
+use super::lowering::{Lowering, Operands};
 use super::reduction::{Formula, Reduction};
-use super::{Lowering, Operands};
 use crate::backend::wgpu::shader::Scalar;
 use crate::error::Result;
 use crate::graph::ops::arg::{Arg, ArgKind};

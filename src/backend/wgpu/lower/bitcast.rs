@@ -1,6 +1,7 @@
 //! Bits that are read as those of another data type.
 
-use super::{Kernel, Lowering, Operands};
+use super::kernel::Kernel;
+use super::lowering::{Lowering, Operands};
 use crate::backend::wgpu::shader::Scalar;
 use crate::error::Result;
 use crate::graph::ops::bitcast::Bitcast;

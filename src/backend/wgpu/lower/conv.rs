@@ -2,9 +2,9 @@
 //! channels.
 
 use super::kernel::Kernel;
+use super::lowering::{Lowering, Operands, Tensor};
 use super::product::{End, Product};
 use super::window::{countable, place};
-use super::{Lowering, Operands, Tensor};
 use crate::backend::wgpu::shader::coordinates;
 use crate::backend::window::Axis;
 use crate::error::{Error, Kind, Result};

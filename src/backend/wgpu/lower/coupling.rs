@@ -1,7 +1,8 @@
 //! Probabilities of classes from those of pairs: each thread finds those of a row.
 
+use super::kernel::Kernel;
 use super::kernel::{WORKGROUP, grid};
-use super::{Kernel, Lowering, Operands};
+use super::lowering::{Lowering, Operands};
 use crate::error::Result;
 use crate::graph::ops::coupling::PairwiseCoupling;
 

@@ -1,8 +1,9 @@
 //! Running sums.
 
+use super::kernel::Kernel;
 use super::kernel::grid;
+use super::lowering::{Lowering, Operands};
 use super::reduce::formula;
-use super::{Kernel, Lowering, Operands};
 use crate::backend::strided::Axis;
 use crate::error::Result;
 use crate::graph::ops::cumulative::CumulativeSum;

@@ -1,6 +1,7 @@
 //! Determinants: each thread eliminates in a matrix of its own.
 
-use super::{Kernel, Lowering, Operands};
+use super::kernel::Kernel;
+use super::lowering::{Lowering, Operands};
 use crate::error::{Error, Kind, Result};
 use crate::graph::ops::determinant::Determinant;
 

@@ -1,7 +1,8 @@
 //! Element-wise operators: each is an expression of its operands' elements.
 
+use super::alone;
 use super::kernel::Kernel;
-use super::{Lowering, Operands, Tensor, alone};
+use super::lowering::{Lowering, Operands, Tensor};
 use crate::backend::strided::Strided;
 use crate::backend::wgpu::shader::{Scalar, float, wrap};
 use crate::compiler::RUNNING;

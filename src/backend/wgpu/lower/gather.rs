@@ -1,7 +1,8 @@
 //! Operators that read elements at places which other operands name. An index out of range is clamped, so that it never
 //! leads out of the tensor.
 
-use super::{Kernel, Lowering, Operands, Tensor};
+use super::kernel::Kernel;
+use super::lowering::{Lowering, Operands, Tensor};
 use crate::backend::strided::Axis;
 use crate::error::Result;
 use crate::graph::ops::gather::{Gather, GatherElements, GatherNd};

@@ -1,8 +1,8 @@
 //! Kernels: a shader made of bindings and WGSL, and its dispatch.
 
+use super::lowering::{Lowering, Tensor};
 use super::words::Words;
-use super::{Lowering, Tensor};
-use crate::backend::wgpu::executable::{Dispatch, Memory, Slot, check_bindings};
+use crate::backend::wgpu::program::{Memory, Slot};
 use crate::backend::wgpu::shader::{Layout, Scalar, bits, complete, load, stored};
 use crate::error::Result;
 use crate::graph::DataType;
@@ -122,10 +122,9 @@ impl Kernel {
     }
 
     fn dispatch(self, lowering: &mut Lowering<'_>, grid: [u32; 3]) -> Result<()> {
-        check_bindings(lowering.device, self.bindings.len())?;
+        lowering.target.check_bindings(self.bindings.len())?;
         let text = complete(lowering.features(), &self.text);
-        let pipeline = lowering.device.pipelines.get(lowering.device, self.label, text)?;
-        lowering.push(Dispatch { pipeline, bindings: self.bindings, grid });
+        lowering.dispatch(self.label, text, self.bindings, grid);
         Ok(())
     }
 }
@@ -152,7 +151,7 @@ fn packed(data_type: DataType, words: &Words, unit: usize, first: usize, end: us
 
 /// The grid of so many workgroups, and how many there are in a row of it.
 pub fn grid(lowering: &Lowering<'_>, workgroups: usize) -> (usize, [u32; 3]) {
-    let most = lowering.device.limits.max_compute_workgroups_per_dimension as usize;
+    let most = lowering.target.max_compute_workgroups_per_dimension;
     let rows = workgroups.div_ceil(most).max(1);
     let row = workgroups.div_ceil(rows).max(1);
     (row, [row as u32, rows as u32, 1])
@@ -161,7 +160,7 @@ pub fn grid(lowering: &Lowering<'_>, workgroups: usize) -> (usize, [u32; 3]) {
 impl Lowering<'_> {
     /// Whether elements of a data type do not share words that are written as a whole.
     pub fn is_written_alone(&self, data_type: DataType) -> bool {
-        Layout::of(data_type, self.device.features).unit() == 1
+        Layout::of(data_type, self.target.features).unit() == 1
     }
 
     /// Copies a tensor to another of the same shape, converting the data type.

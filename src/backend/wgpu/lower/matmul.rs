@@ -1,8 +1,9 @@
 //! Matrix products.
 
 use super::alone::cast;
+use super::kernel::Kernel;
+use super::lowering::{Lowering, Operands};
 use super::product::{End, Product};
-use super::{Kernel, Lowering, Operands};
 use crate::backend::strided::Strided;
 use crate::backend::wgpu::shader::float;
 use crate::error::Result;

@@ -11,6 +11,7 @@ mod determinant;
 mod elementwise;
 mod gather;
 mod kernel;
+pub mod lowering;
 mod matmul;
 mod movement;
 mod normalization;
@@ -30,155 +31,34 @@ mod window;
 mod words;
 mod workgroup;
 
-pub use kernel::Kernel;
+use super::program::Program;
+use super::target::Target;
+use crate::compiler::{Plan, Step, behind_inputs};
+use crate::error::Result;
+use crate::graph::Op;
+use lowering::{Lowering, Operands, tensor};
 
-use super::adapter::Features;
-use super::device::Device;
-use super::executable::{Dispatch, Memory, Slot, binding_length, most_bindings};
-use super::shader::{Layout, Scalar};
-use crate::compiler::{Place, Plan, Step, Value, behind_inputs};
-use crate::error::{Error, Kind, Result};
-use crate::graph::{ConstantBytes, DataType, Op, OperandId};
-use std::collections::HashSet;
-
-/// A tensor as kernels see it: dense, in row-major order.
-#[derive(Clone, Debug)]
-pub struct Tensor {
-    pub data_type: DataType,
-    pub shape: Vec<usize>,
-    pub memory: Memory,
-}
-
-impl Tensor {
-    /// Number of elements.
-    pub fn count(&self) -> usize {
-        self.shape.iter().product()
+/// The program of a plan.
+///
+/// # Errors
+/// `OperationError` for what the target cannot do; those of `ask`, which is asked before each step.
+pub fn lower(plan: &Plan, target: &Target, ask: &dyn Fn() -> Result<()>) -> Result<Program> {
+    let mut lowering = Lowering::new(target, plan);
+    for step in &plan.steps {
+        ask()?;
+        lowering.begin_step(step.op.row().name, &step.label);
+        self::step(&mut lowering, plan, step).map_err(|error| error.of(step.op.row().name, &step.label))?;
     }
-
-    pub fn scalar(&self) -> Scalar {
-        Scalar::of(self.data_type)
-    }
-}
-
-/// The dispatches of a graph so far.
-pub struct Lowering<'a> {
-    pub device: &'a Device,
-    constants: Vec<ConstantBytes>,
-    /// What steps read.
-    read: HashSet<(Slot, usize)>,
-    dispatches: Vec<Dispatch>,
-    /// The plan's arena, and behind it what a step needs for itself.
-    arena_length: usize,
-    temporary: usize,
-    longest: usize,
-}
-
-/// One step that is being lowered.
-pub struct Operands {
-    inputs: Vec<Tensor>,
-    outputs: Vec<Tensor>,
-    /// What is done to the output afterwards.
-    pub fused: Vec<Op>,
-}
-
-impl Operands {
-    pub fn input(&self, id: OperandId) -> &Tensor {
-        &self.inputs[id.0 as usize]
-    }
-
-    pub fn optional(&self, id: Option<OperandId>) -> Option<&Tensor> {
-        id.map(|id| self.input(id))
-    }
-
-    pub fn output(&self) -> &Tensor {
-        &self.outputs[0]
-    }
-
-    pub fn outputs(&self) -> &[Tensor] {
-        &self.outputs
-    }
-
-    fn tensors(&self) -> impl Iterator<Item = &Tensor> {
-        self.inputs.iter().chain(&self.outputs)
-    }
-}
-
-impl<'a> Lowering<'a> {
-    pub fn new(device: &'a Device, plan: &Plan) -> Self {
-        let arena_length = plan.arena_length.next_multiple_of(crate::compiler::ALIGNMENT);
-        let constants = plan.constants.clone();
-        let read = plan.steps.iter().flat_map(|step| &step.inputs);
-        let read = read.map(|id| memory(&plan.values[id.0])).map(|memory| (memory.slot, memory.offset)).collect();
-        Lowering { device, constants, read, dispatches: Vec::new(), arena_length, temporary: 0, longest: 0 }
-    }
-
-    pub fn features(&self) -> Features {
-        self.device.features
-    }
-
-    /// The dispatches, the constants that they may bind, and the length of the arena.
-    pub fn finish(self) -> (Vec<Dispatch>, Vec<ConstantBytes>, usize) {
-        (self.dispatches, self.constants, self.arena_length + self.longest)
-    }
-
-    pub fn push(&mut self, dispatch: Dispatch) {
-        self.dispatches.push(dispatch);
-    }
-
-    /// Memory for a tensor that only this step uses.
-    pub fn temporary(&mut self, data_type: DataType, shape: &[usize]) -> Result<Tensor> {
-        let count = shape.iter().product();
-        let fail = || Error::new(Kind::Operation, format!("{count} values between its kernels are too many"));
-        let length = data_type.byte_length(count).ok_or_else(fail)?;
-        let memory = Memory { slot: Slot::Arena, offset: self.arena_length + self.temporary, length };
-        self.temporary += length.next_multiple_of(crate::compiler::ALIGNMENT);
-        self.longest = self.longest.max(self.temporary);
-        Ok(Tensor { data_type, shape: shape.to_vec(), memory })
-    }
-
-    /// A constant that is made here, such as weights in another order.
-    pub fn constant(&mut self, data_type: DataType, shape: &[usize], bytes: Vec<u8>) -> Tensor {
-        let memory = Memory { slot: Slot::Constant(self.constants.len()), offset: 0, length: bytes.len() };
-        self.constants.push(ConstantBytes::new(bytes));
-        Tensor { data_type, shape: shape.to_vec(), memory }
-    }
-
-    /// Whether anybody wants a step's output.
-    pub fn is_read(&self, tensor: &Tensor) -> bool {
-        matches!(tensor.memory.slot, Slot::Output(_)) || self.read.contains(&(tensor.memory.slot, tensor.memory.offset))
-    }
-
-    fn layout(&self, tensor: &Tensor) -> Layout {
-        Layout::of(tensor.data_type, self.device.features)
-    }
-
-    /// Bindings that a tensor takes.
-    fn bindings(&self, tensor: &Tensor) -> usize {
-        tensor.memory.length.div_ceil(binding_length(self.device, tensor.memory.length)).max(1)
-    }
-}
-
-fn memory(value: &Value) -> Memory {
-    let offset = if let Place::Arena(offset) = value.place { offset } else { 0 };
-    Memory { slot: value.place.into(), offset, length: value.descriptor.byte_length() }
-}
-
-fn tensor(value: &Value) -> Tensor {
-    let memory = memory(value);
-    let shape = value.descriptor.shape.iter().map(|&size| size as usize).collect();
-    Tensor { data_type: value.descriptor.data_type, shape, memory }
+    let output_lengths = plan.outputs.iter().map(|(_, descriptor)| descriptor.byte_length()).collect();
+    Ok(lowering.finish(output_lengths))
 }
 
 /// Adds the dispatches of a step.
-///
-/// # Errors
-/// `OperationError` for what the device cannot do.
-pub fn lower(lowering: &mut Lowering<'_>, plan: &Plan, step: &Step) -> Result<()> {
-    lowering.temporary = 0;
+fn step(lowering: &mut Lowering<'_>, plan: &Plan, step: &Step) -> Result<()> {
     let tensors = |ids: &[crate::compiler::ValueId]| ids.iter().map(|id| tensor(&plan.values[id.0])).collect();
     let operands = Operands { inputs: tensors(&step.inputs), outputs: tensors(&step.outputs), fused: step.fused.clone() };
     // All operands must fit into one kernel: else what is fused is done one by one.
-    let most = most_bindings(lowering.device);
+    let most = lowering.target.most_bindings();
     let bindings: usize = operands.tensors().map(|tensor| lowering.bindings(tensor)).sum();
     if step.fused.is_empty() || bindings <= most {
         return one(lowering, &step.op, &operands);

@@ -1,9 +1,9 @@
 //! Operators that move elements without looking at them: most are a copy with strides.
 
+use super::kernel::Kernel;
+use super::lowering::{Lowering, Operands, Tensor};
 use super::words::Words;
-use super::{Kernel, Lowering, Operands, Tensor};
 use crate::backend::strided::Strided;
-use crate::backend::wgpu::executable::most_bindings;
 use crate::backend::wgpu::shader::{Scalar, coordinates, load};
 use crate::error::Result;
 use crate::graph::DataType;
@@ -81,7 +81,7 @@ pub fn triangular(lowering: &mut Lowering<'_>, op: &Triangular, operands: &Opera
 /// So many inputs are joined by one kernel at most: all must be bound, the output, and the table of places.
 fn concat_at_once(lowering: &Lowering<'_>, operands: &Operands) -> usize {
     let divided = operands.tensors().any(|tensor| lowering.bindings(tensor) > 1);
-    if divided { 1 } else { most_bindings(lowering.device).min(16) - 2 }
+    if divided { 1 } else { lowering.target.most_bindings().min(16) - 2 }
 }
 
 pub fn concat(lowering: &mut Lowering<'_>, op: &Concat, operands: &Operands) -> Result<()> {

@@ -1,8 +1,9 @@
 //! Normalizations.
 
+use super::kernel::Kernel;
+use super::lowering::{Lowering, Operands, Tensor};
 use super::reduce::power;
 use super::rows::{Rows, Summary};
-use super::{Kernel, Lowering, Operands, Tensor};
 use crate::backend::strided::Axis;
 use crate::backend::wgpu::shader::float;
 use crate::error::Result;

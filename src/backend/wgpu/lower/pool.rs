@@ -1,9 +1,10 @@
 //! Pooling.
 
+use super::kernel::Kernel;
+use super::lowering::{Lowering, Operands};
 use super::reduce::{formula, lowest, power};
 use super::reduction::Reduction;
 use super::window::{countable, place};
-use super::{Kernel, Lowering, Operands};
 use crate::backend::wgpu::shader::{coordinates, float};
 use crate::backend::window::Axis;
 use crate::error::Result;

@@ -1,8 +1,8 @@
 //! Reductions along axes.
 
+use super::lowering::{Lowering, Operands};
 use super::reduction::{Formula, Reduction};
 use super::workgroup::{EXPONENTIALS, SUMS};
-use super::{Lowering, Operands};
 use crate::backend::wgpu::shader::{Scalar, float};
 use crate::error::Result;
 use crate::graph::DataType;

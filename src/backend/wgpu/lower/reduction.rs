@@ -2,9 +2,10 @@
 //! workgroups whose results are reduced once more.
 
 use super::alone::data_type_of;
+use super::kernel::Kernel;
 use super::kernel::grid;
+use super::lowering::{Lowering, Tensor};
 use super::workgroup::{Combination, parameters};
-use super::{Kernel, Lowering, Tensor};
 use crate::backend::strided::Strided;
 use crate::backend::wgpu::shader::Scalar;
 use crate::error::Result;

@@ -1,7 +1,7 @@
 //! Resampling. Where the positions of the output lie in the input is found at build time, exactly.
 
 use super::kernel::Kernel;
-use super::{Lowering, Operands};
+use super::lowering::{Lowering, Operands};
 use crate::backend::wgpu::shader::{Scalar, coordinates};
 use crate::error::Result;
 use crate::graph::DataType;

@@ -1,6 +1,7 @@
 //! Maxima of the parts of regions of images: each thread goes through the pixels of a part.
 
-use super::{Kernel, Lowering, Operands};
+use super::kernel::Kernel;
+use super::lowering::{Lowering, Operands};
 use crate::backend::wgpu::shader::float;
 use crate::error::Result;
 use crate::graph::ops::roi::{FARTHEST, RoiMaxPool};

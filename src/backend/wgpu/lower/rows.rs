@@ -2,9 +2,10 @@
 //! is whatever belongs together, wherever it lies. A workgroup does a row, and holds it in registers if it is short; where
 //! there are many rows beside each other, an invocation does each.
 
+use super::kernel::Kernel;
 use super::kernel::grid;
+use super::lowering::{Lowering, Tensor};
 use super::workgroup::{Combination, EXPONENTIALS, MAGNITUDES, SUMS, parameters};
-use super::{Kernel, Lowering, Tensor};
 use crate::backend::strided::Strided;
 use crate::error::Result;
 

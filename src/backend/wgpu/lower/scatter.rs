@@ -2,8 +2,9 @@
 //! first the last update of each place is found, then the output is made of these and the input.
 
 use super::gather::{place, place_on_axis};
+use super::kernel::Kernel;
 use super::kernel::{WORKGROUP, grid};
-use super::{Kernel, Lowering, Operands, Tensor};
+use super::lowering::{Lowering, Operands, Tensor};
 use crate::error::Result;
 use crate::graph::DataType;
 use crate::graph::ops::scatter::{ScatterElements, ScatterNd};

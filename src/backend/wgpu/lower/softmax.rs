@@ -1,8 +1,10 @@
 //! The softmax function.
 
+use super::kernel::Kernel;
+use super::lowering::{Lowering, Operands};
 use super::reduce::exponentials;
+use super::reduction::Formula;
 use super::rows::{Rows, Summary};
-use super::{Kernel, Lowering, Operands};
 use crate::backend::wgpu::shader::Scalar;
 use crate::error::Result;
 use crate::graph::ops::softmax::Softmax;
@@ -11,7 +13,7 @@ pub fn softmax(lowering: &mut Lowering<'_>, op: &Softmax, operands: &Operands) -
     let (input, output) = (operands.input(op.input), operands.output());
     // Differences to the greatest value do not overflow. Where that is infinite, some difference is not a number, and it
     // spoils the sum.
-    let formula = super::reduction::Formula { result: "return a.y;".to_owned(), ..exponentials() };
+    let formula = Formula { result: "return a.y;".to_owned(), ..exponentials() };
     let kernel = Kernel::new("softmax").reads(lowering, "input", input).declare(&formula.declare(Scalar::F32, Scalar::F32));
     Rows::new(&input.shape, &[op.axis as usize])
         .reduce(lowering, "sum", Summary::Exponentials, "vec2<f32>(x, 1.0f)")

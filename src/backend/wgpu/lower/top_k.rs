@@ -3,8 +3,9 @@
 //! Each element is compared with those of its line until as many as are wanted come before it, so a line takes at most the
 //! square of its length in comparisons, and far fewer where few elements are wanted and the line is in no order.
 
+use super::kernel::Kernel;
 use super::kernel::{WORKGROUP, grid};
-use super::{Kernel, Lowering, Operands};
+use super::lowering::{Lowering, Operands};
 use crate::backend::strided::Axis;
 use crate::backend::wgpu::shader::Scalar;
 use crate::error::Result;

@@ -1,6 +1,7 @@
 //! Ensembles of decision trees: each score follows all trees by itself.
 
-use super::{Kernel, Lowering, Operands};
+use super::kernel::Kernel;
+use super::lowering::{Lowering, Operands};
 use crate::error::Result;
 use crate::graph::ops::tree::{Aggregation, MISSING_IS_TRUE, MODE_MASK, TreeEnsemble};
 

@@ -1,8 +1,8 @@
 //! How a kernel gets at a tensor's memory: as one array or, where the tensor is longer than what the device binds at once, as
 //! several, among which functions choose. Kernels do not see the difference.
 
-use super::{Lowering, Tensor};
-use crate::backend::wgpu::executable::{Memory, Slot, binding_length};
+use super::lowering::{Lowering, Tensor};
+use crate::backend::wgpu::program::{Memory, Slot};
 use crate::backend::wgpu::shader::memory_type;
 use std::fmt::Write;
 
@@ -25,7 +25,7 @@ impl Words {
             _ => 4,
         };
         let memory = tensor.memory;
-        let at_once = binding_length(lowering.device, memory.length);
+        let at_once = lowering.target.binding_length(memory.length);
         let part =
             |offset: usize| Memory { offset: memory.offset + offset, length: (memory.length - offset).min(at_once), ..memory };
         let parts = (0..memory.length.max(1)).step_by(at_once).map(part).collect();

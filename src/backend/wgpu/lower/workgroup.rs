@@ -1,7 +1,7 @@
 //! Combining what all invocations of a workgroup have: by those that run in step first, where the device has operations for
 //! that, and then in the workgroup's memory.
 
-use super::Lowering;
+use super::lowering::Lowering;
 
 /// A combination of values of one type.
 pub struct Combination<'a> {

@@ -6,13 +6,10 @@ mod walk;
 pub use scalar::{Scalar, float, wrap};
 pub use walk::coordinates;
 
-use super::adapter::Features;
-use super::device::Device;
-use crate::error::Result;
+use super::target::Features;
 use crate::graph::DataType;
-use std::collections::{HashMap, VecDeque};
 use std::fmt::Write;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
 
 /// How the elements of a data type lie in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,96 +123,4 @@ pub fn complete(features: Features, text: &str) -> String {
     let half = if features.half { "enable f16;\n" } else { "" };
     let matrices = if text.contains("coop_mat") { "enable wgpu_cooperative_matrix;\n" } else { "" };
     format!("{half}{matrices}{}{text}", prelude_for(text))
-}
-
-/// The compute pipelines of a device, by the text of their shaders: equal layers of a network share one.
-#[derive(Default)]
-pub struct Pipelines(Mutex<Kept>);
-
-/// Pipelines that are kept for graphs to come, in the order in which they were made.
-#[derive(Default)]
-struct Kept {
-    pipelines: HashMap<String, wgpu::ComputePipeline>,
-    order: VecDeque<String>,
-    bytes: usize,
-}
-
-/// The most memory that they take by estimate, while there are graphs and when there is none.
-const MOST_BYTES: usize = 64 << 20;
-const MOST_BYTES_WHEN_IDLE: usize = 16 << 20;
-
-/// What a pipeline takes, roughly: a driver does not say it. On a software adapter graphs of a few steps took 0.3 to 3 MB.
-fn estimate(text: &str) -> usize {
-    (64 << 10) + 64 * text.len()
-}
-
-impl Kept {
-    /// Keeps a pipeline; the oldest ones go where there are too many.
-    fn insert(&mut self, text: String, pipeline: wgpu::ComputePipeline) {
-        self.bytes += estimate(&text);
-        self.order.push_back(text.clone());
-        if self.pipelines.insert(text, pipeline).is_some() {
-            // Two threads made it at once.
-            let twice = self.order.pop_back();
-            self.bytes -= twice.map_or(0, |text| estimate(&text));
-        }
-        self.shrink(MOST_BYTES);
-    }
-
-    fn shrink(&mut self, most: usize) {
-        while self.bytes > most {
-            let Some(oldest) = self.order.pop_front() else { break };
-            self.bytes -= estimate(&oldest);
-            self.pipelines.remove(&oldest);
-        }
-    }
-}
-
-impl Pipelines {
-    /// There is no graph any more.
-    pub fn idle(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).shrink(MOST_BYTES_WHEN_IDLE);
-    }
-
-    /// How many are kept, and their bytes by estimate.
-    #[cfg(test)]
-    pub fn kept(&self) -> (usize, usize) {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        assert_eq!(kept.pipelines.len(), kept.order.len());
-        (kept.pipelines.len(), kept.bytes)
-    }
-
-    /// The pipeline of a shader, whose entry point is `main`.
-    ///
-    /// # Errors
-    /// `OperationError` when the device does not take it.
-    pub fn get(&self, device: &Device, label: &str, text: String) -> Result<wgpu::ComputePipeline> {
-        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(pipeline) = lock().pipelines.get(&text) {
-            return Ok(pipeline.clone());
-        }
-        let pipeline = device.checked(|| {
-            let source = wgpu::ShaderSource::Wgsl(text.as_str().into());
-            let module = device.device.create_shader_module(wgpu::ShaderModuleDescriptor { label: Some(label), source });
-            Ok(device.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-                label: Some(label),
-                layout: None,
-                module: &module,
-                entry_point: Some("main"),
-                // Kernels that share memory write it before they read it.
-                compilation_options: wgpu::PipelineCompilationOptions {
-                    zero_initialize_workgroup_memory: false,
-                    ..Default::default()
-                },
-                cache: None,
-            }))
-        });
-        let pipeline = pipeline.inspect_err(|_| {
-            if std::env::var_os("WEBNN_LOG").is_some_and(|value| value == "shaders") {
-                eprintln!("webnn: the shader of {label} was refused:\n{text}");
-            }
-        })?;
-        lock().insert(text, pipeline.clone());
-        Ok(pipeline)
-    }
 }

@@ -4,10 +4,10 @@
 //! Tested on Mesa's software device, version 26.2; it has never run on hardware. A device is given up for one without them
 //! when it does not multiply right (`trial.rs`).
 
+use super::problem::{Division, Product};
 use super::tiles::sides;
-use super::{Division, Product};
-use crate::backend::wgpu::adapter::Matrices;
 use crate::backend::wgpu::shader::Layout;
+use crate::backend::wgpu::target::Matrices;
 use crate::graph::DataType;
 use std::fmt::Write;
 
@@ -155,9 +155,9 @@ pub fn text(product: &Product<'_>, matrix: Matrix, most_bytes: usize) -> (Divisi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::wgpu::adapter::Features;
-    use crate::backend::wgpu::lower::product::End;
+    use crate::backend::wgpu::lower::product::problem::End;
     use crate::backend::wgpu::shader::complete;
+    use crate::backend::wgpu::target::Features;
     use wgpu::naga::back::spv;
     use wgpu::naga::front::wgsl::parse_str;
     use wgpu::naga::valid::{Capabilities, ValidationFlags, Validator};

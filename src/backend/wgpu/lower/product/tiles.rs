@@ -1,6 +1,6 @@
 //! Products by tiles: each workgroup makes one, each of its invocations a block of it.
 
-use super::{BUSY, Division, Product};
+use super::problem::{BUSY, Division, Product};
 use std::fmt::Write;
 
 /// The sizes of a tile, and of an invocation's block; multiples of 4.

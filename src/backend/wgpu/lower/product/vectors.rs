@@ -1,6 +1,6 @@
 //! Products of a matrix and a few vectors, as in decoding: the matrix is read once, by all invocations.
 
-use super::{Division, FEW, Product};
+use super::problem::{Division, FEW, Product};
 use std::fmt::Write;
 
 /// Invocations of a workgroup.

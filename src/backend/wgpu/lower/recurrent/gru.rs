@@ -1,7 +1,8 @@
 //! Gated recurrent units.
 
-use super::{Network, Sequence, activate};
-use crate::backend::wgpu::lower::{Kernel, Lowering, Operands, Tensor};
+use super::network::{Network, Sequence, activate};
+use crate::backend::wgpu::lower::kernel::Kernel;
+use crate::backend::wgpu::lower::lowering::{Lowering, Operands, Tensor};
 use crate::error::Result;
 use crate::graph::DataType;
 use crate::graph::ops::recurrent::{Gru, GruCell, RecurrentNetworkActivation, gru_activations};

@@ -1,7 +1,8 @@
 //! Long short-term memory units.
 
-use super::{Network, Sequence, activate};
-use crate::backend::wgpu::lower::{Kernel, Lowering, Operands, Tensor};
+use super::network::{Network, Sequence, activate};
+use crate::backend::wgpu::lower::kernel::Kernel;
+use crate::backend::wgpu::lower::lowering::{Lowering, Operands, Tensor};
 use crate::error::Result;
 use crate::graph::ops::recurrent::{Lstm, LstmCell, RecurrentNetworkActivation, lstm_activations};
 

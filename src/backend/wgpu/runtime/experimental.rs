@@ -1,7 +1,7 @@
 //! wgpu's experimental features: the permission to use them.
 #![allow(unsafe_code)]
 
-use super::adapter::Features;
+use crate::backend::wgpu::target::Features;
 use wgpu::ExperimentalFeatures;
 
 /// Only what is wanted of them, which is products by cooperative matrices.

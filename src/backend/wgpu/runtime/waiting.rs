@@ -4,7 +4,7 @@
 //! lost with a message, and whoever waits for a read hears of it. It may never answer again, so it is not dropped either:
 //! that would wait for it.
 
-use super::device::{Loss, lock};
+use super::loss::{Loss, lock};
 use crate::error::Result;
 use crate::host_memory::HostBuffer;
 use crate::timeline::Done;

@@ -1,53 +1,47 @@
-//! Recurrent networks, and single steps of them. What depends on the input is computed for all steps at once; then each
-//! step is a dispatch (or two) of the same kernel on other memory. States are float32 from step to step.
+//! What networks share: their operands, their states from step to step, the products with what they read and with their states.
 
-mod gru;
-mod lstm;
-
-pub use gru::{gru, gru_cell};
-pub use lstm::{lstm, lstm_cell};
-
-use super::product::{End, Product};
-use super::workgroup::{Combination, SUMS, parameters};
-use super::{Kernel, Lowering, Tensor};
+use crate::backend::wgpu::lower::kernel::{Kernel, grid};
+use crate::backend::wgpu::lower::lowering::{Lowering, Tensor};
+use crate::backend::wgpu::lower::product::{End, Product};
+use crate::backend::wgpu::lower::workgroup::{Combination, SUMS, parameters};
 use crate::compiler::ALIGNMENT;
 use crate::error::Result;
 use crate::graph::DataType;
 use crate::graph::ops::recurrent::{RecurrentNetworkActivation, RecurrentNetworkDirection};
 
 /// A network's operands and sizes. A single step is a network of one.
-struct Network<'a> {
+pub struct Network<'a> {
     /// [steps, batches, input size]
-    input: &'a Tensor,
+    pub input: &'a Tensor,
     /// [directions, gates * hidden size, input size]
-    weight: &'a Tensor,
+    pub weight: &'a Tensor,
     /// [directions, gates * hidden size, hidden size]
-    recurrent_weight: &'a Tensor,
-    bias: Option<&'a Tensor>,
-    recurrent_bias: Option<&'a Tensor>,
-    direction: RecurrentNetworkDirection,
-    steps: usize,
-    hidden_size: usize,
-    gates: usize,
+    pub recurrent_weight: &'a Tensor,
+    pub bias: Option<&'a Tensor>,
+    pub recurrent_bias: Option<&'a Tensor>,
+    pub direction: RecurrentNetworkDirection,
+    pub steps: usize,
+    pub hidden_size: usize,
+    pub gates: usize,
 }
 
 /// Float32 memory for each of several steps, which can be bound for itself.
-struct Sequence {
-    tensor: Tensor,
+pub struct Sequence {
+    pub tensor: Tensor,
     /// Elements of a step, and from one step to the next.
-    length: usize,
-    pitch: usize,
-    slots: usize,
+    pub length: usize,
+    pub pitch: usize,
+    pub slots: usize,
 }
 
 impl Sequence {
-    fn new(lowering: &mut Lowering<'_>, slots: usize, length: usize) -> Result<Self> {
+    pub fn new(lowering: &mut Lowering<'_>, slots: usize, length: usize) -> Result<Self> {
         let pitch = length.next_multiple_of(ALIGNMENT / 4);
         Ok(Sequence { tensor: lowering.temporary(DataType::Float32, &[slots, pitch])?, length, pitch, slots })
     }
 
     /// The memory of a step; that of an earlier one is used again when there are not as many.
-    fn at(&self, step: usize) -> Tensor {
+    pub fn at(&self, step: usize) -> Tensor {
         let mut tensor = self.tensor.clone();
         tensor.shape = vec![self.length];
         tensor.memory.offset += step % self.slots * self.pitch * 4;
@@ -56,7 +50,7 @@ impl Sequence {
     }
 
     /// Fills the first step with a state, or zeros.
-    fn begin(&self, lowering: &mut Lowering<'_>, state: Option<&Tensor>) -> Result<()> {
+    pub fn begin(&self, lowering: &mut Lowering<'_>, state: Option<&Tensor>) -> Result<()> {
         let kernel = Kernel::new("state");
         match state {
             Some(state) => kernel.reads(lowering, "state", state).each(lowering, &self.at(0), "return state(i);"),
@@ -66,21 +60,21 @@ impl Sequence {
 }
 
 impl Network<'_> {
-    fn directions(&self) -> usize {
+    pub fn directions(&self) -> usize {
         self.direction.count() as usize
     }
 
-    fn batches(&self) -> usize {
+    pub fn batches(&self) -> usize {
         self.input.shape[self.input.shape.len() - 2]
     }
 
     /// Elements of a state.
-    fn state_length(&self) -> usize {
+    pub fn state_length(&self) -> usize {
         self.directions() * self.batches() * self.hidden_size
     }
 
     /// An expression of the step in time at which a direction is at a position, or the other way around.
-    fn turned(&self, direction: &str, position: &str) -> String {
+    pub fn turned(&self, direction: &str, position: &str) -> String {
         let last = self.steps - 1;
         match self.direction {
             RecurrentNetworkDirection::Forward => position.to_owned(),
@@ -90,7 +84,7 @@ impl Network<'_> {
     }
 
     /// What depends on the input, with its biases: for each step [directions, batches, gates, hidden size].
-    fn project(&self, lowering: &mut Lowering<'_>) -> Result<Sequence> {
+    pub fn project(&self, lowering: &mut Lowering<'_>) -> Result<Sequence> {
         let (directions, batches, steps) = (self.directions(), self.batches(), self.steps);
         let depth = *self.input.shape.last().expect("inputs have rank 2 or 3");
         let columns = self.gates * self.hidden_size;
@@ -134,7 +128,7 @@ impl Network<'_> {
     }
 
     /// Memory for a state before and after each step; only for two of them when the others are not wanted.
-    fn states(&self, lowering: &mut Lowering<'_>, all: bool, initial: Option<&Tensor>) -> Result<Sequence> {
+    pub fn states(&self, lowering: &mut Lowering<'_>, all: bool, initial: Option<&Tensor>) -> Result<Sequence> {
         let states = Sequence::new(lowering, if all { self.steps + 1 } else { 2 }, self.state_length())?;
         states.begin(lowering, initial)?;
         Ok(states)
@@ -143,7 +137,7 @@ impl Network<'_> {
     /// A kernel for each unit `e` of each batch and direction: `sums` is a vector of products of rows of the recurrent
     /// weights and of vectors, given by gate and the name of what is multiplied; then `finish` is done. What is bound:
     /// `projected`, `recurrent`, `recurrent_bias`, and what the kernel has. `of_input(gate)` is what depends on the input.
-    fn step(
+    pub fn step(
         &self,
         lowering: &mut Lowering<'_>,
         kernel: Kernel,
@@ -184,7 +178,7 @@ impl Network<'_> {
         };
         let (declared, combine) = (combination.declare(), combination.text(lowering));
         let parameters = parameters(lowering);
-        let (row, grid) = super::kernel::grid(lowering, units);
+        let (row, grid) = grid(lowering, units);
         let text = format!(
             "fn bias_of(gate: u32, e: u32) -> f32 {{ return {bias}; }}\n\
              fn of_input(gate: u32, e: u32) -> f32 {{\n\
@@ -209,7 +203,7 @@ impl Network<'_> {
     }
 
     /// Writes a state to an output.
-    fn finish(&self, lowering: &mut Lowering<'_>, states: &Sequence, output: &Tensor) -> Result<()> {
+    pub fn finish(&self, lowering: &mut Lowering<'_>, states: &Sequence, output: &Tensor) -> Result<()> {
         if !lowering.is_read(output) {
             return Ok(());
         }
@@ -217,7 +211,7 @@ impl Network<'_> {
     }
 
     /// Writes the states after all steps to an output, [steps, directions, batches, hidden size].
-    fn finish_all(&self, lowering: &mut Lowering<'_>, states: &Sequence, output: &Tensor) -> Result<()> {
+    pub fn finish_all(&self, lowering: &mut Lowering<'_>, states: &Sequence, output: &Tensor) -> Result<()> {
         let (length, pitch) = (states.length, states.pitch);
         let step = self.turned(&format!("(i % {length}u / {}u)", self.batches() * self.hidden_size), &format!("i / {length}u"));
         let body = format!("return states(({step} + 1u) * {pitch}u + i % {length}u);");
@@ -226,7 +220,7 @@ impl Network<'_> {
 }
 
 /// An activation of an expression.
-fn activate(activation: RecurrentNetworkActivation, x: &str) -> String {
+pub fn activate(activation: RecurrentNetworkActivation, x: &str) -> String {
     match activation {
         RecurrentNetworkActivation::Relu => format!("relu({x})"),
         RecurrentNetworkActivation::Sigmoid => format!("sigmoid_f32({x})"),

@@ -1,0 +1,167 @@
+//! A program under construction: tensors, temporary memory, constants, and the dispatches so far.
+
+use crate::backend::wgpu::program::{Dispatch, Memory, Program, Shader, Slot, StepName};
+use crate::backend::wgpu::shader::{Layout, Scalar};
+use crate::backend::wgpu::target::{Features, Target};
+use crate::compiler::{Place, Plan, Value};
+use crate::error::{Error, Kind, Result};
+use crate::graph::{ConstantBytes, DataType, Op, OperandId};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// A tensor as kernels see it: dense, in row-major order.
+#[derive(Clone, Debug)]
+pub struct Tensor {
+    pub data_type: DataType,
+    pub shape: Vec<usize>,
+    pub memory: Memory,
+}
+
+impl Tensor {
+    /// Number of elements.
+    pub fn count(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    pub fn scalar(&self) -> Scalar {
+        Scalar::of(self.data_type)
+    }
+}
+
+/// The dispatches of a graph so far.
+pub struct Lowering<'a> {
+    pub target: &'a Target,
+    constants: Vec<ConstantBytes>,
+    /// What steps read.
+    read: HashSet<(Slot, usize)>,
+    shaders: Vec<Shader>,
+    /// The numbers of shaders by their text.
+    numbers: HashMap<Arc<str>, usize>,
+    dispatches: Vec<Dispatch>,
+    steps: Vec<StepName>,
+    /// The plan's arena, and behind it what a step needs for itself.
+    arena_length: usize,
+    temporary: usize,
+    longest: usize,
+}
+
+/// One step that is being lowered.
+pub struct Operands {
+    pub inputs: Vec<Tensor>,
+    pub outputs: Vec<Tensor>,
+    /// What is done to the output afterwards.
+    pub fused: Vec<Op>,
+}
+
+impl Operands {
+    pub fn input(&self, id: OperandId) -> &Tensor {
+        &self.inputs[id.0 as usize]
+    }
+
+    pub fn optional(&self, id: Option<OperandId>) -> Option<&Tensor> {
+        id.map(|id| self.input(id))
+    }
+
+    pub fn output(&self) -> &Tensor {
+        &self.outputs[0]
+    }
+
+    pub fn outputs(&self) -> &[Tensor] {
+        &self.outputs
+    }
+
+    pub fn tensors(&self) -> impl Iterator<Item = &Tensor> {
+        self.inputs.iter().chain(&self.outputs)
+    }
+}
+
+impl<'a> Lowering<'a> {
+    pub fn new(target: &'a Target, plan: &Plan) -> Self {
+        let arena_length = plan.arena_length.next_multiple_of(crate::compiler::ALIGNMENT);
+        let constants = plan.constants.clone();
+        let read = plan.steps.iter().flat_map(|step| &step.inputs);
+        let read = read.map(|id| memory(&plan.values[id.0])).map(|memory| (memory.slot, memory.offset)).collect();
+        Lowering {
+            target,
+            constants,
+            read,
+            shaders: Vec::new(),
+            numbers: HashMap::new(),
+            dispatches: Vec::new(),
+            steps: Vec::new(),
+            arena_length,
+            temporary: 0,
+            longest: 0,
+        }
+    }
+
+    pub fn features(&self) -> Features {
+        self.target.features
+    }
+
+    /// What follows belongs to a step of that operator: the temporary memory of the one before is free again.
+    pub fn begin_step(&mut self, operator: &'static str, label: &str) {
+        self.temporary = 0;
+        self.steps.push(StepName { operator, label: label.to_owned() });
+    }
+
+    pub fn finish(self, output_lengths: Vec<usize>) -> Program {
+        let Lowering { shaders, dispatches, constants, steps, arena_length, longest, .. } = self;
+        Program { shaders, dispatches, constants, arena_length: arena_length + longest, output_lengths, steps }
+    }
+
+    /// Runs a shader on some memory.
+    pub fn dispatch(&mut self, label: &'static str, text: String, bindings: Vec<Memory>, grid: [u32; 3]) {
+        let text: Arc<str> = text.into();
+        let shader = *self.numbers.entry(text.clone()).or_insert(self.shaders.len());
+        if shader == self.shaders.len() {
+            self.shaders.push(Shader { label, text });
+        }
+        let step = self.steps.len().saturating_sub(1);
+        self.dispatches.push(Dispatch { step, shader, bindings, grid });
+    }
+
+    /// Memory for a tensor that only this step uses.
+    pub fn temporary(&mut self, data_type: DataType, shape: &[usize]) -> Result<Tensor> {
+        let count = shape.iter().product();
+        let fail = || Error::new(Kind::Operation, format!("{count} values between its kernels are too many"));
+        let length = data_type.byte_length(count).ok_or_else(fail)?;
+        let memory = Memory { slot: Slot::Arena, offset: self.arena_length + self.temporary, length };
+        self.temporary += length.next_multiple_of(crate::compiler::ALIGNMENT);
+        self.longest = self.longest.max(self.temporary);
+        Ok(Tensor { data_type, shape: shape.to_vec(), memory })
+    }
+
+    /// A constant that is made here, such as weights in another order.
+    pub fn constant(&mut self, data_type: DataType, shape: &[usize], bytes: Vec<u8>) -> Tensor {
+        let memory = Memory { slot: Slot::Constant(self.constants.len()), offset: 0, length: bytes.len() };
+        self.constants.push(ConstantBytes::new(bytes));
+        Tensor { data_type, shape: shape.to_vec(), memory }
+    }
+
+    /// Whether anybody wants a step's output.
+    pub fn is_read(&self, tensor: &Tensor) -> bool {
+        matches!(tensor.memory.slot, Slot::Output(_)) || self.read.contains(&(tensor.memory.slot, tensor.memory.offset))
+    }
+
+    pub fn layout(&self, tensor: &Tensor) -> Layout {
+        Layout::of(tensor.data_type, self.target.features)
+    }
+
+    /// Bindings that a tensor takes.
+    pub fn bindings(&self, tensor: &Tensor) -> usize {
+        tensor.memory.length.div_ceil(self.target.binding_length(tensor.memory.length)).max(1)
+    }
+}
+
+fn memory(value: &Value) -> Memory {
+    let offset = if let Place::Arena(offset) = value.place { offset } else { 0 };
+    Memory { slot: value.place.into(), offset, length: value.descriptor.byte_length() }
+}
+
+/// The tensor of a value of the plan.
+pub fn tensor(value: &Value) -> Tensor {
+    let memory = memory(value);
+    let shape = value.descriptor.shape.iter().map(|&size| size as usize).collect();
+    Tensor { data_type: value.descriptor.data_type, shape, memory }
+}

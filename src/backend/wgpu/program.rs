@@ -1,0 +1,75 @@
+//! What a graph becomes on a GPU, as data: shaders, what is run of them in which order on which memory, and constants. It is made by
+//! [`lower`](super::lower::lower) and says nothing about what runs it.
+
+use crate::compiler::Place;
+use crate::graph::ConstantBytes;
+use std::sync::Arc;
+
+#[derive(Debug)]
+pub struct Program {
+    /// Each text once.
+    pub shaders: Vec<Shader>,
+    /// In their order, each after the one before has finished.
+    pub dispatches: Vec<Dispatch>,
+    /// Those that no dispatch binds need not be uploaded.
+    pub constants: Vec<ConstantBytes>,
+    /// Bytes of the arena, whose contents are anything before a run.
+    pub arena_length: usize,
+    /// Bytes of each output.
+    pub output_lengths: Vec<usize>,
+    /// The operators that dispatches belong to, for messages.
+    pub steps: Vec<StepName>,
+}
+
+/// A WGSL module. Its entry point is `main`; memory number `i` of a dispatch is its binding `i` in group 0.
+#[derive(Debug)]
+pub struct Shader {
+    pub label: &'static str,
+    pub text: Arc<str>,
+}
+
+/// A shader that is run on some memory.
+#[derive(Debug)]
+pub struct Dispatch {
+    /// The number of the step that it belongs to.
+    pub step: usize,
+    /// The number of its shader.
+    pub shader: usize,
+    pub bindings: Vec<Memory>,
+    /// Workgroups.
+    pub grid: [u32; 3],
+}
+
+#[derive(Debug)]
+pub struct StepName {
+    pub operator: &'static str,
+    pub label: String,
+}
+
+/// A part of a buffer, in bytes. Offsets are multiples of [`crate::compiler::ALIGNMENT`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    pub slot: Slot,
+    pub offset: usize,
+    pub length: usize,
+}
+
+/// Which buffer of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Slot {
+    Input(usize),
+    Output(usize),
+    Constant(usize),
+    Arena,
+}
+
+impl From<Place> for Slot {
+    fn from(place: Place) -> Slot {
+        match place {
+            Place::Input(position) => Slot::Input(position),
+            Place::Output(position) => Slot::Output(position),
+            Place::Constant(position) => Slot::Constant(position),
+            Place::Arena(_) => Slot::Arena,
+        }
+    }
+}

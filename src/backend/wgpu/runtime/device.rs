@@ -1,0 +1,302 @@
+//! A device: shared by all contexts of an adapter, with a thread that submits and one that waits.
+//!
+//! Work reaches the device in the order in which it is ordered here, so a piece of work may be reported as done as soon as it
+//! is submitted: whatever is submitted later comes after it. Only reading waits for the device.
+
+use super::adapter::required;
+use super::errors::checked;
+use super::experimental::permission;
+use super::jobs::{Asked, Job, Order, Turn};
+use super::loss::{Listener, Loss, Tell, lock};
+use super::pipelines::Pipelines;
+use super::storage::Storage;
+use super::submitter::Submitter;
+use super::waiting::{Flight, Limit, PATIENCE_AT_EXIT, Waiter};
+use crate::backend::wgpu::target::{Features, Target};
+use crate::error::{Error, Kind, Result};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Instant;
+use wgpu::{Adapter, BufferUsages};
+
+/// Every device's alignment of bindings divides this.
+const LEAST_BINDING: u64 = 256;
+
+pub struct Device {
+    pub device: wgpu::Device,
+    pub queue: wgpu::Queue,
+    pub target: Target,
+    /// Whether it computes on the CPU, in the machine's own memory.
+    pub is_software: bool,
+    pipelines: Pipelines,
+    /// How many graphs there are.
+    graphs: AtomicUsize,
+    orders: Sender<Order>,
+    /// Nothing more is submitted.
+    stopping: Arc<AtomicBool>,
+    /// Disconnected when both threads have ended.
+    ended: Receiver<()>,
+    loss: Arc<Loss>,
+    /// How long it may take for what was submitted.
+    pub limit: Arc<Limit>,
+}
+
+/// All devices of the process, for its end.
+static DEVICES: Mutex<Vec<Weak<Device>>> = Mutex::new(Vec::new());
+
+/// Stops the use of all devices: drivers crash when a thread uses one while the process exits. It should be called before
+/// the exit begins, since drivers register functions for it at any time, and those run first that were registered last.
+///
+/// Called again it finds nothing left to wait for. Tells whether all devices are at rest.
+pub fn end_of_process() -> bool {
+    let mut at_rest = lock(&AT_REST);
+    let devices: Vec<Arc<Device>> = std::mem::take(&mut *lock(&DEVICES)).iter().filter_map(Weak::upgrade).collect();
+    for device in &devices {
+        device.stopping.store(true, Ordering::Relaxed);
+        let _ = device.orders.send(Order::Stop);
+    }
+    let last = Instant::now() + PATIENCE_AT_EXIT;
+    for device in devices {
+        // The threads send nothing: what they had is dropped when they end.
+        let ended = matches!(device.ended.recv_deadline(last), Err(RecvTimeoutError::Disconnected));
+        *at_rest = *at_rest && ended;
+        // Never dropped: the driver is not to be touched any more.
+        std::mem::forget(device);
+    }
+    *at_rest
+}
+
+/// Whether all devices were at rest when the process ended.
+static AT_REST: Mutex<bool> = Mutex::new(true);
+
+impl Device {
+    pub fn new(adapter: &Adapter, features: Features) -> Result<Arc<Device>> {
+        let limits = limits(adapter);
+        let descriptor = wgpu::DeviceDescriptor {
+            label: Some("webnn"),
+            required_features: required(features),
+            required_limits: limits.clone(),
+            experimental_features: permission(features),
+            ..Default::default()
+        };
+        let refused = |error: &dyn std::fmt::Display| {
+            let message = format!("the adapter \"{}\" gives no device: {error}", adapter.get_info().name);
+            Error::new(Kind::NotSupported, message)
+        };
+        let (device, queue) = pollster::block_on(adapter.request_device(&descriptor)).map_err(|error| refused(&error))?;
+        let loss = Arc::new(Loss::default());
+        let on_loss = loss.clone();
+        device.set_device_lost_callback(move |_, message| on_loss.set(&format!("the device was lost: {message}")));
+        // Errors are looked for where they can happen; one that is found nowhere else must not end the process.
+        device.on_uncaptured_error(Arc::new(|_| {}));
+
+        let (orders, taken) = unbounded();
+        let (submitted, finished) = unbounded();
+        let is_software = adapter.get_info().device_type == wgpu::DeviceType::Cpu;
+        let limit = Arc::new(Limit::wanted(is_software));
+        let flight = Arc::new(Flight::default());
+        let (ending, ended) = bounded(0);
+        let stopping = Arc::new(AtomicBool::new(false));
+        let submitter = Submitter {
+            device: device.clone(),
+            queue: queue.clone(),
+            submitted,
+            flight: flight.clone(),
+            loss: loss.clone(),
+            stopping: stopping.clone(),
+        };
+        let waiter = Waiter {
+            device: device.clone(),
+            queue: queue.clone(),
+            flight: flight.clone(),
+            limit: limit.clone(),
+            loss: loss.clone(),
+        };
+        let start =
+            |name: &str, work: Box<dyn FnOnce() + Send>| crate::thread::start(name, work).map_err(|error| refused(&error));
+        let also_ending = ending.clone();
+        start("webnn gpu", Box::new(move || submitter.run(&taken, ending)))?;
+        start("webnn gpu wait", Box::new(move || waiter.run(&finished, also_ending)))?;
+        let (most, lost) = (limit.clone(), loss.clone());
+        start("webnn gpu watch", Box::new(move || flight.watch(&most, &lost)))?;
+
+        let pipelines = Pipelines::default();
+        let target = target(features, &limits);
+        let graphs = AtomicUsize::new(0);
+        let device = Device { device, queue, target, is_software, pipelines, graphs, orders, stopping, ended, loss, limit };
+        let device = Arc::new(device);
+        let mut devices = lock(&DEVICES);
+        devices.retain(|other| other.strong_count() > 0);
+        devices.push(Arc::downgrade(&device));
+        Ok(device)
+    }
+
+    /// Orders work. It fails with `InvalidStateError` when the context is refused everything before its turn comes.
+    pub fn order(&self, job: Job, asked: &Arc<Asked>) {
+        let turn = Arc::new(Turn { job: Mutex::new(Some(job)), asked: asked.clone() });
+        asked.add(|waiting| waiting.turns.push(Arc::downgrade(&turn)));
+        // When the thread has ended the job is dropped, which reports it.
+        let _ = self.orders.send(Order::Job(turn));
+    }
+
+    pub fn graph_begins(&self) {
+        self.graphs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn graph_ends(&self) {
+        if self.graphs.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.pipelines.idle();
+        }
+    }
+
+    pub fn is_lost(&self) -> bool {
+        self.loss.get().is_some()
+    }
+
+    /// Calls back once when the device is lost, or now if it is, as long as the result lives.
+    pub fn on_lost(&self, tell: Tell) -> Arc<Listener> {
+        self.loss.on_lost(tell)
+    }
+
+    /// The pipeline of a shader, whose entry point is `main`.
+    ///
+    /// # Errors
+    /// `OperationError` when the device does not take it.
+    pub fn pipeline(&self, label: &str, text: &str) -> Result<wgpu::ComputePipeline> {
+        self.pipelines.get((&self.device, &self.loss), label, text)
+    }
+
+    /// A tensor's memory, zeros.
+    ///
+    /// # Errors
+    /// `UnknownError` when the memory cannot be had.
+    pub fn storage(&self, length: usize) -> Result<Storage> {
+        let usage = BufferUsages::STORAGE | BufferUsages::COPY_SRC | BufferUsages::COPY_DST;
+        Ok(Storage { buffer: self.buffer(length, usage)? })
+    }
+
+    /// A buffer of zeros, long enough for whole words.
+    ///
+    /// # Errors
+    /// `UnknownError` when the memory cannot be had.
+    pub fn buffer(&self, length: usize, usage: BufferUsages) -> Result<wgpu::Buffer> {
+        let size = (length.max(1) as u64).next_multiple_of(4);
+        if size > self.target.max_buffer_size as u64 || (self.is_software && !crate::memory::is_at_hand(length)) {
+            let most = self.target.max_buffer_size;
+            let message = format!("{length} bytes of the device's memory cannot be had (its buffers have at most {most} bytes)");
+            return Err(Error::new(Kind::Unknown, message));
+        }
+        let descriptor = wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false };
+        self.checked(|| Ok(self.device.create_buffer(&descriptor)))
+    }
+
+    /// Does something with the device, and makes its complaints errors.
+    pub fn checked<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        checked(&self.device, &self.loss, work)
+    }
+
+    /// Destroys the device, as a driver does that fails.
+    pub fn destroy(&self) {
+        self.device.destroy();
+        self.loss.set("the device was lost: destroyed");
+    }
+}
+
+fn target(features: Features, limits: &wgpu::Limits) -> Target {
+    let size = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
+    Target {
+        features,
+        max_storage_buffer_binding_size: size(limits.max_storage_buffer_binding_size),
+        max_buffer_size: size(limits.max_buffer_size),
+        max_storage_buffers_per_shader_stage: limits.max_storage_buffers_per_shader_stage as usize,
+        max_compute_workgroups_per_dimension: limits.max_compute_workgroups_per_dimension as usize,
+        max_compute_workgroup_storage_size: limits.max_compute_workgroup_storage_size as usize,
+    }
+}
+
+/// All that the adapter offers. The variable `WEBNN_GPU_BINDING_SIZE` lowers how much memory is bound at once, so that the
+/// division of larger tensors can be tested with small ones.
+fn limits(adapter: &Adapter) -> wgpu::Limits {
+    let mut limits = adapter.limits();
+    let wanted = std::env::var("WEBNN_GPU_BINDING_SIZE").ok().and_then(|text| text.trim().parse().ok());
+    let size = &mut limits.max_storage_buffer_binding_size;
+    *size = wanted.unwrap_or(*size).clamp(LEAST_BINDING, *size);
+    limits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::wgpu::open::open;
+    use crate::backend::wgpu::runtime::adapter::Wish;
+    use crate::backend::wgpu::runtime::waiting::Reading;
+    use crate::memory::Bytes;
+    use crate::timeline::Done;
+
+    fn device() -> Option<Arc<Device>> {
+        let found = open(Wish { software: true, ..Wish::default() });
+        found.inspect_err(|error| println!("not tested: {}", error.message())).ok()
+    }
+
+    #[test]
+    fn a_shader_that_is_refused_is_an_error_with_its_label() {
+        let Some(device) = device() else { return };
+        for text in ["fn main( {", "@compute @workgroup_size(1) fn main() { let x: f32 = 1u; }", "fn other() {}"] {
+            let error = device.pipeline("the label", text).unwrap_err();
+            assert_eq!(error.kind(), Kind::Operation);
+            assert!(error.message().contains("the label"), "{error}");
+        }
+        // The device is none the worse for it.
+        device.pipeline("good", "@compute @workgroup_size(1) fn main() {}").unwrap();
+    }
+
+    #[test]
+    fn pipelines_that_nobody_uses_are_bounded_by_their_bytes() {
+        let Some(device) = device() else { return };
+        // Each counts for some 6 MiB.
+        let text = |i: usize| format!("/*{}{i}*/ @compute @workgroup_size(1) fn main() {{}}", " ".repeat(100_000));
+        // Those of the device are other tests' as well.
+        let pipelines = Pipelines::default();
+        for i in 0..24 {
+            pipelines.get((&device.device, &device.loss), "long", &text(i)).unwrap();
+        }
+        let (count, bytes) = pipelines.kept();
+        assert!(bytes <= 64 << 20 && (9..12).contains(&count), "{count} pipelines of {bytes} bytes");
+        pipelines.idle();
+        let (count, bytes) = pipelines.kept();
+        assert!(bytes <= 16 << 20 && count == 2, "{count} pipelines of {bytes} bytes");
+    }
+
+    #[test]
+    fn what_was_asked_for_is_refused_at_once_however_busy_the_device_is() {
+        let Some(device) = device() else { return };
+        let asked = Arc::new(Asked::default());
+        let (sender, reports) = unbounded();
+        // No thread takes this one's turn.
+        let storage = Arc::new(device.storage(4).unwrap());
+        let done = Done::new(move |result: Result<()>| drop(sender.send(result.unwrap_err().message().to_owned())));
+        let job = Job::Write { to: storage, bytes: Bytes::zeroed(4).unwrap(), done };
+        let turn = Arc::new(Turn { job: Mutex::new(Some(job)), asked: asked.clone() });
+        asked.add(|waiting| waiting.turns.push(Arc::downgrade(&turn)));
+        asked.refuse("it was destroyed");
+        assert_eq!(reports.try_recv().as_deref(), Ok("it was destroyed"));
+        assert!(lock(&turn.job).is_none());
+        // Later work too.
+        let (sender, reports) = unbounded();
+        let (into, _) = crate::host_memory::leaked(4);
+        let reading = Reading::new(into, Done::new(move |result: Result<()>| sender.send(result.is_ok()).unwrap()));
+        asked.add(|waiting| waiting.readings.push(reading.downgrade()));
+        assert_eq!(reports.try_recv(), Ok(false));
+    }
+
+    #[test]
+    fn memory_that_cannot_be_had_is_an_error() {
+        let Some(device) = device() else { return };
+        for length in [usize::MAX / 2, 1 << 50] {
+            let error = device.buffer(length, BufferUsages::STORAGE).unwrap_err();
+            assert_eq!(error.kind(), Kind::Unknown);
+            assert!(error.message().contains(&length.to_string()), "{error}");
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! What runs programs: the adapters of the machine, devices with their threads, tensors' memory, pipelines. The only place that knows
+//! wgpu; a [`Program`](super::program::Program) comes here as data.
+
+pub mod adapter;
+pub mod device;
+mod errors;
+pub mod executable;
+mod experimental;
+pub mod jobs;
+pub mod loss;
+mod pipelines;
+pub mod storage;
+mod submitter;
+pub mod waiting;

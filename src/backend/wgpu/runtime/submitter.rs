@@ -1,0 +1,145 @@
+//! The thread that submits work to a device, in the order in which it was ordered.
+
+use super::errors::checked;
+use super::jobs::{Asked, Commands, Job, Order, Turn};
+use super::loss::{Loss, lock};
+use super::storage::Storage;
+use super::waiting::{Flight, Reading, Submission};
+use crate::error::{Error, Kind, Result};
+use crate::host_memory::HostBuffer;
+use crate::timeline::Done;
+use crossbeam_channel::{Receiver, Sender};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use wgpu::BufferUsages;
+
+/// The thread that submits.
+pub struct Submitter {
+    pub device: wgpu::Device,
+    pub queue: wgpu::Queue,
+    pub submitted: Sender<Submission>,
+    pub flight: Arc<Flight>,
+    pub loss: Arc<Loss>,
+    pub stopping: Arc<AtomicBool>,
+}
+
+impl Submitter {
+    /// Runs until it is told to stop, or nobody is left to give orders.
+    pub fn run(self, orders: &Receiver<Order>, ending: Sender<()>) {
+        while let Ok(Order::Job(turn)) = orders.recv() {
+            // Waits when the device is far behind. Until then the job can be taken away.
+            self.flight.enter();
+            let Turn { job, asked } = &*turn;
+            let job = lock(job).take();
+            let submitted = match job {
+                None => None,
+                Some(job) if self.stopping.load(Ordering::Relaxed) => {
+                    job.refuse(&asked.refused().unwrap_or_else(|| "the process ends".into()));
+                    None
+                }
+                Some(Job::Write { to, bytes, done }) => {
+                    let written = self.write(&to, &bytes);
+                    drop((to, bytes));
+                    reported(written, done)
+                }
+                Some(Job::Read { from, into, done }) => self.read(&from, into, done, asked),
+                // The storage is let go before the end is reported: it may be the last reference.
+                Some(Job::Execute { commands, done }) => reported(self.execute(commands), done),
+            };
+            match submitted {
+                Some(index) => drop(self.submitted.send(index)),
+                None => self.flight.leave(),
+            }
+        }
+        // What was ordered since is dropped, and so reported.
+        while orders.try_recv().is_ok() {}
+        drop(self);
+        drop(ending);
+    }
+
+    fn checked<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        checked(&self.device, &self.loss, work)
+    }
+
+    fn write(&self, to: &Storage, bytes: &[u8]) -> Result<Submission> {
+        #[cfg(feature = "faults")]
+        crate::faults::at(crate::faults::Place::Write)?;
+        self.checked(|| {
+            let (whole, rest) = bytes.split_at(bytes.len() & !3);
+            if !whole.is_empty() {
+                self.queue.write_buffer(&to.buffer, 0, whole);
+            }
+            if !rest.is_empty() {
+                let mut word = [0; 4];
+                word[..rest.len()].copy_from_slice(rest);
+                self.queue.write_buffer(&to.buffer, whole.len() as u64, &word);
+            }
+            // Without this the copies would pile up until something is executed.
+            Ok(self.queue.submit([]))
+        })
+    }
+
+    fn read(&self, from: &Storage, into: HostBuffer, done: Done<()>, asked: &Asked) -> Option<Submission> {
+        #[cfg(feature = "faults")]
+        if let Err(error) = crate::faults::at(crate::faults::Place::Read) {
+            done.report(Err(error));
+            return None;
+        }
+        let size = from.buffer.size();
+        let staged = self.checked(|| {
+            let usage = BufferUsages::MAP_READ | BufferUsages::COPY_DST;
+            let descriptor = wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false };
+            let staging = self.device.create_buffer(&descriptor);
+            let mut encoder = self.device.create_command_encoder(&Default::default());
+            encoder.copy_buffer_to_buffer(&from.buffer, 0, &staging, 0, size);
+            Ok((staging, encoder.finish()))
+        });
+        let (staging, commands) = match staged {
+            Ok(staged) => staged,
+            Err(error) => {
+                done.report(Err(error));
+                return None;
+            }
+        };
+        let reading = Reading::new(into, done);
+        asked.add(|waiting| waiting.readings.push(reading.downgrade()));
+        // A driver may wait here for the device; the read can be refused meanwhile.
+        let index = self.queue.submit([commands]);
+        let mapped = staging.clone();
+        let answered = reading.clone();
+        staging.map_async(wgpu::MapMode::Read, .., move |result| {
+            answered.finish(|into| {
+                let fail = |error: &dyn std::fmt::Display| {
+                    Error::new(Kind::Unknown, format!("the device's memory cannot be read: {error}"))
+                };
+                result.map_err(|error| fail(&error))?;
+                let view = mapped.get_mapped_range(..).map_err(|error| fail(&error))?;
+                let length = into.len();
+                into.as_mut_slice().copy_from_slice(&view[..length]);
+                Ok(())
+            });
+        });
+        Some(index)
+    }
+
+    fn execute(&self, commands: Commands) -> Result<Submission> {
+        self.checked(|| {
+            let commands = commands()?;
+            Ok(self.queue.submit([commands]))
+        })
+    }
+}
+
+/// Reports how a submission went, which needs no waiting for its end.
+fn reported(result: Result<Submission>, done: Done<()>) -> Option<Submission> {
+    match result {
+        Ok(index) => {
+            done.report(Ok(()));
+            Some(index)
+        }
+        Err(error) => {
+            done.report(Err(error));
+            None
+        }
+    }
+}
