@@ -1,24 +1,25 @@
 //! The duty to report exactly once.
 
 use crate::error::{Error, Kind, Result};
-use std::cell::Cell;
+use std::borrow::Cow;
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 thread_local! {
     /// Why work is dropped now.
-    static REASON: Cell<Option<&'static str>> = const { Cell::new(None) };
+    static REASON: RefCell<Option<Cow<'static, str>>> = const { RefCell::new(None) };
 }
 
 /// Drops work, for a reason that whoever waits for it hears.
-pub fn because<R>(reason: &'static str, drops: impl FnOnce() -> R) -> R {
-    struct Before(Option<&'static str>);
+pub fn because<R>(reason: impl Into<Cow<'static, str>>, drops: impl FnOnce() -> R) -> R {
+    struct Before(Option<Cow<'static, str>>);
     impl Drop for Before {
         fn drop(&mut self) {
-            REASON.set(self.0);
+            REASON.replace(self.0.take());
         }
     }
-    let _before = Before(REASON.replace(Some(reason)));
+    let _before = Before(REASON.replace(Some(reason.into())));
     drops()
 }
 
@@ -79,11 +80,10 @@ impl<T> Done<T> {
 impl<T> Drop for Done<T> {
     fn drop(&mut self) {
         if let Some(report) = self.0.take() {
-            let why = match REASON.get() {
-                Some(reason) => reason,
-                None if std::thread::panicking() => "a panic ended the thread that had it",
-                None => "it was dropped before it was done (internal error)",
-            };
+            let why = REASON.with_borrow(Clone::clone).unwrap_or(match std::thread::panicking() {
+                true => "a panic ended the thread that had it".into(),
+                false => "it was dropped before it was done (internal error)".into(),
+            });
             report(Err(Error::new(Kind::Operation, format!("the work was lost: {why}"))));
         }
     }

@@ -108,13 +108,15 @@ impl Timeline {
         let waiting = Arc::<Waiting>::default();
         let waits = waiting.clone();
         let thread = thread::start("webnn timeline", move || {
-            // Nothing in the loop is expected to panic; if it does, the context is lost, and dropping the loop's
-            // state reports every task as lost.
-            let result =
-                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run::Loop::new(backend, runs, waits).run(receiver)));
-            if let Err(panic) = result {
-                tell(from_panic(&*panic).message().to_owned());
-            }
+            use std::panic::{AssertUnwindSafe, catch_unwind};
+            let (mut state, mut receiver) = (run::Loop::new(backend, runs, waits), Some(receiver));
+            // Nothing in the loop is expected to panic; if it does, the context is lost. What is left is dropped, and thereby
+            // reported.
+            let panicked = catch_unwind(AssertUnwindSafe(|| state.run(&mut receiver)));
+            let panicked = panicked.err().map(|panic| from_panic(&*panic).message().to_owned());
+            let why = panicked.as_ref().map_or(run::ENDED.into(), |what| format!("the context's thread {what}"));
+            let _ = catch_unwind(AssertUnwindSafe(|| done::because(why, || drop((state, receiver)))));
+            panicked.into_iter().for_each(tell);
             drop(ending);
         })?;
         Ok(Timeline { tasks, limits, usage, caller, cancel, thread: Some(thread), is_running, waiting, ended })

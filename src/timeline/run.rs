@@ -71,19 +71,20 @@ impl<B: Backend> Loop<B> {
     }
 
     /// Runs until it is told to stop or nobody can send any more.
-    pub fn run(mut self, tasks: Receiver<Task>) {
-        self.serve(&tasks);
+    pub fn run(&mut self, tasks: &mut Option<Receiver<Task>>) {
+        tasks.as_ref().into_iter().for_each(|tasks| self.serve(tasks));
         // What has not begun is dropped, and thereby reported. What is under way uses memory of the caller's: it is waited
         // for, which is short, since the backend was told to cancel.
-        because(ENDED, || drop(tasks));
+        because(ENDED, || drop(tasks.take()));
         loop {
             self.ready.clear();
             because(ENDED, || self.jobs.abandon());
             if self.jobs.is_empty() {
                 return;
             }
-            if let Report::Finished((id, result)) = self.reported.recv().expect("the loop holds a sender") {
-                self.finish(id, result);
+            match self.reported.recv().expect("the loop holds a sender") {
+                Report::Finished((id, result)) => self.finish(id, result),
+                built => because(ENDED, || drop(built)),
             }
         }
     }
@@ -296,7 +297,8 @@ impl<B: Backend> Loop<B> {
         // The duty to report travels with the work: if that is dropped or dies, the duty reports.
         let compiled = Done::new(move |result: Result<GraphEntry<B>>| {
             let result = result.map_err(|error| failed_build(&error, &shown));
-            let _ = reports.send(Report::Built(graph, result, done));
+            // The loop may have ended meanwhile.
+            because(ENDED, || drop(reports.send(Report::Built(graph, result, done))));
         });
         let work = move |compiled: Done<GraphEntry<B>>| {
             compiled.run(|| {

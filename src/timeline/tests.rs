@@ -25,6 +25,9 @@ struct Toy {
     turns: Arc<Mutex<Vec<u64>>>,
 }
 
+/// Who writes these bytes makes the backend panic on the timeline's thread, where nobody catches it.
+const PANICS: [u8; 2] = [9, 9];
+
 /// What a toy graph does, said by the name of its first input.
 struct Behaviour(String);
 
@@ -75,6 +78,7 @@ impl Backend for Toy {
     }
 
     fn write(&self, to: &Arc<Mutex<Bytes>>, bytes: Bytes, done: Done<()>) {
+        assert_ne!(*bytes, PANICS, "on purpose");
         *to.lock().unwrap() = bytes;
         done.report(Ok(()));
     }
@@ -142,7 +146,7 @@ impl Harness {
             here,
             turns: turns.clone(),
         };
-        let timeline = Timeline::start(toy, |message| panic!("{message}")).unwrap();
+        let timeline = Timeline::start(toy, |message| assert!(message.contains("on purpose"), "{message}")).unwrap();
         Harness { timeline, caller, slow_build: go_on, here: (begins, go), turns, next: Default::default() }
     }
 
@@ -337,6 +341,40 @@ fn a_build_that_is_refused_rejects_and_disturbs_nothing() {
     assert!(error.message().contains("the device refuses"));
     let tensor = harness.tensor();
     assert_eq!(harness.read(tensor).unwrap(), 0);
+}
+
+#[test]
+fn a_build_hears_that_the_timeline_has_ended_meanwhile() {
+    let harness = Harness::new(None);
+    let (_, built) = harness.build("slow", 1);
+    let Harness { timeline, slow_build, .. } = harness;
+    timeline.send(Task::Stop).unwrap();
+    // Its end is seen by a task that is reported.
+    let (sender, ended) = bounded(1);
+    while ended.is_empty() {
+        let sender = sender.clone();
+        let done = Done::new(move |usage: Result<_>| _ = usage.is_err().then(|| sender.try_send(())));
+        timeline.send(Task::Usage { done }).unwrap();
+    }
+    slow_build.send(()).unwrap();
+    let error = built.recv().unwrap().err().unwrap();
+    assert_eq!(error.message(), "the work was lost: the context was destroyed or lost");
+}
+
+#[test]
+fn what_waits_hears_what_the_timeline_panicked_of() {
+    let harness = Harness::new(None);
+    let slow = harness.graph("here", 1).unwrap();
+    let (a, b) = (harness.tensor(), harness.tensor());
+    // Asked for while a run has the thread, so that it is there when the panic comes.
+    harness.dispatch(slow, &[a, b], "");
+    harness.here.0.recv().unwrap();
+    harness.send(Task::Write { tensor: a, bytes: Bytes::copy_of(&PANICS).unwrap(), label: String::new() });
+    let read = harness.ask(a);
+    harness.here.1.send(()).unwrap();
+    let error = read.recv().unwrap().unwrap_err();
+    let expected = "the work was lost: the context's thread panicked: assertion `left != right` failed: on purpose";
+    assert!(error.message().starts_with(expected), "{error}");
 }
 
 #[test]
