@@ -184,6 +184,89 @@ async function checkHalves(context, [narrow, wide], { tolerance = 1e-5, apart = 
   }
 }
 
+/** What sums, products and comparisons of ordinary numbers never meet; and ordinary numbers, large and small. */
+const SPECIAL = { NaN, Infinity: Infinity, '-Infinity': -Infinity, greatest: 3.4028234663852886e38, least: 1.401298464324817e-45, '-0': -0 };
+const ORDINARY = [1e4, -1e4, 0.37, -0.7, 0];
+
+/** Inputs that say how large outputs are. */
+const isSize = (op, i) => ['Range', 'MelWeightMatrix', 'NonZero'].includes(op) || staysFloat(op, i);
+
+const WITH_ZEROS = 'products with zeros that the operator defines: a padding, a first state, the sine of 0, a weight';
+const MASKED = 'a masked score is a sum with minus infinity, and its weight of 0 a factor';
+/** By operator: inputs whose special numbers may show where no ordinary number does, and why. */
+const SHOWS = {
+  Conv: [[1], WITH_ZEROS],
+  AffineGrid: [[0], WITH_ZEROS],
+  DequantizeLinear: [[1], WITH_ZEROS],
+  DFT: [[0], WITH_ZEROS],
+  STFT: [[0, 2], WITH_ZEROS],
+  GatherBlockQuantized: [[2], WITH_ZEROS],
+  MatMulNBits: [[0], WITH_ZEROS],
+  QuantizeLinear: [[1], 'quotients by zeros of either sign'],
+  ...Object.fromEntries(['LSTM', 'GRU', 'RNN', 'DynamicQuantizeLSTM'].map((op) => [op, [undefined, `${WITH_ZEROS}; gates that are shut`]])),
+  ...Object.fromEntries(['Attention', 'MultiHeadAttention', 'GroupQueryAttention'].map((op) => [op, [undefined, MASKED]])),
+  Softmax: [[0], 'what vanishes beside the greatest is part of the sum'],
+  Clip: [[1, 2], 'bounds'],
+  IsNaN: [[0], 'it asks for them'],
+  IsInf: [[0], 'it asks for them'],
+  SVMClassifier: [[0], 'votes'],
+  TopK: [[0], 'places beside infinities'],
+};
+const shows = (op, i) => SHOWS[op] !== undefined && (SHOWS[op][0]?.includes(i) ?? true);
+
+/** Operators that choose, count or compare: what a NaN is part of may be a number. */
+const CHOOSES = ['Binarizer', 'GridSample', 'Hardmax', 'Imputer', 'Shrink', 'ThresholdedRelu', 'TopK', 'TreeEnsembleClassifier', 'TreeEnsembleRegressor', 'SVMClassifier', 'Clip', 'Attention', 'IsNaN', 'IsInf'];
+
+/**
+ * Puts special numbers in the place of one element of each input, which is drawn. What does not depend on that element must stay what
+ * it is; dependent are outputs that some ordinary number in its place changes. And what depends on it is NaN where it is.
+ */
+async function checkSpecial(context, item, index) {
+  const { op, inputs } = item;
+  const random = generator(index);
+  const values = inputs.map((input) => input && Array.from(fill(input, random)));
+  const wrong = [];
+  for (const [at, input] of inputs.entries()) {
+    if (input?.type !== 'float' || values[at].length === 0 || isSize(op, at)) continue;
+    const place = Math.floor(random() * values[at].length);
+    const outcome = (number) => outcomeOf(context, item, values, at, place, number);
+    const before = await outcome(values[at][place]);
+    const others = [];
+    for (const number of ORDINARY) others.push(await outcome(number));
+    // Whether some ordinary number changes an element at all, and by more than rounding.
+    const changes = (isSame) => before.map(({ values: own }, output) => own.map((value, i) => others.some((other) => !isSame(other[output].values[i], value))));
+    const [depends, isOf] = [changes((a, b) => a === b), changes(isNear)];
+    for (const [name, number] of Object.entries(SPECIAL)) {
+      for (const [output, { type, values: found }] of (await outcome(number)).entries()) {
+        const isFloat = type.startsWith('float');
+        const i = found.findIndex((value, k) => {
+          if (!depends[output][k]) return !isNear(value, before[output].values[k]) && !shows(op, at);
+          return isOf[output][k] && isFloat && Number.isNaN(number) && !Number.isNaN(value) && !CHOOSES.includes(op);
+        });
+        if (i >= 0) wrong.push(`${name} at ${place} of input ${at}: element ${i} of output ${output} is ${found[i]}, ${before[output].values[i]} before (WEBNN_SEED=${seed})`);
+      }
+    }
+  }
+  return wrong;
+}
+
+/** What is computed beside other constants may be rounded in another way. */
+const isNear = (a, b) => Object.is(a, b) || a === b || Math.abs(a - b) <= 1e-5 * Math.max(1, Math.abs(b));
+
+/** What a case gives for a number in that place, by output. */
+async function outcomeOf(context, item, values, at, place, number) {
+  const inputs = item.inputs.map((input, i) => input && { ...input, values: i === at ? values[i].with(place, number) : values[i] });
+  const { model, fed } = prepare({ ...item, inputs }, 0);
+  const loaded = await loadOnnx(context, model);
+  try {
+    const own = (array) => (array instanceof Float64Array ? Float32Array.from(array) : array);
+    const results = await loaded.run(Object.fromEntries(fed.map(({ name, array }) => [name, own(array)])));
+    return loaded.outputs.map(({ name, dataType }) => ({ type: dataType, values: numbers(dataType, results[name]) }));
+  } finally {
+    loaded.destroy();
+  }
+}
+
 /** Defines the tests of a list of cases. */
 function testCases(cases) {
   const { ml } = require('webnn-node');
@@ -209,6 +292,9 @@ function testCases(cases) {
     const shapes = inputs.map((input) => (input === null ? '-' : `${input.type === 'float' ? '' : input.type}[${input.shape}]`));
     const title = `${op}-${opset}(${shapes.join(', ')}) ${JSON.stringify(attributes)}${note ? ` ${note}` : ''}`;
     test(title, () => check(context, prepared[i], results[i], item));
+    if (inputs.some((input) => input?.type === 'float')) {
+      test(`${title} with special numbers`, async () => expect(await checkSpecial(context, item, i)).toEqual([]));
+    }
     const halves = inHalves(item, i);
     if (halves === undefined) return;
     test(`${title} in float16`, async () => {

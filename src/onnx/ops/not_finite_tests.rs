@@ -135,3 +135,19 @@ fn places_of_maxima_are_never_in_the_padding() {
     assert_eq!(found[0].floats(), [-INF; 4]);
     assert_eq!(found[1].integers(), [0, 1, 3, 4]);
 }
+
+/// In every place of the windows, and beside another.
+#[test]
+fn maxima_with_places_are_nan_where_a_nan_is() {
+    let attributes = || vec![ints("kernel_shape", &[2, 2])];
+    for nan in 0..4 {
+        for other in 0..4 {
+            let node = sketch(17).node("MaxPool", &["x"], &["y", "i"], attributes()).output("y").output("i");
+            let mut x = [1.0, INF, 3.0, -INF];
+            (x[nan], x[other]) = (f64::NAN, f64::NAN);
+            let found = results(node, &[("x", &[1, 1, 2, 2], &x)]);
+            assert!(found[0].floats()[0].is_nan(), "{x:?}");
+            assert!(x[found[1].integers()[0] as usize].is_nan(), "{x:?}");
+        }
+    }
+}

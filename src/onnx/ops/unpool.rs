@@ -3,7 +3,7 @@
 use super::elementwise::one;
 use super::pool::output_size;
 use super::window::Window;
-use crate::graph::ops::elementwise::LogicalKind;
+use crate::graph::ops::elementwise::{LogicalKind, PredicateKind};
 use crate::graph::ops::movement::{Pad, PaddingMode, Slice};
 use crate::graph::ops::scatter::ScatterElements;
 use crate::graph::{DataType, Number, OperandId};
@@ -76,7 +76,10 @@ pub fn max_with_indices(node: &Node<'_>, input: OperandId, mut window: Window, e
             best = Some(match best {
                 None => (own, emit.expand(here, &[batches, channels, output[0], output[1]])?),
                 Some((value, index)) => {
-                    let mut better = emit.logical(LogicalKind::Greater, own, value)?;
+                    // A NaN is the greatest, as in pools without indices, and nothing is greater than it.
+                    let is_nan = emit.predicate(PredicateKind::IsNan, own)?;
+                    let greater = emit.logical(LogicalKind::Greater, own, value)?;
+                    let mut better = emit.logical(LogicalKind::LogicalOr, greater, is_nan)?;
                     if any_first {
                         let first = emit.constant(Tensor::from_integers(ElementType::Bool, shape, &is_first))?;
                         better = emit.logical(LogicalKind::LogicalOr, better, first)?;
