@@ -52,7 +52,7 @@ pub use fold::Evaluate;
 pub use fuse::Fusing;
 pub use memory::ALIGNMENT;
 pub use pattern::{Known, Pattern};
-pub use plan::{MOST_HELD, Place, Plan, RUNNING, Step, Value, ValueId, behind_inputs, held};
+pub use plan::{Place, Plan, RUNNING, Step, Value, ValueId, behind_inputs};
 pub use work::{element_count, multiplications};
 
 use crate::error::Result;

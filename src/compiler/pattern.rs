@@ -1,6 +1,6 @@
 //! Steps that passes propose to the backend, which knows what it has kernels for ([`Evaluate::accepts`](super::Evaluate::accepts)).
 
-use super::plan::number_operands;
+use super::plan::operators_of_step;
 use super::quantized::Integers;
 use crate::graph::{ConstantBytes, Descriptor, Graph, Op, OperandId, Source};
 
@@ -28,7 +28,7 @@ impl<'a> Pattern<'a> {
     /// Of a node, and of those whose results become part of its step, in order.
     pub fn of(graph: &'a Graph, before: &[usize], position: usize) -> Pattern<'a> {
         let node = &graph.nodes[position];
-        let (before, _, op, operands) = number_operands(graph, before, position, &Integers::none(graph));
+        let (before, _, op, operands) = operators_of_step(graph, before, position, &Integers::none(graph));
         let known = |id: &OperandId| {
             let operand = &graph.operands[id.0 as usize];
             let constant = match &operand.source {

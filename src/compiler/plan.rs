@@ -39,25 +39,15 @@ pub enum Place {
     Arena(usize),
 }
 
-/// Stands in a fused operator for the value that it is done to.
-pub const RUNNING: OperandId = held(0);
+/// Stands in an operator of a step for the value that the one before it makes.
+pub const RUNNING: OperandId = OperandId(u32::MAX);
 
-/// The same as it was so many fused operators before. Only where the backend asked for [`Fusing::Quick`], and as the other
-/// factor of a product.
-pub const fn held(back: u32) -> OperandId {
-    assert!(back <= MOST_HELD);
-    OperandId(u32::MAX - back)
-}
-
-/// How far back a fused operator looks, at most.
-pub const MOST_HELD: u32 = 2;
-
-/// Lets fused operators find the value that they are done to behind the step's inputs, and behind it what it was before.
+/// Lets fused operators find the value that they are done to behind the step's inputs.
 pub fn behind_inputs(mut fused: Vec<Op>, inputs: usize) -> Vec<Op> {
     for op in &mut fused {
         op.visit_mut(&mut |id| {
-            if let Some(back) = (0..=MOST_HELD).find(|&back| *id == held(back)) {
-                *id = OperandId(inputs as u32 + back);
+            if *id == RUNNING {
+                *id = OperandId(inputs as u32);
             }
         });
     }
@@ -69,8 +59,7 @@ pub fn behind_inputs(mut fused: Vec<Op>, inputs: usize) -> Vec<Op> {
 pub struct Step {
     /// What makes the left operand of `op`: of a matrix product another one, what scales and masks it, and softmax; of a
     /// depthwise convolution one of single pixels, or other depthwise ones, and what is done to their outputs; of one of single
-    /// pixels the product with factors for its channels. Each is done to the value of the one before it, and may look back as
-    /// fused operators do. Only where the backend asked for [`Fusing::Quick`].
+    /// pixels the product with factors for its channels. Each is done to the value of the one before it. Only where the backend asked for [`Fusing::Quick`].
     pub before: Vec<Op>,
     /// What dequantizes the left and the right operand of `op`, a product, whose operands are the integers then; empty
     /// elsewhere. Only where the backend asked for [`Preferences::integers`](super::Preferences).
@@ -112,7 +101,7 @@ fn copy() -> Op {
 
 /// The operators of a node and of those whose results become part of its step, their operands numbered, and which operand of the
 /// graph each number is.
-pub fn number_operands(
+pub fn operators_of_step(
     graph: &Graph,
     before: &[usize],
     position: usize,
@@ -125,33 +114,32 @@ pub fn number_operands(
     for number in integers.of[position].into_iter().flatten() {
         let mut op = graph.nodes[number].op.clone();
         integer.insert(graph.nodes[number].outputs[0], OperandId(operands.len() as u32));
-        op.visit_mut(&mut |id| {
-            operands.push(*id);
-            *id = OperandId(operands.len() as u32 - 1);
-        });
+        op.visit_mut(&mut |id| *id = add(&mut operands, *id));
         dequantized.push(op);
     }
-    // What the nodes before have made, the latest first.
-    let mut made: Vec<OperandId> = Vec::new();
+    // What the node before has made.
+    let mut made: Option<OperandId> = None;
     let mut numbered = |node: &Node| {
         let mut op = node.op.clone();
         op.visit_mut(&mut |id| {
-            if let Some(back) = made.iter().position(|made| made == id) {
-                *id = held(back as u32);
-            } else if let Some(integer) = integer.get(id) {
-                *id = *integer;
-            } else {
-                operands.push(*id);
-                *id = OperandId(operands.len() as u32 - 1);
-            }
+            *id = match integer.get(id) {
+                _ if made == Some(*id) => RUNNING,
+                Some(integer) => *integer,
+                None => add(&mut operands, *id),
+            };
         });
-        made.insert(0, node.outputs[0]);
-        made.truncate(1 + MOST_HELD as usize);
+        made = Some(node.outputs[0]);
         op
     };
     let before: Vec<Op> = before.iter().map(|&position| numbered(&graph.nodes[position])).collect();
     let op = numbered(node);
     (before, dequantized, op, operands)
+}
+
+/// An operand more: its position among them.
+fn add(operands: &mut Vec<OperandId>, id: OperandId) -> OperandId {
+    operands.push(id);
+    OperandId(operands.len() as u32 - 1)
 }
 
 /// A step whose operands have no places yet.
@@ -162,25 +150,14 @@ struct Pending {
     op: Op,
     operands: Vec<OperandId>,
     fused: Vec<Op>,
-    /// The values before the last fused operators, the latest first.
-    held: Vec<OperandId>,
     outputs: Vec<OperandId>,
 }
 
 impl Pending {
     fn new(graph: &Graph, position: usize, before: Vec<usize>, integers: &Integers) -> Pending {
-        let (before, dequantized, op, operands) = number_operands(graph, &before, position, integers);
+        let (before, dequantized, op, operands) = operators_of_step(graph, &before, position, integers);
         let node = &graph.nodes[position];
-        Pending {
-            position,
-            before,
-            dequantized,
-            op,
-            operands,
-            fused: Vec::new(),
-            held: Vec::new(),
-            outputs: node.outputs.clone(),
-        }
+        Pending { position, before, dequantized, op, operands, fused: Vec::new(), outputs: node.outputs.clone() }
     }
 
     /// Does another node to the output.
@@ -188,18 +165,9 @@ impl Pending {
         let mut op = node.op.clone();
         let before = std::mem::replace(&mut self.outputs, node.outputs.clone());
         op.visit_mut(&mut |id| {
-            *id = if *id == before[0] {
-                RUNNING
-            } else if let Some(back) = self.held.iter().position(|held| held == id) {
-                held(back as u32 + 1)
-            } else {
-                self.operands.push(*id);
-                OperandId(self.operands.len() as u32 - 1)
-            };
+            *id = if *id == before[0] { RUNNING } else { add(&mut self.operands, *id) };
         });
         self.fused.push(op);
-        self.held.insert(0, before[0]);
-        self.held.truncate(MOST_HELD as usize);
     }
 }
 

@@ -3,19 +3,17 @@
 use super::super::cancel::Cancel;
 use super::super::reference;
 use super::super::view::{Arguments, View, ViewMut};
-use crate::compiler::MOST_HELD;
 use crate::error::Result;
 use crate::graph::{DataType, Op, OperandId};
 use crate::memory::Bytes;
 use smallvec::SmallVec;
-use std::collections::VecDeque;
 
 /// An operator that is done to the output of a step with the reference kernel.
 #[derive(Debug)]
 pub struct Follower {
     /// Its operands are positions in `operands`.
     op: Op,
-    /// Positions among the inputs of the step, and what stands behind them. Only its own, so that a run takes time in
+    /// Positions among the inputs of the step, and behind them the value that it is done to. Only its own, so that a run takes time in
     /// proportion to the number of operators, however many inputs all of them have together.
     operands: SmallVec<[usize; 2]>,
 }
@@ -48,13 +46,11 @@ pub fn follow_from(
     cancel: &Cancel,
 ) -> Result<()> {
     let shape = output.shape;
-    let mut held: VecDeque<(DataType, Bytes)> = VecDeque::new();
     for Follower { op, operands } in followers {
         cancel.check()?;
-        let view = |&position: &usize| match position.checked_sub(views.len()) {
-            None => views[position],
-            Some(0) => View::new(data_type, shape, &before),
-            Some(back) => View::new(held[back - 1].0, shape, &held[back - 1].1),
+        let view = |&position: &usize| match views.get(position) {
+            Some(view) => *view,
+            None => View::new(data_type, shape, &before),
         };
         let views: SmallVec<[View<'_>; 4]> = operands.iter().map(view).collect();
         let made = match op {
@@ -66,8 +62,6 @@ pub fn follow_from(
         let mut outputs = [ViewMut { data_type: made, shape, bytes: &mut after }];
         reference::execute(op, &mut Arguments::new(&views, &mut outputs));
         drop(views);
-        held.push_front((data_type, before));
-        held.truncate(MOST_HELD as usize);
         (before, data_type) = (after, made);
     }
     if !followers.is_empty() {
