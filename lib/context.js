@@ -18,7 +18,7 @@ const { construct, expose, illegalUnless, interfaceType, receiver, requireArgume
 const { copyLimits } = require('./limits.js');
 const { begin, listen, refuseAll, unlisten, whenLost } = require('./settle.js');
 const { createTensor, isDestroyed, tensorState, toTensor } = require('./tensor.js');
-const { habits } = require('./watch.js');
+const { habits } = require('./event-loop-polling.js');
 const { argument, sequence } = require('./webidl.js');
 
 const LOST = 'the MLContext was destroyed or lost';

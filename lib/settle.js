@@ -10,7 +10,7 @@
 const { setImmediate } = require('node:timers');
 const native = require('./native.js');
 const { exception, invalidState, nativeError } = require('./errors.js');
-const watch = require('./watch.js');
+const polling = require('./event-loop-polling.js');
 
 /** @typedef {import('./states').Entry} Entry */
 
@@ -52,7 +52,7 @@ function begin(entry, start) {
     throw nativeError(error);
   }
   if (entry.object !== undefined) (entry.object.waiting ??= new Set()).add(entry);
-  if (entry.soon) watch.expect(entry.context);
+  if (entry.soon) polling.expect(entry.context);
   return promise;
 }
 
@@ -76,7 +76,7 @@ function finish(request, code, value) {
   const entry = pending.get(request);
   pending.delete(request);
   entry.object?.waiting?.delete(entry);
-  if (entry.soon) watch.arrived(entry.context);
+  if (entry.soon) polling.arrived(entry.context);
   if (entry.over) return;
   if (entry.refusal !== undefined) {
     refuse(entry, entry.refusal);

@@ -14,7 +14,7 @@ export interface ContextState {
   limits: object | undefined;
   /** Its threads leave a core to script. */
   leavesCore: boolean;
-  /** See `watch.js`; times in milliseconds. */
+  /** See `event-loop-polling.js`; times in milliseconds. */
   habits: {
     longest: number; usual: number; began: number; ended: number;
     quick: number; enough: number; missed: number; until: number; timer: NodeJS.Timeout | undefined;
@@ -90,7 +90,7 @@ export interface Entry {
   memory?: unknown;
   /** Whose destruction ends this. */
   object?: TensorState | GraphState;
-  /** Its result may come within a moment: see `watch.js`. */
+  /** Its result may come within a moment: see `event-loop-polling.js`. */
   soon?: boolean;
   /** The caller gets its memory back with the promise, so that must wait for the native side. */
   lends?: boolean;

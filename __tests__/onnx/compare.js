@@ -212,7 +212,8 @@ const SHOWS = {
   SVMClassifier: [[0], 'votes'],
   TopK: [[0], 'places beside infinities'],
 };
-const shows = (op, i) => SHOWS[op] !== undefined && (SHOWS[op][0]?.includes(i) ?? true);
+/** Quantized operators multiply with their scales, and what is quantized may be 0. */
+const shows = (op, i) => op.startsWith('QLinear') || (SHOWS[op] !== undefined && (SHOWS[op][0]?.includes(i) ?? true));
 
 /** Operators that choose, count or compare: what a NaN is part of may be a number. */
 const CHOOSES = ['Binarizer', 'GridSample', 'Hardmax', 'Imputer', 'Shrink', 'ThresholdedRelu', 'TopK', 'TreeEnsembleClassifier', 'TreeEnsembleRegressor', 'SVMClassifier', 'Clip', 'Attention', 'IsNaN', 'IsInf'];

@@ -9,7 +9,7 @@ const { setImmediate: nextRound } = require('node:timers/promises');
 const { pathToFileURL } = require('node:url');
 const { MLGraph, MLTensor, ml } = require('webnn-node');
 const { OnnxModel, inspectOnnx, loadOnnx } = require('webnn-node/onnx');
-const { Ahead } = require('../../lib/onnx/ahead.js');
+const { OutputPrefetch } = require('../../lib/onnx/output-prefetch.js');
 const { generator } = require('./random.js');
 const { tensor, writeModel } = require('./write.js');
 
@@ -404,13 +404,13 @@ describe('large arrays', () => {
   test('memory for the next results is got ready until it is taken', async () => {
     const outputs = new Map([['y', { position: 0, byteLength: 4 * count }], ['z', { position: 1, byteLength: 8 }]]);
     for (const [rounds, leavesCore] of [[0, true], [1, true], [5, true], [100, true], [100, false]]) {
-      const ahead = new Ahead();
+      const prefetch = new OutputPrefetch();
       const graph = { context: { leavesCore }, outputs };
-      ahead.prepare(graph);
+      prefetch.prepare(graph);
       // Its pages are used for the first time where that is nobody else's time.
       expect(process.getActiveResourcesInfo().includes('Immediate')).toBe(leavesCore);
       for (let round = 0; round < rounds; round++) await nextRound();
-      const taken = ahead.take(graph, 'test').map((buffer) => new Uint8Array(buffer));
+      const taken = prefetch.take(graph, 'test').map((buffer) => new Uint8Array(buffer));
       expect(taken.map(({ length }) => length)).toEqual([4 * count, 8]);
       // Where all cores compute it is not even zeroed.
       if (leavesCore) for (const bytes of taken) expect(bytes.every((byte) => byte === 0)).toBe(true);

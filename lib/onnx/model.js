@@ -7,7 +7,7 @@ const { exception, invalidState, named, typeError } = require('../errors.js');
 const { construct, expose, illegalUnless } = require('../interface.js');
 const { show } = require('../show.js');
 const { toGraph } = require('../graph.js');
-const { Ahead } = require('./ahead.js');
+const { OutputPrefetch } = require('./output-prefetch.js');
 const { arrayOver, checkArrays } = require('./arrays.js');
 const { createBindings } = require('./bindings.js');
 const { Idle } = require('./idle.js');
@@ -76,7 +76,7 @@ class OnnxModel {
     const state = self(this, 'destroy');
     if (state.destroyed) return;
     state.destroyed = true;
-    state.ahead.forget();
+    state.prefetch.forget();
     state.idle.clear();
     // A run may still be making its tensors.
     if (state.running === 0) state.graph.destroy();
@@ -141,7 +141,7 @@ function createModel(context, graph, { modelInputs, modelOutputs, runBytes }, la
   let bytes = 0;
   for (const { byteLength } of [...graphState.inputs.values(), ...graphState.outputs.values()]) bytes += byteLength;
   const idle = new Idle(bytes, release);
-  return new OnnxModel(construct, { context, graph, graphState, label, inputs, outputs, used, defaults, bytes, runBytes, idle, ahead: new Ahead(), running: 0, destroyed: false });
+  return new OnnxModel(construct, { context, graph, graphState, label, inputs, outputs, used, defaults, bytes, runBytes, idle, prefetch: new OutputPrefetch(), running: 0, destroyed: false });
 }
 
 /** The arrays of inputs that need not be passed, if there are such inputs. */

@@ -16,16 +16,16 @@ const { bytesOf } = require('./bindings.js');
  * @param {Record<string, ArrayBufferView>} arrays checked
  */
 function runInMemory(state, arrays) {
-  const { graphState: graph, label, outputs, ahead } = state;
+  const { graphState: graph, label, outputs, prefetch } = state;
   const { context } = graph;
   if (context.lost) throw invalidState('run', label, 'the MLContext was destroyed or lost');
   const inputs = new Array(graph.inputs.size);
   for (const [name, { position }] of graph.inputs) inputs[position] = arrays[name];
-  const buffers = ahead.take(graph, label);
+  const buffers = prefetch.take(graph, label);
   const arrive = () => results(outputs, ({ name }) => buffers[graph.outputs.get(name).position]);
   const entry = { operator: 'run', label, context, object: graph, lends: true, soon: true, memory: buffers, arrive };
   const run = begin(entry, (request) => native.run(request, context.handle, graph.handle, inputs, buffers, label));
-  ahead.prepare(graph);
+  prefetch.prepare(graph);
   return run;
 }
 

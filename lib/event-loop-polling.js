@@ -1,6 +1,6 @@
 'use strict';
 
-// Watching for results that come soon. An event loop with nothing to do sleeps, and to wake its thread takes some tens of
+// Polling for results that come soon. An event loop with nothing to do sleeps, and to wake its thread takes some tens of
 // microseconds, as long as a small graph. So the loop goes round without sleeping while a result is expected within a
 // moment: timers and input are served as ever. It is expected so where the last one came so, and was followed by the next
 // request at once, several times: who pauses between runs gets a sleeping loop. So does, for a while, who waited in vain: the
@@ -27,7 +27,7 @@ const LONG = 100;
 const AT_ONCE = 0.1;
 /** From a result to the next request, at most. */
 const PAUSE = 0.3;
-/** So many results have to come soon before one is watched for: at first, later, and after it was in vain twice as many each time. */
+/** So many results have to come soon before one is polled for: at first, later, and after it was in vain twice as many each time. */
 const FIRST = 16;
 const AGAIN = 4;
 const MOST = 4096;
@@ -36,15 +36,15 @@ const RISE = 1.02;
 
 /** @typedef {import('./states').ContextState} ContextState */
 
-/** Until when the loop stays awake; something is watched for meanwhile. */
+/** Until when the loop stays awake, while some result is waited for. */
 let until = 0;
 let isAwake = false;
-/** How many results are watched for. */
-let watched = 0;
+/** How many results are waited for. */
+let expected = 0;
 
 /**
  * What is known of a context's requests.
- * @param {boolean} leavesCore whether its threads leave a core to script; else watching would take one away from them
+ * @param {boolean} leavesCore whether its threads leave a core to script; else polling would take one away from them
  */
 function habits(leavesCore) {
   const longest = leavesCore ? LONG : AT_ONCE;
@@ -57,7 +57,7 @@ function habits(leavesCore) {
  */
 function expect({ habits }) {
   const time = now();
-  watched += 1;
+  expected += 1;
   habits.began = time;
   habits.until = Infinity;
   habits.quick = habits.usual > habits.longest || time - habits.ended > PAUSE ? 0 : habits.quick + 1;
@@ -71,7 +71,7 @@ function stayAwake(habits) {
   until = Math.max(until, habits.until);
   if (isAwake) return;
   isAwake = true;
-  setImmediate(look);
+  setImmediate(poll);
 }
 
 /**
@@ -79,7 +79,7 @@ function stayAwake(habits) {
  * @param {ContextState} context
  */
 function arrived({ habits }) {
-  watched -= 1;
+  expected -= 1;
   clearTimeout(habits.timer);
   habits.ended = now();
   habits.usual = Math.min(habits.ended - habits.began, RISE * habits.usual);
@@ -95,10 +95,10 @@ function arrived({ habits }) {
 }
 
 /** One round of the event loop. */
-function look() {
-  if (watched > 0 && now() < until) {
+function poll() {
+  if (expected > 0 && now() < until) {
     native.settleSoon();
-    setImmediate(look);
+    setImmediate(poll);
   } else isAwake = false;
 }
 

@@ -22,7 +22,7 @@ const PAGE = 4096;
 
 /** @typedef {import('../states').GraphState} GraphState */
 
-class Ahead {
+class OutputPrefetch {
   /** @type {ArrayBuffer[] | undefined} by the positions of the graph's outputs */
   #buffers;
   #timer;
@@ -107,4 +107,4 @@ function memory(leavesCore, byteLength) {
   return leavesCore || byteLength > MOST ? new ArrayBuffer(byteLength) : Buffer.allocUnsafeSlow(byteLength).buffer;
 }
 
-module.exports = { Ahead };
+module.exports = { OutputPrefetch };

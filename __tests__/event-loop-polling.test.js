@@ -7,7 +7,7 @@ const { setImmediate: nextRound, setTimeout: passed } = require('node:timers/pro
 const { ml } = require('..');
 const { leavesCore } = require('../lib/cores.js');
 const native = require('../lib/native.js');
-const { arrived, expect: watchFor, habits } = require('../lib/watch.js');
+const { arrived, expect: watchFor, habits } = require('../lib/event-loop-polling.js');
 
 const isAwake = () => process.getActiveResourcesInfo().includes('Immediate');
 
