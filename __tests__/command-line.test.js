@@ -32,7 +32,7 @@ beforeAll(() => {
       }),
     );
   write(model, 'Add');
-  write(path.join(folder, 'unsupported.onnx'), 'Bernoulli');
+  write(path.join(folder, 'unsupported.onnx'), 'ImageDecoder');
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
@@ -86,13 +86,22 @@ test('run takes open dimensions from files, in either order', () => {
   expect(other).toMatchObject({ status: 2, stderr: expect.stringContaining('found float32[3, 2], allowed float32[2, 2]') });
 });
 
+test('run takes the shapes of inputs', () => {
+  const { status, stdout } = run('run', model, '--shape', 'x=5x2', '--json');
+  expect(status).toBe(0);
+  expect(JSON.parse(stdout)).toMatchObject({ inputs: [{ name: 'x', shape: [5, 2] }], outputs: [{ shape: [5, 2] }] });
+  expect(run('run', model)).toMatchObject({ status: 2, stderr: expect.stringContaining('--shape x=1x2 would make it one') });
+  expect(run('run', model, '--shape', 'x=5y2')).toMatchObject({ status: 2, stderr: expect.stringContaining('NAME=SIZExSIZE is wanted') });
+  expect(run('run', model, '--shape', 'w=5')).toMatchObject({ status: 2, stderr: expect.stringContaining("the model's inputs are x") });
+});
+
 test('inspect tells about nodes that are not supported', () => {
   const { status, stdout } = run('inspect', path.join(folder, 'unsupported.onnx'), '--dimension', 'n=1');
   expect(status).toBe(3);
-  expect(stdout).toContain('only: Bernoulli of ai.onnx version 17');
+  expect(stdout).toContain('only: ImageDecoder of ai.onnx version 17');
   const fine = run('inspect', model, '--json');
   expect(fine.status).toBe(0);
-  expect(JSON.parse(fine.stdout)).toMatchObject({ parameters: 1, unsupported: [], notLoaded: expect.stringContaining('"n"') });
+  expect(JSON.parse(fine.stdout)).toMatchObject({ parameters: 1, unsupported: [], openDimensions: ['n'], cuts: [] });
   expect(run('run', path.join(folder, 'unsupported.onnx'), '--dimension', 'n=1').status).toBe(3);
 });
 
@@ -110,6 +119,6 @@ test('help, and exit codes', () => {
     expect([args, run(...args).status]).toEqual([args, 2]);
   }
   expect(run('run', path.join(folder, 'missing.onnx')).status).toBe(1);
-  expect(run('run', model).status).toBe(1);
+  expect(run('run', model).status).toBe(2);
   expect(run('run', model, '--dimension', 'n=1', '--input', 'w=random').status).toBe(2);
 });

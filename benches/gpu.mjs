@@ -138,7 +138,7 @@ async function model(file) {
     const cpu = await ml.createContext({ accelerated: false });
     const onCpu = await loadOnnx(cpu, file, { freeDimensions });
     const expected = await onCpu.run(inputs);
-    const list = (model, results) => model.outputs.map((output) => ({ ...output, array: results[output.name] }));
+    const list = (model, results) => model.outputs.map((output) => ({ ...output, array: results[output.name].data }));
     const { difference, largest } = largestDifference(list(onCpu, found), list(onCpu, expected));
     cpu.destroy();
     const times = `median ${quantile(samples, 0.5).toFixed(2)} ms, best ${quantile(samples, 0).toFixed(2)} ms, loaded in ${loadMs.toFixed(0)} ms`;

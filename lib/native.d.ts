@@ -139,9 +139,17 @@ export function createCommandBuffer(
 export function destroyCommandBuffer(buffer: Handle): void;
 export function submit(context: Handle, buffers: Handle[]): void;
 
-/** Reads an ONNX model and builds it, with the given sizes for dimensions by their names; a negative `maxBytes` is none. */
-export function importOnnx(
+/** Reads an ONNX model, with the given sizes for dimensions by their names; a negative `maxBytes` is none. */
+export function openOnnx(
   request: Request, context: Handle, fileOrBytes: string | Bytes, names: string[], sizes: number[], label: string,
   constants: string[], arrays: string[], values: Bytes[], overridable: string[], maxBytes: number,
 ): Handle;
+export function closeOnnx(model: Handle): void;
+/** The graph for inputs of these shapes, or that of the first part; settles when it is built. */
+export function planOnnx(request: Request, model: Handle, shapes: number[][], label: string): Handle;
+/** Runs a model that is cut, from the plan of its first part. A negative seed or `maxBytes` is none. */
+export function runOnnx(
+  request: Request, model: Handle, graph: Handle, names: string[], dataTypes: DataType[], shapes: number[][], arrays: ArrayBufferView[],
+  label: string, seed: number, maxBytes: number,
+): void;
 export function summarizeOnnx(request: Request, fileOrBytes: string | Bytes): void;

@@ -2,15 +2,29 @@
 
 import type { MLContext, MLGraph, MLOperandDataType, MLTensor } from '../index.js';
 
-/** What a model takes or gives: doubles and bfloat16 of the file are float32 here, truth values uint8, integers of 16 bits int32. */
+/** What a model takes: doubles and bfloat16 of the file are float32 here, truth values uint8, integers of 16 bits int32. */
 export interface OnnxSignature {
   name: string;
   /** The type of the elements in the file, as onnxruntime names it: `'bool'`, `'float64'`, `'float32'`, and so on. */
   type: string;
   dataType: MLOperandDataType;
-  shape: number[];
+  /**
+   * The size of each dimension, or, where the model leaves it open, its name in the file: every dimension with that name has the
+   * same size. One without a name is `input:axis`.
+   */
+  shape: (number | string)[];
   /** `true` for an input that need not be passed, since the file has a value for it. */
   optional?: true;
+}
+
+/** What a model gives. Of a model whose shapes are all known that is exact; else it is what the file declares. */
+export interface OnnxOutputSignature {
+  name: string;
+  /** null where the file does not declare it. */
+  type: string | null;
+  dataType: MLOperandDataType | null;
+  /** A name is that of an input's dimension; null is a size that only a run can tell, or a shape of which nothing is declared. */
+  shape: (number | string | null)[] | null;
 }
 
 /** The array for a data type: Float32Array for float32, BigInt64Array for int64, and so on; Uint16Array for float16 where there is no Float16Array. */
@@ -25,9 +39,31 @@ export type OnnxArray =
   | Uint8Array
   | Uint8ClampedArray;
 
+/** Elements with a shape: what a model gives, and what it takes. */
+export class OnnxTensor {
+  constructor(dataType: MLOperandDataType, data: OnnxArray, shape: readonly number[]);
+  readonly dataType: MLOperandDataType;
+  readonly data: OnnxArray;
+  readonly shape: readonly number[];
+  /** The shape, as onnxruntime names it. */
+  readonly dims: readonly number[];
+  /** The data type, as onnxruntime names it. */
+  readonly type: MLOperandDataType;
+}
+
+/**
+ * A value for an input: an array alone where only one shape is possible, such as where all sizes are known, or one is open and follows
+ * from the number of elements.
+ */
+export type OnnxValue =
+  | OnnxArray
+  | OnnxTensor
+  | { data: OnnxArray; shape: readonly number[]; dataType?: string }
+  | { data: OnnxArray; dims: readonly number[]; type?: string };
+
 export interface OnnxLoadOptions {
   /**
-   * Sizes for the dimensions that the file leaves open, by their names in the file, or as `input:axis`, where they have none
+   * Sizes for dimensions that the file leaves open and that never change, by their names in the file, or as `input:axis`, where they have none
    * or share it. One whose name is arithmetic on others, such as `past_length + length`, follows from these, or they
    * from it; and a size that is passed for a place is that of its name, where nothing says otherwise.
    */
@@ -69,24 +105,35 @@ export interface OnnxNotSupportedError extends DOMException {
 
 export interface OnnxRunOptions {
   /**
+   * The outputs that are wanted, by their names: only what these need is computed, where the model is one graph. Or arrays by their
+   * names, into which the results are written, and null for one that is to be made.
+   */
+  outputs?: readonly string[] | Record<string, OnnxArray | null>;
+  /** For random numbers of nodes that have no seed: the same one gives the same numbers on every machine. */
+  seed?: number;
+  /**
    * The most bytes that the run may take: inputs, outputs and values in between. One that takes more is refused with an
    * `OperationError` before there is memory for it.
    */
   maxBytes?: number;
 }
 
-/** Tensors that stay on the device, bound to a model's inputs and outputs. */
+/**
+ * Values bound to a model's inputs and outputs. Of a model that is one graph of known shapes these are tensors that stay on the
+ * device; of others they have the shapes that come from step to step.
+ */
 export class OnnxBindings {
   private constructor();
-  readonly inputs: Record<string, MLTensor>;
-  readonly outputs: Record<string, MLTensor>;
+  readonly inputs: Record<string, MLTensor | OnnxTensor>;
+  /** Of a model whose shapes may change: what the last step gave, once it was read. */
+  readonly outputs: Record<string, MLTensor | OnnxTensor>;
   /** Writes an input. */
-  write(name: string, array: OnnxArray): void;
-  /** Runs the model on the tensors as they are bound now. Nothing needs to be awaited between dispatches. */
+  write(name: string, value: OnnxValue): void;
+  /** Runs the model on what is bound now. Nothing needs to be awaited between dispatches; a failure shows where results are read. */
   dispatch(): void;
   /** Reads an output. */
-  read(name: string): Promise<OnnxArray>;
-  /** Exchanges an input's tensor with an output's of the same type and shape, such as a state for the next step. */
+  read(name: string): Promise<OnnxTensor>;
+  /** Exchanges an input's value with an output's of the same type, such as a state for the next step. */
   swap(input: string, output: string): void;
   /** Destroys the tensors that were made for these bindings. */
   destroy(): void;
@@ -94,26 +141,50 @@ export class OnnxBindings {
   [Symbol.dispose](): void;
 }
 
+/** What a model's file says of itself. */
+export interface OnnxMetadata {
+  producer: string;
+  producerVersion: string;
+  version: number;
+  domain: string;
+  description: string;
+  graphName: string;
+  properties: Record<string, string>;
+}
+
 /** A model that was loaded. */
 export class OnnxModel {
   private constructor();
   /** In the order of the file. */
   readonly inputs: OnnxSignature[];
-  readonly outputs: OnnxSignature[];
-  readonly graph: MLGraph;
+  readonly outputs: OnnxOutputSignature[];
+  /** undefined where dimensions are open, or the model is cut. */
+  readonly graph: MLGraph | undefined;
+  /** Nodes at which a model of known shapes is cut, since values of a run decide what comes behind them. */
+  readonly cuts: { node: string; operator: string; reason: string }[];
+  readonly metadata: OnnxMetadata;
   readonly label: string;
-  /** Runs the model. Every input that is not `optional` needs its array, which is copied at the call; several runs may be in flight. */
-  run(inputs: Record<string, OnnxArray>, options?: OnnxRunOptions): Promise<Record<string, OnnxArray>>;
-  /** Tensors for all inputs and outputs; those that are given are used, the others made. */
-  createBindings(given?: { inputs?: Record<string, MLTensor>; outputs?: Record<string, MLTensor> }): Promise<OnnxBindings>;
-  /** Releases the graph and its weights; runs in flight are completed. */
+  /**
+   * Runs the model. Every input that is not `optional` needs its value, which is copied at the call; several runs may be in flight. For
+   * shapes that were not met before a plan is made first.
+   */
+  run(inputs: Record<string, OnnxValue>, options?: OnnxRunOptions): Promise<Record<string, OnnxTensor>>;
+  /** Makes plans for inputs of these shapes, so that no run has to wait for one. Shapes that follow from others may be left out. */
+  prepare(shapes: readonly Record<string, readonly number[]>[]): Promise<void>;
+  /** Those that are given are used, the others made. */
+  createBindings(given?: {
+    inputs?: Record<string, MLTensor | OnnxValue>;
+    outputs?: Record<string, MLTensor>;
+  }): Promise<OnnxBindings>;
+  /** Releases the weights and all plans; runs in flight are completed. */
   destroy(): void;
   /** `destroy()`, for `using`; there where the runtime has the symbol. */
   [Symbol.dispose](): void;
 }
 
 /**
- * Loads an ONNX model: reads, imports and compiles it in the background. A file is mapped, and must not be changed while
+ * Loads an ONNX model: reads it in the background, and imports and compiles it if its shapes are known. Dimensions that the file
+ * leaves open, and that `freeDimensions` does not fix, may differ from run to run. A file is mapped, and must not be changed while
  * the model is in use; its external data must be in its own folder, or in the one where the file really is, if the path
  * leads there by a link.
  */

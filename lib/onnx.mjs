@@ -1,4 +1,4 @@
 import onnx from './onnx.js';
 
 export default onnx;
-export const { OnnxBindings, OnnxModel, inspectOnnx, loadOnnx } = onnx;
+export const { OnnxBindings, OnnxModel, OnnxTensor, inspectOnnx, loadOnnx } = onnx;

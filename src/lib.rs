@@ -7,6 +7,7 @@
 //! * `node`: Node-API. Flat functions on integer handles, which `lib/` calls; settling promises; the life and end of an
 //!   environment. The only room that knows `napi`.
 //! * [`onnx`]: an ONNX model → a graph, through the same builder that script uses.
+//! * [`program`]: a model that is cut into parts, because values of a run decide its shapes: which part runs next, and its plans.
 //! * [`timeline`]: a context's thread. Orders tasks by the tensors they touch, starts what is ready, keeps tensors' errors.
 //! * [`backend`]: the trait that devices implement; [`backend::cpu`] with its kernels, [`backend::wgpu`] for GPUs.
 //! * [`compiler`]: a validated graph → a plan: simplification, constant folding, memory planning.
@@ -32,5 +33,6 @@ pub mod host_memory;
 pub mod memory;
 mod node;
 pub mod onnx;
+pub mod program;
 pub mod thread;
 pub mod timeline;

@@ -13,7 +13,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     // The timeline runs the compiler's passes for its backend.
     ("timeline", &["backend", "compiler", "error", "faults", "graph", "host_memory", "memory", "thread"]),
     ("onnx", &["backend", "error", "graph", "memory"]),
-    ("node", &["backend", "error", "graph", "host_memory", "memory", "onnx", "thread", "timeline"]),
+    ("program", &["error", "graph", "host_memory", "memory", "onnx", "thread", "timeline"]),
+    ("node", &["backend", "error", "graph", "host_memory", "memory", "onnx", "program", "thread", "timeline"]),
 ];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {

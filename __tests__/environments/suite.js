@@ -76,7 +76,7 @@ function suite({ ml, MLContext, MLGraphBuilder }, { loadOnnx }, { afterAll, befo
 
     test('of a file', async () => {
       const model = await loadOnnx(context, new URL(pathToFileURL(file).href));
-      const { y } = await model.run({ x: Float32Array.of(3) });
+      const { data: y } = (await model.run({ x: Float32Array.of(3) })).y;
       expect([...y]).toEqual([-3]);
     });
 

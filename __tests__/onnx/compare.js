@@ -46,16 +46,17 @@ function prepare(item, index) {
   const fed = inputs.map((input, i) => ({ ...input, name: names[i], array: arrays[i] })).filter(({ fed: isFed }) => isFed);
   const held = inputs.map((input, i) => ({ ...input, name: names[i], array: arrays[i] })).filter(({ fed: isFed }) => isFed === false);
   const outputNames = Array.isArray(outputs) ? outputs : Array.from({ length: outputs }, (_, i) => `o${i}`);
-  const write = (nodes) =>
+  const write = (nodes, isOpen = false) =>
     writeModel({
       opset,
-      inputs: fed.map(({ name, type, shape }) => ({ name, type, shape })),
+      inputs: fed.map(({ name, type, shape }) => ({ name, type, shape: isOpen ? shape.map(() => null) : shape })),
       outputs: outputNames.filter((name) => name !== '').map((name) => ({ name })),
       initializers: held.map(({ name, type, shape, array }) => tensor(name, type, shape, array)),
       nodes,
     });
-  const model = write([{ op, domain, name: 'the node', inputs: names, outputs: outputNames, attributes }]);
-  return { model, fed, reference: instead ? write(instead) : model };
+  const nodes = [{ op, domain, name: 'the node', inputs: names, outputs: outputNames, attributes }];
+  const model = write(nodes);
+  return { model, open: write(nodes, true), fed, reference: instead ? write(instead) : model };
 }
 
 const base64 = (array) => Buffer.from(bytesOf(array)).toString('base64');
@@ -85,17 +86,19 @@ function numbers(type, array) {
  * Compares one case. Tolerances are relative to the largest number, or 1; `apart` is in steps of integers, of which half a
  * step may be rounded either way. Integers are equal otherwise.
  */
-async function check(context, { model, fed }, reference, { tolerance = 1e-5, apart = 0 } = {}) {
+async function check(context, { model, open, fed }, reference, { tolerance = 1e-5, apart = 0 } = {}, isOpen = false) {
   if (reference.error !== undefined) throw new Error(`onnxruntime-node refuses the case: ${reference.error}`);
-  const loaded = await loadOnnx(context, model);
+  const loaded = await loadOnnx(context, isOpen ? open : model);
   try {
     const own = (array) => (array instanceof Float64Array ? Float32Array.from(array) : array);
-    const results = await loaded.run(Object.fromEntries(fed.map(({ name, array }) => [name, own(array)])));
-    expect(Object.keys(results)).toEqual(reference.map(({ name }) => name));
+    const values = fed.map(({ name, array, shape }) => [name, isOpen ? { data: own(array), shape } : own(array)]);
+    const tensors = await loaded.run(Object.fromEntries(values));
+    expect(Object.keys(tensors)).toEqual(reference.map(({ name }) => name));
+    const results = Object.fromEntries(Object.entries(tensors).map(([name, tensor]) => [name, tensor.data]));
     for (const { name, type, shape, data } of reference) {
-      const signature = loaded.outputs.find((output) => output.name === name);
       // These models do not declare the types of their outputs, so `type` is that of the computation.
-      expect(signature).toMatchObject({ name, dataType: TYPES[type].webnn, shape });
+      const signature = isOpen ? tensors[name] : loaded.outputs.find((output) => output.name === name);
+      expect(signature).toMatchObject({ dataType: TYPES[type].webnn, shape });
       const bytes = Uint8Array.from(Buffer.from(data, 'base64'));
       const expected = numbers(type, new TYPES[type].array(bytes.buffer));
       const bits = type === 'float16' ? new Uint16Array(results[name].buffer) : results[name];
@@ -161,7 +164,7 @@ async function checkHalves(context, [narrow, wide], { tolerance = 1e-5, apart = 
     const loaded = await loadOnnx(context, model);
     try {
       const results = await loaded.run(Object.fromEntries(fed.map(({ name, array }) => [name, array])));
-      return loaded.outputs.map(({ name, dataType }) => ({ name, dataType, values: numbers(dataType, dataType === 'float16' ? new Uint16Array(results[name].buffer) : results[name]) }));
+      return Object.entries(results).map(([name, { dataType, data }]) => ({ name, dataType, values: numbers(dataType, dataType === 'float16' ? new Uint16Array(data.buffer) : data) }));
     } finally {
       loaded.destroy();
     }
@@ -292,7 +295,11 @@ function testCases(cases) {
     const { op, opset = 17, attributes = {}, inputs, note } = item;
     const shapes = inputs.map((input) => (input === null ? '-' : `${input.type === 'float' ? '' : input.type}[${input.shape}]`));
     const title = `${op}-${opset}(${shapes.join(', ')}) ${JSON.stringify(attributes)}${note ? ` ${note}` : ''}`;
-    test(title, () => check(context, prepared[i], results[i], item));
+    test(title, async () => {
+      await check(context, prepared[i], results[i], item);
+      // With all dimensions of its inputs left open it is the same.
+      await check(context, prepared[i], results[i], item, true);
+    });
     if (inputs.some((input) => input?.type === 'float')) {
       test(`${title} with special numbers`, async () => expect(await checkSpecial(context, item, i)).toEqual([]));
     }

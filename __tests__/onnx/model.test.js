@@ -13,6 +13,13 @@ const { OutputPrefetch } = require('../../lib/onnx/output-prefetch.js');
 const { generator } = require('./random.js');
 const { tensor, writeModel } = require('./write.js');
 
+/** The results of a run as arrays. */
+async function runArrays(model, ...given) {
+  const results = await model.run(...given);
+  return Object.fromEntries(Object.entries(results).map(([name, { data }]) => [name, data]));
+}
+const readArray = async (bindings, name) => (await bindings.read(name)).data;
+
 let context;
 let folder;
 beforeAll(async () => {
@@ -58,8 +65,8 @@ describe('initializers that are inputs too', () => {
   test('are constants', async () => {
     const loaded = await loadOnnx(context, model());
     expect(loaded.inputs).toEqual([{ name: 'x', type: 'float32', dataType: 'float32', shape: [2, 3] }]);
-    expect((await loaded.run({ x })).y).toEqual(Float32Array.of(10, 22, 36, 13, 28, 45));
-    await expect(loaded.run({ x, w })).rejects.toThrow(/'x', 'w'/);
+    expect((await runArrays(loaded, { x })).y).toEqual(Float32Array.of(10, 22, 36, 13, 28, 45));
+    await expect(runArrays(loaded, { x, w })).rejects.toThrow(/'x', 'w'/);
     loaded.destroy();
   });
 
@@ -69,17 +76,17 @@ describe('initializers that are inputs too', () => {
       { name: 'x', type: 'float32', dataType: 'float32', shape: [2, 3] },
       { name: 'w', type: 'float32', dataType: 'float32', shape: [1, 3], optional: true },
     ]);
-    const [plain, passed, again] = await Promise.all([loaded.run({ x }), loaded.run({ x, w }), loaded.run({ x })]);
+    const [plain, passed, again] = await Promise.all([runArrays(loaded, { x }), runArrays(loaded, { x, w }), runArrays(loaded, { x })]);
     expect(plain.y).toEqual(Float32Array.of(10, 22, 36, 13, 28, 45));
     expect(passed.y).toEqual(Float32Array.of(10, 20, 32, 7, 20, 35));
     expect(again.y).toEqual(plain.y);
-    await expect(loaded.run({ w })).rejects.toThrow(/found 'w'/);
-    await expect(loaded.run({ x, w: x })).rejects.toThrow(/found 6 elements, allowed 3/);
-    await expect(loaded.run({ x, w: undefined })).rejects.toThrow(/'w': found undefined/);
+    await expect(runArrays(loaded, { w })).rejects.toThrow(/found 'w'/);
+    await expect(runArrays(loaded, { x, w: x })).rejects.toThrow(/found 6 elements, allowed 3/);
+    await expect(runArrays(loaded, { x, w: undefined })).rejects.toThrow(/'w': found undefined/);
     const bindings = await loaded.createBindings();
     bindings.write('x', x);
     bindings.dispatch();
-    expect(await bindings.read('y')).toEqual(plain.y);
+    expect(await readArray(bindings, 'y')).toEqual(plain.y);
     bindings.destroy();
     loaded.destroy();
   });
@@ -99,7 +106,7 @@ describe('maxBytes of run()', () => {
 
   // x, y and z have 24 bytes each.
   test('what takes more is refused with both numbers', async () => {
-    await expect(model.run({ x: six }, { maxBytes: 71 })).rejects.toMatchObject({
+    await expect(runArrays(model, { x: six }, { maxBytes: 71 })).rejects.toMatchObject({
       name: 'OperationError',
       message: 'run [small]: a run takes 72 bytes (72 of inputs and outputs, 0 of values in between), allowed at most 71 (maxBytes)',
     });
@@ -107,14 +114,14 @@ describe('maxBytes of run()', () => {
 
   test('what takes as much, or has no limit, runs', async () => {
     for (const options of [undefined, {}, { maxBytes: 72 }, { maxBytes: Infinity }]) {
-      const { y } = await model.run({ x: six }, options);
+      const { y } = await runArrays(model, { x: six }, options);
       expect(y).toEqual(six.map((x) => x + 1));
     }
   });
 
   test('what is no number of bytes is refused', async () => {
     for (const options of [null, 5, { maxBytes: -1 }, { maxBytes: NaN }, { maxBytes: '72' }]) {
-      await expect(model.run({ x: six }, options)).rejects.toThrow(TypeError);
+      await expect(runArrays(model, { x: six }, options)).rejects.toThrow(TypeError);
     }
   });
 });
@@ -150,9 +157,9 @@ describe('maxBytes of loadOnnx()', () => {
     await expect(loadOnnx(context, source, { maxBytes: 8000 })).rejects.toMatchObject({ name: 'OperationError' });
     for (const maxBytes of [undefined, 20_000, Infinity]) {
       const model = await loadOnnx(context, source, { maxBytes });
-      const { y } = await model.run({ x: Float32Array.of(5) }, { maxBytes });
+      const { y } = await runArrays(model, { x: Float32Array.of(5) }, { maxBytes });
       expect(y[0]).toBeCloseTo(1e-3, 9);
-      await expect(model.run({ x: Float32Array.of(5) }, { maxBytes: 7999 })).rejects.toMatchObject({ name: 'OperationError' });
+      await expect(runArrays(model, { x: Float32Array.of(5) }, { maxBytes: 7999 })).rejects.toMatchObject({ name: 'OperationError' });
       model.destroy();
     }
     for (const maxBytes of [null, -1, NaN, '7']) {
@@ -172,7 +179,7 @@ describe('maxBytes of loadOnnx()', () => {
         nodes: [...nodes.slice(0, steps + 1), { op: 'Add', inputs: ['x', `d${steps}`], outputs: ['y'] }],
       });
     const model = await loadOnnx(context, source(20));
-    expect((await model.run({ x: Float32Array.of(2) })).y.every((x) => x === 3)).toBe(true);
+    expect((await runArrays(model, { x: Float32Array.of(2) })).y.every((x) => x === 3)).toBe(true);
     model.destroy();
     await expect(loadOnnx(context, source(29))).rejects.toMatchObject({ name: 'OperationError', message: expect.stringContaining('maxBytes') });
     await expect(loadOnnx(context, source(40))).rejects.toMatchObject({ name: 'NotSupportedError' });
@@ -191,7 +198,7 @@ describe('loadOnnx()', () => {
       expect(model.graph).toBeInstanceOf(MLGraph);
       expect(model.inputs).toEqual([{ name: 'x', type: 'float32', dataType: 'float32', shape: [2, 3] }]);
       expect(model.outputs).toEqual(['y', 'z'].map((name) => ({ name, type: 'float32', dataType: 'float32', shape: [2, 3] })));
-      expect(await model.run({ x: six })).toEqual({ y: six.map((x) => x + 1), z: six.map((x) => 2 * x + 2) });
+      expect(await runArrays(model, { x: six })).toEqual({ y: six.map((x) => x + 1), z: six.map((x) => 2 * x + 2) });
       model.destroy();
     }
   });
@@ -210,12 +217,10 @@ describe('loadOnnx()', () => {
     model.destroy();
   });
 
-  test('fixes free dimensions, and says which are missing or unknown', async () => {
+  test('fixes free dimensions, and says which are unknown', async () => {
     const model = await loadOnnx(context, small('batch'), { freeDimensions: { batch: 2 } });
     expect(model.inputs[0].shape).toEqual([2, 3]);
     model.destroy();
-    await expect(loadOnnx(context, small('batch'))).rejects.toThrow('"batch"');
-    await expect(loadOnnx(context, small(null))).rejects.toThrow('"x:0"');
     await expect(loadOnnx(context, small('batch'), { freeDimensions: { batch: 2, bach: 1 } })).rejects.toThrow('"bach"');
     for (const size of [-1, 1.5, NaN, '2', 2 ** 31]) {
       await expect(loadOnnx(context, small('batch'), { freeDimensions: { batch: size } })).rejects.toThrow(TypeError);
@@ -228,7 +233,7 @@ describe('loadOnnx()', () => {
       inputs: [{ name: 'x', type: 'float', shape: [2] }],
       outputs: [{ name: 'c' }],
       nodes: [
-        { op: 'Loop', name: 'first', inputs: ['x'], outputs: ['a'] },
+        { op: 'StringNormalizer', name: 'first', inputs: ['x'], outputs: ['a'] },
         { op: 'ImageDecoder', name: 'second', inputs: ['x'], outputs: ['b'] },
         { op: 'Add', inputs: ['a', 'b'], outputs: ['c'] },
       ],
@@ -236,7 +241,7 @@ describe('loadOnnx()', () => {
     const error = await loadOnnx(context, model).catch((reason) => reason);
     expect(error.name).toBe('NotSupportedError');
     expect(error.nodes).toEqual([
-      { name: 'first', operator: 'Loop', domain: 'ai.onnx', version: 17, reason: 'control flow is not supported' },
+      { name: 'first', operator: 'StringNormalizer', domain: 'ai.onnx', version: 17, reason: 'strings are not supported' },
       { name: 'second', operator: 'ImageDecoder', domain: 'ai.onnx', version: 17, reason: 'the operator is not supported' },
     ]);
     expect(error.message).toContain("node 'second': ImageDecoder of ai.onnx version 17");
@@ -258,10 +263,10 @@ describe('loadOnnx()', () => {
   test('gives back the memory of what is destroyed', async () => {
     const own = await ml.createContext({ accelerated: false });
     const model = await loadOnnx(own, small());
-    await model.run({ x: six });
+    await runArrays(model, { x: six });
     model.destroy();
     model.destroy();
-    await expect(model.run({ x: six })).rejects.toMatchObject({ name: 'InvalidStateError' });
+    await expect(runArrays(model, { x: six })).rejects.toMatchObject({ name: 'InvalidStateError' });
     // What a read sees comes after the destruction.
     const probe = await own.createTensor({ dataType: 'float32', shape: [1], readable: true });
     await own.readTensor(probe);
@@ -288,19 +293,19 @@ describe('run()', () => {
     ['a buffer', { x: six.buffer }],
     ['no record', undefined],
   ])('refuses %s', async (_, inputs) => {
-    await expect(model.run(inputs)).rejects.toThrow(TypeError);
+    await expect(runArrays(model, inputs)).rejects.toThrow(TypeError);
   });
 
   test('keeps several runs in flight apart', async () => {
     const inputs = Array.from({ length: 20 }, (_, i) => six.map((x) => x + i));
-    const results = await Promise.all(inputs.map((x) => model.run({ x })));
+    const results = await Promise.all(inputs.map((x) => runArrays(model, { x })));
     results.forEach(({ y }, i) => expect(y).toEqual(inputs[i].map((x) => x + 1)));
   });
 
   test('copies its inputs at the call', async () => {
     const x = six.slice();
     for (let i = 0; i < 3; i++) {
-      const pending = [model.run({ x }), model.run({ x })];
+      const pending = [runArrays(model, { x }), runArrays(model, { x })];
       x.fill(100);
       for (const { y } of await Promise.all(pending)) expect(y).toEqual(six.map((value) => value + 1));
       x.set(six);
@@ -318,7 +323,7 @@ describe('large arrays', () => {
     const kept = [];
     for (let i = 0; i < 6; i++) {
       const x = ramp(i);
-      const pending = i % 2 ? [model.run({ x })] : [model.run({ x }), model.run({ x })];
+      const pending = i % 2 ? [runArrays(model, { x })] : [runArrays(model, { x }), runArrays(model, { x })];
       x.fill(NaN);
       kept.push(...(await Promise.all(pending)).map((results) => ({ i, results })));
       // Memory for the next results is got ready meanwhile.
@@ -371,7 +376,7 @@ describe('large arrays', () => {
         const ids = BigInt64Array.from({ length: 80000 }, (_, i) => BigInt(i * run));
         const more = BigInt64Array.of(-1n, -2n);
         const [of, ofIds] = [[x, keys, twice, read].map((array) => array.slice()), ids.slice()];
-        const pending = model.run({ x, keys, twice, read, ids, more });
+        const pending = runArrays(model, { x, keys, twice, read, ids, more });
         for (const array of [x, keys, twice, read]) array.fill(NaN);
         ids.fill(7n);
         const results = await pending;
@@ -393,7 +398,7 @@ describe('large arrays', () => {
           for (const [name, array] of Object.entries(inputs)) bindings.write(name, array);
           bindings.dispatch();
           for (const name of ['new_keys', 'new_read', 'new_ids']) {
-            expect((await bindings.read(name)).every((number, i) => number === results[name][i])).toBe(true);
+            expect((await readArray(bindings, name)).every((number, i) => number === results[name][i])).toBe(true);
           }
         }
       }
@@ -424,26 +429,26 @@ describe('large arrays', () => {
 test('run() holds no memory on the CPU, and its results are nobody else\'s', async () => {
   const own = await ml.createContext({ accelerated: false });
   const model = await loadOnnx(own, small());
-  const first = await model.run({ x: six });
-  const second = await model.run({ x: six });
+  const first = await runArrays(model, { x: six });
+  const second = await runArrays(model, { x: six });
   first.y.fill(0);
   expect(second.y).toEqual(six.map((value) => value + 1));
   expect(own.memoryUsage().tensors).toBe(0);
-  const pending = model.run({ x: six });
+  const pending = runArrays(model, { x: six });
   own.destroy();
   await expect(pending).rejects.toMatchObject({ name: 'InvalidStateError', message: expect.stringContaining('run') });
-  await expect(model.run({ x: six })).rejects.toMatchObject({ name: 'InvalidStateError' });
+  await expect(runArrays(model, { x: six })).rejects.toMatchObject({ name: 'InvalidStateError' });
 });
 
 describe('destroy()', () => {
   test('lets runs in flight complete, those too that still make their tensors', async () => {
     const model = await loadOnnx(context, small());
-    await model.run({ x: six });
-    const pending = [1, 2, 3].map(() => model.run({ x: six }));
+    await runArrays(model, { x: six });
+    const pending = [1, 2, 3].map(() => runArrays(model, { x: six }));
     model.destroy();
     model.destroy();
     for (const { y } of await Promise.all(pending)) expect(y).toEqual(six.map((x) => x + 1));
-    await expect(model.run({ x: six })).rejects.toThrow('destroyed');
+    await expect(runArrays(model, { x: six })).rejects.toThrow('destroyed');
     await expect(model.createBindings()).rejects.toThrow('destroyed');
     expect(() => context.dispatch(model.graph, {}, {})).toThrow();
   });
@@ -454,7 +459,7 @@ describe('destroy()', () => {
     bindings.write('x', six);
     bindings.dispatch();
     model.destroy();
-    expect(await bindings.read('y')).toEqual(six.map((x) => x + 1));
+    expect(await readArray(bindings, 'y')).toEqual(six.map((x) => x + 1));
     expect(() => bindings.dispatch()).toThrow();
     bindings.destroy();
   });
@@ -462,10 +467,10 @@ describe('destroy()', () => {
   test('of the context fails the runs', async () => {
     const own = await ml.createContext({ accelerated: false });
     const model = await loadOnnx(own, small());
-    const pending = model.run({ x: six });
+    const pending = runArrays(model, { x: six });
     own.destroy();
     await expect(pending).rejects.toThrow();
-    await expect(model.run({ x: six })).rejects.toThrow();
+    await expect(runArrays(model, { x: six })).rejects.toThrow();
     model.destroy();
     await expect(loadOnnx(own, small())).rejects.toThrow('destroyed');
   });
@@ -489,7 +494,7 @@ test('a value that is quantized and dequantized is rounded to steps', async () =
     }),
   );
   const x = Float32Array.from({ length: 2000 }, (_, i) => (i - 500) * 0.0073);
-  const { y, q } = await model.run({ x });
+  const { y, q } = await runArrays(model, { x });
   const step = Math.fround(scale);
   expect(y.map((value) => value + 0)).toEqual(Float32Array.from(q, (value) => -Math.fround((value - point) * step) + 0));
   expect(new Set(q).size).toBeGreaterThan(100);
@@ -499,7 +504,7 @@ test('a value that is quantized and dequantized is rounded to steps', async () =
 test('inputs can be given when a model is loaded', async () => {
   const model = await loadOnnx(context, small(), { constants: { x: six } });
   expect(model.inputs).toEqual([]);
-  expect((await model.run({})).y).toEqual(six.map((x) => x + 1));
+  expect((await runArrays(model, {})).y).toEqual(six.map((x) => x + 1));
   model.destroy();
   for (const constants of [{ x: new Float64Array(6) }, { x: six.subarray(1) }, { w: six }, { x: [...six] }, { x: 1 }, null]) {
     await expect(loadOnnx(context, small(), { constants })).rejects.toThrow(TypeError);
@@ -516,7 +521,7 @@ describe('createBindings()', () => {
       bindings.swap('x', 'y');
     }
     bindings.swap('x', 'y');
-    expect(await bindings.read('y')).toEqual(six.map((x) => x + 10));
+    expect(await readArray(bindings, 'y')).toEqual(six.map((x) => x + 10));
     expect(() => bindings.write('y', six)).toThrow(TypeError);
     expect(() => bindings.swap('x', 'x')).toThrow(TypeError);
     bindings.destroy();
@@ -567,7 +572,7 @@ describe('external data', () => {
     const load = async (location, extra) => {
       writeFileSync(path.join(inner, 'model.onnx'), external(location, extra));
       const model = await loadOnnx(context, path.join(inner, 'model.onnx'));
-      const { y } = await model.run({ x: Float32Array.of(1, 2) });
+      const { y } = await runArrays(model, { x: Float32Array.of(1, 2) });
       model.destroy();
       return y;
     };
@@ -596,7 +601,7 @@ describe('external data', () => {
       }),
     );
     const model = await loadOnnx(context, file);
-    const { y } = await model.run({ row: BigInt64Array.of(BigInt(rows - 1)) });
+    const { y } = await runArrays(model, { row: BigInt64Array.of(BigInt(rows - 1)) });
     expect(y).toEqual(new Float32Array(columns));
     // The pages that nobody needs were never read.
     expect(process.memoryUsage.rss()).toBeLessThan(2 ** 31);

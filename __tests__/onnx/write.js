@@ -41,6 +41,7 @@ function attribute([name, value]) {
     if (typeof value[0] === 'string') return { name, strings: value.map((text) => Buffer.from(text)), type: 8 };
     return { name, ints: value, type: 7 };
   }
+  if ('graph' in value) return { name, g: graphOf(value.graph), type: 5 };
   if ('float' in value) return { name, f: value.float, type: 1 };
   if ('floats' in value) return { name, floats: value.floats, type: 6 };
   return { name, t: value.tensor, type: 4 };
@@ -70,14 +71,28 @@ function writeModel({ opset, inputs, outputs, nodes, initializers = [] }) {
   for (const [domain, version] of [['ai.onnx.ml', 3], ['com.microsoft', 1]]) {
     if (nodes.some((node) => node.domain === domain)) opsetImport.push({ domain, version });
   }
-  const graph = {
+  const graph = graphOf({ inputs, outputs, nodes, initializers });
+  return ModelProto.encode(ModelProto.fromObject({ irVersion: 8, opsetImport, graph })).finish();
+}
+
+/** A model's graph, or that of an attribute. */
+function graphOf({ inputs, outputs, nodes, initializers = [] }) {
+  return {
     name: 'graph',
     node: nodes.map(node),
     initializer: initializers,
     input: inputs.map(valueInfo),
     output: outputs.map(valueInfo),
   };
-  return ModelProto.encode(ModelProto.fromObject({ irVersion: 8, opsetImport, graph })).finish();
 }
 
-module.exports = { TYPES, bytesOf, tensor, writeModel };
+/** A model with all dimensions of its inputs left open. */
+function opened(bytes) {
+  const model = ModelProto.decode(bytes);
+  for (const { type } of model.graph.input) {
+    if (type?.tensorType?.shape) type.tensorType.shape.dim = type.tensorType.shape.dim.map(() => ({}));
+  }
+  return ModelProto.encode(model).finish();
+}
+
+module.exports = { TYPES, bytesOf, opened, tensor, writeModel };

@@ -8,7 +8,7 @@ export async function classify(pixels: Float32Array): Promise<Float32Array> {
   const inputs: OnnxSignature[] = model.inputs;
   const { logits } = await model.run({ [inputs[0]!.name]: pixels });
   model.destroy();
-  return logits as Float32Array;
+  return logits!.data as Float32Array;
 }
 
 export async function generate(steps: number): Promise<void> {
@@ -20,7 +20,7 @@ export async function generate(steps: number): Promise<void> {
     bindings.dispatch();
     bindings.swap('past', 'present');
   }
-  console.log(await bindings.read('logits'));
+  console.log((await bindings.read('logits')).shape);
   bindings.destroy();
 }
 

@@ -19,7 +19,7 @@ const engines = {
     return {
       loadMs,
       run: () => model.run(feeds),
-      outputs: (results) => model.outputs.map((output) => ({ ...output, array: results[output.name] })),
+      outputs: (results) => model.outputs.map((output) => ({ ...output, array: results[output.name].data })),
     };
   },
 

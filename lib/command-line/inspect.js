@@ -14,8 +14,8 @@ const usage = `webnn-node inspect MODEL.onnx [options]
   --json                   for machines
   --help                   this text
 
-Where all sizes are known the model is also loaded, which tells the memory it takes and finds nodes that are not
-supported for their options. Ends with exit code 3 when there are nodes that are not supported.
+Where all sizes are known the model is also compiled, which tells the memory it takes, finds nodes that are not supported
+for their options, and tells where it is cut since values of a run decide a shape. Ends with exit code 3 when there are nodes that are not supported.
 `;
 
 async function run(args) {
@@ -30,6 +30,8 @@ async function run(args) {
   try {
     const model = await withProgress('loading', file, loadOnnx(context, file, { freeDimensions: dimensions, constants }));
     result.memory = context.memoryUsage();
+    result.openDimensions = [...new Set(model.inputs.flatMap(({ shape }) => shape.filter((size) => typeof size === 'string')))];
+    result.cuts = model.cuts;
     model.destroy();
   } catch (error) {
     if (error.nodes !== undefined) result.unsupported = error.nodes;
@@ -53,9 +55,14 @@ function text(result) {
   for (const { domain, operator, count } of sorted) lines.push(`  ${String(count).padStart(6)}  ${domain === 'ai.onnx' ? '' : `${domain}.`}${operator}`);
   const mib = (bytes) => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
   lines.push(`${result.parameters} parameters, ${mib(result.parameterBytes)}`);
-  if (result.memory !== undefined) lines.push(`memory when loaded: ${mib(result.memory.graphs)}`);
+  if (result.openDimensions?.length > 0) lines.push(`open dimensions: ${result.openDimensions.join(', ')}; a plan is made for each shape that a run has`);
+  else if (result.memory !== undefined) lines.push(`memory when loaded: ${mib(result.memory.graphs)}`);
+  if (result.cuts?.length > 0) {
+    lines.push('cut where values of a run decide what comes behind:');
+    for (const { node, operator, reason } of result.cuts) lines.push(`  ${node}: ${operator}: ${reason}`);
+  }
   if (result.notLoaded !== undefined) lines.push(`not loaded: ${result.notLoaded}`);
-  if (result.unsupported.length === 0) lines.push(result.memory === undefined ? 'every operator is supported' : 'every node is supported');
+  if (result.unsupported.length === 0) lines.push(result.memory === undefined || result.openDimensions.length > 0 ? 'every operator is supported' : 'every node is supported');
   else lines.push(`${result.unsupported.length} nodes are not supported`);
   for (const { name, operator, domain, version, reason } of result.unsupported) {
     lines.push(`  ${name}: ${operator} of ${domain} version ${version}: ${reason}`);

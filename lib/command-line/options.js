@@ -47,6 +47,16 @@ function freeDimensions(list) {
   return Object.fromEntries(sizes);
 }
 
+/** `name=1x17` options as shapes by their names; `name=` with nothing behind it is a scalar. */
+function givenShapes(list = []) {
+  const shapes = list.map((text) => {
+    const found = /^(.+)=(|\d{1,10}(?:x\d{1,10})*)$/s.exec(text);
+    if (found === null) throw new Usage(`--shape ${text}: NAME=SIZExSIZE is wanted, such as ids=1x17`);
+    return [found[1], found[2] === '' ? [] : found[2].split('x').map(Number)];
+  });
+  return Object.fromEntries(shapes);
+}
+
 const contextOptions = {
   device: { type: 'string', default: 'cpu' },
   threads: { type: 'string' },
@@ -60,4 +70,4 @@ async function openContext({ device, threads }) {
   return ml.createContext({ deviceType: device, numThreads: threads === undefined ? undefined : count('threads', threads) });
 }
 
-module.exports = { Usage, contextOptions, count, freeDimensions, oneModel, openContext, pairs, readOptions };
+module.exports = { Usage, contextOptions, count, freeDimensions, givenShapes, oneModel, openContext, pairs, readOptions };

@@ -1,15 +1,17 @@
 'use strict';
 
-const { contextOptions, count, freeDimensions, oneModel, openContext, pairs, readOptions } = require('./options.js');
+const { contextOptions, count, freeDimensions, givenShapes, oneModel, openContext, pairs, readOptions } = require('./options.js');
 const { withProgress } = require('./progress.js');
-const { dimensionsOfFiles, makeConstants, makeInputs, summarize } = require('./values.js');
+const { makeConstants, makeInputs, shapedInputs, summarize } = require('./values.js');
 
 const usage = `webnn-node run MODEL.onnx [options]
 
   --input NAME=FILE.npy    the values of an input, and the sizes that the model leaves open; may be given again
   --input NAME=NUMBER      one number for all its elements
   --input NAME=random      made-up values, as for every input that is not named: floats from -1 to 1, integers 0 or 1
-  --dimension NAME=SIZE    the size of a dimension that the file leaves open; may be given again
+  --shape NAME=1x17        the shape of an input of which the model leaves dimensions open; may be given again
+  --dimension NAME=SIZE    the size of a dimension that the file leaves open, which the model is loaded for; may be given
+                           again
   --constant NAME=VALUE    a file or number for an input that never changes: the model is loaded for it; may be given
                            again
   --device DEVICE          cpu (default), gpu or npu; \`devices\` tells which there are
@@ -24,6 +26,7 @@ async function run(args) {
   const { values, positionals } = readOptions(args, {
     ...contextOptions,
     input: { type: 'string', multiple: true },
+    shape: { type: 'string', multiple: true },
     repeat: { type: 'string', default: '1' },
     seed: { type: 'string', default: '1' },
   });
@@ -31,14 +34,16 @@ async function run(args) {
   const given = pairs('input', values.input);
   const dimensions = freeDimensions(values.dimension);
   const { inspectOnnx, loadOnnx } = require('../onnx.js');
-  Object.assign(dimensions, await dimensionsOfFiles(given, dimensions, () => inspectOnnx(file)));
+  const shapes = givenShapes(values.shape);
   const constants = await makeConstants(pairs('constant', values.constant), dimensions, () => inspectOnnx(file));
   const [repeat, seed] = [count('repeat', values.repeat), count('seed', values.seed)];
   const context = await openContext(values);
   const start = performance.now();
   const model = await withProgress('loading', file, loadOnnx(context, file, { freeDimensions: dimensions, constants }));
   const loadMs = performance.now() - start;
-  const inputs = makeInputs(model.inputs, given, seed);
+  const signatures = shapedInputs(model.inputs, given, shapes);
+  const arrays = makeInputs(signatures, given, seed);
+  const inputs = Object.fromEntries(signatures.map(({ name, shape }) => [name, { data: arrays[name], shape }]));
   const first = await timed(() => model.run(inputs));
   const times = [];
   for (let i = 0; i < repeat; i++) times.push((await timed(() => model.run(inputs))).ms);
@@ -47,8 +52,12 @@ async function run(args) {
     model: file,
     device: values.device,
     accelerated: context.accelerated,
-    inputs: model.inputs,
-    outputs: model.outputs.map((output) => ({ ...output, values: summarize(first.value[output.name], output.dataType) })),
+    inputs: signatures,
+    outputs: Object.entries(first.value).map(([name, { dataType, shape, data }]) => {
+      const type = model.outputs.find((output) => output.name === name)?.type ?? dataType;
+      return { name, type, dataType, shape, values: summarize(data, dataType) };
+    }),
+    cuts: model.cuts,
     loadMs,
     firstMs: first.ms,
     runs: repeat,

@@ -100,32 +100,42 @@ function makeInputs(signatures, given, seed) {
 const isNumber = (text) => Number.isFinite(Number(text));
 
 /**
- * Sizes of dimensions that a model leaves open, as the files for its inputs have them.
+ * The inputs with the shapes that they are given: by --shape, by a file, or by the names that other inputs' dimensions have.
+ * @param {{name: string, dataType: string, shape: (number | string)[]}[]} signatures
  * @param {[string, string][]} given
- * @param {Record<string, number>} known sizes that were given by name
- * @param {() => Promise<{inputs: {name: string, shape: string[] | null}[]}>} inspect
+ * @param {Record<string, number[]>} shapes
  */
-async function dimensionsOfFiles(given, known, inspect) {
+function shapedInputs(signatures, given, shapes) {
+  const unknown = Object.keys(shapes).find((name) => !signatures.some((signature) => signature.name === name));
+  if (unknown !== undefined) throw new Usage(`--shape ${unknown}: the model's inputs are ${signatures.map(({ name }) => name).join(', ')}`);
   const files = given.filter(([, from]) => from !== 'random' && !isNumber(from));
-  if (files.length === 0) return {};
-  const { inputs } = await inspect();
-  const found = {};
-  for (const [name, file] of files) {
-    const shape = inputs.find((input) => input.name === name)?.shape;
-    const { shape: sizes } = readArray(file);
+  const known = new Map();
+  const own = new Map();
+  for (const { name, shape } of signatures) {
+    const file = files.find(([input]) => input === name)?.[1];
+    const sizes = shapes[name] ?? (file === undefined ? undefined : readArray(file).shape);
     // Another rank is an error that says more when the array is compared with the input.
-    if (!shape || shape.length !== sizes.length) continue;
+    if (sizes === undefined || sizes.length !== shape.length) continue;
+    own.set(name, sizes);
     shape.forEach((dimension, axis) => {
-      const place = `${name}:${axis}`;
-      // A size is no name; what is given by its name or its place stays.
-      if (/^\d+$/.test(dimension) || Object.hasOwn(known, place) || Object.hasOwn(known, dimension)) return;
-      if (Object.hasOwn(found, dimension) && found[dimension] !== sizes[axis]) {
-        throw new Usage(`--input ${name}=${file}: found ${sizes[axis]} for the dimension ${dimension}, allowed ${found[dimension]}, which another file has`);
+      if (typeof dimension !== 'string') return;
+      const other = known.get(dimension);
+      if (other !== undefined && other !== sizes[axis]) {
+        throw new Usage(`--input ${name}: found ${sizes[axis]} for the dimension ${dimension}, allowed ${other}, which another input has`);
       }
-      found[dimension] = sizes[axis];
+      known.set(dimension, sizes[axis]);
     });
   }
-  return found;
+  return signatures.map((signature) => {
+    const shape = signature.shape.map((dimension, axis) => {
+      const size = typeof dimension === 'number' ? dimension : (own.get(signature.name)?.[axis] ?? known.get(dimension));
+      if (size === undefined) {
+        throw new Usage(`the input ${signature.name} has the shape [${signature.shape.join(', ')}]: --shape ${signature.name}=${signature.shape.map((part) => (typeof part === 'number' ? part : 1)).join('x')} would make it one`);
+      }
+      return size;
+    });
+    return { ...signature, shape };
+  });
 }
 
 /**
@@ -185,4 +195,4 @@ function halfValue(bits) {
   return sign * (exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15));
 }
 
-module.exports = { dimensionsOfFiles, makeConstants, makeInputs, summarize };
+module.exports = { shapedInputs, makeConstants, makeInputs, summarize };

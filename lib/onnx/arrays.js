@@ -4,7 +4,7 @@
 
 const { types } = require('node:util');
 const { typeError } = require('../errors.js');
-const { quote, show, viewName, withArticle } = require('../show.js');
+const { show, viewName, withArticle } = require('../show.js');
 
 const ARRAYS = {
   float32: Float32Array,
@@ -24,7 +24,14 @@ const ARRAYS = {
 const ALSO = { float16: ['Uint16Array'], uint8: ['Uint8ClampedArray'], int4: ['Int8Array'] };
 
 function elementCount(shape) {
-  return shape.reduce((count, size) => count * size, 1);
+  let count = 1;
+  for (const size of shape) count *= size;
+  return count;
+}
+
+/** The length of an array for so many elements. */
+function lengthFor(dataType, count) {
+  return dataType.endsWith('int4') ? Math.ceil(count / 2) : count;
 }
 
 /** The typed array over a tensor's bytes. */
@@ -32,42 +39,28 @@ function arrayOver(dataType, buffer) {
   return new ARRAYS[dataType](buffer);
 }
 
-/** Checks what a caller gave for an input. */
-function checkArray(operator, label, { name, dataType, shape }, value) {
-  const place = `inputs: ${quote(name)}`;
+/** Bytes, so that arrays which only we take pass the check of writeTensor(). */
+function bytesOf(array) {
+  return new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
+}
+
+/** Checks that something is an array for a data type. */
+function requireType(operator, label, place, dataType, value) {
   const wanted = ARRAYS[dataType].name;
   if (!types.isTypedArray(value)) throw typeError(operator, label, `${place}: found ${show(value)}, allowed ${withArticle(wanted)}`);
   const found = viewName(value);
   if (found !== wanted && !ALSO[dataType]?.includes(found)) {
     throw typeError(operator, label, `${place}: found ${withArticle(found)}, allowed ${withArticle(wanted)} for ${dataType}`);
   }
-  const count = elementCount(shape);
-  const length = dataType.endsWith('int4') ? Math.ceil(count / 2) : count;
+}
+
+/** Checks that something is an array for a tensor. */
+function requireArray(operator, label, place, dataType, shape, value) {
+  requireType(operator, label, place, dataType, value);
+  const length = lengthFor(dataType, elementCount(shape));
   if (value.length !== length) {
     throw typeError(operator, label, `${place}: found ${value.length} elements, allowed ${length} for the shape [${shape.join(', ')}]`);
   }
 }
 
-/**
- * The arrays for a model's inputs, checked; nothing may be missing or too much.
- * @param {{name: string, dataType: string, shape: number[]}[]} inputs
- */
-function checkArrays(operator, label, inputs, given) {
-  if (given === null || typeof given !== 'object') {
-    throw typeError(operator, label, `inputs: found ${show(given)}, allowed an object with a typed array for each input`);
-  }
-  const names = Object.keys(given);
-  const known = new Set(inputs.map(({ name }) => name));
-  // Own properties only: an input can have the name of something that all objects inherit.
-  const missing = inputs.filter(({ name, optional }) => !optional && !Object.hasOwn(given, name)).map(({ name }) => name);
-  const unknown = names.filter((name) => !known.has(name));
-  if (missing.length > 0 || unknown.length > 0) {
-    const list = (all) => (all.length === 0 ? 'none' : all.map(quote).join(', '));
-    throw typeError(operator, label, `inputs: found ${list(names)}, allowed exactly the model's inputs ${list([...known])}`);
-  }
-  for (const input of inputs) {
-    if (Object.hasOwn(given, input.name) || !input.optional) checkArray(operator, label, input, given[input.name]);
-  }
-}
-
-module.exports = { arrayOver, checkArray, checkArrays };
+module.exports = { arrayOver, bytesOf, elementCount, lengthFor, requireArray, requireType };

@@ -1,12 +1,16 @@
 'use strict';
 
-// Tensors bound to a model's inputs and outputs, for people who keep them on the device.
+// Values bound to a model's inputs and outputs, for people who run it step by step.
 
 const { invalidState, typeError } = require('../errors.js');
 const { construct, expose, illegalUnless } = require('../interface.js');
 const { quote, show } = require('../show.js');
 const { toTensor } = require('../tensor.js');
-const { arrayOver, checkArray } = require('./arrays.js');
+const { arrayOver, bytesOf } = require('./arrays.js');
+const { readInputs } = require('./inputs.js');
+const { keyOf, using } = require('./plans.js');
+const { runPlan } = require('./run.js');
+const { resultTensor } = require('./tensor.js');
 
 let stateOf;
 
@@ -18,7 +22,7 @@ class OnnxBindings {
     this.#state = state;
   }
 
-  /** The tensors, by the names of the inputs. */
+  /** What is bound, by the names of the inputs. */
   get inputs() {
     return { ...self(this, 'inputs').inputs };
   }
@@ -27,46 +31,44 @@ class OnnxBindings {
     return { ...self(this, 'outputs').outputs };
   }
 
-  /** Writes an input. */
-  write(name, array) {
+  /** Writes an input: an array, or one with its shape. */
+  write(name, value) {
     const state = self(this, 'write');
-    const input = find(state, 'write', state.model.inputs, name);
-    checkArray('write', state.label, input, array);
-    state.context.writeTensor(state.inputs[name], bytesOf(array));
+    const input = find(state, 'write', state.takes, name);
+    const { arrays, shapes } = readInputs('write', state.label, [{ ...input, optional: false }], { [name]: value }, undefined);
+    state.write(input, arrays[name], shapes[0]);
   }
 
-  /** Reads an output. */
+  /**
+   * Reads an output.
+   * @param {string} name
+   */
   async read(name) {
     const state = self(this, 'read');
-    const output = find(state, 'read', state.model.outputs, name);
-    return arrayOver(output.dataType, await state.context.readTensor(state.outputs[name]));
+    return await state.read(find(state, 'read', state.gives, name));
   }
 
-  /** Runs the model on the tensors as they are bound now. */
+  /** Runs the model on what is bound now. Nothing needs to be awaited between dispatches; a failure shows where results are read. */
   dispatch() {
     const state = self(this, 'dispatch');
     if (state.destroyed) throw invalidState('dispatch', state.label, 'the bindings were destroyed');
-    state.context.dispatch(state.graph, state.inputs, state.outputs, { label: state.label });
+    state.dispatch();
   }
 
-  /** Exchanges an input's tensor with an output's: what a step computed is what the next one starts from. */
+  /** Exchanges an input's value with an output's: what a step computed is what the next one starts from. */
   swap(inputName, outputName) {
     const state = self(this, 'swap');
-    const input = find(state, 'swap', state.model.inputs, inputName);
-    const output = find(state, 'swap', state.model.outputs, outputName);
-    if (input.dataType !== output.dataType || `${input.shape}` !== `${output.shape}`) {
-      throw typeError('swap', state.label, `found ${text(input)} and ${text(output)}, allowed an input and an output of one data type and shape`);
-    }
-    const { inputs, outputs } = state;
-    [inputs[inputName], outputs[outputName]] = [outputs[outputName], inputs[inputName]];
+    const input = find(state, 'swap', state.takes, inputName);
+    const output = find(state, 'swap', state.gives, outputName);
+    state.swap(input, output);
   }
 
-  /** Destroys the tensors that were made for these bindings; those that were given stay. */
+  /** Lets go of what was made for these bindings; tensors that were given stay. */
   destroy() {
     const state = self(this, 'destroy');
     if (state.destroyed) return;
     state.destroyed = true;
-    for (const tensor of state.own) tensor.destroy();
+    state.release();
   }
 
   static {
@@ -83,7 +85,7 @@ function self(value, member) {
 }
 
 function find({ label }, operator, list, name) {
-  const found = list.find((candidate) => candidate.name === name && candidate.used !== false);
+  const found = list.find((candidate) => candidate.name === name);
   if (found === undefined) {
     throw typeError(operator, label, `name: found ${show(name)}, allowed ${list.map((candidate) => quote(candidate.name)).join(', ')}`);
   }
@@ -94,9 +96,110 @@ function text({ name, dataType, shape }) {
   return `${quote(name)} of ${dataType}[${shape.join(', ')}]`;
 }
 
-/** Bytes, so that arrays which only we take pass the check of writeTensor(). */
-function bytesOf(array) {
-  return new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
+function requireLike(label, input, output) {
+  throw typeError('swap', label, `found ${text(input)} and ${text(output)}, allowed an input and an output of one data type and shape`);
+}
+
+/** Of a model that is one graph of known shapes: tensors, which stay on the device. */
+class OfOneGraph {
+  destroyed = false;
+
+  constructor(model, plan, inputs, outputs, own) {
+    const { context, label } = model;
+    Object.assign(this, { context, label, graph: plan.graph, inputs, outputs, own });
+    this.takes = model.inputs.filter(({ name }) => plan.graphState.inputs.has(name));
+    this.gives = plan.outputs;
+  }
+
+  write({ name }, array) {
+    this.context.writeTensor(this.inputs[name], bytesOf(array));
+  }
+
+  async read({ name, dataType, shape }) {
+    return resultTensor(dataType, arrayOver(dataType, await this.context.readTensor(this.outputs[name])), [...shape]);
+  }
+
+  dispatch() {
+    this.context.dispatch(this.graph, this.inputs, this.outputs, { label: this.label });
+  }
+
+  swap(input, output) {
+    if (input.dataType !== output.dataType || `${input.shape}` !== `${output.shape}`) requireLike(this.label, input, output);
+    const { inputs, outputs } = this;
+    [inputs[input.name], outputs[output.name]] = [outputs[output.name], inputs[input.name]];
+  }
+
+  release() {
+    for (const tensor of this.own) tensor.destroy();
+  }
+}
+
+/** Of other models: values with the shapes that they have from step to step. Steps run one after the other. */
+class OfShapes {
+  destroyed = false;
+  #model;
+  /** Ends when all steps so far have. */
+  #steps = Promise.resolve();
+
+  constructor(model, inputs) {
+    this.#model = model;
+    this.label = model.label;
+    this.takes = model.inputs;
+    this.gives = model.outputs;
+    this.inputs = inputs;
+    this.outputs = Object.create(null);
+  }
+
+  /** Does something when the steps so far have ended; a failure stays until a step succeeds. */
+  #then(work) {
+    const steps = this.#steps.then(work, work);
+    // Whoever reads hears of it.
+    steps.catch(() => {});
+    this.#steps = steps;
+  }
+
+  write({ name, dataType }, array, shape) {
+    const value = resultTensor(dataType, array.slice(), [...shape]);
+    this.#then(() => {
+      this.inputs[name] = value;
+    });
+  }
+
+  async read({ name }) {
+    await this.#steps;
+    const value = this.outputs[name];
+    if (value === undefined) throw invalidState('read', this.label, `nothing has been computed for ${quote(name)}`);
+    return resultTensor(value.dataType, value.data.slice(), [...value.shape]);
+  }
+
+  dispatch() {
+    const model = this.#model;
+    model.running++;
+    this.#then(async () => {
+      try {
+        const { arrays, shapes } = readInputs('dispatch', this.label, model.inputs, this.inputs, model.defaults);
+        const plan = model.only ?? (await model.plans.make('dispatch', keyOf(shapes), shapes));
+        const options = { operator: 'dispatch', label: this.label, wanted: undefined, model };
+        this.outputs = await using(plan, () => runPlan(plan, arrays, options));
+      } finally {
+        model.ended();
+      }
+    });
+  }
+
+  swap(input, output) {
+    this.#then(() => {
+      const value = this.outputs[output.name];
+      if (value === undefined) throw invalidState('swap', this.label, `nothing has been computed for ${quote(output.name)}`);
+      if (value.dataType !== input.dataType) requireLike(this.label, input, { ...output, dataType: value.dataType, shape: value.shape });
+      [this.inputs[input.name], this.outputs[output.name]] = [value, this.inputs[input.name]];
+    });
+  }
+
+  release() {
+    this.inputs = Object.create(null);
+    this.outputs = Object.create(null);
+  }
 }
 
 /**
@@ -104,10 +207,25 @@ function bytesOf(array) {
  * @param {object} model state of the model
  * @param {{inputs?: object, outputs?: object}} given
  */
-async function createBindings(model, { inputs: givenInputs = {}, outputs: givenOutputs = {} }) {
-  const { context, graph, label } = model;
+async function createBindings(model, { inputs = {}, outputs = {} }) {
+  const plan = model.only;
+  if (plan !== undefined && plan.cuts.length === 0) return new OnnxBindings(construct, await ofOneGraph(model, plan, inputs, outputs));
+  if (Object.keys(outputs).length > 0) {
+    throw typeError('createBindings', model.label, 'outputs: found tensors, allowed none for a model whose shapes may change');
+  }
+  const values = Object.create(null);
+  for (const [name, value] of Object.entries(inputs)) {
+    const signature = find({ label: model.label }, 'createBindings', model.inputs, name);
+    const { arrays, shapes } = readInputs('createBindings', model.label, [{ ...signature, optional: false }], { [name]: value }, undefined);
+    values[name] = resultTensor(signature.dataType, arrays[name].slice(), shapes[0]);
+  }
+  return new OnnxBindings(construct, new OfShapes(model, values));
+}
+
+async function ofOneGraph(model, plan, givenInputs, givenOutputs) {
+  const { context, label } = model;
   const own = [];
-  const bind = async (argument, signatures, given, descriptor) => {
+  const bind = async (argument, signatures, given) => {
     const known = new Set(signatures.map(({ name }) => name));
     const unknown = Object.keys(given).find((name) => !known.has(name));
     if (unknown !== undefined) {
@@ -116,7 +234,8 @@ async function createBindings(model, { inputs: givenInputs = {}, outputs: givenO
     const made = signatures.map(async (signature) => {
       const { name, dataType, shape } = signature;
       if (!Object.hasOwn(given, name) || given[name] === undefined) {
-        const tensor = await context.createTensor({ dataType, shape, ...descriptor, label: name });
+        // Both may be exchanged, so both can be written and read.
+        const tensor = await context.createTensor({ dataType, shape, readable: true, writable: true, label: name });
         own.push(tensor);
         return [name, tensor];
       }
@@ -129,15 +248,13 @@ async function createBindings(model, { inputs: givenInputs = {}, outputs: givenO
     return Object.fromEntries(settled.map(({ value }) => value));
   };
   try {
-    const used = model.inputs.filter((input) => input.used);
-    // Both may be exchanged, so both can be written and read.
-    const both = { readable: true, writable: true };
-    const inputs = await bind('inputs', used, givenInputs, both);
-    const outputs = await bind('outputs', model.outputs, givenOutputs, both);
+    const used = model.inputs.filter(({ name }) => plan.graphState.inputs.has(name));
+    const inputs = await bind('inputs', used, givenInputs);
+    const outputs = await bind('outputs', plan.outputs.filter(({ known }) => known === undefined), givenOutputs);
     for (const { name } of used) {
       if (model.defaults?.[name] !== undefined && givenInputs[name] === undefined) context.writeTensor(inputs[name], bytesOf(model.defaults[name]));
     }
-    return new OnnxBindings(construct, { model, context, graph, label, inputs, outputs, own, destroyed: false });
+    return new OfOneGraph(model, plan, inputs, outputs, own);
   } catch (error) {
     for (const tensor of own) tensor.destroy();
     throw error;
@@ -157,4 +274,4 @@ function checkTensor(argument, label, { name, dataType, shape }, tensor) {
   return tensor;
 }
 
-module.exports = { OnnxBindings, bytesOf, createBindings };
+module.exports = { OnnxBindings, createBindings };

@@ -1,16 +1,20 @@
 'use strict';
 
-// loadOnnx(): the file is read, imported and compiled in the background.
+// loadOnnx(): the file is read in the background, and imported and compiled there if its shapes are known.
 
 const { types } = require('node:util');
 const native = require('../native.js');
 const { toContext } = require('../context.js');
-const { conversionError, exception, invalidState, typeError } = require('../errors.js');
-const { createGraph } = require('../graph.js');
+const { dataTypes } = require('../descriptor.js');
+const { conversionError, invalidState, typeError } = require('../errors.js');
 const { begin } = require('../settle.js');
-const { escapeText, quote, show, viewName } = require('../show.js');
+const { quote, show, viewName } = require('../show.js');
 const { argument } = require('../webidl.js');
-const { createModel, requireBytes } = require('./model.js');
+const { isKnown } = require('./inputs.js');
+const { createModel } = require('./model.js');
+const { requireBytes } = require('./options.js');
+const { Plans, keyOf } = require('./plans.js');
+const { refusal } = require('./refusal.js');
 const { modelSource } = require('./source.js');
 
 const NAME = 'loadOnnx';
@@ -40,15 +44,48 @@ async function loadOnnx(context, source, options = {}) {
     operator: NAME,
     label,
     context: state,
-    arrive(imported) {
-      if (imported.refused !== undefined) throw refusal(imported.refused, label);
-      return createModel(context, createGraph(state, handle, label, imported), imported, label);
-    },
-    fail: () => native.destroyGraph(handle),
+    arrive: (opened) => opened,
+    fail: () => native.closeOnnx(handle),
   };
-  return begin(entry, (request) => {
-    handle = native.importOnnx(request, state.handle, origin, names, sizes, `${label}`, inputs, arrays, values, defaulted, most);
+  const opened = await begin(entry, (request) => {
+    handle = native.openOnnx(request, state.handle, origin, names, sizes, `${label}`, inputs, arrays, values, defaulted, most);
   });
+  try {
+    return await modelOf(context, state, handle, opened, `${label}`);
+  } catch (error) {
+    native.closeOnnx(handle);
+    throw error;
+  }
+}
+
+/** The model, with its plan where all shapes are known. */
+async function modelOf(context, contextState, handle, opened, label) {
+  if (opened.refused.length > 0) throw refusal(NAME, opened.refused, label);
+  const signature = ([name, dataType, shape, type, buffer]) => ({ name, type, dataType: dataType === null ? null : dataTypes[dataType], shape, buffer });
+  const inputs = opened.inputs.map((input) => ({ ...signature(input), optional: input[4] !== undefined }));
+  const { producer, producerVersion, version, domain, description, graphName } = opened;
+  const state = {
+    context,
+    contextState,
+    handle,
+    label,
+    inputs,
+    outputs: opened.outputs.map(signature),
+    metadata: { producer, producerVersion, version, domain, description, graphName, properties: Object.fromEntries(opened.metadata) },
+    only: undefined,
+    plans: undefined,
+  };
+  state.plans = new Plans(state);
+  if (inputs.every(({ shape }) => isKnown(shape))) {
+    const shapes = inputs.map(({ shape }) => shape);
+    state.only = await state.plans.make(NAME, keyOf(shapes), shapes);
+    if (state.only.cuts.length === 0) {
+      // One plan is all, which has what it needs of the file.
+      native.closeOnnx(handle);
+      state.handle = undefined;
+    }
+  }
+  return createModel(state);
 }
 
 function requireObject(name, value) {
@@ -80,19 +117,6 @@ function constantInputs(constants) {
 function overridableInputs(overridable) {
   if (Array.isArray(overridable) && overridable.every((name) => typeof name === 'string')) return overridable;
   throw typeError(NAME, '', `options: overridable: found ${show(overridable)}, allowed an array of names`);
-}
-
-/** All nodes that cannot be mapped, in the message and as `nodes`. */
-function refusal(nodes, label) {
-  const lines = nodes.map(
-    ({ name, operator, domain, version, reason }) =>
-      `\n  node ${quote(name)}: ${escapeText(operator)} of ${escapeText(domain)} version ${version}: ${escapeText(reason)}`,
-  );
-  const count = nodes.length === 1 ? 'one of the nodes' : `${nodes.length} of the nodes`;
-  const prefix = label ? `${NAME} [${label}]` : NAME;
-  const error = exception('NotSupportedError', `${prefix}: ${count} of the model cannot be run:${lines.join('')}`);
-  Object.defineProperty(error, 'nodes', { value: nodes, enumerable: true });
-  return error;
 }
 
 module.exports = { loadOnnx };

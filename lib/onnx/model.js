@@ -1,17 +1,20 @@
 'use strict';
 
-// A model that was loaded: run() for typed arrays, bindings for tensors.
+// A model that was loaded: run() for arrays, bindings for tensors.
 
-const { dataTypes } = require('../descriptor.js');
+const native = require('../native.js');
 const { exception, invalidState, named, typeError } = require('../errors.js');
 const { construct, expose, illegalUnless } = require('../interface.js');
-const { show } = require('../show.js');
-const { toGraph } = require('../graph.js');
-const { OutputPrefetch } = require('./output-prefetch.js');
-const { arrayOver, checkArrays } = require('./arrays.js');
+const { quote, show } = require('../show.js');
 const { createBindings } = require('./bindings.js');
-const { Idle } = require('./idle.js');
-const { release, runInMemory, runOnTensors } = require('./run.js');
+const { readInputs, solveShapes } = require('./inputs.js');
+const { keyOf, using } = require('./plans.js');
+const { runPlan } = require('./run.js');
+const { arrayOver, bytesOf } = require('./arrays.js');
+const { runOptions } = require('./options.js');
+
+/** The files' bytes are let go of when nobody can load plans any more. */
+const collected = new FinalizationRegistry((handle) => native.closeOnnx(handle));
 
 let stateOf;
 
@@ -21,43 +24,75 @@ class OnnxModel {
   constructor(key = undefined, state = undefined) {
     illegalUnless(key);
     this.#state = state;
+    if (state.handle !== undefined) collected.register(this, state.handle, state);
   }
 
-  /** What run() takes, in the order of the file. */
+  /** What run() takes, in the order of the file. Dimensions that the model leaves open are names. */
   get inputs() {
     return describe(self(this, 'inputs').inputs);
   }
 
+  /** What it gives. Sizes that only a run can tell are null. */
   get outputs() {
-    return describe(self(this, 'outputs').outputs);
+    const { only, outputs } = self(this, 'outputs');
+    return describe(only !== undefined && only.cuts.length === 0 ? only.outputs : outputs);
   }
 
+  /** Of a model that is one graph of known shapes. */
   get graph() {
-    return self(this, 'graph').graph;
+    const { only } = self(this, 'graph');
+    return only?.cuts.length === 0 ? only.graph : undefined;
   }
 
   get label() {
     return self(this, 'label').label;
   }
 
+  /** What the file says of itself. */
+  get metadata() {
+    const { metadata } = self(this, 'metadata');
+    return { ...metadata, properties: { ...metadata.properties } };
+  }
+
+  /** The nodes at which the model is cut, as far as plans have been made. */
+  get cuts() {
+    const { only } = self(this, 'cuts');
+    return (only?.cuts ?? []).map(([node, operator, reason]) => ({ node, operator, reason }));
+  }
+
   /**
    * Runs the model. The arrays are copied before this returns.
-   * @param {Record<string, ArrayBufferView>} inputs
-   * @param {{maxBytes?: number}} [options]
-   * @returns {Promise<Record<string, ArrayBufferView>>}
+   * @param {Record<string, unknown>} inputs
+   * @param {{outputs?: string[] | Record<string, ArrayBufferView | null>, maxBytes?: number, seed?: number}} [options]
+   * @returns {Promise<Record<string, import('./tensor.js').OnnxTensor>>}
    */
   async run(inputs, options = undefined) {
     const state = self(this, 'run');
     requireUsable(state, 'run');
-    checkArrays('run', state.label, state.inputs, inputs);
-    if (options !== undefined) checkBytes(state, options);
-    const arrays = state.defaults === undefined ? inputs : { ...state.defaults, ...inputs };
+    const { arrays, shapes } = readInputs('run', state.label, state.inputs, inputs, state.defaults);
+    const wish = runOptions('run', state, options);
     state.running++;
     try {
-      return await (state.graphState.context.device === 'gpu' ? runOnTensors : runInMemory)(state, arrays);
+      return await runOn(state, shapes, arrays, wish);
     } finally {
-      state.running--;
-      if (state.destroyed && state.running === 0) state.graph.destroy();
+      state.ended();
+    }
+  }
+
+  /**
+   * Makes plans for inputs of these shapes, so that no run has to wait for one.
+   * @param {Record<string, number[]>[]} list
+   */
+  async prepare(list) {
+    const state = self(this, 'prepare');
+    requireUsable(state, 'prepare');
+    if (!Array.isArray(list)) throw typeError('prepare', state.label, `found ${show(list)}, allowed an array of shapes by the names of the inputs`);
+    const all = list.map((given) => solveShapes('prepare', state.label, state.inputs, given));
+    state.running++;
+    try {
+      if (state.only === undefined) await Promise.all(all.map((shapes) => state.plans.make('prepare', keyOf(shapes), shapes)));
+    } finally {
+      state.ended();
     }
   }
 
@@ -71,15 +106,13 @@ class OnnxModel {
     return createBindings(state, given);
   }
 
-  /** Releases the graph, and the tensors of run(). Runs in flight are completed. */
+  /** Releases the weights and all plans. Runs in flight are completed. */
   destroy() {
     const state = self(this, 'destroy');
     if (state.destroyed) return;
     state.destroyed = true;
-    state.prefetch.forget();
-    state.idle.clear();
-    // A run may still be making its tensors.
-    if (state.running === 0) state.graph.destroy();
+    // A run may still be waiting for its plan.
+    if (state.running === 0) close(state);
   }
 
   static {
@@ -99,59 +132,80 @@ function requireUsable(state, operator) {
   if (state.destroyed) throw invalidState(operator, state.label, 'the OnnxModel was destroyed');
 }
 
-/** Holds what a run takes against the caller's limit, before there is memory for it. */
-function checkBytes({ label, bytes, runBytes }, options) {
-  if (options === null || typeof options !== 'object') {
-    throw typeError('run', label, `options: found ${show(options)}, allowed an object`);
+function close(state) {
+  state.plans.clear();
+  if (state.handle !== undefined) {
+    collected.unregister(state);
+    native.closeOnnx(state.handle);
+    state.handle = undefined;
   }
-  const { maxBytes = Infinity } = options;
-  requireBytes('run', label, maxBytes);
-  if (runBytes > maxBytes) {
+}
+
+/** A run on the plan for these shapes, which may have to be made. */
+async function runOn(state, shapes, arrays, wish) {
+  let plan = state.only ?? state.plans.get(keyOf(shapes));
+  let copies = arrays;
+  if (plan === undefined) {
+    // The caller may change them while the plan is made.
+    copies = Object.create(null);
+    for (const name of Object.keys(arrays)) copies[name] = arrays[name].slice();
+    plan = await state.plans.make('run', keyOf(shapes), shapes);
+  }
+  checkBytes(state, plan, wish.maxBytes);
+  const { label } = state;
+  const options = { operator: 'run', label, wanted: wish.wanted, seed: wish.seed, maxBytes: wish.maxBytes, model: state };
+  const results = await using(plan, () => runPlan(plan, copies, options));
+  return wish.targets === undefined ? results : fill(state, results, wish.targets);
+}
+
+/** Puts results into arrays of the caller's. */
+function fill({ label }, results, targets) {
+  for (const [name, target] of targets) {
+    const { data } = results[name];
+    if (target.length !== data.length) {
+      throw typeError('run', label, `outputs: ${quote(name)}: found an array of ${target.length} elements, allowed ${data.length} for the shape [${results[name].shape.join(', ')}]`);
+    }
+    bytesOf(target).set(bytesOf(data));
+    results[name].data = target;
+  }
+  return results;
+}
+
+/** Holds what a run takes against the caller's limit, before there is memory for it. */
+function checkBytes({ label }, { bytes, runBytes }, maxBytes) {
+  if (maxBytes !== undefined && runBytes > maxBytes) {
     const parts = `${bytes} of inputs and outputs, ${runBytes - bytes} of values in between`;
     throw exception('OperationError', `${named('run', label)}: a run takes ${runBytes} bytes (${parts}), allowed at most ${maxBytes} (maxBytes)`);
   }
 }
 
-/** A limit that a caller gave. */
-function requireBytes(operator, label, maxBytes) {
-  if (typeof maxBytes === 'number' && maxBytes >= 0) return maxBytes;
-  throw typeError(operator, label, `options: maxBytes: found ${show(maxBytes)}, allowed a number of bytes`);
-}
-
 /** Copies for the caller. */
 function describe(list) {
-  return list.map(({ name, type, dataType, shape, optional }) => ({ name, type, dataType, shape: [...shape], ...(optional && { optional }) }));
-}
-
-/** @typedef {[string, number, number[], boolean, string, ArrayBuffer | undefined]} Signature */
-
-/**
- * @param {object} context
- * @param {object} graph
- * @param {{modelInputs: Signature[], modelOutputs: Signature[], runBytes: number}} imported
- * @param {string} label
- */
-function createModel(context, graph, { modelInputs, modelOutputs, runBytes }, label) {
-  const signature = ([name, dataType, shape, used, type]) => ({ name, type, dataType: dataTypes[dataType], shape, used });
-  const inputs = modelInputs.map((input) => ({ ...signature(input), optional: input[5] !== undefined }));
-  const defaults = defaultArrays(modelInputs);
-  const outputs = modelOutputs.map(signature);
-  const used = inputs.filter((input) => input.used);
-  const graphState = toGraph(graph);
-  let bytes = 0;
-  for (const { byteLength } of [...graphState.inputs.values(), ...graphState.outputs.values()]) bytes += byteLength;
-  const idle = new Idle(bytes, release);
-  return new OnnxModel(construct, { context, graph, graphState, label, inputs, outputs, used, defaults, bytes, runBytes, idle, prefetch: new OutputPrefetch(), running: 0, destroyed: false });
+  return list.map(({ name, type, dataType, shape, optional }) => ({ name, type, dataType, shape: shape && [...shape], ...(optional && { optional }) }));
 }
 
 /** The arrays of inputs that need not be passed, if there are such inputs. */
-function defaultArrays(modelInputs) {
-  const list = modelInputs.filter(([, , , , , buffer]) => buffer !== undefined);
+function defaultArrays(inputs) {
+  const list = inputs.filter(({ buffer }) => buffer !== undefined);
   if (list.length === 0) return undefined;
   // Without a prototype, since '__proto__' is a name like others.
   const arrays = Object.create(null);
-  for (const [name, dataType, , , , buffer] of list) arrays[name] = arrayOver(dataTypes[dataType], buffer);
+  for (const { name, dataType, buffer } of list) arrays[name] = arrayOver(dataType, buffer);
   return arrays;
 }
 
-module.exports = { OnnxModel, createModel, requireBytes };
+/**
+ * @param {object} state of the model, without what follows from the rest
+ * @returns {OnnxModel}
+ */
+function createModel(state) {
+  Object.assign(state, { defaults: defaultArrays(state.inputs), running: 0, destroyed: false });
+  /** One of the runs has ended. */
+  state.ended = () => {
+    state.running--;
+    if (state.destroyed && state.running === 0) close(state);
+  };
+  return new OnnxModel(construct, state);
+}
+
+module.exports = { OnnxModel, createModel };

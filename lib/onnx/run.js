@@ -1,62 +1,87 @@
 'use strict';
 
-// One run of a model on typed arrays.
+// One run of a model on typed arrays, by a plan for their shapes.
 
 const native = require('../native.js');
+const { dataTypes } = require('../descriptor.js');
 const { invalidState } = require('../errors.js');
 const { begin } = require('../settle.js');
-const { arrayOver } = require('./arrays.js');
-const { bytesOf } = require('./bindings.js');
+const { arrayOver, bytesOf } = require('./arrays.js');
+const { resultTensor } = require('./tensor.js');
 
-/** @typedef {object} ModelState */
+/** @typedef {import('./plans.js').Plan} Plan */
+/** @typedef {Set<string> | undefined} Wanted the names of the outputs that are wanted; nothing for all */
 
 /**
- * On the CPU the graph works on copies of the inputs and writes into the results' own memory.
- * @param {ModelState} state
- * @param {Record<string, ArrayBufferView>} arrays checked
+ * @param {Plan} plan
+ * @param {Record<string, ArrayBufferView>} arrays checked, of the plan's shapes
+ * @param {{operator: string, label: string, wanted: Wanted, seed?: number, maxBytes?: number, model: object}} options
+ * @returns {Promise<Record<string, object>>} tensors by the names of the outputs
  */
-function runInMemory(state, arrays) {
-  const { graphState: graph, label, outputs, prefetch } = state;
+function runPlan(plan, arrays, options) {
+  const { context } = plan.graphState;
+  if (context.lost) throw invalidState(options.operator, options.label, 'the MLContext was destroyed or lost');
+  if (plan.cuts.length > 0) return runProgram(plan, arrays, options);
+  return context.device === 'gpu' ? runOnTensors(plan, arrays, options) : runInMemory(plan, arrays, options);
+}
+
+/** On the CPU the graph works on copies of the inputs and writes into the results' own memory. */
+function runInMemory(plan, arrays, { operator, label, wanted }) {
+  const { graphState: graph, outputs, prefetch } = plan;
   const { context } = graph;
-  if (context.lost) throw invalidState('run', label, 'the MLContext was destroyed or lost');
+  // There is nothing to compute where all is known.
+  if (graph.outputs.size === 0) return Promise.resolve(results(outputs, wanted));
   const inputs = new Array(graph.inputs.size);
   for (const [name, { position }] of graph.inputs) inputs[position] = arrays[name];
   const buffers = prefetch.take(graph, label);
-  const arrive = () => results(outputs, ({ name }) => buffers[graph.outputs.get(name).position]);
-  const entry = { operator: 'run', label, context, object: graph, lends: true, soon: true, memory: buffers, arrive };
-  const run = begin(entry, (request) => native.run(request, context.handle, graph.handle, inputs, buffers, label));
+  // What is not wanted is not computed.
+  const targets = wanted === undefined ? buffers : buffers.slice();
+  if (wanted !== undefined) for (const [name, { position }] of graph.outputs) if (!wanted.has(name)) targets[position] = undefined;
+  const arrive = () => results(outputs, wanted, ({ name }) => buffers[graph.outputs.get(name).position]);
+  const entry = { operator, label, context, object: graph, lends: true, soon: true, memory: buffers, arrive };
+  const run = begin(entry, (request) => native.run(request, context.handle, graph.handle, inputs, targets, label));
   prefetch.prepare(graph);
   return run;
 }
 
-/**
- * Elsewhere on tensors, which later runs use again.
- * @param {ModelState} state
- * @param {Record<string, ArrayBufferView>} arrays checked
- */
-async function runOnTensors(state, arrays) {
-  const tensors = state.idle.take();
+/** A model that is cut runs natively, from part to part. */
+function runProgram({ graphState: graph, shapes }, arrays, { operator, label, wanted, seed = -1, maxBytes = Infinity, model }) {
+  const names = model.inputs.map(({ name }) => name);
+  const types = model.inputs.map(({ dataType }) => dataTypes.indexOf(dataType));
+  const values = names.map((name) => arrays[name]);
+  const arrive = (outputs) => {
+    const given = outputs.map(([name, dataType, shape, , buffer]) => ({ name, dataType: dataTypes[dataType], shape, buffer }));
+    return results(given, wanted, ({ buffer }) => buffer);
+  };
+  const entry = { operator, label, context: graph.context, object: graph, arrive };
+  const most = maxBytes === Infinity ? -1 : maxBytes;
+  return begin(entry, (request) => native.runOnnx(request, model.handle, graph.handle, names, types, shapes, values, label, seed, most));
+}
+
+/** Elsewhere on tensors, which later runs use again. */
+async function runOnTensors(plan, arrays, { label, wanted }) {
+  if (plan.graphState.outputs.size === 0) return results(plan.outputs, wanted);
+  const tensors = plan.idle.take();
   // Without a set of tensors at hand the caller may change the arrays while one is made.
-  if (tensors === undefined) return await dispatch(state, await newTensors(state, arrays), undefined);
-  return await dispatch(state, tensors, arrays);
+  if (tensors === undefined) return await dispatch(plan, await newTensors(plan, arrays), undefined, label, wanted);
+  return await dispatch(plan, tensors, arrays, label, wanted);
 }
 
 /** A set of tensors with the inputs written. */
-async function newTensors(state, given) {
-  const { context } = state;
-  const copies = Object.fromEntries(state.used.map(({ name }) => [name, bytesOf(given[name]).slice()]));
+async function newTensors({ context, graphState }, given) {
+  const copies = Object.fromEntries([...graphState.inputs.keys()].map((name) => [name, bytesOf(given[name]).slice()]));
   // Without a prototype, since '__proto__' is a name like others.
   const tensors = { inputs: Object.create(null), outputs: Object.create(null) };
   const create = (into, list, options) =>
-    list.map(async ({ name, dataType, shape }) => {
-      into[name] = await context.createTensor({ dataType, shape, ...options, label: name });
+    [...list].map(async ([name, { dataType, shape }]) => {
+      into[name] = await context.createTensor({ dataType: dataTypes[dataType], shape, ...options, label: name });
     });
-  const made = [...create(tensors.inputs, state.used, { writable: true }), ...create(tensors.outputs, state.outputs, { readable: true })];
+  const made = [...create(tensors.inputs, graphState.inputs, { writable: true }), ...create(tensors.outputs, graphState.outputs, { readable: true })];
   // All of them, so that what was made beside a failure can be destroyed.
   const settled = await Promise.allSettled(made);
   try {
     for (const { reason } of settled.filter(({ status }) => status === 'rejected')) throw reason;
-    write(state, tensors, copies);
+    write(context, tensors, copies);
   } catch (error) {
     release(tensors);
     throw error;
@@ -65,21 +90,23 @@ async function newTensors(state, given) {
 }
 
 /** As bytes, so that arrays which only we take pass the check of writeTensor(). */
-function write({ context, used }, tensors, arrays) {
-  for (const { name } of used) context.writeTensor(tensors.inputs[name], bytesOf(arrays[name]));
+function write(context, tensors, arrays) {
+  for (const name of Object.keys(tensors.inputs)) context.writeTensor(tensors.inputs[name], bytesOf(arrays[name]));
 }
 
 /** One run on a set of tensors, which is free for others afterwards. */
-async function dispatch(state, tensors, arrays) {
-  const { context, graph, label, outputs } = state;
+async function dispatch(plan, tensors, arrays, label, wanted) {
+  const { context, graph, outputs } = plan;
   try {
-    if (arrays !== undefined) write(state, tensors, arrays);
+    if (arrays !== undefined) write(context, tensors, arrays);
     context.dispatch(graph, tensors.inputs, tensors.outputs, { label });
-    const buffers = await Promise.all(outputs.map(({ name }) => context.readTensor(tensors.outputs[name])));
-    return results(outputs, (_, i) => buffers[i]);
+    const names = Object.keys(tensors.outputs).filter((name) => wanted === undefined || wanted.has(name));
+    const buffers = await Promise.all(names.map((name) => context.readTensor(tensors.outputs[name])));
+    const byName = new Map(names.map((name, i) => [name, buffers[i]]));
+    return results(outputs, wanted, ({ name }) => byName.get(name));
   } finally {
-    if (state.destroyed) release(tensors);
-    else state.idle.put(tensors);
+    if (plan.retired) release(tensors);
+    else plan.idle.put(tensors);
   }
 }
 
@@ -87,9 +114,17 @@ function release({ inputs, outputs }) {
   for (const tensor of [...Object.values(inputs), ...Object.values(outputs)]) tensor.destroy();
 }
 
-/** The typed arrays by their names. */
-function results(outputs, bufferOf) {
-  return Object.fromEntries(outputs.map((output, i) => [output.name, arrayOver(output.dataType, bufferOf(output, i))]));
+/** The tensors by their names. */
+function results(outputs, wanted, bufferOf) {
+  const found = [];
+  for (const output of outputs) {
+    const { name, dataType, shape, known } = output;
+    if (wanted !== undefined && !wanted.has(name)) continue;
+    const buffer = known === undefined ? bufferOf(output) : known.slice();
+    found.push([name, resultTensor(dataType, arrayOver(dataType, buffer), [...shape])]);
+  }
+  // fromEntries defines, so that '__proto__' is a name like others.
+  return Object.fromEntries(found);
 }
 
-module.exports = { release, runInMemory, runOnTensors };
+module.exports = { release, runPlan };

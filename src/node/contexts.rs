@@ -14,7 +14,7 @@ use crate::graph::{DataType, Limits};
 use crate::memory::{Held, THREAD, Total, Usage, keep_freed};
 use crate::thread;
 use crate::timeline::{Done, Task, Timeline};
-use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Not accelerated, and the name of the device.
@@ -28,7 +28,7 @@ pub struct Context {
     /// For its thread, and what it has to know.
     _held: Held,
     /// The last number that was given to a tensor or a graph.
-    last: Cell<u64>,
+    last: Arc<AtomicU64>,
 }
 
 /// What is asked of a context's backend without its timeline.
@@ -60,11 +60,9 @@ impl Context {
     }
 
     /// What enqueues a task from any thread.
-    pub fn sender(&self) -> impl Fn(Task) + Send + use<> {
+    pub fn sender(&self) -> impl Fn(Task) -> Result<()> + Send + Sync + use<> {
         let running = self.running.clone();
-        move |task| {
-            running.with(|timeline| timeline.send(task));
-        }
+        move |task| running.with(|timeline| timeline.send(task)).unwrap_or(Ok(()))
     }
 
     /// What tells any thread whether the context is still there.
@@ -80,8 +78,13 @@ impl Context {
 
     /// A number that no other tensor or graph of the context has.
     pub fn next(&self) -> u64 {
-        self.last.set(self.last.get() + 1);
-        self.last.get()
+        self.last.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Such numbers for any thread.
+    pub fn numbers(&self) -> impl Fn() -> u64 + Send + Sync + use<> {
+        let last = self.last.clone();
+        move || last.fetch_add(1, Ordering::Relaxed) + 1
     }
 }
 
@@ -119,7 +122,7 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let total = environment.external.total.clone();
     let held = total.hold(THREAD);
     // The handle is known before the timeline, which may announce its loss under it.
-    let handle = contexts.insert(Context { device: found.clone(), running: running.clone(), _held: held, last: Cell::new(0) });
+    let handle = contexts.insert(Context { device: found.clone(), running: running.clone(), _held: held, last: Arc::default() });
     let handle = handle.to_number();
     let queue = environment.ending.queue.clone();
     let wake = {

@@ -15,6 +15,7 @@ use super::described::Described;
 use super::external::{self, External};
 use super::graphs::{Builder, Graph};
 use super::handles::{Handle, Slab};
+use super::onnx::Loaded;
 use super::script::{Scope, Value, internal};
 use super::settle::{Queue, Settler};
 use super::tensors::Tensor;
@@ -38,6 +39,7 @@ pub struct Environment {
     pub graphs: RefCell<Slab<Graph>>,
     pub builders: RefCell<Slab<Builder>>,
     pub commands: RefCell<Slab<CommandBuffer>>,
+    pub models: RefCell<Slab<Loaded>>,
     pub described: Described,
     pub external: Rc<External>,
     pub ending: Arc<Ending>,
@@ -154,6 +156,7 @@ impl Environment {
             tensors: RefCell::default(),
             graphs: RefCell::default(),
             builders: RefCell::default(),
+            models: RefCell::default(),
             commands: RefCell::default(),
             described: Described::new(),
             external,
@@ -165,6 +168,7 @@ impl Environment {
     pub fn release(&self, context: Option<Handle>) {
         let stays = |owner: Handle| context.is_some_and(|context| context != owner);
         self.builders.borrow_mut().retain(|builder| stays(builder.context));
+        self.models.borrow_mut().retain(|model| stays(model.context));
         self.commands.borrow_mut().retain(|commands| stays(commands.context));
         self.tensors.borrow_mut().retain(|tensor| stays(tensor.context));
         self.graphs.borrow_mut().retain(|graph| stays(graph.context));

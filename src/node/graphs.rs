@@ -13,6 +13,7 @@ use crate::graph::operator::Returns;
 use crate::graph::{ConstantBytes, Descriptor, GraphBuilder, OperandId, ops};
 use crate::host_memory::Placements;
 use crate::memory::{Charge, Held, Use};
+use crate::program::Stage;
 use crate::timeline::{Built, GraphId, Task, TensorIds};
 use smallvec::SmallVec;
 use std::sync::{Arc, OnceLock};
@@ -40,6 +41,8 @@ pub struct Graph {
     pub id: GraphId,
     /// Once it was built.
     pub placements: Arc<OnceLock<Placements>>,
+    /// Of a model's plan, once it was made: what is to be done behind the graph.
+    pub stage: Option<Arc<OnceLock<Arc<Stage>>>>,
     /// For what describes it. Its constants and its memory are counted by the context.
     _held: Held,
 }
@@ -53,7 +56,7 @@ impl Graph {
         operands: usize,
     ) -> Graph {
         let held = environment.external.total.hold(DESCRIPTION + OPERAND * operands);
-        Graph { context, id, placements, _held: held }
+        Graph { context, id, placements, stage: None, _held: held }
     }
 }
 

@@ -3,27 +3,42 @@
 use super::bytes;
 use super::call::{Call, stale};
 use super::graphs::Graph;
+use super::handles::Handle;
 use super::script::{Scope, Type, Value};
 use super::settle::{Outcome, Request, descriptors};
 use crate::error::{Error, Result};
-use crate::graph::{DataType, Descriptor, OperandId};
-use crate::onnx::{self, Bounds, Fixed, FixedValue, ImportError, Input, Model, RefusedNode, Signature, Summary};
+use crate::graph::{DataType, Descriptor};
+use crate::memory::Held;
+use crate::onnx::{self, Bounds, Cut, Fixed, FixedValue, ImportError, Model, RefusedNode, Signature, Size, Summary, Tensor};
+use crate::program::{self, Device, Options, Output, Planned, Program};
 use crate::thread;
-use crate::timeline::{Built, Done, GraphId, Task, from_panic};
+use crate::timeline::{Built, Done, GraphId, from_panic};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-/// What an import found out, besides the graph.
+/// What planning found out, besides the graph.
 #[derive(Debug)]
 pub enum Import {
     Model {
         graph_inputs: Vec<(String, Descriptor)>,
         graph_outputs: Vec<(String, Descriptor)>,
-        inputs: Vec<Input>,
+        /// The model's outputs, where one graph computes them, and those of them that are known.
         outputs: Vec<Signature>,
+        known: Vec<(String, Tensor)>,
+        /// The nodes at which the model is cut.
+        cuts: Vec<Cut>,
     },
     Refused(Vec<RefusedNode>),
+}
+
+/// A model that was read, or is being read.
+pub struct Loaded {
+    pub context: Handle,
+    /// Once it was read.
+    program: Arc<OnceLock<Arc<Program>>>,
+    /// For the bytes of a model that is no file.
+    _held: Held,
 }
 
 /// A model's file, or the copy of its bytes.
@@ -49,6 +64,9 @@ impl Origin {
     }
 }
 
+/// What a model takes beside its bytes.
+const DESCRIPTION: usize = 16 << 10;
+
 /// Does the work on a thread of its own.
 fn in_background<T: Send + 'static>(
     what: &'static str,
@@ -72,9 +90,9 @@ fn guarded<T, E: From<Error>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, 
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(from_panic(&*panic).into()))
 }
 
-/// `importOnnx(request, context, fileOrBytes, names, sizes, label, constants, arrays, values, overridable, maxBytes)`: the handle of a
-/// graph that is being built. A negative number of bytes stands for the default.
-pub fn import<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+/// `openOnnx(request, context, fileOrBytes, names, sizes, label, constants, arrays, values, overridable, maxBytes)`: the handle of a
+/// model that is being read. A negative number of bytes stands for the default.
+pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let request = Request::from_number(call.number(0)?);
     let context = call.handle(1)?;
@@ -95,42 +113,137 @@ pub fn import<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let most_bytes = call.number(10)?;
     // A number beyond the range is the greatest.
     let most_bytes = (most_bytes >= 0.0).then_some(most_bytes as usize);
+    let (limits, device, is_wanted) = environment.with_context(context, |context| {
+        Ok((context.limits()?, Device::new(context.sender(), context.numbers()), context.watcher()))
+    })?;
+    let bounds = Bounds { most_bytes, is_wanted: Arc::new(is_wanted) };
+    let length = if let Origin::Bytes(bytes) = &origin { bytes.len() } else { 0 };
+    let held = environment.external.total.hold(DESCRIPTION + length);
+    let program = Arc::new(OnceLock::new());
+    let (found, outcome) = (program.clone(), program.clone());
+    let refusals = Arc::new(OnceLock::new());
+    let refused = refusals.clone();
+    let done = environment.settler.promise(call.scope, request, move |()| Outcome::OnnxModel(outcome, refused))?;
+    in_background("loadOnnx", label, done, move |done| {
+        let read = guarded(|| {
+            let loaded = onnx::Loaded::new(origin.open()?, fixed)?;
+            // Where all sizes are known, importing tells more, at once.
+            let unknown = if loaded.is_fixed() { Vec::new() } else { loaded.unknown_nodes(&bounds)? };
+            Ok((loaded, unknown))
+        });
+        match read {
+            Ok((loaded, unknown)) => {
+                let _ = refusals.set(unknown);
+                let _ = found.set(Arc::new(Program { loaded, limits, bounds, device: Arc::new(device) }));
+                done.report(Ok(()));
+                Ok(())
+            }
+            Err(error) => Err((error, done)),
+        }
+    });
+    let model = environment.models.borrow_mut().insert(Loaded { context, program, _held: held });
+    Ok(Some(call.scope.number(model.to_number())?))
+}
+
+/// `closeOnnx(model)`
+pub fn close<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    drop(call.environment.models.borrow_mut().remove(call.handle(0)?));
+    Ok(None)
+}
+
+fn program(call: &Call<'_>, index: usize) -> Result<(Handle, Arc<Program>)> {
+    let models = call.environment.models.borrow();
+    let model = models.get(call.handle(index)?).ok_or_else(|| stale("model"))?;
+    Ok((model.context, model.program.get().ok_or_else(|| stale("model"))?.clone()))
+}
+
+/// `planOnnx(request, model, shapes, label)`: the handle of the graph for inputs of these shapes, which is being made.
+pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let environment = call.environment;
+    let request = Request::from_number(call.number(0)?);
+    let (context, program) = program(call, 1)?;
+    let shapes: Vec<Vec<u32>> = call.scope.elements(call.value(2), |scope, shape| scope.elements(shape, Scope::as_unsigned))?;
+    let label = call.string(3)?;
+    let id = environment.with_context(context, |context| Ok(GraphId(context.next())))?;
     let found = Arc::new(OnceLock::new());
     let outcome = found.clone();
-    let (id, limits, send, is_wanted) = environment
-        .with_context(context, |context| Ok((GraphId(context.next()), context.limits()?, context.sender(), context.watcher())))?;
-    let bounds = Bounds { most_bytes, is_wanted: Arc::new(is_wanted) };
     // From here on nothing fails: what has the duty to report is not lost with an exception as well.
     let placements = Arc::new(OnceLock::new());
     let known = placements.clone();
+    let stage = Arc::new(OnceLock::new());
+    let made = stage.clone();
     let done = environment.settler.promise(call.scope, request, move |built: Built| {
         let _ = known.set(built.placements);
         Outcome::Onnx(outcome, built.bytes)
     })?;
     let task_label = label.clone();
     in_background("loadOnnx", label, done, move |done| {
-        let imported = guarded(|| onnx::import(&origin.open()?, &limits, &fixed, &bounds));
-        match imported {
-            Ok(imported) => {
-                let described = |list: &[(String, OperandId)]| {
-                    list.iter().map(|(name, id)| (name.clone(), imported.graph.descriptor(*id).clone())).collect()
-                };
-                let (graph_inputs, graph_outputs) = (described(&imported.graph.inputs), described(&imported.graph.outputs));
-                let _ =
-                    found.set(Import::Model { graph_inputs, graph_outputs, inputs: imported.inputs, outputs: imported.outputs });
-                let (description, most) = (Box::new(imported.graph), imported.most_bytes);
-                send(Task::Build { graph: id, description, label: task_label, most, done });
-            }
-            Err(ImportError::Nodes(nodes)) => {
+        let describe = |Planned { stage, inputs, outputs }: Planned| {
+            let import = Import::Model {
+                graph_inputs: inputs,
+                graph_outputs: outputs,
+                outputs: stage.outputs.clone(),
+                known: stage.known_outputs().map(|(name, tensor)| (name.to_owned(), tensor.clone())).collect(),
+                cuts: stage.cuts().to_vec(),
+            };
+            let _ = (found.set(import), made.set(Arc::new(stage)));
+        };
+        let planned = catch_unwind(AssertUnwindSafe(|| program.first(&shapes, id, &task_label, done, describe)));
+        match planned {
+            Ok(Err((ImportError::Nodes(nodes), done))) => {
                 let _ = found.set(Import::Refused(nodes));
                 done.report(Ok(Built::default()));
+                Ok(())
             }
-            Err(ImportError::Model(error)) => return Err((error, done)),
+            Ok(Err((ImportError::Model(error), done))) => Err((error, done)),
+            // A duty that a panic dropped has reported.
+            Ok(Ok(())) | Err(_) => Ok(()),
         }
-        Ok(())
     });
-    let graph = environment.graphs.borrow_mut().insert(Graph::new(environment, context, id, placements, 0));
+    let mut graph = Graph::new(environment, context, id, placements, 0);
+    graph.stage = Some(stage);
+    let graph = environment.graphs.borrow_mut().insert(graph);
     Ok(Some(call.scope.number(graph.to_number())?))
+}
+
+/// `runOnnx(request, model, graph, names, dataTypes, shapes, arrays, label, seed, maxBytes)`: runs a model that is cut, from the plan of
+/// its first part. The arrays are copied. Negative numbers stand for no seed and no limit.
+pub fn run<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let environment = call.environment;
+    let request = Request::from_number(call.number(0)?);
+    let (_, program) = program(call, 1)?;
+    let stage = {
+        let graphs = environment.graphs.borrow();
+        let graph = graphs.get(call.handle(2)?).ok_or_else(|| stale("graph"))?;
+        let stage = graph.stage.as_ref().and_then(|stage| stage.get());
+        stage.ok_or_else(|| stale("plan"))?.clone()
+    };
+    let names: Vec<String> = call.scope.elements(call.value(3), Scope::as_string)?;
+    let types: Vec<u32> = call.unsigned_list(4)?;
+    let shapes: Vec<Vec<u32>> = call.scope.elements(call.value(5), |scope, shape| scope.elements(shape, Scope::as_unsigned))?;
+    let arrays: Vec<crate::memory::Bytes> = call.scope.elements(call.value(6), bytes::copy)?;
+    let label = call.string(7)?;
+    let (seed, most_bytes) = (call.number(8)?, call.number(9)?);
+    let options =
+        Options { seed: (seed >= 0.0).then_some(seed as u64), most_bytes: (most_bytes >= 0.0).then_some(most_bytes as usize) };
+    let mut inputs = Vec::with_capacity(names.len());
+    for (((name, number), shape), bytes) in names.into_iter().zip(types).zip(shapes).zip(arrays) {
+        let data_type = DataType::from_index(number).ok_or_else(|| stale("data type"))?;
+        let descriptor = Descriptor { data_type, shape: shape.into_iter().collect() };
+        let (found, allowed) = (bytes.len(), descriptor.byte_length());
+        if found != allowed && !descriptor.shape.contains(&0) {
+            return Err(Error::argument(
+                "inputs",
+                format!("{found} bytes for {name:?}"),
+                format!("the {allowed} bytes of {descriptor}"),
+            ));
+        }
+        inputs.push(program::Input { name, descriptor, bytes });
+    }
+    let done = environment.settler.promise(call.scope, request, Outcome::OnnxRun)?;
+    let done = Done::new(move |result: Result<Vec<Output>>| done.report(result.map_err(|error| error.of("run", &label))));
+    program::start(program, stage, inputs, options, done);
+    Ok(None)
 }
 
 /// `summarizeOnnx(request, fileOrBytes)`
@@ -151,17 +264,23 @@ pub fn summarize<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     Ok(None)
 }
 
-/// `{inputs, outputs, modelInputs, modelOutputs, runBytes}`, or `{refused}`.
+/// `{inputs, outputs, modelOutputs, known, cuts, runBytes}`, or `{refused}`.
 pub fn import_value<'s>(scope: Scope<'s>, import: &OnceLock<Import>, run_bytes: usize) -> Result<Value<'s>> {
     let value = scope.object()?;
     match import.get().ok_or_else(|| stale("model"))? {
-        Import::Model { graph_inputs, graph_outputs, inputs, outputs } => {
+        Import::Model { graph_inputs, graph_outputs, outputs, known, cuts } => {
             scope.set(value, "inputs", descriptors(scope, graph_inputs)?)?;
             scope.set(value, "outputs", descriptors(scope, graph_outputs)?)?;
-            let described = inputs.iter().map(|input| signature(scope, &input.signature, input.used, input.default.as_deref()));
-            scope.set(value, "modelInputs", scope.array_of(described)?)?;
-            let described = outputs.iter().map(|output| signature(scope, output, true, None));
-            scope.set(value, "modelOutputs", scope.array_of(described)?)?;
+            scope.set(value, "modelOutputs", scope.array_of(outputs.iter().map(|output| signature(scope, output)))?)?;
+            let known = known.iter().map(|(name, tensor)| {
+                let (_, bytes) = tensor.held()?;
+                scope.array_of([scope.string(name)?, bytes::array_buffer(scope, &bytes)?].into_iter().map(Ok))
+            });
+            scope.set(value, "known", scope.array_of(known)?)?;
+            let cuts = cuts.iter().map(|Cut { node, operator, reason }| {
+                scope.strings([node.as_str(), operator.as_str(), reason.as_str()].into_iter())
+            });
+            scope.set(value, "cuts", scope.array_of(cuts)?)?;
             scope.set(value, "runBytes", scope.number(run_bytes as f64)?)?;
         }
         Import::Refused(nodes) => scope.set(value, "refused", refused(scope, nodes)?)?,
@@ -169,14 +288,78 @@ pub fn import_value<'s>(scope: Scope<'s>, import: &OnceLock<Import>, run_bytes: 
     Ok(value)
 }
 
-/// `[name, dataType, shape, used, type, default]`, where the last is an `ArrayBuffer` of an input that need not be passed.
-fn signature<'s>(scope: Scope<'s>, signature: &Signature, used: bool, default: Option<&[u8]>) -> Result<Value<'s>> {
+/// `[name, dataType, shape, type]`
+fn signature<'s>(scope: Scope<'s>, signature: &Signature) -> Result<Value<'s>> {
     let shape = scope.array_of(signature.shape.iter().map(|&size| scope.unsigned(size)))?;
-    let data_type: DataType = signature.data_type;
     let (name, element_type) = (scope.string(&signature.name)?, scope.string(signature.element_type)?);
-    let default = default.map_or_else(|| scope.undefined(), |bytes| bytes::array_buffer(scope, bytes))?;
-    let parts = [name, scope.unsigned(data_type as u32)?, shape, scope.boolean(used)?, element_type, default];
+    let parts = [name, scope.unsigned(signature.data_type as u32)?, shape, element_type];
     scope.array_of(parts.into_iter().map(Ok))
+}
+
+/// A number, a name, or null where only a run can tell.
+fn sizes<'s>(scope: Scope<'s>, shape: &[Size]) -> Result<Value<'s>> {
+    scope.array_of(shape.iter().map(|size| match size {
+        Size::Known(size) => scope.unsigned(*size),
+        Size::Open(name) => scope.string(name),
+        Size::Unknown => scope.null(),
+    }))
+}
+
+/// `{inputs: [[name, dataType, shape, type, default]], outputs: [[name, dataType, shape, type]], refused, producer, version, description,
+/// domain, graphName, metadata}`. The default is an `ArrayBuffer` of an input that need not be passed; what the file does not tell of an
+/// output is null.
+pub fn model_value<'s>(
+    scope: Scope<'s>,
+    program: &OnceLock<Arc<Program>>,
+    unknown: &OnceLock<Vec<RefusedNode>>,
+) -> Result<Value<'s>> {
+    let loaded = &program.get().ok_or_else(|| stale("model"))?.loaded;
+    let value = scope.object()?;
+    let inputs = loaded.inputs().iter().map(|input| {
+        let default = input.default.as_deref();
+        let default = default.map_or_else(|| scope.undefined(), |bytes| bytes::array_buffer(scope, bytes))?;
+        let data_type = scope.unsigned(input.data_type as u32)?;
+        let parts =
+            [scope.string(&input.name)?, data_type, sizes(scope, &input.shape)?, scope.string(input.element_type)?, default];
+        scope.array_of(parts.into_iter().map(Ok))
+    });
+    scope.set(value, "inputs", scope.array_of(inputs)?)?;
+    let outputs = loaded.outputs()?;
+    let outputs = outputs.iter().map(|output| {
+        let data_type = output.data_type.map_or_else(|| scope.null(), |data_type| scope.unsigned(data_type as u32))?;
+        let shape = output.shape.as_ref().map_or_else(|| scope.null(), |shape| sizes(scope, shape))?;
+        let element_type = output.element_type.map_or_else(|| scope.null(), |name| scope.string(name))?;
+        scope.array_of([scope.string(&output.name)?, data_type, shape, element_type].into_iter().map(Ok))
+    });
+    scope.set(value, "outputs", scope.array_of(outputs)?)?;
+    scope.set(value, "refused", refused(scope, unknown.get().map_or(&[][..], Vec::as_slice))?)?;
+    let proto = loaded.proto();
+    let graph_name = proto.graph.as_ref().map_or("", |graph| &graph.name);
+    for (name, text) in [
+        ("producer", &*proto.producer_name),
+        ("producerVersion", &proto.producer_version),
+        ("domain", &proto.domain),
+        ("description", &proto.doc_string),
+        ("graphName", graph_name),
+    ] {
+        scope.set(value, name, scope.string(text)?)?;
+    }
+    scope.set(value, "version", scope.number(proto.model_version as f64)?)?;
+    let metadata = proto.metadata_props.iter();
+    let metadata = metadata.map(|entry| scope.strings([entry.key.as_str(), entry.value.as_str()].into_iter()));
+    scope.set(value, "metadata", scope.array_of(metadata)?)?;
+    Ok(value)
+}
+
+/// `[[name, dataType, shape, type, ArrayBuffer]]`
+pub fn run_value<'s>(scope: Scope<'s>, outputs: &[Output]) -> Result<Value<'s>> {
+    scope.array_of(outputs.iter().map(|output| {
+        let Signature { name, data_type, element_type, shape } = &output.signature;
+        let shape = scope.array_of(shape.iter().map(|&size| scope.unsigned(size)))?;
+        let bytes = bytes::array_buffer(scope, &output.bytes)?;
+        let parts = [scope.string(name)?, scope.unsigned(*data_type as u32)?, shape, scope.string(element_type)?, bytes];
+        scope.array_of(parts.into_iter().map(Ok))
+    }))
 }
 
 fn refused<'s>(scope: Scope<'s>, nodes: &[RefusedNode]) -> Result<Value<'s>> {

@@ -85,6 +85,8 @@ pub enum Outcome {
     },
     /// What an import found out, which is there before the request is settled, and the bytes that a run takes.
     Onnx(Arc<OnceLock<onnx::Import>>, usize),
+    OnnxModel(Arc<OnceLock<Arc<crate::program::Program>>>, Arc<OnceLock<Vec<crate::onnx::RefusedNode>>>),
+    OnnxRun(Vec<crate::program::Output>),
     OnnxSummary(Arc<OnceLock<crate::onnx::Summary>>),
     /// Not of a request: a context was lost.
     Lost {
@@ -514,6 +516,8 @@ fn outcome_value<'s>(scope: Scope<'s>, outcome: &Outcome) -> Result<Value<'s>> {
             value
         }
         Outcome::Onnx(import, bytes) => return onnx::import_value(scope, import, *bytes),
+        Outcome::OnnxModel(program, unknown) => return onnx::model_value(scope, program, unknown),
+        Outcome::OnnxRun(outputs) => return onnx::run_value(scope, outputs),
         Outcome::OnnxSummary(summary) => return onnx::summary_value(scope, summary),
         Outcome::Lost { context, message } => {
             let value = scope.object()?;

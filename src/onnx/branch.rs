@@ -1,6 +1,6 @@
-//! If nodes whose condition is known at import: one of their branches stands in their place. Exporters write them for
-//! choices that depend on shapes. Where it depends on data, both branches are computed and one result is selected. All
-//! other control flow is refused.
+//! Nodes that have graphs of their own: If, Loop, Scan and SequenceMap. Exporters write an If for choices that depend on shapes, whose
+//! condition is known at import: one of the branches stands in its place. Where the condition depends on data, small branches are
+//! both computed and one result is selected.
 
 use super::emit::Emit;
 use super::fold::Folding;
@@ -19,30 +19,40 @@ const MOST_NESTED: usize = 16;
 pub const HINT: &str = "the choice is made when the graph runs, so both branches are needed; where it depends on an input that \
                         never changes, give that input's value when the model is loaded (the option constants)";
 
-fn is_choice(node: &NodeProto) -> bool {
-    node.op_type == "If" && super::importer::normalized(&node.domain).is_empty()
+/// The attributes that hold a node's graphs.
+pub fn graphs(node: &NodeProto) -> &'static [&'static str] {
+    if !super::importer::normalized(&node.domain).is_empty() {
+        return &[];
+    }
+    match node.op_type.as_str() {
+        "If" => &["then_branch", "else_branch"],
+        "Loop" | "Scan" | "SequenceMap" => &["body"],
+        _ => &[],
+    }
 }
 
-/// A branch of an If node.
+/// A graph of a node.
 ///
 /// # Errors
 /// `TypeError` when there is none, or it is no graph; `OperationError` when that is too much work.
 pub fn decode(node: &NodeProto, name: &str, folding: &mut Folding) -> Result<GraphProto> {
     let attribute = node.attribute.iter().find(|attribute| attribute.name == name);
-    let bytes = attribute.and_then(|attribute| attribute.g.clone()).ok_or_else(|| malformed(format!("an If without {name}")))?;
+    let bytes = attribute
+        .and_then(|attribute| attribute.g.clone())
+        .ok_or_else(|| malformed(format!("{} without {name}", node.op_type)))?;
     // A function that is called often, and each graph around it, decode it again.
     folding.require(bytes.len().saturating_mul(4))?;
     structure::check_graph(&bytes)?;
     GraphProto::decode(bytes).map_err(malformed)
 }
 
-/// The names that branches of these nodes use from around them, by the position of the node.
+/// The names that the graphs of these nodes use from around them, by the position of the node. Other nodes have no entry.
 ///
 /// # Errors
 /// As [`decode`].
 pub fn captured(nodes: &[NodeProto], folding: &mut Folding) -> Result<HashMap<usize, Vec<String>>> {
     let mut names = HashMap::new();
-    for (position, node) in nodes.iter().enumerate().filter(|(_, node)| is_choice(node)) {
+    for (position, node) in nodes.iter().enumerate().filter(|(_, node)| !graphs(node).is_empty()) {
         let mut used = Vec::new();
         collect(node, &mut used, 0, folding)?;
         names.insert(position, used);
@@ -88,16 +98,17 @@ fn collect(node: &NodeProto, names: &mut Vec<String>, depth: usize, folding: &mu
     if depth == MOST_NESTED {
         return Err(malformed("branches that are nested too deep"));
     }
-    for branch in ["then_branch", "else_branch"] {
-        let graph = decode(node, branch, folding)?;
+    for name in graphs(node) {
+        let graph = decode(node, name, folding)?;
         let mut used = Vec::new();
-        for inner in graph.node.iter().filter(|inner| is_choice(inner)) {
+        for inner in graph.node.iter().filter(|inner| !graphs(inner).is_empty()) {
             collect(inner, &mut used, depth + 1, folding)?;
         }
         let made = graph.node.iter().flat_map(|node| &node.output);
         let sparse = graph.sparse_initializer.iter().filter_map(|initializer| initializer.values.as_ref());
         let given = graph.initializer.iter().chain(sparse).map(|initializer| &initializer.name);
-        let own: HashSet<&str> = made.chain(given).map(String::as_str).collect();
+        let own: HashSet<&str> =
+            made.chain(given).chain(graph.input.iter().map(|input| &input.name)).map(String::as_str).collect();
         let read = graph.node.iter().flat_map(|node| &node.input).chain(graph.output.iter().map(|output| &output.name));
         used.extend(read.cloned());
         used.retain(|name| !own.contains(name.as_str()));

@@ -120,13 +120,62 @@ fn implied(inputs: &[(String, DataType, Vec<Dimension>)], free: &FreeDimensions)
     found.into_iter().filter_map(single).collect()
 }
 
-/// Gives the open dimensions their sizes: those that are passed, and those that follow from them by their names.
+/// The size of a dimension.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Size {
+    Known(u32),
+    /// By its name in the file, or as `input:axis`.
+    Open(String),
+    /// What only a run can tell.
+    Unknown,
+}
+
+/// An input with the sizes that are decided.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shaped {
+    pub name: String,
+    pub data_type: DataType,
+    pub shape: Vec<Size>,
+}
+
+/// Gives the open dimensions their sizes, of which all must be decided.
 ///
 /// # Errors
 /// `TypeError` that lists all dimensions without a size, or the sizes that belong to no dimension.
 pub fn fix(inputs: Vec<(String, DataType, Vec<Dimension>)>, free: &FreeDimensions) -> Result<Vec<Signature>> {
+    let (shaped, missing, unknown) = decide(inputs, free);
+    if !missing.is_empty() {
+        let with_place = |(key, places): (String, Vec<String>)| match places.len() {
+            1 => format!("{key:?} ({})", places[0]),
+            count => format!("{key:?} ({} and {} more)", places[0], count - 1),
+        };
+        let missing: Vec<String> = missing.into_iter().map(with_place).collect();
+        return Err(Error::new(Kind::Type, format!("freeDimensions: pass sizes for {}", missing.join(", "))));
+    }
+    unknown?;
+    let signature = |Shaped { name, data_type, shape }| {
+        let known = shape.into_iter().filter_map(|size| if let Size::Known(size) = size { Some(size) } else { None });
+        Signature { name, data_type, element_type: data_type.name(), shape: known.collect() }
+    };
+    Ok(shaped.into_iter().map(signature).collect())
+}
+
+/// Gives the open dimensions the sizes that are passed, and those that follow from them by their names; others stay open.
+///
+/// # Errors
+/// `TypeError` that lists the sizes which belong to no dimension.
+pub fn open(inputs: Vec<(String, DataType, Vec<Dimension>)>, free: &FreeDimensions) -> Result<Vec<Shaped>> {
+    let (shaped, _, unknown) = decide(inputs, free);
+    unknown.map(|()| shaped)
+}
+
+/// The inputs; where each name is that has no size; and the error for sizes that belong to no dimension.
+#[allow(clippy::type_complexity, reason = "three things that are taken apart at once")]
+fn decide(
+    inputs: Vec<(String, DataType, Vec<Dimension>)>,
+    free: &FreeDimensions,
+) -> (Vec<Shaped>, BTreeMap<String, Vec<String>>, Result<()>) {
     let (mut open, mut places) = (BTreeSet::new(), BTreeSet::new());
-    // Where each one is that has no size.
     let mut missing: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut fixed = Vec::with_capacity(inputs.len());
     let implied = implied(&inputs, free);
@@ -136,7 +185,7 @@ pub fn fix(inputs: Vec<(String, DataType, Vec<Dimension>)>, free: &FreeDimension
         for (axis, dimension) in dimensions.into_iter().enumerate() {
             let key = match dimension {
                 Dimension::Size(size) => {
-                    shape.push(size);
+                    shape.push(Size::Known(size));
                     continue;
                 }
                 Dimension::Named(key) => key,
@@ -149,8 +198,9 @@ pub fn fix(inputs: Vec<(String, DataType, Vec<Dimension>)>, free: &FreeDimension
             open.extend(names.clone().map(str::to_owned));
             let follows = || expression.as_ref()?.value(&size_of);
             match free.get(&place).copied().or_else(|| size_of(&key)).or_else(follows) {
-                Some(size) => shape.push(size),
+                Some(size) => shape.push(Size::Known(size)),
                 None => {
+                    shape.push(Size::Open(key.clone()));
                     // What it follows from is less to pass. Where all of that is there, it gives no size.
                     let mut needed: Vec<&str> = names.filter(|name| size_of(name).is_none()).collect();
                     if needed.is_empty() {
@@ -165,29 +215,20 @@ pub fn fix(inputs: Vec<(String, DataType, Vec<Dimension>)>, free: &FreeDimension
             places.insert(place);
             open.insert(key);
         }
-        fixed.push(Signature { name, data_type, element_type: data_type.name(), shape });
-    }
-    let list = |names: Vec<String>| names.join(", ");
-    if !missing.is_empty() {
-        let with_place = |(key, places): (String, Vec<String>)| match places.len() {
-            1 => format!("{key:?} ({})", places[0]),
-            count => format!("{key:?} ({} and {} more)", places[0], count - 1),
-        };
-        let missing = list(missing.into_iter().map(with_place).collect());
-        return Err(Error::new(Kind::Type, format!("freeDimensions: pass sizes for {missing}")));
+        fixed.push(Shaped { name, data_type, shape });
     }
     let unknown: Vec<String> =
         free.keys().filter(|key| !open.contains(*key) && !places.contains(*key)).map(|key| format!("{key:?}")).collect();
-    if !unknown.is_empty() {
-        let open: Vec<String> = open.iter().map(|key| format!("{key:?}")).collect();
-        let open = if open.is_empty() { "no open dimension".into() } else { list(open) };
-        return Err(Error::argument(
-            "freeDimensions",
-            list(unknown),
-            format!("the dimensions that the model leaves open: {open}"),
-        ));
-    }
-    Ok(fixed)
+    let result = match unknown.is_empty() {
+        true => Ok(()),
+        false => {
+            let open: Vec<String> = open.iter().map(|key| format!("{key:?}")).collect();
+            let open = if open.is_empty() { "no open dimension".into() } else { open.join(", ") };
+            let allowed = format!("the dimensions that the model leaves open: {open}");
+            Err(Error::argument("freeDimensions", unknown.join(", "), allowed))
+        }
+    };
+    (fixed, missing, result)
 }
 
 #[cfg(test)]

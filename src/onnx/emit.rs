@@ -4,7 +4,7 @@ use super::bounds::NODE;
 use super::element::ElementType;
 use super::fold::Folding;
 use super::node::{self, Node};
-use super::refusal::{Mapped, Reason};
+use super::refusal::Mapped;
 use super::tensor::Tensor;
 use super::value::Value;
 use crate::graph::attribute::UnsignedOrList;
@@ -58,8 +58,18 @@ impl Emit<'_> {
     /// The element type of a value.
     pub fn element(&self, value: &Value) -> ElementType {
         match value {
-            Value::Constant(constant) => constant.tensor.element,
             Value::Operand(id) => self.short.get(id).copied().unwrap_or_else(|| self.data_type(*id).into()),
+            other => self.stored_element(other),
+        }
+    }
+
+    /// The element type of a tensor as it is held: that of an operand is one of WebNN's.
+    pub fn stored_element(&self, value: &Value) -> ElementType {
+        match value {
+            Value::Constant(constant) => constant.tensor.element,
+            Value::Operand(id) => self.data_type(*id).into(),
+            // No mapping is given these where a tensor is meant.
+            Value::Sequence(_) | Value::Nothing => ElementType::Float,
         }
     }
 
@@ -69,7 +79,7 @@ impl Emit<'_> {
 
     /// A required input of a node, as an operand.
     pub fn input(&mut self, node: &Node<'_>, position: usize) -> Mapped<OperandId> {
-        self.operand(node.input(position)?).map_err(|Reason(text)| format!("input {position}: {text}").into())
+        self.operand(node.input(position)?).map_err(|reason| reason.of(&format!("input {position}")))
     }
 
     /// An optional input of a node, as an operand.

@@ -34,12 +34,11 @@ impl FixedValue {
 impl Fixed {
     /// # Errors
     /// `TypeError` for values of inputs that the model does not have.
-    pub fn check_names(&self, inputs: &[Signature]) -> Result<()> {
-        let unknown: Vec<&String> = self.values.keys().filter(|name| inputs.iter().all(|input| input.name != **name)).collect();
+    pub fn check_names(&self, names: &[&str]) -> Result<()> {
+        let unknown: Vec<&String> = self.values.keys().filter(|name| !names.contains(&name.as_str())).collect();
         if unknown.is_empty() {
             return Ok(());
         }
-        let names: Vec<&String> = inputs.iter().map(|input| &input.name).collect();
         Err(Error::argument("constants", format!("{unknown:?}"), format!("inputs of the model: {names:?}")))
     }
 

@@ -2,25 +2,31 @@
 
 use super::bounds::{Bounds, NODE};
 use super::branch;
-use super::dimensions::{self, Dimension, Signature};
+use super::dimensions::{self, Signature};
 use super::emit::{Emit, Short};
+use super::empty;
+use super::expansion;
 use super::file::Model;
 use super::fixed::Fixed;
 use super::fold::Folding;
+use super::loaded::{Loaded, OpenInput};
 use super::node::Node;
 use super::order::order;
+use super::part::{Cut, Export, Given, Givens, Next, Part};
 use super::protobuf::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};
-use super::refusal::{ImportError, Reason, RefusedNode};
+use super::refusal::{ImportError, Reason, RefusedNode, Wants};
+use super::step::{Body, Repetition, Step, StepKind};
 use super::structure::{self, malformed};
 use super::tensor::Tensor;
 use super::value::Value;
 use super::{OPSETS, ops};
 use crate::error::{Error, Kind, Result};
 use crate::graph::ops::elementwise::{Unary, UnaryKind};
-use crate::graph::{Descriptor, Graph, GraphBuilder, Limits, OperandId, Source};
+use crate::graph::{Descriptor, Graph, GraphBuilder, Limits, OperandId, Source as Made};
 use bytes::Bytes;
 use prost::Message;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Functions of a model may call each other this deep, and expand to this many nodes.
@@ -61,48 +67,116 @@ pub(super) fn decode(model: &Model) -> Result<ModelProto> {
     Ok(decoded)
 }
 
-/// Maps a model to a WebNN graph.
+/// Maps a model to one WebNN graph.
 ///
 /// # Errors
 /// [`ImportError::Model`] when the file is no valid model, leaves dimensions open that `fixed` does not give, or asks for too much,
-/// [`ImportError::Nodes`] with all nodes that cannot be mapped.
-pub fn import(model: &Model, limits: &Arc<Limits>, fixed: &Fixed, bounds: &Bounds) -> Result<Imported, ImportError> {
-    let decoded = decode(model)?;
-    let graph = decoded.graph.as_ref().ok_or_else(|| malformed("it has no graph"))?;
-    let opsets = opsets(&decoded.opset_import)?;
+/// [`ImportError::Nodes`] with all nodes that cannot be mapped, or that need what only a run can tell.
+pub fn import(model: Model, limits: &Arc<Limits>, fixed: &Fixed, bounds: &Bounds) -> Result<Imported, ImportError> {
+    let loaded = Loaded::new(model, fixed.clone())?;
+    let given = loaded.given(&loaded.fixed_shapes()?)?;
+    let part = import_part(&Source::of(&loaded)?, limits, bounds, &given, Place::Whole)?;
+    let graph = part.graph.ok_or_else(|| malformed("there is nothing to compute"))?;
+    let used: HashSet<&str> = graph.inputs.iter().map(|(input, _)| input.as_str()).collect();
+    let input = |(input, shape): (&OpenInput, Vec<u32>)| Input {
+        used: used.contains(input.name.as_str()),
+        default: input.default.clone(),
+        signature: Signature { name: input.name.clone(), data_type: input.data_type, element_type: input.element_type, shape },
+    };
+    let inputs = loaded.inputs().iter().zip(loaded.fixed_shapes()?).map(input).collect();
+    Ok(Imported { graph, inputs, outputs: part.outputs, most_bytes: part.most_bytes })
+}
+
+/// What is imported: a model's own graph, or the body of a loop.
+pub struct Source<'a> {
+    pub loaded: &'a Loaded,
+    pub graph: &'a GraphProto,
+    pub opsets: &'a HashMap<String, i64>,
+    /// Whether it is the model's own graph, whose outputs have declared types.
+    pub is_model: bool,
+}
+
+impl<'a> Source<'a> {
+    /// A model's own graph.
+    ///
+    /// # Errors
+    /// `TypeError` where it has none.
+    pub fn of(loaded: &'a Loaded) -> Result<Source<'a>> {
+        Ok(Source { loaded, graph: loaded.graph()?, opsets: &loaded.opsets, is_model: true })
+    }
+}
+
+/// Which part of a model is imported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// All of it: nodes that need what only a run can tell are refused.
+    Whole,
+    /// The first one, which is a graph with all of the model's outputs where there is no other.
+    First,
+    /// One whose outputs may have been made before.
+    Later,
+}
+
+/// Imports a part: as much as can be mapped with what is given.
+///
+/// # Errors
+/// As [`import`].
+pub fn import_part(
+    source: &Source<'_>,
+    limits: &Arc<Limits>,
+    bounds: &Bounds,
+    given: &Givens,
+    place: Place,
+) -> Result<Part, ImportError> {
+    let (loaded, graph) = (source.loaded, source.graph);
     let mut importer = Importer {
-        model,
-        functions: functions(&decoded.functions)?,
+        model: &loaded.model,
+        functions: functions(&loaded.proto.functions)?,
         builder: GraphBuilder::new(limits.clone()),
-        folding: Folding::within(bounds.work(model)),
+        limits: limits.clone(),
+        folding: Folding::within(bounds.work(&loaded.model)),
         short: Short::new(),
-        defaults: HashMap::new(),
         refused: Vec::new(),
         nodes: 0,
+        given,
+        made: HashMap::new(),
+        inputs: HashMap::new(),
+        deferral: (place != Place::Whole).then(Deferral::default),
     };
     let mut values = HashMap::new();
     for (name, tensor) in importer.initializers(graph)? {
-        if name.is_empty() || values.insert(name, Found::Value(tensor.into())).is_some() {
+        if loaded.is_overridable(name) && source.is_model {
+            continue;
+        }
+        if name.is_empty() || values.insert(name, Named::new(name, Found::Value(tensor.into()))).is_some() {
             return Err(malformed(format!("two initializers, or none, with the name {name:?}")).into());
         }
     }
-    let inputs = importer.inputs(graph, &mut values, fixed)?;
-    let scope = Scope { opsets: &opsets, prefix: "", depth: 0 };
+    if source.is_model && graph.output.is_empty() {
+        return Err(malformed("it has no output").into());
+    }
+    // The inputs in the order of the file, what was made before, and what the body of a loop uses from around it.
+    let inputs = graph.input.iter().filter_map(|info| given.get_key_value(&info.name).map(|(name, _)| name));
+    for name in inputs.chain(given.keys()) {
+        if !values.contains_key(name.as_str())
+            && let Some(value) = importer.given(name)?
+        {
+            values.insert(name, Named::new(name, Found::Value(value)));
+        }
+    }
+    let scope = Scope { opsets: source.opsets, prefix: "", qualified: "", depth: 0 };
     let wanted: Vec<&str> = graph.output.iter().map(|info| info.name.as_str()).collect();
     importer.run(&graph.node, &wanted, &mut values, &scope)?;
     if !importer.refused.is_empty() {
         return Err(ImportError::Nodes(importer.refused));
     }
-    let mut imported = importer.finish(&wanted, &values, inputs)?;
-    let of_inputs = imported.graph.inputs.iter().map(|(_, id)| imported.graph.descriptor(*id).byte_length());
-    imported.most_bytes = bounds.bytes(model, of_inputs.fold(0, usize::saturating_add));
-    let of_inputs = imported.inputs.iter_mut().map(|input| &mut input.signature);
-    for (signatures, infos) in
-        [(of_inputs.collect(), &graph.input), (imported.outputs.iter_mut().collect::<Vec<_>>(), &graph.output)]
-    {
-        name_element_types(signatures, infos);
+    let mut part = importer.finish(&wanted, &values, place != Place::Later)?;
+    if let Some(graph) = &part.graph {
+        let of_inputs = graph.inputs.iter().map(|(_, id)| graph.descriptor(*id).byte_length());
+        part.most_bytes = bounds.bytes(&loaded.model, of_inputs.fold(0, usize::saturating_add));
     }
-    Ok(imported)
+    name_element_types(part.outputs.iter_mut().collect(), &graph.output);
+    Ok(part)
 }
 
 /// Several element types become one data type; the file says which one it was.
@@ -117,7 +191,7 @@ fn name_element_types(signatures: Vec<&mut Signature>, infos: &[ValueInfoProto])
 }
 
 /// The versions of the operator sets, by domain.
-fn opsets(imports: &[OperatorSetIdProto]) -> Result<HashMap<String, i64>> {
+pub(super) fn opsets(imports: &[OperatorSetIdProto]) -> Result<HashMap<String, i64>> {
     let mut versions = HashMap::new();
     for import in imports {
         versions.insert(normalized(&import.domain).to_owned(), import.version);
@@ -183,28 +257,67 @@ enum Found {
     Value(Value),
     /// The output of a node that could not be mapped.
     Refused,
+    /// The output of a node that is left to a later part.
+    Deferred,
 }
 
-type Values<'a> = HashMap<&'a str, Found>;
+/// With its qualified name ([`super::part`]).
+#[derive(Clone)]
+struct Named {
+    name: Rc<str>,
+    found: Found,
+}
+
+impl Named {
+    fn new(name: &str, found: Found) -> Named {
+        Named { name: name.into(), found }
+    }
+}
+
+type Values<'a> = HashMap<&'a str, Named>;
 
 /// The graph or function whose nodes are mapped.
 struct Scope<'a> {
     opsets: &'a HashMap<String, i64>,
-    /// Stands before the names of nodes.
+    /// Stands before the names of nodes in messages.
     prefix: &'a str,
+    /// Stands before the names of values.
+    qualified: &'a str,
     depth: usize,
+}
+
+/// What is left to later parts.
+#[derive(Default)]
+struct Deferral {
+    /// Nodes that were left.
+    nodes: usize,
+    next: Next,
+    /// What these need of what exists now.
+    needed: BTreeMap<Rc<str>, Value>,
+}
+
+/// Where it stands, to come back to.
+struct Mark {
+    refused: usize,
+    deferred: Option<(usize, usize, usize, usize)>,
 }
 
 struct Importer<'a> {
     model: &'a Model,
     functions: Functions<'a>,
     builder: GraphBuilder,
+    limits: Arc<Limits>,
     folding: Folding,
     short: Short,
-    /// Of inputs that need not be passed.
-    defaults: HashMap<String, Bytes>,
     refused: Vec<RefusedNode>,
     nodes: usize,
+    given: &'a Givens,
+    /// What values were made of what is given.
+    made: HashMap<&'a str, Value>,
+    /// The names of what is given, by the inputs of the graph that they became.
+    inputs: HashMap<OperandId, &'a str>,
+    /// Nothing where the model is not to be cut.
+    deferral: Option<Deferral>,
 }
 
 impl<'a> Importer<'a> {
@@ -221,65 +334,74 @@ impl<'a> Importer<'a> {
         Ok(all)
     }
 
-    fn inputs(&mut self, graph: &'a GraphProto, values: &mut Values<'a>, fixed: &Fixed) -> Result<Vec<Signature>> {
-        let overridden = self.override_initializers(graph, values, fixed)?;
-        let mut inputs = dimensions::inputs(graph, &|name| values.contains_key(name))?;
-        for (name, _, dimensions) in &mut inputs {
-            if let Some(shape) = overridden.get(name.as_str()) {
-                *dimensions = shape.clone();
-            }
+    /// A value that exists before this part.
+    fn given(&mut self, name: &str) -> Result<Option<Value>> {
+        let given = self.given;
+        let Some((name, value)) = given.get_key_value(name) else { return Ok(None) };
+        if let Some(made) = self.made.get(name.as_str()) {
+            return Ok(Some(made.clone()));
         }
-        let inputs = dimensions::fix(inputs, &fixed.sizes)?;
-        fixed.check_names(&inputs)?;
-        let by_name: HashMap<&str, &Signature> = inputs.iter().map(|input| (input.name.as_str(), input)).collect();
-        for info in &graph.input {
-            let Some(&input) = by_name.get(info.name.as_str()) else { continue };
-            let value = if let Some(tensor) = fixed.value(input)? {
-                tensor.into()
-            } else if input.shape.contains(&0) {
-                // There is nothing in it, so it is known.
-                let shape = input.shape.iter().map(|&size| size as usize).collect();
-                Tensor { element: input.data_type.into(), shape, bytes: Default::default() }.into()
-            } else {
-                let descriptor = Descriptor::new(input.data_type, input.shape.iter().copied());
-                let id = self.builder.input(&input.name, descriptor)?;
-                if let Some(element) = dimensions::element(info).filter(|element| element.is_short()) {
-                    self.short.insert(id, element);
-                }
-                id.into()
-            };
-            values.insert(&info.name, Found::Value(value));
+        let value = self.value_of(name, value)?;
+        if let Value::Operand(id) = value {
+            self.inputs.insert(id, name);
         }
-        Ok(inputs.into_iter().filter(|input| !fixed.values.contains_key(&input.name)).collect())
+        self.made.insert(name, value.clone());
+        Ok(Some(value))
     }
 
-    /// Makes inputs of initializers that may be passed, whose values become defaults. The shapes of these.
-    fn override_initializers(
-        &mut self,
-        graph: &GraphProto,
-        values: &mut Values<'a>,
-        fixed: &Fixed,
-    ) -> Result<HashMap<String, Vec<Dimension>>> {
-        let mut overridden = HashMap::new();
-        for name in &fixed.overridable {
-            let is_input = graph.input.iter().any(|info| info.name == *name);
-            let Some(Found::Value(Value::Constant(constant))) = values.get(name.as_str()).filter(|_| is_input) else {
-                let both = graph.input.iter().map(|info| &info.name).filter(|name| values.contains_key(name.as_str()));
-                let allowed = format!("inputs that have an initializer: {:?}", both.collect::<Vec<&String>>());
-                return Err(Error::argument("overridable", format!("{name:?}"), allowed));
-            };
-            let (descriptor, bytes) = constant.tensor.to_operand().map_err(|error| error.of("initializer", name))?;
-            self.defaults.insert(name.clone(), Bytes::copy_from_slice(bytes.as_slice()));
-            overridden.insert(name.clone(), descriptor.shape.iter().copied().map(Dimension::Size).collect());
-            values.remove(name.as_str());
+    fn value_of(&mut self, name: &str, given: &Given) -> Result<Value> {
+        Ok(match given {
+            Given::Known(tensor) => tensor.clone().into(),
+            Given::Operand { element, shape } => {
+                let data_type = element.held_by().ok_or_else(|| malformed(format!("{name:?} is of {element}")))?;
+                let id = self.builder.input(name, Descriptor::new(data_type, shape.iter().copied()))?;
+                if element.is_short() {
+                    self.short.insert(id, *element);
+                }
+                id.into()
+            }
+            Given::Sequence(list) => {
+                let value = |(position, given)| self.value_of(&element_name(name, position), given);
+                Value::Sequence(list.iter().enumerate().map(value).collect::<Result<_>>()?)
+            }
+            Given::Nothing => Value::Nothing,
+        })
+    }
+
+    fn mark(&self) -> Mark {
+        let deferred = self.deferral.as_ref();
+        let deferred = deferred.map(|d| (d.nodes, d.next.looks.len(), d.next.steps.len(), d.next.cuts.len()));
+        Mark { refused: self.refused.len(), deferred }
+    }
+
+    /// Forgets what was refused and left since then.
+    fn back_to(&mut self, mark: &Mark) {
+        self.refused.truncate(mark.refused);
+        if let (Some(deferral), Some((nodes, looks, steps, cuts))) = (&mut self.deferral, mark.deferred) {
+            deferral.nodes = nodes;
+            deferral.next.looks.truncate(looks);
+            deferral.next.steps.truncate(steps);
+            deferral.next.cuts.truncate(cuts);
         }
-        Ok(overridden)
+    }
+
+    fn deferred(&self) -> usize {
+        self.deferral.as_ref().map_or(0, |deferral| deferral.nodes)
     }
 
     /// Maps the nodes that the wanted values need.
     fn run<'n>(&mut self, nodes: &'n [NodeProto], wanted: &[&'n str], values: &mut Values<'n>, scope: &Scope<'_>) -> Result<()> {
         let captured = branch::captured(nodes, &mut self.folding)?;
-        let order = order(nodes, &captured, &|name| values.contains_key(name), wanted.iter().copied())?;
+        let mut made_before: HashSet<&str> = HashSet::new();
+        for name in nodes.iter().flat_map(|node| &node.output).filter(|name| !name.is_empty()) {
+            let qualified = format!("{}{name}", scope.qualified);
+            if let Some(value) = self.given(&qualified)? {
+                values.insert(name, Named::new(&qualified, Found::Value(value)));
+                made_before.insert(name);
+            }
+        }
+        let is_made = |name: &str| made_before.contains(name);
+        let order = order(nodes, &captured, &|name| values.contains_key(name), &is_made, wanted.iter().copied())?;
         self.nodes += order.len();
         if self.nodes > MOST_NODES {
             return Err(malformed(format!("more than {MOST_NODES} nodes")));
@@ -289,93 +411,158 @@ impl<'a> Importer<'a> {
             nodes[*position].input.iter().chain(captured).map(String::as_str)
         });
         let needed: HashSet<&str> = names.chain(wanted.iter().copied()).collect();
+        let begin = self.deferred();
         for &position in &order {
             self.folding.require(NODE)?;
             let proto = &nodes[position];
-            let inputs: Option<Vec<Option<Value>>> = proto
-                .input
-                .iter()
-                .map(|name| match values.get(name.as_str()) {
-                    None => Some(None),
-                    Some(Found::Value(value)) => Some(Some(value.clone())),
-                    Some(Found::Refused) => None,
-                })
-                .collect();
-            let refused = self.refused.len();
+            let mark = self.mark();
             let around: Values<'_> = captured
                 .get(&position)
                 .into_iter()
                 .flatten()
-                .filter_map(|name| {
-                    let found = values.get(name.as_str())?;
-                    Some((name.as_str(), found.clone()))
-                })
+                .filter_map(|name| Some((name.as_str(), values.get(name.as_str())?.clone())))
                 .collect();
-            let mapped = if captured.contains_key(&position) {
-                self.choose(proto, inputs, around, scope)?
-            } else {
-                self.node(proto, inputs, &needed, scope)?
+            let inputs: Vec<Option<Named>> = proto.input.iter().map(|name| values.get(name.as_str()).cloned()).collect();
+            let mapped = match captured.contains_key(&position) {
+                true => self.control(proto, &inputs, &around, scope)?,
+                false => self.node(proto, &inputs, &needed, scope)?,
             };
             let outputs = match mapped {
                 Ok(outputs) => outputs,
-                Err(reason) => {
-                    // A function's nodes speak for themselves.
-                    if let Some(Reason(reason)) = reason.filter(|_| self.refused.len() == refused) {
-                        self.refused.push(described(proto, scope, reason));
+                Err(failure) => {
+                    let found = if matches!(failure, Failure::Deferred) { Found::Deferred } else { Found::Refused };
+                    match failure {
+                        // A function's nodes speak for themselves.
+                        Failure::Refused(Some(reason)) if self.refused.len() == mark.refused => {
+                            self.refused.push(described(proto, scope, reason.text));
+                        }
+                        Failure::Refused(_) => {}
+                        Failure::Deferred => {
+                            if let Some(deferral) = &mut self.deferral {
+                                deferral.nodes += 1;
+                            }
+                        }
                     }
-                    Vec::new()
+                    vec![found; proto.output.len()]
                 }
             };
+            if self.deferred() > mark.deferred.map_or(0, |(nodes, ..)| nodes) {
+                self.keep(inputs.iter().flatten().chain(around.values()));
+            }
             let mut outputs = outputs.into_iter();
             for name in &proto.output {
-                let found = outputs.next().flatten().map_or(Found::Refused, Found::Value);
-                if !name.is_empty() {
-                    values.insert(name, found);
+                let found = outputs.next().unwrap_or(Found::Refused);
+                if !name.is_empty() && !made_before.contains(name.as_str()) {
+                    values.insert(name, Named::new(&format!("{}{name}", scope.qualified), found));
                 }
             }
+        }
+        if self.deferred() > begin {
+            // So that they need not be made once more.
+            self.keep(wanted.iter().filter_map(|name| values.get(name)));
         }
         Ok(())
     }
 
+    /// Keeps values for later parts.
+    fn keep<'v>(&mut self, values: impl Iterator<Item = &'v Named>) {
+        let Some(deferral) = &mut self.deferral else { return };
+        for Named { name, found } in values {
+            if let Found::Value(value) = found {
+                deferral.needed.entry(name.clone()).or_insert_with(|| value.clone());
+            }
+        }
+    }
+
+    /// Leaves a node to a later part, if the model may be cut at it, and its reason says what that part has to know.
+    fn cut(&mut self, proto: &NodeProto, inputs: &[Option<Named>], reason: Reason, scope: &Scope<'_>) -> Failure {
+        let node = label(proto, scope);
+        let wanted = match reason.wants {
+            Some(Wants::Elements(position)) => inputs.get(position).and_then(Option::as_ref),
+            None => None,
+        };
+        let (Some(deferral), Some(Named { name, found: Found::Value(Value::Operand(_)) })) = (&mut self.deferral, wanted) else {
+            return Failure::Refused(Some(reason));
+        };
+        if !deferral.next.looks.iter().any(|look| **look == **name) {
+            deferral.next.looks.push(name.to_string());
+        }
+        deferral.next.cuts.push(Cut { node, operator: proto.op_type.clone(), reason: reason.text });
+        Failure::Deferred
+    }
+
+    /// Leaves a node to whoever runs the model.
+    fn step(&mut self, proto: &NodeProto, inputs: &[Option<Named>], kind: StepKind, reason: &str, scope: &Scope<'_>) -> Failure {
+        let node = described(proto, scope, reason.to_owned());
+        let Some(deferral) = &mut self.deferral else { return Failure::Refused(Some(reason.into())) };
+        let qualified = |name: &String| (!name.is_empty()).then(|| format!("{}{name}", scope.qualified));
+        deferral.next.cuts.push(Cut { node: node.name.clone(), operator: node.operator.clone(), reason: node.reason.clone() });
+        deferral.next.steps.push(Step {
+            inputs: inputs.iter().map(|input| input.as_ref().map(|named| named.name.to_string())).collect(),
+            outputs: proto.output.iter().map(qualified).collect(),
+            node,
+            kind,
+        });
+        Failure::Deferred
+    }
+
     /// The values of a node's outputs; a reason why there are none, or no reason of its own when its inputs have none.
-    fn node(
-        &mut self,
-        proto: &NodeProto,
-        inputs: Option<Vec<Option<Value>>>,
-        needed: &HashSet<&str>,
-        scope: &Scope<'_>,
-    ) -> Result<Outcome<Vec<Option<Value>>>> {
+    fn node(&mut self, proto: &NodeProto, named: &[Option<Named>], needed: &HashSet<&str>, scope: &Scope<'_>) -> Result<Outcome> {
         let domain = normalized(&proto.domain);
         let key = (domain, proto.op_type.as_str(), proto.overload.as_str());
         if let Some(&(function, cost)) = self.functions.get(&key) {
             self.folding.require(cost)?;
-            return self.call(function, proto, inputs, scope);
+            return self.call(function, proto, named, scope);
         }
         let version = scope.opsets.get(domain).copied();
         let entry = match ops::find(domain, &proto.op_type, version) {
             Ok(entry) => entry,
-            Err(reason) => return Ok(Err(Some(reason))),
+            Err(reason) => return Ok(Err(Failure::Refused(Some(reason)))),
         };
-        let Some(inputs) = inputs else { return Ok(Err(None)) };
+        let inputs = match values_of(named) {
+            Ok(inputs) => inputs,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        if let Some(position) = inputs.iter().position(|input| input.as_ref().is_some_and(|value| !value.is_tensor()))
+            && !entry.takes_sequences()
+        {
+            let reason = format!("input {position} is a sequence or an optional value without content, where a tensor is meant");
+            return Ok(Err(Failure::Refused(Some(reason.into()))));
+        }
+        if let Some(expansion) = expansion::of(proto, domain, &inputs).filter(|_| self.deferral.is_some()) {
+            return self.expand(&expansion, proto, named, scope);
+        }
         let options = ops::options::of(entry.domain, entry.operator);
         let node = Node { proto, version: version.unwrap_or(1), inputs, options, needed, model: self.model };
         if let Some(Err(reason)) = options.map(|options| options.check(&node)) {
-            return Ok(Err(Some(reason)));
+            return Ok(Err(Failure::Refused(Some(reason))));
         }
         let short = node.inputs.iter().flatten().find_map(|value| match value {
             Value::Operand(id) => self.short.get(id).copied(),
-            Value::Constant(_) => None,
+            _ => None,
         });
         if let Some(element) = short.filter(|_| !TAKES_SHORT.contains(&node.operator()) && !moves(&node)) {
             let reason = format!("an input of {element}, which quantization, Cast and operators that move elements take");
-            return Ok(Err(Some(reason.into())));
+            return Ok(Err(Failure::Refused(Some(reason.into()))));
+        }
+        let is_known = node.inputs.iter().flatten().all(|input| input.constant().is_some());
+        if self.deferral.is_some() && entry.is_on_host() && (entry.is_random() || !is_known) {
+            let (proto, version) = (proto.clone(), node.version);
+            let kind = StepKind::Operator { proto, version, entry };
+            let reason = "what it gives depends on the elements of its inputs";
+            return Ok(Err(self.step(node.proto, named, kind, reason, scope)));
         }
         let mapped = match self.folding.evaluate(&node) {
             Some(folded) => folded.map(|tensor| vec![tensor.into()]),
             None => {
                 let label = label(proto, scope);
                 let mut emit = Emit { builder: &mut self.builder, folding: &mut self.folding, short: &mut self.short, label };
-                ops::precision::map(entry, &node, &mut emit)
+                match ops::precision::map(entry, &node, &mut emit) {
+                    Err(reason) if reason.wants.is_none() && empty::concerns(&node) => {
+                        empty::map(entry, &node, &mut emit, &self.limits).map_err(|_| reason)
+                    }
+                    mapped => mapped,
+                }
             }
         };
         if let (Some(element), Ok(outputs)) = (short.filter(|_| moves(&node)), &mapped) {
@@ -384,36 +571,89 @@ impl<'a> Importer<'a> {
         }
         Ok(match mapped {
             Ok(outputs) => match (0..proto.output.len()).find(|&i| node.has_output(i) && i >= outputs.len()) {
-                Some(output) => Err(Some(format!("output {output} is not supported").into())),
-                None => Ok(outputs.into_iter().map(Some).collect()),
+                Some(output) => Err(Failure::Refused(Some(format!("output {output} is not supported").into()))),
+                None => Ok(outputs.into_iter().map(Found::Value).collect()),
             },
-            Err(reason) => Err(Some(reason)),
+            Err(reason) => Err(self.cut(proto, named, reason, scope)),
         })
     }
 
-    /// Maps an If node: the branch that is chosen at import in its place, or both where the choice is made when the graph
-    /// runs, and then a selection of their results.
-    fn choose(
+    /// Maps a node that has graphs of its own.
+    fn control(
         &mut self,
         proto: &NodeProto,
-        inputs: Option<Vec<Option<Value>>>,
-        around: Values<'_>,
+        inputs: &[Option<Named>],
+        around: &Values<'_>,
         scope: &Scope<'_>,
-    ) -> Result<Outcome<Vec<Option<Value>>>> {
+    ) -> Result<Outcome> {
         if scope.depth == MOST_NESTED {
             return Err(malformed("branches that are nested too deep"));
         }
-        let Some(inputs) = inputs else { return Ok(Err(None)) };
-        let Some(condition) = inputs.into_iter().next().flatten() else { return Ok(Err(Some("no condition".into()))) };
-        if let Some(known) = condition.constant() {
-            let [truth] = known.integers()[..] else { return Ok(Err(Some("a condition of several elements".into()))) };
-            let branch = if truth != 0 { "then_branch" } else { "else_branch" };
-            return Ok(Ok(self.branch(proto, branch, &around, scope)?));
+        match proto.op_type.as_str() {
+            "If" => self.choose(proto, inputs, around, scope),
+            "SequenceMap" => self.map_sequence(proto, inputs, around, scope),
+            _ => self.repeat(proto, inputs, around, scope),
         }
+    }
+
+    /// Maps an If node: the branch that is chosen at import in its place. Where the choice is made when the model runs, both and
+    /// then a selection of their results, if they are small; otherwise the model is cut here.
+    fn choose(&mut self, proto: &NodeProto, inputs: &[Option<Named>], around: &Values<'_>, scope: &Scope<'_>) -> Result<Outcome> {
+        let values = match values_of(inputs) {
+            Ok(values) => values,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let Some(condition) = values.into_iter().next().flatten() else {
+            return Ok(Err(Failure::Refused(Some("no condition".into()))));
+        };
+        if let Some(known) = condition.constant() {
+            let [truth] = known.integers()[..] else {
+                return Ok(Err(Failure::Refused(Some("a condition of several elements".into()))));
+            };
+            let branch = if truth != 0 { "then_branch" } else { "else_branch" };
+            return Ok(Ok(self.branch(proto, branch, around, scope)?));
+        }
+        let mark = self.mark();
+        let needed = self.deferral.as_ref().map(|deferral| deferral.needed.clone());
+        let may_cut = self.deferral.is_some() && matches!(condition, Value::Operand(_));
+        let selected = if may_cut && !self.is_small(proto)? { Err(None) } else { self.select(proto, &condition, around, scope)? };
+        match selected {
+            Ok(values) => Ok(Ok(values.into_iter().map(Found::Value).collect())),
+            Err(_) if may_cut => {
+                self.back_to(&mark);
+                if let (Some(deferral), Some(needed)) = (&mut self.deferral, needed) {
+                    deferral.needed = needed;
+                }
+                let text = "which of its branches is taken is known when the model runs".to_owned();
+                Ok(Err(self.cut(proto, inputs, Reason { text, wants: Some(Wants::Elements(0)) }, scope)))
+            }
+            Err(reason) => Ok(Err(Failure::Refused(reason))),
+        }
+    }
+
+    /// Whether the branches of an If have few nodes, so that computing both costs less than a look at the condition.
+    fn is_small(&mut self, proto: &NodeProto) -> Result<bool> {
+        const MOST: usize = 16;
+        let mut nodes = 0;
+        for name in ["then_branch", "else_branch"] {
+            nodes += branch::decode(proto, name, &mut self.folding)?.node.len();
+        }
+        Ok(nodes <= MOST)
+    }
+
+    /// The results of both branches of an If, and a selection of them.
+    fn select(
+        &mut self,
+        proto: &NodeProto,
+        condition: &Value,
+        around: &Values<'_>,
+        scope: &Scope<'_>,
+    ) -> Result<std::result::Result<Vec<Value>, Option<Reason>>> {
         let mut branches = Vec::new();
         for name in ["then_branch", "else_branch"] {
-            let results = self.branch(proto, name, &around, scope)?;
-            let Some(results) = results.into_iter().collect::<Option<Vec<Value>>>() else {
+            let results = self.branch(proto, name, around, scope)?;
+            let values = results.into_iter().map(|found| if let Found::Value(value) = found { Some(value) } else { None });
+            let Some(results) = values.collect::<Option<Vec<Value>>>() else {
                 // The nodes have spoken for themselves; here is what else could be done.
                 self.refused.push(described(proto, scope, branch::HINT.into()));
                 return Ok(Err(None));
@@ -422,30 +662,119 @@ impl<'a> Importer<'a> {
         }
         let label = label(proto, scope);
         let mut emit = Emit { builder: &mut self.builder, folding: &mut self.folding, short: &mut self.short, label };
-        let selected = branch::select(&condition, &branches[0], &branches[1], &mut emit);
-        Ok(selected.map(|values| values.into_iter().map(Some).collect()).map_err(Some))
+        Ok(branch::select(condition, &branches[0], &branches[1], &mut emit).map_err(Some))
     }
 
     /// The results of a branch, which sees the values around it.
-    fn branch(&mut self, proto: &NodeProto, name: &str, around: &Values<'_>, scope: &Scope<'_>) -> Result<Vec<Option<Value>>> {
+    fn branch(&mut self, proto: &NodeProto, name: &str, around: &Values<'_>, scope: &Scope<'_>) -> Result<Vec<Found>> {
         let graph = branch::decode(proto, name, &mut self.folding)?;
+        // A branch is taken where its node is, so the two may have the same names.
+        let qualified = format!("{}{}/{name}/", scope.qualified, first_output(proto));
+        self.inline(proto, &graph, Vec::new(), around, &qualified, scope)
+    }
+
+    /// The results of a graph in place of a node.
+    fn inline(
+        &mut self,
+        proto: &NodeProto,
+        graph: &GraphProto,
+        inputs: Vec<Named>,
+        around: &Values<'_>,
+        qualified: &str,
+        scope: &Scope<'_>,
+    ) -> Result<Vec<Found>> {
         let mut values: Values<'_> = around.iter().map(|(name, found)| (*name, found.clone())).collect();
-        // Names of the branch's own hide those around it.
+        // Names of the graph's own hide those around it.
         for name in graph.node.iter().flat_map(|node| &node.output) {
             values.remove(name.as_str());
         }
-        for (name, tensor) in self.initializers(&graph)? {
-            values.insert(name, Found::Value(tensor.into()));
+        for (info, value) in graph.input.iter().zip(inputs) {
+            values.insert(info.name.as_str(), value);
+        }
+        for (name, tensor) in self.initializers(graph)? {
+            values.insert(name, Named::new(&format!("{qualified}{name}"), Found::Value(tensor.into())));
         }
         let prefix = format!("{}/", label(proto, scope));
-        let inner = Scope { opsets: scope.opsets, prefix: &prefix, depth: scope.depth + 1 };
+        let inner = Scope { opsets: scope.opsets, prefix: &prefix, qualified, depth: scope.depth + 1 };
         let wanted: Vec<&str> = graph.output.iter().map(|info| info.name.as_str()).collect();
         self.run(&graph.node, &wanted, &mut values, &inner)?;
-        let outputs = wanted.iter().map(|name| match values.get(name) {
-            Some(Found::Value(value)) => Some(value.clone()),
-            _ => None,
-        });
-        Ok(outputs.collect())
+        Ok(wanted.iter().map(|name| values.get(name).map_or(Found::Refused, |named| named.found.clone())).collect())
+    }
+
+    /// Maps SequenceMap: its body once for each element.
+    fn map_sequence(
+        &mut self,
+        proto: &NodeProto,
+        inputs: &[Option<Named>],
+        around: &Values<'_>,
+        scope: &Scope<'_>,
+    ) -> Result<Outcome> {
+        let values = match values_of(inputs) {
+            Ok(values) => values,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let Some(Some(Value::Sequence(first))) = values.first() else {
+            return Ok(Err(Failure::Refused(Some("input 0 is no sequence".into()))));
+        };
+        let graph = branch::decode(proto, "body", &mut self.folding)?;
+        let mut results: Vec<Vec<Value>> = vec![Vec::new(); proto.output.len()];
+        for position in 0..first.len() {
+            let element = |value: &Option<Value>| match value {
+                Some(Value::Sequence(list)) => list.get(position).cloned(),
+                other => other.clone(),
+            };
+            let qualified = format!("{}{}/{position}/", scope.qualified, first_output(proto));
+            let mut own = Vec::new();
+            for (value, info) in values.iter().map(element).zip(&graph.input) {
+                let Some(value) = value else {
+                    return Ok(Err(Failure::Refused(Some("sequences of different lengths".into()))));
+                };
+                own.push(Named::new(&format!("{qualified}{}", info.name), Found::Value(value)));
+            }
+            let found = self.inline(proto, &graph, own, around, &qualified, scope)?;
+            for (results, found) in results.iter_mut().zip(found) {
+                match found {
+                    Found::Value(value) => results.push(value),
+                    Found::Deferred => return Ok(Err(Failure::Deferred)),
+                    Found::Refused => return Ok(Err(Failure::Refused(None))),
+                }
+            }
+        }
+        Ok(Ok(results.into_iter().map(|list| Found::Value(Value::Sequence(list.into()))).collect()))
+    }
+
+    /// Leaves a Loop or Scan to whoever runs the model.
+    fn repeat(&mut self, proto: &NodeProto, inputs: &[Option<Named>], around: &Values<'_>, scope: &Scope<'_>) -> Result<Outcome> {
+        if let Err(failure) = values_of(inputs) {
+            return Ok(Err(failure));
+        }
+        let mut captured = Vec::new();
+        for (name, named) in around {
+            match &named.found {
+                Found::Value(_) => captured.push(((*name).to_owned(), named.name.to_string())),
+                Found::Refused => return Ok(Err(Failure::Refused(None))),
+                Found::Deferred => return Ok(Err(Failure::Deferred)),
+            }
+        }
+        captured.sort();
+        let graph = branch::decode(proto, "body", &mut self.folding)?;
+        let body = Body { graph, captured, opsets: scope.opsets.clone() };
+        let kind = match Repetition::of(proto) {
+            Ok(repetition) => StepKind::Repetition { repetition, body: body.into() },
+            Err(reason) => return Ok(Err(Failure::Refused(Some(reason)))),
+        };
+        Ok(Err(self.step(proto, inputs, kind, "how often its body runs is known when the model runs", scope)))
+    }
+
+    /// Maps nodes in place of one that they are written out for.
+    fn expand(
+        &mut self,
+        expansion: &FunctionProto,
+        proto: &NodeProto,
+        inputs: &[Option<Named>],
+        scope: &Scope<'_>,
+    ) -> Result<Outcome> {
+        self.function(expansion, &expansion.node, proto, inputs, scope.opsets, scope)
     }
 
     /// Maps the nodes of a function in place of a node that calls it.
@@ -453,13 +782,13 @@ impl<'a> Importer<'a> {
         &mut self,
         function: &'a FunctionProto,
         proto: &NodeProto,
-        inputs: Option<Vec<Option<Value>>>,
+        inputs: &[Option<Named>],
         scope: &Scope<'_>,
-    ) -> Result<Outcome<Vec<Option<Value>>>> {
+    ) -> Result<Outcome> {
         if scope.depth == MOST_NESTED {
             return Err(malformed(format!("the function {:?} is called within itself, or too deep", function.name)));
         }
-        let Some(inputs) = inputs else { return Ok(Err(None)) };
+        // What is deferred or refused is so for those nodes that use it.
         let given = by_name(&proto.attribute);
         let defaults = by_name(&function.attribute_proto);
         let nodes: Vec<NodeProto> = function.node.iter().map(|node| with_attributes(node, &defaults, &given)).collect();
@@ -479,15 +808,30 @@ impl<'a> Importer<'a> {
                 node
             })
             .collect();
+        self.function(function, &nodes, proto, inputs, &opsets(&function.opset_import)?, scope)
+    }
+
+    fn function(
+        &mut self,
+        function: &FunctionProto,
+        nodes: &[NodeProto],
+        proto: &NodeProto,
+        inputs: &[Option<Named>],
+        opsets: &HashMap<String, i64>,
+        scope: &Scope<'_>,
+    ) -> Result<Outcome> {
         let mut values: Values<'_> = HashMap::new();
-        for (name, value) in function.input.iter().zip(&inputs) {
-            if let Some(value) = value {
-                values.insert(name, Found::Value(value.clone()));
+        for (name, named) in function.input.iter().zip(inputs) {
+            if let Some(named) = named {
+                if matches!(named.found, Found::Refused) {
+                    return Ok(Err(Failure::Refused(None)));
+                }
+                values.insert(name, named.clone());
             }
         }
-        let opsets = opsets(&function.opset_import)?;
         let prefix = format!("{}/", label(proto, scope));
-        let inner = Scope { opsets: &opsets, prefix: &prefix, depth: scope.depth + 1 };
+        let qualified = format!("{}{}/", scope.qualified, first_output(proto));
+        let inner = Scope { opsets, prefix: &prefix, qualified: &qualified, depth: scope.depth + 1 };
         let wanted: Vec<&str> = function
             .output
             .iter()
@@ -495,57 +839,159 @@ impl<'a> Importer<'a> {
             .filter(|(_, used)| !used.is_empty())
             .map(|(name, _)| name.as_str())
             .collect();
-        self.run(&nodes, &wanted, &mut values, &inner)?;
-        let outputs = function.output.iter().map(|name| match values.get(name.as_str()) {
-            Some(Found::Value(value)) => Some(value.clone()),
-            _ => None,
-        });
-        Ok(Ok(outputs.collect()))
+        self.run(nodes, &wanted, &mut values, &inner)?;
+        let found = |name: &String| values.get(name.as_str()).map_or(Found::Refused, |named| named.found.clone());
+        Ok(Ok(function.output.iter().map(found).collect()))
     }
 
-    /// Builds the graph.
-    fn finish(mut self, wanted: &[&str], values: &Values<'_>, inputs: Vec<Signature>) -> Result<Imported> {
-        let mut outputs: Vec<(String, OperandId)> = Vec::new();
-        let (mut names, mut ids) = (HashSet::new(), HashSet::new());
+    /// Builds the graph of what was mapped.
+    fn finish(mut self, wanted: &[&str], values: &Values<'_>, is_first: bool) -> Result<Part> {
+        let deferral = self.deferral.take();
+        let next = deferral.filter(|deferral| deferral.nodes > 0);
+        // A model that is not cut is one graph, which has all of its outputs.
+        let is_whole = next.is_none() && is_first;
+        let mut outputs = Outputs::default();
+        let mut exports: Vec<(String, Export)> = Vec::new();
         let mut signatures = Vec::new();
+        let mut names = HashSet::new();
         for &name in wanted {
-            let Some(Found::Value(value)) = values.get(name) else {
-                return Err(malformed(format!("the output {name:?} is produced by nothing")));
+            let value = match values.get(name).map(|named| &named.found) {
+                Some(Found::Value(value)) => value.clone(),
+                Some(Found::Deferred) => continue,
+                _ => return Err(malformed(format!("the output {name:?} is produced by nothing"))),
             };
-            let fail = |Reason(reason): Reason| Error::new(Kind::NotSupported, format!("output {name:?}: {reason}"));
-            let mut id = value.operand(&mut self.builder).map_err(fail)?;
-            // An output must be a node's, and no other output's.
-            let made = matches!(self.builder.operands().source(id), Source::Node { .. });
-            let element = self.short.get(&id).copied();
-            if !made || ids.contains(&id) {
-                id = self.builder.push_op(Unary { kind: UnaryKind::Identity, input: id }, name)?[0];
-                self.short.extend(element.map(|element| (id, element)));
-            }
-            ids.insert(id);
             if !names.insert(name) {
                 return Err(malformed(format!("two outputs with the name {name:?}")));
             }
-            let descriptor = self.builder.operands().descriptor(id);
-            let (data_type, shape) = (descriptor.data_type, descriptor.shape.to_vec());
-            let element_type = self.short.get(&id).map_or(data_type.name(), |element| element.name());
-            signatures.push(Signature { name: name.to_owned(), data_type, element_type, shape });
-            outputs.push((name.to_owned(), id));
+            let export = self.export(name, &value, is_whole, &mut outputs)?;
+            if value.is_tensor() {
+                signatures.push(self.signature(name, &value)?);
+            }
+            exports.push((name.to_owned(), export));
         }
-        let graph = self.builder.build(outputs)?;
-        let used: HashSet<&str> = graph.inputs.iter().map(|(input, _)| input.as_str()).collect();
-        let mut defaults = self.defaults;
-        let with_default = |signature: Signature| Input {
-            used: used.contains(signature.name.as_str()),
-            default: defaults.remove(&signature.name),
-            signature,
+        let next = match next {
+            None => None,
+            Some(deferral) => {
+                for (name, value) in &deferral.needed {
+                    if !names.contains(&**name) {
+                        exports.push((name.to_string(), self.export(name, value, false, &mut outputs)?));
+                    }
+                }
+                Some(deferral.next)
+            }
         };
-        let inputs = inputs.into_iter().map(with_default).collect();
-        Ok(Imported { graph, inputs, outputs: signatures, most_bytes: usize::MAX })
+        let graph = if outputs.list.is_empty() { None } else { Some(self.builder.build(outputs.list)?) };
+        Ok(Part { graph, exports, next, outputs: signatures, most_bytes: usize::MAX })
+    }
+
+    fn signature(&self, name: &str, value: &Value) -> Result<Signature> {
+        let (data_type, element, shape) = match value {
+            Value::Operand(id) => {
+                let descriptor = self.builder.operands().descriptor(*id);
+                let data_type = descriptor.data_type;
+                (data_type, self.short.get(id).copied().unwrap_or(data_type.into()), descriptor.shape.to_vec())
+            }
+            _ => {
+                let tensor = value.constant().ok_or_else(|| malformed("an output that is no tensor"))?;
+                let data_type =
+                    tensor.element.held_by().ok_or_else(|| malformed(format!("output {name:?} of {}", tensor.element)))?;
+                let shape = tensor.shape.iter().map(|&size| u32::try_from(size).unwrap_or(u32::MAX)).collect();
+                (data_type, if tensor.element.is_short() { tensor.element } else { data_type.into() }, shape)
+            }
+        };
+        let element_type = if element.is_short() { element.name() } else { data_type.name() };
+        Ok(Signature { name: name.to_owned(), data_type, element_type, shape })
+    }
+
+    /// Makes a value an output of the graph, if it is none yet and has to be one.
+    fn export(&mut self, name: &str, value: &Value, is_whole: bool, outputs: &mut Outputs) -> Result<Export> {
+        match value {
+            Value::Nothing => return Ok(Export::Nothing),
+            Value::Sequence(list) => {
+                let mut exports = Vec::with_capacity(list.len());
+                for (position, value) in list.iter().enumerate() {
+                    exports.push(self.export(&element_name(name, position), value, false, outputs)?);
+                }
+                return Ok(Export::Sequence(exports));
+            }
+            Value::Constant(constant) if constant.tensor.is_empty() || !is_whole => {
+                return Ok(Export::Known(constant.tensor.clone()));
+            }
+            Value::Operand(id) if !is_whole => {
+                if let Some(name) = self.inputs.get(id) {
+                    return Ok(Export::Given((*name).to_owned()));
+                }
+                if let Some(&output) = outputs.positions.get(id) {
+                    return Ok(self.result(*id, output));
+                }
+            }
+            _ => {}
+        }
+        let fail = |reason: Reason| Error::new(Kind::NotSupported, format!("output {name:?}: {}", reason.text));
+        let mut id = value.operand(&mut self.builder).map_err(fail)?;
+        // An output must be a node's, and no other output's.
+        let made = matches!(self.builder.operands().source(id), Made::Node { .. });
+        let element = self.short.get(&id).copied();
+        if !made || outputs.positions.contains_key(&id) {
+            id = self.builder.push_op(Unary { kind: UnaryKind::Identity, input: id }, name)?[0];
+            self.short.extend(element.map(|element| (id, element)));
+        }
+        let output = outputs.list.len();
+        outputs.positions.insert(id, output);
+        outputs.list.push((name.to_owned(), id));
+        Ok(self.result(id, output))
+    }
+
+    fn result(&self, id: OperandId, output: usize) -> Export {
+        let descriptor = self.builder.operands().descriptor(id);
+        let element = self.short.get(&id).copied().unwrap_or(descriptor.data_type.into());
+        Export::Result { output, element, shape: descriptor.shape.to_vec() }
     }
 }
 
-/// A failure may have been reported elsewhere; then there is no reason.
-type Outcome<T> = std::result::Result<T, Option<Reason>>;
+/// The outputs of a graph under construction.
+#[derive(Default)]
+struct Outputs {
+    list: Vec<(String, OperandId)>,
+    positions: HashMap<OperandId, usize>,
+}
+
+/// The name of an element of a sequence.
+pub(super) fn element_name(name: &str, position: usize) -> String {
+    format!("{name}[{position}]")
+}
+
+/// The name that stands before those of values within a node.
+fn first_output(proto: &NodeProto) -> &str {
+    proto.output.iter().find(|name| !name.is_empty()).map_or("", String::as_str)
+}
+
+/// What a node is given; nothing where one of its inputs was refused, or is left to a later part.
+fn values_of(inputs: &[Option<Named>]) -> std::result::Result<Vec<Option<Value>>, Failure> {
+    let found = || inputs.iter().flatten().map(|named| &named.found);
+    if found().any(|found| matches!(found, Found::Refused)) {
+        return Err(Failure::Refused(None));
+    }
+    if found().any(|found| matches!(found, Found::Deferred)) {
+        return Err(Failure::Deferred);
+    }
+    let value = |input: &Option<Named>| match &input.as_ref()?.found {
+        Found::Value(value) => Some(value.clone()),
+        _ => None,
+    };
+    Ok(inputs.iter().map(value).collect())
+}
+
+/// What became of a node.
+type Outcome = std::result::Result<Vec<Found>, Failure>;
+
+/// Why a node has no values.
+enum Failure {
+    /// It cannot be mapped; without a reason where that was said elsewhere.
+    Refused(Option<Reason>),
+    /// It is left to a later part.
+    Deferred,
+}
 
 type Attributes<'a> = HashMap<&'a str, &'a AttributeProto>;
 

@@ -2,7 +2,7 @@
 
 use super::ops::options::Options;
 use super::protobuf::{AttributeProto, NodeProto, attribute_type};
-use super::refusal::Mapped;
+use super::refusal::{Mapped, Reason, Wants};
 use super::tensor::Tensor;
 use super::value::Value;
 use super::{Model, element::ElementType};
@@ -46,14 +46,14 @@ impl Node<'_> {
 
     /// A required input that must be known at import.
     pub fn constant(&self, position: usize, meaning: &str) -> Mapped<&Tensor> {
-        self.input(position)?.constant().ok_or_else(|| not_constant(meaning))
+        self.input(position)?.constant().ok_or_else(|| not_constant(position, meaning))
     }
 
     /// An optional input that must be known at import.
     pub fn optional_constant(&self, position: usize, meaning: &str) -> Mapped<Option<&Tensor>> {
         match self.optional(position) {
             None => Ok(None),
-            Some(value) => value.constant().map(Some).ok_or_else(|| not_constant(meaning)),
+            Some(value) => value.constant().map(Some).ok_or_else(|| not_constant(position, meaning)),
         }
     }
 
@@ -158,8 +158,9 @@ impl Node<'_> {
     }
 }
 
-fn not_constant(meaning: &str) -> super::refusal::Reason {
-    format!("{meaning} is computed when the graph runs, but has to be known when it is built").into()
+fn not_constant(position: usize, meaning: &str) -> Reason {
+    let text = format!("{meaning} is computed when the graph runs, but has to be known when it is built");
+    Reason { text, wants: Some(Wants::Elements(position)) }
 }
 
 /// An axis that may count from the end, of a value of that rank.

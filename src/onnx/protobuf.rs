@@ -15,8 +15,16 @@ pub struct ModelProto {
     pub producer_name: String,
     #[prost(string, tag = "3")]
     pub producer_version: String,
+    #[prost(string, tag = "4")]
+    pub domain: String,
+    #[prost(int64, tag = "5")]
+    pub model_version: i64,
+    #[prost(string, tag = "6")]
+    pub doc_string: String,
     #[prost(message, optional, tag = "7")]
     pub graph: Option<GraphProto>,
+    #[prost(message, repeated, tag = "14")]
+    pub metadata_props: Vec<StringStringEntryProto>,
     #[prost(message, repeated, tag = "8")]
     pub opset_import: Vec<OperatorSetIdProto>,
     #[prost(message, repeated, tag = "25")]

@@ -69,25 +69,43 @@ impl fmt::Display for ImportError {
     }
 }
 
-/// Why a node cannot be mapped, in words.
+/// Why a node cannot be mapped.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reason(pub String);
+pub struct Reason {
+    pub text: String,
+    /// With what it could be, once the model runs.
+    pub wants: Option<Wants>,
+}
+
+/// What a node needs that only a run can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wants {
+    /// The elements of an input.
+    Elements(usize),
+}
+
+impl Reason {
+    /// The same, about a part of the node.
+    pub fn of(self, what: &str) -> Reason {
+        Reason { text: format!("{what}: {}", self.text), ..self }
+    }
+}
 
 impl From<Error> for Reason {
     fn from(error: Error) -> Self {
-        Reason(error.message().to_owned())
+        error.message().into()
     }
 }
 
 impl From<String> for Reason {
     fn from(text: String) -> Self {
-        Reason(text)
+        Reason { text, wants: None }
     }
 }
 
 impl From<&str> for Reason {
     fn from(text: &str) -> Self {
-        Reason(text.to_owned())
+        text.to_owned().into()
     }
 }
 

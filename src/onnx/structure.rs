@@ -41,7 +41,7 @@ impl Message {
             (Graph, 5) | (Attribute, 5) | (SparseTensor, 1 | 2) => (Tensor, size_of::<TensorProto>()),
             (Graph, 11 | 12) => (ValueInfo, size_of::<ValueInfoProto>()),
             (Graph, 15) | (Attribute, 22) => (SparseTensor, size_of::<SparseTensorProto>()),
-            (Tensor, 13) => (Leaf, size_of::<StringStringEntryProto>()),
+            (Tensor, 13) | (Model, 14) => (Leaf, size_of::<StringStringEntryProto>()),
             (ValueInfo, 2) => (Type, 0),
             (Type, 1) => (TensorType, 0),
             (TensorType, 2) => (Shape, 0),

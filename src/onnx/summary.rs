@@ -5,6 +5,7 @@ use super::element::ElementType;
 use super::file::Model;
 use super::importer::{decode, normalized};
 use super::ops;
+use super::protobuf::{GraphProto, ModelProto};
 use super::refusal::RefusedNode;
 use crate::error::Result;
 use std::collections::{BTreeMap, HashMap};
@@ -45,10 +46,7 @@ pub fn summarize(model: &Model) -> Result<Summary> {
         ir_version: decoded.ir_version,
         ..Summary::default()
     };
-    let named = |domain: &str| if normalized(domain).is_empty() { "ai.onnx".to_owned() } else { domain.to_owned() };
-    let versions: HashMap<&str, i64> =
-        decoded.opset_import.iter().map(|import| (normalized(&import.domain), import.version)).collect();
-    summary.opsets = versions.iter().map(|(domain, version)| (named(domain), *version)).collect();
+    summary.opsets = decoded.opset_import.iter().map(|import| (named(&import.domain), import.version)).collect();
     let Some(graph) = &decoded.graph else { return Ok(summary) };
     let sparse = || graph.sparse_initializer.iter().filter_map(|tensor| tensor.values.as_ref());
     for tensor in graph.initializer.iter().chain(sparse()) {
@@ -77,25 +75,42 @@ pub fn summarize(model: &Model) -> Result<Summary> {
     };
     summary.inputs = graph.input.iter().filter(|info| !constants.contains(info.name.as_str())).map(describe).collect();
     summary.outputs = graph.output.iter().map(describe).collect();
-    let functions: Vec<(&str, &str)> =
-        decoded.functions.iter().map(|function| (normalized(&function.domain), function.name.as_str())).collect();
     for node in &graph.node {
         *summary.operators.entry((named(&node.domain), node.op_type.clone())).or_default() += 1;
+    }
+    summary.unknown = unknown(&decoded, graph).into_iter().map(|(_, node)| node).collect();
+    Ok(summary)
+}
+
+/// The standard domain has no name in files.
+fn named(domain: &str) -> String {
+    if normalized(domain).is_empty() { "ai.onnx".to_owned() } else { domain.to_owned() }
+}
+
+/// Nodes of a graph whose operators nothing maps, with their positions.
+pub fn unknown(model: &ModelProto, graph: &GraphProto) -> Vec<(usize, RefusedNode)> {
+    let versions: HashMap<&str, i64> =
+        model.opset_import.iter().map(|import| (normalized(&import.domain), import.version)).collect();
+    let functions: Vec<(&str, &str)> =
+        model.functions.iter().map(|function| (normalized(&function.domain), function.name.as_str())).collect();
+    let mut unknown = Vec::new();
+    for (position, node) in graph.node.iter().enumerate() {
         let domain = normalized(&node.domain);
-        // Whether a choice is known only importing can tell.
-        if functions.contains(&(domain, &node.op_type)) || (domain.is_empty() && node.op_type == "If") {
+        // Of nodes with graphs of their own, only importing can tell which one it is.
+        if functions.contains(&(domain, &node.op_type)) || !super::branch::graphs(node).is_empty() {
             continue;
         }
         let version = versions.get(domain).copied();
         if let Err(reason) = ops::find(domain, &node.op_type, version) {
-            summary.unknown.push(RefusedNode {
+            let node = RefusedNode {
                 name: super::importer::name(node).to_owned(),
                 operator: node.op_type.clone(),
                 domain: named(&node.domain),
                 version: version.unwrap_or(0),
-                reason: reason.0,
-            });
+                reason: reason.text,
+            };
+            unknown.push((position, node));
         }
     }
-    Ok(summary)
+    unknown
 }

@@ -20,6 +20,17 @@ pub struct Tensor {
 }
 
 impl Tensor {
+    /// The elements as an operand would hold them: doubles as float32, truth values as uint8.
+    ///
+    /// # Errors
+    /// `NotSupportedError` for elements that no operand holds.
+    pub fn held(&self) -> Result<(DataType, Bytes)> {
+        let refuse = || Error::new(Kind::NotSupported, format!("elements of {}", self.element));
+        let data_type = self.element.held_by().ok_or_else(refuse)?;
+        let held = if self.element == data_type.into() { self.clone() } else { self.cast(data_type.into()) };
+        Ok((data_type, held.bytes))
+    }
+
     /// # Errors
     /// `TypeError` when the message is no valid tensor, `OperationError` when its external data cannot be read.
     pub fn from_proto(proto: &TensorProto, model: &Model) -> Result<Tensor> {

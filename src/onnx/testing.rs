@@ -151,7 +151,7 @@ pub fn import_bytes(bytes: Vec<u8>, free: &[(&str, u32)]) -> Result<Imported, Im
 }
 
 pub fn import_fixed(bytes: Vec<u8>, fixed: &Fixed) -> Result<Imported, ImportError> {
-    import(&Model::from_bytes(bytes), &Arc::new(Limits::everything()), fixed, &Bounds::default())
+    import(Model::from_bytes(bytes), &Arc::new(Limits::everything()), fixed, &Bounds::default())
 }
 
 /// Runs an imported model with the reference kernels, on its used inputs.

@@ -13,6 +13,10 @@ pub enum Value {
     Constant(Rc<Constant>),
     /// Known when the graph runs.
     Operand(OperandId),
+    /// Several values, whose number is known.
+    Sequence(Rc<[Value]>),
+    /// An optional value without content.
+    Nothing,
 }
 
 /// A tensor, and the operand that it became when a node first needed it as one.
@@ -38,15 +42,21 @@ impl Value {
     pub fn constant(&self) -> Option<&Tensor> {
         match self {
             Value::Constant(constant) => Some(&constant.tensor),
-            Value::Operand(_) => None,
+            _ => None,
         }
     }
 
-    /// The sizes of the dimensions, of which only a constant's may be 0.
+    /// Whether it is a tensor, and no sequence or absent optional value.
+    pub fn is_tensor(&self) -> bool {
+        matches!(self, Value::Constant(_) | Value::Operand(_))
+    }
+
+    /// The sizes of the dimensions, of which only a constant's may be 0. Nodes that take tensors are given nothing else.
     pub fn shape(&self, builder: &GraphBuilder) -> Vec<usize> {
         match self {
             Value::Constant(constant) => constant.tensor.shape.clone(),
             Value::Operand(id) => builder.operands().shape(*id).iter().map(|&size| size as usize).collect(),
+            Value::Sequence(_) | Value::Nothing => Vec::new(),
         }
     }
 
@@ -62,6 +72,8 @@ impl Value {
                 let id = builder.constant(descriptor, bytes)?;
                 Ok(*constant.operand.get_or_init(|| id))
             }
+            Value::Sequence(_) => Err("a sequence where a tensor is meant".into()),
+            Value::Nothing => Err("an optional value without content where a tensor is meant".into()),
         }
     }
 }

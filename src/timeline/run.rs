@@ -1,7 +1,7 @@
 //! The loop of a timeline's thread.
 
 use super::alert::Alert;
-use super::builds;
+use super::builds::BUILDS;
 use super::done::{Done, because, from_panic};
 use super::ids::IdMap;
 use super::job::{Computed, End, Finished, GraphEntry, JobId, Jobs, Run, Tensors, Work};
@@ -311,7 +311,7 @@ impl<B: Backend> Loop<B> {
                 Ok(GraphEntry { executable, inputs, outputs, bytes, label, error: RefCell::default() })
             });
         };
-        if let Err((error, compiled)) = builds::spawn(compiled, work) {
+        if let Err((error, compiled)) = BUILDS.spawn(compiled, work) {
             compiled.report(Err(error));
         }
     }

@@ -256,7 +256,8 @@ pub fn reduce(operator: &str, input: &Tensor, list: &[i64], keep: bool) -> Optio
     if input.element.is_float() {
         let numbers = moved.floats();
         let apply: fn(&[f64]) -> Option<f64> = match operator {
-            "ReduceSum" => |list| Some(list.iter().sum()),
+            // Rust's sum of nothing is -0.
+            "ReduceSum" => |list| Some(list.iter().copied().reduce(|a, b| a + b).unwrap_or(0.0)),
             "ReduceProd" => |list| Some(list.iter().product()),
             "ReduceMax" => |list| list.iter().copied().reduce(maximum),
             "ReduceMin" => |list| list.iter().copied().reduce(|a, b| -maximum(-a, -b)),

@@ -14,6 +14,7 @@ pub use movement::{concat, expand, gather, reduced_shape, slice, transpose};
 
 use super::bounds::Work;
 use super::node::Node;
+use super::random::Random;
 use super::refusal::Mapped;
 use super::tensor::Tensor;
 use crate::error::Result;
@@ -30,12 +31,19 @@ const MOST_BYTES: usize = 512 << 20;
 pub struct Folding {
     bytes: usize,
     work: Work,
+    /// When a model runs, where random numbers come from; and its values are as large as they are.
+    pub random: Option<Random>,
 }
 
 impl Folding {
     /// As part of an import that may do so much.
     pub fn within(work: Work) -> Folding {
-        Folding { bytes: 0, work }
+        Folding { bytes: 0, work, random: None }
+    }
+
+    /// Between two parts of a run.
+    pub fn at_run(work: Work, random: Random) -> Folding {
+        Folding { bytes: 0, work, random: Some(random) }
     }
 
     /// Asks for work that has to be done. See [`Work::require`].
@@ -52,7 +60,8 @@ impl Folding {
             return true;
         }
         let count = shape.iter().try_fold(1usize, |count, &size| count.checked_mul(size));
-        let Some(count) = count.filter(|&count| count <= MOST_ELEMENTS && shape.len() <= 64) else { return false };
+        let most = if self.random.is_some() { MOST_BYTES / 8 } else { MOST_ELEMENTS };
+        let Some(count) = count.filter(|&count| count <= most && shape.len() <= 64) else { return false };
         self.charge(count * 8 + 64)
     }
 

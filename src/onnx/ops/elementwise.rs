@@ -218,10 +218,7 @@ pub fn cast(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
 }
 
 pub fn cast_like(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    let element = match node.input(1)? {
-        Value::Constant(constant) => constant.tensor.element,
-        Value::Operand(id) => emit.data_type(*id).into(),
-    };
+    let element = emit.stored_element(node.input(1)?);
     cast_to(node.input(0)?, element, emit)
 }
 

@@ -66,7 +66,7 @@ pub fn size(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
 pub fn range(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let bound = |position, meaning| match node.constant(position, meaning)? {
         tensor if tensor.count() == 1 => Ok(tensor),
-        _ => Err(crate::onnx::refusal::Reason(format!("{meaning} is no scalar"))),
+        _ => Err(crate::onnx::refusal::Reason::from(format!("{meaning} is no scalar"))),
     };
     let (start, limit, delta) = (bound(0, "the start")?, bound(1, "the limit")?, bound(2, "the step")?);
     let element = start.element;
@@ -105,10 +105,9 @@ pub fn eye_like(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     if !emit.folding.affords(&[rows, columns]) {
         return Err("a matrix that is too large".into());
     }
-    let element = match (node.element("dtype")?, node.input(0)?) {
-        (Some(element), _) => element,
-        (None, Value::Constant(constant)) => constant.tensor.element,
-        (None, Value::Operand(id)) => emit.data_type(*id).into(),
+    let element = match node.element("dtype")? {
+        Some(element) => element,
+        None => emit.stored_element(node.input(0)?),
     };
     let diagonal = node.int("k", 0)?;
     let is_one = |i: usize| ((i % columns.max(1)) as i64).checked_sub((i / columns.max(1)) as i64) == Some(diagonal);

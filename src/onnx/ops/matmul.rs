@@ -8,7 +8,7 @@ use crate::graph::ops::movement::Slice;
 use crate::graph::{DataType, OperandId};
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, axes};
-use crate::onnx::refusal::{Mapped, Reason};
+use crate::onnx::refusal::Mapped;
 use crate::onnx::tensor::Tensor;
 use crate::onnx::value::Value;
 
@@ -67,8 +67,8 @@ pub fn gemm(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
 fn integer_gemm(node: &Node<'_>, [a, b]: [OperandId; 2], c: Option<OperandId>, emit: &mut Emit<'_>) -> Mapped<OperandId> {
     let factor = |name: &str| match node.float(name, 1.0)? {
         // A float32 that is whole and not beyond this is exact.
-        factor if factor.fract() == 0.0 && factor.abs() <= f64::from(1 << 24) => Ok(factor as i64),
-        factor => Err(Reason(format!("the attribute {name} = {factor} is not supported for integers, only whole numbers are"))),
+        factor if factor.fract() == 0.0 && factor.abs() <= f64::from(1 << 24) => Mapped::Ok(factor as i64),
+        factor => Err(format!("the attribute {name} = {factor} is not supported for integers, only whole numbers are").into()),
     };
     let (alpha, beta) = (factor("alpha")?, factor("beta")?);
     let scaled = |id: OperandId, factor: i64, emit: &mut Emit<'_>| match factor {

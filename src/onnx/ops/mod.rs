@@ -39,19 +39,25 @@ mod pool;
 pub mod precision;
 mod qlinear;
 mod quantize;
+mod random;
 #[cfg(test)]
 mod read_tests;
 mod recurrent;
 mod reduce;
 mod resize;
+mod roi_align;
 mod rotary;
 mod sample;
+mod selection;
+mod sequence;
 mod spectrum;
 mod top_k;
 mod trigonometry;
 mod unpool;
 mod volume;
 mod window;
+
+pub use movement::expanded;
 
 use super::emit::Emit;
 use super::node::Node;
@@ -68,6 +74,50 @@ pub struct Entry {
     /// The first version of the domain that has the operator, and the last one.
     pub versions: (i64, i64),
     pub map: Map,
+}
+
+/// Operators whose results have a size that only the elements of their inputs tell, and random numbers: no graph computes them
+/// ([`super::step`]).
+const ON_HOST: [&str; 10] = [
+    "Bernoulli",
+    "Multinomial",
+    "NonMaxSuppression",
+    "NonZero",
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+    "RoiAlign",
+    "Unique",
+];
+
+/// Operators that take sequences, or optional values without content.
+const TAKE_SEQUENCES: [&str; 9] = [
+    "ConcatFromSequence",
+    "Identity",
+    "Optional",
+    "OptionalGetElement",
+    "OptionalHasElement",
+    "SequenceAt",
+    "SequenceErase",
+    "SequenceInsert",
+    "SequenceLength",
+];
+
+impl Entry {
+    /// Whether a node that is given what only a run can tell is left to whoever runs the model.
+    pub fn is_on_host(&self) -> bool {
+        self.domain.is_empty() && ON_HOST.contains(&self.operator)
+    }
+
+    /// Whether it gives other numbers each time.
+    pub fn is_random(&self) -> bool {
+        self.is_on_host() && (self.operator.starts_with("Random") || matches!(self.operator, "Bernoulli" | "Multinomial"))
+    }
+
+    pub fn takes_sequences(&self) -> bool {
+        self.domain.is_empty() && TAKE_SEQUENCES.contains(&self.operator)
+    }
 }
 
 /// A version that is not known yet.
@@ -103,6 +153,7 @@ pub static TABLE: &[Entry] = table! {
         "Attention" 23 => attention::standard,
         "AveragePool" 1 => pool::pool,
         "BatchNormalization" 1 => normalization::batch,
+        "Bernoulli" 15 => random::bernoulli,
         "BitCast" 26 => bits::cast,
         "BitShift" 11 => bits::shift,
         "BitwiseAnd" 18 => bits::binary,
@@ -120,6 +171,7 @@ pub static TABLE: &[Entry] = table! {
         "Col2Im" 18 => columns::col2im,
         "Compress" 9 => order::compress,
         "Concat" 1 => movement::concat,
+        "ConcatFromSequence" 11 => sequence::concat,
         "Constant" 1 => generate::constant,
         "ConstantOfShape" 9 => generate::constant_of_shape,
         "Conv" 1 => conv::conv,
@@ -191,10 +243,15 @@ pub static TABLE: &[Entry] = table! {
         "Mish" 18 => activation::mish,
         "Mod" 10 => elementwise::modulo,
         "Mul" 1 => elementwise::binary,
+        "Multinomial" 7 => random::multinomial,
         "Neg" 1 => elementwise::unary,
+        "NonMaxSuppression" 10 => selection::non_max_suppression,
         "NonZero" 9 => generate::non_zero,
         "Not" 1 => elementwise::not,
         "OneHot" 9 => gather::one_hot,
+        "Optional" 15 => sequence::optional,
+        "OptionalGetElement" 15 => sequence::get_element,
+        "OptionalHasElement" 15 => sequence::has_element,
         "Or" 1 => elementwise::comparison,
         "PRelu" 1 => activation::prelu,
         "Pad" 1 => movement::pad,
@@ -204,6 +261,10 @@ pub static TABLE: &[Entry] = table! {
         "QuantizeLinear" 10 => quantize::quantize,
         "RMSNormalization" 23 => normalization::root_mean_square,
         "RNN" 1 => recurrent::rnn,
+        "RandomNormal" 1 => random::normal,
+        "RandomNormalLike" 1 => random::normal,
+        "RandomUniform" 1 => random::uniform,
+        "RandomUniformLike" 1 => random::uniform,
         "Range" 11 => generate::range,
         "Reciprocal" 1 => elementwise::unary,
         "ReduceL1" 1 => reduce::reduce,
@@ -220,6 +281,7 @@ pub static TABLE: &[Entry] = table! {
         "Reshape" 5 => movement::reshape,
         "Resize" 10 => resize::resize,
         "ReverseSequence" 10 => order::reverse_sequence,
+        "RoiAlign" 10 => roi_align::roi_align,
         "RotaryEmbedding" 23 => rotary::standard,
         "Round" 11 => elementwise::unary,
         "STFT" 17 => spectrum::stft,
@@ -227,6 +289,12 @@ pub static TABLE: &[Entry] = table! {
         "ScatterElements" 11 => gather::scatter_elements,
         "ScatterND" 11 => gather::scatter_nd,
         "Selu" 1 => activation::selu,
+        "SequenceAt" 11 => sequence::at,
+        "SequenceConstruct" 11 => sequence::construct,
+        "SequenceEmpty" 11 => sequence::empty,
+        "SequenceErase" 11 => sequence::erase,
+        "SequenceInsert" 11 => sequence::insert,
+        "SequenceLength" 11 => sequence::length,
         "Shape" 1 => generate::shape,
         "Shrink" 9 => activation::shrink,
         "Sigmoid" 1 => activation::plain,
@@ -241,6 +309,7 @@ pub static TABLE: &[Entry] = table! {
         "Softsign" 1 => activation::plain,
         "SpaceToDepth" 1 => movement::space_to_depth,
         "Split" 2 => movement::split,
+        "SplitToSequence" 11 => sequence::split,
         "Sqrt" 1 => elementwise::unary,
         "Squeeze" 1 => movement::squeeze,
         "Sub" 1 => elementwise::binary,
@@ -255,6 +324,7 @@ pub static TABLE: &[Entry] = table! {
         "TopK" 1 => top_k::top_k,
         "Transpose" 1 => movement::transpose,
         "Trilu" 14 => movement::trilu,
+        "Unique" 11 => selection::unique,
         "Unsqueeze" 1 => movement::unsqueeze,
         "Upsample" 7 ..= 9 => resize::resize,
         "Where" 9 => elementwise::select,
@@ -340,17 +410,11 @@ pub fn find(domain: &str, operator: &str, version: Option<i64>) -> Mapped<&'stat
 
 fn unknown(domain: &str, operator: &str) -> String {
     let because = match operator {
-        "Loop" | "Scan" => "control flow is not supported",
-        "Unique" | "NonMaxSuppression" => "the size of its output depends on data, which no graph can express",
-        name if name.starts_with("Random") || matches!(name, "Bernoulli" | "Multinomial") => "random numbers are not supported",
         "ZipMap" => {
             "maps are not supported: convert the model with options={'zipmap': False}, so that its probabilities are a tensor"
         }
         "DictVectorizer" | "CastMap" => "maps are not supported",
         "CategoryMapper" => "strings are not supported",
-        name if name.contains("Sequence") && name != "ReverseSequence" || name.starts_with("Optional") => {
-            "sequences and optional values are not supported"
-        }
         name if name.starts_with("String") || name == "RegexFullMatch" || name == "TfIdfVectorizer" => {
             "strings are not supported"
         }

@@ -62,8 +62,14 @@ pub fn transpose(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
 
 pub fn concat(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let inputs: Vec<&Value> = (0..node.inputs.len()).map(|i| node.input(i)).collect::<Mapped<_>>()?;
+    let rank = inputs.first().ok_or("no inputs")?.shape(emit.builder).len();
+    let at = axis(node.int("axis", 0)?, rank)?;
+    Ok(vec![joined(inputs, at, emit)?])
+}
+
+/// Values one after the other along an axis.
+pub fn joined(inputs: Vec<&Value>, at: usize, emit: &mut Emit<'_>) -> Mapped<Value> {
     let first = inputs.first().ok_or("no inputs")?.shape(emit.builder);
-    let at = axis(node.int("axis", 0)?, first.len())?;
     let mut shape = first.clone();
     shape[at] = 0;
     for input in &inputs {
@@ -78,12 +84,12 @@ pub fn concat(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         if tensors.iter().any(|tensor| tensor.element != tensors[0].element) {
             return Err("inputs of different types".into());
         }
-        return Ok(vec![fold::concat(&tensors, at)?.into()]);
+        return Ok(fold::concat(&tensors, at)?.into());
     }
     // What is empty adds nothing, and no operand can hold it: a cache before its first step.
     let full = inputs.into_iter().filter(|input| !input.constant().is_some_and(Tensor::is_empty));
     let operands = full.map(|input| emit.operand(input)).collect::<Mapped<Vec<OperandId>>>()?;
-    one(emit.concat(operands, at)?)
+    Ok(emit.concat(operands, at)?.into())
 }
 
 /// Attributes before version 10, inputs since.
@@ -96,10 +102,7 @@ pub fn slice(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let ranges = shapes::slice(&shape, &starts, &ends, axes.as_deref(), steps.as_deref())?;
     let target: Vec<usize> = ranges.iter().map(|&(_, _, count)| count).collect();
     if target.contains(&0) {
-        let element = match node.input(0)? {
-            Value::Constant(constant) => constant.tensor.element,
-            Value::Operand(id) => emit.data_type(*id).into(),
-        };
+        let element = emit.stored_element(node.input(0)?);
         return Ok(vec![Tensor { element, shape: target, bytes: Default::default() }.into()]);
     }
     if let Some(tensor) = node.input(0)?.constant().filter(|_| emit.folding.affords(&target)) {
@@ -145,9 +148,15 @@ pub fn split(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     if sum != Some(shape[at]) || parts.len() != node.proto.output.len() {
         return Err(format!("parts {parts:?} of a dimension of {}, for {} outputs", shape[at], node.proto.output.len()).into());
     }
-    if let Some(tensor) = node.input(0)?.constant().filter(|tensor| emit.folding.affords(&tensor.shape)) {
+    divided(node.input(0)?, &parts, at, emit)
+}
+
+/// The parts of a value along an axis, whose sizes add up to that of the axis.
+pub fn divided(value: &Value, parts: &[usize], at: usize, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let shape = value.shape(emit.builder);
+    if let Some(tensor) = value.constant().filter(|tensor| emit.folding.affords(&tensor.shape)) {
         let mut start = 0;
-        let outputs = parts.into_iter().map(|part| {
+        let outputs = parts.iter().map(|&part| {
             let mut ranges: Vec<(i64, i64, usize)> = shape.iter().map(|&size| (0, 1, size)).collect();
             ranges[at] = (start, 1, part);
             start += part as i64;
@@ -155,7 +164,7 @@ pub fn split(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         });
         return Ok(outputs.collect());
     }
-    let input = emit.input(node, 0)?;
+    let input = emit.operand(value)?;
     let full: Vec<usize> = parts.iter().copied().filter(|&part| part > 0).collect();
     let operands = if full.len() == 1 { vec![input] } else { emit.split(input, node::sizes(&full)?, at)? };
     let mut operands = operands.into_iter();
@@ -166,7 +175,7 @@ pub fn split(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         0 => Some(Tensor { element, shape: empty.clone(), bytes: Default::default() }.into()),
         _ => operands.next().map(Value::from),
     };
-    Ok(parts.into_iter().filter_map(part).collect())
+    Ok(parts.iter().copied().filter_map(part).collect())
 }
 
 /// Broadcasts both ways: the shape may also be smaller than the input's.

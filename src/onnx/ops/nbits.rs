@@ -91,10 +91,7 @@ pub fn gather(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let table = node.input(0)?;
     let bits = node.int("bits", 4)?;
     let block = size(node.int("block_size", 128)?)?;
-    let element = match table {
-        Value::Constant(constant) => constant.tensor.element,
-        Value::Operand(id) => emit.data_type(*id).into(),
-    };
+    let element = emit.stored_element(table);
     let packed = match (element, bits) {
         (ElementType::Int4 | ElementType::Uint4, 4) | (ElementType::Uint8, 4) => true,
         (ElementType::Uint8, 8) => false,

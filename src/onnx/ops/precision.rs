@@ -144,10 +144,7 @@ fn is_composed(domain: &str, node: &Node<'_>, emit: &Emit<'_>) -> bool {
 }
 
 fn is_half(value: &Value, emit: &Emit<'_>) -> bool {
-    match value {
-        Value::Constant(constant) => constant.tensor.element == ElementType::Float16,
-        Value::Operand(id) => emit.data_type(*id) == DataType::Float16,
-    }
+    value.is_tensor() && emit.stored_element(value) == ElementType::Float16
 }
 
 fn widened(value: &Value, emit: &mut Emit<'_>) -> Mapped<Value> {

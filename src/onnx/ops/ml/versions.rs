@@ -55,7 +55,7 @@ fn by_names(node: &Node<'_>, of_leaves: &str) -> Mapped<Ensemble> {
         ("ids", targets.len()),
         ("weights", of_weights.len()),
     ])
-    .map_err(|reason| format!("of the leaves' lists ({of_leaves}_…): {}", reason.0))?;
+    .map_err(|reason| format!("of the leaves' lists ({of_leaves}_…): {}", reason.text))?;
     for (((&tree, &id), &target), &weight) in leaf_trees.iter().zip(&leaf_ids).zip(&targets).zip(&of_weights) {
         weights.entry((tree, id)).or_default().push((target, weight));
     }

@@ -1,0 +1,627 @@
+'use strict';
+
+// Models with open dimensions, and models that are cut where a value of the run decides a shape.
+
+const { setImmediate: nextRound } = require('node:timers/promises');
+const { ml } = require('webnn-node');
+const { OnnxTensor, loadOnnx } = require('webnn-node/onnx');
+const { MOST } = require('../../lib/onnx/plans.js');
+const { generator, seed } = require('./random.js');
+const { tensor, writeModel } = require('./write.js');
+
+let context;
+let gpu;
+beforeAll(async () => {
+  context = await ml.createContext({ accelerated: false });
+  try {
+    gpu = await ml.createContext({ deviceType: 'gpu' });
+  } catch (error) {
+    console.info(`no GPU is tested: ${error.message}`);
+  }
+});
+afterAll(() => {
+  context.destroy();
+  gpu?.destroy();
+});
+
+const floats = (...numbers) => Float32Array.from(numbers);
+const longs = (...numbers) => BigInt64Array.from(numbers, BigInt);
+
+/** y = x w + b for x of [batch, sequence, 2], and z, the same summed over the sequence, times a mask of [batch]. */
+const projection = () =>
+  writeModel({
+    opset: 17,
+    inputs: [{ name: 'x', type: 'float', shape: ['batch', 'sequence', 2] }, { name: 'mask', type: 'float', shape: ['batch'] }],
+    outputs: [{ name: 'y', type: 'float', shape: ['batch', 'sequence', 3] }, { name: 'z', type: 'float', shape: ['batch', 3] }],
+    initializers: [
+      tensor('w', 'float', [2, 3], floats(1, 2, 3, 4, 5, 6)),
+      tensor('b', 'float', [3], floats(0.5, 0, -0.5)),
+      tensor('axes', 'int64', [1], longs(1)),
+      tensor('last', 'int64', [1], longs(-1)),
+    ],
+    nodes: [
+      { op: 'MatMul', inputs: ['x', 'w'], outputs: ['p'] },
+      { op: 'Add', inputs: ['p', 'b'], outputs: ['y'] },
+      { op: 'ReduceSum', inputs: ['y', 'axes'], outputs: ['s'], attributes: { keepdims: 0 } },
+      { op: 'Unsqueeze', inputs: ['mask', 'last'], outputs: ['m'] },
+      { op: 'Mul', inputs: ['s', 'm'], outputs: ['z'] },
+    ],
+  });
+
+function expected(x, mask, batch, sequence) {
+  const w = [[1, 2, 3], [4, 5, 6]];
+  const b = [0.5, 0, -0.5];
+  const y = [];
+  const z = new Array(batch * 3).fill(0);
+  for (let i = 0; i < batch * sequence; i++) {
+    for (let k = 0; k < 3; k++) {
+      y.push(x[2 * i] * w[0][k] + x[2 * i + 1] * w[1][k] + b[k]);
+      z[Math.floor(i / sequence) * 3 + k] += y.at(-1);
+    }
+  }
+  return { y, z: z.map((value, i) => value * mask[Math.floor(i / 3)]) };
+}
+
+const drawn = (random, count) => Float32Array.from({ length: count }, () => Math.round(random() * 16) / 4);
+
+async function checkProjection(model, random, batch, sequence) {
+  const [x, mask] = [drawn(random, batch * sequence * 2), drawn(random, batch)];
+  const { y, z } = await model.run({ x: { data: x, shape: [batch, sequence, 2] }, mask });
+  const exact = expected(x, mask, batch, sequence);
+  expect([y.shape, z.shape]).toEqual([[batch, sequence, 3], [batch, 3]]);
+  // Quarters of small numbers: all sums are exact.
+  expect([[...y.data], [...z.data]]).toEqual([exact.y, exact.z]);
+}
+
+describe('open dimensions', () => {
+  test('need not be fixed, and are shown by their names', async () => {
+    const model = await loadOnnx(context, projection());
+    expect(model.inputs).toEqual([
+      { name: 'x', type: 'float32', dataType: 'float32', shape: ['batch', 'sequence', 2] },
+      { name: 'mask', type: 'float32', dataType: 'float32', shape: ['batch'] },
+    ]);
+    expect(model.outputs.map(({ shape }) => shape)).toEqual([['batch', 'sequence', 3], ['batch', 3]]);
+    expect(model.graph).toBeUndefined();
+    const random = generator(1);
+    for (const [batch, sequence] of [[1, 1], [2, 5], [1, 17], [2, 5], [3, 1]]) await checkProjection(model, random, batch, sequence);
+    if (gpu !== undefined) {
+      const onGpu = await loadOnnx(gpu, projection());
+      for (const [batch, sequence] of [[1, 3], [2, 5]]) await checkProjection(onGpu, random, batch, sequence);
+      onGpu.destroy();
+    }
+    model.destroy();
+  });
+
+  test('some can be fixed', async () => {
+    const model = await loadOnnx(context, projection(), { freeDimensions: { batch: 2 } });
+    expect(model.inputs.map(({ shape }) => shape)).toEqual([[2, 'sequence', 2], [2]]);
+    expect(model.outputs.map(({ shape }) => shape)).toEqual([[2, 'sequence', 3], [2, 3]]);
+    const { z } = await model.run({ x: new Float32Array(12), mask: floats(1, 2) });
+    expect(z).toMatchObject({ dataType: 'float32', type: 'float32', shape: [2, 3], dims: [2, 3] });
+    expect(z).toBeInstanceOf(OnnxTensor);
+    model.destroy();
+    const whole = await loadOnnx(context, projection(), { freeDimensions: { batch: 1, sequence: 1 } });
+    expect(whole.graph).toBeDefined();
+    expect(whole.outputs.map(({ shape }) => shape)).toEqual([[1, 1, 3], [1, 3]]);
+    whole.destroy();
+  });
+
+  test('runs of many shapes in flight at once', async () => {
+    const model = await loadOnnx(context, projection());
+    const random = generator(2);
+    const shapes = Array.from({ length: 60 }, () => [1 + Math.floor(random() * 3), 1 + Math.floor(random() * 6)]);
+    try {
+      await Promise.all(shapes.map(([batch, sequence]) => checkProjection(model, random, batch, sequence)));
+    } catch (error) {
+      throw new Error(`WEBNN_SEED=${seed}`, { cause: error });
+    }
+    model.destroy();
+  });
+
+  test('more shapes than plans are kept', async () => {
+    const model = await loadOnnx(context, projection());
+    const random = generator(3);
+    const checks = [];
+    for (let sequence = 1; sequence <= MOST + 20; sequence += 1) {
+      checks.push(checkProjection(model, random, 1, sequence));
+      if (checks.length === 40) await Promise.all(checks.splice(0));
+    }
+    await Promise.all(checks);
+    await checkProjection(model, random, 1, 1);
+    model.destroy();
+  }, 120_000);
+
+  test('prepare() makes plans ahead', async () => {
+    const model = await loadOnnx(context, projection());
+    await model.prepare([{ x: [1, 4, 2] }, { x: [2, 4, 2], mask: [2] }]);
+    await checkProjection(model, generator(4), 2, 4);
+    await expect(model.prepare([{ mask: [2] }])).rejects.toThrow(/'x': found no shape, allowed one like \[batch, sequence, 2\]/);
+    await expect(model.prepare([{ x: [1, 4, 2], w: [1] }])).rejects.toThrow(/found 'w', allowed 'x', 'mask'/);
+    await expect(model.prepare([{ x: [1, 4, 2], mask: [3] }])).rejects.toThrow(/found 3 for the dimension 'batch'.*allowed 1, which 'x' has/);
+    model.destroy();
+  });
+
+  test('wrong shapes are named with what is allowed', async () => {
+    const model = await loadOnnx(context, projection(), { label: 'm' });
+    const mask = floats(1, 1);
+    const x = (shape) => ({ data: new Float32Array(shape.reduce((a, b) => a * b, 1)), shape });
+    const cases = [
+      [{ x: x([2, 5, 3]), mask }, /^run \[m\]: inputs: 'x': found the shape \[2, 5, 3\], allowed \[batch, sequence, 2\]$/],
+      [{ x: x([2, 5]), mask }, /found the shape \[2, 5\]/],
+      [{ x: x([3, 5, 2]), mask }, /^run \[m\]: inputs: 'mask': found 2 elements, allowed 3 for the shape \[3\]$/],
+      [{ x: x([3, 5, 2]), mask: x([2]) }, /'mask': found 2 for the dimension 'batch', in the shape \[2\], allowed 3, which 'x' has/],
+      [{ x: { data: new Float32Array(3), shape: [1, 2, 2] }, mask }, /'x': found 3 elements, allowed 4 for the shape \[1, 2, 2\]/],
+      [{ x: { data: new Float32Array(4), shape: [1, -2, 2] }, mask }, /'x': shape: found .*, allowed an array of sizes/],
+      [{ x: { data: new Int32Array(4), shape: [1, 2, 2] }, mask }, /'x': found an Int32Array, allowed a Float32Array for float32/],
+      [{ x: { data: new Float32Array(4), shape: [1, 2, 2], dataType: 'float16' }, mask: floats(1) }, /'x': found 'float16', allowed 'float32'/],
+      [{ x: new Float32Array(4), mask: 5 }, /'mask': found 5, allowed a Float32Array/],
+      [{ x: new Float32Array(4) }, /found 'x', allowed exactly the model's inputs 'x', 'mask'/],
+    ];
+    for (const [inputs, message] of cases) {
+      await expect(model.run(inputs)).rejects.toThrow(TypeError);
+      await expect(model.run(inputs)).rejects.toThrow(message);
+    }
+    model.destroy();
+  });
+
+  test('arrays without a shape have the only one that is possible', async () => {
+    const model = await loadOnnx(context, projection());
+    // The batch is that of the mask, and what is left is the sequence.
+    const { y } = await model.run({ x: new Float32Array(12), mask: floats(1, 1) });
+    expect(y.shape).toEqual([2, 3, 3]);
+    await expect(model.run({ x: new Float32Array(10), mask: floats(1, 1) })).rejects.toThrow(/'x': found 10 elements, allowed 12/);
+    const two = writeModel({
+      opset: 17,
+      inputs: [{ name: 'x', type: 'float', shape: ['a', 'b'] }],
+      outputs: [{ name: 'y' }],
+      nodes: [{ op: 'Neg', inputs: ['x'], outputs: ['y'] }],
+    });
+    const open = await loadOnnx(context, two);
+    await expect(open.run({ x: new Float32Array(6) })).rejects.toThrow(/'x': found 6 elements, which several shapes \[a, b\] have, allowed \{ data, shape \}/);
+    open.destroy();
+    model.destroy();
+  });
+
+  test('sizes of 0', async () => {
+    const model = await loadOnnx(context, projection());
+    const { y, z } = await model.run({ x: { data: new Float32Array(0), shape: [0, 4, 2] }, mask: new Float32Array(0) });
+    expect([y.shape, z.shape, y.data.length]).toEqual([[0, 4, 3], [0, 3], 0]);
+    // A sum of nothing is 0.
+    const none = await model.run({ x: { data: new Float32Array(0), shape: [2, 0, 2] }, mask: floats(1, 1) });
+    expect([none.y.shape, [...none.z.data]]).toEqual([[2, 0, 3], [0, 0, 0, 0, 0, 0]]);
+    model.destroy();
+  });
+
+  test('the outputs that are wanted, in arrays of the caller', async () => {
+    for (const each of [context, gpu].filter(Boolean)) {
+      const model = await loadOnnx(each, projection());
+      const inputs = { x: floats(1, 2, 3, 4), mask: floats(2) };
+      expect(Object.keys(await model.run(inputs, { outputs: ['z'] }))).toEqual(['z']);
+      const into = new Float32Array(3);
+      const { z, y } = await model.run(inputs, { outputs: { z: into, y: null } });
+      expect(z.data).toBe(into);
+      expect([...into]).toEqual([58, 76, 94]);
+      expect(y.shape).toEqual([1, 2, 3]);
+      await expect(model.run(inputs, { outputs: ['w'] })).rejects.toThrow(/outputs: found 'w', allowed 'y', 'z'/);
+      await expect(model.run(inputs, { outputs: [] })).rejects.toThrow(/found no name/);
+      await expect(model.run(inputs, { outputs: { z: new Float32Array(2) } })).rejects.toThrow(/'z': found an array of 2 elements, allowed 3/);
+      await expect(model.run(inputs, { outputs: { z: new Int8Array(3) } })).rejects.toThrow(/'z': found an Int8Array/);
+      model.destroy();
+    }
+  });
+
+  test('inputs are copied at the call, also where a plan is made first', async () => {
+    const model = await loadOnnx(context, projection());
+    const [x, mask] = [floats(1, 2), floats(1)];
+    const pending = model.run({ x, mask });
+    x.fill(100);
+    mask.fill(0);
+    expect([...(await pending).z.data]).toEqual([9.5, 12, 14.5]);
+    model.destroy();
+  });
+
+  test('bindings take other shapes from step to step', async () => {
+    const past = writeModel({
+      opset: 17,
+      inputs: [{ name: 'past', type: 'float', shape: [1, 'length'] }, { name: 'x', type: 'float', shape: [1, 'new'] }],
+      outputs: [{ name: 'present', type: 'float', shape: [1, 'length + new'] }, { name: 'sum' }],
+      nodes: [
+        { op: 'Concat', inputs: ['past', 'x'], outputs: ['present'], attributes: { axis: 1 } },
+        { op: 'ReduceSum', inputs: ['present'], outputs: ['sum'], attributes: { keepdims: 0 } },
+      ],
+    });
+    const model = await loadOnnx(context, past);
+    expect(model.outputs[0].shape).toEqual([1, 'length + new']);
+    const bindings = await model.createBindings();
+    bindings.write('past', { data: new Float32Array(0), shape: [1, 0] });
+    for (let step = 1; step <= 4; step++) {
+      bindings.write('x', { data: floats(step, step), shape: [1, 2] });
+      bindings.dispatch();
+      bindings.swap('past', 'present');
+    }
+    expect([...(await bindings.read('sum')).data]).toEqual([20]);
+    expect(bindings.inputs.past.shape).toEqual([1, 8]);
+    bindings.write('x', { data: floats(1), shape: [1, 1] });
+    bindings.dispatch();
+    const { data, shape } = await bindings.read('present');
+    expect([[...data], shape]).toEqual([[1, 1, 2, 2, 3, 3, 4, 4, 1], [1, 9]]);
+    expect(bindings.outputs.present.shape).toEqual([1, 9]);
+    expect(() => bindings.write('x', { data: floats(1), shape: [2, 1] })).toThrow(/found the shape \[2, 1\], allowed \[1, new\]/);
+    bindings.destroy();
+    model.destroy();
+  });
+
+  test('a model that is destroyed while a plan is made', async () => {
+    const model = await loadOnnx(context, projection());
+    const pending = model.run({ x: floats(1, 2), mask: floats(1) });
+    model.destroy();
+    expect([...(await pending).z.data]).toEqual([9.5, 12, 14.5]);
+    await expect(model.run({ x: floats(1, 2), mask: floats(1) })).rejects.toThrow(/destroyed/);
+  });
+});
+
+/** Runs a model with nothing fixed, on all devices; the results as [shape, numbers]. */
+async function results(model, inputs, options) {
+  let first;
+  for (const each of [context, gpu].filter(Boolean)) {
+    const loaded = await loadOnnx(each, model);
+    const found = Object.entries(await loaded.run(inputs, options)).map(([name, { shape, data }]) => [name, [shape, Array.from(data, Number)]]);
+    const result = Object.fromEntries(found);
+    first ??= result;
+    expect(result).toEqual(first);
+    loaded.destroy();
+  }
+  return first;
+}
+
+describe('values that only a run can tell', () => {
+  const model = (inputs, outputs, nodes, initializers = []) =>
+    writeModel({ opset: 17, inputs, outputs: outputs.map((name) => ({ name })), nodes, initializers });
+
+  test('the shape of Reshape', async () => {
+    const bytes = model(
+      [{ name: 'x', type: 'float', shape: ['n'] }, { name: 'shape', type: 'int64', shape: ['rank'] }],
+      ['y'],
+      [
+        { op: 'Neg', inputs: ['x'], outputs: ['n'] },
+        { op: 'Reshape', inputs: ['n', 'shape'], outputs: ['r'] },
+        { op: 'Abs', inputs: ['r'], outputs: ['y'] },
+      ],
+    );
+    const x = floats(1, -2, 3, -4, 5, -6);
+    expect(await results(bytes, { x, shape: longs(2, -1) })).toEqual({ y: [[2, 3], [1, 2, 3, 4, 5, 6]] });
+    expect(await results(bytes, { x, shape: longs(3, 1, 2) })).toEqual({ y: [[3, 1, 2], [1, 2, 3, 4, 5, 6]] });
+    const loaded = await loadOnnx(context, bytes);
+    await expect(loaded.run({ x, shape: longs(4, -1) })).rejects.toThrow(/cannot become/);
+    // A wrong value spoils no other run.
+    expect((await loaded.run({ x, shape: longs(6, 1) })).y.shape).toEqual([6, 1]);
+    loaded.destroy();
+  });
+
+  test('where the model is cut, and why', async () => {
+    const bytes = model(
+      [{ name: 'x', type: 'float', shape: [2, 2] }, { name: 'shape', type: 'int64', shape: [1] }],
+      ['y'],
+      [{ op: 'Reshape', name: 'the node', inputs: ['x', 'shape'], outputs: ['y'] }],
+    );
+    const loaded = await loadOnnx(context, bytes);
+    expect(loaded.graph).toBeUndefined();
+    expect(loaded.cuts).toEqual([{ node: 'the node', operator: 'Reshape', reason: expect.stringContaining('computed when the graph runs') }]);
+    loaded.destroy();
+  });
+
+  test('what NonZero finds, and what is computed from it', async () => {
+    const bytes = model(
+      [{ name: 'x', type: 'float', shape: ['n', 'm'] }],
+      ['places', 'values', 'count'],
+      [
+        { op: 'Mul', inputs: ['x', 'two'], outputs: ['d'] },
+        { op: 'NonZero', inputs: ['d'], outputs: ['places'] },
+        { op: 'Transpose', inputs: ['places'], outputs: ['t'] },
+        { op: 'GatherND', inputs: ['d', 't'], outputs: ['values'] },
+        { op: 'Shape', inputs: ['values'], outputs: ['count'] },
+      ],
+      [tensor('two', 'float', [], floats(2))],
+    );
+    const x = (...numbers) => ({ x: { data: floats(...numbers), shape: [2, numbers.length / 2] } });
+    expect(await results(bytes, x(1, 0, 0, 4))).toEqual({ places: [[2, 2], [0, 1, 0, 1]], values: [[2], [2, 8]], count: [[1], [2]] });
+    expect(await results(bytes, x(0, 0, 3, 0, 5, 0))).toEqual({ places: [[2, 2], [0, 1, 2, 1]], values: [[2], [6, 10]], count: [[1], [2]] });
+    expect(await results(bytes, x(0, 0))).toEqual({ places: [[2, 0], []], values: [[0], []], count: [[1], [0]] });
+  });
+
+  test('Compress and TopK', async () => {
+    const bytes = model(
+      [{ name: 'x', type: 'float', shape: ['n', 2] }, { name: 'c', type: 'bool', shape: ['n'] }, { name: 'k', type: 'int64', shape: [1] }],
+      ['rows', 'best', 'at'],
+      [
+        { op: 'Compress', inputs: ['x', 'c'], outputs: ['rows'], attributes: { axis: 0 } },
+        { op: 'TopK', inputs: ['rows', 'k'], outputs: ['best', 'at'], attributes: { axis: 0 } },
+      ],
+    );
+    const inputs = { x: floats(1, 8, 2, 7, 3, 6), c: Uint8Array.of(1, 0, 1), k: longs(1) };
+    expect(await results(bytes, inputs)).toEqual({ rows: [[2, 2], [1, 8, 3, 6]], best: [[1, 2], [3, 8]], at: [[1, 2], [1, 0]] });
+  });
+
+  test('Range, Expand, Tile, Slice, Pad and ConstantOfShape of values of the run', async () => {
+    const bytes = model(
+      [{ name: 'n', type: 'int64', shape: [] }, { name: 'x', type: 'float', shape: ['a'] }],
+      ['range', 'expanded', 'tiled', 'sliced', 'padded', 'ones'],
+      [
+        { op: 'Range', inputs: ['zero', 'n', 'one'], outputs: ['range'] },
+        { op: 'Unsqueeze', inputs: ['n', 'axes'], outputs: ['list'] },
+        { op: 'Concat', inputs: ['list', 'ones1'], outputs: ['shape'], attributes: { axis: 0 } },
+        { op: 'Expand', inputs: ['x', 'shape'], outputs: ['expanded'] },
+        { op: 'Tile', inputs: ['x', 'list'], outputs: ['tiled'] },
+        { op: 'Slice', inputs: ['x', 'axes', 'list'], outputs: ['sliced'] },
+        { op: 'Concat', inputs: ['axes', 'list'], outputs: ['pads'], attributes: { axis: 0 } },
+        { op: 'Pad', inputs: ['x', 'pads'], outputs: ['padded'] },
+        { op: 'ConstantOfShape', inputs: ['list'], outputs: ['ones'], attributes: { value: { tensor: tensor('', 'float', [1], floats(1)) } } },
+      ],
+      [tensor('zero', 'int64', [], longs(0)), tensor('one', 'int64', [], longs(1)), tensor('axes', 'int64', [1], longs(0)), tensor('ones1', 'int64', [1], longs(1))],
+    );
+    expect(await results(bytes, { n: longs(2), x: floats(5, 6, 7) })).toEqual({
+      range: [[2], [0, 1]],
+      expanded: [[2, 3], [5, 6, 7, 5, 6, 7]],
+      tiled: [[6], [5, 6, 7, 5, 6, 7]],
+      sliced: [[2], [5, 6]],
+      padded: [[5], [5, 6, 7, 0, 0]],
+      ones: [[2], [1, 1]],
+    });
+  });
+
+  test('random numbers follow a seed', async () => {
+    const bytes = model(
+      [{ name: 'x', type: 'float', shape: ['n'] }],
+      ['y', 'z'],
+      [
+        { op: 'RandomNormalLike', inputs: ['x'], outputs: ['r'] },
+        { op: 'Mul', inputs: ['r', 'x'], outputs: ['y'] },
+        { op: 'RandomUniformLike', inputs: ['x'], outputs: ['z'], attributes: { seed: { float: 3 } } },
+      ],
+    );
+    const x = new Float32Array(4).fill(1);
+    const first = await results(bytes, { x }, { seed: 7 });
+    const second = await results(bytes, { x }, { seed: 8 });
+    expect(second.z).toEqual(first.z);
+    expect(second.y).not.toEqual(first.y);
+    // On every machine.
+    expect(first.y[1].map((value) => value.toFixed(4))).toMatchInlineSnapshot(`
+[
+  "0.2888",
+  "-0.2273",
+  "-0.8602",
+  "0.2433",
+]
+`);
+    const loaded = await loadOnnx(context, bytes);
+    const [a, b] = [await loaded.run({ x }), await loaded.run({ x })];
+    expect([...a.y.data]).not.toEqual([...b.y.data]);
+    await expect(loaded.run({ x }, { seed: -1 })).rejects.toThrow(/seed: found -1/);
+    loaded.destroy();
+  });
+});
+
+/** A graph of an attribute. */
+const graph = (inputs, outputs, nodes, initializers = []) => ({ graph: { inputs: inputs.map((name) => ({ name })), outputs: outputs.map((name) => ({ name })), nodes, initializers } });
+
+describe('control flow', () => {
+  const model = (inputs, outputs, nodes, initializers = []) =>
+    writeModel({ opset: 17, inputs, outputs: outputs.map((name) => ({ name })), nodes, initializers });
+  const scalar = (name, type, value) => tensor(name, type, [], value);
+
+  test('If whose branches give different shapes', async () => {
+    const bytes = model(
+      [{ name: 'c', type: 'bool', shape: [] }, { name: 'x', type: 'float', shape: ['n'] }],
+      ['y', 'size'],
+      [
+        { op: 'Neg', inputs: ['x'], outputs: ['n'] },
+        {
+          op: 'If',
+          inputs: ['c'],
+          outputs: ['b'],
+          attributes: {
+            then_branch: graph([], ['both'], [{ op: 'Concat', inputs: ['n', 'x'], outputs: ['both'], attributes: { axis: 0 } }]),
+            else_branch: graph([], ['both'], [{ op: 'Abs', inputs: ['n'], outputs: ['both'] }]),
+          },
+        },
+        { op: 'Add', inputs: ['b', 'one'], outputs: ['y'] },
+        { op: 'Shape', inputs: ['y'], outputs: ['size'] },
+      ],
+      [scalar('one', 'float', floats(1))],
+    );
+    const x = floats(1, 2);
+    expect(await results(bytes, { c: Uint8Array.of(1), x })).toEqual({ y: [[4], [0, -1, 2, 3]], size: [[1], [4]] });
+    expect(await results(bytes, { c: Uint8Array.of(0), x })).toEqual({ y: [[2], [2, 3]], size: [[1], [2]] });
+  });
+
+  test('an If within a branch, whose condition is computed there', async () => {
+    const inner = {
+      op: 'If',
+      inputs: ['more'],
+      outputs: ['inner'],
+      attributes: {
+        then_branch: graph([], ['r'], [{ op: 'Concat', inputs: ['d', 'd'], outputs: ['r'], attributes: { axis: 0 } }]),
+        else_branch: graph([], ['r'], [{ op: 'Identity', inputs: ['d'], outputs: ['r'] }]),
+      },
+    };
+    const bytes = model(
+      [{ name: 'c', type: 'bool', shape: [] }, { name: 'x', type: 'float', shape: ['n'] }],
+      ['y'],
+      [
+        {
+          op: 'If',
+          inputs: ['c'],
+          outputs: ['y'],
+          attributes: {
+            then_branch: graph([], ['out'], [
+              { op: 'Mul', inputs: ['x', 'two'], outputs: ['d'] },
+              { op: 'ReduceSum', inputs: ['d'], outputs: ['s'], attributes: { keepdims: 0 } },
+              { op: 'Greater', inputs: ['s', 'two'], outputs: ['more'] },
+              inner,
+              { op: 'Neg', inputs: ['inner'], outputs: ['out'] },
+            ]),
+            else_branch: graph([], ['out'], [{ op: 'Slice', inputs: ['x', 'zero', 'zero'], outputs: ['out'] }]),
+          },
+        },
+      ],
+      [scalar('two', 'float', floats(2)), tensor('zero', 'int64', [1], longs(0))],
+    );
+    const run = (c, ...x) => results(bytes, { c: Uint8Array.of(c), x: floats(...x) });
+    expect(await run(1, 1, 2)).toEqual({ y: [[4], [-2, -4, -2, -4]] });
+    expect(await run(1, 1, -2)).toEqual({ y: [[2], [-2, 4]] });
+    expect(await run(0, 1, -2)).toEqual({ y: [[0], []] });
+  });
+
+  test('Loop: a number of runs, values that go round and grow, and results of each run', async () => {
+    const bytes = model(
+      [{ name: 'trips', type: 'int64', shape: [] }, { name: 'x', type: 'float', shape: ['n'] }],
+      ['last', 'all', 'sums'],
+      [
+        { op: 'Identity', inputs: ['x'], outputs: ['first'] },
+        {
+          op: 'Loop',
+          inputs: ['trips', '', 'first', 'x'],
+          outputs: ['last', 'all', 'sums'],
+          attributes: {
+            body: graph(['i', 'c', 'value', 'grown'], ['go', 'next', 'longer', 'sum'], [
+              { op: 'Add', inputs: ['value', 'w'], outputs: ['next'] },
+              { op: 'Concat', inputs: ['grown', 'next'], outputs: ['longer'], attributes: { axis: 0 } },
+              { op: 'ReduceSum', inputs: ['longer'], outputs: ['sum'], attributes: { keepdims: 0 } },
+              { op: 'Identity', inputs: ['c'], outputs: ['go'] },
+            ]),
+          },
+        },
+      ],
+      [scalar('w', 'float', floats(10))],
+    );
+    const run = (trips) => results(bytes, { trips: longs(trips), x: floats(1, 2) });
+    expect(await run(2)).toEqual({ last: [[2], [21, 22]], all: [[6], [1, 2, 11, 12, 21, 22]], sums: [[2], [26, 69]] });
+    expect(await run(0)).toEqual({ last: [[2], [1, 2]], all: [[2], [1, 2]], sums: [[0], []] });
+  });
+
+  test('Loop that ends by its condition, and uses the number of the run as a size', async () => {
+    const bytes = model(
+      [{ name: 'x', type: 'float', shape: ['n'] }],
+      ['total', 'parts'],
+      [
+        {
+          op: 'Loop',
+          inputs: ['', 'yes', 'start'],
+          outputs: ['total', 'parts'],
+          attributes: {
+            body: graph(['i', 'c', 'sum'], ['go', 'next', 'part'], [
+              { op: 'Unsqueeze', inputs: ['i', 'axes'], outputs: ['end'] },
+              { op: 'Slice', inputs: ['x', 'axes', 'end'], outputs: ['head'] },
+              { op: 'ReduceSum', inputs: ['head'], outputs: ['part'], attributes: { keepdims: 0 } },
+              { op: 'Add', inputs: ['sum', 'part'], outputs: ['next'] },
+              { op: 'Less', inputs: ['next', 'ten'], outputs: ['go'] },
+            ]),
+          },
+        },
+      ],
+      [tensor('yes', 'bool', [], Uint8Array.of(1)), scalar('start', 'float', floats(0)), scalar('ten', 'float', floats(10)), tensor('axes', 'int64', [1], longs(0))],
+    );
+    // 0, 1, 1 + 2, 1 + 2 + 3: together 10.
+    expect(await results(bytes, { x: floats(1, 2, 3, 4) })).toEqual({ total: [[], [10]], parts: [[4], [0, 1, 3, 6]] });
+  });
+
+  test('a loop without an end ends with an error', async () => {
+    const bytes = model(
+      [{ name: 'x', type: 'float', shape: [1] }],
+      ['y'],
+      [
+        {
+          op: 'Loop',
+          inputs: ['', 'yes', 'x'],
+          outputs: ['y', 'all'],
+          attributes: { body: graph(['i', 'c', 'a'], ['c2', 'b', 'each'], [
+            { op: 'Neg', inputs: ['a'], outputs: ['b'] },
+            { op: 'Tile', inputs: ['b', 'many'], outputs: ['each'] },
+            { op: 'Identity', inputs: ['c'], outputs: ['c2'] },
+          ]) },
+        },
+      ],
+      [tensor('yes', 'bool', [], Uint8Array.of(1)), tensor('many', 'int64', [1], longs(1000))],
+    );
+    const loaded = await loadOnnx(context, bytes);
+    await expect(loaded.run({ x: floats(1) }, { maxBytes: 100_000 })).rejects.toThrow(/\(Loop\): found values of \d+ bytes, allowed at most 100000 \(maxBytes\)/);
+    // One that nobody can wait for ends with its context.
+    const own = await ml.createContext({ accelerated: false });
+    const endless = await loadOnnx(own, bytes);
+    const pending = endless.run({ x: floats(1) });
+    await nextRound();
+    own.destroy();
+    await expect(pending).rejects.toMatchObject({ name: 'InvalidStateError' });
+    loaded.destroy();
+  });
+
+  test('Scan along axes and backwards', async () => {
+    const bytes = model(
+      [{ name: 's', type: 'float', shape: [2] }, { name: 'x', type: 'float', shape: [2, 'n'] }],
+      ['last', 'all'],
+      [
+        {
+          op: 'Scan',
+          inputs: ['s', 'x'],
+          outputs: ['last', 'all'],
+          attributes: {
+            num_scan_inputs: 1,
+            scan_input_axes: [1],
+            scan_input_directions: [1],
+            scan_output_axes: [-1],
+            scan_output_directions: [1],
+            body: graph(['a', 'b'], ['sum', 'each'], [
+              { op: 'Add', inputs: ['a', 'b'], outputs: ['sum'] },
+              { op: 'Neg', inputs: ['sum'], outputs: ['each'] },
+            ]),
+          },
+        },
+      ],
+    );
+    // The columns [3, 30], [2, 20], [1, 10] in this order.
+    expect(await results(bytes, { s: floats(0, 0), x: floats(1, 2, 3, 10, 20, 30) })).toEqual({
+      last: [[2], [6, 60]],
+      all: [[2, 3], [-6, -5, -3, -60, -50, -30]],
+    });
+  });
+
+  test('sequences: split, mapped, collected in a loop, joined', async () => {
+    const bytes = model(
+      [{ name: 'x', type: 'float', shape: ['n', 2] }, { name: 'k', type: 'int64', shape: [] }],
+      ['joined', 'second', 'count', 'stacked'],
+      [
+        { op: 'SplitToSequence', inputs: ['x'], outputs: ['rows'], attributes: { axis: 0, keepdims: 0 } },
+        {
+          op: 'SequenceMap',
+          inputs: ['rows'],
+          outputs: ['doubled'],
+          attributes: { body: graph(['row'], ['twice'], [{ op: 'Add', inputs: ['row', 'row'], outputs: ['twice'] }]) },
+        },
+        { op: 'ConcatFromSequence', inputs: ['doubled'], outputs: ['joined'], attributes: { axis: 0 } },
+        { op: 'SequenceAt', inputs: ['rows', 'one'], outputs: ['second'] },
+        { op: 'SequenceEmpty', inputs: [], outputs: ['none'] },
+        {
+          op: 'Loop',
+          inputs: ['k', '', 'none'],
+          outputs: ['collected'],
+          attributes: {
+            body: graph(['i', 'c', 'list'], ['go', 'longer'], [
+              { op: 'SequenceAt', inputs: ['doubled', 'i'], outputs: ['element'] },
+              { op: 'SequenceInsert', inputs: ['list', 'element', 'front'], outputs: ['longer'] },
+              { op: 'Identity', inputs: ['c'], outputs: ['go'] },
+            ]),
+          },
+        },
+        { op: 'SequenceLength', inputs: ['collected'], outputs: ['count'] },
+        { op: 'ConcatFromSequence', inputs: ['collected'], outputs: ['stacked'], attributes: { axis: 0, new_axis: 1 } },
+      ],
+      [tensor('one', 'int64', [], longs(1)), tensor('front', 'int64', [], longs(0))],
+    );
+    expect(await results(bytes, { x: floats(1, 2, 3, 4, 5, 6), k: longs(2) })).toEqual({
+      joined: [[6], [2, 4, 6, 8, 10, 12]],
+      second: [[2], [3, 4]],
+      count: [[], [2]],
+      stacked: [[2, 2], [6, 8, 2, 4]],
+    });
+  });
+});

@@ -1,0 +1,167 @@
+'use strict';
+
+// What a caller gives for a model's inputs: arrays with their shapes, checked against what the model takes.
+
+const { types } = require('node:util');
+const { typeError } = require('../errors.js');
+const { quote, show } = require('../show.js');
+const { elementCount, requireArray, requireType } = require('./arrays.js');
+const { isShape } = require('./tensor.js');
+
+/** @typedef {{name: string, dataType: string, type: string, shape: (number | string)[], optional?: boolean}} Signature */
+
+/** A name that stands for one size everywhere. Some writers call every dimension "?", and others by its place. */
+const isName = (name) => /^[A-Za-z_]\w*$/.test(name);
+
+const text = (shape) => `[${shape.join(', ')}]`;
+
+/** Checks that there is exactly what the model takes. */
+function checkNames(operator, label, signatures, given) {
+  if (given === null || typeof given !== 'object') {
+    throw typeError(operator, label, `inputs: found ${show(given)}, allowed an object with a value for each input`);
+  }
+  const names = Object.keys(given);
+  const known = new Set(signatures.map(({ name }) => name));
+  // Own properties only: an input can have the name of something that all objects inherit.
+  const isMissing = ({ name, optional }) => !optional && !Object.hasOwn(given, name);
+  if (signatures.some(isMissing) || names.some((name) => !known.has(name))) {
+    const list = (all) => (all.length === 0 ? 'none' : all.map(quote).join(', '));
+    throw typeError(operator, label, `inputs: found ${list(names)}, allowed exactly the model's inputs ${list([...known])}`);
+  }
+}
+
+/**
+ * The arrays by their names, and the shapes of all inputs in their order.
+ * @param {string} operator
+ * @param {string} label
+ * @param {Signature[]} signatures
+ * @param {Record<string, unknown>} given
+ * @param {Record<string, ArrayBufferView> | undefined} defaults of inputs that need not be passed
+ * @returns {{arrays: Record<string, ArrayBufferView>, shapes: number[][]}}
+ */
+function readInputs(operator, label, signatures, given, defaults) {
+  checkNames(operator, label, signatures, given);
+  // Without a prototype, since '__proto__' is a name like others.
+  const arrays = Object.create(null);
+  const shapes = new Array(signatures.length);
+  /** What names stand for, and the input that says so. */
+  const sizes = new Map();
+  const unshaped = [];
+  for (let i = 0; i < signatures.length; i++) {
+    const signature = signatures[i];
+    const { name, dataType } = signature;
+    const place = `inputs: ${quote(name)}`;
+    const passed = Object.hasOwn(given, name) || !signature.optional;
+    const value = passed ? given[name] : defaults?.[name];
+    if (types.isTypedArray(value) || value === null || typeof value !== 'object') {
+      requireType(operator, label, place, dataType, value);
+      arrays[name] = value;
+      if (isKnown(signature.shape)) {
+        requireArray(operator, label, place, dataType, signature.shape, value);
+        shapes[i] = signature.shape;
+      } else unshaped.push(i);
+      continue;
+    }
+    const shape = value.shape ?? value.dims;
+    const array = value.data;
+    const type = value.dataType ?? value.type;
+    if (type !== undefined && type !== dataType && type !== signature.type) {
+      throw typeError(operator, label, `${place}: found ${show(type)}, allowed ${quote(dataType)}`);
+    }
+    if (!isShape(shape)) throw typeError(operator, label, `${place}: shape: found ${show(shape)}, allowed an array of sizes`);
+    bindSizes(operator, label, signature, shape, sizes);
+    requireArray(operator, label, place, dataType, shape, array);
+    arrays[name] = array;
+    shapes[i] = [...shape];
+  }
+  infer(operator, label, signatures, arrays, shapes, sizes, unshaped);
+  return { arrays, shapes };
+}
+
+const isKnown = (shape) => shape.every((size) => typeof size === 'number');
+
+/** Holds a shape against what the input declares, and names against what other inputs say. */
+function bindSizes(operator, label, { name, shape: declared }, shape, sizes) {
+  const place = `inputs: ${quote(name)}`;
+  const fits = shape.length === declared.length && declared.every((size, axis) => typeof size !== 'number' || size === shape[axis]);
+  if (!fits) throw typeError(operator, label, `${place}: found the shape ${text(shape)}, allowed ${text(declared)}`);
+  declared.forEach((size, axis) => {
+    if (typeof size === 'number' || !isName(size)) return;
+    const known = sizes.get(size);
+    if (known === undefined) sizes.set(size, { size: shape[axis], by: name });
+    else if (known.size !== shape[axis]) {
+      const others = known.by === name ? 'the same input' : quote(known.by);
+      throw typeError(
+        operator,
+        label,
+        `${place}: found ${shape[axis]} for the dimension ${quote(size)}, in the shape ${text(shape)}, allowed ${known.size}, which ${others} has`,
+      );
+    }
+  });
+}
+
+/** Gives arrays without a shape the only one that they can have. */
+function infer(operator, label, signatures, arrays, shapes, sizes, unshaped) {
+  let left = unshaped;
+  while (left.length > 0) {
+    const open = left.filter((i) => {
+      const signature = signatures[i];
+      const shape = solve(signature, arrays[signature.name].length, sizes);
+      if (shape === undefined) return true;
+      requireArray(operator, label, `inputs: ${quote(signature.name)}`, signature.dataType, shape, arrays[signature.name]);
+      bindSizes(operator, label, signature, shape, sizes);
+      shapes[i] = shape;
+      return false;
+    });
+    if (open.length === left.length) {
+      const { name, shape } = signatures[open[0]];
+      throw typeError(operator, label, `inputs: ${quote(name)}: found ${arrays[name].length} elements, which several shapes ${text(shape)} have, allowed { data, shape }`);
+    }
+    left = open;
+  }
+}
+
+/** The shape of so many elements, where that is the only one. */
+function solve({ dataType, shape }, length, sizes) {
+  const known = shape.map((size) => (typeof size === 'number' ? size : isName(size) ? sizes.get(size)?.size : undefined));
+  const open = shape.filter((_, axis) => known[axis] === undefined);
+  if (open.length === 0) return known;
+  if (open.length > 1 || dataType.endsWith('int4')) return undefined;
+  const rest = elementCount(known.filter((size) => size !== undefined));
+  if (rest === 0) return undefined;
+  // What does not divide is refused for its number of elements.
+  const size = Math.ceil(length / rest);
+  return known.map((other) => other ?? size);
+}
+
+/**
+ * The shapes of all inputs in their order, of which a caller gives those that follow from no others.
+ * @param {string} operator
+ * @param {string} label
+ * @param {Signature[]} signatures
+ * @param {unknown} given
+ * @returns {number[][]}
+ */
+function solveShapes(operator, label, signatures, given) {
+  if (given === null || typeof given !== 'object') throw typeError(operator, label, `found ${show(given)}, allowed shapes by the names of the inputs`);
+  const known = new Set(signatures.map(({ name }) => name));
+  const unknown = Object.keys(given).find((name) => !known.has(name));
+  if (unknown !== undefined) throw typeError(operator, label, `found ${quote(unknown)}, allowed ${[...known].map(quote).join(', ')}`);
+  const sizes = new Map();
+  for (const signature of signatures) {
+    if (!Object.hasOwn(given, signature.name)) continue;
+    const shape = given[signature.name];
+    if (!isShape(shape)) throw typeError(operator, label, `${quote(signature.name)}: found ${show(shape)}, allowed an array of sizes`);
+    bindSizes(operator, label, signature, shape, sizes);
+  }
+  return signatures.map(({ name, shape }) => {
+    if (Object.hasOwn(given, name)) return [...given[name]];
+    return shape.map((size) => {
+      const found = typeof size === 'number' ? size : isName(size) ? sizes.get(size)?.size : undefined;
+      if (found === undefined) throw typeError(operator, label, `${quote(name)}: found no shape, allowed one like ${text(shape)}`);
+      return found;
+    });
+  });
+}
+
+module.exports = { isKnown, readInputs, solveShapes };

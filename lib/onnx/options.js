@@ -1,0 +1,51 @@
+'use strict';
+
+// The options of run().
+
+const { typeError } = require('../errors.js');
+const { quote, show } = require('../show.js');
+const { requireType } = require('./arrays.js');
+
+/** A limit that a caller gave. */
+function requireBytes(operator, label, maxBytes) {
+  if (typeof maxBytes === 'number' && maxBytes >= 0) return maxBytes;
+  throw typeError(operator, label, `options: maxBytes: found ${show(maxBytes)}, allowed a number of bytes`);
+}
+
+/**
+ * What a caller wants of a run.
+ * @param {string} operator
+ * @param {{label: string, outputs: {name: string, dataType: string}[]}} model
+ * @param {unknown} options
+ * @returns {{wanted?: Set<string>, targets?: [string, ArrayBufferView][], maxBytes?: number, seed?: number}}
+ */
+function runOptions(operator, { label, outputs: signatures }, options) {
+  if (options === undefined) return {};
+  if (options === null || typeof options !== 'object') throw typeError(operator, label, `options: found ${show(options)}, allowed an object`);
+  const { outputs, maxBytes, seed } = options;
+  if (maxBytes !== undefined) requireBytes(operator, label, maxBytes);
+  if (seed !== undefined && !(Number.isSafeInteger(seed) && seed >= 0)) {
+    throw typeError(operator, label, `options: seed: found ${show(seed)}, allowed a whole number from 0`);
+  }
+  if (outputs === undefined) return { maxBytes, seed };
+  if (outputs === null || typeof outputs !== 'object') {
+    throw typeError(operator, label, `options: outputs: found ${show(outputs)}, allowed an array of names, or arrays by their names`);
+  }
+  const names = Array.isArray(outputs) ? outputs : Object.keys(outputs);
+  const known = new Map(signatures.map((signature) => [signature.name, signature]));
+  const unknown = names.find((name) => !known.has(name));
+  if (unknown !== undefined || names.length === 0) {
+    const found = names.length === 0 ? 'no name' : typeof unknown === 'string' ? quote(unknown) : show(unknown);
+    throw typeError(operator, label, `options: outputs: found ${found}, allowed ${[...known.keys()].map(quote).join(', ')}`);
+  }
+  const wanted = new Set(names);
+  if (Array.isArray(outputs)) return { wanted, maxBytes, seed };
+  const targets = names.filter((name) => outputs[name] !== null && outputs[name] !== undefined).map((name) => [name, outputs[name]]);
+  for (const [name, array] of targets) {
+    const { dataType } = known.get(name);
+    if (dataType !== null) requireType(operator, label, `outputs: ${quote(name)}`, dataType, array);
+  }
+  return { wanted, targets, maxBytes, seed };
+}
+
+module.exports = { requireBytes, runOptions };

@@ -1,0 +1,153 @@
+'use strict';
+
+// The plans of a model for the shapes that its inputs had: the most recently used are kept.
+
+const native = require('../native.js');
+const { dataTypes } = require('../descriptor.js');
+const { createGraph, toGraph } = require('../graph.js');
+const { begin } = require('../settle.js');
+const { OutputPrefetch } = require('./output-prefetch.js');
+const { Idle } = require('./idle.js');
+const { refusal } = require('./refusal.js');
+const { release } = require('./run.js');
+
+/** So many are kept: a plan of a network of some hundred steps takes some hundred kilobytes. */
+const MOST = 512;
+
+/**
+ * A plan: what runs a model for inputs of given shapes.
+ * @typedef {object} Plan
+ * @property {object} graph the MLGraph of the model, or of its first part
+ * @property {object} graphState
+ * @property {{name: string, type: string, dataType: string, shape: number[], known?: ArrayBuffer}[]} outputs
+ * @property {[string, string, string][]} cuts nodes at which the model is cut, if it is
+ * @property {number[][]} shapes
+ * @property {number} running
+ */
+
+class Plans {
+  #model;
+  /** @type {Map<string, Plan>} the least recently used first */
+  #plans = new Map();
+  /** @type {Map<string, Promise<Plan>>} */
+  #making = new Map();
+
+  /** @param {{handle: number, context: object, contextState: object, label: string, inputs: object[]}} model */
+  constructor(model) {
+    this.#model = model;
+  }
+
+  get size() {
+    return this.#plans.size;
+  }
+
+  /** The plan for these shapes, if there is one. */
+  get(key) {
+    const plan = this.#plans.get(key);
+    if (plan !== undefined && this.#plans.size > 1) {
+      this.#plans.delete(key);
+      this.#plans.set(key, plan);
+    }
+    return plan;
+  }
+
+  /**
+   * The plan for these shapes. Whoever asks for one that is being made waits for that.
+   * @param {string} operator
+   * @param {string} key
+   * @param {number[][]} shapes
+   * @returns {Promise<Plan>}
+   */
+  make(operator, key, shapes) {
+    const found = this.get(key);
+    if (found !== undefined) return Promise.resolve(found);
+    let making = this.#making.get(key);
+    if (making === undefined) {
+      making = this.#plan(operator, shapes).then(
+        (plan) => {
+          this.#making.delete(key);
+          this.#keep(key, plan);
+          return plan;
+        },
+        (error) => {
+          this.#making.delete(key);
+          throw error;
+        },
+      );
+      this.#making.set(key, making);
+    }
+    return making;
+  }
+
+  #keep(key, plan) {
+    this.#plans.set(key, plan);
+    for (const [oldest, other] of this.#plans) {
+      if (this.#plans.size <= MOST) break;
+      this.#plans.delete(oldest);
+      retire(other);
+    }
+  }
+
+  /** Lets go of all plans. Runs in flight are completed. */
+  clear() {
+    for (const plan of this.#plans.values()) retire(plan);
+    this.#plans.clear();
+  }
+
+  #plan(operator, shapes) {
+    const { context, contextState, handle: model, label } = this.#model;
+    let handle;
+    const entry = {
+      operator,
+      label,
+      context: contextState,
+      arrive: (planned) => {
+        if (planned.refused !== undefined) throw refusal(operator, planned.refused, label);
+        return createPlan(context, createGraph(contextState, handle, label, planned), planned, shapes);
+      },
+      fail: () => native.destroyGraph(handle),
+    };
+    return begin(entry, (request) => {
+      handle = native.planOnnx(request, model, shapes, label);
+    });
+  }
+}
+
+/** @returns {Plan} */
+function createPlan(context, graph, { modelOutputs, known, cuts, runBytes }, shapes) {
+  const values = new Map(known);
+  const graphState = toGraph(graph);
+  const outputs = modelOutputs.map(([name, dataType, shape, type]) => ({ name, type, dataType: dataTypes[dataType], shape, known: values.get(name) }));
+  let bytes = 0;
+  for (const { byteLength } of [...graphState.inputs.values(), ...graphState.outputs.values()]) bytes += byteLength;
+  const idle = new Idle(bytes, release);
+  return { context, graph, graphState, outputs, cuts, shapes, bytes, runBytes, idle, prefetch: new OutputPrefetch(), running: 0, retired: false };
+}
+
+/** Nobody asks for it any more. */
+function retire(plan) {
+  plan.retired = true;
+  plan.prefetch.forget();
+  plan.idle.clear();
+  if (plan.running === 0) plan.graph.destroy();
+}
+
+/** Runs something on a plan, which stays until that has ended. */
+async function using(plan, work) {
+  plan.running++;
+  try {
+    return await work(plan);
+  } finally {
+    plan.running--;
+    if (plan.retired && plan.running === 0) plan.graph.destroy();
+  }
+}
+
+/** What tells plans apart. */
+function keyOf(shapes) {
+  let key = '';
+  for (const shape of shapes) key += `${shape};`;
+  return key;
+}
+
+module.exports = { MOST, Plans, keyOf, using };

@@ -1,0 +1,92 @@
+//! Nodes of empty inputs. No operand can hold what is empty, so such a node's results are found without one: their shapes are those
+//! that the node gives for sizes of 1 and of 2, continued to 0, and what is not empty then is what the operator makes of nothing.
+
+use super::element::ElementType;
+use super::emit::{Emit, Short};
+use super::fold::Folding;
+use super::node::Node;
+use super::ops::Entry;
+use super::refusal::Mapped;
+use super::tensor::Tensor;
+use super::value::Value;
+use crate::graph::{DataType, Descriptor, GraphBuilder, Limits};
+use std::sync::Arc;
+
+/// Whether an input of a node is empty.
+pub fn concerns(node: &Node<'_>) -> bool {
+    node.inputs.iter().flatten().any(|value| value.constant().is_some_and(Tensor::is_empty))
+}
+
+/// What reductions and products make of nothing.
+fn neutral(operator: &str) -> Option<f64> {
+    Some(match operator {
+        "ReduceSum" | "ReduceSumSquare" | "ReduceL1" | "ReduceL2" | "MatMul" | "Einsum" => 0.0,
+        "ReduceProd" => 1.0,
+        "ReduceMax" | "ReduceLogSum" | "ReduceLogSumExp" => f64::NEG_INFINITY,
+        "ReduceMin" => f64::INFINITY,
+        "ReduceMean" => f64::NAN,
+        _ => return None,
+    })
+}
+
+/// The data types and shapes of a node's results, with sizes of `size` for those of 0.
+fn probe(
+    entry: &Entry,
+    node: &Node<'_>,
+    size: u32,
+    emit: &Emit<'_>,
+    limits: &Arc<Limits>,
+) -> Mapped<Vec<(DataType, Vec<usize>)>> {
+    let mut builder = GraphBuilder::new(limits.clone());
+    let mut inputs = Vec::with_capacity(node.inputs.len());
+    for (position, value) in node.inputs.iter().enumerate() {
+        let descriptor = match value {
+            Some(Value::Operand(id)) => Some(emit.builder.operands().descriptor(*id).clone()),
+            Some(Value::Constant(constant)) if constant.tensor.is_empty() => {
+                let tensor = &constant.tensor;
+                let data_type = super::node::data_type(tensor.element)?;
+                Some(Descriptor::new(data_type, tensor.shape.iter().map(|&own| if own == 0 { size } else { own as u32 })))
+            }
+            _ => None,
+        };
+        inputs.push(match descriptor {
+            Some(descriptor) => Some(builder.input(&format!("input {position}"), descriptor)?.into()),
+            None => value.as_ref().map(|value| match value {
+                // Its operand would be one of the other graph.
+                Value::Constant(constant) => constant.tensor.clone().into(),
+                other => other.clone(),
+            }),
+        });
+    }
+    let node = Node { inputs, ..*node };
+    let (mut folding, mut short) = (Folding::default(), Short::new());
+    let mut emit = Emit { builder: &mut builder, folding: &mut folding, short: &mut short, label: String::new() };
+    let values = super::ops::precision::map(entry, &node, &mut emit)?;
+    values.iter().map(|value| Ok((super::node::data_type(emit.stored_element(value))?, value.shape(emit.builder)))).collect()
+}
+
+/// The results of a node that has an empty input and cannot be mapped for that.
+///
+/// # Errors
+/// The reason why they cannot be told.
+pub fn map(entry: &Entry, node: &Node<'_>, emit: &mut Emit<'_>, limits: &Arc<Limits>) -> Mapped<Vec<Value>> {
+    let (one, two) = (probe(entry, node, 1, emit, limits)?, probe(entry, node, 2, emit, limits)?);
+    let mut results = Vec::with_capacity(one.len());
+    for ((data_type, one), (_, two)) in one.into_iter().zip(two) {
+        // A product of two such sizes grows faster, and is 0 as well.
+        let shape: Vec<usize> = one.iter().zip(&two).map(|(&one, &two)| (2 * one).saturating_sub(two)).collect();
+        if shape.contains(&0) {
+            results.push(Tensor { element: data_type.into(), shape, bytes: Default::default() }.into());
+            continue;
+        }
+        let number = neutral(node.operator()).ok_or("an input without elements")?;
+        let element = ElementType::from(data_type);
+        let number = match element.is_float() {
+            true => Tensor::from_floats(element, vec![], &[number]),
+            // The least and the greatest number of the type; there is no mean.
+            false => Tensor::from_floats(ElementType::Double, vec![], &[number]).cast(element),
+        };
+        results.extend(super::ops::expanded(&number.into(), &shape, emit)?);
+    }
+    Ok(results)
+}

@@ -1,0 +1,288 @@
+//! A model that was read: decoded once, imported for as many shapes as its inputs turn out to have.
+
+use super::bounds::Bounds;
+use super::branch;
+use super::dimensions::{self, Dimension, Shaped, Signature, Size};
+use super::element::ElementType;
+use super::expression::Expression;
+use super::file::Model;
+use super::fixed::Fixed;
+use super::fold::Folding;
+use super::importer::{decode, opsets};
+use super::order::order;
+use super::part::{Given, Givens};
+use super::protobuf::{GraphProto, ModelProto, ValueInfoProto};
+use super::refusal::RefusedNode;
+use super::structure::malformed;
+use super::tensor::Tensor;
+use crate::error::{Error, Result};
+use crate::graph::DataType;
+use bytes::Bytes;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// A model, and what its caller decided about it.
+#[derive(Debug)]
+pub struct Loaded {
+    pub(super) model: Model,
+    pub(super) proto: ModelProto,
+    pub(super) opsets: HashMap<String, i64>,
+    fixed: Fixed,
+    inputs: Vec<OpenInput>,
+    /// As the file has them.
+    declared: Vec<(String, DataType, Vec<Dimension>)>,
+    /// What the model's values of [`Fixed::values`] are.
+    values: BTreeMap<String, Tensor>,
+}
+
+/// An input of a model, of whose dimensions some may be open.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenInput {
+    pub name: String,
+    pub data_type: DataType,
+    /// The element type of the file, by the name that onnxruntime gives it.
+    pub element_type: &'static str,
+    pub shape: Vec<Size>,
+    /// What it is where a run does not pass it, of an initializer that can be overridden.
+    pub default: Option<Bytes>,
+    element: ElementType,
+}
+
+/// An output of a model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenOutput {
+    pub name: String,
+    /// As far as the file tells.
+    pub data_type: Option<DataType>,
+    pub element_type: Option<&'static str>,
+    /// Nothing where the file does not tell how many dimensions there are.
+    pub shape: Option<Vec<Size>>,
+}
+
+impl OpenInput {
+    /// The element type of the file.
+    pub fn element(&self) -> ElementType {
+        self.element
+    }
+}
+
+impl Loaded {
+    /// Decodes a model.
+    ///
+    /// # Errors
+    /// `TypeError` when the file is no valid model, or for options that do not fit it; `NotSupportedError` for inputs of other types.
+    pub fn new(model: Model, fixed: Fixed) -> Result<Loaded> {
+        let proto = decode(&model)?;
+        let opsets = opsets(&proto.opset_import)?;
+        let mut loaded =
+            Loaded { model, proto, opsets, fixed, inputs: Vec::new(), declared: Vec::new(), values: BTreeMap::new() };
+        loaded.read_inputs()?;
+        Ok(loaded)
+    }
+
+    /// The nodes that the outputs need and whose operators nothing maps. Importing may refuse more for their options.
+    ///
+    /// # Errors
+    /// `TypeError` for a graph that has no order.
+    pub fn unknown_nodes(&self, bounds: &Bounds) -> Result<Vec<RefusedNode>> {
+        let graph = self.graph()?;
+        let mut folding = Folding::within(bounds.work(&self.model));
+        let captured = branch::captured(&graph.node, &mut folding)?;
+        let sparse = graph.sparse_initializer.iter().filter_map(|tensor| tensor.values.as_ref());
+        let inputs = graph.input.iter().map(|info| info.name.as_str());
+        let given: HashSet<&str> =
+            graph.initializer.iter().chain(sparse).map(|tensor| tensor.name.as_str()).chain(inputs).collect();
+        let wanted = graph.output.iter().map(|info| info.name.as_str());
+        let order = order(&graph.node, &captured, &|name| given.contains(name), &|_| false, wanted)?;
+        let needed: HashSet<usize> = order.into_iter().collect();
+        let unknown = super::summary::unknown(&self.proto, graph);
+        Ok(unknown.into_iter().filter(|(position, _)| needed.contains(position)).map(|(_, node)| node).collect())
+    }
+
+    pub(super) fn graph(&self) -> Result<&GraphProto> {
+        self.proto.graph.as_ref().ok_or_else(|| malformed("it has no graph"))
+    }
+
+    /// Names of initializers that stay constants.
+    fn is_constant(&self, graph: &GraphProto) -> HashSet<String> {
+        let sparse = graph.sparse_initializer.iter().filter_map(|tensor| tensor.values.as_ref());
+        let names = graph.initializer.iter().chain(sparse).map(|tensor| tensor.name.clone());
+        names.filter(|name| !self.fixed.overridable.contains(name)).collect()
+    }
+
+    fn read_inputs(&mut self) -> Result<()> {
+        let graph = self.graph()?;
+        let constants = self.is_constant(graph);
+        let defaults = self.defaults(graph)?;
+        let mut inputs = dimensions::inputs(graph, &|name| constants.contains(name))?;
+        for (name, _, dimensions) in &mut inputs {
+            if let Some(tensor) = defaults.get(name.as_str()) {
+                *dimensions = tensor.shape.iter().map(|&size| Dimension::Size(size as u32)).collect();
+            }
+        }
+        let infos: HashMap<&str, &ValueInfoProto> = graph.input.iter().map(|info| (info.name.as_str(), info)).collect();
+        let shaped = dimensions::open(inputs.clone(), &self.fixed.sizes)?;
+        self.fixed.check_names(&inputs.iter().map(|(name, ..)| name.as_str()).collect::<Vec<_>>())?;
+        let mut values = BTreeMap::new();
+        let mut open = Vec::new();
+        for Shaped { name, data_type, shape } in shaped {
+            if self.fixed.values.contains_key(&name) {
+                // Its shape has to be known.
+                let declared = inputs.iter().filter(|input| input.0 == name).cloned().collect();
+                let signature = match shape.iter().any(is_open) {
+                    true => dimensions::fix(declared, &self.fixed.sizes)?.remove(0),
+                    false => signature(&name, data_type, &shape),
+                };
+                if let Some(tensor) = self.fixed.value(&signature)? {
+                    values.insert(name, tensor);
+                }
+                continue;
+            }
+            let info = infos.get(name.as_str());
+            let element = info.and_then(|info| dimensions::element(info)).unwrap_or(data_type.into());
+            let element_type = info.and_then(|info| dimensions::element_type(info, data_type)).unwrap_or(data_type.name());
+            let default = match defaults.get(name.as_str()) {
+                Some(tensor) => {
+                    let (_, bytes) = tensor.to_operand().map_err(|error| error.of("initializer", &name))?;
+                    Some(Bytes::copy_from_slice(bytes.as_slice()))
+                }
+                None => None,
+            };
+            open.push(OpenInput { name, data_type, element_type, shape, default, element });
+        }
+        inputs.retain(|(name, ..)| !values.contains_key(name));
+        self.declared = inputs;
+        self.inputs = open;
+        self.values = values;
+        Ok(())
+    }
+
+    /// The values of initializers that a run may override.
+    fn defaults(&self, graph: &GraphProto) -> Result<BTreeMap<String, Tensor>> {
+        let mut defaults = BTreeMap::new();
+        for name in &self.fixed.overridable {
+            let is_input = |name: &str| graph.input.iter().any(|info| info.name == name);
+            let initializer = graph.initializer.iter().find(|tensor| tensor.name == *name).filter(|_| is_input(name));
+            let Some(initializer) = initializer else {
+                let both: Vec<&String> = graph.input.iter().map(|info| &info.name).collect();
+                let both: Vec<&&String> =
+                    both.iter().filter(|input| graph.initializer.iter().any(|tensor| tensor.name == ***input)).collect();
+                let allowed = format!("inputs that have an initializer: {both:?}");
+                return Err(Error::argument("overridable", format!("{name:?}"), allowed));
+            };
+            defaults.insert(name.clone(), Tensor::from_proto(initializer, &self.model)?);
+        }
+        Ok(defaults)
+    }
+
+    pub(super) fn is_overridable(&self, name: &str) -> bool {
+        self.fixed.overridable.contains(name)
+    }
+
+    /// What runs pass, in the order of the file.
+    pub fn inputs(&self) -> &[OpenInput] {
+        &self.inputs
+    }
+
+    /// What the file tells of the outputs. A dimension whose name no input has is one that only a run can tell.
+    pub fn outputs(&self) -> Result<Vec<OpenOutput>> {
+        let graph = self.graph()?;
+        let mut known: BTreeMap<String, Option<u32>> = BTreeMap::new();
+        for info in &graph.input {
+            let Ok((_, Some(dimensions))) = dimensions::tensor_type(info) else { continue };
+            let shape = self.inputs.iter().find(|input| input.name == info.name).map(|input| &input.shape);
+            for (axis, dimension) in dimensions.iter().enumerate() {
+                let Dimension::Named(name) = dimension else { continue };
+                let size = shape.and_then(|shape| shape.get(axis));
+                known.insert(name.clone(), if let Some(Size::Known(size)) = size { Some(*size) } else { None });
+            }
+        }
+        let size = |dimension: Dimension| match dimension {
+            Dimension::Size(size) => Size::Known(size),
+            Dimension::Named(name) => {
+                let expression = Expression::of(&name);
+                let follows = |expression: &Expression| expression.names().iter().all(|name| known.contains_key(*name));
+                match known.get(&name) {
+                    Some(Some(size)) => Size::Known(*size),
+                    Some(None) => Size::Open(name),
+                    None if expression.as_ref().is_some_and(follows) => {
+                        let size = |name: &str| known.get(name).copied().flatten();
+                        expression.and_then(|expression| expression.value(&size)).map_or(Size::Open(name), Size::Known)
+                    }
+                    None => Size::Unknown,
+                }
+            }
+            Dimension::Unknown => Size::Unknown,
+        };
+        let output = |info: &ValueInfoProto| {
+            let described = dimensions::tensor_type(info).ok();
+            let data_type = described.as_ref().map(|(data_type, _)| *data_type);
+            OpenOutput {
+                name: info.name.clone(),
+                data_type,
+                element_type: data_type.map(|data_type| dimensions::element_type(info, data_type).unwrap_or(data_type.name())),
+                shape: described.and_then(|(_, shape)| shape).map(|shape| shape.into_iter().map(size).collect()),
+            }
+        };
+        Ok(graph.output.iter().map(output).collect())
+    }
+
+    /// Whether all sizes are known before a run.
+    pub fn is_fixed(&self) -> bool {
+        self.inputs.iter().all(|input| input.shape.iter().all(|size| matches!(size, Size::Known(_))))
+    }
+
+    /// What the first part is given for inputs of these shapes, which are in the order of [`Loaded::inputs`].
+    ///
+    /// # Errors
+    /// `TypeError` for shapes that are not those of the model.
+    pub fn given(&self, shapes: &[Vec<u32>]) -> Result<Givens> {
+        let mut givens: Givens = self.values.iter().map(|(name, tensor)| (name.clone(), Given::Known(tensor.clone()))).collect();
+        if shapes.len() != self.inputs.len() {
+            return Err(Error::argument("inputs", format!("{} shapes", shapes.len()), self.inputs.len()));
+        }
+        for (input, shape) in self.inputs.iter().zip(shapes) {
+            let fits = shape.len() == input.shape.len()
+                && shape.iter().zip(&input.shape).all(|(size, allowed)| !matches!(allowed, Size::Known(known) if known != size));
+            if !fits {
+                return Err(Error::argument(
+                    "inputs",
+                    format!("the shape {shape:?} of {:?}", input.name),
+                    format!("{:?}", input.shape),
+                ));
+            }
+            let given = match shape.contains(&0) {
+                true => {
+                    let shape = shape.iter().map(|&size| size as usize).collect();
+                    Given::Known(Tensor { element: input.data_type.into(), shape, bytes: Bytes::new() })
+                }
+                false => Given::Operand { element: input.element, shape: shape.clone() },
+            };
+            givens.insert(input.name.clone(), given);
+        }
+        Ok(givens)
+    }
+
+    /// The shapes of the inputs where all are known.
+    ///
+    /// # Errors
+    /// `TypeError` that lists the dimensions which are not.
+    pub fn fixed_shapes(&self) -> Result<Vec<Vec<u32>>> {
+        let fixed = dimensions::fix(self.declared.clone(), &self.fixed.sizes)?;
+        Ok(fixed.into_iter().map(|signature| signature.shape).collect())
+    }
+
+    /// What produced the file, the version of the model, and its properties.
+    pub fn proto(&self) -> &ModelProto {
+        &self.proto
+    }
+}
+
+fn is_open(size: &Size) -> bool {
+    !matches!(size, Size::Known(_))
+}
+
+/// An input whose sizes are all known.
+fn signature(name: &str, data_type: DataType, shape: &[Size]) -> Signature {
+    let known = shape.iter().filter_map(|size| if let Size::Known(size) = size { Some(*size) } else { None });
+    Signature { name: name.to_owned(), data_type, element_type: data_type.name(), shape: known.collect() }
+}

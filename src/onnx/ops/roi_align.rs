@@ -1,0 +1,117 @@
+//! RoiAlign: regions of a feature map, whose places are known when the model runs, sampled to one size.
+
+use crate::onnx::emit::Emit;
+use crate::onnx::node::Node;
+use crate::onnx::refusal::Mapped;
+use crate::onnx::tensor::Tensor;
+use crate::onnx::value::Value;
+
+/// A bilinear sample: four places in a plane and their weights.
+type Sample = [(usize, f32); 4];
+
+/// Nothing for a place outside of the plane.
+fn sample(y: f32, x: f32, height: usize, width: usize) -> Option<Sample> {
+    if !(-1.0..=height as f32).contains(&y) || !(-1.0..=width as f32).contains(&x) || height == 0 || width == 0 {
+        return None;
+    }
+    let along = |place: f32, size: usize| {
+        let place = place.max(0.0);
+        let low = (place as usize).min(size - 1);
+        match low + 1 < size {
+            true => (low, low + 1, place - low as f32),
+            false => (size - 1, size - 1, 0.0),
+        }
+    };
+    let ((top, bottom, down), (left, right, across)) = (along(y, height), along(x, width));
+    let (up, back) = (1.0 - down, 1.0 - across);
+    Some([
+        (top * width + left, up * back),
+        (top * width + right, up * across),
+        (bottom * width + left, down * back),
+        (bottom * width + right, down * across),
+    ])
+}
+
+pub fn roi_align(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let (input, regions) = (node.constant(0, "the feature map")?, node.constant(1, "the regions")?);
+    let images = node.constant(2, "the images of the regions")?.integers();
+    let (&[batch, channels, height, width], &[count, 4]) = (&input.shape[..], &regions.shape[..]) else {
+        return Err(format!("a feature map of {:?} and regions of {:?}", input.shape, regions.shape).into());
+    };
+    if images.len() != count || images.iter().any(|&image| usize::try_from(image).map_or(true, |image| image >= batch)) {
+        return Err(format!("images {images:?} for {count} regions of {batch} images").into());
+    }
+    let size = |name| -> Mapped<usize> {
+        let size = node.int(name, 1)?;
+        usize::try_from(size).ok().filter(|&size| size > 0).ok_or_else(|| format!("{name} {size}").into())
+    };
+    let (rows, columns) = (size("output_height")?, size("output_width")?);
+    let ratio = node.int("sampling_ratio", 0)?;
+    let scale = node.float("spatial_scale", 1.0)? as f32;
+    let takes_largest = match node.string("mode", "avg")?.as_str() {
+        "avg" => false,
+        "max" => true,
+        other => return Err(format!("mode {other:?}, where \"avg\" or \"max\" are allowed").into()),
+    };
+    let default = if node.version < 16 { "output_half_pixel" } else { "half_pixel" };
+    let half_pixel = match node.string("coordinate_transformation_mode", default)?.as_str() {
+        "half_pixel" => true,
+        "output_half_pixel" => false,
+        other => return Err(format!("coordinate_transformation_mode {other:?}").into()),
+    };
+    let shape = vec![count, channels, rows, columns];
+    if !emit.folding.affords(&shape) || !emit.folding.affords(&input.shape) {
+        return Err(format!("a result of {shape:?} is too large").into());
+    }
+    let single = |tensor: &Tensor| tensor.floats().into_iter().map(|x| x as f32).collect::<Vec<f32>>();
+    let (pixels, regions) = (single(input), single(regions));
+    let mut result: Vec<f64> = Vec::with_capacity(shape.iter().product());
+    for (region, image) in regions.chunks(4).zip(images) {
+        let offset = if half_pixel { 0.5 } else { 0.0 };
+        let [left, top, right, bottom] = [0, 1, 2, 3].map(|i| region[i] * scale - offset);
+        // Without the half pixel, regions have a size of at least one.
+        let extent = |low: f32, high: f32| if half_pixel { high - low } else { (high - low).max(1.0) };
+        let (of_row, of_column) = (extent(top, bottom) / rows as f32, extent(left, right) / columns as f32);
+        let grid = |extent: f32| match ratio {
+            1.. => ratio as usize,
+            _ => (extent.ceil().max(0.0) as usize).min(1 << 12),
+        };
+        let (down, across) = (grid(of_row), grid(of_column));
+        emit.folding.require((rows * columns * down * across).saturating_mul(channels.max(4)).saturating_mul(4))?;
+        let mut cells: Vec<Vec<Option<Sample>>> = Vec::with_capacity(rows * columns);
+        for row in 0..rows {
+            for column in 0..columns {
+                let mut samples = Vec::with_capacity(down * across);
+                for i in 0..down {
+                    let y = top + row as f32 * of_row + (i as f32 + 0.5) * of_row / down as f32;
+                    for k in 0..across {
+                        let x = left + column as f32 * of_column + (k as f32 + 0.5) * of_column / across as f32;
+                        samples.push(sample(y, x, height, width));
+                    }
+                }
+                cells.push(samples);
+            }
+        }
+        for channel in 0..channels {
+            let plane = &pixels[(image as usize * channels + channel) * height * width..][..height * width];
+            for samples in &cells {
+                let weighted = |sample: &Sample| sample.map(|(place, weight)| plane[place] * weight);
+                result.push(f64::from(match takes_largest {
+                    // As onnxruntime has it: the largest of the weighted neighbours of all samples.
+                    true => {
+                        let all = samples.iter().map(|sample| match sample {
+                            Some(sample) => weighted(sample).into_iter().fold(f32::NEG_INFINITY, f32::max),
+                            None => 0.0,
+                        });
+                        all.reduce(f32::max).unwrap_or(0.0)
+                    }
+                    false => {
+                        let sum: f32 = samples.iter().flatten().map(|sample| weighted(sample).iter().sum::<f32>()).sum();
+                        sum / (down * across).max(1) as f32
+                    }
+                }));
+            }
+        }
+    }
+    Ok(vec![Tensor::from_floats(input.element, shape, &result).into()])
+}

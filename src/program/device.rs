@@ -1,0 +1,160 @@
+//! The timeline, as runs of programs use it: tensors and graphs that go when nobody has them, and waits for its answers.
+#![allow(unsafe_code)]
+
+use crate::error::{Error, Kind, Result};
+use crate::graph::Descriptor;
+use crate::host_memory::HostBuffer;
+use crate::memory::{self, Bytes};
+use crate::timeline::{Done, GraphId, Task, TensorId};
+use crossbeam_channel::bounded;
+use std::sync::{Arc, Mutex, PoisonError};
+
+type Sends = Box<dyn Fn(Task) -> Result<()> + Send + Sync>;
+type Numbers = Box<dyn Fn() -> u64 + Send + Sync>;
+
+/// A way to a timeline.
+pub struct Device {
+    send: Sends,
+    next: Numbers,
+}
+
+impl std::fmt::Debug for Device {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Device")
+    }
+}
+
+impl Device {
+    /// `send` enqueues a task, `next` gives numbers that no other tensor or graph of the context has.
+    pub fn new(
+        send: impl Fn(Task) -> Result<()> + Send + Sync + 'static,
+        next: impl Fn() -> u64 + Send + Sync + 'static,
+    ) -> Device {
+        Device { send: Box::new(send), next: Box::new(next) }
+    }
+
+    pub fn send(&self, task: Task) -> Result<()> {
+        (self.send)(task)
+    }
+
+    pub fn next_graph(&self) -> GraphId {
+        GraphId((self.next)())
+    }
+
+    /// Sends a task and waits for its end.
+    pub fn wait_for<T: Send + 'static>(&self, task: impl FnOnce(Done<T>) -> Task) -> Result<T> {
+        let (sender, end) = bounded(1);
+        self.send(task(Done::new(move |result: Result<T>| drop(sender.send(result)))))?;
+        // A duty that is dropped reports, so something comes.
+        end.recv().unwrap_or_else(|_| Err(Error::new(Kind::Operation, "the timeline has ended")))
+    }
+}
+
+/// A graph that goes with its plan.
+#[derive(Debug)]
+pub struct OwnedGraph {
+    device: Arc<Device>,
+    id: GraphId,
+}
+
+impl OwnedGraph {
+    pub fn new(device: Arc<Device>, id: GraphId) -> OwnedGraph {
+        OwnedGraph { device, id }
+    }
+}
+
+impl Drop for OwnedGraph {
+    fn drop(&mut self) {
+        let _ = self.device.send(Task::DestroyGraph { graph: self.id });
+    }
+}
+
+/// A tensor that goes when no value is in it any more.
+#[derive(Debug)]
+pub struct OwnedTensor {
+    device: Arc<Device>,
+    pub id: TensorId,
+    pub descriptor: Descriptor,
+}
+
+impl Drop for OwnedTensor {
+    fn drop(&mut self) {
+        let _ = self.device.send(Task::DestroyTensor { tensor: self.id });
+    }
+}
+
+/// What went wrong with tasks of a run that nobody waited for.
+#[derive(Clone, Debug, Default)]
+pub struct Failures(Arc<Mutex<Option<Error>>>);
+
+impl Failures {
+    fn done(&self) -> Done<()> {
+        let slot = self.0.clone();
+        Done::new(move |result: Result<()>| {
+            if let Err(error) = result {
+                slot.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            }
+        })
+    }
+
+    /// # Errors
+    /// The first failure. The timeline works in order, so after an answer all that was asked before is known.
+    pub fn check(&self) -> Result<()> {
+        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(error) => Err(error.clone()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Device {
+    /// A tensor of zeros.
+    pub fn tensor(self: &Arc<Self>, descriptor: &Descriptor, failures: &Failures) -> Result<Arc<OwnedTensor>> {
+        let id = TensorId((self.next)());
+        let (descriptor, done) = (descriptor.clone(), failures.done());
+        self.send(Task::CreateTensor { tensor: id, descriptor: descriptor.clone(), label: String::new(), done })?;
+        Ok(Arc::new(OwnedTensor { device: self.clone(), id, descriptor }))
+    }
+
+    pub fn upload(self: &Arc<Self>, descriptor: &Descriptor, bytes: &[u8], failures: &Failures) -> Result<Arc<OwnedTensor>> {
+        let tensor = self.tensor(descriptor, failures)?;
+        self.send(Task::Write { tensor: tensor.id, bytes: Bytes::copy_of(bytes)?, label: String::new() })?;
+        Ok(tensor)
+    }
+
+    /// The contents of tensors, when all that was asked for before has been done.
+    pub fn read(&self, tensors: &[&OwnedTensor]) -> Result<Vec<Vec<u8>>> {
+        let mut contents: Vec<Vec<u8>> = Vec::new();
+        for tensor in tensors {
+            let length = tensor.descriptor.byte_length();
+            memory::require(length)?;
+            let mut bytes = Vec::new();
+            bytes.try_reserve_exact(length).map_err(|_| Error::new(Kind::Unknown, format!("no memory for {length} bytes")))?;
+            bytes.resize(length, 0);
+            contents.push(bytes);
+        }
+        let (sender, ends) = bounded(tensors.len());
+        let mut asked = 0;
+        let mut result = Ok(());
+        for (tensor, bytes) in tensors.iter().zip(&mut contents) {
+            // SAFETY: the memory is ours alone until this returns, which waits below for the end of every read that was asked
+            // for; a read that is not accepted has dropped its buffer.
+            let into = unsafe { HostBuffer::new(bytes.as_mut_ptr(), bytes.len()) };
+            let sender = sender.clone();
+            let done = Done::new(move |result: Result<()>| drop(sender.send(result)));
+            asked += 1;
+            if let Err(error) = self.send(Task::Read { tensor: tensor.id, into, done }) {
+                result = Err(error);
+                break;
+            }
+        }
+        drop(sender);
+        for _ in 0..asked {
+            // A duty that is dropped reports, so as many come as were asked for.
+            if let Ok(Err(error)) = ends.recv() {
+                result = result.and(Err(error));
+            }
+        }
+        result.map(|()| contents)
+    }
+}

@@ -1,0 +1,190 @@
+//! A loaded model as a program: the parts that importing cuts it into ([`crate::onnx::Part`]), and the plans of each for the shapes
+//! and values that were met.
+//!
+//! A *stage* is one part for one set of shapes: its compiled graph, and what is to be done behind it. The stage that follows is
+//! found by the shapes and values that only the run could tell ([`plans`]), or made. So a model whose shapes were all met before
+//! is a walk from stage to stage, and nothing of it goes through script. [`run`] is that walk; [`repeat`] does it for the bodies of
+//! loops.
+//!
+//! A run has a thread of its own while it lasts, out of a few; the timeline hears of graphs and tensors as from anybody else, and values
+//! that stay on the device stay there.
+
+mod device;
+mod plans;
+mod repeat;
+mod run;
+mod values;
+
+pub use device::Device;
+pub use run::{Input, Options, Output, start};
+
+use crate::error::{Error, Kind, Result};
+use crate::graph::{Descriptor, Limits, OperandId};
+use crate::onnx::{Body, Bounds, Export, Givens, ImportError, Loaded, Next, Place, Signature, Source, StepKind, import_part};
+use crate::timeline::{Built, Done, GraphId, Task};
+use device::OwnedGraph;
+use plans::Plans;
+use std::sync::Arc;
+
+/// A model that was read, and what its parts are compiled and run with.
+#[derive(Debug)]
+pub struct Program {
+    pub loaded: Loaded,
+    pub limits: Arc<Limits>,
+    pub bounds: Bounds,
+    pub device: Arc<Device>,
+}
+
+/// One part for one set of shapes.
+#[derive(Debug)]
+pub struct Stage {
+    graph: Option<Compiled>,
+    exports: Vec<(String, Export)>,
+    next: Option<Next>,
+    /// By step of `next`: the plans of its body.
+    bodies: Vec<Option<Plans>>,
+    later: Plans,
+    /// The model's outputs, of the last part.
+    pub outputs: Vec<Signature>,
+    /// What a run of the part takes beside the weights.
+    pub bytes: usize,
+}
+
+#[derive(Debug)]
+struct Compiled {
+    id: GraphId,
+    inputs: Vec<(String, Descriptor)>,
+    outputs: Vec<Descriptor>,
+    /// Of a graph that is nobody else's.
+    _owned: Option<OwnedGraph>,
+}
+
+/// A part that was imported: what is left is to compile its graph.
+#[derive(Debug)]
+pub struct Planned {
+    pub stage: Stage,
+    /// By name, in the order of the graph; empty where there is no graph.
+    pub inputs: Vec<(String, Descriptor)>,
+    pub outputs: Vec<(String, Descriptor)>,
+}
+
+impl Stage {
+    /// Whether the model's outputs are there when the part's graph has run.
+    pub fn is_last(&self) -> bool {
+        self.next.is_none()
+    }
+
+    /// The nodes at which the model is cut behind the part.
+    pub fn cuts(&self) -> &[crate::onnx::Cut] {
+        self.next.as_ref().map_or(&[], |next| &next.cuts)
+    }
+
+    /// Outputs of the model that the graph does not compute, since nothing is in them, or all is known.
+    pub fn known_outputs(&self) -> impl Iterator<Item = (&str, &crate::onnx::Tensor)> {
+        self.exports.iter().filter_map(|(name, export)| match export {
+            Export::Known(tensor) => Some((name.as_str(), tensor)),
+            _ => None,
+        })
+    }
+}
+
+impl Program {
+    /// Imports the first part for inputs of these shapes, and has its graph compiled under that number, which is the caller's.
+    ///
+    /// # Errors
+    /// As [`import_part`].
+    pub fn first(
+        &self,
+        shapes: &[Vec<u32>],
+        id: GraphId,
+        label: &str,
+        done: Done<Built>,
+        found: impl FnOnce(Planned),
+    ) -> Result<(), (ImportError, Done<Built>)> {
+        let planned = self.loaded.given(shapes).map_err(ImportError::from).and_then(|given| {
+            let (planned, graph) = self.import(&Source::of(&self.loaded)?, &given, Place::First, id)?;
+            Ok((planned, graph))
+        });
+        match planned {
+            Err(error) => Err((error, done)),
+            Ok((planned, graph)) => {
+                found(planned);
+                match graph {
+                    None => done.report(Ok(Built::default())),
+                    Some((description, most)) => {
+                        let task =
+                            Task::Build { graph: id, description: Box::new(description), label: label.to_owned(), most, done };
+                        self.device.send(task).map_err(|error| (error.into(), Done::new(|_: Result<Built>| {})))?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// A part, and its graph with what that may take.
+    fn import(
+        &self,
+        source: &Source<'_>,
+        given: &Givens,
+        place: Place,
+        id: GraphId,
+    ) -> Result<(Planned, Option<(crate::graph::Graph, usize)>), ImportError> {
+        let part = import_part(source, &self.limits, &self.bounds, given, place)?;
+        let described = |graph: &crate::graph::Graph, list: &[(String, OperandId)]| {
+            list.iter().map(|(name, id)| (name.clone(), graph.descriptor(*id).clone())).collect::<Vec<_>>()
+        };
+        let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
+        if let Some(graph) = &part.graph {
+            (inputs, outputs) = (described(graph, &graph.inputs), described(graph, &graph.outputs));
+        }
+        let compiled = part.graph.is_some().then(|| Compiled {
+            id,
+            inputs: inputs.clone(),
+            outputs: outputs.iter().map(|(_, descriptor)| descriptor.clone()).collect(),
+            _owned: None,
+        });
+        let steps = part.next.iter().flat_map(|next| &next.steps);
+        let bodies = steps.map(|step| matches!(step.kind, StepKind::Repetition { .. }).then(Plans::default)).collect();
+        let stage = Stage {
+            graph: compiled,
+            exports: part.exports,
+            next: part.next,
+            bodies,
+            later: Plans::default(),
+            outputs: part.outputs,
+            bytes: 0,
+        };
+        let most = part.most_bytes;
+        Ok((Planned { stage, inputs, outputs }, part.graph.map(|graph| (graph, most))))
+    }
+
+    /// Imports and compiles a part that belongs to a run's own plans. Waits for it.
+    fn stage(&self, body: Option<&Body>, given: &Givens) -> Result<Stage> {
+        let source = match body {
+            None => Source::of(&self.loaded)?,
+            Some(body) => Source { loaded: &self.loaded, graph: &body.graph, opsets: &body.opsets, is_model: false },
+        };
+        let id = self.device.next_graph();
+        let (Planned { mut stage, .. }, graph) = self.import(&source, given, Place::Later, id).map_err(Error::from)?;
+        if let Some((description, most)) = graph {
+            let built = self.device.wait_for(|done| Task::Build {
+                graph: id,
+                description: Box::new(description),
+                label: String::new(),
+                most,
+                done,
+            })?;
+            stage.bytes = built.bytes;
+            if let Some(compiled) = &mut stage.graph {
+                compiled._owned = Some(OwnedGraph::new(self.device.clone(), id));
+            }
+        }
+        Ok(stage)
+    }
+}
+
+/// The error of a run that takes more than it may.
+fn too_large(found: usize, allowed: usize) -> Error {
+    Error::new(Kind::Operation, format!("found values of {found} bytes, allowed at most {allowed} (maxBytes)"))
+}

@@ -1,0 +1,252 @@
+//! A run: from stage to stage, until the model's outputs are there.
+
+use super::device::{Failures, OwnedTensor};
+use super::values::{Held, Key, Values, find, held_element};
+use super::{Program, Stage, too_large};
+use crate::error::{Error, Kind, Result};
+use crate::graph::Descriptor;
+use crate::onnx::{Body, Export, Givens, Random, Signature, Step, StepKind, Tensor, evaluate};
+use crate::thread::Pool;
+use crate::timeline::{Done, Task, TensorIds};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Runs of programs that have a thread at the same time in the whole process; others wait their turn.
+const AT_ONCE: usize = 32;
+/// A thread without a run ends after so long.
+const KEPT: Duration = Duration::from_secs(10);
+
+static RUNS: Pool = Pool::new("webnn program", AT_ONCE, KEPT);
+
+/// A value that a run is given.
+#[derive(Debug)]
+pub struct Input {
+    pub name: String,
+    pub descriptor: Descriptor,
+    pub bytes: crate::memory::Bytes,
+}
+
+/// How a run is wanted.
+#[derive(Debug, Default)]
+pub struct Options {
+    /// For nodes without a seed.
+    pub seed: Option<u64>,
+    /// What its values may take.
+    pub most_bytes: Option<usize>,
+}
+
+/// An output of a model.
+#[derive(Debug)]
+pub struct Output {
+    pub signature: Signature,
+    pub bytes: Vec<u8>,
+}
+
+/// Runs a program on a thread out of the pool, from the stage for the shapes of its inputs.
+pub fn start(program: Arc<Program>, stage: Arc<Stage>, inputs: Vec<Input>, options: Options, done: Done<Vec<Output>>) {
+    let work = move |done: Done<Vec<Output>>| {
+        done.run(|| Run::new(&program, options).outputs(stage, inputs));
+    };
+    if let Err((error, done)) = RUNS.spawn(done, work) {
+        done.report(Err(error));
+    }
+}
+
+/// A run under way.
+pub struct Run<'a> {
+    pub program: &'a Program,
+    pub failures: Failures,
+    random: Random,
+    most_bytes: usize,
+}
+
+/// Inputs of zero elements have no tensor; where a run is given one, it is there without.
+fn held(program: &Program, failures: &Failures, input: &Input) -> Result<Held> {
+    let Input { descriptor, bytes, .. } = input;
+    let element = program.loaded.inputs().iter().find(|known| known.name == input.name).map(|known| known.element());
+    let element = held_element(element.unwrap_or(descriptor.data_type.into()));
+    if descriptor.shape.contains(&0) {
+        let shape = descriptor.shape.iter().map(|&size| size as usize).collect();
+        let tensor = Tensor { element: descriptor.data_type.into(), shape, bytes: Default::default() };
+        return Ok(Held::Host { tensor, known: true });
+    }
+    Ok(Held::Device { tensor: program.device.upload(descriptor, bytes, failures)?, element })
+}
+
+impl<'a> Run<'a> {
+    fn new(program: &'a Program, options: Options) -> Run<'a> {
+        let most_bytes = options.most_bytes.or(program.bounds.most_bytes).unwrap_or(usize::MAX);
+        Run { program, failures: Failures::default(), random: Random::new(options.seed), most_bytes }
+    }
+
+    fn outputs(&mut self, stage: Arc<Stage>, inputs: Vec<Input>) -> Result<Vec<Output>> {
+        let mut values = Values::new();
+        let mut total = 0usize;
+        for input in inputs {
+            total = total.saturating_add(input.bytes.len());
+            let value = held(self.program, &self.failures, &input)?;
+            values.insert(input.name, value);
+        }
+        self.afford(total)?;
+        let (values, signatures) = self.walk(None, stage, values)?;
+        let mut tensors: Vec<&OwnedTensor> = Vec::new();
+        let mut wanted = Vec::new();
+        for signature in signatures {
+            let value = find(&values, &signature.name)?;
+            if let Held::Device { tensor, .. } = value {
+                tensors.push(tensor);
+            }
+            wanted.push((signature, value));
+        }
+        self.afford(tensors.iter().map(|tensor| tensor.descriptor.byte_length()).fold(0, usize::saturating_add))?;
+        let mut contents = self.program.device.read(&tensors)?.into_iter();
+        self.failures.check()?;
+        let output = |(signature, value): (Signature, &Held)| {
+            let bytes = match value {
+                Held::Device { .. } => contents.next().unwrap_or_default(),
+                Held::Host { tensor, .. } => tensor.held()?.1.to_vec(),
+                Held::Sequence(_) | Held::Nothing => {
+                    let text = format!("the output {:?} is no tensor, which is not supported", signature.name);
+                    return Err(Error::new(Kind::NotSupported, text));
+                }
+            };
+            Ok(Output { signature, bytes })
+        };
+        wanted.into_iter().map(output).collect()
+    }
+
+    /// Refuses what takes more than the run may.
+    pub fn afford(&self, bytes: usize) -> Result<()> {
+        if bytes > self.most_bytes { Err(too_large(bytes, self.most_bytes)) } else { Ok(()) }
+    }
+
+    /// Whether the context is still there. Everything that may go on for long asks.
+    pub fn is_wanted(&self) -> Result<()> {
+        match (self.program.bounds.is_wanted)() {
+            true => Ok(()),
+            false => Err(Error::new(Kind::InvalidState, "the context was destroyed")),
+        }
+    }
+
+    /// From a stage on: what exists behind the last one, by name, and the signatures of the outputs.
+    pub fn walk(&mut self, body: Option<&Body>, mut stage: Arc<Stage>, mut values: Values) -> Result<(Values, Vec<Signature>)> {
+        loop {
+            self.is_wanted()?;
+            let results = self.execute(&stage, &mut values)?;
+            let mut exported = Values::new();
+            for (name, export) in &stage.exports {
+                exported.insert(name.clone(), exported_value(export, &results, &values)?);
+            }
+            let Some(next) = &stage.next else { return Ok((exported, stage.outputs.clone())) };
+            let mut key = Key::default();
+            for (step, plans) in next.steps.iter().zip(&stage.bodies) {
+                let outputs = match (&step.kind, plans) {
+                    (StepKind::Repetition { repetition, body }, Some(plans)) => {
+                        self.repeat(step, repetition, body, plans, &exported)?
+                    }
+                    _ => self.evaluate(step, &exported)?,
+                };
+                for (name, value) in step.outputs.iter().zip(outputs) {
+                    key.shape(&value);
+                    if let Some(name) = name {
+                        exported.insert(name.clone(), value);
+                    }
+                }
+            }
+            for name in &next.looks {
+                let tensor = self.tensor(find(&exported, name)?)?;
+                key.known(&tensor);
+                exported.insert(name.clone(), Held::Host { tensor, known: true });
+            }
+            if key.bytes() > MOST_LOOKED_AT {
+                let text =
+                    format!("found values of {} bytes where sizes are meant, allowed at most {MOST_LOOKED_AT}", key.bytes());
+                return Err(Error::new(Kind::Operation, text));
+            }
+            values = exported;
+            let given: Givens = values.iter().map(|(name, value)| (name.clone(), value.given())).collect();
+            stage = stage.later.get(key, || self.program.stage(body, &given))?;
+        }
+    }
+
+    /// Runs the graph of a stage, if it has one; its results.
+    fn execute(&mut self, stage: &Stage, values: &mut Values) -> Result<Vec<Arc<OwnedTensor>>> {
+        let Some(graph) = &stage.graph else { return Ok(Vec::new()) };
+        let device = &self.program.device;
+        let mut tensors = TensorIds::new();
+        let mut inputs = Vec::new();
+        for (name, descriptor) in &graph.inputs {
+            let tensor = match find(values, name)? {
+                Held::Device { tensor, .. } => tensor.clone(),
+                Held::Host { tensor, .. } => {
+                    let (_, bytes) = tensor.held()?;
+                    let uploaded = device.upload(descriptor, &bytes, &self.failures)?;
+                    // Whoever needs it next has it there.
+                    if let Some(Held::Host { known: false, tensor }) = values.get(name) {
+                        let element = held_element(tensor.element);
+                        values.insert(name.clone(), Held::Device { tensor: uploaded.clone(), element });
+                    }
+                    uploaded
+                }
+                _ => return Err(Error::new(Kind::Operation, format!("the value {name:?} is no tensor"))),
+            };
+            if tensor.descriptor != *descriptor {
+                let text = format!("{} for {name:?}, which is {descriptor} (internal error)", tensor.descriptor);
+                return Err(Error::new(Kind::Operation, text));
+            }
+            tensors.push(tensor.id);
+            inputs.push(tensor);
+        }
+        let mut results = Vec::with_capacity(graph.outputs.len());
+        for descriptor in &graph.outputs {
+            let tensor = device.tensor(descriptor, &self.failures)?;
+            tensors.push(tensor.id);
+            results.push(tensor);
+        }
+        device.send(Task::Dispatch { graph: graph.id, tensors, label: String::new() })?;
+        Ok(results)
+    }
+
+    /// A value's elements.
+    pub fn tensor(&self, value: &Held) -> Result<Tensor> {
+        match value {
+            Held::Host { tensor, .. } => Ok(tensor.clone()),
+            Held::Device { tensor, element } => {
+                let bytes = self.program.device.read(&[tensor])?.pop().unwrap_or_default();
+                self.failures.check()?;
+                let shape = tensor.descriptor.shape.iter().map(|&size| size as usize).collect();
+                let held = Tensor { element: tensor.descriptor.data_type.into(), shape, bytes: bytes.into() };
+                Ok(if element.is_short() { held.cast(*element) } else { held })
+            }
+            _ => Err(Error::new(Kind::Operation, "a value that is no tensor")),
+        }
+    }
+
+    /// Computes a step that is an operator.
+    fn evaluate(&mut self, step: &Step, values: &Values) -> Result<Vec<Held>> {
+        let input = |name: &Option<String>| name.as_ref().map(|name| self.tensor(find(values, name)?)).transpose();
+        let inputs = step.inputs.iter().map(input).collect::<Result<_>>()?;
+        let Program { loaded, limits, bounds, .. } = self.program;
+        let tensors = evaluate(step, inputs, loaded, limits, bounds, &mut self.random)?;
+        self.afford(tensors.iter().map(|tensor| tensor.bytes.len()).fold(0, usize::saturating_add))?;
+        Ok(tensors.into_iter().map(|tensor| Held::Host { tensor, known: false }).collect())
+    }
+}
+
+/// Values that sizes are taken from have a few elements.
+const MOST_LOOKED_AT: usize = 1 << 20;
+
+fn exported_value(export: &Export, results: &[Arc<OwnedTensor>], values: &Values) -> Result<Held> {
+    Ok(match export {
+        Export::Result { output, element, .. } => {
+            let tensor = results.get(*output).ok_or_else(|| Error::new(Kind::Operation, "a result that no graph has"))?;
+            Held::Device { tensor: tensor.clone(), element: *element }
+        }
+        Export::Known(tensor) => Held::Host { tensor: tensor.clone(), known: true },
+        Export::Given(name) => find(values, name)?.clone(),
+        Export::Sequence(list) => {
+            Held::Sequence(list.iter().map(|export| exported_value(export, results, values)).collect::<Result<_>>()?)
+        }
+        Export::Nothing => Held::Nothing,
+    })
+}
