@@ -265,7 +265,7 @@ async function outcomeOf(context, item, values, at, place, number) {
   try {
     const own = (array) => (array instanceof Float64Array ? Float32Array.from(array) : array);
     const results = await loaded.run(Object.fromEntries(fed.map(({ name, array }) => [name, own(array)])));
-    return loaded.outputs.map(({ name, dataType }) => ({ type: dataType, values: numbers(dataType, results[name]) }));
+    return Object.values(results).map(({ dataType, data }) => ({ type: dataType, values: numbers(dataType, data) }));
   } finally {
     loaded.destroy();
   }

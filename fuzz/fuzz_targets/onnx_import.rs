@@ -1,17 +1,73 @@
-//! Any bytes as an ONNX model: an error, or a graph; never a panic, a hang, or memory out of all proportion.
+//! Any bytes as an ONNX model: an error, or graphs; never a panic, a hang, or memory out of all proportion. The last bytes are also taken for
+//! the sizes of open dimensions, and for values that only a run could tell.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use std::sync::{Arc, LazyLock};
 use webnn_node::graph::Limits;
-use webnn_node::onnx::{Bounds, Fixed, FreeDimensions, Model, import, summarize};
+use webnn_node::onnx::{
+    Bounds, ElementType, Fixed, FreeDimensions, Given, Givens, Loaded, Model, Place, Random, Size, Source, StepKind, Tensor,
+    evaluate, import, import_part, summarize,
+};
 
 static LIMITS: LazyLock<Arc<Limits>> = LazyLock::new(|| Arc::new(Limits::everything()));
 
+/// Parts that are imported one after the other, at most.
+const MOST_PARTS: usize = 6;
+
 fuzz_target!(|bytes: &[u8]| {
-    let model = Model::from_bytes(bytes.to_vec());
-    let _ = summarize(&model);
+    let _ = summarize(&Model::from_bytes(bytes.to_vec()));
     let sizes = FreeDimensions::from([("N".to_owned(), 2)]);
-    let _ = import(&model, &LIMITS, &Fixed::default(), &Bounds::default());
-    let _ = import(&model, &LIMITS, &Fixed { sizes, ..Fixed::default() }, &Bounds::default());
+    let model = || Model::from_bytes(bytes.to_vec());
+    let _ = import(model(), &LIMITS, &Fixed::default(), &Bounds::default());
+    let _ = import(model(), &LIMITS, &Fixed { sizes, ..Fixed::default() }, &Bounds::default());
+    let _ = parts(model(), &mut bytes.iter().rev().copied());
 });
+
+/// Imports a model part by part.
+fn parts(model: Model, choices: &mut dyn Iterator<Item = u8>) -> Option<()> {
+    let bounds = Bounds::default();
+    let loaded = Loaded::new(model, Fixed::default()).ok()?;
+    let mut choose = |most: u8| choices.next().unwrap_or(1) % most;
+    let mut size = |size: &Size| if let Size::Known(size) = size { *size } else { choose(5).into() };
+    let shapes: Vec<Vec<u32>> = loaded.inputs().iter().map(|input| input.shape.iter().map(&mut size).collect()).collect();
+    let mut given = loaded.given(&shapes).ok()?;
+    let mut place = Place::First;
+    for _ in 0..MOST_PARTS {
+        let part = import_part(&Source::of(&loaded).ok()?, &LIMITS, &bounds, &given, place).ok()?;
+        let next = part.next?;
+        let mut later: Givens = part.exports.iter().map(|(name, export)| (name.clone(), Given::of(export, &given))).collect();
+        for step in &next.steps {
+            let StepKind::Operator { .. } = step.kind else { return None };
+            let inputs = step.inputs.iter().map(|name| Some(made_up(later.get(name.as_ref()?)?, &mut choose)?));
+            let results = evaluate(step, inputs.collect(), &loaded, &LIMITS, &bounds, &mut Random::new(Some(1))).ok()?;
+            for (name, tensor) in step.outputs.iter().zip(results) {
+                later.insert(name.clone()?, Given::Known(tensor));
+            }
+        }
+        for name in next.looks {
+            let tensor = made_up(later.get(&name)?, &mut choose)?;
+            later.insert(name, Given::Known(tensor));
+        }
+        (given, place) = (later, Place::Later);
+    }
+    None
+}
+
+/// A value of the shape that a part would give.
+fn made_up(given: &Given, choose: &mut dyn FnMut(u8) -> u8) -> Option<Tensor> {
+    match given {
+        Given::Known(tensor) => Some(tensor.clone()),
+        Given::Operand { element, shape } => {
+            let shape: Vec<usize> = shape.iter().map(|&size| size as usize).collect();
+            let count = shape.iter().product::<usize>();
+            if count > 1 << 12 {
+                return None;
+            }
+            let numbers: Vec<i64> = (0..count).map(|_| i64::from(choose(7)) - 2).collect();
+            let tensor = Tensor::from_integers(ElementType::Int64, shape, &numbers);
+            Some(tensor.cast(*element))
+        }
+        _ => None,
+    }
+}

@@ -8,7 +8,7 @@ use super::prologue::Before;
 use super::quantized::{self, Integers};
 use crate::error::Result;
 use crate::graph::ops::elementwise::{Unary, UnaryKind};
-use crate::graph::{ConstantBytes, Descriptor, Graph, Node, Op, OperandId, Source};
+use crate::graph::{ConstantBytes, Descriptor, Graph, Node, Op, OperandId, Shared, Source};
 use std::collections::HashMap;
 use std::fmt;
 
@@ -87,6 +87,8 @@ pub struct Plan {
     /// Of what lies in the arena, and by value which of these it is.
     lifetimes: Vec<Lifetime>,
     lives: Vec<Option<usize>>,
+    /// See [`Graph::shared`].
+    pub shared: Shared,
 }
 
 /// Whether a node gives other names to memory: its output has the very bytes of its operand.
@@ -301,7 +303,8 @@ pub fn plan(graph: Graph, progress: &Progress<'_>, fusing: Fusing, integers: boo
         names.iter().map(|(name, id)| (name.clone(), graph.descriptor(*id).clone())).collect::<Vec<_>>()
     };
     let (inputs, outputs) = (describe(&graph.inputs), describe(&graph.outputs));
-    let mut plan = Plan { values, constants, steps: finished, inputs, outputs, arena_length: 0, lifetimes, lives };
+    let shared = graph.shared.clone();
+    let mut plan = Plan { values, constants, steps: finished, inputs, outputs, arena_length: 0, lifetimes, lives, shared };
     plan.place();
     // Only constants that a step reads are worth keeping.
     plan.drop_unused_constants();

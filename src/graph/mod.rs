@@ -39,9 +39,10 @@ use crate::memory;
 use attribute::Value;
 use data_type::{ANY, FOUR_BITS};
 use operator::{Operator, check_limits};
+use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// An operand, by its position in the builder or graph that it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -67,6 +68,26 @@ impl ConstantBytes {
 impl fmt::Debug for ConstantBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ConstantBytes({} bytes)", self.as_slice().len())
+    }
+}
+
+/// What a backend keeps for all graphs of one model, which are made of the same constants for inputs of different shapes: memory for
+/// runs, and weights as its kernels want them. What it is only the backend knows.
+#[derive(Clone, Default)]
+pub struct Shared(Arc<OnceLock<Arc<dyn Any + Send + Sync>>>);
+
+impl Shared {
+    /// The backend's part, which the first graph that asks makes.
+    pub fn of<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
+        let kept = self.0.get_or_init(|| Arc::new(T::default())).clone();
+        // Graphs of one model belong to one backend.
+        kept.downcast().unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Shared")
     }
 }
 
@@ -149,6 +170,8 @@ pub struct Graph {
     pub inputs: Vec<(String, OperandId)>,
     /// In the order in which they were named.
     pub outputs: Vec<(String, OperandId)>,
+    /// Common to the graphs of one model.
+    pub shared: Shared,
 }
 
 impl GraphBuilder {
@@ -383,7 +406,7 @@ fn prune(operands: Vec<Operand>, nodes: Vec<Node>, outputs: Vec<(String, Operand
         }
     }
     let outputs = outputs.into_iter().map(|(name, id)| (name, renumbered[id.0 as usize])).collect();
-    Graph { operands: kept_operands, nodes: kept, inputs, outputs }
+    Graph { operands: kept_operands, nodes: kept, inputs, outputs, shared: Shared::default() }
 }
 
 impl Graph {

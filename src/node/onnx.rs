@@ -7,7 +7,7 @@ use super::handles::Handle;
 use super::script::{Scope, Type, Value};
 use super::settle::{Outcome, Request, descriptors};
 use crate::error::{Error, Result};
-use crate::graph::{DataType, Descriptor};
+use crate::graph::{DataType, Descriptor, Shared};
 use crate::memory::Held;
 use crate::onnx::{self, Bounds, Cut, Fixed, FixedValue, ImportError, Model, RefusedNode, Signature, Size, Summary, Tensor};
 use crate::program::{self, Device, Options, Output, Planned, Program};
@@ -134,7 +134,8 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         match read {
             Ok((loaded, unknown)) => {
                 let _ = refusals.set(unknown);
-                let _ = found.set(Arc::new(Program { loaded, limits, bounds, device: Arc::new(device) }));
+                let _ =
+                    found.set(Arc::new(Program { loaded, limits, bounds, device: Arc::new(device), shared: Shared::default() }));
                 done.report(Ok(()));
                 Ok(())
             }

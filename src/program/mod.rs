@@ -19,7 +19,7 @@ pub use device::Device;
 pub use run::{Input, Options, Output, start};
 
 use crate::error::{Error, Kind, Result};
-use crate::graph::{Descriptor, Limits, OperandId};
+use crate::graph::{Descriptor, Limits, OperandId, Shared};
 use crate::onnx::{Body, Bounds, Export, Givens, ImportError, Loaded, Next, Place, Signature, Source, StepKind, import_part};
 use crate::timeline::{Built, Done, GraphId, Task};
 use device::OwnedGraph;
@@ -33,6 +33,8 @@ pub struct Program {
     pub limits: Arc<Limits>,
     pub bounds: Bounds,
     pub device: Arc<Device>,
+    /// By all graphs of the model.
+    pub shared: Shared,
 }
 
 /// One part for one set of shapes.
@@ -130,7 +132,10 @@ impl Program {
         place: Place,
         id: GraphId,
     ) -> Result<(Planned, Option<(crate::graph::Graph, usize)>), ImportError> {
-        let part = import_part(source, &self.limits, &self.bounds, given, place)?;
+        let mut part = import_part(source, &self.limits, &self.bounds, given, place)?;
+        if let Some(graph) = &mut part.graph {
+            graph.shared = self.shared.clone();
+        }
         let described = |graph: &crate::graph::Graph, list: &[(String, OperandId)]| {
             list.iter().map(|(name, id)| (name.clone(), graph.descriptor(*id).clone())).collect::<Vec<_>>()
         };

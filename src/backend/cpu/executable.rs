@@ -22,13 +22,15 @@ use smallvec::SmallVec;
 use std::collections::HashSet;
 use std::mem::take;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
 
+mod arenas;
 mod followers;
 mod overwriting;
 mod placements;
 
+use arenas::{Arena, Arenas};
 use followers::{Follower, follow, follow_from};
 
 /// A graph that can be run, by several dispatches at once.
@@ -41,18 +43,12 @@ pub struct Executable {
     placements: Placements,
     arena_length: usize,
     /// Arenas that no run uses at the moment.
-    arenas: Mutex<Vec<Arena>>,
+    arenas: Arc<Arenas>,
     usage: Arc<Usage>,
     estimate: usize,
     regions: Regions,
     profile: Option<Profile>,
     _constants_charge: Charge,
-}
-
-#[derive(Debug)]
-struct Arena {
-    bytes: Bytes,
-    _charge: Charge,
 }
 
 #[derive(Debug)]
@@ -378,6 +374,7 @@ impl Executable {
         let kernel_bytes: usize = steps.iter().filter_map(|step| step.kernel.as_ref()).map(|kernel| kernel.bytes()).sum();
         let constant_bytes = kernel_bytes + constants.iter().map(|constant| constant.as_slice().len()).sum::<usize>();
         let placements = placements::find(&steps, plan.inputs.len());
+        let arenas = plan.shared.of::<Arenas>();
         let executable = Executable {
             estimate,
             regions: Regions::default(),
@@ -388,7 +385,7 @@ impl Executable {
             input_lengths: lengths(&plan.inputs),
             output_lengths: lengths(&plan.outputs),
             arena_length: plan.arena_length,
-            arenas: Mutex::new(Vec::new()),
+            arenas,
             usage: usage.clone(),
             _constants_charge: usage.charge(Use::Graphs, constant_bytes),
         };
@@ -550,7 +547,7 @@ impl Executable {
         }
         // Of the last kernel too.
         cancel.check()?;
-        self.arenas.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(arena);
+        self.arenas.give_back(arena);
         Ok(())
     }
 
@@ -589,10 +586,6 @@ impl Executable {
     }
 
     fn take_arena(&self) -> Result<Arena> {
-        if let Some(arena) = self.arenas.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop() {
-            return Ok(arena);
-        }
-        let bytes = Bytes::zeroed(self.arena_length)?;
-        Ok(Arena { bytes, _charge: self.usage.charge(Use::Scratch, self.arena_length) })
+        self.arenas.take(self.arena_length, &self.usage)
     }
 }
