@@ -14,13 +14,20 @@ const linters = {
   rustfmt: ['cargo', 'fmt', '--check'],
   // The release profile is the one that `npm run build` compiled the dependencies' build scripts in.
   clippy: ['cargo', 'clippy', '--release', '--all-targets', '--locked', '--quiet', '--', '-D', 'warnings'],
+  // Where cargo-deny is not installed its step says so.
+  dependencies: ['cargo', 'deny', '--locked', 'check', 'licenses', 'bans', 'sources'],
   eslint: [process.execPath, eslint, '--max-warnings', '0', '--no-error-on-unmatched-pattern', ...folders],
 };
 
 await setUp({ addon: false });
+const hasDeny = (await run('cargo', ['deny', '--version'], { limitSeconds: 60, stdout: 'keep', stderr: 'keep' })).code === 0;
 const tally = new Tally();
 for (const [name, [command, ...args]] of Object.entries(linters)) {
   console.log(`\n== ${name}`);
+  if (name === 'dependencies' && !hasDeny) {
+    tally.add({ name, passed: 0, failed: 0, note: 'cargo-deny is not installed (cargo install --locked cargo-deny)' });
+    continue;
+  }
   const ended = await run(command, args, { limitSeconds: limit });
   const note = trouble(ended, limit);
   tally.add({ name, passed: note ? 0 : 1, failed: note ? 1 : 0, note, seconds: ended.seconds });
