@@ -87,6 +87,89 @@ fn threads_are_made_in_one_place() {
     }
 }
 
+/// Where sizes may be what somebody else decides, by file or folder, and why that is no danger: how much it is follows from
+/// something that is in memory already, or memory for it was asked for before.
+const SIZED: &[(&str, &str)] = &[
+    ("backend/cpu/dispatch/snapshots", "networks of tests"),
+    ("backend/cpu/executable/placements.rs", "one for each input of a graph"),
+    (
+        "backend/cpu/kernels",
+        "what runs take is from scratch.rs; lists of channels and blocks when kernels are made are short beside their weights",
+    ),
+    ("backend/cpu/reference/accumulate.rs", "one for each dimension"),
+    ("backend/cpu/reference/interpret.rs", "the oracle of tests"),
+    ("backend/cpu/reference/reduce.rs", "totals of a line, from scratch.rs before"),
+    ("backend/cpu/scratch.rs", "the place itself"),
+    ("compiler", "`compile_within` asks for memory for each node before any pass, and `affine` for channels with their filter"),
+    ("graph/mod.rs", "one for each node"),
+    ("graph/ops/recurrent.rs", "one or two states"),
+    ("host_memory.rs", "tests"),
+    ("memory.rs", "the place itself"),
+    ("node/script.rs", "a string of script's, which is as long"),
+    ("onnx/fold/movement.rs", "`Folding` asks before each node"),
+    ("onnx/ops/attention", "`require` before, and three parts"),
+    ("onnx/ops/cells.rs", "four parts at most"),
+    ("onnx/ops/columns.rs", "`require` before"),
+    ("onnx/ops/functions.rs", "two directions"),
+    ("onnx/ops/ml", "one for each class or node that the file lists"),
+    ("onnx/ops/window.rs", "one for each dimension"),
+    ("onnx/order.rs", "one for each node"),
+    ("onnx/tensor.rs", "`require` before, or no longer than what was read"),
+];
+
+/// The sizes of lists that a line makes without a way to fail.
+fn sizes_made(line: &str) -> Vec<&str> {
+    let until = |text: &'static str| move |rest: &'_ str| rest.find(text);
+    let mut found = Vec::new();
+    for (at, _) in line.match_indices("vec![") {
+        if let (Some(begin), Some(end)) = (until("; ")(&line[at..]), until("]")(&line[at..]))
+            && begin < line[at..].rfind(']').unwrap_or(0)
+        {
+            // Behind what is repeated, which may have brackets of its own.
+            let end = line[at + begin..].find(']').map_or(at + end, |end| at + begin + end);
+            found.push(&line[at + begin + 2..end]);
+        }
+    }
+    for (call, closing) in [("with_capacity(", ")"), (".resize(", ",")] {
+        for (at, _) in line.match_indices(call) {
+            let rest = &line[at + call.len()..];
+            found.push(&rest[..rest.rfind(closing).unwrap_or(rest.len())]);
+        }
+    }
+    found
+}
+
+/// Whether a size is a number, or that of something that is there, or of a shape.
+fn is_harmless(size: &str) -> bool {
+    let is_number = size.chars().all(|c| c.is_ascii_digit() || c.is_ascii_uppercase() || "_ +*<".contains(c));
+    is_number || ["len()", "rank", "rank("].iter().any(|word| size.contains(word))
+}
+
+/// Memory that a model or the caller decides the size of is asked for in a way that can fail: `memory::filled`, `Bytes`, `scratch`.
+#[test]
+fn lists_whose_size_somebody_else_decides_can_fail() {
+    let rooms = ["backend", "compiler", "graph", "host_memory.rs", "memory", "node", "onnx", "timeline"];
+    let mut wrong = Vec::new();
+    let mut unused: BTreeSet<&str> = SIZED.iter().map(|(path, _)| *path).collect();
+    for (path, text) in all() {
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let is_test = name.ends_with("tests") || name == "testing" || name == "divided";
+        if is_test || !rooms.iter().any(|room| path.starts_with(room) || path.starts_with(format!("{room}.rs"))) {
+            continue;
+        }
+        let code = code(&text);
+        let sizes = code.lines().flat_map(|line| sizes_made(line).into_iter().map(move |size| (line, size)));
+        for (line, size) in sizes.filter(|(_, size)| !is_harmless(size)) {
+            match SIZED.iter().find(|(allowed, _)| path.starts_with(allowed)) {
+                Some((allowed, _)) => _ = unused.remove(allowed),
+                None => wrong.push(format!("{}: {size} in {}", path.display(), line.trim())),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "these could end the process:\n{}", wrong.join("\n"));
+    unused.iter().for_each(|path| eprintln!("warning: nothing is left to allow in {path}"));
+}
+
 /// Folders whose files import each other in one direction only, folders in them included.
 const ONE_WAY: &[&str] = &["backend/wgpu"];
 

@@ -3,6 +3,7 @@
 use super::elementwise::one;
 use crate::graph::OperandId;
 use crate::graph::ops::reduce::ReduceKind;
+use crate::memory;
 use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, size};
@@ -26,9 +27,9 @@ struct Dimension {
 impl Dimension {
     /// For each pixel the elements of `[block, count]` that are added up there. A list that is shorter than the longest one is
     /// filled up with the place behind all of them.
-    fn places(&self) -> Vec<Vec<i64>> {
+    fn places(&self) -> Mapped<Vec<Vec<i64>>> {
         let [stride, dilation, count] = [self.stride, self.dilation, self.count].map(i64::from);
-        let mut places = vec![Vec::new(); self.image as usize];
+        let mut places = memory::filled(Vec::new(), self.image as usize)?;
         for (pixel, list) in places.iter_mut().enumerate() {
             let at = pixel as i64 + i64::from(self.before);
             for offset in 0..self.block.into() {
@@ -39,8 +40,9 @@ impl Dimension {
             }
         }
         let longest = places.iter().map(Vec::len).max().unwrap_or(0).max(1);
+        memory::require(places.len().saturating_mul(longest).saturating_mul(size_of::<i64>()))?;
         places.iter_mut().for_each(|list| list.resize(longest, i64::from(self.block) * count));
-        places
+        Ok(places)
     }
 }
 
@@ -109,7 +111,7 @@ fn fold(input: OperandId, dimension: &Dimension, emit: &mut Emit<'_>) -> Mapped<
     let mut shape = emit.shape(input);
     shape.truncate(shape.len() - 2);
     emit.reserve(&[dimension.image.into(), dimension.block.into()])?;
-    let places = dimension.places();
+    let places = dimension.places()?;
     let (axis, each) = (shape.len(), places[0].len() as u32);
     let elements = dimension.block.checked_mul(dimension.count).ok_or("blocks that are too large")?;
     let flat = emit.reshape(input, &[&shape[..], &[elements]].concat())?;

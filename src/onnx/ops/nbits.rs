@@ -4,6 +4,7 @@ use super::elementwise::one;
 use super::matmul::product;
 use crate::graph::ops::elementwise::{BinaryKind, DequantizeLinear, LogicalKind};
 use crate::graph::{DataType, OperandId};
+use crate::memory;
 use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, axis, size};
@@ -64,7 +65,7 @@ fn zero_points(node: &Node<'_>, columns: u32, blocks: u32, packed: bool) -> Mapp
     let count = columns.checked_mul(blocks).ok_or("too many blocks")?;
     let Some(tensor) = node.optional_constant(3, "the zero points")? else {
         // The middle of the range.
-        return Ok(if packed { vec![0x88; count.div_ceil(2)] } else { vec![0x80; count] });
+        return Ok(if packed { memory::filled(0x88, count.div_ceil(2))? } else { memory::filled(0x80, count)? });
     };
     if tensor.element != ElementType::Uint8 {
         return Err(format!("zero points of {} are not supported", tensor.element).into());

@@ -88,7 +88,7 @@ fn zeros(element: ElementType, shape: Vec<u32>) -> Mapped<Value> {
     let shape: Vec<usize> = shape.into_iter().map(|size| size as usize).collect();
     let count = shape.iter().product();
     let bytes = element.byte_length(count).ok_or("too many elements")?;
-    Ok(Tensor { element, shape, bytes: vec![0; bytes].into() }.into())
+    Ok(Tensor { element, shape, bytes: crate::memory::filled(0, bytes)?.into() }.into())
 }
 
 /// Scale and zero point in the input's rank: one for all, one for each index of an axis, or one for each block of an axis, of

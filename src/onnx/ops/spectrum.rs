@@ -222,7 +222,7 @@ pub fn mel_weights(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let (low, high) = (mel(lower), mel(upper));
     let step = (high - low) / (columns + 2) as f64;
     let place = |i: usize| (((length + 1) as f64 * hertz(low + i as f64 * step)) / rate as f64).floor() as i64;
-    let mut weights = vec![0.0; rows * columns];
+    let mut weights = crate::memory::filled(0.0, rows * columns)?;
     for column in 0..columns {
         let (left, middle, right) = (place(column), place(column + 1), place(column + 2));
         let mut set = |row: i64, weight: f64| {

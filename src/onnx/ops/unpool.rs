@@ -7,6 +7,7 @@ use crate::graph::ops::elementwise::{LogicalKind, PredicateKind};
 use crate::graph::ops::movement::{Pad, PaddingMode, Slice};
 use crate::graph::ops::scatter::ScatterElements;
 use crate::graph::{DataType, Number, OperandId};
+use crate::memory;
 use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, size};
@@ -124,7 +125,7 @@ pub fn max_unpool(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let (count, of_input) = (emit.check_count(&own)?, emit.check_count(&shape)?);
     let element: ElementType = emit.data_type(input).into();
     let bytes = element.byte_length(count as usize).ok_or("too many elements")?;
-    let zeros = emit.constant(Tensor { element, shape: vec![count as usize], bytes: vec![0; bytes].into() })?;
+    let zeros = emit.constant(Tensor { element, shape: vec![count as usize], bytes: memory::filled(0, bytes)?.into() })?;
     let indices = emit.cast(indices, DataType::Int64)?;
     let (indices, updates) = (emit.reshape(indices, &[of_input])?, emit.reshape(input, &[of_input])?);
     let flat = emit.push(ScatterElements { input: zeros, indices, updates, axis: 0 })?;

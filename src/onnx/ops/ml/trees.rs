@@ -3,6 +3,7 @@
 use super::{check_length, floats, int32s};
 use crate::graph::OperandId;
 use crate::graph::ops::tree::{Aggregation, MISSING_IS_TRUE, MODES, TreeEnsemble};
+use crate::memory;
 use crate::onnx::emit::Emit;
 use crate::onnx::node::size;
 use crate::onnx::refusal::Mapped;
@@ -150,10 +151,13 @@ impl Ensemble {
     }
 
     /// Whether every sample has a weight for each target: some tree has one in all of its leaves.
-    pub fn reaches_all(&self, targets: u32) -> bool {
-        let mut reached = vec![false; targets as usize];
+    ///
+    /// # Errors
+    /// When there is no memory for so many targets.
+    pub fn reaches_all(&self, targets: u32) -> Mapped<bool> {
+        let mut reached = memory::filled(false, targets as usize)?;
         // Of each target the last leaf that has it, and in how many leaves of a tree it is.
-        let mut found = vec![(usize::MAX, 0usize); targets as usize];
+        let mut found = memory::filled((usize::MAX, 0usize), targets as usize)?;
         let (mut leaf, mut visits) = (0, 0);
         for &root in &self.roots {
             let (first, mut stack) = (leaf, vec![root]);
@@ -163,7 +167,7 @@ impl Ensemble {
                         // More visits than nodes: some are shared, and there may be very many ways.
                         visits += 1;
                         if visits > self.branches.len() {
-                            return false;
+                            return Ok(false);
                         }
                         stack.extend(self.branches.get(node).into_iter().flat_map(|branch| branch.children));
                     }
@@ -182,7 +186,7 @@ impl Ensemble {
                 *reached |= *last != usize::MAX && *last >= first && *count == leaf - first;
             }
         }
-        reached.into_iter().all(|reached| reached)
+        Ok(reached.into_iter().all(|reached| reached))
     }
 
     /// The targets of a leaf.

@@ -166,7 +166,7 @@ pub fn tree_ensemble_classifier(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<
 /// Scores of which those of classes without a weight count as least, among which the greatest is looked for.
 fn of_present(ensemble: &Ensemble, input: OperandId, scores: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
     let classes = emit.shape(scores)[1];
-    if ensemble.reaches_all(classes) {
+    if ensemble.reaches_all(classes)? {
         return Ok(scores);
     }
     let counts = ensemble.counting().scores(input, classes, Aggregation::Sum, emit)?;
