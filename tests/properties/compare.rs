@@ -42,10 +42,10 @@ impl Element {
         Element::Near { value, absolute, ulps: 1 }
     }
 
-    fn accepts(&self, data_type: DataType, found: Scalar, extra: i64) -> bool {
+    fn accepts(&self, data_type: DataType, found: Scalar, allowance: Allowance) -> bool {
         match self {
             Element::Anything => true,
-            Element::OneOf(elements) => elements.iter().any(|element| element.accepts(data_type, found, extra)),
+            Element::OneOf(elements) => elements.iter().any(|element| element.accepts(data_type, found, allowance)),
             Element::Exactly(value) => found.is(round(data_type, *value)),
             Element::Near { value, absolute, ulps } => match found {
                 Scalar::Integer(found) => (found as f64 - value).abs() <= *absolute,
@@ -56,14 +56,27 @@ impl Element {
                     if !absolute.is_finite() {
                         return true;
                     }
-                    let extra = if data_type == DataType::Float32 { extra } else { 0 };
-                    // Kernels that need them may also lose the digits of subnormal numbers.
-                    let absolute = absolute + if extra > 0 { f64::from(f32::MIN_POSITIVE) } else { 0.0 };
-                    let ulps = ulps + extra;
+                    let Allowance { ulps: least, lost } = allowance.of(data_type);
+                    let (ulps, absolute) = (least.max(*ulps), absolute + lost);
                     (order(value - absolute) - ulps..=order(value + absolute) + ulps).contains(&order(found))
                 }
             },
         }
+    }
+}
+
+/// What a device may be off by in float32, where the oracle allows less.
+#[derive(Clone, Copy, Default)]
+pub struct Allowance {
+    /// Units in the last place, of results that need not be exact.
+    pub ulps: i64,
+    /// What is lost where values are subnormal, besides.
+    pub lost: f64,
+}
+
+impl Allowance {
+    fn of(self, data_type: DataType) -> Allowance {
+        if data_type == DataType::Float32 { self } else { Allowance::default() }
     }
 }
 
@@ -74,29 +87,28 @@ fn flushed(x: f64) -> f64 {
 
 impl Element {
     /// The same for a device that takes subnormal numbers for zeros, and whose quotients and roots are only near.
-    fn accepts_flushed(&self, data_type: DataType, found: Scalar, extra: i64) -> bool {
+    fn accepts_flushed(&self, data_type: DataType, found: Scalar, ulps: i64) -> bool {
         let found = match found {
             Scalar::Float(x) => Scalar::Float(flushed(x)),
             integer => integer,
         };
         // What is computed on the way may be flushed too, which takes off less than the smallest normal number: of two values, at most,
         // where a result is this small.
-        let lost = if data_type == DataType::Float32 { 2.0 * f64::from(f32::MIN_POSITIVE) } else { 0.0 };
-        let near = |value: f64, absolute: f64, ulps: i64| Element::Near { value, absolute: absolute + lost, ulps };
+        let allowance = Allowance { ulps, lost: 2.0 * f64::from(f32::MIN_POSITIVE) };
         match self {
-            Element::Exactly(Scalar::Float(value)) => near(*value, 0.0, extra).accepts(data_type, found, 0),
-            Element::Near { value, absolute, ulps } => near(*value, *absolute, *ulps).accepts(data_type, found, extra),
-            Element::OneOf(elements) => elements.iter().any(|element| element.accepts_flushed(data_type, found, extra)),
-            other => other.accepts(data_type, found, extra),
+            Element::Exactly(Scalar::Float(value)) => Element::ulps(*value, 0).accepts(data_type, found, allowance),
+            Element::OneOf(elements) => elements.iter().any(|element| element.accepts_flushed(data_type, found, ulps)),
+            other => other.accepts(data_type, found, allowance),
         }
     }
 }
 
 impl Expected {
-    /// What a device may give that takes subnormal numbers for zeros: also what `of_flushed`, the outputs of flushed operands, has.
-    pub fn or_flushed(&self, of_flushed: &Expected, found: &Tensor, extra_ulps: i64) -> Result<(), String> {
+    /// What a device may give that takes subnormal numbers for zeros: also what `of_flushed`, the outputs of flushed operands, has. Results
+    /// may be off by so many units in the last place at least.
+    pub fn or_flushed(&self, of_flushed: &Expected, found: &Tensor, ulps: i64) -> Result<(), String> {
         let is_right = |((expected, flushed), found): ((&Element, &Element), &Scalar)| {
-            [expected, flushed].iter().any(|element| element.accepts_flushed(self.data_type, *found, extra_ulps))
+            [expected, flushed].iter().any(|element| element.accepts_flushed(self.data_type, *found, ulps))
         };
         let all = self.elements.iter().zip(&of_flushed.elements).zip(&found.elements);
         match all.clone().position(|one| !is_right(one)) {
@@ -119,16 +131,15 @@ fn order(data_type: DataType, x: f64) -> i64 {
     if x < 0.0 { -magnitude } else { magnitude }
 }
 
-/// Compares an output with what is expected, with so many more units in the last place for float32 results that are not
-/// exact. The error says where the first difference is.
-pub fn output(expected: &Expected, found: &Tensor, extra_ulps: i64) -> Result<(), String> {
+/// Compares an output with what is expected. The error says where the first difference is.
+pub fn output(expected: &Expected, found: &Tensor, allowance: Allowance) -> Result<(), String> {
     if (expected.data_type, &expected.shape) != (found.data_type, &found.shape) {
         return Err(format!(" is {}{:?}, not {}{:?}", found.data_type, found.shape, expected.data_type, expected.shape));
     }
     let pairs = expected.elements.iter().zip(&found.elements);
     assert_eq!(expected.elements.len(), found.elements.len(), "the oracle says something of each element");
     let wrong: Vec<_> =
-        pairs.enumerate().filter(|(_, (expected, element))| !expected.accepts(found.data_type, **element, extra_ulps)).collect();
+        pairs.enumerate().filter(|(_, (expected, element))| !expected.accepts(found.data_type, **element, allowance)).collect();
     match wrong.first() {
         None => Ok(()),
         Some((i, (expected, element))) => {

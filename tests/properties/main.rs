@@ -24,6 +24,7 @@ mod timeline;
 mod wish;
 
 use call::Call;
+use compare::Allowance;
 use invalid::{How, Spoilt};
 use random::Random;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -53,16 +54,27 @@ fn runners() -> &'static [(&'static str, Runner)] {
     &RUNNERS
 }
 
-/// How many units in the last place a float32 result may be further away than the oracle allows: what a runner's kernels say
-/// of themselves.
-fn extra_ulps(runner: &str, operator: &str) -> i64 {
+/// How far a float32 result may be off: what a runner's kernels say of themselves.
+fn allowance(runner: &str, operator: &str) -> Allowance {
     match (runner, operator) {
-        // Vector kernels (`backend/cpu/kernels/functions.rs`) for large tensors.
-        ("cpu", "erf" | "exp" | "gelu" | "sigmoid" | "softmax" | "tanh") => 5,
-        // Quotients and products of several polynomials; WGSL lets a quotient be 2.5 units off.
-        ("wgpu", "erf" | "gelu" | "pow" | "tan") => 2,
-        _ => 0,
+        // Vector kernels for large tensors, which may also lose the digits of subnormal numbers.
+        ("cpu", "erf" | "exp" | "gelu" | "sigmoid" | "softmax" | "tanh") => {
+            Allowance { ulps: 5, lost: f64::from(f32::MIN_POSITIVE) }
+        }
+        ("wgpu", operator) => Allowance { ulps: wgsl_ulps(operator)[0], lost: 0.0 },
+        _ => Allowance::default(),
     }
+}
+
+/// By how many units in the last place a float32 result may be off on GPUs: on one that rounds to the nearest number, and on any that
+/// WGSL allows.
+fn wgsl_ulps(operator: &str) -> [i64; 2] {
+    let of = |line: &str| {
+        let (_, units) = line.split_once(' ').filter(|(name, _)| *name == operator)?;
+        let (nearest, any) = units.split_once(' ').expect("two numbers");
+        Some([nearest, any].map(|units| units.parse().expect("a number")))
+    };
+    include_str!("../wgsl-accuracy.txt").lines().find_map(of).unwrap_or_default()
 }
 
 /// Whether the GPU takes subnormal float32 numbers for zeros, as hardware may by WGSL's rules (15.7, Floating Point Evaluation), and as
@@ -80,16 +92,6 @@ static GPU_FLUSHES: LazyLock<bool> = LazyLock::new(|| {
     }
     flushes
 });
-
-/// By how many units in the last place a quotient or root may be off on hardware: WGSL allows 2.5, and for a root those of an inverse
-/// root too.
-fn quotient_ulps(operator: &str) -> i64 {
-    match operator {
-        "div" | "reciprocal" => 3,
-        "sqrt" => 5,
-        _ => 0,
-    }
-}
 
 /// Whether a runner can compute a graph, in this round. A GPU in software compiles for each shape anew, so it takes part in
 /// the first of every four.
@@ -163,7 +165,7 @@ fn wrong_results_are_noticed() {
             graph.outputs.iter().zip(results).zip(&expected).any(|(((_, id), bytes), expected)| {
                 let mut found = tensor_of(&graph, *id, &bytes);
                 found.elements.rotate_left(1);
-                compare::output(expected, &found, 0).is_err()
+                compare::output(expected, &found, Allowance::default()).is_err()
             })
         });
         assert!(is_noticed, "{}", row.name);
@@ -266,12 +268,10 @@ fn check(call: &Call, round: usize) -> Result<(), String> {
         }
         for (number, ((_, id), bytes)) in graph.outputs.iter().zip(&results).enumerate() {
             let found = tensor_of(&graph, *id, bytes);
-            let extra = extra_ulps(name, call.row.name);
-            let mut result = compare::output(&expected[number], &found, extra);
+            let mut result = compare::output(&expected[number], &found, allowance(name, call.row.name));
             if result.is_err() && name == "wgpu" && *GPU_FLUSHES {
                 let of_flushed = guarded(|| oracle::outputs(&call.flushed())).map_err(|message| format!("oracle {message}"))?;
-                let extra = extra.max(quotient_ulps(call.row.name));
-                result = expected[number].or_flushed(&of_flushed[number], &found, extra);
+                result = expected[number].or_flushed(&of_flushed[number], &found, wgsl_ulps(call.row.name)[1]);
             }
             result.map_err(|reason| format!("{name}: output {number}{reason}"))?;
         }

@@ -1,6 +1,8 @@
 //! Steps of a plan → dispatches. One file per family of operators, named as in `graph/ops/`.
 
 mod accumulate;
+#[cfg(test)]
+mod accuracy_tests;
 mod alone;
 mod arg;
 mod bitcast;

@@ -483,7 +483,8 @@ fn exp_of_product(base: f32, exponent: f32) -> f32 {
   if product < -200.0f {
     return 0.0f;
   }
-  let n = round(product);
+  // The rest may be nearly half: without it the power would be one of too large a number for its polynomial.
+  let n = round(product + rest);
   return exp2_scaled((product - n) + rest, i32(n));
 }
 
