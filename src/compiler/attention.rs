@@ -1,15 +1,15 @@
 //! Finds attention: the softmax of a product, scaled and masked, that is the left operand of another product. All of it becomes
-//! one step ([`Before`]), from the first product to the softmax and then the other one, so that the scores need not visit memory.
+//! one step ([`Prologues`]), from the first product to the softmax and then the other one, so that the scores need not visit memory.
 
 use super::pattern::Pattern;
 use super::progress::Progress;
-use super::prologue::Before;
+use super::prologue::Prologues;
 use super::quantized::Integers;
 use crate::error::Result;
 use crate::graph::ops::elementwise::{Binary, BinaryKind};
 use crate::graph::{DataType, Graph, Op, OperandId, Source};
 
-pub fn find(graph: &Graph, integers: &Integers, found: &mut Before, progress: &Progress<'_>) -> Result<()> {
+pub fn find(graph: &Graph, integers: &Integers, found: &mut Prologues, progress: &Progress<'_>) -> Result<()> {
     let uses = graph.uses();
     let mut leads = vec![false; graph.nodes.len()];
     for position in progress.each(0..graph.nodes.len()) {
@@ -136,7 +136,7 @@ mod tests {
             let cpu = Cpu::new(1);
             let progress = &Progress::new(cpu.evaluator());
             let fusion = fuse(&graph, fusing, &integers, progress).unwrap();
-            Before::find(&graph, fusing, &fusion, &integers, progress).unwrap().nodes
+            Prologues::find(&graph, fusing, &fusion, &integers, progress).unwrap().nodes
         };
         assert!(find(Fusing::Chains).iter().all(Vec::is_empty));
         find(Fusing::Quick).iter().map(Vec::len).filter(|&length| length > 0).collect()

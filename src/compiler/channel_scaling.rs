@@ -1,19 +1,19 @@
 //! Finds images whose channels are scaled by factors between 0 and 1 and then go into a convolution of single pixels, as squeeze
-//! and excitation does: the two become one step ([`Before`]), which scales the filter instead, where that has fewer rows than the
+//! and excitation does: the two become one step ([`Prologues`]), which scales the filter instead, where that has fewer rows than the
 //! image has pixels. With such factors, and finite weights, the result is the same but for rounding: greater factors could
 //! overflow in one of the two orders only, and what is too small for a number becomes none times an infinite weight.
 
 use super::fuse::Fusion;
 use super::pattern::Pattern;
 use super::progress::Progress;
-use super::prologue::Before;
+use super::prologue::Prologues;
 use super::quantized::Integers;
 use crate::error::Result;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::{ActivationKind, Binary, BinaryKind};
 use crate::graph::{Graph, Number, Op, OperandId, Source};
 
-pub fn find(graph: &Graph, fusion: &Fusion, integers: &Integers, before: &mut Before, progress: &Progress<'_>) -> Result<()> {
+pub fn find(graph: &Graph, fusion: &Fusion, integers: &Integers, before: &mut Prologues, progress: &Progress<'_>) -> Result<()> {
     let uses = graph.uses();
     for node in progress.each(graph.nodes.iter().enumerate()) {
         let (position, node) = node?;

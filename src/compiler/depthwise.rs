@@ -1,15 +1,15 @@
 //! Finds what becomes one step with the depthwise convolution that reads it, so that what lies between the two need not visit
 //! memory: a convolution of single pixels that expands an image, where what it makes is large; and, where the channels are first,
-//! another depthwise convolution, with whatever is before that ([`Before`]).
+//! another depthwise convolution, with whatever is before that ([`Prologues`]).
 
 use super::fuse::Fusion;
 use super::pattern::Pattern;
 use super::progress::Progress;
-use super::prologue::Before;
+use super::prologue::Prologues;
 use crate::error::Result;
 use crate::graph::{Graph, Op};
 
-pub fn find(graph: &Graph, fusion: &Fusion, found: &mut Before, progress: &Progress<'_>) -> Result<()> {
+pub fn find(graph: &Graph, fusion: &Fusion, found: &mut Prologues, progress: &Progress<'_>) -> Result<()> {
     let uses = graph.uses();
     // By operand: the last depthwise convolution of it.
     let mut readers = vec![None; graph.operands.len()];

@@ -17,7 +17,7 @@ use DataType::{Float16, Float32};
 
 /// # Errors
 /// Those of converting constants: memory; and when nobody wants the graph any more.
-pub fn widen(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
+pub fn promote(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
     let is_computed = |node: &Node| {
         let is_half = graph.descriptor(node.outputs[0]).data_type == Float16;
         is_half && matches!(role(&node.op), Role::Computes | Role::IsExact)

@@ -5,7 +5,7 @@ use super::progress::Progress;
 use crate::error::Result;
 use crate::graph::{Graph, Node, Op, OperandId, Source};
 
-pub fn early(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
+pub fn hoist(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
     let wanted = wanted(graph, progress)?;
     // By operand: wanted nodes that wait for it. By node: how many operands it waits for.
     let mut waiting: Vec<Vec<usize>> = vec![Vec::new(); graph.operands.len()];

@@ -24,6 +24,7 @@
 //! Everything here is about graphs in general; what only one backend can know is in that backend.
 
 mod affine;
+mod arena;
 mod attention;
 mod channel_scaling;
 mod channels_last;
@@ -35,7 +36,6 @@ mod fold;
 mod fuse;
 mod half_promotion;
 mod hoisting;
-mod memory;
 mod orders;
 mod pattern;
 mod plan;
@@ -48,9 +48,9 @@ mod root_mean_square;
 mod simplify;
 mod work;
 
+pub use arena::ALIGNMENT;
 pub use fold::Evaluate;
 pub use fuse::Fusing;
-pub use memory::ALIGNMENT;
 pub use pattern::{Known, Pattern};
 pub use plan::{Place, Plan, RUNNING, Step, Value, ValueId, behind_inputs};
 pub use work::{element_count, multiplications};
@@ -140,7 +140,7 @@ fn passes(most: usize, mut graph: Graph, progress: &Progress<'_>, fusing: Fusing
     root_mean_square::root_mean_square(&mut graph, progress)?;
     prune::prune(&mut graph, progress)?;
     if preferences.widens {
-        half_promotion::widen(&mut graph, progress)?;
+        half_promotion::promote(&mut graph, progress)?;
         prune::prune(&mut graph, progress)?;
     }
     if preferences.channels_last {
@@ -150,7 +150,7 @@ fn passes(most: usize, mut graph: Graph, progress: &Progress<'_>, fusing: Fusing
         prune::prune(&mut graph, progress)?;
     }
     if integers {
-        hoisting::early(&mut graph, progress)?;
+        hoisting::hoist(&mut graph, progress)?;
     }
     let plan = plan::plan(graph, progress, fusing, integers)?;
     plan.demand().check(most)?;

@@ -1,10 +1,10 @@
 //! The plan: steps in order, and a place for every value.
 
+use super::arena::{Lifetime, assign};
 use super::fuse::{Fusing, fuse};
-use super::memory::{Lifetime, assign};
 use super::orders::Orders;
 use super::progress::Progress;
-use super::prologue::Before;
+use super::prologue::Prologues;
 use super::quantized::{self, Integers};
 use crate::error::Result;
 use crate::graph::ops::elementwise::{Unary, UnaryKind};
@@ -211,7 +211,7 @@ pub fn plan(graph: Graph, progress: &Progress<'_>, fusing: Fusing, integers: boo
     }
 
     let fusion = fuse(&graph, fusing, &integers, progress)?;
-    let mut before = Before::find(&graph, fusing, &fusion, &integers, progress)?;
+    let mut before = Prologues::find(&graph, fusing, &fusion, &integers, progress)?;
     let is_absorbed = |position: usize| orders.is_absorbed(&graph, &fusion, position);
     let mut steps: Vec<Pending> = Vec::new();
     for node in progress.each(graph.nodes.iter().enumerate()) {

@@ -8,17 +8,23 @@ use super::{attention, channel_scaling, depthwise};
 use crate::error::Result;
 use crate::graph::Graph;
 
-pub struct Before {
+pub struct Prologues {
     /// By node: those that make its left operand, in order. Each uses what the one before it makes.
     pub nodes: Vec<Vec<usize>>,
     /// By node: whether it is among those.
     pub is_inside: Vec<bool>,
 }
 
-impl Before {
-    pub fn find(graph: &Graph, fusing: Fusing, fusion: &Fusion, integers: &Integers, progress: &Progress<'_>) -> Result<Before> {
+impl Prologues {
+    pub fn find(
+        graph: &Graph,
+        fusing: Fusing,
+        fusion: &Fusion,
+        integers: &Integers,
+        progress: &Progress<'_>,
+    ) -> Result<Prologues> {
         let count = graph.nodes.len();
-        let mut before = Before { nodes: vec![Vec::new(); count], is_inside: vec![false; count] };
+        let mut before = Prologues { nodes: vec![Vec::new(); count], is_inside: vec![false; count] };
         if fusing == Fusing::Quick {
             attention::find(graph, integers, &mut before, progress)?;
             depthwise::find(graph, fusion, &mut before, progress)?;

@@ -48,7 +48,7 @@ const EARLY: Duration = Duration::from_micros(30);
 
 /// So many results are settled at most before script's reactions to them run. Where these took longer than [`ROUND`] it is half as
 /// many the next time, until it is one; where they took less than half of that, twice as many.
-const TOGETHER: usize = 64;
+const MOST_AT_ONCE: usize = 64;
 /// When a round of the event loop has lasted so long, what else is ready is settled after timers and input have had their turn.
 const ROUND: Duration = Duration::from_millis(5);
 
@@ -276,14 +276,14 @@ struct Pace {
 
 impl Pace {
     fn new() -> Self {
-        Pace { together: Cell::new(TOGETHER), since: Cell::new(None) }
+        Pace { together: Cell::new(MOST_AT_ONCE), since: Cell::new(None) }
     }
 
     /// For those that are settled now, when the reactions to the ones before took so long.
     fn next(&self, reactions: Option<Duration>) -> usize {
         let together = match reactions {
             Some(taken) if taken > ROUND => (self.together.get() / 2).max(1),
-            Some(taken) if taken < ROUND / 2 => (self.together.get() * 2).min(TOGETHER),
+            Some(taken) if taken < ROUND / 2 => (self.together.get() * 2).min(MOST_AT_ONCE),
             _ => self.together.get(),
         };
         self.together.set(together);
@@ -554,7 +554,7 @@ mod tests {
         assert!(!queue.has_woken.load(Ordering::Relaxed), "of what was taken before");
         queue.push(Request(1), Ok(Outcome::Nothing));
         assert!(!queue.begins_to_look(), "it is on its way");
-        assert_eq!(queue.take(TOGETHER).len(), 1);
+        assert_eq!(queue.take(MOST_AT_ONCE).len(), 1);
         assert!(queue.begins_to_look());
         queue.close();
         assert!(!queue.begins_to_look(), "the environment has ended");
@@ -564,12 +564,12 @@ mod tests {
     fn some_are_taken_at_a_time_in_their_order() {
         let queue = Queue::default();
         queue.lock().is_open = true;
-        let count = 2 * TOGETHER as u64 + 1;
+        let count = 2 * MOST_AT_ONCE as u64 + 1;
         (1..=count).for_each(|number| queue.push(Request(number), Ok(Outcome::Nothing)));
         let mut taken = Vec::new();
-        for expected in [TOGETHER, TOGETHER, 1] {
+        for expected in [MOST_AT_ONCE, MOST_AT_ONCE, 1] {
             assert!(queue.lock().signalled, "for what is left");
-            let some = queue.take(TOGETHER);
+            let some = queue.take(MOST_AT_ONCE);
             assert_eq!(some.len(), expected);
             taken.extend(some.into_iter().map(|settled| settled.request.0));
         }

@@ -16,12 +16,12 @@
 //!
 //! It is generic over the backend inside and a channel of tasks outside, and knows nothing of JavaScript.
 
-mod alert;
 mod builds;
 mod done;
 mod ids;
 mod job;
 mod run;
+mod spin_wait;
 mod task;
 mod tensor_state;
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! The loop of a timeline's thread.
 
-use super::alert::Alert;
 use super::builds::BUILDS;
 use super::done::{Done, because, from_panic};
 use super::ids::IdMap;
 use super::job::{Computed, End, Finished, GraphEntry, JobId, Jobs, Run, Tensors, Work};
+use super::spin_wait::SpinWait;
 use super::task::{Built, Command, Compute, GraphId, Task, TensorId};
 use super::tensor_state::{Tensor, TensorRef};
 use super::waiting::Waiting;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// So many tasks are looked at before the first of them starts, at most.
-const TOGETHER: usize = 64;
+const TASKS_AT_ONCE: usize = 64;
 
 /// Why what was not begun is not done.
 pub const ENDED: &str = "the context was destroyed or lost";
@@ -90,7 +90,7 @@ impl<B: Backend> Loop<B> {
     }
 
     fn serve(&mut self, tasks: &Receiver<Task>) {
-        let mut alert = Alert::new(self.backend.leaves_a_core());
+        let mut spin_wait = SpinWait::new(self.backend.leaves_a_core());
         loop {
             // Reports first: they free jobs, and a chain of small dispatches then never piles up.
             while let Ok(report) = self.reported.try_recv() {
@@ -101,17 +101,17 @@ impl<B: Backend> Loop<B> {
                 Err(TryRecvError::Disconnected) => return,
                 Err(TryRecvError::Empty) => {
                     let there_is_work = || !tasks.is_empty() || !self.reported.is_empty();
-                    if alert.finds(!self.jobs.is_empty(), there_is_work) {
+                    if spin_wait.finds(!self.jobs.is_empty(), there_is_work) {
                         continue;
                     }
-                    let asleep = alert.sleeps(self.jobs.is_empty());
+                    let asleep = spin_wait.sleeps(self.jobs.is_empty());
                     select! {
                         recv(self.reported) -> report => {
                             self.hear(report.expect("the loop holds a sender"));
                             continue;
                         }
                         recv(tasks) -> task => {
-                            alert.wakes(asleep);
+                            spin_wait.wakes(asleep);
                             match task {
                                 Ok(task) => task,
                                 Err(_) => return,
@@ -122,7 +122,7 @@ impl<B: Backend> Loop<B> {
             };
             // What was asked for together is looked at together: graphs that wait for nothing run side by side.
             let mut next = Some(task);
-            for left in (0..TOGETHER).rev() {
+            for left in (0..TASKS_AT_ONCE).rev() {
                 match next.take() {
                     Some(Task::Stop) => return,
                     Some(task) => self.accept(task),

@@ -10,20 +10,20 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// the next inputs have to be copied. A thread that nothing is asked of sleeps, and so does one that had slept for long before
 /// what it was last asked for. While runs keep all cores busy it sleeps too: of the time of 16 clients' runs on two cores looking
 /// took 4 % (Zen 4, 64 us of the processor for each run of 1.2 ms).
-pub struct Alert {
+pub struct SpinWait {
     for_up_to: Duration,
     has_own_core: bool,
     shortly: Duration,
     longer: Duration,
 }
 
-impl Alert {
+impl SpinWait {
     /// With a core that is not busy with runs while these are under way, or without.
     pub fn new(has_own_core: bool) -> Self {
         // With one core whoever could ask for more would be kept from it.
         let alone = std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1);
         let [shortly, longer] = if alone { [0, 0] } else { [50, 200] }.map(Duration::from_micros);
-        Alert { for_up_to: shortly, has_own_core, shortly, longer }
+        SpinWait { for_up_to: shortly, has_own_core, shortly, longer }
     }
 
     /// Whether work comes while the thread stays awake; runs may be under way meanwhile.
@@ -75,26 +75,26 @@ mod tests {
     #[test]
     fn beside_runs_that_keep_all_cores_busy_it_does_not_look() {
         for (are_under_way, has_own_core) in [(true, true), (false, true), (false, false)] {
-            assert!(Alert::new(has_own_core).finds(are_under_way, || true));
+            assert!(SpinWait::new(has_own_core).finds(are_under_way, || true));
         }
-        assert!(!Alert::new(false).finds(true, || panic!("it looks")));
+        assert!(!SpinWait::new(false).finds(true, || panic!("it looks")));
     }
 
     #[test]
     fn after_a_pause_it_does_not_look() {
         let minute = Duration::from_secs(60);
-        let mut alert = Alert { for_up_to: minute, has_own_core: true, shortly: minute, longer: minute };
-        assert!(alert.finds(false, || true));
+        let mut spin_wait = SpinWait { for_up_to: minute, has_own_core: true, shortly: minute, longer: minute };
+        assert!(spin_wait.finds(false, || true));
         // While work was under way it is no pause.
-        let asleep = alert.sleeps(false);
+        let asleep = spin_wait.sleeps(false);
         assert!(asleep.is_none());
-        alert.wakes(asleep);
-        assert!(alert.finds(false, || true));
-        let asleep = alert.sleeps(true).and_then(|since| since.checked_sub(PAUSE));
+        spin_wait.wakes(asleep);
+        assert!(spin_wait.finds(false, || true));
+        let asleep = spin_wait.sleeps(true).and_then(|since| since.checked_sub(PAUSE));
         assert!(asleep.is_some());
-        alert.wakes(asleep);
-        assert!(!alert.finds(false, || panic!("it looks")));
+        spin_wait.wakes(asleep);
+        assert!(!spin_wait.finds(false, || panic!("it looks")));
         // What came then may be followed by more at once.
-        assert!(alert.finds(false, || true));
+        assert!(spin_wait.finds(false, || true));
     }
 }
