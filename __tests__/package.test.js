@@ -41,17 +41,18 @@ afterAll(() => fs.rmSync(path.join(folder, '..', '..'), { recursive: true }));
 test('has the addon of this platform, and no other files of the repository than those for users', () => {
   expect(files).toContain(addon);
   const folders = new Set(files.filter((file) => file.includes('/')).map((file) => file.split('/')[0]));
-  expect([...folders].sort()).toEqual(['bin', 'docs', 'lib', 'native', 'scripts', 'src']);
+  expect([...folders].sort()).toEqual(['bin', 'crates', 'docs', 'lib', 'native', 'scripts', 'src']);
 });
 
 test('has all sources of the addon', () => {
-  const sources = fs.readdirSync(path.join(root, 'src'), { recursive: true, withFileTypes: true });
+  const inFolder = (folder) => fs.readdirSync(path.join(root, folder), { recursive: true, withFileTypes: true });
+  const sources = ['src', 'crates'].flatMap(inFolder);
   const expected = sources.filter((file) => file.isFile()).map((file) => path.relative(root, path.join(file.parentPath ?? file.path, file.name)));
   expect(files).toEqual(expect.arrayContaining(expected.map((file) => file.replaceAll(path.sep, '/'))));
 });
 
-test('is built by cargo: nothing that its manifest names is missing', () => {
-  // Cargo reads the manifest before it finds that there is no such program; to compile everything takes minutes.
+test('is built by cargo: nothing that its manifests name is missing', () => {
+  // Cargo reads the manifests, the workspace's members among them, before it finds that there is no such program; to compile everything takes minutes.
   const args = ['build', '--locked', '--offline', '--bin', 'none', '--target-dir', path.join(folder, 'target')];
   expect(spawnSync('cargo', args, { cwd: folder, encoding: 'utf8' }).stderr).toMatch(/^error: no bin target named `none`/);
 });

@@ -11,9 +11,9 @@ const folders = ['bin', 'lib', '__tests__', 'scripts', 'benches', 'examples'].fi
 const eslint = inRepository('node_modules', 'eslint', 'bin', 'eslint.js');
 
 const linters = {
-  rustfmt: ['cargo', 'fmt', '--check'],
+  rustfmt: ['cargo', 'fmt', '--all', '--check'],
   // The release profile is the one that `npm run build` compiled the dependencies' build scripts in.
-  clippy: ['cargo', 'clippy', '--release', '--all-targets', '--locked', '--quiet', '--', '-D', 'warnings'],
+  clippy: ['cargo', 'clippy', '--release', '--workspace', '--all-targets', '--locked', '--quiet', '--', '-D', 'warnings'],
   // Where cargo-deny is not installed its step says so.
   dependencies: ['cargo', 'deny', '--locked', 'check', 'licenses', 'bans', 'sources'],
   eslint: [process.execPath, eslint, '--max-warnings', '0', '--no-error-on-unmatched-pattern', ...folders],

@@ -11,7 +11,8 @@ const limit = 900;
 
 export async function testRust(tally) {
   console.log('\n== cargo test');
-  if (await compile(tally, 'cargo test', profile)) await count(tally, 'cargo test', [...profile, '--no-fail-fast']);
+  const all = [...profile, '--workspace'];
+  if (await compile(tally, 'cargo test', all)) await count(tally, 'cargo test', [...all, '--no-fail-fast']);
 }
 
 /**
@@ -54,11 +55,14 @@ export async function testArm(tally) {
   const target = 'aarch64-unknown-linux-gnu';
   const setting = `CARGO_TARGET_${target.replaceAll('-', '_').toUpperCase()}`;
   const env = { [`${setting}_LINKER`]: 'aarch64-linux-gnu-gcc', [`${setting}_RUNNER`]: 'qemu-aarch64-static -L /usr/aarch64-linux-gnu' };
-  const tests = [...profile, '--lib', '--target', target];
+  const tests = [...profile, '--workspace', '--lib', '--target', target];
   console.log(`\n== cargo test --target ${target}`);
-  if (await compile(tally, 'ARM', tests, env)) await count(tally, 'ARM', [...tests, '--', 'backend::cpu'], env);
+  if (await compile(tally, 'ARM', tests, env)) {
+    await count(tally, 'ARM: microkernels', [...profile, '--package', 'webnn-kernels', '--target', target], env);
+    await count(tally, 'ARM', [...profile, '--lib', '--target', target, '--', 'backend::cpu'], env);
+  }
   console.log(`\n== cargo clippy --target ${target}`);
-  const clippy = ['clippy', ...profile, '--lib', '--tests', '--target', target, '--quiet', '--', '-D', 'warnings'];
+  const clippy = ['clippy', ...profile, '--workspace', '--lib', '--tests', '--target', target, '--quiet', '--', '-D', 'warnings'];
   const ended = await run('cargo', clippy, { limitSeconds: compileLimit, env });
   const note = trouble(ended, compileLimit);
   tally.add({ name: 'clippy for ARM', passed: note ? 0 : 1, failed: note ? 1 : 0, note, seconds: ended.seconds });

@@ -65,6 +65,22 @@ fn rooms_use_only_the_rooms_below() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// The crate of microkernels knows slices, strides and instruction sets: no graph, no thread, no thread pool.
+#[test]
+fn microkernels_know_no_graph_and_make_no_threads() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/kernels");
+    let mut found = Vec::new();
+    sources(&folder.join("src"), &mut found);
+    assert!(found.len() > 20, "only {} files in {}", found.len(), folder.display());
+    for path in found.into_iter().chain([folder.join("Cargo.toml")]) {
+        let text = fs::read_to_string(&path).unwrap();
+        let code = text.lines().filter(|line| !line.trim_start().starts_with("//") && !line.starts_with("description"));
+        let words = ["webnn_node", "webnn-node", "std::thread", "rayon", "Mutex", "OperandId"];
+        let knows = code.filter(|line| words.iter().any(|word| line.contains(word))).count();
+        assert_eq!(knows, 0, "{} knows more than slices, strides and instruction sets", path.display());
+    }
+}
+
 /// A file has one idea, however long; a very long one may have two. This says so and fails nothing.
 #[test]
 fn long_files_are_named() {

@@ -3,16 +3,15 @@
 
 pub mod columns;
 
-use super::isa::{Isa, Loop};
+use super::isa::Isa;
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::arg::ArgKind;
 use crate::graph::{DataType, Op, OperandId};
 use smallvec::smallvec;
+use webnn_kernels::arg::Row;
 
-/// AlignedBuffer that are compared side by side, so that they become vectors.
-const TOGETHER: usize = 64;
 /// A line shorter than this leaves the vectors empty.
 const SHORTEST: usize = 16;
 
@@ -57,57 +56,10 @@ impl ArgRows {
             let lines = input[first * self.length..].chunks_exact(self.length);
             for (output, line) in outputs.iter_mut().zip(lines) {
                 let mut found = 0;
-                self.isa.run_loop(Line { line, found: &mut found, smallest: self.smallest });
+                Row { row: line, found: &mut found, smallest: self.smallest }.compute(self.isa);
                 *output = position(found);
             }
         });
-    }
-}
-
-struct Line<'a> {
-    line: &'a [f32],
-    found: &'a mut usize,
-    smallest: bool,
-}
-
-impl Loop for Line<'_> {
-    #[inline(always)]
-    fn run(self) {
-        let Line { line, found, smallest } = self;
-        let sign = if smallest { -1.0 } else { 1.0 };
-        let mut greatest = [f32::NEG_INFINITY; TOGETHER];
-        // Not zero where something was not a number.
-        let mut spoilt = [0u32; TOGETHER];
-        let (groups, rest) = line.as_chunks::<TOGETHER>();
-        for group in groups {
-            for i in 0..TOGETHER {
-                let x = group[i] * sign;
-                greatest[i] = if x > greatest[i] { x } else { greatest[i] };
-                spoilt[i] |= x.is_nan() as u32;
-            }
-        }
-        for (i, x) in rest.iter().enumerate() {
-            let x = x * sign;
-            greatest[i] = if x > greatest[i] { x } else { greatest[i] };
-            spoilt[i] |= x.is_nan() as u32;
-        }
-        let (mut best, mut any) = (f32::NEG_INFINITY, 0);
-        for i in 0..TOGETHER {
-            best = if greatest[i] > best { greatest[i] } else { best };
-            any |= spoilt[i];
-        }
-        let is_it = |x: f32| if any != 0 { x.is_nan() } else { x * sign == best };
-        for (number, group) in groups.iter().enumerate() {
-            let mut is_here = 0;
-            for x in group {
-                is_here |= is_it(*x) as u32;
-            }
-            if is_here != 0 {
-                *found = number * TOGETHER + group.iter().position(|&x| is_it(x)).unwrap_or(0);
-                return;
-            }
-        }
-        *found = groups.len() * TOGETHER + rest.iter().position(|&x| is_it(x)).unwrap_or(0);
     }
 }
 

@@ -4,14 +4,12 @@
 //! the other, infinities and what is not a number included.
 #![allow(unsafe_code)]
 
-use super::epilogue::{Epilogue, Origin};
-use super::gemv::{self, DecodeAttention};
+use super::epilogue::Epilogue;
+use super::gemv;
 use super::isa::Isa;
 use super::matmul::{distances, places};
 use super::packing::pack_panel;
-use super::product::{Finish, Left, Output, RightView, is_crowded, multiply, with_left};
-use super::softmax::{Lines, Scores, load_first};
-use super::vector::{OnVectors, Vector, with_vectors};
+use super::product::{Left, RightView, is_crowded, multiply, with_left};
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, TensorDesc, with_scratch};
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
@@ -20,6 +18,9 @@ use crate::graph::ops::elementwise::{Binary, BinaryKind};
 use crate::graph::{Op, OperandId};
 use crate::memory;
 use smallvec::{SmallVec, smallvec};
+use webnn_kernels::epilogue::stages::Origin;
+use webnn_kernels::output::{BlockEpilogue, Output};
+use webnn_kernels::softmax::attention::{Mask, Stage, Weigh};
 
 /// Attention whose operands are all computed.
 #[derive(Debug)]
@@ -30,11 +31,16 @@ struct Attention {
     operands: [OperandId; 3],
     /// Where each stack finds its queries, keys and values, and puts its output.
     positions: Vec<[usize; 4]>,
+    /// What is done to scores before the softmax, and, of what is added, where it begins for each stack.
     stages: Vec<Stage>,
+    masks: Vec<MaskOperand>,
     epilogue: Epilogue,
     /// Queries of a job.
     together: usize,
 }
+
+/// The tensor that a stage adds, and where it begins for each stack; none for other stages.
+type MaskOperand = Option<(OperandId, Vec<usize>)>;
 
 /// Of one of the stacked products, and how its matrices lie in memory: elements from row to row and from column to column.
 #[derive(Clone, Copy, Debug)]
@@ -50,133 +56,14 @@ pub struct Sizes {
     pub output_stride: usize,
 }
 
-/// What is done to scores before the softmax.
-#[derive(Debug)]
-pub enum Stage {
-    Mul(f32),
-    Div(f32),
-    Add(f32),
-    /// Adds a tensor: where it begins for each stack, and elements from one query and from one key to the next.
-    Mask(OperandId, Vec<usize>, [usize; 2]),
-}
-
-/// The tensor of a [`Stage::Mask`], for one stack; nothing for other stages.
-pub type Mask<'a> = &'a [f32];
-
-impl Stage {
-    /// Does it to the scores of a query.
-    #[inline(always)]
-    pub fn apply(&self, scores: &mut [f32], query: usize, mask: Mask<'_>) {
-        match *self {
-            Stage::Mul(factor) => {
-                for score in scores {
-                    *score *= factor;
-                }
-            }
-            Stage::Div(divisor) => {
-                for score in scores {
-                    *score /= divisor;
-                }
-            }
-            Stage::Add(number) => {
-                for score in scores {
-                    *score += number;
-                }
-            }
-            Stage::Mask(_, _, [row, 0]) => {
-                let number = mask[query * row];
-                for score in scores {
-                    *score += number;
-                }
-            }
-            Stage::Mask(_, _, [row, _]) => {
-                for (score, number) in scores.iter_mut().zip(&mask[query * row..]) {
-                    *score += number;
-                }
-            }
-        }
-    }
-}
-
-/// Makes scores of some queries the weights of their keys.
-struct Weigh<'a> {
-    stages: &'a [Stage],
-    masks: &'a [Mask<'a>],
-    first_query: usize,
-    keys: usize,
-    stride: usize,
-    scores: &'a mut [f32],
-}
-
-impl OnVectors for Weigh<'_> {
-    #[inline(always)]
-    fn run<V: Vector>(self) {
-        let Weigh { stages, masks, first_query, keys, stride, scores } = self;
-        // A factor, and a mask with a number for each key, are read on the way; anything else is done before.
-        let quick = match *stages {
-            [] => Some((1.0, None)),
-            [Stage::Mul(factor)] => Some((factor, None)),
-            [Stage::Mask(_, _, [row, 1])] => Some((1.0, Some((masks[0], row)))),
-            [Stage::Mul(factor), Stage::Mask(_, _, [row, 1])] => Some((factor, Some((masks[1], row)))),
-            _ => None,
-        };
-        let (factor, mask) = quick.unwrap_or_else(|| {
-            for (line, scores) in scores.chunks_exact_mut(stride).enumerate() {
-                for (stage, mask) in stages.iter().zip(masks) {
-                    stage.apply(&mut scores[..keys], first_query + line, mask);
-                }
-            }
-            (1.0, None)
-        });
-        let factor = V::set(factor);
-        let lines = Lines { start: scores.as_mut_ptr(), count: scores.len() / stride, length: keys, stride };
-        let start = lines.start.cast_const();
-        // SAFETY: there are so many lines, which are at least as long as there are keys, and so many rows of a mask, or one
-        // for all.
-        unsafe {
-            match mask {
-                Some((mask, row)) => {
-                    let mask = &mask[first_query * row..];
-                    assert!(lines.count == 0 || (lines.count - 1) * row + keys <= mask.len());
-                    lines.softmax(Scaled::<V, true> { start, stride, factor, mask: mask.as_ptr(), row });
-                }
-                None => lines.softmax(Scaled::<V, false> { start, stride, factor, mask: std::ptr::null(), row: 0 }),
-            }
-        }
-    }
-}
-
-/// Scores times a factor, and rows of a mask, if it is MASKED, added to them.
-struct Scaled<V, const MASKED: bool> {
-    start: *const f32,
-    stride: usize,
-    factor: V,
-    mask: *const f32,
-    row: usize,
-}
-
-impl<V: Vector, const MASKED: bool> Scores<V> for Scaled<V, MASKED> {
-    #[inline(always)]
-    unsafe fn at(&self, line: usize, at: usize, count: usize) -> V {
-        // SAFETY: the caller's promise, which is about the mask as well.
-        unsafe {
-            let scores = load_first::<V>(self.start.add(line * self.stride + at), count).mul(self.factor);
-            if MASKED { scores.add(load_first(self.mask.add(line * self.row + at), count)) } else { scores }
-        }
-    }
-}
-
 impl Kernel for Attention {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let [q, k, v] = self.operands.map(|id| arguments.input(id).elements::<f32>());
-        let masks: SmallVec<[Mask<'_>; 4]> = self
-            .stages
-            .iter()
-            .map(|stage| match stage {
-                Stage::Mask(id, ..) => arguments.input(*id).elements::<f32>(),
-                _ => &[],
-            })
-            .collect();
+        let mask_of = |mask: &MaskOperand| match mask {
+            Some((id, _)) => arguments.input(*id).elements::<f32>(),
+            None => &[],
+        };
+        let masks: SmallVec<[Mask<'_>; 4]> = self.masks.iter().map(mask_of).collect();
         let tensors = self.epilogue.tensors(arguments);
         let output = Output::new(arguments.output().elements::<f32>(), self.sizes.output_stride);
         let jobs_of_one = self.sizes.queries.div_ceil(self.together);
@@ -184,15 +71,11 @@ impl Kernel for Attention {
         for_each_job(count, self.positions.len().saturating_mul(self.sizes.cost()), |job| {
             let (stack, first) = (job / jobs_of_one, job % jobs_of_one * self.together);
             let [query, key, value, place] = self.positions[stack];
-            let masks: SmallVec<[Mask<'_>; 4]> = self
-                .stages
-                .iter()
-                .zip(&masks)
-                .map(|(stage, mask)| match stage {
-                    Stage::Mask(_, places, _) => &mask[places[stack]..],
-                    _ => *mask,
-                })
-                .collect();
+            let all = self.masks.iter().zip(&masks).map(|(mask, &tensor)| match mask {
+                Some((_, places)) => &tensor[places[stack]..],
+                None => tensor,
+            });
+            let masks: SmallVec<[Mask<'_>; 4]> = all.collect();
             let queries = first..self.sizes.queries.min(first + self.together);
             let part = Part { attention: self, masks: &masks, q: &q[query..], k: &k[key..], v: &v[value..], queries };
             let origin = Origin { place: place + first * self.sizes.output_stride, stride: self.sizes.output_stride };
@@ -245,16 +128,14 @@ impl Part<'_> {
                         *element = q[row * sizes.query_strides[0] + i * sizes.query_strides[1]];
                     }
                     let result = block.row(row, 0..columns);
-                    let query_number = self.queries.start + row;
-                    let (k, v) = (self.k, self.v);
-                    gemv::run(isa, DecodeAttention { sizes, query, k, v, scores, result }, |scores| {
-                        let (masks, first_query) = (self.masks, query_number);
-                        with_vectors(isa, Weigh { stages, masks, first_query, keys, stride: keys, scores });
-                    });
+                    let (masks, first_query) = (self.masks, self.queries.start + row);
+                    gemv::dot_products(isa, query, self.k, sizes.key_strides[1], scores);
+                    Weigh { stages, masks, first_query, keys, stride: keys, scores }.compute(isa);
+                    gemv::weighted_sum(isa, scores, self.v, sizes.value_strides[0], result);
                 });
             }
-            if let Some(finish) = epilogue.stages().finish(isa, origin, tensors) {
-                finish.finish(&mut block, 0..queries, 0..columns);
+            if let Some(finish) = epilogue.stages().on_block(isa, origin, tensors) {
+                finish.apply(&mut block, 0..queries, 0..columns);
             }
             return;
         }
@@ -289,13 +170,13 @@ impl Part<'_> {
                     multiply(isa, left, RightView { columns: padded_keys, panels: key_panels }, &mut block, None, None);
                 });
                 let first_query = self.queries.start + first;
-                with_vectors(isa, Weigh { stages, masks: self.masks, first_query, keys, stride, scores });
+                Weigh { stages, masks: self.masks, first_query, keys, stride, scores }.compute(isa);
                 let weights = Left::in_place(height, keys, (&*scores).into(), stride);
                 // SAFETY: only one block of this output lives at a time.
                 let mut block = unsafe { output.from(first * sizes.output_stride).block(0..height, 0..columns) };
                 let place = origin.place + first * origin.stride;
-                let finish = epilogue.stages().finish(isa, Origin { place, ..origin }, tensors);
-                let finish = finish.as_ref().map(|finish| finish as &dyn Finish);
+                let finish = epilogue.stages().on_block(isa, Origin { place, ..origin }, tensors);
+                let finish = finish.as_ref().map(|finish| finish as &dyn BlockEpilogue);
                 multiply(isa, weights, RightView { columns, panels: value_panels }, &mut block, None, finish);
             }
         });
@@ -335,7 +216,8 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     };
     let mut consumed = smallvec![];
     let stages = between.iter().map(|op| stage(op, problem, stacks, &mut consumed)).collect::<Option<Vec<_>>>();
-    let stages = stages.ok_or(Reject("something else than a scale and a mask before the softmax"))?;
+    let (stages, masks): (Vec<Stage>, Vec<_>) =
+        stages.ok_or(Reject("something else than a scale and a mask before the softmax"))?.into_iter().unzip();
     let (problem, Target { isa, threads, .. }) = (*problem, *target);
     Ok(Box::new(move || {
         let stacks = &made[..made.len() - 2];
@@ -351,7 +233,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
         let is_shared = threads > 1 && positions.len() < 2 * threads;
         let of_one = if is_shared { (4 * threads).div_ceil(positions.len()).max(least) } else { least };
         let together = queries.div_ceil(of_one.max(1)).next_multiple_of(isa.rows);
-        let kernel = Attention { isa, sizes, operands, positions, stages, epilogue, together };
+        let kernel = Attention { isa, sizes, operands, positions, stages, masks, epilogue, together };
         Ok(Built { kernel: Box::new(kernel), consumed, fuses })
     }))
 }
@@ -362,16 +244,16 @@ fn leading(shape: &[usize]) -> &[usize] {
 }
 
 /// An operator between the scores and the softmax. What the compiler takes into an attention all is.
-fn stage(op: &Op, problem: &Problem<'_>, stacks: &[usize], consumed: &mut SmallVec<[usize; 2]>) -> Option<Stage> {
+fn stage(op: &Op, problem: &Problem<'_>, stacks: &[usize], consumed: &mut SmallVec<[usize; 2]>) -> Option<(Stage, MaskOperand)> {
     let Op::Binary(Binary { kind, a, b }) = op else { return None };
     let id = if *a == RUNNING { *b } else { *a };
     let other: TensorDesc<'_> = problem.inputs[id.0 as usize];
     if let Some(&[number]) = other.elements() {
         consumed.push(id.0 as usize);
         return match kind {
-            BinaryKind::Mul => Some(Stage::Mul(number)),
-            BinaryKind::Div if *a == RUNNING => Some(Stage::Div(number)),
-            BinaryKind::Add => Some(Stage::Add(number)),
+            BinaryKind::Mul => Some((Stage::Mul(number), None)),
+            BinaryKind::Div if *a == RUNNING => Some((Stage::Div(number), None)),
+            BinaryKind::Add => Some((Stage::Add(number), None)),
             _ => None,
         };
     }
@@ -385,5 +267,5 @@ fn stage(op: &Op, problem: &Problem<'_>, stacks: &[usize], consumed: &mut SmallV
         (other.shape[axis] > 1).then(|| strides[axis])
     };
     let steps = [stride(2).unwrap_or(0), stride(1).unwrap_or(0)];
-    Some(Stage::Mask(id, places(leading(other.shape), &strides, stacks), steps))
+    Some((Stage::Mask(steps), Some((id, places(leading(other.shape), &strides, stacks)))))
 }

@@ -2,7 +2,7 @@
 //! that it is made from where they are.
 #![allow(unsafe_code)]
 
-use super::conv_epilogue::{Added, ConvEpilogue, Rest};
+use super::conv_epilogue::{Added, BoundStages, ConvEpilogue};
 use super::isa::Isa;
 use super::panels::{Elements, Panel, Panels};
 use super::pointwise::{CLOSE, Heights, Next};
@@ -109,7 +109,7 @@ struct More<'a> {
     /// Weights instead of those of the only group.
     weights: Option<&'a [f32]>,
     added: Added<'a>,
-    rest: Rest<'a>,
+    rest: BoundStages<'a>,
 }
 
 /// How the output is divided into jobs and tiles.
@@ -450,7 +450,7 @@ impl Conv {
             output_is_far: self.division.output_is_far && !is_there,
             bias: panel.bias(&bias[group * self.bias_step..]),
             added,
-            limits: self.finish.limits,
+            clamps: self.finish.clamps,
             ..panel.task([self.sizes.runs(), self.sizes.length()], starts, (to, stride))
         }
     }
@@ -460,7 +460,7 @@ impl Conv {
     /// Does the rest to what some panels have made of some pixels, if there is any.
     fn finish_pixels(
         &self,
-        rest: &Rest<'_>,
+        rest: &BoundStages<'_>,
         output: &SharedOutput<'_>,
         groups: &Range<usize>,
         pixels: Range<usize>,
@@ -479,7 +479,7 @@ impl Conv {
             let place = (pixels.start + i) * stride + columns.start;
             // SAFETY: inside the output (`from` asserts that); the pixels and columns are this job's, which has written them.
             let numbers = unsafe { std::slice::from_raw_parts_mut(output.from(place, place + length), length) };
-            rest.finish(place, numbers);
+            rest.apply(place, numbers);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What is fused with a convolution: where the channels are last additions of constants and of a tensor, and bounds, while the
 //! sums are in registers, where they are first bounds; everything else soon after, while they are in the cache.
 
-use super::clamp::{Bounds, Limits};
+use super::clamp::{Bounds, Clamps};
 use super::epilogue::Epilogue;
 use super::isa::Isa;
 use super::{Problem, Reject, TensorDesc};
@@ -9,6 +9,7 @@ use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::elementwise::{ActivationKind, BinaryKind};
 use crate::graph::{Number, Op, OperandId};
 use smallvec::SmallVec;
+pub use webnn_kernels::epilogue::stages::BoundStages;
 
 /// The fused operators, in the one order that the kernels know: constants, bounds, a tensor, bounds; then others in any order.
 #[derive(Debug, Default)]
@@ -17,7 +18,7 @@ pub struct ConvEpilogue {
     pub bias: Vec<f32>,
     /// A tensor of the output's shape.
     pub added: Option<OperandId>,
-    pub limits: Limits,
+    pub clamps: Clamps,
     rest: Epilogue,
     /// Constants that are packed, by position.
     pub consumed: Vec<usize>,
@@ -83,7 +84,7 @@ impl ConvEpilogue {
     }
 
     fn bound(&mut self, low: f32, high: f32) -> Option<()> {
-        let place = if self.added.is_some() { &mut self.limits.after } else { &mut self.limits.before };
+        let place = if self.added.is_some() { &mut self.clamps.after } else { &mut self.clamps.before };
         (*place == Bounds::default()).then(|| *place = Bounds([low, high]))
     }
 
@@ -92,7 +93,7 @@ impl ConvEpilogue {
         let is_line = other.shape.last() == Some(&channels) && other.shape.iter().product::<usize>() == channels;
         let is_single = other.shape.iter().all(|&size| size == 1);
         if let Some(numbers) = other.elements().filter(|_| is_line || is_single)
-            && self.limits == Limits::default()
+            && self.clamps == Clamps::default()
         {
             self.bias.resize(channels, 0.0);
             self.bias.iter_mut().zip(numbers.iter().cycle()).for_each(|(sum, number)| *sum += number);
@@ -128,8 +129,8 @@ impl ConvEpilogue {
     }
 
     /// What is left to be done to the sums.
-    pub fn rest<'a, 'b: 'a>(&'a self, isa: &'static Isa, channels: usize, arguments: &Arguments<'b, '_>) -> Rest<'a> {
-        Rest { stages: &self.rest, isa, channels, tensors: self.rest.tensors(arguments) }
+    pub fn rest<'a, 'b: 'a>(&'a self, isa: &'static Isa, channels: usize, arguments: &Arguments<'b, '_>) -> BoundStages<'a> {
+        BoundStages::new(self.rest.stages(), isa, channels, self.rest.tensors(arguments))
     }
 
     pub fn bytes(&self) -> usize {
@@ -144,26 +145,4 @@ pub enum Added<'a> {
     Tensor(&'a [f32]),
     /// What is in the output so far.
     Output,
-}
-
-/// See [`ConvEpilogue::rest`].
-#[derive(Debug)]
-pub struct Rest<'a> {
-    stages: &'a Epilogue,
-    isa: &'static Isa,
-    channels: usize,
-    tensors: Vec<&'a [f32]>,
-}
-
-impl Rest<'_> {
-    pub fn is_empty(&self) -> bool {
-        self.stages.is_empty()
-    }
-
-    /// Finishes pixels that lie one after the other, from number `place` of the output on; or some channels of one pixel.
-    pub fn finish(&self, place: usize, numbers: &mut [f32]) {
-        if !self.is_empty() {
-            self.stages.apply_rows(self.isa, self.channels, place, &self.tensors, numbers);
-        }
-    }
 }

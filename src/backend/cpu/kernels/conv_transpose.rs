@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use super::conv::spread;
-use super::conv_epilogue::{ConvEpilogue, Rest};
+use super::conv_epilogue::{BoundStages, ConvEpilogue};
 use super::isa::Isa;
 use super::panels::{Elements, Panels};
 use super::tile::{Task, Tiles};
@@ -101,7 +101,7 @@ impl Kernel for ConvTranspose {
 
 impl ConvTranspose {
     /// Computes a row of the output.
-    fn line(&self, image: &[f32], added: Option<&[f32]>, rest: &Rest<'_>, output: &SharedOutput<'_>, line: usize) {
+    fn line(&self, image: &[f32], added: Option<&[f32]>, rest: &BoundStages<'_>, output: &SharedOutput<'_>, line: usize) {
         let (rows, columns) = (self.rows, self.columns);
         let (batch, y) = (line / rows.output, line % rows.output);
         for first in 0..columns.stride.min(columns.output) {
@@ -143,7 +143,7 @@ impl ConvTranspose {
         if !rest.is_empty() {
             // SAFETY: inside the output (`from` asserts that); the row is this job's, which has written it.
             let numbers = unsafe { std::slice::from_raw_parts_mut(output.from(line * length, (line + 1) * length), length) };
-            rest.finish(line * length, numbers);
+            rest.apply(line * length, numbers);
         }
     }
 
@@ -172,7 +172,7 @@ impl ConvTranspose {
             let task = Task {
                 bias: panel.bias(&bias[group * (bias.len() / self.groups)..]),
                 added: added.map_or(std::ptr::null(), |added| added[place..end].as_ptr()),
-                limits: self.finish.limits,
+                clamps: self.finish.clamps,
                 ..panel.task([phase.taps.len(), length], starts, (output.from(place, end), stride))
             };
             assert_eq!(starts.len(), task.runs * pixels);

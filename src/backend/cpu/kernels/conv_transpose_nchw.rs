@@ -3,11 +3,11 @@
 //! added up in as many lines as the columns' stride has phases, and these are woven together.
 #![allow(unsafe_code)]
 
-use super::conv_epilogue::{ConvEpilogue, Rest};
+use super::conv_epilogue::{BoundStages, ConvEpilogue};
 use super::conv_transpose::Reach;
 use super::isa::Isa;
 use super::packing::{pack_panel, pack_rows};
-use super::product::{Left, Output, RightView, multiply};
+use super::product::{Left, RightView, multiply};
 use super::{
     Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Reject, SharedOutput, Target, require, with_scratch,
 };
@@ -17,6 +17,7 @@ use crate::graph::OperandId;
 use crate::graph::ops::layout::InputOperandLayout;
 use crate::memory;
 use std::ops::Range;
+use webnn_kernels::output::Output;
 
 /// AlignedBuffer of a job's product: they stay in a core's second-level cache.
 const AT_ONCE: usize = 64 << 10;
@@ -145,12 +146,12 @@ impl ConvTransposeNchw {
         }
     }
 
-    fn finish(&self, place: usize, rest: &Rest<'_>, row: &mut [f32]) {
-        let limits = self.finish.limits;
-        if limits != Default::default() {
-            row.iter_mut().for_each(|number| *number = limits.finish_number(*number, None));
+    fn finish(&self, place: usize, rest: &BoundStages<'_>, row: &mut [f32]) {
+        let clamps = self.finish.clamps;
+        if clamps != Default::default() {
+            row.iter_mut().for_each(|number| *number = clamps.finish_number(*number, None));
         }
-        rest.finish(place, row);
+        rest.apply(place, row);
     }
 }
 

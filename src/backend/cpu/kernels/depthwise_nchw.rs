@@ -1,15 +1,11 @@
 //! Depthwise convolutions of float32 with the channels first, one of them or several behind each other. A channel of an image is
 //! a plane that depends on nothing but the same plane of the input, so all convolutions are done to one before the next: what
 //! lies between them stays in a core's first caches. Vectors run along the rows.
-#![allow(unsafe_code)]
 
-use super::clamp::Bounds;
 use super::conv::Filter;
-use super::conv_epilogue::{ConvEpilogue, Rest};
+use super::conv_epilogue::{BoundStages, ConvEpilogue};
 use super::expand_depthwise::is_simple;
 use super::isa::Isa;
-use super::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
-use super::vector_bundle::Span;
 use super::{
     Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Reject, Target, TensorDesc, Tuning, require, with_scratch,
 };
@@ -23,11 +19,11 @@ use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::{Op, OperandId};
 use smallvec::SmallVec;
 use std::ops::Range;
+use webnn_kernels::depthwise::nchw::{Copy, ROWS, Rows};
+use webnn_kernels::simd::MOST_LANES;
 
 /// AlignedBuffer of a plane that are worked on at a time where there is only one convolution.
 const AT_ONCE: usize = 12 << 10;
-/// Rows that are computed together.
-const TOGETHER: usize = 4;
 
 #[derive(Debug)]
 struct DepthwiseNchw {
@@ -79,7 +75,7 @@ impl Frame {
 impl Kernel for DepthwiseNchw {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let image = arguments.input(self.input).incoming();
-        let mut rests: SmallVec<[Rest<'_>; 8]> = SmallVec::new();
+        let mut rests: SmallVec<[BoundStages<'_>; 8]> = SmallVec::new();
         for layer in &self.layers {
             rests.push(layer.finish.rest(self.isa, layer.columns.output, arguments));
         }
@@ -106,12 +102,12 @@ impl Kernel for DepthwiseNchw {
                         self.compute(layer, plane, from, &mut to[place..], self.frame.row, layer.rows.output);
                         if !rest.is_empty() {
                             let rows = to[place..].chunks_mut(self.frame.row).take(layer.rows.output);
-                            rows.for_each(|row| rest.finish(0, &mut row[..layer.columns.output]));
+                            rows.for_each(|row| rest.apply(0, &mut row[..layer.columns.output]));
                         }
                         std::mem::swap(&mut from, &mut to);
                     }
                     self.compute(&after[0], plane, from, band, width, count);
-                    rests[before.len()].finish(number * width, band);
+                    rests[before.len()].apply(number * width, band);
                     number += count;
                     left = others;
                 }
@@ -146,7 +142,7 @@ impl DepthwiseNchw {
         zeros(end.max(above)..all);
         if above < end {
             let (from, to) = (&image[(y + above - rows.padding) * from_row..], &mut to[first + above * to_row..]);
-            with_vectors(self.isa, Copy { from, from_row, to, to_row, height: end - above, width: columns.input });
+            Copy { from, from_row, to, to_row, height: end - above, width: columns.input }.compute(self.isa);
         }
     }
 
@@ -158,246 +154,10 @@ impl DepthwiseNchw {
         let (weights, bias) = layer.weights.as_slice()[plane % self.channels * count..][..count].split_at(count - 1);
         let window = [rows.window, columns.window];
         let dilations = [rows.dilation, columns.dilation];
-        let bounds = layer.finish.limits.before;
+        let bounds = layer.finish.clamps.before;
         let (width, from, from_row) = (columns.output, &from[first..], self.frame.row);
         let rows = Rows { from, from_row, to, to_row, height, width, window, dilations, weights, bias: bias[0], bounds };
         rows.compute(self.isa);
-    }
-}
-
-/// Copies rows.
-struct Copy<'a> {
-    from: &'a [f32],
-    from_row: usize,
-    to: &'a mut [f32],
-    to_row: usize,
-    height: usize,
-    width: usize,
-}
-
-impl OnVectors for Copy<'_> {
-    #[inline(always)]
-    fn run<V: Vector>(self) {
-        let Copy { from, from_row, to, to_row, height, width } = self;
-        let whole = width / V::LANES * V::LANES;
-        let left = width - whole;
-        for y in 0..height {
-            let (from, to) = (from[y * from_row..][..width].as_ptr(), to[y * to_row..][..width].as_mut_ptr());
-            // SAFETY: below the width of both.
-            unsafe {
-                for x in (0..whole).step_by(V::LANES) {
-                    V::load(from.add(x)).store(to.add(x));
-                }
-                if left == V::Half::LANES {
-                    V::Half::load(from.add(whole)).store(to.add(whole));
-                } else if left > 0 {
-                    V::load_first(from.add(whole), left).store_first(to.add(whole), left);
-                }
-            }
-        }
-    }
-}
-
-/// Rows of the output of a convolution of a plane.
-struct Rows<'a> {
-    /// From the first number under the window of the first position on.
-    from: &'a [f32],
-    from_row: usize,
-    to: &'a mut [f32],
-    to_row: usize,
-    height: usize,
-    width: usize,
-    window: [usize; 2],
-    dilations: [usize; 2],
-    weights: &'a [f32],
-    bias: f32,
-    bounds: Bounds,
-}
-
-/// The same for a window of SIZE x SIZE, or any, with so many numbers from one in a row of it to the next, or any. Each is compiled
-/// alone, since many large loops in a function drive each other's numbers out of the registers.
-struct Square<'a, const SIZE: usize, const DISTANCE: usize>(Rows<'a>);
-
-impl Rows<'_> {
-    fn compute(self, isa: &Isa) {
-        match (self.window, self.dilations[1]) {
-            ([3, 3], 1) => with_vectors(isa, Square::<3, 1>(self)),
-            ([3, 3], _) => with_vectors(isa, Square::<3, 0>(self)),
-            ([5, 5], 1) => with_vectors(isa, Square::<5, 1>(self)),
-            ([5, 5], _) => with_vectors(isa, Square::<5, 0>(self)),
-            ([7, 7], 1) => with_vectors(isa, Square::<7, 1>(self)),
-            ([7, 7], _) => with_vectors(isa, Square::<7, 0>(self)),
-            _ => with_vectors(isa, Square::<0, 0>(self)),
-        }
-    }
-}
-
-impl<const SIZE: usize, const DISTANCE: usize> OnVectors for Square<'_, SIZE, DISTANCE> {
-    #[inline(always)]
-    fn run<V: Vector>(self) {
-        self.0.run::<V, SIZE, DISTANCE>();
-    }
-}
-
-impl Rows<'_> {
-    #[inline(always)]
-    fn run<V: Vector, const SIZE: usize, const DISTANCE: usize>(self) {
-        let [down, across] = std::array::from_fn(|axis| (self.window[axis] - 1) * self.dilations[axis]);
-        assert!(self.width > 0 && self.height > 0 && self.weights.len() == self.window[0] * self.window[1]);
-        assert!((self.height - 1 + down) * self.from_row + self.width + across + MOST_LANES <= self.from.len() + 1);
-        assert!((self.height - 1) * self.to_row + self.width <= self.to.len());
-        // Rows that lie as far from each other as those of a window share rows of the input.
-        let step = self.dilations[0];
-        for phase in 0..step.min(self.height) {
-            let strip = Strip {
-                from: self.from[phase * self.from_row..].as_ptr(),
-                from_row: step * self.from_row,
-                to: self.to[phase * self.to_row..].as_mut_ptr(),
-                to_row: step * self.to_row,
-                height: (self.height - phase).div_ceil(step),
-                width: self.width,
-                window: self.window,
-                distance: self.dilations[1],
-                weights: self.weights.as_ptr(),
-                bias: self.bias,
-                bounds: self.bounds,
-            };
-            // SAFETY: all numbers under the windows, and a vector beyond, lie behind `from`, and the rows of the output behind
-            // `to` (asserted); there is a weight for each number of the window.
-            unsafe { strip.run::<V, SIZE, DISTANCE>() }
-        }
-    }
-}
-
-/// The same without dilation of the rows, by pointers. It is passed by value, so that the innermost loops need not look at
-/// memory for what is in it.
-#[derive(Clone, Copy)]
-struct Strip {
-    from: *const f32,
-    from_row: usize,
-    to: *mut f32,
-    to_row: usize,
-    height: usize,
-    width: usize,
-    window: [usize; 2],
-    /// Between the numbers in a row of the window.
-    distance: usize,
-    weights: *const f32,
-    bias: f32,
-    bounds: Bounds,
-}
-
-impl Strip {
-    /// All of it, for a window of SIZE x SIZE, or any, and that distance, or any.
-    ///
-    /// # Safety
-    /// The rows must be there, those of the input with as much behind them as a vector.
-    #[inline(always)]
-    unsafe fn run<V: Vector, const SIZE: usize, const DISTANCE: usize>(self) {
-        let whole = self.width / V::LANES * V::LANES;
-        let left = self.width - whole;
-        // SAFETY: the caller's promise.
-        unsafe {
-            for x in (0..whole).step_by(V::LANES) {
-                self.columns::<V, SIZE, DISTANCE, true>(x, V::LANES);
-            }
-            if left > V::Half::LANES {
-                self.columns::<V, SIZE, DISTANCE, false>(whole, left);
-            } else if left == V::Half::LANES {
-                self.columns::<V::Half, SIZE, DISTANCE, true>(whole, left);
-            } else if left > 0 {
-                self.columns::<V::Half, SIZE, DISTANCE, false>(whole, left);
-            }
-        }
-    }
-
-    /// The first `count` columns of a span from column `x` on.
-    ///
-    /// # Safety
-    /// See [`Strip::run`].
-    #[inline(always)]
-    #[allow(clippy::needless_range_loop, reason = "as below")]
-    unsafe fn columns<S: Span, const SIZE: usize, const DISTANCE: usize, const WHOLE: bool>(self, x: usize, count: usize) {
-        let mut factors = [[S::set(0.0); SIZE]; SIZE];
-        for i in 0..SIZE {
-            for j in 0..SIZE {
-                // SAFETY: one for each number of the window.
-                factors[i][j] = S::set(unsafe { *self.weights.add(i * SIZE + j) });
-            }
-        }
-        // SAFETY: the caller's promise.
-        unsafe {
-            if self.height < TOGETHER {
-                for y in 0..self.height {
-                    self.block::<S, SIZE, DISTANCE, 1, WHOLE>(x, y, count, &factors);
-                }
-                return;
-            }
-            for y in (0..self.height).step_by(TOGETHER) {
-                // What is left over at the end is computed together with some rows before, once more.
-                self.block::<S, SIZE, DISTANCE, TOGETHER, WHOLE>(x, y.min(self.height - TOGETHER), count, &factors);
-            }
-        }
-    }
-
-    /// HEIGHT rows of that.
-    ///
-    /// # Safety
-    /// See [`Strip::run`].
-    #[inline(always)]
-    #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
-    unsafe fn block<S: Span, const SIZE: usize, const DISTANCE: usize, const HEIGHT: usize, const WHOLE: bool>(
-        self,
-        x: usize,
-        y: usize,
-        count: usize,
-        factors: &[[S; SIZE]; SIZE],
-    ) {
-        let mut sums = [S::set(self.bias); HEIGHT];
-        // SAFETY: the caller's promise.
-        unsafe {
-            let (from, to) = (self.from.add(y * self.from_row + x), self.to.add(y * self.to_row + x));
-            if SIZE == 0 {
-                for i in 0..self.window[0] {
-                    for j in 0..self.window[1] {
-                        let factor = S::set(*self.weights.add(i * self.window[1] + j));
-                        for h in 0..HEIGHT {
-                            let number = S::load(from.add((h + i) * self.from_row + j * self.distance));
-                            sums[h] = number.mul_add(factor, sums[h]);
-                        }
-                    }
-                }
-                for h in 0..HEIGHT {
-                    self.store::<S, WHOLE>(sums[h], to.add(h * self.to_row), count);
-                }
-                return;
-            }
-            for row in 0..HEIGHT + SIZE - 1 {
-                for j in 0..SIZE {
-                    let distance = if DISTANCE > 0 { DISTANCE } else { self.distance };
-                    let number = S::load(from.add(row * self.from_row + j * distance));
-                    for h in 0..HEIGHT {
-                        if row >= h && row - h < SIZE {
-                            sums[h] = number.mul_add(factors[row - h][j], sums[h]);
-                        }
-                    }
-                }
-                // What is complete leaves its register.
-                if row + 1 >= SIZE {
-                    let h = row + 1 - SIZE;
-                    self.store::<S, WHOLE>(sums[h], to.add(h * self.to_row), count);
-                }
-            }
-        }
-    }
-
-    /// # Safety
-    /// There must be room for so many numbers.
-    #[inline(always)]
-    unsafe fn store<S: Span, const WHOLE: bool>(self, sum: S, to: *mut f32, count: usize) {
-        let sum = self.bounds.bound(sum);
-        // SAFETY: the caller's promise.
-        unsafe { if WHOLE { sum.store(to) } else { sum.store_first(to, count) } }
     }
 }
 
@@ -476,7 +236,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
         let fuses = last.finish.is_whole;
         let mut band = last.rows.output;
         if layers.len() == 1 {
-            let fit = (AT_ONCE / last.columns.input).max(TOGETHER).next_multiple_of(TOGETHER);
+            let fit = (AT_ONCE / last.columns.input).max(ROWS).next_multiple_of(ROWS);
             band = if band > 2 * fit { fit } else { band };
         }
         let mut frame = Frame::default();

@@ -59,7 +59,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let (problem, isa) = (*problem, target.isa);
     Ok(Box::new(move || {
         let fuses = stages.fuse(&problem, &mut consumed);
-        let row = if stages.is_flat() { TOGETHER } else { problem.output.shape.last().copied().unwrap_or(1) };
+        let row = if stages.stages().is_flat() { TOGETHER } else { problem.output.shape.last().copied().unwrap_or(1) };
         // What is done once for a row takes longer than a short row itself.
         let rows = TOGETHER.min(count).checked_div(row).unwrap_or(1).max(1);
         let row = if stages.join_rows(rows) { rows * row } else { row };
@@ -72,7 +72,7 @@ impl Kernel for Chain {
         let input = arguments.input(self.input).elements::<f32>();
         let tensors = self.stages.tensors(arguments);
         // To read and to write take as long as two stages, and longer where one thread does it to what several have written.
-        let cost = self.row * (self.stages.cost() + 2) / 16;
+        let cost = self.row * (self.stages.stages().cost() + 2) / 16;
         for_each_piece(arguments.output().elements::<f32>(), self.row, cost, |first, piece| {
             for (i, row) in piece.chunks_mut(self.row).enumerate() {
                 let start = (first + i) * self.row;
@@ -80,7 +80,7 @@ impl Kernel for Chain {
                     let column = j * TOGETHER;
                     let place = start + column;
                     together.copy_from_slice(&input[place..][..together.len()]);
-                    self.stages.apply(self.isa, column..column + together.len(), place, &tensors, together);
+                    self.stages.stages().apply(self.isa, column..column + together.len(), place, &tensors, together);
                 }
             }
         });

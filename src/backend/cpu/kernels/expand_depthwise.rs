@@ -4,15 +4,14 @@
 //! made in the same way.
 
 use super::conv::{Filter, spread};
-use super::conv_epilogue::{ConvEpilogue, Rest};
+use super::conv_epilogue::{BoundStages, ConvEpilogue};
 use super::depthwise;
-use super::depthwise::{Depthwise, Image};
+use super::depthwise::Depthwise;
 use super::isa::Isa;
 use super::panels::{Elements, Panels};
 use super::plain::Plain;
-use super::quantize::{Quantize, Quantized, Scale, byte};
+use super::quantize::{Quantized, byte};
 use super::tile::Tiles;
-use super::vector::with_vectors;
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, TensorDesc, require, with_scratch};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::{Arguments, View};
@@ -23,6 +22,8 @@ use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::{DataType, Op, OperandId};
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
+use webnn_kernels::depthwise::nhwc::Image;
+use webnn_kernels::quantize::{Quantize, Scale};
 
 /// Bytes of rows between the two convolutions that a thread works on at a time: they stay in the cache, beside what comes in
 /// and goes out.
@@ -93,7 +94,7 @@ impl First {
 /// See [`First::making`].
 enum Making<'a> {
     /// With what is left to be done to them.
-    Products(&'a [f32], &'a Plain, Rest<'a>),
+    Products(&'a [f32], &'a Plain, BoundStages<'a>),
     Copies(&'a [f32], usize),
     /// With the scale and the zero point.
     Dequantized(View<'a>, f32, i32),
@@ -111,8 +112,8 @@ impl Making<'_> {
                 output.chunks_exact_mut(*times).zip(&image[from]).for_each(|(copies, x)| copies.fill(*x));
             }
             &Making::Dequantized(image, scale, zero) => match image.data_type {
-                DataType::Int8 => isa.run_loop(Scale { integers: &image.elements::<i8>()[from], numbers: output, scale, zero }),
-                _ => isa.run_loop(Scale { integers: &image.elements::<u8>()[from], numbers: output, scale, zero }),
+                DataType::Int8 => Scale { integers: &image.elements::<i8>()[from], numbers: output, scale, zero }.compute(isa),
+                _ => Scale { integers: &image.elements::<u8>()[from], numbers: output, scale, zero }.compute(isa),
             },
         }
     }
@@ -144,7 +145,7 @@ impl Kernel for ExpandDepthwise {
                     (bytes, left) = std::mem::take(&mut left).split_at_mut(count * row);
                     let numbers = &mut numbers[..count * row];
                     self.then.compute(image, added, &rest, number, numbers);
-                    with_vectors(self.then.isa, Quantize { numbers, bytes, steps });
+                    Quantize { numbers, bytes, steps }.compute(self.then.isa);
                 });
             });
         });

@@ -50,7 +50,7 @@ impl Kernel for FirstLayer {
                         let place = (first + i) * row;
                         let added = added.map(|added| &added[place..place + row]);
                         self.row(image, first + i, added, output, places, copies);
-                        rest.finish(place, output);
+                        rest.apply(place, output);
                     }
                 });
             });
@@ -99,7 +99,7 @@ impl FirstLayer {
                 step: self.columns.stride,
                 dilation: self.columns.dilation,
                 bias: panel.bias(self.bias.as_slice()),
-                limits: self.finish.limits,
+                clamps: self.finish.clamps,
                 ..panel.task([self.runs(), self.columns.window], starts, (output, outputs))
             };
             for x in (0..width).step_by(together) {

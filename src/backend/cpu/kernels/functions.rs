@@ -1,114 +1,60 @@
-//! Which operators are functions of one float32 that [`super::formulas`] computes, and one of them for a single number.
+//! Which operators are functions of one float32 that the crate of kernels computes.
 
 #[cfg(test)]
 pub mod exact_tests;
 
 use crate::graph::ops::elementwise::{ActivationKind, GateKind, UnaryKind};
-use crate::graph::{DataType, Op};
+use crate::graph::{DataType, Number, Op};
+use webnn_kernels::functions::Function;
+use webnn_kernels::functions::formulas::Formula;
 
-/// The operators that are such functions.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Function {
-    Exp,
-    Log,
-    Erf,
-    Tanh,
-    Sigmoid,
-    Gelu,
-    HardSwish,
-    Mish,
-    TanhGelu,
-    Relu,
-    Sqrt,
-    Neg,
-    Abs,
-    Reciprocal,
-    Softplus,
-    Sin,
-    Cos,
-    Floor,
-    Ceil,
-    RoundEven,
-    Sign,
-    /// Rounding to a float16 number.
-    Float16,
+/// The formula of an operator that does the same to every number.
+pub fn formula(op: &Op) -> Option<Formula> {
+    let bound = |bound: Option<Number>, absent| bound.map_or(absent, Number::to_f32);
+    Some(match op {
+        Op::Activation(op) if op.kind == ActivationKind::Relu => Formula::Of(Function::Relu),
+        Op::Clamp(op) => Formula::Clamp(bound(op.min_value, f32::NEG_INFINITY), bound(op.max_value, f32::INFINITY)),
+        Op::Elu(op) => Formula::Elu(op.alpha as f32),
+        Op::LeakyRelu(op) => Formula::LeakyRelu(op.alpha as f32),
+        Op::HardSigmoid(op) => Formula::HardSigmoid(op.alpha as f32, op.beta as f32),
+        Op::Linear(op) => Formula::Linear(op.alpha as f32, op.beta as f32),
+        Op::Swish(op) => Formula::Swish(op.alpha as f32),
+        op => Formula::Of(function(op)?),
+    })
 }
 
-impl Function {
-    pub fn of(op: &Op) -> Option<Function> {
-        Some(match op {
-            Op::Unary(op) => match op.kind {
-                UnaryKind::Exp => Function::Exp,
-                UnaryKind::Log => Function::Log,
-                UnaryKind::Erf => Function::Erf,
-                UnaryKind::Sqrt => Function::Sqrt,
-                UnaryKind::Neg => Function::Neg,
-                UnaryKind::Abs => Function::Abs,
-                UnaryKind::Reciprocal => Function::Reciprocal,
-                UnaryKind::Sin => Function::Sin,
-                UnaryKind::Cos => Function::Cos,
-                UnaryKind::Floor => Function::Floor,
-                UnaryKind::Ceil => Function::Ceil,
-                UnaryKind::RoundEven => Function::RoundEven,
-                UnaryKind::Sign => Function::Sign,
-                _ => return None,
-            },
-            Op::Activation(op) => match op.kind {
-                ActivationKind::Tanh => Function::Tanh,
-                ActivationKind::Sigmoid => Function::Sigmoid,
-                ActivationKind::Gelu => Function::Gelu,
-                ActivationKind::HardSwish => Function::HardSwish,
-                ActivationKind::Softplus => Function::Softplus,
-                _ => return None,
-            },
-            Op::Gate(op) => match op.kind {
-                GateKind::Mish => Function::Mish,
-                GateKind::TanhGelu => Function::TanhGelu,
-            },
-            // Of a chain, whose numbers stay float32.
-            Op::Cast(op) if op.data_type == DataType::Float16 => Function::Float16,
+fn function(op: &Op) -> Option<Function> {
+    Some(match op {
+        Op::Unary(op) => match op.kind {
+            UnaryKind::Exp => Function::Exp,
+            UnaryKind::Log => Function::Log,
+            UnaryKind::Erf => Function::Erf,
+            UnaryKind::Sqrt => Function::Sqrt,
+            UnaryKind::Neg => Function::Neg,
+            UnaryKind::Abs => Function::Abs,
+            UnaryKind::Reciprocal => Function::Reciprocal,
+            UnaryKind::Sin => Function::Sin,
+            UnaryKind::Cos => Function::Cos,
+            UnaryKind::Floor => Function::Floor,
+            UnaryKind::Ceil => Function::Ceil,
+            UnaryKind::RoundEven => Function::RoundEven,
+            UnaryKind::Sign => Function::Sign,
             _ => return None,
-        })
-    }
-}
-
-/// The nearest float16 number, halves to even; infinity where there is none so great.
-#[inline(always)]
-pub fn float16(x: f32) -> f32 {
-    const DROPPED: u32 = 13;
-    const LEAST_NORMAL: f32 = 6.103_515_6e-5;
-    const OVERFLOW: f32 = 65_536.0;
-    let sign = x.to_bits() & 0x8000_0000;
-    let size = x.to_bits() ^ sign;
-    let number = f32::from_bits(size);
-    // Carries of the mantissa raise the exponent, as they should.
-    let even = size >> DROPPED & 1;
-    let normal = (size + ((1 << (DROPPED - 1)) - 1) + even) >> DROPPED << DROPPED;
-    // Those of less than 2^-14 are multiples of 2^-24, which the last place of numbers from 0.5 on is.
-    let small = (number + 0.5) - 0.5;
-    let result = if number < LEAST_NORMAL { small } else { f32::from_bits(normal) };
-    let result = if result >= OVERFLOW { f32::INFINITY } else { result };
-    let result = if x.is_nan() { f32::from_bits(size | 0x0040_0000) } else { result };
-    f32::from_bits(result.to_bits() | sign)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    #[test]
-    fn float16_numbers_are_the_nearest() {
-        // Every float16, what lies between it and the next ones, and what is a little beside that.
-        for bits in 0..=u16::MAX {
-            let number = half::f16::from_bits(bits).to_f32();
-            for x in [number, f32::from_bits(number.to_bits() + 0x1000), f32::from_bits(number.to_bits().wrapping_sub(0x1000))] {
-                for x in [x, f32::from_bits(x.to_bits() + 1), f32::from_bits(x.to_bits().wrapping_sub(1))] {
-                    let expected = half::f16::from_f32(x).to_f32();
-                    assert!(float16(x).to_bits() == expected.to_bits() || x.is_nan() && float16(x).is_nan(), "{x:e}");
-                }
-            }
-        }
-        for x in [1e-30f32, 2.98e-8, 2.99e-8, 65_519.0, 65_520.0, 1e30, -0.0, -1e-40, 3e-45] {
-            assert_eq!(float16(x).to_bits(), half::f16::from_f32(x).to_f32().to_bits(), "{x:e}");
-        }
-    }
+        },
+        Op::Activation(op) => match op.kind {
+            ActivationKind::Tanh => Function::Tanh,
+            ActivationKind::Sigmoid => Function::Sigmoid,
+            ActivationKind::Gelu => Function::Gelu,
+            ActivationKind::HardSwish => Function::HardSwish,
+            ActivationKind::Softplus => Function::Softplus,
+            _ => return None,
+        },
+        Op::Gate(op) => match op.kind {
+            GateKind::Mish => Function::Mish,
+            GateKind::TanhGelu => Function::TanhGelu,
+        },
+        // Of a chain, whose numbers stay float32.
+        Op::Cast(op) if op.data_type == DataType::Float16 => Function::Float16,
+        _ => return None,
+    })
 }

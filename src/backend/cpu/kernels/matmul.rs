@@ -1,11 +1,11 @@
 //! Matrix products of float32.
 #![allow(unsafe_code)]
 
-use super::epilogue::{Epilogue, Origin};
+use super::epilogue::Epilogue;
 use super::gemv;
 use super::isa::Isa;
 use super::packing::pack_panel;
-use super::product::{Finish, Grid, Output, Right, RightView, is_read_in_place, multiply, with_left};
+use super::product::{Grid, Right, RightView, is_read_in_place, multiply, with_left};
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, TensorDesc, require, with_scratch};
 use crate::backend::cpu::threads::{for_each_job, for_each_piece};
 use crate::backend::cpu::view::Arguments;
@@ -15,6 +15,8 @@ use crate::graph::{Op, OperandId};
 use crate::memory;
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
+use webnn_kernels::epilogue::stages::Origin;
+use webnn_kernels::output::{BlockEpilogue, Output};
 
 /// One product: `rows` × `depth` times `depth` × `columns`, and how the operands lie in memory.
 #[derive(Clone, Copy, Debug)]
@@ -60,8 +62,8 @@ impl Kernel for TimesConstant {
             // SAFETY: chunks have different rows.
             let output = unsafe { output.from(first * columns) };
             let origin = Origin { place: first * columns, stride: columns };
-            let finish = stages.finish(isa, origin, &tensors);
-            let finish = finish.as_ref().map(|finish| finish as &dyn Finish);
+            let finish = stages.on_block(isa, origin, &tensors);
+            let finish = finish.as_ref().map(|finish| finish as &dyn BlockEpilogue);
             with_left(isa, [rows, depth], columns, elements, left_strides, |left| {
                 let grid = Grid::new(isa, rows, depth, columns, threads);
                 for_each_job(grid.count(), self.cost(rows), |number| {
@@ -196,8 +198,8 @@ impl Kernel for FewRows {
                     gemv::multiply_row(isa, row_of_left, right, right_strides, block.row(row, columns.clone()));
                 }
             });
-            if let Some(finish) = epilogue.stages().finish(isa, Origin { place, stride }, &tensors) {
-                finish.finish(&mut block, 0..rows, columns);
+            if let Some(finish) = epilogue.stages().on_block(isa, Origin { place, stride }, &tensors) {
+                finish.apply(&mut block, 0..rows, columns);
             }
         });
     }
@@ -236,8 +238,8 @@ impl Kernel for Stack {
             // SAFETY: products have different positions, which were made so that their outputs do not overlap.
             let output = unsafe { output.from(place) };
             let origin = Origin { place, stride: self.stride };
-            let finish = stages.finish(isa, origin, &tensors);
-            let finish = finish.as_ref().map(|finish| finish as &dyn Finish);
+            let finish = stages.on_block(isa, origin, &tensors);
+            let finish = finish.as_ref().map(|finish| finish as &dyn BlockEpilogue);
             with_scratch(depth * padded, |right_panels| {
                 let unit = isa.columns * depth;
                 for_each_piece(right_panels, unit, unit / 8, |first, piece| {

@@ -1,10 +1,9 @@
-//! Memory of kernels: packed constants, scratch that threads keep, an output that several threads write.
+//! Memory of kernels: packed constants, scratch that threads keep.
 #![allow(unsafe_code)]
 
 use crate::backend::cpu::scratch;
 use crate::memory::{ALIGNMENT, Bytes};
 use std::cell::RefCell;
-use std::marker::PhantomData;
 
 /// Aligned numbers of a kernel.
 #[derive(Debug)]
@@ -64,33 +63,4 @@ pub fn with_starts<T, R>(length: usize, body: impl FnOnce(&mut [*const T]) -> R)
     let result = body(starts);
     STARTS.with_borrow_mut(|starts| starts.push(memory));
     result
-}
-
-/// An output that several threads write, each its own elements.
-pub struct SharedOutput<'a, T = f32> {
-    start: *mut T,
-    length: usize,
-    _elements: PhantomData<&'a mut [T]>,
-}
-
-// SAFETY: it only gives out pointers; who writes through them promises that no two threads write the same elements.
-unsafe impl<T: Send> Send for SharedOutput<'_, T> {}
-// SAFETY: as above.
-unsafe impl<T: Send> Sync for SharedOutput<'_, T> {}
-
-impl<'a, T> SharedOutput<'a, T> {
-    pub fn new(elements: &'a mut [T]) -> Self {
-        SharedOutput { start: elements.as_mut_ptr(), length: elements.len(), _elements: PhantomData }
-    }
-
-    /// The pointer to element `first` of a part that ends before `end`.
-    ///
-    /// # Panics
-    /// When the part is not inside.
-    #[inline(always)]
-    pub fn from(&self, first: usize, end: usize) -> *mut T {
-        assert!(first <= end && end <= self.length);
-        // SAFETY: inside the elements, as asserted.
-        unsafe { self.start.add(first) }
-    }
 }

@@ -6,9 +6,6 @@ pub mod arg;
 pub mod attention;
 #[cfg(test)]
 mod attention_tests;
-mod bits;
-mod caches;
-mod clamp;
 pub mod concat;
 pub mod conv;
 mod conv_epilogue;
@@ -16,37 +13,26 @@ pub mod depthwise;
 pub mod depthwise_nchw;
 #[cfg(test)]
 mod depthwise_nchw_tests;
-mod doubles;
 pub mod elementwise;
 mod epilogue;
-mod exact_division;
 pub mod expand_depthwise;
 #[cfg(test)]
 mod expand_depthwise_tests;
 pub mod few_outputs;
 pub mod first_layer;
-mod formulas;
 mod functions;
-mod gemv;
 #[cfg(test)]
 mod half_tests;
 #[cfg(test)]
 mod image_tests;
 pub mod integer;
-mod isa;
 pub mod matmul;
 mod memory;
-#[cfg(target_arch = "aarch64")]
-mod neon;
-mod optimization_barrier;
 #[cfg(test)]
 mod order_tests;
-mod packing;
 mod panels;
 mod plain;
-mod pointwise;
 pub mod pool;
-mod prefetch;
 mod product;
 pub mod quantize;
 pub mod recurrent;
@@ -62,36 +48,35 @@ pub mod small_groups;
 pub mod tall_and_skinny;
 mod work_partition;
 
-mod accumulators;
 pub mod conv_transpose;
 pub mod conv_transpose_nchw;
-mod recurrent_cells;
-mod row;
 pub mod scaled_filter;
 #[cfg(test)]
 mod scaled_filter_tests;
-mod softmax;
 pub mod softmax_columns;
 #[cfg(test)]
 pub mod tests;
-mod tile;
-mod transform;
-mod unrolled_depth;
-mod vector;
-mod vector_bundle;
 pub mod winograd;
 mod workspace;
+
+use webnn_kernels::conv::{microkernels as tile, pointwise};
+use webnn_kernels::epilogue::clamp;
+use webnn_kernels::functions::{exact_division, formulas};
+use webnn_kernels::gemm::{gemv, microkernels as isa, packing, row_times_panels as row};
+use webnn_kernels::simd::prefetch;
+use webnn_kernels::winograd::transform;
 
 use super::dispatch::{Accepted, Build, Built, Implementation, Problem, Reject, Target, TensorDesc, Tuning, require};
 #[cfg(test)]
 use super::dispatch::{every, first};
 use super::view::Arguments;
 use crate::graph::OperandId;
-pub use caches::Caches;
 pub use isa::Isa;
+pub use webnn_kernels::caches::Caches;
 pub use workspace::{Workspaces, budget_beside, divide_budget};
 
-use memory::{AlignedBuffer, SharedOutput, with_scratch, with_starts};
+use memory::{AlignedBuffer, with_scratch, with_starts};
+use webnn_kernels::output::SharedOutput;
 
 /// A kernel made for one step.
 pub trait Kernel: std::fmt::Debug + Send + Sync {

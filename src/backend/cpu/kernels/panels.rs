@@ -1,7 +1,7 @@
 //! Constant weights in the order in which the tiles of convolutions read them.
 
 use super::AlignedBuffer;
-use super::clamp::Limits;
+use super::clamp::Clamps;
 use super::isa::MOST_COLUMNS;
 use super::packing::{copy_row, pack_panel};
 use super::tile::{Task, Tiles};
@@ -74,7 +74,7 @@ impl Panel<'_> {
             columns: self.columns.min(self.of_one),
             panels: self.several,
             weights_step: runs * length * self.of_one,
-            limits: Limits::default(),
+            clamps: Clamps::default(),
         }
     }
 

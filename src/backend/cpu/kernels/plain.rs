@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::AlignedBuffer;
-use super::conv_epilogue::{ConvEpilogue, Rest};
+use super::conv_epilogue::{BoundStages, ConvEpilogue};
 use super::isa::Isa;
 use super::panels::Panels;
 use super::pointwise::{CLOSE, Heights, Next};
@@ -23,7 +23,7 @@ pub struct Plain {
 
 impl Plain {
     /// Computes some pixels.
-    pub fn compute(&self, image: &[f32], rest: &Rest<'_>, output: &mut [f32]) {
+    pub fn compute(&self, image: &[f32], rest: &BoundStages<'_>, output: &mut [f32]) {
         let (channels, outputs) = (self.panels.depth, self.panels.columns);
         let pixels = image.len() / channels;
         assert!(pixels > 0 && image.len() == pixels * channels && output.len() == pixels * outputs);
@@ -36,12 +36,12 @@ impl Plain {
             for panel in self.panels.parts(0..self.panels.count()) {
                 let output = (output[panel.first..].as_mut_ptr(), outputs);
                 let bias = panel.bias(self.bias.as_slice());
-                let task = Task { bias, limits: self.finish.limits, ..panel.task([1, channels], &[], output) };
+                let task = Task { bias, clamps: self.finish.clamps, ..panel.task([1, channels], &[], output) };
                 // SAFETY: every pixel has `channels` numbers in the input and `outputs` in the output, of which the panel's columns
                 // are some; the lengths were asserted, the bias was sliced.
                 unsafe { self.tiles.run_in_line((&heights, tiles.clone()), (image.as_ptr(), channels), Next::Rows, task) }
             }
-            rest.finish(0, output);
+            rest.apply(0, output);
         }
     }
 

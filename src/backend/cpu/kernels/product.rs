@@ -8,12 +8,13 @@
 
 use super::isa::{Isa, MOST_NUMBERS, Plus};
 use super::packing::{pack_panel, pack_rows};
-use super::row::{self, Source, TOGETHER};
+use super::row::{self, MOST_PANELS, Source};
 use super::with_scratch;
 use crate::backend::cpu::incoming::Elements;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::memory::Bytes;
 use std::ops::Range;
+use webnn_kernels::output::{Block, BlockEpilogue};
 
 mod grid;
 pub use grid::Grid;
@@ -190,89 +191,6 @@ pub struct RightView<'a> {
     pub panels: &'a [f32],
 }
 
-/// A part of an output that one thread writes: rows of some columns, at a distance.
-pub struct Block<'a> {
-    /// Of the whole output.
-    pub rows: Range<usize>,
-    pub columns: Range<usize>,
-    output: Output<'a>,
-}
-
-/// A matrix that several threads write, each its own blocks.
-#[derive(Clone, Copy)]
-pub struct Output<'a> {
-    start: *mut f32,
-    length: usize,
-    stride: usize,
-    _elements: std::marker::PhantomData<&'a mut [f32]>,
-}
-
-// SAFETY: blocks are given out by `block`, whose caller promises that they do not overlap.
-unsafe impl Send for Output<'_> {}
-// SAFETY: as above.
-unsafe impl Sync for Output<'_> {}
-
-impl<'a> Output<'a> {
-    /// A matrix whose rows are `stride` elements apart.
-    pub fn new(elements: &'a mut [f32], stride: usize) -> Self {
-        Output { start: elements.as_mut_ptr(), length: elements.len(), stride, _elements: std::marker::PhantomData }
-    }
-
-    /// A part of it.
-    ///
-    /// # Safety
-    /// No two blocks that live at the same time may overlap.
-    pub unsafe fn block(self, rows: Range<usize>, columns: Range<usize>) -> Block<'a> {
-        assert!(columns.end <= self.stride && (rows.is_empty() || (rows.end - 1) * self.stride + columns.end <= self.length));
-        Block { rows, columns, output: self }
-    }
-}
-
-impl<'a> Output<'a> {
-    /// The matrix that begins at a later element.
-    ///
-    /// # Safety
-    /// As for [`Output::block`], blocks of different matrices included.
-    pub unsafe fn from(self, first: usize) -> Output<'a> {
-        assert!(first <= self.length);
-        // SAFETY: inside of the matrix.
-        Output { start: unsafe { self.start.add(first) }, length: self.length - first, ..self }
-    }
-
-    /// A part of a matrix of one row.
-    ///
-    /// # Safety
-    /// Nobody may write it while it is read.
-    pub unsafe fn read(self, elements: Range<usize>) -> &'a [f32] {
-        assert!(elements.start <= elements.end && elements.end <= self.length);
-        // SAFETY: inside of the matrix, and nobody writes it, by the caller's promise.
-        unsafe { std::slice::from_raw_parts(self.start.add(elements.start), elements.len()) }
-    }
-}
-
-impl Block<'_> {
-    /// A piece of a row, by numbers of the whole output.
-    pub fn row(&mut self, row: usize, columns: Range<usize>) -> &mut [f32] {
-        assert!(self.rows.contains(&row) && self.columns.start <= columns.start && columns.end <= self.columns.end);
-        // SAFETY: inside the block, which is inside the output and nobody else's, by the promise at `Output::block`.
-        unsafe { std::slice::from_raw_parts_mut(self.output.start.add(row * self.output.stride + columns.start), columns.len()) }
-    }
-
-    /// Where a tile of the block begins.
-    fn tile(&mut self, row: usize, height: usize, columns: Range<usize>) -> *mut f32 {
-        assert!(self.rows.start <= row && row + height <= self.rows.end);
-        self.row(row, columns).as_mut_ptr()
-    }
-}
-
-/// What is done to a finished tile of a block.
-pub trait Finish: Sync {
-    /// Brings what will be needed for these rows and columns into the cache, while they are computed.
-    fn expect(&self, rows: Range<usize>, columns: Range<usize>);
-
-    fn finish(&self, block: &mut Block<'_>, rows: Range<usize>, columns: Range<usize>);
-}
-
 /// With fewer panels in a block, too many of them would come from memory unfetched if one of them brought something else closer.
 const MANY: usize = 8;
 
@@ -284,7 +202,7 @@ pub fn multiply(
     right: RightView<'_>,
     block: &mut Block<'_>,
     bias: Option<&[f32]>,
-    finish: Option<&dyn Finish>,
+    epilogue: Option<&dyn BlockEpilogue>,
 ) {
     let depth = left.depth;
     let (rows, columns) = (block.rows.clone(), block.columns.clone());
@@ -293,11 +211,11 @@ pub fn multiply(
     }
     assert!(rows.start % isa.rows == 0 && (rows.end % isa.rows == 0 || rows.end == left.rows));
     assert!(columns.len() <= right.columns);
-    let done = if rows.len() == 1 && !isa.is_wide() { multiply_row(isa, left, right, block, bias, finish) } else { 0 };
+    let done = if rows.len() == 1 && !isa.is_wide() { multiply_row(isa, left, right, block, bias, epilogue) } else { 0 };
     let most = piece_of(depth);
     for first_k in (0..depth).step_by(most.max(1)) {
         let piece = most.min(depth - first_k);
-        let finish = finish.filter(|_| first_k + piece == depth);
+        let epilogue = epilogue.filter(|_| first_k + piece == depth);
         for (number, first_column) in columns.clone().step_by(isa.columns).enumerate().skip(done) {
             let place = first_column..columns.end.min(first_column + isa.columns);
             // Of the last panel often only the first half exists.
@@ -322,31 +240,31 @@ pub fn multiply(
             };
             let plus = added_to(bias, first_k, &place);
             let mut at_once = 0;
-            if finish.is_none() && place.len() == width && rows.len() >= isa.rows && left.is_there(rows.end) {
+            if epilogue.is_none() && place.len() == width && rows.len() >= isa.rows && left.is_there(rows.end) {
                 at_once = rows.len() / isa.rows;
                 let tiles = rows.start..rows.start + at_once * isa.rows;
                 let a = left.tiles(tiles.clone(), isa.rows, first_k);
                 let c = block.tile(tiles.start, tiles.len(), place.clone());
                 let next = (next, next_step, next_tile);
                 // SAFETY: the tiles lie in the block (asserted in `Block::tile`), and the block is ours.
-                unsafe { isa.tiles_below(at_once, width, piece, a, b, c, block.output.stride, plus, next) };
+                unsafe { isa.tiles_below(at_once, width, piece, a, b, c, block.stride(), plus, next) };
             }
             for (tile, first_row) in rows.clone().step_by(isa.rows).enumerate().skip(at_once) {
                 let height = isa.rows.min(rows.end - first_row);
                 let a = left.tile(first_row, height, first_k);
                 let next = (next.wrapping_add(tile * next_tile), next_step);
-                if let Some(finish) = finish {
-                    finish.expect(first_row..first_row + height, place.clone());
+                if let Some(epilogue) = epilogue {
+                    epilogue.prefetch(first_row..first_row + height, place.clone());
                 }
                 if place.len() == width {
                     let c = block.tile(first_row, height, place.clone());
                     // SAFETY: the tile lies in the block (asserted in `Block::tile`), and the block is ours.
-                    unsafe { isa.tile([height, width], piece, a, b, c, block.output.stride, plus, next) };
+                    unsafe { isa.tile([height, width], piece, a, b, c, block.stride(), plus, next) };
                 } else {
                     narrow(isa, [height, width], piece, a, b, block, first_row, place.clone(), plus, next);
                 }
-                if let Some(finish) = finish {
-                    finish.finish(block, first_row..first_row + height, place.clone());
+                if let Some(epilogue) = epilogue {
+                    epilogue.apply(block, first_row..first_row + height, place.clone());
                 }
             }
         }
@@ -362,16 +280,16 @@ fn added_to<'a>(bias: Option<&'a [f32]>, first_k: usize, columns: &Range<usize>)
     }
 }
 
-/// Multiplies one row with as many panels as there are in groups of [`TOGETHER`]; how many these are.
+/// Multiplies one row with as many panels as there are in groups of [`MOST_PANELS`]; how many these are.
 fn multiply_row(
     isa: &Isa,
     left: Left<'_>,
     right: RightView<'_>,
     block: &mut Block<'_>,
     bias: Option<&[f32]>,
-    finish: Option<&dyn Finish>,
+    epilogue: Option<&dyn BlockEpilogue>,
 ) -> usize {
-    let (row, depth, width) = (block.rows.start, left.depth, TOGETHER * isa.columns);
+    let (row, depth, width) = (block.rows.start, left.depth, MOST_PANELS * isa.columns);
     let groups = block.columns.len() / width;
     if groups == 0 {
         return 0;
@@ -381,24 +299,24 @@ fn multiply_row(
     for group in 0..groups {
         let first = block.columns.start + group * width;
         let place = first..first + width;
-        if let Some(finish) = finish {
-            finish.expect(row..row + 1, place.clone());
+        if let Some(epilogue) = epilogue {
+            epilogue.prefetch(row..row + 1, place.clone());
         }
         let c = block.row(row, place.clone());
         for first_k in (0..depth).step_by(most.max(1)) {
             let piece = most.min(depth - first_k);
-            let panels = std::array::from_fn::<_, TOGETHER, _>(|number| {
-                let panel = (group * TOGETHER + number) * depth;
+            let panels = std::array::from_fn::<_, MOST_PANELS, _>(|number| {
+                let panel = (group * MOST_PANELS + number) * depth;
                 &right.panels[(panel + first_k) * isa.columns..][..piece * isa.columns]
             });
             let plus = added_to(bias, first_k, &place);
-            row::multiply(isa, &a[first_k..first_k + piece], panels, c, plus, Source::Memory);
+            row::multiply(isa, &a[first_k..first_k + piece], &panels, c, plus, Source::Memory);
         }
-        if let Some(finish) = finish {
-            finish.finish(block, row..row + 1, place);
+        if let Some(epilogue) = epilogue {
+            epilogue.apply(block, row..row + 1, place);
         }
     }
-    groups * TOGETHER
+    groups * MOST_PANELS
 }
 
 /// Computes a tile of which only the first columns exist.
@@ -434,6 +352,7 @@ mod tests {
     use super::*;
     use crate::backend::cpu::kernels::isa::with_wide;
     use crate::backend::cpu::kernels::tests::numbers;
+    use webnn_kernels::output::Output;
 
     fn pack(isa: &Isa, rows: usize, depth: usize, elements: &[f32], strides: [usize; 2]) -> Vec<f32> {
         let mut panels = vec![0.0; rows * depth];
@@ -480,10 +399,10 @@ mod tests {
     /// Adds the number of the row.
     struct PlusRow;
 
-    impl Finish for PlusRow {
-        fn expect(&self, _: Range<usize>, _: Range<usize>) {}
+    impl BlockEpilogue for PlusRow {
+        fn prefetch(&self, _: Range<usize>, _: Range<usize>) {}
 
-        fn finish(&self, block: &mut Block<'_>, rows: Range<usize>, columns: Range<usize>) {
+        fn apply(&self, block: &mut Block<'_>, rows: Range<usize>, columns: Range<usize>) {
             for row in rows {
                 block.row(row, columns.clone()).iter_mut().for_each(|c| *c += row as f32);
             }
@@ -519,8 +438,8 @@ mod tests {
                         let part = RightView { columns: block_columns.len(), panels: &right.view().panels[first_panel..] };
                         // SAFETY: the blocks of a grid do not overlap.
                         let mut block = unsafe { output.block(block_rows, block_columns) };
-                        let finish: Option<&dyn Finish> = if plus_row > 0.0 { Some(&PlusRow) } else { None };
-                        multiply(isa, left, part, &mut block, Some(&bias), finish);
+                        let epilogue: Option<&dyn BlockEpilogue> = if plus_row > 0.0 { Some(&PlusRow) } else { None };
+                        multiply(isa, left, part, &mut block, Some(&bias), epilogue);
                     }
                     for (i, c) in c.iter().enumerate() {
                         let (row, column) = (i / columns, i % columns);

@@ -1,18 +1,27 @@
 //! Conversions between float32 and integers: quantization with one scale for all elements, casts. The results are those of
 //! the reference kernels to the last bit.
-#![allow(unsafe_code)]
 
 use super::exact_division::Divisor;
-use super::isa::{Isa, Loop};
-use super::vector::{OnVectors, Vector, with_vectors};
+use super::isa::Isa;
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require};
-use crate::backend::cpu::element::Element;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::{Arguments, View};
 use crate::graph::DataType::{Float32, Int8, Int32, Uint8};
 use crate::graph::ops::elementwise::QuantizeLinear;
 use crate::graph::{DataType, Op, OperandId};
 use smallvec::smallvec;
+use webnn_kernels::quantize::{Quantize, Scale, Steps, ToBytes, ToInt32};
+
+/// `(integer - zero) * scale`, for all pieces of the output.
+macro_rules! scaled {
+    ($isa:expr, $integers:expr, $arguments:expr, $scale:expr, $zero:expr) => {{
+        let (integers, scale, zero) = ($integers, $scale, $zero);
+        for_each_piece($arguments.output().elements::<f32>(), 1, 1, |first, numbers| {
+            let integers = &integers[first..][..numbers.len()];
+            Scale { integers, numbers, scale, zero }.compute($isa);
+        });
+    }};
+}
 
 #[derive(Debug)]
 struct Convert {
@@ -38,15 +47,6 @@ pub struct Quantized {
     pub to: DataType,
     /// Where both are known.
     steps: Option<Steps>,
-}
-
-/// How numbers are quantized.
-#[derive(Clone, Copy, Debug)]
-pub struct Steps {
-    /// What a step is, and how many there are without the zero point.
-    pub divisor: Divisor,
-    /// Added to the number of steps.
-    pub zero: i32,
 }
 
 impl Quantized {
@@ -134,138 +134,34 @@ impl Kernel for Convert {
                 let numbers = input.elements::<f32>();
                 for_each_piece(&mut *arguments.output().bytes, 1, 1, |first, bytes| {
                     let numbers = &numbers[first..][..bytes.len()];
-                    with_vectors(self.isa, Quantize { numbers, bytes, steps });
+                    Quantize { numbers, bytes, steps }.compute(self.isa);
                 });
             }
             &Conversion::Dequantize { scale, zero_point } => {
                 let (scale, zero) = (number(scale), byte(arguments.input(zero_point)));
                 match self.from {
-                    Int8 => self.scaled(input.elements::<i8>(), arguments, scale, zero),
-                    _ => self.scaled(input.elements::<u8>(), arguments, scale, zero),
+                    Int8 => scaled!(self.isa, input.elements::<i8>(), arguments, scale, zero),
+                    _ => scaled!(self.isa, input.elements::<u8>(), arguments, scale, zero),
                 }
             }
             Conversion::Cast => match self.from {
-                Int8 => self.scaled(input.elements::<i8>(), arguments, 1.0, 0),
-                Uint8 => self.scaled(input.elements::<u8>(), arguments, 1.0, 0),
-                Int32 => self.scaled(input.elements::<i32>(), arguments, 1.0, 0),
+                Int8 => scaled!(self.isa, input.elements::<i8>(), arguments, 1.0, 0),
+                Uint8 => scaled!(self.isa, input.elements::<u8>(), arguments, 1.0, 0),
+                Int32 => scaled!(self.isa, input.elements::<i32>(), arguments, 1.0, 0),
                 _ => {
                     let numbers = input.elements::<f32>();
                     if self.to == Int32 {
                         for_each_piece(arguments.output().elements::<i32>(), 1, 1, |first, integers| {
-                            self.isa.run_loop(Integers(&numbers[first..][..integers.len()], integers));
+                            ToInt32(&numbers[first..][..integers.len()], integers).compute(self.isa);
                         });
                         return;
                     }
                     let bounds = if self.to == Int8 { [-128.0, 127.0] } else { [0.0, 255.0] };
                     for_each_piece(&mut *arguments.output().bytes, 1, 1, |first, bytes| {
-                        self.isa.run_loop(Truncate { numbers: &numbers[first..][..bytes.len()], bytes, bounds });
+                        ToBytes { numbers: &numbers[first..][..bytes.len()], bytes, bounds }.compute(self.isa);
                     });
                 }
             },
-        }
-    }
-}
-
-impl Convert {
-    /// `(integer - zero) * scale`.
-    fn scaled<T: Element + Into<i32>>(&self, integers: &[T], arguments: &mut Arguments<'_, '_>, scale: f32, zero: i32) {
-        for_each_piece(arguments.output().elements::<f32>(), 1, 1, |first, numbers| {
-            let integers = &integers[first..][..numbers.len()];
-            self.isa.run_loop(Scale { integers, numbers, scale, zero });
-        });
-    }
-}
-
-/// Quantizes numbers.
-pub struct Quantize<'a> {
-    pub numbers: &'a [f32],
-    pub bytes: &'a mut [u8],
-    pub steps: Steps,
-}
-
-impl OnVectors for Quantize<'_> {
-    #[inline(always)]
-    fn run<V: Vector>(self) {
-        if self.steps.divisor.divides::<V>() { self.with::<V, true>() } else { self.with::<V, false>() }
-    }
-}
-
-impl Quantize<'_> {
-    #[inline(always)]
-    fn with<V: Vector, const DIVIDES: bool>(self) {
-        let Quantize { numbers, bytes, steps: Steps { divisor, zero } } = self;
-        let divisor = divisor.on::<V>();
-        assert_eq!(numbers.len(), bytes.len());
-        for (numbers, bytes) in numbers.chunks(V::LANES).zip(bytes.chunks_mut(V::LANES)) {
-            // SAFETY: there are so many numbers, and as many bytes.
-            unsafe {
-                let x = match numbers.len() {
-                    count if count == V::LANES => V::load(numbers.as_ptr()),
-                    count => V::load_first(numbers.as_ptr(), count),
-                };
-                divisor.quotient(x, DIVIDES).store_bytes(zero, bytes.as_mut_ptr(), bytes.len());
-            }
-        }
-    }
-}
-
-/// `(integer - zero) * scale`.
-pub struct Scale<'a, T> {
-    pub integers: &'a [T],
-    pub numbers: &'a mut [f32],
-    pub scale: f32,
-    pub zero: i32,
-}
-
-impl<T: Element + Into<i32>> Loop for Scale<'_, T> {
-    #[inline(always)]
-    fn run(self) {
-        for (number, &integer) in self.numbers.iter_mut().zip(self.integers) {
-            let integer: i32 = integer.into();
-            *number = integer.wrapping_sub(self.zero) as f32 * self.scale;
-        }
-    }
-}
-
-/// Casts numbers as `as` does, in a form that the compiler makes vectors of.
-struct Integers<'a>(&'a [f32], &'a mut [i32]);
-
-/// The bounds of 32-bit integers: the least, and the first number that is above all of them.
-const LEAST: f32 = i32::MIN as f32;
-const ABOVE: f32 = -LEAST;
-
-impl Loop for Integers<'_> {
-    #[inline(always)]
-    fn run(self) {
-        for (integer, &number) in self.1.iter_mut().zip(self.0) {
-            // Zero also stands for what is not a number.
-            let bounded = if (LEAST..ABOVE).contains(&number) { number } else { 0.0 };
-            // SAFETY: it is between the bounds.
-            let converted: i32 = unsafe { bounded.to_int_unchecked() };
-            let outside = if number >= ABOVE { i32::MAX } else { converted };
-            *integer = if number < LEAST { i32::MIN } else { outside };
-        }
-    }
-}
-
-/// The same to integers of 8 bits.
-struct Truncate<'a> {
-    numbers: &'a [f32],
-    bytes: &'a mut [u8],
-    bounds: [f32; 2],
-}
-
-impl Loop for Truncate<'_> {
-    #[inline(always)]
-    fn run(self) {
-        let [low, high] = self.bounds;
-        for (byte, &number) in self.bytes.iter_mut().zip(self.numbers) {
-            let raised = if number > low { number } else { low };
-            let bounded = if raised < high { raised } else { high };
-            let bounded = if number.is_nan() { 0.0 } else { bounded };
-            // SAFETY: it is between bounds that 32-bit integers have.
-            let truncated: i32 = unsafe { bounded.to_int_unchecked() };
-            *byte = truncated as u8;
         }
     }
 }
@@ -318,8 +214,8 @@ mod tests {
             3.5,
             -2.5,
             1e-40,
-            ABOVE,
-            LEAST,
+            -(i32::MIN as f32),
+            i32::MIN as f32,
             2147483520.0,
             -2147483904.0,
         ];

@@ -8,16 +8,17 @@
 
 use super::isa::{Isa, MOST_NUMBERS, Plus};
 use super::prefetch::prefetch;
-use super::product::{Grid, Output, Right, RightView, multiply, with_left};
-use super::recurrent_cells::{Gates, Unit, Units};
+use super::product::{Grid, Right, RightView, multiply, with_left};
 use super::row::{self, Source};
-use super::vector::with_vectors;
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require, with_scratch};
 use crate::backend::cpu::threads::{for_each_job, in_turn};
 use crate::backend::cpu::view::Arguments;
+use crate::graph::ops::recurrent::{Gru, Lstm, RecurrentNetworkActivation, gru_activations, lstm_activations};
 use crate::graph::{Op, OperandId};
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
+use webnn_kernels::output::Output;
+use webnn_kernels::rnn::cells::{Activation, Gates, Unit, Units};
 
 #[derive(Debug)]
 struct Recurrent {
@@ -258,13 +259,13 @@ impl Recurrent {
             let output = &mut products[first * lanes..];
             let panel = |i: usize| panel(first + i);
             match count - first {
-                1 => row::multiply(self.isa, row, [panel(0)], output, Plus::Nothing, source),
-                2 => row::multiply(self.isa, row, [panel(0), panel(1)], output, Plus::Nothing, source),
-                3 => row::multiply(self.isa, row, [panel(0), panel(1), panel(2)], output, Plus::Nothing, source),
-                _ => row::multiply(self.isa, row, [panel(0), panel(1), panel(2), panel(3)], output, Plus::Nothing, source),
+                1 => row::multiply(self.isa, row, &[panel(0)], output, Plus::Nothing, source),
+                2 => row::multiply(self.isa, row, &[panel(0), panel(1)], output, Plus::Nothing, source),
+                3 => row::multiply(self.isa, row, &[panel(0), panel(1), panel(2)], output, Plus::Nothing, source),
+                _ => row::multiply(self.isa, row, &[panel(0), panel(1), panel(2), panel(3)], output, Plus::Nothing, source),
             }
         };
-        let all = (0..count).step_by(row::TOGETHER);
+        let all = (0..count).step_by(row::MOST_PANELS);
         if is_backwards {
             all.rev().for_each(some)
         } else {
@@ -290,7 +291,7 @@ impl Recurrent {
             other,
             next: &mut *next,
         };
-        with_vectors(self.isa, units_of_row);
+        units_of_row.compute(self.isa);
         if let Some(sequence) = sequence.filter(|_| place.ends_step(unit)) {
             let step = direction.at(place.step, steps) * self.directions.len() + place.direction;
             let elements = step * hidden + units.start..step * hidden + units.end.min(hidden);
@@ -372,7 +373,7 @@ impl Recurrent {
                     other: other_block.row(0, state..state + lanes),
                     next: &mut *next,
                 };
-                with_vectors(isa, units_of_block);
+                units_of_block.compute(isa);
                 if let Some(sequence) = sequence.filter(|_| place.ends_step(unit)) {
                     let step = direction.at(place.step, steps) * self.directions.len() + place.direction;
                     let start = (step * batch + row) * hidden + block * lanes;
@@ -389,6 +390,24 @@ impl Direction {
     /// Where a step, of so many in the order in which they are taken, is in the order of the input.
     fn at(&self, step: usize, count: usize) -> usize {
         if self.backward { count - 1 - step } else { step }
+    }
+}
+
+/// The units of an operator.
+fn lstm(op: &Lstm) -> Unit {
+    Unit::Lstm { positions: op.layout.iofg(), activations: lstm_activations(op.activations.as_deref()).map(activation) }
+}
+
+fn gru(op: &Gru) -> Unit {
+    let activations = gru_activations(op.activations.as_deref()).map(activation);
+    Unit::Gru { positions: op.layout.zrn(), activations, reset_after: op.reset_after }
+}
+
+fn activation(of_operator: RecurrentNetworkActivation) -> Activation {
+    match of_operator {
+        RecurrentNetworkActivation::Relu => Activation::Relu,
+        RecurrentNetworkActivation::Sigmoid => Activation::Sigmoid,
+        RecurrentNetworkActivation::Tanh => Activation::Tanh,
     }
 }
 
@@ -445,7 +464,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
                 initial_cell: op.initial_cell_state,
             };
             let backward = (0..op.direction.count() as usize).map(|number| op.direction.is_backward(number));
-            (Unit::lstm(op), operands, backward.collect::<SmallVec<[bool; 2]>>(), op.return_sequence.then_some(2))
+            (lstm(op), operands, backward.collect::<SmallVec<[bool; 2]>>(), op.return_sequence.then_some(2))
         }
         Op::Gru(op) => {
             let operands = Operands {
@@ -459,7 +478,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
                 initial_cell: None,
             };
             let backward = (0..op.direction.count() as usize).map(|number| op.direction.is_backward(number));
-            (Unit::gru(op), operands, backward.collect(), op.return_sequence.then_some(1))
+            (gru(op), operands, backward.collect(), op.return_sequence.then_some(1))
         }
         _ => return Err(Reject("not an lstm or gru")),
     };

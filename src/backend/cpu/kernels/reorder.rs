@@ -1,21 +1,17 @@
 //! Transposes of float32 that exchange dimensions which lie beside each other, such as the channels and the pixels of images, or
 //! the groups of channels that are shuffled. Each is a transposition of matrices, done by squares of vectors.
-#![allow(unsafe_code)]
 
 pub mod interleave;
 
-use super::isa::{Isa, Loop};
-use super::prefetch::fetch;
-use super::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
+use super::isa::Isa;
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::movement::Transpose;
 use crate::graph::{DataType, Op, OperandId};
 use smallvec::smallvec;
-
-/// How far behind the numbers that are written those are whose lines are fetched.
-const SOON: usize = 32;
+use webnn_kernels::simd::MOST_LANES;
+use webnn_kernels::transpose::{Pixels, Rows};
 
 #[derive(Debug)]
 struct Reorder {
@@ -37,97 +33,8 @@ impl Kernel for Reorder {
         // A quarter of a nanosecond for each number.
         for_each_piece(output, unit, unit.div_ceil(4), |first, output| {
             let first = first * self.together;
-            with_vectors(self.isa, Rows { input, rows, columns, first, output });
+            Rows { input, rows, columns, first, output }.compute(self.isa);
         });
-    }
-}
-
-/// Some rows of matrices that are the transposes of others.
-struct Rows<'a> {
-    /// The others, of `columns` rows of `rows` elements.
-    input: &'a [f32],
-    rows: usize,
-    columns: usize,
-    first: usize,
-    output: &'a mut [f32],
-}
-
-impl OnVectors for Rows<'_> {
-    #[inline(always)]
-    fn run<V: Vector>(self) {
-        let Rows { input, rows, columns, mut first, mut output } = self;
-        while !output.is_empty() {
-            // The rows of one matrix.
-            let (matrix, row) = (first / rows, first % rows);
-            let count = (rows - row).min(output.len() / columns);
-            let (part, rest) = output.split_at_mut(count * columns);
-            let input = &input[matrix * rows * columns..][..rows * columns];
-            // Where there are few columns, squares would be mostly empty.
-            match columns {
-                2 => interleave::<_, 2>(input, rows, row, part),
-                3 => interleave::<_, 3>(input, rows, row, part),
-                4 => interleave::<_, 4>(input, rows, row, part),
-                _ => squares::<V>(input, rows, columns, row, part),
-            }
-            first += count;
-            output = rest;
-        }
-    }
-}
-
-/// Rows of so many numbers, each from a row of the input.
-#[inline(always)]
-fn interleave<T: Copy, const COLUMNS: usize>(input: &[T], rows: usize, row: usize, output: &mut [T]) {
-    weave::<T, COLUMNS>(&input[row..], rows, output);
-}
-
-/// The first number of each of so many lines, then the second of each, and so on. From one line to the next it is `stride`.
-#[inline(always)]
-pub fn weave<T: Copy, const COLUMNS: usize>(input: &[T], stride: usize, output: &mut [T]) {
-    let (output, _) = output.as_chunks_mut::<COLUMNS>();
-    let lines: [&[T]; COLUMNS] = std::array::from_fn(|column| &input[column * stride..][..output.len()]);
-    for (i, to) in output.iter_mut().enumerate() {
-        *to = std::array::from_fn(|column| lines[column][i]);
-    }
-}
-
-#[inline(always)]
-#[allow(clippy::needless_range_loop, reason = "iterators keep the lines out of registers")]
-fn squares<V: Vector>(input: &[f32], rows: usize, columns: usize, first: usize, output: &mut [f32]) {
-    for (block, output) in output.chunks_mut(V::LANES * columns).enumerate() {
-        let row = first + block * V::LANES;
-        let height = output.len() / columns;
-        assert!(row + height <= rows && input.len() == rows * columns);
-        for column in (0..columns).step_by(V::LANES) {
-            let width = V::LANES.min(columns - column);
-            // SAFETY: lines below `width` are inside the input's columns, numbers below `height` inside its rows; the same the
-            // other way round in the output.
-            unsafe {
-                let from = input.as_ptr().add(column * rows + row);
-                let to = output.as_mut_ptr().add(column);
-                if width == V::LANES && height == V::LANES {
-                    // Lines that will be written to arrive meanwhile.
-                    (0..V::LANES).for_each(|i| fetch::<0>(to.wrapping_add(i * columns + SOON)));
-                    let mut lines = [V::set(0.0); MOST_LANES];
-                    for j in 0..V::LANES {
-                        lines[j] = V::load(from.add(j * rows));
-                    }
-                    let lines = V::transpose(lines);
-                    for i in 0..V::LANES {
-                        lines[i].store(to.add(i * columns));
-                    }
-                } else {
-                    let mut lines = [V::set(0.0); MOST_LANES];
-                    for j in 0..width {
-                        lines[j] = V::load_first(from.add(j * rows), height);
-                    }
-                    let lines = V::transpose(lines);
-                    for i in 0..height {
-                        lines[i].store_first(to.add(i * columns), width);
-                    }
-                }
-            }
-        }
     }
 }
 
@@ -173,36 +80,8 @@ impl Kernel for ReorderBytes {
         let input = arguments.input(self.input).bytes();
         let output = &mut *arguments.output().bytes;
         for_each_piece(output, self.columns, 1, |first, output| {
-            self.isa.run_loop(Pixels { input, rows: self.rows, columns: self.columns, first, output });
+            Pixels { input, rows: self.rows, columns: self.columns, first, output }.compute(self.isa);
         });
-    }
-}
-
-struct Pixels<'a> {
-    input: &'a [u8],
-    rows: usize,
-    columns: usize,
-    first: usize,
-    output: &'a mut [u8],
-}
-
-impl Loop for Pixels<'_> {
-    #[inline(always)]
-    fn run(self) {
-        let Pixels { input, rows, columns, mut first, mut output } = self;
-        while !output.is_empty() {
-            let (matrix, row) = (first / rows, first % rows);
-            let count = (rows - row).min(output.len() / columns);
-            let (part, rest) = output.split_at_mut(count * columns);
-            let input = &input[matrix * rows * columns..][..rows * columns];
-            match columns {
-                2 => interleave::<_, 2>(input, rows, row, part),
-                3 => interleave::<_, 3>(input, rows, row, part),
-                _ => interleave::<_, 4>(input, rows, row, part),
-            }
-            first += count;
-            output = rest;
-        }
     }
 }
 

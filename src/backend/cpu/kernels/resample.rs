@@ -1,16 +1,16 @@
 //! Resampling of float32 images with the channels last: those of a pixel are some vectors.
-#![allow(unsafe_code)]
 
 pub mod planes;
 
 use super::isa::Isa;
-use super::vector::{OnVectors, Vector, with_vectors};
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::resample::InterpolationMode;
 use crate::graph::{Op, OperandId};
 use smallvec::smallvec;
+use webnn_kernels::resample::Place;
+use webnn_kernels::resample::nhwc::Row;
 
 /// With fewer channels most of a vector would be empty.
 const LEAST_CHANNELS: usize = 4;
@@ -26,14 +26,6 @@ struct Resample {
     /// Rows and columns of the input.
     from: [usize; 2],
     channels: usize,
-}
-
-/// Two rows or columns of the input, and how much of each there is. What has no share must not be multiplied with it, since
-/// infinity times 0 is no number.
-#[derive(Clone, Copy, Debug)]
-pub struct Place {
-    pub numbers: [usize; 2],
-    pub shares: [f32; 2],
 }
 
 /// The places of all positions along an axis whose size changes from `input` to `output`.
@@ -79,7 +71,8 @@ impl Kernel for Resample {
                 match self.mode {
                     InterpolationMode::NearestNeighbor => self.nearest(row(place.numbers[0]), output),
                     InterpolationMode::Linear => {
-                        with_vectors(self.isa, Row { of: self, from: place.numbers.map(row), shares: place.shares, output });
+                        let (from, shares) = (place.numbers.map(row), place.shares);
+                        Row { columns: &self.columns, channels: self.channels, from, shares, output }.compute(self.isa);
                     }
                 }
             }
@@ -95,53 +88,6 @@ impl Resample {
     fn nearest(&self, from: &[f32], output: &mut [f32]) {
         for (pixel, place) in output.chunks_exact_mut(self.channels).zip(&self.columns) {
             pixel.copy_from_slice(&from[place.numbers[0] * self.channels..][..self.channels]);
-        }
-    }
-}
-
-/// A row of the output that is made of two of the input.
-struct Row<'a> {
-    of: &'a Resample,
-    from: [&'a [f32]; 2],
-    shares: [f32; 2],
-    output: &'a mut [f32],
-}
-
-impl OnVectors for Row<'_> {
-    #[inline(always)]
-    fn run<V: Vector>(self) {
-        let channels = self.of.channels;
-        let down = [V::set(self.shares[0]), V::set(self.shares[1])];
-        let [above, below] = self.from;
-        for (pixel, place) in self.output.chunks_exact_mut(channels).zip(&self.of.columns) {
-            let across = [V::set(place.shares[0]), V::set(place.shares[1])];
-            let [left, right] = [place.numbers[0] * channels, place.numbers[1] * channels];
-            let corners = [
-                &above[left..][..channels],
-                &above[right..][..channels],
-                &below[left..][..channels],
-                &below[right..][..channels],
-            ];
-            let mut channel = 0;
-            while channel < channels {
-                let count = V::LANES.min(channels - channel);
-                let mut numbers = [across[0]; 4];
-                for corner in 0..4 {
-                    let from = corners[corner][channel..].as_ptr();
-                    // SAFETY: so many channels are left.
-                    numbers[corner] = unsafe { if count == V::LANES { V::load(from) } else { V::load_first(from, count) } };
-                }
-                let (mut upper, mut lower) = (numbers[0], numbers[2]);
-                if place.shares[1] > 0.0 {
-                    upper = upper.mul(across[0]).add(numbers[1].mul(across[1]));
-                    lower = lower.mul(across[0]).add(numbers[3].mul(across[1]));
-                }
-                let value = if self.shares[1] > 0.0 { upper.mul(down[0]).add(lower.mul(down[1])) } else { upper };
-                let to = pixel[channel..].as_mut_ptr();
-                // SAFETY: as above.
-                unsafe { if count == V::LANES { value.store(to) } else { value.store_first(to, count) } }
-                channel += count;
-            }
         }
     }
 }

@@ -1,16 +1,15 @@
 //! Convolutions of single pixels of an image whose channels are scaled by factors between 0 and 1: the filter is scaled instead.
-#![allow(unsafe_code)]
 
 use super::conv::{self, Conv, Filter};
 use super::isa::Isa;
 use super::panels::Panels;
-use super::vector::{OnVectors, Vector, with_vectors};
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require, with_scratch};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::{Binary, BinaryKind};
 use crate::graph::{Op, OperandId};
+use webnn_kernels::gemm::scaled_rows::Rows;
 
 #[derive(Debug)]
 struct Scaled {
@@ -49,58 +48,9 @@ impl Scaled {
             for (number, scaled) in scaled.chunks_mut(of_panel).enumerate() {
                 let panel = panels.panel(first + number);
                 let least = self.least;
-                with_vectors(self.isa, Rows { weights: panel.weights, factors, width: panel.width, least, scaled });
+                Rows { weights: panel.weights, factors, width: panel.width, least, scaled }.compute(self.isa);
             }
         });
-    }
-}
-
-/// The rows of a panel, each times its factor.
-struct Rows<'a> {
-    weights: &'a [f32],
-    factors: &'a [f32],
-    width: usize,
-    least: f32,
-    scaled: &'a mut [f32],
-}
-
-impl OnVectors for Rows<'_> {
-    #[inline(always)]
-    fn run<V: Vector>(self) {
-        let Rows { weights, factors, width, least, scaled } = self;
-        assert_eq!((weights.len(), scaled.len()), (factors.len() * width, factors.len() * width));
-        for (k, &factor) in factors.iter().enumerate() {
-            let (weights, scaled) = (&weights[k * width..][..width], &mut scaled[k * width..][..width]);
-            if factor * least == 0.0 && factor != 0.0 {
-                scale_by_little(weights, factor, scaled);
-                continue;
-            }
-            let mut first = 0;
-            while first < width {
-                let count = V::LANES.min(width - first);
-                // SAFETY: both rows have so many numbers from there on.
-                unsafe {
-                    let (from, to) = (weights.as_ptr().add(first), scaled.as_mut_ptr().add(first));
-                    if count == V::LANES {
-                        V::load(from).mul(V::set(factor)).store(to);
-                    } else {
-                        V::load_first(from, count).mul(V::set(factor)).store_first(to, count);
-                    }
-                }
-                first += count;
-            }
-        }
-    }
-}
-
-/// The same where products underflow: one with a weight that is not 0 is not, or else it would make NaN of an infinite pixel.
-#[cold]
-#[inline(never)]
-fn scale_by_little(weights: &[f32], factor: f32, scaled: &mut [f32]) {
-    for (scaled, &weight) in scaled.iter_mut().zip(weights) {
-        let product = weight * factor;
-        let underflows = product == 0.0 && weight != 0.0;
-        *scaled = if underflows { f32::from_bits(1).copysign(weight) } else { product };
     }
 }
 

@@ -1,23 +1,17 @@
 //! Convolutions of float32 in groups of a few channels, as many of the input as of the output, with the channels last. A vector
 //! has the channels of several groups: each number of a group is brought to all places of the group, one after the other, and
 //! multiplied there, so that no part of a vector is empty.
-#![allow(unsafe_code)]
 
 use super::conv::{Filter, axis};
-use super::conv_epilogue::{ConvEpilogue, Rest};
+use super::conv_epilogue::{BoundStages, ConvEpilogue};
 use super::isa::Isa;
-use super::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
 use super::{Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Target, require};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
 use crate::graph::OperandId;
 use crate::graph::ops::layout::InputOperandLayout;
-
-/// Pixels that are computed together.
-const TOGETHER: usize = 4;
-/// Columns of a window, at most.
-const MOST_COLUMNS: usize = 8;
+use webnn_kernels::conv::small_groups::{Convolution, MOST_COLUMNS, Row};
 
 #[derive(Debug)]
 struct SmallGroups {
@@ -90,120 +84,18 @@ impl Kernel for SmallGroups {
 
 impl SmallGroups {
     /// Computes a row of the output, by its number among those of all images.
-    fn row(&self, image: &[f32], added: Option<&[f32]>, rest: &Rest<'_>, number: usize, output: &mut [f32]) {
-        with_vectors(self.isa, Row { of: self, image, added, number, output: &mut *output });
-        rest.finish(number * output.len(), output);
+    fn row(&self, image: &[f32], added: Option<&[f32]>, rest: &BoundStages<'_>, number: usize, output: &mut [f32]) {
+        let of = Convolution {
+            of_group: self.of_group,
+            weights: self.weights.as_slice(),
+            bias: self.bias.as_slice(),
+            zeros: self.zeros.as_slice(),
+            clamps: self.finish.clamps,
+            rows: self.rows,
+            columns: self.columns,
+            channels: self.channels,
+        };
+        Row { of, image, added, number, output: &mut *output }.compute(self.isa);
+        rest.apply(number * output.len(), output);
     }
-}
-
-struct Row<'a> {
-    of: &'a SmallGroups,
-    image: &'a [f32],
-    added: Option<&'a [f32]>,
-    number: usize,
-    output: &'a mut [f32],
-}
-
-impl OnVectors for Row<'_> {
-    #[inline(always)]
-    fn run<V: Vector>(mut self) {
-        match self.of.of_group {
-            2 => self.pixels::<V, 2>(),
-            4 => self.pixels::<V, 4>(),
-            8 => self.pixels::<V, 8>(),
-            others => unreachable!("groups of {others} are not selected"),
-        }
-    }
-}
-
-impl Row<'_> {
-    #[inline(always)]
-    fn pixels<V: Vector, const GROUP: usize>(&mut self) {
-        let width = self.of.columns.output;
-        // Closures might be left out of line, and would then be compiled without the instruction set.
-        let mut x = 0;
-        while x < width {
-            if width < TOGETHER {
-                self.group::<V, GROUP, 1>(x);
-                x += 1;
-            } else {
-                // What is left over at the end is computed together with some pixels before, once more.
-                self.group::<V, GROUP, TOGETHER>(x.min(width - TOGETHER));
-                x += TOGETHER;
-            }
-        }
-    }
-
-    /// WIDTH pixels from position `x` on.
-    #[inline(always)]
-    #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
-    fn group<V: Vector, const GROUP: usize, const WIDTH: usize>(&mut self, x: usize) {
-        let SmallGroups { rows, columns, channels, .. } = *self.of;
-        let (image, y) = (self.number / rows.output, self.number % rows.output);
-        let row = columns.input * channels;
-        // Where in a row the numbers under the window are, if they are not padding.
-        let mut places = [[None; WIDTH]; MOST_COLUMNS];
-        for (tap, places) in places.iter_mut().enumerate().take(columns.window) {
-            for (w, place) in places.iter_mut().enumerate() {
-                *place = columns.element(x + w, tap).map(|column| column * channels);
-            }
-        }
-        let (bias, zeros) = (self.of.bias.as_slice(), self.of.zeros.as_slice());
-        assert!(bias.len() == channels && zeros.len() == channels && channels % V::LANES == 0);
-        let limits = self.of.finish.limits;
-        for channel in (0..channels).step_by(V::LANES) {
-            // SAFETY: a whole vector is left, as was asserted.
-            let mut sums = [unsafe { V::load(bias.as_ptr().add(channel)) }; WIDTH];
-            for tap_y in rows.taps(y) {
-                let from = image * rows.input + rows.element(y, tap_y).expect("a tap inside");
-                let from = &self.image[from * row..][..row];
-                for (tap_x, places) in places.iter().enumerate().take(columns.window) {
-                    let mut numbers = sums;
-                    for w in 0..WIDTH {
-                        let from = match places[w] {
-                            Some(place) => &from[place..][..channels],
-                            None => zeros,
-                        };
-                        // SAFETY: as above.
-                        numbers[w] = unsafe { V::load(from.as_ptr().add(channel)) };
-                    }
-                    let tap = (tap_y * columns.window + tap_x) * GROUP;
-                    let weights = &self.of.weights.as_slice()[tap * channels..][..GROUP * channels];
-                    for number in 0..GROUP {
-                        // SAFETY: as above.
-                        let factor = unsafe { V::load(weights.as_ptr().add(number * channels + channel)) };
-                        for w in 0..WIDTH {
-                            sums[w] =
-                                numbers[w].permuted(&const { places_in_groups::<GROUP>() }[number]).mul_add(factor, sums[w]);
-                        }
-                    }
-                }
-            }
-            for w in 0..WIDTH {
-                let place = (x + w) * channels + channel;
-                let mut sum = limits.before.bound(sums[w]);
-                if let Some(added) = self.added {
-                    // SAFETY: the slice has a whole vector there.
-                    sum = limits.after.bound(sum.add(unsafe { V::load(added[place..][..V::LANES].as_ptr()) }));
-                }
-                // SAFETY: the slice has a whole vector there.
-                unsafe { sum.store(self.output[place..][..V::LANES].as_mut_ptr()) }
-            }
-        }
-    }
-}
-
-/// For each number of a group the place at which each lane finds that of its own group.
-const fn places_in_groups<const GROUP: usize>() -> [[i32; MOST_LANES]; GROUP] {
-    let mut places = [[0; MOST_LANES]; GROUP];
-    let mut number = 0;
-    while number < GROUP {
-        let mut lane = 0;
-        while lane < MOST_LANES {
-            places[number][lane] = (lane / GROUP * GROUP + number) as i32;
-            lane += 1;
-        }
-        number += 1;
-    }
-    places
 }

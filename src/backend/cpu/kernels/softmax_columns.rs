@@ -2,15 +2,13 @@
 //! too short for a vector are made columns for it.
 #![allow(unsafe_code)]
 
-use super::formulas::exp_up_to_0;
 use super::isa::Isa;
-use super::packing::interleave;
-use super::vector::{OnVectors, Vector, with_vectors};
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, SharedOutput, Target, require, with_scratch};
 use crate::backend::cpu::threads::{for_each_job, for_each_piece};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::{Op, OperandId};
 use smallvec::smallvec;
+use webnn_kernels::softmax::columns::{Columns, LINES, ShortRows};
 
 /// Fewer columns leave the vectors empty.
 const LEAST_COLUMNS: usize = 16;
@@ -62,58 +60,10 @@ impl Kernel for SoftmaxColumns {
         let of_matrix = columns.div_ceil(TOGETHER);
         for_each_job(matrices * of_matrix, input.len() / 2, |job| {
             let (matrix, first) = (job / of_matrix, job % of_matrix * TOGETHER);
-            let part = Part { input, output: &output, matrix, rows, columns, first, count: TOGETHER.min(columns - first) };
-            with_vectors(self.isa, part);
+            let count = TOGETHER.min(columns - first);
+            // SAFETY: jobs have different columns or matrices.
+            unsafe { Columns { input, output: &output, matrix, rows, columns, first, count }.compute(self.isa) }
         });
-    }
-}
-
-/// Some columns of a matrix, which are one thread's.
-struct Part<'a> {
-    input: &'a [f32],
-    output: &'a SharedOutput<'a>,
-    matrix: usize,
-    rows: usize,
-    columns: usize,
-    first: usize,
-    count: usize,
-}
-
-impl OnVectors for Part<'_> {
-    #[inline(always)]
-    fn run<V: Vector>(self) {
-        let Part { input, output, matrix, rows, columns, first, count } = self;
-        for column in (first..first + count).step_by(V::LANES) {
-            let lanes = V::LANES.min(first + count - column);
-            let place = |row: usize| (matrix * rows + row) * columns + column;
-            // SAFETY: so many numbers are in the rows of the input and of the output from `place` on (asserted here and by the
-            // output), and these columns are this job's.
-            let load = |row: usize| unsafe { V::load_first(input[place(row)..place(row) + lanes].as_ptr(), lanes) };
-            softmax_of_columns(rows, load, |row| output.from(place(row), place(row) + lanes), lanes);
-        }
-    }
-}
-
-/// Softmax of the columns that a vector lies across, from where `load` finds their rows to the first `lanes` numbers at
-/// `place`, which are the caller's.
-#[inline(always)]
-fn softmax_of_columns<V: Vector>(rows: usize, load: impl Fn(usize) -> V, place: impl Fn(usize) -> *mut f32, lanes: usize) {
-    let mut greatest = V::set(f32::NEG_INFINITY);
-    for row in 0..rows {
-        greatest = greatest.raise(load(row));
-    }
-    let mut sum = V::set(0.0);
-    for row in 0..rows {
-        let power = exp_up_to_0(load(row).sub(greatest));
-        sum = sum.add(power);
-        // SAFETY: the caller's promise.
-        unsafe { power.store_first(place(row), lanes) };
-    }
-    // What is not a number spoils the sum, and thereby the column.
-    let factor = V::set(1.0).div(sum);
-    for row in 0..rows {
-        // SAFETY: the caller's promise; they have just been stored.
-        unsafe { V::load_first(place(row), lanes).mul(factor).store_first(place(row), lanes) };
     }
 }
 
@@ -125,9 +75,6 @@ struct SoftmaxShortRows {
     length: usize,
 }
 
-/// Lines that are turned together: whole vectors.
-const LINES: usize = 64;
-
 impl Kernel for SoftmaxShortRows {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let (input, length) = (arguments.input(self.input).elements::<f32>(), self.length);
@@ -135,38 +82,9 @@ impl Kernel for SoftmaxShortRows {
             let input = &input[first * length..][..piece.len()];
             with_scratch(LINES * length, |columns| {
                 for (input, output) in input.chunks(LINES * length).zip(piece.chunks_mut(LINES * length)) {
-                    with_vectors(self.isa, Lines { input, output, columns, length });
+                    ShortRows { input, output, columns: &mut *columns, length }.compute(self.isa);
                 }
             });
         });
-    }
-}
-
-struct Lines<'a> {
-    input: &'a [f32],
-    output: &'a mut [f32],
-    columns: &'a mut [f32],
-    length: usize,
-}
-
-impl OnVectors for Lines<'_> {
-    #[inline(always)]
-    fn run<V: Vector>(self) {
-        let Lines { input, output, columns, length } = self;
-        let count = input.len() / length;
-        interleave(input, length, count, length, columns, LINES);
-        for first in (0..count).step_by(V::LANES) {
-            let rows = &mut columns[first..];
-            assert!(rows.len() >= (length - 1) * LINES + V::LANES);
-            let start = rows.as_mut_ptr();
-            // SAFETY: every row has LINES numbers, whole vectors of them (asserted for the last one).
-            softmax_of_columns(
-                length,
-                |row| unsafe { V::load(start.add(row * LINES)) },
-                |row| start.wrapping_add(row * LINES),
-                V::LANES,
-            );
-        }
-        interleave(columns, LINES, length, count, output, length);
     }
 }

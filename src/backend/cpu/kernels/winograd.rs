@@ -11,24 +11,16 @@
 #![allow(unsafe_code)]
 #![allow(clippy::needless_range_loop, reason = "numbers of rows and columns stand on both sides")]
 
-mod blocks;
-mod input;
-mod output;
 mod plan;
 
-use self::blocks::{Order, Sizes};
-use self::input::ToFrequencies;
-use self::output::FromFrequencies;
 use self::plan::{Demand, Plan};
 use super::conv::{Filter, axis, spread};
-use super::conv_epilogue::{ConvEpilogue, Rest};
-use super::isa::{Isa, Loop};
-use super::packing::copy_row;
-use super::panels::{Panels, Rows};
+use super::conv_epilogue::{BoundStages, ConvEpilogue};
+use super::isa::Isa;
+use super::panels::Panels;
 use super::pointwise::{Heights, Next};
 use super::tile::{Task, Tiles};
-use super::transform::{AT_ONCE, Transform, Transform2, Transform4};
-use super::vector::with_vectors;
+use super::transform::{Transform, Transform2, Transform4};
 use super::workspace::{Workspace, Workspaces};
 use super::{Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, SharedOutput, Target, require, with_scratch};
 use crate::backend::cpu::threads::for_each_job;
@@ -40,14 +32,15 @@ use crate::graph::ops::layout::InputOperandLayout;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
+use webnn_kernels::winograd::blocks::{BlockGrid, Order};
+use webnn_kernels::winograd::filter::FilterRows;
+use webnn_kernels::winograd::input::ToFrequencies;
+use webnn_kernels::winograd::output::FromFrequencies;
+use webnn_kernels::winograd::{Compiled, LONGEST, distance};
 
 /// Bytes of a frequency's filter that tile after tile passes over at once. Of a larger one, panel after panel comes from
 /// memory while tiles pass over the one before.
 const KEPT: usize = 32 << 10;
-/// AlignedBuffer of a vector, at most.
-const LONGEST: usize = 16;
-/// AlignedBuffer between frequencies, so that they do not compete for the same places in the cache.
-const APART: usize = 16;
 
 #[derive(Debug)]
 struct Winograd<T> {
@@ -59,7 +52,7 @@ struct Winograd<T> {
     frequencies: Vec<Panels>,
     bias: AlignedBuffer,
     finish: ConvEpilogue,
-    sizes: Sizes,
+    grid: BlockGrid,
     /// Blocks that are computed together.
     jobs: Vec<Order>,
     /// How many these are at most.
@@ -68,23 +61,18 @@ struct Winograd<T> {
     parts: usize,
 }
 
-/// AlignedBuffer from one frequency to the next.
-fn distance(blocks: usize, numbers: usize) -> usize {
-    blocks * numbers + APART
-}
-
-impl<T: Transform> Kernel for Winograd<T> {
+impl<T: Compiled> Kernel for Winograd<T> {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let image = arguments.input(self.input).elements::<f32>();
         let added = self.finish.added(arguments);
-        let rest = self.finish.rest(self.isa, self.sizes.outputs, arguments);
+        let rest = self.finish.rest(self.isa, self.grid.outputs, arguments);
         let output = arguments.output().elements::<f32>();
-        let Sizes { channels, outputs, .. } = self.sizes;
-        assert_eq!(image.len(), self.sizes.batches * self.sizes.rows.input * self.sizes.columns.input * channels);
-        assert_eq!(output.len(), self.sizes.batches * self.sizes.rows.output * self.sizes.columns.output * outputs);
+        let BlockGrid { channels, outputs, .. } = self.grid;
+        assert_eq!(image.len(), self.grid.batches * self.grid.rows.input * self.grid.columns.input * channels);
+        assert_eq!(output.len(), self.grid.batches * self.grid.rows.output * self.grid.columns.output * outputs);
         assert!(added.is_none_or(|added| added.len() == output.len()));
         let work = Work { image, added, rest: &rest, output: &SharedOutput::new(output) };
-        let cost = self.sizes.blocks() * channels * outputs * T::FREQUENCIES / 64;
+        let cost = self.grid.blocks() * channels * outputs * T::FREQUENCIES / 64;
         match self.parts {
             1 => for_each_job(self.jobs.len(), cost, |job| self.compute(&self.jobs[job], &work)),
             _ => self.jobs.iter().for_each(|job| self.compute(job, &work)),
@@ -96,10 +84,10 @@ impl<T: Transform> Kernel for Winograd<T> {
     }
 }
 
-impl<T: Transform> Winograd<T> {
+impl<T: Compiled> Winograd<T> {
     /// Computes the blocks of a job, which are divided among the threads if it has several parts.
     fn compute(&self, order: &Order, work: &Work<'_>) {
-        let Sizes { channels, outputs, padded, .. } = self.sizes;
+        let BlockGrid { channels, outputs, padded, .. } = self.grid;
         let (from, to) = (T::FREQUENCIES * distance(self.together, channels), T::FREQUENCIES * distance(self.together, padded));
         let blocks = order.blocks().count();
         with_scratch(from + to, |scratch| {
@@ -107,8 +95,11 @@ impl<T: Transform> Winograd<T> {
             let (transformed, products) = (SharedOutput::new(transformed), SharedOutput::new(products));
             for_each_job(self.parts, blocks * channels, |part| {
                 let channels = share(channels, self.parts, part);
-                let work = ToFrequencies { of: self, image: work.image, order, transformed: &transformed, channels };
-                with_vectors(self.isa, work);
+                let (transform, grid, together) = (PhantomData, self.grid, self.together);
+                let (image, transformed) = (work.image, &transformed);
+                let work = ToFrequencies { transform, grid, together, image, order, transformed, channels };
+                // SAFETY: parts have different channels of this job's numbers.
+                unsafe { T::to_frequencies(self.isa, work) }
             });
             // As many parts of all frequencies, or of each some panels.
             let several = self.parts.min(T::FREQUENCIES);
@@ -121,8 +112,21 @@ impl<T: Transform> Winograd<T> {
             let is_finite = AtomicBool::new(true);
             for_each_job(self.parts, blocks * outputs, |part| {
                 let outputs = share(outputs, self.parts, part);
-                let work = FromFrequencies { of: self, order, products: &products, work, outputs, is_finite: &is_finite };
-                with_vectors(self.isa, work);
+                let work = FromFrequencies {
+                    transform: PhantomData,
+                    grid: self.grid,
+                    together: self.together,
+                    bias: self.bias.as_slice(),
+                    clamps: self.finish.clamps,
+                    order,
+                    products: &products,
+                    added: work.added,
+                    output: work.output,
+                    outputs,
+                    is_finite: &is_finite,
+                };
+                // SAFETY: all products are made; parts have different channels, jobs different blocks of the output.
+                unsafe { T::from_frequencies(self.isa, work) }
             });
             if !is_finite.into_inner() {
                 self.compute_directly(order, work);
@@ -144,7 +148,7 @@ impl<T: Transform> Winograd<T> {
         frequencies: Range<usize>,
         wanted: Range<usize>,
     ) {
-        let Sizes { channels, padded, .. } = self.sizes;
+        let BlockGrid { channels, padded, .. } = self.grid;
         for frequency in frequencies {
             let (panels, blocks) = (&self.frequencies[frequency], order.counts[frequency]);
             if blocks == 0 {
@@ -189,10 +193,10 @@ impl<T: Transform> Winograd<T> {
 
     /// Does the rest to some blocks of the output.
     fn finish_blocks(&self, order: &Order, some: Range<usize>, work: &Work<'_>) {
-        let Sizes { outputs, rows, columns, .. } = self.sizes;
+        let BlockGrid { outputs, rows, columns, .. } = self.grid;
         for block in order.blocks().skip(some.start).take(some.len()) {
-            let (batch, top, left) = self.sizes.place(block, T::WIDTH);
-            let [height, width] = self.sizes.inside(block, T::WIDTH);
+            let (batch, top, left) = self.grid.place(block, T::WIDTH);
+            let [height, width] = self.grid.inside(block, T::WIDTH);
             // Pixels that lie beside each other are finished together.
             let (count, length) = if columns.dilation == 1 { (1, width * outputs) } else { (width, outputs) };
             for i in 0..height * count {
@@ -200,21 +204,21 @@ impl<T: Transform> Winograd<T> {
                 let place = ((batch * rows.output + y) * columns.output + x) * outputs;
                 // SAFETY: inside the output (`from` asserts that); the block is this part's of a job that has written it.
                 let numbers = unsafe { std::slice::from_raw_parts_mut(work.output.from(place, place + length), length) };
-                work.rest.finish(place, numbers);
+                work.rest.apply(place, numbers);
             }
         }
     }
 
     /// Computes blocks from the filter itself, which the transformed filter still holds.
     fn compute_directly(&self, order: &Order, &Work { image, added, output, .. }: &Work<'_>) {
-        let Sizes { channels, outputs, rows, columns, .. } = self.sizes;
+        let BlockGrid { channels, outputs, rows, columns, .. } = self.grid;
         let mut sums = vec![0.0; order.blocks().count() * T::WIDTH * T::WIDTH];
         for o in 0..outputs {
             sums.fill(self.bias.as_slice().get(o).copied().unwrap_or(0.0));
             for channel in 0..channels {
                 let filter = T::restore(|frequency| self.frequencies[frequency].at(channel, o));
                 for (block, sums) in order.blocks().zip(sums.chunks_exact_mut(T::WIDTH * T::WIDTH)) {
-                    let (batch, y, x) = self.sizes.place(block, T::WIDTH);
+                    let (batch, y, x) = self.grid.place(block, T::WIDTH);
                     for (i, sum) in sums.iter_mut().enumerate() {
                         let (y, x) = (y + i / T::WIDTH * rows.dilation, x + i % T::WIDTH * columns.dilation);
                         for (tap, factor) in filter.as_flattened().iter().enumerate() {
@@ -226,12 +230,12 @@ impl<T: Transform> Winograd<T> {
                 }
             }
             for (block, sums) in order.blocks().zip(sums.chunks_exact(T::WIDTH * T::WIDTH)) {
-                let (batch, y, x) = self.sizes.place(block, T::WIDTH);
+                let (batch, y, x) = self.grid.place(block, T::WIDTH);
                 for (i, &sum) in sums.iter().enumerate() {
                     let (y, x) = (y + i / T::WIDTH * rows.dilation, x + i % T::WIDTH * columns.dilation);
                     if y < rows.output && x < columns.output {
                         let place = ((batch * rows.output + y) * columns.output + x) * outputs + o;
-                        let finished = self.finish.limits.finish_number(sum, added.map(|added| added[place]));
+                        let finished = self.finish.clamps.finish_number(sum, added.map(|added| added[place]));
                         // SAFETY: inside the output; the blocks are this job's.
                         unsafe { *output.from(place, place + 1) = finished }
                     }
@@ -245,7 +249,7 @@ impl<T: Transform> Winograd<T> {
 struct Work<'a> {
     image: &'a [f32],
     added: Option<&'a [f32]>,
-    rest: &'a Rest<'a>,
+    rest: &'a BoundStages<'a>,
     output: &'a SharedOutput<'a>,
 }
 
@@ -260,41 +264,7 @@ fn share(channels: usize, parts: usize, part: usize) -> Range<usize> {
     vectors.start * LONGEST..channels.min(vectors.end * LONGEST)
 }
 
-/// Transforms the filters of a channel and some outputs.
-struct FilterRows<'a, T> {
-    transform: PhantomData<T>,
-    filter: Filter<'a>,
-    channel: usize,
-    outputs: Range<usize>,
-    /// Of each frequency.
-    rows: &'a mut Rows,
-}
-
-impl<T: Transform> Loop for FilterRows<'_, T> {
-    #[inline(always)]
-    fn run(self) {
-        let FilterRows { filter, channel, outputs, rows, .. } = self;
-        let [.., down, across] = filter.strides;
-        rows.iter_mut().for_each(|row| row[outputs.len()..].fill(0.0));
-        for (number, first) in outputs.clone().step_by(AT_ONCE).enumerate() {
-            let count = AT_ONCE.min(outputs.end - first);
-            let mut taps = [[[0.0; AT_ONCE]; 3]; 3];
-            for i in 0..count {
-                let start = filter.place([first + i, channel, 0, 0]);
-                for y in 0..3 {
-                    for x in 0..3 {
-                        taps[y][x][i] = f64::from(filter.elements[start + y * down + x * across]);
-                    }
-                }
-            }
-            T::filters(&taps, |frequency, numbers| {
-                copy_row(&numbers[..count], &mut rows[frequency][number * AT_ONCE..][..count]);
-            });
-        }
-    }
-}
-
-fn make<T: Transform>(
+fn make<T: Compiled>(
     op: &Conv2d,
     problem: &Problem<'_>,
     target: &Target,
@@ -310,20 +280,21 @@ fn make<T: Transform>(
     // Products are whole vectors, with zeros behind the last output.
     let frequencies = Panels::pack_several(T::FREQUENCIES, (tiles, channels, padded), |channel, columns, rows| {
         let outputs = columns.start.min(outputs)..columns.end.min(outputs);
-        isa.run_loop(FilterRows { transform: PhantomData::<T>, filter, channel, outputs, rows });
+        let Filter { elements, strides } = filter;
+        T::filter_rows(isa, FilterRows { transform: PhantomData, filter: elements, strides, channel, outputs, rows });
     });
     let blocks_of = |axis: &Axis| axis.output.div_ceil(axis.dilation).div_ceil(T::WIDTH) * axis.dilation;
     let (down, across) = (blocks_of(&rows), blocks_of(&columns));
-    let sizes = Sizes { batches: input.shape[0], channels, outputs, padded, rows, columns, down, across };
+    let grid = BlockGrid { batches: input.shape[0], channels, outputs, padded, rows, columns, down, across };
     let of_product = (channels + padded) * 4;
     let filter = frequencies.iter().map(Panels::bytes).sum();
     let mut plan = None;
-    let jobs = sizes.jobs::<T>(|products| {
+    let jobs = grid.jobs::<T>(|products| {
         let demand = Demand { numbers: products * of_product, least: tiles.rows * T::FREQUENCIES * of_product, filter };
         plan.insert(Plan::new(&demand, threads, caches.second)).jobs
     });
     let parts = if plan.is_some_and(|plan| plan.divides_filter) { threads * 4 } else { 1 };
-    let jobs: Vec<Order> = jobs.into_iter().map(|blocks| Order::new::<T>(&sizes, blocks)).collect();
+    let jobs: Vec<Order> = jobs.into_iter().map(|blocks| Order::new::<T>(&grid, blocks)).collect();
     let together = jobs.iter().map(|order| order.blocks().count()).max().unwrap_or(0);
     let consumed = finish.consumed_beside(op.filter);
     let fuses = finish.is_whole;
@@ -335,7 +306,7 @@ fn make<T: Transform>(
         frequencies,
         bias,
         finish,
-        sizes,
+        grid,
         jobs,
         together,
         parts,
@@ -383,7 +354,7 @@ pub static F2: Implementation = Implementation { name: "conv.winograd_f2", accep
 pub static F4: Implementation = Implementation { name: "conv.winograd_f4", accept: accept::<Transform4> };
 
 /// A convolution that has the workspace of this transform.
-fn accept<'a, T: Transform>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+fn accept<'a, T: Compiled>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let op = problem.conv2d()?;
     require(
         problem.workspace == Some(T::WORKSPACE),

@@ -1,7 +1,6 @@
 //! Stacks of products of 8-bit integers that are both computed: the right ones are packed in each run.
 
 use super::multiply::{Division, Factors, Multiplication};
-use super::panels::{self, PanelsView};
 use super::rows::Rows;
 use super::tile::Tiles;
 use super::{NOT_DEQUANTIZED, UNFUSED};
@@ -19,6 +18,7 @@ use crate::graph::Op;
 use crate::graph::ops::elementwise::DequantizeLinear;
 use crate::graph::shape::strides;
 use smallvec::SmallVec;
+use webnn_kernels::int8::panels::{self, PanelsView};
 
 #[derive(Debug)]
 struct Stack {
@@ -63,13 +63,13 @@ impl Kernel for Stack {
                 let (packed, copy) = scratch.split_at_mut(length.div_ceil(4));
                 let packed = &mut bytemuck::cast_slice_mut::<_, u8>(packed)[..length];
                 let (start, zeros): (&mut [i32], &mut [i32]) = (bytemuck::cast_slice_mut(start), bytemuck::cast_slice_mut(zeros));
-                self.isa.run_loop(panels::PackMatrix { tiles: self.tiles, columns, bytes: right, flip, packed, sums: start });
+                panels::PackMatrix { tiles: self.tiles, columns, bytes: right, flip, packed, sums: start }.compute(self.isa);
                 let both = (depth as i32).wrapping_mul(zero_a).wrapping_mul(zero_b);
                 start.iter_mut().for_each(|sum| *sum = both.wrapping_sub(zero_a.wrapping_mul(*sum)));
                 zeros.fill(zero_b);
                 let factor = scale_a * scale_b;
                 factors.fill(if factor.is_normal() { factor } else { scale_b });
-                let factors = if factor.is_normal() { Factors::AlignedBuffer(factors) } else { Factors::Apart(scale_a, factors) };
+                let factors = if factor.is_normal() { Factors::Numbers(factors) } else { Factors::Apart(scale_a, factors) };
                 let left = &left.bytes()[from_left..][..count * depth];
                 Multiplication {
                     isa: self.isa,

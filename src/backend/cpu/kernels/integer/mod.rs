@@ -6,19 +6,15 @@
 //! sum of bytes, plus the depth times `p q`. All of this wraps around where it must, and the result does not
 //! (the compiler bounds the depth).
 
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-mod amx;
 pub mod computed;
 pub mod depthwise;
 #[cfg(test)]
 mod graph_tests;
 mod multiply;
 mod panels;
-mod pass;
 mod rows;
 #[cfg(test)]
 mod tests;
-mod tile;
 
 use super::epilogue::Epilogue;
 use super::isa::Isa;
@@ -37,6 +33,7 @@ use panels::Panels;
 use rows::Rows;
 use smallvec::SmallVec;
 use tile::Tiles;
+use webnn_kernels::int8::microkernels as tile;
 
 #[derive(Debug)]
 struct Product {
@@ -93,7 +90,7 @@ impl Kernel for Product {
             let is_plain = factors.iter().all(|factor| factor.is_normal());
             let factors = match is_plain {
                 _ if self.is_whole => Factors::None,
-                true => Factors::AlignedBuffer(factors),
+                true => Factors::Numbers(factors),
                 false => Factors::Apart(scale, &self.scales),
             };
             Multiplication {

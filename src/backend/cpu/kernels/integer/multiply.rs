@@ -1,17 +1,18 @@
 //! One product, tile by tile, and what becomes of the sums of each tile while they are in the cache.
 #![allow(unsafe_code)]
 
-use super::panels::{Panel, PanelsView};
-use super::pass::{Pass, PassOver, To};
 use super::rows::Rows;
-use super::tile::{Finish, MOST_NUMBERS, Task, Tiles, WIDEST};
-use crate::backend::cpu::kernels::epilogue::{Epilogue, Tile};
-use crate::backend::cpu::kernels::isa::{Isa, Loop};
-use crate::backend::cpu::kernels::quantize::{Quantize, Steps};
-use crate::backend::cpu::kernels::vector::with_vectors;
+use super::tile::{self, MOST_NUMBERS, Task, Tiles, WIDEST};
+use crate::backend::cpu::kernels::epilogue::Epilogue;
+use crate::backend::cpu::kernels::isa::Isa;
 use crate::backend::cpu::kernels::{SharedOutput, with_scratch, with_starts};
 use crate::backend::cpu::threads::for_each_job;
 use std::ops::Range;
+use webnn_kernels::epilogue::single_pass::{Pass, PassOver, To};
+use webnn_kernels::epilogue::stages::Tile;
+use webnn_kernels::int8::panels::{Panel, PanelsView};
+use webnn_kernels::int8::row_sums::add_up_rows;
+use webnn_kernels::quantize::{Quantize, Steps};
 
 /// Bytes of the left operand and the output that stay in a core's second-level cache while panel after panel passes over them.
 const PASSED: usize = 256 << 10;
@@ -54,7 +55,7 @@ impl Division {
 /// The products of both scales, by column.
 #[derive(Clone, Copy)]
 pub enum Factors<'a> {
-    AlignedBuffer(&'a [f32]),
+    Numbers(&'a [f32]),
     /// A scale times those of the columns, whose product float32 does not hold well.
     Apart(f32, &'a [f32]),
     /// There are none: the bits of the sums are wanted.
@@ -91,7 +92,7 @@ impl Multiplication<'_> {
         let across = self.panels.count().div_ceil(block_panels);
         let depth = self.rows.offsets.len() * self.rows.length;
         let cost = (rows * self.panels.columns).saturating_mul(depth) / 256;
-        let pass = Pass::of(self.epilogue, self.tensors);
+        let pass = Pass::of(self.epilogue.stages().list(), self.tensors);
         for_each_job(across * tiles.div_ceil(block_tiles), cost, |job| {
             let first = job / across * block_tiles;
             let panels = job % across * block_panels;
@@ -114,7 +115,9 @@ impl Multiplication<'_> {
                     self.rows.starts(self.bytes, rows.clone(), starts);
                     if !self.zeros.is_empty() {
                         let sums = &mut row_sums[number * most..][..rows.len()];
-                        self.isa.run_loop(Sums { starts: &starts[..runs * rows.len()], length: self.rows.length, sums });
+                        let starts = &starts[..runs * rows.len()];
+                        // SAFETY: a run lies at each start (`Rows::starts`), in memory that is borrowed as long as they are used.
+                        unsafe { add_up_rows(self.isa, starts, self.rows.length, sums) };
                     }
                     let room = &mut room[number * gathered..][..gathered];
                     let starts = &mut starts[..runs * rows.len()];
@@ -154,12 +157,12 @@ impl Multiplication<'_> {
             true => (self.output.from(place(rows.start, columns.start), place(rows.end - 1, columns.end)).cast(), stride),
             false => (numbers.as_mut_ptr().cast(), width),
         };
-        let finish = Finish {
+        let epilogue = tile::Epilogue {
             start: self.start[wide.clone()].as_ptr(),
             zeros: if self.zeros.is_empty() { std::ptr::null() } else { self.zeros[wide.clone()].as_ptr() },
             row_sums: row_sums.as_ptr(),
             factors: match self.factors {
-                Factors::AlignedBuffer(factors) => factors[wide.clone()].as_ptr(),
+                Factors::Numbers(factors) => factors[wide.clone()].as_ptr(),
                 _ => std::ptr::null(),
             },
         };
@@ -168,7 +171,7 @@ impl Multiplication<'_> {
         assert!(height <= self.tiles.rows && (is_direct || height * width <= numbers.len()));
         assert!(self.zeros.is_empty() || row_sums.len() == height);
         let (starts, weights) = (starts.as_ptr(), panel.weights.as_ptr());
-        let task = Task { runs, length, rows: height, starts, weights, finish, output, stride: stride_of_tile };
+        let task = Task { runs, length, rows: height, starts, weights, epilogue, output, stride: stride_of_tile };
         // SAFETY: `length` bytes lie at each start (`Rows::starts`), or all of them at the first (`Tiles::gather`); this thread is ready
         // (`block`); the numbers of weights, of what finishes the columns and
         // rows, and the room were asserted; products and jobs have different rows or columns of the output.
@@ -185,18 +188,18 @@ impl Multiplication<'_> {
         }
         let (first, end) = (place(rows.start, columns.start), place(rows.end - 1, columns.end));
         let output = self.output.from(first, end);
-        let is_all = pass.stages == self.epilogue.list().len();
+        let is_all = pass.stages == self.epilogue.stages().list().len();
         let from = numbers.as_mut_ptr();
         let to = match self.steps {
             Some(steps) if is_all => To::Bytes(output, stride, steps),
-            None if is_all => To::AlignedBuffer(output.cast(), stride),
-            _ => To::AlignedBuffer(from, width),
+            None if is_all => To::Numbers(output.cast(), stride),
+            _ => To::Numbers(from, width),
         };
         if is_all || pass.stages > 0 {
             let place = [rows.clone(), columns.clone()];
             // SAFETY: rows of `width` numbers, and the output's columns of those rows (`from` asserts that they are inside); products
             // and jobs have different rows or columns of the output.
-            with_vectors(self.isa, unsafe { PassOver::new(pass, place, stride, (from, width), to) });
+            unsafe { PassOver::new(pass, place, stride, (from, width), to) }.compute(self.isa);
         }
         if is_all {
             return;
@@ -209,7 +212,7 @@ impl Multiplication<'_> {
             // SAFETY: inside the output (`from` asserts that); products and jobs have different rows or columns.
             let bytes = unsafe { std::slice::from_raw_parts_mut(self.output.from(first, end), end - first) };
             match self.steps {
-                Some(steps) => with_vectors(self.isa, Quantize { numbers, bytes, steps }),
+                Some(steps) => Quantize { numbers, bytes, steps }.compute(self.isa),
                 None => bytes.copy_from_slice(bytemuck::cast_slice(numbers)),
             }
         }
@@ -221,38 +224,4 @@ fn with_gathered_starts(tiles: usize, starts: usize, bytes: usize, body: impl Fn
     with_scratch((tiles * bytes).div_ceil(size_of::<f32>()), |room| {
         with_starts(tiles * starts, |starts| body(starts, bytemuck::cast_slice_mut(room)));
     });
-}
-
-/// Adds up the bytes of each row of a tile.
-struct Sums<'a> {
-    /// For each run, for each row; so many bytes count.
-    starts: &'a [*const u8],
-    length: usize,
-    sums: &'a mut [i32],
-}
-
-impl Loop for Sums<'_> {
-    #[inline(always)]
-    fn run(self) {
-        let Sums { starts, length, sums } = self;
-        sums.fill(0);
-        for starts in starts.chunks_exact(sums.len()) {
-            for (sum, &start) in sums.iter_mut().zip(starts) {
-                // SAFETY: a run lies there (`Rows::starts`), in memory that is borrowed as long as the starts are used.
-                let bytes = unsafe { std::slice::from_raw_parts(start, length) };
-                let (wholes, rest) = bytes.as_chunks::<32>();
-                // So many bytes fit into 16 bits.
-                for wholes in wholes.chunks(256) {
-                    let mut lanes = [0u16; 32];
-                    for whole in wholes {
-                        for i in 0..32 {
-                            lanes[i] += u16::from(whole[i]);
-                        }
-                    }
-                    *sum += lanes.iter().map(|&lane| i32::from(lane)).sum::<i32>();
-                }
-                *sum += rest.iter().map(|&byte| i32::from(byte)).sum::<i32>();
-            }
-        }
-    }
 }

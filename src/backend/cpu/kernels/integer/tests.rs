@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::panels::Panels;
-use super::tile::{Finish, MOST_NUMBERS, MOST_ROWS, Task, Tiles};
+use super::tile::{self, MOST_NUMBERS, MOST_ROWS, Task, Tiles};
 use super::{accept_with, computed};
 use crate::backend::cpu::kernels::isa::Isa;
 use crate::backend::cpu::kernels::{Caches, Problem, Target, TensorDesc, first};
@@ -66,7 +66,7 @@ fn tiles_add_up_exactly() {
                     length: padded,
                     starts: starts.as_ptr(),
                     weights: panel.weights.as_ptr(),
-                    finish: Finish {
+                    epilogue: tile::Epilogue {
                         start: start.as_ptr(),
                         zeros: if has_zeros { zeros.as_ptr() } else { std::ptr::null() },
                         row_sums: row_sums.as_ptr(),

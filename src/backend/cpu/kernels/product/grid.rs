@@ -2,7 +2,7 @@
 
 use super::piece_of;
 use crate::backend::cpu::kernels::isa::Isa;
-use crate::backend::cpu::kernels::row::TOGETHER;
+use crate::backend::cpu::kernels::row::MOST_PANELS;
 use std::ops::Range;
 
 /// Bytes of a right operand that stays in a core's second-level cache: where it does, a thread's blocks, which follow each other,
@@ -48,7 +48,7 @@ impl Grid {
         };
         let wanted = if threads == 1 { 1 } else { (threads * for_each).div_ceil(parts) };
         // One row is multiplied with several panels at a time, where that leaves no thread without any.
-        let several = TOGETHER * isa.columns;
+        let several = MOST_PANELS * isa.columns;
         let unit = if rows == 1 && columns >= threads * several { several } else { isa.columns };
         let block_columns = columns.div_ceil(wanted.div_ceil(least_down)).next_multiple_of(unit).max(least_columns);
         let down = if has_own_rows { least_down } else { wanted.div_ceil(columns.div_ceil(block_columns)).max(least_down) };
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn one_row_is_multiplied_with_several_panels_at_a_time_where_each_thread_has_some() {
         for isa in Isa::available() {
-            let several = TOGETHER * isa.columns;
+            let several = MOST_PANELS * isa.columns;
             for (columns, threads, expected) in
                 [(6 * several, 2, several), (2 * several - 1, 2, isa.columns), (several + 1, 1, 2 * several)]
             {

@@ -1,15 +1,15 @@
 //! Transpositions of float32 whose result has an element of each of a few lines, then the next one of each, as when depth becomes
 //! space.
 
-use super::super::isa::{Isa, Loop};
+use super::super::isa::Isa;
 use super::super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require};
-use super::weave;
 use crate::backend::cpu::copy::Places;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::strided::{Dimension, Dimensions, Strided};
 use crate::graph::{Op, OperandId};
 use smallvec::smallvec;
+use webnn_kernels::transpose::Interleaved;
 
 /// Shorter lines are not worth it.
 const SHORTEST: usize = 8;
@@ -48,31 +48,10 @@ impl Kernel for Interleave {
         let input = arguments.input(self.input).elements::<f32>();
         let row = self.lines * self.length;
         for_each_piece(arguments.output().elements::<f32>(), row, row.div_ceil(4), |first, output| {
-            self.isa.run_loop(Rows { of: self, input, places: Places::new(0, &self.outer, first), output });
+            let mut places = Places::new(0, &self.outer, first);
+            let &Interleave { lines, length, stride, .. } = self;
+            Interleaved { input, lines, length, stride, next: &mut || places.advance(), output }.compute(self.isa);
         });
-    }
-}
-
-/// Some groups of lines, woven.
-struct Rows<'a> {
-    of: &'a Interleave,
-    input: &'a [f32],
-    places: Places<'a>,
-    output: &'a mut [f32],
-}
-
-impl Loop for Rows<'_> {
-    #[inline(always)]
-    fn run(self) {
-        let Rows { of: &Interleave { lines, length, stride, .. }, input, mut places, output } = self;
-        for output in output.chunks_exact_mut(lines * length) {
-            let input = &input[places.advance()..];
-            match lines {
-                2 => weave::<_, 2>(input, stride, output),
-                3 => weave::<_, 3>(input, stride, output),
-                _ => weave::<_, 4>(input, stride, output),
-            }
-        }
     }
 }
 

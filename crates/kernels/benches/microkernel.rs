@@ -1,0 +1,236 @@
+//! Measures one microkernel, chosen by its name: `cargo bench -p webnn-kernels -- gemm`. Without a name it lists them.
+//!
+//! All operands are in the first caches. Each round is long enough for the clock; the fastest of them counts, since what else a
+//! machine does only makes rounds longer. What a kernel gives in a network is another question: see `benches/README.md`.
+#![allow(unsafe_code)]
+
+use std::hint::black_box;
+use std::time::Instant;
+use webnn_kernels::caches::Caches;
+use webnn_kernels::conv::microkernels::{Task, Tiles};
+use webnn_kernels::depthwise::nchw;
+use webnn_kernels::epilogue::clamp::{Bounds, Clamps};
+use webnn_kernels::epilogue::stages::{Stage, Stages};
+use webnn_kernels::functions::Function;
+use webnn_kernels::functions::formulas::Formula;
+use webnn_kernels::gemm::microkernels::{Isa, Plus, with_wide};
+use webnn_kernels::gemm::row_times_panels::{self, MOST_PANELS, Source};
+use webnn_kernels::int8;
+use webnn_kernels::softmax::rows::SoftmaxRows;
+
+/// Depth of a product: panels of so many rows stay in the first-level cache.
+const DEPTH: usize = 128;
+const ROUNDS: usize = 30;
+/// Of a round, in nanoseconds.
+const LONG: f64 = 2e6;
+
+/// What is counted for each call: operations of arithmetic, or elements where a formula is not a number of these.
+enum Work {
+    Operations(usize),
+    Elements(usize),
+}
+
+/// A microkernel with its operands: a name, what a call does, and the call.
+type Microkernel = (String, Work, Box<dyn FnMut()>);
+
+fn main() {
+    // Cargo adds flags of its own.
+    let name = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
+    let all = microkernels();
+    let Some(name) = name else {
+        println!("Which one? `cargo bench -p webnn-kernels -- NAME`, where a name stands for all that begin with it:");
+        all.iter().for_each(|(name, ..)| println!("  {name}"));
+        return;
+    };
+    let chosen: Vec<Microkernel> = all.into_iter().filter(|(known, ..)| known.starts_with(&name)).collect();
+    if chosen.is_empty() {
+        eprintln!("No microkernel's name begins with {name}; without a name they are listed.");
+        std::process::exit(1);
+    }
+    for (name, work, mut call) in chosen {
+        let nanoseconds = fastest(&mut *call);
+        let rate = match work {
+            Work::Operations(count) => format!("{:8.1} GFLOP/s", count as f64 / nanoseconds),
+            Work::Elements(count) => format!("{:8.1} elements/ns", count as f64 / nanoseconds),
+        };
+        println!("{name:32} {nanoseconds:10.1} ns {rate}");
+    }
+}
+
+/// Nanoseconds of a call.
+fn fastest(call: &mut dyn FnMut()) -> f64 {
+    let mut round = |calls: usize| {
+        let start = Instant::now();
+        (0..calls).for_each(|_| call());
+        start.elapsed().as_nanos() as f64
+    };
+    let mut calls = 1;
+    while round(calls) < LONG {
+        calls *= 2;
+    }
+    (0..ROUNDS).map(|_| round(calls) / calls as f64).fold(f64::INFINITY, f64::min)
+}
+
+fn microkernels() -> Vec<Microkernel> {
+    let mut all = Vec::new();
+    all.extend(with_wide().map(gemm));
+    for isa in Isa::available() {
+        all.push(gemv(isa));
+        let tiles = Tiles::of(isa);
+        all.push(conv(&format!("conv.indirect.{}", isa.name), tiles));
+        let wide = Tiles::for_product(isa, usize::MAX, [DEPTH, 64], true, Caches::LARGE);
+        if !std::ptr::eq(wide, tiles) {
+            all.push(conv(&format!("conv.indirect.{}, wide", isa.name), wide));
+        }
+        all.extend(int8::microkernels::Tiles::all_of(isa).into_iter().filter_map(|tiles| product_of_bytes(isa, tiles)));
+        all.push(depthwise(isa));
+        for (name, function) in [("exp", Function::Exp), ("tanh", Function::Tanh), ("gelu", Function::Gelu)] {
+            all.push(function_of_numbers(isa, name, function));
+        }
+        all.push(softmax(isa));
+    }
+    all
+}
+
+fn numbers(count: usize) -> Vec<f32> {
+    (0..count).map(|i| (i * 37 % 101) as f32 / 101.0 - 0.5).collect()
+}
+
+fn gemm(isa: &'static Isa) -> Microkernel {
+    let (rows, columns) = (isa.rows, isa.columns);
+    let (a, b, mut c) = (numbers(rows * DEPTH), numbers(DEPTH * columns), vec![0.0; rows * columns]);
+    let call = move || {
+        let next = (b.as_ptr(), 0);
+        // SAFETY: `c` has all rows and columns of a tile, and is ours.
+        unsafe { isa.tile([rows, columns], DEPTH, (&a, [DEPTH, 1]), &b, c.as_mut_ptr(), columns, Plus::Nothing, next) };
+        black_box(&mut c);
+    };
+    (format!("gemm.{}", isa.name), Work::Operations(2 * rows * columns * DEPTH), Box::new(call))
+}
+
+fn gemv(isa: &'static Isa) -> Microkernel {
+    let (row, panels) = (numbers(DEPTH), numbers(MOST_PANELS * DEPTH * isa.columns));
+    let mut output = vec![0.0; MOST_PANELS * isa.columns];
+    let call = move || {
+        let panels: Vec<&[f32]> = panels.chunks_exact(DEPTH * isa.columns).collect();
+        let source = Source::Cache { backwards: false };
+        row_times_panels::multiply(isa, &row, &panels, &mut output, Plus::Nothing, source);
+        black_box(&mut output);
+    };
+    (format!("gemv.{}", isa.name), Work::Operations(2 * MOST_PANELS * isa.columns * DEPTH), Box::new(call))
+}
+
+fn conv(name: &str, tiles: &'static Tiles) -> Microkernel {
+    let (rows, columns) = (tiles.rows, tiles.columns);
+    let (image, weights, mut output) = (numbers(rows * DEPTH), numbers(DEPTH * columns), vec![0.0; rows * columns]);
+    let call = move || {
+        let starts: Vec<*const f32> = image.chunks_exact(DEPTH).map(<[f32]>::as_ptr).collect();
+        let task = Task {
+            runs: 1,
+            length: DEPTH,
+            starts: starts.as_ptr(),
+            step: 0,
+            dilation: 1,
+            tiles: 1,
+            ahead: weights.as_ptr(),
+            ahead_step: 0,
+            ahead_next: 0,
+            weights: weights.as_ptr(),
+            bias: std::ptr::null(),
+            output: output.as_mut_ptr(),
+            output_is_far: false,
+            added: std::ptr::null(),
+            stride: columns,
+            columns,
+            panels: 1,
+            weights_step: DEPTH * columns,
+            clamps: Clamps::default(),
+        };
+        // SAFETY: DEPTH numbers lie at each start, and as many rows of columns of weights; the output has all rows and columns.
+        unsafe { tiles.run(rows, &task) };
+        black_box(&mut output);
+    };
+    (name.to_owned(), Work::Operations(2 * rows * columns * DEPTH), Box::new(call))
+}
+
+/// None for tiles that want their rows gathered: that is measured with the network only.
+fn product_of_bytes(isa: &Isa, tiles: &'static int8::microkernels::Tiles) -> Option<Microkernel> {
+    let (rows, columns) = (tiles.rows, 2 * tiles.lanes);
+    if tiles.gathered(DEPTH) > 0 {
+        return None;
+    }
+    let bytes = vec![3u8; rows * DEPTH];
+    let weights = vec![1u8; DEPTH * columns * tiles.weight];
+    let (start, mut output) = (vec![0i32; columns], vec![0u32; rows * columns]);
+    let call = move || {
+        let starts: Vec<*const u8> = bytes.chunks_exact(DEPTH).map(<[u8]>::as_ptr).collect();
+        let epilogue = int8::microkernels::Epilogue {
+            start: start.as_ptr(),
+            zeros: std::ptr::null(),
+            row_sums: std::ptr::null(),
+            factors: std::ptr::null(),
+        };
+        let task = int8::microkernels::Task {
+            runs: 1,
+            length: DEPTH,
+            rows,
+            starts: starts.as_ptr(),
+            weights: weights.as_ptr(),
+            epilogue,
+            output: output.as_mut_ptr(),
+            stride: columns,
+        };
+        // SAFETY: DEPTH bytes lie at each start, as many weights of each column; there is a start for each column, and the output has
+        // all rows and columns. These tiles need nothing of the thread.
+        unsafe { tiles.run(2, &task) };
+        black_box(&mut output);
+    };
+    Some((format!("int8.{}.{}", isa.name, tiles.name), Work::Operations(2 * rows * columns * DEPTH), Box::new(call)))
+}
+
+fn depthwise(isa: &'static Isa) -> Microkernel {
+    const SIZE: usize = 56;
+    const BEHIND: usize = 32;
+    let (image, weights, mut output) = (numbers((SIZE + 2) * (SIZE + 2) + BEHIND), numbers(9), vec![0.0; SIZE * SIZE]);
+    let call = move || {
+        nchw::Rows {
+            from: &image,
+            from_row: SIZE + 2,
+            to: &mut output,
+            to_row: SIZE,
+            height: SIZE,
+            width: SIZE,
+            window: [3, 3],
+            dilations: [1, 1],
+            weights: &weights,
+            bias: 0.0,
+            bounds: Bounds::default(),
+        }
+        .compute(isa);
+        black_box(&mut output);
+    };
+    (format!("depthwise.nchw.3x3.{}", isa.name), Work::Operations(2 * 9 * SIZE * SIZE), Box::new(call))
+}
+
+fn function_of_numbers(isa: &'static Isa, name: &str, function: Function) -> Microkernel {
+    const COUNT: usize = 2048;
+    let (input, mut output) = (numbers(COUNT), vec![0.0; COUNT]);
+    let stages = [Stage::Formula(Formula::Of(function))];
+    let call = move || {
+        output.copy_from_slice(&input);
+        Stages::new(&stages).apply(isa, 0..COUNT, 0, &[], &mut output);
+        black_box(&mut output);
+    };
+    (format!("function.{name}.{}", isa.name), Work::Elements(COUNT), Box::new(call))
+}
+
+fn softmax(isa: &'static Isa) -> Microkernel {
+    const LENGTH: usize = 197;
+    const COUNT: usize = 12;
+    let (input, mut output) = (numbers(COUNT * LENGTH), vec![0.0; COUNT * LENGTH]);
+    let call = move || {
+        SoftmaxRows { input: &input, output: &mut output, length: LENGTH }.compute(isa);
+        black_box(&mut output);
+    };
+    (format!("softmax.rows.{}", isa.name), Work::Elements(COUNT * LENGTH), Box::new(call))
+}

@@ -1,0 +1,211 @@
+//! The loops of tiles: over panels, runs, and the numbers of each.
+#![allow(unsafe_code)]
+
+use super::finish::{finish, finish_whole};
+use super::{SOON, Task, WIDE};
+use crate::gemm::unrolled_depth::{add_steps, are_worth_it};
+use crate::simd::optimization_barrier::{opaque, reloaded};
+use crate::simd::prefetch::{LINE, fetch};
+use crate::simd::vector_bundle::VectorBundle;
+
+/// Rows that begin anywhere.
+///
+/// # Safety
+/// See [`Tile`](super::Tile).
+#[inline(always)]
+#[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
+pub unsafe fn tile<S: VectorBundle, const ROWS: usize, const STREAMS: usize>(task: &Task) {
+    let mut ahead = task.ahead;
+    for panel in 0..task.panels {
+        let task = reloaded(task);
+        let (mut weights, column) = (task.weights.wrapping_add(panel * task.weights_step), panel * S::LANES);
+        // SAFETY: the bias, if there is one, has a number for each column, by the caller's promise.
+        let bias = if task.bias.is_null() { S::splat(0.0) } else { unsafe { S::load(task.bias.add(column)) } };
+        let mut sums = [bias; ROWS];
+        // What will be written to, and what is added, arrive while the tile is computed.
+        if task.output_is_far {
+            expect::<S, ROWS>(task.output.cast_const(), task, column);
+        }
+        if !task.added.is_null() {
+            expect::<S, ROWS>(task.added, task, column);
+        }
+        for run in 0..task.runs {
+            // SAFETY: there are ROWS starts for each run.
+            let starts = unsafe { &*task.starts.add(run * ROWS).cast::<[*const f32; ROWS]>() };
+            let mut first = 0;
+            if const { are_worth_it::<S>(ROWS) } {
+                // SAFETY: the panel has a bundle for each number of each run, and a run `length` numbers.
+                unsafe {
+                    first = add_steps::<S, ROWS, STREAMS>(&mut sums, starts, weights, task.length, (ahead, task.ahead_step));
+                    weights = weights.add(first * S::LANES);
+                    ahead = ahead.wrapping_add(first * task.ahead_step);
+                }
+            }
+            let part = part_of_stream::<STREAMS>(task.length - first, task.ahead_step);
+            for k in first..task.length {
+                // SAFETY: the panel has a bundle for each number of each run, and a run `length` numbers.
+                unsafe {
+                    let factors = S::load(weights);
+                    weights = weights.add(S::LANES);
+                    fetch_next::<S, STREAMS>(k, weights, &mut ahead, part, task.ahead_step);
+                    for r in 0..ROWS {
+                        sums[r] = S::splat(*starts[r].add(k)).mul_add(factors, sums[r]);
+                    }
+                }
+            }
+            if STREAMS > 1 {
+                // Those of the other streams.
+                ahead = ahead.wrapping_add((STREAMS - 1) * part);
+            }
+        }
+        // SAFETY: the caller's promise.
+        unsafe { finish(sums, task, column) }
+    }
+}
+
+/// Several tiles, one after the other: rows begin [`Task::step`] numbers apart, from the only start on, and so do the outputs of
+/// all of them lie. Nothing is decided between tiles, and nothing kept in memory: products that were begun go on meanwhile for
+/// some 100 cycles only.
+///
+/// # Safety
+/// See [`Tile`](super::Tile), for all tiles.
+#[inline(always)]
+#[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
+pub unsafe fn in_line<S: VectorBundle, const ROWS: usize, const STREAMS: usize>(task: &Task) {
+    // SAFETY: there is one start.
+    let mut start = unsafe { *task.starts };
+    let (mut output, mut added, mut first_ahead) = (task.output, task.added, task.ahead);
+    for _ in 0..task.tiles {
+        let mut ahead = first_ahead;
+        for panel in 0..task.panels {
+            let task = reloaded(task);
+            let (mut weights, column) = (task.weights.wrapping_add(panel * task.weights_step), panel * S::LANES);
+            // SAFETY: the bias, if there is one, has a number for each column, by the caller's promise.
+            let bias = if task.bias.is_null() { S::splat(0.0) } else { unsafe { S::load(task.bias.add(column)) } };
+            let mut sums = [bias; ROWS];
+            if task.output_is_far {
+                expect::<S, ROWS>(output.cast_const(), task, column);
+            }
+            if !added.is_null() {
+                expect::<S, ROWS>(added, task, column);
+            }
+            let distance = task.step;
+            let mut first = 0;
+            if const { are_worth_it::<S>(ROWS) } {
+                let starts: [_; ROWS] = std::array::from_fn(|r| start.wrapping_add(opaque(r * distance)));
+                // SAFETY: the panel has a bundle for each number of a run, and a run `length` numbers.
+                unsafe {
+                    first = add_steps::<S, ROWS, STREAMS>(&mut sums, &starts, weights, task.length, (ahead, task.ahead_step));
+                    weights = weights.add(first * S::LANES);
+                    ahead = ahead.wrapping_add(first * task.ahead_step);
+                }
+            }
+            let mut numbers = start.wrapping_add(first);
+            let part = part_of_stream::<STREAMS>(task.length - first, task.ahead_step);
+            for k in first..task.length {
+                // SAFETY: the panel has a bundle for each number of a run, and a run `length` numbers.
+                unsafe {
+                    let factors = S::load(weights);
+                    weights = weights.add(S::LANES);
+                    fetch_next::<S, STREAMS>(k, weights, &mut ahead, part, task.ahead_step);
+                    for r in 0..ROWS {
+                        sums[r] = S::splat(*numbers.add(r * distance)).mul_add(factors, sums[r]);
+                    }
+                    numbers = numbers.add(1);
+                }
+            }
+            if STREAMS > 1 {
+                // Those of the other streams.
+                ahead = ahead.wrapping_add((STREAMS - 1) * part);
+            }
+            // SAFETY: tiles in line have all columns.
+            unsafe { finish_whole(sums, reloaded(task), output.wrapping_add(column), added.wrapping_add(column)) }
+        }
+        start = start.wrapping_add(ROWS * task.step);
+        output = output.wrapping_add(ROWS * task.stride);
+        if !added.is_null() {
+            added = added.wrapping_add(ROWS * task.stride);
+        }
+        first_ahead = first_ahead.wrapping_add(task.ahead_next);
+    }
+}
+
+/// Brings closer what is needed after a step in depth: weights that may still be on their way from memory, and a line of each
+/// stream of what comes later.
+#[inline(always)]
+fn fetch_next<S: VectorBundle, const STREAMS: usize>(
+    k: usize,
+    weights: *const f32,
+    ahead: &mut *const f32,
+    part: usize,
+    ahead_step: usize,
+) {
+    if STREAMS == 0 {
+        return;
+    }
+    if STREAMS > 1 || S::LANES < WIDE {
+        for line in 0..S::LANES.div_ceil(LINE) {
+            fetch::<0>(weights.wrapping_add(SOON + line * LINE));
+        }
+    }
+    if k.is_multiple_of(STREAMS) {
+        for stream in 0..STREAMS {
+            fetch::<1>(ahead.wrapping_add(stream * part));
+        }
+        if ahead_step > LINE {
+            (0..STREAMS).for_each(|stream| fetch::<1>(ahead.wrapping_add(stream * part + LINE)));
+        }
+        *ahead = ahead.wrapping_add(ahead_step);
+    }
+}
+
+/// How far apart streams are that together are as many numbers as are fetched with so many steps.
+#[inline(always)]
+pub fn part_of_stream<const STREAMS: usize>(steps: usize, of_step: usize) -> usize {
+    steps.checked_div(STREAMS).unwrap_or(0) * of_step
+}
+
+/// Brings the lines of a tile that lies like the output into the cache.
+#[inline(always)]
+fn expect<S: VectorBundle, const ROWS: usize>(start: *const f32, task: &Task, column: usize) {
+    let stride = reloaded(task).stride;
+    for r in 0..ROWS {
+        let row = start.wrapping_add(r * stride + column);
+        fetch::<0>(row);
+        fetch::<0>(row.wrapping_add(S::LANES - 1));
+    }
+}
+
+/// The same for rows that begin STEP numbers apart (any number of them for 0): for each run there is the start of the first.
+///
+/// # Safety
+/// See [`Tile`](super::Tile).
+#[inline(always)]
+#[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
+pub unsafe fn spaced<S: VectorBundle, const ROWS: usize, const STEP: usize>(task: &Task) {
+    let step = if STEP == 0 { task.step } else { STEP };
+    for panel in 0..task.panels {
+        let task = reloaded(task);
+        let (mut weights, column) = (task.weights.wrapping_add(panel * task.weights_step), panel * S::LANES);
+        // SAFETY: the bias, if there is one, has a number for each column, by the caller's promise.
+        let bias = if task.bias.is_null() { S::splat(0.0) } else { unsafe { S::load(task.bias.add(column)) } };
+        let mut sums = [bias; ROWS];
+        for run in 0..task.runs {
+            // SAFETY: there is a start for each run.
+            let mut number = unsafe { *task.starts.add(run) };
+            for _ in 0..task.length {
+                // SAFETY: the panel has a bundle for each number of each run, and every row's run `length` numbers.
+                unsafe {
+                    let factors = S::load(weights);
+                    weights = weights.add(S::LANES);
+                    for r in 0..ROWS {
+                        sums[r] = S::splat(*number.add(r * step)).mul_add(factors, sums[r]);
+                    }
+                    number = number.wrapping_add(task.dilation);
+                }
+            }
+        }
+        // SAFETY: the caller's promise.
+        unsafe { finish(sums, task, column) }
+    }
+}

@@ -1,0 +1,5 @@
+//! Depthwise convolutions: a filter for each channel.
+
+pub mod int8;
+pub mod nchw;
+pub mod nhwc;

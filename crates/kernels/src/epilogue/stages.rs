@@ -1,0 +1,329 @@
+//! Biases, activations, residual additions, whole chains of element-wise operators, done to a piece of an output while it is
+//! in the cache.
+#![allow(unsafe_code)]
+
+use crate::functions::formulas::{Formula, both, each};
+use crate::gemm::microkernels::Isa;
+use crate::output::{Block, BlockEpilogue};
+use crate::simd::prefetch::prefetch;
+use crate::simd::vector::{OnVectors, Vector, with_vectors};
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// A stage of an epilogue. The output is seen as rows (channels of a convolution, rows of a product) of columns.
+#[derive(Debug)]
+pub enum Stage {
+    Binary(Operation, With),
+    Formula(Formula),
+}
+
+/// Arithmetic on the value so far, `x`, and another one, `y`.
+#[derive(Clone, Copy, Debug)]
+pub enum Operation {
+    Add,
+    Mul,
+    /// `x - y`
+    Sub,
+    /// `y - x`
+    SubFrom,
+    /// `x / y`
+    Div,
+    /// `y / x`
+    DivInto,
+    /// `x y` below zero, `x` elsewhere.
+    Slope,
+}
+
+/// The other operand.
+#[derive(Debug)]
+pub enum With {
+    Number(f32),
+    /// A row for all rows.
+    Row(Vec<f32>),
+    /// The same, one number or a row, which the run brings.
+    Single,
+    Line,
+    /// A tensor of the output's shape, which the run brings.
+    Tensor,
+}
+
+/// Elements that all stages are done to before the next ones: they stay in the first-level cache.
+const TOGETHER: usize = 2048;
+
+/// Where a matrix lies in the output.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin {
+    /// Number of its first element in the output.
+    pub place: usize,
+    /// Elements from one row to the next.
+    pub stride: usize,
+}
+
+/// Stages of an epilogue.
+#[derive(Clone, Copy, Debug)]
+pub struct Stages<'a>(&'a [Stage]);
+
+impl<'a> Stages<'a> {
+    pub fn new(stages: &'a [Stage]) -> Self {
+        Stages(stages)
+    }
+
+    /// All of them, in order.
+    pub fn list(self) -> &'a [Stage] {
+        self.0
+    }
+
+    /// Whether the rows do not matter: all stages treat all elements alike, or find them by their place.
+    pub fn is_flat(self) -> bool {
+        !self.0.iter().any(|stage| matches!(stage, Stage::Binary(_, With::Row(_) | With::Line)))
+    }
+
+    /// About how many nanoseconds the stages take for an element, times 16.
+    pub fn cost(self) -> usize {
+        self.0.iter().map(|stage| if matches!(stage, Stage::Formula(Formula::Of(_) | Formula::Swish(_))) { 8 } else { 1 }).sum()
+    }
+
+    /// Finishes a piece of a row, whose first element is number `place` of the output.
+    pub fn apply(self, isa: &Isa, columns: Range<usize>, place: usize, tensors: &[&[f32]], piece: &mut [f32]) {
+        let length = piece.len();
+        let pieces = Pieces::new(piece, 1, [length, length], columns, [place, 0]);
+        with_vectors(isa, Apply { stages: self.0, tensors, pieces });
+    }
+
+    /// Finishes whole rows of so many columns, or a piece of one, of which the first element is number `place` of the output.
+    pub fn apply_rows(self, isa: &Isa, columns: usize, place: usize, tensors: &[&[f32]], piece: &mut [f32]) {
+        let length = if self.is_flat() { TOGETHER } else { columns };
+        let together = (TOGETHER / length).max(1) * length;
+        for (i, elements) in piece.chunks_mut(together).enumerate() {
+            let place = place + i * together;
+            let first = place % columns;
+            let of_row = first..columns.min(first + elements.len());
+            let rows = elements.len().div_ceil(length);
+            let pieces = Pieces::new(elements, rows, [length, length], of_row, [place, length]);
+            with_vectors(isa, Apply { stages: self.0, tensors, pieces });
+        }
+    }
+
+    /// Those behind the first ones.
+    pub fn behind(self, count: usize) -> Stages<'a> {
+        Stages(&self.0[count..])
+    }
+
+    /// Finishes a tile that lies elsewhere.
+    pub fn apply_tile(self, isa: &Isa, tile: Tile, tensors: &[&[f32]], elements: &mut [f32]) {
+        if !self.0.is_empty() {
+            let Tile { rows, columns, stride, width } = tile;
+            let place = rows.start * stride + columns.start;
+            let pieces = Pieces::new(elements, rows.len(), [width, columns.len()], columns, [place, stride]);
+            with_vectors(isa, Apply { stages: self.0, tensors, pieces });
+        }
+    }
+
+    /// All stages, done to the tiles of a matrix that lies there in the output; nothing when there are none.
+    pub fn on_block(self, isa: &'a Isa, origin: Origin, tensors: &'a [&'a [f32]]) -> Option<StagesOnBlock<'a>> {
+        (!self.0.is_empty()).then_some(StagesOnBlock { isa, stages: self.0, origin, tensors })
+    }
+}
+
+/// See [`Stages::on_block`].
+pub struct StagesOnBlock<'a> {
+    isa: &'a Isa,
+    stages: &'a [Stage],
+    origin: Origin,
+    tensors: &'a [&'a [f32]],
+}
+
+impl BlockEpilogue for StagesOnBlock<'_> {
+    fn prefetch(&self, rows: Range<usize>, columns: Range<usize>) {
+        for tensor in self.tensors {
+            for row in rows.clone() {
+                let place = self.origin.place + row * self.origin.stride;
+                prefetch(tensor, place + columns.start..place + columns.end);
+            }
+        }
+    }
+
+    fn apply(&self, block: &mut Block<'_>, rows: Range<usize>, columns: Range<usize>) {
+        if rows.is_empty() {
+            return;
+        }
+        let place = self.origin.place + rows.start * self.origin.stride + columns.start;
+        let (start, stride) = (block.tile(rows.start, rows.len(), columns.clone()), block.stride());
+        let (length, last) = (columns.len(), columns.len());
+        // SAFETY: these rows of the block are there (`Block::tile`), whose columns are inside of them, and the block is ours.
+        let pieces = unsafe { Pieces::at(start, rows.len(), [stride, length, last], columns, [place, self.origin.stride]) };
+        with_vectors(self.isa, Apply { stages: self.stages, tensors: self.tensors, pieces });
+    }
+}
+
+/// A part of the output that lies elsewhere.
+pub struct Tile {
+    pub rows: Range<usize>,
+    pub columns: Range<usize>,
+    /// Elements from one row of the output to the next, and from one row of the tile.
+    pub stride: usize,
+    pub width: usize,
+}
+
+/// Pieces of rows that stages are done to: one kind for all, so that the loops over them exist once for each instruction set.
+struct Pieces<'a> {
+    start: *mut f32,
+    rows: usize,
+    /// Elements from the first of a row to that of the next, those of a row, and those of the last one.
+    step: usize,
+    length: usize,
+    last: usize,
+    columns: Range<usize>,
+    /// Number of the first element in the output, and how much later the first of the next row is.
+    place: usize,
+    place_step: usize,
+    _elements: PhantomData<&'a mut [f32]>,
+}
+
+impl<'a> Pieces<'a> {
+    /// Rows of elements that begin `step` apart; the last one has what is left, if that is less.
+    fn new(elements: &'a mut [f32], rows: usize, [step, length]: [usize; 2], columns: Range<usize>, places: [usize; 2]) -> Self {
+        let behind = (rows.saturating_sub(1) * step).min(elements.len());
+        let last = if rows == 0 { 0 } else { length.min(elements.len() - behind) };
+        assert!(rows < 2 || length <= step && behind < elements.len());
+        // SAFETY: the last row is inside the elements, and the others end before it; they are borrowed alone.
+        unsafe { Pieces::at(elements.as_mut_ptr(), rows, [step, length, last], columns, places) }
+    }
+
+    /// # Safety
+    /// There must be such rows, `last` elements of the last one, which nobody else accesses as long as this lives.
+    unsafe fn at(
+        start: *mut f32,
+        rows: usize,
+        [step, length, last]: [usize; 3],
+        columns: Range<usize>,
+        [place, place_step]: [usize; 2],
+    ) -> Self {
+        Pieces { start, rows, step, length, last, columns, place, place_step, _elements: PhantomData }
+    }
+
+    /// The piece of a row, and the number of its first element in the output.
+    #[inline(always)]
+    fn of(&mut self, row: usize) -> (&mut [f32], usize) {
+        debug_assert!(row < self.rows);
+        let length = if row + 1 == self.rows { self.last } else { self.length };
+        // SAFETY: the row is there, by the promise at `Pieces::at`.
+        let piece = unsafe { std::slice::from_raw_parts_mut(self.start.add(row * self.step), length) };
+        (piece, self.place + row * self.place_step)
+    }
+}
+
+struct Apply<'a> {
+    stages: &'a [Stage],
+    tensors: &'a [&'a [f32]],
+    pieces: Pieces<'a>,
+}
+
+impl OnVectors for Apply<'_> {
+    // Stage by stage: what depends on the stage is decided once for all rows.
+    #[inline(always)]
+    fn run<V: Vector>(self) {
+        let Apply { stages, tensors, mut pieces } = self;
+        let (rows, columns) = (0..pieces.rows, pieces.columns.clone());
+        let mut tensors = tensors.iter();
+        for stage in stages {
+            match stage {
+                Stage::Binary(operation, with) => match with {
+                    With::Number(number) => with_number::<V>(*operation, &mut pieces, *number),
+                    With::Row(numbers) => {
+                        let numbers = &numbers[columns.clone()];
+                        with_numbers::<V>(*operation, &mut pieces, |_, _| numbers);
+                    }
+                    With::Single => {
+                        let tensor = tensors.next().expect("one for each stage");
+                        with_number::<V>(*operation, &mut pieces, tensor[0]);
+                    }
+                    With::Line => {
+                        let numbers = &tensors.next().expect("one for each stage")[columns.clone()];
+                        with_numbers::<V>(*operation, &mut pieces, |_, _| numbers);
+                    }
+                    With::Tensor => {
+                        let tensor = tensors.next().expect("one for each stage");
+                        with_numbers::<V>(*operation, &mut pieces, |place, length| &tensor[place..][..length]);
+                    }
+                },
+                Stage::Formula(formula) => {
+                    for row in rows.clone() {
+                        formula.apply::<V>(pieces.of(row).0);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn with_number<V: Vector>(operation: Operation, pieces: &mut Pieces<'_>, number: f32) {
+    let number = V::splat(number);
+    macro_rules! rows {
+        (|$x:ident, $y:ident| $value:expr) => {
+            for row in 0..pieces.rows {
+                let (piece, $y) = (pieces.of(row).0, number);
+                each!(V, piece, |$x| $value);
+            }
+        };
+    }
+    match operation {
+        Operation::Add => rows!(|x, y| x.add(y)),
+        Operation::Mul => rows!(|x, y| x.mul(y)),
+        Operation::Sub => rows!(|x, y| x.sub(y)),
+        Operation::SubFrom => rows!(|x, y| y.sub(x)),
+        Operation::Div => rows!(|x, y| x.div(y)),
+        Operation::DivInto => rows!(|x, y| y.div(x)),
+        Operation::Slope => rows!(|x, y| x.if_below(V::splat(0.0), x.mul(y), x)),
+    }
+}
+
+/// `numbers` gives those beside a piece with this place and length.
+#[inline(always)]
+fn with_numbers<'a, V: Vector>(operation: Operation, pieces: &mut Pieces<'_>, numbers: impl Fn(usize, usize) -> &'a [f32]) {
+    macro_rules! rows {
+        (|$x:ident, $y:ident| $value:expr) => {
+            for row in 0..pieces.rows {
+                let (piece, place) = pieces.of(row);
+                let numbers = numbers(place, piece.len());
+                both!(V, piece, numbers, |$x, $y| $value);
+            }
+        };
+    }
+    match operation {
+        Operation::Add => rows!(|x, y| x.add(y)),
+        Operation::Mul => rows!(|x, y| x.mul(y)),
+        Operation::Sub => rows!(|x, y| x.sub(y)),
+        Operation::SubFrom => rows!(|x, y| y.sub(x)),
+        Operation::Div => rows!(|x, y| x.div(y)),
+        Operation::DivInto => rows!(|x, y| y.div(x)),
+        Operation::Slope => rows!(|x, y| x.if_below(V::splat(0.0), x.mul(y), x)),
+    }
+}
+
+/// Stages that are done to pixels of so many channels each, soon after these are stored, with the tensors that they need.
+#[derive(Debug)]
+pub struct BoundStages<'a> {
+    stages: Stages<'a>,
+    isa: &'static Isa,
+    channels: usize,
+    tensors: Vec<&'a [f32]>,
+}
+
+impl<'a> BoundStages<'a> {
+    pub fn new(stages: Stages<'a>, isa: &'static Isa, channels: usize, tensors: Vec<&'a [f32]>) -> Self {
+        BoundStages { stages, isa, channels, tensors }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.stages.list().is_empty()
+    }
+
+    /// Finishes pixels that lie one after the other, from number `place` of the output on; or some channels of one pixel.
+    pub fn apply(&self, place: usize, numbers: &mut [f32]) {
+        if !self.is_empty() {
+            self.stages.apply_rows(self.isa, self.channels, place, &self.tensors, numbers);
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Functions of one float32.
+
+pub mod exact_division;
+pub mod formulas;
+
+/// Functions without parameters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Function {
+    Exp,
+    Log,
+    Erf,
+    Tanh,
+    Sigmoid,
+    Gelu,
+    HardSwish,
+    Mish,
+    TanhGelu,
+    Relu,
+    Sqrt,
+    Neg,
+    Abs,
+    Reciprocal,
+    Softplus,
+    Sin,
+    Cos,
+    Floor,
+    Ceil,
+    RoundEven,
+    Sign,
+    /// Rounding to a float16 number.
+    Float16,
+}
+
+/// The nearest float16 number, halves to even; infinity where there is none so great.
+#[inline(always)]
+pub fn float16(x: f32) -> f32 {
+    const DROPPED: u32 = 13;
+    const LEAST_NORMAL: f32 = 6.103_515_6e-5;
+    const OVERFLOW: f32 = 65_536.0;
+    let sign = x.to_bits() & 0x8000_0000;
+    let size = x.to_bits() ^ sign;
+    let number = f32::from_bits(size);
+    // Carries of the mantissa raise the exponent, as they should.
+    let even = size >> DROPPED & 1;
+    let normal = (size + ((1 << (DROPPED - 1)) - 1) + even) >> DROPPED << DROPPED;
+    // Those of less than 2^-14 are multiples of 2^-24, which the last place of numbers from 0.5 on is.
+    let small = (number + 0.5) - 0.5;
+    let result = if number < LEAST_NORMAL { small } else { f32::from_bits(normal) };
+    let result = if result >= OVERFLOW { f32::INFINITY } else { result };
+    let result = if x.is_nan() { f32::from_bits(size | 0x0040_0000) } else { result };
+    f32::from_bits(result.to_bits() | sign)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn float16_numbers_are_the_nearest() {
+        // Every float16, what lies between it and the next ones, and what is a little beside that.
+        for bits in 0..=u16::MAX {
+            let number = half::f16::from_bits(bits).to_f32();
+            for x in [number, f32::from_bits(number.to_bits() + 0x1000), f32::from_bits(number.to_bits().wrapping_sub(0x1000))] {
+                for x in [x, f32::from_bits(x.to_bits() + 1), f32::from_bits(x.to_bits().wrapping_sub(1))] {
+                    let expected = half::f16::from_f32(x).to_f32();
+                    assert!(float16(x).to_bits() == expected.to_bits() || x.is_nan() && float16(x).is_nan(), "{x:e}");
+                }
+            }
+        }
+        for x in [1e-30f32, 2.98e-8, 2.99e-8, 65_519.0, 65_520.0, 1e30, -0.0, -1e-40, 3e-45] {
+            assert_eq!(float16(x).to_bits(), half::f16::from_f32(x).to_f32().to_bits(), "{x:e}");
+        }
+    }
+}

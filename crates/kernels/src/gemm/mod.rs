@@ -1,0 +1,8 @@
+//! Products of float32 matrices.
+
+pub mod gemv;
+pub mod microkernels;
+pub mod packing;
+pub mod row_times_panels;
+pub mod scaled_rows;
+pub(crate) mod unrolled_depth;

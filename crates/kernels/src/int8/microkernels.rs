@@ -1,0 +1,410 @@
+//! The innermost loop of products of bytes: a tile of some rows and one or two vectors of columns, with all sums in
+//! registers.
+//!
+//! A row is made of *runs* of consecutive bytes without a sign, wherever they are: one for a row of a matrix, one for each
+//! element of a filter's window for a pixel of an image. Four bytes, a *group*, are read at a time. Weights have signs; those of
+//! a group are packed in *parts*, so many of the depth beside each other for each column, as the instructions want them: four
+//! bytes for those that multiply bytes; two 16-bit integers for those that multiply these, the first and the third byte in one
+//! part, the others in the next, since so they are taken out of the group with one instruction each. Sums are 32-bit integers
+//! and exact, or rather wrap around: nothing saturates in between.
+#![allow(unsafe_code)]
+
+use crate::gemm::microkernels::{Isa, Level};
+use smallvec::{SmallVec, smallvec};
+
+/// The highest tile of any instruction set.
+pub const MOST_ROWS: usize = 32;
+/// The vectors of the widest tile.
+pub const WIDEST: usize = 2;
+/// The numbers of the largest tile of any instruction set.
+pub const MOST_NUMBERS: usize = MOST_ROWS * WIDEST * 16;
+/// The lengths of runs are multiples of this.
+pub const GROUP: usize = 4;
+
+/// What one tile computes, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct Task {
+    pub runs: usize,
+    /// Bytes of a run, a multiple of [`GROUP`].
+    pub length: usize,
+    /// No more than the tile has.
+    pub rows: usize,
+    /// Where the runs begin: for each run, for each row. Of [gathered](Tiles::gathered) rows only the first one.
+    pub starts: *const *const u8,
+    /// A panel: for each run, for each part of each group of its bytes, the weights of each column.
+    pub weights: *const u8,
+    pub epilogue: Epilogue,
+    /// The tile's numbers: the sums themselves, or float32 where there are factors.
+    pub output: *mut u32,
+    /// Numbers from one row of the output to the next.
+    pub stride: usize,
+}
+
+/// What becomes of the sums while they are in registers. A row or column of the tile has an element in each.
+#[derive(Clone, Copy, Debug)]
+pub struct Epilogue {
+    /// By column, what is added.
+    pub start: *const i32,
+    /// By column and by row, two numbers whose product is taken off; or null.
+    pub zeros: *const i32,
+    pub row_sums: *const i32,
+    /// By column, what the sum is multiplied with as a float32 number; or null.
+    pub factors: *const f32,
+}
+
+/// # Safety
+/// All pointers of the task must be valid for what they say, nobody else may access the output, and the CPU must have the
+/// instructions.
+pub type Tile = unsafe fn(&Task);
+
+/// The tiles of an instruction set, by number of rows (from 0, which does nothing) and of vectors (from 1).
+#[derive(Debug)]
+pub struct Tiles {
+    #[allow(dead_code, reason = "tests say which tiles fail")]
+    pub name: &'static str,
+    /// Rows of a full tile, and by how many others are lower.
+    pub rows: usize,
+    pub step: usize,
+    /// Columns of a vector.
+    pub lanes: usize,
+    /// Parts of a group, and bytes of a weight.
+    pub parts: usize,
+    pub weight: usize,
+    /// Panels are filled up to a multiple of so many bytes.
+    pub depth: usize,
+    /// By number of steps of rows (from 0, which does nothing) and of vectors (from 1).
+    pub tiles: &'static [[Tile; WIDEST]],
+}
+
+/// What a thread needs while it runs tiles.
+pub struct Ready {
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    _registers: Option<super::amx::Configured>,
+}
+
+impl Tiles {
+    /// Which byte of all comes at place `i` of so many in a part; parts are numbered through all groups.
+    pub fn byte(&self, part: usize, i: usize) -> usize {
+        part / self.parts * GROUP + part % self.parts + i * self.parts
+    }
+
+    /// The best ones of an instruction set for so many rows.
+    pub fn of(isa: &Isa, rows: usize) -> &'static Tiles {
+        let all = Tiles::all_of(isa);
+        // Of the highest most would be empty.
+        all.iter().find(|tiles| tiles.step == 1 || rows >= tiles.step / 2).unwrap_or(&all[0])
+    }
+
+    /// Must be had by each thread as long as it runs tiles.
+    #[must_use]
+    pub fn ready(&self) -> Ready {
+        Ready {
+            #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+            _registers: self.gathers().then(super::amx::Configured::new),
+        }
+    }
+
+    /// Whether tiles want their rows gathered.
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    fn gathers(&self) -> bool {
+        self.step > 1
+    }
+
+    /// Bytes of the rows of a tile when they are gathered; 0 if they are read where they are.
+    pub fn gathered(&self, depth: usize) -> usize {
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        if self.gathers() {
+            return super::amx::gathered(self.rows, depth);
+        }
+        let _ = depth;
+        0
+    }
+
+    /// Gathers the rows of a tile, if it wants them so: `starts` has the start of a run of `length` bytes for each run, for each
+    /// row, and begins with that of all of them then.
+    pub fn gather(&self, isa: &Isa, starts: &mut [*const u8], rows: usize, length: usize, to: &mut [u8]) {
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        if self.gathers() {
+            isa.run_loop(super::amx::Gather { starts: &*starts, rows, length, to: &mut *to });
+            starts[0] = to.as_ptr();
+        }
+        let _ = (isa, starts, rows, length, to);
+    }
+
+    /// All that this CPU has within an instruction set, the best first.
+    pub fn all_of(isa: &Isa) -> SmallVec<[&'static Tiles; 3]> {
+        match isa.level {
+            #[cfg(target_arch = "x86_64")]
+            Level::Portable => smallvec![&x86::SSE2, &PORTABLE],
+            #[cfg(not(target_arch = "x86_64"))]
+            Level::Portable => smallvec![&PORTABLE],
+            // The compiler makes NEON's instructions of the arrays.
+            #[cfg(target_arch = "aarch64")]
+            Level::Neon => smallvec![&PORTABLE],
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => smallvec![&x86::AVX2],
+            #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+            Level::Avx512 if super::amx::is_there() => smallvec![&super::amx::AMX, &x86::VNNI, &x86::AVX512],
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 if is_x86_feature_detected!("avx512vnni") => smallvec![&x86::VNNI, &x86::AVX512],
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => smallvec![&x86::AVX512],
+        }
+    }
+
+    /// # Safety
+    /// The pointers of the task must be valid: for each run and row, `length` bytes from its start; for each group of these,
+    /// the weights of `vectors` whole vectors; numbers for as many columns in what finishes them, and for each row; room for
+    /// the columns in each row of the output, which nobody else accesses meanwhile. The thread must be [ready](Tiles::ready).
+    #[inline]
+    pub unsafe fn run(&self, vectors: usize, task: &Task) {
+        debug_assert!(task.rows <= self.rows && task.length.is_multiple_of(GROUP));
+        let steps = if self.step == 1 { task.rows } else { task.rows.div_ceil(self.step) };
+        // SAFETY: the caller's promise; the table is that of an instruction set that the CPU has (`Tiles::all_of`).
+        unsafe { self.tiles[steps][vectors - 1](task) }
+    }
+
+    /// Divides rows into tiles of nearly the same height; their number and greatest height.
+    pub fn divide(&self, rows: usize) -> (usize, usize) {
+        let count = rows.div_ceil(self.rows).max(1);
+        (count, rows.div_ceil(count))
+    }
+}
+
+/// A vector of sums, and how it grows.
+trait Sums: Copy {
+    const LANES: usize;
+    /// Parts of a group.
+    const PARTS: usize;
+    /// Bytes of a weight.
+    const WEIGHT: usize;
+    type Weights: Copy;
+    type Group: Copy;
+    type Bytes: Copy;
+
+    fn zero() -> Self;
+
+    /// # Safety
+    /// There must be the weights of a part for all lanes at `from`.
+    unsafe fn weights(from: *const u8) -> Self::Weights;
+
+    /// # Safety
+    /// There must be a group of bytes at `from`.
+    unsafe fn group(from: *const u8) -> Self::Group;
+
+    /// What is multiplied with the weights of a part.
+    fn bytes(group: Self::Group, part: usize) -> Self::Bytes;
+
+    fn plus(self, bytes: Self::Bytes, weights: Self::Weights) -> Self;
+
+    fn add(self, other: Self) -> Self;
+
+    /// # Safety
+    /// There must be a vector at `from`.
+    unsafe fn load(from: *const i32) -> Self;
+
+    /// Less a vector times a number.
+    fn less(self, other: Self, times: i32) -> Self;
+
+    /// # Safety
+    /// There must be room for a vector at `to`.
+    unsafe fn store(self, to: *mut u32);
+
+    /// Stores the products with float32 numbers.
+    ///
+    /// # Safety
+    /// There must be a vector at `factors`, and room for one at `to`.
+    unsafe fn scale(self, factors: *const f32, to: *mut u32);
+}
+
+/// # Safety
+/// See [`Tile`].
+#[inline(always)]
+#[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
+unsafe fn tile<S: Sums, const ROWS: usize, const VECTORS: usize>(task: &Task) {
+    // Few sums would wait for themselves: they get several, for every second or fourth group.
+    let ways = if ROWS * VECTORS <= 2 {
+        4
+    } else if ROWS * VECTORS <= 6 {
+        2
+    } else {
+        1
+    };
+    let mut sums = [[[S::zero(); VECTORS]; ROWS]; 4];
+    let mut weights = task.weights;
+    let part = VECTORS * S::LANES * GROUP / S::PARTS * S::WEIGHT;
+    for run in 0..task.runs {
+        // SAFETY: there are ROWS starts for each run.
+        let starts = unsafe { &*task.starts.add(run * ROWS).cast::<[*const u8; ROWS]>() };
+        let mut k = 0;
+        while k < task.length {
+            let together = if task.length - k >= ways * GROUP { ways } else { 1 };
+            for way in 0..4 {
+                if way >= together {
+                    break;
+                }
+                // SAFETY: the panel has VECTORS vectors of weights for each part of each group of each run, and a run `length`
+                // bytes.
+                unsafe {
+                    let first = weights;
+                    let factors = |number: usize, v: usize| S::weights(first.add(number * part + v * (part / VECTORS)));
+                    for r in 0..ROWS {
+                        let group = S::group(starts[r].add(k + way * GROUP));
+                        for number in 0..S::PARTS {
+                            let bytes = S::bytes(group, number);
+                            for v in 0..VECTORS {
+                                sums[way][r][v] = sums[way][r][v].plus(bytes, factors(number, v));
+                            }
+                        }
+                    }
+                    weights = weights.add(S::PARTS * part);
+                }
+            }
+            k += together * GROUP;
+        }
+    }
+    for way in 1..ways {
+        for r in 0..ROWS {
+            for v in 0..VECTORS {
+                sums[0][r][v] = sums[0][r][v].add(sums[way][r][v]);
+            }
+        }
+    }
+    // Stage by stage, with indices that are known when this is compiled: so the sums need not lie in memory.
+    let mut sums = sums[0];
+    let Epilogue { start, zeros, row_sums, factors } = task.epilogue;
+    for v in 0..VECTORS {
+        // SAFETY: there are VECTORS vectors of what is added.
+        let start = unsafe { S::load(start.add(v * S::LANES)) };
+        for r in 0..ROWS {
+            sums[r][v] = sums[r][v].add(start);
+        }
+    }
+    if !zeros.is_null() {
+        for v in 0..VECTORS {
+            // SAFETY: there are VECTORS vectors of zero points, and a number for each row.
+            unsafe {
+                let zeros = S::load(zeros.add(v * S::LANES));
+                for r in 0..ROWS {
+                    sums[r][v] = sums[r][v].less(zeros, *row_sums.add(r));
+                }
+            }
+        }
+    }
+    if factors.is_null() {
+        for r in 0..ROWS {
+            for v in 0..VECTORS {
+                // SAFETY: there is room for VECTORS vectors in each row.
+                unsafe { sums[r][v].store(task.output.add(r * task.stride + v * S::LANES)) }
+            }
+        }
+        return;
+    }
+    for v in 0..VECTORS {
+        for r in 0..ROWS {
+            // SAFETY: there are VECTORS vectors of factors, and there is room for them in each row.
+            unsafe { sums[r][v].scale(factors.add(v * S::LANES), task.output.add(r * task.stride + v * S::LANES)) }
+        }
+    }
+}
+
+/// The tiles of an instruction set, from 0 rows to so many.
+macro_rules! tiles {
+    (4: $tile:ident) => { tiles!(0 1 2 3 4; $tile) };
+    (5: $tile:ident) => { tiles!(0 1 2 3 4 5; $tile) };
+    (12: $tile:ident) => { tiles!(0 1 2 3 4 5 6 7 8 9 10 11 12; $tile) };
+    ($($rows:literal)*; $tile:ident) => { &[ $( [$tile::<$rows, 1>, $tile::<$rows, 2>] ),* ] };
+}
+
+/// What the compiler makes of a short array.
+#[derive(Clone, Copy)]
+struct Array([i32; 4]);
+
+impl Sums for Array {
+    const LANES: usize = 4;
+    const PARTS: usize = GROUP;
+    const WEIGHT: usize = 2;
+    type Weights = [i16; 4];
+    type Group = [u8; GROUP];
+    type Bytes = i16;
+
+    #[inline(always)]
+    fn zero() -> Self {
+        Array([0; 4])
+    }
+
+    #[inline(always)]
+    unsafe fn weights(from: *const u8) -> [i16; 4] {
+        // SAFETY: the caller's promise.
+        unsafe { from.cast::<[i16; 4]>().read_unaligned() }
+    }
+
+    #[inline(always)]
+    unsafe fn group(from: *const u8) -> [u8; GROUP] {
+        // SAFETY: the caller's promise.
+        unsafe { from.cast::<[u8; GROUP]>().read() }
+    }
+
+    #[inline(always)]
+    fn bytes(group: [u8; GROUP], part: usize) -> i16 {
+        i16::from(group[part])
+    }
+
+    #[inline(always)]
+    fn plus(self, byte: i16, weights: [i16; 4]) -> Self {
+        Array(std::array::from_fn(|i| self.0[i].wrapping_add(i32::from(byte) * i32::from(weights[i]))))
+    }
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        Array(std::array::from_fn(|i| self.0[i].wrapping_add(other.0[i])))
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const i32) -> Self {
+        // SAFETY: the caller's promise.
+        Array(unsafe { from.cast::<[i32; 4]>().read_unaligned() })
+    }
+
+    #[inline(always)]
+    fn less(self, other: Self, times: i32) -> Self {
+        Array(std::array::from_fn(|i| self.0[i].wrapping_sub(other.0[i].wrapping_mul(times))))
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut u32) {
+        // SAFETY: the caller's promise.
+        unsafe { to.cast::<[i32; 4]>().write_unaligned(self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn scale(self, factors: *const f32, to: *mut u32) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let factors = factors.cast::<[f32; 4]>().read_unaligned();
+            to.cast::<[f32; 4]>().write_unaligned(std::array::from_fn(|i| self.0[i] as f32 * factors[i]));
+        }
+    }
+}
+
+/// # Safety
+/// See [`Tile`].
+unsafe fn portable<const ROWS: usize, const VECTORS: usize>(task: &Task) {
+    // SAFETY: the caller's promise.
+    unsafe { tile::<Array, ROWS, VECTORS>(task) }
+}
+
+static PORTABLE: Tiles = Tiles {
+    name: "portable",
+    rows: 4,
+    step: 1,
+    lanes: Array::LANES,
+    parts: Array::PARTS,
+    weight: Array::WEIGHT,
+    depth: GROUP,
+    tiles: tiles!(4: portable),
+};
+
+// Behind the macro that it uses.
+#[cfg(target_arch = "x86_64")]
+mod x86;

@@ -1,0 +1,144 @@
+//! Conversions between float32 and integers, to the last bit as the specification has them.
+#![allow(unsafe_code)]
+
+use crate::functions::exact_division::Divisor;
+use crate::gemm::microkernels::{Isa, Loop};
+use crate::simd::vector::{OnVectors, Vector, with_vectors};
+
+/// How numbers are quantized.
+#[derive(Clone, Copy, Debug)]
+pub struct Steps {
+    /// What a step is, and how many there are without the zero point.
+    pub divisor: Divisor,
+    /// Added to the number of steps.
+    pub zero: i32,
+}
+
+/// Quantizes numbers.
+pub struct Quantize<'a> {
+    pub numbers: &'a [f32],
+    pub bytes: &'a mut [u8],
+    pub steps: Steps,
+}
+
+impl Quantize<'_> {
+    /// Runs it with an instruction set.
+    pub fn compute(self, isa: &Isa) {
+        with_vectors(isa, self)
+    }
+}
+
+impl OnVectors for Quantize<'_> {
+    #[inline(always)]
+    fn run<V: Vector>(self) {
+        if self.steps.divisor.divides::<V>() { self.with::<V, true>() } else { self.with::<V, false>() }
+    }
+}
+
+impl Quantize<'_> {
+    #[inline(always)]
+    fn with<V: Vector, const DIVIDES: bool>(self) {
+        let Quantize { numbers, bytes, steps: Steps { divisor, zero } } = self;
+        let divisor = divisor.on::<V>();
+        assert_eq!(numbers.len(), bytes.len());
+        for (numbers, bytes) in numbers.chunks(V::LANES).zip(bytes.chunks_mut(V::LANES)) {
+            // SAFETY: there are so many numbers, and as many bytes.
+            unsafe {
+                let x = match numbers.len() {
+                    count if count == V::LANES => V::load(numbers.as_ptr()),
+                    count => V::load_first(numbers.as_ptr(), count),
+                };
+                divisor.quotient(x, DIVIDES).store_bytes(zero, bytes.as_mut_ptr(), bytes.len());
+            }
+        }
+    }
+}
+
+/// Dequantizes integers: `(integer - zero) * scale`.
+pub struct Scale<'a, T> {
+    pub integers: &'a [T],
+    pub numbers: &'a mut [f32],
+    pub scale: f32,
+    pub zero: i32,
+}
+
+macro_rules! scales {
+    ($($integer:ty),*) => { $(
+        impl Scale<'_, $integer> {
+            /// Runs it with an instruction set.
+            pub fn compute(self, isa: &Isa) {
+                isa.run_loop(self);
+            }
+        }
+    )* };
+}
+
+scales!(i8, u8, i32);
+
+impl<T: Copy + Into<i32>> Loop for Scale<'_, T> {
+    #[inline(always)]
+    fn run(self) {
+        for (number, &integer) in self.numbers.iter_mut().zip(self.integers) {
+            let integer: i32 = integer.into();
+            *number = integer.wrapping_sub(self.zero) as f32 * self.scale;
+        }
+    }
+}
+
+/// Casts numbers as `as` does, in a form that the compiler makes vectors of.
+pub struct ToInt32<'a>(pub &'a [f32], pub &'a mut [i32]);
+
+/// The bounds of 32-bit integers: the least, and the first number that is above all of them.
+const LEAST: f32 = i32::MIN as f32;
+const ABOVE: f32 = -LEAST;
+
+impl ToInt32<'_> {
+    /// Runs it with an instruction set.
+    pub fn compute(self, isa: &Isa) {
+        isa.run_loop(self);
+    }
+}
+
+impl Loop for ToInt32<'_> {
+    #[inline(always)]
+    fn run(self) {
+        for (integer, &number) in self.1.iter_mut().zip(self.0) {
+            // Zero also stands for what is not a number.
+            let bounded = if (LEAST..ABOVE).contains(&number) { number } else { 0.0 };
+            // SAFETY: it is between the bounds.
+            let converted: i32 = unsafe { bounded.to_int_unchecked() };
+            let outside = if number >= ABOVE { i32::MAX } else { converted };
+            *integer = if number < LEAST { i32::MIN } else { outside };
+        }
+    }
+}
+
+/// The same to integers of 8 bits.
+pub struct ToBytes<'a> {
+    pub numbers: &'a [f32],
+    pub bytes: &'a mut [u8],
+    /// The least and the greatest integer of the type.
+    pub bounds: [f32; 2],
+}
+
+impl ToBytes<'_> {
+    /// Runs it with an instruction set.
+    pub fn compute(self, isa: &Isa) {
+        isa.run_loop(self);
+    }
+}
+
+impl Loop for ToBytes<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let [low, high] = self.bounds;
+        for (byte, &number) in self.bytes.iter_mut().zip(self.numbers) {
+            let raised = if number > low { number } else { low };
+            let bounded = if raised < high { raised } else { high };
+            let bounded = if number.is_nan() { 0.0 } else { bounded };
+            // SAFETY: it is between bounds that 32-bit integers have.
+            let truncated: i32 = unsafe { bounded.to_int_unchecked() };
+            *byte = truncated as u8;
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Sums and extremes of numbers.
+
+pub(crate) mod accumulators;
+pub mod axes;

@@ -1,0 +1,131 @@
+//! The scores of an attention's queries, made weights of their keys.
+#![allow(unsafe_code)]
+
+use super::row_softmax::{Rows, Scores, load_first};
+use crate::gemm::microkernels::Isa;
+use crate::simd::vector::{OnVectors, Vector, with_vectors};
+
+/// What is done to scores before the softmax.
+#[derive(Clone, Copy, Debug)]
+pub enum Stage {
+    Mul(f32),
+    Div(f32),
+    Add(f32),
+    /// Adds a tensor: elements from one query and from one key to the next.
+    Mask([usize; 2]),
+}
+
+/// The tensor of a [`Stage::Mask`], for one stack; nothing for other stages.
+pub type Mask<'a> = &'a [f32];
+
+impl Stage {
+    /// Does it to the scores of a query.
+    #[inline(always)]
+    pub fn apply(&self, scores: &mut [f32], query: usize, mask: Mask<'_>) {
+        match *self {
+            Stage::Mul(factor) => {
+                for score in scores {
+                    *score *= factor;
+                }
+            }
+            Stage::Div(divisor) => {
+                for score in scores {
+                    *score /= divisor;
+                }
+            }
+            Stage::Add(number) => {
+                for score in scores {
+                    *score += number;
+                }
+            }
+            Stage::Mask([row, 0]) => {
+                let number = mask[query * row];
+                for score in scores {
+                    *score += number;
+                }
+            }
+            Stage::Mask([row, _]) => {
+                for (score, number) in scores.iter_mut().zip(&mask[query * row..]) {
+                    *score += number;
+                }
+            }
+        }
+    }
+}
+
+/// Makes scores of some queries the weights of their keys.
+pub struct Weigh<'a> {
+    pub stages: &'a [Stage],
+    pub masks: &'a [Mask<'a>],
+    pub first_query: usize,
+    pub keys: usize,
+    /// Scores from one query to the next.
+    pub stride: usize,
+    pub scores: &'a mut [f32],
+}
+
+impl Weigh<'_> {
+    /// Runs it with an instruction set.
+    pub fn compute(self, isa: &Isa) {
+        with_vectors(isa, self)
+    }
+}
+
+impl OnVectors for Weigh<'_> {
+    #[inline(always)]
+    fn run<V: Vector>(self) {
+        let Weigh { stages, masks, first_query, keys, stride, scores } = self;
+        assert!(keys <= stride && masks.len() == stages.len());
+        // A factor, and a mask with a number for each key, are read on the way; anything else is done before.
+        let quick = match *stages {
+            [] => Some((1.0, None)),
+            [Stage::Mul(factor)] => Some((factor, None)),
+            [Stage::Mask([row, 1])] => Some((1.0, Some((masks[0], row)))),
+            [Stage::Mul(factor), Stage::Mask([row, 1])] => Some((factor, Some((masks[1], row)))),
+            _ => None,
+        };
+        let (factor, mask) = quick.unwrap_or_else(|| {
+            for (row, scores) in scores.chunks_exact_mut(stride).enumerate() {
+                for (stage, mask) in stages.iter().zip(masks) {
+                    stage.apply(&mut scores[..keys], first_query + row, mask);
+                }
+            }
+            (1.0, None)
+        });
+        let factor = V::splat(factor);
+        let rows = Rows { start: scores.as_mut_ptr(), count: scores.len() / stride, length: keys, stride };
+        let start = rows.start.cast_const();
+        // SAFETY: there are so many rows, which are at least as long as there are keys, and so many rows of a mask, or one
+        // for all.
+        unsafe {
+            match mask {
+                Some((mask, row)) => {
+                    let mask = &mask[first_query * row..];
+                    assert!(rows.count == 0 || (rows.count - 1) * row + keys <= mask.len());
+                    rows.softmax(Scaled::<V, true> { start, stride, factor, mask: mask.as_ptr(), row });
+                }
+                None => rows.softmax(Scaled::<V, false> { start, stride, factor, mask: std::ptr::null(), row: 0 }),
+            }
+        }
+    }
+}
+
+/// Scores times a factor, and rows of a mask, if it is MASKED, added to them.
+struct Scaled<V, const MASKED: bool> {
+    start: *const f32,
+    stride: usize,
+    factor: V,
+    mask: *const f32,
+    row: usize,
+}
+
+impl<V: Vector, const MASKED: bool> Scores<V> for Scaled<V, MASKED> {
+    #[inline(always)]
+    unsafe fn at(&self, row: usize, at: usize, count: usize) -> V {
+        // SAFETY: the caller's promise, which is about the mask as well.
+        unsafe {
+            let scores = load_first::<V>(self.start.add(row * self.stride + at), count).mul(self.factor);
+            if MASKED { scores.add(load_first(self.mask.add(row * self.row + at), count)) } else { scores }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Softmax and normalization of contiguous rows.
+#![allow(unsafe_code)]
+
+use super::row_softmax::{Rows, Scores, load_first};
+use crate::gemm::microkernels::{Isa, Loop};
+use crate::simd::vector::{OnVectors, Vector, with_vectors};
+
+/// Sums that are formed side by side, so that they become one vector, and are exact for long rows.
+const SUMS: usize = 32;
+
+/// Softmax of rows that lie behind each other.
+pub struct SoftmaxRows<'a> {
+    pub input: &'a [f32],
+    pub output: &'a mut [f32],
+    pub length: usize,
+}
+
+impl SoftmaxRows<'_> {
+    /// Runs it with an instruction set.
+    pub fn compute(self, isa: &Isa) {
+        with_vectors(isa, self)
+    }
+}
+
+impl OnVectors for SoftmaxRows<'_> {
+    #[inline(always)]
+    fn run<V: Vector>(self) {
+        let SoftmaxRows { input, output, length } = self;
+        let count = output.len() / length;
+        assert!(count * length <= input.len());
+        let rows = Rows { start: output.as_mut_ptr(), count, length, stride: length };
+        // SAFETY: the output has so many rows, and the input as many.
+        unsafe { rows.softmax::<V>(Input { start: input.as_ptr(), length }) }
+    }
+}
+
+/// Rows behind each other.
+struct Input {
+    start: *const f32,
+    length: usize,
+}
+
+impl<V: Vector> Scores<V> for Input {
+    #[inline(always)]
+    unsafe fn at(&self, row: usize, at: usize, count: usize) -> V {
+        // SAFETY: the caller's promise.
+        unsafe { load_first(self.start.add(row * self.length + at), count) }
+    }
+}
+
+/// A row whose mean becomes 0 and whose variance 1, times a scale, plus a bias.
+pub struct NormalizedRow<'a> {
+    pub input: &'a [f32],
+    pub output: &'a mut [f32],
+    pub scale: Option<&'a [f32]>,
+    pub bias: Option<&'a [f32]>,
+    pub epsilon: f32,
+}
+
+impl NormalizedRow<'_> {
+    /// Runs it with an instruction set.
+    pub fn compute(self, isa: &Isa) {
+        isa.run_loop(self);
+    }
+}
+
+impl Loop for NormalizedRow<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let NormalizedRow { input, output, scale, bias, epsilon } = self;
+        let (mean, factor) = mean_and_factor(input, epsilon);
+        let normal = |x: f32| (x - mean) * factor;
+        match (scale, bias) {
+            (Some(scale), Some(bias)) => {
+                for (((y, &x), scale), bias) in output.iter_mut().zip(input).zip(scale).zip(bias) {
+                    *y = normal(x) * scale + bias;
+                }
+            }
+            (Some(scale), None) => {
+                for ((y, &x), scale) in output.iter_mut().zip(input).zip(scale) {
+                    *y = normal(x) * scale;
+                }
+            }
+            (None, Some(bias)) => {
+                for ((y, &x), bias) in output.iter_mut().zip(input).zip(bias) {
+                    *y = normal(x) + bias;
+                }
+            }
+            (None, None) => {
+                for (y, &x) in output.iter_mut().zip(input) {
+                    *y = normal(x);
+                }
+            }
+        }
+    }
+}
+
+/// The mean of a row, and what makes its variance 1.
+#[inline(always)]
+fn mean_and_factor(row: &[f32], epsilon: f32) -> (f32, f32) {
+    let count = row.len() as f32;
+    let mean = sum(row, |x| x) / count;
+    let variance = sum(row, |x| (x - mean) * (x - mean)) / count;
+    if variance.is_finite() { (mean, 1.0 / (variance + epsilon).sqrt()) } else { mean_and_factor_of_large(row, epsilon) }
+}
+
+/// The same in float64, for numbers whose sum or squares are infinite as float32 ones.
+#[cold]
+fn mean_and_factor_of_large(row: &[f32], epsilon: f32) -> (f32, f32) {
+    let count = row.len() as f64;
+    let mean = row.iter().map(|&x| f64::from(x)).sum::<f64>() / count;
+    let variance = row.iter().map(|&x| (f64::from(x) - mean).powi(2)).sum::<f64>() / count;
+    (mean as f32, (1.0 / (variance + f64::from(epsilon)).sqrt()) as f32)
+}
+
+/// The same with one scale and bias for all numbers of the row.
+pub struct NormalizedChannel<'a> {
+    pub input: &'a [f32],
+    pub output: &'a mut [f32],
+    pub scale: f32,
+    pub bias: f32,
+    pub epsilon: f32,
+}
+
+impl NormalizedChannel<'_> {
+    /// Runs it with an instruction set.
+    pub fn compute(self, isa: &Isa) {
+        isa.run_loop(self);
+    }
+}
+
+impl Loop for NormalizedChannel<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let NormalizedChannel { input, output, scale, bias, epsilon } = self;
+        let (mean, factor) = mean_and_factor(input, epsilon);
+        for (y, &x) in output.iter_mut().zip(input) {
+            *y = (x - mean) * factor * scale + bias;
+        }
+    }
+}
+
+/// The sum of a function over a row.
+#[inline(always)]
+fn sum(row: &[f32], function: impl Fn(f32) -> f32) -> f32 {
+    total(side_by_side(row, 0.0, |sum, x| sum + function(x)))
+}
+
+#[inline(always)]
+fn total(sums: [f32; SUMS]) -> f32 {
+    halved(sums, |a, b| a + b)
+}
+
+/// Folds one half of the numbers into the other, and so on: side by side, not one after the other.
+#[inline(always)]
+fn halved<const N: usize>(mut numbers: [f32; N], function: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut half = N / 2;
+    while half > 0 {
+        for i in 0..half {
+            numbers[i] = function(numbers[i], numbers[half + i]);
+        }
+        half /= 2;
+    }
+    numbers[0]
+}
+
+/// Folds every [`SUMS`]th element of a row, from the first, the second, … on.
+#[inline(always)]
+fn side_by_side(row: &[f32], start: f32, function: impl Fn(f32, f32) -> f32) -> [f32; SUMS] {
+    let mut sums = [start; SUMS];
+    let (groups, rest) = row.as_chunks::<SUMS>();
+    for group in groups {
+        let group = *group;
+        for i in 0..SUMS {
+            sums[i] = function(sums[i], group[i]);
+        }
+    }
+    for (sum, x) in sums.iter_mut().zip(rest) {
+        *sum = function(*sum, *x);
+    }
+    sums
+}
