@@ -6,13 +6,11 @@ import { run } from './run.mjs';
 import { stop } from './stop.mjs';
 
 /**
- * The arguments for cargo that choose features. They have a target folder of their own: cargo keeps one addon per folder, and
- * would compile it anew each time that the features change.
+ * The arguments for cargo that choose features. The target folder is the same: wgpu, the kernels and all other dependencies are
+ * compiled once. Cargo keeps one addon per folder, so that the package itself is compiled anew each time that the features change.
  */
 export function withFeatures(features) {
-  if (features.length === 0) return [];
-  const folder = path.resolve(process.env.CARGO_TARGET_DIR ?? inRepository('target'), features.join('-'));
-  return ['--features', features.join(), '--target-dir', folder];
+  return features.length === 0 ? [] : ['--features', features.join()];
 }
 
 /** @param {{ features?: string[], folder?: string }} [options] another folder than that in which `lib/` looks */
