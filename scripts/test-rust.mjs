@@ -23,7 +23,7 @@ export async function testPlainGpu(tally) {
   console.log('\n== cargo test, WEBNN_GPU_FEATURES=none');
   const env = { WEBNN_GPU_FEATURES: 'none', WEBNN_RUNNERS: 'wgpu', WEBNN_ROUNDS: '2' };
   const suites = ['--test', 'vectors', '--test', 'properties', '--test', 'gpu_sizes'];
-  const tests = ['wgpu', 'valid_calls_compute', 'tensors_are_bound_in_parts'];
+  const tests = ['wgpu', 'valid_calls_compute', 'tensors_are_bound_in_parts', 'special::lines', 'magnitudes::'];
   await count(tally, 'plain GPU', [...profile, ...suites, '--', ...tests], env);
 }
 
@@ -35,7 +35,7 @@ export async function testInstructionSets(tally) {
   for (const isa of process.arch === 'x64' ? ['avx2', 'portable'] : ['portable']) {
     console.log(`\n== cargo test, WEBNN_CPU=${isa}`);
     const env = { WEBNN_CPU: isa, WEBNN_RUNNERS: 'cpu', WEBNN_ROUNDS: '2' };
-    const tests = ['--test', 'vectors', '--test', 'properties', '--', 'cpu', 'valid_calls_compute'];
+    const tests = ['--test', 'vectors', '--test', 'properties', '--', 'cpu', 'valid_calls_compute', 'special::', 'magnitudes::'];
     await count(tally, `WEBNN_CPU=${isa}`, [...profile, ...tests], env);
   }
 }

@@ -16,11 +16,16 @@ pub fn because<R>(reason: impl Into<Cow<'static, str>>, drops: impl FnOnce() -> 
     struct Before(Option<Cow<'static, str>>);
     impl Drop for Before {
         fn drop(&mut self) {
-            REASON.replace(self.0.take());
+            swap(self.0.take());
         }
     }
-    let _before = Before(REASON.replace(Some(reason.into())));
+    let _before = Before(swap(Some(reason.into())));
     drops()
+}
+
+/// Another reason for the one before. A thread that ends may have neither any more, while it drops what has work.
+fn swap(reason: Option<Cow<'static, str>>) -> Option<Cow<'static, str>> {
+    REASON.try_with(|before| before.replace(reason)).ok().flatten()
 }
 
 /// The obligation to say how some work ended. Dropping it unused is a report too, so a panic, a forgotten path or a dead
@@ -80,10 +85,11 @@ impl<T> Done<T> {
 impl<T> Drop for Done<T> {
     fn drop(&mut self) {
         if let Some(report) = self.0.take() {
-            let why = REASON.with_borrow(Clone::clone).unwrap_or(match std::thread::panicking() {
-                true => "a panic ended the thread that had it".into(),
-                false => "it was dropped before it was done (internal error)".into(),
-            });
+            let why =
+                REASON.try_with(|reason| reason.borrow().clone()).ok().flatten().unwrap_or(match std::thread::panicking() {
+                    true => "a panic ended the thread that had it".into(),
+                    false => "it was dropped before it was done (internal error)".into(),
+                });
             report(Err(Error::new(Kind::Operation, format!("the work was lost: {why}"))));
         }
     }
@@ -138,5 +144,27 @@ mod tests {
                 lost("a panic ended the thread that had it"),
             ]
         );
+    }
+
+    #[test]
+    fn a_thread_that_ends_drops_work_whatever_it_has_left() {
+        struct Late;
+        impl Drop for Late {
+            fn drop(&mut self) {
+                because("late", || drop(Done::new(|result: Result<()>| assert!(result.is_err()))));
+            }
+        }
+        thread_local!(static LATE: Late = const { Late });
+        // What was first used is destroyed first, or last.
+        for is_first in [true, false] {
+            let work = move || {
+                if is_first {
+                    LATE.with(|_| ());
+                }
+                because("early", || ());
+                LATE.with(|_| ());
+            };
+            std::thread::spawn(work).join().unwrap();
+        }
     }
 }

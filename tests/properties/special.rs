@@ -205,9 +205,15 @@ fn lines_with_two_special_values() {
             let pairs: Vec<[Scalar; 2]> = values.iter().flat_map(|&a| values.iter().map(move |&b| [a, b])).collect();
             let count = pairs.len();
             let one = if data_type.is_float() { Scalar::Float(1.0) } else { Scalar::Integer(1) };
+            // Longer ones for vectors, and for the workgroups of GPUs.
             let long = |&[a, b]: &[Scalar; 2]| {
                 let mut line = [one; 20];
                 (line[3], line[17]) = (a, b);
+                line
+            };
+            let longer = |&[a, b]: &[Scalar; 2]| {
+                let mut line = [one; 70];
+                (line[3], line[67]) = (a, b);
                 line
             };
             let beside: Vec<Scalar> = pairs.iter().map(|pair| pair[0]).chain(pairs.iter().map(|pair| pair[1])).collect();
@@ -215,6 +221,7 @@ fn lines_with_two_special_values() {
                 ([count, 2], 1, pairs.concat()),
                 ([2, count], 0, beside),
                 ([count, 20], 1, pairs.iter().flat_map(long).collect()),
+                ([count, 70], 1, pairs.iter().flat_map(longer).collect()),
             ] {
                 let mut call = Call::of(row, vec![Tensor { data_type, shape: shape.to_vec(), elements }]);
                 match row.name {
