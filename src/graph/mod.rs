@@ -40,9 +40,10 @@ use attribute::Value;
 use data_type::{ANY, FOUR_BITS};
 use operator::{Operator, check_limits};
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use xxhash_rust::xxh3::Xxh3;
 
 /// An operand, by its position in the builder or graph that it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -74,12 +75,43 @@ impl fmt::Debug for ConstantBytes {
 /// What a backend keeps for all graphs of one model, which are made of the same constants for inputs of different shapes: memory for
 /// runs, and weights as its kernels want them. What it is only the backend knows.
 #[derive(Clone, Default)]
-pub struct Shared(Arc<OnceLock<Arc<dyn Any + Send + Sync>>>);
+pub struct Shared {
+    kept: Arc<OnceLock<Arc<dyn Any + Send + Sync>>>,
+    /// Where bytes of constants are that stay there for as long as the model: beginnings and lengths.
+    stable: Arc<RwLock<BTreeMap<usize, usize>>>,
+}
 
 impl Shared {
+    /// Says that these bytes stay where they are, and what they are, for as long as there are graphs of the model.
+    pub fn keep(&self, bytes: &[u8]) {
+        let mut stable = self.stable.write().unwrap_or_else(PoisonError::into_inner);
+        stable.insert(bytes.as_ptr().addr(), bytes.len());
+    }
+
+    /// What tells a constant from others: where it is, if it stays there, or else a hash of 128 bits of what it is.
+    pub fn identity(&self, bytes: &[u8]) -> u128 {
+        let mut hash = Xxh3::new();
+        let is_stable = self.is_stable(bytes);
+        hash.update(&[is_stable.into()]);
+        hash.update(&(bytes.len() as u64).to_le_bytes());
+        match is_stable {
+            true => hash.update(&(bytes.as_ptr().addr() as u64).to_le_bytes()),
+            false => hash.update(bytes),
+        }
+        hash.digest128()
+    }
+
+    /// Whether somebody has said so.
+    fn is_stable(&self, bytes: &[u8]) -> bool {
+        let first = bytes.as_ptr().addr();
+        let stable = self.stable.read().unwrap_or_else(PoisonError::into_inner);
+        let before = stable.range(..=first).next_back();
+        before.is_some_and(|(start, length)| first + bytes.len() <= start + length)
+    }
+
     /// The backend's part, which the first graph that asks makes.
     pub fn of<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
-        let kept = self.0.get_or_init(|| Arc::new(T::default())).clone();
+        let kept = self.kept.get_or_init(|| Arc::new(T::default())).clone();
         // Graphs of one model belong to one backend.
         kept.downcast().unwrap_or_default()
     }

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::graph::{DataType, Descriptor, Shared};
 use crate::memory::Held;
 use crate::onnx::{self, Bounds, Cut, Fixed, FixedValue, ImportError, Model, RefusedNode, Signature, Size, Summary, Tensor};
-use crate::program::{self, Device, Options, Output, Planned, Program};
+use crate::program::{self, Device, Options, Output, Planned, Program, Weights};
 use crate::thread;
 use crate::timeline::{Built, Done, GraphId, from_panic};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -113,8 +113,8 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let most_bytes = call.number(10)?;
     // A number beyond the range is the greatest.
     let most_bytes = (most_bytes >= 0.0).then_some(most_bytes as usize);
-    let (limits, device, is_wanted) = environment.with_context(context, |context| {
-        Ok((context.limits()?, Device::new(context.sender(), context.numbers()), context.watcher()))
+    let (limits, usage, device, is_wanted) = environment.with_context(context, |context| {
+        Ok((context.limits()?, context.usage()?, Device::new(context.sender(), context.numbers()), context.watcher()))
     })?;
     let bounds = Bounds { most_bytes, is_wanted: Arc::new(is_wanted) };
     let length = if let Origin::Bytes(bytes) = &origin { bytes.len() } else { 0 };
@@ -134,8 +134,14 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         match read {
             Ok((loaded, unknown)) => {
                 let _ = refusals.set(unknown);
-                let _ =
-                    found.set(Arc::new(Program { loaded, limits, bounds, device: Arc::new(device), shared: Shared::default() }));
+                let _ = found.set(Arc::new(Program {
+                    loaded,
+                    limits,
+                    bounds,
+                    device: Arc::new(device),
+                    shared: Shared::default(),
+                    weights: Weights::new(usage),
+                }));
                 done.report(Ok(()));
                 Ok(())
             }

@@ -47,6 +47,16 @@ impl Model {
         self.bytes.len()
     }
 
+    /// Whether bytes are a part of the model, or of external data that was asked for.
+    pub fn has(&self, bytes: &[u8]) -> bool {
+        let external = self.external.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let within = |whole: &Bytes| {
+            let (first, start) = (bytes.as_ptr().addr(), whole.as_ptr().addr());
+            first >= start && first + bytes.len() <= start + whole.len()
+        };
+        within(&self.bytes) || external.values().any(within)
+    }
+
     /// The number of bytes of the model and of the external data that was asked for.
     pub fn read_length(&self) -> usize {
         let external = self.external.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

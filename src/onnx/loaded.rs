@@ -98,6 +98,11 @@ impl Loaded {
         Ok(unknown.into_iter().filter(|(position, _)| needed.contains(position)).map(|(_, node)| node).collect())
     }
 
+    /// Whether bytes are a part of the model's files, which stay where they are.
+    pub fn has(&self, bytes: &[u8]) -> bool {
+        self.model.has(bytes)
+    }
+
     pub(super) fn graph(&self) -> Result<&GraphProto> {
         self.proto.graph.as_ref().ok_or_else(|| malformed("it has no graph"))
     }

@@ -14,9 +14,11 @@ mod plans;
 mod repeat;
 mod run;
 mod values;
+mod weights;
 
 pub use device::Device;
 pub use run::{Input, Options, Output, start};
+pub use weights::Weights;
 
 use crate::error::{Error, Kind, Result};
 use crate::graph::{Descriptor, Limits, OperandId, Shared};
@@ -35,6 +37,7 @@ pub struct Program {
     pub device: Arc<Device>,
     /// By all graphs of the model.
     pub shared: Shared,
+    pub weights: Weights,
 }
 
 /// One part for one set of shapes.
@@ -135,6 +138,10 @@ impl Program {
         let mut part = import_part(source, &self.limits, &self.bounds, given, place)?;
         if let Some(graph) = &mut part.graph {
             graph.shared = self.shared.clone();
+            // A single graph has its constants to itself.
+            if place == Place::Later || !self.loaded.is_fixed() {
+                self.weights.settle(graph, &self.loaded, &self.shared)?;
+            }
         }
         let described = |graph: &crate::graph::Graph, list: &[(String, OperandId)]| {
             list.iter().map(|(name, id)| (name.clone(), graph.descriptor(*id).clone())).collect::<Vec<_>>()

@@ -6,6 +6,7 @@ use super::cost;
 use super::dispatch::{Built, Problem, Target, TensorDesc, choose, workspaces};
 use super::fold::is_aligned;
 use super::kernels::{Kernel, Workspaces, budget_beside, divide_budget};
+use super::packings::{self, Packings};
 use super::profile::{Description, Profile};
 use super::reference;
 use super::storage::Storage;
@@ -14,7 +15,7 @@ use super::view::{Arguments, View, ViewMut};
 use crate::backend::Bindings;
 use crate::compiler::{Place, Plan, Value, ValueId, behind_inputs, multiplications};
 use crate::error::Result;
-use crate::graph::{ConstantBytes, DataType, Op};
+use crate::graph::{ConstantBytes, DataType, Op, Shared};
 use crate::host_memory::{Placement, Placements};
 use crate::memory::{Bytes, Charge, Usage, Use, side_by_side};
 use crate::timeline::from_panic;
@@ -300,8 +301,23 @@ fn for_each_problem(
     Ok(())
 }
 
-/// Makes the fast kernels. Constants that only they need, which they have packed for themselves, are let go of.
-fn build_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], target: &Target, cancel: &Cancel) -> Result<()> {
+/// What the graphs of one model share.
+#[derive(Debug, Default)]
+struct OfModel {
+    arenas: Arc<Arenas>,
+    packings: Arc<Packings>,
+}
+
+/// Makes the fast kernels. Constants that only they need, which they have packed for themselves, are let go of. The bytes of packings,
+/// which are counted by themselves.
+fn build_kernels(
+    steps: &mut [Step],
+    constants: &mut [ConstantBytes],
+    target: &Target,
+    cancel: &Cancel,
+    (shared, packings, usage): (&Shared, &Arc<Packings>, &Arc<Usage>),
+) -> Result<usize> {
+    let mut counted = 0;
     let mut made: Vec<(&'static str, Option<Built>, usize)> = Vec::new();
     for_each_problem(steps, constants, target, |number, problem, saved| {
         cancel.check()?;
@@ -311,7 +327,15 @@ fn build_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], target: &T
         let is_ordered = problem.output.order.is_some() || problem.inputs.iter().any(|input| input.order.is_some());
         let is_special = is_ordered || !problem.before.is_empty();
         assert!(build.is_some() || !is_special, "products in other orders and attention have a kernel");
-        made.push((choice.name, build.map(|build| build()).transpose()?, saved));
+        let built = build.map(|build| {
+            let constants = problem.inputs.iter().map(|input| input.constant);
+            let operators = format!("{:?}{:?}{:?}{:?}", problem.before, problem.dequantized, problem.op, problem.fused);
+            let step = packings::identity(choice.name, &operators, constants, shared);
+            let (built, bytes) = packings::during(packings, step, usage, build);
+            counted += bytes;
+            built
+        });
+        made.push((choice.name, built.transpose()?, saved));
         Ok(())
     })?;
     for (step, (implementation, built, saved)) in steps.iter_mut().zip(made) {
@@ -339,7 +363,7 @@ fn build_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], target: &T
             *constant = ConstantBytes::new(Bytes::copy_of(constant.as_slice())?);
         }
     }
-    Ok(())
+    Ok(counted)
 }
 
 /// What would compute each step of a plan on a target, which need not be this machine: nothing is built.
@@ -361,20 +385,22 @@ impl Executable {
     /// meanwhile.
     pub fn new(mut plan: Plan, usage: &Arc<Usage>, target: &Target, cancel: &Cancel) -> Result<Self> {
         let (mut constants, mut steps) = Step::of_plan(&mut plan);
+        let of_model = plan.shared.of::<OfModel>();
         let lengths =
             |list: &[(String, crate::graph::Descriptor)]| list.iter().map(|(_, descriptor)| descriptor.byte_length()).collect();
         // Before the kernels take what is fused.
         let texts: Option<Vec<String>> = Profile::is_wanted().then(|| steps.iter().map(Step::describe).collect());
         let expected = constants.iter().map(|constant| constant.as_slice().len()).sum();
-        side_by_side(expected, || build_kernels(&mut steps, &mut constants, target, cancel))?;
+        let of_model_and_usage = (&plan.shared, &of_model.packings, usage);
+        let counted = side_by_side(expected, || build_kernels(&mut steps, &mut constants, target, cancel, of_model_and_usage))?;
         cancel.check()?;
         overwriting::place(&mut steps, &mut plan);
         let profile = texts.map(|texts| Profile::of(steps.iter().zip(texts).map(|(step, text)| step.profiled(text)).collect()));
         let estimate = steps.iter().map(Step::estimate).fold(0, usize::saturating_add);
         let kernel_bytes: usize = steps.iter().filter_map(|step| step.kernel.as_ref()).map(|kernel| kernel.bytes()).sum();
-        let constant_bytes = kernel_bytes + constants.iter().map(|constant| constant.as_slice().len()).sum::<usize>();
+        let constant_bytes =
+            kernel_bytes.saturating_sub(counted) + constants.iter().map(|constant| constant.as_slice().len()).sum::<usize>();
         let placements = placements::find(&steps, plan.inputs.len());
-        let arenas = plan.shared.of::<Arenas>();
         let executable = Executable {
             estimate,
             regions: Regions::default(),
@@ -385,7 +411,7 @@ impl Executable {
             input_lengths: lengths(&plan.inputs),
             output_lengths: lengths(&plan.outputs),
             arena_length: plan.arena_length,
-            arenas,
+            arenas: of_model.arenas.clone(),
             usage: usage.clone(),
             _constants_charge: usage.charge(Use::Graphs, constant_bytes),
         };

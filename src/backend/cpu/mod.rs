@@ -11,6 +11,7 @@ mod fold;
 mod idle_policy;
 mod incoming;
 mod kernels;
+mod packings;
 mod profile;
 pub mod reference;
 mod run_queue;

@@ -174,7 +174,7 @@ impl Backend for Gpu {
     fn compile(&self, plan: Plan) -> Result<Executable> {
         let ask = || self.evaluator().check();
         let program = lower::lower(&plan, &self.0.device.target, &ask)?;
-        Executable::new(self.0.device.clone(), program, &self.0.usage, &ask)
+        Executable::new(self.0.device.clone(), program, &plan.shared, &self.0.usage, &ask)
     }
 
     fn fusing(&self) -> Fusing {

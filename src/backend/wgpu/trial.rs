@@ -59,7 +59,7 @@ fn product(device: &Arc<Device>) -> Result<Vec<u8>> {
     let graph = builder.build(vec![("c".to_owned(), c)])?;
     let plan = compile(graph, Cpu::new(1).evaluator(), Fusing::Chains, Preferences::default())?;
     let program = lower(&plan, &device.target, &|| Ok(()))?;
-    let executable = Executable::new(device.clone(), program, &Arc::default(), &|| Ok(()))?;
+    let executable = Executable::new(device.clone(), program, &Default::default(), &Arc::default(), &|| Ok(()))?;
     let input = |bytes: Vec<u8>| -> Result<Arc<Storage>> {
         let storage = device.storage(bytes.len())?;
         device.queue.write_buffer(&storage.buffer, 0, &bytes);

@@ -1,28 +1,43 @@
 //! Memory of kernels: packed constants, scratch that threads keep.
 #![allow(unsafe_code)]
 
+use crate::backend::cpu::packings::{Packed, packed};
 use crate::backend::cpu::scratch;
 use crate::memory::{ALIGNMENT, Bytes};
 use std::cell::RefCell;
+use std::sync::Arc;
 
 /// Aligned numbers of a kernel.
-#[derive(Debug)]
-pub struct AlignedBuffer(Bytes);
+#[derive(Clone, Debug)]
+pub struct AlignedBuffer(Arc<Packed>);
 
 impl AlignedBuffer {
     /// # Panics
     /// When the memory cannot be had; that ends the build with an error.
     pub fn zeroed(length: usize) -> AlignedBuffer {
         let bytes = length.checked_mul(size_of::<f32>()).expect("a length in memory");
-        AlignedBuffer(Bytes::beside_others(bytes).unwrap_or_else(|error| panic!("{error}")))
+        let bytes = Bytes::beside_others(bytes).unwrap_or_else(|error| panic!("{error}"));
+        AlignedBuffer(Arc::new(Packed::own(bytes)))
+    }
+
+    /// Weights that `fill` packs, or those of another graph of the model. They depend on the numbers of `layout` beside the step's
+    /// constants and attributes.
+    ///
+    /// # Panics
+    /// As [`AlignedBuffer::zeroed`].
+    pub fn packed(layout: &[usize], length: usize, fill: impl FnOnce(&mut [f32])) -> AlignedBuffer {
+        let bytes = length.checked_mul(size_of::<f32>()).expect("a length in memory");
+        AlignedBuffer(packed(layout, bytes, |bytes| fill(bytemuck::cast_slice_mut(bytes))))
     }
 
     pub fn as_slice(&self) -> &[f32] {
         bytemuck::cast_slice(&self.0)
     }
 
+    /// # Panics
+    /// For numbers that were packed, which others may have too.
     pub fn as_mut_slice(&mut self) -> &mut [f32] {
-        bytemuck::cast_slice_mut(&mut self.0)
+        bytemuck::cast_slice_mut(Arc::get_mut(&mut self.0).expect("numbers that nobody else has").bytes_mut())
     }
 
     pub fn bytes(&self) -> usize {

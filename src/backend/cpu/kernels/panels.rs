@@ -15,7 +15,9 @@ pub struct Panels {
     /// Panels as wide as a full tile. Here because to divide for each tile takes as long as a short one.
     whole: usize,
     tiles: &'static Tiles,
-    numbers: AlignedBuffer,
+    /// Of several matrices that were packed together, and which of them these are.
+    packed: AlignedBuffer,
+    own: Range<usize>,
 }
 
 /// One panel, or several whole ones beside each other.
@@ -103,8 +105,12 @@ impl Panel<'_> {
 
 impl Panels {
     fn zeroed(tiles: &'static Tiles, depth: usize, columns: usize) -> Panels {
-        let numbers = AlignedBuffer::zeroed(depth * tiles.width(columns));
-        Panels { depth, columns, whole: columns / tiles.columns, tiles, numbers }
+        let length = depth * tiles.width(columns);
+        Panels { depth, columns, whole: columns / tiles.columns, tiles, packed: AlignedBuffer::zeroed(length), own: 0..length }
+    }
+
+    fn numbers(&self) -> &[f32] {
+        &self.packed.as_slice()[self.own.clone()]
     }
 
     /// A matrix of as many columns, whose runs begin at these elements.
@@ -114,18 +120,30 @@ impl Panels {
     pub fn pack(tiles: &'static Tiles, from: &Elements<'_>, runs: impl Iterator<Item = usize>, columns: usize) -> Panels {
         let runs: Vec<usize> = runs.collect();
         let depth = runs.len() * from.length;
-        let mut panels = Panels::zeroed(tiles, depth, columns);
         if from.length == 0 {
-            return panels;
+            return Panels::zeroed(tiles, depth, columns);
         }
-        for number in 0..panels.count() {
-            let (first, count, width) = panels.place(number);
-            let panel = &mut panels.numbers.as_mut_slice()[first * depth..][..depth * width];
-            for (start, rows) in runs.iter().zip(panel.chunks_exact_mut(from.length * width)) {
-                pack_panel(width, first..first + count, from.length, &from.elements[*start..], [from.step, from.column], rows);
+        let mut layout = vec![tiles.columns, tiles.width(columns), depth, columns, from.length, from.step, from.column];
+        layout.extend(&runs);
+        let empty = Panels::zeroed(tiles, 0, columns);
+        let own = 0..depth * tiles.width(columns);
+        let packed = AlignedBuffer::packed(&layout, own.len(), |numbers| {
+            for number in 0..empty.count() {
+                let (first, count, width) = empty.place(number);
+                let panel = &mut numbers[first * depth..][..depth * width];
+                for (start, rows) in runs.iter().zip(panel.chunks_exact_mut(from.length * width)) {
+                    pack_panel(
+                        width,
+                        first..first + count,
+                        from.length,
+                        &from.elements[*start..],
+                        [from.step, from.column],
+                        rows,
+                    );
+                }
             }
-        }
-        panels
+        });
+        Panels { depth, packed, own, ..empty }
     }
 
     /// Several matrices of one size, whose rows are made together: `rows` is given a row and the columns of a panel, and
@@ -135,18 +153,26 @@ impl Panels {
         (tiles, depth, columns): (&'static Tiles, usize, usize),
         mut rows: impl FnMut(usize, Range<usize>, &mut Rows),
     ) -> Vec<Panels> {
-        let mut all: Vec<Panels> = (0..several).map(|_| Panels::zeroed(tiles, depth, columns)).collect();
-        let mut row = vec![[0.0; MOST_COLUMNS]; several];
-        for number in 0..all[0].count() {
-            let (first, count, width) = all[0].place(number);
-            for k in 0..depth {
-                rows(k, first..first + count, &mut row);
-                for (panels, row) in all.iter_mut().zip(&row) {
-                    copy_row(&row[..count], &mut panels.numbers.as_mut_slice()[first * depth + k * width..][..count]);
+        let of_one = depth * tiles.width(columns);
+        let empty = || Panels::zeroed(tiles, 0, columns);
+        let layout = [several, tiles.columns, tiles.width(columns), depth, columns];
+        let packed = AlignedBuffer::packed(&layout, several * of_one, |numbers| {
+            let mut row = vec![[0.0; MOST_COLUMNS]; several];
+            for number in 0..empty().count() {
+                let (first, count, width) = empty().place(number);
+                for k in 0..depth {
+                    rows(k, first..first + count, &mut row);
+                    for (number, row) in row.iter().enumerate() {
+                        copy_row(&row[..count], &mut numbers[number * of_one + first * depth + k * width..][..count]);
+                    }
                 }
             }
-        }
-        all
+        });
+        let matrix = |number: usize| {
+            let own = number * of_one..(number + 1) * of_one;
+            Panels { depth, packed: packed.clone(), own, ..empty() }
+        };
+        (0..several).map(matrix).collect()
     }
 
     pub fn count(&self) -> usize {
@@ -166,7 +192,7 @@ impl Panels {
     }
 
     pub fn panel(&self, number: usize) -> Panel<'_> {
-        self.panel_of(self.numbers.as_slice(), number)
+        self.panel_of(self.numbers(), number)
     }
 
     /// A panel of other weights, which lie as these do.
@@ -177,19 +203,19 @@ impl Panels {
 
     /// All weights.
     pub fn all(&self) -> &[f32] {
-        self.numbers.as_slice()
+        self.numbers()
     }
 
     /// The weights of some panels, one behind the other.
     pub fn weights(&self, numbers: Range<usize>) -> &[f32] {
         let start = |number: usize| self.place(number).0 * self.depth;
-        let all = self.numbers.as_slice();
+        let all = self.numbers();
         &all[start(numbers.start)..if numbers.end < self.count() { start(numbers.end) } else { all.len() }]
     }
 
     /// Some panels in as few parts as tiles can pass over at once: all whole ones, and the last if it is not.
     pub fn parts(&self, numbers: Range<usize>) -> impl Iterator<Item = Panel<'_>> {
-        self.parts_of(self.numbers.as_slice(), numbers)
+        self.parts_of(self.numbers(), numbers)
     }
 
     /// The same of other weights, which lie as these do.
@@ -215,7 +241,7 @@ impl Panels {
     }
 
     pub fn bytes(&self) -> usize {
-        self.numbers.bytes()
+        size_of_val(self.numbers())
     }
 }
 

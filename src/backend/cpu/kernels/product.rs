@@ -11,9 +11,10 @@ use super::packing::{pack_panel, pack_rows};
 use super::row::{self, MOST_PANELS, Source};
 use super::with_scratch;
 use crate::backend::cpu::incoming::Elements;
+use crate::backend::cpu::packings::{Packed, packed};
 use crate::backend::cpu::threads::for_each_piece;
-use crate::memory::Bytes;
 use std::ops::Range;
+use std::sync::Arc;
 use webnn_kernels::output::{Block, BlockEpilogue};
 
 mod grid;
@@ -137,41 +138,43 @@ const LINE: usize = 64;
 #[derive(Debug)]
 pub struct Right {
     pub columns: usize,
-    panels: Bytes,
+    panels: Arc<Packed>,
 }
 
-/// Zeros for panels.
+/// Panels of a matrix, which `fill` packs, or that of another graph of the model. They depend on these numbers beside the matrix.
 ///
 /// # Panics
 /// When the memory cannot be had, which becomes an error of the build.
-fn panels(depth: usize, columns: usize) -> Bytes {
-    let length = depth.checked_mul(columns).and_then(|count| count.checked_mul(size_of::<f32>()));
-    Bytes::beside_others(length.expect("panels fit into the address space")).unwrap_or_else(|error| panic!("{error}"))
+fn panels(isa: &Isa, [depth, columns]: [usize; 2], others: &[usize], fill: impl FnOnce(&mut [f32])) -> Arc<Packed> {
+    let padded = columns.next_multiple_of(isa.columns);
+    let length = depth.checked_mul(padded).and_then(|count| count.checked_mul(size_of::<f32>()));
+    let layout = [&[isa.columns, depth, columns], others].concat();
+    packed(&layout, length.expect("panels fit into the address space"), |bytes| fill(bytemuck::cast_slice_mut(bytes)))
 }
 
 impl Right {
     /// Packs a matrix with these strides of rows and columns.
     pub fn pack(isa: &Isa, depth: usize, columns: usize, elements: &[f32], strides: [usize; 2]) -> Right {
-        let mut panels = panels(depth, columns.next_multiple_of(isa.columns));
-        let elements_of_panels: &mut [f32] = bytemuck::cast_slice_mut(&mut panels);
-        for (number, panel) in elements_of_panels.chunks_mut(depth * isa.columns).enumerate() {
-            let first = number * isa.columns;
-            pack_panel(isa.columns, first..columns.min(first + isa.columns), depth, elements, strides, panel);
-        }
+        let panels = panels(isa, [depth, columns], &strides, |panels| {
+            for (number, panel) in panels.chunks_mut(depth * isa.columns).enumerate() {
+                let first = number * isa.columns;
+                pack_panel(isa.columns, first..columns.min(first + isa.columns), depth, elements, strides, panel);
+            }
+        });
         Right { columns, panels }
     }
 
     /// Packs a matrix whose element (k, column) is `element(k, column)`.
     pub fn pack_with(isa: &Isa, depth: usize, columns: usize, element: impl Fn(usize, usize) -> f32) -> Right {
-        let mut panels = panels(depth, columns.next_multiple_of(isa.columns));
-        let elements_of_panels: &mut [f32] = bytemuck::cast_slice_mut(&mut panels);
-        for (number, panel) in elements_of_panels.chunks_mut(depth * isa.columns).enumerate() {
-            let first = number * isa.columns;
-            for (k, row) in panel.chunks_exact_mut(isa.columns).enumerate() {
-                let count = isa.columns.min(columns - first);
-                row[..count].iter_mut().enumerate().for_each(|(j, number)| *number = element(k, first + j));
+        let panels = panels(isa, [depth, columns], &[], |panels| {
+            for (number, panel) in panels.chunks_mut(depth * isa.columns).enumerate() {
+                let first = number * isa.columns;
+                for (k, row) in panel.chunks_exact_mut(isa.columns).enumerate() {
+                    let count = isa.columns.min(columns - first);
+                    row[..count].iter_mut().enumerate().for_each(|(j, number)| *number = element(k, first + j));
+                }
             }
-        }
+        });
         Right { columns, panels }
     }
 

@@ -5,10 +5,12 @@ use super::storage::Storage;
 use crate::backend::Bindings;
 use crate::backend::wgpu::program::{Dispatch, Memory, Program, Shader, Slot};
 use crate::error::{Error, Result};
+use crate::graph::Shared;
 use crate::memory::{Charge, Usage, Use};
 use smallvec::SmallVec;
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use wgpu::{BindGroup, BindGroupDescriptor, BindGroupEntry, BindingResource, Buffer, BufferBinding, BufferUsages};
 
 /// A dispatch with what of it does not depend on the tensors of a run.
@@ -24,17 +26,68 @@ struct Prepared {
 pub struct Executable {
     device: Arc<Device>,
     dispatches: Vec<Prepared>,
-    constants: Vec<Option<Buffer>>,
-    arena: Buffer,
+    constants: Vec<Option<Arc<Counted>>>,
+    arena: Arc<Counted>,
     output_lengths: Vec<usize>,
-    _charges: [Charge; 2],
+}
+
+/// A buffer, counted once however many graphs use it.
+#[derive(Debug)]
+struct Counted {
+    buffer: Buffer,
+    _charge: Charge,
+}
+
+/// What the graphs of one model share: constants, and an arena, since their runs follow each other on the device too.
+#[derive(Debug, Default)]
+struct OfModel {
+    constants: Mutex<HashMap<u128, Weak<Counted>>>,
+    /// The largest.
+    arena: Mutex<Weak<Counted>>,
+}
+
+impl OfModel {
+    /// The buffer of a constant.
+    fn constant(&self, device: &Device, bytes: &[u8], shared: &Shared, usage: &Arc<Usage>) -> Result<Arc<Counted>> {
+        let identity = shared.identity(bytes);
+        let mut constants = self.constants.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = constants.get(&identity).and_then(Weak::upgrade) {
+            return Ok(found);
+        }
+        let buffer = upload(device, bytes)?;
+        let charge = usage.charge(Use::Graphs, buffer.size() as usize);
+        let made = Arc::new(Counted { buffer, _charge: charge });
+        if constants.len().is_power_of_two() {
+            constants.retain(|_, constant| constant.strong_count() > 0);
+        }
+        constants.insert(identity, Arc::downgrade(&made));
+        Ok(made)
+    }
+
+    /// An arena of at least so many bytes.
+    fn arena(&self, device: &Device, length: usize, usage: &Arc<Usage>) -> Result<Arc<Counted>> {
+        let mut largest = self.arena.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = largest.upgrade().filter(|found| found.buffer.size() >= length as u64) {
+            return Ok(found);
+        }
+        let buffer = device.buffer(length, BufferUsages::STORAGE)?;
+        let made = Arc::new(Counted { buffer, _charge: usage.charge(Use::Scratch, length) });
+        *largest = Arc::downgrade(&made);
+        Ok(made)
+    }
 }
 
 impl Executable {
     /// # Errors
     /// `UnknownError` when the device has not the memory, `OperationError` when it refuses something else; those of `ask`, which
     /// is asked before each pipeline is made.
-    pub fn new(device: Arc<Device>, program: Program, usage: &Arc<Usage>, ask: &dyn Fn() -> Result<()>) -> Result<Self> {
+    pub fn new(
+        device: Arc<Device>,
+        program: Program,
+        shared: &Shared,
+        usage: &Arc<Usage>,
+        ask: &dyn Fn() -> Result<()>,
+    ) -> Result<Self> {
         let Program { shaders, dispatches, constants, arena_length, output_lengths, steps } = program;
         let mut pipelines = vec![None; shaders.len()];
         for &Dispatch { step, shader, .. } in &dispatches {
@@ -51,16 +104,15 @@ impl Executable {
                 used[position] = true;
             }
         }
+        let of_model = shared.of::<OfModel>();
         let constants = constants
             .iter()
             .zip(&used)
-            .map(|(bytes, used)| used.then(|| upload(&device, bytes.as_slice())).transpose())
+            .map(|(bytes, used)| used.then(|| of_model.constant(&device, bytes.as_slice(), shared, usage)).transpose())
             .collect::<Result<Vec<_>>>()?;
-        let arena = device.buffer(arena_length, BufferUsages::STORAGE)?;
-        let constant_length = constants.iter().flatten().map(|buffer| buffer.size() as usize).sum();
-        let charges = [usage.charge(Use::Graphs, constant_length), usage.charge(Use::Scratch, arena_length)];
+        let arena = of_model.arena(&device, arena_length, usage)?;
         device.graph_begins();
-        let mut executable = Executable { device, dispatches: Vec::new(), constants, arena, output_lengths, _charges: charges };
+        let mut executable = Executable { device, dispatches: Vec::new(), constants, arena, output_lengths };
         for Dispatch { shader, bindings, grid, .. } in dispatches {
             ask()?;
             let pipeline = pipelines[shader].clone().expect("all that are used are made");
@@ -78,8 +130,11 @@ impl Executable {
     /// The graph's own buffer for a slot.
     fn own(&self, slot: Slot) -> Option<&Buffer> {
         match slot {
-            Slot::Arena => Some(&self.arena),
-            Slot::Constant(position) => Some(self.constants[position].as_ref().expect("constants in use are uploaded")),
+            Slot::Arena => Some(&self.arena.buffer),
+            Slot::Constant(position) => {
+                let constant = self.constants[position].as_ref();
+                Some(&constant.expect("constants in use are uploaded").buffer)
+            }
             Slot::Input(_) | Slot::Output(_) => None,
         }
     }
