@@ -128,6 +128,8 @@ const SIZED: &[(&str, &str)] = &[
     ("onnx/ops/columns.rs", "`require` before"),
     ("onnx/ops/functions.rs", "two directions"),
     ("onnx/ops/ml", "one for each class or node that the file lists"),
+    ("onnx/ops/roi_align.rs", "`affords` and `require` before"),
+    ("onnx/ops/selection.rs", "one for each slice of what is there"),
     ("onnx/ops/window.rs", "one for each dimension"),
     ("onnx/order.rs", "one for each node"),
     ("onnx/tensor.rs", "`require` before, or no longer than what was read"),

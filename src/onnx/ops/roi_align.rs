@@ -6,6 +6,9 @@ use crate::onnx::refusal::Mapped;
 use crate::onnx::tensor::Tensor;
 use crate::onnx::value::Value;
 
+/// Samples of a cell along each axis, at most.
+const MOST_SAMPLES: usize = 1 << 12;
+
 /// A bilinear sample: four places in a plane and their weights.
 type Sample = [(usize, f32); 4];
 
@@ -73,11 +76,12 @@ pub fn roi_align(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         let extent = |low: f32, high: f32| if half_pixel { high - low } else { (high - low).max(1.0) };
         let (of_row, of_column) = (extent(top, bottom) / rows as f32, extent(left, right) / columns as f32);
         let grid = |extent: f32| match ratio {
-            1.. => ratio as usize,
-            _ => (extent.ceil().max(0.0) as usize).min(1 << 12),
+            1.. => (ratio as usize).min(MOST_SAMPLES),
+            _ => (extent.ceil().max(0.0) as usize).min(MOST_SAMPLES),
         };
         let (down, across) = (grid(of_row), grid(of_column));
-        emit.folding.require((rows * columns * down * across).saturating_mul(channels.max(4)).saturating_mul(4))?;
+        let samples = (rows * columns).saturating_mul(down * across);
+        emit.folding.require(samples.saturating_mul(channels.max(4)).saturating_mul(4))?;
         let mut cells: Vec<Vec<Option<Sample>>> = Vec::with_capacity(rows * columns);
         for row in 0..rows {
             for column in 0..columns {

@@ -86,7 +86,8 @@ pub fn split(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let at = axis(node.int("axis", 0)?, shape.len())?;
     let size = |number: i64| usize::try_from(number).map_err(|_| "a negative size");
     let parts: Vec<usize> = match node.optional_constant(1, "how it is split")? {
-        None => vec![1; shape[at]],
+        None if shape[at] > MOST => return Err(format!("{} parts, where {MOST} are allowed", shape[at]).into()),
+        None => std::iter::repeat_n(1, shape[at]).collect(),
         Some(tensor) if tensor.shape.is_empty() => {
             let part = size(tensor.integers()[0])?;
             if part == 0 {
