@@ -251,6 +251,40 @@ describe('open dimensions', () => {
     model.destroy();
   });
 
+  test('plans of all shapes share the weights', async () => {
+    const width = 256;
+    const bytes = writeModel({
+      opset: 17,
+      inputs: [{ name: 'x', type: 'float', shape: ['n', width] }],
+      outputs: [{ name: 'y' }],
+      initializers: [
+        tensor('w', 'float', [width, width], new Float32Array(width * width).fill(0.5)),
+        // As exporters write it: one element is wanted of it, so no kernel packs it.
+        tensor('table', 'float', [width, width], new Float32Array(width * width).fill(2)),
+        tensor('at', 'int64', [1], longs(3)),
+      ],
+      nodes: [
+        { op: 'MatMul', inputs: ['x', 'w'], outputs: ['p'] },
+        { op: 'Gather', inputs: ['table', 'at'], outputs: ['row'], attributes: { axis: 0 } },
+        { op: 'Mul', inputs: ['p', 'row'], outputs: ['y'] },
+      ],
+    });
+    for (const each of [await ml.createContext({ accelerated: false }), gpu && (await ml.createContext({ deviceType: 'gpu' }))].filter(Boolean)) {
+      const model = await loadOnnx(each, bytes);
+      const run = async (n) => {
+        const { y } = await model.run({ x: new Float32Array(n * width).fill(1) });
+        expect(y.data.every((value) => value === width)).toBe(true);
+      };
+      await run(7);
+      const one = each.memoryUsage().graphs;
+      for (const n of [1, 2, 3, 5, 8, 13, 21, 34, 55, 89]) await run(n);
+      expect(each.memoryUsage().graphs).toBeLessThanOrEqual(1.15 * one);
+      expect(one).toBeGreaterThan(width * width * 4);
+      model.destroy();
+      each.destroy();
+    }
+  });
+
   test('a model that is destroyed while a plan is made', async () => {
     const model = await loadOnnx(context, projection());
     const pending = model.run({ x: floats(1, 2), mask: floats(1) });
