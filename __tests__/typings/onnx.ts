@@ -1,6 +1,6 @@
 // A program as a user of `webnn-node/onnx` would write it; nothing runs it.
 import { ml } from 'webnn-node';
-import { inspectOnnx, loadOnnx, type OnnxModel, type OnnxSignature } from 'webnn-node/onnx';
+import { inspectOnnx, loadOnnx, OnnxTensor, type OnnxModel, type OnnxSignature } from 'webnn-node/onnx';
 
 export async function classify(pixels: Float32Array): Promise<Float32Array> {
   const context = await ml.createContext();
@@ -29,4 +29,21 @@ export async function list(bytes: Uint8Array): Promise<string[]> {
   // @ts-expect-error: a context is needed
   await loadOnnx('model.onnx');
   return operators.map(({ operator, count }) => `${operator}: ${count}`);
+}
+
+/** Texts of any length, one after the other. */
+export async function embed(texts: BigInt64Array[]): Promise<Float32Array[]> {
+  const context = await ml.createContext();
+  const model = await loadOnnx(context, 'encoder.onnx');
+  const open: string[] = model.inputs.flatMap(({ shape }) => shape.filter((size): size is string => typeof size === 'string'));
+  console.log(open, model.metadata.producer, model.graph?.label);
+  await model.prepare([{ input_ids: [1, 16] }]);
+  const results: Float32Array[] = [];
+  for (const ids of texts) {
+    const mask = new OnnxTensor('int64', new BigInt64Array(ids.length).fill(1n), [1, ids.length]);
+    const input = { input_ids: { data: ids, shape: [1, ids.length] }, attention_mask: mask };
+    const { embedding } = await model.run(input, { outputs: ['embedding'], seed: 1 });
+    if (embedding!.shape[0] === 1) results.push(embedding!.data as Float32Array);
+  }
+  return results;
 }
