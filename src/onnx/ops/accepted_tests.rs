@@ -265,3 +265,14 @@ fn packed_batches_of_rotary_embedding() {
     assert!(outcome(0, all()).unwrap_err().contains("a sequence of 5 where the caches have 3 positions"));
     assert!(outcome(1, wholes(Int64, &[1], &[0])).unwrap_err().contains("is_packed_batching"));
 }
+
+#[test]
+fn regions_with_any_number_of_samples_are_refused() {
+    let known = [floats(&[1, 1, 2, 2], &[1.0; 4]), floats(&[1, 4], &[0.0, 0.0, 2.0, 2.0]), wholes(Int64, &[1], &[0])];
+    let attributes = |ratio| vec![int("sampling_ratio", ratio), int("output_height", 2), int("output_width", 2)];
+    assert_eq!(outcome(16, "RoiAlign", &[], &known, attributes(2)).unwrap()[0].floats(), [1.0; 4]);
+    // 2^62 samples, and more than a number of 64 bits counts.
+    for ratio in [1 << 30, 1 << 40, i64::MAX] {
+        assert!(outcome(16, "RoiAlign", &[], &known, attributes(ratio)).is_err(), "{ratio}");
+    }
+}
