@@ -105,8 +105,8 @@ fn norm() -> Formula {
         nothing: "vec2<f32>(0.0f, 0.0f)".to_owned(),
         lift: "return vec2<f32>(abs_f32(x), 1.0f);".to_owned(),
         combine: "if a.x == b.x { return vec2<f32>(a.x, a.y + b.y); }\n\
-                  if a.x > b.x { let r = b.x / a.x; return vec2<f32>(a.x, a.y + b.y * r * r); }\n\
-                  if b.x > a.x { let r = a.x / b.x; return vec2<f32>(b.x, b.y + a.y * r * r); }\n\
+                  if a.x > b.x { let r = div_f32(b.x, a.x); return vec2<f32>(a.x, a.y + b.y * r * r); }\n\
+                  if b.x > a.x { let r = div_f32(a.x, b.x); return vec2<f32>(b.x, b.y + a.y * r * r); }\n\
                   return vec2<f32>(nan(), nan());"
             .to_owned(),
         in_subgroup: None,
