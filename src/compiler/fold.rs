@@ -5,6 +5,7 @@ use super::progress::Progress;
 use super::{quantized, work};
 use crate::error::Result;
 use crate::graph::{ConstantBytes, Descriptor, Graph, Op, OperandId, Source};
+use std::ops::Range;
 
 /// What the compiler asks a backend.
 pub trait Evaluate {
@@ -116,6 +117,10 @@ pub fn fold(graph: &mut Graph, progress: &Progress<'_>, integers: bool, room: &m
         let Some(constants) = constants else { continue };
         let results = if super::plan::renames(&node.op) {
             vec![constants[0].clone()]
+        } else if let Some(range) = range_of_slice(&node.op, &sizes(graph.descriptor(operands[0])), graph.descriptor(operands[0]))
+        {
+            // The first rows of a table of positions, say: nothing is made.
+            vec![constants[0].part(range)]
         } else {
             let operands: Vec<_> =
                 operands.iter().zip(&constants).map(|(&id, bytes)| (graph.descriptor(id), bytes.as_slice())).collect();
@@ -138,6 +143,26 @@ pub fn fold(graph: &mut Graph, progress: &Progress<'_>, integers: bool, room: &m
         }
     }
     Ok(())
+}
+
+/// Which bytes of its input a slice takes, if these lie one behind the other.
+fn range_of_slice(op: &Op, shape: &[usize], descriptor: &Descriptor) -> Option<Range<usize>> {
+    let Op::Slice(slice) = op else { return None };
+    let bits = descriptor.data_type.bits();
+    let is_dense = slice.strides.as_ref().is_none_or(|strides| strides.iter().all(|&stride| stride == 1));
+    if !is_dense || bits % 8 != 0 {
+        return None;
+    }
+    let taken: Vec<usize> = slice.sizes.iter().map(|&size| size as usize).collect();
+    // Behind the first dimension of which there is more than one, all is taken.
+    let first = taken.iter().position(|&size| size > 1).unwrap_or(taken.len());
+    if (first + 1..taken.len()).any(|axis| taken[axis] != shape[axis]) {
+        return None;
+    }
+    let distances = crate::graph::shape::strides(shape);
+    let start: usize = slice.starts.iter().zip(&distances).map(|(&start, distance)| start as usize * distance).sum();
+    let count: usize = taken.iter().product();
+    Some(start * bits / 8..(start + count) * bits / 8)
 }
 
 fn sizes(descriptor: &Descriptor) -> Vec<usize> {
@@ -179,7 +204,7 @@ pub fn number_operands(op: &mut Op) -> Vec<OperandId> {
 mod tests {
     use super::*;
     use crate::graph::ops::matmul::Matmul;
-    use crate::graph::ops::movement::{Concat, Expand, Reshape};
+    use crate::graph::ops::movement::{Concat, Expand, Reshape, Slice};
     use crate::graph::{DataType, GraphBuilder, Limits, Number};
     use std::sync::Arc;
 
@@ -195,6 +220,32 @@ mod tests {
     fn fold_all(graph: &mut Graph) {
         let mut room = Room::beside(graph);
         fold(graph, &Progress::new(&Zeros), false, &mut room).unwrap();
+    }
+
+    /// A slice of rows is a part of its constant, wherever it begins; what lies apart is computed.
+    #[test]
+    fn rows_of_a_constant_are_a_part_of_it() {
+        let bytes: Vec<u8> = (0..96).collect();
+        let folded = |starts: &[u32], sizes: &[u32], strides: Option<Vec<u32>>| {
+            let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
+            let table = ConstantBytes::new(bytes.clone());
+            let input = builder.constant(Descriptor::new(DataType::Float32, [2, 3, 4]), table).unwrap();
+            let slice = Slice { input, starts: starts.to_vec(), sizes: sizes.to_vec(), strides };
+            let output = builder.push_op(slice, "").unwrap()[0];
+            let mut graph = builder.build(vec![("y".into(), output)]).unwrap();
+            fold_all(&mut graph);
+            let (_, id) = &graph.outputs[0];
+            match &graph.operands[id.0 as usize].source {
+                Source::Constant(bytes) => bytes.as_slice().to_vec(),
+                _ => panic!("not folded"),
+            }
+        };
+        assert_eq!(folded(&[1, 1, 0], &[1, 2, 4], None), bytes[64..96]);
+        assert_eq!(folded(&[1, 2, 1], &[1, 1, 2], Some(vec![1, 1, 1])), bytes[84..92]);
+        assert_eq!(folded(&[0, 0, 0], &[2, 3, 4], None), bytes);
+        // Zeros are what the evaluator makes.
+        assert_eq!(folded(&[0, 1, 0], &[2, 2, 4], None), [0; 64]);
+        assert_eq!(folded(&[0, 0, 0], &[1, 1, 2], Some(vec![1, 1, 2])), [0; 4]);
     }
 
     /// Whether a number that is repeated so often becomes a constant that a vector is multiplied with.

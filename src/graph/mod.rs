@@ -42,6 +42,7 @@ use operator::{Operator, check_limits};
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -63,6 +64,21 @@ impl ConstantBytes {
 
     pub fn as_slice(&self) -> &[u8] {
         (*self.0).as_ref()
+    }
+
+    /// Some of the bytes, which stay where they are.
+    ///
+    /// # Panics
+    /// When there are fewer.
+    pub fn part(&self, range: Range<usize>) -> ConstantBytes {
+        struct Part(ConstantBytes, Range<usize>);
+        impl AsRef<[u8]> for Part {
+            fn as_ref(&self) -> &[u8] {
+                &self.0.as_slice()[self.1.clone()]
+            }
+        }
+        assert!(range.start <= range.end && range.end <= self.as_slice().len());
+        ConstantBytes::new(Part(self.clone(), range))
     }
 }
 
@@ -102,7 +118,7 @@ impl Shared {
     }
 
     /// Whether somebody has said so.
-    fn is_stable(&self, bytes: &[u8]) -> bool {
+    pub fn is_stable(&self, bytes: &[u8]) -> bool {
         let first = bytes.as_ptr().addr();
         let stable = self.stable.read().unwrap_or_else(PoisonError::into_inner);
         let before = stable.range(..=first).next_back();

@@ -398,8 +398,9 @@ impl Executable {
         let profile = texts.map(|texts| Profile::of(steps.iter().zip(texts).map(|(step, text)| step.profiled(text)).collect()));
         let estimate = steps.iter().map(Step::estimate).fold(0, usize::saturating_add);
         let kernel_bytes: usize = steps.iter().filter_map(|step| step.kernel.as_ref()).map(|kernel| kernel.bytes()).sum();
-        let constant_bytes =
-            kernel_bytes.saturating_sub(counted) + constants.iter().map(|constant| constant.as_slice().len()).sum::<usize>();
+        // Constants of a model with several graphs are counted with the model.
+        let own = constants.iter().map(ConstantBytes::as_slice).filter(|bytes| !plan.shared.is_stable(bytes));
+        let constant_bytes = kernel_bytes.saturating_sub(counted) + own.map(<[u8]>::len).sum::<usize>();
         let placements = placements::find(&steps, plan.inputs.len());
         let executable = Executable {
             estimate,
