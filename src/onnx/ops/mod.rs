@@ -394,9 +394,12 @@ pub static TABLE: &[Entry] = table! {
 
 /// The row of an operator, by its normalized domain.
 pub fn find(domain: &str, operator: &str, version: Option<i64>) -> Mapped<&'static Entry> {
-    let Some(entry) = TABLE.iter().find(|entry| entry.domain == domain && entry.operator == operator) else {
+    // The rows are sorted. Importing asks for every node, and all of it is done again for each new shape.
+    let found = TABLE.binary_search_by(|entry| (entry.domain, entry.operator).cmp(&(domain, operator)));
+    let Ok(position) = found else {
         return Err(unknown(domain, operator).into());
     };
+    let entry = &TABLE[position];
     let Some(version) = version else {
         return Err("the model does not say which version of the domain it uses".into());
     };
