@@ -150,7 +150,7 @@ fn range_of_slice(op: &Op, shape: &[usize], descriptor: &Descriptor) -> Option<R
     let Op::Slice(slice) = op else { return None };
     let bits = descriptor.data_type.bits();
     let is_dense = slice.strides.as_ref().is_none_or(|strides| strides.iter().all(|&stride| stride == 1));
-    if !is_dense || bits % 8 != 0 {
+    if !is_dense || !bits.is_multiple_of(8) {
         return None;
     }
     let taken: Vec<usize> = slice.sizes.iter().map(|&size| size as usize).collect();

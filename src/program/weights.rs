@@ -5,6 +5,7 @@ use crate::graph::{ConstantBytes, Graph, Shared, Source};
 use crate::memory::{Bytes, Charge, Usage, Use};
 use crate::onnx::Loaded;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Kernels take elements of all types from addresses that are multiples of this.
@@ -42,15 +43,16 @@ impl Weights {
                 continue;
             }
             let place = (bytes.as_ptr().addr(), bytes.len());
-            if !copies.contains_key(&place) {
-                let copy = ConstantBytes::new(Bytes::copy_of(bytes)?);
-                shared.keep(copy.as_slice());
-                let charge = self.usage.charge(Use::Graphs, bytes.len());
-                copies.insert(place, (copy, charge));
-            }
-            if let Some((copy, _)) = copies.get(&place) {
-                *constant = copy.clone();
-            }
+            let (copy, _) = match copies.entry(place) {
+                Entry::Occupied(there) => there.into_mut(),
+                Entry::Vacant(vacant) => {
+                    let copy = ConstantBytes::new(Bytes::copy_of(bytes)?);
+                    shared.keep(copy.as_slice());
+                    let charge = self.usage.charge(Use::Graphs, bytes.len());
+                    vacant.insert((copy, charge))
+                }
+            };
+            *constant = copy.clone();
         }
         Ok(())
     }
