@@ -3,22 +3,9 @@
 // Values to feed, and what came out in a line.
 
 const { readFileSync } = require('node:fs');
+const { ARRAYS } = require('../onnx/arrays.js');
 const { readNpy } = require('./npy.js');
 const { Usage } = require('./options.js');
-
-const ARRAYS = {
-  float32: Float32Array,
-  float16: globalThis.Float16Array ?? Uint16Array,
-  int32: Int32Array,
-  uint32: Uint32Array,
-  int64: BigInt64Array,
-  uint64: BigUint64Array,
-  int8: Int8Array,
-  uint8: Uint8Array,
-  // Two elements share a byte.
-  int4: Uint8Array,
-  uint4: Uint8Array,
-};
 
 /** Numbers from a seed (mulberry32). */
 function generator(seed) {

@@ -63,4 +63,4 @@ function requireArray(operator, label, place, dataType, shape, value) {
   }
 }
 
-module.exports = { arrayOver, bytesOf, elementCount, lengthFor, requireArray, requireType };
+module.exports = { ARRAYS, arrayOver, bytesOf, elementCount, lengthFor, requireArray, requireType };
