@@ -17,6 +17,7 @@ const options = [
 export async function testTypings(tally) {
   console.log('\n== typings');
   await compile(tally, 'typings', 'typescript', ['--project', inRepository('tsconfig.json')]);
+  await compile(tally, 'typings of webnn-node/onnxruntime', 'typescript', ['--project', inRepository('__tests__', 'typings', 'onnxruntime')]);
   // The package is found by its name in node_modules only.
   const folder = mkdtempSync(path.join(tmpdir(), 'webnn-node-typings-'));
   const program = path.join(folder, 'older.ts');

@@ -70,13 +70,7 @@ class OnnxModel {
     const state = self(this, 'run');
     requireUsable(state, 'run');
     const { arrays, shapes } = readInputs('run', state.label, state.inputs, inputs, state.defaults);
-    const wish = runOptions('run', state, options);
-    state.running++;
-    try {
-      return await runOn(state, shapes, arrays, wish);
-    } finally {
-      state.ended();
-    }
+    return runArrays(state, shapes, arrays, runOptions('run', state, options));
   }
 
   /**
@@ -138,6 +132,23 @@ function close(state) {
     collected.unregister(state);
     native.closeOnnx(state.handle);
     state.handle = undefined;
+  }
+}
+
+/**
+ * A run for whoever has checked all that is given.
+ * @param {object} state of the model
+ * @param {number[][]} shapes of all inputs in their order
+ * @param {Record<string, ArrayBufferView>} arrays copied before this returns
+ * @param {{wanted?: Set<string>, maxBytes?: number, seed?: number}} wish
+ */
+async function runArrays(state, shapes, arrays, wish) {
+  requireUsable(state, 'run');
+  state.running++;
+  try {
+    return await runOn(state, shapes, arrays, wish);
+  } finally {
+    state.ended();
   }
 }
 
@@ -205,7 +216,8 @@ function createModel(state) {
     state.running--;
     if (state.destroyed && state.running === 0) close(state);
   };
-  return new OnnxModel(construct, state);
+  state.object = new OnnxModel(construct, state);
+  return state.object;
 }
 
-module.exports = { OnnxModel, createModel };
+module.exports = { OnnxModel, createModel, modelState: (model) => stateOf(model), runArrays };

@@ -1,0 +1,37 @@
+'use strict';
+
+// From a path or bytes to a model of this engine.
+
+const fs = require('node:fs/promises');
+const { loadOnnx } = require('../onnx/load.js');
+const { modelState } = require('../onnx/model.js');
+const { plain } = require('./errors.js');
+
+/** What onnxruntime says of files that are none. */
+async function requireFile(path) {
+  const stat = await fs.stat(path).catch(() => undefined);
+  if (stat === undefined) throw new Error(`Load model from ${path} failed:Load model ${path} failed. File doesn't exist`);
+  if (stat.isDirectory()) {
+    throw new Error(`Load model from ${path} failed:The model path is a directory. Loading a model package from a directory path is not supported.`);
+  }
+}
+
+/**
+ * @param {object} context
+ * @param {string | Uint8Array} source
+ * @param {Record<string, any>} options checked
+ */
+async function loadModel(context, source, _options) {
+  const isPath = typeof source === 'string';
+  if (isPath) await requireFile(source);
+  else if (source.byteLength === 0) throw new Error('Model data pointer is null. No graph was found in the protobuf.');
+  try {
+    // A program that gives a model to onnxruntime vouches for it; there is no limit there either.
+    return modelState(await loadOnnx(context, source, { maxBytes: Infinity }));
+  } catch (error) {
+    if (!isPath) throw plain(error);
+    throw new Error(`Load model from ${source} failed:${error.message}`, { cause: error });
+  }
+}
+
+module.exports = { loadModel };

@@ -1,0 +1,26 @@
+'use strict';
+
+// What a session tells of its inputs and outputs, as onnxruntime-node does: a dimension is a size, a name of the file, or '' where
+// it has none.
+
+/**
+ * @typedef {object} Described
+ * @property {string} name
+ * @property {string} type
+ * @property {(number | string)[]} [shape] nothing where the rank is open
+ * @property {object} metadata
+ */
+
+/** @returns {Described} */
+function described({ name, type, shape }) {
+  const dimensions = shape?.map((size, axis) => (size === null || size === `${name}:${axis}` ? '' : size));
+  return { name, type, shape: dimensions, metadata: { name, isTensor: true, type, shape: dimensions ?? [] } };
+}
+
+/** @param {object} model its state */
+function metadataOf({ inputs, outputs, only }) {
+  const exact = only !== undefined && only.cuts.length === 0 ? only.outputs : outputs;
+  return { inputs: inputs.map(described), outputs: exact.map(described) };
+}
+
+module.exports = { metadataOf };

@@ -1,0 +1,120 @@
+'use strict';
+
+// A session: what onnxruntime-common's InferenceSession calls.
+
+const { runArrays } = require('../onnx/model.js');
+const { Tensor } = require('./common.js');
+const { ELEMENTS, heldBy } = require('./elements.js');
+const { plain } = require('./errors.js');
+const { loadModel } = require('./load.js');
+const { metadataOf } = require('./metadata.js');
+const { runOptions } = require('./run-options.js');
+const { outputLocations, sessionOptions } = require('./session-options.js');
+const { checkValue, readValue } = require('./values.js');
+
+class SessionHandler {
+  #model;
+  #inputs;
+  #outputs;
+  /** For outputs that stay on the device. */
+  #locations;
+
+  constructor(model, _provider, options) {
+    this.#model = model;
+    const { inputs, outputs } = metadataOf(model);
+    this.#inputs = inputs;
+    this.#outputs = new Map(outputs.map((output) => [output.name, output]));
+    this.inputNames = inputs.map(({ name }) => name);
+    this.outputNames = outputs.map(({ name }) => name);
+    this.inputMetadata = inputs.map(({ metadata }) => metadata);
+    this.outputMetadata = outputs.map(({ metadata }) => metadata);
+    this.#locations = outputLocations(options, this.outputNames);
+    void this.#locations;
+  }
+
+  /**
+   * @param {string | Uint8Array} source
+   * @param {import('./providers.js').Provider} provider
+   * @param {object} options of the session, as the program gave them
+   */
+  static async create(source, provider, options) {
+    const checked = sessionOptions(options);
+    const model = await loadModel(provider.context, source, checked);
+    return new SessionHandler(model, provider, options);
+  }
+
+  /**
+   * Everything that is fed is copied before this returns.
+   * @param {Record<string, any>} feeds
+   * @param {Record<string, any>} fetches null for an output that is to be made
+   * @param {object} options
+   */
+  async run(feeds, fetches, options) {
+    this.#requireSession();
+    const values = this.#inputs.map(({ name }) => readValue(feeds[name]));
+    const names = this.outputNames.filter((name) => name in fetches);
+    const targets = new Map();
+    for (const name of names) if (fetches[name] !== null) targets.set(name, { tensor: fetches[name], value: readValue(fetches[name]) });
+    runOptions(options);
+    this.#inputs.forEach((input, i) => checkValue('input', input, values[i]));
+    for (const [name, { value }] of targets) checkValue('output', this.#outputs.get(name), value);
+    return this.#compute(values, names, targets);
+  }
+
+  async #compute(values, names, targets) {
+    // Without a prototype, since '__proto__' is a name like others.
+    const arrays = Object.create(null);
+    this.#inputs.forEach(({ name }, i) => {
+      const { type, data } = values[i];
+      const { into } = ELEMENTS[type];
+      arrays[name] = into === undefined ? data : into(data);
+    });
+    const shapes = values.map(({ dims }) => dims);
+    let results;
+    try {
+      results = await runArrays(this.#model, shapes, arrays, { wanted: new Set(names) });
+    } catch (error) {
+      throw plain(error);
+    }
+    const given = names.map((name) => [name, this.#output(name, results[name], targets.get(name))]);
+    // fromEntries defines, so that '__proto__' is a name like others.
+    return Object.fromEntries(given);
+  }
+
+  /** The tensor for a result: the caller's own, where there is one. */
+  #output(name, { dataType, data, shape }, target) {
+    const declared = this.#outputs.get(name).type;
+    const type = heldBy(declared) === dataType ? declared : dataType;
+    const { from } = ELEMENTS[type];
+    const array = from === undefined ? data : from(data);
+    if (target === undefined) return new Tensor(type, array, shape);
+    const { tensor, value } = target;
+    if (`${value.dims}` !== `${shape}`) {
+      throw new Error(`The output OrtValue provided for output '${name}' has shape {${value.dims}} but the computed output shape for this run is {${shape}}.`);
+    }
+    value.data.set(array);
+    return tensor instanceof Tensor ? tensor : new Tensor(type, value.data, shape);
+  }
+
+  /** Runs that are under way are completed. */
+  async dispose() {
+    this.#requireSession();
+    const model = this.#model;
+    this.#model = undefined;
+    model.object.destroy();
+  }
+
+  startProfiling() {
+    // As in onnxruntime: it began with the session, if the options say so.
+  }
+
+  endProfiling() {
+    this.#requireSession();
+  }
+
+  #requireSession() {
+    if (this.#model === undefined) throw new Error('Session already disposed.');
+  }
+}
+
+module.exports = { SessionHandler };

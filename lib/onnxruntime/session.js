@@ -1,0 +1,64 @@
+'use strict';
+
+// InferenceSession: that of onnxruntime-common, whose create() goes to this engine and asks no registry of backends, which all
+// packages of the process share.
+
+const { types } = require('node:util');
+const { InferenceSession: Common } = require('./common.js');
+const { provider } = require('./providers.js');
+const { SessionHandler } = require('./session-handler.js');
+const { isObject } = require('./session-options.js');
+
+function optionsOf(value) {
+  if (value === undefined) return {};
+  if (typeof value === 'object' && value !== null) return value;
+  throw new TypeError("'options' must be an object.");
+}
+
+/** A part of a buffer: `byteOffset, byteLength` as programs give them. */
+function partOf(buffer, byteOffset, byteLength) {
+  const size = buffer.byteLength;
+  if (!Number.isSafeInteger(byteOffset)) throw new RangeError("'byteOffset' must be an integer.");
+  if (byteOffset < 0 || byteOffset >= size) throw new RangeError(`'byteOffset' is out of range [0, ${size}).`);
+  if (byteLength === undefined) return new Uint8Array(buffer, byteOffset);
+  if (typeof byteLength !== 'number') throw new TypeError("'byteLength' must be a number.");
+  if (!Number.isSafeInteger(byteLength)) throw new RangeError("'byteLength' must be an integer.");
+  if (byteLength <= 0 || byteOffset + byteLength > size) {
+    throw new RangeError(`'byteLength' is out of range (0, ${size - byteOffset}].`);
+  }
+  return new Uint8Array(buffer, byteOffset, byteLength);
+}
+
+/** The overloads of create(): the model and the options. */
+function argumentsOf([model, ...rest]) {
+  if (typeof model === 'string' || types.isUint8Array(model)) return { source: model, options: optionsOf(rest[0]) };
+  if (types.isAnyArrayBuffer(model)) {
+    if (typeof rest[0] !== 'number') return { source: new Uint8Array(model), options: optionsOf(rest[0]) };
+    const [byteOffset, byteLength, options] = rest;
+    const source = partOf(model, byteOffset, byteLength);
+    return { source, options: optionsOf(byteLength === undefined ? undefined : options) };
+  }
+  throw new TypeError("Unexpected argument[0]: must be 'path' or 'buffer'.");
+}
+
+class InferenceSession extends Common {
+  static async create(...args) {
+    const { source, options } = argumentsOf(args);
+    const found = await provider(options);
+    return new InferenceSession(await SessionHandler.create(source, found, options));
+  }
+}
+
+/** For onnxruntime-common's registry of backends: what its own InferenceSession then runs on. */
+const backend = {
+  async init(name) {
+    // One that is not available is dropped with a warning there.
+    await provider({ executionProviders: [name] });
+  },
+  async createInferenceSessionHandler(source, options) {
+    const given = isObject(options) ? options : {};
+    return SessionHandler.create(source, await provider(given), given);
+  },
+};
+
+module.exports = { InferenceSession, backend };

@@ -1,0 +1,93 @@
+'use strict';
+
+// What a program feeds and prefetches: tensors of onnxruntime-common, of any copy and version of it, which are known by their members
+// alone. What is wrong with one is said in onnxruntime-node's words.
+
+const { types } = require('node:util');
+const { toTensor } = require('../tensor.js');
+const { viewName } = require('../show.js');
+const { lengthFor } = require('../onnx/arrays.js');
+const { ELEMENTS } = require('./elements.js');
+const { isObject } = require('./session-options.js');
+
+/**
+ * @typedef {object} Value
+ * @property {string} type
+ * @property {number[]} dims
+ * @property {ArrayBufferView} [data]
+ * @property {object} [mlTensor] where it is on a device
+ */
+
+/**
+ * Reads a tensor.
+ * @param {any} tensor
+ * @returns {Value}
+ */
+function readValue(tensor) {
+  if (!isObject(tensor)) throw new TypeError('Tensor must be an object.');
+  const { dims: given, location, type } = tensor;
+  if (!Array.isArray(given)) throw new TypeError('Tensor.dims must be an array.');
+  const dims = given.map((size, axis) => {
+    if (typeof size !== 'number') throw new TypeError(`Tensor.dims[${axis}] is not a number.`);
+    if (!Number.isInteger(size) || size < 0 || size > 0xffffffff) throw new RangeError(`Tensor.dims[${axis}] is invalid: ${size}`);
+    return size;
+  });
+  if (typeof location !== 'string') throw new TypeError('Tensor.location must be a string.');
+  if (!['cpu', 'cpu-pinned', 'texture', 'gpu-buffer', 'ml-tensor'].includes(location)) throw new RangeError('Tensor.location is not supported.');
+  if (typeof type !== 'string') throw new TypeError('Tensor.type must be a string.');
+  if (type === 'string') throw new TypeError('Tensor.type is not supported: string, since models with strings are not run by webnn-node');
+  const element = Object.hasOwn(ELEMENTS, type) ? ELEMENTS[type] : undefined;
+  if (element === undefined) throw new TypeError(`Tensor.type is not supported: ${type}`);
+  if (location === 'cpu') return { type, dims, data: arrayOf(type, dims, element, tensor.data) };
+  if (location === 'ml-tensor') return { type, dims, mlTensor: onDevice('mlTensor', tensor.mlTensor) };
+  if (location === 'gpu-buffer') return { type, dims, mlTensor: onDevice('gpuBuffer', tensor.gpuBuffer) };
+  throw new TypeError("Tensor.location must be 'gpu-buffer' for IO binding.");
+}
+
+function arrayOf(type, dims, { arrays }, data) {
+  if (!types.isTypedArray(data)) throw new TypeError('Tensor.data must be a typed array for numeric tensor.');
+  const found = viewName(data);
+  if (!arrays.includes(found)) {
+    throw new TypeError(`Tensor.data must be a typed array (${arrays.join(' or ')}) for ${type} tensors, but got typed array (${found}).`);
+  }
+  const length = lengthFor(type, dims.reduce((product, size) => product * size, 1));
+  if (data.length < length) {
+    const { BYTES_PER_ELEMENT: bytes } = data;
+    throw new Error(`not enough space: expected ${length * bytes}, got ${data.length * bytes}`);
+  }
+  // What is behind the elements that the dimensions speak of is nobody's.
+  return data.length === length ? data : data.subarray(0, length);
+}
+
+function onDevice(member, value) {
+  try {
+    return toTensor(value).object;
+  } catch (cause) {
+    throw new TypeError(`Tensor.${member} must be an MLTensor of webnn-node.`, { cause });
+  }
+}
+
+/**
+ * Holds values against what the model declares.
+ * @param {'input' | 'output'} kind
+ * @param {{name: string, type: string, shape?: (number | string)[]}} declared
+ * @param {Value} value
+ */
+function checkValue(kind, { name, type, shape }, value) {
+  if (value.type !== type) {
+    const text = (of) => `(tensor(${ELEMENTS[of]?.onnx ?? of}))`;
+    throw new Error(`Unexpected ${kind} data type. Actual: ${text(value.type)} , expected: ${text(type)}`);
+  }
+  if (shape === undefined) return;
+  const { dims } = value;
+  const advice = 'Please fix either the inputs/outputs or the model.';
+  if (dims.length !== shape.length) {
+    throw new Error(`Invalid rank for ${kind}: ${name} Got: ${dims.length} Expected: ${shape.length} ${advice}`);
+  }
+  const wrong = shape.flatMap((size, axis) =>
+    typeof size === 'number' && size !== dims[axis] ? [` index: ${axis} Got: ${dims[axis]} Expected: ${size}\n`] : [],
+  );
+  if (wrong.length > 0) throw new Error(`Got invalid dimensions for ${kind}: ${name} for the following indices\n${wrong.join('')} ${advice}`);
+}
+
+module.exports = { checkValue, readValue };
