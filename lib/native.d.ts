@@ -139,10 +139,14 @@ export function createCommandBuffer(
 export function destroyCommandBuffer(buffer: Handle): void;
 export function submit(context: Handle, buffers: Handle[]): void;
 
-/** Reads an ONNX model, with the given sizes for dimensions by their names; a negative `maxBytes` is none. */
+/**
+ * Reads an ONNX model, with the given sizes for dimensions by their names, and external data by the names that the model has for its
+ * files; a negative `maxBytes` is none. `outline` asks for what importing alone tells of outputs that the file does not describe.
+ */
 export function openOnnx(
   request: Request, context: Handle, fileOrBytes: string | Bytes, names: string[], sizes: number[], label: string,
   constants: string[], arrays: string[], values: Bytes[], overridable: string[], maxBytes: number,
+  locations: string[], external: (string | Bytes)[], outline: boolean,
 ): Handle;
 export function closeOnnx(model: Handle): void;
 /** The graph for inputs of these shapes, or that of the first part; settles when it is built. */

@@ -10,9 +10,9 @@ export interface OnnxSignature {
   dataType: MLOperandDataType;
   /**
    * The size of each dimension, or, where the model leaves it open, its name in the file: every dimension with that name has the
-   * same size. One without a name is `input:axis`.
+   * same size. One without a name is `input:axis`. null where not even the number of dimensions is known.
    */
-  shape: (number | string)[];
+  shape: (number | string)[] | null;
   /** `true` for an input that need not be passed, since the file has a value for it. */
   optional?: true;
 }

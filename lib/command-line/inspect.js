@@ -30,7 +30,7 @@ async function run(args) {
   try {
     const model = await withProgress('loading', file, loadOnnx(context, file, { freeDimensions: dimensions, constants }));
     result.memory = context.memoryUsage();
-    result.openDimensions = [...new Set(model.inputs.flatMap(({ shape }) => shape.filter((size) => typeof size === 'string')))];
+    result.openDimensions = [...new Set(model.inputs.flatMap(({ shape }) => (shape ?? []).filter((size) => typeof size === 'string')))];
     result.cuts = model.cuts;
     model.destroy();
   } catch (error) {

@@ -102,9 +102,9 @@ function shapedInputs(signatures, given, shapes) {
     const file = files.find(([input]) => input === name)?.[1];
     const sizes = shapes[name] ?? (file === undefined ? undefined : readArray(file).shape);
     // Another rank is an error that says more when the array is compared with the input.
-    if (sizes === undefined || sizes.length !== shape.length) continue;
+    if (sizes === undefined || (shape !== null && sizes.length !== shape.length)) continue;
     own.set(name, sizes);
-    shape.forEach((dimension, axis) => {
+    shape?.forEach((dimension, axis) => {
       if (typeof dimension !== 'string') return;
       const other = known.get(dimension);
       if (other !== undefined && other !== sizes[axis]) {
@@ -114,6 +114,11 @@ function shapedInputs(signatures, given, shapes) {
     });
   }
   return signatures.map((signature) => {
+    if (signature.shape === null) {
+      const sizes = own.get(signature.name);
+      if (sizes === undefined) throw new Usage(`the input ${signature.name} may have any shape: --shape ${signature.name}=1x1 would make it one`);
+      return { ...signature, shape: [...sizes] };
+    }
     const shape = signature.shape.map((dimension, axis) => {
       const size = typeof dimension === 'number' ? dimension : (own.get(signature.name)?.[axis] ?? known.get(dimension));
       if (size === undefined) {

@@ -8,12 +8,12 @@ const { quote, show } = require('../show.js');
 const { elementCount, requireArray, requireType } = require('./arrays.js');
 const { isShape } = require('./tensor.js');
 
-/** @typedef {{name: string, dataType: string, type: string, shape: (number | string)[], optional?: boolean}} Signature */
+/** @typedef {{name: string, dataType: string, type: string, shape: (number | string)[] | null, optional?: boolean}} Signature */
 
 /** A name that stands for one size everywhere. Some writers call every dimension "?", and others by its place. */
 const isName = (name) => /^[A-Za-z_]\w*$/.test(name);
 
-const text = (shape) => `[${shape.join(', ')}]`;
+const text = (shape) => (shape === null ? 'one of any rank' : `[${shape.join(', ')}]`);
 
 /** Checks that there is exactly what the model takes. */
 function checkNames(operator, label, signatures, given) {
@@ -78,10 +78,11 @@ function readInputs(operator, label, signatures, given, defaults) {
   return { arrays, shapes };
 }
 
-const isKnown = (shape) => shape.every((size) => typeof size === 'number');
+const isKnown = (shape) => shape !== null && shape.every((size) => typeof size === 'number');
 
 /** Holds a shape against what the input declares, and names against what other inputs say. */
 function bindSizes(operator, label, { name, shape: declared }, shape, sizes) {
+  if (declared === null) return;
   const place = `inputs: ${quote(name)}`;
   const fits = shape.length === declared.length && declared.every((size, axis) => typeof size !== 'number' || size === shape[axis]);
   if (!fits) throw typeError(operator, label, `${place}: found the shape ${text(shape)}, allowed ${text(declared)}`);
@@ -123,6 +124,7 @@ function infer(operator, label, signatures, arrays, shapes, sizes, unshaped) {
 
 /** The shape of so many elements, where that is the only one. */
 function solve({ dataType, shape }, length, sizes) {
+  if (shape === null) return undefined;
   const known = shape.map((size) => (typeof size === 'number' ? size : isName(size) ? sizes.get(size)?.size : undefined));
   const open = shape.filter((_, axis) => known[axis] === undefined);
   if (open.length === 0) return known;
@@ -156,6 +158,7 @@ function solveShapes(operator, label, signatures, given) {
   }
   return signatures.map(({ name, shape }) => {
     if (Object.hasOwn(given, name)) return [...given[name]];
+    if (shape === null) throw typeError(operator, label, `${quote(name)}: found no shape, allowed ${text(shape)}`);
     return shape.map((size) => {
       const found = typeof size === 'number' ? size : isName(size) ? sizes.get(size)?.size : undefined;
       if (found === undefined) throw typeError(operator, label, `${quote(name)}: found no shape, allowed one like ${text(shape)}`);

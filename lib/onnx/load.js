@@ -11,7 +11,7 @@ const { begin } = require('../settle.js');
 const { quote, show, viewName } = require('../show.js');
 const { argument } = require('../webidl.js');
 const { isKnown } = require('./inputs.js');
-const { createModel } = require('./model.js');
+const { createModel, modelState } = require('./model.js');
 const { requireBytes } = require('./options.js');
 const { Plans, keyOf } = require('./plans.js');
 const { refusal } = require('./refusal.js');
@@ -39,19 +39,49 @@ async function loadOnnx(context, source, options = {}) {
   // None is told by a negative number.
   const most = maxBytes === undefined ? -1 : requireBytes(NAME, '', maxBytes);
   if (state.lost) throw invalidState(NAME, label, 'the MLContext was destroyed or lost');
-  let handle;
-  const entry = {
-    operator: NAME,
-    label,
-    context: state,
-    arrive: (opened) => opened,
-    fail: () => native.closeOnnx(handle),
-  };
-  const opened = await begin(entry, (request) => {
-    handle = native.openOnnx(request, state.handle, origin, names, sizes, `${label}`, inputs, arrays, values, defaulted, most);
-  });
+  const { handle, opened } = await open(state, `${label}`, origin, [names, sizes], [inputs, arrays, values, defaulted], most);
   try {
     return await modelOf(context, state, handle, opened, `${label}`);
+  } catch (error) {
+    native.closeOnnx(handle);
+    throw error;
+  }
+}
+
+/** Has a model read. */
+async function open(context, label, origin, [names, sizes], [inputs, arrays, values, defaulted], most, external = new Map(), outline = false) {
+  let handle;
+  const entry = { operator: NAME, label, context, arrive: (opened) => opened, fail: () => native.closeOnnx(handle) };
+  const locations = [...external.keys()];
+  const files = [...external.values()];
+  const opened = await begin(entry, (request) => {
+    handle = native.openOnnx(
+      ...[request, context.handle, origin, names, sizes, label],
+      ...[inputs, arrays, values, defaulted, most, locations, files, outline],
+    );
+  });
+  return { handle, opened };
+}
+
+/**
+ * The state of a model, for the interface of onnxruntime: without a limit, with what importing alone tells of outputs, and with sizes
+ * only for names that the model has, of those that are given.
+ * @param {object} context
+ * @param {string | object} source a path, or bytes that Node-API takes
+ * @param {{sizes: Record<string, number>, external: Map<string, string | object>}} options
+ */
+async function openModel(context, source, { sizes, external }) {
+  const state = toContext(context);
+  const read = (names) => open(state, '', source, [names, names.map((name) => sizes[name])], [[], [], [], []], Infinity, external, true);
+  let { handle, opened } = await read([]);
+  try {
+    const known = new Set(opened.inputs.flatMap(([, , shape]) => shape ?? []));
+    const names = Object.keys(sizes).filter((name) => known.has(name));
+    if (names.length > 0) {
+      native.closeOnnx(handle);
+      ({ handle, opened } = await read(names));
+    }
+    return modelState(await modelOf(context, state, handle, opened, ''));
   } catch (error) {
     native.closeOnnx(handle);
     throw error;
@@ -119,4 +149,4 @@ function overridableInputs(overridable) {
   throw typeError(NAME, '', `options: overridable: found ${show(overridable)}, allowed an array of names`);
 }
 
-module.exports = { loadOnnx };
+module.exports = { loadOnnx, openModel };

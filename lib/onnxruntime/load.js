@@ -3,8 +3,7 @@
 // From a path or bytes to a model of this engine.
 
 const fs = require('node:fs/promises');
-const { loadOnnx } = require('../onnx/load.js');
-const { modelState } = require('../onnx/model.js');
+const { openModel } = require('../onnx/load.js');
 const { plain } = require('./errors.js');
 
 /** What onnxruntime says of files that are none. */
@@ -21,13 +20,13 @@ async function requireFile(path) {
  * @param {string | Uint8Array} source
  * @param {Record<string, any>} options checked
  */
-async function loadModel(context, source, _options) {
+async function loadModel(context, source, { freeDimensionOverrides = {}, externalData = new Map() }) {
   const isPath = typeof source === 'string';
   if (isPath) await requireFile(source);
   else if (source.byteLength === 0) throw new Error('Model data pointer is null. No graph was found in the protobuf.');
   try {
     // A program that gives a model to onnxruntime vouches for it; there is no limit there either.
-    return modelState(await loadOnnx(context, source, { maxBytes: Infinity }));
+    return await openModel(context, source, { sizes: freeDimensionOverrides, external: externalData });
   } catch (error) {
     if (!isPath) throw plain(error);
     throw new Error(`Load model from ${source} failed:${error.message}`, { cause: error });

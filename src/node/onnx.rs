@@ -48,11 +48,10 @@ enum Origin {
 }
 
 impl Origin {
-    fn of(call: &Call<'_>, index: usize) -> Result<Origin> {
-        let value = call.value(index);
-        match call.scope.type_of(value)? {
-            Type::Object => Ok(Origin::Bytes(bytes::copy(call.scope, value)?)),
-            _ => Ok(Origin::File(call.string(index)?.into())),
+    fn of(scope: Scope<'_>, value: Value<'_>) -> Result<Origin> {
+        match scope.type_of(value)? {
+            Type::Object => Ok(Origin::Bytes(bytes::copy(scope, value)?)),
+            _ => Ok(Origin::File(scope.as_string(value)?.into())),
         }
     }
 
@@ -60,6 +59,21 @@ impl Origin {
         match self {
             Origin::File(path) => Model::open(&path),
             Origin::Bytes(bytes) => Ok(Model::from_bytes(bytes)),
+        }
+    }
+
+    fn byte_length(&self) -> usize {
+        if let Origin::Bytes(bytes) = self { bytes.len() } else { 0 }
+    }
+
+    /// As external data of a model.
+    fn provide(self, model: &mut Model, location: &str) -> Result<()> {
+        match self {
+            Origin::File(path) => model.provide_file(location, &path),
+            Origin::Bytes(bytes) => {
+                model.provide(location, bytes);
+                Ok(())
+            }
         }
     }
 }
@@ -90,13 +104,13 @@ fn guarded<T, E: From<Error>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, 
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(from_panic(&*panic).into()))
 }
 
-/// `openOnnx(request, context, fileOrBytes, names, sizes, label, constants, arrays, values, overridable, maxBytes)`: the handle of a
-/// model that is being read. A negative number of bytes stands for the default.
+/// `openOnnx(request, context, fileOrBytes, names, sizes, label, constants, arrays, values, overridable, maxBytes, locations, external,
+/// outline)`: the handle of a model that is being read. A negative number of bytes stands for the default.
 pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let request = Request::from_number(call.number(0)?);
     let context = call.handle(1)?;
-    let origin = Origin::of(call, 2)?;
+    let origin = Origin::of(call.scope, call.value(2))?;
     let names: Vec<String> = call.scope.elements(call.value(3), Scope::as_string)?;
     let sizes: Vec<u32> = call.unsigned_list(4)?;
     let label = call.string(5)?;
@@ -113,11 +127,14 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let most_bytes = call.number(10)?;
     // A number beyond the range is the greatest.
     let most_bytes = (most_bytes >= 0.0).then_some(most_bytes as usize);
+    let locations: Vec<String> = call.scope.elements(call.value(11), Scope::as_string)?;
+    let external: Vec<Origin> = call.scope.elements(call.value(12), Origin::of)?;
+    let tells_outputs = call.scope.as_boolean(call.value(13))?;
     let (limits, usage, device, is_wanted) = environment.with_context(context, |context| {
         Ok((context.limits()?, context.usage()?, Device::new(context.sender(), context.numbers()), context.watcher()))
     })?;
     let bounds = Bounds { most_bytes, is_wanted: Arc::new(is_wanted) };
-    let length = if let Origin::Bytes(bytes) = &origin { bytes.len() } else { 0 };
+    let length: usize = external.iter().chain([&origin]).map(Origin::byte_length).sum();
     let held = environment.external.total.hold(DESCRIPTION + length);
     let program = Arc::new(OnceLock::new());
     let (found, outcome) = (program.clone(), program.clone());
@@ -126,16 +143,27 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let done = environment.settler.promise(call.scope, request, move |()| Outcome::OnnxModel(outcome, refused))?;
     in_background("loadOnnx", label, done, move |done| {
         let read = guarded(|| {
-            let loaded = onnx::Loaded::new(origin.open()?, fixed)?;
+            let mut model = origin.open()?;
+            for (location, origin) in locations.iter().zip(external) {
+                origin.provide(&mut model, location)?;
+            }
+            let loaded = onnx::Loaded::new(model, fixed)?;
             // Where all sizes are known, importing tells more, at once.
             let unknown = if loaded.is_fixed() { Vec::new() } else { loaded.unknown_nodes(&bounds)? };
-            Ok((loaded, unknown))
+            // Where it is refused nobody asks for its outputs.
+            let outputs = if tells_outputs && unknown.is_empty() && !loaded.is_fixed() {
+                onnx::outline(&loaded, &limits, &bounds)?
+            } else {
+                loaded.outputs()?
+            };
+            Ok((loaded, unknown, outputs))
         });
         match read {
-            Ok((loaded, unknown)) => {
+            Ok((loaded, unknown, outputs)) => {
                 let _ = refusals.set(unknown);
                 let _ = found.set(Arc::new(Program {
                     loaded,
+                    outputs,
                     limits,
                     bounds,
                     device: Arc::new(device),
@@ -256,7 +284,7 @@ pub fn run<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 /// `summarizeOnnx(request, fileOrBytes)`
 pub fn summarize<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let request = Request::from_number(call.number(0)?);
-    let origin = Origin::of(call, 1)?;
+    let origin = Origin::of(call.scope, call.value(1))?;
     let found = Arc::new(OnceLock::new());
     let outcome = found.clone();
     let done = call.environment.settler.promise(call.scope, request, move |()| Outcome::OnnxSummary(outcome))?;
@@ -308,11 +336,11 @@ fn sizes<'s>(scope: Scope<'s>, shape: &[Size]) -> Result<Value<'s>> {
     scope.array_of(shape.iter().map(|size| match size {
         Size::Known(size) => scope.unsigned(*size),
         Size::Open(name) => scope.string(name),
-        Size::Unknown => scope.null(),
+        Size::Unknown | Size::AnyRank => scope.null(),
     }))
 }
 
-/// `{inputs: [[name, dataType, shape, type, default]], outputs: [[name, dataType, shape, type]], refused, producer, version, description,
+/// `{inputs: [[name, dataType, shape or null, type, default]], outputs: [[name, dataType, shape, type]], refused, producer, version, description,
 /// domain, graphName, metadata}`. The default is an `ArrayBuffer` of an input that need not be passed; what the file does not tell of an
 /// output is null.
 pub fn model_value<'s>(
@@ -320,18 +348,17 @@ pub fn model_value<'s>(
     program: &OnceLock<Arc<Program>>,
     unknown: &OnceLock<Vec<RefusedNode>>,
 ) -> Result<Value<'s>> {
-    let loaded = &program.get().ok_or_else(|| stale("model"))?.loaded;
+    let Program { loaded, outputs, .. } = &**program.get().ok_or_else(|| stale("model"))?;
     let value = scope.object()?;
     let inputs = loaded.inputs().iter().map(|input| {
         let default = input.default.as_deref();
         let default = default.map_or_else(|| scope.undefined(), |bytes| bytes::array_buffer(scope, bytes))?;
         let data_type = scope.unsigned(input.data_type as u32)?;
-        let parts =
-            [scope.string(&input.name)?, data_type, sizes(scope, &input.shape)?, scope.string(input.element_type)?, default];
+        let shape = if input.is_of_any_rank() { scope.null()? } else { sizes(scope, &input.shape)? };
+        let parts = [scope.string(&input.name)?, data_type, shape, scope.string(input.element_type)?, default];
         scope.array_of(parts.into_iter().map(Ok))
     });
     scope.set(value, "inputs", scope.array_of(inputs)?)?;
-    let outputs = loaded.outputs()?;
     let outputs = outputs.iter().map(|output| {
         let data_type = output.data_type.map_or_else(|| scope.null(), |data_type| scope.unsigned(data_type as u32))?;
         let shape = output.shape.as_ref().map_or_else(|| scope.null(), |shape| sizes(scope, shape))?;

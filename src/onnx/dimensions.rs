@@ -29,12 +29,14 @@ pub enum Dimension {
     Size(u32),
     Named(String),
     Unknown,
+    /// Instead of all dimensions: not even their number is known.
+    AnyRank,
 }
 
 /// The inputs of a graph as the file has them: type and dimensions. Those that have an initializer are constants.
 ///
 /// # Errors
-/// `TypeError` or `NotSupportedError` for an input that is no tensor, has no shape, or impossible sizes.
+/// `TypeError` or `NotSupportedError` for an input that is no tensor, or impossible sizes.
 pub fn inputs(graph: &GraphProto, is_constant: &dyn Fn(&str) -> bool) -> Result<Vec<(String, DataType, Vec<Dimension>)>> {
     let mut inputs: Vec<(String, DataType, Vec<Dimension>)> = Vec::new();
     let mut names = BTreeSet::new();
@@ -43,9 +45,7 @@ pub fn inputs(graph: &GraphProto, is_constant: &dyn Fn(&str) -> bool) -> Result<
             return Err(malformed(format!("two inputs, or none, with the name {:?}", info.name)));
         }
         let (data_type, dimensions) = tensor_type(info)?;
-        let dimensions = dimensions
-            .ok_or_else(|| Error::new(Kind::NotSupported, format!("input {:?} has no shape, not even a rank", info.name)))?;
-        inputs.push((info.name.clone(), data_type, dimensions));
+        inputs.push((info.name.clone(), data_type, dimensions.unwrap_or_else(|| vec![Dimension::AnyRank])));
     }
     Ok(inputs)
 }
@@ -128,6 +128,8 @@ pub enum Size {
     Open(String),
     /// What only a run can tell.
     Unknown,
+    /// Instead of all sizes: not even their number is known.
+    AnyRank,
 }
 
 /// An input with the sizes that are decided.
@@ -190,6 +192,11 @@ fn decide(
                 }
                 Dimension::Named(key) => key,
                 Dimension::Unknown => format!("{name}:{axis}"),
+                Dimension::AnyRank => {
+                    shape.push(Size::AnyRank);
+                    missing.entry(name.clone()).or_default().push(format!("the rank of input {name:?}"));
+                    continue;
+                }
             };
             // By its place, a dimension can differ from others of its name: some writers call every one "?".
             let place = format!("{name}:{axis}");

@@ -37,9 +37,28 @@ impl Model {
         Ok(Model { bytes, folders, external: Mutex::default() })
     }
 
-    /// A model in memory. It can have no external data.
+    /// A model in memory. It can have no external data but what is provided.
     pub fn from_bytes(bytes: impl AsRef<[u8]> + Send + 'static) -> Model {
         Model { bytes: Bytes::from_owner(bytes), folders: Vec::new(), external: Mutex::default() }
+    }
+
+    /// External data that the caller has in memory, by the location that tensors name: no file of that name is looked for.
+    pub fn provide(&mut self, location: &str, bytes: impl AsRef<[u8]> + Send + 'static) {
+        self.keep(location, Bytes::from_owner(bytes));
+    }
+
+    /// External data in a file of the caller's choice, which may lie anywhere.
+    ///
+    /// # Errors
+    /// `OperationError` when it cannot be read.
+    pub fn provide_file(&mut self, location: &str, path: &Path) -> Result<()> {
+        self.keep(location, map(path)?);
+        Ok(())
+    }
+
+    fn keep(&mut self, location: &str, bytes: Bytes) {
+        let external = self.external.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        external.insert(plain(location).to_owned(), bytes);
     }
 
     /// The number of bytes of the model itself, without external data.
@@ -65,18 +84,20 @@ impl Model {
 
     /// External data by the location that a tensor names: a file in one of the model's folders.
     pub(super) fn external(&self, location: &str) -> Result<Bytes> {
+        let mut external = self.external.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(bytes) = external.get(plain(location)) {
+            return Ok(bytes.clone());
+        }
         if self.folders.is_empty() {
             return Err(Error::new(
                 Kind::Type,
-                format!("the model keeps weights in the file {location:?}, so it must be opened by its path"),
+                format!(
+                    "the model keeps weights in the file {location:?}, so it must be opened by its path, or be given the file"
+                ),
             ));
         }
-        let mut external = self.external.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Some(bytes) = external.get(location) {
-            return Ok(bytes.clone());
-        }
         let bytes = map(&confine(&self.folders, location)?)?;
-        external.insert(location.to_owned(), bytes.clone());
+        external.insert(plain(location).to_owned(), bytes.clone());
         Ok(bytes)
     }
 }
@@ -99,6 +120,11 @@ fn confine(folders: &[PathBuf], location: &str) -> Result<PathBuf> {
         }
     }
     Err(found.unwrap_or_else(|| malformed(format!("external data at {location:?}, and no folder of the model"))))
+}
+
+/// A location without the folder itself in front, which some writers name.
+fn plain(location: &str) -> &str {
+    location.strip_prefix("./").unwrap_or(location)
 }
 
 /// The folder that a path names a file in.
@@ -217,5 +243,18 @@ mod tests {
         assert!(Model::open(Path::new("")).is_err());
         assert!(Model::open(Path::new("/does/not/exist")).is_err());
         assert!(Model::from_bytes(vec![]).external("weights").is_err());
+    }
+
+    #[test]
+    fn external_data_can_be_provided() {
+        let folder = Folder::new("provided");
+        std::fs::write(folder.0.join("elsewhere"), [4]).unwrap();
+        let mut model = Model::from_bytes(vec![]);
+        model.provide("weights", vec![1, 2]);
+        model.provide_file("./more", &folder.0.join("elsewhere")).unwrap();
+        assert_eq!(model.external("./weights").unwrap(), &[1, 2][..]);
+        assert_eq!(model.external("more").unwrap(), &[4][..]);
+        assert!(model.external("others").is_err());
+        assert!(model.provide_file("x", &folder.0.join("missing")).is_err());
     }
 }

@@ -63,6 +63,11 @@ impl OpenInput {
     pub fn element(&self) -> ElementType {
         self.element
     }
+
+    /// Whether not even the number of its dimensions is known before a run.
+    pub fn is_of_any_rank(&self) -> bool {
+        matches!(self.shape[..], [Size::AnyRank])
+    }
 }
 
 impl Loaded {
@@ -216,7 +221,7 @@ impl Loaded {
                     None => Size::Unknown,
                 }
             }
-            Dimension::Unknown => Size::Unknown,
+            Dimension::Unknown | Dimension::AnyRank => Size::Unknown,
         };
         let output = |info: &ValueInfoProto| {
             let described = dimensions::tensor_type(info).ok();
@@ -246,8 +251,12 @@ impl Loaded {
             return Err(Error::argument("inputs", format!("{} shapes", shapes.len()), self.inputs.len()));
         }
         for (input, shape) in self.inputs.iter().zip(shapes) {
-            let fits = shape.len() == input.shape.len()
-                && shape.iter().zip(&input.shape).all(|(size, allowed)| !matches!(allowed, Size::Known(known) if known != size));
+            let fits = input.is_of_any_rank()
+                || shape.len() == input.shape.len()
+                    && shape
+                        .iter()
+                        .zip(&input.shape)
+                        .all(|(size, allowed)| !matches!(allowed, Size::Known(known) if known != size));
             if !fits {
                 return Err(Error::argument(
                     "inputs",

@@ -66,7 +66,7 @@ pub fn summarize(model: &Model) -> Result<Summary> {
                 let shown = |(axis, dimension)| match dimension {
                     Dimension::Size(size) => u32::to_string(&size),
                     Dimension::Named(name) => name,
-                    Dimension::Unknown => format!("{}:{axis}", info.name),
+                    Dimension::Unknown | Dimension::AnyRank => format!("{}:{axis}", info.name),
                 };
                 dimensions.into_iter().enumerate().map(shown).collect()
             }),

@@ -22,7 +22,9 @@ pub use weights::Weights;
 
 use crate::error::{Error, Kind, Result};
 use crate::graph::{Descriptor, Limits, OperandId, Shared};
-use crate::onnx::{Body, Bounds, Export, Givens, ImportError, Loaded, Next, Place, Signature, Source, StepKind, import_part};
+use crate::onnx::{
+    Body, Bounds, Export, Givens, ImportError, Loaded, Next, OpenOutput, Place, Signature, Source, StepKind, import_part,
+};
 use crate::timeline::{Built, Done, GraphId, Task};
 use device::OwnedGraph;
 use plans::Plans;
@@ -32,6 +34,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Program {
     pub loaded: Loaded,
+    /// What is told of the outputs.
+    pub outputs: Vec<OpenOutput>,
     pub limits: Arc<Limits>,
     pub bounds: Bounds,
     pub device: Arc<Device>,
