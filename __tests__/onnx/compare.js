@@ -312,4 +312,4 @@ function testCases(cases) {
   });
 }
 
-module.exports = { c, ints, prepare, testCases, x };
+module.exports = { c, ints, prepare, references, testCases, x };
