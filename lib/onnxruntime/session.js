@@ -7,7 +7,6 @@ const { types } = require('node:util');
 const { InferenceSession: Common } = require('./common.js');
 const { provider } = require('./providers.js');
 const { SessionHandler } = require('./session-handler.js');
-const { isObject } = require('./session-options.js');
 
 function optionsOf(value) {
   if (value === undefined) return {};
@@ -49,16 +48,4 @@ class InferenceSession extends Common {
   }
 }
 
-/** For onnxruntime-common's registry of backends: what its own InferenceSession then runs on. */
-const backend = {
-  async init(name) {
-    // One that is not available is dropped with a warning there.
-    await provider({ executionProviders: [name] });
-  },
-  async createInferenceSessionHandler(source, options) {
-    const given = isObject(options) ? options : {};
-    return SessionHandler.create(source, await provider(given), given);
-  },
-};
-
-module.exports = { InferenceSession, backend };
+module.exports = { InferenceSession };

@@ -1,0 +1,22 @@
+'use strict';
+
+// require('webnn-node/onnxruntime/backend'): what onnxruntime-common's registry of backends takes, for the package that stands in for
+// onnxruntime-node (packages/onnxruntime-node). Loading it registers nothing.
+
+const common = require('./common.js');
+const { listSupportedBackends, provider } = require('./providers.js');
+const { SessionHandler } = require('./session-handler.js');
+const { isObject } = require('./session-options.js');
+
+const backend = {
+  /** One that is not available is dropped with a warning there. */
+  async init(name) {
+    await provider({ executionProviders: [name] });
+  },
+  async createInferenceSessionHandler(source, options) {
+    const given = isObject(options) ? options : {};
+    return SessionHandler.create(source, await provider(given), given);
+  },
+};
+
+module.exports = { backend, common, listSupportedBackends };

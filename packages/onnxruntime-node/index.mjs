@@ -1,0 +1,15 @@
+import ort from './index.js';
+
+export default ort;
+export const {
+  InferenceSession,
+  TRACE,
+  TRACE_EVENT_BEGIN,
+  TRACE_EVENT_END,
+  TRACE_FUNC_BEGIN,
+  TRACE_FUNC_END,
+  Tensor,
+  env,
+  listSupportedBackends,
+  registerBackend,
+} = ort;
