@@ -7,6 +7,7 @@ const { exception, invalidState, named, typeError } = require('../errors.js');
 const { construct, expose, illegalUnless } = require('../interface.js');
 const { quote, show } = require('../show.js');
 const { createBindings } = require('./bindings.js');
+const { runOnDevice } = require('./device-run.js');
 const { readInputs, solveShapes } = require('./inputs.js');
 const { keyOf, using } = require('./plans.js');
 const { runPlan } = require('./run.js');
@@ -152,6 +153,26 @@ async function runArrays(state, shapes, arrays, wish) {
   }
 }
 
+/**
+ * The same where inputs or outputs stay on the device.
+ * @param {object} state of the model
+ * @param {number[][]} shapes
+ * @param {Record<string, any>} inputs arrays, copied before this returns, and MLTensors of the model's context
+ * @param {{wanted: Set<string>, kept: Set<string>, targets: Map<string, object>}} wish
+ */
+async function runTensors(state, shapes, inputs, wish) {
+  requireUsable(state, 'run');
+  state.running++;
+  try {
+    const copies = Object.create(null);
+    for (const name of Object.keys(inputs)) copies[name] = ArrayBuffer.isView(inputs[name]) ? inputs[name].slice() : inputs[name];
+    const plan = state.only ?? (await state.plans.make('run', keyOf(shapes), shapes));
+    return await using(plan, () => runOnDevice(plan, copies, { label: state.label, ...wish }, state));
+  } finally {
+    state.ended();
+  }
+}
+
 /** A run on the plan for these shapes, which may have to be made. */
 async function runOn(state, shapes, arrays, wish) {
   let plan = state.only ?? state.plans.get(keyOf(shapes));
@@ -220,4 +241,4 @@ function createModel(state) {
   return state.object;
 }
 
-module.exports = { OnnxModel, createModel, modelState: (model) => stateOf(model), runArrays };
+module.exports = { OnnxModel, createModel, modelState: (model) => stateOf(model), runArrays, runTensors };

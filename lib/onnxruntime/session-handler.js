@@ -2,11 +2,12 @@
 
 // A session: what onnxruntime-common's InferenceSession calls.
 
-const { runArrays } = require('../onnx/model.js');
+const { runArrays, runTensors } = require('../onnx/model.js');
 const { Tensor } = require('./common.js');
 const { ELEMENTS, heldBy } = require('./elements.js');
 const { plain } = require('./errors.js');
 const { loadModel } = require('./load.js');
+const { canBeKept, download, fits, tensorOver } = require('./locations.js');
 const { metadataOf } = require('./metadata.js');
 const { runOptions } = require('./run-options.js');
 const { outputLocations, sessionOptions } = require('./session-options.js');
@@ -14,13 +15,15 @@ const { checkValue, readValue } = require('./values.js');
 
 class SessionHandler {
   #model;
+  #provider;
   #inputs;
   #outputs;
   /** For outputs that stay on the device. */
   #locations;
 
-  constructor(model, _provider, options) {
+  constructor(model, provider, options) {
     this.#model = model;
+    this.#provider = provider;
     const { inputs, outputs } = metadataOf(model);
     this.#inputs = inputs;
     this.#outputs = new Map(outputs.map((output) => [output.name, output]));
@@ -29,7 +32,10 @@ class SessionHandler {
     this.inputMetadata = inputs.map(({ metadata }) => metadata);
     this.outputMetadata = outputs.map(({ metadata }) => metadata);
     this.#locations = outputLocations(options, this.outputNames);
-    void this.#locations;
+    for (const [name, location] of this.#locations) {
+      // The memory of the CPU is no device, as in onnxruntime.
+      if (provider.name === 'cpu' || !canBeKept(location, this.#outputs.get(name).type)) this.#locations.delete(name);
+    }
   }
 
   /**
@@ -62,29 +68,52 @@ class SessionHandler {
   }
 
   async #compute(values, names, targets) {
-    // Without a prototype, since '__proto__' is a name like others.
-    const arrays = Object.create(null);
-    this.#inputs.forEach(({ name }, i) => {
-      const { type, data } = values[i];
-      const { into } = ELEMENTS[type];
-      arrays[name] = into === undefined ? data : into(data);
-    });
+    const model = this.#model;
+    const bound = this.#bind(values);
+    // What is in memory is copied before this returns.
+    const inputs = bound instanceof Promise ? await bound : bound;
     const shapes = values.map(({ dims }) => dims);
+    const wanted = new Set(names);
+    const onDevice = new Map([...targets].flatMap(([name, { value: { mlTensor } }]) => (mlTensor === undefined ? [] : [[name, mlTensor]])));
+    const kept = new Set(names.filter((name) => this.#locations.has(name) && !targets.has(name)));
+    const isInMemory = kept.size === 0 && onDevice.size === 0 && Object.values(inputs).every((value) => ArrayBuffer.isView(value));
     let results;
     try {
-      results = await runArrays(this.#model, shapes, arrays, { wanted: new Set(names) });
+      results = isInMemory
+        ? await runArrays(model, shapes, inputs, { wanted })
+        : await runTensors(model, shapes, inputs, { wanted, kept, targets: onDevice });
     } catch (error) {
       throw plain(error);
     }
-    const given = names.map((name) => [name, this.#output(name, results[name], targets.get(name))]);
     // fromEntries defines, so that '__proto__' is a name like others.
-    return Object.fromEntries(given);
+    return Object.fromEntries(names.map((name) => [name, this.#output(name, results[name], targets.get(name))]));
+  }
+
+  /** The values of the inputs as the model takes them. It waits only for tensors that have to be read elsewhere. */
+  #bind(values) {
+    // Without a prototype, since '__proto__' is a name like others.
+    const inputs = Object.create(null);
+    const elsewhere = [];
+    this.#inputs.forEach(({ name }, i) => {
+      const { type, data, mlTensor } = values[i];
+      const { into } = ELEMENTS[type];
+      if (data !== undefined) inputs[name] = into === undefined ? data : into(data);
+      else if (fits(values[i], this.#provider.state)) inputs[name] = mlTensor;
+      else elsewhere.push(download(values[i]).then((array) => (inputs[name] = array)));
+    });
+    if (elsewhere.length === 0) return inputs;
+    for (const name of Object.keys(inputs)) if (ArrayBuffer.isView(inputs[name])) inputs[name] = inputs[name].slice();
+    return Promise.all(elsewhere).then(() => inputs);
   }
 
   /** The tensor for a result: the caller's own, where there is one. */
-  #output(name, { dataType, data, shape }, target) {
+  #output(name, { dataType, data, shape, tensor: mlTensor }, target) {
     const declared = this.#outputs.get(name).type;
     const type = heldBy(declared) === dataType ? declared : dataType;
+    if (target === undefined && mlTensor !== undefined) {
+      return tensorOver(this.#locations.get(name), type, shape, mlTensor, this.#provider.context);
+    }
+    if (mlTensor !== undefined) return target.tensor;
     const { from } = ELEMENTS[type];
     const array = from === undefined ? data : from(data);
     if (target === undefined) return new Tensor(type, array, shape);
