@@ -1,16 +1,39 @@
 'use strict';
 
-// Methods that block the calling thread are for threads that may be blocked (docs/extensions.md D4).
+// Methods that block the calling thread are for threads that may be blocked (docs/extensions.md D4), and for contexts whose work
+// is done elsewhere: that of a GPUDevice is done on this very thread.
 
 const { isMainThread } = require('node:worker_threads');
-const { invalidState } = require('./errors.js');
+const { exception, invalidState, named } = require('./errors.js');
 
-function requireWorker(operator) {
+/**
+ * @param {string} operator
+ * @param {import('./states').ContextState} context
+ */
+function requireImmediate(operator, { gpuDevice }) {
+  if (gpuDevice === undefined) return;
+  throw exception('NotSupportedError', `${named(operator, '')}: found a context on a GPUDevice, whose results come through the event loop, allowed any other context`);
+}
+
+/**
+ * @param {string} operator
+ * @param {import('./states').ContextState} context
+ */
+function requireBlocking(operator, context) {
+  requireImmediate(operator, context);
   if (!isMainThread) return;
   throw invalidState(operator, '', 'it blocks the thread that calls it, and on the main thread that would stop the event loop; it is allowed in worker_threads only');
 }
 
-/** `MLContext.executionModes` */
-const executionModes = Object.freeze(isMainThread ? ['awaited', 'queued', 'timeline'] : ['immediate', 'awaited', 'queued', 'timeline']);
+const WITHOUT_IMMEDIATE = Object.freeze(['awaited', 'queued', 'timeline']);
+const ALL = Object.freeze(['immediate', 'awaited', 'queued', 'timeline']);
 
-module.exports = { executionModes, requireWorker };
+/**
+ * `MLContext.executionModes`
+ * @param {import('./states').ContextState} context
+ */
+function executionModes({ gpuDevice }) {
+  return isMainThread || gpuDevice !== undefined ? WITHOUT_IMMEDIATE : ALL;
+}
+
+module.exports = { executionModes, requireBlocking, requireImmediate };

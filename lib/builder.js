@@ -200,10 +200,10 @@ function compile(builder, names, ids, label) {
     label,
     context,
     arrive: (built) => createGraph(context, handle, label, built),
-    fail: () => native.destroyGraph(handle),
+    fail: () => context.order.destroyGraph(handle),
   };
   return begin(entry, (request) => {
-    handle = native.build(request, builder.handle, names, ids, label);
+    handle = context.order.build(request, builder.handle, names, ids, label);
     builder.hasBuilt = true;
   });
 }

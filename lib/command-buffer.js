@@ -2,7 +2,6 @@
 
 // Recorded work that can be submitted again and again (docs/extensions.md D5).
 
-const native = require('./native.js');
 const { conversionError, invalidState, named, typeError, nativeError } = require('./errors.js');
 const { construct, expose, illegalUnless, interfaceType, receiver } = require('./interface.js');
 const { isDestroyed } = require('./tensor.js');
@@ -14,7 +13,7 @@ const { isDestroyed } = require('./tensor.js');
  * @property {{graph: import('./states').GraphState, handles: number[], label: string}[]} dispatches
  */
 
-const collected = new FinalizationRegistry((handle) => native.destroyCommandBuffer(handle));
+const collected = new FinalizationRegistry(({ order, handle }) => order.destroyCommandBuffer(handle));
 
 let stateOf;
 
@@ -26,7 +25,7 @@ class MLCommandBuffer {
     this.#state = state;
     // Who refers to the state thereby keeps the object, and so the native commands.
     state.object = this;
-    collected.register(this, state.handle);
+    collected.register(this, { order: state.context.order, handle: state.handle });
   }
 
   get label() {
@@ -53,13 +52,14 @@ expose(MLCommandBuffer, stateOf);
 function createCommandBuffer(context, label, { graphs, tensors, dispatches }) {
   const state = { context, handle: 0, label, graphs, tensors, object: undefined };
   try {
-    state.handle = native.createCommandBuffer(
+    state.handle = context.order.createCommandBuffer(
       context.handle,
       dispatches.map(({ graph }) => graph.handle),
       dispatches.map(({ handles }) => handles.length),
       dispatches.flatMap(({ handles }) => handles),
       dispatches.map((dispatch) => dispatch.label),
       state,
+      dispatches.map(({ graph }) => graph.inputs.size),
     );
     return new MLCommandBuffer(construct, state);
   } catch (error) {
@@ -77,7 +77,7 @@ function submit(context, buffers) {
   if (context.lost) throw invalidState('submit', '', 'the MLContext was destroyed or lost');
   buffers.forEach(requireAlive);
   try {
-    native.submit(context.handle, buffers.map(({ handle }) => handle));
+    context.order.submit(context.handle, buffers.map(({ handle }) => handle));
   } catch (error) {
     throw nativeError(error);
   }

@@ -44,7 +44,7 @@ function compute(context, given) {
   try {
     return begin(entry, (request) => {
       const now = (view) => view && transferred.view(view);
-      native.compute(request, context.handle, graph.handle, bound.inputs.map(now), bound.outputs.map(now), label);
+      context.order.compute(request, context.handle, graph.handle, bound.inputs.map(now), bound.outputs.map(now), label);
     });
   } catch (error) {
     throw giveBack(error, results());

@@ -5,7 +5,7 @@
 const { isMainThread } = require('node:worker_threads');
 const native = require('./native.js');
 const { bindTensors } = require('./bindings.js');
-const { executionModes, requireWorker } = require('./blocking.js');
+const { executionModes, requireBlocking } = require('./blocking.js');
 const { bufferSource, bytesOf, validateBuffer, viewable } = require('./buffers.js');
 const { submit, toCommandBuffer } = require('./command-buffer.js');
 const { compute, computeSync } = require('./compute.js');
@@ -16,6 +16,7 @@ const { process } = require('./globals.js');
 const { graphArguments, labelled, namedTensors } = require('./graph-arguments.js');
 const { construct, expose, illegalUnless, interfaceType, receiver, requireArguments } = require('./interface.js');
 const { copyLimits } = require('./limits.js');
+const { Order } = require('./order.js');
 const { begin, listen, refuseAll, unlisten, whenLost } = require('./settle.js');
 const { createTensor, isDestroyed, tensorState, toTensor } = require('./tensor.js');
 const { habits } = require('./event-loop-polling.js');
@@ -23,9 +24,9 @@ const { argument, sequence } = require('./webidl.js');
 
 const LOST = 'the MLContext was destroyed or lost';
 
-const collected = new FinalizationRegistry((handle) => {
+const collected = new FinalizationRegistry(({ order, handle }) => {
   unlisten(handle);
-  native.forgetContext(handle);
+  order.timeline.forgetContext(handle);
 });
 
 const commandBuffers = sequence(toCommandBuffer);
@@ -67,7 +68,7 @@ class MLContext {
     }
     const tensors = bindTensors('dispatch', label, context, graph, inputs, outputs);
     try {
-      native.dispatch(context.handle, graph.handle, tensors, label);
+      context.order.dispatch(context.handle, graph.handle, tensors, graph.inputs.size, label);
     } catch (error) {
       throw nativeError(error);
     }
@@ -86,7 +87,7 @@ class MLContext {
       if (context.lost) throw invalidState('createTensor', label, LOST);
       const tensor = tensorState(context, descriptor, false);
       return begin(creation('createTensor', tensor), (request) => {
-        tensor.handle = native.createTensor(request, context.handle, tensor.dataType, tensor.shape, readable, writable, label);
+        tensor.handle = context.order.createTensor(request, context.handle, tensor.dataType, tensor.shape, readable, writable, label);
       });
     } catch (error) {
       return Promise.reject(error);
@@ -108,7 +109,7 @@ class MLContext {
       const tensor = tensorState(context, descriptor, true);
       requireBuffer('createConstantTensor', label, "inputData", inputData, tensor);
       return begin(creation('createConstantTensor', tensor), (request) => {
-        tensor.handle = native.createConstantTensor(request, context.handle, tensor.dataType, tensor.shape, viewable(inputData), label);
+        tensor.handle = context.order.createConstantTensor(request, context.handle, tensor.dataType, tensor.shape, viewable(inputData), label);
       });
     } catch (error) {
       return Promise.reject(error);
@@ -132,7 +133,7 @@ class MLContext {
       const buffer = allocate('readTensor', label, tensor.buffer.byteLength);
       const arrive = bringsBuffer ? () => copyInto(outputData, buffer, tensor) : () => buffer;
       return begin({ operator: 'readTensor', label, context, object: tensor, soon: true, memory: buffer, arrive }, (request) => {
-        native.readTensor(request, tensor.handle, buffer);
+        context.order.readTensor(request, tensor.handle, buffer);
       });
     } catch (error) {
       return Promise.reject(error);
@@ -142,7 +143,7 @@ class MLContext {
   /** An extension: blocks until the bytes are there (docs/extensions.md D4). */
   readTensorSync(tensor) {
     const context = self(this, 'readTensorSync');
-    requireWorker('readTensorSync');
+    requireBlocking('readTensorSync', context);
     try {
       requireArguments(arguments, 1);
       tensor = argument('tensor', tensor, toTensor);
@@ -176,7 +177,7 @@ class MLContext {
     }
     requireBuffer('writeTensor', label, "inputData", inputData, tensor);
     try {
-      native.writeTensor(tensor.handle, viewable(inputData), label);
+      context.order.writeTensor(tensor.handle, viewable(inputData), label);
     } catch (error) {
       throw nativeError(error);
     }
@@ -194,7 +195,7 @@ class MLContext {
   /** An extension: the same while the calling thread waits, and script keeps its memory (docs/extensions.md D4). */
   computeSync(_graph, _inputs, _outputs, _options = undefined) {
     const context = self(this, 'computeSync');
-    requireWorker('computeSync');
+    requireBlocking('computeSync', context);
     return computeSync('computeSync', context, arguments);
   }
 
@@ -212,8 +213,7 @@ class MLContext {
 
   /** An extension: the ways to execute a graph that there are here (docs/extensions.md D6). */
   get executionModes() {
-    self(this, 'executionModes');
-    return executionModes;
+    return executionModes(self(this, 'executionModes'));
   }
 
   opSupportLimits() {
@@ -224,7 +224,7 @@ class MLContext {
 
   /** An extension: the bytes in use (docs/extensions.md C11). */
   memoryUsage() {
-    const { tensors, graphs, scratch, peak } = native.memoryUsage(self(this, 'memoryUsage').handle);
+    const { tensors, graphs, scratch, peak } = usage(self(this, 'memoryUsage'));
     return { tensors, graphs, scratch, peak };
   }
 
@@ -285,7 +285,7 @@ function creation(operator, tensor) {
     label: tensor.label,
     context: tensor.context,
     arrive: () => createTensor(tensor),
-    fail: () => native.destroyTensor(tensor.handle),
+    fail: () => tensor.context.order.destroyTensor(tensor.handle),
   };
 }
 
@@ -301,7 +301,11 @@ function lose(context, message) {
   context.resolveLost({ message });
   refuseAll(context, message);
   unlisten(context.handle);
-  native.destroyContext(context.handle);
+  context.order.destroyContext(context.handle);
+}
+
+function usage({ order, handle }) {
+  return order.memoryUsage(handle);
 }
 
 whenLost(lose);
@@ -322,16 +326,45 @@ function leaveDevicesAtExit() {
  */
 function createContext(handle, accelerated, device, label, numThreads) {
   if (device === 'gpu') leaveDevicesAtExit();
-  const state = { handle, accelerated, device, label, leavesCore: leavesCore(numThreads), lost: false, limits: undefined };
+  const state = contextState(handle, accelerated, device, label, native);
+  state.leavesCore = leavesCore(numThreads);
   state.habits = habits(state.leavesCore);
+  return contextObject(state);
+}
+
+/**
+ * A context on a GPUDevice of script's.
+ * @param {number} handle
+ * @param {boolean} accelerated
+ * @param {InstanceType<typeof import('./webgpu/timeline').DeviceTimeline>} timeline
+ */
+function createDeviceContext(handle, accelerated, timeline) {
+  const state = contextState(handle, accelerated, 'gpu', '', timeline);
+  state.gpuDevice = timeline.device;
+  const weak = new WeakRef(state);
+  timeline.whenLost((message) => {
+    const context = weak.deref();
+    if (context !== undefined && !context.lost) lose(context, message);
+  });
+  return contextObject(state);
+}
+
+function contextState(handle, accelerated, device, label, timeline) {
+  return {
+    handle, accelerated, device, label, order: new Order(timeline),
+    lost: false, limits: undefined, leavesCore: true, habits: undefined, gpuDevice: undefined,
+  };
+}
+
+function contextObject(state) {
   state.whenLost = new Promise((resolve) => {
     state.resolveLost = resolve;
   });
   // What refers to the state thereby keeps the object, and so the native context, alive.
   state.object = new MLContext(construct, state);
-  collected.register(state.object, handle);
+  collected.register(state.object, { order: state.order, handle: state.handle });
   listen(state);
   return state.object;
 }
 
-module.exports = { MLContext, createContext, toContext: interfaceType('MLContext', stateOf) };
+module.exports = { MLContext, createContext, createDeviceContext, toContext: interfaceType('MLContext', stateOf) };

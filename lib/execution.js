@@ -2,7 +2,7 @@
 
 // The names of the original proposal, as thin classes (docs/extensions.md D6).
 
-const { requireWorker } = require('./blocking.js');
+const { requireBlocking, requireImmediate } = require('./blocking.js');
 const { compute, computeSync } = require('./compute.js');
 const { toContext } = require('./context.js');
 const { conversionError } = require('./errors.js');
@@ -16,12 +16,14 @@ class MLExecution {
   #context;
 
   constructor(context) {
-    this.#context = contextArgument('MLExecution', arguments, context);
+    const state = contextArgument('MLExecution', arguments, context);
+    requireImmediate('MLExecution', state);
+    this.#context = state;
   }
 
   compute(_graph, _inputs, _outputs) {
     const context = self(this, contextOfExecution, 'MLExecution');
-    requireWorker('MLExecution.compute');
+    requireBlocking('MLExecution.compute', context);
     return computeSync('MLExecution.compute', context, arguments);
   }
 

@@ -2,13 +2,12 @@
 
 // https://www.w3.org/TR/webnn/#api-mlgraph
 
-const native = require('./native.js');
 const { bufferFor } = require('./descriptor.js');
 const { conversionError } = require('./errors.js');
 const { construct, expose, illegalUnless, interfaceType, receiver } = require('./interface.js');
 const { refuseWaiting } = require('./settle.js');
 
-const collected = new FinalizationRegistry((handle) => native.destroyGraph(handle));
+const collected = new FinalizationRegistry(({ order, handle }) => order.destroyGraph(handle));
 
 /** By the device of a context. */
 const DEVICES = { cpu: Object.freeze(['cpu']), gpu: Object.freeze(['gpu']) };
@@ -23,7 +22,7 @@ class MLGraph {
     this.#state = state;
     // Who refers to the state thereby keeps the object, and so the native graph.
     state.object = this;
-    collected.register(this, state.handle);
+    collected.register(this, { order: state.context.order, handle: state.handle });
   }
 
   get label() {
@@ -40,7 +39,7 @@ class MLGraph {
     if (graph.destroyed) return;
     graph.destroyed = true;
     refuseWaiting(graph, 'the MLGraph was destroyed before the computation was complete');
-    native.destroyGraph(graph.handle);
+    graph.context.order.destroyGraph(graph.handle);
   }
 
   static {

@@ -3,11 +3,13 @@
 // https://www.w3.org/TR/webnn/#api-ml
 
 const native = require('./native.js');
-const { createContext } = require('./context.js');
-const { conversionError, exception } = require('./errors.js');
+const { createContext, createDeviceContext } = require('./context.js');
+const { conversionError } = require('./errors.js');
 const { construct, expose, illegalUnless, receiver } = require('./interface.js');
-const { begin } = require('./settle.js');
-const { argument, boolean, dictionary, enforcedUnsignedLong, enumeration, isObject, usvString } = require('./webidl.js');
+const { begin, settle } = require('./settle.js');
+const { argument, boolean, dictionary, enforcedUnsignedLong, enumeration, usvString } = require('./webidl.js');
+const { isGPUDevice } = require('./webgpu/device.js');
+const { openDevice } = require('./webgpu/timeline.js');
 
 const POWER_PREFERENCES = ['default', 'high-performance', 'low-power'];
 const DEVICE_TYPES = ['cpu', 'gpu', 'npu'];
@@ -38,9 +40,7 @@ class ML {
         throw conversionError(error, 'ML.createContext');
       }
       // Overload resolution: a GPUDevice of any implementation is told by its interface (docs/extensions.md F1).
-      if (isGPUDevice(options)) {
-        throw exception('NotSupportedError', "createContext: gpuDevice: found a GPUDevice, allowed an MLContextOptions: contexts of a WebGPU device are not supported yet");
-      }
+      if (isGPUDevice(options)) return onDevice(options);
       try {
         options = argument('options', options, contextOptions);
       } catch (error) {
@@ -69,8 +69,17 @@ class ML {
 
 expose(ML, brandOf);
 
-function isGPUDevice(value) {
-  return isObject(value) && 'createCommandEncoder' in value && 'queue' in value && typeof value.createCommandEncoder === 'function';
+/** "To create a context" given a GPUDevice. */
+function onDevice(gpuDevice) {
+  const entry = {
+    operator: 'createContext',
+    label: '',
+    context: undefined,
+    arrive: ({ handle, accelerated, timeline }) => createDeviceContext(handle, accelerated, timeline),
+  };
+  return begin(entry, (request) => {
+    openDevice(gpuDevice).then((opened) => settle(request, undefined, opened), (error) => settle(request, error));
+  });
 }
 
 module.exports = { ML, ml: new ML(construct) };

@@ -80,6 +80,8 @@ export function leaveDevices(): void;
 /** The context cannot be reached any more. */
 export function forgetContext(context: Handle): void;
 
+/** Fails where createTensor() would. */
+export function checkTensor(context: Handle, dataType: DataType, shape: readonly number[], method: string, label: string): void;
 /** The handle comes at once; settles when the memory is there. */
 export function createTensor(
   request: Request, context: Handle, dataType: DataType, shape: readonly number[], readable: boolean, writable: boolean, label: string,
@@ -138,6 +140,41 @@ export function createCommandBuffer(
 ): Handle;
 export function destroyCommandBuffer(buffer: Handle): void;
 export function submit(context: Handle, buffers: Handle[]): void;
+
+/**
+ * A context on a GPUDevice of script's: it has limits, builders and constant tensors, and its graphs become programs. Whether the
+ * device has 16-bit floating-point numbers and subgroups, and its limits (`LIMITS` in webgpu/device.js).
+ */
+export function createDeviceContext(halves: boolean, subgroups: boolean, limits: number[]): Handle;
+/** As build(); settles with `{inputs, outputs, program}`, the latter as src/node/programs.rs describes it. */
+export function buildProgram(request: Request, builder: Handle, names: string[], operands: number[], label: string): Handle;
+export function shaderText(program: Handle, shader: number): string;
+/** Fills the view with a constant's bytes from an offset on. */
+export function copyConstant(program: Handle, constant: number, offset: number, into: ArrayBufferView): void;
+export function destroyProgram(program: Handle): void;
+
+/** What carries out a context's work: this addon, or what stands in its place. Whose handles they are only it knows. */
+export interface Timeline {
+  createTensor(
+    request: Request, context: Handle, dataType: DataType, shape: readonly number[], readable: boolean, writable: boolean, label: string,
+  ): any;
+  createConstantTensor(request: Request, context: Handle, dataType: DataType, shape: readonly number[], bytes: Bytes, label: string): any;
+  destroyTensor(tensor: any): void;
+  writeTensor(tensor: any, bytes: Bytes, label: string): void;
+  readTensor(request: Request, tensor: any, buffer: ArrayBuffer): void;
+  build(request: Request, builder: Handle, names: string[], operands: number[], label: string): any;
+  destroyGraph(graph: any): void;
+  dispatch(context: Handle, graph: any, tensors: any[], label: string): void;
+  compute(
+    request: Request, context: Handle, graph: any, inputs: ArrayBufferView[], outputs: (ArrayBufferView | undefined)[], label: string,
+  ): void;
+  createCommandBuffer(context: Handle, graphs: any[], counts: number[], tensors: any[], labels: string[], object: object): any;
+  destroyCommandBuffer(buffer: any): void;
+  submit(context: Handle, buffers: any[]): void;
+  memoryUsage(context: Handle): { tensors: number; graphs: number; scratch: number; peak: number };
+  destroyContext(context: Handle): void;
+  forgetContext(context: Handle): void;
+}
 
 /**
  * Reads an ONNX model, with the given sizes for dimensions by their names, and external data by the names that the model has for its

@@ -52,8 +52,40 @@ function begin(entry, start) {
     throw nativeError(error);
   }
   if (entry.object !== undefined) (entry.object.waiting ??= new Set()).add(entry);
-  if (entry.soon) polling.expect(entry.context);
+  if (entry.soon && entry.context.habits) polling.expect(entry.context);
   return promise;
+}
+
+/**
+ * The same for what lib/ itself asks of the native side: a promise of the native value, or of the Cause that it failed with. What
+ * `start` throws is thrown.
+ * @param {(request: number) => void} start
+ * @returns {Promise<any>}
+ */
+function ask(start) {
+  const request = ++requests.last;
+  const promise = new Promise((resolve, reject) => {
+    pending.set(request, { operator: '', label: '', context: undefined, arrive: (value) => value, resolve, reject, isOurs: true });
+  });
+  try {
+    start(request);
+  } catch (error) {
+    pending.delete(request);
+    throw error;
+  }
+  return promise;
+}
+
+/**
+ * Settles a request that was carried out here and not by the native side.
+ * @param {number} request
+ * @param {import('./native').Cause | undefined} failure
+ * @param {any} [value]
+ */
+function settleRequest(request, failure, value = undefined) {
+  if (!pending.has(request)) return;
+  if (failure === undefined) finish(request, null, value);
+  else finish(request, failure.code ?? 'OperationError', failure);
 }
 
 /**
@@ -75,8 +107,13 @@ function settle(batch) {
 function finish(request, code, value) {
   const entry = pending.get(request);
   pending.delete(request);
+  if (entry.isOurs) {
+    if (code === null) entry.resolve(value);
+    else entry.reject({ code, message: value.message, cause: value.cause });
+    return;
+  }
   entry.object?.waiting?.delete(entry);
-  if (entry.soon) polling.arrived(entry.context);
+  if (entry.soon && entry.context.habits) polling.arrived(entry.context);
   if (entry.over) return;
   if (entry.refusal !== undefined) {
     refuse(entry, entry.refusal);
@@ -140,4 +177,4 @@ function whenLost(lose) {
   onLost = lose;
 }
 
-module.exports = { begin, listen, refuseAll, refuseWaiting, unlisten, whenLost };
+module.exports = { ask, begin, listen, refuseAll, refuseWaiting, settle: settleRequest, unlisten, whenLost };

@@ -2,6 +2,10 @@
 
 export interface ContextState {
   handle: number;
+  /** What carries out its work. */
+  order: InstanceType<typeof import('./order').Order>;
+  /** The device of script's that it was made from. */
+  gpuDevice: GPUDevice | undefined;
   /** Refers back, so that what refers to the state keeps the object, and thereby the native context, alive. */
   object: object;
   accelerated: boolean;
@@ -14,8 +18,8 @@ export interface ContextState {
   limits: object | undefined;
   /** Its threads leave a core to script. */
   leavesCore: boolean;
-  /** See `event-loop-polling.js`; times in milliseconds. */
-  habits: {
+  /** See `event-loop-polling.js`; times in milliseconds. Nothing where results do not come from the native side. */
+  habits: undefined | {
     longest: number; usual: number; began: number; ended: number;
     quick: number; enough: number; missed: number; until: number; timer: NodeJS.Timeout | undefined;
   };
@@ -104,4 +108,6 @@ export interface Entry {
   reject?(reason: unknown): void;
   /** The promise was rejected already. */
   over?: boolean;
+  /** Of lib/ itself: its promise is settled with what the native side says, as it is. */
+  isOurs?: boolean;
 }

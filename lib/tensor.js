@@ -2,13 +2,12 @@
 
 // https://www.w3.org/TR/webnn/#api-mltensor
 
-const native = require('./native.js');
 const { bufferFor, dataTypes } = require('./descriptor.js');
 const { conversionError } = require('./errors.js');
 const { construct, expose, illegalUnless, interfaceType, receiver } = require('./interface.js');
 const { refuseWaiting } = require('./settle.js');
 
-const collected = new FinalizationRegistry((handle) => native.destroyTensor(handle));
+const collected = new FinalizationRegistry(({ order, handle }) => order.destroyTensor(handle));
 
 let stateOf;
 
@@ -19,7 +18,7 @@ class MLTensor {
     illegalUnless(key);
     this.#state = state;
     state.object = this;
-    collected.register(this, state.handle);
+    collected.register(this, { order: state.context.order, handle: state.handle });
   }
 
   get dataType() {
@@ -51,7 +50,7 @@ class MLTensor {
     if (tensor.destroyed) return;
     tensor.destroyed = true;
     refuseWaiting(tensor, 'the MLTensor was destroyed before the read was complete');
-    native.destroyTensor(tensor.handle);
+    tensor.context.order.destroyTensor(tensor.handle);
   }
 
   static {

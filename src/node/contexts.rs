@@ -7,7 +7,7 @@ use super::script::{Scope, Value};
 use super::settle::{Outcome, Request};
 use crate::backend::Backend;
 use crate::backend::cpu::Cpu;
-use crate::backend::wgpu::{self, Gpu, Wish, adapter};
+use crate::backend::wgpu::{self, Foreign, Gpu, Wish, adapter};
 use crate::error::{Error, Kind, Result};
 use crate::graph::limits::Support;
 use crate::graph::{DataType, Limits};
@@ -29,6 +29,8 @@ pub struct Context {
     _held: Held,
     /// The last number that was given to a tensor or a graph.
     last: Arc<AtomicU64>,
+    /// The device where it is script's. Such a context has no timeline here.
+    foreign: Option<Foreign>,
 }
 
 /// What is asked of a context's backend without its timeline.
@@ -38,6 +40,24 @@ struct Device {
 }
 
 impl Context {
+    /// A context of a device of script's. It makes programs, and keeps the bytes of constants.
+    pub fn on_foreign(environment: &Environment, device: Foreign) -> Context {
+        let usage = device.usage().clone();
+        usage.is_part_of(environment.external.total.clone());
+        let found = Device { limits: device.limits().clone(), usage };
+        Context {
+            device: Arc::new(OnceLock::from(found)),
+            running: Running::never(),
+            _held: environment.external.total.hold(THREAD),
+            last: Arc::default(),
+            foreign: Some(device),
+        }
+    }
+
+    pub fn foreign(&self) -> Result<Foreign> {
+        self.foreign.clone().ok_or_else(|| stale("device"))
+    }
+
     pub fn limits(&self) -> Result<Arc<Limits>> {
         Ok(self.device.get().ok_or_else(|| stale("context"))?.limits.clone())
     }
@@ -73,6 +93,9 @@ impl Context {
 
     /// Ends the context's work as soon as may be.
     pub fn stop(&self) {
+        if let Some(foreign) = &self.foreign {
+            foreign.cancel();
+        }
         self.running.with(Timeline::stop);
     }
 
@@ -122,7 +145,13 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let total = environment.external.total.clone();
     let held = total.hold(THREAD);
     // The handle is known before the timeline, which may announce its loss under it.
-    let handle = contexts.insert(Context { device: found.clone(), running: running.clone(), _held: held, last: Arc::default() });
+    let handle = contexts.insert(Context {
+        device: found.clone(),
+        running: running.clone(),
+        _held: held,
+        last: Arc::default(),
+        foreign: None,
+    });
     let handle = handle.to_number();
     let queue = environment.ending.queue.clone();
     let wake = {

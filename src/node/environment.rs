@@ -16,6 +16,7 @@ use super::external::{self, External};
 use super::graphs::{Builder, Graph};
 use super::handles::{Handle, Slab};
 use super::onnx::Loaded;
+use super::programs::Made;
 use super::script::{Scope, Value, internal};
 use super::settle::{Queue, Settler};
 use super::tensors::Tensor;
@@ -40,6 +41,7 @@ pub struct Environment {
     pub builders: RefCell<Slab<Builder>>,
     pub commands: RefCell<Slab<CommandBuffer>>,
     pub models: RefCell<Slab<Loaded>>,
+    pub programs: RefCell<Slab<Made>>,
     pub described: Described,
     pub external: Rc<External>,
     pub ending: Arc<Ending>,
@@ -71,6 +73,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Running {
+    /// Of a context without a timeline.
+    pub fn never() -> Arc<Running> {
+        Arc::new(Running(Mutex::new(State::Ended)))
+    }
+
     /// Nothing when the timeline was joined, or has not started.
     pub fn with<R>(&self, use_it: impl FnOnce(&Timeline) -> R) -> Option<R> {
         if let State::Started(timeline) = &*lock(&self.0) { Some(use_it(timeline)) } else { None }
@@ -157,6 +164,7 @@ impl Environment {
             graphs: RefCell::default(),
             builders: RefCell::default(),
             models: RefCell::default(),
+            programs: RefCell::default(),
             commands: RefCell::default(),
             described: Described::new(),
             external,
@@ -172,6 +180,7 @@ impl Environment {
         self.commands.borrow_mut().retain(|commands| stays(commands.context));
         self.tensors.borrow_mut().retain(|tensor| stays(tensor.context));
         self.graphs.borrow_mut().retain(|graph| stays(graph.context));
+        self.programs.borrow_mut().retain(|program| stays(program.context));
     }
 
     /// Lets go of what V8 has collected of the objects that script makes at once, without waiting for a promise. Their finalizers run

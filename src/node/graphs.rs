@@ -10,7 +10,7 @@ use super::settle::{Outcome, Request};
 use super::values;
 use crate::error::Result;
 use crate::graph::operator::Returns;
-use crate::graph::{ConstantBytes, Descriptor, GraphBuilder, OperandId, ops};
+use crate::graph::{self, ConstantBytes, Descriptor, GraphBuilder, OperandId, ops};
 use crate::host_memory::Placements;
 use crate::memory::{Charge, Held, Use};
 use crate::program::Stage;
@@ -68,7 +68,25 @@ impl Environment {
         builder.held.set(DESCRIPTION + OPERAND * builder.graph.operands().count());
         result
     }
+
+    /// The graph of a builder, which ends thereby, and its context. Where that fails the builder is as before.
+    pub fn finish(&self, handle: Handle, outputs: Vec<(String, OperandId)>) -> Result<(Handle, graph::Graph)> {
+        let finished = self.with_builder(handle, |builder| Ok((builder.context, builder.graph.build(outputs)?)))?;
+        drop(self.builders.borrow_mut().remove(handle));
+        Ok(finished)
+    }
 }
+
+/// Names and descriptors of a graph's inputs and of its outputs.
+pub fn ends(graph: &graph::Graph) -> (Ends, Ends) {
+    let described = |list: &[(String, OperandId)]| {
+        let descriptor = |id: OperandId| graph.operands[id.0 as usize].descriptor.clone();
+        list.iter().map(|(name, id)| (name.clone(), descriptor(*id))).collect()
+    };
+    (described(&graph.inputs), described(&graph.outputs))
+}
+
+type Ends = Vec<(String, Descriptor)>;
 
 /// `[id, dataType, …shape]`
 fn operand<'s>(scope: Scope<'s>, id: OperandId, descriptor: &Descriptor) -> Result<Value<'s>> {
@@ -180,19 +198,13 @@ pub fn build<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let ids: Vec<u32> = call.unsigned_list(3)?;
     let label = call.string(4)?;
     let outputs = names.into_iter().zip(ids.into_iter().map(OperandId)).collect();
-    let (context, description) =
-        environment.with_builder(builder, |builder| Ok((builder.context, builder.graph.build(outputs)?)))?;
-    drop(environment.builders.borrow_mut().remove(builder));
+    let (context, description) = environment.finish(builder, outputs)?;
     let operands = description.operands.len();
     let placements = Arc::new(OnceLock::new());
     let found = placements.clone();
     let id = environment.with_context(context, |context| {
         let id = GraphId(context.next());
-        let described = |list: &[(String, OperandId)]| {
-            let descriptor = |id: OperandId| description.operands[id.0 as usize].descriptor.clone();
-            list.iter().map(|(name, id)| (name.clone(), descriptor(*id))).collect::<Vec<_>>()
-        };
-        let (inputs, outputs) = (described(&description.inputs), described(&description.outputs));
+        let (inputs, outputs) = ends(&description);
         let done = environment.settler.promise(call.scope, request, move |built: Built| {
             let _ = found.set(built.placements);
             Outcome::Graph { inputs, outputs }

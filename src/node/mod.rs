@@ -22,6 +22,7 @@ mod external;
 mod graphs;
 mod handles;
 mod onnx;
+mod programs;
 mod registration;
 mod script;
 mod settle;

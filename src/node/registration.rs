@@ -3,7 +3,7 @@
 
 use super::call::{Call, enter};
 use super::script::{Scope, Value};
-use super::{commands, compute, contexts, environment, graphs, onnx, table, tensors};
+use super::{commands, compute, contexts, environment, graphs, onnx, programs, table, tensors};
 use crate::error::Result;
 use napi::bindgen_prelude::{Env, Object};
 use napi::{JsValue, sys};
@@ -32,6 +32,7 @@ const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
     "forgetContext" => contexts::forget;
     "opSupportLimits" => contexts::op_support_limits;
     "memoryUsage" => contexts::memory_usage;
+    "checkTensor" => tensors::check_descriptor;
     "createTensor" => tensors::create;
     "createConstantTensor" => tensors::create_constant;
     "destroyTensor" => tensors::destroy;
@@ -47,6 +48,11 @@ const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
     "build" => graphs::build;
     "destroyGraph" => graphs::destroy;
     "dispatch" => graphs::dispatch;
+    "createDeviceContext" => programs::create_context;
+    "buildProgram" => programs::build;
+    "shaderText" => programs::shader_text;
+    "copyConstant" => programs::copy_constant;
+    "destroyProgram" => programs::destroy;
     "openOnnx" => onnx::open;
     "closeOnnx" => onnx::close;
     "planOnnx" => onnx::plan;

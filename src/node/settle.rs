@@ -17,6 +17,7 @@
 use super::event_loop::{Rounds, Waker};
 use super::external::External;
 use super::onnx;
+use super::programs;
 use super::script::{Scope, Value, internal};
 use crate::error::Result;
 use crate::graph::Descriptor;
@@ -82,6 +83,12 @@ pub enum Outcome {
     Graph {
         inputs: Vec<(String, Descriptor)>,
         outputs: Vec<(String, Descriptor)>,
+    },
+    /// A graph for a device of script's: its inputs and outputs, and what it became, which is there before the request is settled.
+    Program {
+        inputs: Vec<(String, Descriptor)>,
+        outputs: Vec<(String, Descriptor)>,
+        made: Arc<OnceLock<programs::Described>>,
     },
     /// What an import found out, which is there before the request is settled, and the bytes that a run takes.
     Onnx(Arc<OnceLock<onnx::Import>>, usize),
@@ -513,6 +520,13 @@ fn outcome_value<'s>(scope: Scope<'s>, outcome: &Outcome) -> Result<Value<'s>> {
             let value = scope.object()?;
             scope.set(value, "inputs", descriptors(scope, inputs)?)?;
             scope.set(value, "outputs", descriptors(scope, outputs)?)?;
+            value
+        }
+        Outcome::Program { inputs, outputs, made } => {
+            let value = scope.object()?;
+            scope.set(value, "inputs", descriptors(scope, inputs)?)?;
+            scope.set(value, "outputs", descriptors(scope, outputs)?)?;
+            scope.set(value, "program", programs::value(scope, made)?)?;
             value
         }
         Outcome::Onnx(import, bytes) => return onnx::import_value(scope, import, *bytes),

@@ -56,6 +56,14 @@ fn check(context: &Context, descriptor: &Descriptor, method: &str, label: &str) 
     result.map_err(|error| error.of(method, label))
 }
 
+/// `checkTensor(context, dataType, shape, method, label)`: fails where such a tensor cannot be had.
+pub fn check_descriptor<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let descriptor = Descriptor { data_type: call.data_type(1)?, shape: call.unsigned_list(2)? };
+    let (method, label) = (call.string(3)?, call.string(4)?);
+    call.environment.with_context(call.handle(0)?, |context| check(context, &descriptor, &method, &label))?;
+    Ok(None)
+}
+
 /// `createTensor(request, context, dataType, shape, readable, writable, label)`
 ///
 /// Whether it is readable and writable only matters to devices that choose a tensor's memory by it.

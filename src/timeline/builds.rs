@@ -1,5 +1,6 @@
 //! Where graphs are compiled: on a few threads of the process's own, so that a long build holds up no dispatch.
 
+use crate::error::{Error, Escaped, Kind};
 use crate::thread::Pool;
 use std::time::Duration;
 
@@ -9,3 +10,8 @@ const AT_ONCE: usize = 4;
 const KEPT: Duration = Duration::from_secs(10);
 
 pub static BUILDS: Pool = Pool::new("webnn build", AT_ONCE, KEPT);
+
+pub fn failed_build(error: &Error, label: &str) -> Error {
+    let label = if label.is_empty() { String::new() } else { format!(" [{}]", Escaped(label)) };
+    Error::new(Kind::Operation, format!("build{label}: {}", error.message()))
+}

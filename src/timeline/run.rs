@@ -1,6 +1,6 @@
 //! The loop of a timeline's thread.
 
-use super::builds::BUILDS;
+use super::builds::{BUILDS, failed_build};
 use super::done::{Done, because, from_panic};
 use super::ids::IdMap;
 use super::job::{Computed, End, Finished, GraphEntry, JobId, Jobs, Run, Tensors, Work};
@@ -10,7 +10,7 @@ use super::tensor_state::{Tensor, TensorRef};
 use super::waiting::Waiting;
 use crate::backend::{Backend, Bindings, Caller, Turn};
 use crate::compiler;
-use crate::error::{Error, Escaped, Kind, Result};
+use crate::error::{Error, Kind, Result};
 #[cfg(feature = "faults")]
 use crate::faults;
 use crate::graph::{Descriptor, Graph};
@@ -478,9 +478,4 @@ fn failed<B: Backend>(error: Error, what: &str, label: &str, graph: Option<&Grap
         Some(cause) => named.caused_by(cause.clone()),
         None => named,
     }
-}
-
-fn failed_build(error: &Error, label: &str) -> Error {
-    let label = if label.is_empty() { String::new() } else { format!(" [{}]", Escaped(label)) };
-    Error::new(Kind::Operation, format!("build{label}: {}", error.message()))
 }

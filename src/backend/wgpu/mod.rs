@@ -60,14 +60,16 @@
 //! * Errors of the device are looked for with error scopes ([`runtime::device::Device::checked`]); none panics.
 //! * Memory that the arena gives is never assumed to be zero, nor what is behind a tensor's last element.
 
+mod foreign;
 mod lower;
 mod open;
-mod program;
+pub mod program;
 mod runtime;
 mod shader;
-mod target;
+pub mod target;
 mod trial;
 
+pub use foreign::Foreign;
 pub use runtime::adapter::{self, Wish};
 pub use runtime::device::end_of_process;
 pub use runtime::executable::Executable;
@@ -114,10 +116,7 @@ impl Gpu {
     }
 
     fn on(device: Arc<Device>) -> Self {
-        let mut limits = Limits::everything();
-        // The greatest number of that form.
-        let most = device.target.largest_tensor().saturating_add(1);
-        limits.max_tensor_byte_length = limits.max_tensor_byte_length.min((1 << most.ilog2()) - 1);
+        let limits = tensor_limits(&device.target);
         Gpu(Arc::new(Shared {
             device,
             limits: Arc::new(limits),
@@ -146,6 +145,15 @@ impl Gpu {
     pub fn wait_at_most(&self, limit: Option<Duration>) {
         self.0.device.limit.set(limit);
     }
+}
+
+/// The limits of tensors and operators on a device.
+fn tensor_limits(target: &target::Target) -> Limits {
+    let mut limits = Limits::everything();
+    // The greatest number of that form.
+    let most = target.largest_tensor().saturating_add(1);
+    limits.max_tensor_byte_length = limits.max_tensor_byte_length.min((1 << most.ilog2()) - 1);
+    limits
 }
 
 impl Backend for Gpu {

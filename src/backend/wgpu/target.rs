@@ -24,6 +24,8 @@ pub struct Features {
     pub half: bool,
     /// Operations among the invocations that run in step.
     pub subgroups: bool,
+    /// Nothing but standard WGSL, which wants features to be named that naga takes unnamed, and has none of wgpu's own.
+    pub standard: bool,
     /// Matrices that those multiply together, where their number is known.
     pub matrices: Option<Matrices>,
 }

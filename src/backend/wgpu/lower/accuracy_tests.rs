@@ -525,7 +525,7 @@ fn functions_are_as_accurate_as_tests_allow_on_every_device_of_wgsl() {
         let value = expression(op, &operand, DataType::Float32);
         text.push_str(&format!("fn of_{}(a: f32, b: f32) -> f32 {{ return {value}; }}\n", op.row().name));
     }
-    let features = Features { half: false, subgroups: false, matrices: None };
+    let features = Features { half: false, subgroups: false, standard: false, matrices: None };
     let text = complete(features, &text);
     let module = parse_str(&text).unwrap_or_else(|error| panic!("{}", error.emit_to_string(&text)));
     let (few, many) = (numbers(120), numbers(1000));

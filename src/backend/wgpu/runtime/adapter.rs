@@ -24,7 +24,7 @@ pub fn features(adapter: &Adapter) -> Features {
     let half = may("f16") && has(wgpu::Features::SHADER_F16);
     let subgroups = may("subgroups") && has(wgpu::Features::SUBGROUP);
     let has_matrices = subgroups && may("matrices") && has(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX);
-    Features { half, subgroups, matrices: if has_matrices { matrices(adapter) } else { None } }
+    Features { half, subgroups, standard: false, matrices: if has_matrices { matrices(adapter) } else { None } }
 }
 
 fn matrices(adapter: &Adapter) -> Option<Matrices> {

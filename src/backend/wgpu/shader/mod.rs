@@ -120,7 +120,10 @@ fn prelude_for(text: &str) -> String {
 
 /// A whole shader: what it needs of the prelude before it.
 pub fn complete(features: Features, text: &str) -> String {
+    // naga knows these without their names, and not their names.
+    let subgroups =
+        if features.standard && text.contains("subgroup") { "enable subgroups;\nrequires subgroup_id;\n" } else { "" };
     let half = if features.half { "enable f16;\n" } else { "" };
     let matrices = if text.contains("coop_mat") { "enable wgpu_cooperative_matrix;\n" } else { "" };
-    format!("{half}{matrices}{}{text}", prelude_for(text))
+    format!("{half}{matrices}{subgroups}{}{text}", prelude_for(text))
 }

@@ -187,7 +187,7 @@ mod tests {
                 };
                 let (_, text) = super::text(&product, Matrix { size, element, lanes }, 1 << 20);
                 let text = text.replace("ROW_OF_GRID", "10u");
-                let features = Features { half: true, subgroups: true, matrices: None };
+                let features = Features { half: true, subgroups: true, standard: false, matrices: None };
                 let text = complete(features, &format!("{functions}{text}"));
                 let module = parse_str(&text).unwrap_or_else(|error| panic!("{}\n{text}", error.emit_to_string(&text)));
                 let info = Validator::new(ValidationFlags::all(), Capabilities::all()).validate(&module);

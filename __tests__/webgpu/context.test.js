@@ -1,0 +1,145 @@
+/**
+ * @jest-environment ./__tests__/webgpu/environment.js
+ */
+'use strict';
+
+// F1: contexts on a GPUDevice compute on it, and keep to sections 3 to 5 of docs/extensions.md.
+
+const { ml, MLCommandEncoder, MLExecution, MLGraphBuilder } = require('../..');
+const { buildAdder, createTensors, float32, read } = require('../adder.js');
+const { newContext, newDevice, onDevice } = require('./device.js');
+
+describe('F1: a context on a GPUDevice', () => {
+  onDevice('computes there, in the order of its timeline', async () => {
+    const { context } = await newContext();
+    const graph = await buildAdder(context);
+    const [a, b] = await createTensors(context, 2);
+    context.writeTensor(a, new Float32Array([0, 1]));
+    context.writeTensor(b, new Float32Array([1, 1]));
+    const [c] = await createTensors(context, 1);
+    // Fibonacci, without waiting.
+    const tensors = [a, b, c];
+    for (let i = 0; i < 20; i++) {
+      const [x, y, z] = [0, 1, 2].map((k) => tensors[(i + k) % 3]);
+      context.dispatch(graph, { a: x, b: y }, { c: z });
+    }
+    expect(await read(context, tensors[(19 + 2) % 3])).toEqual([10946, 17711]);
+    expect(graph.devices).toEqual(['gpu']);
+  });
+
+  onDevice('says what it is', async () => {
+    const { context } = await newContext();
+    // SwiftShader computes on the CPU.
+    expect(context.accelerated).toBe(false);
+    expect(context.executionModes).toEqual(['awaited', 'queued', 'timeline']);
+    for (const blocking of [() => context.computeSync(), () => context.readTensorSync(), () => new MLExecution(context)]) {
+      expect(blocking).toThrow(expect.objectContaining({ name: 'NotSupportedError' }));
+    }
+    const { maxTensorByteLength } = context.opSupportLimits();
+    await expect(context.createTensor({ dataType: 'uint8', shape: [maxTensorByteLength + 1] })).rejects.toThrow(TypeError);
+    context.destroy();
+    await expect(context.createTensor(float32(1))).rejects.toThrow(expect.objectContaining({ name: 'InvalidStateError' }));
+  });
+
+  onDevice('computes on memory of the caller, and runs what was recorded', async () => {
+    const { context } = await newContext();
+    const graph = await buildAdder(context);
+    const { outputs } = await context.compute(graph, { a: new Float32Array([1, 2]), b: new Float32Array([3, 4]) }, { c: new Float32Array(2) });
+    expect([...outputs.c]).toEqual([4, 6]);
+    const [a, b, c] = await createTensors(context, 3);
+    const encoder = new MLCommandEncoder(context);
+    encoder.initializeGraph(graph);
+    encoder.dispatch(graph, { a, b }, { c });
+    encoder.dispatch(graph, { a: c, b }, { c: a });
+    const commands = encoder.finish();
+    context.writeTensor(b, new Float32Array([1, 2]));
+    context.submit([commands, commands]);
+    expect(await read(context, a)).toEqual([4, 8]);
+  });
+
+  onDevice('counts memory, and lets go of it', async () => {
+    const { context } = await newContext();
+    const builder = new MLGraphBuilder(context);
+    const x = builder.input('x', float32(1000));
+    const graph = await builder.build({ y: builder.add(x, builder.constant(float32(1000), new Float32Array(1000))) });
+    const [tensor] = await createTensors(context, 1, float32(1000));
+    expect(context.memoryUsage()).toMatchObject({ tensors: 4000, graphs: 4000 });
+    graph.destroy();
+    tensor.destroy();
+    expect(context.memoryUsage()).toMatchObject({ tensors: 0, graphs: 0, scratch: 0 });
+  });
+
+  onDevice('B6: is lost with its device, and all that waits for it', async () => {
+    const { device, context } = await newContext();
+    const graph = await buildAdder(context);
+    const [a, b, c] = await createTensors(context, 3);
+    context.dispatch(graph, { a, b }, { c });
+    const reading = context.readTensor(c);
+    device.destroy();
+    const pending = [reading, context.createTensor(float32(1)), buildAdder(context)];
+    const invalid = expect.objectContaining({ name: 'InvalidStateError' });
+    await Promise.all(pending.map((promise) => promise.then(() => {}, (error) => expect(error).toEqual(invalid))));
+    await expect(context.lost).resolves.toEqual({ message: expect.stringContaining('the device was lost') });
+    expect(() => context.dispatch(graph, { a, b }, { c })).toThrow(invalid);
+    await expect(ml.createContext(device)).rejects.toThrow(invalid);
+  });
+
+  onDevice('two devices do not disturb each other', async () => {
+    const [one, two] = [await newContext(), await newContext()];
+    const graphs = await Promise.all([one, two].map(({ context }) => buildAdder(context)));
+    const tensors = await Promise.all([one, two].map(({ context }) => createTensors(context, 3)));
+    [one, two].forEach(({ context }, i) => {
+      const [a, b, c] = tensors[i];
+      context.writeTensor(a, new Float32Array([i, 1]));
+      context.dispatch(graphs[i], { a, b }, { c });
+    });
+    one.device.destroy();
+    await one.context.lost;
+    expect(await read(two.context, tensors[1][2])).toEqual([1, 1]);
+    const [a, , c] = tensors[1];
+    expect(() => two.context.dispatch(graphs[1], { a, b: tensors[0][1] }, { c })).toThrow(TypeError);
+  });
+});
+
+describe('what a device refuses', () => {
+  /** A device some of whose methods fail; its buffers are the real ones. */
+  function failing(device, methods) {
+    return new Proxy(device, {
+      get(target, name) {
+        const value = methods[name] ?? target[name];
+        return typeof value === 'function' ? value.bind(target) : value;
+      },
+    });
+  }
+
+  onDevice('E2, E3, E4: makes tensors errored, until they are written', async () => {
+    const device = await newDevice();
+    let refuses = false;
+    const { createCommandEncoder } = device;
+    const context = await ml.createContext(failing(device, {
+      createCommandEncoder(descriptor) {
+        // An encoder that is not ended makes no command buffer that can be submitted.
+        const encoder = Reflect.apply(createCommandEncoder, this, [descriptor]);
+        if (refuses) encoder.popDebugGroup();
+        return encoder;
+      },
+    }));
+    const graph = await buildAdder(context, float32(2), { label: 'sum' });
+    const [a, b, c, d] = await createTensors(context, 4);
+    refuses = true;
+    context.dispatch(graph, { a, b }, { c }, { label: 'first' });
+    refuses = false;
+    context.dispatch(graph, { a, b: c }, { c: d }, { label: 'second' });
+    const failed = expect.objectContaining({ name: 'OperationError', message: expect.stringMatching(/^readTensor: .*\[first\]/) });
+    await expect(context.readTensor(c)).rejects.toThrow(failed);
+    const second = await context.readTensor(d).catch((error) => error);
+    expect(second).toMatchObject({ name: 'OperationError', message: expect.stringMatching(/\[second\].*\[first\]/) });
+    expect(second.cause.cause.message).toMatch(/^dispatch \[first\]: the device refuses/);
+    // Known by now: it does not run.
+    context.dispatch(graph, { a: d, b }, { c: a }, { label: 'third' });
+    await expect(context.readTensor(a)).rejects.toThrow(/\[third\].*\[first\]/);
+    context.writeTensor(a, new Float32Array([1, 2]));
+    context.dispatch(graph, { a, b }, { c });
+    expect(await read(context, c)).toEqual([1, 2]);
+  });
+});

@@ -1,0 +1,230 @@
+'use strict';
+
+// What stands before a context's timeline. A timeline carries out what it is given in the order in which it was given; work that
+// must not begin yet, since a tensor is rented to WebGPU (docs/extensions.md F3), is kept here until the tensor is back. Where
+// nothing is rented everything is passed on at once.
+//
+// A timeline is the native addon, or that of a context on a GPUDevice (webgpu/timeline.js): the same functions, on handles that
+// only it understands.
+//
+// Kept work is a *job* with what it uses. A job waits for the jobs before it that use the same in a way that conflicts: a writer
+// for all of them, a reader for the last writer. What finds nothing to wait for is no job: it is carried out at once. So all that
+// is here waits for a rental, directly or not.
+
+const { bytesOf } = require('./buffers.js');
+const { settle } = require('./settle.js');
+
+/** @typedef {import('./native').Timeline} Timeline */
+/** @typedef {{waits: number, dependents: Set<Job>, uses: [Uses, boolean][], work: () => void, lasts?: boolean}} Job */
+
+/** The unfinished jobs that use a tensor or a graph. */
+class Uses {
+  /** @type {Job | undefined} */
+  writer = undefined;
+  /** @type {Set<Job>} Those after the last writer. */
+  readers = new Set();
+
+  constructor(map, key) {
+    this.map = map;
+    this.key = key;
+  }
+
+  remove(job) {
+    this.readers.delete(job);
+    if (this.writer === job) this.writer = undefined;
+    if (this.writer === undefined && this.readers.size === 0 && this.map.get(this.key) === this) this.map.delete(this.key);
+  }
+}
+
+class Order {
+  /** By handle. @type {Map<unknown, Uses>} */
+  #tensors = new Map();
+  /** @type {Map<unknown, Uses>} */
+  #graphs = new Map();
+  /** What command buffers use, by handle. */
+  #recorded = new Map();
+  #ended = false;
+
+  /** @param {Timeline} timeline */
+  constructor(timeline) {
+    this.timeline = timeline;
+  }
+
+  createTensor(request, context, dataType, shape, readable, writable, label) {
+    return this.timeline.createTensor(request, context, dataType, shape, readable, writable, label);
+  }
+
+  createConstantTensor(request, context, dataType, shape, bytes, label) {
+    return this.timeline.createConstantTensor(request, context, dataType, shape, bytes, label);
+  }
+
+  destroyTensor(tensor) {
+    this.#add(() => this.timeline.destroyTensor(tensor), { writes: [tensor] });
+  }
+
+  /** The bytes are copied before it returns. */
+  writeTensor(tensor, bytes, label) {
+    let now = bytes;
+    const work = () => this.timeline.writeTensor(tensor, now, label);
+    if (!this.#add(work, { writes: [tensor] })) now = bytesOf(bytes).slice();
+  }
+
+  readTensor(request, tensor, buffer) {
+    this.#add(() => this.timeline.readTensor(request, tensor, buffer), { reads: [tensor], request });
+  }
+
+  build(request, builder, names, operands, label) {
+    return this.timeline.build(request, builder, names, operands, label);
+  }
+
+  destroyGraph(graph) {
+    this.#add(() => this.timeline.destroyGraph(graph), { ends: [graph] });
+  }
+
+  /** The first of the tensors, so many as it says, are inputs. */
+  dispatch(context, graph, tensors, inputs, label) {
+    const work = () => this.timeline.dispatch(context, graph, tensors, label);
+    if (this.#isIdle()) work();
+    else this.#add(work, { reads: tensors.slice(0, inputs), writes: tensors.slice(inputs), graphs: [graph] });
+  }
+
+  compute(request, context, graph, inputs, outputs, label) {
+    this.#add(() => this.timeline.compute(request, context, graph, inputs, outputs, label), { graphs: [graph], request });
+  }
+
+  /** As native.js has it; `inputs` says of each dispatch how many of its tensors are inputs. */
+  createCommandBuffer(context, graphs, counts, tensors, labels, object, inputs) {
+    const handle = this.timeline.createCommandBuffer(context, graphs, counts, tensors, labels, object);
+    const [reads, writes] = [new Set(), new Set()];
+    let at = 0;
+    counts.forEach((count, i) => {
+      tensors.slice(at, at + inputs[i]).forEach((tensor) => reads.add(tensor));
+      tensors.slice(at + inputs[i], at + count).forEach((tensor) => writes.add(tensor));
+      at += count;
+    });
+    this.#recorded.set(handle, { reads, writes, graphs: new Set(graphs) });
+    return handle;
+  }
+
+  destroyCommandBuffer(buffer) {
+    this.#recorded.delete(buffer);
+    this.timeline.destroyCommandBuffer(buffer);
+  }
+
+  /** The buffers are handles, or GPUCommandBuffers where the timeline takes those; what they use is not known here. */
+  submit(context, buffers) {
+    const work = () => this.timeline.submit(context, buffers);
+    if (this.#isIdle()) {
+      work();
+      return;
+    }
+    const all = (part) => buffers.flatMap((buffer) => [...(this.#recorded.get(buffer)?.[part] ?? [])]);
+    this.#add(work, { reads: all('reads'), writes: all('writes'), graphs: all('graphs') });
+  }
+
+  memoryUsage(context) {
+    return this.timeline.memoryUsage(context);
+  }
+
+  /** What is kept is dropped: whoever waits for it has been told. */
+  destroyContext(context) {
+    this.#ended = true;
+    this.#tensors.clear();
+    this.#graphs.clear();
+    this.timeline.destroyContext(context);
+  }
+
+  /**
+   * Keeps all that uses a tensor from now on, until the result is called. `begin` is called when what was asked for before
+   * has been carried out: at once, mostly.
+   * @param {unknown} tensor
+   * @param {() => void} begin
+   * @returns {() => void}
+   */
+  rent(tensor, begin) {
+    /** @type {Job} */
+    const job = { waits: 0, dependents: new Set(), uses: [[this.#uses(this.#tensors, tensor), true]], work: begin, lasts: true };
+    if (!this.#register(job)) begin();
+    return () => this.#finish(job);
+  }
+
+  #isIdle() {
+    return this.#tensors.size === 0 && this.#graphs.size === 0;
+  }
+
+  #uses(map, key) {
+    let uses = map.get(key);
+    if (uses === undefined) map.set(key, (uses = new Uses(map, key)));
+    return uses;
+  }
+
+  /** Carries work out, now or when its turn comes; tells whether it did so now. */
+  #add(work, { reads = [], writes = [], graphs = [], ends = [], request = undefined }) {
+    if (this.#isIdle() || !this.#conflicts(reads, writes, graphs, ends)) {
+      work();
+      return true;
+    }
+    const written = new Set(writes);
+    /** @type {[Uses, boolean][]} */
+    const uses = [];
+    written.forEach((key) => uses.push([this.#uses(this.#tensors, key), true]));
+    new Set(reads).forEach((key) => written.has(key) || uses.push([this.#uses(this.#tensors, key), false]));
+    new Set(graphs).forEach((key) => uses.push([this.#uses(this.#graphs, key), false]));
+    ends.forEach((key) => uses.push([this.#uses(this.#graphs, key), true]));
+    this.#register({ waits: 0, dependents: new Set(), uses, work: guarded(work, request) });
+    return false;
+  }
+
+  #conflicts(reads, writes, graphs, ends) {
+    return (
+      reads.some((key) => this.#tensors.get(key)?.writer !== undefined) ||
+      writes.some((key) => this.#tensors.has(key)) ||
+      graphs.some((key) => this.#graphs.get(key)?.writer !== undefined) ||
+      ends.some((key) => this.#graphs.has(key))
+    );
+  }
+
+  /** Notes what a job uses; tells whether it has to wait. */
+  #register(job) {
+    for (const [uses, writes] of job.uses) {
+      const before = writes ? [...uses.readers, uses.writer] : [uses.writer];
+      for (const other of before) {
+        if (other === undefined || other === job || other.dependents.has(job)) continue;
+        other.dependents.add(job);
+        job.waits += 1;
+      }
+      if (writes) {
+        uses.writer = job;
+        uses.readers = new Set();
+      } else uses.readers.add(job);
+    }
+    return job.waits > 0;
+  }
+
+  #finish(first) {
+    const finished = [first];
+    for (const job of finished) {
+      job.uses.forEach(([uses]) => uses.remove(job));
+      for (const dependent of job.dependents) {
+        dependent.waits -= 1;
+        if (dependent.waits > 0 || this.#ended) continue;
+        dependent.work();
+        if (!dependent.lasts) finished.push(dependent);
+      }
+      job.dependents.clear();
+    }
+  }
+}
+
+/** Work that is carried out later has nobody to throw to but its request. */
+function guarded(work, request) {
+  return () => {
+    try {
+      work();
+    } catch (error) {
+      if (request !== undefined) settle(request, error);
+    }
+  };
+}
+
+module.exports = { Order };

@@ -1,0 +1,290 @@
+'use strict';
+
+// A program of the native side on a device: pipelines, constants, the arena, and what is recorded of it in a run.
+//
+// Making one takes as long as the driver's compiler does. It is done in turns of a few milliseconds: a shader is given to the
+// implementation's parser, which works on this thread, and compiled elsewhere; constants are copied piece by piece into memory of
+// the device that is mapped when it is made.
+
+const { performance } = require('node:perf_hooks');
+const { setImmediate } = require('node:timers/promises');
+const native = require('../native.js');
+const { named } = require('../errors.js');
+const { COPY_DST, STORAGE, bufferSize, checked } = require('./device.js');
+
+/** How long a turn may be, in milliseconds, and the bytes that are copied in one piece. */
+const TURN = 2;
+const PIECE = 1 << 21;
+
+// Which buffer a binding is a part of, in the native side's numbers.
+const INPUT = 0;
+const OUTPUT = 1;
+const CONSTANT = 2;
+
+/** @typedef {{kind: number, position: number, offset: number, size: number}} Memory */
+/** @typedef {{pipeline: GPUComputePipeline, step: number, grid: number[], memory: Memory[], fixed: GPUBindGroup | undefined}} Dispatch */
+
+/** Gives the event loop its turn where this has lasted long enough. */
+class Turns {
+  #since = performance.now();
+
+  async next() {
+    if (performance.now() - this.#since < TURN) return;
+    await setImmediate();
+    this.#since = performance.now();
+  }
+}
+
+/** Pipelines of a device by the text of their shaders: equal layers of a network share one, and so do graphs. */
+class Pipelines {
+  /** Oldest first. @type {Map<string, Promise<GPUComputePipeline>>} */
+  #kept = new Map();
+  #length = 0;
+
+  /** The most text of which pipelines are kept for graphs to come. */
+  static MOST = 1 << 21;
+
+  /**
+   * @param {GPUDevice} device
+   * @param {string} label
+   * @param {string} code
+   */
+  get(device, label, code) {
+    const found = this.#kept.get(code);
+    if (found !== undefined) return found;
+    const made = make(device, label, code);
+    this.#kept.set(code, made);
+    this.#length += code.length;
+    for (const [oldest] of this.#kept) {
+      if (this.#length <= Pipelines.MOST) break;
+      this.#remove(oldest);
+    }
+    made.catch(() => this.#remove(code));
+    return made;
+  }
+
+  #remove(code) {
+    if (this.#kept.delete(code)) this.#length -= code.length;
+  }
+}
+
+async function make(device, label, code) {
+  const { result, complaint } = checked(device, () => {
+    const module = device.createShaderModule({ label, code });
+    return device.createComputePipelineAsync({ label, layout: 'auto', compute: { module, entryPoint: 'main' } });
+  });
+  /** @type {Error | undefined} */
+  let wrong;
+  const pipeline = await result.catch((error) => {
+    wrong = error;
+  });
+  const refused = await complaint;
+  if (refused) throw refused;
+  if (pipeline === undefined) throw { code: 'OperationError', message: `the device refuses the shader of ${label}: ${wrong?.message}` };
+  return pipeline;
+}
+
+class Executable {
+  /** Why it can never run again. @type {import('../native').Cause | undefined} */
+  failure = undefined;
+  destroyed = false;
+  /** Of the last run. */
+  #bound = { buffers: [], groups: [] };
+
+  /**
+   * @param {GPUDevice} device
+   * @param {string} label
+   * @param {Dispatch[]} dispatches
+   * @param {{constants: (GPUBuffer | undefined)[], arena: GPUBuffer | undefined}} own
+   * @param {number[]} outputLengths
+   * @param {number} inputs
+   */
+  constructor(device, label, dispatches, own, outputLengths, inputs) {
+    this.device = device;
+    this.label = label;
+    this.dispatches = dispatches;
+    this.own = own;
+    this.outputLengths = outputLengths;
+    this.inputs = inputs;
+    this.constantBytes = own.constants.reduce((sum, buffer) => sum + (buffer?.size ?? 0), 0);
+    this.arenaBytes = own.arena?.size ?? 0;
+  }
+
+  /**
+   * Records a run.
+   * @param {GPUCommandEncoder} encoder
+   * @param {GPUBuffer[]} inputs
+   * @param {GPUBuffer[]} outputs
+   * @param {string} label
+   */
+  record(encoder, inputs, outputs, label) {
+    const buffers = [...inputs, ...outputs];
+    const { groups } = this.#bind(buffers);
+    const pass = encoder.beginComputePass({ label: label || this.label });
+    this.dispatches.forEach(({ pipeline, grid: [x, y, z], fixed }, i) => {
+      pass.setPipeline(pipeline);
+      pass.setBindGroup(0, fixed ?? groups[i]);
+      pass.dispatchWorkgroups(x, y, z);
+    });
+    pass.end();
+  }
+
+  /** Runs on the same tensors share their bind groups. */
+  #bind(buffers) {
+    const last = this.#bound;
+    if (last.buffers.length === buffers.length && buffers.every((buffer, i) => buffer === last.buffers[i])) return last;
+    const groups = this.dispatches.map((dispatch) => (dispatch.fixed ? undefined : group(this.device, dispatch, this.own, buffers, this.inputs)));
+    this.#bound = { buffers, groups };
+    return this.#bound;
+  }
+
+  destroy() {
+    if (this.destroyed) return;
+    this.destroyed = true;
+    this.#bound = { buffers: [], groups: [] };
+    this.own.arena?.destroy();
+    this.own.constants.forEach((buffer) => buffer?.destroy());
+  }
+}
+
+function group(device, { pipeline, memory }, { constants, arena }, buffers, inputs) {
+  const bufferOf = ({ kind, position }) => {
+    if (kind === INPUT) return buffers[position];
+    if (kind === OUTPUT) return buffers[inputs + position];
+    return kind === CONSTANT ? constants[position] : arena;
+  };
+  const entries = memory.map((part, binding) => ({ binding, resource: { buffer: bufferOf(part), offset: part.offset, size: part.size } }));
+  return device.createBindGroup({ layout: pipeline.getBindGroupLayout(0), entries });
+}
+
+/** Reads the numbers of dispatches (src/node/programs.rs). */
+function parse(buffer) {
+  const numbers = new Float64Array(buffer);
+  const dispatches = [];
+  for (let i = 0; i < numbers.length;) {
+    const [step, shader, x, y, z, count] = numbers.subarray(i, i + 6);
+    i += 6;
+    const memory = [];
+    for (let k = 0; k < count; k++, i += 4) {
+      const [kind, position, offset, length] = numbers.subarray(i, i + 4);
+      memory.push({ kind, position, offset, size: bufferSize(length) });
+    }
+    dispatches.push({ step, shader, grid: [x, y, z], memory });
+  }
+  return dispatches;
+}
+
+/**
+ * Puts a program on a device.
+ * @param {GPUDevice} device
+ * @param {Pipelines} pipelines
+ * @param {number} program its handle
+ * @param {any} description as native.buildProgram() gives it
+ * @param {number} inputs how many inputs it has
+ * @param {string} label
+ * @param {() => void} ask throws where nobody wants it any more
+ * @returns {Promise<Executable>} rejected with a Cause
+ */
+async function createExecutable(device, pipelines, program, description, inputs, label, ask) {
+  const turns = new Turns();
+  const { steps, stepLabels, shaders, constants, arenaLength, outputLengths } = description;
+  const parsed = parse(description.dispatches);
+  const firstStep = new Map();
+  parsed.forEach(({ shader, step }) => firstStep.has(shader) || firstStep.set(shader, step));
+  const made = [];
+  for (let shader = 0; shader < shaders.length; shader++) {
+    ask();
+    const step = firstStep.get(shader);
+    const pipeline = pipelines.get(device, shaders[shader], native.shaderText(program, shader));
+    made.push(pipeline.catch((failure) => {
+      throw { ...failure, message: `${named(steps[step], stepLabels[step])}: ${failure.message}` };
+    }));
+    made[shader].catch(() => {});
+    await turns.next();
+  }
+  const own = { constants: [], arena: undefined };
+  try {
+    const used = new Set(parsed.flatMap(({ memory }) => memory.filter(({ kind }) => kind === CONSTANT).map(({ position }) => position)));
+    for (const [position, byteLength] of constants.entries()) {
+      own.constants.push(used.has(position) ? await upload(device, program, position, byteLength, label, turns, ask) : undefined);
+    }
+    if (parsed.some(({ memory }) => memory.some(({ kind }) => kind > CONSTANT))) {
+      own.arena = await buffer(device, arenaLength, STORAGE, `${label} (values in between)`);
+    }
+    /** @type {Dispatch[]} */
+    const dispatches = [];
+    const checks = [];
+    for (const { step, shader, grid, memory } of parsed) {
+      const pipeline = await made[shader];
+      ask();
+      const dispatch = { pipeline, step, grid, memory, fixed: undefined };
+      if (memory.every(({ kind }) => kind >= CONSTANT)) {
+        const { result, complaint } = checked(device, () => group(device, dispatch, own, [], inputs));
+        dispatch.fixed = result;
+        checks.push(complaint);
+      }
+      dispatches.push(dispatch);
+      await turns.next();
+    }
+    const refused = (await Promise.all(checks)).find((failure) => failure !== undefined);
+    if (refused) throw refused;
+    return new Executable(device, label, dispatches, own, outputLengths, inputs);
+  } catch (error) {
+    own.arena?.destroy();
+    own.constants.forEach((constant) => constant?.destroy());
+    throw error;
+  }
+}
+
+/**
+ * @param {GPUDevice} device
+ * @returns {Promise<GPUBuffer>} rejected with a Cause
+ */
+async function buffer(device, byteLength, usage, label) {
+  requireSize(device, byteLength);
+  const { result, complaint } = checked(device, () => device.createBuffer({ label, size: bufferSize(byteLength), usage }));
+  const refused = await complaint;
+  if (refused) throw refused;
+  return result;
+}
+
+/** A refusal that says what to do; the device's own would not. */
+function requireSize({ limits: { maxBufferSize } }, byteLength) {
+  if (byteLength <= maxBufferSize) return;
+  throw {
+    code: 'UnknownError',
+    message: `${byteLength} bytes of the device's memory cannot be had: found maxBufferSize ${maxBufferSize}; ask requestDevice() for more, as by requiredLimits() of webnn-node/webgpu`,
+  };
+}
+
+async function upload(device, program, constant, byteLength, label, turns, ask) {
+  requireSize(device, byteLength);
+  const size = bufferSize(byteLength);
+  const descriptor = { label: `${label} (constant ${constant})`, size, usage: STORAGE | COPY_DST, mappedAtCreation: true };
+  const { result: made, complaint } = checked(device, () => {
+    try {
+      return device.createBuffer(descriptor);
+    } catch (error) {
+      // The memory that script would see cannot be had.
+      if (error?.name === 'RangeError') return undefined;
+      throw error;
+    }
+  });
+  const refused = (await complaint) ?? (made ? undefined : { code: 'UnknownError', message: `${byteLength} bytes of memory cannot be had` });
+  if (refused) throw refused;
+  try {
+    const range = made.getMappedRange();
+    for (let offset = 0; offset < byteLength; offset += PIECE) {
+      ask();
+      native.copyConstant(program, constant, offset, new Uint8Array(range, offset, Math.min(PIECE, byteLength - offset)));
+      await turns.next();
+    }
+    made.unmap();
+    return made;
+  } catch (error) {
+    made.destroy();
+    throw error;
+  }
+}
+
+module.exports = { Executable, Pipelines, buffer, createExecutable };

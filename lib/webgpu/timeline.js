@@ -1,0 +1,364 @@
+'use strict';
+
+// The timeline of a context on a GPUDevice of script's (docs/extensions.md F1).
+//
+// The device belongs to script's thread, so what touches it runs there: a method that enqueues work has given it to the device's
+// queue when it returns. The queue is the timeline: what comes later, WebNN's or script's own, comes later on the device. So a
+// buffer that is exported has what was dispatched before, and nothing waits but for what is copied through the host
+// (order.js). Compiling, and lowering to WGSL, are the native side's, on its threads; what comes out is a program
+// (src/backend/wgpu/program.rs), which executable.js puts on the device.
+//
+// The functions are those of the native addon (`Timeline` in native.d.ts), so that all else of lib/ knows no difference. Handles
+// are objects here: a `Storage`, an `Executable`, a list of recorded dispatches. Constant tensors are the native side's, since their
+// bytes go into graphs.
+
+const { setImmediate } = require('node:timers/promises');
+const { types } = require('node:util');
+const native = require('../native.js');
+const { bytesOf } = require('../buffers.js');
+const { bufferFor } = require('../descriptor.js');
+const { named } = require('../errors.js');
+const { ask, settle } = require('../settle.js');
+const { COPY_DST, COPY_SRC, LIMITS, STORAGE, bufferSize, checked, isSoftware, readBytes, usableFeatures, writeBytes } = require('./device.js');
+const { Pipelines, createExecutable } = require('./executable.js');
+const { Fate, failed, inherited } = require('./fate.js');
+
+/** @typedef {import('../native').Cause} Cause */
+
+const FINE = new Fate();
+const USAGE = STORAGE | COPY_SRC | COPY_DST;
+
+/** A tensor's memory. */
+class Storage {
+  /** Until it is there. @type {GPUBuffer | undefined} */
+  buffer = undefined;
+  fate = FINE;
+  /** WebGPU has it: it goes when it is given back. */
+  exported = false;
+  gone = false;
+
+  constructor(byteLength, label) {
+    this.byteLength = byteLength;
+    this.label = label;
+  }
+}
+
+/** The bytes in use, and the most that they were. */
+class Usage {
+  numbers = { tensors: 0, graphs: 0, scratch: 0 };
+  peak = 0;
+
+  add(kind, bytes) {
+    this.numbers[kind] += bytes;
+    const { tensors, graphs, scratch } = this.numbers;
+    this.peak = Math.max(this.peak, tensors + graphs + scratch);
+  }
+}
+
+class DeviceTimeline {
+  #usage = new Usage();
+  /** @type {Set<Storage>} */
+  #tensors = new Set();
+  /** @type {Set<InstanceType<typeof import('./executable').Executable>>} */
+  #graphs = new Set();
+  #pipelines;
+  /** The native side's context: it has limits, builders and constant tensors. */
+  #handle;
+  #ended = false;
+
+  /**
+   * @param {GPUDevice} device
+   * @param {number} handle
+   */
+  constructor(device, handle) {
+    this.device = device;
+    this.#handle = handle;
+    this.#pipelines = pipelinesOf(device);
+  }
+
+  /** @param {(message: string) => void} tell must not keep the context alive */
+  whenLost(tell) {
+    const lost = ({ message, reason }) => tell(`the device was lost: ${message || reason || 'no reason was given'}`);
+    this.device.lost.then(lost, () => {});
+  }
+
+  createTensor(request, context, dataType, shape, readable, writable, label) {
+    native.checkTensor(context, dataType, shape, 'createTensor', label);
+    const { byteLength } = bufferFor(dataType, shape);
+    const storage = new Storage(byteLength, label);
+    const { result, complaint } = checked(this.device, () => this.device.createBuffer({ label, size: bufferSize(byteLength), usage: USAGE }));
+    storage.buffer = result;
+    this.#tensors.add(storage);
+    this.#usage.add('tensors', byteLength);
+    complaint.then((failure) => settle(request, failure && { ...failure, message: `${named('createTensor', label)}: ${failure.message}` }));
+    return storage;
+  }
+
+  createConstantTensor(request, context, dataType, shape, bytes, label) {
+    return native.createConstantTensor(request, context, dataType, shape, bytes, label);
+  }
+
+  destroyTensor(tensor) {
+    if (typeof tensor === 'number') {
+      native.destroyTensor(tensor);
+      return;
+    }
+    if (!this.#tensors.delete(tensor)) return;
+    this.#usage.add('tensors', -tensor.byteLength);
+    tensor.gone = true;
+    if (!tensor.exported) destroyBuffer(tensor.buffer);
+  }
+
+  writeTensor(tensor, bytes, label) {
+    const now = unshared(bytesOf(bytes));
+    const { complaint } = checked(this.device, () => writeBytes(this.device, tensor.buffer, now));
+    tensor.fate = Fate.of(complaint, [], {
+      own: (failure) => failed('writeTensor', label, failure),
+      inherited: (failure) => failure,
+    });
+  }
+
+  readTensor(request, tensor, into) {
+    const { fate } = tensor;
+    const { result, complaint } = checked(this.device, () => readBytes(this.device, tensor.buffer, tensor.byteLength, `readTensor ${tensor.label}`));
+    this.#settle(request, async () => {
+      const cause = await fate.end();
+      if (cause !== undefined) {
+        throw { code: 'OperationError', message: `readTensor: the tensor is errored: ${cause.message}`, cause };
+      }
+      const bytes = await arrival(result, complaint, 'readTensor', 'UnknownError');
+      new Uint8Array(into).set(bytes);
+    });
+  }
+
+  build(request, builder, names, operands, label) {
+    let program;
+    const made = ask((inner) => {
+      program = native.buildProgram(inner, builder, names, operands, label);
+    });
+    const handle = { executable: undefined, destroyed: false };
+    this.#settle(request, async () => {
+      try {
+        const { inputs, outputs, program: description } = await made;
+        const stop = () => {
+          if (handle.destroyed || this.#ended) throw { code: 'InvalidStateError', message: 'it was destroyed' };
+        };
+        stop();
+        const executable = await createExecutable(this.device, this.#pipelines, program, description, inputs.length, label, stop)
+          .catch((failure) => {
+            throw failure.code === undefined ? failure : { ...failure, code: 'OperationError', message: `${named('build', label)}: ${failure.message}` };
+          });
+        handle.executable = executable;
+        this.#graphs.add(executable);
+        this.#usage.add('graphs', executable.constantBytes);
+        this.#usage.add('scratch', executable.arenaBytes);
+        if (handle.destroyed || this.#ended) this.destroyGraph(handle);
+        return { inputs, outputs };
+      } finally {
+        native.destroyProgram(program);
+      }
+    });
+    return handle;
+  }
+
+  destroyGraph(graph) {
+    graph.destroyed = true;
+    const { executable } = graph;
+    if (executable === undefined || !this.#graphs.delete(executable)) return;
+    this.#usage.add('graphs', -executable.constantBytes);
+    this.#usage.add('scratch', -executable.arenaBytes);
+    executable.destroy();
+  }
+
+  dispatch(_context, { executable }, tensors, label) {
+    this.#submit([{ executable, inputs: tensors.slice(0, executable.inputs), outputs: tensors.slice(executable.inputs), label }]);
+  }
+
+  /** Dispatches that follow each other, as one command buffer. */
+  #submit(dispatches) {
+    const { device } = this;
+    const runs = [];
+    /** @type {(complaint: Promise<Cause | undefined>) => void} */
+    let tell = () => {};
+    /** Of all of them: they are one submission. @type {Promise<Cause | undefined>} */
+    const complaint = new Promise((resolve) => {
+      tell = resolve;
+    });
+    for (const { executable, inputs, outputs, label } of dispatches) {
+      const shown = label || executable.label;
+      const cause = executable.failure ?? inputs.find(({ fate }) => fate.failure !== undefined)?.fate.failure;
+      let fate;
+      if (cause !== undefined) {
+        const what = executable.failure === undefined ? 'an input is errored' : 'the graph can never run again';
+        fate = Fate.failed(inherited('dispatch', shown, what, cause));
+      } else {
+        runs.push({ executable, inputs, outputs, shown });
+        fate = Fate.of(complaint, inputs.map((tensor) => tensor.fate), {
+          own: (failure) => {
+            if (failure.code === 'UnknownError') executable.failure ??= failure;
+            return failed('dispatch', shown, failure);
+          },
+          inherited: (failure) => inherited('dispatch', shown, 'an input is errored', failure),
+        });
+      }
+      outputs.forEach((tensor) => (tensor.fate = fate));
+    }
+    if (runs.length === 0) return;
+    const recorded = checked(device, () => {
+      const encoder = device.createCommandEncoder({ label: runs[0].shown });
+      for (const { executable, inputs, outputs, shown } of runs) {
+        executable.record(encoder, inputs.map((tensor) => tensor.buffer), outputs.map((tensor) => tensor.buffer), shown);
+      }
+      device.queue.submit([encoder.finish()]);
+    });
+    tell(recorded.complaint);
+  }
+
+  /** Inputs are copied to the device and wanted outputs back. */
+  compute(request, _context, { executable }, inputs, outputs, label) {
+    const { device } = this;
+    const shown = label || executable.label;
+    if (executable.failure !== undefined) {
+      settle(request, inherited('compute', shown, 'the graph can never run again', executable.failure));
+      return;
+    }
+    const { result: reads, complaint } = checked(device, () => {
+      const given = inputs.map((view) => {
+        const made = device.createBuffer({ label: shown, size: bufferSize(view.byteLength), usage: STORAGE | COPY_DST });
+        writeBytes(device, made, bytesOf(view));
+        return made;
+      });
+      // Later steps may read what nobody wants.
+      const taken = executable.outputLengths.map((length) => device.createBuffer({ label: shown, size: bufferSize(length), usage: STORAGE | COPY_SRC }));
+      const encoder = device.createCommandEncoder({ label: shown });
+      executable.record(encoder, given, taken, shown);
+      device.queue.submit([encoder.finish()]);
+      const read = outputs.map((view, i) => view && readBytes(device, taken[i], view.byteLength, shown));
+      // What was submitted keeps them.
+      given.concat(taken).forEach((one) => one.destroy());
+      return read;
+    });
+    this.#settle(request, async () => {
+      const wrong = [];
+      const arrivals = await Promise.all(reads.map((read) => read && read().catch((error) => void wrong.push(error))));
+      const refused = await complaint;
+      if (refused !== undefined) {
+        if (refused.code === 'UnknownError') executable.failure ??= refused;
+        throw failed('compute', shown, refused);
+      }
+      if (wrong.length > 0) throw failed('compute', shown, { code: 'OperationError', message: wrong[0].message });
+      arrivals.forEach((bytes, i) => bytes && bytesOf(outputs[i]).set(bytes));
+    });
+  }
+
+  createCommandBuffer(_context, graphs, counts, tensors, labels, _object) {
+    let at = 0;
+    return counts.map((count, i) => {
+      const own = tensors.slice(at, (at += count));
+      const { executable } = graphs[i];
+      return { executable, inputs: own.slice(0, executable.inputs), outputs: own.slice(executable.inputs), label: labels[i] };
+    });
+  }
+
+  destroyCommandBuffer() {}
+
+  /** Recorded dispatches, and GPUCommandBuffers of script's between them (docs/extensions.md F5). */
+  submit(_context, buffers) {
+    let waiting = [];
+    const flush = () => {
+      if (waiting.length > 0) this.#submit(waiting);
+      waiting = [];
+    };
+    buffers.forEach((commands) => {
+      if (Array.isArray(commands)) {
+        waiting = waiting.concat(commands);
+        return;
+      }
+      flush();
+      // Not in an error scope: what is wrong with it is script's to hear.
+      this.device.queue.submit([commands]);
+    });
+    flush();
+  }
+
+  memoryUsage() {
+    const own = native.memoryUsage(this.#handle);
+    const { tensors, graphs, scratch } = this.#usage.numbers;
+    return { tensors: tensors + own.tensors, graphs: graphs + own.graphs, scratch, peak: Math.max(this.#usage.peak, own.peak, tensors + graphs + scratch + own.tensors + own.graphs) };
+  }
+
+  destroyContext(context) {
+    this.#ended = true;
+    this.#tensors.forEach((tensor) => this.destroyTensor(tensor));
+    this.#graphs.forEach((executable) => this.destroyGraph({ executable }));
+    native.destroyContext(context);
+  }
+
+  forgetContext(context) {
+    this.destroyContext(context);
+    native.forgetContext(context);
+  }
+
+  /** Settles a request with what work gives, or with the Cause that it throws. */
+  #settle(request, work) {
+    work().then(
+      (value) => settle(request, undefined, value),
+      (error) => settle(request, error.code === undefined || typeof error.code === 'number' ? { code: 'OperationError', message: `${error?.message ?? error}` } : error),
+    );
+  }
+}
+
+/** The bytes of a read, where the device did not complain. */
+async function arrival(read, complaint, operator, code) {
+  let bytes, lost;
+  try {
+    bytes = await read();
+  } catch (error) {
+    lost = error;
+  }
+  const refused = await complaint;
+  if (refused !== undefined) throw { code, message: `${operator}: ${refused.message}` };
+  if (lost !== undefined) throw { code, message: `${operator}: the device's memory cannot be read: ${lost.message}` };
+  return bytes;
+}
+
+/** A GPUBuffer's own `destroy()`: an exported one has another. */
+function destroyBuffer(made) {
+  Reflect.apply(Object.getPrototypeOf(made).destroy, made, []);
+}
+
+/** WebGPU takes no shared memory. */
+function unshared(bytes) {
+  return types.isSharedArrayBuffer(bytes.buffer) ? bytes.slice() : bytes;
+}
+
+/** The contexts of a device share its pipelines. @type {WeakMap<GPUDevice, InstanceType<typeof Pipelines>>} */
+const pipelines = new WeakMap();
+
+function pipelinesOf(device) {
+  let found = pipelines.get(device);
+  if (found === undefined) pipelines.set(device, (found = new Pipelines()));
+  return found;
+}
+
+/**
+ * The timeline of a device.
+ * @param {GPUDevice} device
+ * @returns {Promise<{timeline: DeviceTimeline, handle: number, accelerated: boolean}>} rejected with a Cause
+ */
+async function openDevice(device) {
+  const { half, subgroups } = await usableFeatures(device);
+  /** @type {{message: string} | undefined} */
+  let lost;
+  device.lost.then((info) => {
+    lost = info;
+  }, () => {});
+  await setImmediate();
+  if (lost !== undefined) {
+    throw { code: 'InvalidStateError', message: `createContext: gpuDevice: found a GPUDevice that was lost (${lost.message}), allowed one that still exists` };
+  }
+  const handle = native.createDeviceContext(half, subgroups, LIMITS.map((name) => device.limits[name]));
+  return { timeline: new DeviceTimeline(device, handle), handle, accelerated: !isSoftware(device) };
+}
+
+module.exports = { DeviceTimeline, Storage, destroyBuffer, openDevice };

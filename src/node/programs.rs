@@ -1,0 +1,163 @@
+//! The flat functions of graphs for a GPU device that is script's: they become programs, plain data, and `lib/webgpu/` runs
+//! those on the device. What is large, texts and constants, stays here until it is asked for piece by piece.
+
+use super::bytes;
+use super::call::{Call, stale};
+use super::contexts::Context;
+use super::graphs::ends;
+use super::handles::Handle;
+use super::script::{Scope, Value, internal};
+use super::settle::{Outcome, Request};
+use crate::backend::wgpu::Foreign;
+use crate::backend::wgpu::program::{Memory, Program, Slot};
+use crate::backend::wgpu::target::{Features, Target};
+use crate::error::Result;
+use crate::graph::OperandId;
+use crate::memory::Held;
+use crate::timeline::{BUILDS, Done, failed_build};
+use std::sync::{Arc, OnceLock};
+
+/// A program that was made, or is being made.
+pub struct Made {
+    pub context: Handle,
+    described: Arc<OnceLock<Described>>,
+    /// For what describes it. Constants are counted by the context.
+    _held: Held,
+}
+
+/// What a program without shaders and constants takes, roughly.
+const DESCRIPTION: usize = 16 << 10;
+
+/// A program, and the part of it that script gets at once.
+#[derive(Debug)]
+pub struct Described {
+    program: Program,
+    /// For each dispatch its step, shader, grid and number of bindings, and for each binding its buffer, offset and length.
+    dispatches: Vec<u8>,
+}
+
+impl Described {
+    fn new(program: Program) -> Self {
+        let mut dispatches = Vec::new();
+        // As script has numbers.
+        let mut add = |number: usize| dispatches.extend((number as f64).to_le_bytes());
+        for dispatch in &program.dispatches {
+            let grid = dispatch.grid.map(|count| count as usize);
+            [dispatch.step, dispatch.shader].into_iter().chain(grid).chain([dispatch.bindings.len()]).for_each(&mut add);
+            for &Memory { slot, offset, length } in &dispatch.bindings {
+                let (kind, position) = match slot {
+                    Slot::Input(position) => (0, position),
+                    Slot::Output(position) => (1, position),
+                    Slot::Constant(position) => (2, position),
+                    Slot::Arena => (3, 0),
+                };
+                [kind, position, offset, length].into_iter().for_each(&mut add);
+            }
+        }
+        Described { program, dispatches }
+    }
+}
+
+/// `{dispatches, steps, shaders, constants, arenaLength, outputLengths}`
+pub fn value<'s>(scope: Scope<'s>, made: &OnceLock<Described>) -> Result<Value<'s>> {
+    let Described { program, dispatches } = made.get().ok_or_else(|| internal("a program that was never made"))?;
+    let numbers = |list: &[usize]| scope.array_of(list.iter().map(|&number| scope.number(number as f64)));
+    let value = scope.object()?;
+    scope.set(value, "dispatches", bytes::array_buffer(scope, dispatches)?)?;
+    scope.set(value, "steps", scope.strings(program.steps.iter().map(|step| step.operator))?)?;
+    scope.set(value, "stepLabels", scope.strings(program.steps.iter().map(|step| &*step.label))?)?;
+    scope.set(value, "shaders", scope.strings(program.shaders.iter().map(|shader| shader.label))?)?;
+    let constants: Vec<usize> = program.constants.iter().map(|bytes| bytes.as_slice().len()).collect();
+    scope.set(value, "constants", numbers(&constants)?)?;
+    scope.set(value, "arenaLength", scope.number(program.arena_length as f64)?)?;
+    scope.set(value, "outputLengths", numbers(&program.output_lengths)?)?;
+    Ok(value)
+}
+
+/// `createDeviceContext(halves, subgroups, limits)`: the handle of a context on a device of script's. The limits are those of
+/// the device: maxStorageBufferBindingSize, maxBufferSize, maxStorageBuffersPerShaderStage, maxComputeWorkgroupsPerDimension,
+/// maxComputeWorkgroupStorageSize.
+pub fn create_context<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let scope = call.scope;
+    let half = scope.as_boolean(call.value(0))?;
+    let subgroups = scope.as_boolean(call.value(1))?;
+    let limits: Vec<f64> = scope.elements(call.value(2), Scope::as_number)?;
+    let &[binding, buffer, bindings, workgroups, shared] = limits.as_slice() else {
+        return Err(internal(format!("{} limits of a device", limits.len())));
+    };
+    // `as` saturates.
+    let target = Target {
+        features: Features { half, subgroups, standard: true, matrices: None },
+        max_storage_buffer_binding_size: binding as usize,
+        max_buffer_size: buffer as usize,
+        max_storage_buffers_per_shader_stage: bindings as usize,
+        max_compute_workgroups_per_dimension: workgroups as usize,
+        max_compute_workgroup_storage_size: shared as usize,
+    };
+    let environment = call.environment;
+    let context = Context::on_foreign(environment, Foreign::new(target));
+    let handle = environment.contexts.borrow_mut().insert(context);
+    Ok(Some(scope.number(handle.to_number())?))
+}
+
+/// `buildProgram(request, builder, names, operands, label)`
+pub fn build<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let environment = call.environment;
+    let request = Request::from_number(call.number(0)?);
+    let names: Vec<String> = call.scope.elements(call.value(2), Scope::as_string)?;
+    let ids: Vec<u32> = call.unsigned_list(3)?;
+    let label = call.string(4)?;
+    let outputs = names.into_iter().zip(ids.into_iter().map(OperandId)).collect();
+    let (context, graph) = environment.finish(call.handle(1)?, outputs)?;
+    let device = environment.with_context(context, Context::foreign)?;
+    let (inputs, outputs) = ends(&graph);
+    let described = Arc::new(OnceLock::new());
+    let (made, found) = (described.clone(), described.clone());
+    let done = environment.settler.promise(call.scope, request, move |()| Outcome::Program { inputs, outputs, made })?;
+    let work = move |done: Done<()>| {
+        done.run(|| {
+            let program = device.program(graph).map_err(|error| failed_build(&error, &label))?;
+            let _ = found.set(Described::new(program));
+            Ok(())
+        });
+    };
+    if let Err((error, done)) = BUILDS.spawn(done, work) {
+        done.report(Err(error.of("build", &call.string(4)?)));
+    }
+    let made = Made { context, described, _held: environment.external.total.hold(DESCRIPTION) };
+    let handle = environment.programs.borrow_mut().insert(made);
+    Ok(Some(call.scope.number(handle.to_number())?))
+}
+
+/// Does something with a program that was made.
+fn with_program<R>(call: &Call<'_>, use_it: impl FnOnce(&Program) -> Result<R>) -> Result<R> {
+    let programs = call.environment.programs.borrow();
+    let made = programs.get(call.handle(0)?).and_then(|made| made.described.get());
+    use_it(&made.ok_or_else(|| stale("program"))?.program)
+}
+
+/// `shaderText(program, shader)`
+pub fn shader_text<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    with_program(call, |program| {
+        let shader = program.shaders.get(call.unsigned(1)? as usize).ok_or_else(|| internal("no such shader"))?;
+        call.scope.string(&shader.text).map(Some)
+    })
+}
+
+/// `copyConstant(program, constant, offset, into)`: as many bytes of a constant from there on as there is room for.
+pub fn copy_constant<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    with_program(call, |program| {
+        let constant = program.constants.get(call.unsigned(1)? as usize).ok_or_else(|| internal("no such constant"))?;
+        let rest = constant.as_slice().get(call.number(2)? as usize..).ok_or_else(|| internal("behind a constant's end"))?;
+        let mut into = bytes::host_memory(call.scope, call.value(3))?;
+        let count = rest.len().min(into.len());
+        into.as_mut_slice()[..count].copy_from_slice(&rest[..count]);
+        Ok(None)
+    })
+}
+
+/// `destroyProgram(program)`
+pub fn destroy<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    drop(call.environment.programs.borrow_mut().remove(call.handle(0)?));
+    Ok(None)
+}
