@@ -4,7 +4,6 @@
 use super::lower::lower;
 use super::program::Program;
 use super::target::Target;
-use super::tensor_limits;
 use crate::backend::Backend;
 use crate::backend::cpu::Cpu;
 use crate::compiler::{Fusing, Preferences, compile};
@@ -27,7 +26,7 @@ struct Shared {
 
 impl Foreign {
     pub fn new(target: Target) -> Self {
-        let limits = Arc::new(tensor_limits(&target));
+        let limits = Arc::new(target.limits());
         Foreign(Arc::new(Shared { target, limits, usage: Arc::default(), folding: Cpu::new(1) }))
     }
 

@@ -116,7 +116,7 @@ impl Gpu {
     }
 
     fn on(device: Arc<Device>) -> Self {
-        let limits = tensor_limits(&device.target);
+        let limits = device.target.limits();
         Gpu(Arc::new(Shared {
             device,
             limits: Arc::new(limits),
@@ -145,15 +145,6 @@ impl Gpu {
     pub fn wait_at_most(&self, limit: Option<Duration>) {
         self.0.device.limit.set(limit);
     }
-}
-
-/// The limits of tensors and operators on a device.
-fn tensor_limits(target: &target::Target) -> Limits {
-    let mut limits = Limits::everything();
-    // The greatest number of that form.
-    let most = target.largest_tensor().saturating_add(1);
-    limits.max_tensor_byte_length = limits.max_tensor_byte_length.min((1 << most.ilog2()) - 1);
-    limits
 }
 
 impl Backend for Gpu {

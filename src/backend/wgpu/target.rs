@@ -1,6 +1,7 @@
 //! What shaders are made for: what of a device decides their text and how their work is divided.
 
 use crate::error::{Error, Kind, Result};
+use crate::graph::Limits;
 
 /// What a device can do, without the device.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +62,15 @@ impl Target {
         whole.min(self.max_buffer_size)
     }
 
+    /// Those of tensors and operators.
+    pub fn limits(&self) -> Limits {
+        let mut limits = Limits::everything();
+        // The greatest number of that form.
+        let most = self.largest_tensor().saturating_add(1);
+        limits.max_tensor_byte_length = limits.max_tensor_byte_length.min((1 << most.ilog2()) - 1);
+        limits
+    }
+
     /// Whether a kernel can have so many bindings.
     pub fn check_bindings(&self, count: usize) -> Result<()> {
         let most = self.most_bindings();
@@ -68,7 +78,12 @@ impl Target {
             let length = self.max_storage_buffer_binding_size;
             let message = format!(
                 "its tensors are {count} parts of at most {length} bytes (maxStorageBufferBindingSize); \
-                 this device takes at most {most} at once (maxStorageBuffersPerShaderStage)"
+                 this device takes at most {most} at once (maxStorageBuffersPerShaderStage){}",
+                if self.features.standard {
+                    "; ask requestDevice() for more, as by requiredLimits() of webnn-node/webgpu"
+                } else {
+                    ""
+                }
             );
             return Err(Error::new(Kind::Operation, message));
         }
