@@ -204,6 +204,7 @@ const SHOWS = {
   DFT: [[0], WITH_ZEROS],
   STFT: [[0, 2], WITH_ZEROS],
   GatherBlockQuantized: [[2], WITH_ZEROS],
+  MatMulBnb4: [[0], WITH_ZEROS],
   MatMulNBits: [[0], WITH_ZEROS],
   QuantizeLinear: [[1], 'quotients by zeros of either sign'],
   ...Object.fromEntries(['LSTM', 'GRU', 'RNN', 'DynamicQuantizeLSTM'].map((op) => [op, [undefined, `${WITH_ZEROS}; gates that are shut`]])),

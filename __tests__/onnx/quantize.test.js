@@ -61,6 +61,36 @@ const large = [
   { op: 'MatMulIntegerToFloat', ...microsoft, tolerance: 1e-4, inputs: [bytes(9, 300), unsigned(300, 24), scale(0.01), scales(24), point('uint8', 120), c([24], { type: 'uint8', values: new Array(24).fill(128) }), c([24])] },
 ];
 
+// Weights of a few bits. Where rows may be rounded to bytes (accuracy_level 4), onnxruntime rounds them too.
+const nbits = (bits, [rows, K, N, block_size], { level = 0, zeros = null, groups = null, bias = null } = {}) => {
+  const blocks = Math.ceil(K / block_size);
+  const points = zeros === 'packed' ? unsigned(N * Math.ceil((blocks * bits) / 8)) : zeros === 'float' ? c([N * blocks], { low: 0, high: 1 << bits }) : null;
+  return {
+    op: 'MatMulNBits',
+    ...microsoft,
+    tolerance: level === 4 ? 2e-2 : 1e-4,
+    attributes: { K, N, bits, block_size, accuracy_level: level },
+    inputs: [x([rows, K]), unsigned(N, blocks, (block_size * bits) / 8), c([N * blocks], { low: 0.01, high: 0.1 }), points, groups && c([K], { type: 'int32', values: groups(K, block_size) }), bias && c([N])],
+  };
+};
+const swapped = (K, size) => Array.from({ length: K }, (_, k) => Math.floor((K - 1 - k) / size));
+const lowBits = [
+  nbits(4, [3, 64, 5, 32]),
+  { ...nbits(4, [6, 80, 5, 32], { zeros: 'packed' }), inputs: [x([2, 3, 80]), ...nbits(4, [6, 80, 5, 32], { zeros: 'packed' }).inputs.slice(1)] },
+  nbits(4, [1, 256, 70, 16], { bias: true }),
+  nbits(4, [20, 96, 70, 32], { zeros: 'packed', bias: true }),
+  nbits(4, [2, 128, 40, 128], { zeros: 'float' }),
+  nbits(4, [2, 128, 40, 32], { groups: swapped }),
+  nbits(8, [3, 64, 5, 32], { zeros: 'packed', bias: true }),
+  nbits(8, [1, 64, 40, 32]),
+  nbits(2, [2, 128, 40, 64]),
+  nbits(2, [12, 128, 40, 64], { zeros: 'packed' }),
+  ...[1, 4, 20].flatMap((rows) => [nbits(4, [rows, 256, 70, 32], { level: 4 }), nbits(8, [rows, 256, 70, 32], { level: 4, zeros: 'packed' })]),
+  ...[0, 1].flatMap((quant_type) =>
+    [64, 16].map((block_size) => ({ op: 'MatMulBnb4', ...microsoft, tolerance: 1e-4, attributes: { K: 64, N: 20, block_size, quant_type }, inputs: [x([3, 64]), unsigned(640), c([1280 / block_size], { low: 0.1, high: 1 })] })),
+  ),
+];
+
 testCases([
   ...large,
   { op: 'QuantizeLinear', inputs: [x([4, 5]), scale(0.05), point('uint8', 100)] },
@@ -79,10 +109,7 @@ testCases([
   { op: 'ConvInteger', opset: 10, attributes: { pads: [1, 1, 1, 1] }, inputs: [bytes(1, 3, 5, 5), c([4, 3, 3, 3], { type: 'uint8', low: 0, high: 256 }), point('uint8', 7), point('uint8', 9)] },
   { op: 'QLinearMatMul', opset: 10, apart: 1, inputs: [bytes(3, 8), scale(0.02), point('uint8', 128), signed(8, 4), scale(0.03), point('int8', 0), scale(0.5), point('uint8', 100)] },
   { op: 'QLinearConv', opset: 10, apart: 1, inputs: [bytes(1, 3, 5, 5), scale(0.02), point('uint8', 128), signed(4, 3, 3, 3), scale(0.03), point('int8', 0), scale(0.5), point('uint8', 100), c([4], { type: 'int32', low: -99, high: 99 })] },
-  { op: 'MatMulNBits', domain: 'com.microsoft', tolerance: 1e-4, attributes: { K: 64, N: 5, bits: 4, block_size: 32 }, inputs: [x([3, 64]), c([5, 2, 16], { type: 'uint8', low: 0, high: 256 }), c([10], { low: 0.01, high: 0.1 })] },
-  { op: 'MatMulNBits', domain: 'com.microsoft', tolerance: 1e-4, attributes: { K: 80, N: 5, bits: 4, block_size: 32 }, inputs: [x([2, 3, 80]), c([5, 3, 16], { type: 'uint8', low: 0, high: 256 }), c([15], { low: 0.01, high: 0.1 }), c([10], { type: 'uint8', low: 0, high: 256 })] },
-  { op: 'MatMulNBits', domain: 'com.microsoft', tolerance: 1e-4, attributes: { K: 64, N: 5, bits: 8, block_size: 32 }, inputs: [x([3, 64]), c([5, 2, 32], { type: 'uint8', low: 0, high: 256 }), c([10], { low: 0.01, high: 0.1 })] },
-  { op: 'MatMulNBits', domain: 'com.microsoft', tolerance: 1e-4, attributes: { K: 64, N: 5, bits: 8, block_size: 32 }, inputs: [x([3, 64]), c([5, 2, 32], { type: 'uint8', low: 0, high: 256 }), c([10], { low: 0.01, high: 0.1 }), c([10], { type: 'uint8', low: 0, high: 256 }), null, c([5])] },
+  ...lowBits,
   ...contributed,
   ...gathered,
 ]);

@@ -74,6 +74,7 @@ fn role(op: &Op) -> Role {
         Op::Reduce(op) => exact(matches!(op.kind, ReduceKind::Max | ReduceKind::Min)),
         Op::Resample2d(op) => exact(op.mode == InterpolationMode::NearestNeighbor),
         Op::BatchNormalization(_)
+        | Op::BlockQuantizedMatmul(_)
         | Op::Conv2d(_)
         | Op::ConvTranspose2d(_)
         | Op::DequantizeLinear(_)
@@ -128,6 +129,15 @@ fn role(op: &Op) -> Role {
     }
 }
 
+/// Operands that an operator takes in either form, whatever the form of the others.
+fn kept(op: &Op) -> [Option<OperandId>; 2] {
+    match op {
+        // Its weights would grow with them.
+        Op::BlockQuantizedMatmul(op) => [Some(op.scales), op.zero_points],
+        _ => [None; 2],
+    }
+}
+
 /// Casts numbers among the options to float16, as the operator does itself where its operands are float16.
 fn round_options(op: &mut Op) {
     let round = |x: f64| f64::from(Number::Double(x).to_f16());
@@ -150,6 +160,7 @@ fn round_options(op: &mut Op) {
         Op::Activation(_)
         | Op::Arg(_)
         | Op::Binary(_)
+        | Op::BlockQuantizedMatmul(_)
         | Op::Cast(_)
         | Op::Concat(_)
         | Op::Conv2d(_)
@@ -294,7 +305,8 @@ impl Rewrite<'_> {
         }
         round_options(&mut node.op);
         let mut failed = Ok(());
-        node.op.visit_mut(&mut |id| match self.wide(*id) {
+        let kept = kept(&node.op);
+        node.op.visit_mut(&mut |id| match if kept.contains(&Some(*id)) { Ok(self.own(*id)) } else { self.wide(*id) } {
             Ok(wide) => *id = wide,
             Err(error) => failed = Err(error),
         });

@@ -13,6 +13,7 @@ use std::sync::LazyLock;
 pub mod accumulate;
 pub mod arg;
 pub mod bitcast;
+pub mod block_quantized;
 pub mod conv;
 pub mod coupling;
 pub mod cumulative;
@@ -139,6 +140,7 @@ nodes! {
         accumulate::AccumulateElements,
         accumulate::AccumulateNd,
         bitcast::Bitcast,
+        block_quantized::BlockQuantizedMatmul,
         coupling::PairwiseCoupling,
         determinant::Determinant,
         elementwise::Gate,

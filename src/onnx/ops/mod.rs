@@ -365,6 +365,7 @@ pub static TABLE: &[Entry] = table! {
         "GridSample" 1 => sample::grid_sample,
         "GroupNorm" 1 => normalization::contributed_group,
         "GroupQueryAttention" 1 => attention::group_query,
+        "MatMulBnb4" 1 => nbits::bnb4,
         "MatMulIntegerToFloat" 1 => qlinear::matmul_to_float,
         "MatMulNBits" 1 => nbits::matmul,
         "MultiHeadAttention" 1 => attention::multi_head,

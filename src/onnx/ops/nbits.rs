@@ -1,8 +1,9 @@
-//! Operators of com.microsoft on weights of few bits that are quantized in blocks: MatMulNBits and GatherBlockQuantized.
+//! Operators of com.microsoft on weights of few bits that are quantized in blocks: MatMulNBits, MatMulBnb4 and
+//! GatherBlockQuantized.
 
 use super::elementwise::one;
-use super::matmul::product;
-use crate::graph::ops::elementwise::{BinaryKind, DequantizeLinear, LogicalKind};
+use crate::graph::ops::block_quantized::{BITS, BlockQuantizedMatmul, WeightCoding};
+use crate::graph::ops::elementwise::{BinaryKind, LogicalKind};
 use crate::graph::{DataType, OperandId};
 use crate::memory;
 use crate::onnx::element::ElementType;
@@ -12,78 +13,228 @@ use crate::onnx::refusal::Mapped;
 use crate::onnx::tensor::Tensor;
 use crate::onnx::value::Value;
 
-/// Weights are [N, blocks, bytes of a block] of uint8, of 4-bit ones the earlier in the low half; scales [N, blocks]; zero
-/// points are packed like the weights, each row of its own, and the middle of the range where there are none.
+/// Weights are [N, blocks, bytes of a block] of uint8; scales [N, blocks]; zero points are numbers or packed like the weights, each
+/// row of its own, and the middle of the range where there are none.
 pub fn matmul(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let number = |name: &str| -> Mapped<u32> { size(node.int(name, 0)?) };
-    let (inner, columns, block) = (number("K")?, number("N")?, number("block_size")?);
-    let bits = node.int("bits", 4)?;
-    let element = match bits {
-        4 => ElementType::Uint4,
-        8 => ElementType::Uint8,
-        _ => return Err(format!("{bits} bits are not supported").into()),
+    let (inner, columns, block_size) = (number("K")?, number("N")?, number("block_size")?);
+    let bits = size(node.int("bits", 4)?)?;
+    if !BITS.contains(&bits) {
+        return Err(format!("{bits} bits are not supported, only 2, 3, 4 and 8 are").into());
+    }
+    if block_size == 0 || inner == 0 || columns == 0 {
+        return Err(format!("blocks of {block_size}, K = {inner}, N = {columns}").into());
+    }
+    let level = node.int("accuracy_level", 0)?;
+    if !(0..=4).contains(&level) {
+        return Err(format!("the attribute accuracy_level = {level}, where 0 to 4 are allowed").into());
+    }
+    let mut a = emit.input(node, 0)?;
+    let blocks = inner.div_ceil(block_size);
+    let bytes = |count: u32| size((u64::from(count) * u64::from(bits)).div_ceil(8));
+    let row = size(u64::from(blocks) * u64::from(bytes(block_size)?))?;
+    let mut weights = in_shape(node, 1, &[columns, row], emit)?;
+    if emit.data_type(weights) != DataType::Uint8 {
+        return Err(format!("weights of {}, where uint8 is needed", emit.data_type(weights)).into());
+    }
+    if let Some(order) = order_of_groups(node, [inner, block_size])? {
+        let tensor = node.constant(1, "the weights, beside g_idx,")?;
+        let sorted = sorted_bits(tensor, [columns, blocks, block_size, bits], &order, emit)?;
+        weights = emit.constant(sorted)?;
+        let order = emit.constant(Tensor::int64s(&order.iter().map(|&k| k as i64).collect::<Vec<i64>>()))?;
+        a = emit.gather(a, order, emit.rank(a).saturating_sub(1))?;
+    }
+    let scales = in_shape(node, 2, &[columns, blocks], emit)?;
+    let zero_points = match node.optional(3) {
+        None => None,
+        Some(value) => {
+            let length = if emit.element(value) == ElementType::Uint8 { bytes(blocks)? } else { blocks };
+            Some(in_shape(node, 3, &[columns, length], emit)?)
+        }
     };
-    if block == 0 || block % 2 != 0 || inner == 0 || columns == 0 {
-        return Err(format!("blocks of {block}, K = {inner}, N = {columns}").into());
-    }
-    if node.optional(4).is_some() {
-        return Err("the input g_idx is not supported".into());
-    }
-    let a = emit.input(node, 0)?;
-    let of = emit.data_type(a);
-    let blocks = inner.div_ceil(block);
-    let shape = vec![columns as usize, blocks as usize, block as usize];
-    let weights = node.constant(1, "the weights")?;
-    let expected = (columns as usize).checked_mul(blocks as usize).and_then(|n| n.checked_mul(block as usize));
-    let expected = expected.and_then(|count| element.byte_length(count));
-    if weights.element.bits() != 8 || Some(weights.bytes.len()) != expected {
-        return Err("weights of another shape than K, N and block_size say".into());
-    }
-    // The same bytes, with two elements each where they have four bits: nothing is copied.
-    let weights = emit.operand(&Tensor { element, shape, bytes: weights.bytes.clone() }.into())?;
-    let aligned = [columns, blocks, 1];
-    let scale = emit.input(node, 2)?;
-    let scale = emit.reshape(scale, &aligned)?;
-    let shape = aligned.iter().map(|&size| size as usize).collect();
-    let points = Tensor { element, shape, bytes: zero_points(node, columns, blocks, bits == 4)?.into() };
-    let zero_point = emit.constant(points)?;
-    let wide = emit.push(DequantizeLinear { input: weights, scale, zero_point })?;
-    let rows = emit.reshape(wide, &[columns, blocks.checked_mul(block).ok_or("too many elements")?])?;
-    let rows = emit.slice(rows, vec![0, 0], vec![columns, inner])?;
-    let matrix = emit.transpose(rows, &[1, 0])?;
-    let matrix = emit.cast(matrix, of)?;
-    let mut result = product(a, matrix, emit)?;
-    if let Some(bias) = emit.optional(node, 5)? {
-        result = emit.add(result, bias)?;
-    }
-    one(result)
+    let coding = if zero_points.is_some() { WeightCoding::Unsigned } else { WeightCoding::Offset };
+    let weights = BlockQuantizedMatmul {
+        a,
+        weights,
+        scales,
+        bits,
+        block_size,
+        zero_points,
+        code_book: None,
+        bias: None,
+        coding,
+        by_depth: false,
+        high_first: false,
+        approximate: level == 4,
+    };
+    one(quantized_product(weights, emit.optional(node, 5)?, emit)?)
 }
 
-/// The zero points of all blocks, half a byte each where they are `packed`: the rows of the input end with whole bytes.
-fn zero_points(node: &Node<'_>, columns: u32, blocks: u32, packed: bool) -> Mapped<Vec<u8>> {
-    let (columns, blocks) = (columns as usize, blocks as usize);
-    let count = columns.checked_mul(blocks).ok_or("too many blocks")?;
-    let Some(tensor) = node.optional_constant(3, "the zero points")? else {
-        // The middle of the range.
-        return Ok(if packed { memory::filled(0x88, count.div_ceil(2))? } else { memory::filled(0x80, count)? });
+/// A product of rows, or of one, to which a row may be added.
+fn quantized_product(mut op: BlockQuantizedMatmul, bias: Option<OperandId>, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let shape = emit.shape(op.a);
+    let Some(&depth) = shape.last() else { return Err("a scalar in a product of matrices".into()) };
+    if shape.len() == 1 {
+        op.a = emit.reshape(op.a, &[1, depth])?;
+    }
+    if let Some(bias) = bias {
+        let columns = emit.shape(op.scales)[0];
+        let bias = emit.cast(bias, emit.data_type(op.a))?;
+        op.bias = Some(emit.reshape(bias, &[columns])?);
+    }
+    let result = emit.push(op)?;
+    if shape.len() > 1 {
+        return Ok(result);
+    }
+    let columns = emit.shape(result)[1];
+    emit.reshape(result, &[columns])
+}
+
+/// An input in another shape: the bytes of a constant as they are.
+fn in_shape(node: &Node<'_>, position: usize, shape: &[u32], emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let value = node.input(position)?;
+    let found = value.shape(emit.builder);
+    let count = found.iter().fold(1u64, |count, &size| count.saturating_mul(size as u64));
+    if count != shape.iter().fold(1u64, |count, &size| count.saturating_mul(size.into())) {
+        return Err(format!("input {position} of shape {found:?}, where {shape:?} is needed").into());
+    }
+    match value.constant() {
+        Some(tensor) => {
+            let shape = shape.iter().map(|&size| size as usize).collect();
+            emit.operand(&Tensor { element: tensor.element, shape, bytes: tensor.bytes.clone() }.into())
+        }
+        None => {
+            let value = emit.input(node, position)?;
+            emit.reshape(value, shape)
+        }
+    }
+}
+
+/// The steps in depth in the order of the groups that `g_idx` puts them into; nothing where that is their own.
+fn order_of_groups(node: &Node<'_>, [inner, block_size]: [u32; 2]) -> Mapped<Option<Vec<usize>>> {
+    let Some(groups) = node.optional_constant(4, "the input g_idx")? else { return Ok(None) };
+    let groups = groups.integers();
+    let inner = inner as usize;
+    if groups.len() < inner {
+        return Err(format!("{} elements of g_idx for K = {inner}", groups.len()).into());
+    }
+    let groups = &groups[..inner];
+    let in_place = |k: usize| (k / block_size as usize) as i64;
+    if (0..inner).all(|k| groups[k] == in_place(k)) {
+        return Ok(None);
+    }
+    let mut order: Vec<usize> = (0..inner).collect();
+    order.sort_by_key(|&k| groups[k]);
+    match order.iter().enumerate().all(|(place, &k)| groups[k] == in_place(place)) {
+        true => Ok(Some(order)),
+        false => Err(format!("a g_idx whose groups do not have {block_size} elements each is not supported").into()),
+    }
+}
+
+/// Weights whose steps in depth are in another order.
+fn sorted_bits(
+    tensor: &Tensor,
+    [columns, blocks, block_size, bits]: [u32; 4],
+    order: &[usize],
+    emit: &mut Emit<'_>,
+) -> Mapped<Tensor> {
+    if !emit.folding.charge(tensor.bytes.len()) {
+        return Err("too much to compute at import".into());
+    }
+    let [columns, blocks, block_size, bits] = [columns, blocks, block_size, bits].map(|number| number as usize);
+    let of_block = (block_size * bits).div_ceil(8);
+    let row = blocks * of_block;
+    let mut bytes = memory::filled(0, tensor.bytes.len())?;
+    let place = |k: usize| k / block_size * of_block * 8 + k % block_size * bits;
+    for (from, to) in tensor.bytes.chunks_exact(row).zip(bytes.chunks_exact_mut(row)).take(columns) {
+        for (new, &old) in order.iter().enumerate() {
+            let (old, new) = (place(old), place(new));
+            for bit in 0..bits {
+                let is_set = from[(old + bit) / 8] >> ((old + bit) % 8) & 1;
+                to[(new + bit) / 8] |= is_set << ((new + bit) % 8);
+            }
+        }
+    }
+    Ok(Tensor { element: ElementType::Uint8, shape: vec![columns, row], bytes: bytes.into() })
+}
+
+/// What the codes of bitsandbytes stand for: a sign, and then eighths, thirds and so on in an order of their own.
+const FP4: [f32; 8] = [0.0, 0.005_208_333_5, 0.666_666_7, 1.0, 0.333_333_34, 0.5, 0.166_666_67, 0.25];
+/// Quantiles of the normal distribution.
+const NF4: [f32; 16] = [
+    -1.0,
+    -0.696_192_8,
+    -0.525_073_05,
+    -0.394_917_5,
+    -0.284_441_38,
+    -0.184_773_43,
+    -0.091_050_036,
+    0.0,
+    0.079_580_3,
+    0.160_930_2,
+    0.246_112_3,
+    0.337_915_24,
+    0.440_709_83,
+    0.562_617,
+    0.722_956_84,
+    1.0,
+];
+
+/// MatMulBnb4: weights of 4 bits, the earlier one of two in the high half of a byte, whose codes are those of a table. Blocks go through
+/// all rows of the transposed matrix.
+pub fn bnb4(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let number = |name: &str| -> Mapped<u32> { size(node.int(name, 0)?) };
+    let (inner, columns, whole) = (number("K")?, number("N")?, number("block_size")?);
+    if whole == 0 || inner == 0 || columns == 0 {
+        return Err(format!("blocks of {whole}, K = {inner}, N = {columns}").into());
+    }
+    if !node.flag("transB", true)? {
+        return Err("the attribute transB = 0 is not supported".into());
+    }
+    let table = match node.int("quant_type", 1)? {
+        0 => FP4.iter().copied().chain(FP4.iter().map(|x| -x)).map(f64::from).collect::<Vec<f64>>(),
+        1 => NF4.iter().copied().map(f64::from).collect(),
+        other => return Err(format!("the attribute quant_type = {other}, where 0 (FP4) and 1 (NF4) are allowed").into()),
     };
-    if tensor.element != ElementType::Uint8 {
-        return Err(format!("zero points of {} are not supported", tensor.element).into());
+    // Blocks that each lie in one row.
+    let block_size = divisor(inner, whole);
+    if !block_size.is_multiple_of(2) {
+        return Err(format!("blocks of {whole} for K = {inner}, which begin within a byte, are not supported").into());
     }
-    let stride = if packed { blocks.div_ceil(2) } else { blocks };
-    if Some(tensor.bytes.len()) != columns.checked_mul(stride) {
-        return Err("zero points of another shape than K, N and block_size say".into());
+    let a = emit.input(node, 0)?;
+    let weights = in_shape(node, 1, &[columns, inner / 2], emit)?;
+    let count = (u64::from(inner) * u64::from(columns)).div_ceil(whole.into());
+    let mut scales = in_shape(node, 2, &[size(count)?], emit)?;
+    let blocks = inner / block_size;
+    if block_size != whole {
+        emit.reserve(&[columns.into(), blocks.into()])?;
+        let of_block = |i: u64| (i * u64::from(block_size) / u64::from(whole)) as i64;
+        let places: Vec<i64> = (0..u64::from(columns) * u64::from(blocks)).map(of_block).collect();
+        let places = emit.constant(Tensor::int64s(&places))?;
+        scales = emit.gather(scales, places, 0)?;
     }
-    if !packed {
-        return Ok(tensor.bytes.to_vec());
-    }
-    let nibble = |i: usize| {
-        let (row, column) = (i / blocks, i % blocks);
-        let byte = tensor.bytes[row * stride + column / 2];
-        if column % 2 == 0 { byte & 15 } else { byte >> 4 }
+    let scales = emit.reshape(scales, &[columns, blocks])?;
+    let code_book = emit.constant(Tensor::from_floats(ElementType::Float, vec![16], &table))?;
+    let op = BlockQuantizedMatmul {
+        a,
+        weights,
+        scales,
+        bits: 4,
+        block_size,
+        zero_points: None,
+        code_book: Some(code_book),
+        bias: None,
+        coding: WeightCoding::Unsigned,
+        by_depth: false,
+        high_first: true,
+        approximate: false,
     };
-    let pair = |i: usize| nibble(2 * i) | if 2 * i + 1 < count { nibble(2 * i + 1) << 4 } else { 0 };
-    Ok((0..count.div_ceil(2)).map(pair).collect())
+    one(quantized_product(op, None, emit)?)
+}
+
+/// The greatest common divisor.
+fn divisor(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { divisor(b, a % b) }
 }
 
 /// GatherBlockQuantized: rows of a table that is quantized in blocks along an axis. What is gathered is dequantized, not the

@@ -70,7 +70,6 @@ fn is_composed(domain: &str, node: &Node<'_>, emit: &Emit<'_>) -> bool {
             | "GridSample"
             | "GroupNorm"
             | "MatMulIntegerToFloat"
-            | "MatMulNBits"
             | "QAttention"
             | "QuickGelu"
             | "RotaryEmbedding"

@@ -2,6 +2,8 @@
 
 use super::elementwise::stretchable;
 use super::{Contents, Draw};
+use webnn_node::graph::DataType;
+use webnn_node::graph::attribute::Value;
 
 pub fn matmul(draw: &mut Draw<'_>) {
     let (rank_a, rank_b) = (draw.rank("a"), draw.rank("b"));
@@ -29,4 +31,46 @@ pub fn gemm(draw: &mut Draw<'_>) {
     let rank = draw.rank("c");
     let c = stretchable(draw, &[rows, columns][2 - rank..]);
     draw.optional("c", &c, Contents::Moderate);
+}
+
+/// Weights of each number of bits, in blocks of any length, and in those that kernels are made for.
+pub fn block_quantized(draw: &mut Draw<'_>) {
+    let bits = draw.random.pick(&[2, 3, 4, 8]);
+    let by_depth = draw.boolean("by_depth", false);
+    let most = if draw.random.once_in(3) { 80 } else { 12 };
+    let (rows, depth, columns) = (draw.random.between(1, 10), draw.random.between(1, most), draw.random.between(1, 70));
+    let short = draw.random.between(1, 24);
+    let block = draw.random.pick(&[16, 32, short]);
+    // The first of two has the high bits only where two share a byte.
+    let wants_high = draw.boolean("high_first", false);
+    let (bits, block, by_depth) = if wants_high { (4, block.next_multiple_of(2), false) } else { (bits, block, by_depth) };
+    if wants_high {
+        draw.set("by_depth", Value::Boolean(false));
+    }
+    let bytes = |count: usize| (count * bits).div_ceil(8);
+    let blocks = depth.div_ceil(block);
+    let ordered = |columns: usize, blocks: usize| if by_depth { [blocks, columns] } else { [columns, blocks] };
+    let rank = draw.rank("a");
+    let mut shape = vec![1; rank - 2];
+    shape.extend([rows, depth]);
+    draw.operand("a", &shape, Contents::Moderate);
+    let weights = if by_depth { [depth, bytes(columns)] } else { [columns, blocks * bytes(block)] };
+    draw.operand("weights", &weights, Contents::Anything);
+    draw.operand("scales", &ordered(columns, blocks), Contents::Factors);
+    let zero_points = match draw.data_type("zero_points") {
+        DataType::Uint8 if by_depth => [blocks, bytes(columns)],
+        DataType::Uint8 => [columns, bytes(blocks)],
+        _ => ordered(columns, blocks),
+    };
+    // Of integers any, of numbers ordinary ones.
+    let contents = if draw.data_type("zero_points") == DataType::Uint8 { Contents::Anything } else { Contents::Moderate };
+    draw.optional("zero_points", &zero_points, contents);
+    draw.optional("code_book", &[1 << bits], Contents::Moderate);
+    draw.optional("bias", &[columns], Contents::Moderate);
+    // Kernels are made for weights that are known.
+    if draw.random.once_in(2) {
+        draw.operands.iter_mut().enumerate().for_each(|(i, operand)| operand.is_constant = i > 0);
+    }
+    draw.set("bits", Value::Unsigned(bits as u32));
+    draw.set("block_size", Value::Unsigned(block as u32));
 }

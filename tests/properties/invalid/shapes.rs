@@ -45,6 +45,7 @@ fn fixed(call: &Call, field: &str) -> Vec<usize> {
         ("gru" | "gruCell" | "lstm" | "lstmCell", "input") => vec![0, tensor.rank() - 1],
         ("gru" | "gruCell" | "lstm" | "lstmCell", _) => all(),
         ("quantizeLinear" | "dequantizeLinear", "scale" | "zero_point") => all(),
+        ("blockQuantizedMatmul", "weights" | "zero_points" | "code_book" | "bias") => all(),
         ("treeEnsemble", "nodes" | "thresholds" | "leaves" | "weights") => all(),
         ("pairwiseCoupling", "input") | ("roiMaxPool", "regions") => vec![1],
         ("determinant", "input") => vec![tensor.rank() - 2, tensor.rank() - 1],

@@ -76,6 +76,10 @@ fn of(call: &Call, field: &'static str) -> Refused {
                 .map(|number| (Value::Unsigned(number as u32), "other classes than of the pairs"))
                 .to_vec()
         }
+        ("blockQuantizedMatmul", "bits") => [0, 1, 5, 16, HUGE].map(|bits| (Value::Unsigned(bits as u32), "other bits")).to_vec(),
+        ("blockQuantizedMatmul", "block_size") => {
+            [0, HUGE].map(|size| (Value::Unsigned(size as u32), "no size of a block")).to_vec()
+        }
         ("treeEnsemble", "targets") => [0, HUGE].map(|number| (Value::Unsigned(number as u32), "no number of targets")).to_vec(),
         ("treeEnsemble", "depth") => {
             let nodes = call.operand("nodes").shape[0];

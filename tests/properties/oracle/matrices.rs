@@ -80,3 +80,71 @@ pub fn gemm(call: &Call) -> Expected {
         sum(&terms)
     })
 }
+
+/// Weights are numbers of a stream of bits, the first one of a byte in its lowest. The integers are multiplied with the left
+/// operand block by block, and a zero point times the sum of a block is taken off: two sums, each with an error.
+pub fn block_quantized(call: &Call) -> Expected {
+    let (a, weights, scales) = (call.operand("a"), call.operand("weights"), call.operand("scales"));
+    let bits = call.unsigned("bits").expect("an argument");
+    let block = call.unsigned("block_size").expect("an argument");
+    let by_depth = call.boolean("by_depth", false);
+    let (high_first, approximate) = (call.boolean("high_first", false), call.boolean("approximate", false));
+    let coding = call.enumeration("coding", "unsigned");
+    let depth = a.shape[a.rank() - 1];
+    let columns = scales.shape[usize::from(by_depth)];
+    let byte = |tensor: &Tensor, position: [usize; 2]| match tensor.at(&position) {
+        Scalar::Integer(x) => x as u32,
+        Scalar::Float(x) => unreachable!("{x} is no integer"),
+    };
+    let number = |tensor: &Tensor, row: usize, first_bit: usize| {
+        let bit = |i: usize| byte(tensor, [row, (first_bit + i) / 8]) >> ((first_bit + i) % 8) & 1;
+        let code = (0..bits).map(|i| bit(i) << i).sum::<u32>() as usize;
+        if let Some(book) = call.optional("code_book") {
+            return book.float(&[code]);
+        }
+        let half = (1 << (bits - 1)) as f64;
+        match coding {
+            "unsigned" => code as f64,
+            "offset" => code as f64 - half,
+            _ if code as f64 >= half => code as f64 - 2.0 * half,
+            _ => code as f64,
+        }
+    };
+    let of_bytes = |count: usize| (count * bits).div_ceil(8);
+    let weight = |k: usize, column: usize| match by_depth {
+        true => number(weights, k, column * bits),
+        false => {
+            let place = if high_first { (k % block) ^ 1 } else { k % block };
+            number(weights, column, k / block * of_bytes(block) * 8 + place * bits)
+        }
+    };
+    let of_block = |k: usize, column: usize| if by_depth { [k / block, column] } else { [column, k / block] };
+    let zero = |k: usize, column: usize| match call.optional("zero_points") {
+        None => 0.0,
+        Some(points) if points.data_type == DataType::Uint8 => {
+            let [row, place] = of_block(k, column);
+            number(points, row, place * bits)
+        }
+        Some(points) => points.float(&of_block(k, column)),
+    };
+    let shape = [&a.shape[..a.rank() - 1], &[columns]].concat();
+    by_position(a.data_type, shape, |position| {
+        let (row, column) = position.split_at(a.rank() - 1);
+        let column = column[0];
+        let left = |k: usize| a.float(&[row, &[k]].concat());
+        let mut value = call.optional("bias").map_or(0.0, |bias| bias.float(&[column]));
+        let (mut magnitude, mut rounding) = (value.abs(), 0.0);
+        for first in (0..depth).step_by(block) {
+            let of_this = first..depth.min(first + block);
+            let greatest = of_this.clone().map(|k| left(k).abs()).fold(0.0, f64::max);
+            let (scale, zero) = (scales.float(&of_block(first, column)), zero(first, column));
+            for k in of_this {
+                value += left(k) * (weight(k, column) - zero) * scale;
+                magnitude += left(k).abs() * (weight(k, column).abs() + zero.abs() + (1 << bits) as f64) * scale.abs();
+                rounding += greatest / 254.0 * (weight(k, column) - zero).abs() * scale.abs();
+            }
+        }
+        let error = (depth + 4) as f64 * EPSILON * magnitude + if approximate { rounding * 1.001 } else { 0.0 };
+        Element::within(value, error)
+    })
+}

@@ -31,6 +31,16 @@ pub enum Function {
     Float16,
 }
 
+/// The number that the bits of a float16 number stand for.
+#[inline(always)]
+pub fn from_float16(bits: u16) -> f32 {
+    let (sign, size) = (u32::from(bits & 0x8000) << 16, u32::from(bits & 0x7fff) << 13);
+    // Scaled from one exponent's bias to the other's, which makes normal numbers of subnormal ones.
+    let number = f32::from_bits(size) * f32::from_bits(0x7780_0000);
+    let number = if bits & 0x7c00 == 0x7c00 { f32::from_bits(size | 0x7f80_0000) } else { number };
+    f32::from_bits(number.to_bits() | sign)
+}
+
 /// The nearest float16 number, halves to even; infinity where there is none so great.
 #[inline(always)]
 pub fn float16(x: f32) -> f32 {
@@ -59,6 +69,8 @@ mod tests {
         // Every float16, what lies between it and the next ones, and what is a little beside that.
         for bits in 0..=u16::MAX {
             let number = half::f16::from_bits(bits).to_f32();
+            let found = from_float16(bits);
+            assert!(found.to_bits() == number.to_bits() || found.is_nan() && number.is_nan(), "{bits:x}");
             for x in [number, f32::from_bits(number.to_bits() + 0x1000), f32::from_bits(number.to_bits().wrapping_sub(0x1000))] {
                 for x in [x, f32::from_bits(x.to_bits() + 1), f32::from_bits(x.to_bits().wrapping_sub(1))] {
                     let expected = half::f16::from_f32(x).to_f32();

@@ -4,6 +4,7 @@
 
 pub(crate) mod bits;
 pub(crate) mod doubles;
+pub(crate) mod fields;
 #[cfg(target_arch = "aarch64")]
 pub(crate) mod neon;
 pub(crate) mod optimization_barrier;

@@ -1,8 +1,10 @@
 //! [Vectors](super::vector) of NEON, which every 64-bit ARM CPU has.
 #![allow(unsafe_code)]
 
+use crate::functions::from_float16;
 use crate::simd::bits::{Bits, LEAST_FACTOR};
 use crate::simd::doubles::Doubles;
+use crate::simd::fields::Fields;
 use crate::simd::vector::{MOST_LANES, Vector};
 use crate::simd::vector_bundle::VectorBundle;
 use std::arch::aarch64::*;
@@ -16,7 +18,7 @@ macro_rules! neon {
 }
 
 #[derive(Clone, Copy)]
-pub struct Neon(float32x4_t);
+pub struct Neon(pub(crate) float32x4_t);
 
 impl VectorBundle for Neon {
     const LANES: usize = 4;
@@ -262,6 +264,36 @@ impl Bits for Neon {
         };
         // SAFETY: the caller's promise, and no more than the array has.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, count.min(bytes.len())) }
+    }
+}
+
+impl Fields for Neon {
+    const HAS_TABLE: bool = false;
+
+    #[inline(always)]
+    fn signed_field(self, at: u32, bits: u32) -> Self {
+        Neon(neon! {
+            let up = vshlq_s32(vreinterpretq_s32_f32(self.0), vdupq_n_s32((32 - bits - at) as i32));
+            vcvtq_f32_s32(vshlq_s32(up, vdupq_n_s32(bits as i32 - 32)))
+        })
+    }
+
+    #[inline(always)]
+    fn looked_up(self, at: u32, table: &[f32; 16]) -> Self {
+        let mut lanes = [0.0f32; 4];
+        // SAFETY: an array of as many numbers as a vector has.
+        unsafe { self.store(lanes.as_mut_ptr()) };
+        let numbers = lanes.map(|lane| table[(lane.to_bits() >> at & 15) as usize]);
+        // SAFETY: as above.
+        unsafe { Self::load(numbers.as_ptr()) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_float16(from: *const u16) -> Self {
+        // SAFETY: the caller's promise.
+        let numbers: [f32; 4] = std::array::from_fn(|i| from_float16(unsafe { *from.add(i) }));
+        // SAFETY: as many numbers as a vector has.
+        unsafe { Self::load(numbers.as_ptr()) }
     }
 }
 

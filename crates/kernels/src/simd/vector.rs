@@ -4,6 +4,7 @@
 use crate::gemm::microkernels::{Isa, Level};
 use crate::simd::bits::Bits;
 use crate::simd::doubles::{self, Doubles};
+use crate::simd::fields::Fields;
 use crate::simd::vector_bundle::VectorBundle;
 
 /// The most numbers of a register of any instruction set.
@@ -14,7 +15,7 @@ pub const MOST_LANES: usize = 16;
 ///
 /// All functions are `#[inline(always)]`, and so must be the generic functions that use them: what stays out of line is
 /// compiled without the instruction set.
-pub trait Vector: VectorBundle + Bits {
+pub trait Vector: VectorBundle + Bits + Fields {
     /// Half as many numbers, where there are such registers.
     type Half: VectorBundle;
     /// Numbers of twice the width, in one register.

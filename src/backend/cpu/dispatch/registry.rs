@@ -20,6 +20,8 @@ static TRANSPOSE: List = &[&reorder::MATRIX, &reorder::interleave::INTERLEAVE];
 static ATTENTION: List = &[&attention::FUSED];
 /// A convolution whose image is made in the same step.
 static FUSED_CONV: List = &[&expand_depthwise::EXPAND, &depthwise_nchw::NCHW, &scaled_filter::SCALED_FILTER];
+/// Products with weights of a few bits.
+static BLOCK_QUANTIZED: List = &[&block_quantized::INT8, &block_quantized::FLOAT32];
 static MATMUL: List = &[&tall_and_skinny::TALL_AND_SKINNY, &matmul::PACKED, &matmul::FEW_ROWS, &matmul::BATCHED];
 static CONV: List = &[
     &depthwise::DEPTHWISE,
@@ -53,6 +55,7 @@ static ALL: &[List] = &[
     TRANSPOSE,
     ATTENTION,
     FUSED_CONV,
+    BLOCK_QUANTIZED,
     MATMUL,
     CONV,
     CONV_TRANSPOSE,
@@ -90,6 +93,7 @@ fn list(problem: &Problem<'_>) -> List {
         _ if !is_float => NONE,
         Op::Matmul(_) if !problem.before.is_empty() => ATTENTION,
         Op::Conv2d(_) if !problem.before.is_empty() => FUSED_CONV,
+        Op::BlockQuantizedMatmul(_) => BLOCK_QUANTIZED,
         Op::Matmul(_) | Op::Gemm(_) => MATMUL,
         Op::Conv2d(_) => CONV,
         Op::ConvTranspose2d(_) => CONV_TRANSPOSE,

@@ -6,6 +6,7 @@ pub mod arg;
 pub mod attention;
 #[cfg(test)]
 mod attention_tests;
+pub mod block_quantized;
 pub mod concat;
 pub mod conv;
 mod conv_epilogue;

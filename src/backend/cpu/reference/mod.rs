@@ -10,6 +10,7 @@ mod accumulate;
 mod arg;
 mod arithmetic;
 mod bitcast;
+mod block_quantized;
 mod conv;
 mod coupling;
 mod cumulative;
@@ -49,6 +50,7 @@ pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
         Op::BatchNormalization(op) => normalization::batch_normalization(op, arguments),
         Op::Binary(op) => elementwise::binary(op, arguments),
         Op::Bitcast(op) => bitcast::bitcast(op, arguments),
+        Op::BlockQuantizedMatmul(op) => block_quantized::block_quantized_matmul(op, arguments),
         Op::Cast(op) => elementwise::cast(op, arguments),
         Op::Clamp(op) => elementwise::clamp(op, arguments),
         Op::Concat(op) => movement::concat(op, arguments),

@@ -6,6 +6,7 @@ mod accuracy_tests;
 mod alone;
 mod arg;
 mod bitcast;
+mod block_quantized;
 mod conv;
 mod coupling;
 mod cumulative;
@@ -111,6 +112,7 @@ fn one(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> 
         Op::Arg(op) => arg::arg(lowering, op, operands),
         Op::BatchNormalization(op) => normalization::batch_normalization(lowering, op, operands),
         Op::Bitcast(op) => bitcast::bitcast(lowering, op, operands),
+        Op::BlockQuantizedMatmul(op) => block_quantized::block_quantized_matmul(lowering, op, operands),
         Op::Concat(op) => movement::concat(lowering, op, operands),
         Op::Conv2d(op) => conv::conv2d(lowering, op, operands),
         Op::ConvTranspose2d(op) => conv::conv_transpose2d(lowering, op, operands),

@@ -1,0 +1,206 @@
+//! Rows of float32 times panels.
+#![allow(unsafe_code)]
+
+use super::{Format, INTEGERS, MOST_ROWS, Scales, Weights, Zeros};
+use crate::gemm::microkernels::{Isa, Loop};
+use crate::simd::prefetch::fetch;
+use crate::simd::vector::{OnVectors, Vector, with_vectors};
+use std::ops::Range;
+
+/// How far behind the words that are read those are that are fetched, in words of all lanes.
+const SOON: usize = 16;
+
+/// Rows as they are multiplied: each block filled up with zeros to whole words, and the sum of each.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows<'a> {
+    /// [`Format::padded_depth`] numbers of each row.
+    pub numbers: &'a [f32],
+    /// A number for each block of each row.
+    pub sums: &'a [f32],
+}
+
+/// Makes [`Rows`] of numbers that lie one row behind the other.
+pub struct Pad<'a> {
+    pub format: &'a Format,
+    pub from: &'a [f32],
+    pub numbers: &'a mut [f32],
+    pub sums: &'a mut [f32],
+}
+
+impl Pad<'_> {
+    /// Runs it with an instruction set.
+    pub fn compute(self, isa: &Isa) {
+        isa.run_loop(self);
+    }
+}
+
+impl Loop for Pad<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let Format { depth, block, padded, .. } = *self.format;
+        let blocks = self.format.blocks();
+        let rows = self.from.chunks_exact(depth).zip(self.numbers.chunks_exact_mut(blocks * padded));
+        for ((from, to), sums) in rows.zip(self.sums.chunks_exact_mut(blocks)) {
+            for ((from, to), sum) in from.chunks(block).zip(to.chunks_exact_mut(padded)).zip(sums) {
+                to[..from.len()].copy_from_slice(from);
+                to[from.len()..].fill(0.0);
+                // Several, so that none waits for the one before it.
+                let mut parts = [0f32; 16];
+                for numbers in to.chunks(16) {
+                    parts.iter_mut().zip(numbers).for_each(|(part, number)| *part += number);
+                }
+                *sum = parts.iter().sum();
+            }
+        }
+    }
+}
+
+/// Multiplies up to [`MOST_ROWS`] rows with some panels: `output` gets the numbers of all of their columns for each row.
+///
+/// # Panics
+/// When a row, a panel or room is missing.
+pub fn multiply(isa: &Isa, weights: &Weights<'_>, rows: Rows<'_>, panels: Range<usize>, output: &mut [f32]) {
+    let format = weights.format;
+    assert!(!format.is_int8 && format.lanes == isa.lanes() && panels.end <= format.panels());
+    let (depth, blocks) = (format.padded_depth(), format.blocks());
+    let count = rows.sums.len() / blocks;
+    assert!((1..=MOST_ROWS).contains(&count) && rows.numbers.len() >= count * depth);
+    assert!(output.len() >= count * panels.len() * format.lanes);
+    let stride = panels.len() * format.lanes;
+    let mut first = panels.start;
+    while first < panels.end {
+        let place = (first - panels.start) * format.lanes;
+        let left = panels.end - first;
+        let mut products = Products { weights, rows, count, panel: first, output: &mut *output, place, stride };
+        first += match (count, left) {
+            (1, 4..) => products.compute::<1, 4>(isa),
+            (1, _) => products.compute::<1, 1>(isa),
+            (2, 4..) => products.compute::<2, 4>(isa),
+            (2, _) => products.compute::<2, 1>(isa),
+            (3 | 4, 2..) => products.compute::<4, 2>(isa),
+            (3 | 4, _) => products.compute::<4, 1>(isa),
+            _ => products.compute::<8, 1>(isa),
+        };
+    }
+}
+
+struct Products<'a> {
+    weights: &'a Weights<'a>,
+    rows: Rows<'a>,
+    count: usize,
+    panel: usize,
+    output: &'a mut [f32],
+    place: usize,
+    stride: usize,
+}
+
+impl Products<'_> {
+    fn compute<const ROWS: usize, const PANELS: usize>(&mut self, isa: &Isa) -> usize {
+        let Products { weights, rows, count, panel, place, stride, .. } = *self;
+        let products = Products { weights, rows, count, panel, output: &mut *self.output, place, stride };
+        match (weights.format.bits, weights.code_book) {
+            (4, Some(_)) => with_vectors(isa, Tile::<ROWS, PANELS, 4, true>(products)),
+            (2, _) => with_vectors(isa, Tile::<ROWS, PANELS, 2, false>(products)),
+            (4, _) => with_vectors(isa, Tile::<ROWS, PANELS, 4, false>(products)),
+            (bits, _) => {
+                assert_eq!(bits, 8);
+                with_vectors(isa, Tile::<ROWS, PANELS, 8, false>(products));
+            }
+        }
+        PANELS
+    }
+}
+
+/// Products of ROWS rows with PANELS panels of weights of BITS bits, codes of a BOOK or integers.
+struct Tile<'a, const ROWS: usize, const PANELS: usize, const BITS: usize, const BOOK: bool>(Products<'a>);
+
+impl<const ROWS: usize, const PANELS: usize, const BITS: usize, const BOOK: bool> OnVectors
+    for Tile<'_, ROWS, PANELS, BITS, BOOK>
+{
+    #[inline(always)]
+    #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
+    fn run<V: Vector>(self) {
+        let Products { weights, rows, count, panel, output, place, stride } = self.0;
+        let format = weights.format;
+        let (depth, blocks, words) = (format.padded_depth(), format.blocks(), format.words());
+        let table = weights.code_book.unwrap_or(&INTEGERS);
+        // Where there are fewer rows, the last one stands for the missing ones.
+        let row = |r: usize| r.min(count - 1);
+        let starts: [*const f32; ROWS] = std::array::from_fn(|r| rows.numbers[row(r) * depth..][..depth].as_ptr());
+        let sums_of_rows: [&[f32]; ROWS] = std::array::from_fn(|r| &rows.sums[row(r) * blocks..][..blocks]);
+        let mut at: [*const f32; PANELS] = std::array::from_fn(|p| weights.words_of(panel + p));
+        let mut totals = [[V::splat(0.0); PANELS]; ROWS];
+        for block in 0..blocks {
+            let mut sums = [[V::splat(0.0); PANELS]; ROWS];
+            for word in 0..words {
+                let k = block * format.padded + word * (32 / BITS);
+                for p in 0..PANELS {
+                    // SAFETY: a panel has `words` words of all lanes for each block (`Weights::new`).
+                    let codes = unsafe { V::load(at[p]) };
+                    at[p] = at[p].wrapping_add(V::LANES);
+                    fetch::<0>(at[p].wrapping_add(SOON * V::LANES));
+                    for i in 0..8 / BITS {
+                        for j in 0..4 {
+                            let bit = (8 * j + BITS * i) as u32;
+                            let number = if BOOK || BITS == 4 && V::HAS_TABLE {
+                                codes.looked_up(bit, table)
+                            } else {
+                                codes.signed_field(bit, BITS as u32)
+                            };
+                            for r in 0..ROWS {
+                                // SAFETY: a row has `padded` numbers for each block, of which a word takes so many.
+                                let factor = V::splat(unsafe { *starts[r].add(k + 4 * i + j) });
+                                sums[r][p] = number.mul_add(factor, sums[r][p]);
+                            }
+                        }
+                    }
+                }
+            }
+            for p in 0..PANELS {
+                let scale = scales::<V>(weights, panel + p, block);
+                let zero = zeros::<V>(weights, panel + p, block);
+                for r in 0..ROWS {
+                    if let Some(zero) = zero {
+                        sums[r][p] = zero.mul_add(V::splat(-sums_of_rows[r][block]), sums[r][p]);
+                    }
+                    totals[r][p] = scale.mul_add(sums[r][p], totals[r][p]);
+                }
+            }
+        }
+        for (r, totals) in totals.into_iter().enumerate().take(count) {
+            let output = &mut output[r * stride + place..][..PANELS * V::LANES];
+            for (p, total) in totals.into_iter().enumerate() {
+                // SAFETY: there is room for a vector of each panel.
+                unsafe { total.store(output.as_mut_ptr().add(p * V::LANES)) };
+            }
+        }
+    }
+}
+
+/// The scales of a block.
+#[inline(always)]
+pub(super) fn scales<V: Vector>(weights: &Weights<'_>, panel: usize, block: usize) -> V {
+    let first = (panel * weights.format.blocks() + block) * V::LANES;
+    // SAFETY: there are as many numbers as asked for, at the end of which nothing is read.
+    unsafe {
+        match weights.format.scales {
+            Scales::Float32 => V::load(weights.scales[first * 4..][..V::LANES * 4].as_ptr().cast()),
+            Scales::Float16 => V::load_float16(weights.scales[first * 2..][..V::LANES * 2].as_ptr().cast()),
+        }
+    }
+}
+
+/// The zero points of a block, if they are not 0.
+#[inline(always)]
+pub(super) fn zeros<V: Vector>(weights: &Weights<'_>, panel: usize, block: usize) -> Option<V> {
+    let first = (panel * weights.format.blocks() + block) * V::LANES;
+    // SAFETY: as above.
+    unsafe {
+        match weights.format.zeros {
+            Zeros::All(0) => None,
+            Zeros::All(zero) => Some(V::splat(zero as f32)),
+            Zeros::Bytes => Some(V::load_bytes::<true>(weights.zeros[first..][..V::LANES].as_ptr(), V::LANES)),
+            Zeros::Numbers => Some(V::load(weights.zeros[first * 4..][..V::LANES * 4].as_ptr().cast())),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Panels as float32 numbers, for products of many rows.
+#![allow(unsafe_code)]
+
+use super::float32::{scales, zeros};
+use super::{INTEGERS, Weights};
+use crate::gemm::microkernels::Isa;
+use crate::simd::vector::{OnVectors, Vector, with_vectors};
+
+/// Expands the panel of [`Isa::columns`] columns, two vectors, for [products](crate::gemm) of float32: so many numbers for each step
+/// in depth.
+pub struct Unpack<'a> {
+    pub weights: Weights<'a>,
+    /// Of those panels.
+    pub panel: usize,
+    pub to: &'a mut [f32],
+}
+
+impl Unpack<'_> {
+    /// Runs it with an instruction set.
+    ///
+    /// # Panics
+    /// When the weights were packed for another one, or there is no room.
+    pub fn compute(self, isa: &Isa) {
+        let format = self.weights.format;
+        assert!(!format.is_int8 && format.lanes == isa.lanes() && isa.columns == 2 * isa.lanes());
+        assert!(self.to.len() >= format.depth * isa.columns && 2 * self.panel < format.panels());
+        match (format.bits, self.weights.code_book) {
+            (4, Some(_)) => with_vectors(isa, Of::<4, true>(self)),
+            (2, _) => with_vectors(isa, Of::<2, false>(self)),
+            (4, _) => with_vectors(isa, Of::<4, false>(self)),
+            (bits, _) => {
+                assert_eq!(bits, 8);
+                with_vectors(isa, Of::<8, false>(self));
+            }
+        }
+    }
+}
+
+struct Of<'a, const BITS: usize, const BOOK: bool>(Unpack<'a>);
+
+impl<const BITS: usize, const BOOK: bool> OnVectors for Of<'_, BITS, BOOK> {
+    #[inline(always)]
+    fn run<V: Vector>(self) {
+        let Unpack { weights, panel, to } = self.0;
+        let format = weights.format;
+        let table = weights.code_book.unwrap_or(&INTEGERS);
+        for half in 0..2 {
+            let panel = 2 * panel + half;
+            if panel >= format.panels() {
+                for row in to.chunks_exact_mut(2 * V::LANES).take(format.depth) {
+                    row[V::LANES..].fill(0.0);
+                }
+                break;
+            }
+            let mut at = weights.words_of(panel);
+            for block in 0..format.blocks() {
+                let (scale, zero) = (scales::<V>(&weights, panel, block), zeros::<V>(&weights, panel, block));
+                let end = format.block.min(format.depth - block * format.block);
+                for word in 0..format.words() {
+                    // SAFETY: a panel has so many words of all lanes for each block (`Weights::new`).
+                    let codes = unsafe { V::load(at) };
+                    at = at.wrapping_add(V::LANES);
+                    for i in 0..8 / BITS {
+                        for j in 0..4 {
+                            let k = word * (32 / BITS) + 4 * i + j;
+                            let bit = (8 * j + BITS * i) as u32;
+                            let number = if BOOK || BITS == 4 && V::HAS_TABLE {
+                                codes.looked_up(bit, table)
+                            } else {
+                                codes.signed_field(bit, BITS as u32)
+                            };
+                            let number = zero.map_or(number, |zero| number.sub(zero)).mul(scale);
+                            if k < end {
+                                let place = (block * format.block + k) * 2 * V::LANES + half * V::LANES;
+                                // SAFETY: there is room for a vector.
+                                unsafe { number.store(to[place..][..V::LANES].as_mut_ptr()) };
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! Products with constant weights of a few bits, which stay so. A few rows read the packed weights once; for many in float32 some
+//! panels at a time are expanded.
+#![allow(unsafe_code)]
+
+use super::epilogue::Epilogue;
+use super::isa::Isa;
+use super::product::{Grid, RightView, multiply, with_left};
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, TensorDesc, require, with_scratch};
+use crate::backend::cpu::packings::{Packed, packed};
+use crate::backend::cpu::threads::{for_each_job, for_each_piece};
+use crate::backend::cpu::view::Arguments;
+use crate::graph::ops::block_quantized::{BlockQuantizedMatmul, WeightCoding};
+use crate::graph::{DataType, Op, OperandId};
+use smallvec::{SmallVec, smallvec};
+use std::ops::Range;
+use std::sync::Arc;
+use webnn_kernels::block_quantized::unpack::Unpack;
+use webnn_kernels::block_quantized::{
+    Coding, Floats, Format, Instructions, MOST_PANELS, MOST_ROWS, Points, Source, Weights, float32, int8,
+};
+use webnn_kernels::epilogue::stages::Origin;
+use webnn_kernels::output::{Block, BlockEpilogue, Output};
+use webnn_kernels::simd::MOST_LANES;
+
+/// The packed weights of a product, and what is done to its output.
+#[derive(Debug)]
+struct Product {
+    isa: &'static Isa,
+    left: OperandId,
+    rows: usize,
+    format: Format,
+    code_book: Option<[f32; 16]>,
+    packed: Arc<Packed>,
+    epilogue: Epilogue,
+    threads: usize,
+}
+
+/// Rows that are rounded, or multiplied, together: what they are made of stays in a shared cache.
+const ROWS_TOGETHER: usize = 1024;
+
+impl Product {
+    fn weights(&self) -> Weights<'_> {
+        Weights::new(&self.format, self.code_book.as_ref(), &self.packed)
+    }
+
+    /// About how many nanoseconds some rows take: what is multiplied, or what is read.
+    fn cost(&self, rows: usize) -> usize {
+        (rows * self.format.depth * self.format.columns / 32).max(self.packed.len() / 16)
+    }
+
+    /// Calls `body` with the panels of each job, of which threads take several.
+    fn for_each_panels(&self, rows: usize, body: impl Fn(Range<usize>) + Sync) {
+        let panels = self.format.panels();
+        let wanted = if self.threads == 1 { 1 } else { self.threads * 8 };
+        // A job is no longer than some milliseconds, so that a context can end.
+        let most = (20_000_000 * panels / self.cost(rows).max(1)).max(1);
+        let size = panels.div_ceil(wanted).min(most).next_multiple_of(MOST_PANELS);
+        for_each_job(panels.div_ceil(size), self.cost(rows), |job| body(job * size..panels.min((job + 1) * size)));
+    }
+
+    /// Computes the panels of a job for all rows, so many at a time: `multiply` is given rows, panels, and room for their numbers.
+    fn panels(
+        &self,
+        rows: usize,
+        panels: Range<usize>,
+        block: &mut Block<'_>,
+        multiply: impl Fn(Range<usize>, Range<usize>, &mut [f32]),
+    ) {
+        let lanes = self.format.lanes;
+        let mut numbers = [0f32; MOST_ROWS * MOST_PANELS * MOST_LANES];
+        // Of many rows the numbers stay in registers for one panel.
+        let together = if rows > MOST_ROWS / 2 { 1 } else { MOST_PANELS };
+        for first in panels.clone().step_by(together) {
+            let panels = first..panels.end.min(first + together);
+            let width = panels.len() * lanes;
+            let columns = panels.start * lanes..self.format.columns.min(panels.end * lanes);
+            for first in (0..rows).step_by(MOST_ROWS) {
+                let rows = first..rows.min(first + MOST_ROWS);
+                multiply(rows.clone(), panels.clone(), &mut numbers[..rows.len() * width]);
+                for (row, numbers) in rows.zip(numbers.chunks_exact(width)) {
+                    block.row(row, columns.clone()).copy_from_slice(&numbers[..columns.len()]);
+                }
+            }
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.packed.len() + self.epilogue.bytes()
+    }
+}
+
+/// Calls `body` with the rows of a left operand, some at a time, the part of the output that they make, and what finishes it.
+fn for_each_rows(
+    product: &Product,
+    arguments: &mut Arguments<'_, '_>,
+    body: impl Fn(&[f32], Output<'_>, usize, Option<&dyn BlockEpilogue>),
+) {
+    let elements = arguments.input(product.left).elements::<f32>();
+    let tensors = product.epilogue.tensors(arguments);
+    let Format { depth, columns, .. } = product.format;
+    let output = Output::new(arguments.output().elements::<f32>(), columns);
+    for first in (0..product.rows).step_by(ROWS_TOGETHER) {
+        let rows = ROWS_TOGETHER.min(product.rows - first);
+        let origin = Origin { place: first * columns, stride: columns };
+        let finish = product.epilogue.stages().on_block(product.isa, origin, &tensors);
+        let finish = finish.as_ref().map(|finish| finish as &dyn BlockEpilogue);
+        // SAFETY: these rows are written before the next ones are.
+        let output = unsafe { output.from(first * columns) };
+        body(&elements[first * depth..(first + rows) * depth], output, rows, finish);
+    }
+}
+
+/// In float32.
+#[derive(Debug)]
+struct Float32(Product);
+
+impl Float32 {
+    /// A few rows: the weights are read as they are.
+    fn few(&self, left: &[f32], output: Output<'_>, rows: usize, finish: Option<&dyn BlockEpilogue>) {
+        let Float32(product) = self;
+        let (format, weights) = (&product.format, product.weights());
+        let (depth, blocks) = (format.padded_depth(), format.blocks());
+        with_scratch(rows * (depth + blocks), |scratch| {
+            let (numbers, sums) = scratch.split_at_mut(rows * depth);
+            float32::Pad { format, from: left, numbers: &mut *numbers, sums: &mut *sums }.compute(product.isa);
+            let (numbers, sums) = (&*numbers, &*sums);
+            product.for_each_panels(rows, |panels| {
+                let columns = panels.start * format.lanes..format.columns.min(panels.end * format.lanes);
+                // SAFETY: jobs have different columns.
+                let mut block = unsafe { output.block(0..rows, columns.clone()) };
+                product.panels(rows, panels, &mut block, |rows, panels, to| {
+                    let numbers = &numbers[rows.start * depth..rows.end * depth];
+                    let sums = &sums[rows.start * blocks..rows.end * blocks];
+                    float32::multiply(product.isa, &weights, float32::Rows { numbers, sums }, panels, to);
+                });
+                if let Some(finish) = finish {
+                    finish.apply(&mut block, 0..rows, columns);
+                }
+            });
+        });
+    }
+
+    /// Many rows: some panels are expanded, and multiplied with all of them.
+    fn many(&self, left: &[f32], output: Output<'_>, rows: usize, finish: Option<&dyn BlockEpilogue>) {
+        let Float32(product) = self;
+        let (format, weights, isa) = (&product.format, product.weights(), product.isa);
+        let Format { depth, columns, .. } = *format;
+        let panels = columns.div_ceil(isa.columns);
+        // So many that a block of rows is worth being read from afar for them, and no more than threads need.
+        let together = panels.div_ceil(product.threads * 2).clamp(1, PANELS_TOGETHER);
+        let unit = depth * isa.columns;
+        with_left(isa, [rows, depth], columns, left.into(), [depth, 1], |left| {
+            for_each_job(panels.div_ceil(together), product.cost(rows), |job| {
+                let panels = job * together..panels.min((job + 1) * together);
+                let first = panels.start * isa.columns;
+                let columns = first..columns.min(panels.end * isa.columns);
+                with_scratch(panels.len() * unit, |expanded| {
+                    for (panel, to) in panels.zip(expanded.chunks_exact_mut(unit)) {
+                        Unpack { weights, panel, to }.compute(isa);
+                    }
+                    let grid = Grid::new(isa, rows, depth, columns.len(), 1);
+                    for number in 0..grid.count() {
+                        let (rows, of_block) = grid.block(number);
+                        let right =
+                            RightView { columns: of_block.len(), panels: &expanded[of_block.start / isa.columns * unit..] };
+                        let columns = first + of_block.start..first + of_block.end;
+                        // SAFETY: jobs have different columns, and the blocks of a grid do not overlap.
+                        let mut block = unsafe { output.block(rows, columns) };
+                        multiply(isa, left, right, &mut block, None, finish);
+                    }
+                });
+            });
+        });
+    }
+}
+
+/// Panels that are expanded for a block of rows.
+const PANELS_TOGETHER: usize = 8;
+
+impl Kernel for Float32 {
+    fn run(&self, arguments: &mut Arguments<'_, '_>) {
+        for_each_rows(&self.0, arguments, |left, output, rows, finish| match rows <= MOST_ROWS {
+            true => self.few(left, output, rows, finish),
+            false => self.many(left, output, rows, finish),
+        });
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+}
+
+/// With rows that are rounded to bytes.
+#[derive(Debug)]
+struct Int8(Product, Instructions);
+
+impl Kernel for Int8 {
+    fn run(&self, arguments: &mut Arguments<'_, '_>) {
+        let Int8(product, instructions) = self;
+        let (format, weights) = (&product.format, product.weights());
+        let depth = format.depth;
+        for_each_rows(product, arguments, |left, output, rows, finish| {
+            let of_row = int8::row(format);
+            with_scratch(rows * of_row, |scratch| {
+                for_each_piece(scratch, of_row, depth / 4, |first, piece| {
+                    for (row, to) in piece.chunks_exact_mut(of_row).enumerate() {
+                        let from = &left[(first + row) * depth..][..depth];
+                        int8::Round { format, from, to }.compute(product.isa);
+                    }
+                });
+                let scratch = &*scratch;
+                product.for_each_panels(rows, |panels| {
+                    let columns = panels.start * format.lanes..format.columns.min(panels.end * format.lanes);
+                    // SAFETY: jobs have different columns.
+                    let mut block = unsafe { output.block(0..rows, columns.clone()) };
+                    product.panels(rows, panels, &mut block, |rows, panels, to| {
+                        let rows = int8::Rows { rows: &scratch[rows.start * of_row..rows.end * of_row] };
+                        int8::multiply(product.isa, *instructions, &weights, rows, panels, to);
+                    });
+                    if let Some(finish) = finish {
+                        finish.apply(&mut block, 0..rows, columns);
+                    }
+                });
+            });
+        });
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+}
+
+/// In float32, whatever the rows are.
+pub static FLOAT32: Implementation = Implementation { name: "block_quantized.float32", accept: accept_float32 };
+/// With rows that are rounded to bytes, where that is allowed.
+pub static INT8: Implementation = Implementation { name: "block_quantized.int8", accept: accept_int8 };
+
+fn accept_float32<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let (op, source) = source(problem)?;
+    require(op.code_book.is_none() || op.bits <= 4, "a code book of more than 16 numbers")?;
+    let format = source.format(target.isa.lanes(), false);
+    build(problem, target, op, source, format, |product| Box::new(Float32(product)))
+}
+
+fn accept_int8<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let (op, source) = source(problem)?;
+    require(op.approximate, "rows that may not be rounded")?;
+    require(op.code_book.is_none(), "a code book")?;
+    // Sums of products of bytes, which are below 2^15, fit into 32 bits.
+    require(source.block.min(source.depth) <= 1 << 16, "long blocks")?;
+    let format = source.format(target.isa.lanes(), true);
+    let instructions = Instructions::all_of(target.isa)[0];
+    build(problem, target, op, source, format, move |product| Box::new(Int8(product, instructions)))
+}
+
+/// The operator, and its constants.
+fn source<'a>(problem: &Problem<'a>) -> Result<(&'a BlockQuantizedMatmul, Source<'a>), Reject> {
+    let Op::BlockQuantizedMatmul(op) = problem.op else { return Err(Reject("not a product with quantized weights")) };
+    let a = problem.input(op.a);
+    require(a.data_type == DataType::Float32 && a.order.is_none() && problem.output.order.is_none(), "not float32 in order")?;
+    let depth = a.shape.last().copied().ok_or(Reject("a scalar"))?;
+    let scales = problem.input(op.scales);
+    let sizes = op.sizes(depth, scales.shape);
+    let zeros = match op.zero_points.map(|id| problem.input(id)) {
+        None => None,
+        Some(points) if points.data_type == DataType::Uint8 => {
+            Some(Points::Packed(points.constant.ok_or(Reject("zero points that are computed"))?))
+        }
+        Some(points) => Some(Points::Numbers(floats(points)?)),
+    };
+    let source = Source {
+        bits: op.bits as usize,
+        columns: sizes.columns,
+        depth,
+        block: (op.block_size as usize).min(if op.by_depth { depth } else { usize::MAX }),
+        coding: match op.coding {
+            WeightCoding::Unsigned => Coding::Unsigned,
+            WeightCoding::Offset => Coding::Offset,
+            WeightCoding::Signed => Coding::Signed,
+        },
+        by_depth: op.by_depth,
+        high_first: op.high_first,
+        code_book: op.code_book.map(|id| problem.input(id).constant_elements()).transpose()?,
+        weights: problem.input(op.weights).constant.ok_or(Reject("weights that are computed"))?,
+        scales: floats(scales)?,
+        zeros,
+    };
+    Ok((op, source))
+}
+
+/// The numbers of a constant.
+fn floats<'a>(known: TensorDesc<'a>) -> Result<Floats<'a>, Reject> {
+    let bytes = known.constant.ok_or(Reject("scales or zero points that are computed"))?;
+    match known.data_type {
+        DataType::Float32 => Ok(Floats::Float32(bytemuck::cast_slice(bytes))),
+        DataType::Float16 => Ok(Floats::Float16(bytemuck::cast_slice(bytes))),
+        _ => Err(Reject("scales that are no numbers")),
+    }
+}
+
+fn build<'a>(
+    problem: &Problem<'a>,
+    target: &Target,
+    op: &'a BlockQuantizedMatmul,
+    source: Source<'a>,
+    format: Format,
+    kernel: impl FnOnce(Product) -> Box<dyn Kernel> + 'a,
+) -> Accepted<'a> {
+    let bias = op.bias.map(|id| problem.input(id).constant_elements()).transpose()?;
+    let (problem, target) = (*problem, *target);
+    Ok(Box::new(move || {
+        let operands = [Some(op.weights), Some(op.scales), op.zero_points, op.code_book, op.bias];
+        let mut consumed: SmallVec<[usize; 2]> = smallvec![];
+        consumed.extend(operands.into_iter().flatten().map(|id| id.0 as usize));
+        let mut epilogue = Epilogue::new(bias.map(<[f32]>::to_vec));
+        let fuses = epilogue.fuse(&problem, &mut consumed);
+        let layout = [format.lanes, format.depth, usize::from(format.is_int8)];
+        let packed = packed(&layout, format.bytes(), |bytes| source.pack(&format, bytes));
+        let code_book = source.code_book.map(|book| std::array::from_fn(|i| book.get(i).copied().unwrap_or(0.0)));
+        let rows = problem.output.element_count() / source.columns.max(1);
+        let Target { isa, threads, .. } = target;
+        let product = Product { isa, left: op.a, rows, format, code_book, packed, epilogue, threads };
+        Ok(Built { kernel: kernel(product), consumed, fuses })
+    }))
+}
