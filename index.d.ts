@@ -40,9 +40,31 @@ export interface MLTensorDescriptor extends MLOperandDescriptor {
   readable?: boolean;
   /** Whether `writeTensor` is allowed. Default: `false`. */
   writable?: boolean;
+  /**
+   * Whether `exportToGPU` is allowed, on a context that was made from a `GPUDevice`. Of an earlier text of the interop with WebGPU: what depends
+   * on the tensor waits while it is exported. Default: `false`.
+   */
+  exportableToGPU?: boolean;
+  /** Whether `importExternalBuffer` of `webnn-node/webgpu` is allowed. Of an earlier text. Default: `false`. */
+  importableToWebGPU?: boolean;
   /** Extension: shown in messages and readable as `tensor.label`. */
   label?: string;
 }
+
+/** A `GPUDevice` of WebGPU: as its types have it where they are there, such as those of `@webgpu/types`; else what of it is needed here. */
+export type MLGPUDevice = typeof globalThis extends { GPUDevice: { prototype: infer Device } }
+  ? Device
+  : { readonly queue: object; readonly lost: Promise<unknown>; createCommandEncoder(descriptor?: any): any };
+
+/** Likewise a `GPUBuffer` that is a tensor; `destroy()` or, by another name, `release()` gives it back. */
+export type MLGPUBuffer = (typeof globalThis extends { GPUBuffer: { prototype: infer Buffer } }
+  ? Buffer
+  : { readonly size: number; readonly usage: number; label: string; destroy(): unknown }) & { release(): void };
+
+/** Likewise a `GPUCommandBuffer`. */
+export type MLGPUCommandBuffer = typeof globalThis extends { GPUCommandBuffer: { prototype: infer Commands } }
+  ? Commands
+  : { label: string };
 
 /** Options of every operator. */
 export interface MLOperatorOptions {
@@ -121,6 +143,12 @@ export class ML {
    * Rejects with `NotSupportedError` when the device cannot be had here.
    */
   createContext(options?: MLContextOptions): Promise<MLContext>;
+  /**
+   * Makes a context that computes on a `GPUDevice` of any implementation of WebGPU.
+   *
+   * Rejects with `InvalidStateError` when the device was lost.
+   */
+  createContext(gpuDevice: MLGPUDevice): Promise<MLContext>;
   readonly [Symbol.toStringTag]: 'ML';
 }
 
@@ -145,6 +173,15 @@ export class MLContext {
   dispatch(graph: MLGraph, inputs: MLNamedTensors, outputs: MLNamedTensors, options?: MLLabelOptions): void;
   /** Makes a tensor of zeros. Rejects with `UnknownError` when there is no memory for it. */
   createTensor(descriptor: MLTensorDescriptor): Promise<MLTensor>;
+  /** Makes a tensor of zeros that can be exported to a device: without a copy, to that of this context. */
+  createExportableTensor(descriptor: MLTensorDescriptor, gpuDevice: MLGPUDevice): Promise<MLTensor>;
+  /**
+   * A tensor as a buffer of its device, until the buffer's `destroy()` gives it back, with what WebGPU wrote. At once for a tensor that
+   * `createExportableTensor` made for the device of this context; a promise for any other. `await` does for both.
+   *
+   * Meanwhile `dispatch`, `writeTensor` and `readTensor` refuse the tensor with `TypeError`, and exporting it again gives the same buffer.
+   */
+  exportToGPU(tensor: MLTensor): MLGPUBuffer | Promise<MLGPUBuffer>;
   /** Makes a tensor for `MLGraphBuilder.constant(tensor)` with a copy of the bytes. */
   createConstantTensor(descriptor: MLOperandDescriptor & MLLabelOptions, inputData: AllowSharedBufferSource): Promise<MLTensor>;
   /** Resolves with a copy of the tensor's bytes after everything enqueued before. */
@@ -181,11 +218,12 @@ export class MLContext {
   /** Extension: a copy of the tensor's bytes, for which the calling thread waits. In `worker_threads` only. */
   readTensorSync(tensor: MLTensor): ArrayBuffer;
   /**
-   * Extension: enqueues everything that was recorded, in order.
+   * Extension: enqueues everything that was recorded, in order. On a context that was made from a `GPUDevice` there may be its
+   * `GPUCommandBuffer`s among it.
    *
    * Throws `InvalidStateError`, and nothing of it runs, when a graph or tensor of it was destroyed.
    */
-  submit(commandBuffers: Iterable<MLCommandBuffer>): void;
+  submit(commandBuffers: Iterable<MLCommandBuffer | MLGPUCommandBuffer>): void;
   /** Extension: the ways to execute a graph that there are on this thread. */
   readonly executionModes: readonly MLExecutionMode[];
   /** What this context can do: for each operator and operand, data types and ranks. */
@@ -232,6 +270,10 @@ export class MLTensor {
   readonly constant: boolean;
   /** Extension: the label of its descriptor. */
   readonly label: string;
+  /** The device that it can be exported to, of a tensor that `createExportableTensor` made; else `null`. */
+  readonly gpuDevice: MLGPUDevice | null;
+  /** Whether its descriptor said so. */
+  readonly exportableToGPU: boolean;
   /** Rejects its pending reads with `InvalidStateError` and releases the memory after the last dispatch that uses it. */
   destroy(): void;
   /** Extension: `destroy()`, for `using`; there where the runtime has the symbol. */

@@ -16,6 +16,8 @@ const IDL = {
     methods: {
       dispatch: 3,
       createTensor: 1,
+      createExportableTensor: 2,
+      exportToGPU: 1,
       createConstantTensor: 2,
       readTensor: 1,
       writeTensor: 2,
@@ -23,7 +25,7 @@ const IDL = {
       destroy: 0,
       memoryUsage: 0,
     },
-    promises: ['createTensor', 'createConstantTensor', 'readTensor', 'lost'],
+    promises: ['createTensor', 'createExportableTensor', 'createConstantTensor', 'readTensor', 'lost'],
     attributes: ['accelerated', 'lost', 'label'],
   },
   MLGraph: { constructor: 0, methods: { destroy: 0 }, promises: [], attributes: ['label'] },
@@ -32,7 +34,7 @@ const IDL = {
     constructor: 0,
     methods: { destroy: 0 },
     promises: [],
-    attributes: ['dataType', 'shape', 'readable', 'writable', 'constant', 'label'],
+    attributes: ['dataType', 'shape', 'readable', 'writable', 'constant', 'label', 'gpuDevice', 'exportableToGPU'],
   },
   MLGraphBuilder: {
     constructor: 1,

@@ -5,6 +5,7 @@
 const { typeError } = require('./errors.js');
 const { quote } = require('./show.js');
 const { isDestroyed } = require('./tensor.js');
+const { isExported } = require('./webgpu/sharing.js');
 
 // Below this many, comparing all pairs is faster than making a set.
 const FEW = 16;
@@ -27,6 +28,7 @@ function bindTensors(operator, label, context, graph, inputs, outputs) {
     const tensor = i < count ? inputs.values[i] : outputs.values[i - count];
     if (tensor.context !== context) throw wrong(operator, label, inputs, outputs, i, 'of another MLContext', 'one that was created by this one');
     if (isDestroyed(tensor)) throw wrong(operator, label, inputs, outputs, i, 'that was destroyed', 'one that still exists');
+    if (isExported(tensor)) throw wrong(operator, label, inputs, outputs, i, 'that is exported to WebGPU', 'one whose buffer was given back');
   }
   const handles = new Array(graph.inputs.size + graph.outputs.size);
   bind(operator, label, 'inputs', inputs, graph.inputs, handles, 0);

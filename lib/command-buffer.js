@@ -5,6 +5,8 @@
 const { conversionError, invalidState, named, typeError, nativeError } = require('./errors.js');
 const { construct, expose, illegalUnless, interfaceType, receiver } = require('./interface.js');
 const { isDestroyed } = require('./tensor.js');
+const { isGPUCommandBuffer } = require('./webgpu/device.js');
+const { isExported } = require('./webgpu/sharing.js');
 
 /**
  * @typedef {object} Recorded
@@ -67,17 +69,29 @@ function createCommandBuffer(context, label, { graphs, tensors, dispatches }) {
   }
 }
 
+/**
+ * An element of what is submitted: a command buffer of WebNN's, or, where the context is on a GPUDevice, one of WebGPU's (docs/extensions.md F5).
+ * @param {import('./states').ContextState} context
+ */
+function toAnyCommandBuffer({ gpuDevice }) {
+  if (gpuDevice === undefined) return toCommandBuffer;
+  return (value) => (isGPUCommandBuffer(value) ? { gpu: value } : toCommandBuffer(value));
+}
+
+const toCommandBuffer = interfaceType('MLCommandBuffer', stateOf);
+
 /** `context.submit()`: everything is checked before anything of it runs. */
 function submit(context, buffers) {
+  const recorded = buffers.filter(({ gpu }) => gpu === undefined);
   buffers.forEach((buffer, i) => {
-    if (buffer.context !== context) {
+    if (buffer.gpu === undefined && buffer.context !== context) {
       throw typeError('submit', buffer.label, `commandBuffers: element ${i}: found an MLCommandBuffer of another MLContext, allowed one that was recorded for this one`);
     }
   });
   if (context.lost) throw invalidState('submit', '', 'the MLContext was destroyed or lost');
-  buffers.forEach(requireAlive);
+  recorded.forEach(requireAlive);
   try {
-    context.order.submit(context.handle, buffers.map(({ handle }) => handle));
+    context.order.submit(context.handle, buffers.map(({ gpu, handle }) => gpu ?? handle));
   } catch (error) {
     throw nativeError(error);
   }
@@ -86,8 +100,10 @@ function submit(context, buffers) {
 function requireAlive({ label, graphs, tensors }) {
   const graph = graphs.find(({ destroyed }) => destroyed);
   if (graph) throw invalidState('submit', label, `${named('the MLGraph', graph.label)} of a recorded dispatch was destroyed`);
+  const exported = tensors.find(isExported);
+  if (exported) throw typeError('submit', label, `${named('the MLTensor', exported.label)} of a recorded dispatch is exported to WebGPU`);
   const tensor = tensors.find(isDestroyed);
   if (tensor) throw invalidState('submit', label, `${named('the MLTensor', tensor.label)} of a recorded dispatch was destroyed`);
 }
 
-module.exports = { MLCommandBuffer, createCommandBuffer, submit, toCommandBuffer: interfaceType('MLCommandBuffer', stateOf) };
+module.exports = { MLCommandBuffer, createCommandBuffer, submit, toAnyCommandBuffer };

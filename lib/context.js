@@ -7,7 +7,7 @@ const native = require('./native.js');
 const { bindTensors } = require('./bindings.js');
 const { executionModes, requireBlocking } = require('./blocking.js');
 const { bufferSource, bytesOf, validateBuffer, viewable } = require('./buffers.js');
-const { submit, toCommandBuffer } = require('./command-buffer.js');
+const { submit, toAnyCommandBuffer } = require('./command-buffer.js');
 const { compute, computeSync } = require('./compute.js');
 const { leavesCore } = require('./cores.js');
 const { constantTensorDescriptor, tensorDescriptor } = require('./descriptor.js');
@@ -21,6 +21,8 @@ const { begin, listen, refuseAll, unlisten, whenLost } = require('./settle.js');
 const { createTensor, isDestroyed, tensorState, toTensor } = require('./tensor.js');
 const { habits } = require('./event-loop-polling.js');
 const { argument, sequence } = require('./webidl.js');
+const { toGPUDevice } = require('./webgpu/device.js');
+const { exportToGPU, isExported } = require('./webgpu/sharing.js');
 
 const LOST = 'the MLContext was destroyed or lost';
 
@@ -28,8 +30,6 @@ const collected = new FinalizationRegistry(({ order, handle }) => {
   unlisten(handle);
   order.timeline.forgetContext(handle);
 });
-
-const commandBuffers = sequence(toCommandBuffer);
 
 let stateOf;
 
@@ -83,14 +83,45 @@ class MLContext {
       } catch (error) {
         throw conversionError(error, 'createTensor');
       }
-      const { label, readable, writable } = descriptor;
-      if (context.lost) throw invalidState('createTensor', label, LOST);
-      const tensor = tensorState(context, descriptor, false);
-      return begin(creation('createTensor', tensor), (request) => {
-        tensor.handle = context.order.createTensor(request, context.handle, tensor.dataType, tensor.shape, readable, writable, label);
-      });
+      return newTensor('createTensor', context, descriptor);
     } catch (error) {
       return Promise.reject(error);
+    }
+  }
+
+  /** Of the Candidate Recommendation Draft of 10 September 2026 (docs/extensions.md F2). */
+  createExportableTensor(descriptor, gpuDevice) {
+    try {
+      const context = self(this, 'createExportableTensor');
+      try {
+        requireArguments(arguments, 2);
+        descriptor = argument('descriptor', descriptor, tensorDescriptor);
+        gpuDevice = argument('gpuDevice', gpuDevice, toGPUDevice);
+      } catch (error) {
+        throw conversionError(error, 'createExportableTensor');
+      }
+      return newTensor('createExportableTensor', context, descriptor, gpuDevice);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  /** Likewise: the tensor as a GPUBuffer, or a promise of one where it has to be copied (docs/extensions.md F2). */
+  exportToGPU(tensor) {
+    const context = self(this, 'exportToGPU');
+    try {
+      requireArguments(arguments, 1);
+      tensor = argument('tensor', tensor, toTensor);
+    } catch (error) {
+      throw conversionError(error, 'exportToGPU');
+    }
+    try {
+      requireUsable('exportToGPU', tensor.label, context, tensor);
+      return exportToGPU(tensor);
+    } catch (error) {
+      // Where the tensor's text has a promise.
+      if (tensor.sharing === 'exportable') return Promise.reject(error);
+      throw error;
     }
   }
 
@@ -172,6 +203,7 @@ class MLContext {
       throw conversionError(error, 'writeTensor', label);
     }
     requireUsable('writeTensor', label, context, tensor);
+    requireHere('writeTensor', label, tensor);
     if (!tensor.writable) {
       throw typeError('writeTensor', label, "tensor: found an MLTensor that is not writable, allowed one created with {writable: true}");
     }
@@ -204,7 +236,7 @@ class MLContext {
     const context = self(this, 'submit');
     try {
       requireArguments(arguments, 1);
-      buffers = argument('commandBuffers', buffers, commandBuffers);
+      buffers = argument('commandBuffers', buffers, sequence(toAnyCommandBuffer(context)));
     } catch (error) {
       throw conversionError(error, 'submit');
     }
@@ -258,8 +290,14 @@ function requireUsable(operator, label, context, tensor) {
   }
 }
 
+function requireHere(operator, label, tensor) {
+  if (!isExported(tensor)) return;
+  throw typeError(operator, label, "tensor: found an MLTensor that is exported to WebGPU, allowed one whose buffer was given back by its destroy()");
+}
+
 function requireReadable(operator, context, tensor) {
   requireUsable(operator, tensor.label, context, tensor);
+  requireHere(operator, tensor.label, tensor);
   if (tensor.readable) return;
   throw typeError(operator, tensor.label, "tensor: found an MLTensor that is not readable, allowed one created with {readable: true}");
 }
@@ -267,6 +305,16 @@ function requireReadable(operator, context, tensor) {
 function requireBuffer(operator, label, place, source, tensor, bytes = undefined) {
   const problem = validateBuffer(source, tensor.buffer, bytes);
   if (problem !== undefined) throw typeError(operator, label, `${place}: ${problem}`);
+}
+
+/** The steps of createTensor() behind its conversions. */
+function newTensor(operator, context, descriptor, gpuDevice = undefined) {
+  const { label, readable, writable } = descriptor;
+  if (context.lost) throw invalidState(operator, label, LOST);
+  const tensor = tensorState(context, descriptor, false, gpuDevice);
+  return begin(creation(operator, tensor), (request) => {
+    tensor.handle = context.order.createTensor(request, context.handle, tensor.dataType, tensor.shape, readable, writable, label);
+  });
 }
 
 /** Memory for a read; V8 says neither how much nor for what. */

@@ -42,7 +42,10 @@ const operandDescriptor = dictionary(operandDescriptorMembers);
 // MLOperandDescriptor, so that it is read after the specified members.
 const constantTensorDescriptor = dictionary(operandDescriptorMembers, [label]);
 
+// exportableToGPU and importableToWebGPU are of earlier texts of the interop with WebGPU (docs/extensions.md F2).
 const tensorDescriptor = dictionary(operandDescriptorMembers, [
+  { name: 'exportableToGPU', convert: boolean, absent: false },
+  { name: 'importableToWebGPU', convert: boolean, absent: false },
   label,
   { name: 'readable', convert: boolean, absent: false },
   { name: 'writable', convert: boolean, absent: false },

@@ -148,6 +148,11 @@ class Order {
     return () => this.#finish(job);
   }
 
+  /** Whether something that uses a tensor waits, or the tensor is rented. */
+  isAwaited(tensor) {
+    return this.#tensors.has(tensor);
+  }
+
   #isIdle() {
     return this.#tensors.size === 0 && this.#graphs.size === 0;
   }

@@ -35,7 +35,8 @@ export interface BufferFor {
 
 export interface TensorState {
   context: ContextState;
-  handle: number;
+  /** What the context's timeline knows it by. */
+  handle: any;
   dataType: number;
   shape: readonly number[];
   label: string;
@@ -48,11 +49,18 @@ export interface TensorState {
   waiting: Set<Entry> | undefined;
   /** Refers back, so that what refers to the state keeps the object, and thereby the native tensor, alive. */
   object: object | undefined;
+  /** How WebGPU may have it: see webgpu/sharing.js. */
+  sharing: 'draft' | 'exportable' | 'importable' | undefined;
+  /** The device that it was made for, if it was. */
+  gpuDevice: GPUDevice | undefined;
+  /** While WebGPU has it. */
+  rental: { result: GPUBuffer | Promise<GPUBuffer> | undefined; giveBack(): void } | undefined;
 }
 
 export interface GraphState {
   context: ContextState;
-  handle: number;
+  /** As of a tensor. */
+  handle: any;
   label: string;
   destroyed: boolean;
   inputs: Map<string, Binding>;

@@ -45,6 +45,16 @@ class MLTensor {
     return self(this, 'label').label;
   }
 
+  /** The device that it can be exported to, of a tensor that createExportableTensor() made (docs/extensions.md F2). */
+  get gpuDevice() {
+    return self(this, 'gpuDevice').gpuDevice ?? null;
+  }
+
+  /** Of an earlier text (docs/extensions.md F2). */
+  get exportableToGPU() {
+    return self(this, 'exportableToGPU').sharing === 'exportable';
+  }
+
   destroy() {
     const tensor = self(this, 'destroy');
     if (tensor.destroyed) return;
@@ -72,12 +82,17 @@ function self(value, member) {
  * "Creating an MLTensor", without its memory, which the native side makes later. The object can be had as soon as there
  * is a handle; script gets it when the memory is there.
  * @param {import('./states').ContextState} context
- * @param {{dataType: number, shape: number[], label: string, readable?: boolean, writable?: boolean}} descriptor
+ * @param {{
+ *   dataType: number, shape: number[], label: string, readable?: boolean, writable?: boolean,
+ *   exportableToGPU?: boolean, importableToWebGPU?: boolean,
+ * }} descriptor
  * @param {boolean} constant
+ * @param {GPUDevice} [gpuDevice] that it can be exported to
  * @returns {import('./states').TensorState}
  */
-function tensorState(context, descriptor, constant) {
-  const { dataType, shape, label, readable = false, writable = false } = descriptor;
+function tensorState(context, descriptor, constant, gpuDevice = undefined) {
+  const { dataType, shape, label, readable = false, writable = false, exportableToGPU, importableToWebGPU } = descriptor;
+  const asked = exportableToGPU ? 'exportable' : importableToWebGPU ? 'importable' : undefined;
   const buffer = bufferFor(dataType, shape);
   return {
     context,
@@ -92,6 +107,9 @@ function tensorState(context, descriptor, constant) {
     destroyed: false,
     waiting: undefined,
     object: undefined,
+    sharing: gpuDevice === undefined ? asked : 'draft',
+    gpuDevice,
+    rental: undefined,
   };
 }
 

@@ -2,6 +2,7 @@
 
 // What is asked of a GPUDevice of any implementation: through the WebGPU standard, and nothing else.
 
+const { Mismatch } = require('../errors.js');
 const { isObject } = require('../webidl.js');
 
 // The numbers of the standard: an implementation may not have put its objects on the global.
@@ -25,6 +26,18 @@ const FEATURES = ['shader-f16', 'subgroups'];
 /** A GPUDevice is told by its interface, not by its class (docs/extensions.md F1). */
 function isGPUDevice(value) {
   return isObject(value) && 'createCommandEncoder' in value && 'queue' in value && typeof value.createCommandEncoder === 'function';
+}
+
+/** It has nothing but a label; its class is known by its name. */
+function isGPUCommandBuffer(value) {
+  if (!isObject(value)) return false;
+  return Object.prototype.toString.call(value) === '[object GPUCommandBuffer]' || value.constructor?.name === 'GPUCommandBuffer';
+}
+
+/** As an argument. */
+function toGPUDevice(value) {
+  if (isGPUDevice(value)) return value;
+  throw new Mismatch(value, 'a GPUDevice');
 }
 
 /**
@@ -161,5 +174,5 @@ function readBytes(device, buffer, byteLength, label) {
 
 module.exports = {
   COPY_DST, COPY_SRC, LIMITS, STORAGE,
-  bufferSize, checked, isGPUDevice, isSoftware, readBytes, requiredFeatures, requiredLimits, usableFeatures, writeBytes,
+  bufferSize, checked, isGPUCommandBuffer, isGPUDevice, isSoftware, readBytes, requiredFeatures, requiredLimits, toGPUDevice, usableFeatures, writeBytes,
 };

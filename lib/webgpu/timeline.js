@@ -41,6 +41,13 @@ class Storage {
     this.byteLength = byteLength;
     this.label = label;
   }
+
+  /** WebGPU gives it back, with what it wrote. */
+  takeBack() {
+    this.exported = false;
+    this.fate = FINE;
+    if (this.gone) destroyBuffer(this.buffer);
+  }
 }
 
 /** The bytes in use, and the most that they were. */
@@ -341,12 +348,19 @@ function pipelinesOf(device) {
   return found;
 }
 
+/** What is used of a device, beside what it was told by. */
+const MEMBERS = ['features', 'limits', 'lost', 'createBuffer', 'createBindGroup', 'createShaderModule', 'createComputePipelineAsync', 'pushErrorScope', 'popErrorScope'];
+
 /**
  * The timeline of a device.
  * @param {GPUDevice} device
  * @returns {Promise<{timeline: DeviceTimeline, handle: number, accelerated: boolean}>} rejected with a Cause
  */
 async function openDevice(device) {
+  const missing = MEMBERS.filter((name) => device[name] === undefined || device[name] === null);
+  if (missing.length > 0) {
+    throw { code: 'TypeError', message: `createContext: gpuDevice: found an object without ${missing.join(', ')}, allowed a GPUDevice` };
+  }
   const { half, subgroups } = await usableFeatures(device);
   /** @type {{message: string} | undefined} */
   let lost;
