@@ -193,4 +193,23 @@ export function runOnnx(
   request: Request, model: Handle, graph: Handle, names: string[], dataTypes: DataType[], shapes: number[][], arrays: ArrayBufferView[],
   label: string, seed: number, maxBytes: number,
 ): void;
+
+/** Finds out what the inputs of a model that makes text mean; settles with the names of those that need a value. */
+export function openDecoder(request: Request, model: Handle): Handle;
+export function closeDecoder(decoder: Handle): void;
+/** What sequences are remembered in. */
+export function createSession(decoder: Handle): Handle;
+export function destroySession(session: Handle): void;
+/**
+ * Settles with how many tokens of each prompt are remembered. The numbers are temperature, topK, topP, minP, and the penalties of
+ * repetition, presence and frequency; a negative seed is none.
+ */
+export function beginSequences(
+  request: Request, session: Handle, prompts: Uint32Array[], count: number, numbers: number[], biasIds: number[], biasNumbers: number[],
+  seed: number, names: string[], shapes: number[][], arrays: ArrayBufferView[],
+): void;
+/** Settles with [sequence, id, logprob, …], or with [sequence, ArrayBuffer of logits, …] where no token is to be chosen. */
+export function continueSequences(request: Request, session: Handle, sequences: number[], chooses: boolean): void;
+export function chooseToken(session: Handle, sequence: number, logits: Float32Array): [number, number];
+export function cancelSequences(session: Handle): void;
 export function summarizeOnnx(request: Request, fileOrBytes: string | Bytes): void;

@@ -15,6 +15,8 @@ pub struct HostBuffer {
     length: usize,
     /// Nothing where the memory is JavaScript's.
     copy: Option<Arriving>,
+    /// A part of an output that is there already.
+    is_placed: bool,
 }
 
 /// Where in an output of a graph the bytes of an input lie in the end: from a byte on, in runs.
@@ -39,7 +41,7 @@ impl HostBuffer {
     /// `start` must be valid for reads and writes of `length` bytes, and nobody else may access them, until the result is
     /// dropped.
     pub unsafe fn new(start: *mut u8, length: usize) -> Self {
-        HostBuffer { start, length, copy: None }
+        HostBuffer { start, length, copy: None, is_placed: false }
     }
 
     /// Memory for a copy of JavaScript's, used like it, that is still to be made: when it is needed, or else when the
@@ -53,7 +55,7 @@ impl HostBuffer {
     pub unsafe fn for_copy(from: *const u8, length: usize) -> Result<(Self, Arrival)> {
         // SAFETY: promised.
         let (copy, arrival) = unsafe { arriving(from, length)? };
-        Ok((HostBuffer { start: copy.as_ptr(), length: copy.length(), copy: Some(copy) }, arrival))
+        Ok((HostBuffer { start: copy.as_ptr(), length: copy.length(), copy: Some(copy), is_placed: false }, arrival))
     }
 
     /// Like [`HostBuffer::for_copy`], but the copy is made in an output. Nobody can look at it as one slice.
@@ -69,12 +71,22 @@ impl HostBuffer {
         let start = output.start.wrapping_add(first);
         // SAFETY: promised, and inside of the output.
         let (copy, arrival) = unsafe { arriving_in_runs(from, length, start, runs) };
-        (HostBuffer { start, length, copy: Some(copy) }, arrival)
+        (HostBuffer { start, length, copy: Some(copy), is_placed: false }, arrival)
+    }
+
+    /// Bytes that lie in an output already, where the graph wants them: nothing copies them. Nobody can look at them as one slice.
+    ///
+    /// # Panics
+    /// When so many do not fit there.
+    pub fn in_output(output: &HostBuffer, placement: Placement, length: usize) -> HostBuffer {
+        let Placement { first, runs, .. } = placement;
+        assert!(first + runs.reach(length) <= output.length);
+        HostBuffer { start: output.start.wrapping_add(first), length, copy: None, is_placed: true }
     }
 
     /// Whether the bytes lie in an output, in runs.
     pub fn is_in_output(&self) -> bool {
-        self.copy.as_ref().is_some_and(Arriving::is_in_runs)
+        self.is_placed || self.copy.as_ref().is_some_and(Arriving::is_in_runs)
     }
 
     pub fn len(&self) -> usize {
@@ -120,8 +132,8 @@ impl HostBuffer {
         if self.length == 0 {
             return &[];
         }
+        assert!(!self.is_in_output());
         if let Some(copy) = &self.copy {
-            assert!(!copy.is_in_runs());
             copy.wait_for(range.end);
         }
         // SAFETY: as in `as_mut_slice`, for these bytes, which nobody writes any more.

@@ -128,6 +128,7 @@ function requireUsable(state, operator) {
 }
 
 function close(state) {
+  state.whenClosed?.();
   state.plans.clear();
   if (state.handle !== undefined) {
     collected.unregister(state);

@@ -11,6 +11,7 @@
 use super::call;
 use super::commands::CommandBuffer;
 use super::contexts::Context;
+use super::decoder::{Opened, Remembered};
 use super::described::Described;
 use super::external::{self, External};
 use super::graphs::{Builder, Graph};
@@ -42,6 +43,8 @@ pub struct Environment {
     pub commands: RefCell<Slab<CommandBuffer>>,
     pub models: RefCell<Slab<Loaded>>,
     pub programs: RefCell<Slab<Made>>,
+    pub decoders: RefCell<Slab<Opened>>,
+    pub sessions: RefCell<Slab<Remembered>>,
     pub described: Described,
     pub external: Rc<External>,
     pub ending: Arc<Ending>,
@@ -165,6 +168,8 @@ impl Environment {
             builders: RefCell::default(),
             models: RefCell::default(),
             programs: RefCell::default(),
+            decoders: RefCell::default(),
+            sessions: RefCell::default(),
             commands: RefCell::default(),
             described: Described::new(),
             external,
@@ -177,6 +182,8 @@ impl Environment {
         let stays = |owner: Handle| context.is_some_and(|context| context != owner);
         self.builders.borrow_mut().retain(|builder| stays(builder.context));
         self.models.borrow_mut().retain(|model| stays(model.context));
+        self.sessions.borrow_mut().retain(|session| stays(session.context));
+        self.decoders.borrow_mut().retain(|decoder| stays(decoder.context));
         self.commands.borrow_mut().retain(|commands| stays(commands.context));
         self.tensors.borrow_mut().retain(|tensor| stays(tensor.context));
         self.graphs.borrow_mut().retain(|graph| stays(graph.context));

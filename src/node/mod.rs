@@ -15,6 +15,7 @@ mod call;
 mod commands;
 mod compute;
 mod contexts;
+mod decoder;
 mod described;
 mod environment;
 mod event_loop;

@@ -82,7 +82,7 @@ impl Origin {
 const DESCRIPTION: usize = 16 << 10;
 
 /// Does the work on a thread of its own.
-fn in_background<T: Send + 'static>(
+pub fn in_background<T: Send + 'static>(
     what: &'static str,
     label: String,
     done: Done<T>,
@@ -100,7 +100,7 @@ fn in_background<T: Send + 'static>(
 }
 
 /// Like the work's own result, but a panic in it is an error.
-fn guarded<T, E: From<Error>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+pub fn guarded<T, E: From<Error>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(from_panic(&*panic).into()))
 }
 
@@ -186,7 +186,7 @@ pub fn close<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     Ok(None)
 }
 
-fn program(call: &Call<'_>, index: usize) -> Result<(Handle, Arc<Program>)> {
+pub fn program(call: &Call<'_>, index: usize) -> Result<(Handle, Arc<Program>)> {
     let models = call.environment.models.borrow();
     let model = models.get(call.handle(index)?).ok_or_else(|| stale("model"))?;
     Ok((model.context, model.program.get().ok_or_else(|| stale("model"))?.clone()))

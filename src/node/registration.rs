@@ -3,7 +3,7 @@
 
 use super::call::{Call, enter};
 use super::script::{Scope, Value};
-use super::{commands, compute, contexts, environment, graphs, onnx, programs, table, tensors};
+use super::{commands, compute, contexts, decoder, environment, graphs, onnx, programs, table, tensors};
 use crate::error::Result;
 use napi::bindgen_prelude::{Env, Object};
 use napi::{JsValue, sys};
@@ -58,6 +58,14 @@ const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
     "planOnnx" => onnx::plan;
     "runOnnx" => onnx::run;
     "summarizeOnnx" => onnx::summarize;
+    "openDecoder" => decoder::open;
+    "closeDecoder" => decoder::close;
+    "createSession" => decoder::create_session;
+    "destroySession" => decoder::destroy_session;
+    "beginSequences" => decoder::begin;
+    "continueSequences" => decoder::proceed;
+    "chooseToken" => decoder::choose;
+    "cancelSequences" => decoder::cancel;
     "compute" => compute::compute;
     "run" => compute::run;
     "computeSync" => compute::compute_sync;

@@ -14,6 +14,7 @@
 //! request is unfinished; likewise a listener's `settle` function keeps its copy of `lib/` alive only then.
 #![allow(unsafe_code)]
 
+use super::decoder;
 use super::event_loop::{Rounds, Waker};
 use super::external::External;
 use super::onnx;
@@ -94,6 +95,8 @@ pub enum Outcome {
     Onnx(Arc<OnceLock<onnx::Import>>, usize),
     OnnxModel(Arc<OnceLock<Arc<crate::program::Program>>>, Arc<OnceLock<Vec<crate::onnx::RefusedNode>>>),
     OnnxRun(Vec<crate::program::Output>),
+    Decoder(Arc<OnceLock<Arc<crate::program::decoder::Decoder>>>),
+    Generated(crate::program::decoder::Next),
     OnnxSummary(Arc<OnceLock<crate::onnx::Summary>>),
     /// Not of a request: a context was lost.
     Lost {
@@ -532,6 +535,8 @@ fn outcome_value<'s>(scope: Scope<'s>, outcome: &Outcome) -> Result<Value<'s>> {
         Outcome::Onnx(import, bytes) => return onnx::import_value(scope, import, *bytes),
         Outcome::OnnxModel(program, unknown) => return onnx::model_value(scope, program, unknown),
         Outcome::OnnxRun(outputs) => return onnx::run_value(scope, outputs),
+        Outcome::Decoder(found) => return decoder::decoder_value(scope, found),
+        Outcome::Generated(next) => return decoder::next_value(scope, next),
         Outcome::OnnxSummary(summary) => return onnx::summary_value(scope, summary),
         Outcome::Lost { context, message } => {
             let value = scope.object()?;

@@ -22,11 +22,37 @@ use std::collections::HashMap;
 /// Operands of int32 that stand for integers of 16 bits.
 pub type Short = HashMap<OperandId, ElementType>;
 
+/// Operands that are transpositions of others: caches, whose rows lie one after the other in memory, and what is made of them. A
+/// transposition of one is a transposition of the other, and what is appended is appended there.
+pub type Transposed = HashMap<OperandId, Turned>;
+
+/// An operand, and the permutation that makes another one of it.
+#[derive(Clone, Debug)]
+pub struct Turned {
+    pub of: OperandId,
+    pub permutation: Vec<usize>,
+}
+
+impl Turned {
+    /// The permutation that brings an axis to the front.
+    pub fn to_front(axis: usize, rank: usize) -> Vec<usize> {
+        std::iter::once(axis).chain((0..rank).filter(|&other| other != axis)).collect()
+    }
+
+    /// The permutation that undoes another.
+    pub fn inverse(permutation: &[usize]) -> Vec<usize> {
+        let mut inverse = vec![0; permutation.len()];
+        permutation.iter().enumerate().for_each(|(to, &from)| inverse[from] = to);
+        inverse
+    }
+}
+
 /// A builder, and the label that the nodes get.
 pub struct Emit<'a> {
     pub builder: &'a mut GraphBuilder,
     pub folding: &'a mut Folding,
     pub short: &'a mut Short,
+    pub transposed: &'a mut Transposed,
     pub label: String,
 }
 
@@ -207,7 +233,41 @@ impl Emit<'_> {
         if permutation.iter().copied().eq(0..self.rank(input)) {
             return Ok(input);
         }
+        if let Some(Turned { of, permutation: own }) = self.transposed.get(&input).cloned() {
+            let both: Option<Vec<usize>> = permutation.iter().map(|&axis| own.get(axis).copied()).collect();
+            return self.turned(of, both.ok_or("a permutation of other axes")?);
+        }
         self.push(Transpose { input, permutation: Some(node::sizes(permutation)?) })
+    }
+
+    /// Whether a value is a transposition of a cache's rows.
+    pub fn is_turned(&self, value: &Value) -> bool {
+        matches!(value, Value::Operand(id) if self.transposed.contains_key(id))
+    }
+
+    /// A transposition that is known to be one.
+    pub fn turned(&mut self, of: OperandId, permutation: Vec<usize>) -> Mapped<OperandId> {
+        if permutation.iter().copied().eq(0..self.rank(of)) {
+            return Ok(of);
+        }
+        let result = self.push(Transpose { input: of, permutation: Some(node::sizes(&permutation)?) })?;
+        self.transposed.insert(result, Turned { of, permutation });
+        Ok(result)
+    }
+
+    /// One more dimension, of size 1, before an axis.
+    pub fn insert_axis(&mut self, input: OperandId, axis: usize) -> Mapped<OperandId> {
+        if let Some(Turned { of, mut permutation }) = self.transposed.get(&input).cloned() {
+            // Behind the others in memory, where it moves none of them.
+            let mut shape = self.shape(of);
+            permutation.insert(axis, shape.len());
+            shape.push(1);
+            let of = self.reshape(of, &shape)?;
+            return self.turned(of, permutation);
+        }
+        let mut shape = self.shape(input);
+        shape.insert(axis, 1);
+        self.reshape(input, &shape)
     }
 
     /// Exchanges the last two dimensions.
@@ -231,6 +291,18 @@ impl Emit<'_> {
     pub fn concat(&mut self, inputs: Vec<OperandId>, axis: usize) -> Mapped<OperandId> {
         if let [input] = inputs[..] {
             return Ok(input);
+        }
+        // What is appended to the rows of a cache.
+        if let Some(Turned { of, permutation }) = inputs.first().and_then(|first| self.transposed.get(first)).cloned()
+            && permutation.get(axis) == Some(&0)
+        {
+            let back = Turned::inverse(&permutation);
+            let mut rows = vec![of];
+            for &input in &inputs[1..] {
+                rows.push(self.transpose(input, &back)?);
+            }
+            let all = self.push(Concat { inputs: rows, axis: 0 })?;
+            return self.turned(all, permutation);
         }
         self.push(Concat { inputs, axis: node::size(axis)? })
     }

@@ -2,7 +2,7 @@
 //! that the node gives for sizes of 1 and of 2, continued to 0, and what is not empty then is what the operator makes of nothing.
 
 use super::element::ElementType;
-use super::emit::{Emit, Short};
+use super::emit::{Emit, Short, Transposed};
 use super::fold::Folding;
 use super::node::Node;
 use super::ops::Entry;
@@ -60,7 +60,13 @@ fn probe(
     }
     let node = Node { inputs, ..*node };
     let (mut folding, mut short) = (Folding::default(), Short::new());
-    let mut emit = Emit { builder: &mut builder, folding: &mut folding, short: &mut short, label: String::new() };
+    let mut emit = Emit {
+        builder: &mut builder,
+        folding: &mut folding,
+        short: &mut short,
+        transposed: &mut Transposed::new(),
+        label: String::new(),
+    };
     let values = super::ops::precision::map(entry, &node, &mut emit)?;
     values.iter().map(|value| Ok((super::node::data_type(emit.stored_element(value))?, value.shape(emit.builder)))).collect()
 }

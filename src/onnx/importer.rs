@@ -5,8 +5,9 @@ mod nested;
 
 use super::bounds::{Bounds, NODE};
 use super::branch;
+use super::caches::Cache;
 use super::dimensions::{self, Signature};
-use super::emit::{Emit, Short};
+use super::emit::{Emit, Short, Transposed, Turned};
 use super::empty;
 use super::expansion;
 use super::file::Model;
@@ -25,7 +26,8 @@ use super::value::Value;
 use super::{OPSETS, ops};
 use crate::error::{Error, Kind, Result};
 use crate::graph::ops::elementwise::{Unary, UnaryKind};
-use crate::graph::{Descriptor, Graph, GraphBuilder, Limits, OperandId, Source as Made};
+use crate::graph::ops::movement::Transpose;
+use crate::graph::{DataType, Descriptor, Graph, GraphBuilder, Limits, OperandId, Source as Made};
 use bytes::Bytes;
 use prost::Message;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -97,6 +99,8 @@ pub struct Source<'a> {
     pub opsets: &'a HashMap<String, i64>,
     /// Whether it is the model's own graph, whose outputs have declared types.
     pub is_model: bool,
+    /// Caches whose rows lie one after the other in memory, as inputs and as outputs.
+    pub caches: &'a [Cache],
 }
 
 impl<'a> Source<'a> {
@@ -105,7 +109,7 @@ impl<'a> Source<'a> {
     /// # Errors
     /// `TypeError` where it has none.
     pub fn of(loaded: &'a Loaded) -> Result<Source<'a>> {
-        Ok(Source { loaded, graph: loaded.graph()?, opsets: &loaded.opsets, is_model: true })
+        Ok(Source { loaded, graph: loaded.graph()?, opsets: &loaded.opsets, is_model: true, caches: &[] })
     }
 }
 
@@ -139,6 +143,8 @@ pub fn import_part(
         limits: limits.clone(),
         folding: Folding::within(bounds.work(&loaded.model)),
         short: Short::new(),
+        transposed: Transposed::new(),
+        caches: source.caches,
         refused: Vec::new(),
         nodes: 0,
         given,
@@ -312,6 +318,8 @@ struct Importer<'a> {
     limits: Arc<Limits>,
     folding: Folding,
     short: Short,
+    transposed: Transposed,
+    caches: &'a [Cache],
     refused: Vec<RefusedNode>,
     nodes: usize,
     given: &'a Givens,
@@ -357,6 +365,10 @@ impl<'a> Importer<'a> {
             Given::Known(tensor) => tensor.clone().into(),
             Given::Operand { element, shape } => {
                 let data_type = element.held_by().ok_or_else(|| malformed(format!("{name:?} is of {element}")))?;
+                let cache = self.caches.iter().find(|cache| cache.past == name && cache.axis < shape.len());
+                if let Some(cache) = cache {
+                    return self.cache(name, data_type, shape, cache.axis);
+                }
                 let id = self.builder.input(name, Descriptor::new(data_type, shape.iter().copied()))?;
                 if element.is_short() {
                     self.short.insert(id, *element);
@@ -369,6 +381,17 @@ impl<'a> Importer<'a> {
             }
             Given::Nothing => Value::Nothing,
         })
+    }
+
+    /// An input whose rows lie one after the other.
+    fn cache(&mut self, name: &str, data_type: DataType, shape: &[u32], axis: usize) -> Result<Value> {
+        let front = Turned::to_front(axis, shape.len());
+        let id = self.builder.input(name, Descriptor::new(data_type, front.iter().map(|&axis| shape[axis])))?;
+        let permutation = Turned::inverse(&front);
+        let list = permutation.iter().map(|&axis| axis as u32).collect();
+        let value = self.builder.push_op(Transpose { input: id, permutation: Some(list) }, name)?[0];
+        self.transposed.insert(value, Turned { of: id, permutation });
+        Ok(value.into())
     }
 
     fn mark(&self) -> Mark {
@@ -559,7 +582,13 @@ impl<'a> Importer<'a> {
             Some(folded) => folded.map(|tensor| vec![tensor.into()]),
             None => {
                 let label = label(proto, scope);
-                let mut emit = Emit { builder: &mut self.builder, folding: &mut self.folding, short: &mut self.short, label };
+                let mut emit = Emit {
+                    builder: &mut self.builder,
+                    folding: &mut self.folding,
+                    short: &mut self.short,
+                    transposed: &mut self.transposed,
+                    label,
+                };
                 match ops::precision::map(entry, &node, &mut emit) {
                     Err(reason) if reason.wants.is_none() && empty::concerns(&node) => {
                         empty::map(entry, &node, &mut emit, &self.limits).map_err(|_| reason)

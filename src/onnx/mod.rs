@@ -25,6 +25,7 @@
 
 mod bounds;
 mod branch;
+pub mod caches;
 mod dimensions;
 mod element;
 mod emit;
@@ -57,6 +58,7 @@ mod testing;
 mod tests;
 
 pub use bounds::Bounds;
+pub use caches::Cache;
 pub use dimensions::{FreeDimensions, Signature, Size};
 pub use element::ElementType;
 pub use file::Model;
@@ -65,7 +67,7 @@ pub use importer::{Imported, Input, Place, Source, import, import_part};
 pub use loaded::{Loaded, OpenInput, OpenOutput};
 pub use outline::outline;
 pub use part::{Cut, Export, Given, Givens, Next, Part};
-pub use random::Random;
+pub use random::{Random, Stream};
 pub use refusal::{ImportError, RefusedNode};
 pub use step::{Body, Repetition, Step, StepKind, evaluate};
 pub use summary::{Summary, summarize};

@@ -2,7 +2,7 @@
 //! model does them between two parts ([`super::part`]), the first two kinds by [`evaluate`].
 
 use super::bounds::Bounds;
-use super::emit::{Emit, Short};
+use super::emit::{Emit, Short, Transposed};
 use super::fold::Folding;
 use super::loaded::Loaded;
 use super::node::Node;
@@ -110,7 +110,13 @@ pub fn evaluate(
     let mut builder = GraphBuilder::new(limits.clone());
     let mut folding = Folding::at_run(bounds.work(&loaded.model), std::mem::take(random));
     let mut short = Short::new();
-    let mut emit = Emit { builder: &mut builder, folding: &mut folding, short: &mut short, label: step.node.name.clone() };
+    let mut emit = Emit {
+        builder: &mut builder,
+        folding: &mut folding,
+        short: &mut short,
+        transposed: &mut Transposed::new(),
+        label: step.node.name.clone(),
+    };
     let mapped = (entry.map)(&node, &mut emit);
     *random = folding.random.take().unwrap_or_default();
     let values = mapped.map_err(|reason| fail(reason.text))?;

@@ -9,6 +9,7 @@
 //! A run has a thread of its own while it lasts, out of a few; the timeline hears of graphs and tensors as from anybody else, and values
 //! that stay on the device stay there.
 
+pub mod decoder;
 mod device;
 mod plans;
 mod repeat;
@@ -179,7 +180,7 @@ impl Program {
     fn stage(&self, body: Option<&Body>, given: &Givens) -> Result<Stage> {
         let source = match body {
             None => Source::of(&self.loaded)?,
-            Some(body) => Source { loaded: &self.loaded, graph: &body.graph, opsets: &body.opsets, is_model: false },
+            Some(body) => Source { loaded: &self.loaded, graph: &body.graph, opsets: &body.opsets, is_model: false, caches: &[] },
         };
         let id = self.device.next_graph();
         let (Planned { mut stage, .. }, graph) = self.import(&source, given, Place::Later, id).map_err(Error::from)?;

@@ -52,6 +52,14 @@ pub fn start(program: Arc<Program>, stage: Arc<Stage>, inputs: Vec<Input>, optio
     }
 }
 
+/// Has a thread out of the same pool do something.
+///
+/// # Errors
+/// Where there is none and none can be had; the duty is given back.
+pub fn spawn<D: Send + 'static>(duty: D, work: impl FnOnce(D) + Send + 'static) -> Result<(), (Error, D)> {
+    RUNS.spawn(duty, work)
+}
+
 /// A run under way.
 pub struct Run<'a> {
     pub program: &'a Program,

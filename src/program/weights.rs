@@ -26,6 +26,11 @@ impl Weights {
         Weights { copies: Mutex::default(), usage }
     }
 
+    /// Where they are counted.
+    pub fn usage(&self) -> &Arc<Usage> {
+        &self.usage
+    }
+
     /// Lets a graph refer to aligned copies of what the file has elsewhere, and says which of its constants stay where they are.
     ///
     /// # Errors

@@ -22,10 +22,11 @@ impl Importer<'_> {
             if !names.insert(name) {
                 return Err(malformed(format!("two outputs with the name {name:?}")));
             }
-            let export = self.export(name, &value, is_whole, &mut outputs)?;
             if value.is_tensor() {
                 signatures.push(self.signature(name, &value)?);
             }
+            let value = self.rows(name, value)?;
+            let export = self.export(name, &value, is_whole, &mut outputs)?;
             exports.push((name.to_owned(), export));
         }
         let next = match next {
@@ -41,6 +42,24 @@ impl Importer<'_> {
         };
         let graph = if outputs.list.is_empty() { None } else { Some(self.builder.build(outputs.list)?) };
         Ok(Part { graph, exports, next, outputs: signatures, most_bytes: usize::MAX })
+    }
+
+    /// A cache as its rows, one after the other.
+    fn rows(&mut self, name: &str, value: Value) -> Result<Value> {
+        let Some(cache) = self.caches.iter().find(|cache| cache.present == name) else { return Ok(value) };
+        let Value::Operand(id) = value else { return Ok(value) };
+        let rank = self.builder.operands().rank(id);
+        if cache.axis >= rank {
+            return Ok(value);
+        }
+        let front = Turned::to_front(cache.axis, rank);
+        if let Some(Turned { of, permutation }) = self.transposed.get(&id)
+            && *permutation == Turned::inverse(&front)
+        {
+            return Ok((*of).into());
+        }
+        let front = front.iter().map(|&axis| axis as u32).collect();
+        Ok(self.builder.push_op(Transpose { input: id, permutation: Some(front) }, name)?[0].into())
     }
 
     fn signature(&self, name: &str, value: &Value) -> Result<Signature> {

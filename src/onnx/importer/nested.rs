@@ -86,7 +86,13 @@ impl<'a> Importer<'a> {
             branches.push(results);
         }
         let label = label(proto, scope);
-        let mut emit = Emit { builder: &mut self.builder, folding: &mut self.folding, short: &mut self.short, label };
+        let mut emit = Emit {
+            builder: &mut self.builder,
+            folding: &mut self.folding,
+            short: &mut self.short,
+            transposed: &mut self.transposed,
+            label,
+        };
         Ok(branch::select(condition, &branches[0], &branches[1], &mut emit).map_err(Some))
     }
 

@@ -134,8 +134,12 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let lengths = emit.reshape(lengths, &[batch, 1, 1, 1])?;
     // Where the new part begins: a prompt at 0, also where it is padded behind its end.
     let back = emit.scalar(DataType::Int32, f64::from(length) - 1.0)?;
-    let begin = emit.sub(lengths, back)?;
-    let begin = emit.clamp(begin, Some(0.0), None)?;
+    let mut begin = emit.sub(lengths, back)?;
+    // A cache that grows in place ends with its last row, and may begin with rows that do not count: also before a shorter sequence.
+    let ends_aligned = node.optional(3).is_some_and(|past| emit.is_turned(past));
+    if !ends_aligned {
+        begin = emit.clamp(begin, Some(0.0), None)?;
+    }
     if node.flag("do_rotary", false)? {
         let (cos, sin) = (emit.input(node, 7)?, emit.input(node, 8)?);
         let width = emit.shape(cos).last().copied().unwrap_or(0).saturating_mul(2);
@@ -146,7 +150,8 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
             None => {
                 let steps = emit.positions(DataType::Int32, 2, 1, length)?;
                 let begin = emit.reshape(begin, &[batch, 1])?;
-                emit.add(begin, steps)?
+                let positions = emit.add(begin, steps)?;
+                if ends_aligned { emit.clamp(positions, Some(0.0), None)? } else { positions }
             }
         };
         let part = |cache: OperandId, emit: &mut Emit<'_>| {
@@ -162,7 +167,7 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         new_key = emit.cast(new_key, of_key)?;
     }
     let total = node.optional(6).and_then(Value::constant).map(Tensor::integers);
-    let fixed = past > 0 && total.is_some_and(|total| total[..].iter().all(|&total| total <= i64::from(past)));
+    let fixed = !ends_aligned && past > 0 && total.is_some_and(|total| total[..].iter().all(|&total| total <= i64::from(past)));
     let causal = node.flag("causal", true)?;
     let window = node.int("local_window_size", -1)?;
     if !causal && window > 0 {
@@ -171,7 +176,7 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let (key, value, mut bias);
     // The keys of one sequence that grows come one after the other; those of several lie where each of them ends.
     let grows = past > 0 && !fixed;
-    if fixed || grows && batch > 1 {
+    if fixed || grows && batch > 1 && !ends_aligned {
         let (mut cache_key, mut cache_value) = (emit.input(node, 3)?, emit.input(node, 4)?);
         if grows {
             cache_key = emit.concat(vec![cache_key, new_key], 2)?;
@@ -196,8 +201,11 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         bias = if causal { Some(causal_bias(of, length, keys, past.into(), window, emit)?) } else { None };
     }
     let keys = emit.shape(key)[2];
-    // Beyond the last valid position nothing counts.
-    let positions: Vec<i64> = (0..keys.into()).collect();
+    // Beyond the last valid position nothing counts; or before the first one.
+    let positions: Vec<i64> = match ends_aligned {
+        true => (0..i64::from(keys)).rev().collect(),
+        false => (0..keys.into()).collect(),
+    };
     let positions = emit.constant(Tensor::from_integers(ElementType::Int32, vec![1, 1, 1, positions.len()], &positions))?;
     let valid = emit.logical(LogicalKind::LesserOrEqual, positions, lengths)?;
     let of_lengths = bias_of_mask(valid, of, emit)?;

@@ -42,28 +42,77 @@ struct Scores {
 impl Attention {
     /// `softmax(query * key' * scale + bias) * value`, [batch, heads, sequence, head size], of the type of the values.
     fn emit(self, emit: &mut Emit<'_>) -> Mapped<OperandId> {
-        let scores = self.scores(emit)?;
-        let weights = emit.push(Softmax { input: scores.biased, axis: 3 })?;
-        self.result(weights, emit)
+        let shape = emit.shape(self.query);
+        let own = self.by_group(emit)?;
+        let scores = own.scores(emit)?;
+        let weights = own.softmax(scores.biased, emit)?;
+        let result = own.result(weights, emit)?;
+        ungrouped(result, &shape, emit)
+    }
+
+    /// Where several query heads share a head of keys and values, these have a dimension of their own: [batch, key heads, group, …]. So
+    /// nothing is repeated in memory.
+    fn by_group(self, emit: &mut Emit<'_>) -> Mapped<Attention> {
+        let &[batch, heads, queries, width] = &emit.shape(self.query)[..] else {
+            return Err("queries of another rank than 4".into());
+        };
+        let own = emit.shape(self.key).get(1).copied().unwrap_or(0);
+        if own == heads {
+            return Ok(self);
+        }
+        if own == 0 || !heads.is_multiple_of(own) || emit.shape(self.value).get(1) != Some(&own) {
+            return Err(format!("{heads} query heads for {own} key heads").into());
+        }
+        let bias = match self.bias {
+            Some(bias) if emit.rank(bias) >= 3 => {
+                let mut shape = emit.shape(bias);
+                let at = shape.len() - 3;
+                if shape[at] == heads {
+                    shape.splice(at..=at, [own, heads / own]);
+                } else {
+                    shape.insert(at, 1);
+                }
+                Some(emit.reshape(bias, &shape)?)
+            }
+            bias => bias,
+        };
+        Ok(Attention {
+            query: emit.reshape(self.query, &[batch, own, heads / own, queries, width])?,
+            key: emit.insert_axis(self.key, 2)?,
+            value: emit.insert_axis(self.value, 2)?,
+            bias,
+            ..self
+        })
+    }
+
+    fn softmax(&self, scores: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+        let axis = emit.rank(scores) as u32 - 1;
+        emit.push(Softmax { input: scores, axis })
     }
 
     /// The same with one more score for each query, of which only the weights of the others become less.
     fn with_sink(self, sink: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
-        let scores = self.scores(emit)?.biased;
-        let sink = wide(sink, emit)?;
-        let &[batch, heads, queries, keys] = &emit.shape(scores)[..] else { return Err("scores of another rank than 4".into()) };
-        let sink = emit.expand(sink, &[batch, heads, queries, 1])?;
-        let all = emit.concat(vec![scores, sink], 3)?;
-        let weights = emit.push(Softmax { input: all, axis: 3 })?;
-        let weights = emit.slice_axis(weights, 3, 0, keys)?;
-        self.result(weights, emit)
+        let shape = emit.shape(self.query);
+        let own = self.by_group(emit)?;
+        let scores = own.scores(emit)?.biased;
+        let mut sink = wide(sink, emit)?;
+        let mut of_sink = emit.shape(scores);
+        let axis = of_sink.len() - 1;
+        let keys = std::mem::replace(&mut of_sink[axis], 1);
+        if axis == 4 && emit.shape(sink).len() == 4 {
+            sink = emit.reshape(sink, &[1, of_sink[1], of_sink[2], 1, 1])?;
+        }
+        let sink = emit.expand(sink, &of_sink)?;
+        let all = emit.concat(vec![scores, sink], axis)?;
+        let weights = own.softmax(all, emit)?;
+        let weights = emit.slice_axis(weights, axis, 0, keys)?;
+        let result = own.result(weights, emit)?;
+        ungrouped(result, &shape, emit)
     }
 
     /// All steps before the softmax; the weights are not there yet.
     fn scores(&self, emit: &mut Emit<'_>) -> Mapped<Scores> {
-        let heads = emit.shape(self.query)[1];
         let (query, key) = (wide(self.query, emit)?, wide(self.key, emit)?);
-        let key = repeat_heads(key, heads, emit)?;
         let key = emit.transpose_matrices(key)?;
         let products = emit.matmul(query, key)?;
         let products = emit.with(BinaryKind::Mul, products, self.scale)?;
@@ -84,27 +133,20 @@ impl Attention {
     }
 
     fn result(&self, weights: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
-        let heads = emit.shape(self.query)[1];
         let of = emit.data_type(self.value);
         let value = wide(self.value, emit)?;
-        let value = repeat_heads(value, heads, emit)?;
         let result = emit.matmul(weights, value)?;
         emit.cast(result, of)
     }
 }
 
-/// Gives several query heads the same key or value head.
-fn repeat_heads(input: OperandId, heads: u32, emit: &mut Emit<'_>) -> Mapped<OperandId> {
-    let &[batch, own, length, width] = &emit.shape(input)[..] else { return Err("heads of another rank than 4".into()) };
-    if own == heads {
-        return Ok(input);
+/// Puts the query heads of [`Attention::by_group`] together again.
+fn ungrouped(result: OperandId, query: &[u32], emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let mut shape = query.to_vec();
+    if let (Some(last), Some(width)) = (shape.last_mut(), emit.shape(result).last()) {
+        *last = *width;
     }
-    if own == 0 || !heads.is_multiple_of(own) {
-        return Err(format!("{heads} query heads for {own} key heads").into());
-    }
-    let apart = emit.reshape(input, &[batch, own, 1, length, width])?;
-    let wide = emit.expand(apart, &[batch, own, heads / own, length, width])?;
-    emit.reshape(wide, &[batch, heads, length, width])
+    emit.reshape(result, &shape)
 }
 
 /// [batch, sequence, heads * head size] as [batch, heads, sequence, head size].

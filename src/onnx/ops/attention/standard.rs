@@ -1,10 +1,9 @@
 //! Attention of the standard, version 23 on.
 
-use super::{Attention, Scores, join_heads, split_heads, type_of_scores, with_past};
+use super::{Attention, Scores, join_heads, split_heads, type_of_scores, ungrouped, with_past};
 use crate::graph::ops::elementwise::LogicalKind;
 use crate::graph::ops::movement::{Pad, PaddingMode};
 use crate::graph::ops::reduce::ReduceKind;
-use crate::graph::ops::softmax::Softmax;
 use crate::graph::{DataType, Number, OperandId};
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, data_type, size};
@@ -146,24 +145,28 @@ pub fn standard(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     };
     let softcap = node.float("softcap", 0.0)?;
     let attention = Attention { query, key, value, scale, bias: mask.bias, softcap };
+    let attention = attention.by_group(emit)?;
     let mut scores = attention.scores(emit)?;
     let precision = node.element("softmax_precision")?.map(data_type).transpose()?.unwrap_or(of);
     let wide = emit.cast(scores.biased, precision)?;
-    let weights = emit.push(Softmax { input: wide, axis: 3 })?;
+    let weights = attention.softmax(wide, emit)?;
     scores.weights = emit.cast(weights, of)?;
     // Without a mask or a length every query sees its own key at least.
     let may_see_nothing = node.optional(3).is_some() || filled.is_some() || left >= 0 || right >= 0;
-    if let Some(bias) = mask.bias.filter(|_| may_see_nothing) {
-        let most = emit.reduce(ReduceKind::Max, bias, &[3], true)?;
+    if let Some(bias) = attention.bias.filter(|_| may_see_nothing) {
+        let last = emit.rank(bias).checked_sub(1).ok_or("a mask of rank 0")?;
+        let most = emit.reduce(ReduceKind::Max, bias, &[last], true)?;
         let seen = emit.compare(LogicalKind::Greater, most, f64::NEG_INFINITY)?;
         let zero = emit.scalar(of, 0.0)?;
         scores.weights = emit.select(seen, scores.weights, zero)?;
     }
     let result = attention.result(scores.weights, emit)?;
+    let result = ungrouped(result, &shape, emit)?;
     let result = if joined { join_heads(result, emit)? } else { result };
     let mut outputs: Vec<Value> = vec![result.into(), key.into(), value.into()];
     if node.has_output(3) {
         let shown = chosen(node, &scores)?;
+        let shown = emit.reshape(shown, &[batches, shape[1], queries, keys])?;
         outputs.push(emit.cast(shown, emit.data_type(query))?.into());
     }
     Ok(outputs)

@@ -1,0 +1,183 @@
+'use strict';
+
+// webnn-node/generate: the same tokens as onnxruntime-node gives step by step, whatever the model's caches are made with; what is
+// remembered; the options.
+
+const { ml } = require('../lib/index.js');
+const { loadOnnx } = require('../lib/onnx.js');
+const { GenerationCache, generate } = require('../lib/generate.js');
+const { KINDS, TOKENS, decoder, expected } = require('./generate/decoders.js');
+
+let context;
+const models = {};
+
+beforeAll(async () => {
+  context = await ml.createContext({ accelerated: false });
+  for (const kind of KINDS) models[kind] = await loadOnnx(context, decoder(kind), { label: kind });
+});
+
+afterAll(() => context.destroy());
+
+async function all(...given) {
+  const found = [];
+  for await (const token of generate(...given)) found.push(token);
+  return found;
+}
+
+const idsOf = (tokens, sequence = 0) => tokens.filter((token) => token.sequence === sequence).map(({ id }) => id);
+const prompt = (length, seed = 5) => Array.from({ length }, (_, i) => (i * i * seed + 3 * i + seed) % TOKENS);
+
+describe.each(KINDS)('a decoder with %s', (kind) => {
+  // A first step; some; more than a plan has rows for.
+  test.each([1, 6, 70])('continues a prompt of %i tokens as onnxruntime-node does', async (length) => {
+    const found = await all(models[kind], prompt(length), { maxNewTokens: 20 });
+    const [wanted] = expected([{ kind, prompt: prompt(length), count: 20 }]);
+    expect(idsOf(found)).toEqual(wanted.map(({ id }) => id));
+    found.forEach(({ logprob }, i) => expect(Math.abs(logprob - wanted[i].logprob)).toBeLessThan(1e-4));
+    expect(found.map(({ finish }) => finish)).toEqual([...new Array(19).fill(undefined), 'length']);
+  });
+
+  test('goes on from what is remembered', async () => {
+    const cache = new GenerationCache();
+    const model = models[kind];
+    const first = idsOf(await all(model, prompt(40), { maxNewTokens: 12, cache }));
+    // The next turn of a talk; then back to a place before it; then something else.
+    const turn = [...prompt(40), ...first, 7, 8, 9];
+    for (const [ids, known] of [[turn, 51], [[...turn.slice(0, 45), 1, 2], 45], [turn.slice(0, 44), 43], [[9, ...prompt(6)], 0]]) {
+      const [here, alone] = [await all(model, ids, { maxNewTokens: 8, cache }), await all(model, ids, { maxNewTokens: 8 })];
+      expect(cache.known).toEqual([known]);
+      expect(idsOf(here)).toEqual(idsOf(alone));
+      here.forEach(({ logprob }, i) => expect(Math.abs(logprob - alone[i].logprob)).toBeLessThan(1e-4));
+    }
+    cache.destroy();
+  });
+
+  test('continues several prompts, each several times', async () => {
+    const prompts = [prompt(9), prompt(3, 2), [...prompt(9).slice(0, 8), 1]];
+    const cache = new GenerationCache();
+    await all(models[kind], prompt(9), { maxNewTokens: 1, cache });
+    const found = await all(models[kind], prompts, { maxNewTokens: 6, sequences: 2, cache });
+    expect(cache.known).toEqual([8, 0, 8]);
+    for (const [i, ids] of prompts.entries()) {
+      const alone = idsOf(await all(models[kind], ids, { maxNewTokens: 6 }));
+      expect([idsOf(found, 2 * i), idsOf(found, 2 * i + 1)]).toEqual([alone, alone]);
+    }
+  });
+});
+
+describe('options', () => {
+  const model = () => models.GroupQueryAttention;
+  const sampled = { temperature: 1.5, maxNewTokens: 12 };
+
+  test('the same seed gives the same tokens, in each sequence others', async () => {
+    const [a, b, c] = [await all(model(), [1], { ...sampled, seed: 3, sequences: 2 }), await all(model(), [1], { ...sampled, seed: 3, sequences: 2 }), await all(model(), [1], { ...sampled, seed: 4 })];
+    expect(a).toEqual(b);
+    expect(idsOf(a, 0)).not.toEqual(idsOf(a, 1));
+    expect(idsOf(a)).not.toEqual(idsOf(c));
+  });
+
+  test.each([{ topK: 1 }, { topP: 1e-9 }, { minP: 1 }])('%j leaves the most probable token', async (option) => {
+    expect(idsOf(await all(model(), [1, 2], { ...sampled, ...option }))).toEqual(idsOf(await all(model(), [1, 2], { maxNewTokens: 12 })));
+  });
+
+  test('bias forbids and demands tokens, penalties avoid them', async () => {
+    const [usual] = idsOf(await all(model(), [1, 2], { maxNewTokens: 1 }));
+    for (const bias of [{ [usual]: -Infinity }, new Map([[usual, -Infinity]])]) {
+      expect(idsOf(await all(model(), [1, 2], { maxNewTokens: 20, bias }))).not.toContain(usual);
+    }
+    expect(idsOf(await all(model(), [1, 2], { maxNewTokens: 5, bias: { 11: 1e4 } }))).toEqual([11, 11, 11, 11, 11]);
+    for (const penalty of [{ presencePenalty: 1e4 }, { frequencyPenalty: 1e4 }]) {
+      const found = idsOf(await all(model(), [1, 2], { maxNewTokens: TOKENS, ...penalty }));
+      expect(new Set(found).size).toBe(TOKENS);
+    }
+    const everything = Array.from({ length: TOKENS - 1 }, (_, id) => id);
+    const bias = Object.fromEntries(everything.map((id) => [id, 1e3]));
+    expect(idsOf(await all(model(), everything, { maxNewTokens: 1, repetitionPenalty: 1e6, bias }))).toEqual([TOKENS - 1]);
+  });
+
+  test('ends behind tokens and sequences of tokens', async () => {
+    const free = idsOf(await all(model(), [4, 2], { maxNewTokens: 12 }));
+    const first = (stop) => all(model(), [4, 2], { maxNewTokens: 12, stop });
+    const at = free.indexOf(free[3]) + 1;
+    for (const stop of [free[3], BigInt(free[3]), [free[3], 1000]]) {
+      const found = await first(stop);
+      expect(idsOf(found)).toEqual(free.slice(0, at));
+      expect(found.at(-1).finish).toBe('stop');
+    }
+    expect(idsOf(await first([[free[0], free[1], free[2]]]))).toEqual(free.slice(0, 3));
+    expect(await all(model(), [4, 2], { maxNewTokens: 0 })).toEqual([]);
+  });
+
+  test('a hook sees the logits and changes them', async () => {
+    const seen = [];
+    const logits = (numbers, { sequence, ids, prompt: given }) => {
+      seen.push([sequence, [...given], ids.length, numbers.length]);
+      if (ids.length === 1) return new Float32Array(TOKENS).fill(-Infinity).fill(1, 5, 6);
+      numbers.fill(-Infinity, 0, 30);
+      return undefined;
+    };
+    const found = idsOf(await all(model(), [1, 2], { maxNewTokens: 3, logits }));
+    expect(seen).toEqual([0, 1, 2].map((count) => [0, [1, 2], count, TOKENS]));
+    expect(found[0] >= 30 && found[1] === 5 && found[2] >= 30).toBe(true);
+    const none = all(model(), [1, 2], { logits: (numbers) => void numbers.fill(-Infinity) });
+    await expect(none).rejects.toThrow('found no token whose logit is above minus infinity');
+  });
+
+  test('a signal ends it at once, and the cache can be used afterwards', async () => {
+    const cache = new GenerationCache();
+    const controller = new AbortController();
+    const reason = new Error('enough');
+    const tokens = generate(model(), prompt(200), { cache, signal: controller.signal });
+    const next = tokens.next();
+    setTimeout(() => controller.abort(reason), 1);
+    await expect(next).rejects.toBe(reason);
+    await expect(all(model(), [1], { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
+    const [here, alone] = [await all(model(), prompt(50), { maxNewTokens: 4, cache }), await all(model(), prompt(50), { maxNewTokens: 4 })];
+    expect(idsOf(here)).toEqual(idsOf(alone));
+  });
+
+  test('wrong ones are refused by their names', () => {
+    const refused = (...given) => {
+      expect(() => generate(...given)).toThrow(TypeError);
+      try {
+        generate(...given);
+      } catch (error) {
+        return error.message;
+      }
+      return undefined;
+    };
+    expect(refused({}, [1])).toBe('generate: model: found an object, allowed an OnnxModel');
+    expect(refused(model(), 'text')).toMatch("ids: found 'text', allowed an array of tokens, or an array of those");
+    expect(refused(model(), [])).toMatch('ids: found no token');
+    expect(refused(model(), [1.5])).toMatch('ids: found 1.5, allowed whole numbers');
+    expect(refused(model(), [1], { topk: 1 })).toMatch("options: found 'topk', allowed bias, cache");
+    expect(refused(model(), [1], { topP: 0 })).toMatch('options: topP: found 0, allowed a number above 0, at most 1');
+    expect(refused(model(), [1], { stop: [[]] })).toMatch('options: stop: found');
+    expect(refused(model(), [1], { bias: { x: 1 } })).toMatch("options: bias: found 'x', allowed the number of a token");
+    expect(refused(model(), [1], { cache: {} })).toMatch('options: cache: found an object, allowed a GenerationCache');
+  });
+
+  test('a cache belongs to one model, and to one call at a time', async () => {
+    const cache = new GenerationCache();
+    const tokens = generate(model(), [1], { cache });
+    await tokens.next();
+    await expect(all(model(), [1], { cache })).rejects.toThrow('in use by another generate()');
+    await tokens.return();
+    await expect(all(models.concat, [1], { cache })).rejects.toThrow('found a GenerationCache of another model');
+    await expect(all(model(), [1], { inputs: { other: new Float32Array(1) } })).rejects.toThrow("options: inputs: found 'other', allowed no name");
+    cache.destroy();
+    await expect(all(model(), [1], { cache })).rejects.toThrow('the GenerationCache was destroyed');
+  });
+});
+
+test('models that are no decoders are refused', async () => {
+  const { writeModel } = require('./onnx/write.js');
+  const bytes = writeModel({
+    opset: 17,
+    inputs: [{ name: 'input_ids', type: 'int64', shape: ['batch', 'length'] }],
+    outputs: [{ name: 'logits' }],
+    nodes: [{ op: 'Cast', inputs: ['input_ids'], outputs: ['logits'], attributes: { to: 1 } }],
+  });
+  const model = await loadOnnx(context, bytes);
+  await expect(all(model, [1])).rejects.toThrow('found a model without a cache');
+});

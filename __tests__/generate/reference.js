@@ -1,0 +1,40 @@
+'use strict';
+
+// The most probable tokens behind prompts, by onnxruntime-node: a list of {kind, prompt, count} as JSON on the standard input.
+
+const { readFileSync } = require('node:fs');
+const ort = require('onnxruntime-node');
+const { HEAD, TOKENS, decoder } = require('./decoders.js');
+
+/** Step by step. */
+async function expected(bytes, prompt, count) {
+  const session = await ort.InferenceSession.create(bytes, { intraOpNumThreads: 1, graphOptimizationLevel: 'disabled' });
+  const caches = Object.fromEntries(session.inputMetadata.filter(({ name }) => name.startsWith('past')).map(({ name, shape }) => [name, new ort.Tensor('float32', new Float32Array(0), [1, shape[1], 0, HEAD])]));
+  const int64 = (list) => new ort.Tensor('int64', BigInt64Array.from(list, BigInt), [1, list.length]);
+  const found = [];
+  let tokens = [...prompt];
+  let total = 0;
+  while (found.length < count) {
+    const positions = tokens.map((_, i) => total + i);
+    total += tokens.length;
+    const feeds = { ...caches, input_ids: int64(tokens), attention_mask: int64(new Array(total).fill(1)), position_ids: int64(positions) };
+    const used = Object.fromEntries(Object.entries(feeds).filter(([name]) => session.inputNames.includes(name)));
+    const results = await session.run(used);
+    const logits = results.logits.data.slice(-TOKENS);
+    const most = Math.max(...logits);
+    const id = logits.indexOf(most);
+    found.push({ id, logprob: -Math.log(logits.reduce((sum, x) => sum + Math.exp(x - most), 0)) });
+    tokens = [id];
+    for (const name of Object.keys(caches)) caches[name] = results[name.replace('past_key_values', 'present')];
+  }
+  await session.release();
+  return found;
+}
+
+async function main() {
+  const found = [];
+  for (const { kind, prompt, count } of JSON.parse(readFileSync(0, 'utf8'))) found.push(await expected(decoder(kind), prompt, count));
+  process.stdout.write(JSON.stringify(found));
+}
+
+main();

@@ -1,0 +1,4 @@
+import generation from './generate.js';
+
+export default generation;
+export const { GenerationCache, generate } = generation;

@@ -1,0 +1,126 @@
+'use strict';
+
+// What a decoder remembers of sequences, from one call of generate() to the next.
+
+const native = require('../native.js');
+const { invalidState, typeError } = require('../errors.js');
+const { begin } = require('../settle.js');
+const { show } = require('../show.js');
+
+const NAME = 'generate';
+
+/** What nobody refers to any more goes. */
+const decoders = new FinalizationRegistry((handle) => native.closeDecoder(handle));
+const sessions = new FinalizationRegistry((handle) => native.destroySession(handle));
+
+/**
+ * A model whose inputs have been looked at.
+ * @typedef {{handle: number, others: string[]}} Decoder
+ */
+
+/** @type {WeakMap<object, Promise<Decoder>>} by the state of a model */
+const opened = new WeakMap();
+
+/**
+ * The decoder of a model, which is looked for once.
+ * @param {object} model state of an OnnxModel
+ * @returns {Promise<Decoder>}
+ */
+function decoderOf(model) {
+  let found = opened.get(model);
+  if (found === undefined) {
+    found = open(model);
+    opened.set(model, found);
+    found.catch(() => opened.delete(model));
+  }
+  return found;
+}
+
+async function open(model) {
+  let handle;
+  const entry = {
+    operator: NAME,
+    label: model.label,
+    context: model.contextState,
+    arrive: (others) => others,
+    fail: () => native.closeDecoder(handle),
+  };
+  const others = await begin(entry, (request) => {
+    handle = native.openDecoder(request, model.handle);
+  });
+  decoders.register(model, handle);
+  // Its plans refer to the weights, which go with the model.
+  model.whenClosed = () => native.closeDecoder(handle);
+  return { handle, others };
+}
+
+/** Looks into a cache; nothing for what is none. */
+let stateOf;
+
+class GenerationCache {
+  #state = { model: undefined, session: undefined, running: undefined, inUse: false, known: [], destroyed: false };
+
+  /** How many tokens of each prompt of the last call were remembered and not computed again. */
+  get known() {
+    return [...self(this, 'known').known];
+  }
+
+  /** Lets go of everything that is remembered. */
+  destroy() {
+    const state = self(this, 'destroy');
+    state.destroyed = true;
+    forget(state);
+  }
+
+  static {
+    stateOf = (value) => (typeof value === 'object' && value !== null && #state in value ? value.#state : undefined);
+    if (Symbol.dispose !== undefined) {
+      Object.defineProperty(this.prototype, Symbol.dispose, { value: this.prototype.destroy, writable: true, configurable: true });
+    }
+  }
+}
+
+function self(value, member) {
+  const state = stateOf(value);
+  if (state === undefined) throw new TypeError(`GenerationCache.${member}: 'this': found ${show(value)}, allowed a GenerationCache`);
+  return state;
+}
+
+/** Takes a cache for a call, until {@link release}. */
+function take(cache, model) {
+  const state = stateOf(cache);
+  if (state.destroyed) throw invalidState(NAME, model.label, 'the GenerationCache was destroyed');
+  if (state.inUse) throw invalidState(NAME, model.label, 'the GenerationCache is in use by another generate()');
+  if (state.model !== undefined && state.model !== model) {
+    throw typeError(NAME, model.label, 'options: cache: found a GenerationCache of another model, allowed one of this');
+  }
+  state.inUse = true;
+  state.model = model;
+  return state;
+}
+
+/** The native side of it. */
+function sessionOf(state, decoder) {
+  if (state.session === undefined) {
+    state.session = native.createSession(decoder.handle);
+    sessions.register(state, state.session, state);
+  }
+  return state.session;
+}
+
+function release(state) {
+  state.inUse = false;
+  if (state.destroyed) forget(state);
+}
+
+/** What is under way ends by itself; nobody hears of it. */
+function forget(state) {
+  if (state.session === undefined || state.inUse) return;
+  sessions.unregister(state);
+  native.destroySession(state.session);
+  state.session = undefined;
+}
+
+const isCache = (value) => stateOf(value) !== undefined;
+
+module.exports = { GenerationCache, NAME, decoderOf, isCache, release, sessionOf, take };

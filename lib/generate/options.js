@@ -1,0 +1,150 @@
+'use strict';
+
+// What a caller wants of generate().
+
+const { types } = require('node:util');
+const { typeError } = require('../errors.js');
+const { readInputs } = require('../onnx/inputs.js');
+const { quote, show } = require('../show.js');
+const { NAME, isCache } = require('./cache.js');
+
+/**
+ * @typedef {object} Wish
+ * @property {number} most tokens of each sequence
+ * @property {number} count sequences of each prompt
+ * @property {number[]} numbers temperature, topK, topP, minP, and the penalties of repetition, presence and frequency
+ * @property {number} seed negative for none
+ * @property {[number[], number[]]} bias tokens, and what is added to their logits
+ * @property {number[][]} stops sequences of tokens behind which nothing follows
+ * @property {Function | undefined} hook
+ * @property {AbortSignal | undefined} signal
+ * @property {object | undefined} cache
+ * @property {object} inputs
+ */
+
+/** By option: its default, what it may be, and the place in the list of numbers. */
+const NUMBERS = {
+  temperature: [0, (x) => x >= 0, 'a number from 0'],
+  topK: [0, (x) => Number.isInteger(x) && x >= 0, 'a whole number from 0'],
+  topP: [1, (x) => x > 0 && x <= 1, 'a number above 0, at most 1'],
+  minP: [0, (x) => x >= 0 && x <= 1, 'a number from 0 to 1'],
+  repetitionPenalty: [1, (x) => x > 0 && x < Infinity, 'a number above 0'],
+  presencePenalty: [0, Number.isFinite, 'a number'],
+  frequencyPenalty: [0, Number.isFinite, 'a number'],
+};
+
+const KNOWN = new Set([...Object.keys(NUMBERS), 'bias', 'cache', 'inputs', 'logits', 'maxNewTokens', 'seed', 'sequences', 'signal', 'stop']);
+
+function fail(label, name, found, allowed) {
+  throw typeError(NAME, label, `options: ${name}: found ${show(found)}, allowed ${allowed}`);
+}
+
+/** Whether something is a number that a token may have. */
+const isToken = (id) => Number.isInteger(id) && id >= 0 && id < 2 ** 31;
+
+/**
+ * @param {string} label of the model
+ * @param {unknown} options
+ * @returns {Wish}
+ */
+function readOptions(label, options = {}) {
+  if (options === null || typeof options !== 'object') throw typeError(NAME, label, `options: found ${show(options)}, allowed an object`);
+  const unknown = Object.keys(options).find((name) => !KNOWN.has(name));
+  if (unknown !== undefined) throw typeError(NAME, label, `options: found ${quote(unknown)}, allowed ${[...KNOWN].sort().join(', ')}`);
+  const numbers = Object.entries(NUMBERS).map(([name, [usual, fits, allowed]]) => {
+    const value = options[name] ?? usual;
+    return typeof value === 'number' && fits(value) ? value : fail(label, name, value, allowed);
+  });
+  const whole = (name, usual, first) => {
+    const value = options[name] ?? usual;
+    if (value === Infinity && name === 'maxNewTokens') return value;
+    return Number.isSafeInteger(value) && value >= first ? value : fail(label, name, value, `a whole number from ${first}`);
+  };
+  const { logits: hook, signal, cache, inputs = {} } = options;
+  if (hook !== undefined && typeof hook !== 'function') fail(label, 'logits', hook, 'a function');
+  if (signal !== undefined && !isSignal(signal)) fail(label, 'signal', signal, 'an AbortSignal');
+  if (cache !== undefined && !isCache(cache)) fail(label, 'cache', cache, 'a GenerationCache');
+  if (inputs === null || typeof inputs !== 'object') fail(label, 'inputs', inputs, 'values by the names of the inputs');
+  return {
+    most: whole('maxNewTokens', 256, 0),
+    count: whole('sequences', 1, 1),
+    numbers,
+    seed: options.seed === undefined ? -1 : whole('seed', 0, 0),
+    bias: readBias(label, options.bias),
+    stops: readStops(label, options.stop),
+    hook,
+    signal,
+    cache,
+    inputs,
+  };
+}
+
+/** One of any realm. */
+function isSignal(value) {
+  return typeof value === 'object' && value !== null && typeof value.aborted === 'boolean' && typeof value.addEventListener === 'function';
+}
+
+function readBias(label, bias) {
+  if (bias === undefined) return [[], []];
+  if (bias === null || typeof bias !== 'object') fail(label, 'bias', bias, 'numbers by token');
+  const entries = types.isMap(bias) ? [...bias] : Object.entries(bias);
+  for (const [id, number] of entries) {
+    if (!isToken(Number(id))) fail(label, 'bias', id, 'the number of a token');
+    if (typeof number !== 'number' || Number.isNaN(number)) fail(label, `bias: ${id}`, number, 'a number');
+  }
+  return [entries.map(([id]) => Number(id)), entries.map(([, number]) => number)];
+}
+
+/** One token, or several, or sequences of tokens among them. */
+function readStops(label, stop) {
+  if (stop === undefined) return [];
+  const list = typeof stop === 'number' || typeof stop === 'bigint' ? [stop] : stop;
+  if (list === null || typeof list !== 'object' || typeof list[Symbol.iterator] !== 'function') {
+    fail(label, 'stop', stop, 'a token, or an array of tokens and arrays of tokens');
+  }
+  return [...list].map((one) => {
+    const ids = typeof one === 'number' || typeof one === 'bigint' ? [Number(one)] : tokensOf(one);
+    if (ids === undefined || ids.length === 0 || !ids.every(isToken)) fail(label, 'stop', one, 'a token, or an array of tokens');
+    return [...ids];
+  });
+}
+
+/** Numbers of a list of tokens, if it is one. */
+function tokensOf(list) {
+  if (types.isTypedArray(list)) return Array.from(list, Number);
+  if (!Array.isArray(list)) return undefined;
+  return list.every((id) => typeof id === 'number' || typeof id === 'bigint') ? list.map(Number) : undefined;
+}
+
+/**
+ * The prompts.
+ * @param {string} label
+ * @param {unknown} ids a list of tokens, or several
+ * @returns {Uint32Array[]}
+ */
+function readPrompts(label, ids) {
+  const one = tokensOf(ids);
+  const several = one === undefined && Array.isArray(ids) ? ids.map(tokensOf) : [one];
+  if (several.length === 0 || several.some((tokens) => tokens === undefined)) {
+    throw typeError(NAME, label, `ids: found ${show(ids)}, allowed an array of tokens, or an array of those`);
+  }
+  for (const tokens of several) {
+    if (tokens.length === 0) throw typeError(NAME, label, 'ids: found no token, allowed one at least: a model without a prompt has a token for the beginning');
+    const wrong = tokens.find((id) => !isToken(id));
+    if (wrong !== undefined) throw typeError(NAME, label, `ids: found ${show(wrong)}, allowed whole numbers from 0 to 2147483647`);
+  }
+  return several.map((tokens) => Uint32Array.from(tokens));
+}
+
+/** Values for inputs that have no meaning to generate(). */
+function readGiven({ label, inputs: signatures, defaults }, others, given) {
+  const unknown = Object.keys(given).find((name) => !others.includes(name));
+  if (unknown !== undefined) {
+    throw typeError(NAME, label, `options: inputs: found ${quote(unknown)}, allowed ${others.map(quote).join(', ') || 'no name'}`);
+  }
+  const wanted = signatures.filter(({ name }) => others.includes(name));
+  const { arrays, shapes } = readInputs(NAME, label, wanted, given, defaults);
+  return { names: wanted.map(({ name }) => name), shapes, arrays: wanted.map(({ name }) => arrays[name]) };
+}
+
+module.exports = { readGiven, readOptions, readPrompts };

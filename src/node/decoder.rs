@@ -1,0 +1,162 @@
+//! The flat functions of models that make text.
+
+use super::bytes;
+use super::call::{Call, stale};
+use super::handles::Handle;
+use super::onnx::{guarded, in_background, program};
+use super::script::{Scope, Value};
+use super::settle::{Outcome, Request};
+use crate::error::Result;
+use crate::program::decoder::{Choice, Decoder, Extra, Next, Prompts, Sampling, Session, Work, start};
+use std::sync::{Arc, OnceLock};
+
+/// A decoder that exists, or is being looked at.
+pub struct Opened {
+    pub context: Handle,
+    decoder: Arc<OnceLock<Arc<Decoder>>>,
+}
+
+/// What one conversation is remembered in.
+pub struct Remembered {
+    pub context: Handle,
+    session: Arc<Session>,
+}
+
+/// `openDecoder(request, model)`: the handle of a decoder whose inputs are being found out; settles with the names of those that need
+/// a value.
+pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let environment = call.environment;
+    let request = Request::from_number(call.number(0)?);
+    let (context, program) = program(call, 1)?;
+    let decoder = Arc::new(OnceLock::new());
+    let (found, outcome) = (decoder.clone(), decoder.clone());
+    let done = environment.settler.promise(call.scope, request, move |()| Outcome::Decoder(outcome))?;
+    in_background("generate", String::new(), done, move |done| match guarded(|| Decoder::new(program)) {
+        Ok(decoder) => {
+            let _ = found.set(Arc::new(decoder));
+            done.report(Ok(()));
+            Ok(())
+        }
+        Err(error) => Err((error, done)),
+    });
+    let handle = environment.decoders.borrow_mut().insert(Opened { context, decoder });
+    Ok(Some(call.scope.number(handle.to_number())?))
+}
+
+/// `closeDecoder(decoder)`
+pub fn close<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    drop(call.environment.decoders.borrow_mut().remove(call.handle(0)?));
+    Ok(None)
+}
+
+/// `createSession(decoder)`: the handle of what sequences are remembered in.
+pub fn create_session<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let (context, decoder) = {
+        let decoders = call.environment.decoders.borrow();
+        let opened = decoders.get(call.handle(0)?).ok_or_else(|| stale("decoder"))?;
+        (opened.context, opened.decoder.get().ok_or_else(|| stale("decoder"))?.clone())
+    };
+    let session = Arc::new(Session::new(decoder));
+    let handle = call.environment.sessions.borrow_mut().insert(Remembered { context, session });
+    Ok(Some(call.scope.number(handle.to_number())?))
+}
+
+/// `destroySession(session)`
+pub fn destroy_session<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    drop(call.environment.sessions.borrow_mut().remove(call.handle(0)?));
+    Ok(None)
+}
+
+fn session(call: &Call<'_>, index: usize) -> Result<Arc<Session>> {
+    let sessions = call.environment.sessions.borrow();
+    Ok(sessions.get(call.handle(index)?).ok_or_else(|| stale("session"))?.session.clone())
+}
+
+/// `begin(request, session, prompts, count, numbers, biasIds, biasNumbers, seed, names, shapes, arrays)`: settles with the number of
+/// tokens of each prompt that are remembered. The numbers are temperature, topK, topP, minP, and the penalties of repetition, presence
+/// and frequency; a negative seed is none.
+pub fn begin<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let request = Request::from_number(call.number(0)?);
+    let session = session(call, 1)?;
+    let prompts: Vec<Vec<u32>> = call.scope.elements(call.value(2), |scope, ids| {
+        let bytes = bytes::copy(scope, ids)?;
+        Ok(bytes.chunks_exact(4).map(|id| u32::from_ne_bytes([id[0], id[1], id[2], id[3]])).collect())
+    })?;
+    let count = call.unsigned(3)? as usize;
+    let numbers: Vec<f64> = call.scope.elements(call.value(4), Scope::as_number)?;
+    let ids: Vec<u32> = call.unsigned_list(5)?;
+    let biases: Vec<f64> = call.scope.elements(call.value(6), Scope::as_number)?;
+    let seed = call.number(7)?;
+    let names: Vec<String> = call.scope.elements(call.value(8), Scope::as_string)?;
+    let shapes: Vec<Vec<u32>> = call.scope.elements(call.value(9), |scope, shape| scope.elements(shape, Scope::as_unsigned))?;
+    let arrays: Vec<crate::memory::Bytes> = call.scope.elements(call.value(10), bytes::copy)?;
+    let &[temperature, top_k, top_p, min_p, repetition, presence, frequency] = &numbers[..] else {
+        return Err(stale("list of seven numbers"));
+    };
+    let bias = ids.into_iter().zip(biases).map(|(id, bias)| (id, bias as f32)).collect();
+    let sampling = Sampling { temperature, top_k: top_k as usize, top_p, min_p, repetition, presence, frequency, bias };
+    let given = names.into_iter().zip(shapes).zip(arrays).map(|((name, shape), bytes)| Extra { name, shape, bytes }).collect();
+    let seed = (seed >= 0.0).then_some(seed as u64);
+    let done = call.environment.settler.promise(call.scope, request, Outcome::Generated)?;
+    start(session, Work::Begin(Prompts { prompts, count, sampling, seed, given }), done);
+    Ok(None)
+}
+
+/// `continueSequences(request, session, sequences, chooses)`: settles with `[sequence, id, logprob, …]`, or with `[sequence, logits, …]`
+/// where somebody else changes these before a token is chosen.
+pub fn proceed<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let request = Request::from_number(call.number(0)?);
+    let session = session(call, 1)?;
+    let sequences: Vec<u32> = call.unsigned_list(2)?;
+    let sequences = sequences.into_iter().map(|number| number as usize).collect();
+    let chooses = call.scope.as_boolean(call.value(3))?;
+    let done = call.environment.settler.promise(call.scope, request, Outcome::Generated)?;
+    start(session, Work::Continue { sequences, chooses }, done);
+    Ok(None)
+}
+
+/// `chooseToken(session, sequence, logits)`: `[id, logprob]`.
+pub fn choose<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let session = session(call, 0)?;
+    let bytes = bytes::copy(call.scope, call.value(2))?;
+    let mut logits: Vec<f32> = bytes.chunks_exact(4).map(|x| f32::from_ne_bytes([x[0], x[1], x[2], x[3]])).collect();
+    let Choice { id, logprob } = session.choose(call.unsigned(1)? as usize, &mut logits)?;
+    let parts = [call.scope.unsigned(id)?, call.scope.number(logprob)?];
+    Ok(Some(call.scope.array_of(parts.into_iter().map(Ok))?))
+}
+
+/// `cancelSequences(session)`: what is under way ends soon.
+pub fn cancel<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    session(call, 0)?.cancel();
+    Ok(None)
+}
+
+/// The names of inputs that need a value.
+pub fn decoder_value<'s>(scope: Scope<'s>, decoder: &OnceLock<Arc<Decoder>>) -> Result<Value<'s>> {
+    let decoder = decoder.get().ok_or_else(|| stale("decoder"))?;
+    scope.strings(decoder.others().iter().map(String::as_str))
+}
+
+/// See [`begin`] and [`proceed`].
+pub fn next_value<'s>(scope: Scope<'s>, next: &Next) -> Result<Value<'s>> {
+    let mut values = Vec::new();
+    match next {
+        Next::Begun(known) => {
+            for &count in known {
+                values.push(scope.number(count as f64)?);
+            }
+        }
+        Next::Chosen(list) => {
+            for (sequence, Choice { id, logprob }) in list {
+                values.extend([scope.number(*sequence as f64)?, scope.unsigned(*id)?, scope.number(*logprob)?]);
+            }
+        }
+        Next::Logits(list) => {
+            for (sequence, logits) in list {
+                let bytes: Vec<u8> = logits.iter().flat_map(|number| number.to_ne_bytes()).collect();
+                values.extend([scope.number(*sequence as f64)?, bytes::array_buffer(scope, &bytes)?]);
+            }
+        }
+    }
+    scope.array_of(values.into_iter().map(Ok))
+}

@@ -1,0 +1,253 @@
+//! What the inputs of a decoder mean, by the names that exporters give them, and their shapes and contents for a step.
+
+use crate::error::{Error, Kind, Result};
+use crate::graph::Descriptor;
+use crate::onnx::caches::Caches;
+use crate::onnx::{ElementType, Loaded, OpenInput, Size, Tensor};
+use std::collections::HashMap;
+
+/// A value for an input that every step of a sequence gets.
+#[derive(Debug, Default)]
+pub struct Extra {
+    pub name: String,
+    pub shape: Vec<u32>,
+    pub bytes: crate::memory::Bytes,
+}
+
+/// What an input is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Ids,
+    /// Which of all positions count, those of the cache before the new ones.
+    Mask,
+    /// How many tokens come before each new one.
+    Positions,
+    /// The places of the new tokens in the cache.
+    Places,
+    /// For how many of the last tokens logits are wanted.
+    LogitsToKeep,
+    /// Whether there is a cache, in exports that hold the prompt and the step in one file.
+    UsesCache,
+    /// The rows of a cache, by its number.
+    Rows(usize),
+    /// A state, by its number.
+    State(usize),
+    /// One whose value is given, by its number.
+    Extra(usize),
+}
+
+/// The inputs in the order of the file.
+#[derive(Debug)]
+pub struct Roles {
+    pub inputs: Vec<(Role, OpenInput)>,
+    /// The names of those whose values are given.
+    pub others: Vec<String>,
+    /// A shorter sequence can have rows before its own that do not count.
+    pub is_masked: bool,
+}
+
+/// What a step works on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Extent {
+    /// New tokens.
+    pub tokens: usize,
+    /// Rows of the caches before them.
+    pub rows: usize,
+    /// Whether there are any of the sequence's own.
+    pub uses_cache: bool,
+    pub states: Vec<Vec<u32>>,
+    /// The shapes of what is given.
+    pub given: Vec<Vec<u32>>,
+}
+
+fn role(input: &OpenInput, caches: &Caches) -> Option<Role> {
+    let name = input.name.as_str();
+    if let Some(number) = caches.rows.iter().position(|cache| cache.past == name) {
+        return Some(Role::Rows(number));
+    }
+    if let Some(number) = caches.states.iter().position(|(past, _)| past == name) {
+        return Some(Role::State(number));
+    }
+    Some(match name {
+        "input_ids" | "decoder_input_ids" | "ids" | "tokens" => Role::Ids,
+        "attention_mask" | "decoder_attention_mask" => Role::Mask,
+        "position_ids" | "decoder_position_ids" => Role::Positions,
+        "cache_position" => Role::Places,
+        "num_logits_to_keep" | "logits_to_keep" => Role::LogitsToKeep,
+        "use_cache_branch" => Role::UsesCache,
+        _ => return None,
+    })
+}
+
+impl Roles {
+    /// # Errors
+    /// `NotSupportedError` where the model takes no tokens, or inputs have other shapes than is usual.
+    pub fn of(loaded: &Loaded, caches: &Caches) -> Result<Roles> {
+        let (mut inputs, mut others) = (Vec::new(), Vec::new());
+        for input in loaded.inputs() {
+            let role = role(input, caches).unwrap_or(Role::Extra(others.len()));
+            if let Role::Extra(_) = role {
+                others.push(input.name.clone());
+            }
+            inputs.push((role, input.clone()));
+        }
+        let find = |wanted: Role| inputs.iter().find(|(role, _)| *role == wanted).map(|(_, input)| input);
+        let Some(ids) = find(Role::Ids) else {
+            return Err(Error::new(Kind::NotSupported, "found no input 'input_ids', allowed a decoder that takes tokens"));
+        };
+        if ids.shape.len() != 2 {
+            return Err(unlike(ids, "[batch, sequence]"));
+        }
+        if let Some(mask) = find(Role::Mask)
+            && mask.shape.len() != 2
+        {
+            return Err(unlike(mask, "[batch, total sequence]"));
+        }
+        let is_masked = find(Role::Mask).is_some_and(|mask| !matches!(mask.shape[1], Size::Known(_)));
+        Ok(Roles { is_masked, inputs, others })
+    }
+
+    /// What is given, in the order of [`Roles::others`].
+    ///
+    /// # Errors
+    /// `TypeError` where something is missing or has another shape or number of bytes, or is no such input.
+    pub fn given(&self, extras: Vec<Extra>) -> Result<Vec<Extra>> {
+        if let Some(extra) = extras.iter().find(|extra| !self.others.contains(&extra.name)) {
+            return Err(Error::argument("inputs", format!("{:?}", extra.name), format!("{:?}", self.others)));
+        }
+        let mut all: HashMap<String, Extra> = extras.into_iter().map(|extra| (extra.name.clone(), extra)).collect();
+        let of = |name: &String| {
+            let input = self.inputs.iter().find(|(_, input)| input.name == *name).map(|(_, input)| input);
+            let (Some(extra), Some(input)) = (all.remove(name), input) else {
+                return Err(Error::argument("inputs", format!("no value of {name:?}"), format!("values of {:?}", self.others)));
+            };
+            let is_like = |(size, allowed): (&u32, &Size)| !matches!(allowed, Size::Known(known) if known != size);
+            let fits = extra.shape.len() == input.shape.len() && extra.shape.iter().zip(&input.shape).all(is_like);
+            let descriptor = Descriptor { data_type: input.data_type, shape: extra.shape.iter().copied().collect() };
+            if !fits || descriptor.byte_length() != extra.bytes.len() {
+                let found = format!("{} bytes of shape {:?} for {name:?}", extra.bytes.len(), extra.shape);
+                return Err(Error::argument("inputs", found, format!("{} of shape {:?}", input.data_type, input.shape)));
+            }
+            Ok(extra)
+        };
+        self.others.iter().map(of).collect()
+    }
+
+    /// The shapes of the inputs for a step.
+    ///
+    /// # Errors
+    /// `NotSupportedError` for a size of which nothing is known.
+    pub fn shapes(&self, caches: &Caches, extent: &Extent) -> Result<Vec<Vec<u32>>> {
+        let mut names: HashMap<&str, u32> = HashMap::new();
+        let (tokens, rows) = (extent.tokens as u32, extent.rows as u32);
+        for (role, input) in &self.inputs {
+            let meant: Vec<(usize, u32)> = match role {
+                Role::Ids => vec![(0, 1), (1, tokens)],
+                Role::Mask => vec![(0, 1), (1, rows + tokens)],
+                Role::Rows(number) => vec![(caches.rows[*number].axis, rows)],
+                Role::Extra(number) => extent.given[*number].iter().copied().enumerate().collect(),
+                _ => vec![],
+            };
+            for (axis, size) in meant {
+                if let Some(Size::Open(name)) = input.shape.get(axis) {
+                    names.entry(name).or_insert(size);
+                }
+            }
+        }
+        let mut shapes = Vec::new();
+        for (role, input) in &self.inputs {
+            let rank = input.shape.len();
+            if let Role::State(number) = role
+                && let Some(shape) = extent.states.get(*number).filter(|shape| shape.len() == rank)
+            {
+                shapes.push(shape.clone());
+                continue;
+            }
+            let mut shape = Vec::with_capacity(rank);
+            for (axis, size) in input.shape.iter().enumerate() {
+                let meant = match role {
+                    Role::Ids | Role::Positions if axis + 1 == rank => Some(tokens),
+                    Role::Places => Some(tokens),
+                    Role::Mask if axis == 1 => Some(rows + tokens),
+                    Role::Rows(number) if caches.rows[*number].axis == axis => Some(rows),
+                    Role::Extra(number) => extent.given[*number].get(axis).copied(),
+                    _ => None,
+                };
+                let found = match (size, meant) {
+                    (Size::Known(size), _) => *size,
+                    (_, Some(meant)) => meant,
+                    (Size::Open(name), None) if names.contains_key(name.as_str()) => names[name.as_str()],
+                    // The number of sequences comes first.
+                    (_, None) if axis == 0 || matches!(role, Role::State(_) | Role::UsesCache | Role::LogitsToKeep) => 1,
+                    (_, None) => {
+                        let text = format!(
+                            "found the open dimension {axis} of the input {:?}, allowed one that the tokens or the cache tell; give \
+                             its size when the model is loaded (freeDimensions)",
+                            input.name
+                        );
+                        return Err(Error::new(Kind::NotSupported, text));
+                    }
+                };
+                shape.push(found);
+            }
+            if let (Role::Ids, &[batch, found]) = (role, &shape[..])
+                && (batch, found) != (1, tokens)
+            {
+                return Err(unlike(input, "one sequence of any length"));
+            }
+            if let Role::Rows(number) = role
+                && shape[caches.rows[*number].axis] != rows
+            {
+                return Err(unlike(input, "a cache of any length"));
+            }
+            shapes.push(shape);
+        }
+        Ok(shapes)
+    }
+
+    /// Values that a plan is made for.
+    pub fn known(&self, extent: &Extent) -> Vec<(String, Tensor)> {
+        let known = |(role, input): &(Role, OpenInput)| {
+            let number = match role {
+                Role::LogitsToKeep => 1,
+                Role::UsesCache => i64::from(extent.uses_cache),
+                _ => return None,
+            };
+            let shape = vec![1; input.shape.len()];
+            Some((input.name.clone(), Tensor::from_integers(input.element(), shape, &[number])))
+        };
+        self.inputs.iter().filter_map(known).collect()
+    }
+}
+
+/// The numbers of an input that is made for each step: of which the first `hidden` of all positions do not count.
+pub fn numbers(role: Role, shape: &[u32], tokens: &[u32], rows: usize, hidden: usize) -> Vec<i64> {
+    let all = rows + tokens.len();
+    match role {
+        Role::Ids => tokens.iter().map(|&id| i64::from(id)).collect(),
+        Role::Mask => (0..all).map(|place| i64::from(place >= hidden)).collect(),
+        Role::Places => (rows..all).map(|place| place as i64).collect(),
+        Role::Positions => {
+            // The same for each dimension of a position, where it has several.
+            let times: usize = shape.iter().rev().skip(1).map(|&size| size as usize).product();
+            let one: Vec<i64> = (rows..all).map(|place| place as i64 - hidden as i64).collect();
+            one.repeat(times)
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Numbers as the bytes of an input.
+///
+/// # Errors
+/// `NotSupportedError` for an element type that nothing holds.
+pub fn bytes(element: ElementType, shape: &[u32], numbers: &[i64]) -> Result<crate::memory::Bytes> {
+    let shape = shape.iter().map(|&size| size as usize).collect();
+    let (_, bytes) = Tensor::from_integers(element, shape, numbers).held()?;
+    crate::memory::Bytes::copy_of(&bytes)
+}
+
+fn unlike(input: &OpenInput, allowed: &str) -> Error {
+    let text = format!("{:?}: found the shape {:?}, allowed {allowed}", input.name, input.shape);
+    Error::new(Kind::NotSupported, text)
+}

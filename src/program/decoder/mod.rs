@@ -1,0 +1,65 @@
+//! A model that makes text, step by step: what its inputs mean ([`inputs`]), plans for the numbers of tokens and of rows that a step
+//! works on ([`plans`]), the caches ([`cache`]), the choice of a token ([`sampling`]), and sequences that are continued ([`session`]).
+//!
+//! A step is one run of a graph whose inputs and outputs lie in memory of ours. The rows of a cache lie one after the other, so what a
+//! step reads of it and what it appends is one range of that memory: nothing is copied, and attention reads no more rows than the plan
+//! has. There is a plan for every few rows; a shorter sequence has rows of zeros before its own, which the model's attention mask hides,
+//! as exporters' models do it for the shorter ones of several prompts. A model without such a mask gets a plan for each length.
+
+mod cache;
+mod inputs;
+mod plans;
+mod sampling;
+mod session;
+
+pub use inputs::Extra;
+pub use sampling::{Choice, Sampling};
+pub use session::{Next, Prompts, Session, Work, start};
+
+use super::Program;
+use crate::error::{Error, Kind, Result};
+use crate::onnx::caches::{self, Caches};
+use inputs::Roles;
+use std::sync::{Arc, Mutex};
+
+/// A model whose inputs are understood.
+#[derive(Debug)]
+pub struct Decoder {
+    program: Arc<Program>,
+    caches: Caches,
+    roles: Roles,
+    /// The output that has a number for each token there is.
+    logits: String,
+    plans: Mutex<plans::Plans>,
+}
+
+impl Decoder {
+    /// Finds out what the inputs of a model mean. Those that have no meaning here are given, the same for every step.
+    ///
+    /// # Errors
+    /// `NotSupportedError` for a model that is no decoder.
+    pub fn new(program: Arc<Program>) -> Result<Decoder> {
+        let caches = caches::find(&program.loaded, &program.bounds)?;
+        let outputs = program.loaded.outputs()?;
+        let is_cache = |name: &str| {
+            caches.rows.iter().any(|cache| cache.present == name) || caches.states.iter().any(|(_, present)| present == name)
+        };
+        let others: Vec<&str> = outputs.iter().map(|output| output.name.as_str()).filter(|name| !is_cache(name)).collect();
+        let logits = others.iter().find(|name| **name == "logits").or(others.first());
+        let Some(logits) = logits.map(|name| (*name).to_owned()) else {
+            return Err(Error::new(Kind::NotSupported, "found a model whose outputs are all caches, allowed one with logits"));
+        };
+        if caches.rows.is_empty() && caches.states.is_empty() {
+            let text = "found a model without a cache (an output that appends to an input), allowed a decoder with past and present keys \
+                        and values";
+            return Err(Error::new(Kind::NotSupported, text));
+        }
+        let roles = Roles::of(&program.loaded, &caches)?;
+        Ok(Decoder { program, caches, roles, logits, plans: Mutex::default() })
+    }
+
+    /// The names of inputs that need a value.
+    pub fn others(&self) -> &[String] {
+        &self.roles.others
+    }
+}

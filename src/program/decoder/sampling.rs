@@ -1,0 +1,239 @@
+//! The choice of a token out of the numbers that the model gives for each: penalties, temperature, and which tokens are left to chance.
+
+use crate::error::{Error, Kind, Result};
+use crate::onnx::Stream;
+use std::collections::HashMap;
+
+/// How tokens are chosen.
+#[derive(Clone, Debug)]
+pub struct Sampling {
+    /// 0 takes the token with the greatest number.
+    pub temperature: f64,
+    /// How many tokens are left to chance at most; 0 for all.
+    pub top_k: usize,
+    /// The most probable tokens that together have at least this probability are left to chance.
+    pub top_p: f64,
+    /// So is no token whose probability is less than this part of the greatest one's.
+    pub min_p: f64,
+    /// Numbers of tokens that occur in the prompt or behind it are divided by this, or multiplied where they are negative.
+    pub repetition: f64,
+    /// Subtracted for tokens that were generated, once, and for each time.
+    pub presence: f64,
+    pub frequency: f64,
+    /// Added.
+    pub bias: Vec<(u32, f32)>,
+}
+
+/// What was chosen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Choice {
+    pub id: u32,
+    /// The logarithm of the probability that the model gives to it.
+    pub logprob: f64,
+}
+
+/// Which tokens a sequence has.
+#[derive(Clone, Debug, Default)]
+pub struct Occurrences {
+    /// How often each was generated; 0 for one of the prompt.
+    counts: HashMap<u32, u32>,
+}
+
+impl Occurrences {
+    pub fn of(prompt: &[u32]) -> Occurrences {
+        Occurrences { counts: prompt.iter().map(|&id| (id, 0)).collect() }
+    }
+
+    pub fn add(&mut self, id: u32) {
+        *self.counts.entry(id).or_default() += 1;
+    }
+}
+
+impl Sampling {
+    /// Chooses a token. The numbers are changed.
+    ///
+    /// # Errors
+    /// `OperationError` where no number is above minus infinity.
+    pub fn choose(&self, logits: &mut [f32], occurrences: &Occurrences, random: &mut Stream) -> Result<Choice> {
+        // Of the model itself, before anything is changed.
+        let total = log_of_sum(logits);
+        let own = |id: usize, logits: &[f32]| f64::from(logits[id]) - total;
+        let is_changed = !self.bias.is_empty() || self.repetition != 1.0 || self.presence != 0.0 || self.frequency != 0.0;
+        let unchanged = is_changed.then(|| logits.to_vec());
+        for &(id, bias) in &self.bias {
+            if let Some(number) = logits.get_mut(id as usize) {
+                *number += bias;
+            }
+        }
+        for (&id, &count) in &occurrences.counts {
+            let Some(number) = logits.get_mut(id as usize) else { continue };
+            let repetition = self.repetition as f32;
+            *number = if *number < 0.0 { *number * repetition } else { *number / repetition };
+            if count > 0 {
+                *number -= (self.presence + self.frequency * f64::from(count)) as f32;
+            }
+        }
+        let id = if self.temperature == 0.0 { greatest(logits) } else { self.sample(logits, random) };
+        let Some(id) = id else {
+            return Err(Error::new(Kind::Operation, "found no token whose logit is above minus infinity"));
+        };
+        Ok(Choice { id: id as u32, logprob: own(id, unchanged.as_deref().unwrap_or(logits)) })
+    }
+
+    fn sample(&self, logits: &[f32], random: &mut Stream) -> Option<usize> {
+        let top = f64::from(logits[greatest(logits)?]);
+        let power = |number: f32| ((f64::from(number) - top) / self.temperature).exp();
+        let mut left: Vec<(usize, f64)> = logits
+            .iter()
+            .enumerate()
+            .filter(|(_, number)| **number > f32::NEG_INFINITY)
+            .map(|(id, &number)| (id, power(number)))
+            .collect();
+        // The greater first, and of equal ones that with the lower number, so that the result is the same everywhere.
+        let order = |a: &(usize, f64), b: &(usize, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+        if self.top_k > 0 && self.top_k < left.len() {
+            left.select_nth_unstable_by(self.top_k - 1, order);
+            left.truncate(self.top_k);
+        }
+        if self.min_p > 0.0 {
+            left.retain(|(_, weight)| *weight >= self.min_p);
+        }
+        if self.top_p < 1.0 {
+            left.sort_unstable_by(order);
+            let all: f64 = left.iter().map(|(_, weight)| weight).sum();
+            let mut sum = 0.0;
+            let enough = left.iter().position(|(_, weight)| {
+                sum += weight;
+                sum >= self.top_p * all
+            });
+            left.truncate(enough.map_or(left.len(), |last| last + 1));
+        } else {
+            left.sort_unstable_by_key(|(id, _)| *id);
+        }
+        let all: f64 = left.iter().map(|(_, weight)| weight).sum();
+        let mut rest = random.uniform() * all;
+        for &(id, weight) in &left {
+            rest -= weight;
+            if rest < 0.0 {
+                return Some(id);
+            }
+        }
+        left.last().map(|(id, _)| *id)
+    }
+}
+
+/// The place of the greatest number, the first of equal ones; what is not a number counts as minus infinity.
+fn greatest(logits: &[f32]) -> Option<usize> {
+    let mut best = None;
+    let mut most = f32::NEG_INFINITY;
+    for (id, &number) in logits.iter().enumerate() {
+        if number > most {
+            (best, most) = (Some(id), number);
+        }
+    }
+    best
+}
+
+fn log_of_sum(logits: &[f32]) -> f64 {
+    let most = logits.iter().copied().filter(|number| !number.is_nan()).fold(f32::NEG_INFINITY, f32::max);
+    if most == f32::NEG_INFINITY {
+        return f64::NEG_INFINITY;
+    }
+    let most = f64::from(most);
+    let sum: f64 = logits.iter().filter(|number| !number.is_nan()).map(|&number| (f64::from(number) - most).exp()).sum();
+    most + sum.ln()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::onnx::Random;
+
+    fn plain() -> Sampling {
+        Sampling {
+            temperature: 1.0,
+            top_k: 0,
+            top_p: 1.0,
+            min_p: 0.0,
+            repetition: 1.0,
+            presence: 0.0,
+            frequency: 0.0,
+            bias: Vec::new(),
+        }
+    }
+
+    fn frequencies(sampling: &Sampling, logits: &[f32], occurrences: &Occurrences) -> Vec<f64> {
+        const COUNT: usize = 40_000;
+        let mut random = Random::new(Some(3)).stream(None).unwrap();
+        let mut counts = vec![0.0; logits.len()];
+        for _ in 0..COUNT {
+            let choice = sampling.choose(&mut logits.to_vec(), occurrences, &mut random).unwrap();
+            counts[choice.id as usize] += 1.0 / COUNT as f64;
+        }
+        counts
+    }
+
+    fn check(sampling: &Sampling, occurrences: &Occurrences, expected: &[f64]) {
+        // Probabilities of 0.5, 0.25, 0.15, 0.1.
+        let logits = [0.15f32, 0.5, 0.1, 0.25].map(f32::ln);
+        let found = frequencies(sampling, &logits, occurrences);
+        // Five standard errors.
+        assert!(
+            found.iter().zip(expected).all(|(x, y)| (x - y).abs() < 5.0 * 0.5 / 200.0 && (*y > 0.0 || *x == 0.0)),
+            "{found:?}, not {expected:?}"
+        );
+    }
+
+    #[test]
+    fn tokens_come_as_often_as_they_should() {
+        let none = Occurrences::default();
+        check(&plain(), &none, &[0.15, 0.5, 0.1, 0.25]);
+        check(&Sampling { top_k: 2, ..plain() }, &none, &[0.0, 2.0 / 3.0, 0.0, 1.0 / 3.0]);
+        check(&Sampling { top_p: 0.76, ..plain() }, &none, &[0.15 / 0.9, 0.5 / 0.9, 0.0, 0.25 / 0.9]);
+        check(&Sampling { top_p: 0.5, ..plain() }, &none, &[0.0, 1.0, 0.0, 0.0]);
+        check(&Sampling { min_p: 0.4, ..plain() }, &none, &[0.0, 2.0 / 3.0, 0.0, 1.0 / 3.0]);
+        let squares = 0.0225 + 0.25 + 0.01 + 0.0625;
+        check(
+            &Sampling { temperature: 0.5, ..plain() },
+            &none,
+            &[0.0225 / squares, 0.25 / squares, 0.01 / squares, 0.0625 / squares],
+        );
+        let bias = vec![(1, f32::NEG_INFINITY), (9, 1.0), (2, 2f32.ln())];
+        check(&Sampling { bias, ..plain() }, &none, &[0.15 / 0.6, 0.0, 0.2 / 0.6, 0.25 / 0.6]);
+    }
+
+    #[test]
+    fn what_occurs_is_less_probable() {
+        let mut occurrences = Occurrences::of(&[1, 77]);
+        // Negative numbers are multiplied: a half becomes a quarter.
+        check(&Sampling { repetition: 2.0, ..plain() }, &occurrences, &[0.15 / 0.75, 0.25 / 0.75, 0.1 / 0.75, 0.25 / 0.75]);
+        // What was not generated is not penalized so.
+        let penalties = Sampling { presence: 2f64.ln(), frequency: 2f64.ln(), ..plain() };
+        check(&penalties, &occurrences, &[0.15, 0.5, 0.1, 0.25]);
+        occurrences.add(1);
+        check(&penalties, &occurrences, &[0.15 / 0.625, 0.125 / 0.625, 0.1 / 0.625, 0.25 / 0.625]);
+        occurrences.add(1);
+        check(&penalties, &occurrences, &[0.15 / 0.5625, 0.0625 / 0.5625, 0.1 / 0.5625, 0.25 / 0.5625]);
+    }
+
+    #[test]
+    fn the_greatest_is_the_first_and_no_nan() {
+        let greedy = Sampling { temperature: 0.0, ..plain() };
+        let mut random = Random::new(Some(1)).stream(None).unwrap();
+        let none = Occurrences::default();
+        let mut choose = |mut logits: Vec<f32>, sampling: &Sampling| sampling.choose(&mut logits, &none, &mut random);
+        let choice = choose(vec![0.0, f32::NAN, 2.0, 2.0], &greedy).unwrap();
+        assert_eq!(choice.id, 2);
+        let expected = 2.0 - (1.0 + 2.0 * 2f64.exp()).ln();
+        assert!((choice.logprob - expected).abs() < 1e-12, "{choice:?}");
+        // That of the model, whatever is added.
+        let biased = Sampling { bias: vec![(0, 9.0)], ..greedy.clone() };
+        let choice = choose(vec![0.0, f32::NAN, 2.0, 2.0], &biased).unwrap();
+        assert_eq!(choice.id, 0);
+        assert!((choice.logprob - (expected - 2.0)).abs() < 1e-12, "{choice:?}");
+        for sampling in [greedy, plain()] {
+            let error = choose(vec![f32::NEG_INFINITY, f32::NAN], &sampling).unwrap_err();
+            assert_eq!(error.kind(), Kind::Operation);
+        }
+    }
+}

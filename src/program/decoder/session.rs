@@ -1,0 +1,270 @@
+//! Sequences that a decoder continues, and what it remembers of them from one call to the next.
+
+use super::cache::{Lane, Shared};
+use super::inputs::Extra;
+use super::sampling::{Choice, Occurrences, Sampling};
+use crate::error::{Error, Kind, Result};
+use crate::onnx::{Random, Stream};
+use crate::program::run::spawn;
+use crate::timeline::Done;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A piece of a prompt takes so long, about: whoever cancels waits for it, and so do other runs.
+const PIECE: Duration = Duration::from_millis(20);
+/// Tokens of a piece: to begin with, and at most.
+const FIRST_PIECE: usize = 32;
+const LARGEST_PIECE: usize = 256;
+/// Tokens before a plan is needed that it is made.
+const AHEAD: usize = 24;
+
+/// Sequences of one decoder.
+#[derive(Debug)]
+pub struct Session {
+    decoder: Shared,
+    state: Mutex<State>,
+    /// Somebody wants the work that is under way to end.
+    cancelled: AtomicBool,
+    /// Tokens of the next piece of a prompt.
+    piece: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    sequences: Vec<Option<Sequence>>,
+    sampling: Option<Sampling>,
+}
+
+#[derive(Debug)]
+struct Sequence {
+    lane: Lane,
+    /// Tokens that the model has not seen yet.
+    pending: Vec<u32>,
+    occurrences: Occurrences,
+    random: Stream,
+    /// Of which prompt it is a copy, if it is one.
+    copy_of: Option<usize>,
+}
+
+/// What a step gives, by sequence.
+#[derive(Debug)]
+pub enum Next {
+    /// How many tokens of each prompt were known.
+    Begun(Vec<usize>),
+    Chosen(Vec<(usize, Choice)>),
+    Logits(Vec<(usize, Vec<f32>)>),
+}
+
+/// What to do in the background.
+#[derive(Debug)]
+pub enum Work {
+    /// Begins with prompts, each of which is continued so many times.
+    Begin(Prompts),
+    /// Continues some sequences by a token, which is chosen if that is wanted.
+    Continue { sequences: Vec<usize>, chooses: bool },
+}
+
+/// What sequences begin with.
+#[derive(Debug)]
+pub struct Prompts {
+    pub prompts: Vec<Vec<u32>>,
+    /// How often each is continued.
+    pub count: usize,
+    pub sampling: Sampling,
+    pub seed: Option<u64>,
+    /// Values of inputs that have no meaning here.
+    pub given: Vec<Extra>,
+}
+
+/// Works on a thread of its own.
+pub fn start(session: Arc<Session>, work: Work, done: Done<Next>) {
+    session.cancelled.store(false, Ordering::Relaxed);
+    let run = move |done: Done<Next>| {
+        done.run(|| match work {
+            Work::Begin(prompts) => session.begin(prompts),
+            Work::Continue { sequences, chooses } => session.next(&sequences, chooses),
+        });
+    };
+    if let Err((error, done)) = spawn(done, run) {
+        done.report(Err(error));
+    }
+}
+
+impl Session {
+    pub fn new(decoder: Shared) -> Session {
+        let piece = AtomicUsize::new(FIRST_PIECE);
+        Session { decoder, state: Mutex::default(), cancelled: AtomicBool::new(false), piece }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A lane knows a token when its rows are there.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends what is under way, soon.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// What is known of earlier sequences is kept as far as they begin alike.
+    fn begin(&self, begin: Prompts) -> Result<Next> {
+        let Prompts { prompts, count, sampling, seed, given } = begin;
+        let given = Arc::new(self.decoder.roles.given(given)?);
+        let mut state = self.lock();
+        let is_given = |lane: &Lane| {
+            let is_same = |(a, b): (&Extra, &Extra)| a.shape == b.shape && a.bytes[..] == b.bytes[..];
+            lane.given.iter().zip(given.iter()).all(is_same)
+        };
+        let mut old: Vec<Option<Lane>> =
+            std::mem::take(&mut state.sequences).into_iter().flatten().map(|sequence| Some(sequence.lane)).collect();
+        let common = |lane: &Lane, prompt: &[u32]| {
+            let same = lane.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count();
+            // The logits behind the last token are wanted, so that has to be seen.
+            let same = same.min(prompt.len().saturating_sub(1));
+            if (same == lane.tokens.len() || lane.can_rewind()) && is_given(lane) { same } else { 0 }
+        };
+        let best = |prompt: &[u32]| {
+            let all = old.iter().enumerate().filter_map(|(number, lane)| Some((number, common(lane.as_ref()?, prompt))));
+            all.max_by_key(|&(_, same)| same).filter(|&(_, same)| same > 0)
+        };
+        let found: Vec<Option<(usize, usize)>> = prompts.iter().map(|prompt| best(prompt)).collect();
+        let mut random = Random::new(seed);
+        let mut known = Vec::new();
+        for (number, (prompt, lane)) in prompts.iter().zip(&found).enumerate() {
+            let lane = match *lane {
+                None => Lane::new(given.clone()),
+                Some((from, same)) => {
+                    let is_last = found[number + 1..].iter().flatten().all(|&(other, _)| other != from);
+                    let mut lane = match (&old[from], is_last) {
+                        (Some(lane), false) => lane.copy(&self.decoder)?,
+                        _ => old[from].take().unwrap_or_default(),
+                    };
+                    lane.truncate(same);
+                    lane
+                }
+            };
+            known.push(lane.tokens.len());
+            let pending = prompt[lane.tokens.len()..].to_vec();
+            let occurrences = Occurrences::of(prompt);
+            let mut stream = || random.stream(None).map_err(|text| Error::new(Kind::Unknown, text));
+            state.sequences.push(Some(Sequence {
+                lane,
+                pending,
+                occurrences: occurrences.clone(),
+                random: stream()?,
+                copy_of: None,
+            }));
+            let first = state.sequences.len() - 1;
+            for _ in 1..count {
+                let (lane, pending, occurrences) = (Lane::default(), Vec::new(), occurrences.clone());
+                state.sequences.push(Some(Sequence { lane, pending, occurrences, random: stream()?, copy_of: Some(first) }));
+            }
+        }
+        state.sampling = Some(sampling);
+        Ok(Next::Begun(known))
+    }
+
+    fn next(&self, wanted: &[usize], chooses: bool) -> Result<Next> {
+        let mut state = self.lock();
+        let State { sequences, sampling } = &mut *state;
+        let sampling = sampling.as_ref().ok_or_else(|| Error::new(Kind::Operation, "nothing was begun (internal error)"))?;
+        let mut all: Vec<(usize, Vec<f32>)> = Vec::new();
+        for &number in wanted {
+            let copied = sequences.get(number).and_then(Option::as_ref).and_then(|sequence| sequence.copy_of);
+            if let Some(from) = copied {
+                // What the first one of a prompt has just seen.
+                let logits = all.iter().find(|(other, _)| *other == from).map(|(_, logits)| logits.clone());
+                let lane = sequences[from].as_ref().map(|sequence| sequence.lane.copy(&self.decoder)).transpose()?;
+                if let (Some(logits), Some(lane), Some(sequence)) = (logits, lane, &mut sequences[number]) {
+                    (sequence.lane, sequence.copy_of) = (lane, None);
+                    all.push((number, logits));
+                    continue;
+                }
+            }
+            let Some(Some(sequence)) = sequences.get_mut(number) else {
+                return Err(Error::new(Kind::Operation, "a sequence of nobody (internal error)"));
+            };
+            all.push((number, self.feed(sequence)?));
+        }
+        if !chooses {
+            return Ok(Next::Logits(all));
+        }
+        let mut chosen = Vec::with_capacity(all.len());
+        for (number, mut logits) in all {
+            if let Some(Some(sequence)) = sequences.get_mut(number) {
+                chosen.push((number, sequence.choose(&mut logits, sampling)?));
+            }
+        }
+        Ok(Next::Chosen(chosen))
+    }
+
+    /// Chooses a token by numbers that somebody changed.
+    ///
+    /// # Errors
+    /// `OperationError` where no token is allowed.
+    pub fn choose(&self, number: usize, logits: &mut [f32]) -> Result<Choice> {
+        let mut state = self.lock();
+        let State { sequences, sampling } = &mut *state;
+        match (sequences.get_mut(number), sampling) {
+            (Some(Some(sequence)), Some(sampling)) => sequence.choose(logits, sampling),
+            _ => Err(Error::new(Kind::Operation, "a sequence of nobody (internal error)")),
+        }
+    }
+
+    /// Has the model see the tokens of a sequence that are new to it.
+    fn feed(&self, sequence: &mut Sequence) -> Result<Vec<f32>> {
+        while sequence.pending.len() > 1 {
+            self.check()?;
+            let left = sequence.pending.len() - 1;
+            let most = self.piece.load(Ordering::Relaxed).min(left);
+            // Powers of two, so that there are few plans.
+            let count = 1 << most.ilog2();
+            self.decoder.plan(&self.decoder.extent(&sequence.lane, count))?;
+            self.check()?;
+            let begin = Instant::now();
+            self.decoder.step(&mut sequence.lane, &sequence.pending[..count], false)?;
+            sequence.pending.drain(..count);
+            let of_one = begin.elapsed() / count as u32;
+            let fitting = PIECE.as_nanos() / of_one.as_nanos().max(1);
+            // No more than twice as many at once: where there are more, each takes less.
+            let next = (fitting as usize).clamp(1, LARGEST_PIECE.min(2 * count));
+            // A short piece tells little of longer ones.
+            if count >= FIRST_PIECE || next < self.piece.load(Ordering::Relaxed) && count >= FIRST_PIECE / 2 || of_one > PIECE {
+                self.piece.store(next, Ordering::Relaxed);
+            }
+        }
+        self.check()?;
+        let logits = self.decoder.step(&mut sequence.lane, &sequence.pending, true)?;
+        sequence.pending.clear();
+        self.prepare(&sequence.lane);
+        logits.ok_or_else(|| Error::new(Kind::Operation, "no logits (internal error)"))
+    }
+
+    fn check(&self) -> Result<()> {
+        match self.cancelled.load(Ordering::Relaxed) {
+            true => Err(Error::new(Kind::InvalidState, "it was cancelled")),
+            false => Ok(()),
+        }
+    }
+
+    /// Has the plan made that is needed soon.
+    fn prepare(&self, lane: &Lane) {
+        let soon = self.decoder.extent_after(lane, AHEAD);
+        if self.decoder.is_masked() && self.decoder.begins_plan(&soon) {
+            let decoder = self.decoder.clone();
+            let work = move |()| drop(decoder.plan(&soon));
+            // If there is no thread for it, it is made when it is needed.
+            let _ = spawn((), work);
+        }
+    }
+}
+
+impl Sequence {
+    fn choose(&mut self, logits: &mut [f32], sampling: &Sampling) -> Result<Choice> {
+        let choice = sampling.choose(logits, &self.occurrences, &mut self.random)?;
+        self.occurrences.add(choice.id);
+        self.pending = vec![choice.id];
+        Ok(choice)
+    }
+}
