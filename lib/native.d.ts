@@ -121,10 +121,18 @@ export function dispatch(context: Handle, graph: Handle, tensors: Handle[], labe
 export function compute(
   request: Request, context: Handle, graph: Handle, inputs: ArrayBufferView[], outputs: (ArrayBufferView | undefined)[], label: string,
 ): void;
-/** The same, but the inputs are copied before it returns, and stay script's. */
+/** The same, but the inputs are copied before it returns, and stay script's. 0 is nobody's watch. */
 export function run(
   request: Request, context: Handle, graph: Handle, inputs: ArrayBufferView[], outputs: ArrayBuffer[], label: string,
+  watch: Handle,
 ): void;
+/** How runs are watched, with the times of their steps where these are wanted. */
+export function createWatch(withSteps: boolean): Handle;
+/** The runs that have it end as soon as they can, with an error; on a GPU those that have not begun. */
+export function giveUp(watch: Handle): void;
+/** The steps so far, on the CPU: operator, label, and when it began and ended in nanoseconds since the watch was made. */
+export function takeSteps(watch: Handle): [string, string, number, number][];
+export function destroyWatch(watch: Handle): void;
 /** Blocks the thread until it is done, like the next. */
 export function computeSync(
   context: Handle, graph: Handle, inputs: ArrayBufferView[], outputs: (ArrayBufferView | undefined)[], label: string,
@@ -191,7 +199,7 @@ export function planOnnx(request: Request, model: Handle, shapes: number[][], la
 /** Runs a model that is cut, from the plan of its first part. A negative seed or `maxBytes` is none. */
 export function runOnnx(
   request: Request, model: Handle, graph: Handle, names: string[], dataTypes: DataType[], shapes: number[][], arrays: ArrayBufferView[],
-  label: string, seed: number, maxBytes: number,
+  label: string, seed: number, maxBytes: number, watch: Handle,
 ): void;
 
 /** Finds out what the inputs of a model that makes text mean; settles with the names of those that need a value. */

@@ -2,7 +2,7 @@
 
 import type { MLContext, MLGraph, MLOperandDataType, MLTensor } from '../index.js';
 
-/** What a model takes: doubles and bfloat16 of the file are float32 here, truth values uint8, integers of 16 bits int32. */
+/** What a model takes: doubles and bfloat16 of the file are float32 here, truth values uint8, integers of 16 and 4 bits int32. */
 export interface OnnxSignature {
   name: string;
   /** The type of the elements in the file, as onnxruntime names it: `'bool'`, `'float64'`, `'float32'`, and so on. */
@@ -116,6 +116,11 @@ export interface OnnxRunOptions {
    * `OperationError` before there is memory for it.
    */
   maxBytes?: number;
+  /**
+   * When it is aborted the run is rejected with its reason, and ends: on the CPU within the pieces of an operator, on a GPU if it has not
+   * begun, and a model that is cut between its parts.
+   */
+  signal?: AbortSignal;
 }
 
 /**

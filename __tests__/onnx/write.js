@@ -12,6 +12,9 @@ const TYPES = {
   float: { number: 1, array: Float32Array, webnn: 'float32' },
   uint8: { number: 2, array: Uint8Array, webnn: 'uint8' },
   int8: { number: 3, array: Int8Array, webnn: 'int8' },
+  // WebNN has none of 16 bits: int32 stands for them.
+  uint16: { number: 4, array: Uint16Array, webnn: 'int32' },
+  int16: { number: 5, array: Int16Array, webnn: 'int32' },
   int32: { number: 6, array: Int32Array, webnn: 'int32' },
   int64: { number: 7, array: BigInt64Array, webnn: 'int64' },
   bool: { number: 9, array: Uint8Array, webnn: 'uint8' },

@@ -13,6 +13,7 @@ const { keyOf, using } = require('./plans.js');
 const { runPlan } = require('./run.js');
 const { arrayOver, bytesOf } = require('./arrays.js');
 const { runOptions } = require('./options.js');
+const { onAbort, watched } = require('./watch.js');
 
 /** The files' bytes are let go of when nobody can load plans any more. */
 const collected = new FinalizationRegistry((handle) => native.closeOnnx(handle));
@@ -64,14 +65,16 @@ class OnnxModel {
   /**
    * Runs the model. The arrays are copied before this returns.
    * @param {Record<string, unknown>} inputs
-   * @param {{outputs?: string[] | Record<string, ArrayBufferView | null>, maxBytes?: number, seed?: number}} [options]
+   * @param {{outputs?: string[] | Record<string, ArrayBufferView | null>, maxBytes?: number, seed?: number, signal?: AbortSignal}} [options]
    * @returns {Promise<Record<string, import('./tensor.js').OnnxTensor>>}
    */
   async run(inputs, options = undefined) {
     const state = self(this, 'run');
     requireUsable(state, 'run');
     const { arrays, shapes } = readInputs('run', state.label, state.inputs, inputs, state.defaults);
-    return runArrays(state, shapes, arrays, runOptions('run', state, options));
+    const { signal, ...wish } = runOptions('run', state, options);
+    signal?.throwIfAborted();
+    return watched(onAbort(signal), (watch) => runArrays(state, shapes, arrays, { ...wish, watch }));
   }
 
   /**
@@ -142,7 +145,7 @@ function close(state) {
  * @param {object} state of the model
  * @param {number[][]} shapes of all inputs in their order
  * @param {Record<string, ArrayBufferView>} arrays copied before this returns
- * @param {{wanted?: Set<string>, maxBytes?: number, seed?: number}} wish
+ * @param {{wanted?: Set<string>, maxBytes?: number, seed?: number, watch?: number}} wish
  */
 async function runArrays(state, shapes, arrays, wish) {
   requireUsable(state, 'run');
@@ -186,7 +189,8 @@ async function runOn(state, shapes, arrays, wish) {
   }
   checkBytes(state, plan, wish.maxBytes);
   const { label } = state;
-  const options = { operator: 'run', label, wanted: wish.wanted, seed: wish.seed, maxBytes: wish.maxBytes, model: state };
+  const { wanted, seed, maxBytes, watch } = wish;
+  const options = { operator: 'run', label, wanted, seed, maxBytes, watch, model: state };
   const results = await using(plan, () => runPlan(plan, copies, options));
   return wish.targets === undefined ? results : fill(state, results, wish.targets);
 }

@@ -17,17 +17,20 @@ function requireBytes(operator, label, maxBytes) {
  * @param {string} operator
  * @param {{label: string, outputs: {name: string, dataType: string}[]}} model
  * @param {unknown} options
- * @returns {{wanted?: Set<string>, targets?: [string, ArrayBufferView][], maxBytes?: number, seed?: number}}
+ * @returns {{wanted?: Set<string>, targets?: [string, ArrayBufferView][], maxBytes?: number, seed?: number, signal?: AbortSignal}}
  */
 function runOptions(operator, { label, outputs: signatures }, options) {
   if (options === undefined) return {};
   if (options === null || typeof options !== 'object') throw typeError(operator, label, `options: found ${show(options)}, allowed an object`);
-  const { outputs, maxBytes, seed } = options;
+  const { outputs, maxBytes, seed, signal } = options;
+  if (signal !== undefined && typeof signal?.aborted !== 'boolean') {
+    throw typeError(operator, label, `options: signal: found ${show(signal)}, allowed an AbortSignal`);
+  }
   if (maxBytes !== undefined) requireBytes(operator, label, maxBytes);
   if (seed !== undefined && !(Number.isSafeInteger(seed) && seed >= 0)) {
     throw typeError(operator, label, `options: seed: found ${show(seed)}, allowed a whole number from 0`);
   }
-  if (outputs === undefined) return { maxBytes, seed };
+  if (outputs === undefined) return { maxBytes, seed, signal };
   if (outputs === null || typeof outputs !== 'object') {
     throw typeError(operator, label, `options: outputs: found ${show(outputs)}, allowed an array of names, or arrays by their names`);
   }
@@ -39,13 +42,13 @@ function runOptions(operator, { label, outputs: signatures }, options) {
     throw typeError(operator, label, `options: outputs: found ${found}, allowed ${[...known.keys()].map(quote).join(', ')}`);
   }
   const wanted = new Set(names);
-  if (Array.isArray(outputs)) return { wanted, maxBytes, seed };
+  if (Array.isArray(outputs)) return { wanted, maxBytes, seed, signal };
   const targets = names.filter((name) => outputs[name] !== null && outputs[name] !== undefined).map((name) => [name, outputs[name]]);
   for (const [name, array] of targets) {
     const { dataType } = known.get(name);
     if (dataType !== null) requireType(operator, label, `outputs: ${quote(name)}`, dataType, array);
   }
-  return { wanted, targets, maxBytes, seed };
+  return { wanted, targets, maxBytes, seed, signal };
 }
 
 module.exports = { requireBytes, runOptions };

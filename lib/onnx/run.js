@@ -15,7 +15,7 @@ const { resultTensor } = require('./tensor.js');
 /**
  * @param {Plan} plan
  * @param {Record<string, ArrayBufferView>} arrays checked, of the plan's shapes
- * @param {{operator: string, label: string, wanted: Wanted, seed?: number, maxBytes?: number, model: object}} options
+ * @param {{operator: string, label: string, wanted: Wanted, seed?: number, maxBytes?: number, watch?: number, model: object}} options
  * @returns {Promise<Record<string, object>>} tensors by the names of the outputs
  */
 function runPlan(plan, arrays, options) {
@@ -26,7 +26,7 @@ function runPlan(plan, arrays, options) {
 }
 
 /** On the CPU the graph works on copies of the inputs and writes into the results' own memory. */
-function runInMemory(plan, arrays, { operator, label, wanted }) {
+function runInMemory(plan, arrays, { operator, label, wanted, watch = 0 }) {
   const { graphState: graph, outputs, prefetch } = plan;
   const { context } = graph;
   // There is nothing to compute where all is known.
@@ -39,13 +39,13 @@ function runInMemory(plan, arrays, { operator, label, wanted }) {
   if (wanted !== undefined) for (const [name, { position }] of graph.outputs) if (!wanted.has(name)) targets[position] = undefined;
   const arrive = () => results(outputs, wanted, ({ name }) => buffers[graph.outputs.get(name).position]);
   const entry = { operator, label, context, object: graph, lends: true, soon: true, memory: buffers, arrive };
-  const run = begin(entry, (request) => native.run(request, context.handle, graph.handle, inputs, targets, label));
+  const run = begin(entry, (request) => native.run(request, context.handle, graph.handle, inputs, targets, label, watch));
   prefetch.prepare(graph);
   return run;
 }
 
 /** A model that is cut runs natively, from part to part. */
-function runProgram({ graphState: graph, shapes }, arrays, { operator, label, wanted, seed = -1, maxBytes = Infinity, model }) {
+function runProgram({ graphState: graph, shapes }, arrays, { operator, label, wanted, seed = -1, maxBytes = Infinity, watch = 0, model }) {
   const names = model.inputs.map(({ name }) => name);
   const types = model.inputs.map(({ dataType }) => dataTypes.indexOf(dataType));
   const values = names.map((name) => arrays[name]);
@@ -55,7 +55,9 @@ function runProgram({ graphState: graph, shapes }, arrays, { operator, label, wa
   };
   const entry = { operator, label, context: graph.context, object: graph, arrive };
   const most = maxBytes === Infinity ? -1 : maxBytes;
-  return begin(entry, (request) => native.runOnnx(request, model.handle, graph.handle, names, types, shapes, values, label, seed, most));
+  return begin(entry, (request) => {
+    native.runOnnx(request, model.handle, graph.handle, names, types, shapes, values, label, seed, most, watch);
+  });
 }
 
 /** Elsewhere on tensors, which later runs use again. */

@@ -8,12 +8,25 @@ const { ARRAYS } = require('../onnx/arrays.js');
  * @typedef {object} Element
  * @property {string} onnx as messages name it
  * @property {string[]} arrays the classes that are taken
- * @property {(array: any) => any} [into] for types that WebNN lacks: the elements as the graph has them
+ * @property {(array: any, count: number) => any} [into] for types that graphs do not have: the elements as they have them
  * @property {(array: any) => any} [from] and back
  */
 
 /** A type of which graphs have a wider or narrower one: every element is converted. */
 const converted = (Theirs, Ours) => ({ into: (array) => Ours.from(array), from: (array) => Theirs.from(array) });
+
+/** Two integers of 4 bits share a byte, the first in its low half. */
+const packed = (isSigned) => ({
+  into: (bytes, count) => Int32Array.from({ length: count }, (_, i) => {
+    const half = (bytes[i >> 1] >> (4 * (i & 1))) & 15;
+    return isSigned ? (half ^ 8) - 8 : half;
+  }),
+  from(numbers) {
+    const bytes = new Uint8Array(Math.ceil(numbers.length / 2));
+    numbers.forEach((number, i) => (bytes[i >> 1] |= (number & 15) << (4 * (i & 1))));
+    return bytes;
+  },
+});
 
 /** @type {Record<string, Element>} */
 const ELEMENTS = {
@@ -29,12 +42,12 @@ const ELEMENTS = {
   float64: { onnx: 'double', arrays: ['Float64Array'], ...converted(Float64Array, Float32Array) },
   uint32: { onnx: 'uint32', arrays: ['Uint32Array'] },
   uint64: { onnx: 'uint64', arrays: ['BigUint64Array'] },
-  uint4: { onnx: 'uint4', arrays: ['Uint8Array'] },
-  int4: { onnx: 'int4', arrays: ['Uint8Array'] },
+  uint4: { onnx: 'uint4', arrays: ['Uint8Array'], ...packed(false) },
+  int4: { onnx: 'int4', arrays: ['Uint8Array'], ...packed(true) },
 };
 
 /** The type of graphs' operands that hold such elements. */
-const HELD = { bool: 'uint8', float64: 'float32', int16: 'int32', uint16: 'int32' };
+const HELD = { bool: 'uint8', float64: 'float32', int16: 'int32', uint16: 'int32', int4: 'int32', uint4: 'int32' };
 
 /** @param {string} type */
 const heldBy = (type) => HELD[type] ?? type;

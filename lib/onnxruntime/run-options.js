@@ -2,13 +2,25 @@
 
 // The options of run().
 
+const timers = require('node:timers');
 const { isObject, severityOf } = require('./session-options.js');
+
+// Taken while they are Node's own; a test of script's may replace them later.
+const { clearInterval, setInterval } = timers;
 
 const severity = severityOf('runOptions');
 
+/** Milliseconds after which a program's wish to end a run is seen. */
+const LOOK = 2;
+
+const TERMINATED = 'Exiting due to terminate flag being set to true.';
+
 /**
- * @param {object} options
- * @returns {{terminated: () => boolean, signal?: AbortSignal}} whether the run is to end; a program may say so while it lasts
+ * Checks the options, and tells how to watch whether the run is to end: `terminate` may be set while it lasts, and `signal`, which
+ * onnxruntime has not, is an AbortSignal.
+ * @param {any} options
+ * @returns {{watching?: (stop: (reason: unknown) => void) => () => void, requireWanted: () => void}} the latter throws where nobody
+ *   wants the run any more
  */
 function runOptions(options) {
   if ('logSeverityLevel' in options) severity(options.logSeverityLevel, 'logSeverityLevel');
@@ -17,7 +29,25 @@ function runOptions(options) {
   if (signal !== undefined && !(isObject(signal) && typeof signal.aborted === 'boolean')) {
     throw new TypeError('Invalid argument: runOptions.signal must be an AbortSignal.');
   }
-  return { terminated: () => options.terminate === true, signal };
+  const requireWanted = () => {
+    if (options.terminate === true) throw new Error(TERMINATED);
+    signal?.throwIfAborted();
+  };
+  requireWanted();
+  if (signal === undefined && !('terminate' in options)) return { requireWanted };
+  const watching = (stop) => {
+    const look = () => {
+      if (options.terminate === true) stop(new Error(TERMINATED));
+    };
+    const timer = 'terminate' in options ? setInterval(look, LOOK).unref() : undefined;
+    const aborted = () => stop(signal.reason);
+    signal?.addEventListener('abort', aborted, { once: true });
+    return () => {
+      clearInterval(timer);
+      signal?.removeEventListener('abort', aborted);
+    };
+  };
+  return { watching, requireWanted };
 }
 
 module.exports = { runOptions };

@@ -3,12 +3,14 @@
 // A session: what onnxruntime-common's InferenceSession calls.
 
 const { runArrays, runTensors } = require('../onnx/model.js');
+const { watched } = require('../onnx/watch.js');
 const { Tensor } = require('./common.js');
 const { ELEMENTS, heldBy } = require('./elements.js');
 const { plain } = require('./errors.js');
 const { loadModel } = require('./load.js');
 const { canBeKept, download, fits, tensorOver } = require('./locations.js');
 const { metadataOf } = require('./metadata.js');
+const { Profile } = require('./profile.js');
 const { runOptions } = require('./run-options.js');
 const { outputLocations, sessionOptions } = require('./session-options.js');
 const { checkValue, readValue } = require('./values.js');
@@ -20,10 +22,12 @@ class SessionHandler {
   #outputs;
   /** For outputs that stay on the device. */
   #locations;
+  #profile;
 
-  constructor(model, provider, options) {
+  constructor(model, provider, options, profile) {
     this.#model = model;
     this.#provider = provider;
+    this.#profile = profile;
     const { inputs, outputs } = metadataOf(model);
     this.#inputs = inputs;
     this.#outputs = new Map(outputs.map((output) => [output.name, output]));
@@ -45,8 +49,13 @@ class SessionHandler {
    */
   static async create(source, provider, options) {
     const checked = sessionOptions(options);
+    const profile = checked.enableProfiling ? new Profile(checked.profileFilePrefix) : undefined;
     const model = await loadModel(provider.context, source, checked);
-    return new SessionHandler(model, provider, options);
+    profile?.session(typeof source === 'string' ? 'model_loading_uri' : 'model_loading_array', 0);
+    const began = profile?.now();
+    const session = new SessionHandler(model, provider, options, profile);
+    profile?.session('session_initialization', began);
+    return session;
   }
 
   /**
@@ -61,13 +70,19 @@ class SessionHandler {
     const names = this.outputNames.filter((name) => name in fetches);
     const targets = new Map();
     for (const name of names) if (fetches[name] !== null) targets.set(name, { tensor: fetches[name], value: readValue(fetches[name]) });
-    runOptions(options);
+    const { watching, requireWanted } = runOptions(options);
     this.#inputs.forEach((input, i) => checkValue('input', input, values[i]));
     for (const [name, { value }] of targets) checkValue('output', this.#outputs.get(name), value);
-    return this.#compute(values, names, targets);
+    const profile = this.#profile;
+    const began = profile?.now();
+    const tell = profile && ((steps) => profile.steps(steps, began));
+    const results = await watched(watching, (watch) => this.#compute(values, names, targets, watch), tell);
+    profile?.session('model_run', began);
+    requireWanted();
+    return results;
   }
 
-  async #compute(values, names, targets) {
+  async #compute(values, names, targets, watch) {
     const model = this.#model;
     const bound = this.#bind(values);
     // What is in memory is copied before this returns.
@@ -80,7 +95,7 @@ class SessionHandler {
     let results;
     try {
       results = isInMemory
-        ? await runArrays(model, shapes, inputs, { wanted })
+        ? await runArrays(model, shapes, inputs, { wanted, watch })
         : await runTensors(model, shapes, inputs, { wanted, kept, targets: onDevice });
     } catch (error) {
       throw plain(error);
@@ -95,9 +110,9 @@ class SessionHandler {
     const inputs = Object.create(null);
     const elsewhere = [];
     this.#inputs.forEach(({ name }, i) => {
-      const { type, data, mlTensor } = values[i];
+      const { type, dims, data, mlTensor } = values[i];
       const { into } = ELEMENTS[type];
-      if (data !== undefined) inputs[name] = into === undefined ? data : into(data);
+      if (data !== undefined) inputs[name] = into === undefined ? data : into(data, dims.reduce((product, size) => product * size, 1));
       else if (fits(values[i], this.#provider.state)) inputs[name] = mlTensor;
       else elsewhere.push(download(values[i]).then((array) => (inputs[name] = array)));
     });
@@ -131,6 +146,7 @@ class SessionHandler {
     const model = this.#model;
     this.#model = undefined;
     model.object.destroy();
+    this.#profile?.end();
   }
 
   startProfiling() {
@@ -139,6 +155,7 @@ class SessionHandler {
 
   endProfiling() {
     this.#requireSession();
+    this.#profile?.end();
   }
 
   #requireSession() {

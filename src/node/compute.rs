@@ -7,6 +7,7 @@ use super::graphs::Graph;
 use super::handles::Handle;
 use super::script::{Scope, Type, Value};
 use super::settle::{Outcome, Request};
+use crate::backend::{StepTime, Watch};
 use crate::error::{Error, Kind, Result};
 use crate::host_memory::HostBuffer;
 use crate::timeline::{Compute, Done, GraphId, Task};
@@ -49,13 +50,13 @@ fn bound(call: &Call<'_>, first: usize, mut copies: Option<&mut Copies>) -> Resu
 }
 
 /// Sends the rest of `request, context, graph, inputs, outputs, label` to the timeline.
-fn send<'s>(call: &Call<'s>, method: &'static str, bound: Bound) -> Result<Option<Value<'s>>> {
+fn send<'s>(call: &Call<'s>, method: &'static str, bound: Bound, watch: Watch) -> Result<Option<Value<'s>>> {
     let request = Request::from_number(call.number(0)?);
     let Bound { graph, inputs, outputs } = bound;
     let label = call.string(5)?;
     call.environment.with_context(call.handle(1)?, |context| {
         let done = call.environment.settler.promise(call.scope, request, |()| Outcome::Nothing)?;
-        context.send(Task::Compute(Compute { graph, inputs, outputs, method, label, done }))?;
+        context.send(Task::Compute(Compute { graph, inputs, outputs, method, label, watch, done }))?;
         Ok(None)
     })
 }
@@ -64,17 +65,53 @@ fn send<'s>(call: &Call<'s>, method: &'static str, bound: Bound) -> Result<Optio
 ///
 /// `lib/` has transferred the buffers behind the views, and keeps them to itself until the request is settled.
 pub fn compute<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
-    send(call, "compute", bound(call, 2, None)?)
+    send(call, "compute", bound(call, 2, None)?, Watch::default())
 }
 
-/// `run(request, context, graph, inputs, outputs, label)`
+/// `run(request, context, graph, inputs, outputs, label, watch)`
 ///
 /// The inputs stay script's and are copied before this returns; the outputs are as in `compute`.
 pub fn run<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     bytes::copying(|copies| {
         let bound = bound(call, 2, Some(copies)).map_err(|error| error.of("run", ""))?;
-        send(call, "run", bound)
+        let watch = watch(call, 6)?;
+        send(call, "run", bound, watch)
     })
+}
+
+/// The watch of a handle, which may be none.
+pub fn watch(call: &Call<'_>, index: usize) -> Result<Watch> {
+    Ok(call.environment.watches.borrow().get(call.handle(index)?).cloned().unwrap_or_default())
+}
+
+/// `createWatch(withSteps)`: the handle of how runs are watched.
+pub fn create_watch<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let with_steps = call.scope.as_boolean(call.value(0))?;
+    let handle = call.environment.watches.borrow_mut().insert(Watch::new(with_steps));
+    Ok(Some(call.scope.number(handle.to_number())?))
+}
+
+/// `giveUp(watch)`: the runs that have it end as soon as they can, with an error.
+pub fn give_up<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    watch(call, 0)?.give_up();
+    Ok(None)
+}
+
+/// `takeSteps(watch)`: `[operator, label, began, ended]` of each step so far.
+pub fn take_steps<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let scope = call.scope;
+    let steps = watch(call, 0)?.take_steps();
+    let steps = steps.iter().map(|StepTime { operator, label, began, ended }| {
+        let (began, ended) = (scope.number(*began as f64)?, scope.number(*ended as f64)?);
+        scope.array_of([scope.string(operator)?, scope.string(label)?, began, ended].into_iter().map(Ok))
+    });
+    scope.array_of(steps).map(Some)
+}
+
+/// `destroyWatch(watch)`
+pub fn destroy_watch<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    drop(call.environment.watches.borrow_mut().remove(call.handle(0)?));
+    Ok(None)
 }
 
 /// `computeSync(context, graph, inputs, outputs, label)`
@@ -82,7 +119,8 @@ pub fn compute_sync<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let Bound { graph, inputs, outputs } = bound(call, 1, None)?;
     let label = call.string(4)?;
     call.environment.with_context(call.handle(0)?, |context| {
-        let task = |done| Task::Compute(Compute { graph, inputs, outputs, method: "compute", label, done });
+        let task =
+            |done| Task::Compute(Compute { graph, inputs, outputs, method: "compute", label, watch: Watch::default(), done });
         wait(call.scope, context, task)
     })
 }

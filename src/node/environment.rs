@@ -21,7 +21,7 @@ use super::programs::Made;
 use super::script::{Scope, Value, internal};
 use super::settle::{Queue, Settler};
 use super::tensors::Tensor;
-use crate::backend::wgpu;
+use crate::backend::{Watch, wgpu};
 use crate::error::Result;
 use crate::timeline::Timeline;
 use napi::sys;
@@ -45,6 +45,7 @@ pub struct Environment {
     pub programs: RefCell<Slab<Made>>,
     pub decoders: RefCell<Slab<Opened>>,
     pub sessions: RefCell<Slab<Remembered>>,
+    pub watches: RefCell<Slab<Watch>>,
     pub described: Described,
     pub external: Rc<External>,
     pub ending: Arc<Ending>,
@@ -170,6 +171,7 @@ impl Environment {
             programs: RefCell::default(),
             decoders: RefCell::default(),
             sessions: RefCell::default(),
+            watches: RefCell::default(),
             commands: RefCell::default(),
             described: Described::new(),
             external,

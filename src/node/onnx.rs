@@ -2,6 +2,7 @@
 
 use super::bytes;
 use super::call::{Call, stale};
+use super::compute;
 use super::graphs::Graph;
 use super::handles::Handle;
 use super::script::{Scope, Type, Value};
@@ -241,8 +242,8 @@ pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     Ok(Some(call.scope.number(graph.to_number())?))
 }
 
-/// `runOnnx(request, model, graph, names, dataTypes, shapes, arrays, label, seed, maxBytes)`: runs a model that is cut, from the plan of
-/// its first part. The arrays are copied. Negative numbers stand for no seed and no limit.
+/// `runOnnx(request, model, graph, names, dataTypes, shapes, arrays, label, seed, maxBytes, watch)`: runs a model that is
+/// cut, from the plan of its first part. The arrays are copied. Negative numbers stand for no seed and no limit.
 pub fn run<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let request = Request::from_number(call.number(0)?);
@@ -259,8 +260,12 @@ pub fn run<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let arrays: Vec<crate::memory::Bytes> = call.scope.elements(call.value(6), bytes::copy)?;
     let label = call.string(7)?;
     let (seed, most_bytes) = (call.number(8)?, call.number(9)?);
-    let options =
-        Options { seed: (seed >= 0.0).then_some(seed as u64), most_bytes: (most_bytes >= 0.0).then_some(most_bytes as usize) };
+    let watch = compute::watch(call, 10)?;
+    let options = Options {
+        seed: (seed >= 0.0).then_some(seed as u64),
+        most_bytes: (most_bytes >= 0.0).then_some(most_bytes as usize),
+        watch,
+    };
     let mut inputs = Vec::with_capacity(names.len());
     for (((name, number), shape), bytes) in names.into_iter().zip(types).zip(shapes).zip(arrays) {
         let data_type = DataType::from_index(number).ok_or_else(|| stale("data type"))?;

@@ -73,6 +73,10 @@ const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
     "createCommandBuffer" => commands::create;
     "destroyCommandBuffer" => commands::destroy;
     "submit" => commands::submit;
+    "createWatch" => compute::create_watch;
+    "giveUp" => compute::give_up;
+    "takeSteps" => compute::take_steps;
+    "destroyWatch" => compute::destroy_watch;
     "settleSoon" => settle_soon;
     "settleRest" => settle_rest;
 };

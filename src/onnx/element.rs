@@ -91,9 +91,15 @@ impl ElementType {
         })
     }
 
-    /// The type of operands that hold such elements in quantization: integers of 16 bits are held by 32.
+    /// The type of operands that a run is given, or gives, with such elements: integers of 16 and of 4 bits are held by 32. (Constants of 4
+    /// bits stay what they are.)
     pub fn held_by(self) -> Option<DataType> {
-        if self.is_short() { Some(DataType::Int32) } else { self.data_type() }
+        if self.is_narrow() { Some(DataType::Int32) } else { self.data_type() }
+    }
+
+    /// Whether it is an integer that is held by 32 bits: WebNN has none of 16, and hardly an operator for those of 4.
+    pub fn is_narrow(self) -> bool {
+        self.is_short() || self.bits() == 4
     }
 
     /// Whether it is an integer of 16 bits, which WebNN has not.

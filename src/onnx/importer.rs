@@ -236,7 +236,7 @@ fn functions(list: &[FunctionProto]) -> Result<Functions<'_>> {
     Ok(functions)
 }
 
-/// Operators that take integers of 16 bits, besides those that move them.
+/// Operators that take integers of 16 and 4 bits, besides those that move them.
 const TAKES_SHORT: [&str; 5] = ["Cast", "DequantizeLinear", "QuantizeLinear", "Shape", "Size"];
 
 /// Whether the outputs of a node are elements of its inputs.
@@ -370,7 +370,7 @@ impl<'a> Importer<'a> {
                     return self.cache(name, data_type, shape, cache.axis);
                 }
                 let id = self.builder.input(name, Descriptor::new(data_type, shape.iter().copied()))?;
-                if element.is_short() {
+                if element.is_narrow() {
                     self.short.insert(id, *element);
                 }
                 id.into()

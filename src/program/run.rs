@@ -3,6 +3,7 @@
 use super::device::{Failures, OwnedTensor};
 use super::values::{Held, Key, Values, find, held_element};
 use super::{Program, Stage, too_large};
+use crate::backend::Watch;
 use crate::error::{Error, Kind, Result};
 use crate::graph::Descriptor;
 use crate::onnx::{Body, Export, Givens, Random, Signature, Step, StepKind, Tensor, evaluate};
@@ -33,6 +34,7 @@ pub struct Options {
     pub seed: Option<u64>,
     /// What its values may take.
     pub most_bytes: Option<usize>,
+    pub watch: Watch,
 }
 
 /// An output of a model.
@@ -66,6 +68,7 @@ pub struct Run<'a> {
     pub failures: Failures,
     random: Random,
     most_bytes: usize,
+    watch: Watch,
 }
 
 /// Inputs of zero elements have no tensor; where a run is given one, it is there without.
@@ -84,7 +87,7 @@ fn held(program: &Program, failures: &Failures, input: &Input) -> Result<Held> {
 impl<'a> Run<'a> {
     fn new(program: &'a Program, options: Options) -> Run<'a> {
         let most_bytes = options.most_bytes.or(program.bounds.most_bytes).unwrap_or(usize::MAX);
-        Run { program, failures: Failures::default(), random: Random::new(options.seed), most_bytes }
+        Run { program, failures: Failures::default(), random: Random::new(options.seed), most_bytes, watch: options.watch }
     }
 
     fn outputs(&mut self, stage: Arc<Stage>, inputs: Vec<Input>) -> Result<Vec<Output>> {
@@ -128,8 +131,9 @@ impl<'a> Run<'a> {
         if bytes > self.most_bytes { Err(too_large(bytes, self.most_bytes)) } else { Ok(()) }
     }
 
-    /// Whether the context is still there. Everything that may go on for long asks.
+    /// Whether the context is still there, and whoever asked still wants the run. Everything that may go on for long asks.
     pub fn is_wanted(&self) -> Result<()> {
+        self.watch.check()?;
         match (self.program.bounds.is_wanted)() {
             true => Ok(()),
             false => Err(Error::new(Kind::InvalidState, "the context was destroyed")),
@@ -224,7 +228,7 @@ impl<'a> Run<'a> {
                 self.failures.check()?;
                 let shape = tensor.descriptor.shape.iter().map(|&size| size as usize).collect();
                 let held = Tensor { element: tensor.descriptor.data_type.into(), shape, bytes: bytes.into() };
-                Ok(if element.is_short() { held.cast(*element) } else { held })
+                Ok(if element.is_narrow() { held.cast(*element) } else { held })
             }
             _ => Err(Error::new(Kind::Operation, "a value that is no tensor")),
         }

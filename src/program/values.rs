@@ -45,7 +45,7 @@ impl Held {
 /// The element type of an operand that holds such elements: it remembers integers of 16 bits.
 pub fn held_element(element: ElementType) -> ElementType {
     match element.held_by() {
-        Some(data_type) if !element.is_short() => data_type.into(),
+        Some(data_type) if !element.is_narrow() => data_type.into(),
         _ => element,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Done;
 use super::tensor_state::TensorRef;
-use crate::backend::{Asked, Backend};
+use crate::backend::{Asked, Backend, Watch};
 use crate::error::{Error, Result};
 use crate::graph::Descriptor;
 use crate::host_memory::HostBuffer;
@@ -54,6 +54,7 @@ pub struct Run {
     pub number: u64,
     /// Until it begins.
     pub asked: Option<Asked>,
+    pub watch: Watch,
 }
 
 pub type Tensors<B> = SmallVec<[TensorRef<<B as Backend>::Tensor>; 2]>;

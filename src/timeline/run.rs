@@ -8,7 +8,7 @@ use super::spin_wait::SpinWait;
 use super::task::{Built, Command, Compute, GraphId, Task, TensorId};
 use super::tensor_state::{Tensor, TensorRef};
 use super::waiting::Waiting;
-use crate::backend::{Backend, Bindings, Caller, Turn};
+use crate::backend::{Backend, Bindings, Caller, Turn, Watch};
 use crate::compiler;
 use crate::error::{Error, Kind, Result};
 #[cfg(feature = "faults")]
@@ -173,7 +173,7 @@ impl<B: Backend> Loop<B> {
             Task::Dispatch { graph, tensors, label } => self.dispatch(&Command { graph, tensors, label }),
             Task::Submit { commands } => commands.iter().for_each(|command| self.dispatch(command)),
             Task::Compute(task) => {
-                let run = self.asked();
+                let run = Run { watch: task.watch.clone(), ..self.asked() };
                 match self.graphs.get(&task.graph).cloned() {
                     Some(graph) => self.compute(graph, task, run),
                     None => {
@@ -208,7 +208,7 @@ impl<B: Backend> Loop<B> {
     /// One of the runs that were asked for ([`Task::runs`]).
     fn asked(&mut self) -> Run {
         self.runs += 1;
-        Run { number: self.runs, asked: self.backend.caller().map(Caller::asked) }
+        Run { number: self.runs, asked: self.backend.caller().map(Caller::asked), watch: Watch::default() }
     }
 
     /// Runs a graph in the caller's memory where the backend can, else on tensors that live as long as the run.
@@ -348,7 +348,7 @@ impl<B: Backend> Loop<B> {
                 self.backend.read(&tensor.storage, into, self.reporter(id));
             }
             Work::Dispatch { graph, inputs, outputs, label, run } => {
-                let Run { number, asked } = run;
+                let Run { number, asked, watch } = run;
                 drop(asked);
                 let bindings = Bindings {
                     inputs: inputs.iter().map(|tensor| tensor.storage.clone()).collect(),
@@ -356,10 +356,10 @@ impl<B: Backend> Loop<B> {
                 };
                 let label = if label.is_empty() { graph.label.clone() } else { label };
                 self.jobs.set_end(id, End::Wrote { outputs, what: "dispatch", label, graph: Some(graph.clone()) });
-                self.execute(id, number, &graph, &inputs, bindings);
+                self.execute(id, (number, watch), &graph, &inputs, bindings);
             }
             Work::Compute { graph, inputs, outputs, mut end, run } => {
-                let Run { number, asked } = run;
+                let Run { number, asked, watch } = run;
                 drop(asked);
                 let bindings = Bindings {
                     inputs: inputs.iter().map(|tensor| tensor.storage.clone()).collect(),
@@ -370,13 +370,20 @@ impl<B: Backend> Loop<B> {
                 }
                 drop(outputs);
                 self.jobs.set_end(id, End::Computed { graph: graph.clone(), end });
-                self.execute(id, number, &graph, &inputs, bindings);
+                self.execute(id, (number, watch), &graph, &inputs, bindings);
             }
         }
     }
 
     /// Runs a graph, unless it or an input of it is errored.
-    fn execute(&mut self, id: JobId, number: u64, graph: &GraphEntry<B>, inputs: &Tensors<B>, bindings: Bindings<B::Tensor>) {
+    fn execute(
+        &mut self,
+        id: JobId,
+        (number, watch): (u64, Watch),
+        graph: &GraphEntry<B>,
+        inputs: &Tensors<B>,
+        bindings: Bindings<B::Tensor>,
+    ) {
         let of_graph = || graph.error.borrow().clone().map(|cause| ("the graph can never run again", cause));
         let of_input =
             |tensor: &TensorRef<B::Tensor>| tensor.state.borrow().error.clone().map(|cause| ("an input is errored", cause));
@@ -387,7 +394,7 @@ impl<B: Backend> Loop<B> {
                 self.reporter(id).report(Err(error));
             }
             None => {
-                let turn = Turn { number, alone: self.ready.is_empty() };
+                let turn = Turn { number, alone: self.ready.is_empty(), watch };
                 let reporter = self.reporter(id);
                 self.is_running.store(true, Ordering::Relaxed);
                 self.backend.execute(&graph.executable, bindings, turn, reporter);

@@ -1,6 +1,7 @@
 //! What can be asked of a timeline.
 
 use super::done::Done;
+use crate::backend::Watch;
 use crate::error::{Error, Result};
 use crate::graph::{Descriptor, Graph};
 use crate::host_memory::{HostBuffer, Placements};
@@ -37,6 +38,7 @@ pub struct Compute {
     /// What script called, for errors.
     pub method: &'static str,
     pub label: String,
+    pub watch: Watch,
     pub done: Done<()>,
 }
 

@@ -468,7 +468,7 @@ fn a_backend_that_copies_computes_in_the_callers_memory_all_the_same() {
 }
 
 fn compute(graph: GraphId, inputs: Vec<HostBuffer>, outputs: Vec<Option<HostBuffer>>, label: &str, done: Done<()>) -> Compute {
-    Compute { graph, inputs, outputs, method: "compute", label: label.to_owned(), done }
+    Compute { graph, inputs, outputs, method: "compute", label: label.to_owned(), watch: Default::default(), done }
 }
 
 #[test]

@@ -1,9 +1,10 @@
-//! How the end of a context reaches kernels that are under way.
+//! How the end of a context, and of the wish for a run, reaches kernels that are under way.
 //!
 //! Kernels know no context, but the threads that they run on do: each has the flag of the one that it works for, and
 //! `for_each_piece` leaves the pieces that it has not begun. What was computed is then worthless, so whoever ran the
 //! kernel asks [`Cancel::check`] before using it.
 
+use crate::backend::Watch;
 use crate::error::{Error, Kind, Result};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -14,22 +15,32 @@ thread_local! {
     static CURRENT: RefCell<Option<Cancel>> = const { RefCell::new(None) };
 }
 
-/// The flag of one context.
+/// The flag of one context, and that of the run at hand.
 #[derive(Clone, Debug, Default)]
-pub struct Cancel(Arc<AtomicBool>);
+pub struct Cancel(Arc<AtomicBool>, Watch);
 
 impl Cancel {
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
+    /// With the flag of a run of the context.
+    pub fn of_run(&self, run: Watch) -> Cancel {
+        Cancel(self.0.clone(), run)
+    }
+
+    /// How the run is watched.
+    pub fn watch(&self) -> &Watch {
+        &self.1
+    }
+
     /// # Errors
-    /// `InvalidStateError` when the context has ended.
+    /// `InvalidStateError` when the context has ended, `OperationError` when nobody wants the run any more.
     pub fn check(&self) -> Result<()> {
         if self.0.load(Ordering::Relaxed) {
             return Err(Error::new(Kind::InvalidState, "the context was destroyed"));
         }
-        Ok(())
+        self.1.check()
     }
 
     /// From now on this thread works for the context.
@@ -46,9 +57,9 @@ impl Cancel {
     }
 }
 
-/// Whether the context that this thread works for, if any, has not ended.
+/// Whether what this thread works for, if anything, is still wanted.
 pub fn is_wanted() -> bool {
-    CURRENT.with_borrow(|current| current.as_ref().is_none_or(|cancel| !cancel.0.load(Ordering::Relaxed)))
+    CURRENT.with_borrow(|current| current.as_ref().is_none_or(|cancel| cancel.check().is_ok()))
 }
 
 /// The flag of the context that this thread works for.

@@ -516,11 +516,13 @@ impl Executable {
             profile.begin();
             Instant::now()
         });
+        let watch = Some(cancel.watch()).filter(|watch| watch.wants_steps());
         for (number, step) in self.steps.iter().enumerate() {
             if needed.as_ref().is_some_and(|needed| !needed.steps[number]) {
                 continue;
             }
             cancel.check()?;
+            let watched = watch.map(|_| Instant::now());
             let views: SmallVec<[View<'_>; 4]> = step
                 .inputs
                 .iter()
@@ -568,6 +570,9 @@ impl Executable {
             };
             let result = catch_unwind(AssertUnwindSafe(kernel)).unwrap_or_else(|panic| Err(from_panic(&*panic)));
             result.map_err(|error| error.of(step.op.row().name, &step.label))?;
+            if let (Some(watch), Some(watched)) = (watch, watched) {
+                watch.step(step.op.row().name, &step.label, watched);
+            }
             if let (Some(profile), Some(began)) = (&self.profile, &mut began) {
                 *began = profile.end(number, *began);
             }

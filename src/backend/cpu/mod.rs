@@ -254,10 +254,13 @@ impl Backend for Cpu {
         let executable = graph.clone();
         let estimate = graph.estimate();
         let under_way = UnderWay::begin(&self.0);
-        let alone = turn.alone && under_way.is_alone;
+        let (number, alone) = (turn.number, turn.alone && under_way.is_alone);
         let work = move |help| {
             done.run(|| {
-                let run = || cpu.0.cancel.during(|| executable.run(&bindings, &cpu.0.cancel));
+                // It may have waited for long.
+                turn.watch.check()?;
+                let cancel = cpu.0.cancel.of_run(turn.watch);
+                let run = || cancel.during(|| executable.run(&bindings, &cancel));
                 let result = match if help == Help::Team { cpu.team() } else { None } {
                     Some(team) => {
                         // Whoever copies the inputs needs a core; a team that waits with us would take it.
@@ -278,7 +281,7 @@ impl Backend for Cpu {
             work(Help::Nobody);
         } else {
             let lane = if estimate < LIGHT { &self.0.short } else { &self.0.long };
-            lane.push(turn.number, work);
+            lane.push(number, work);
         }
     }
 

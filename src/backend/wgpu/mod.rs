@@ -192,9 +192,11 @@ impl Backend for Gpu {
         self.order(Job::Read { from: from.clone(), into, done });
     }
 
-    fn execute(&self, graph: &Arc<Executable>, bindings: Bindings<Storage>, _: Turn, done: Done<()>) {
+    fn execute(&self, graph: &Arc<Executable>, bindings: Bindings<Storage>, turn: Turn, done: Done<()>) {
         let graph = graph.clone();
-        self.order(Job::Execute { commands: Box::new(move || graph.record(&bindings)), done });
+        // What was submitted is not stopped.
+        let commands = Box::new(move || turn.watch.check().and_then(|()| graph.record(&bindings)));
+        self.order(Job::Execute { commands, done });
     }
 
     fn on_lost(&self, tell: Box<dyn FnOnce(String) + Send>) {

@@ -74,10 +74,10 @@ impl Importer<'_> {
                 let data_type =
                     tensor.element.held_by().ok_or_else(|| malformed(format!("output {name:?} of {}", tensor.element)))?;
                 let shape = tensor.shape.iter().map(|&size| u32::try_from(size).unwrap_or(u32::MAX)).collect();
-                (data_type, if tensor.element.is_short() { tensor.element } else { data_type.into() }, shape)
+                (data_type, if tensor.element.is_narrow() { tensor.element } else { data_type.into() }, shape)
             }
         };
-        let element_type = if element.is_short() { element.name() } else { data_type.name() };
+        let element_type = if element.is_narrow() { element.name() } else { data_type.name() };
         Ok(Signature { name: name.to_owned(), data_type, element_type, shape })
     }
 

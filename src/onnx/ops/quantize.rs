@@ -28,10 +28,11 @@ pub fn quantize(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         (None, Some(element)) => element,
         (None, None) => ElementType::Uint8,
     };
-    let zero_point = zero_point(node, element, scale, emit)?;
+    let quantized = element.held_by().ok_or_else(|| format!("elements of {element}"))?;
+    let zero_point = zero_point(node, element, quantized, scale, emit)?;
     let (scale, zero_point) = blocks(node, input, scale, &zero_point, emit)?;
     let result = emit.push(QuantizeLinear { input, scale, zero_point })?;
-    if !element.is_short() {
+    if !element.is_narrow() {
         return one(result);
     }
     let (low, high) = element.range();
@@ -42,7 +43,9 @@ pub fn quantize(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
 
 pub fn dequantize(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let element = emit.element(node.input(0)?);
-    let (input, mut scale) = (held(node.input(0)?, emit)?, emit.input(node, 1)?);
+    let (input, mut scale) = (node.input(0)?, emit.input(node, 1)?);
+    // Constants of 4 bits stay packed.
+    let input = if element.is_short() { held(input, DataType::Int32, emit)? } else { input.clone() };
     let input = emit.operand(&input)?;
     let quantized = emit.data_type(input);
     let own = emit.data_type(scale);
@@ -57,34 +60,33 @@ pub fn dequantize(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     if !QUANTIZED.contains(quantized) {
         return Err(format!("an input of {quantized}").into());
     }
-    let zero_point = zero_point(node, element, scale, emit)?;
+    let zero_point = zero_point(node, element, quantized, scale, emit)?;
     let (scale, zero_point) = blocks(node, input, scale, &zero_point, emit)?;
     let result = emit.push(DequantizeLinear { input, scale, zero_point })?;
     one(emit.cast(result, wanted)?)
 }
 
-/// A value whose elements, if they have 16 bits, are held by 32.
-fn held(value: &Value, emit: &mut Emit<'_>) -> Mapped<Value> {
-    match value.constant().filter(|tensor| tensor.element.is_short()) {
-        Some(tensor) if emit.folding.charge(tensor.count().saturating_mul(4)) => Ok(tensor.cast(ElementType::Int32).into()),
+/// A value whose elements, if it is a constant, are held by that type.
+fn held(value: &Value, by: DataType, emit: &mut Emit<'_>) -> Mapped<Value> {
+    match value.constant().filter(|tensor| tensor.element != by.into()) {
+        Some(tensor) if emit.folding.charge(tensor.count().saturating_mul(4)) => Ok(tensor.cast(by.into()).into()),
         Some(_) => Err("too much to compute at import".into()),
         None => Ok(value.clone()),
     }
 }
 
-/// The zero point of elements of that type, which is 0 where there is none.
-fn zero_point(node: &Node<'_>, element: ElementType, scale: OperandId, emit: &mut Emit<'_>) -> Mapped<Value> {
+/// The zero point of elements of that type, which is 0 where there is none, held as the elements are.
+fn zero_point(node: &Node<'_>, element: ElementType, by: DataType, scale: OperandId, emit: &mut Emit<'_>) -> Mapped<Value> {
     match node.optional(2) {
         Some(given) if emit.element(given) != element => {
             Err(format!("a zero point of {} for elements of {element}", emit.element(given)).into())
         }
-        Some(given) => held(given, emit),
-        None => zeros(element, emit.shape(scale)),
+        Some(given) => held(given, by, emit),
+        None => zeros(by.into(), emit.shape(scale)),
     }
 }
 
 fn zeros(element: ElementType, shape: Vec<u32>) -> Mapped<Value> {
-    let element: ElementType = element.held_by().ok_or_else(|| format!("elements of {element}"))?.into();
     let shape: Vec<usize> = shape.into_iter().map(|size| size as usize).collect();
     let count = shape.iter().product();
     let bytes = element.byte_length(count).ok_or("too many elements")?;

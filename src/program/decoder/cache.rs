@@ -232,8 +232,17 @@ impl Decoder {
             inputs.push(buffer(&mut bytes));
             given.push(bytes);
         }
-        let run =
-            |done| Task::Compute(Compute { graph: plan.graph, inputs, outputs, method: "generate", label: String::new(), done });
+        let run = |done| {
+            Task::Compute(Compute {
+                graph: plan.graph,
+                inputs,
+                outputs,
+                method: "generate",
+                label: String::new(),
+                watch: Default::default(),
+                done,
+            })
+        };
         self.program.device.wait_for(run)?;
         drop(given);
 

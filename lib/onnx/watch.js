@@ -1,0 +1,61 @@
+'use strict';
+
+// Runs that are watched: they end before they are done where a caller gives them up, and tell when their steps were done.
+
+const native = require('../native.js');
+
+/**
+ * Does something that a caller may give up. It is rejected at once then, with the reason; what has begun natively ends as soon as it can.
+ * @template T
+ * @param {((stop: (reason: unknown) => void) => () => void) | undefined} watching calls back when the caller gives up; gives what ends
+ *   the watching
+ * @param {(watch: number) => Promise<T>} work
+ * @param {(steps: [string, string, number, number][]) => void} [tell] is told the steps of the run
+ * @returns {Promise<T>}
+ */
+async function watched(watching, work, tell = undefined) {
+  if (watching === undefined && tell === undefined) return work(0);
+  const watch = native.createWatch(tell !== undefined);
+  const result = work(watch);
+  const end = () => {
+    tell?.(native.takeSteps(watch));
+    native.destroyWatch(watch);
+  };
+  const ended = result.then(
+    (value) => (end(), value),
+    (error) => {
+      end();
+      throw error;
+    },
+  );
+  if (watching === undefined) return ended;
+  // Nobody may be left to hear of it.
+  ended.catch(() => {});
+  let unwatch;
+  const stopped = new Promise((_, reject) => {
+    unwatch = watching((reason) => {
+      native.giveUp(watch);
+      reject(reason);
+    });
+  });
+  try {
+    return await Promise.race([ended, stopped]);
+  } finally {
+    unwatch();
+  }
+}
+
+/**
+ * Watches an AbortSignal, of any realm.
+ * @param {AbortSignal | undefined} signal
+ */
+function onAbort(signal) {
+  if (signal === undefined) return undefined;
+  return (stop) => {
+    const aborted = () => stop(signal.reason);
+    signal.addEventListener('abort', aborted, { once: true });
+    return () => signal.removeEventListener('abort', aborted);
+  };
+}
+
+module.exports = { onAbort, watched };
