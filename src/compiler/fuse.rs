@@ -35,7 +35,7 @@ pub fn fuse(graph: &Graph, fusing: Fusing, integers: &Integers, progress: &Progr
     'heads: for node in progress.each(graph.nodes.iter().enumerate()) {
         let (head, node) = node?;
         let leads = match (&node.op, fusing) {
-            (Op::Conv2d(_) | Op::Matmul(_) | Op::Gemm(_), _) => true,
+            (Op::Conv2d(_) | Op::Matmul(_) | Op::Gemm(_) | Op::BlockQuantizedMatmul(_), _) => true,
             // One that has joined another leads nothing itself.
             (op, Fusing::Chains) => is_elementwise(op) && !fusion.is_fused[head],
             (op, Fusing::Quick) => {

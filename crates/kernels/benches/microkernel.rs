@@ -6,6 +6,7 @@
 
 use std::hint::black_box;
 use std::time::Instant;
+use webnn_kernels::block_quantized::{self, Coding, Floats, Instructions, Weights, float32, int8 as rounded};
 use webnn_kernels::caches::Caches;
 use webnn_kernels::conv::microkernels::{Task, Tiles};
 use webnn_kernels::depthwise::nchw;
@@ -88,6 +89,7 @@ fn microkernels() -> Vec<Microkernel> {
             all.push(function_of_numbers(isa, name, function));
         }
         all.push(softmax(isa));
+        all.extend(of_few_bits(isa));
     }
     all
 }
@@ -233,4 +235,69 @@ fn softmax(isa: &'static Isa) -> Microkernel {
         black_box(&mut output);
     };
     (format!("softmax.rows.{}", isa.name), Work::Elements(COUNT * LENGTH), Box::new(call))
+}
+
+/// Rows times 4096 x 4096 weights of 4 and 8 bits in blocks of 32, which come from memory, or from a cache that is larger.
+fn of_few_bits(isa: &'static Isa) -> Vec<Microkernel> {
+    const SIZE: usize = 4096;
+    let mut all: Vec<Microkernel> = Vec::new();
+    for (bits, rows) in [(2, 1), (4, 1), (8, 1), (4, 2), (4, 4), (4, 8), (8, 8)] {
+        let weights: Vec<u8> = (0..SIZE * SIZE * bits / 8).map(|i| (i * 37 % 251) as u8).collect();
+        let scales = numbers(SIZE * SIZE / 32);
+        let source = block_quantized::Source {
+            bits,
+            columns: SIZE,
+            depth: SIZE,
+            block: 32,
+            coding: Coding::Offset,
+            by_depth: false,
+            high_first: false,
+            code_book: None,
+            weights: &weights,
+            scales: Floats::Float32(&scales),
+            zeros: None,
+        };
+        let left = numbers(rows * SIZE);
+        let work = || Work::Operations(2 * rows * SIZE * SIZE);
+        let mut add = |name: String, mut call: Box<dyn FnMut(&mut [f32])>| {
+            let mut output = vec![0.0; rows * SIZE];
+            all.push((name, work(), Box::new(move || call(black_box(&mut output)))));
+        };
+        for is_int8 in [false, true] {
+            let format = source.format(isa.lanes(), is_int8);
+            let mut packed = vec![0; format.bytes()];
+            source.pack(&format, &mut packed);
+            if is_int8 {
+                let mut of_bytes = vec![0.0; rows * rounded::row(&format)];
+                for (from, to) in left.chunks_exact(SIZE).zip(of_bytes.chunks_exact_mut(rounded::row(&format))) {
+                    rounded::Round { format: &format, from, to }.compute(isa);
+                }
+                for instructions in Instructions::all_of(isa) {
+                    let (packed, of_bytes) = (packed.clone(), of_bytes.clone());
+                    let call = move |output: &mut [f32]| {
+                        let weights = Weights::new(&format, None, &packed);
+                        rounded::multiply(
+                            isa,
+                            instructions,
+                            &weights,
+                            rounded::Rows { rows: &of_bytes },
+                            0..format.panels(),
+                            output,
+                        );
+                    };
+                    add(format!("block_quantized.int8.{bits}bits.{rows}.{instructions:?}"), Box::new(call));
+                }
+                continue;
+            }
+            let (mut padded, mut sums) = (vec![0.0; rows * SIZE], vec![0.0; rows * format.blocks()]);
+            float32::Pad { format: &format, from: &left, numbers: &mut padded, sums: &mut sums }.compute(isa);
+            let call = move |output: &mut [f32]| {
+                let weights = Weights::new(&format, None, &packed);
+                let rows = float32::Rows { numbers: &padded, sums: &sums };
+                float32::multiply(isa, &weights, rows, 0..format.panels(), output);
+            };
+            add(format!("block_quantized.float32.{bits}bits.{rows}.{}", isa.name), Box::new(call));
+        }
+    }
+    all
 }

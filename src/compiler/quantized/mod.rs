@@ -84,7 +84,7 @@ fn constants(graph: &Graph) -> Vec<bool> {
 }
 
 /// The node that makes an operand.
-fn maker(graph: &Graph, id: OperandId) -> Option<(usize, &Node)> {
+pub fn maker(graph: &Graph, id: OperandId) -> Option<(usize, &Node)> {
     match graph.operands[id.0 as usize].source {
         Source::Node { node, .. } => Some((node as usize, &graph.nodes[node as usize])),
         _ => None,
@@ -92,7 +92,7 @@ fn maker(graph: &Graph, id: OperandId) -> Option<(usize, &Node)> {
 }
 
 /// What dequantizes 8-bit integers to float32, if that makes an operand.
-fn dequantized(graph: &Graph, id: OperandId) -> Option<(usize, &DequantizeLinear)> {
+pub fn dequantized(graph: &Graph, id: OperandId) -> Option<(usize, &DequantizeLinear)> {
     let (node, Node { op: Op::DequantizeLinear(op), .. }) = maker(graph, id)? else { return None };
     let is_byte = matches!(graph.descriptor(op.input).data_type, DataType::Int8 | DataType::Uint8);
     (is_byte && graph.descriptor(id).data_type == DataType::Float32).then_some((node, op))

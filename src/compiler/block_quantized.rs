@@ -1,0 +1,319 @@
+//! What WebNN says of weights of a few bits, `dequantizeLinear` of constants before a product, becomes a product that reads the bits
+//! ([`BlockQuantizedMatmul`]). Their blocks lie along the depth; a transposition and a reshape may stand between.
+
+use super::progress::Progress;
+use super::quantized::{dequantized, insert, maker, push};
+use crate::error::Result;
+use crate::graph::ops::block_quantized::{BlockQuantizedMatmul, WeightCoding};
+use crate::graph::ops::elementwise::{Binary, BinaryKind, DequantizeLinear};
+use crate::graph::ops::movement::{Reshape, Transpose};
+use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, Node, Op, Operand, OperandId, Source};
+use crate::memory;
+
+/// Weights below which it makes no difference.
+const WORTH_IT: usize = 4096;
+
+/// With `integers`, products of which both operands are bytes are left to kernels for these.
+pub fn block_quantized(graph: &mut Graph, integers: bool, progress: &Progress<'_>) -> Result<()> {
+    if !graph.nodes.iter().any(|node| weights(graph, node, integers).is_some()) {
+        return Ok(());
+    }
+    for node in progress.each(std::mem::take(&mut graph.nodes)) {
+        let mut node = node?;
+        // The nodes before this one are listed again, so that what makes its operands is found.
+        if let Some(found) = weights(graph, &node, integers) {
+            node.op = found.product(graph, &node)?;
+        }
+        push(graph, node);
+    }
+    Ok(())
+}
+
+/// The weights of a product.
+struct Found {
+    a: OperandId,
+    input: OperandId,
+    scale: OperandId,
+    zero_point: OperandId,
+    /// Whether a row of the weights is a step in depth.
+    by_depth: bool,
+    columns: usize,
+    blocks: usize,
+    block_size: usize,
+    /// Whether all columns have the same scales and zero points.
+    is_shared: bool,
+    c: Option<OperandId>,
+}
+
+fn weights(graph: &Graph, node: &Node, integers: bool) -> Option<Found> {
+    let (a, b, is_turned, c) = match &node.op {
+        Op::Matmul(op) => (op.a, op.b, false, None),
+        Op::Gemm(op) if !op.a_transpose && op.alpha == 1.0 && op.beta == 1.0 => (op.a, op.b, op.b_transpose, op.c),
+        _ => return None,
+    };
+    let shape = |id: OperandId| -> Vec<usize> { graph.descriptor(id).shape.iter().map(|&size| size as usize).collect() };
+    // From the product back to where they are dequantized.
+    let (mut id, mut is_turned) = (b, is_turned);
+    if let Some((_, Node { op: Op::Transpose(Transpose { input, permutation }), .. })) = maker(graph, id)
+        && shape(id).len() == 2
+        && permutation.as_deref().is_none_or(|order| order == [1, 0])
+    {
+        (id, is_turned) = (*input, !is_turned);
+    }
+    let [rows, columns] = shape(id)[..] else { return None };
+    if let Some((_, Node { op: Op::Reshape(Reshape { input, .. }), .. })) = maker(graph, id) {
+        id = *input;
+    }
+    let (_, Node { op: Op::DequantizeLinear(op), .. }) = maker(graph, id)? else { return None };
+    let &DequantizeLinear { input, scale, zero_point } = op;
+    let data_type = graph.descriptor(input).data_type;
+    let is_byte = matches!(data_type, DataType::Int8 | DataType::Uint8);
+    let is_known = [input, scale, zero_point].iter().all(|&id| graph.is_constant(id));
+    if !is_known || !is_byte && !matches!(data_type, DataType::Int4 | DataType::Uint4) || rows * columns < WORTH_IT {
+        return None;
+    }
+    if integers && is_byte && is_of_bytes(graph, a) {
+        return None;
+    }
+    // Elements of a block down and across, as the matrix has them.
+    let (whole, of_blocks) = (shape(input), shape(scale));
+    let block = |axis: usize| whole[axis] / of_blocks[axis];
+    let [down, across] = match whole[..] {
+        [a, b] if [a, b] == [rows, columns] => [block(0), block(1)],
+        [a, b, c] if [a, b * c] == [rows, columns] && of_blocks[2] == 1 => [block(0), block(1) * c],
+        [a, b, c] if [a * b, c] == [rows, columns] && of_blocks[1] == 1 => [block(0) * b, block(2)],
+        _ => return None,
+    };
+    // The matrix is [depth, columns], or transposed.
+    let ([depth, columns], [block_size, other]) =
+        if is_turned { ([columns, rows], [across, down]) } else { ([rows, columns], [down, across]) };
+    let is_shared = other == columns && columns > 1;
+    let is_whole = is_byte || if is_turned { block_size.is_multiple_of(2) } else { columns.is_multiple_of(2) };
+    if !is_whole || other != 1 && !is_shared {
+        return None;
+    }
+    let blocks = depth / block_size;
+    Some(Found { a, input, scale, zero_point, by_depth: !is_turned, columns, blocks, block_size, is_shared, c })
+}
+
+/// Whether an operand is dequantized from bytes, and then moved.
+fn is_of_bytes(graph: &Graph, mut id: OperandId) -> bool {
+    while let Some((_, node)) = maker(graph, id) {
+        match &node.op {
+            Op::Reshape(op) => id = op.input,
+            Op::Transpose(op) => id = op.input,
+            _ => break,
+        }
+    }
+    dequantized(graph, id).is_some()
+}
+
+impl Found {
+    fn product(self, graph: &mut Graph, node: &Node) -> Result<Op> {
+        let Found { a, input, scale, zero_point, by_depth, columns, blocks, block_size, .. } = self;
+        let Descriptor { data_type, .. } = *graph.descriptor(input);
+        let bits = data_type.bits();
+        let row = |count: usize| (count * bits).div_ceil(8);
+        let bytes = constant(graph, input);
+        let length = bytes.as_slice().len();
+        let rows = if by_depth { blocks * block_size } else { columns };
+        let weights = add(graph, DataType::Uint8, [rows, length / rows], bytes);
+        let shape = if by_depth { [blocks, columns] } else { [columns, blocks] };
+        let of_scale = graph.descriptor(scale).data_type;
+        let scales = match constant(graph, scale) {
+            bytes if self.is_shared => self.repeated(bytes.as_slice(), of_scale.bits() / 8)?,
+            bytes => bytes,
+        };
+        let scales = add(graph, of_scale, shape, scales);
+        let signed = matches!(data_type, DataType::Int4 | DataType::Int8);
+        let codes = codes(constant(graph, zero_point).as_slice(), bits, if self.is_shared { blocks } else { blocks * columns })?;
+        let middle = 1 << (bits - 1);
+        let (coding, has_own) = match (signed, codes[0]) {
+            (true, 0) => (WeightCoding::Signed, codes.iter().any(|&code| code != 0)),
+            (false, first) if first == middle => (WeightCoding::Offset, codes.iter().any(|&code| code != middle)),
+            (false, 0) => (WeightCoding::Unsigned, codes.iter().any(|&code| code != 0)),
+            (true, _) => (WeightCoding::Signed, true),
+            (false, _) => (WeightCoding::Unsigned, true),
+        };
+        let zero_points = match has_own {
+            false => None,
+            true => {
+                let codes = if self.is_shared { self.repeated(&codes, 1)?.as_slice().to_vec() } else { codes };
+                let mut packed = memory::filled(0u8, shape[0] * row(shape[1]))?;
+                for (codes, to) in codes.chunks_exact(shape[1]).zip(packed.chunks_exact_mut(row(shape[1]))) {
+                    codes.iter().enumerate().for_each(|(i, code)| to[i * bits / 8] |= code << (i * bits % 8));
+                }
+                Some(add(graph, DataType::Uint8, [shape[0], row(shape[1])], ConstantBytes::new(packed)))
+            }
+        };
+        let bias = self.c.filter(|&c| {
+            let shape = &graph.descriptor(c).shape;
+            let is_row = shape.last() == Some(&(columns as u32)) && shape.iter().product::<u32>() == columns as u32;
+            is_row && graph.is_constant(c)
+        });
+        let bias = bias.map(|c| {
+            let (of_c, bytes) = (graph.descriptor(c).data_type, constant(graph, c));
+            let descriptor = Descriptor::new(of_c, [columns as u32]);
+            graph.operands.push(Operand { descriptor, source: Source::Constant(bytes) });
+            OperandId(graph.operands.len() as u32 - 1)
+        });
+        let is_added = bias.is_some();
+        let product = BlockQuantizedMatmul {
+            a,
+            weights,
+            scales,
+            bits: bits as u32,
+            block_size: block_size as u32,
+            zero_points,
+            code_book: None,
+            bias,
+            coding,
+            by_depth,
+            high_first: false,
+            approximate: false,
+        };
+        Ok(match self.c {
+            Some(b) if !is_added => {
+                let output = node.outputs[0];
+                let shape = graph.descriptor(output).shape.clone();
+                let a = insert(graph, product, output, &shape);
+                Binary { kind: BinaryKind::Add, a, b }.into()
+            }
+            _ => product.into(),
+        })
+    }
+
+    /// The elements of blocks that all columns share, for each of these.
+    fn repeated(&self, elements: &[u8], size: usize) -> Result<ConstantBytes> {
+        let mut all = memory::filled(0u8, elements.len() * self.columns)?;
+        match self.by_depth {
+            true => {
+                for (element, to) in elements.chunks_exact(size).zip(all.chunks_exact_mut(size * self.columns)) {
+                    to.chunks_exact_mut(size).for_each(|to| to.copy_from_slice(element));
+                }
+            }
+            false => all.chunks_exact_mut(elements.len()).for_each(|to| to.copy_from_slice(elements)),
+        }
+        Ok(ConstantBytes::new(all))
+    }
+}
+
+/// Codes of so many bits that lie one behind the other.
+fn codes(bytes: &[u8], bits: usize, count: usize) -> Result<Vec<u8>> {
+    let mut codes = memory::filled(0u8, count)?;
+    let mask = ((1u16 << bits) - 1) as u8;
+    codes.iter_mut().enumerate().for_each(|(i, code)| *code = bytes[i * bits / 8] >> (i * bits % 8) & mask);
+    Ok(codes)
+}
+
+fn constant(graph: &Graph, id: OperandId) -> ConstantBytes {
+    match &graph.operands[id.0 as usize].source {
+        Source::Constant(bytes) => bytes.clone(),
+        _ => unreachable!("it was a constant"),
+    }
+}
+
+fn add(graph: &mut Graph, data_type: DataType, shape: [usize; 2], bytes: ConstantBytes) -> OperandId {
+    let descriptor = Descriptor::new(data_type, shape.map(|size| size as u32));
+    graph.operands.push(Operand { descriptor, source: Source::Constant(bytes) });
+    OperandId(graph.operands.len() as u32 - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::cpu::reference::interpret;
+    use crate::compiler::prune::prune;
+    use crate::graph::ops::matmul::{Gemm, Matmul};
+    use crate::graph::{GraphBuilder, Limits};
+    use std::sync::Arc;
+
+    /// How the weights lie, and what stands between them and the product.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Written {
+        /// [depth, columns].
+        ByDepth,
+        /// [columns, depth], transposed by a node, or by gemm.
+        Transposed,
+        Gemm,
+        /// [columns, blocks, block], reshaped and transposed.
+        Reshaped,
+    }
+
+    const DEPTH: u32 = 96;
+    const COLUMNS: u32 = 64;
+    const BLOCK: u32 = 32;
+
+    fn bytes(count: usize, seed: usize) -> Vec<u8> {
+        (0..count).map(|i| ((i + 3 * seed) * 2_654_435_761 >> 7) as u8).collect()
+    }
+
+    fn floats(count: usize, seed: usize) -> Vec<u8> {
+        bytes(count, seed).iter().flat_map(|&byte| (f32::from(byte) / 128.0 - 1.0).to_le_bytes()).collect()
+    }
+
+    /// A product with a row of gemm's that is added, where it is one.
+    fn graph(written: Written, data_type: DataType, is_shared: bool, zero: Option<u8>) -> Graph {
+        let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
+        let a = builder.input("a", Descriptor::new(DataType::Float32, [5, DEPTH])).unwrap();
+        let blocks = DEPTH / BLOCK;
+        let columns = if is_shared { 1 } else { COLUMNS };
+        let (shape, of_blocks) = match written {
+            Written::ByDepth => (vec![DEPTH, COLUMNS], vec![blocks, columns]),
+            Written::Transposed | Written::Gemm => (vec![COLUMNS, DEPTH], vec![columns, blocks]),
+            Written::Reshaped => (vec![COLUMNS, blocks, BLOCK], vec![columns, blocks, 1]),
+        };
+        let mut constant = |data_type: DataType, shape: &[u32], bytes: Vec<u8>| {
+            let descriptor = Descriptor::new(data_type, shape.iter().copied());
+            let length = descriptor.byte_length();
+            builder.constant(descriptor, ConstantBytes::new(bytes[..length].to_vec())).unwrap()
+        };
+        let input = constant(data_type, &shape, bytes((DEPTH * COLUMNS) as usize, 1));
+        let scale = constant(DataType::Float32, &of_blocks, floats((blocks * COLUMNS) as usize, 2));
+        let points = zero.map_or_else(|| bytes((blocks * COLUMNS) as usize, 3), |zero| vec![zero; (blocks * COLUMNS) as usize]);
+        let zero_point = constant(data_type, &of_blocks, points);
+        let c = constant(DataType::Float32, &[1, COLUMNS], floats(COLUMNS as usize, 4));
+        let mut push = |op: Op| builder.push_op(op, "").unwrap()[0];
+        let mut b = push(DequantizeLinear { input, scale, zero_point }.into());
+        if written == Written::Reshaped {
+            b = push(Reshape { input: b, new_shape: vec![COLUMNS, DEPTH] }.into());
+        }
+        if matches!(written, Written::Transposed | Written::Reshaped) {
+            b = push(Transpose { input: b, permutation: None }.into());
+        }
+        let y = push(match written {
+            Written::Gemm => Gemm { a, b, c: Some(c), alpha: 1.0, beta: 1.0, a_transpose: false, b_transpose: true }.into(),
+            _ => Matmul { a, b }.into(),
+        });
+        builder.build(vec![("y".to_owned(), y)]).unwrap()
+    }
+
+    #[test]
+    fn products_stay_what_they_are() {
+        let left = floats((5 * DEPTH) as usize, 5);
+        for written in [Written::ByDepth, Written::Transposed, Written::Gemm, Written::Reshaped] {
+            for data_type in [DataType::Int4, DataType::Uint4, DataType::Int8, DataType::Uint8] {
+                // 0, the middle of the range of either, and others.
+                for zero in [Some(0), Some(0x88), Some(0x80), None] {
+                    for is_shared in [false, true] {
+                        let graph = graph(written, data_type, is_shared, zero);
+                        let expected = interpret(&graph, &[&left]).remove(0);
+                        let mut changed = graph.clone();
+                        let progress = &Progress::unasked();
+                        block_quantized(&mut changed, true, progress).unwrap();
+                        prune(&mut changed, progress).unwrap();
+                        let what = format!("{written:?} {data_type} {zero:?} shared {is_shared}");
+                        let names: Vec<&str> = changed.nodes.iter().map(|node| node.op.row().name).collect();
+                        assert_eq!(names, ["blockQuantizedMatmul"], "{what}");
+                        let found = interpret(&changed, &[&left]).remove(0);
+                        let number = |bytes: &[u8; 4]| f32::from_le_bytes(*bytes);
+                        for (found, expected) in found.as_chunks::<4>().0.iter().zip(expected.as_chunks::<4>().0) {
+                            let (found, expected) = (number(found), number(expected));
+                            assert!((found - expected).abs() <= 1e-4 * expected.abs().max(100.0), "{what}: {found}, {expected}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
