@@ -232,6 +232,48 @@ for (const [type, [data, name]] of Object.entries(elements)) {
   };
 }
 
+// Tensors: onnxruntime-common's own, as its tests have them.
+const described = (tensor) => [tensor.type, tensor.dims, tensor.size, tensor.location, tensor.data.constructor.name, Array.from(tensor.data, String)];
+const make = (...args) => ({ Tensor }) => described(new Tensor(...args));
+const constructions = {
+  'a typed array': [new Float32Array([1, 2, 3, 4]), [2, 2]],
+  'a typed array without dims': [new Int16Array([1, 2, 3])],
+  'numbers': ['float64', [1, 2, 3, 4], [2, 2]],
+  'numbers for int64': ['int64', [1, 2, 3, 4], [2, 2]],
+  'bigints for uint64': ['uint64', [1n, 2n], [2]],
+  'numbers for float16': ['float16', [1, 2, 3, 4], [2, 2]],
+  'bits for float16': ['float16', new Uint16Array([1, 2]), [2]],
+  'truth values': [[true, false], [2]],
+  'truth values by type': ['bool', [true, false], [2]],
+  'bytes for bool': ['bool', new Uint8Array([1, 0]), [2]],
+  'clamped bytes': [new Uint8ClampedArray([1, 2]), [2]],
+  'clamped bytes for int8': ['int8', new Uint8ClampedArray([1, 2]), [2]],
+  'bytes for int4': ['int4', new Uint8Array([1, 2]), [3]],
+  'numbers for int4': ['int4', [1, 2], [3]],
+  'strings': [['a', 'b'], [2]],
+  'an object': ['float32', {}, [2]],
+  'a buffer': ['float32', new ArrayBuffer(8), [2]],
+  'another array': ['float32', new Int32Array(2), [2]],
+  'no such type': ['x', [1], [1]],
+  'an empty list': [[]],
+  'dims that are an object': ['float32', [1], {}],
+  'dims of strings': ['float32', [1, 2], [1, '2']],
+  'a broken dim': ['float32', [1], [1.5]],
+  'a negative dim': ['float32', [1], [-1]],
+  'more dims than data': ['float32', [1], [2]],
+};
+for (const [name, args] of Object.entries(constructions)) rows[`Tensor: ${name}`] = make(...args);
+Object.assign(rows, {
+  'Tensor: reshape()': ({ Tensor }) => described(new Tensor('float32', [1, 2, 3, 4], [4]).reshape([2, 2])),
+  'Tensor: reshape() to another size': ({ Tensor }) => described(new Tensor('float32', [1, 2, 3, 4], [4]).reshape([3])),
+  'Tensor: getData()': async ({ Tensor }) => [...(await new Tensor('float32', [1, 2], [2]).getData())],
+  'Tensor: data after dispose()': ({ Tensor }) => {
+    const made = new Tensor('float32', [1, 2], [2]);
+    made.dispose();
+    return made.data;
+  },
+});
+
 // The end of a session, and what is beside sessions.
 const session = (use) => async (ort) => use(await ort.InferenceSession.create(sums), ort);
 Object.assign(rows, {

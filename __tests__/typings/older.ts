@@ -2,6 +2,12 @@
 import 'webnn-node/register';
 import * as webnn from 'webnn-node';
 import onnx, { loadOnnx, type OnnxModel } from 'webnn-node/onnx';
+import { InferenceSession, Tensor } from 'webnn-node/onnxruntime';
+
+export async function run(model: string): Promise<Tensor | undefined> {
+  const session: InferenceSession = await InferenceSession.create(model, { executionProviders: ['webnn'] });
+  return (await session.run({ x: new Tensor('float32', [1, 2], [2]) }))['y'];
+}
 
 export async function load(): Promise<OnnxModel[]> {
   const context: MLContext = await navigator.ml.createContext();

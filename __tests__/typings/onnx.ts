@@ -35,7 +35,7 @@ export async function list(bytes: Uint8Array): Promise<string[]> {
 export async function embed(texts: BigInt64Array[]): Promise<Float32Array[]> {
   const context = await ml.createContext();
   const model = await loadOnnx(context, 'encoder.onnx');
-  const open: string[] = model.inputs.flatMap(({ shape }) => shape.filter((size): size is string => typeof size === 'string'));
+  const open: string[] = model.inputs.flatMap(({ shape }) => (shape ?? []).filter((size): size is string => typeof size === 'string'));
   console.log(open, model.metadata.producer, model.graph?.label);
   await model.prepare([{ input_ids: [1, 16] }]);
   const results: Float32Array[] = [];
