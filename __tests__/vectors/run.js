@@ -97,4 +97,4 @@ async function run(context, vector) {
   compare(await compute(context, vector), vector);
 }
 
-module.exports = { run };
+module.exports = { describeGraph, run };

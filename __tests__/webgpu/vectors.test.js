@@ -10,7 +10,8 @@ const { readFileSync, readdirSync } = require('node:fs');
 const path = require('node:path');
 const corrections = require('../../tests/vectors/corrections.json');
 const { run } = require('../vectors/run.js');
-const { newContext, onDevice } = require('./device.js');
+const { requiredFeatures } = require('../../lib/webgpu.js');
+const { adapter, newContext, onDevice } = require('./device.js');
 
 const folder = process.env.WEBNN_VECTORS;
 const MOST = process.env.WEBNN_SWEEP === 'all' ? Infinity : 6;
@@ -34,7 +35,7 @@ if (!folder) {
           if (name === vector.name) vector.graph.expectedOutputs[output].data[index] = value;
         }
         onDevice(vector.name, async () => {
-          held ??= newContext();
+          held ??= newContext({ requiredFeatures: requiredFeatures(adapter) });
           await run((await held).context, vector);
         });
       }

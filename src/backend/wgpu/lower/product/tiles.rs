@@ -31,28 +31,23 @@ impl Tile {
 }
 
 /// Statements that bring a part of a matrix to `{side}_tile`: groups of four along its rows or columns, for each number
-/// along the depth.
-fn bring(side: &str, vector: &str, size: usize, tile: &Tile, by_depth: bool, element: impl Fn(usize) -> String) -> String {
+/// along the depth. What reads an element is called in one place, since drivers put the whole of it into every place.
+fn bring(side: &str, vector: &str, size: usize, tile: &Tile, by_depth: bool, element: &str) -> String {
     let (invocations, quarter, depth) = (tile.invocations(), size / 4, tile.depth);
     assert!((quarter * depth).is_multiple_of(invocations));
-    let mut text = String::new();
-    for first in (0..quarter * depth).step_by(invocations) {
-        let place = format!("let p = lane + {first}u;\n");
-        let place = place
-            + &if by_depth {
-                format!("let k = p % {depth}u;\nlet four = p / {depth}u;\n")
-            } else {
-                format!("let k = p / {quarter}u;\nlet four = p % {quarter}u;\n")
-            };
-        let elements: Vec<String> = (0..4).map(&element).collect();
-        let _ = write!(
-            text,
-            "{{\n{place}let at = k * {pitch}u + four;\n{side}_tile[at] = {vector}(vec4<f32>({}));\n}}\n",
-            elements.join(", "),
-            pitch = quarter + 1,
-        );
-    }
-    text
+    let place = if by_depth {
+        format!("let k = p % {depth}u;\nlet four = p / {depth}u;\n")
+    } else {
+        format!("let k = p / {quarter}u;\nlet four = p % {quarter}u;\n")
+    };
+    format!(
+        "for (var p = lane; p < {count}u; p += {invocations}u) {{\n{place}\
+         var read = vec4<f32>();\n\
+         for (var c = 0u; c < 4u; c += 1u) {{ read[c] = {element}; }}\n\
+         {side}_tile[k * {pitch}u + four] = {vector}(read);\n}}\n",
+        count = quarter * depth,
+        pitch = quarter + 1,
+    )
 }
 
 /// A function that reads an element of a side, or 0 outside the matrix.
@@ -96,15 +91,7 @@ pub fn text(product: &Product<'_>, are_halves: bool, most_bytes: usize) -> (Divi
     let mut text = sides(product, tile.rows, tile.columns, tile.depth, share);
     let _ = write!(
         text,
-        "fn save(share: u32, batch: u32, row: u32, column: u32, sums: vec4<f32>) {{\nif row >= {rows}u {{ return; }}\n"
-    );
-    for (c, component) in ["x", "y", "z", "w"].iter().enumerate() {
-        let _ = writeln!(text, "if column + {c}u < {columns}u {{ store(share, batch, row, column + {c}u, sums.{component}); }}");
-    }
-    let _ = write!(
-        text,
-        "}}\n\
-         var<workgroup> left_tile: array<{four}, {left_length}>;\n\
+        "var<workgroup> left_tile: array<{four}, {left_length}>;\n\
          var<workgroup> right_tile: array<{four}, {right_length}>;\n\
          @compute @workgroup_size({invocations}) fn main(@builtin(workgroup_id) group: vec3<u32>, \
          @builtin(local_invocation_index) lane: u32) {{\n\
@@ -131,12 +118,8 @@ pub fn text(product: &Product<'_>, are_halves: bool, most_bytes: usize) -> (Divi
         }
     }
     let _ = writeln!(text, "for (var k0 = first; k0 < end; k0 += {}u) {{", tile.depth);
-    text += &bring("left", four, tile.rows, &tile, by_depth[0], |i| {
-        format!("left_in(batch, tile_row + four * 4u + {i}u, k0 + k, end)")
-    });
-    text += &bring("right", four, tile.columns, &tile, by_depth[1], |i| {
-        format!("right_in(batch, k0 + k, tile_column + four * 4u + {i}u, end)")
-    });
+    text += &bring("left", four, tile.rows, &tile, by_depth[0], "left_in(batch, tile_row + four * 4u + c, k0 + k, end)");
+    text += &bring("right", four, tile.columns, &tile, by_depth[1], "right_in(batch, k0 + k, tile_column + four * 4u + c, end)");
     text += "workgroupBarrier();\n";
     let _ = writeln!(text, "for (var k4 = 0u; k4 < {}u; k4 += 4u) {{", tile.depth);
     for k in 0..4 {
@@ -157,16 +140,31 @@ pub fn text(product: &Product<'_>, are_halves: bool, most_bytes: usize) -> (Divi
         text += "}\n";
     }
     text += "}\nworkgroupBarrier();\n}\n";
+    // Likewise what stores an element.
+    let _ = write!(
+        text,
+        "for (var r = 0u; r < {rows_of_block}u; r += 1u) {{\n\
+         let row = tile_row + y * {rows_of_block}u + r;\n\
+         for (var f = 0u; f < {fours}u; f += 1u) {{\n\
+         var sums = vec4<f32>();\n\
+         switch r * {fours}u + f {{\n",
+        rows_of_block = tile.block_rows,
+    );
     for row in 0..tile.block_rows {
         for four in 0..fours {
-            let _ = writeln!(
-                text,
-                "save(share, batch, tile_row + y * {}u + {row}u, tile_column + x * 4u + {}u, sum{row}_{four});",
-                tile.block_rows,
-                four * across * 4,
-            );
+            let number = row * fours + four;
+            let case = if number == 0 { "default".to_owned() } else { format!("case {number}u") };
+            let _ = writeln!(text, "{case}: {{ sums = sum{row}_{four}; }}");
         }
     }
-    text += "}\n";
+    let _ = write!(
+        text,
+        "}}\n\
+         for (var c = 0u; c < 4u; c += 1u) {{\n\
+         let column = tile_column + x * 4u + f * {pitch}u + c;\n\
+         if row < {rows}u && column < {columns}u {{ store(share, batch, row, column, sums[c]); }}\n\
+         }}\n}}\n}}\n}}\n",
+        pitch = across * 4,
+    );
     (division, text)
 }

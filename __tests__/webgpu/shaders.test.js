@@ -1,0 +1,130 @@
+'use strict';
+
+// How large shaders are, on a device that only takes notes. Drivers put functions into every place that calls them, some of them
+// whatever it costs: SwiftShader's compiler took minutes for products whose elements were read and stored in 32 places each, where
+// others took milliseconds. So what counts is the text with every call replaced by what it calls.
+
+const { readFileSync, readdirSync } = require('node:fs');
+const path = require('node:path');
+const { ml, MLGraphBuilder } = require('../..');
+const { describeGraph } = require('../vectors/run.js');
+
+/** Characters of a shader as it is, with all calls replaced, and of variables of one invocation that are arrays. */
+const MOST = 10 << 10;
+const MOST_INLINED = 20 << 10;
+const MOST_PRIVATE = 64;
+
+/** A GPUDevice without a GPU. */
+function notingDevice(features = []) {
+  const shaders = [];
+  const never = new Promise(() => {});
+  const limits = {
+    maxStorageBufferBindingSize: 1 << 27,
+    maxBufferSize: 1 << 28,
+    maxStorageBuffersPerShaderStage: 8,
+    maxComputeWorkgroupsPerDimension: 65535,
+    maxComputeWorkgroupStorageSize: 16384,
+  };
+  const makeBuffer = ({ size }) => ({ size, destroy() {}, getMappedRange: () => new ArrayBuffer(size), unmap() {} });
+  const device = {
+    features: new Set(features),
+    limits,
+    lost: never,
+    queue: { submit() {}, writeBuffer() {} },
+    createBuffer: makeBuffer,
+    createBindGroup: () => ({}),
+    createCommandEncoder: () => ({}),
+    createShaderModule(descriptor) {
+      // Not the trial of subgroups.
+      if (descriptor.label !== 'webnn subgroups') shaders.push(descriptor);
+      return {};
+    },
+    createComputePipelineAsync: () => Promise.resolve({ getBindGroupLayout: () => ({}) }),
+    pushErrorScope() {},
+    popErrorScope: () => Promise.resolve(null),
+  };
+  return { device, shaders };
+}
+
+/** Bodies of functions by name. */
+function functionsOf(code) {
+  const starts = [...code.matchAll(/\bfn (\w+)\(/g)];
+  return new Map(starts.map(({ 1: name, index }, i) => [name, code.slice(index, starts[i + 1]?.index)]));
+}
+
+function inlinedSize(code) {
+  const functions = functionsOf(code);
+  const known = new Map();
+  const size = (name) => {
+    if (!known.has(name)) {
+      const body = functions.get(name);
+      // Not its own name, which comes first.
+      const calls = [...body.matchAll(/\b(\w+)\(/g)].slice(1).filter(({ 1: called }) => functions.has(called) && called !== name);
+      known.set(name, calls.reduce((sum, { 1: called }) => sum + size(called), body.length));
+    }
+    return known.get(name);
+  };
+  return size('main');
+}
+
+function check({ label, code }) {
+  expect({ label, isLong: code.length > MOST }).toEqual({ label, isLong: false });
+  const inlined = inlinedSize(code);
+  expect({ label, inlined: Math.max(inlined, MOST_INLINED) }).toEqual({ label, inlined: MOST_INLINED });
+  for (const { 1: count } of code.matchAll(/^\s*var \w+\s*[:=] array<\w+(?:<\w+>)?, (\d+)>/gm)) {
+    expect({ label, elements: Math.max(Number(count), MOST_PRIVATE) }).toEqual({ label, elements: MOST_PRIVATE });
+  }
+}
+
+test('calls are counted with what they call', () => {
+  const [a, aa, main] = ['fn a(x: u32) -> u32 { return x; }\n', 'fn aa(x: u32) -> u32 { return a(a(x)); }\n', 'fn main() { aa(1u); }'];
+  expect(inlinedSize(a + aa + main)).toBe(main.length + aa.length + 2 * a.length);
+});
+
+const tensor = (dataType, ...shape) => ({ dataType, shape });
+
+/** Networks' own sizes, with which products are divided in every way. */
+const GRAPHS = {
+  matmul: (b, type) => b.matmul(b.input('a', tensor(type, 4, 200, 300)), b.input('b', tensor(type, 4, 300, 180))),
+  'matmul of small matrices': (b, type) => b.matmul(b.input('a', tensor(type, 9, 8)), b.input('b', tensor(type, 8, 7))),
+  'matmul of a vector': (b, type) => b.matmul(b.input('a', tensor(type, 2, 300)), b.input('b', tensor(type, 300, 180))),
+  conv2d: (b, type) => b.gelu(b.conv2d(b.input('x', tensor(type, 1, 64, 28, 28)), b.input('w', tensor(type, 64, 64, 3, 3)), { padding: [1, 1, 1, 1] })),
+  convTranspose2d: (b, type) => b.convTranspose2d(b.input('x', tensor(type, 1, 1, 3, 3)), b.input('w', tensor(type, 1, 2, 3, 3)), { strides: [2, 2] }),
+  gru: (b, type) => b.gru(b.input('x', tensor(type, 2, 3, 3)), b.input('w', tensor(type, 1, 15, 3)), b.input('r', tensor(type, 1, 15, 5)), 2, 5)[0],
+  lstm: (b, type) => b.lstm(b.input('x', tensor(type, 2, 3, 3)), b.input('w', tensor(type, 1, 20, 3)), b.input('r', tensor(type, 1, 20, 5)), 2, 5)[0],
+};
+
+describe.each([[[]], [['shader-f16', 'subgroups']]])('on a device with the features %j', (features) => {
+  test.each(Object.keys(GRAPHS))('%s', async (name) => {
+    const { device, shaders } = notingDevice(features);
+    const context = await ml.createContext(device);
+    for (const type of ['float32', 'float16']) {
+      const builder = new MLGraphBuilder(context);
+      await builder.build({ y: GRAPHS[name](builder, type) });
+    }
+    expect(shaders.length).toBeGreaterThan(0);
+    shaders.forEach(check);
+    // What only naga knows.
+    for (const { code } of shaders) {
+      expect(code).not.toMatch(/coop_mat|enable wgpu/);
+      expect(/subgroup/.test(code)).toBe(/enable subgroups;/.test(code));
+    }
+    context.destroy();
+  });
+});
+
+const folder = process.env.WEBNN_VECTORS;
+(folder ? test : test.skip)('of the conformance vectors', async () => {
+  const { device, shaders } = notingDevice();
+  const context = await ml.createContext(device);
+  for (const file of readdirSync(folder).filter((name) => name.endsWith('.json'))) {
+    for (const vector of JSON.parse(readFileSync(path.join(folder, file), 'utf8')).slice(0, 8)) {
+      if (vector.contradicts !== undefined) continue;
+      const builder = new MLGraphBuilder(context);
+      await builder.build(describeGraph(builder, vector.graph));
+    }
+  }
+  expect(shaders.length).toBeGreaterThan(200);
+  shaders.forEach(check);
+  context.destroy();
+});
