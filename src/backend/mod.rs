@@ -8,13 +8,13 @@
 //! is an assertion. A backend reports only what nobody could foresee: memory, a lost device, a kernel that failed. Work
 //! may finish later and on any thread; its [`Done`] is the duty to say so.
 
-mod caller;
 pub mod cpu;
+mod host_thread;
 mod strided;
 pub mod wgpu;
 mod window;
 
-pub use caller::{Asked, Caller};
+pub use host_thread::HostThread;
 
 use crate::compiler::{Fusing, Plan, Preferences};
 use crate::error::{Error, Kind, Result};
@@ -41,7 +41,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
 
     /// Whom the timeline is to tell where tasks are sent from and which runs are to begin, if the backend has threads that had
     /// better be elsewhere, and that know when a run is about to end.
-    fn caller(&self) -> Option<&Arc<Caller>> {
+    fn host_thread(&self) -> Option<&Arc<HostThread>> {
         None
     }
 

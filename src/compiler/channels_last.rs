@@ -4,7 +4,6 @@
 //! else can follow; where something needs the order that the graph has, a transpose is inserted, and where an image has one
 //! pixel or one channel, a reshape, which costs nothing. An image has as many bytes either way.
 
-use super::depthwise_layout::on_planes;
 use super::progress::Progress;
 use super::treats_elements_alike;
 use crate::error::Result;
@@ -46,11 +45,10 @@ pub fn channels_last(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
     if !graph.nodes.iter().any(is_candidate) {
         return Ok(());
     }
-    let on_planes = on_planes(graph, progress)?;
     let nodes = std::mem::take(&mut graph.nodes);
     let count = graph.operands.len();
     let orders = (0..count).map(|i| Orders { first: Some(OperandId(i as u32)), last: None, shape: shape_of(graph, i) }).collect();
-    let mut rewrite = Rewrite { graph, orders, on_planes };
+    let mut rewrite = Rewrite { graph, orders };
     for node in progress.each(nodes) {
         rewrite.node(node?);
     }
@@ -121,8 +119,6 @@ struct Rewrite<'a> {
     graph: &'a mut Graph,
     /// By operand of the graph as it was.
     orders: Vec<Orders>,
-    /// The same: whether it is made by a convolution that leaves the channels first.
-    on_planes: Vec<bool>,
 }
 
 impl Rewrite<'_> {
@@ -228,7 +224,7 @@ impl Rewrite<'_> {
     fn turn(&mut self, node: &mut Node) -> bool {
         match &mut node.op {
             Op::Conv2d(op) => {
-                if op.input_layout != Nchw || !suits(self.graph, op) || self.on_planes[node.outputs[0].0 as usize] {
+                if op.input_layout != Nchw || !suits(self.graph, op) {
                     return false;
                 }
                 op.input_layout = Nhwc;

@@ -12,8 +12,7 @@
 //!    An RMS normalization of float16 is computed in float32 ([`root_mean_square`]).
 //! 6. [`prune`]: what no output needs any more goes.
 //! 7. [`half_promotion`]: float16 is computed in float32, where the backend's kernels are made for that.
-//! 8. [`channels_last`]: images have their channels last, where the backend's convolutions are faster so ([`depthwise_layout`] says where they
-//!    are not).
+//! 8. [`channels_last`]: images have their channels last, where the backend's convolutions are faster so.
 //! 9. [`hoisting`]: what values are scaled and shifted with is computed as soon as it can be.
 //! 10. [`fuse`]: element-wise operators join the operator that makes their data.
 //! 11. [`plan`]: values get places: graph inputs and outputs, constants, offsets in one arena by lifetime. Nodes that only
@@ -33,7 +32,6 @@ mod channels_last;
 mod conv1d;
 mod demand;
 mod depthwise;
-mod depthwise_layout;
 mod fold;
 mod fuse;
 mod half_promotion;

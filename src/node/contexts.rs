@@ -154,14 +154,10 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     });
     let handle = handle.to_number();
     let queue = environment.ending.queue.clone();
-    let wake = {
-        let queue = queue.clone();
-        move || queue.wake_early()
-    };
     let lost = move |message| queue.announce(request, Outcome::Lost { context: handle, message });
     let outcome = |(handle, (accelerated, device))| Outcome::Context { handle, accelerated, device };
     let done = environment.settler.promise(call.scope, request, outcome)?;
-    let start = Start { found, running, total, wake, lost };
+    let start = Start { found, running, total, lost };
     let wish = Wish { software: required, low_power };
     if !gpu || (!required && adapter::is_absent(wish)) {
         done.report(start.on(Cpu::new(threads)).map(|()| (handle, CPU)).map_err(|error| error.of("createContext", &label)));
@@ -194,19 +190,15 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 }
 
 /// What makes a context that is waiting for its device ready.
-struct Start<W, L> {
+struct Start<L> {
     found: Arc<OnceLock<Device>>,
     running: Arc<Running>,
     total: Total,
-    wake: W,
     lost: L,
 }
 
-impl<W: Fn() + Send + Sync + 'static, L: FnOnce(String) + Send + 'static> Start<W, L> {
+impl<L: FnOnce(String) + Send + 'static> Start<L> {
     fn on(self, backend: impl Backend) -> Result<()> {
-        if let Some(caller) = backend.caller() {
-            caller.is_woken_by(self.wake);
-        }
         backend.usage().is_part_of(self.total);
         let device = Device { limits: backend.limits().clone(), usage: backend.usage().clone() };
         match Timeline::start(backend, self.lost) {

@@ -2,8 +2,7 @@
 //!
 //! Work may finish on any thread. It goes into one queue per environment, and one threadsafe function wakes the event loop
 //! when the queue stops being empty. The wake-up settles all that is ready, with one call of the `settle` function of
-//! `lib/`. Where `lib/` expects something within a moment it looks into the queue itself, and nothing is woken. Whoever sees
-//! that a result is about to come may wake the event loop before it is there ([`event_loop`](super::event_loop)).
+//! `lib/`. Where `lib/` expects something within a moment it looks into the queue itself, and nothing is woken.
 //!
 //! What script does when its promises are settled belongs to the same round of the event loop, and may make more results
 //! ready at once. So only some are settled at a time, fewer where script's reactions take long, and after [`ROUND`] the others wait
@@ -15,7 +14,7 @@
 #![allow(unsafe_code)]
 
 use super::decoder;
-use super::event_loop::{Rounds, Waker};
+use super::event_loop::Rounds;
 use super::external::External;
 use super::onnx;
 use super::programs;
@@ -44,9 +43,6 @@ const RANGE: u64 = 1 << 40;
 /// How long a look into the queue lasts: a few times as long as a round of the event loop, and no longer, for timers and input
 /// are to be served as ever.
 const MOMENT: Duration = Duration::from_micros(20);
-/// How long a loop that was woken early looks: whoever had it woken was through with its part of the work, and the others are
-/// mostly not much later.
-const EARLY: Duration = Duration::from_micros(30);
 
 /// So many results are settled at most before script's reactions to them run. Where these took longer than [`ROUND`] it is half as
 /// many the next time, until it is one; where they took less than half of that, twice as many.
@@ -119,10 +115,6 @@ pub struct Queue {
     /// Nothing before the environment has begun, and when it has ended. Not part of the state: the call may make the system
     /// give this core to the environment's thread, which would then wait for whoever holds the lock.
     wake: Mutex<Option<Wake>>,
-    /// Likewise, and nothing where that cannot be had.
-    waker: Mutex<Option<Waker>>,
-    /// The threadsafe function was called, for what is not taken yet.
-    has_woken: AtomicBool,
     /// Unfinished requests of all listeners. Only the environment's thread changes it.
     pending: AtomicUsize,
 }
@@ -151,13 +143,8 @@ impl Queue {
         self.wake.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock_waker(&self) -> MutexGuard<'_, Option<Waker>> {
-        self.waker.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn open(&self, wake: Wake, waker: Option<Waker>) {
+    fn open(&self, wake: Wake) {
         *self.lock_wake() = Some(wake);
-        *self.lock_waker() = waker;
         self.lock().is_open = true;
     }
 
@@ -183,38 +170,6 @@ impl Queue {
             unsafe {
                 sys::napi_call_threadsafe_function(function, ptr::null_mut(), sys::ThreadsafeFunctionCallMode::nonblocking)
             };
-            self.has_woken.store(true, Ordering::Release);
-        }
-    }
-
-    /// A result is about to be queued: has the event loop wake up and look for it, if script waits for one and the loop is not
-    /// awake for it anyway.
-    pub fn wake_early(&self) {
-        if self.begins_to_look()
-            && let Some(waker) = &*self.lock_waker()
-        {
-            waker.wake();
-        }
-    }
-
-    /// Whether there is something to look for; if so, what is queued from now on ends [`Queue::look_early`].
-    fn begins_to_look(&self) -> bool {
-        if self.pending.load(Ordering::Relaxed) == 0 {
-            return false;
-        }
-        let state = self.lock();
-        let begins = state.is_open && !state.signalled;
-        if begins {
-            self.has_woken.store(false, Ordering::Relaxed);
-        }
-        begins
-    }
-
-    /// What the loop does then: waits for a moment until the threadsafe function has been called, which it serves next.
-    pub fn look_early(&self) {
-        let begin = Instant::now();
-        while !self.has_woken.load(Ordering::Acquire) && begin.elapsed() < EARLY {
-            (0..4).for_each(|_| std::hint::spin_loop());
         }
     }
 
@@ -258,7 +213,6 @@ impl Queue {
         state.settled.clear();
         drop(state);
         *self.lock_wake() = None;
-        *self.lock_waker() = None;
     }
 
     /// An event for the copy of `lib/` that made a request.
@@ -319,8 +273,6 @@ impl Settler {
     /// # Safety
     /// The settler must stay where it is until the environment has ended.
     pub unsafe fn start(&self, scope: Scope<'_>) -> Result<()> {
-        // Before the threadsafe function, which the loop then serves in the same round.
-        let waker = Waker::start(scope, self.queue.clone());
         let name = scope.string("webnn-node")?;
         let nothing = ptr::null_mut();
         let context = ptr::from_ref(self).cast_mut().cast::<c_void>();
@@ -350,7 +302,7 @@ impl Settler {
         unsafe { sys::napi_unref_threadsafe_function(scope.env(), function) };
         self.function.set(function);
         *self.rounds.borrow_mut() = Rounds::of(scope);
-        self.queue.open(Wake(function), waker);
+        self.queue.open(Wake(function));
         Ok(())
     }
 
@@ -563,23 +515,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loop_is_woken_early_for_what_script_waits_for() {
-        let queue = Queue::default();
-        queue.lock().is_open = true;
-        assert!(!queue.begins_to_look(), "nobody waits");
-        queue.pending.store(1, Ordering::Relaxed);
-        queue.has_woken.store(true, Ordering::Relaxed);
-        assert!(queue.begins_to_look());
-        assert!(!queue.has_woken.load(Ordering::Relaxed), "of what was taken before");
-        queue.push(Request(1), Ok(Outcome::Nothing));
-        assert!(!queue.begins_to_look(), "it is on its way");
-        assert_eq!(queue.take(MOST_AT_ONCE).len(), 1);
-        assert!(queue.begins_to_look());
-        queue.close();
-        assert!(!queue.begins_to_look(), "the environment has ended");
-    }
-
-    #[test]
     fn some_are_taken_at_a_time_in_their_order() {
         let queue = Queue::default();
         queue.lock().is_open = true;
@@ -609,15 +544,5 @@ mod tests {
         let (short, usual) = (Some(ROUND / 4), Some(ROUND * 3 / 4));
         assert_eq!([usual, short, short, usual].map(|taken| pace.next(taken)), [1, 2, 4, 4]);
         assert_eq!([short; 5].map(|taken| pace.next(taken)), [8, 16, 32, 64, 64]);
-    }
-
-    #[test]
-    fn a_look_ends_when_the_loop_has_been_told() {
-        let queue = Queue::default();
-        queue.has_woken.store(true, Ordering::Relaxed);
-        queue.look_early();
-        // And when it is not.
-        queue.has_woken.store(false, Ordering::Relaxed);
-        queue.look_early();
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Done;
 use super::tensor_state::TensorRef;
-use crate::backend::{Asked, Backend, Watch};
+use crate::backend::{Backend, Watch};
 use crate::error::{Error, Result};
 use crate::graph::Descriptor;
 use crate::host_memory::HostBuffer;
@@ -52,8 +52,6 @@ pub enum Work<B: Backend> {
 pub struct Run {
     /// How many had been asked for by then, with it.
     pub number: u64,
-    /// Until it begins.
-    pub asked: Option<Asked>,
     pub watch: Watch,
 }
 

@@ -32,7 +32,7 @@ pub use builds::{BUILDS, failed_build};
 pub use done::{Done, from_panic};
 pub use task::{Built, Command, Compute, GraphId, Task, TensorId, TensorIds};
 
-use crate::backend::{Backend, Caller};
+use crate::backend::{Backend, HostThread};
 use crate::error::Result;
 use crate::graph::Limits;
 use crate::memory::{self, Usage, UsageNumbers};
@@ -53,7 +53,7 @@ pub struct Timeline {
     tasks: Sender<Task>,
     limits: Arc<Limits>,
     usage: Arc<Usage>,
-    caller: Option<Arc<Caller>>,
+    host_thread: Option<Arc<HostThread>>,
     /// Taken when it is used: it holds the backend, whose threads are to end with the timeline.
     cancel: Mutex<Option<Cancel>>,
     thread: Option<JoinHandle<()>>,
@@ -83,7 +83,7 @@ impl Timeline {
         let (tasks, receiver) = crossbeam_channel::unbounded();
         let limits = backend.limits().clone();
         let usage = backend.usage().clone();
-        let caller = backend.caller().cloned();
+        let host_thread = backend.host_thread().cloned();
         let cancel = {
             let backend = backend.clone();
             Mutex::new(Some(Cancel(Box::new(move || backend.cancel()))))
@@ -120,7 +120,7 @@ impl Timeline {
             panicked.into_iter().for_each(tell);
             drop(ending);
         })?;
-        Ok(Timeline { tasks, limits, usage, caller, cancel, thread: Some(thread), is_running, waiting, ended })
+        Ok(Timeline { tasks, limits, usage, host_thread, cancel, thread: Some(thread), is_running, waiting, ended })
     }
 
     pub fn limits(&self) -> &Arc<Limits> {
@@ -136,9 +136,8 @@ impl Timeline {
         if let Err(error) = self.waiting.admit(count) {
             return task.refuse(error);
         }
-        if let Some(caller) = &self.caller {
-            caller.is_here();
-            caller.asks_for(task.runs());
+        if let Some(host_thread) = &self.host_thread {
+            host_thread.is_here();
         }
         done::because(run::ENDED, || drop(self.tasks.send(task)));
         Ok(())

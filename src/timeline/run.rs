@@ -8,7 +8,7 @@ use super::spin_wait::SpinWait;
 use super::task::{Built, Command, Compute, GraphId, Task, TensorId};
 use super::tensor_state::{Tensor, TensorRef};
 use super::waiting::Waiting;
-use crate::backend::{Backend, Bindings, Caller, Turn, Watch};
+use crate::backend::{Backend, Bindings, Turn, Watch};
 use crate::compiler;
 use crate::error::{Error, Kind, Result};
 #[cfg(feature = "faults")]
@@ -173,7 +173,7 @@ impl<B: Backend> Loop<B> {
             Task::Dispatch { graph, tensors, label } => self.dispatch(&Command { graph, tensors, label }),
             Task::Submit { commands } => commands.iter().for_each(|command| self.dispatch(command)),
             Task::Compute(task) => {
-                let run = Run { watch: task.watch.clone(), ..self.asked() };
+                let run = Run { watch: task.watch.clone(), ..self.next_run() };
                 match self.graphs.get(&task.graph).cloned() {
                     Some(graph) => self.compute(graph, task, run),
                     None => {
@@ -193,7 +193,7 @@ impl<B: Backend> Loop<B> {
     fn dispatch(&mut self, Command { graph, tensors, label }: &Command) {
         #[cfg(feature = "faults")]
         faults::at(faults::Place::Timeline).expect("what is planned here is a panic");
-        let run = self.asked();
+        let run = self.next_run();
         let Some(graph) = self.graphs.get(graph).cloned() else { return };
         let tensors: Option<Tensors<B>> = tensors.iter().map(|&id| self.tensor(id)).collect();
         let Some(mut inputs) = tensors else { return };
@@ -205,10 +205,10 @@ impl<B: Backend> Loop<B> {
         self.add(Work::Dispatch { graph, inputs, outputs, label: label.clone(), run }, &wait);
     }
 
-    /// One of the runs that were asked for ([`Task::runs`]).
-    fn asked(&mut self) -> Run {
+    /// The next run: they start in the order in which they were asked for.
+    fn next_run(&mut self) -> Run {
         self.runs += 1;
-        Run { number: self.runs, asked: self.backend.caller().map(Caller::asked), watch: Watch::default() }
+        Run { number: self.runs, watch: Watch::default() }
     }
 
     /// Runs a graph in the caller's memory where the backend can, else on tensors that live as long as the run.
@@ -348,8 +348,7 @@ impl<B: Backend> Loop<B> {
                 self.backend.read(&tensor.storage, into, self.reporter(id));
             }
             Work::Dispatch { graph, inputs, outputs, label, run } => {
-                let Run { number, asked, watch } = run;
-                drop(asked);
+                let Run { number, watch } = run;
                 let bindings = Bindings {
                     inputs: inputs.iter().map(|tensor| tensor.storage.clone()).collect(),
                     outputs: outputs.iter().map(|tensor| Some(tensor.storage.clone())).collect(),
@@ -359,8 +358,7 @@ impl<B: Backend> Loop<B> {
                 self.execute(id, (number, watch), &graph, &inputs, bindings);
             }
             Work::Compute { graph, inputs, outputs, mut end, run } => {
-                let Run { number, asked, watch } = run;
-                drop(asked);
+                let Run { number, watch } = run;
                 let bindings = Bindings {
                     inputs: inputs.iter().map(|tensor| tensor.storage.clone()).collect(),
                     outputs: outputs.iter().map(|tensor| tensor.as_ref().map(|tensor| tensor.storage.clone())).collect(),

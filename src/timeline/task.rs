@@ -79,15 +79,6 @@ pub enum Task {
 }
 
 impl Task {
-    /// How many runs of graphs it asks for.
-    pub fn runs(&self) -> usize {
-        match self {
-            Task::Dispatch { .. } | Task::Compute(_) => 1,
-            Task::Submit { commands } => commands.len(),
-            _ => 0,
-        }
-    }
-
     /// As how many tasks it waits. What only lets go of something, or is answered at once, is always accepted.
     pub fn count(&self) -> usize {
         match self {

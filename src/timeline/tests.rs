@@ -15,7 +15,6 @@ use std::sync::Mutex;
 struct Toy {
     limits: Arc<Limits>,
     usage: Arc<Usage>,
-    caller: Arc<Caller>,
     /// Executions that were asked for and have not been let go on; nothing when they go on by themselves.
     held: Option<Sender<Box<dyn FnOnce() + Send>>>,
     /// Lets a slow build go on.
@@ -47,10 +46,6 @@ impl Backend for Toy {
 
     fn usage(&self) -> &Arc<Usage> {
         &self.usage
-    }
-
-    fn caller(&self) -> Option<&Arc<Caller>> {
-        Some(&self.caller)
     }
 
     fn allocate(&self, descriptor: &Descriptor) -> Result<Mutex<Bytes>> {
@@ -120,7 +115,6 @@ impl Backend for Toy {
 /// A timeline over the toy backend, spoken to as `node/` does.
 struct Harness {
     timeline: Timeline,
-    caller: Arc<Caller>,
     slow_build: Sender<()>,
     /// A run has the timeline's thread, and lets it go on.
     here: (Receiver<()>, Sender<()>),
@@ -136,18 +130,10 @@ impl Harness {
         let here = (begun, goes);
         let turns = Arc::<Mutex<Vec<u64>>>::default();
         let go_on = slow_build.0.clone();
-        let (usage, caller) = (Arc::default(), Arc::<Caller>::default());
-        let toy = Toy {
-            limits: Arc::new(Limits::everything()),
-            usage,
-            caller: caller.clone(),
-            held,
-            slow_build,
-            here,
-            turns: turns.clone(),
-        };
+        let toy =
+            Toy { limits: Arc::new(Limits::everything()), usage: Arc::default(), held, slow_build, here, turns: turns.clone() };
         let timeline = Timeline::start(toy, |message| assert!(message.contains("on purpose"), "{message}")).unwrap();
-        Harness { timeline, caller, slow_build: go_on, here: (begins, go), turns, next: Default::default() }
+        Harness { timeline, slow_build: go_on, here: (begins, go), turns, next: Default::default() }
     }
 
     fn send(&self, task: Task) {
@@ -530,43 +516,4 @@ fn the_end_waits_for_what_is_under_way() {
     let _ = reported.recv().unwrap();
     harness.timeline.join();
     let _ = address;
-}
-
-#[test]
-fn the_caller_is_woken_for_the_last_run_that_it_asked_for() {
-    let (sender, held) = unbounded();
-    let harness = Harness::new(Some(sender));
-    let (wakes, woken) = unbounded();
-    harness.caller.is_woken_by(move || wakes.send(()).unwrap());
-    let is_woken = || {
-        harness.caller.hears_soon();
-        woken.try_recv().is_ok()
-    };
-    let add = harness.graph("add", 1).unwrap();
-    let (a, b) = (harness.tensor(), harness.tensor());
-    assert!(is_woken());
-    // Each waits for the one before.
-    harness.dispatch(add, &[a, b], "");
-    let command = Command { graph: add, tensors: [b, a].into_iter().collect(), label: String::new() };
-    harness.send(Task::Submit { commands: [command.clone(), command].into() });
-    for left in (0..3).rev() {
-        let work = held.recv().unwrap();
-        assert_eq!(is_woken(), left == 0, "{left} are to begin");
-        work();
-    }
-    // What comes to nothing is not waited for.
-    let missing = (GraphId(1000), TensorId(1000));
-    harness.dispatch(missing.0, &[a, b], "");
-    harness.dispatch(add, &[missing.1, b], "");
-    harness.send(Task::Compute(compute(missing.0, Vec::new(), Vec::new(), "", Done::ignored())));
-    harness.send(Task::Compute(compute(add, Vec::new(), Vec::new(), "", Done::ignored())));
-    harness.timeline.usage();
-    assert!(is_woken());
-    let (reports, reported) = bounded(1);
-    let done = Done::new(move |result: Result<()>| reports.send(result).unwrap());
-    harness.send(Task::Compute(compute(add, vec![leaked(1).0], vec![Some(leaked(1).0)], "", done)));
-    let work = held.recv().unwrap();
-    assert!(is_woken());
-    work();
-    reported.recv().unwrap().unwrap();
 }

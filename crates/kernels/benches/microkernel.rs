@@ -9,7 +9,6 @@ use std::time::Instant;
 use webnn_kernels::block_quantized::{self, Coding, Floats, Instructions, Weights, float32, int8 as rounded};
 use webnn_kernels::caches::Caches;
 use webnn_kernels::conv::microkernels::{Task, Tiles};
-use webnn_kernels::depthwise::nchw;
 use webnn_kernels::epilogue::clamp::{Bounds, Clamps};
 use webnn_kernels::epilogue::stages::{Stage, Stages};
 use webnn_kernels::functions::Function;
@@ -84,7 +83,6 @@ fn microkernels() -> Vec<Microkernel> {
             all.push(conv(&format!("conv.indirect.{}, wide", isa.name), wide));
         }
         all.extend(int8::microkernels::Tiles::all_of(isa).into_iter().filter_map(|tiles| product_of_bytes(isa, tiles)));
-        all.push(depthwise(isa));
         for (name, function) in [("exp", Function::Exp), ("tanh", Function::Tanh), ("gelu", Function::Gelu)] {
             all.push(function_of_numbers(isa, name, function));
         }
@@ -188,30 +186,6 @@ fn product_of_bytes(isa: &Isa, tiles: &'static int8::microkernels::Tiles) -> Opt
         black_box(&mut output);
     };
     Some((format!("int8.{}.{}", isa.name, tiles.name), Work::Operations(2 * rows * columns * DEPTH), Box::new(call)))
-}
-
-fn depthwise(isa: &'static Isa) -> Microkernel {
-    const SIZE: usize = 56;
-    const BEHIND: usize = 32;
-    let (image, weights, mut output) = (numbers((SIZE + 2) * (SIZE + 2) + BEHIND), numbers(9), vec![0.0; SIZE * SIZE]);
-    let call = move || {
-        nchw::Rows {
-            from: &image,
-            from_row: SIZE + 2,
-            to: &mut output,
-            to_row: SIZE,
-            height: SIZE,
-            width: SIZE,
-            window: [3, 3],
-            dilations: [1, 1],
-            weights: &weights,
-            bias: 0.0,
-            bounds: Bounds::default(),
-        }
-        .compute(isa);
-        black_box(&mut output);
-    };
-    (format!("depthwise.nchw.3x3.{}", isa.name), Work::Operations(2 * 9 * SIZE * SIZE), Box::new(call))
 }
 
 fn function_of_numbers(isa: &'static Isa, name: &str, function: Function) -> Microkernel {

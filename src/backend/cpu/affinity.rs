@@ -1,32 +1,32 @@
-//! Keeps the threads of a team off each other's cores, and off that of script's thread, where there are none to spare.
+//! Keeps the threads of a pool off each other's cores, and off that of script's thread, where there are none to spare.
 //!
-//! The system wakes a thread where it ran before, or where the one runs that wakes it. While script's thread has a helper's core
-//! for a moment, both can be the leader's, and the helper waits there for its turns, beside a core that has nothing to do any
+//! The system wakes a thread where it ran before, or where the one runs that wakes it. While script's thread has a worker's core
+//! for a moment, both can be the dispatch thread's, and the worker waits there for its turns, beside a core that has nothing to do any
 //! more: for up to a quarter of a second, in which two threads are no faster than one. And script's thread, once it is on the
-//! leader's core, stays there: it is woken by the leader, which then waits for it before it can begin with the next dispatch,
-//! while helpers fall asleep. On a helper's core it is in nobody's way.
+//! dispatch thread's core, stays there: it is woken by the dispatch thread, which then waits for it before it can begin with the next dispatch,
+//! while workers fall asleep. On a worker's core it is in nobody's way.
 
 #[cfg(target_os = "linux")]
-pub use linux::Apart;
+pub use linux::Affinity;
 
 #[cfg(not(target_os = "linux"))]
 #[derive(Debug)]
-pub struct Apart;
+pub struct Affinity;
 
 #[cfg(not(target_os = "linux"))]
-impl Apart {
-    pub fn new(_helpers: usize, _caller: std::sync::Arc<crate::backend::Caller>) -> Apart {
-        Apart
+impl Affinity {
+    pub fn new(_workers: usize, _host_thread: std::sync::Arc<crate::backend::HostThread>) -> Affinity {
+        Affinity
     }
 
-    pub fn enlist(&self, _helper: usize) {}
+    pub fn enlist(&self, _worker: usize) {}
 
     pub fn keep(&self) {}
 }
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use crate::backend::Caller;
+    use crate::backend::HostThread;
     use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, OnceLock};
@@ -34,29 +34,29 @@ mod linux {
     /// No core.
     const NONE: usize = usize::MAX;
 
-    /// So many times in a row the caller is on the leader's core before the leader leaves it: it may be there by chance.
+    /// So many times in a row the host thread is on the dispatch thread's core before the dispatch thread leaves it: it may be there by chance.
     const OFTEN: usize = 3;
 
     #[derive(Debug)]
-    pub struct Apart {
-        helpers: Box<[OnceLock<Pid>]>,
-        caller: Arc<Caller>,
-        /// Where the leader was when the helpers were last told.
+    pub struct Affinity {
+        workers: Box<[OnceLock<Pid>]>,
+        host_thread: Arc<HostThread>,
+        /// Where the dispatch thread was when the workers were last told.
         core: AtomicUsize,
-        /// How many times in a row the caller was there too.
+        /// How many times in a row the host thread was there too.
         met: AtomicUsize,
     }
 
-    impl Apart {
-        pub fn new(helpers: usize, caller: Arc<Caller>) -> Apart {
-            let helpers = (0..helpers).map(|_| OnceLock::new()).collect();
-            Apart { helpers, caller, core: AtomicUsize::new(NONE), met: AtomicUsize::new(0) }
+    impl Affinity {
+        pub fn new(workers: usize, host_thread: Arc<HostThread>) -> Affinity {
+            let workers = (0..workers).map(|_| OnceLock::new()).collect();
+            Affinity { workers, host_thread, core: AtomicUsize::new(NONE), met: AtomicUsize::new(0) }
         }
 
-        /// The calling thread is this helper.
-        pub fn enlist(&self, helper: usize) {
+        /// The calling thread is this worker.
+        pub fn enlist(&self, worker: usize) {
             // A thread begins once.
-            let _ = self.helpers[helper].set(gettid());
+            let _ = self.workers[worker].set(gettid());
         }
 
         /// The calling thread leads. To ask where it is takes a tenth of a microsecond.
@@ -70,19 +70,19 @@ mod linux {
             }
         }
 
-        /// How many times in a row the caller has been on the leader's core, now that it is this one.
+        /// How many times in a row the host thread has been on the dispatch thread's core, now that it is this one.
         fn meets(&self, core: usize) -> usize {
-            let met = if self.caller.core() == Some(core) { self.met.load(Ordering::Relaxed) + 1 } else { 0 };
+            let met = if self.host_thread.core() == Some(core) { self.met.load(Ordering::Relaxed) + 1 } else { 0 };
             self.met.store(met, Ordering::Relaxed);
             met
         }
 
         /// Has the threads run on these cores, where there are no more of them than threads: else they find others by themselves.
-        /// The leader is on one of them, which it may be about to leave.
+        /// The dispatch thread is on one of them, which it may be about to leave.
         fn keep_on(&self, allowed: CpuSet, mut core: usize, leaves: bool) {
             let count = allowed.count() as usize;
             // Those that have not begun yet are told the next time.
-            if count < 2 || count > self.helpers.len() + 1 || self.helpers.iter().any(|helper| helper.get().is_none()) {
+            if count < 2 || count > self.workers.len() + 1 || self.workers.iter().any(|worker| worker.get().is_none()) {
                 return;
             }
             let without = |core: usize| {
@@ -90,7 +90,7 @@ mod linux {
                 others.unset(core);
                 others
             };
-            self.caller.want();
+            self.host_thread.want();
             // What is forbidden is left: then they run as they did.
             if leaves && sched_setaffinity(None, &without(core)).is_ok() {
                 core = sched_getcpu();
@@ -99,8 +99,8 @@ mod linux {
                 let _ = sched_setaffinity(None, &allowed);
             }
             if self.core.swap(core, Ordering::Relaxed) != core {
-                for helper in self.helpers.iter().flat_map(OnceLock::get) {
-                    let _ = sched_setaffinity(Some(*helper), &without(core));
+                for worker in self.workers.iter().flat_map(OnceLock::get) {
+                    let _ = sched_setaffinity(Some(*worker), &without(core));
                 }
             }
         }
@@ -115,40 +115,40 @@ mod linux {
             (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect()
         }
 
-        /// Calls `body` with as many helpers as there are other cores.
-        fn with_helpers(body: impl FnOnce(&Apart)) {
-            let helpers = cores_of(&sched_getaffinity(None).unwrap()).len().max(2) - 1;
-            let apart = Apart::new(helpers, Arc::default());
-            let (begun, told) = (Barrier::new(helpers + 1), Barrier::new(helpers + 1));
+        /// Calls `body` with as many workers as there are other cores.
+        fn with_workers(body: impl FnOnce(&Affinity)) {
+            let workers = cores_of(&sched_getaffinity(None).unwrap()).len().max(2) - 1;
+            let affinity = Affinity::new(workers, Arc::default());
+            let (begun, told) = (Barrier::new(workers + 1), Barrier::new(workers + 1));
             std::thread::scope(|scope| {
-                for helper in 0..helpers {
-                    let (apart, begun, told) = (&apart, &begun, &told);
+                for worker in 0..workers {
+                    let (affinity, begun, told) = (&affinity, &begun, &told);
                     scope.spawn(move || {
-                        apart.enlist(helper);
+                        affinity.enlist(worker);
                         begun.wait();
                         told.wait();
                     });
                 }
                 begun.wait();
-                let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(&apart)));
+                let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(&affinity)));
                 told.wait();
                 result.unwrap();
             });
         }
 
-        fn core_of(apart: &Apart) -> usize {
-            apart.core.load(Ordering::Relaxed)
+        fn core_of(affinity: &Affinity) -> usize {
+            affinity.core.load(Ordering::Relaxed)
         }
 
         #[test]
         fn helpers_run_on_the_other_cores() {
             let allowed = sched_getaffinity(None).unwrap();
             let cores = cores_of(&allowed);
-            with_helpers(|apart| {
+            with_workers(|affinity| {
                 for &core in &cores {
-                    apart.keep_on(allowed, core, false);
-                    for helper in &apart.helpers {
-                        let found = sched_getaffinity(helper.get().copied()).unwrap();
+                    affinity.keep_on(allowed, core, false);
+                    for worker in &affinity.workers {
+                        let found = sched_getaffinity(worker.get().copied()).unwrap();
                         assert_eq!(found.is_set(core), cores.len() == 1, "core {core} of {cores:?}");
                         assert_eq!(found.count() as usize, (cores.len() - 1).max(1));
                     }
@@ -159,27 +159,27 @@ mod linux {
         #[test]
         fn helpers_that_have_not_begun_are_told_later() {
             let allowed = sched_getaffinity(None).unwrap();
-            let apart = Apart::new(cores_of(&allowed).len().max(2) - 1, Arc::default());
-            apart.keep_on(allowed, cores_of(&allowed)[0], true);
-            assert_eq!(core_of(&apart), NONE);
+            let affinity = Affinity::new(cores_of(&allowed).len().max(2) - 1, Arc::default());
+            affinity.keep_on(allowed, cores_of(&allowed)[0], true);
+            assert_eq!(core_of(&affinity), NONE);
         }
 
         #[test]
-        fn a_leader_leaves_the_core_of_its_caller() {
+        fn a_leader_leaves_the_core_of_its_host_thread() {
             let allowed = sched_getaffinity(None).unwrap();
             let cores = cores_of(&allowed);
-            with_helpers(|apart| {
+            with_workers(|affinity| {
                 let mut one = CpuSet::new();
                 one.set(cores[0]);
                 sched_setaffinity(None, &one).unwrap();
-                apart.keep_on(allowed, cores[0], false);
+                affinity.keep_on(allowed, cores[0], false);
                 assert_eq!(sched_getaffinity(None).unwrap(), one);
-                apart.keep_on(allowed, cores[0], true);
+                affinity.keep_on(allowed, cores[0], true);
                 if cores.len() > 1 {
                     assert_eq!(sched_getaffinity(None).unwrap(), allowed);
-                    let core = core_of(apart);
+                    let core = core_of(affinity);
                     assert!(core != cores[0] && cores.contains(&core), "{core} of {cores:?}");
-                    assert!(!sched_getaffinity(apart.helpers[0].get().copied()).unwrap().is_set(core));
+                    assert!(!sched_getaffinity(affinity.workers[0].get().copied()).unwrap().is_set(core));
                 }
                 sched_setaffinity(None, &allowed).unwrap();
             });
@@ -187,21 +187,21 @@ mod linux {
 
         #[test]
         fn it_does_so_when_they_have_met_often() {
-            let apart = Apart::new(1, Arc::default());
-            assert_eq!(apart.meets(5), 0, "nothing is known of the caller");
-            apart.caller.is_on(5);
-            assert_eq!([5, 5, 4, 5, 5, 5].map(|core| apart.meets(core)), [1, 2, 0, 1, 2, OFTEN]);
+            let affinity = Affinity::new(1, Arc::default());
+            assert_eq!(affinity.meets(5), 0, "nothing is known of the host_thread");
+            affinity.host_thread.is_on(5);
+            assert_eq!([5, 5, 4, 5, 5, 5].map(|core| affinity.meets(core)), [1, 2, 0, 1, 2, OFTEN]);
         }
 
         #[test]
         fn with_cores_to_spare_they_run_anywhere() {
             let allowed = sched_getaffinity(None).unwrap();
-            let apart = Apart::new(1, Arc::default());
-            apart.enlist(0);
+            let affinity = Affinity::new(1, Arc::default());
+            affinity.enlist(0);
             let mut more = allowed;
             (0..3).for_each(|core| more.set(core));
-            apart.keep_on(more, 0, true);
-            assert_eq!(core_of(&apart), NONE);
+            affinity.keep_on(more, 0, true);
+            assert_eq!(core_of(&affinity), NONE);
             assert_eq!(sched_getaffinity(None).unwrap(), allowed);
         }
     }

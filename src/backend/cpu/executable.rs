@@ -10,7 +10,6 @@ use super::packings::{self, Packings};
 use super::profile::{Description, Profile};
 use super::reference;
 use super::storage::Storage;
-use super::thread_pool::Regions;
 use super::view::{Arguments, View, ViewMut};
 use crate::backend::Bindings;
 use crate::compiler::{Place, Plan, Value, ValueId, behind_inputs, multiplications};
@@ -47,7 +46,6 @@ pub struct Executable {
     arenas: Arc<Arenas>,
     usage: Arc<Usage>,
     estimate: usize,
-    regions: Regions,
     profile: Option<Profile>,
     _constants_charge: Charge,
 }
@@ -404,7 +402,6 @@ impl Executable {
         let placements = placements::find(&steps, plan.inputs.len());
         let executable = Executable {
             estimate,
-            regions: Regions::default(),
             placements,
             profile,
             steps,
@@ -428,11 +425,6 @@ impl Executable {
     /// How many nanoseconds a run takes on one thread, or so.
     pub fn estimate(&self) -> usize {
         self.estimate
-    }
-
-    /// Of a run that a team shares.
-    pub fn regions(&self) -> &Regions {
-        &self.regions
     }
 
     /// What [`Executable::run`] relies on: every written range lies in its region, and what a step writes overlaps nothing

@@ -13,15 +13,15 @@ const WORTH_WAKING: usize = 400_000;
 
 /// When work was last under way.
 #[derive(Debug)]
-pub struct Pauses {
+pub struct IdlePolicy {
     start: Instant,
     /// Nanoseconds after `start`.
     last: AtomicU64,
 }
 
-impl Pauses {
-    pub fn new() -> Pauses {
-        Pauses { start: Instant::now(), last: AtomicU64::new(0) }
+impl IdlePolicy {
+    pub fn new() -> IdlePolicy {
+        IdlePolicy { start: Instant::now(), last: AtomicU64::new(0) }
     }
 
     /// Work has ended.
@@ -50,28 +50,28 @@ mod tests {
     use super::*;
 
     /// As if nothing had been under way for so long.
-    fn after(pause: Duration) -> Pauses {
-        Pauses { start: Instant::now().checked_sub(pause).unwrap(), last: AtomicU64::new(0) }
+    fn after(pause: Duration) -> IdlePolicy {
+        IdlePolicy { start: Instant::now().checked_sub(pause).unwrap(), last: AtomicU64::new(0) }
     }
 
     #[test]
     fn short_work_after_a_pause_is_done_alone() {
-        let pauses = after(Duration::from_secs(1));
-        assert!(pauses.is_done_alone(0, 2));
-        assert!(pauses.is_done_alone(2 * WORTH_WAKING - 2, 2));
+        let policy = after(Duration::from_secs(1));
+        assert!(policy.is_done_alone(0, 2));
+        assert!(policy.is_done_alone(2 * WORTH_WAKING - 2, 2));
         // The more can help the less they leave to do.
-        assert!(!pauses.is_done_alone(2 * WORTH_WAKING, 2));
-        assert!(!pauses.is_done_alone(2 * WORTH_WAKING - 2, 4));
-        assert!(pauses.is_done_alone(usize::MAX, 1));
+        assert!(!policy.is_done_alone(2 * WORTH_WAKING, 2));
+        assert!(!policy.is_done_alone(2 * WORTH_WAKING - 2, 4));
+        assert!(policy.is_done_alone(usize::MAX, 1));
     }
 
     #[test]
     fn what_follows_at_once_is_shared() {
-        let pauses = after(Duration::from_secs(60));
-        pauses.begin();
-        assert!(pauses.last.load(Ordering::Relaxed) >= 60_000_000_000);
+        let policy = after(Duration::from_secs(60));
+        policy.begin();
+        assert!(policy.last.load(Ordering::Relaxed) >= 60_000_000_000);
         // As if it were the moment after.
-        pauses.last.store(u64::MAX, Ordering::Relaxed);
-        assert!(!pauses.is_done_alone(0, 2));
+        policy.last.store(u64::MAX, Ordering::Relaxed);
+        assert!(!policy.is_done_alone(0, 2));
     }
 }

@@ -28,13 +28,13 @@ pub mod view;
 use cancel::Cancel;
 use dispatch::{Patterns, Target};
 pub use executable::Executable;
-use idle_policy::Pauses;
+use idle_policy::IdlePolicy;
 use run_queue::{Help, Lane};
 use storage::Contents;
 pub use storage::Storage;
-use thread_pool::Team;
+use thread_pool::ThreadPool;
 
-use crate::backend::{Backend, Bindings, Caller, Turn};
+use crate::backend::{Backend, Bindings, HostThread, Turn};
 use crate::compiler::{Evaluate, Fusing, Plan, Preferences};
 use crate::error::Result;
 #[cfg(feature = "faults")]
@@ -43,13 +43,13 @@ use crate::graph::{Descriptor, Limits};
 use crate::host_memory::{HostBuffer, Placements};
 use crate::memory::{Bytes, Charge, THREAD, Usage, Use};
 use crate::timeline::Done;
-use rayon::{ThreadPool, ThreadPoolBuilder};
+use rayon::ThreadPoolBuilder;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Work of fewer nanoseconds is done by the timeline's own thread alone: any help would cost about as much.
 const BRIEF: usize = 30_000;
-/// The same for a team that the timeline's thread leads, if nothing else waits, and where it is the only thread anyway: to
+/// The same for a pool that the timeline's thread dispatches on, if nothing else waits, and where it is the only thread anyway: to
 /// wake another thread, and the timeline in the end, takes some tens of microseconds. Short enough for what comes meanwhile.
 const SHORT: usize = 10_000_000;
 
@@ -59,7 +59,7 @@ const LIGHT: usize = 1_000_000;
 /// Reads of so many bytes go to the pool: fresh pages make them slow, and there may be several.
 const LONG_READ: usize = 512 << 10;
 
-/// The members of a team, at most: beyond, they would be in each other's way.
+/// The members of a pool, at most: beyond, they would be in each other's way.
 const MOST_MEMBERS: usize = 256;
 
 /// The backend of one context.
@@ -70,17 +70,17 @@ pub struct Cpu(Arc<Shared>);
 struct Shared {
     limits: Arc<Limits>,
     usage: Arc<Usage>,
-    caller: Arc<Caller>,
+    host_thread: Arc<HostThread>,
     target: Target,
     /// Copies what is read. Started by the first work that is worth it.
+    copy_pool: OnceLock<Option<(rayon::ThreadPool, Charge)>>,
+    /// Helps whoever runs a graph. Likewise.
     pool: OnceLock<Option<(ThreadPool, Charge)>>,
-    /// Likewise.
-    team: OnceLock<Option<(Team, Charge)>>,
     long: Lane,
     short: Lane,
     /// How many graphs are being run.
     under_way: AtomicUsize,
-    pauses: Pauses,
+    idle_policy: IdlePolicy,
     cancel: Cancel,
     evaluator: fold::Evaluator,
 }
@@ -96,33 +96,34 @@ impl Cpu {
         let lane = |name, most| Lane::new(name, most, most > 1, cancel.clone(), usage.clone());
         Cpu(Arc::new(Shared {
             limits: Arc::new(Limits::everything()),
-            caller: Arc::default(),
+            host_thread: Arc::default(),
             target,
+            copy_pool: OnceLock::new(),
             pool: OnceLock::new(),
-            team: OnceLock::new(),
             long: lane("webnn run", threads),
             short: lane("webnn short run", 1),
             usage,
             under_way: AtomicUsize::new(0),
-            pauses: Pauses::new(),
+            idle_policy: IdlePolicy::new(),
             evaluator: fold::Evaluator { cancel: cancel.clone(), patterns: Patterns(target) },
             cancel,
         }))
     }
 
-    /// The team of which whoever runs a graph is the leader; nothing for a single thread, or when the system gives no others.
-    fn team(&self) -> Option<&Team> {
+    /// The threads that help whoever runs a graph; nothing for a single thread, or when the system gives no others.
+    fn pool(&self) -> Option<&ThreadPool> {
         let start = || {
             let cancel = self.0.cancel.clone();
             let members = self.0.target.threads.min(MOST_MEMBERS);
-            let team = (members > 1).then(|| Team::new(members, self.0.caller.clone(), move || cancel.adopt_thread()))??;
-            Some((team, self.upkeep(members - 1)))
+            let pool =
+                (members > 1).then(|| ThreadPool::new(members, self.0.host_thread.clone(), move || cancel.adopt_thread()))??;
+            Some((pool, self.upkeep(members - 1)))
         };
-        self.0.team.get_or_init(start).as_ref().map(|(team, _)| team)
+        self.0.pool.get_or_init(start).as_ref().map(|(pool, _)| pool)
     }
 
-    /// The pool; nothing when the system gives no threads, and then work is done where it is asked for.
-    fn pool(&self) -> Option<&ThreadPool> {
+    /// The threads that copy; nothing when the system gives none, and then work is done where it is asked for.
+    fn copy_pool(&self) -> Option<&rayon::ThreadPool> {
         let start = || {
             let cancel = self.0.cancel.clone();
             ThreadPoolBuilder::new()
@@ -133,7 +134,7 @@ impl Cpu {
                 .ok()
                 .map(|pool| (pool, self.upkeep(self.0.target.threads)))
         };
-        self.0.pool.get_or_init(start).as_ref().map(|(pool, _)| pool)
+        self.0.copy_pool.get_or_init(start).as_ref().map(|(pool, _)| pool)
     }
 
     /// Counts threads.
@@ -157,7 +158,7 @@ impl UnderWay {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.shared.pauses.begin();
+        self.shared.idle_policy.begin();
         self.shared.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -174,9 +175,9 @@ impl Backend for Cpu {
         &self.0.usage
     }
 
-    fn caller(&self) -> Option<&Arc<Caller>> {
-        // A single thread is in nobody's way, and has nobody beside it who could wake the caller.
-        (self.0.target.threads > 1).then_some(&self.0.caller)
+    fn host_thread(&self) -> Option<&Arc<HostThread>> {
+        // A single thread is in nobody's way.
+        (self.0.target.threads > 1).then_some(&self.0.host_thread)
     }
 
     fn leaves_a_core(&self) -> bool {
@@ -243,7 +244,7 @@ impl Backend for Cpu {
                 Ok(())
             });
         };
-        match if long { self.pool() } else { None } {
+        match if long { self.copy_pool() } else { None } {
             Some(pool) => pool.spawn(work),
             None => work(),
         }
@@ -261,11 +262,11 @@ impl Backend for Cpu {
                 turn.watch.check()?;
                 let cancel = cpu.0.cancel.of_run(turn.watch);
                 let run = || cancel.during(|| executable.run(&bindings, &cancel));
-                let result = match if help == Help::Team { cpu.team() } else { None } {
-                    Some(team) => {
-                        // Whoever copies the inputs needs a core; a team that waits with us would take it.
+                let result = match if help == Help::Pool { cpu.pool() } else { None } {
+                    Some(pool) => {
+                        // Whoever copies the inputs needs a core; a pool that waits with us would take it.
                         executable.wait_for_first(&bindings)?;
-                        team.lead(executable.regions(), run)
+                        pool.run(run)
                     }
                     None => run(),
                 };
@@ -275,8 +276,8 @@ impl Backend for Cpu {
             });
         };
         if alone && estimate < SHORT {
-            let is_shared = estimate >= BRIEF && !self.0.pauses.is_done_alone(estimate, self.0.target.threads);
-            work(if is_shared { Help::Team } else { Help::Nobody });
+            let is_shared = estimate >= BRIEF && !self.0.idle_policy.is_done_alone(estimate, self.0.target.threads);
+            work(if is_shared { Help::Pool } else { Help::Nobody });
         } else if estimate < BRIEF && self.0.short.is_empty() {
             work(Help::Nobody);
         } else {

@@ -3,9 +3,9 @@
 //!
 //! Whole runs are never jobs of a pool: a thread of a pool that waits for the pieces of one run takes up another run meanwhile,
 //! and the first is put aside until that one has ended. Nor does a lane yield before it sleeps, as threads of pools do: where
-//! the team computes on all cores each of these turns takes a core away from it.
+//! the thread pool computes on all cores each of these turns takes a core away from it.
 //!
-//! A context has two lanes. Long runs start one after the other with the whole team's help, or, when there are enough of them
+//! A context has two lanes. Long runs start one after the other with the whole thread pool's help, or, when there are enough of them
 //! to keep all threads busy, side by side on a thread each, which needs no agreement between threads. Short runs have a thread
 //! of their own, so that they never wait for long ones.
 
@@ -19,7 +19,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Help {
     /// All threads: no other run of the lane is under way.
-    Team,
+    Pool,
     /// Only the thread that it runs on.
     Nobody,
 }
@@ -75,14 +75,14 @@ impl State {
             return Some(Help::Nobody);
         }
         // Too few to be side by side: each has everybody, one after the other.
-        (self.running == 0).then_some(Help::Team)
+        (self.running == 0).then_some(Help::Pool)
     }
 
     fn start(&mut self) -> Option<(Work, Help)> {
         let help = self.next()?;
         let (_, work) = self.waiting.pop_first()?;
         self.running += 1;
-        self.is_shared = help == Help::Team;
+        self.is_shared = help == Help::Pool;
         Some((work, help))
     }
 
@@ -121,7 +121,7 @@ impl Shared {
 }
 
 impl Lane {
-    /// A lane of the context with this flag; `most` runs at once, each with the help of a team if there is one and it is alone.
+    /// A lane of the context with this flag; `most` runs at once, each with the help of a thread pool if there is one and it is alone.
     pub fn new(name: &'static str, most: usize, has_team: bool, cancel: Cancel, usage: Arc<Usage>) -> Lane {
         let state = State {
             waiting: BTreeMap::new(),
@@ -277,10 +277,10 @@ mod tests {
     fn a_run_alone_has_the_team_and_many_run_side_by_side() {
         let harness = Harness::new(2);
         let alone = harness.held(0);
-        assert_eq!(harness.next(), ("start", 0, Help::Team));
+        assert_eq!(harness.next(), ("start", 0, Help::Pool));
         let others: Vec<_> = (1..4).map(|number| harness.held(number)).collect();
         alone.send(()).unwrap();
-        assert_eq!(harness.next(), ("end", 0, Help::Team));
+        assert_eq!(harness.next(), ("end", 0, Help::Pool));
         let mut started = [harness.next(), harness.next()];
         started.sort_by_key(|(_, number, _)| *number);
         assert_eq!(started, [("start", 1, Help::Nobody), ("start", 2, Help::Nobody)]);
@@ -298,12 +298,12 @@ mod tests {
     fn few_runs_go_one_after_the_other() {
         let harness = Harness::new(4);
         let first = harness.held(0);
-        assert_eq!(harness.next(), ("start", 0, Help::Team));
+        assert_eq!(harness.next(), ("start", 0, Help::Pool));
         let others: Vec<_> = (1..4).map(|number| harness.held(number)).collect();
         for end in others.iter().chain([&first]) {
             end.send(()).unwrap();
         }
-        let expected = (0..4).flat_map(|number| [("start", number, Help::Team), ("end", number, Help::Team)]);
+        let expected = (0..4).flat_map(|number| [("start", number, Help::Pool), ("end", number, Help::Pool)]);
         assert!(harness.rest().into_iter().eq(expected.skip(1)));
     }
 

@@ -1,23 +1,20 @@
 //! Threads that help another one through a dispatch.
 //!
-//! Between two kernels there is a microsecond or less, too little for threads that sleep. So the members of a team look for
+//! Between two kernels there is a microsecond or less, too little for threads that sleep. So the members of a pool look for
 //! what there is to do again and again for as long as a dispatch is under way, and sleep between dispatches. A *region* is
 //! work in numbered pieces: each member has a part of the numbers, the same in regions of the same size, so that its caches
 //! have what the region before left there; whoever is through with its own takes from the others' ends. A member that is late,
 //! since it was asleep or another process has its core, is not waited for unless it has begun a piece.
-//!
-//! Who is first through with the last region of a dispatch wakes the caller, who then hears of the end when it is there, and
-//! not a wake-up later.
 #![allow(unsafe_code)]
 
-use super::affinity::Apart;
-use crate::backend::Caller;
+use super::affinity::Affinity;
+use crate::backend::HostThread;
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread::{JoinHandle, Thread, available_parallelism, park, yield_now};
+use std::thread::{JoinHandle, Thread, park, yield_now};
 use std::time::{Duration, Instant};
 
 /// For so long a member looks without a pause; then it lets others have the core in between.
@@ -30,45 +27,41 @@ const LINGER: Duration = Duration::from_micros(20);
 /// To wake somebody takes some microseconds: not for regions of fewer nanoseconds.
 const WORTH_WAKING: usize = 40_000;
 
-/// Bits of the gate below the number of the region: how many helpers are inside, and whether more may come.
+/// Bits of the gate below the number of the region: how many workers are inside, and whether more may come.
 const INSIDE: u64 = OPEN - 1;
 const OPEN: u64 = 1 << 16;
 const NUMBER: u32 = 17;
 
-/// Its leader is whichever thread runs a dispatch; the others are its own.
+/// Its dispatch thread is whichever thread runs a dispatch; the others are its own.
 #[derive(Debug)]
-pub struct Team {
+pub struct ThreadPool {
     shared: Arc<Shared>,
-    helpers: Vec<JoinHandle<()>>,
-    has_leader: AtomicBool,
+    workers: Vec<JoinHandle<()>>,
+    is_led: AtomicBool,
 }
 
 type Body<'a> = dyn Fn(usize) + Sync + 'a;
 
 struct Shared {
-    /// The number of the region, whether it is open, and how many helpers are inside.
+    /// The number of the region, whether it is open, and how many workers are inside.
     gate: Padded<AtomicU64>,
-    /// What to do with a piece. Written by the leader while the gate is closed and nobody inside; read by those inside.
+    /// What to do with a piece. Written by the dispatch thread while the gate is closed and nobody inside; read by those inside.
     body: UnsafeCell<*const Body<'static>>,
-    /// For each member the next piece and the end of its part, the leader's first.
+    /// For each member the next piece and the end of its part, the dispatch thread's first.
     parts: Box<[Padded<AtomicU64>]>,
     /// Which members are asleep or about to be.
     asleep: Box<[Padded<AtomicBool>]>,
-    /// The helpers, to wake them.
+    /// The workers, to wake them.
     threads: OnceLock<Box<[Thread]>>,
-    /// The number of the region that is likely the dispatch's last.
-    last: AtomicU64,
-    /// Who is woken then.
-    woken: Option<Arc<Caller>>,
-    apart: Apart,
+    affinity: Affinity,
     /// No dispatch is under way.
     at_rest: AtomicBool,
     has_ended: AtomicBool,
-    /// What a helper's piece panicked with.
+    /// What a worker's piece panicked with.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-// SAFETY: only `body` is not shared by its own means. The leader writes it, of whom there is one (`has_leader`), while the
+// SAFETY: only `body` is not shared by its own means. The dispatch thread writes it, of whom there is one (`is_led`), while the
 // gate is closed and nobody inside (asserted in `share`); others read it while the gate counts them as inside. What it points
 // to may be shared (`Sync`).
 unsafe impl Sync for Shared {}
@@ -81,21 +74,17 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// How many regions some work had when a team was last led through it.
-#[derive(Debug, Default)]
-pub struct Regions(AtomicU64);
-
 /// Has its cache lines to itself.
 #[derive(Default)]
 #[repr(align(128))]
 pub struct Padded<T>(pub T);
 
-/// What a thread is to the team of the dispatch that it works for.
+/// What a thread is to the pool of the dispatch that it works for.
 #[derive(Clone, Copy)]
 enum Role {
     None,
-    /// The team lives until `lead` returns, which takes the role away.
-    Leader(*const Team),
+    /// The pool lives until `run` returns, which takes the role away.
+    Dispatcher(*const ThreadPool),
     /// Inside of a region nobody is left to help.
     Busy,
 }
@@ -119,38 +108,31 @@ impl Drop for Taken {
     }
 }
 
-/// How many threads can work for this one: those of its team, nobody but itself inside of a region, and nothing is known
-/// without a team.
+/// How many threads can work for this one: those of its pool, nobody but itself inside of a region, and nothing is known
+/// without a pool.
 pub fn members() -> Option<usize> {
     match ROLE.get() {
         Role::None => None,
-        // SAFETY: the role is this thread's only while `lead` borrows the team.
-        Role::Leader(team) => Some(unsafe { &*team }.members()),
+        // SAFETY: the role is this thread's only while `run` borrows the pool.
+        Role::Dispatcher(pool) => Some(unsafe { &*pool }.members()),
         Role::Busy => Some(1),
     }
 }
 
-/// Calls `body` with every number below `count`, on all members of the team that this thread leads. `cost` is the work of all
+/// Calls `body` with every number below `count`, on all members of the pool that works for this thread. `cost` is the work of all
 /// of them in nanoseconds or so.
 pub fn share(count: usize, cost: usize, body: &Body<'_>) {
     match ROLE.get() {
         // SAFETY: as in `members`.
-        Role::Leader(team) => unsafe { &*team }.share(count, cost, body),
+        Role::Dispatcher(pool) => unsafe { &*pool }.share(count, cost, body),
         _ => (0..count).for_each(body),
     }
 }
 
-impl Team {
-    /// A team of so many members with the leader, which works for a caller; each of the others begins with `start`. Nothing
+impl ThreadPool {
+    /// A pool of so many members with the dispatch thread, which gets its work from a host thread; each of the others begins with `start`. Nothing
     /// when the system gives no threads.
-    pub fn new(members: usize, caller: Arc<Caller>, start: impl Fn() + Clone + Send + 'static) -> Option<Team> {
-        let has_cores = available_parallelism().is_ok_and(|cores| cores.get() >= members);
-        Team::with(members, caller, has_cores, start)
-    }
-
-    /// `has_cores` says whether there is a core for each member; else the caller, who looks for the result when it is woken, would
-    /// look on one that another member waits for.
-    fn with(members: usize, caller: Arc<Caller>, has_cores: bool, start: impl Fn() + Clone + Send + 'static) -> Option<Team> {
+    pub fn new(members: usize, host_thread: Arc<HostThread>, start: impl Fn() + Clone + Send + 'static) -> Option<ThreadPool> {
         assert!((2..INSIDE as usize).contains(&members));
         let shared = Arc::new(Shared {
             gate: Padded::default(),
@@ -158,45 +140,38 @@ impl Team {
             parts: (0..members).map(|_| Padded::default()).collect(),
             asleep: (0..members).map(|_| Padded::default()).collect(),
             threads: OnceLock::new(),
-            last: AtomicU64::new(0),
-            apart: Apart::new(members - 1, caller.clone()),
-            woken: has_cores.then_some(caller),
+            affinity: Affinity::new(members - 1, host_thread),
             at_rest: AtomicBool::new(true),
             has_ended: AtomicBool::new(false),
             panic: Mutex::default(),
         });
-        let mut team = Team { shared, helpers: Vec::new(), has_leader: AtomicBool::new(false) };
+        let mut pool = ThreadPool { shared, workers: Vec::new(), is_led: AtomicBool::new(false) };
         for member in 1..members {
-            let (shared, start) = (team.shared.clone(), start.clone());
+            let (shared, start) = (pool.shared.clone(), start.clone());
             let help = move || {
                 start();
-                shared.apart.enlist(member - 1);
+                shared.affinity.enlist(member - 1);
                 shared.help(member);
             };
-            team.helpers.push(crate::thread::start(&format!("webnn team {member}"), help).ok()?);
+            pool.workers.push(crate::thread::start(&format!("webnn pool {member}"), help).ok()?);
         }
-        let threads = team.helpers.iter().map(|helper| helper.thread().clone()).collect();
-        team.shared.threads.set(threads).expect("set once");
-        Some(team)
+        let threads = pool.workers.iter().map(|worker| worker.thread().clone()).collect();
+        pool.shared.threads.set(threads).expect("set once");
+        Some(pool)
     }
 
-    /// Does `work` with the others' help, which the functions of `threads` ask for; alone if somebody else leads them now.
-    /// `regions` are those of the same work.
-    pub fn lead<R>(&self, regions: &Regions, work: impl FnOnce() -> R) -> R {
-        if self.has_leader.swap(true, Ordering::Acquire) {
+    /// Does `work` with the others' help, which the functions of `threads` ask for; alone if they help somebody else now.
+    pub fn run<R>(&self, work: impl FnOnce() -> R) -> R {
+        if self.is_led.swap(true, Ordering::Acquire) {
             return work();
         }
         let _rest = Rest(self);
-        let _role = Taken::take(Role::Leader(self));
+        let _role = Taken::take(Role::Dispatcher(self));
         let shared = &*self.shared;
-        shared.apart.keep();
-        let before = number(shared.gate.0.load(Ordering::Relaxed));
-        shared.last.store(before + regions.0.load(Ordering::Relaxed), Ordering::Relaxed);
+        shared.affinity.keep();
         shared.at_rest.store(false, Ordering::SeqCst);
         shared.wake_behind(0);
-        let result = work();
-        regions.0.store(number(shared.gate.0.load(Ordering::Relaxed)) - before, Ordering::Relaxed);
-        result
+        work()
     }
 
     fn members(&self) -> usize {
@@ -215,7 +190,7 @@ impl Team {
         // SAFETY: both are pointers to the same type of object; the lifetime is left out, for `Region` sees to it that nobody
         // has the pointer after this function returns or unwinds.
         let unbounded = unsafe { std::mem::transmute::<*const Body<'_>, *const Body<'static>>(body) };
-        // SAFETY: the gate is closed and nobody inside, as was asserted, and only the leader opens it.
+        // SAFETY: the gate is closed and nobody inside, as was asserted, and only the dispatch thread opens it.
         unsafe { *shared.body.get() = unbounded };
         shared.gate.0.store((number(gate) + 1) << NUMBER | OPEN, Ordering::SeqCst);
         let region = Region(shared);
@@ -232,25 +207,25 @@ impl Team {
     }
 }
 
-impl Drop for Team {
+impl Drop for ThreadPool {
     fn drop(&mut self) {
         self.shared.has_ended.store(true, Ordering::SeqCst);
-        for (helper, asleep) in self.helpers.drain(..).zip(&self.shared.asleep[1..]) {
+        for (worker, asleep) in self.workers.drain(..).zip(&self.shared.asleep[1..]) {
             asleep.0.store(false, Ordering::SeqCst);
-            helper.thread().unpark();
+            worker.thread().unpark();
             // Pieces' panics are caught, and it has none of its own.
-            let _ = helper.join();
+            let _ = worker.join();
         }
     }
 }
 
-/// A dispatch that is under way; the team rests when it is dropped.
-struct Rest<'a>(&'a Team);
+/// A dispatch that is under way; the pool rests when it is dropped.
+struct Rest<'a>(&'a ThreadPool);
 
 impl Drop for Rest<'_> {
     fn drop(&mut self) {
         self.0.shared.at_rest.store(true, Ordering::Relaxed);
-        self.0.has_leader.store(false, Ordering::Release);
+        self.0.is_led.store(false, Ordering::Release);
     }
 }
 
@@ -285,7 +260,7 @@ impl Part {
 }
 
 impl Shared {
-    /// The life of a helper.
+    /// The life of a worker.
     fn help(&self, me: usize) {
         let mut last = 0;
         let mut wait = Wait::default();
@@ -296,18 +271,13 @@ impl Shared {
                 // Closed meanwhile, or others came in: looks again.
                 if self.gate.0.compare_exchange(gate, gate + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                     last = number(gate);
-                    // SAFETY: the gate was open and counts this thread as inside, so the leader waits in `Region`; what it
+                    // SAFETY: the gate was open and counts this thread as inside, so the dispatch thread waits in `Region`; what it
                     // wrote before it opened the gate is there.
                     let body = unsafe { &**self.body.get() };
                     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.take_pieces(me, body))) {
                         *self.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic);
                     }
                     self.gate.0.fetch_sub(1, Ordering::Release);
-                    if let Some(caller) = &self.woken
-                        && self.last.compare_exchange(last, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-                    {
-                        caller.hears_soon();
-                    }
                     wait = Wait::default();
                 }
                 continue;
@@ -428,8 +398,8 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicUsize;
 
-    fn team(members: usize) -> Team {
-        Team::new(members, Arc::default(), || ()).unwrap()
+    fn pool(members: usize) -> ThreadPool {
+        ThreadPool::new(members, Arc::default(), || ()).unwrap()
     }
 
     /// How often each piece was done.
@@ -442,42 +412,40 @@ mod tests {
     #[test]
     fn every_piece_is_done_once() {
         for members in 2..6 {
-            let team = team(members);
+            let pool = pool(members);
             for dispatch in 0..20 {
-                team.lead(&Regions::default(), || {
-                    (0..50).for_each(|count| assert_eq!(counts(count + dispatch), vec![1; count + dispatch]))
-                });
+                pool.run(|| (0..50).for_each(|count| assert_eq!(counts(count + dispatch), vec![1; count + dispatch])));
             }
         }
     }
 
     #[test]
     fn helpers_take_pieces() {
-        // A piece that waits for another needs a thread beside it. The helper may be late, but it comes.
-        let team = team(2);
+        // A piece that waits for another needs a thread beside it. The worker may be late, but it comes.
+        let pool = pool(2);
         for _ in 0..100 {
             let barrier = std::sync::Barrier::new(2);
-            team.lead(&Regions::default(), || share(2, usize::MAX, &|_| _ = barrier.wait()));
+            pool.run(|| share(2, usize::MAX, &|_| _ = barrier.wait()));
         }
     }
 
     #[test]
     fn a_helper_that_sleeps_is_woken() {
-        let team = team(3);
+        let pool = pool(3);
         for _ in 0..20 {
-            while !team.shared.asleep[1..].iter().all(|asleep| asleep.0.load(Ordering::SeqCst)) {
+            while !pool.shared.asleep[1..].iter().all(|asleep| asleep.0.load(Ordering::SeqCst)) {
                 yield_now();
             }
             let barrier = std::sync::Barrier::new(3);
-            team.lead(&Regions::default(), || share(3, usize::MAX, &|_| _ = barrier.wait()));
+            pool.run(|| share(3, usize::MAX, &|_| _ = barrier.wait()));
         }
     }
 
     #[test]
     fn inside_of_a_region_everybody_is_alone() {
-        let team = team(2);
+        let pool = pool(2);
         assert_eq!(members(), None);
-        team.lead(&Regions::default(), || {
+        pool.run(|| {
             assert_eq!(members(), Some(2));
             let nested = AtomicUsize::new(0);
             share(8, usize::MAX, &|_| {
@@ -492,63 +460,25 @@ mod tests {
 
     #[test]
     fn there_is_one_leader() {
-        let team = team(2);
-        team.lead(&Regions::default(), || {
+        let pool = pool(2);
+        pool.run(|| {
             std::thread::scope(|scope| {
-                scope.spawn(|| team.lead(&Regions::default(), || assert_eq!(members(), None)));
+                scope.spawn(|| pool.run(|| assert_eq!(members(), None)));
             });
             assert_eq!(counts(5), [1; 5]);
         });
-        team.lead(&Regions::default(), || assert_eq!(members(), Some(2)));
+        pool.run(|| assert_eq!(members(), Some(2)));
     }
 
     #[test]
     fn a_panic_reaches_the_leader_when_nobody_works_any_more() {
-        let team = team(3);
+        let pool = pool(3);
         for bad in 0..30 {
             let region = || share(30, usize::MAX, &|piece| assert_ne!(piece, bad, "so it goes"));
-            let panic = catch_unwind(AssertUnwindSafe(|| team.lead(&Regions::default(), region))).unwrap_err();
+            let panic = catch_unwind(AssertUnwindSafe(|| pool.run(region))).unwrap_err();
             assert!(crate::timeline::from_panic(&*panic).message().contains("so it goes"));
             assert_eq!(members(), None);
-            team.lead(&Regions::default(), || assert_eq!(counts(30), [1; 30]));
+            pool.run(|| assert_eq!(counts(30), [1; 30]));
         }
-    }
-    /// How often a caller is woken for dispatches of four regions, and how many regions had begun each time.
-    fn woken(has_cores: bool, dispatches: usize) -> Vec<usize> {
-        let caller = Arc::new(Caller::default());
-        let (sender, woken) = std::sync::mpsc::channel();
-        let regions_begun = Arc::new(AtomicUsize::new(0));
-        let begun = regions_begun.clone();
-        caller.is_woken_by(move || sender.send(begun.load(Ordering::SeqCst)).unwrap());
-        let team = Team::with(3, caller, has_cores, || ()).unwrap();
-        let regions = Regions::default();
-        let mut seen = Vec::new();
-        for dispatch in 0..dispatches {
-            regions_begun.store(0, Ordering::SeqCst);
-            team.lead(&regions, || {
-                for _ in 0..4 {
-                    regions_begun.fetch_add(1, Ordering::SeqCst);
-                    let barrier = std::sync::Barrier::new(3);
-                    share(3, usize::MAX, &|_| _ = barrier.wait());
-                }
-            });
-            // The first time nobody knows which is the last region.
-            if has_cores && dispatch > 0 {
-                seen.push(woken.recv().unwrap());
-            }
-        }
-        drop(team);
-        seen.extend(woken);
-        seen
-    }
-
-    #[test]
-    fn the_caller_is_woken_after_the_last_region() {
-        assert_eq!(woken(true, 20), [4; 19]);
-    }
-
-    #[test]
-    fn the_caller_takes_no_core_from_the_team() {
-        assert!(woken(false, 20).is_empty());
     }
 }

@@ -1,6 +1,6 @@
 //! How kernels spread over threads.
 //!
-//! A kernel never starts threads and never waits for the global pool: it divides its output, and the pieces run on the team
+//! A kernel never starts threads and never waits for the global pool: it divides its output, and the pieces run on the pool
 //! that the caller leads, or else, when it is inside of a rayon pool, there; otherwise, or when there is little
 //! to do, one after the other.
 
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// have begun, and does not begin others.
 const LONGEST: usize = 20_000_000;
 
-/// Units of work of a team's piece, at most, unless there are many: its members begin and end at the same time but for one piece,
+/// Units of work of a pool's piece, at most, unless there are many: its members begin and end at the same time but for one piece,
 /// and one begins some microseconds before the others.
 const PIECE_OF_TEAM: usize = 20_000;
 

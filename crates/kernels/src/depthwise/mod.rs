@@ -1,5 +1,4 @@
 //! Depthwise convolutions: a filter for each channel.
 
 pub mod int8;
-pub mod nchw;
 pub mod nhwc;

@@ -22,4 +22,3 @@ pub use registry::{every, first};
 pub use report::Choice;
 pub use switches::Switches;
 pub use target::Target;
-pub use tuning::Tuning;

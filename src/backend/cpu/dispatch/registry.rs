@@ -19,14 +19,13 @@ static TRANSPOSE: List = &[&reorder::MATRIX, &reorder::interleave::INTERLEAVE];
 /// A product whose left operand is made in the same step.
 static ATTENTION: List = &[&attention::FUSED];
 /// A convolution whose image is made in the same step.
-static FUSED_CONV: List = &[&expand_depthwise::EXPAND, &depthwise_nchw::NCHW, &scaled_filter::SCALED_FILTER];
+static FUSED_CONV: List = &[&expand_depthwise::EXPAND, &scaled_filter::SCALED_FILTER];
 /// Products with weights of a few bits.
 static BLOCK_QUANTIZED: List = &[&block_quantized::INT8, &block_quantized::FLOAT32];
 static MATMUL: List = &[&tall_and_skinny::TALL_AND_SKINNY, &matmul::PACKED, &matmul::FEW_ROWS, &matmul::BATCHED];
 static CONV: List = &[
     &depthwise::DEPTHWISE,
     &expand_depthwise::MULTIPLIER,
-    &depthwise_nchw::NCHW,
     &few_outputs::FEW_OUTPUTS,
     &small_groups::SMALL_GROUPS,
     &first_layer::FIRST_LAYER,

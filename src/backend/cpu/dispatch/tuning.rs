@@ -29,19 +29,6 @@ pub struct Tuning {
     pub first_layer_outputs: usize,
     /// Numbers of the filter, at most: these stay in a core's second-level cache while row after row passes.
     pub first_layer_weights: usize,
-    /// `conv.depthwise_nchw`: columns under the windows, at least. On smaller images a row costs more than what is computed.
-    pub planes_columns: usize,
-    /// Pixels, at least. On smaller images a plane costs more.
-    pub planes_pixels: usize,
-    /// With fewer channels than this, vectors along the channels would be partly empty: then fewer columns are enough.
-    pub planes_few_channels: usize,
-    pub planes_columns_of_few: usize,
-    /// A window with too many numbers for the registers here, while one along the channels is read again and again.
-    pub planes_slow_window: [usize; 2],
-    /// Where several such convolutions follow each other: bytes of a plane, at most, so that two stay in the second-level cache.
-    pub planes_bytes: usize,
-    /// Planes, at least: enough for all threads.
-    pub planes_count: usize,
     /// `conv.expand_depthwise`: bytes between the two convolutions, at least: less stays in a core's second-level cache anyway.
     pub expand_bytes: usize,
     /// `conv.expand_depthwise`, `conv.scaled_filter`: channels of the image, at least. Fewer are read in other ways.
@@ -63,13 +50,6 @@ pub static MEASURED: Tuning = Tuning {
     first_layer_size: 16,
     first_layer_outputs: 5,
     first_layer_weights: 64 << 10,
-    planes_columns: 24,
-    planes_pixels: 256,
-    planes_few_channels: 16,
-    planes_columns_of_few: 12,
-    planes_slow_window: [7, 7],
-    planes_bytes: 128 << 10,
-    planes_count: 16,
     expand_bytes: 768 << 10,
     pointwise_channels: 8,
     scaled_outputs: 8,
@@ -89,13 +69,6 @@ pub static ANY_SIZE: Tuning = Tuning {
     first_layer_size: 0,
     first_layer_outputs: 0,
     first_layer_weights: usize::MAX,
-    planes_columns: 0,
-    planes_pixels: 0,
-    planes_few_channels: 0,
-    planes_columns_of_few: 0,
-    planes_slow_window: [0, 0],
-    planes_bytes: usize::MAX,
-    planes_count: 0,
     expand_bytes: 0,
     pointwise_channels: 0,
     scaled_outputs: 0,

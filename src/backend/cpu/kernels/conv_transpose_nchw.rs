@@ -173,14 +173,15 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     Ok(Box::new(move || {
         let count = outputs * height * width;
         memory::require(count * channels * size_of::<f32>())?;
-        let mut by_tap = Vec::with_capacity(count * channels);
-        for tap in 0..count {
-            let (output, row, column) = (tap / width / height, tap / width % height, tap % width);
-            let first = output * from_output + row * from_row + column * from_column;
-            by_tap.extend((0..channels).map(|channel| elements[first + channel * from_channel]));
-        }
-        let mut taps = AlignedBuffer::zeroed(count * channels);
-        pack_rows(isa, 0..count, channels, &by_tap, [channels, 1], taps.as_mut_slice());
+        let taps = AlignedBuffer::packed(&[channels], count * channels, |taps| {
+            let mut by_tap = Vec::with_capacity(count * channels);
+            for tap in 0..count {
+                let (output, row, column) = (tap / width / height, tap / width % height, tap % width);
+                let first = output * from_output + row * from_row + column * from_column;
+                by_tap.extend((0..channels).map(|channel| elements[first + channel * from_channel]));
+            }
+            pack_rows(isa, 0..count, channels, &by_tap, [channels, 1], taps);
+        });
         // Each job multiplies the rows of the input that it shares with the next one.
         let at_once = AT_ONCE / (columns.input * (count + channels)).max(1);
         let most = rows.output.div_ceil((threads * 4).div_ceil(batches.max(1)));

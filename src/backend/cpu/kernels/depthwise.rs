@@ -130,11 +130,12 @@ impl Plan<'_> {
     pub fn build(self) -> Depthwise {
         let Plan { isa, input, filter, finish, batches, rows, columns, channels } = self;
         let distance = channels + MARGIN;
-        let mut weights = AlignedBuffer::zeroed(rows.window * columns.window * distance);
-        for (tap, numbers) in weights.as_mut_slice().chunks_exact_mut(distance).enumerate() {
-            let number = |o| filter.at([o, 0, tap / columns.window, tap % columns.window]);
-            numbers[..channels].iter_mut().enumerate().for_each(|(o, to)| *to = number(o));
-        }
+        let weights = AlignedBuffer::packed(&[distance], rows.window * columns.window * distance, |weights| {
+            for (tap, numbers) in weights.chunks_exact_mut(distance).enumerate() {
+                let number = |o| filter.at([o, 0, tap / columns.window, tap % columns.window]);
+                numbers[..channels].iter_mut().enumerate().for_each(|(o, to)| *to = number(o));
+            }
+        });
         let mut bias = AlignedBuffer::zeroed(distance);
         bias.as_mut_slice()[..finish.bias.len()].copy_from_slice(&finish.bias);
         let zeros = AlignedBuffer::zeroed(columns.input * channels);

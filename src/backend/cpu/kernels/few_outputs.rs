@@ -103,13 +103,14 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     }
     require(tiling.numbers() <= MOST, "more numbers under a window than a job copies")?;
     Ok(Box::new(move || {
-        let mut weights = AlignedBuffer::zeroed(channels * height * width * padded);
-        for (place, numbers) in weights.as_mut_slice().chunks_exact_mut(padded).enumerate() {
-            let (channel, tap) = (place / (height * width), place % (height * width));
-            for (o, number) in numbers[..outputs].iter_mut().enumerate() {
-                *number = filter.at([o, channel, tap / width, tap % width]);
+        let weights = AlignedBuffer::packed(&[padded], channels * height * width * padded, |weights| {
+            for (place, numbers) in weights.chunks_exact_mut(padded).enumerate() {
+                let (channel, tap) = (place / (height * width), place % (height * width));
+                for (o, number) in numbers[..outputs].iter_mut().enumerate() {
+                    *number = filter.at([o, channel, tap / width, tap % width]);
+                }
             }
-        }
+        });
         let mut bias = [0.0; MOST_OUTPUTS];
         bias[..finish.bias.len()].copy_from_slice(&finish.bias);
         // The first rows under a job's windows are copied for the job before too.

@@ -11,9 +11,6 @@ pub mod concat;
 pub mod conv;
 mod conv_epilogue;
 pub mod depthwise;
-pub mod depthwise_nchw;
-#[cfg(test)]
-mod depthwise_nchw_tests;
 pub mod elementwise;
 mod epilogue;
 pub mod expand_depthwise;
@@ -67,7 +64,7 @@ use webnn_kernels::gemm::{gemv, microkernels as isa, packing, row_times_panels a
 use webnn_kernels::simd::prefetch;
 use webnn_kernels::winograd::transform;
 
-use super::dispatch::{Accepted, Build, Built, Implementation, Problem, Reject, Target, TensorDesc, Tuning, require};
+use super::dispatch::{Accepted, Build, Built, Implementation, Problem, Reject, Target, TensorDesc, require};
 #[cfg(test)]
 use super::dispatch::{every, first};
 use super::view::Arguments;

@@ -48,11 +48,12 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let finish = ConvEpilogue::new(problem, op.bias)?;
     let (rows, columns) = (axis(op, 0, input.shape[1], height, problem), axis(op, 1, input.shape[2], width, problem));
     Ok(Box::new(move || {
-        let mut weights = AlignedBuffer::zeroed(height * width * of_group * channels);
-        for (place, numbers) in weights.as_mut_slice().chunks_exact_mut(channels).enumerate() {
-            let (tap, number) = (place / of_group, place % of_group);
-            numbers.iter_mut().enumerate().for_each(|(o, to)| *to = filter.at([o, number, tap / width, tap % width]));
-        }
+        let weights = AlignedBuffer::packed(&[channels], height * width * of_group * channels, |weights| {
+            for (place, numbers) in weights.chunks_exact_mut(channels).enumerate() {
+                let (tap, number) = (place / of_group, place % of_group);
+                numbers.iter_mut().enumerate().for_each(|(o, to)| *to = filter.at([o, number, tap / width, tap % width]));
+            }
+        });
         let mut bias = AlignedBuffer::zeroed(channels);
         bias.as_mut_slice()[..finish.bias.len()].copy_from_slice(&finish.bias);
         let consumed = finish.consumed_beside(op.filter);
