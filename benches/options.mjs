@@ -12,7 +12,7 @@ const engines = names('engines');
 
 const usage = `npm run bench -- [options]
 
-  --only NAME      this workload only; may be given again. There are: ${workloads.join(', ')}
+  --only NAME      this workload only, and those whose names begin so; may be given again. There are: ${workloads.join(', ')}
   --models DIR     the .onnx files of this folder instead of the workloads, each on both engines
   --dimension N=S  with --models: the size of a dimension that files leave open; may be given again
   --rounds N       rounds of four processes each (default 5)
@@ -31,7 +31,7 @@ export function readOptions(args) {
     ({ values } = parseArgs({
       args,
       options: {
-        only: { type: 'string', multiple: true, default: workloads },
+        only: { type: 'string', multiple: true, default: workloads.filter((name) => !name.startsWith('shapes_')) },
         models: { type: 'string' },
         dimension: { type: 'string', multiple: true, default: [] },
         rounds: { type: 'string' },
@@ -51,10 +51,11 @@ export function readOptions(args) {
     console.log(usage);
     process.exit(0);
   }
-  for (const name of values.only) oneOf('--only', name, workloads);
+  const only = values.only.flatMap((name) => named(name));
   for (const side of ['left', 'right']) oneOf(`--${side}`, values[side], engines);
   return {
     ...values,
+    only,
     dimensions: Object.fromEntries(values.dimension.map(dimension)),
     rounds: count('--rounds', values.rounds ?? (values.quick ? '1' : '5')),
     threads: count('--threads', values.threads),
@@ -67,6 +68,12 @@ export function readOptions(args) {
 function dimension(text) {
   const [, name, size] = /^(.+)=(\d+)$/.exec(text) ?? refuse(`--dimension ${text}: NAME=SIZE is wanted`);
   return [name, Number(size)];
+}
+
+/** A workload, and those that belong to it: shapes has shapes_images, and so on. */
+function named(name) {
+  oneOf('--only', name, workloads);
+  return workloads.filter((other) => other === name || other.startsWith(`${name}_`));
 }
 
 function oneOf(option, name, allowed) {

@@ -45,6 +45,11 @@ for (const workload of options.only) {
 
 console.log(`${table(rows, options)}\n`);
 for (const { workload, metric, meaning } of rows) console.log(`${workload} ${metric}: ${meaning}`);
+for (const [workload, rounds] of Object.entries(measured)) {
+  if (!workload.startsWith('shapes')) continue;
+  const memory = (side) => (Math.max(...rounds.flatMap((round) => round[side].map(({ peakMemoryBytes }) => peakMemoryBytes))) / 2 ** 20).toFixed(0);
+  console.log(`${workload}: resident memory at most ${memory('left')} MiB, ${options.right} ${memory('right')} MiB`);
+}
 console.log(`ratio: above 1, ${options.left} is faster. control: an engine against itself, to be about 1.00`);
 const restless = rows.filter((row) => [row.leftControl, row.rightControl].some((control) => Math.abs(control - 1) > CALM));
 if (restless.length > 0) {

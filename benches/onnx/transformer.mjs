@@ -1,17 +1,6 @@
 // A sentence encoder as exporters write it, with seeded weights: batch and sequence are open.
 import { OnnxModel } from './model.mjs';
-
-/** Numbers from a seed, in -1 to 1 (mulberry32). */
-function generator(seed) {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let t = state;
-    t = Math.imul(t ^ (t >>> 15), t | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 2147483648 - 1;
-  };
-}
+import { constants } from './seeded.mjs';
 
 /**
  * @param {{layers: number, width: number, heads: number, words?: number, positions?: number, batch?: number | string, sequence?: number | string}} sizes
@@ -19,16 +8,7 @@ function generator(seed) {
  */
 export function transformer({ layers, width, heads, words = 4096, positions = 512, batch = 'batch', sequence = 'sequence' }) {
   const model = new OnnxModel();
-  const random = generator(7);
-  let constants = 0;
-  const constant = (shape, data) => model.constant(`c${constants++}`, shape, data);
-  const weight = (...shape) => {
-    const count = shape.reduce((a, b) => a * b, 1);
-    const scale = 1.7 / Math.sqrt(shape[0]);
-    return constant(shape, Float32Array.from({ length: count }, () => random() * scale));
-  };
-  const longs = (...numbers) => constant([numbers.length], BigInt64Array.from(numbers, BigInt));
-  const number = (value) => constant([], Float32Array.of(value));
+  const { weight, longs, number } = constants(model, 7);
   const op = (type, inputs, attributes) => model.operator(type, inputs, attributes);
   const dense = (x, from, to) => op('Add', [op('MatMul', [x, weight(from, to)]), weight(to)]);
   const norm = (x) => op('LayerNormalization', [x, weight(width), weight(width)], { axis: -1, epsilon: { float: 1e-12 } });
@@ -55,10 +35,4 @@ export function transformer({ layers, width, heads, words = 4096, positions = 51
   }
   model.output('last_hidden_state', x, [batch, sequence, width]);
   return model.encode();
-}
-
-/** Whole numbers from one up to a limit, from a seed. */
-export function lengths(limit, seed) {
-  const random = generator(seed);
-  return () => 1 + Math.floor(((random() + 1) / 2) * limit);
 }

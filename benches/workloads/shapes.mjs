@@ -1,5 +1,6 @@
 // A sentence encoder (the sizes of MiniLM-L6) whose sequences have another length at every call.
-import { lengths, transformer } from '../onnx/transformer.mjs';
+import { lengths } from '../onnx/seeded.mjs';
+import { transformer } from '../onnx/transformer.mjs';
 
 const SIZES = { layers: 6, width: 384, heads: 12 };
 const LONGEST = 512;
