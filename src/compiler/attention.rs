@@ -1,6 +1,7 @@
 //! Finds attention: the softmax of a product, scaled and masked, that is the left operand of another product. All of it becomes
 //! one step ([`Prologues`]), from the first product to the softmax and then the other one, so that the scores need not visit memory.
 
+use super::fuse::Fusion;
 use super::pattern::Pattern;
 use super::progress::Progress;
 use super::prologue::Prologues;
@@ -9,8 +10,9 @@ use crate::error::Result;
 use crate::graph::ops::elementwise::{Binary, BinaryKind};
 use crate::graph::{DataType, Graph, Op, OperandId, Source};
 
-pub fn find(graph: &Graph, integers: &Integers, found: &mut Prologues, progress: &Progress<'_>) -> Result<()> {
+pub fn find(graph: &Graph, fusion: &mut Fusion, integers: &Integers, found: &mut Prologues, progress: &Progress<'_>) -> Result<()> {
     let uses = graph.uses();
+    let heads = fusion.heads();
     let mut leads = vec![false; graph.nodes.len()];
     for position in progress.each(0..graph.nodes.len()) {
         let position = position?;
@@ -22,6 +24,12 @@ pub fn find(graph: &Graph, integers: &Integers, found: &mut Prologues, progress:
         // The scores of one attention may be made from another one's result, but not inside of it.
         let are_free = before.iter().all(|&node| found.is_alone(node) && integers.of[node].is_none());
         if are_free && progress.evaluator.accepts(&Pattern::of(graph, &before, position)) {
+            // The sum with a mask may have joined the step that makes the mask, where that comes after the product.
+            for &node in &before {
+                if let Some(head) = heads[node].filter(|head| !before.contains(head)) {
+                    fusion.part(head, node);
+                }
+            }
             found.put(position, before);
         }
     }
@@ -135,8 +143,13 @@ mod tests {
             let integers = Integers::none(&graph);
             let cpu = Cpu::new(1);
             let progress = &Progress::new(cpu.evaluator());
-            let fusion = fuse(&graph, fusing, &integers, progress).unwrap();
-            Prologues::find(&graph, fusing, &fusion, &integers, progress).unwrap().nodes
+            let mut fusion = fuse(&graph, fusing, &integers, progress).unwrap();
+            let before = Prologues::find(&graph, fusing, &mut fusion, &integers, progress).unwrap();
+            for (head, then) in fusion.then.iter().enumerate() {
+                let is_apart = then.iter().all(|&node| before.is_inside[node] == before.is_inside[head]);
+                assert!(is_apart, "one node in two steps");
+            }
+            before.nodes
         };
         assert!(find(Fusing::Chains).iter().all(Vec::is_empty));
         find(Fusing::Quick).iter().map(Vec::len).filter(|&length| length > 0).collect()
@@ -162,6 +175,17 @@ mod tests {
             assert_eq!(found(masked(shape, false), 2), [4], "{shape:?}");
             assert_eq!(found(masked(shape, true), 2), [4], "{shape:?}");
         }
+    }
+
+    #[test]
+    fn masks_that_are_made_after_the_scores_are_taken_in() {
+        let masked = |builder: &mut GraphBuilder, scores| {
+            let mut input = |name: &str| builder.input(name, Descriptor::new(DataType::Float32, [2, 4, 6])).unwrap();
+            let (mask, bias) = (input("mask"), input("bias"));
+            let sum = binary(builder, BinaryKind::Add, mask, bias);
+            (binary(builder, BinaryKind::Add, scores, sum), vec![])
+        };
+        assert_eq!(found(masked, 2), [3]);
     }
 
     #[test]

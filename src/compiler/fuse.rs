@@ -15,6 +15,26 @@ pub struct Fusion {
     pub is_fused: Vec<bool>,
 }
 
+impl Fusion {
+    /// By node: the one whose step it runs in, if that is another's.
+    pub fn heads(&self) -> Vec<Option<usize>> {
+        let mut heads = vec![None; self.then.len()];
+        for (head, then) in self.then.iter().enumerate() {
+            then.iter().for_each(|&node| heads[node] = Some(head));
+        }
+        heads
+    }
+
+    /// Takes a node out of the step that it runs in, and with it those that follow it there.
+    pub fn part(&mut self, head: usize, node: usize) {
+        if let Some(at) = self.then[head].iter().position(|&follower| follower == node) {
+            for parted in self.then[head].drain(at..) {
+                self.is_fused[parted] = false;
+            }
+        }
+    }
+}
+
 /// What a backend can do in one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fusing {

@@ -210,8 +210,8 @@ pub fn plan(graph: Graph, progress: &Progress<'_>, fusing: Fusing, integers: boo
         }
     }
 
-    let fusion = fuse(&graph, fusing, &integers, progress)?;
-    let mut before = Prologues::find(&graph, fusing, &fusion, &integers, progress)?;
+    let mut fusion = fuse(&graph, fusing, &integers, progress)?;
+    let mut before = Prologues::find(&graph, fusing, &mut fusion, &integers, progress)?;
     let is_absorbed = |position: usize| orders.is_absorbed(&graph, &fusion, position);
     let mut steps: Vec<Pending> = Vec::new();
     for node in progress.each(graph.nodes.iter().enumerate()) {

@@ -19,14 +19,14 @@ impl Prologues {
     pub fn find(
         graph: &Graph,
         fusing: Fusing,
-        fusion: &Fusion,
+        fusion: &mut Fusion,
         integers: &Integers,
         progress: &Progress<'_>,
     ) -> Result<Prologues> {
         let count = graph.nodes.len();
         let mut before = Prologues { nodes: vec![Vec::new(); count], is_inside: vec![false; count] };
         if fusing == Fusing::Quick {
-            attention::find(graph, integers, &mut before, progress)?;
+            attention::find(graph, fusion, integers, &mut before, progress)?;
             depthwise::find(graph, fusion, &mut before, progress)?;
             channel_scaling::find(graph, fusion, integers, &mut before, progress)?;
         }
