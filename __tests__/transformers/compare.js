@@ -66,4 +66,24 @@ function meanError(list) {
   return Math.sqrt(differences / values);
 }
 
-module.exports = { largestError, meanError, pairs };
+/**
+ * Where two engines' runs part, unless the scores of what they chose there are nearer than the engines' own difference: undefined where
+ * they do not, or the number of the run.
+ */
+function tokensDiffer(found, expected) {
+  const list = pairs(found, expected);
+  if (list.length === found.length && list.length === expected.length) return undefined;
+  const last = list.at(-1);
+  if (last === undefined) return 0;
+  for (const [name, output] of Object.entries(last[1].outputs)) {
+    if (!/logits/.test(name)) continue;
+    const width = output.dims.at(-1);
+    const [a, b] = [last[0].outputs[name], output].map(({ data }) => Array.from(data.slice(-width), Number));
+    const [best, second] = [...b].sort((x, y) => y - x);
+    const difference = Math.max(...a.map((value, i) => Math.abs(value - b[i])));
+    if (best - second <= 2 * difference) return undefined;
+  }
+  return list.length;
+}
+
+module.exports = { largestError, meanError, pairs, tokensDiffer };

@@ -10,7 +10,13 @@ use crate::error::Result;
 use crate::graph::ops::elementwise::{Binary, BinaryKind};
 use crate::graph::{DataType, Graph, Op, OperandId, Source};
 
-pub fn find(graph: &Graph, fusion: &mut Fusion, integers: &Integers, found: &mut Prologues, progress: &Progress<'_>) -> Result<()> {
+pub fn find(
+    graph: &Graph,
+    fusion: &mut Fusion,
+    integers: &Integers,
+    found: &mut Prologues,
+    progress: &Progress<'_>,
+) -> Result<()> {
     let uses = graph.uses();
     let heads = fusion.heads();
     let mut leads = vec![false; graph.nodes.len()];

@@ -4,6 +4,8 @@
 //! NaN included, is the one that the float16 operator gives: those compute in float32 or better and round once, too. The
 //! pair of casts joins the operator before it ([`fuse`](super::fuse)). What only moves or compares values follows the form
 //! in which they are there, and everything else gets them as float16.
+//!
+//! Graphs of ONNX models are not rounded there ([`Graph::rounds_late`]), but only where a value is needed as float16.
 
 use super::fold::Evaluate;
 use super::progress::Progress;
@@ -322,7 +324,7 @@ impl Rewrite<'_> {
         self.graph.nodes.push(node);
         for (position, id) in halves {
             let mut wide = outputs[position];
-            if role == Role::Computes {
+            if role == Role::Computes && !self.graph.rounds_late {
                 let narrow = self.cast(wide, Float16);
                 wide = self.cast(narrow, Float32);
             }

@@ -220,6 +220,9 @@ pub struct Graph {
     pub outputs: Vec<(String, OperandId)>,
     /// Common to the graphs of one model.
     pub shared: Shared,
+    /// Whether float16 values that are computed in float32 may stay so from one operator to the next, without being rounded: models that
+    /// were made for onnxruntime are exact and free of overflows only like that, since it computes so on CPUs.
+    pub rounds_late: bool,
 }
 
 impl GraphBuilder {
@@ -454,7 +457,7 @@ fn prune(operands: Vec<Operand>, nodes: Vec<Node>, outputs: Vec<(String, Operand
         }
     }
     let outputs = outputs.into_iter().map(|(name, id)| (name, renumbered[id.0 as usize])).collect();
-    Graph { operands: kept_operands, nodes: kept, inputs, outputs, shared: Shared::default() }
+    Graph { operands: kept_operands, nodes: kept, inputs, outputs, shared: Shared::default(), rounds_late: false }
 }
 
 impl Graph {

@@ -40,7 +40,10 @@ impl Importer<'_> {
                 Some(deferral.next)
             }
         };
-        let graph = if outputs.list.is_empty() { None } else { Some(self.builder.build(outputs.list)?) };
+        let mut graph = if outputs.list.is_empty() { None } else { Some(self.builder.build(outputs.list)?) };
+        if let Some(graph) = &mut graph {
+            graph.rounds_late = true;
+        }
         Ok(Part { graph, exports, next, outputs: signatures, most_bytes: usize::MAX })
     }
 

@@ -295,6 +295,18 @@ mod tests {
         close(&result_of("com.microsoft::MatMulIntegerToFloat", &[bytes(&[1, 4], 255)], &known, vec![]), &[260_100.0 / 128.0]);
     }
 
+    /// From one node to the next, on the CPU.
+    #[test]
+    fn values_in_between_are_not_rounded() {
+        let (scale, shrink) = (halves(&[1], &[3.0]), halves(&[1], &[6.0]));
+        let model = sketch(17).input("a", HALF, &[3]).tensor("scale", &scale).tensor("shrink", &shrink);
+        let model = model.node("Mul", &["a", "scale"], &["wide"], vec![]).node("Sqrt", &["wide"], &["root"], vec![]);
+        let model = model.node("Mul", &["root", "root"], &["square"], vec![]).node("Div", &["square", "shrink"], &["y"], vec![]);
+        let imported = model.output("y").import().unwrap();
+        let found = run_compiled(&imported, &[halves(&[3], &[60_000.0, 1.0 / 3.0, 7.0])]).remove(0);
+        close(&found.floats(), &[30_000.0, 1.0 / 6.0, 3.5]);
+    }
+
     #[test]
     fn an_exponent_keeps_its_digits() {
         let exponent = Tensor::from_floats(ElementType::Float, vec![], &[0.500_06]);
