@@ -73,7 +73,7 @@ export const CASES = {
     ],
   },
   'image-classification': { model: 'vit', inputs: [[picture(1, 40, 30)], [picture(2, 32, 32), { top_k: 3 }]] },
-  'image-classification-resnet': { task: 'image-classification', model: 'resnet', inputs: [[picture(3, 60, 90), { top_k: 6 }], [picture(4, 48, 48)]] },
+  'image-classification-resnet': { task: 'image-classification', model: 'resnet', inputs: [[picture(3, 60, 90), { top_k: 6 }], ...[4, 9, 10, 11, 12, 13, 14].map((seed) => [picture(seed, 48, 48)])] },
   'object-detection': {
     model: 'detr',
     inputs: [

@@ -131,6 +131,11 @@ fn role(op: &Op) -> Role {
     }
 }
 
+/// Whether an operator that stays as it is has no fast kernels, but loses what its operand has beyond float16.
+fn is_function(op: &Op) -> bool {
+    matches!(op, Op::Activation(_) | Op::CumulativeSum(_) | Op::Elu(_) | Op::Unary(_))
+}
+
 /// Operands that an operator takes in either form, whatever the form of the others.
 fn kept(op: &Op) -> [Option<OperandId>; 2] {
     match op {
@@ -283,7 +288,10 @@ impl Rewrite<'_> {
             is_half |= self.is_half(id);
             any_wide |= self.forms[id.0 as usize].own.is_none();
         });
-        let role = role(&node.op);
+        let role = match role(&node.op) {
+            Role::Stays if self.graph.rounds_late && is_function(&node.op) => Role::Computes,
+            role => role,
+        };
         let is_wide = match role {
             Role::Computes | Role::IsExact => is_half,
             Role::Follows => any_wide,

@@ -138,8 +138,11 @@ fn passes(most: usize, mut graph: Graph, progress: &Progress<'_>, fusing: Fusing
     prune::prune(&mut graph, progress)?;
     affine::affine(&mut graph, &mut room, progress)?;
     recognise::recognise(&mut graph, progress)?;
-    root_mean_square::root_mean_square(&mut graph, progress)?;
-    prune::prune(&mut graph, progress)?;
+    // Otherwise nothing of it is rounded anyway.
+    if !(preferences.widens && graph.rounds_late) {
+        root_mean_square::root_mean_square(&mut graph, progress)?;
+        prune::prune(&mut graph, progress)?;
+    }
     if preferences.widens {
         half_promotion::promote(&mut graph, progress)?;
         prune::prune(&mut graph, progress)?;
