@@ -108,7 +108,7 @@ class Order {
 
   destroyCommandBuffer(buffer) {
     this.#recorded.delete(buffer);
-    this.timeline.destroyCommandBuffer(buffer);
+    this.#add(() => this.timeline.destroyCommandBuffer(buffer), { writes: [recorded(buffer)] });
   }
 
   /** The buffers are handles, or GPUCommandBuffers where the timeline takes those; what they use is not known here. */
@@ -119,7 +119,7 @@ class Order {
       return;
     }
     const all = (part) => buffers.flatMap((buffer) => [...(this.#recorded.get(buffer)?.[part] ?? [])]);
-    this.#add(work, { reads: all('reads'), writes: all('writes'), graphs: all('graphs') });
+    this.#add(work, { reads: [...all('reads'), ...buffers.map(recorded)], writes: all('writes'), graphs: all('graphs') });
   }
 
   memoryUsage(context) {
@@ -142,10 +142,22 @@ class Order {
    * @returns {() => void}
    */
   rent(tensor, begin) {
+    let isOver = false;
+    let hasBegun = false;
+    const work = () => {
+      hasBegun = true;
+      if (!isOver) begin();
+    };
     /** @type {Job} */
-    const job = { waits: 0, dependents: new Set(), uses: [[this.#uses(this.#tensors, tensor), true]], work: begin, lasts: true };
-    if (!this.#register(job)) begin();
-    return () => this.#finish(job);
+    const job = { waits: 0, dependents: new Set(), uses: [[this.#uses(this.#tensors, tensor), true]], work, lasts: true };
+    if (!this.#register(job)) work();
+    return () => {
+      if (isOver) return;
+      isOver = true;
+      // Before its turn it keeps its place: what waits for it may also have to wait for those before it.
+      if (hasBegun) this.#finish(job);
+      else job.lasts = false;
+    };
   }
 
   /** Whether something that uses a tensor waits, or the tensor is rented. */
@@ -219,6 +231,11 @@ class Order {
       job.dependents.clear();
     }
   }
+}
+
+/** What stands for a command buffer among tensors: the numbers of both may be the same. */
+function recorded(buffer) {
+  return typeof buffer === 'number' ? -buffer : buffer;
 }
 
 /** Work that is carried out later has nobody to throw to but its request. */

@@ -28,14 +28,18 @@ class Program {
   #graphs = [];
   /** Promises with what they have to become. */
   #pending = [];
+  /** A device that tensors are rented to, if there is one, and what it has. */
+  #sharing;
+  #rented = [];
 
-  constructor(webnn, seed) {
+  constructor(webnn, seed, sharing) {
     this.#webnn = webnn;
     this.#random = generator(seed);
+    this.#sharing = sharing;
   }
 
   async run(steps) {
-    this.#context = await this.#count(this.#webnn.ml.createContext({ accelerated: false }));
+    this.#context = await this.#count(this.#webnn.ml.createContext(this.#sharing?.target ?? { accelerated: false }));
     for (let i = 0; i < TENSORS; i++) await this.#createTensor(i);
     for (let i = 0; i < GRAPHS.length; i++) await this.#build(i);
     const actions = [
@@ -47,6 +51,7 @@ class Program {
       () => this.#replaceTensor(),
       () => this.#replaceGraph(),
       () => this.#breathe(),
+      ...(this.#sharing ? [() => this.#rent(), () => this.#rent(), () => this.#giveBack(), () => this.#giveBack(), () => this.#lend()] : []),
     ];
     for (let step = 0; step < steps; step++) await actions[this.#random(actions.length)]();
     // The end comes in the middle of everything, or when all is done.
@@ -68,8 +73,13 @@ class Program {
     return promise;
   }
 
+  /** With a device every third is one that the draft's export refuses work of. */
   async #createTensor(i) {
-    this.#tensors[i] = await this.#count(this.#context.createTensor({ ...descriptor, readable: true, writable: true }));
+    const all = { ...descriptor, readable: true, writable: true };
+    const made = this.#sharing && i % 3 === 0
+      ? this.#context.createExportableTensor(all, this.#sharing.device)
+      : this.#context.createTensor({ ...all, importableToWebGPU: true });
+    this.#tensors[i] = await this.#count(made);
     this.#values[i] = Array(LENGTH).fill(0);
   }
 
@@ -111,6 +121,43 @@ class Program {
     const [A, B, C, D] = [a, b, c, d].map((i) => this.#tensors[i]);
     this.#context.dispatch(this.#graphs[graph], { a: A, b: B }, { c: C, d: D });
     [this.#values[c], this.#values[d]] = this.#apply(graph, this.#values[a], this.#values[b]);
+  }
+
+  /** WebGPU has it from now on, and writes: what is asked for later sees that, and waits. */
+  #rent() {
+    const [i] = this.#some(1);
+    if (i % 3 === 0 || this.#rented.some(({ tensor }) => tensor === this.#tensors[i])) return;
+    const tensor = this.#tensors[i];
+    const buffer = this.#count(this.#sharing.importExternalBuffer(this.#sharing.device, { source: tensor }));
+    buffer.catch(() => {});
+    const values = this.#someValues();
+    this.#rented.push({ tensor, buffer, values });
+    this.#values[i] = values;
+  }
+
+  /** The earliest, since later ones may wait for it. */
+  async #giveBack() {
+    const rental = this.#rented.shift();
+    if (rental === undefined) return;
+    let buffer;
+    try {
+      buffer = await rental.buffer;
+    } catch (error) {
+      assert.strictEqual(error.name, 'InvalidStateError', error.stack);
+      return;
+    }
+    this.#sharing.device.queue.writeBuffer(buffer, 0, Int32Array.from(rental.values));
+    buffer.destroy();
+  }
+
+  /** By the draft; nothing may wait for it. */
+  async #lend() {
+    while (this.#rented.length > 0) await this.#giveBack();
+    const buffer = await this.#context.exportToGPU(this.#tensors[0]);
+    const values = this.#someValues();
+    this.#sharing.device.queue.writeBuffer(buffer, 0, Int32Array.from(values));
+    buffer.destroy();
+    this.#values[0] = values;
   }
 
   #submit() {
@@ -169,6 +216,8 @@ class Program {
 
   async #replaceTensor() {
     const [i] = this.#some(1);
+    // Else what it was rented for may never be written, and what waits for it would see that.
+    while (this.#rented.some(({ tensor }) => tensor === this.#tensors[i])) await this.#giveBack();
     this.#tensors[i].destroy();
     this.#tensors[i].destroy();
     this.#tensors[i] = undefined;
@@ -199,6 +248,7 @@ class Program {
   }
 
   async #settleAll(contextEnded = false) {
+    while (this.#rented.length > 0) await this.#giveBack();
     for (const { promise, expected, mayBeRefused } of this.#pending.splice(0)) {
       let found;
       try {
@@ -213,9 +263,12 @@ class Program {
   }
 }
 
-/** Runs one program; throws when anything is not as it should be. */
-async function runProgram(webnn, seed, steps) {
-  const program = new Program(webnn, seed);
+/**
+ * Runs one program; throws when anything is not as it should be. `sharing` has a device of WebGPU that tensors are rented to, what
+ * the context is made from, and importExternalBuffer().
+ */
+async function runProgram(webnn, seed, steps, sharing = undefined) {
+  const program = new Program(webnn, seed, sharing);
   await program.run(steps);
   return program.created;
 }
