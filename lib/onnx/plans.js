@@ -13,6 +13,8 @@ const { release } = require('./run.js');
 
 /** So many are kept: a plan of a network of some hundred steps takes some hundred kilobytes. */
 const MOST = 512;
+/** What they keep beside the weights, at most, unless it is one. */
+const MOST_BYTES = 32 * 2 ** 20;
 
 /**
  * A plan: what runs a model for inputs of given shapes.
@@ -22,6 +24,7 @@ const MOST = 512;
  * @property {{name: string, type: string, dataType: string, shape: number[], known?: ArrayBuffer}[]} outputs
  * @property {[string, string, string][]} cuts nodes at which the model is cut, if it is
  * @property {number[][]} shapes
+ * @property {number} keptBytes what it keeps beside the weights
  * @property {number} running
  */
 
@@ -31,6 +34,8 @@ class Plans {
   #plans = new Map();
   /** @type {Map<string, Promise<Plan>>} */
   #making = new Map();
+  /** What all that are kept keep. */
+  #bytes = 0;
 
   /** @param {{handle: number, context: object, contextState: object, label: string, inputs: object[]}} model */
   constructor(model) {
@@ -81,9 +86,11 @@ class Plans {
 
   #keep(key, plan) {
     this.#plans.set(key, plan);
+    this.#bytes += plan.keptBytes;
     for (const [oldest, other] of this.#plans) {
-      if (this.#plans.size <= MOST) break;
+      if (this.#plans.size === 1 || (this.#plans.size <= MOST && this.#bytes <= MOST_BYTES)) break;
       this.#plans.delete(oldest);
+      this.#bytes -= other.keptBytes;
       retire(other);
     }
   }
@@ -92,6 +99,7 @@ class Plans {
   clear() {
     for (const plan of this.#plans.values()) retire(plan);
     this.#plans.clear();
+    this.#bytes = 0;
   }
 
   #plan(operator, shapes) {
@@ -114,14 +122,14 @@ class Plans {
 }
 
 /** @returns {Plan} */
-function createPlan(context, graph, { modelOutputs, known, cuts, runBytes }, shapes) {
+function createPlan(context, graph, { modelOutputs, known, cuts, runBytes, keptBytes }, shapes) {
   const values = new Map(known);
   const graphState = toGraph(graph);
   const outputs = modelOutputs.map(([name, dataType, shape, type]) => ({ name, type, dataType: dataTypes[dataType], shape, known: values.get(name) }));
   let bytes = 0;
   for (const { byteLength } of [...graphState.inputs.values(), ...graphState.outputs.values()]) bytes += byteLength;
   const idle = new Idle(bytes, release);
-  return { context, graph, graphState, outputs, cuts, shapes, bytes, runBytes, idle, prefetch: new OutputPrefetch(), running: 0, retired: false };
+  return { context, graph, graphState, outputs, cuts, shapes, bytes, runBytes, keptBytes, idle, prefetch: new OutputPrefetch(), running: 0, retired: false };
 }
 
 /** Nobody asks for it any more. */

@@ -73,6 +73,11 @@ pub trait Backend: Clone + Send + Sync + 'static {
         Placements::new()
     }
 
+    /// The bytes that a graph keeps for itself beside weights, about: its steps, and what kernels know of their shapes.
+    fn kept_bytes(&self, _graph: &Self::Executable) -> usize {
+        0
+    }
+
     /// What it can do in one step, for the compiler.
     fn fusing(&self) -> Fusing {
         Fusing::Products

@@ -210,7 +210,7 @@ pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let made = stage.clone();
     let done = environment.settler.promise(call.scope, request, move |built: Built| {
         let _ = known.set(built.placements);
-        Outcome::Onnx(outcome, built.bytes)
+        Outcome::Onnx(outcome, built.bytes, built.kept_bytes)
     })?;
     let task_label = label.clone();
     in_background("loadOnnx", label, done, move |done| {
@@ -304,8 +304,8 @@ pub fn summarize<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     Ok(None)
 }
 
-/// `{inputs, outputs, modelOutputs, known, cuts, runBytes}`, or `{refused}`.
-pub fn import_value<'s>(scope: Scope<'s>, import: &OnceLock<Import>, run_bytes: usize) -> Result<Value<'s>> {
+/// `{inputs, outputs, modelOutputs, known, cuts, runBytes, keptBytes}`, or `{refused}`.
+pub fn import_value<'s>(scope: Scope<'s>, import: &OnceLock<Import>, run_bytes: usize, kept_bytes: usize) -> Result<Value<'s>> {
     let value = scope.object()?;
     match import.get().ok_or_else(|| stale("model"))? {
         Import::Model { graph_inputs, graph_outputs, outputs, known, cuts } => {
@@ -322,6 +322,7 @@ pub fn import_value<'s>(scope: Scope<'s>, import: &OnceLock<Import>, run_bytes: 
             });
             scope.set(value, "cuts", scope.array_of(cuts)?)?;
             scope.set(value, "runBytes", scope.number(run_bytes as f64)?)?;
+            scope.set(value, "keptBytes", scope.number(kept_bytes as f64)?)?;
         }
         Import::Refused(nodes) => scope.set(value, "refused", refused(scope, nodes)?)?,
     }

@@ -87,8 +87,8 @@ pub enum Outcome {
         outputs: Vec<(String, Descriptor)>,
         made: Arc<OnceLock<programs::Described>>,
     },
-    /// What an import found out, which is there before the request is settled, and the bytes that a run takes.
-    Onnx(Arc<OnceLock<onnx::Import>>, usize),
+    /// What an import found out, which is there before the request is settled, the bytes that a run takes, and those that the plan keeps.
+    Onnx(Arc<OnceLock<onnx::Import>>, usize, usize),
     OnnxModel(Arc<OnceLock<Arc<crate::program::Program>>>, Arc<OnceLock<Vec<crate::onnx::RefusedNode>>>),
     OnnxRun(Vec<crate::program::Output>),
     Decoder(Arc<OnceLock<Arc<crate::program::decoder::Decoder>>>),
@@ -484,7 +484,7 @@ fn outcome_value<'s>(scope: Scope<'s>, outcome: &Outcome) -> Result<Value<'s>> {
             scope.set(value, "program", programs::value(scope, made)?)?;
             value
         }
-        Outcome::Onnx(import, bytes) => return onnx::import_value(scope, import, *bytes),
+        Outcome::Onnx(import, bytes, kept) => return onnx::import_value(scope, import, *bytes, *kept),
         Outcome::OnnxModel(program, unknown) => return onnx::model_value(scope, program, unknown),
         Outcome::OnnxRun(outputs) => return onnx::run_value(scope, outputs),
         Outcome::Decoder(found) => return decoder::decoder_value(scope, found),

@@ -58,6 +58,8 @@ pub struct Stage {
     pub outputs: Vec<Signature>,
     /// What a run of the part takes beside the weights.
     pub bytes: usize,
+    /// What its graph keeps beside weights.
+    pub kept_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -171,6 +173,7 @@ impl Program {
             later: Plans::default(),
             outputs: part.outputs,
             bytes: 0,
+            kept_bytes: 0,
         };
         let most = part.most_bytes;
         Ok((Planned { stage, inputs, outputs }, part.graph.map(|graph| (graph, most))))
@@ -192,7 +195,7 @@ impl Program {
                 most,
                 done,
             })?;
-            stage.bytes = built.bytes;
+            (stage.bytes, stage.kept_bytes) = (built.bytes, built.kept_bytes);
             if let Some(compiled) = &mut stage.graph {
                 compiled._owned = Some(OwnedGraph::new(self.device.clone(), id));
             }

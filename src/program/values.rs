@@ -70,6 +70,11 @@ pub fn find<'v>(values: &'v Values, name: &str) -> Result<&'v Held> {
 pub struct Key(Vec<u8>);
 
 impl Key {
+    #[cfg(test)]
+    pub fn of_number(number: usize) -> Key {
+        Key(number.to_le_bytes().to_vec())
+    }
+
     fn number(&mut self, number: usize) {
         self.0.extend_from_slice(&(number as u64).to_le_bytes());
     }

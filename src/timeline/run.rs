@@ -138,7 +138,9 @@ impl<B: Backend> Loop<B> {
         match report {
             Report::Finished((id, result)) => self.finish(id, result),
             Report::Built(graph, result, done) => done.report(result.map(|entry| {
-                let built = Built { placements: self.backend.placements(&entry.executable), bytes: entry.bytes };
+                let (placements, kept_bytes) =
+                    (self.backend.placements(&entry.executable), self.backend.kept_bytes(&entry.executable));
+                let built = Built { placements, bytes: entry.bytes, kept_bytes };
                 self.graphs.insert(graph, Rc::new(entry));
                 built
             })),

@@ -49,6 +49,8 @@ pub struct Built {
     pub placements: Placements,
     /// What a run takes beside the weights: inputs, outputs, and values in between.
     pub bytes: usize,
+    /// See [`Backend::kept_bytes`](crate::backend::Backend::kept_bytes).
+    pub kept_bytes: usize,
 }
 
 /// Something to do, in the order in which it was sent.

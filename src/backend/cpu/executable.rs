@@ -46,6 +46,8 @@ pub struct Executable {
     arenas: Arc<Arenas>,
     usage: Arc<Usage>,
     estimate: usize,
+    /// Of kernels, beside what graphs of a model share.
+    own_bytes: usize,
     profile: Option<Profile>,
     _constants_charge: Charge,
 }
@@ -68,8 +70,8 @@ struct Step {
     fused: Vec<Op>,
     followers: Vec<Follower>,
     label: String,
-    inputs: SmallVec<[Operand; 4]>,
-    outputs: SmallVec<[Operand; 1]>,
+    inputs: Box<[Operand]>,
+    outputs: Box<[Operand]>,
     /// The input that lies where the output does, of a kernel that [overwrites](Kernel::overwrites) it.
     overwritten: Option<usize>,
     /// See [`crate::compiler::Step::order`].
@@ -80,7 +82,7 @@ struct Step {
 #[derive(Debug)]
 struct Operand {
     data_type: DataType,
-    shape: SmallVec<[usize; 6]>,
+    shape: SmallVec<[usize; 4]>,
     value: ValueId,
     memory: Memory,
     length: usize,
@@ -184,6 +186,19 @@ impl Step {
     fn estimate(&self) -> usize {
         let saved = self.kernel.is_some().then_some(self.saved);
         cost::nanoseconds(&self.op, saved, &shapes(&self.inputs), &shapes(&self.outputs))
+    }
+
+    /// The bytes that describe it, about.
+    fn kept_bytes(&self) -> usize {
+        let operands = self.inputs.len() + self.outputs.len();
+        let ops = self.before.len() + self.dequantized.len() + self.fused.len();
+        let kernel = self.kernel.as_ref().map_or(0, |kernel| size_of_val(&**kernel));
+        size_of::<Step>()
+            + operands * size_of::<Operand>()
+            + ops * size_of::<Op>()
+            + self.followers.len() * size_of::<Follower>()
+            + self.label.len()
+            + kernel
     }
 
     /// What a profile says of it.
@@ -402,6 +417,7 @@ impl Executable {
         let placements = placements::find(&steps, plan.inputs.len());
         let executable = Executable {
             estimate,
+            own_bytes: kernel_bytes.saturating_sub(counted),
             placements,
             profile,
             steps,
@@ -425,6 +441,11 @@ impl Executable {
     /// How many nanoseconds a run takes on one thread, or so.
     pub fn estimate(&self) -> usize {
         self.estimate
+    }
+
+    /// The bytes that it keeps beside weights, about: what stands behind pointers of kernels is not looked at, unless they count it.
+    pub fn kept_bytes(&self) -> usize {
+        self.own_bytes + self.steps.iter().map(Step::kept_bytes).sum::<usize>()
     }
 
     /// What [`Executable::run`] relies on: every written range lies in its region, and what a step writes overlaps nothing

@@ -208,6 +208,10 @@ impl Backend for Cpu {
         graph.placements().to_vec()
     }
 
+    fn kept_bytes(&self, graph: &Executable) -> usize {
+        graph.kept_bytes()
+    }
+
     fn fusing(&self) -> Fusing {
         if self.0.target.has_kernels() { Fusing::Quick } else { Fusing::Products }
     }
