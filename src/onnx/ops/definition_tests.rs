@@ -1,5 +1,5 @@
 //! Models of a few nodes, whose results were computed by their definitions in float64, or by scikit-learn for those that its
-//! converter wrote: `tests/onnx/definitions.py` writes the cases. Models that are no good must be refused.
+//! converter wrote: `tests/onnx/definitions.py` and `decoders.py` write the cases. Models that are no good must be refused.
 
 use crate::onnx::element::ElementType;
 use crate::onnx::protobuf::{AttributeProto, TensorProto, attribute_type};
@@ -86,10 +86,16 @@ fn names(value: &Value) -> Vec<&str> {
 }
 
 /// The cases, or those of a file that `WEBNN_DEFINITIONS` names.
-fn cases() -> Value {
+fn cases(kind: &str) -> Vec<Value> {
     let path = std::env::var("WEBNN_DEFINITIONS");
-    let path = path.unwrap_or_else(|_| concat!(env!("CARGO_MANIFEST_DIR"), "/tests/onnx/definitions.json").into());
-    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    let paths = match path {
+        Ok(path) => vec![path],
+        Err(_) => {
+            ["definitions", "decoders"].map(|name| format!("{}/tests/onnx/{name}.json", env!("CARGO_MANIFEST_DIR"))).to_vec()
+        }
+    };
+    let of_file = |path| serde_json::from_str::<Value>(&std::fs::read_to_string(path).unwrap()).unwrap();
+    paths.into_iter().flat_map(|path| of_file(path)[kind].as_array().unwrap().clone()).collect()
 }
 
 fn model(case: &Value) -> (Sketch, Vec<Tensor>) {
@@ -117,9 +123,8 @@ fn model(case: &Value) -> (Sketch, Vec<Tensor>) {
 
 #[test]
 fn models_compute_what_their_definitions_say() {
-    let facts = cases();
     let mut wrong = String::new();
-    for case in facts["cases"].as_array().unwrap() {
+    for case in &cases("cases") {
         let name = case["name"].as_str().unwrap();
         let (sketch, inputs) = model(case);
         let imported = match sketch.import() {
@@ -154,8 +159,7 @@ fn models_compute_what_their_definitions_say() {
 
 #[test]
 fn models_that_are_no_good_are_refused_with_the_reason() {
-    let facts = cases();
-    for case in facts["refused"].as_array().unwrap() {
+    for case in &cases("refused") {
         let (sketch, _) = model(case);
         let (name, reason) = (case["name"].as_str().unwrap(), case["reason"].as_str().unwrap());
         let error = sketch.import().expect_err(name).to_string();

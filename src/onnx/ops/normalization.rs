@@ -149,7 +149,7 @@ pub fn root_mean_square(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Valu
 }
 
 /// `x / sqrt(mean(x²) + epsilon) * scale`. Half precision would overflow on the way.
-fn simplified(input: OperandId, scale: OperandId, at: usize, epsilon: f64, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+pub fn simplified(input: OperandId, scale: OperandId, at: usize, epsilon: f64, emit: &mut Emit<'_>) -> Mapped<OperandId> {
     let of = emit.data_type(input);
     let wide = emit.cast(input, DataType::Float32)?;
     let square = emit.mul(wide, wide)?;

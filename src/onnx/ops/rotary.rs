@@ -5,6 +5,7 @@ use crate::graph::OperandId;
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, size};
 use crate::onnx::refusal::Mapped;
+use crate::onnx::tensor::Tensor;
 use crate::onnx::value::Value;
 
 /// RotaryEmbedding of the standard: input, cos and sin caches, position ids.
@@ -43,6 +44,46 @@ pub fn contributed(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         _ => return Err("position ids of another shape than [1] or [batch, sequence]".into()),
     };
     embed(node, Caches { cos, sin, positions: Some(positions) }, input, emit)
+}
+
+/// MRotaryEmbedding of com.microsoft: three positions of each token, in time, height and width, of which each turns some of the pairs.
+pub fn multimodal(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    if node.float("scale", 1.0)? != 1.0 || node.flag("is_packed_batching", false)? {
+        return Err("the attributes scale and is_packed_batching are not supported".into());
+    }
+    let (input, positions, cos, sin) = (emit.input(node, 0)?, emit.input(node, 1)?, emit.input(node, 2)?, emit.input(node, 3)?);
+    let length = sequence_length(input, emit)?;
+    let batch = emit.shape(input)[0];
+    if emit.shape(positions) != [3, batch, length] {
+        return Err(format!("position ids of shape {:?}, allowed {:?}", emit.shape(positions), [3, batch, length]).into());
+    }
+    let half = emit.shape(cos).last().copied().unwrap_or(0);
+    let sections = node.ints("mrope_section")?.unwrap_or_default();
+    let &[time, height, width] = &sections[..] else { return Err("an attribute mrope_section that has not three sizes".into()) };
+    if sections.iter().any(|&size| size < 0) || time.saturating_add(height).saturating_add(width) != i64::from(half) {
+        return Err(format!("sections of {sections:?} for caches of {half} elements").into());
+    }
+    // Which of the three turns a pair.
+    let of_pair = |pair: i64| match pair {
+        _ if node.int("mrope_layout", 0) == Ok(1) => match pair % 3 {
+            1 if pair < height.saturating_mul(3) => 1,
+            2 if pair < width.saturating_mul(3) => 2,
+            _ => 0,
+        },
+        pair if pair < time => 0,
+        pair if pair < time.saturating_add(height) => 1,
+        _ => 2,
+    };
+    let places: Vec<i64> = (0..i64::from(half)).map(|pair| of_pair(pair) * i64::from(half) + pair).collect();
+    let places = emit.constant(Tensor::int64s(&places))?;
+    let mut part = |cache: OperandId| -> Mapped<OperandId> {
+        let all = emit.gather(cache, positions, 0)?;
+        let all = emit.transpose(all, &[1, 2, 0, 3])?;
+        let flat = emit.reshape(all, &[batch, length, 3 * half])?;
+        emit.gather(flat, places, 2)
+    };
+    let (cos, sin) = (part(cos)?, part(sin)?);
+    embed(node, Caches { cos, sin, positions: None }, input, emit)
 }
 
 fn sequence_length(input: OperandId, emit: &Emit<'_>) -> Mapped<u32> {

@@ -1,5 +1,6 @@
 //! MultiHeadAttention and GroupQueryAttention of com.microsoft.
 
+use super::cache::Coding;
 use super::{Attention, add_bias, bias_of_mask, causal_bias, default_scale, join_heads, split_heads, type_of_scores, with_past};
 use crate::graph::ops::elementwise::LogicalKind;
 use crate::graph::ops::scatter::ScatterElements;
@@ -7,6 +8,7 @@ use crate::graph::{DataType, OperandId};
 use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, size};
+use crate::onnx::ops::normalization::simplified;
 use crate::onnx::ops::precision::wide;
 use crate::onnx::ops::rotary::rotate;
 use crate::onnx::refusal::Mapped;
@@ -120,7 +122,7 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     };
     let mut query = split_heads(query, heads, emit)?;
     let mut new_key = split_heads(key, key_heads, emit)?;
-    let new_value = split_heads(value, key_heads, emit)?;
+    let mut new_value = split_heads(value, key_heads, emit)?;
     let shape = emit.shape(query);
     let (batch, length) = (shape[0], shape[2]);
     let past = match node.optional(3) {
@@ -139,6 +141,13 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let ends_aligned = node.optional(3).is_some_and(|past| emit.is_turned(past));
     if !ends_aligned {
         begin = emit.clamp(begin, Some(0.0), None)?;
+    }
+    if let (Some(of_query), Some(of_key)) = (emit.optional(node, 14)?, emit.optional(node, 15)?) {
+        let epsilon = node.float("qk_norm_epsilon", 1e-6)? as f32;
+        query = simplified(query, of_query, 3, node.float("q_norm_epsilon", epsilon)?, emit)?;
+        new_key = simplified(new_key, of_key, 3, node.float("k_norm_epsilon", epsilon)?, emit)?;
+    } else if node.optional(14).is_some() || node.optional(15).is_some() {
+        return Err("a norm of queries without one of keys, or the other way round".into());
     }
     if node.flag("do_rotary", false)? {
         let (cos, sin) = (emit.input(node, 7)?, emit.input(node, 8)?);
@@ -165,6 +174,15 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         query = rotate(query, cos, sin, width, interleaved, emit)?;
         new_key = rotate(new_key, cos, sin, width, interleaved, emit)?;
         new_key = emit.cast(new_key, of_key)?;
+    }
+    let (of_keys, of_values) = (emit.shape(new_key)[3], emit.shape(new_value)[3]);
+    let key_coding = Coding::of(node, "k_quant_type", 12, key_heads, of_keys, emit)?;
+    let value_coding = Coding::of(node, "v_quant_type", 13, key_heads, of_values, emit)?;
+    if let Some(coding) = key_coding {
+        new_key = coding.quantized(new_key, emit)?;
+    }
+    if let Some(coding) = value_coding {
+        new_value = coding.quantized(new_value, emit)?;
     }
     let total = node.optional(6).and_then(Value::constant).map(Tensor::integers);
     let fixed = !ends_aligned && past > 0 && total.is_some_and(|total| total[..].iter().all(|&total| total <= i64::from(past)));
@@ -221,7 +239,14 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         None if node.int("smooth_softmax", -1)? > 0 => Some(emit.scalar(of, 0.0)?),
         None => None,
     };
-    let attention = Attention { query, key, value, scale, bias, softcap };
+    let numbers = |cache: OperandId, coding: Option<Coding>, emit: &mut Emit<'_>| match coding {
+        Some(coding) => coding.numbers(cache, emit),
+        None => Ok(cache),
+    };
+    let of_keys = numbers(key, key_coding, emit)?;
+    let of_values = numbers(value, value_coding, emit)?;
+    let of_values = if value_coding.is_some() { emit.cast(of_values, emit.data_type(query))? } else { of_values };
+    let attention = Attention { query, key: of_keys, value: of_values, scale, bias, softcap };
     let result = match sink {
         Some(sink) => attention.with_sink(sink, emit)?,
         None => attention.emit(emit)?,

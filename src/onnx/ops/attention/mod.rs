@@ -1,12 +1,15 @@
 //! Attention of transformers: what the standard's operator and those of com.microsoft have in common.
 
+mod cache;
 mod contributed;
+mod masked;
 mod packed;
 mod standard;
 #[cfg(test)]
 mod tests;
 
 pub use contributed::{group_query, multi_head};
+pub use masked::decoder_masked;
 pub use packed::{packed, quantized};
 pub use standard::standard;
 

@@ -1,0 +1,76 @@
+//! DecoderMaskedMultiHeadAttention of com.microsoft: one query of each sequence, and a cache.
+
+use super::{Attention, add_bias, default_scale, join_heads, split_heads, type_of_scores, with_past};
+use crate::graph::ops::elementwise::LogicalKind;
+use crate::onnx::emit::Emit;
+use crate::onnx::node::{Node, size};
+use crate::onnx::refusal::Mapped;
+use crate::onnx::value::Value;
+
+pub fn decoder_masked(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let heads = size(node.int("num_heads", 0)?)?;
+    if heads == 0 {
+        return Err("no heads".into());
+    }
+    if node.flag("past_present_share_buffer", false)? {
+        return Err("caches of a fixed size in this operator are not supported".into());
+    }
+    let query = emit.input(node, 0)?;
+    if emit.shape(query).get(1) != Some(&1) {
+        return Err(format!("queries of shape {:?}, where one of each sequence is meant", emit.shape(query)).into());
+    }
+    let mut inputs = vec![query];
+    match (emit.optional(node, 1)?, emit.optional(node, 2)?) {
+        (Some(key), Some(value)) => inputs.extend([key, value]),
+        (None, None) => {
+            let all = emit.shape(query).last().copied().unwrap_or(0);
+            if !all.is_multiple_of(3) {
+                return Err(format!("{all} elements of packed queries, keys and values").into());
+            }
+            inputs = emit.split(query, vec![all / 3; 3], 2)?;
+        }
+        _ => return Err("keys without values, or the other way round".into()),
+    }
+    // Those of another sequence come with their heads apart, and nothing is appended to them.
+    let is_cross = emit.rank(inputs[1]) == 4;
+    if let Some(bias) = emit.optional(node, 10)? {
+        let mut start = 0;
+        for input in &mut inputs[..if is_cross { 1 } else { 3 }] {
+            let hidden = emit.shape(*input).last().copied().unwrap_or(0);
+            let own = emit.slice_axis(bias, 0, start, hidden)?;
+            *input = emit.add(*input, own)?;
+            start = start.checked_add(hidden).ok_or("too many elements")?;
+        }
+    }
+    let query = split_heads(inputs[0], heads, emit)?;
+    let (key, value) = match is_cross {
+        true => (inputs[1], inputs[2]),
+        false => {
+            let (key, value) = (split_heads(inputs[1], heads, emit)?, split_heads(inputs[2], heads, emit)?);
+            (with_past(node, 5, key, emit)?, with_past(node, 6, value, emit)?)
+        }
+    };
+    let of = type_of_scores(query, emit);
+    let (batch, keys) = (emit.shape(query)[0], emit.shape(key).get(2).copied().unwrap_or(0));
+    let mut bias = emit.optional(node, 4)?;
+    if let Some(mask) = emit.optional(node, 3)? {
+        if emit.shape(mask) != [batch, keys] {
+            return Err(format!("a mask of shape {:?}, allowed {:?}", emit.shape(mask), [batch, keys]).into());
+        }
+        let mask = emit.reshape(mask, &[batch, 1, 1, keys])?;
+        let shown = emit.compare(LogicalKind::NotEqual, mask, 0.0)?;
+        let of_mask = emit.choose(shown, of, 0.0, node.float("mask_filter_value", -10000.0)?)?;
+        bias = add_bias(bias, of_mask, emit)?;
+    }
+    let scale = default_scale(node, query, emit)?;
+    let attention = Attention { query, key, value, scale, bias, softcap: 0.0 };
+    let scores = attention.scores(emit)?;
+    let weights = attention.softmax(scores.biased, emit)?;
+    let result = attention.result(weights, emit)?;
+    let mut outputs: Vec<Value> = vec![join_heads(result, emit)?.into(), key.into(), value.into()];
+    if node.has_output(3) {
+        // Before the softmax, whatever the operator's description calls it.
+        outputs.push(scores.products.into());
+    }
+    Ok(outputs)
+}
