@@ -146,7 +146,7 @@ describe('options', () => {
       }
       return undefined;
     };
-    expect(refused({}, [1])).toBe('generate: model: found an object, allowed an OnnxModel');
+    expect(refused({}, [1])).toBe('generate: model: found an object, allowed an OnnxModel, or an InferenceSession of webnn-node/onnxruntime');
     expect(refused(model(), 'text')).toMatch("ids: found 'text', allowed an array of tokens, or an array of those");
     expect(refused(model(), [])).toMatch('ids: found no token');
     expect(refused(model(), [1.5])).toMatch('ids: found 1.5, allowed whole numbers');
@@ -168,6 +168,15 @@ describe('options', () => {
     cache.destroy();
     await expect(all(model(), [1], { cache })).rejects.toThrow('the GenerationCache was destroyed');
   });
+});
+
+test('a session of webnn-node/onnxruntime is continued like its model', async () => {
+  const { InferenceSession } = require('../lib/onnxruntime.js');
+  const session = await InferenceSession.create(decoder('concat'));
+  const wanted = idsOf(await all(models.concat, prompt(9), { maxNewTokens: 5 }));
+  expect(idsOf(await all(session, prompt(9), { maxNewTokens: 5 }))).toEqual(wanted);
+  await session.release();
+  expect(() => generate(session, prompt(9))).toThrow('Session already disposed.');
 });
 
 test('models that are no decoders are refused', async () => {

@@ -5,6 +5,13 @@ import type { OnnxModel, OnnxValue } from './onnx.js';
 /** Tokens by their numbers, as a tokenizer gives them. */
 export type TokenIds = readonly number[] | readonly bigint[] | Int32Array | Uint32Array | BigInt64Array | Uint8Array | Uint16Array;
 
+/** What there is of an `InferenceSession` of `webnn-node/onnxruntime`, which stands for its model. */
+export interface GeneratingSession {
+  readonly inputNames: readonly string[];
+  readonly outputNames: readonly string[];
+  release(): Promise<void>;
+}
+
 export interface GenerateOptions {
   /** Tokens of each sequence at most; 256 by default. `Infinity` allows all. */
   maxNewTokens?: number;
@@ -75,7 +82,7 @@ export class GenerationCache {
  * @param ids the tokens of a prompt, or of several of any lengths
  */
 export function generate(
-  model: OnnxModel,
+  model: OnnxModel | GeneratingSession,
   ids: TokenIds | readonly TokenIds[],
   options?: GenerateOptions,
 ): AsyncGenerator<GeneratedToken, void, void>;

@@ -18,7 +18,7 @@ const { readGiven, readOptions, readPrompts } = require('./options.js');
  */
 function generate(model, ids, options = undefined) {
   const state = modelState(model);
-  if (state === undefined) throw typeError(NAME, '', `model: found ${show(model)}, allowed an OnnxModel`);
+  if (state === undefined) throw typeError(NAME, '', `model: found ${show(model)}, allowed an OnnxModel, or an InferenceSession of webnn-node/onnxruntime`);
   const prompts = readPrompts(state.label, ids);
   return run(state, prompts, readOptions(state.label, options));
 }

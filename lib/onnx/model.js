@@ -246,4 +246,20 @@ function createModel(state) {
   return state.object;
 }
 
-module.exports = { OnnxModel, createModel, modelState: (model) => stateOf(model), runArrays, runTensors };
+/**
+ * What stands for a model elsewhere, as sessions of onnxruntime's interface do.
+ * @type {WeakMap<object, () => object>} functions that give the state of the model
+ */
+const standing = new WeakMap();
+
+/** Lets an object stand for a model. */
+function standFor(object, model) {
+  standing.set(object, model);
+}
+
+/** The state of a model, or of that for which something stands; nothing for anything else. */
+function modelState(value) {
+  return stateOf(value) ?? (typeof value === 'object' && value !== null ? standing.get(value)?.() : undefined);
+}
+
+module.exports = { OnnxModel, createModel, modelState, runArrays, runTensors, standFor };

@@ -58,6 +58,12 @@ class SessionHandler {
     return session;
   }
 
+  /** The state of the model. */
+  get model() {
+    this.#requireSession();
+    return this.#model;
+  }
+
   /**
    * Everything that is fed is copied before this returns.
    * @param {Record<string, any>} feeds

@@ -5,6 +5,7 @@
 
 const { types } = require('node:util');
 const { InferenceSession: Common } = require('./common.js');
+const { standFor } = require('../onnx/model.js');
 const { provider } = require('./providers.js');
 const { SessionHandler } = require('./session-handler.js');
 
@@ -44,7 +45,11 @@ class InferenceSession extends Common {
   static async create(...args) {
     const { source, options } = argumentsOf(args);
     const found = await provider(options);
-    return new InferenceSession(await SessionHandler.create(source, found, options));
+    const handler = await SessionHandler.create(source, found, options);
+    const session = new InferenceSession(handler);
+    // For webnn-node/generate.
+    standFor(session, () => handler.model);
+    return session;
   }
 }
 
