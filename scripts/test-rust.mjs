@@ -1,6 +1,8 @@
 // cargo test.
+import { existsSync } from 'node:fs';
 import { buildAddon, withFeatures } from './addon.mjs';
 import { trouble } from './outcome.mjs';
+import { inRepository } from './repository.mjs';
 import { run } from './run.mjs';
 
 // The release profile, because the addon has just been built in it: the dependencies are not compiled a second time, what
@@ -25,6 +27,18 @@ export async function testPlainGpu(tally) {
   const suites = ['--test', 'vectors', '--test', 'properties', '--test', 'gpu_sizes'];
   const tests = ['wgpu', 'valid_calls_compute', 'tensors_are_bound_in_parts', 'special::lines', 'magnitudes::'];
   await count(tally, 'plain GPU', [...profile, ...suites, '--', ...tests], env);
+}
+
+/** The vectors on SwiftShader too, whose compiler is the one that shaders are too large for first; where `.ci/run` has put it. */
+export async function testSwiftShader(tally) {
+  const driver = inRepository('target', 'swiftshader', 'vk_swiftshader_icd.json');
+  console.log('\n== cargo test, SwiftShader');
+  if (!existsSync(driver)) {
+    console.log(`${driver} is not there: nothing is tested`);
+    return;
+  }
+  const env = { VK_DRIVER_FILES: driver, WEBNN_RUNNERS: 'wgpu' };
+  await count(tally, 'SwiftShader', [...profile, '--test', 'vectors', '--', 'wgpu'], env);
 }
 
 /**

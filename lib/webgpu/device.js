@@ -2,6 +2,7 @@
 
 // What is asked of a GPUDevice of any implementation: through the WebGPU standard, and nothing else.
 
+const { setImmediate } = require('node:timers/promises');
 const { Mismatch } = require('../errors.js');
 const { isObject } = require('../webidl.js');
 
@@ -10,6 +11,9 @@ const MAP_READ = 0x1;
 const COPY_SRC = 0x4;
 const COPY_DST = 0x8;
 const STORAGE = 0x80;
+
+/** So many bytes are copied in one turn of the event loop: about a millisecond. */
+const PIECE = 1 << 21;
 
 /** The limits that decide how work is divided, in the order that the native side takes. */
 const LIMITS = [
@@ -151,7 +155,7 @@ function writeBytes({ queue }, buffer, bytes) {
  * @param {GPUBuffer} buffer
  * @param {number} byteLength
  * @param {string} label
- * @returns {() => Promise<Uint8Array>} its bytes, where the device goes on
+ * @returns {(into?: Uint8Array) => Promise<Uint8Array>} brings its bytes, where the device goes on
  */
 function readBytes(device, buffer, byteLength, label) {
   const size = bufferSize(byteLength);
@@ -162,10 +166,15 @@ function readBytes(device, buffer, byteLength, label) {
   const mapped = staging.mapAsync(1);
   // Whoever asks hears of it.
   mapped.catch(() => {});
-  return async () => {
+  return async (into = new Uint8Array(byteLength)) => {
     try {
       await mapped;
-      return new Uint8Array(staging.getMappedRange()).slice(0, byteLength);
+      const bytes = new Uint8Array(staging.getMappedRange(), 0, byteLength);
+      for (let at = 0; at < byteLength; at += PIECE) {
+        if (at > 0) await setImmediate();
+        into.set(bytes.subarray(at, at + PIECE), at);
+      }
+      return into;
     } finally {
       staging.destroy();
     }
@@ -173,6 +182,6 @@ function readBytes(device, buffer, byteLength, label) {
 }
 
 module.exports = {
-  COPY_DST, COPY_SRC, LIMITS, STORAGE,
+  COPY_DST, COPY_SRC, LIMITS, PIECE, STORAGE,
   bufferSize, checked, isGPUCommandBuffer, isGPUDevice, isSoftware, readBytes, requiredFeatures, requiredLimits, toGPUDevice, usableFeatures, writeBytes,
 };

@@ -10,11 +10,10 @@ const { performance } = require('node:perf_hooks');
 const { setImmediate } = require('node:timers/promises');
 const native = require('../native.js');
 const { named } = require('../errors.js');
-const { COPY_DST, STORAGE, bufferSize, checked } = require('./device.js');
+const { COPY_DST, PIECE, STORAGE, bufferSize, checked } = require('./device.js');
 
-/** How long a turn may be, in milliseconds, and the bytes that are copied in one piece. */
+/** How long a turn may be, in milliseconds. */
 const TURN = 2;
-const PIECE = 1 << 21;
 
 // Which buffer a binding is a part of, in the native side's numbers.
 const INPUT = 0;

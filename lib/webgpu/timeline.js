@@ -133,8 +133,7 @@ class DeviceTimeline {
       if (cause !== undefined) {
         throw { code: 'OperationError', message: `readTensor: the tensor is errored: ${cause.message}`, cause };
       }
-      const bytes = await arrival(result, complaint, 'readTensor', 'UnknownError');
-      new Uint8Array(into).set(bytes);
+      await arrival(result, complaint, new Uint8Array(into));
     });
   }
 
@@ -247,14 +246,13 @@ class DeviceTimeline {
     });
     this.#settle(request, async () => {
       const wrong = [];
-      const arrivals = await Promise.all(reads.map((read) => read && read().catch((error) => void wrong.push(error))));
+      await Promise.all(reads.map((read, i) => read && read(bytesOf(outputs[i])).catch((error) => void wrong.push(error))));
       const refused = await complaint;
       if (refused !== undefined) {
         if (refused.code === 'UnknownError') executable.failure ??= refused;
         throw failed('compute', shown, refused);
       }
       if (wrong.length > 0) throw failed('compute', shown, { code: 'OperationError', message: wrong[0].message });
-      arrivals.forEach((bytes, i) => bytes && bytesOf(outputs[i]).set(bytes));
     });
   }
 
@@ -315,18 +313,17 @@ class DeviceTimeline {
   }
 }
 
-/** The bytes of a read, where the device did not complain. */
-async function arrival(read, complaint, operator, code) {
-  let bytes, lost;
+/** The bytes of a read, where the device did not complain; a failure of a readback by itself (docs/extensions.md E8). */
+async function arrival(read, complaint, into) {
+  let lost;
   try {
-    bytes = await read();
+    await read(into);
   } catch (error) {
     lost = error;
   }
   const refused = await complaint;
-  if (refused !== undefined) throw { code, message: `${operator}: ${refused.message}` };
-  if (lost !== undefined) throw { code, message: `${operator}: the device's memory cannot be read: ${lost.message}` };
-  return bytes;
+  if (refused !== undefined) throw { code: 'UnknownError', message: `readTensor: ${refused.message}` };
+  if (lost !== undefined) throw { code: 'UnknownError', message: `readTensor: the device's memory cannot be read: ${lost.message}` };
 }
 
 /** A GPUBuffer's own `destroy()`: an exported one has another. */
