@@ -2,7 +2,7 @@
 
 // The models of these tests.
 
-const { tensor, writeModel } = require('../onnx/write.js');
+const { TYPES, tensor, writeModel } = require('../onnx/write.js');
 
 const value = (name, type, ...shape) => ({ name, type, shape });
 
@@ -28,4 +28,4 @@ const single = ({ op, opset = 17, inputs, output = { name: 'y' }, attributes, in
     initializers,
   });
 
-module.exports = { identity, single, sums, tensor, value, writeModel };
+module.exports = { TYPES, identity, single, sums, tensor, value, writeModel };

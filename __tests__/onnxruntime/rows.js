@@ -6,7 +6,7 @@
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
-const { identity, single, sums, value } = require('./models.js');
+const { TYPES, identity, single, sums, tensor, value } = require('./models.js');
 
 /** @type {Record<string, (ort: typeof import('onnxruntime-common')) => unknown>} */
 const rows = {};
@@ -230,6 +230,28 @@ for (const [type, [data, name]] of Object.entries(elements)) {
     const session = await ort.InferenceSession.create(identity(type));
     return [session.inputMetadata, session.outputMetadata, seen(await session.run({ x: new ort.Tensor(name, data, [1, 5]) }))];
   };
+}
+
+// Arithmetic on integers of 16 bits, which overflows as it does there, and on doubles.
+for (const type of ['int16', 'uint16', 'double']) {
+  const [, name] = elements[type];
+  const { array } = TYPES[type];
+  const numbers = array.of(1, 2, 200, 40000);
+  const others = tensor('c', type, [4], array.of(3, 2, 400, 30000));
+  const shape = [value('x', type, 4)];
+  const operators = { Add: 'xc', Sub: 'xc', Mul: 'xc', Div: 'xc', Equal: 'xc', Less: 'xc', Min: 'xc', Max: 'xc', Clip: 'x', Abs: 'x', Sign: 'x', Identity: 'x' };
+  for (const [op, names] of Object.entries(operators)) {
+    // There is no implementation there.
+    if (type !== 'double' && (op === 'Min' || op === 'Max')) continue;
+    // In float32 a quotient has fewer digits (docs/onnxruntime.md).
+    if (type === 'double' && op === 'Div') continue;
+    const isTruth = op === 'Equal' || op === 'Less';
+    const node = { op, inputs: shape, output: value('y', isTruth ? 'bool' : type, 4), initializers: names === 'xc' ? [others] : [] };
+    const model = single(node);
+    rows[`${op} of ${type}`] = async (ort) => seen(await (await ort.InferenceSession.create(model)).run({ x: new ort.Tensor(name, numbers, [4]) }));
+  }
+  const cast = single({ op: 'Cast', inputs: [value('x', 'float', 4)], output: value('y', type, 4), attributes: { to: TYPES[type].number } });
+  rows[`Cast to ${type}`] = async (ort) => seen(await (await ort.InferenceSession.create(cast)).run({ x: new ort.Tensor('float32', [1.5, -2.5, 200, 40000], [4]) }));
 }
 
 // Tensors: onnxruntime-common's own, as its tests have them.

@@ -567,8 +567,10 @@ impl<'a> Importer<'a> {
             Value::Operand(id) => self.short.get(id).copied(),
             _ => None,
         });
-        if let Some(element) = short.filter(|_| !TAKES_SHORT.contains(&node.operator()) && !moves(&node)) {
-            let reason = format!("an input of {element}, which quantization, Cast and operators that move elements take");
+        let computes = short.filter(|&element| ops::narrow::computes(&node, element));
+        if let Some(element) = short.filter(|_| computes.is_none() && !TAKES_SHORT.contains(&node.operator()) && !moves(&node)) {
+            let reason =
+                format!("an input of {element}, which quantization, Cast, arithmetic and operators that move elements take");
             return Ok(Err(Failure::Refused(Some(reason.into()))));
         }
         let is_known = node.inputs.iter().flatten().all(|input| input.constant().is_some());
@@ -589,7 +591,11 @@ impl<'a> Importer<'a> {
                     transposed: &mut self.transposed,
                     label,
                 };
-                match ops::precision::map(entry, &node, &mut emit) {
+                let mapped = match computes {
+                    Some(element) => ops::narrow::map(entry, &node, element, &mut emit),
+                    None => ops::precision::map(entry, &node, &mut emit),
+                };
+                match mapped {
                     Err(reason) if reason.wants.is_none() && empty::concerns(&node) => {
                         empty::map(entry, &node, &mut emit, &self.limits).map_err(|_| reason)
                     }

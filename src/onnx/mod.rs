@@ -9,7 +9,8 @@
 //! # Element types
 //!
 //! WebNN has no double and no bfloat16: both become float32, also as inputs and outputs. Truth values are uint8. Integers
-//! of 16 bits are int32 where they are quantized values, and exist elsewhere only where they are known at import. Strings and maps are
+//! of 16 bits are int32, and arithmetic on them is brought back to 16 ([`ops`]'s `narrow`); those of 4 bits are int32 where a run is given
+//! or gives them. Strings and maps are
 //! refused.
 //!
 //! # Shapes

@@ -3,12 +3,12 @@
 use super::device::{Failures, OwnedTensor};
 use super::values::{Held, Key, Values, find, held_element};
 use super::{Program, Stage, too_large};
-use crate::backend::Watch;
+
 use crate::error::{Error, Kind, Result};
 use crate::graph::Descriptor;
 use crate::onnx::{Body, Export, Givens, Random, Signature, Step, StepKind, Tensor, evaluate};
 use crate::thread::Pool;
-use crate::timeline::{Done, Task, TensorIds};
+use crate::timeline::{Done, Task, TensorIds, Watch};
 use std::sync::Arc;
 use std::time::Duration;
 

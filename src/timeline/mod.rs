@@ -28,6 +28,7 @@ mod tensor_state;
 mod tests;
 mod waiting;
 
+pub use crate::backend::Watch;
 pub use builds::{BUILDS, failed_build};
 pub use done::{Done, from_panic};
 pub use task::{Built, Command, Compute, GraphId, Task, TensorId, TensorIds};

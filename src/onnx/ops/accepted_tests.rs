@@ -22,8 +22,8 @@ fn outcome(
     for (name, tensor) in names[fed.len()..].iter().zip(known) {
         model = model.tensor(name, tensor);
     }
-    // Integers of 16 bits are fed as those of 32.
-    let short = |input: &Tensor| if input.element.is_short() { input.cast(Int32) } else { input.clone() };
+    // Integers of 16 and 4 bits are fed as those of 32.
+    let short = |input: &Tensor| if input.element.is_narrow() { input.cast(Int32) } else { input.clone() };
     let count = fed.len() + known.len();
     let model = model.node(operator, &names[..count], &["y"], attributes).output("y");
     Ok(run(&model.import().map_err(|error| error.to_string())?, &fed.iter().map(short).collect::<Vec<_>>()))

@@ -1,5 +1,6 @@
 //! Arithmetic, comparisons and logic, element by element.
 
+use super::narrow;
 use crate::graph::DataType;
 use crate::graph::ops::elementwise::{BinaryKind, LogicalKind, PredicateKind, Remainder, RemainderKind, UnaryKind};
 use crate::graph::{Number, OperandId};
@@ -234,6 +235,12 @@ fn cast_to(value: &Value, element: ElementType, emit: &mut Emit<'_>) -> Mapped<V
     if element == ElementType::Int32 && emit.short.contains_key(&input) {
         // The same numbers, which are no longer of 16 bits.
         return one(emit.unary(UnaryKind::Identity, input)?);
+    }
+    if element.is_short() {
+        let numbers = emit.cast(input, DataType::Int32)?;
+        let result = narrow::wrap(numbers, element, emit)?;
+        emit.short.insert(result, element);
+        return one(result);
     }
     one(emit.cast(input, data_type(element)?)?)
 }

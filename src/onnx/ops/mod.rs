@@ -28,6 +28,7 @@ mod matmul;
 mod matmul_tests;
 mod ml;
 mod movement;
+pub mod narrow;
 mod nbits;
 mod normalization;
 #[cfg(test)]
