@@ -120,6 +120,7 @@ fn role(op: &Op) -> Role {
         Op::AccumulateElements(_)
         | Op::AccumulateNd(_)
         | Op::Bitcast(_)
+        | Op::CumulativeProduct(_)
         | Op::CumulativeSum(_)
         | Op::Determinant(_)
         | Op::Elu(_)
@@ -133,7 +134,7 @@ fn role(op: &Op) -> Role {
 
 /// Whether an operator that stays as it is has no fast kernels, but loses what its operand has beyond float16.
 fn is_function(op: &Op) -> bool {
-    matches!(op, Op::Activation(_) | Op::CumulativeSum(_) | Op::Elu(_) | Op::Unary(_))
+    matches!(op, Op::Activation(_) | Op::CumulativeProduct(_) | Op::CumulativeSum(_) | Op::Elu(_) | Op::Unary(_))
 }
 
 /// Operands that an operator takes in either form, whatever the form of the others.
@@ -172,6 +173,7 @@ fn round_options(op: &mut Op) {
         | Op::Concat(_)
         | Op::Conv2d(_)
         | Op::ConvTranspose2d(_)
+        | Op::CumulativeProduct(_)
         | Op::CumulativeSum(_)
         | Op::DequantizeLinear(_)
         | Op::Expand(_)

@@ -138,7 +138,7 @@ fn pools_of_windows_of_any_magnitude() {
 #[test]
 fn reductions_of_lines_of_any_magnitude() {
     let mut failures = Vec::new();
-    for row in rows().filter(|row| row.name.starts_with("reduce") || row.name == "cumulativeSum") {
+    for row in rows().filter(|row| row.name.starts_with("reduce") || row.name.starts_with("cumulative")) {
         for data_type in types(row).into_iter().filter(|data_type| data_type.is_float()) {
             for (length, powers) in LENGTHS {
                 let (count, values) = all_lines(data_type, length, powers);
@@ -152,9 +152,10 @@ fn reductions_of_lines_of_any_magnitude() {
 /// As many large factors as small ones, far more than even float64 takes.
 #[test]
 fn products_that_leave_the_type_on_the_way() {
-    let Some(row) = row("reduceProduct") else { return };
     let mut failures = Vec::new();
-    for (data_type, large) in [(DataType::Float32, 2f64.powi(120)), (DataType::Float16, 2f64.powi(14))] {
+    let kinds = [(DataType::Float32, 2f64.powi(120)), (DataType::Float16, 2f64.powi(14))];
+    let names = ["reduceProduct", "cumulativeProduct"];
+    for (row, (data_type, large)) in names.iter().filter_map(|name| row(name)).flat_map(|row| kinds.map(|kind| (row, kind))) {
         for length in [3, 30, 300] {
             let half = |first: f64, second: f64| [vec![first; length], vec![second; length]].concat();
             let turns = (0..2 * length).map(|i| if i % 2 == 0 { -large } else { 1.0 / large });
@@ -178,7 +179,7 @@ fn along(mut call: Call, axis: u32) -> Call {
 #[test]
 fn three_values_that_leave_the_type_on_the_way() {
     let mut failures = Vec::new();
-    let operators = rows().filter(|row| row.name.starts_with("reduce") || row.name == "cumulativeSum");
+    let operators = rows().filter(|row| row.name.starts_with("reduce") || row.name.starts_with("cumulative"));
     for row in operators {
         for data_type in types(row) {
             let triples: Vec<[Scalar; 3]> = if data_type.is_float() {
@@ -195,8 +196,8 @@ fn three_values_that_leave_the_type_on_the_way() {
             let lines: Vec<[Scalar; 3]> = triples.iter().flat_map(|x| orders.map(|order| order.map(|i| x[i]))).collect();
             // Behind each other, beside each other, and far apart in long lines of what changes nothing.
             let neutral = match (row.name, data_type.is_float()) {
-                ("reduceProduct", true) => Scalar::Float(1.0),
-                ("reduceProduct", false) => Scalar::Integer(1),
+                ("reduceProduct" | "cumulativeProduct", true) => Scalar::Float(1.0),
+                ("reduceProduct" | "cumulativeProduct", false) => Scalar::Integer(1),
                 ("reduceLogSumExp", true) => Scalar::Float(f64::NEG_INFINITY),
                 (_, true) => Scalar::Float(0.0),
                 (_, false) => Scalar::Integer(0),

@@ -71,9 +71,10 @@ const PAIRS: [&str; 19] = [
 ];
 
 /// Functions of the elements of a line.
-const LINES: [&str; 15] = [
+const LINES: [&str; 16] = [
     "argMax",
     "argMin",
+    "cumulativeProduct",
     "cumulativeSum",
     "reduceL1",
     "reduceL2",

@@ -1,4 +1,4 @@
-//! Running sums.
+//! Running sums and products.
 
 use crate::error::Result;
 use crate::graph::attribute::Modulo;
@@ -26,8 +26,33 @@ operators! {
     }
 }
 
+operators! {
+    /// Running products along an axis.
+    pub struct CumulativeProduct: "MLOperatorOptions" in "" {
+        input: OperandId,
+        axis: Modulo<u32>,
+    } options {
+        /// Whether a product leaves out the value at its own place.
+        exclusive: bool = false,
+        /// Whether multiplying starts at the end of the axis.
+        reversed: bool = false,
+    }
+    [("input", Of(WIDE), at_least(1))] -> One [("output", SameAs("input"), SameRankAs("input"))] {
+        /// Multiplies the values along the axis up to each place. Integers wrap around. A product of floats is finite where the exact
+        /// one is in the range of its type, whatever a part of it is.
+        "cumulativeProduct"
+    }
+}
+
 impl Rule for CumulativeSum {
     /// `#api-mlgraphbuilder-cumulativesum`, the check of the axis.
+    fn infer(&self, operands: &Operands<'_>) -> Result<Outputs> {
+        check_axis("axis", self.axis.0, operands.rank(self.input))?;
+        one(operands.descriptor(self.input).clone())
+    }
+}
+
+impl Rule for CumulativeProduct {
     fn infer(&self, operands: &Operands<'_>) -> Result<Outputs> {
         check_axis("axis", self.axis.0, operands.rank(self.input))?;
         one(operands.descriptor(self.input).clone())
@@ -44,7 +69,9 @@ mod tests {
     #[test]
     fn rule() {
         let check = |operand: (DataType, &[u32]), axis, expected: Result<&[&str], &str>| {
-            testing::check("cumulativeSum", &[operand], &[Value::Operand(OperandId(0)), Value::Unsigned(axis)], expected);
+            for name in ["cumulativeSum", "cumulativeProduct"] {
+                testing::check(name, &[operand], &[Value::Operand(OperandId(0)), Value::Unsigned(axis)], expected);
+            }
         };
         check((Float32, &[2, 3]), 1, Ok(&["float32[2, 3]"]));
         check((Uint64, &[2]), 0, Ok(&["uint64[2]"]));

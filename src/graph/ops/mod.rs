@@ -142,6 +142,7 @@ nodes! {
         bitcast::Bitcast,
         block_quantized::BlockQuantizedMatmul,
         coupling::PairwiseCoupling,
+        cumulative::CumulativeProduct,
         determinant::Determinant,
         elementwise::Gate,
         elementwise::Remainder,

@@ -1,9 +1,8 @@
 //! Values from nothing but attributes and shapes.
 
 use super::movement::expanded;
+use crate::graph::OperandId;
 use crate::graph::ops::elementwise::LogicalKind;
-use crate::graph::ops::movement::{Pad, PaddingMode, Reverse};
-use crate::graph::{Number, OperandId};
 use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
 use crate::onnx::fold;
@@ -171,43 +170,14 @@ fn along_axis(
     super::elementwise::one(result)
 }
 
-/// CumProd: running products, by doubling how far they reach.
+/// Running products.
 pub fn cumulative_product(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let input = emit.input(node, 0)?;
-    let flags = (node.flag("exclusive", false)?, node.flag("reverse", false)?);
-    along_axis(node, input, emit, |at, emit| products_along(input, at, flags, emit))
-}
-
-fn products_along(input: OperandId, at: usize, (exclusive, reverse): (bool, bool), emit: &mut Emit<'_>) -> Mapped<OperandId> {
-    let shape = emit.shape(input);
-    let reversed = |input: OperandId, emit: &mut Emit<'_>| match reverse {
-        true => emit.push(Reverse { input, axes: Some(vec![at as u32]) }),
-        false => Ok(input),
-    };
-    // The elements moved to later places; before them stand ones.
-    let later = |input: OperandId, by: u32, emit: &mut Emit<'_>| {
-        let by = by.min(shape[at]);
-        let kept = if by == shape[at] { None } else { Some(emit.slice_axis(input, at, 0, shape[at] - by)?) };
-        let Some(kept) = kept else {
-            let unit = emit.scalar(emit.data_type(input), 1.0)?;
-            return emit.expand(unit, &shape);
-        };
-        let (mut beginning_padding, ending_padding) = (vec![0; shape.len()], vec![0; shape.len()]);
-        beginning_padding[at] = by;
-        let (mode, value) = (PaddingMode::Constant, Number::Double(1.0));
-        emit.push(Pad { input: kept, beginning_padding, ending_padding, mode, value })
-    };
-    let mut product = reversed(input, emit)?;
-    if exclusive {
-        product = later(product, 1, emit)?;
-    }
-    let mut reach = 1;
-    while reach < shape[at] {
-        let earlier = later(product, reach, emit)?;
-        product = emit.mul(product, earlier)?;
-        reach = reach.saturating_mul(2);
-    }
-    reversed(product, emit)
+    let (exclusive, reversed) = (node.flag("exclusive", false)?, node.flag("reverse", false)?);
+    along_axis(node, input, emit, |at, emit| {
+        let axis = crate::graph::attribute::Modulo(crate::onnx::node::size(at)?);
+        emit.push(crate::graph::ops::cumulative::CumulativeProduct { input, axis, exclusive, reversed })
+    })
 }
 
 /// What reductions compute at import: products and sums of shapes.

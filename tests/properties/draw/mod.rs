@@ -29,7 +29,7 @@ use webnn_node::graph::{DataType, Number, OperandId};
 pub fn call(row: &'static Operator, random: &mut Random, wish: Option<&Wish>) -> Call {
     let mut draw = Draw::new(row, random, wish.cloned());
     match row.name {
-        "argMin" | "argMax" | "softmax" | "cumulativeSum" | "topK" => reduction::along_an_axis(&mut draw),
+        "argMin" | "argMax" | "softmax" | "cumulativeSum" | "cumulativeProduct" | "topK" => reduction::along_an_axis(&mut draw),
         name if name.starts_with("reduce") => reduction::reduce(&mut draw),
         "batchNormalization" => reduction::batch_normalization(&mut draw),
         "instanceNormalization" => reduction::instance_normalization(&mut draw),

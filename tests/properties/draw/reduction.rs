@@ -15,7 +15,15 @@ pub fn along_an_axis(draw: &mut Draw<'_>) {
         draw.set("count", Value::Unsigned(count as u32));
     }
     let chooses = draw.row.name.starts_with("arg") || draw.row.name == "topK";
-    let contents = if chooses { Contents::Anything } else { Contents::Summands };
+    let contents = match draw.row.name {
+        _ if chooses => Contents::Anything,
+        "cumulativeProduct" => {
+            // Products of more factors leave the range of a float16.
+            shape[axis] = shape[axis].min(8);
+            Contents::Factors
+        }
+        _ => Contents::Summands,
+    };
     draw.operand("input", &shape, contents);
     draw.set("axis", Value::Unsigned(axis as u32));
 }

@@ -36,7 +36,12 @@ pub fn outputs(call: &Call) -> Vec<Expected> {
     match call.row.name {
         "argMin" | "argMax" => vec![reduction::arg(call)],
         "topK" => reduction::top_k(call),
-        "cumulativeSum" => vec![reduction::cumulative_sum(call)],
+        "cumulativeSum" => vec![reduction::cumulative(call, "reduceSum", |added| added.iter().sum())],
+        "cumulativeProduct" => {
+            vec![reduction::cumulative(call, "reduceProduct", |factors| {
+                factors.iter().fold(1, |product, x| product.wrapping_mul(*x))
+            })]
+        }
         "softmax" => vec![reduction::softmax(call)],
         name if name.starts_with("reduce") => vec![reduction::reduce(call)],
         "batchNormalization" | "instanceNormalization" | "layerNormalization" => vec![normalization::normalize(call)],

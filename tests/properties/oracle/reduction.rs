@@ -166,7 +166,8 @@ fn near(value: f64, roundings: f64) -> Element {
     Element::within(value, if value.is_finite() { roundings * EPSILON } else { 0.0 })
 }
 
-pub fn cumulative_sum(call: &Call) -> Expected {
+/// What is reduced up to each place; `of_integers` are few enough to be exact in 128 bits.
+pub fn cumulative(call: &Call, reduction: &str, of_integers: fn(&[i128]) -> i128) -> Expected {
     let input = call.operand("input");
     let axis = call.unsigned("axis").expect("an axis");
     let (exclusive, reversed) = (call.boolean("exclusive", false), call.boolean("reversed", false));
@@ -176,8 +177,8 @@ pub fn cumulative_sum(call: &Call) -> Expected {
         let added: Vec<Scalar> =
             (0..input.shape[axis]).filter(|&i| is_added(i)).map(|i| input.at(&with(position, axis, i))).collect();
         match (input.data_type.is_float(), integers(&added)) {
-            (false, Some(added)) => Element::integer(wrap(input.data_type, added.iter().sum())),
-            _ => reduce_floats("reduceSum", &added.iter().map(|x| x.as_f64()).collect::<Vec<_>>()),
+            (false, Some(added)) => Element::integer(wrap(input.data_type, of_integers(&added))),
+            _ => reduce_floats(reduction, &added.iter().map(|x| x.as_f64()).collect::<Vec<_>>()),
         }
     })
 }

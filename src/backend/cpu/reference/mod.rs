@@ -56,6 +56,7 @@ pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
         Op::Concat(op) => movement::concat(op, arguments),
         Op::Conv2d(op) => conv::conv2d(op, arguments),
         Op::ConvTranspose2d(op) => conv::conv_transpose2d(op, arguments),
+        Op::CumulativeProduct(op) => cumulative::cumulative_product(op, arguments),
         Op::CumulativeSum(op) => cumulative::cumulative_sum(op, arguments),
         Op::DequantizeLinear(op) => elementwise::dequantize_linear(op, arguments),
         Op::Determinant(op) => determinant::determinant(op, arguments),

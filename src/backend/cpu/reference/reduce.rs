@@ -68,8 +68,8 @@ impl Reduction<'_, '_, '_> {
                 self.run(Formula { identity: 0.0, lift, combine, finish: |sum: f64| T::from_f64(sum.sqrt()) });
             }
             ReduceKind::Product => self.run(Formula {
-                identity: Product { digits: 1.0, steps: 0 },
-                lift: |x: T| Product { digits: x.to_f64(), steps: 0 },
+                identity: Product::of(1.0),
+                lift: |x: T| Product::of(x.to_f64()),
                 combine: Product::times,
                 finish: |product: Product| T::from_f64(product.value()),
             }),
@@ -199,13 +199,17 @@ fn place(mut output: usize, kept: &[(usize, usize)]) -> usize {
 /// A product of floats as `digits * 2^(512 steps)`, with digits from 2^-256 to 2^256 if they are not 0 or infinite, so that no part of
 /// it overflows or vanishes.
 #[derive(Clone, Copy)]
-struct Product {
+pub struct Product {
     digits: f64,
     steps: i32,
 }
 
 impl Product {
-    fn times(self, other: Self) -> Self {
+    pub fn of(number: f64) -> Product {
+        Product { digits: number, steps: 0 }
+    }
+
+    pub fn times(self, other: Self) -> Self {
         let (digits, steps) = (self.digits * other.digits, self.steps + other.steps);
         if digits.abs() > 2f64.powi(256) {
             Product { digits: digits * 2f64.powi(-512), steps: steps + 1 }
@@ -216,7 +220,7 @@ impl Product {
         }
     }
 
-    fn value(self) -> f64 {
+    pub fn value(self) -> f64 {
         // Beyond one step it is infinite or 0 in all float types.
         self.digits * 2f64.powi(512 * self.steps.clamp(-1, 1)) * 2f64.powi(512 * (self.steps / 2).signum())
     }

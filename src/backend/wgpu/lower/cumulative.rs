@@ -1,4 +1,4 @@
-//! Running sums.
+//! Running sums and products.
 
 use super::kernel::Kernel;
 use super::kernel::grid;
@@ -6,51 +6,75 @@ use super::lowering::{Lowering, Operands};
 use super::reduce::formula;
 use crate::backend::strided::Axis;
 use crate::error::Result;
-use crate::graph::ops::cumulative::CumulativeSum;
+use crate::graph::OperandId;
+use crate::graph::ops::cumulative::{CumulativeProduct, CumulativeSum};
 use crate::graph::ops::reduce::ReduceKind;
 
-/// Up to so many values are summed up by one invocation.
+/// Up to so many values are combined by one invocation.
 const FEW: usize = 64;
 
+/// Which values a result combines.
+struct Scan {
+    name: &'static str,
+    kind: ReduceKind,
+    axis: u32,
+    exclusive: bool,
+    reversed: bool,
+}
+
 pub fn cumulative_sum(lowering: &mut Lowering<'_>, op: &CumulativeSum, operands: &Operands) -> Result<()> {
-    let input = operands.input(op.input);
-    let scalar = input.scalar();
-    let Axis { size, run: inner } = Axis::new(&input.shape, op.axis.0);
-    let rows = input.count() / size;
-    // A row's invocations sum up a piece each, then find out what comes before their piece.
-    let lanes: usize = if size <= FEW { 1 } else { 256 };
-    let rows_of_group = if lanes == 1 { 64 } else { 1 };
-    let piece = size.div_ceil(lanes);
-    let (row_of_grid, grid) = grid(lowering, rows.div_ceil(rows_of_group));
-    let position = if op.reversed { format!("{}u - k", size - 1) } else { "k".to_owned() };
-    let formula = formula(ReduceKind::Sum, input.data_type, size);
-    let stored = if op.exclusive { "sum" } else { "next" };
-    let mut scan = String::new();
-    if lanes > 1 {
-        scan.push_str(
-            "for (var k = first; k < end; k += 1u) { sum = combine(sum, lift(input(place(row, k)), k)); }\n\
+    let CumulativeSum { input, axis, exclusive, reversed } = op;
+    let (input, axis, [exclusive, reversed]) = (*input, axis.0, [*exclusive, *reversed]);
+    Scan { name: "cumulativeSum", kind: ReduceKind::Sum, axis, exclusive, reversed }.lower(lowering, input, operands)
+}
+
+pub fn cumulative_product(lowering: &mut Lowering<'_>, op: &CumulativeProduct, operands: &Operands) -> Result<()> {
+    let CumulativeProduct { input, axis, exclusive, reversed } = op;
+    let (input, axis, [exclusive, reversed]) = (*input, axis.0, [*exclusive, *reversed]);
+    let scan = Scan { name: "cumulativeProduct", kind: ReduceKind::Product, axis, exclusive, reversed };
+    scan.lower(lowering, input, operands)
+}
+
+impl Scan {
+    fn lower(&self, lowering: &mut Lowering<'_>, input: OperandId, operands: &Operands) -> Result<()> {
+        let input = operands.input(input);
+        let scalar = input.scalar();
+        let Axis { size, run: inner } = Axis::new(&input.shape, self.axis);
+        let rows = input.count() / size;
+        // A row's invocations combine a piece each, then find out what comes before their piece.
+        let lanes: usize = if size <= FEW { 1 } else { 256 };
+        let rows_of_group = if lanes == 1 { 64 } else { 1 };
+        let piece = size.div_ceil(lanes);
+        let (row_of_grid, grid) = grid(lowering, rows.div_ceil(rows_of_group));
+        let position = if self.reversed { format!("{}u - k", size - 1) } else { "k".to_owned() };
+        let formula = formula(self.kind, input.data_type, size);
+        let stored = if self.exclusive { "sum" } else { "next" };
+        let mut scan = String::new();
+        if lanes > 1 {
+            scan.push_str(
+                "for (var k = first; k < end; k += 1u) { sum = combine(sum, lift(input(place(row, k)), k)); }\n\
              totals[lane] = sum;\n\
              workgroupBarrier();\n",
-        );
-        let mut reach = 1;
-        while reach < lanes {
-            scan.push_str(&format!(
-                "if lane >= {reach}u {{ sum = combine(totals[lane - {reach}u], sum); }}\n\
+            );
+            let mut reach = 1;
+            while reach < lanes {
+                scan.push_str(&format!(
+                    "if lane >= {reach}u {{ sum = combine(totals[lane - {reach}u], sum); }}\n\
                  workgroupBarrier();\n\
                  totals[lane] = sum;\n\
                  workgroupBarrier();\n"
-            ));
-            reach *= 2;
+                ));
+                reach *= 2;
+            }
+            scan.push_str("sum = nothing();\nif lane > 0u { sum = totals[lane - 1u]; }\n");
         }
-        scan.push_str("sum = nothing();\nif lane > 0u { sum = totals[lane - 1u]; }\n");
-    }
-    let (threads, of_lane) = if lanes == 1 {
-        (rows_of_group, format!("let row = group_index * {rows_of_group}u + index;\nlet lane = 0u;\n"))
-    } else {
-        (lanes, "let row = group_index;\nlet lane = index;\n".to_owned())
-    };
-    let text = format!(
-        "{functions}{shared}\
+        let (threads, of_lane) = if lanes == 1 {
+            (rows_of_group, format!("let row = group_index * {rows_of_group}u + index;\nlet lane = 0u;\n"))
+        } else {
+            (lanes, "let row = group_index;\nlet lane = index;\n".to_owned())
+        };
+        let text = format!(
+            "{functions}{shared}\
          fn place(row: u32, k: u32) -> u32 {{ return (row / {inner}u * {size}u + {position}) * {inner}u + row % {inner}u; }}\n\
          @compute @workgroup_size({threads}) fn main(@builtin(workgroup_id) group: vec3<u32>, \
          @builtin(local_invocation_index) index: u32) {{\n\
@@ -66,11 +90,16 @@ pub fn cumulative_sum(lowering: &mut Lowering<'_>, op: &CumulativeSum, operands:
          let next = combine(sum, lift(input(at), k));\n\
          store_output(at, result({stored}));\n\
          sum = next;\n}}\n}}\n",
-        functions = formula.declare(scalar, scalar),
-        shared =
-            if lanes > 1 { format!("var<workgroup> totals: array<{}, {lanes}>;\n", formula.accumulator) } else { String::new() },
-    );
-    let kernel = Kernel::new("cumulativeSum").reads(lowering, "input", input);
-    lowering
-        .alone(operands.output(), |lowering, output| kernel.writes(lowering, "output", output).declare(&text).run(lowering, grid))
+            functions = formula.declare(scalar, scalar),
+            shared = if lanes > 1 {
+                format!("var<workgroup> totals: array<{}, {lanes}>;\n", formula.accumulator)
+            } else {
+                String::new()
+            },
+        );
+        let kernel = Kernel::new(self.name).reads(lowering, "input", input);
+        lowering.alone(operands.output(), |lowering, output| {
+            kernel.writes(lowering, "output", output).declare(&text).run(lowering, grid)
+        })
+    }
 }

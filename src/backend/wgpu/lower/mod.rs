@@ -116,6 +116,7 @@ fn one(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> 
         Op::Concat(op) => movement::concat(lowering, op, operands),
         Op::Conv2d(op) => conv::conv2d(lowering, op, operands),
         Op::ConvTranspose2d(op) => conv::conv_transpose2d(lowering, op, operands),
+        Op::CumulativeProduct(op) => cumulative::cumulative_product(lowering, op, operands),
         Op::CumulativeSum(op) => cumulative::cumulative_sum(lowering, op, operands),
         Op::Determinant(op) => determinant::determinant(lowering, op, operands),
         Op::Expand(op) => movement::expand(lowering, op, operands),
