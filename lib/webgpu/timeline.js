@@ -50,36 +50,47 @@ class Storage {
   }
 }
 
-/** The bytes in use, and the most that they were. */
+/** The bytes in use, with those that the native side has, and the most that they were. */
 class Usage {
-  numbers = { tensors: 0, graphs: 0, scratch: 0 };
-  peak = 0;
+  #numbers = { tensors: 0, graphs: 0, scratch: 0 };
+  #peak = 0;
+  #handle;
+
+  constructor(handle) {
+    this.#handle = handle;
+  }
 
   add(kind, bytes) {
-    this.numbers[kind] += bytes;
-    const { tensors, graphs, scratch } = this.numbers;
-    this.peak = Math.max(this.peak, tensors + graphs + scratch);
+    this.#numbers[kind] += bytes;
+    if (bytes > 0) this.all();
+  }
+
+  all() {
+    const own = native.memoryUsage(this.#handle);
+    const tensors = this.#numbers.tensors + own.tensors;
+    const graphs = this.#numbers.graphs + own.graphs;
+    const { scratch } = this.#numbers;
+    this.#peak = Math.max(this.#peak, own.peak, tensors + graphs + scratch);
+    return { tensors, graphs, scratch, peak: this.#peak };
   }
 }
 
 class DeviceTimeline {
-  #usage = new Usage();
+  #usage;
   /** @type {Set<Storage>} */
   #tensors = new Set();
   /** @type {Set<InstanceType<typeof import('./executable').Executable>>} */
   #graphs = new Set();
   #pipelines;
-  /** The native side's context: it has limits, builders and constant tensors. */
-  #handle;
   #ended = false;
 
   /**
    * @param {GPUDevice} device
-   * @param {number} handle
+   * @param {number} handle the native side's context: it has limits, builders and constant tensors
    */
   constructor(device, handle) {
     this.device = device;
-    this.#handle = handle;
+    this.#usage = new Usage(handle);
     this.#pipelines = pipelinesOf(device);
   }
 
@@ -287,9 +298,7 @@ class DeviceTimeline {
   }
 
   memoryUsage() {
-    const own = native.memoryUsage(this.#handle);
-    const { tensors, graphs, scratch } = this.#usage.numbers;
-    return { tensors: tensors + own.tensors, graphs: graphs + own.graphs, scratch, peak: Math.max(this.#usage.peak, own.peak, tensors + graphs + scratch + own.tensors + own.graphs) };
+    return this.#usage.all();
   }
 
   destroyContext(context) {
