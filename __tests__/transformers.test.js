@@ -50,6 +50,14 @@ const jobs = [...TASKS.map((name) => [name, 'fp32']), ...Object.entries(DTYPES).
 let folder;
 let ours;
 let theirs;
+/** With a package in onnxruntime-node's place: transformers.js finds its devices, and no binary. */
+let instead;
+const INSTEAD = [
+  ['feature-extraction', 'fp32'],
+  ['text-generation-llama', 'q4'],
+  ['object-detection', 'fp32'],
+  ['automatic-speech-recognition', 'fp32'],
+];
 
 async function runChild(engine, list) {
   const target = path.join(folder, `${engine}.bin`);
@@ -60,6 +68,7 @@ async function runChild(engine, list) {
 beforeAll(async () => {
   folder = unpackModels();
   [ours, theirs] = await Promise.all([runChild('webnn', [...jobs, ...REFUSED]), runChild('onnxruntime', jobs)]);
+  instead = await runChild('override', INSTEAD);
 }, LIMIT);
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -71,7 +80,15 @@ test('each engine computed its own', () => {
   expect(ours.counts.webnn).toBeGreaterThan(300);
   expect(theirs.counts.onnxruntime).toBeGreaterThan(50);
   expect(theirs.counts.webnn).toBe(0);
-  expect([ours.symbol, theirs.symbol]).toEqual([true, false]);
+  expect([ours.symbol, theirs.symbol, instead.symbol]).toEqual([true, false, false]);
+  // transformers.js loads the binary in any case, unless another package is there in its place.
+  expect([ours.binary, theirs.binary, instead.binary]).toEqual([true, true, false]);
+});
+
+test.each(INSTEAD)('%s in %s with a package in the place of onnxruntime-node', (name, dtype) => {
+  const [found, expected] = [of(instead, name, dtype), of(ours, name, dtype)];
+  expect(found.error).toBeUndefined();
+  expect(found.outputs).toEqual(expected.outputs);
 });
 
 test.each(TASKS)('%s in float32', (name) => {

@@ -1,8 +1,8 @@
 // Runs pipelines in plain Node, with one engine, and writes what they gave and what every session was given and gave:
-// `node child.mjs ENGINE FOLDER RESULT JOBS`. ENGINE is onnxruntime, webnn (the symbol); RESULT is a file for v8.deserialize(); JOBS a list
+// `node child.mjs ENGINE FOLDER RESULT JOBS`. ENGINE is onnxruntime, webnn (the symbol) or override (a package in its place); RESULT is a file for v8.deserialize(); JOBS a list
 // of [case, dtype] as JSON.
 import { writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import Module, { createRequire } from 'node:module';
 import { serialize } from 'node:v8';
 import { CASES } from './cases.mjs';
 
@@ -13,18 +13,30 @@ const require = createRequire(import.meta.url);
 const counts = { onnxruntime: 0, webnn: 0 };
 
 if (engine === 'webnn') await import('../../lib/transformers.mjs');
+if (engine === 'override') {
+  // What a package manager's override comes to.
+  const { _resolveFilename: resolve } = Module;
+  const replacement = require.resolve('../../packages/onnxruntime-node/index.js');
+  Module._resolveFilename = (request, ...rest) => {
+    if (request === 'onnxruntime-node') return replacement;
+    return request.startsWith('webnn-node/') ? require.resolve(`../../lib/${request.slice('webnn-node/'.length)}`) : resolve.call(Module, request, ...rest);
+  };
+}
 
 // Of the copy that transformers.js imports: require() gives the same modules as its own require() of the package.
 const fromTransformers = createRequire(require.resolve('@huggingface/transformers'));
-const { binding } = fromTransformers(fromTransformers.resolve('onnxruntime-node').replace(/index\.js$/, 'binding.js'));
-const Native = binding.InferenceSession;
-binding.InferenceSession = class extends Native {
-  constructor(...args) {
-    super(...args);
-    counts.onnxruntime++;
-  }
-};
-if (engine === 'webnn') {
+const isBinary = (name) => /[/\\]onnxruntime_binding\.node$/.test(name);
+if (engine !== 'override') {
+  const { binding } = fromTransformers(fromTransformers.resolve('onnxruntime-node').replace(/index\.js$/, 'binding.js'));
+  const Native = binding.InferenceSession;
+  binding.InferenceSession = class extends Native {
+    constructor(...args) {
+      super(...args);
+      counts.onnxruntime++;
+    }
+  };
+}
+if (engine !== 'onnxruntime') {
   const native = require('../../lib/native.js');
   const { runOnnx } = native;
   native.runOnnx = (...args) => {
@@ -87,4 +99,5 @@ for (const [name, dtype] of JSON.parse(jobs)) {
   }
   results.push(found);
 }
-writeFileSync(target, serialize({ results, counts, symbol: Symbol.for('onnxruntime') in globalThis }));
+const binary = Object.keys(require.cache).some(isBinary);
+writeFileSync(target, serialize({ results, counts, binary, symbol: Symbol.for('onnxruntime') in globalThis }));
