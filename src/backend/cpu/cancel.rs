@@ -66,3 +66,33 @@ pub fn is_wanted() -> bool {
 pub fn current() -> Option<Cancel> {
     CURRENT.with_borrow(Clone::clone)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_is_given_up_ends_alone() {
+        let context = Cancel::default();
+        let watch = Watch::new(false);
+        let (run, other) = (context.of_run(watch.clone()), context.of_run(Watch::default()));
+        assert!(run.during(is_wanted));
+        watch.give_up();
+        assert_eq!(run.check().unwrap_err().kind(), Kind::Operation);
+        assert!(!run.during(is_wanted) && other.during(is_wanted) && context.during(is_wanted));
+        // The end of the context is that of all its runs.
+        context.cancel();
+        assert_eq!(other.check().unwrap_err().kind(), Kind::InvalidState);
+    }
+
+    #[test]
+    fn steps_are_noted_for_whom_wants_them() {
+        let watch = Watch::new(true);
+        for watch in [&watch, &Watch::new(false), &Watch::default()] {
+            watch.step("relu", "r", std::time::Instant::now());
+        }
+        let steps = watch.take_steps();
+        assert_eq!(steps.iter().map(|step| (step.operator, &*step.label)).collect::<Vec<_>>(), [("relu", "r")]);
+        assert!(steps[0].began <= steps[0].ended && watch.take_steps().is_empty());
+    }
+}
