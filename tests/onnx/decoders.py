@@ -175,6 +175,50 @@ inputs = {"q": q, "k": k, "v": v, "last": np.array([1], np.int32), "of_q": of_q,
 given = ["q", "k", "v", "", "", "last", "total", *[""] * 7, "of_q", "of_k"]
 case("GroupQueryAttention with norms", MS + "GroupQueryAttention", inputs, (result, nk, heads(f64(v), 1)), {"total": np.array([2], np.int32)}, given, absolute=4e-6, num_heads=2, kv_num_heads=1, qk_norm_epsilon=1e-3)
 
+# Mixtures of experts
+
+
+def mixture(x, router, w1, b1, w2, b2, k, activation, normalize):
+    rows = f64(x).reshape(-1, x.shape[-1])
+    result = np.zeros_like(rows)
+    for t, row in enumerate(rows):
+        best = np.argsort(-f64(router[t]), kind="stable")[:k]
+        share = softmax(f64(router[t]))[best]
+        for expert, part in zip(best, share / share.sum() if normalize else share):
+            inside = activation(f64(w1[expert]) @ row + f64(b1[expert]))
+            result[t] += part * (f64(w2[expert]) @ inside + f64(b2[expert]))
+    return result.reshape(x.shape)
+
+
+def gated(alpha, beta, limit, interleaved):
+    def activation(z):
+        gate, up = (z[0::2], z[1::2]) if interleaved else np.split(z, 2)
+        gate, up = np.minimum(gate, limit), np.clip(up, -limit, limit)
+        return gate / (1 + np.exp(-alpha * gate)) * (up + beta)
+
+    return activation
+
+
+simple = {
+    "relu": lambda z: np.maximum(z, 0),
+    "silu": lambda z: z / (1 + np.exp(-z)),
+    "identity": lambda z: z,
+    # As onnxruntime computes it.
+    "gelu": lambda z: 0.5 * z * (1 + np.tanh(np.sqrt(2 / np.pi) * (z + 0.044715 * z**3))),
+}
+swiglu = dict(activation_type="swiglu", activation_alpha=1.702, activation_beta=1.0, swiglu_limit=0.75)
+kinds = [({"activation_type": name}, of) for name, of in simple.items()]
+kinds += [({**swiglu, "swiglu_fusion": 1}, gated(np.float32(1.702), 1, 0.75, True)), ({**swiglu, "swiglu_fusion": 2}, gated(np.float32(1.702), 1, 0.75, False))]
+for shape, k in [((2, 3, 8), 2), ((1, 8), 2), ((1, 1, 8), 1)]:
+    for attributes, activation in kinds:
+        width = 12 if "swiglu_fusion" in attributes else 6
+        tokens, normalize = int(np.prod(shape[:-1])), k % 2
+        x, router, w1, b1, w2, b2 = floats(*shape), floats(tokens, 5), floats(5, width, 8), floats(5, width), floats(5, 8, 6), floats(5, 8)
+        expected = mixture(x, router, w1, b1, w2, b2, k, activation, normalize)
+        weights = {"w1": w1, "b1": b1, "w2": w2, "b2": b2}
+        name = f"MoE {attributes['activation_type']} {attributes.get('swiglu_fusion', '')} of {tokens} tokens"
+        case(name, MS + "MoE", {"x": x, "router": router}, expected, weights, absolute=4e-5, k=k, normalize_routing_weights=normalize, **attributes)
+
 # Quantized caches
 
 for bits, kind in [(8, "PER_TENSOR"), (8, "PER_CHANNEL"), (4, "PER_TENSOR"), (4, "PER_CHANNEL")]:

@@ -122,7 +122,7 @@ pub fn bias_gelu(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
 }
 
 /// Gelu with tanh in the place of erf.
-fn tanh_gelu(emit: &mut Emit<'_>, input: OperandId) -> Mapped<OperandId> {
+pub fn tanh_gelu(emit: &mut Emit<'_>, input: OperandId) -> Mapped<OperandId> {
     emit.push(Gate { kind: GateKind::TanhGelu, input })
 }
 

@@ -16,6 +16,7 @@ mod conv;
 mod definition_tests;
 mod deform;
 mod elementwise;
+mod experts;
 #[cfg(test)]
 mod function_tests;
 mod functions;
@@ -374,6 +375,7 @@ pub static TABLE: &[Entry] = table! {
         "MatMulBnb4" 1 => nbits::bnb4,
         "MatMulIntegerToFloat" 1 => qlinear::matmul_to_float,
         "MatMulNBits" 1 => nbits::matmul,
+        "MoE" 1 => experts::mixture,
         "MultiHeadAttention" 1 => attention::multi_head,
         "NhwcConv" 1 => fused::channels_last_conv,
         "Pad" 1 => movement::pad,
