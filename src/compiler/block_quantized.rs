@@ -1,5 +1,6 @@
 //! What WebNN says of weights of a few bits, `dequantizeLinear` of constants before a product, becomes a product that reads the bits
-//! ([`BlockQuantizedMatmul`]). Their blocks lie along the depth; a transposition and a reshape may stand between.
+//! ([`BlockQuantizedMatmul`]). Their blocks lie along the depth; a transposition and a reshape may stand between. Where float16 is
+//! computed in float32, so are products with float16 constants: kernels convert these as they read them.
 
 use super::progress::Progress;
 use super::quantized::{dequantized, insert, maker, push};
@@ -13,15 +14,17 @@ use crate::memory;
 /// Weights below which it makes no difference.
 const WORTH_IT: usize = 4096;
 
-/// With `integers`, products of which both operands are bytes are left to kernels for these.
-pub fn block_quantized(graph: &mut Graph, integers: bool, progress: &Progress<'_>) -> Result<()> {
-    if !graph.nodes.iter().any(|node| weights(graph, node, integers).is_some()) {
+/// With `integers`, products of which both operands are bytes are left to kernels for these; with `widens`, float16 weights are
+/// wanted too.
+pub fn block_quantized(graph: &mut Graph, integers: bool, widens: bool, progress: &Progress<'_>) -> Result<()> {
+    let weights = |graph: &Graph, node: &Node| weights(graph, node, integers, widens);
+    if !graph.nodes.iter().any(|node| weights(graph, node).is_some()) {
         return Ok(());
     }
     for node in progress.each(std::mem::take(&mut graph.nodes)) {
         let mut node = node?;
         // The nodes before this one are listed again, so that what makes its operands is found.
-        if let Some(found) = weights(graph, &node, integers) {
+        if let Some(found) = weights(graph, &node) {
             node.op = found.product(graph, &node)?;
         }
         push(graph, node);
@@ -33,8 +36,8 @@ pub fn block_quantized(graph: &mut Graph, integers: bool, progress: &Progress<'_
 struct Found {
     a: OperandId,
     input: OperandId,
-    scale: OperandId,
-    zero_point: OperandId,
+    /// Scale and zero point; none of float16 numbers.
+    quantized: Option<[OperandId; 2]>,
     /// Whether a row of the weights is a step in depth.
     by_depth: bool,
     columns: usize,
@@ -45,7 +48,7 @@ struct Found {
     c: Option<OperandId>,
 }
 
-fn weights(graph: &Graph, node: &Node, integers: bool) -> Option<Found> {
+fn weights(graph: &Graph, node: &Node, integers: bool, widens: bool) -> Option<Found> {
     let (a, b, is_turned, c) = match &node.op {
         Op::Matmul(op) => (op.a, op.b, false, None),
         Op::Gemm(op) if !op.a_transpose && op.alpha == 1.0 && op.beta == 1.0 => (op.a, op.b, op.b_transpose, op.c),
@@ -61,6 +64,17 @@ fn weights(graph: &Graph, node: &Node, integers: bool) -> Option<Found> {
         (id, is_turned) = (*input, !is_turned);
     }
     let [rows, columns] = shape(id)[..] else { return None };
+    if widens && rows * columns >= WORTH_IT {
+        let input = match maker(graph, id) {
+            Some((_, Node { op: Op::Cast(op), .. })) => op.input,
+            _ => id,
+        };
+        if graph.is_constant(input) && graph.descriptor(input).data_type == DataType::Float16 {
+            let (depth, columns) = if is_turned { (columns, rows) } else { (rows, columns) };
+            let (by_depth, block_size) = (!is_turned, depth);
+            return Some(Found { a, input, quantized: None, by_depth, columns, blocks: 1, block_size, is_shared: false, c });
+        }
+    }
     if let Some((_, Node { op: Op::Reshape(Reshape { input, .. }), .. })) = maker(graph, id) {
         id = *input;
     }
@@ -93,7 +107,8 @@ fn weights(graph: &Graph, node: &Node, integers: bool) -> Option<Found> {
         return None;
     }
     let blocks = depth / block_size;
-    Some(Found { a, input, scale, zero_point, by_depth: !is_turned, columns, blocks, block_size, is_shared, c })
+    let quantized = Some([scale, zero_point]);
+    Some(Found { a, input, quantized, by_depth: !is_turned, columns, blocks, block_size, is_shared, c })
 }
 
 /// Whether an operand is dequantized from bytes, and then moved.
@@ -110,40 +125,22 @@ fn is_of_bytes(graph: &Graph, mut id: OperandId) -> bool {
 
 impl Found {
     fn product(self, graph: &mut Graph, node: &Node) -> Result<Op> {
-        let Found { a, input, scale, zero_point, by_depth, columns, blocks, block_size, .. } = self;
+        let Found { a, input, quantized, by_depth, columns, blocks, block_size, .. } = self;
         let Descriptor { data_type, .. } = *graph.descriptor(input);
         let bits = data_type.bits();
-        let row = |count: usize| (count * bits).div_ceil(8);
         let bytes = constant(graph, input);
         let length = bytes.as_slice().len();
         let rows = if by_depth { blocks * block_size } else { columns };
         let weights = add(graph, DataType::Uint8, [rows, length / rows], bytes);
         let shape = if by_depth { [blocks, columns] } else { [columns, blocks] };
-        let of_scale = graph.descriptor(scale).data_type;
-        let scales = match constant(graph, scale) {
-            bytes if self.is_shared => self.repeated(bytes.as_slice(), of_scale.bits() / 8)?,
-            bytes => bytes,
-        };
-        let scales = add(graph, of_scale, shape, scales);
-        let signed = matches!(data_type, DataType::Int4 | DataType::Int8);
-        let codes = codes(constant(graph, zero_point).as_slice(), bits, if self.is_shared { blocks } else { blocks * columns })?;
-        let middle = 1 << (bits - 1);
-        let (coding, has_own) = match (signed, codes[0]) {
-            (true, 0) => (WeightCoding::Signed, codes.iter().any(|&code| code != 0)),
-            (false, first) if first == middle => (WeightCoding::Offset, codes.iter().any(|&code| code != middle)),
-            (false, 0) => (WeightCoding::Unsigned, codes.iter().any(|&code| code != 0)),
-            (true, _) => (WeightCoding::Signed, true),
-            (false, _) => (WeightCoding::Unsigned, true),
-        };
-        let zero_points = match has_own {
-            false => None,
-            true => {
-                let codes = if self.is_shared { self.repeated(&codes, 1)?.as_slice().to_vec() } else { codes };
-                let mut packed = memory::filled(0u8, shape[0] * row(shape[1]))?;
-                for (codes, to) in codes.chunks_exact(shape[1]).zip(packed.chunks_exact_mut(row(shape[1]))) {
-                    codes.iter().enumerate().for_each(|(i, code)| to[i * bits / 8] |= code << (i * bits % 8));
-                }
-                Some(add(graph, DataType::Uint8, [shape[0], row(shape[1])], ConstantBytes::new(packed)))
+        let (coding, scales, zero_points) = match quantized {
+            Some(quantized) => {
+                self.scales(graph, quantized, bits, matches!(data_type, DataType::Int4 | DataType::Int8), shape)?
+            }
+            None => {
+                let mut ones = memory::filled(0u8, columns * 4)?;
+                ones.chunks_exact_mut(4).for_each(|one| one.copy_from_slice(&1f32.to_le_bytes()));
+                (WeightCoding::Float16, add(graph, DataType::Float32, shape, ConstantBytes::new(ones)), None)
             }
         };
         let bias = self.c.filter(|&c| {
@@ -181,6 +178,43 @@ impl Found {
             }
             _ => product.into(),
         })
+    }
+
+    /// How the integers are coded, their scales, and their zero points unless these are part of the coding.
+    fn scales(
+        &self,
+        graph: &mut Graph,
+        [scale, zero_point]: [OperandId; 2],
+        bits: usize,
+        signed: bool,
+        shape: [usize; 2],
+    ) -> Result<(WeightCoding, OperandId, Option<OperandId>)> {
+        let of_scale = graph.descriptor(scale).data_type;
+        let scales = match constant(graph, scale) {
+            bytes if self.is_shared => self.repeated(bytes.as_slice(), of_scale.bits() / 8)?,
+            bytes => bytes,
+        };
+        let scales = add(graph, of_scale, shape, scales);
+        let count = if self.is_shared { self.blocks } else { self.blocks * self.columns };
+        let codes = codes(constant(graph, zero_point).as_slice(), bits, count)?;
+        let middle = 1 << (bits - 1);
+        let are_all = |code: u8| codes.iter().all(|&other| other == code);
+        let (coding, has_own) = match signed {
+            true => (WeightCoding::Signed, !are_all(0)),
+            false if are_all(middle) => (WeightCoding::Offset, false),
+            false => (WeightCoding::Unsigned, !are_all(0)),
+        };
+        if !has_own {
+            return Ok((coding, scales, None));
+        }
+        let codes = if self.is_shared { self.repeated(&codes, 1)?.as_slice().to_vec() } else { codes };
+        let row = (shape[1] * bits).div_ceil(8);
+        let mut packed = memory::filled(0u8, shape[0] * row)?;
+        for (codes, to) in codes.chunks_exact(shape[1]).zip(packed.chunks_exact_mut(row)) {
+            codes.iter().enumerate().for_each(|(i, code)| to[i * bits / 8] |= code << (i * bits % 8));
+        }
+        let points = add(graph, DataType::Uint8, [shape[0], row], ConstantBytes::new(packed));
+        Ok((coding, scales, Some(points)))
     }
 
     /// The elements of blocks that all columns share, for each of these.
@@ -224,6 +258,7 @@ mod tests {
     use super::*;
     use crate::backend::cpu::reference::interpret;
     use crate::compiler::prune::prune;
+    use crate::graph::ops::elementwise::Cast;
     use crate::graph::ops::matmul::{Gemm, Matmul};
     use crate::graph::{GraphBuilder, Limits};
     use std::sync::Arc;
@@ -245,7 +280,7 @@ mod tests {
     const BLOCK: u32 = 32;
 
     fn bytes(count: usize, seed: usize) -> Vec<u8> {
-        (0..count).map(|i| ((i + 3 * seed) * 2_654_435_761 >> 7) as u8).collect()
+        (0..count).map(|i| (((i + 3 * seed) * 2_654_435_761) >> 7) as u8).collect()
     }
 
     fn floats(count: usize, seed: usize) -> Vec<u8> {
@@ -288,6 +323,57 @@ mod tests {
         builder.build(vec![("y".to_owned(), y)]).unwrap()
     }
 
+    /// A product with float16 constants, in a graph of these or of float32, alone and with a row that is computed.
+    #[test]
+    fn float16_weights_are_read_as_they_are() {
+        for (of_graph, is_gemm) in
+            [(DataType::Float16, false), (DataType::Float16, true), (DataType::Float32, false), (DataType::Float32, true)]
+        {
+            let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
+            let a = builder.input("a", Descriptor::new(of_graph, [5, DEPTH])).unwrap();
+            let c = builder.input("c", Descriptor::new(of_graph, [1, COLUMNS])).unwrap();
+            let numbers =
+                |count: u32, seed: usize| bytes(count as usize, seed).into_iter().map(|byte| f32::from(byte) / 128.0 - 1.0);
+            let shape = if is_gemm { [COLUMNS, DEPTH] } else { [DEPTH, COLUMNS] };
+            let weights = numbers(DEPTH * COLUMNS, 1).flat_map(|x| half::f16::from_f32(x).to_le_bytes()).collect::<Vec<u8>>();
+            let mut b = builder.constant(Descriptor::new(DataType::Float16, shape), ConstantBytes::new(weights)).unwrap();
+            let mut push = |op: Op| builder.push_op(op, "").unwrap()[0];
+            if of_graph == DataType::Float32 {
+                b = push(Cast { input: b, data_type: of_graph }.into());
+            }
+            let y = push(match is_gemm {
+                true => Gemm { a, b, c: Some(c), alpha: 1.0, beta: 1.0, a_transpose: false, b_transpose: true }.into(),
+                false => Matmul { a, b }.into(),
+            });
+            let graph = builder.build(vec![("y".to_owned(), y)]).unwrap();
+            let encoded = |numbers: &mut dyn Iterator<Item = f32>| -> Vec<u8> {
+                match of_graph {
+                    DataType::Float16 => numbers.flat_map(|x| half::f16::from_f32(x).to_le_bytes()).collect(),
+                    _ => numbers.flat_map(f32::to_le_bytes).collect(),
+                }
+            };
+            let given = [encoded(&mut numbers(5 * DEPTH, 5)), encoded(&mut numbers(COLUMNS, 6))];
+            let inputs: Vec<&[u8]> = given.iter().take(graph.inputs.len()).map(Vec::as_slice).collect();
+            let expected = interpret(&graph, &inputs).remove(0);
+            let mut changed = graph.clone();
+            block_quantized(&mut changed, true, true, &Progress::unasked()).unwrap();
+            prune(&mut changed, &Progress::unasked()).unwrap();
+            assert_eq!(changed.nodes[0].op.row().name, "blockQuantizedMatmul");
+            assert_eq!(changed.nodes.len(), if is_gemm { 2 } else { 1 });
+            let found = interpret(&changed, &inputs).remove(0);
+            let decoded = |bytes: &[u8]| -> Vec<f32> {
+                match of_graph {
+                    DataType::Float16 => bytes.as_chunks::<2>().0.iter().map(|x| half::f16::from_le_bytes(*x).to_f32()).collect(),
+                    _ => bytes.as_chunks::<4>().0.iter().map(|x| f32::from_le_bytes(*x)).collect(),
+                }
+            };
+            for (found, expected) in decoded(&found).into_iter().zip(decoded(&expected)) {
+                let error = if of_graph == DataType::Float16 { 4e-3 } else { 1e-5 };
+                assert!((found - expected).abs() <= error * expected.abs().max(4.0), "{of_graph} {is_gemm}: {found}, {expected}");
+            }
+        }
+    }
+
     #[test]
     fn products_stay_what_they_are() {
         let left = floats((5 * DEPTH) as usize, 5);
@@ -300,7 +386,7 @@ mod tests {
                         let expected = interpret(&graph, &[&left]).remove(0);
                         let mut changed = graph.clone();
                         let progress = &Progress::unasked();
-                        block_quantized(&mut changed, true, progress).unwrap();
+                        block_quantized(&mut changed, true, true, progress).unwrap();
                         prune(&mut changed, progress).unwrap();
                         let what = format!("{written:?} {data_type} {zero:?} shared {is_shared}");
                         let names: Vec<&str> = changed.nodes.iter().map(|node| node.op.row().name).collect();

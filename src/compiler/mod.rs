@@ -3,7 +3,7 @@
 //! The passes, in order; each is a file, takes a valid graph and leaves a valid graph:
 //!
 //! 1. [`simplify`]: an operator whose effect its consumers have anyway (an `expand` before operators that broadcast, or of indices).
-//!    [`block_quantized`]: a product with constants that are dequantized reads their bits.
+//!    [`block_quantized`]: a product with constants that are dequantized, or are float16, reads their bits.
 //! 2. [`fold`]: a node all of whose operands are constants becomes constants; but for weights that a backend wants as integers
 //!    ([`quantized`]).
 //! 3. [`conv1d`]: what is done to signals between convolutions is done to images of one row.
@@ -124,7 +124,7 @@ fn passes(most: usize, mut graph: Graph, progress: &Progress<'_>, fusing: Fusing
     let mut room = Room::beside(&graph).within(most);
     simplify::simplify(&mut graph, progress)?;
     simplify::slices(&mut graph, progress)?;
-    block_quantized::block_quantized(&mut graph, integers, progress)?;
+    block_quantized::block_quantized(&mut graph, integers, preferences.widens, progress)?;
     if integers {
         quantized::movement(&mut graph, progress)?;
         quantized::sums(&mut graph, progress)?;

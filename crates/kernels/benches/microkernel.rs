@@ -211,6 +211,9 @@ fn softmax(isa: &'static Isa) -> Microkernel {
     (format!("softmax.rows.{}", isa.name), Work::Elements(COUNT * LENGTH), Box::new(call))
 }
 
+/// Multiplies into an output.
+type ProductCall = Box<dyn FnMut(&mut [f32])>;
+
 /// Rows times 4096 x 4096 weights of 4 and 8 bits in blocks of 32, which come from memory, or from a cache that is larger.
 fn of_few_bits(isa: &'static Isa) -> Vec<Microkernel> {
     const SIZE: usize = 4096;
@@ -233,7 +236,7 @@ fn of_few_bits(isa: &'static Isa) -> Vec<Microkernel> {
         };
         let left = numbers(rows * SIZE);
         let work = || Work::Operations(2 * rows * SIZE * SIZE);
-        let mut add = |name: String, mut call: Box<dyn FnMut(&mut [f32])>| {
+        let mut add = |name: String, mut call: ProductCall| {
             let mut output = vec![0.0; rows * SIZE];
             all.push((name, work(), Box::new(move || call(black_box(&mut output)))));
         };

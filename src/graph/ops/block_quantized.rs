@@ -9,8 +9,10 @@ use crate::graph::operator::{Outputs, Rule, at_least, one, operators, rank};
 use crate::graph::shape::check_shape;
 use crate::graph::{Descriptor, OperandId, Operands};
 
-/// The numbers of bits that a weight may have.
+/// The numbers of bits that an integer weight may have.
 pub const BITS: [u32; 4] = [2, 3, 4, 8];
+/// Those of a weight that is a float16 number.
+pub const FLOAT16_BITS: u32 = 16;
 
 enumeration! {
     /// Which integers the bits of a weight stand for.
@@ -20,6 +22,8 @@ enumeration! {
         Offset "offset",
         /// In two's complement.
         Signed "signed",
+        /// None: 16 bits are a float16 number.
+        Float16 "float16",
     }
 }
 
@@ -113,13 +117,14 @@ impl BlockQuantizedMatmul {
         (low | high << 8) >> (place % 8) & ((1 << self.bits) - 1)
     }
 
-    /// The integer that bits stand for.
-    pub fn integer(&self, code: u32) -> i32 {
+    /// What bits stand for without a code book.
+    pub fn number(&self, code: u32) -> f64 {
         let half = 1 << (self.bits - 1);
         match self.coding {
-            WeightCoding::Unsigned => code as i32,
-            WeightCoding::Offset => code as i32 - half,
-            WeightCoding::Signed => (code as i32 ^ half) - half,
+            WeightCoding::Unsigned => f64::from(code),
+            WeightCoding::Offset => f64::from(code as i32 - half),
+            WeightCoding::Signed => f64::from((code as i32 ^ half) - half),
+            WeightCoding::Float16 => half::f16::from_bits(code as u16).to_f64(),
         }
     }
 }
@@ -128,7 +133,14 @@ impl Rule for BlockQuantizedMatmul {
     fn infer(&self, operands: &Operands<'_>) -> Result<Outputs> {
         let a = operands.shape(self.a);
         let (batches, &[rows, depth]) = a.split_last_chunk::<2>().expect("the row demands rank 2");
-        if !BITS.contains(&self.bits) {
+        if self.coding == WeightCoding::Float16 {
+            if self.bits != FLOAT16_BITS {
+                return Err(Error::argument("bits", self.bits, "16, of float16 numbers"));
+            }
+            if self.zero_points.is_some() || self.code_book.is_some() {
+                return Err(Error::argument("coding", "float16 beside zero points or a code book", "integers beside these"));
+            }
+        } else if !BITS.contains(&self.bits) {
             return Err(Error::argument("bits", self.bits, "2, 3, 4 or 8"));
         }
         // Greater ones would be another way to say one block.

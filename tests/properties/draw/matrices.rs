@@ -36,13 +36,18 @@ pub fn gemm(draw: &mut Draw<'_>) {
 /// Weights of each number of bits, in blocks of any length, and in those that kernels are made for.
 pub fn block_quantized(draw: &mut Draw<'_>) {
     let bits = draw.random.pick(&[2, 3, 4, 8]);
+    let is_float16 = draw.enumeration("coding") == 3;
+    let bits = if is_float16 { 16 } else { bits };
     let by_depth = draw.boolean("by_depth", false);
     let most = if draw.random.once_in(3) { 80 } else { 12 };
     let (rows, depth, columns) = (draw.random.between(1, 10), draw.random.between(1, most), draw.random.between(1, 70));
     let short = draw.random.between(1, 24);
     let block = draw.random.pick(&[16, 32, short]);
     // The first of two has the high bits only where two share a byte.
-    let wants_high = draw.boolean("high_first", false);
+    let wants_high = draw.boolean("high_first", false) && !is_float16;
+    if is_float16 {
+        draw.set("high_first", Value::Boolean(false));
+    }
     let (bits, block, by_depth) = if wants_high { (4, block.next_multiple_of(2), false) } else { (bits, block, by_depth) };
     if wants_high {
         draw.set("by_depth", Value::Boolean(false));
@@ -64,8 +69,13 @@ pub fn block_quantized(draw: &mut Draw<'_>) {
     };
     // Of integers any, of numbers ordinary ones.
     let contents = if draw.data_type("zero_points") == DataType::Uint8 { Contents::Anything } else { Contents::Moderate };
-    draw.optional("zero_points", &zero_points, contents);
-    draw.optional("code_book", &[1 << bits], Contents::Moderate);
+    if is_float16 {
+        draw.set("zero_points", Value::Absent);
+        draw.set("code_book", Value::Absent);
+    } else {
+        draw.optional("zero_points", &zero_points, contents);
+        draw.optional("code_book", &[1 << bits], Contents::Moderate);
+    }
     draw.optional("bias", &[columns], Contents::Moderate);
     // Kernels are made for weights that are known.
     if draw.random.once_in(2) {

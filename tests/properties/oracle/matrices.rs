@@ -104,6 +104,7 @@ pub fn block_quantized(call: &Call) -> Expected {
         }
         let half = (1 << (bits - 1)) as f64;
         match coding {
+            "float16" => half::f16::from_bits(code as u16).to_f64(),
             "unsigned" => code as f64,
             "offset" => code as f64 - half,
             _ if code as f64 >= half => code as f64 - 2.0 * half,
@@ -140,7 +141,7 @@ pub fn block_quantized(call: &Call) -> Expected {
             let (scale, zero) = (scales.float(&of_block(first, column)), zero(first, column));
             for k in of_this {
                 value += left(k) * (weight(k, column) - zero) * scale;
-                magnitude += left(k).abs() * (weight(k, column).abs() + zero.abs() + (1 << bits) as f64) * scale.abs();
+                magnitude += left(k).abs() * (weight(k, column).abs() + zero.abs() + (1 << bits.min(8)) as f64) * scale.abs();
                 rounding += greatest / 254.0 * (weight(k, column) - zero).abs() * scale.abs();
             }
         }

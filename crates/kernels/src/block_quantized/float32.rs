@@ -102,9 +102,10 @@ impl Products<'_> {
             (4, Some(_)) => with_vectors(isa, Tile::<ROWS, PANELS, 4, true>(products)),
             (2, _) => with_vectors(isa, Tile::<ROWS, PANELS, 2, false>(products)),
             (4, _) => with_vectors(isa, Tile::<ROWS, PANELS, 4, false>(products)),
+            (8, _) => with_vectors(isa, Tile::<ROWS, PANELS, 8, false>(products)),
             (bits, _) => {
-                assert_eq!(bits, 8);
-                with_vectors(isa, Tile::<ROWS, PANELS, 8, false>(products));
+                assert_eq!(bits, 16);
+                with_vectors(isa, Tile::<ROWS, PANELS, 16, false>(products));
             }
         }
         PANELS
@@ -135,23 +136,16 @@ impl<const ROWS: usize, const PANELS: usize, const BITS: usize, const BOOK: bool
             for word in 0..words {
                 let k = block * format.padded + word * (32 / BITS);
                 for p in 0..PANELS {
-                    // SAFETY: a panel has `words` words of all lanes for each block (`Weights::new`).
-                    let codes = unsafe { V::load(at[p]) };
-                    at[p] = at[p].wrapping_add(V::LANES);
-                    fetch::<0>(at[p].wrapping_add(SOON * V::LANES));
-                    for i in 0..8 / BITS {
-                        for j in 0..4 {
-                            let bit = (8 * j + BITS * i) as u32;
-                            let number = if BOOK || BITS == 4 && V::HAS_TABLE {
-                                codes.looked_up(bit, table)
-                            } else {
-                                codes.signed_field(bit, BITS as u32)
-                            };
-                            for r in 0..ROWS {
-                                // SAFETY: a row has `padded` numbers for each block, of which a word takes so many.
-                                let factor = V::splat(unsafe { *starts[r].add(k + 4 * i + j) });
-                                sums[r][p] = number.mul_add(factor, sums[r][p]);
-                            }
+                    let here = at[p];
+                    at[p] = here.wrapping_add(V::LANES);
+                    fetch::<0>(here.wrapping_add(SOON * V::LANES));
+                    for i in 0..32 / BITS {
+                        // SAFETY: a panel has `words` words of all lanes for each block (`Weights::new`).
+                        let number = unsafe { number::<V, BITS, BOOK>(here, i, table) };
+                        for r in 0..ROWS {
+                            // SAFETY: a row has `padded` numbers for each block, of which a word takes so many.
+                            let factor = V::splat(unsafe { *starts[r].add(k + i) });
+                            sums[r][p] = number.mul_add(factor, sums[r][p]);
                         }
                     }
                 }
@@ -173,6 +167,26 @@ impl<const ROWS: usize, const PANELS: usize, const BITS: usize, const BOOK: bool
                 // SAFETY: there is room for a vector of each panel.
                 unsafe { total.store(output.as_mut_ptr().add(p * V::LANES)) };
             }
+        }
+    }
+}
+
+/// Number `i` of the words at `from`: integers, float16 numbers, or those of a table.
+///
+/// # Safety
+/// There must be a word for each lane.
+#[inline(always)]
+pub(super) unsafe fn number<V: Vector, const BITS: usize, const BOOK: bool>(from: *const f32, i: usize, table: &[f32; 16]) -> V {
+    // SAFETY: the caller's promise; two rows of float16 numbers are as long as one of words.
+    unsafe {
+        if BITS == 16 {
+            return V::load_float16(from.cast::<u16>().add(i * V::LANES));
+        }
+        let bit = (8 * (i % 4) + BITS * (i / 4)) as u32;
+        if BOOK || BITS == 4 && V::HAS_TABLE {
+            V::load(from).looked_up(bit, table)
+        } else {
+            V::load(from).signed_field(bit, BITS as u32)
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Weights are packed with the bits that they have. A *panel* has as many columns as a vector has lanes. For each *word* of 32 bits
 //! along the depth it has one of each column: of `b` bits, weight `4 i + j` of a word begins at bit `8 j + b i`, so that a mask
-//! leaves the codes of four weights in the bytes of a lane, as products of bytes want them, and a shift any other four.
+//! leaves the codes of four weights in the bytes of a lane, as products of bytes want them, and a shift any other four. float16
+//! weights lie in rows of lanes, two rows for a word.
 //! Scales lie in panels too, one row of lanes for each block, and so do zero points where blocks have them.
 //!
 //! A panel is read once for up to [`MOST_ROWS`] rows. [`float32`] multiplies in float32, [`int8`] the bytes that the rows have
@@ -31,7 +32,7 @@ pub struct Format {
     /// Weights of a block as they come, and as words have them.
     pub block: usize,
     pub padded: usize,
-    /// Bits of a weight as they lie here: 2, 4 or 8. Three are four.
+    /// Bits of a weight as they lie here: 2, 4 or 8, or 16 of float16 numbers. Three are four.
     pub bits: usize,
     pub scales: Scales,
     pub zeros: Zeros,

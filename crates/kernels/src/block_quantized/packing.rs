@@ -11,12 +11,14 @@ pub enum Coding {
     Offset,
     /// In two's complement.
     Signed,
+    /// None: numbers of 16 bits.
+    Float16,
 }
 
 /// Weights as a model has them: a row of bits for each column, whose blocks begin with whole bytes, or, by depth, for each step.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
-    /// 2, 3, 4 or 8.
+    /// 2, 3, 4 or 8; 16 of float16 numbers.
     pub bits: usize,
     pub columns: usize,
     pub depth: usize,
@@ -61,13 +63,14 @@ impl Source<'_> {
     /// How they are packed for vectors of so many lanes, for products of bytes or of float32 numbers.
     pub fn format(&self, lanes: usize, is_int8: bool) -> Format {
         let bits = self.stored_bits();
-        let is_int8 = is_int8 && self.code_book.is_none();
+        let is_int8 = is_int8 && self.code_book.is_none() && self.coding != Coding::Float16;
         let zeros = match (self.zeros, self.code_book) {
             // Integers, relative to the middle of their range, or in the range of bytes.
+            (None, None) if self.coding == Coding::Float16 => Zeros::All(0),
             (None, None) if self.coding == Coding::Unsigned => Zeros::All(self.zero(0, is_int8)),
             (None, None) => Zeros::All(self.zero(1 << (self.bits - 1), is_int8)),
             (None, Some(_)) => Zeros::All(0),
-            (Some(Points::Packed(_)), None) => Zeros::Bytes,
+            (Some(Points::Packed(_)), None) if self.coding != Coding::Float16 => Zeros::Bytes,
             (Some(_), _) => Zeros::Numbers,
         };
         Format {
@@ -184,7 +187,29 @@ impl Source<'_> {
         }
     }
 
+    fn pack_float16(&self, format: &Format, to: &mut [u8]) {
+        let (lanes, blocks) = (format.lanes, format.blocks());
+        let (row, of_block) = (self.bytes(self.columns), self.bytes(self.block));
+        for (panel, to) in to.chunks_exact_mut((format.padded_depth() * lanes * 2).max(1)).take(format.panels()).enumerate() {
+            for k in 0..self.depth {
+                let (block, within) = (k / self.block, k % self.block);
+                for lane in 0..lanes.min(self.columns - panel * lanes) {
+                    let column = panel * lanes + lane;
+                    let from = match self.by_depth {
+                        true => k * row + column * 2,
+                        false => (column * blocks + block) * of_block + within * 2,
+                    };
+                    let number = (block * format.padded + within) * lanes + lane;
+                    put(to, number, [self.weights[from], self.weights[from + 1]]);
+                }
+            }
+        }
+    }
+
     fn pack_words(&self, format: &Format, to: &mut [u8]) {
+        if format.bits == 16 {
+            return self.pack_float16(format, to);
+        }
         let (lanes, blocks, words) = (format.lanes, format.blocks(), format.words());
         let of_panel = blocks * words * lanes * 4;
         let has_sign = self.code_book.is_none() && self.has_sign(format.is_int8);

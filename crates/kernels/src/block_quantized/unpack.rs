@@ -1,7 +1,7 @@
 //! Panels as float32 numbers, for products of many rows.
 #![allow(unsafe_code)]
 
-use super::float32::{scales, zeros};
+use super::float32::{number, scales, zeros};
 use super::{INTEGERS, Weights};
 use crate::gemm::microkernels::Isa;
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
@@ -28,9 +28,10 @@ impl Unpack<'_> {
             (4, Some(_)) => with_vectors(isa, Of::<4, true>(self)),
             (2, _) => with_vectors(isa, Of::<2, false>(self)),
             (4, _) => with_vectors(isa, Of::<4, false>(self)),
+            (8, _) => with_vectors(isa, Of::<8, false>(self)),
             (bits, _) => {
-                assert_eq!(bits, 8);
-                with_vectors(isa, Of::<8, false>(self));
+                assert_eq!(bits, 16);
+                with_vectors(isa, Of::<16, false>(self));
             }
         }
     }
@@ -57,24 +58,17 @@ impl<const BITS: usize, const BOOK: bool> OnVectors for Of<'_, BITS, BOOK> {
                 let (scale, zero) = (scales::<V>(&weights, panel, block), zeros::<V>(&weights, panel, block));
                 let end = format.block.min(format.depth - block * format.block);
                 for word in 0..format.words() {
-                    // SAFETY: a panel has so many words of all lanes for each block (`Weights::new`).
-                    let codes = unsafe { V::load(at) };
-                    at = at.wrapping_add(V::LANES);
-                    for i in 0..8 / BITS {
-                        for j in 0..4 {
-                            let k = word * (32 / BITS) + 4 * i + j;
-                            let bit = (8 * j + BITS * i) as u32;
-                            let number = if BOOK || BITS == 4 && V::HAS_TABLE {
-                                codes.looked_up(bit, table)
-                            } else {
-                                codes.signed_field(bit, BITS as u32)
-                            };
-                            let number = zero.map_or(number, |zero| number.sub(zero)).mul(scale);
-                            if k < end {
-                                let place = (block * format.block + k) * 2 * V::LANES + half * V::LANES;
-                                // SAFETY: there is room for a vector.
-                                unsafe { number.store(to[place..][..V::LANES].as_mut_ptr()) };
-                            }
+                    let here = at;
+                    at = here.wrapping_add(V::LANES);
+                    for i in 0..32 / BITS {
+                        let k = word * (32 / BITS) + i;
+                        // SAFETY: a panel has so many words of all lanes for each block (`Weights::new`).
+                        let number = unsafe { number::<V, BITS, BOOK>(here, i, table) };
+                        let number = zero.map_or(number, |zero| number.sub(zero)).mul(scale);
+                        if k < end {
+                            let place = (block * format.block + k) * 2 * V::LANES + half * V::LANES;
+                            // SAFETY: there is room for a vector.
+                            unsafe { number.store(to[place..][..V::LANES].as_mut_ptr()) };
                         }
                     }
                 }

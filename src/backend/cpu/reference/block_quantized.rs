@@ -29,7 +29,7 @@ pub fn block_quantized_matmul(op: &BlockQuantizedMatmul, arguments: &mut Argumen
     let of_block = |block: usize, column: usize| {
         if op.by_depth { block * sizes.columns + column } else { column * sizes.blocks + block }
     };
-    let number = |code: u32| code_book.map_or_else(|| f64::from(op.integer(code)), |book| f64::from(book[code as usize]));
+    let number = |code: u32| code_book.map_or_else(|| op.number(code), |book| f64::from(book[code as usize]));
     let expand = |column: usize, to: &mut [f64]| {
         for (block, to) in to.chunks_mut(op.block_size as usize).enumerate() {
             let place = of_block(block, column);

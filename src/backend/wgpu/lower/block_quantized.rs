@@ -22,11 +22,16 @@ pub fn block_quantized_matmul(lowering: &mut Lowering<'_>, op: &BlockQuantizedMa
         (Some(_), _) => "code_book(code)".to_owned(),
         (None, WeightCoding::Unsigned) => "f32(code)".to_owned(),
         (None, WeightCoding::Offset) => format!("f32(code) - {half}.0f"),
+        (None, WeightCoding::Float16) => "unpack2x16float(code).x".to_owned(),
         (None, WeightCoding::Signed) => format!("f32(code ^ {half}u) - {half}.0f"),
     };
     // The bits `i` of a row that begins with byte `first`.
     let code = |of: &str, i: &str| {
-        let next = if bits == 3 { format!(" | ({of}(first + {i} * 3u / 8u + 1u) << 8u)") } else { String::new() };
+        // What may lie in two bytes.
+        let next = match bits {
+            3 | 16 => format!(" | ({of}(first + {i} * {bits}u / 8u + 1u) << 8u)"),
+            _ => String::new(),
+        };
         format!("((({of}(first + {i} * {bits}u / 8u){next}) >> ({i} * {bits}u % 8u)) & {}u)", (1 << bits) - 1)
     };
     let swapped = if op.high_first { " ^ 1u" } else { "" };
