@@ -91,7 +91,7 @@ class Plans {
       if (this.#plans.size === 1 || (this.#plans.size <= MOST && this.#bytes <= MOST_BYTES)) break;
       this.#plans.delete(oldest);
       this.#bytes -= other.keptBytes;
-      retire(other);
+      evict(other);
     }
   }
 
@@ -138,6 +138,19 @@ function retire(plan) {
   plan.prefetch.forget();
   plan.idle.clear();
   if (plan.running === 0) plan.graph.destroy();
+}
+
+/**
+ * Makes room. Whoever has waited for a plan begins to use it some microtasks later, and until then another one that was made at the same
+ * time may have taken its place.
+ */
+function evict(plan) {
+  plan.running++;
+  setImmediate(() => {
+    plan.running--;
+    if (plan.running === 0) plan.graph.destroy();
+  });
+  retire(plan);
 }
 
 /** Runs something on a plan, which stays until that has ended. */
