@@ -4,8 +4,9 @@ use super::pattern::Pattern;
 use super::progress::Progress;
 use super::{quantized, work};
 use crate::error::Result;
-use crate::graph::{ConstantBytes, Descriptor, Graph, Op, OperandId, Source};
+use crate::graph::{ConstantBytes, Descriptor, Graph, Node, Op, OperandId, Source};
 use std::ops::Range;
+use xxhash_rust::xxh3::Xxh3;
 
 /// What the compiler asks a backend.
 pub trait Evaluate {
@@ -95,54 +96,172 @@ impl Room {
     }
 }
 
+/// Results of so many bytes are worth being shared by the graphs of a model: tables of dequantized words, say.
+const SHARED: usize = 64 << 10;
+
 /// Turns the outputs of constant nodes into constants. The nodes stay, needed by nobody. With `integers`, weights that only
 /// products of integers use are not dequantized.
+///
+/// What is decided comes first, for it needs no elements; then results that another graph of the model has computed are taken from
+/// there, and only what is left, and what that is made from, is computed.
 pub fn fold(graph: &mut Graph, progress: &Progress<'_>, integers: bool, room: &mut Room) -> Result<()> {
     let weights = weights(graph, progress)?;
     let held = quantized::integers(graph, integers, progress)?.is_inside;
-    for node in progress.each(graph.nodes.iter().zip(held)) {
-        let (node, held) = node?;
-        if held {
+    let mut keys = Keys::of(graph);
+    let mut folded = Vec::new();
+    let mut is_folded = vec![false; graph.nodes.len()];
+    for (position, held) in progress.each(0..graph.nodes.len()).zip(held) {
+        let position = position?;
+        let node = &graph.nodes[position];
+        let is_done = node.outputs.iter().all(|&id| graph.is_constant(id));
+        if held || is_done || !keys.are_known(&node.op) {
             continue;
         }
-        let mut op = node.op.clone();
-        let operands = number_operands(&mut op);
-        let constants: Option<Vec<ConstantBytes>> = operands
-            .iter()
-            .map(|id| match &graph.operands[id.0 as usize].source {
-                Source::Constant(bytes) => Some(bytes.clone()),
-                _ => None,
-            })
-            .collect();
-        let Some(constants) = constants else { continue };
-        let results = if super::plan::renames(&node.op) {
-            vec![constants[0].clone()]
-        } else if let Some(range) = range_of_slice(&node.op, &sizes(graph.descriptor(operands[0])), graph.descriptor(operands[0]))
-        {
-            // The first rows of a table of positions, say: nothing is made.
-            vec![constants[0].part(range)]
-        } else {
-            let operands: Vec<_> =
-                operands.iter().zip(&constants).map(|(&id, bytes)| (graph.descriptor(id), bytes.as_slice())).collect();
-            let outputs: Vec<_> = node.outputs.iter().map(|&id| graph.descriptor(id)).collect();
-            let made_from = constants.iter().map(|bytes| bytes.as_slice().len()).sum::<usize>();
-            let made = outputs.iter().map(|descriptor| descriptor.byte_length()).fold(0, usize::saturating_add);
-            let is_weight = node.outputs.iter().any(|id| weights[id.0 as usize]);
-            let of_inputs: Vec<Vec<usize>> = operands.iter().map(|(descriptor, _)| sizes(descriptor)).collect();
-            let of_outputs: Vec<Vec<usize>> = outputs.iter().map(|descriptor| sizes(descriptor)).collect();
-            let [of_inputs, of_outputs] =
-                [&of_inputs, &of_outputs].map(|shapes| shapes.iter().map(Vec::as_slice).collect::<Vec<&[usize]>>());
-            let operations = work::operations(&op, &of_inputs, &of_outputs);
-            if !room.has_operations(operations) || !room.has_bytes(made, made_from, is_weight) {
-                continue;
+        let is_view = super::plan::renames(&node.op) || taken_rows(graph, &node.op).is_some();
+        if !is_view && !has_room(graph, position, &weights, room) {
+            continue;
+        }
+        keys.add(graph, position);
+        is_folded[position] = true;
+        folded.push(position);
+    }
+    // What others than folded nodes need, and what that is made from, unless it is there already.
+    let mut needed = vec![false; graph.operands.len()];
+    graph.outputs.iter().for_each(|(_, id)| needed[id.0 as usize] = true);
+    for (node, _) in graph.nodes.iter().zip(&is_folded).filter(|(_, is_folded)| !**is_folded) {
+        if !node.outputs.iter().all(|&id| graph.is_constant(id)) {
+            node.op.visit(&mut |_, id| needed[id.0 as usize] = true);
+        }
+    }
+    for &position in folded.iter().rev() {
+        let (op, outputs) = (graph.nodes[position].op.clone(), graph.nodes[position].outputs.clone());
+        if !outputs.iter().any(|id| needed[id.0 as usize]) {
+            continue;
+        }
+        let there: Option<Vec<ConstantBytes>> = outputs.iter().map(|&id| keys.computed(graph, id)).collect();
+        match there {
+            Some(there) => {
+                for (&id, bytes) in outputs.iter().zip(there) {
+                    graph.operands[id.0 as usize].source = Source::Constant(bytes);
+                }
             }
-            progress.evaluator.evaluate(&op, &operands, &outputs).map_err(|error| error.of(node.op.row().name, &node.label))?
-        };
-        for (&id, bytes) in node.outputs.iter().zip(results) {
+            None => op.visit(&mut |_, id| needed[id.0 as usize] = true),
+        }
+    }
+    for position in progress.each(folded) {
+        let node = &graph.nodes[position?];
+        let (outputs, is_needed) = (node.outputs.clone(), node.outputs.iter().any(|id| needed[id.0 as usize]));
+        if !is_needed || outputs.iter().all(|&id| graph.is_constant(id)) {
+            continue;
+        }
+        for (id, bytes) in outputs.into_iter().zip(compute(graph, node, progress)?) {
+            keys.has_computed(graph, id, &bytes);
             graph.operands[id.0 as usize].source = Source::Constant(bytes);
         }
     }
     Ok(())
+}
+
+/// What tells values that follow from constants from each other, by operand, where the graphs of a model are to share them.
+struct Keys {
+    is_known: Vec<bool>,
+    /// Of what is computed; nothing for constants, which are asked for what they are when that is wanted.
+    computed: Vec<Option<u128>>,
+    is_shared: bool,
+}
+
+impl Keys {
+    fn of(graph: &Graph) -> Keys {
+        let is_known = (0..graph.operands.len()).map(|id| graph.is_constant(OperandId(id as u32))).collect();
+        Keys { is_known, computed: vec![None; graph.operands.len()], is_shared: graph.shared.is_of_several() }
+    }
+
+    /// Whether all operands follow from constants.
+    fn are_known(&self, op: &Op) -> bool {
+        let mut are_known = true;
+        op.visit(&mut |_, id| are_known &= self.is_known[id.0 as usize]);
+        are_known
+    }
+
+    /// The results of a node follow from constants, too.
+    fn add(&mut self, graph: &Graph, position: usize) {
+        let node = &graph.nodes[position];
+        node.outputs.iter().for_each(|id| self.is_known[id.0 as usize] = true);
+        if !self.is_shared {
+            return;
+        }
+        let mut op = node.op.clone();
+        let operands = number_operands(&mut op);
+        let mut hash = Xxh3::new();
+        hash.update(format!("{op:?}").as_bytes());
+        for id in operands {
+            let known = || match &graph.operands[id.0 as usize].source {
+                Source::Constant(bytes) => Some(graph.shared.identity(bytes.as_slice())),
+                _ => None,
+            };
+            let Some(key) = self.computed[id.0 as usize].or_else(known) else { return };
+            hash.update(format!("{:?}", graph.descriptor(id)).as_bytes());
+            hash.update(&key.to_le_bytes());
+        }
+        for (number, id) in node.outputs.iter().enumerate() {
+            hash.update(&number.to_le_bytes());
+            self.computed[id.0 as usize] = Some(hash.digest128());
+        }
+    }
+
+    fn computed(&self, graph: &Graph, id: OperandId) -> Option<ConstantBytes> {
+        graph.shared.computed(self.computed[id.0 as usize]?)
+    }
+
+    fn has_computed(&self, graph: &Graph, id: OperandId, bytes: &ConstantBytes) {
+        if let Some(key) = self.computed[id.0 as usize]
+            && bytes.as_slice().len() >= SHARED
+        {
+            graph.shared.has_computed(key, bytes);
+        }
+    }
+}
+
+/// Whether there is room for the results of a node, which is less then.
+fn has_room(graph: &Graph, position: usize, weights: &[bool], room: &mut Room) -> bool {
+    let node = &graph.nodes[position];
+    let mut op = node.op.clone();
+    let operands = number_operands(&mut op);
+    let bytes = |ids: &[OperandId]| ids.iter().map(|&id| graph.descriptor(id).byte_length()).fold(0, usize::saturating_add);
+    let is_weight = node.outputs.iter().any(|id| weights[id.0 as usize]);
+    let shapes = |ids: &[OperandId]| ids.iter().map(|&id| sizes(graph.descriptor(id))).collect::<Vec<_>>();
+    let (of_inputs, of_outputs) = (shapes(&operands), shapes(&node.outputs));
+    let [of_inputs, of_outputs] =
+        [&of_inputs, &of_outputs].map(|shapes| shapes.iter().map(Vec::as_slice).collect::<Vec<&[usize]>>());
+    let operations = work::operations(&op, &of_inputs, &of_outputs);
+    room.has_operations(operations) && room.has_bytes(bytes(&node.outputs), bytes(&operands), is_weight)
+}
+
+/// The results of a node whose operands are constants.
+fn compute(graph: &Graph, node: &Node, progress: &Progress<'_>) -> Result<Vec<ConstantBytes>> {
+    let mut op = node.op.clone();
+    let constant = |id: &OperandId| match &graph.operands[id.0 as usize].source {
+        Source::Constant(bytes) => bytes,
+        _ => unreachable!("what a needed result is made from was computed before"),
+    };
+    let operands = number_operands(&mut op);
+    if super::plan::renames(&node.op) {
+        return Ok(vec![constant(&operands[0]).clone()]);
+    }
+    if let Some(range) = taken_rows(graph, &node.op) {
+        // The first rows of a table of positions, say: nothing is made.
+        return Ok(vec![constant(&operands[0]).part(range)]);
+    }
+    let inputs: Vec<_> = operands.iter().map(|id| (graph.descriptor(*id), constant(id).as_slice())).collect();
+    let outputs: Vec<_> = node.outputs.iter().map(|&id| graph.descriptor(id)).collect();
+    progress.evaluator.evaluate(&op, &inputs, &outputs).map_err(|error| error.of(node.op.row().name, &node.label))
+}
+
+/// The bytes of its input that a slice takes, if these lie one behind the other.
+fn taken_rows(graph: &Graph, op: &Op) -> Option<Range<usize>> {
+    let Op::Slice(slice) = op else { return None };
+    let input = graph.descriptor(slice.input);
+    range_of_slice(op, &sizes(input), input)
 }
 
 /// Which bytes of its input a slice takes, if these lie one behind the other.
@@ -203,9 +322,11 @@ pub fn number_operands(op: &mut Op) -> Vec<OperandId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::graph::ops::elementwise::{Binary, BinaryKind, Cast};
     use crate::graph::ops::matmul::Matmul;
     use crate::graph::ops::movement::{Concat, Expand, Reshape, Slice};
-    use crate::graph::{DataType, GraphBuilder, Limits, Number};
+    use crate::graph::{DataType, GraphBuilder, Limits, Number, Shared};
+    use std::cell::Cell;
     use std::sync::Arc;
 
     /// Everything is zeros.
@@ -220,6 +341,57 @@ mod tests {
     fn fold_all(graph: &mut Graph) {
         let mut room = Room::beside(graph);
         fold(graph, &Progress::new(&Zeros), false, &mut room).unwrap();
+    }
+
+    /// Zeros, and how many nodes were computed.
+    #[derive(Default)]
+    struct Counts(Cell<usize>);
+
+    impl Evaluate for Counts {
+        fn evaluate(&self, op: &Op, operands: &[(&Descriptor, &[u8])], outputs: &[&Descriptor]) -> Result<Vec<ConstantBytes>> {
+            self.0.set(self.0.get() + 1);
+            Zeros.evaluate(op, operands, outputs)
+        }
+    }
+
+    /// Dequantized as exporters write it: what is cast is nobody's once it is multiplied.
+    #[test]
+    fn graphs_of_a_model_share_what_is_computed() {
+        let words = ConstantBytes::new(vec![1u8; SHARED]);
+        let shared = Shared::default();
+        shared.keep(words.as_slice());
+        let counts = Counts::default();
+        let folded = |factor: f64, shared: &Shared| {
+            let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
+            let table = builder.constant(Descriptor::new(DataType::Int8, [SHARED as u32 / 64, 64]), words.clone()).unwrap();
+            let input = builder.push_op(Cast { input: table, data_type: DataType::Float32 }, "").unwrap()[0];
+            let scale = builder.scalar(DataType::Float32, Number::Double(factor)).unwrap();
+            let scale = builder.push_op(Reshape { input: scale, new_shape: vec![1, 1] }, "").unwrap()[0];
+            let made = builder.push_op(Binary { kind: BinaryKind::Mul, a: input, b: scale }, "").unwrap()[0];
+            let x = builder.input("x", Descriptor::new(DataType::Float32, [1])).unwrap();
+            let output = builder.push_op(Binary { kind: BinaryKind::Add, a: made, b: x }, "").unwrap()[0];
+            let mut graph = builder.build(vec![("y".into(), output)]).unwrap();
+            graph.shared = shared.clone();
+            let mut room = Room::beside(&graph);
+            let before = counts.0.get();
+            fold(&mut graph, &Progress::new(&counts), false, &mut room).unwrap();
+            match &graph.operands[made.0 as usize].source {
+                Source::Constant(bytes) => (bytes.clone(), counts.0.get() - before),
+                other => panic!("{other:?}"),
+            }
+        };
+        let (first, computed) = folded(0.5, &shared);
+        assert_eq!(computed, 2);
+        let (second, computed) = folded(0.5, &shared);
+        assert_eq!(computed, 0);
+        assert_eq!(first.as_slice().as_ptr(), second.as_slice().as_ptr());
+        // Another number, and another model.
+        let (_other, computed) = folded(0.25, &shared);
+        assert_eq!(computed, 2);
+        assert_eq!(folded(0.5, &Shared::default()).1, 2);
+        // When no graph has it any more it is gone.
+        drop((first, second));
+        assert_eq!(folded(0.5, &shared).1, 2);
     }
 
     /// A slice of rows is a part of its constant, wherever it begins; what lies apart is computed.

@@ -43,7 +43,7 @@ use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 use xxhash_rust::xxh3::Xxh3;
 
 /// An operand, by its position in the builder or graph that it belongs to.
@@ -95,7 +95,11 @@ pub struct Shared {
     kept: Arc<OnceLock<Arc<dyn Any + Send + Sync>>>,
     /// Where bytes of constants are that stay there for as long as the model: beginnings and lengths.
     stable: Arc<RwLock<BTreeMap<usize, usize>>>,
+    /// What the compiler has computed from constants, by what it was computed from, for as long as a graph has it.
+    computed: Arc<Mutex<HashMap<u128, WeakBytes>>>,
 }
+
+type WeakBytes = Weak<dyn AsRef<[u8]> + Send + Sync>;
 
 impl Shared {
     /// Says that these bytes stay where they are, and what they are, for as long as there are graphs of the model.
@@ -123,6 +127,26 @@ impl Shared {
         let stable = self.stable.read().unwrap_or_else(PoisonError::into_inner);
         let before = stable.range(..=first).next_back();
         before.is_some_and(|(start, length)| first + bytes.len() <= start + length)
+    }
+
+    /// Whether there may be several graphs, which have constants in common.
+    pub fn is_of_several(&self) -> bool {
+        !self.stable.read().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// What another graph of the model has computed from the same constants, if one still has it.
+    pub fn computed(&self, key: u128) -> Option<ConstantBytes> {
+        let computed = self.computed.lock().unwrap_or_else(PoisonError::into_inner);
+        computed.get(&key).and_then(Weak::upgrade).map(ConstantBytes)
+    }
+
+    /// Lets other graphs of the model have what this one has computed.
+    pub fn has_computed(&self, key: u128, bytes: &ConstantBytes) {
+        let mut computed = self.computed.lock().unwrap_or_else(PoisonError::into_inner);
+        computed.insert(key, Arc::downgrade(&bytes.0));
+        if computed.len().is_power_of_two() {
+            computed.retain(|_, bytes| bytes.strong_count() > 0);
+        }
     }
 
     /// The backend's part, which the first graph that asks makes.
