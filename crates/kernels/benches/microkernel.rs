@@ -9,7 +9,7 @@ use std::time::Instant;
 use webnn_kernels::block_quantized::{self, Coding, Floats, Instructions, Weights, float32, int8 as rounded};
 use webnn_kernels::caches::Caches;
 use webnn_kernels::conv::microkernels::{Task, Tiles};
-use webnn_kernels::epilogue::clamp::{Bounds, Clamps};
+use webnn_kernels::epilogue::clamp::Clamps;
 use webnn_kernels::epilogue::stages::{Stage, Stages};
 use webnn_kernels::functions::Function;
 use webnn_kernels::functions::formulas::Formula;
