@@ -3,7 +3,6 @@
 
 pub mod columns;
 
-use super::isa::Isa;
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
@@ -11,6 +10,7 @@ use crate::graph::ops::arg::ArgKind;
 use crate::graph::{DataType, Op, OperandId};
 use smallvec::smallvec;
 use webnn_kernels::arg::Row;
+use webnn_kernels::gemm::microkernels::Isa;
 
 /// A line shorter than this leaves the vectors empty.
 const SHORTEST: usize = 16;
@@ -67,12 +67,12 @@ impl ArgRows {
 mod tests {
     use super::super::first;
     use super::*;
-    use crate::backend::cpu::kernels::isa::Isa;
     use crate::backend::cpu::kernels::{TensorDesc, tests::numbers};
     use crate::backend::cpu::reference;
     use crate::backend::cpu::view::{View, ViewMut};
     use crate::graph::Op;
     use crate::graph::ops::arg::Arg;
+    use webnn_kernels::gemm::microkernels::Isa;
 
     /// Compares with the reference kernel.
     fn check(kind: ArgKind, data: &[f32], shape: &[usize; 3]) {

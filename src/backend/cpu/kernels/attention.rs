@@ -6,7 +6,6 @@
 
 use super::epilogue::Epilogue;
 use super::gemv;
-use super::isa::Isa;
 use super::matmul::{distances, places};
 use super::packing::pack_panel;
 use super::product::{Left, RightView, is_crowded, multiply, with_left};
@@ -19,6 +18,7 @@ use crate::graph::{Op, OperandId};
 use crate::memory;
 use smallvec::{SmallVec, smallvec};
 use webnn_kernels::epilogue::stages::Origin;
+use webnn_kernels::gemm::microkernels::Isa;
 use webnn_kernels::output::{BlockEpilogue, Output};
 use webnn_kernels::softmax::attention::{Mask, Stage, Weigh};
 

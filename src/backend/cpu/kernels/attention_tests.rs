@@ -1,6 +1,5 @@
 //! Attention against the reference kernels of its operators, one after the other, for every instruction set.
 
-use super::isa::Isa;
 use super::tests::numbers;
 use super::{Problem, Target, TensorDesc, first};
 use crate::backend::cpu::reference;
@@ -10,6 +9,7 @@ use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryK
 use crate::graph::ops::matmul::Matmul;
 use crate::graph::ops::softmax::Softmax;
 use crate::graph::{DataType, Op, OperandId};
+use webnn_kernels::gemm::microkernels::Isa;
 
 struct Case {
     heads: usize,

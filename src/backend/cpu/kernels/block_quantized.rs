@@ -3,7 +3,6 @@
 #![allow(unsafe_code)]
 
 use super::epilogue::Epilogue;
-use super::isa::Isa;
 use super::product::{Grid, RightView, multiply, with_left};
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, TensorDesc, require, with_scratch};
 use crate::backend::cpu::packings::{Packed, packed};
@@ -19,6 +18,7 @@ use webnn_kernels::block_quantized::{
     Coding, Floats, Format, Instructions, MOST_PANELS, MOST_ROWS, Points, Source, Weights, float32, int8,
 };
 use webnn_kernels::epilogue::stages::Origin;
+use webnn_kernels::gemm::microkernels::Isa;
 use webnn_kernels::output::{Block, BlockEpilogue, Output};
 use webnn_kernels::simd::MOST_LANES;
 

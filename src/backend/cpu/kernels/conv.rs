@@ -3,10 +3,8 @@
 #![allow(unsafe_code)]
 
 use super::conv_epilogue::{Added, BoundStages, ConvEpilogue};
-use super::isa::Isa;
 use super::panels::{Elements, Panel, Panels};
 use super::pointwise::{CLOSE, Heights, Next};
-use super::tile::{Task, Tiles};
 use super::work_partition::{Extent, divide, even};
 use super::{
     Accepted, AlignedBuffer, Build, Built, Implementation, Kernel, Problem, Reject, SharedOutput, Target, require, with_scratch,
@@ -20,6 +18,8 @@ use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::layout::InputOperandLayout;
 use smallvec::SmallVec;
 use std::ops::Range;
+use webnn_kernels::conv::microkernels::{Task, Tiles};
+use webnn_kernels::gemm::microkernels::Isa;
 
 mod sizes;
 use sizes::{Offsets, Sizes};

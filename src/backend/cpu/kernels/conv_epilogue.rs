@@ -3,13 +3,13 @@
 
 use super::clamp::{Bounds, Clamps};
 use super::epilogue::Epilogue;
-use super::isa::Isa;
 use super::{Problem, Reject, TensorDesc};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::elementwise::{ActivationKind, BinaryKind};
 use crate::graph::{Number, Op, OperandId};
 use smallvec::SmallVec;
 pub use webnn_kernels::epilogue::stages::BoundStages;
+use webnn_kernels::gemm::microkernels::Isa;
 
 /// The fused operators, in the one order that the kernels know: constants, bounds, a tensor, bounds; then others in any order.
 #[derive(Debug, Default)]

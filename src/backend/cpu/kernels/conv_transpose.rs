@@ -5,9 +5,7 @@
 
 use super::conv::spread;
 use super::conv_epilogue::{BoundStages, ConvEpilogue};
-use super::isa::Isa;
 use super::panels::{Elements, Panels};
-use super::tile::{Task, Tiles};
 use super::{
     Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Reject, SharedOutput, Target, require, with_starts,
 };
@@ -16,6 +14,8 @@ use crate::backend::cpu::view::Arguments;
 use crate::graph::OperandId;
 use crate::graph::ops::conv::ConvTranspose2d;
 use crate::graph::ops::layout::InputOperandLayout;
+use webnn_kernels::conv::microkernels::{Task, Tiles};
+use webnn_kernels::gemm::microkernels::Isa;
 
 /// With fewer output channels in a group most of a vector would be empty.
 const LEAST_OUTPUTS: usize = 8;

@@ -5,7 +5,6 @@
 
 use super::conv_epilogue::{BoundStages, ConvEpilogue};
 use super::conv_transpose::Reach;
-use super::isa::Isa;
 use super::packing::{pack_panel, pack_rows};
 use super::product::{Left, RightView, multiply};
 use super::{
@@ -17,6 +16,7 @@ use crate::graph::OperandId;
 use crate::graph::ops::layout::InputOperandLayout;
 use crate::memory;
 use std::ops::Range;
+use webnn_kernels::gemm::microkernels::Isa;
 use webnn_kernels::output::Output;
 
 /// AlignedBuffer of a job's product: they stay in a core's second-level cache.

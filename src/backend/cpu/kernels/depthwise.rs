@@ -3,7 +3,6 @@
 
 use super::conv::{Filter, axis};
 use super::conv_epilogue::{BoundStages, ConvEpilogue};
-use super::isa::Isa;
 use super::{Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Reject, Target, require};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
@@ -12,6 +11,7 @@ use crate::graph::OperandId;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::layout::InputOperandLayout;
 use webnn_kernels::depthwise::nhwc::{Convolution, Image, MARGIN};
+use webnn_kernels::gemm::microkernels::Isa;
 
 #[derive(Debug)]
 pub struct Depthwise {

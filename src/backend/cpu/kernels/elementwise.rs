@@ -2,12 +2,12 @@
 //! in `f64`, one element at a time.)
 
 use super::epilogue::Epilogue;
-use super::isa::Isa;
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::{DataType, Op, OperandId};
 use smallvec::smallvec;
+use webnn_kernels::gemm::microkernels::Isa;
 
 #[derive(Debug)]
 struct Chain {

@@ -7,11 +7,9 @@ use super::conv::{Filter, spread};
 use super::conv_epilogue::{BoundStages, ConvEpilogue};
 use super::depthwise;
 use super::depthwise::Depthwise;
-use super::isa::Isa;
 use super::panels::{Elements, Panels};
 use super::plain::Plain;
 use super::quantize::{Quantized, byte};
-use super::tile::Tiles;
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, TensorDesc, require, with_scratch};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::{Arguments, View};
@@ -22,7 +20,9 @@ use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::{DataType, Op, OperandId};
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
+use webnn_kernels::conv::microkernels::Tiles;
 use webnn_kernels::depthwise::nhwc::Image;
+use webnn_kernels::gemm::microkernels::Isa;
 use webnn_kernels::quantize::{Quantize, Scale};
 
 /// Bytes of rows between the two convolutions that a thread works on at a time: they stay in the cache, beside what comes in

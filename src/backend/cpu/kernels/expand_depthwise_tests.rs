@@ -1,6 +1,5 @@
 //! Convolutions of single pixels with the depthwise ones behind them, against the reference kernels one after the other.
 
-use super::isa::Isa;
 use super::tests::numbers;
 use super::{Problem, Target, TensorDesc, first};
 use crate::backend::cpu::incoming::Incoming;
@@ -12,6 +11,7 @@ use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryK
 use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
 use crate::graph::{DataType, Number, Op, OperandId};
 use crate::host_memory::while_arriving;
+use webnn_kernels::gemm::microkernels::Isa;
 
 fn conv(input: OperandId, filter: u32, groups: usize) -> Conv2d {
     Conv2d {

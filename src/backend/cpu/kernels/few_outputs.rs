@@ -7,14 +7,14 @@
 
 use super::conv::{Filter, axis};
 use super::conv_epilogue::ConvEpilogue;
-use super::isa::Isa;
-use super::tile::Tiles;
 use super::{Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, SharedOutput, Target, require, with_scratch};
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::OperandId;
 use crate::graph::ops::layout::InputOperandLayout;
 use webnn_kernels::conv::few_outputs::{Convolution, Job, MOST_OUTPUTS, Tiling, WIDEST};
+use webnn_kernels::conv::microkernels::Tiles;
+use webnn_kernels::gemm::microkernels::Isa;
 
 /// Numbers of planes that a job works on: they stay in a core's second-level cache.
 const AT_ONCE: usize = 64 << 10;

@@ -5,9 +5,7 @@
 
 use super::conv::{Filter, axis, spread};
 use super::conv_epilogue::ConvEpilogue;
-use super::isa::Isa;
 use super::panels::{Elements, Panels};
-use super::tile::{Task, Tiles};
 use super::{
     Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Reject, Target, require, with_scratch, with_starts,
 };
@@ -16,6 +14,8 @@ use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
 use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::{Op, OperandId};
+use webnn_kernels::conv::microkernels::{Task, Tiles};
+use webnn_kernels::gemm::microkernels::Isa;
 
 /// How the input lies in memory: `[batches, channels, height, width]`, by the dimensions that the operator sees.
 const PLANES: [u32; 4] = [0, 2, 3, 1];

@@ -3,7 +3,6 @@
 
 use super::epilogue::Epilogue;
 use super::gemv;
-use super::isa::Isa;
 use super::packing::pack_panel;
 use super::product::{Grid, Right, RightView, is_read_in_place, multiply, with_left};
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, TensorDesc, require, with_scratch};
@@ -16,6 +15,7 @@ use crate::memory;
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 use webnn_kernels::epilogue::stages::Origin;
+use webnn_kernels::gemm::microkernels::Isa;
 use webnn_kernels::output::{BlockEpilogue, Output};
 
 /// One product: `rows` × `depth` times `depth` × `columns`, and how the operands lie in memory.
@@ -460,8 +460,8 @@ pub fn places(from: &[usize], strides: &[usize], to: &[usize]) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::isa::with_wide;
     use super::*;
+    use webnn_kernels::gemm::microkernels::with_wide;
 
     #[test]
     fn chunks_are_all_rows_and_each_thread_has_as_many() {

@@ -57,10 +57,10 @@ pub mod tests;
 pub mod winograd;
 mod workspace;
 
-use webnn_kernels::conv::{microkernels as tile, pointwise};
+use webnn_kernels::conv::pointwise;
 use webnn_kernels::epilogue::clamp;
 use webnn_kernels::functions::{exact_division, formulas};
-use webnn_kernels::gemm::{gemv, microkernels as isa, packing, row_times_panels as row};
+use webnn_kernels::gemm::{gemv, packing};
 use webnn_kernels::simd::prefetch;
 use webnn_kernels::winograd::transform;
 
@@ -69,8 +69,8 @@ use super::dispatch::{Accepted, Build, Built, Implementation, Problem, Reject, T
 use super::dispatch::{every, first};
 use super::view::Arguments;
 use crate::graph::OperandId;
-pub use isa::Isa;
 pub use webnn_kernels::caches::Caches;
+pub use webnn_kernels::gemm::microkernels::Isa;
 pub use workspace::{Workspaces, budget_beside, divide_budget};
 
 use memory::{AlignedBuffer, with_scratch, with_starts};

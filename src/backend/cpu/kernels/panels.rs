@@ -2,10 +2,10 @@
 
 use super::AlignedBuffer;
 use super::clamp::Clamps;
-use super::isa::MOST_COLUMNS;
 use super::packing::{copy_row, pack_panel};
-use super::tile::{Task, Tiles};
 use std::ops::Range;
+use webnn_kernels::conv::microkernels::{Task, Tiles};
+use webnn_kernels::gemm::microkernels::MOST_COLUMNS;
 
 /// Weights in panels of columns, as wide as a full tile; the last one is as narrow as a tile for the rest may be.
 #[derive(Debug)]
@@ -248,8 +248,8 @@ impl Panels {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::cpu::kernels::isa::Isa;
     use crate::backend::cpu::kernels::tests::numbers;
+    use webnn_kernels::gemm::microkernels::Isa;
 
     #[test]
     fn panels_lie_one_behind_the_other() {

@@ -4,10 +4,10 @@
 
 use super::AlignedBuffer;
 use super::conv_epilogue::{BoundStages, ConvEpilogue};
-use super::isa::Isa;
 use super::panels::Panels;
 use super::pointwise::{CLOSE, Heights, Next};
-use super::tile::{Task, Tiles};
+use webnn_kernels::conv::microkernels::{Task, Tiles};
+use webnn_kernels::gemm::microkernels::Isa;
 
 #[derive(Debug)]
 pub struct Plain {

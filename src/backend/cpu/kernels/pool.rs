@@ -3,7 +3,6 @@
 //! Sums of float32 may be infinite where the mean is not, and squares infinite or 0 where the norm is not. Such results are
 //! looked for afterwards and computed again in float64.
 
-use super::isa::Isa;
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require, with_scratch};
 use crate::backend::cpu::threads::{for_each_piece, is_wanted};
 use crate::backend::cpu::view::Arguments;
@@ -12,6 +11,7 @@ use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::ops::pool::Pool2dKind;
 use crate::graph::{Op, OperandId};
 use smallvec::smallvec;
+use webnn_kernels::gemm::microkernels::Isa;
 use webnn_kernels::pooling::{Kind, PartialWindow, Piece, Window, Windows};
 
 /// One thread has pooled fewer numbers when another has come.

@@ -6,15 +6,15 @@
 //! in pieces, so that a right panel's piece and a block's left ones stay in the second-level cache.
 #![allow(unsafe_code)]
 
-use super::isa::{Isa, MOST_NUMBERS, Plus};
 use super::packing::{pack_panel, pack_rows};
-use super::row::{self, MOST_PANELS, Source};
 use super::with_scratch;
 use crate::backend::cpu::incoming::Elements;
 use crate::backend::cpu::packings::{Packed, packed};
 use crate::backend::cpu::threads::for_each_piece;
 use std::ops::Range;
 use std::sync::Arc;
+use webnn_kernels::gemm::microkernels::{Isa, MOST_NUMBERS, Plus};
+use webnn_kernels::gemm::row_times_panels::{self, MOST_PANELS, Source};
 use webnn_kernels::output::{Block, BlockEpilogue};
 
 mod grid;
@@ -313,7 +313,7 @@ fn multiply_row(
                 &right.panels[(panel + first_k) * isa.columns..][..piece * isa.columns]
             });
             let plus = added_to(bias, first_k, &place);
-            row::multiply(isa, &a[first_k..first_k + piece], &panels, c, plus, Source::Memory);
+            row_times_panels::multiply(isa, &a[first_k..first_k + piece], &panels, c, plus, Source::Memory);
         }
         if let Some(epilogue) = epilogue {
             epilogue.apply(block, row..row + 1, place);
@@ -353,8 +353,8 @@ fn narrow(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::cpu::kernels::isa::with_wide;
     use crate::backend::cpu::kernels::tests::numbers;
+    use webnn_kernels::gemm::microkernels::with_wide;
     use webnn_kernels::output::Output;
 
     fn pack(isa: &Isa, rows: usize, depth: usize, elements: &[f32], strides: [usize; 2]) -> Vec<f32> {

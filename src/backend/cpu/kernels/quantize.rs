@@ -2,7 +2,6 @@
 //! the reference kernels to the last bit.
 
 use super::exact_division::Divisor;
-use super::isa::Isa;
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::{Arguments, View};
@@ -10,6 +9,7 @@ use crate::graph::DataType::{Float32, Int8, Int32, Uint8};
 use crate::graph::ops::elementwise::QuantizeLinear;
 use crate::graph::{DataType, Op, OperandId};
 use smallvec::smallvec;
+use webnn_kernels::gemm::microkernels::Isa;
 use webnn_kernels::quantize::{Quantize, Scale, Steps, ToBytes, ToInt32};
 
 /// `(integer - zero) * scale`, for all pieces of the output.
@@ -171,11 +171,11 @@ mod tests {
     use super::super::TensorDesc;
     use super::*;
     use crate::backend::cpu::kernels::first;
-    use crate::backend::cpu::kernels::isa::Isa;
     use crate::backend::cpu::kernels::tests::numbers;
     use crate::backend::cpu::reference;
     use crate::backend::cpu::view::ViewMut;
     use crate::graph::ops::elementwise::{Cast, DequantizeLinear, QuantizeLinear};
+    use webnn_kernels::gemm::microkernels::Isa;
 
     /// Compares a conversion of `input` with what the reference kernel makes of it.
     fn check(op: impl Into<Op>, inputs: &[(DataType, &[u8])], to: DataType) {

@@ -6,10 +6,8 @@
 //! walked through forwards and backwards in turn, so that each step begins with what the last one ended with.
 #![allow(unsafe_code)]
 
-use super::isa::{Isa, MOST_NUMBERS, Plus};
 use super::prefetch::prefetch;
 use super::product::{Grid, Right, RightView, multiply, with_left};
-use super::row::{self, Source};
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require, with_scratch};
 use crate::backend::cpu::threads::{for_each_job, in_turn};
 use crate::backend::cpu::view::Arguments;
@@ -17,6 +15,8 @@ use crate::graph::ops::recurrent::{Gru, Lstm, RecurrentNetworkActivation, gru_ac
 use crate::graph::{Op, OperandId};
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
+use webnn_kernels::gemm::microkernels::{Isa, MOST_NUMBERS, Plus};
+use webnn_kernels::gemm::row_times_panels::{self, Source};
 use webnn_kernels::output::Output;
 use webnn_kernels::rnn::cells::{Activation, Gates, Unit, Units};
 
@@ -259,13 +259,20 @@ impl Recurrent {
             let output = &mut products[first * lanes..];
             let panel = |i: usize| panel(first + i);
             match count - first {
-                1 => row::multiply(self.isa, row, &[panel(0)], output, Plus::Nothing, source),
-                2 => row::multiply(self.isa, row, &[panel(0), panel(1)], output, Plus::Nothing, source),
-                3 => row::multiply(self.isa, row, &[panel(0), panel(1), panel(2)], output, Plus::Nothing, source),
-                _ => row::multiply(self.isa, row, &[panel(0), panel(1), panel(2), panel(3)], output, Plus::Nothing, source),
+                1 => row_times_panels::multiply(self.isa, row, &[panel(0)], output, Plus::Nothing, source),
+                2 => row_times_panels::multiply(self.isa, row, &[panel(0), panel(1)], output, Plus::Nothing, source),
+                3 => row_times_panels::multiply(self.isa, row, &[panel(0), panel(1), panel(2)], output, Plus::Nothing, source),
+                _ => row_times_panels::multiply(
+                    self.isa,
+                    row,
+                    &[panel(0), panel(1), panel(2), panel(3)],
+                    output,
+                    Plus::Nothing,
+                    source,
+                ),
             }
         };
-        let all = (0..count).step_by(row::MOST_PANELS);
+        let all = (0..count).step_by(row_times_panels::MOST_PANELS);
         if is_backwards {
             all.rev().for_each(some)
         } else {

@@ -4,7 +4,6 @@
 //! side by side, as do their first numbers, their second ones, and so on; then a vector has a number of each output, and
 //! memory is read row by row. Sums are float64 ones, as those of the reference kernel: they neither overflow nor cancel.
 
-use super::isa::Isa;
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require};
 use crate::backend::cpu::scratch;
 use crate::backend::cpu::threads::for_each_piece;
@@ -14,6 +13,7 @@ use crate::graph::ops::pool::Pool2dKind;
 use crate::graph::ops::reduce::ReduceKind;
 use crate::graph::{Op, OperandId};
 use smallvec::smallvec;
+use webnn_kernels::gemm::microkernels::Isa;
 use webnn_kernels::reduction::axes::{self, Kind};
 
 /// Runs and rows shorter than this leave the vectors empty.

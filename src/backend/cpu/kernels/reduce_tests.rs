@@ -1,6 +1,5 @@
 //! Reductions against the reference kernel.
 
-use super::isa::Isa;
 use super::tests::{check, check_with, numbers};
 use super::{Problem, Target, TensorDesc, first};
 use crate::backend::cpu::reference;
@@ -9,6 +8,7 @@ use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::ops::pool::{Pool2d, Pool2dKind, RoundingType};
 use crate::graph::ops::reduce::{Reduce, ReduceKind};
 use crate::graph::{DataType, Op, OperandId};
+use webnn_kernels::gemm::microkernels::Isa;
 
 const KINDS: [ReduceKind; 8] = [
     ReduceKind::Sum,

@@ -3,13 +3,13 @@
 
 pub mod interleave;
 
-use super::isa::Isa;
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::movement::Transpose;
 use crate::graph::{DataType, Op, OperandId};
 use smallvec::smallvec;
+use webnn_kernels::gemm::microkernels::Isa;
 use webnn_kernels::simd::MOST_LANES;
 use webnn_kernels::transpose::{Pixels, Rows};
 
@@ -125,9 +125,9 @@ mod tests {
     #[test]
     fn bytes_go_where_the_reference_kernel_puts_them() {
         use crate::backend::cpu::kernels::first;
-        use crate::backend::cpu::kernels::isa::Isa;
         use crate::backend::cpu::reference;
         use crate::backend::cpu::view::{View, ViewMut};
+        use webnn_kernels::gemm::microkernels::Isa;
         let to_last = [0, 2, 3, 1];
         for (shape, data_type) in [
             ([1, 3, 20, 31], DataType::Uint8),

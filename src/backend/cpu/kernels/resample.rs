@@ -2,13 +2,13 @@
 
 pub mod planes;
 
-use super::isa::Isa;
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::resample::InterpolationMode;
 use crate::graph::{Op, OperandId};
 use smallvec::smallvec;
+use webnn_kernels::gemm::microkernels::Isa;
 use webnn_kernels::resample::Place;
 use webnn_kernels::resample::nhwc::Row;
 

@@ -1,13 +1,13 @@
 //! Operators that look at all of a contiguous line of float32: softmax along the last axis, layer normalization of the
 //! last ones, instance normalization where the channels are first.
 
-use super::isa::Isa;
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::{Op, OperandId};
 use smallvec::smallvec;
+use webnn_kernels::gemm::microkernels::Isa;
 use webnn_kernels::softmax::rows;
 
 /// A line shorter than this leaves the vectors empty.

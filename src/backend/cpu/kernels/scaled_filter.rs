@@ -1,7 +1,6 @@
 //! Convolutions of single pixels of an image whose channels are scaled by factors between 0 and 1: the filter is scaled instead.
 
 use super::conv::{self, Conv, Filter};
-use super::isa::Isa;
 use super::panels::Panels;
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require, with_scratch};
 use crate::backend::cpu::threads::for_each_piece;
@@ -9,6 +8,7 @@ use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::{Binary, BinaryKind};
 use crate::graph::{Op, OperandId};
+use webnn_kernels::gemm::microkernels::Isa;
 use webnn_kernels::gemm::scaled_rows::Rows;
 
 #[derive(Debug)]

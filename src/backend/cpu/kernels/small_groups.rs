@@ -4,7 +4,6 @@
 
 use super::conv::{Filter, axis};
 use super::conv_epilogue::{BoundStages, ConvEpilogue};
-use super::isa::Isa;
 use super::{Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Target, require};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
@@ -12,6 +11,7 @@ use crate::backend::window::Axis;
 use crate::graph::OperandId;
 use crate::graph::ops::layout::InputOperandLayout;
 use webnn_kernels::conv::small_groups::{Convolution, MOST_COLUMNS, Row};
+use webnn_kernels::gemm::microkernels::Isa;
 
 #[derive(Debug)]
 struct SmallGroups {

@@ -2,12 +2,12 @@
 //! too short for a vector are made columns for it.
 #![allow(unsafe_code)]
 
-use super::isa::Isa;
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, SharedOutput, Target, require, with_scratch};
 use crate::backend::cpu::threads::{for_each_job, for_each_piece};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::{Op, OperandId};
 use smallvec::smallvec;
+use webnn_kernels::gemm::microkernels::Isa;
 use webnn_kernels::softmax::columns::{Columns, LINES, ShortRows};
 
 /// Fewer columns leave the vectors empty.

@@ -1,6 +1,5 @@
 //! Every fast kernel against the reference kernel, with odd sizes, remainders, groups, strides, dilations and padding.
 
-use super::isa::Isa;
 use super::{Caches, Problem, Target, TensorDesc, every};
 use crate::backend::cpu::dispatch::workspaces;
 use crate::backend::cpu::incoming::Incoming;
@@ -15,6 +14,7 @@ use crate::graph::ops::normalization::{InstanceNormalization, LayerNormalization
 use crate::graph::ops::softmax::Softmax;
 use crate::graph::{DataType, Op, OperandId};
 use crate::host_memory::while_arriving;
+use webnn_kernels::gemm::microkernels::Isa;
 
 /// Pseudo-random numbers between -1 and 1; the seed is fixed.
 pub fn numbers(count: usize, seed: u64) -> Vec<f32> {

@@ -2,7 +2,6 @@
 //! lie across them. See [`super`].
 #![allow(unsafe_code)]
 
-use super::super::isa::Isa;
 use super::super::{Accepted, Built, Implementation, Kernel, Problem, Reject, SharedOutput, Target, require};
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
@@ -10,6 +9,7 @@ use crate::graph::ops::arg::ArgKind;
 use crate::graph::{DataType, Op, OperandId};
 use smallvec::smallvec;
 use webnn_kernels::arg::Columns;
+use webnn_kernels::gemm::microkernels::Isa;
 
 /// Fewer columns leave the vectors empty.
 const LEAST_COLUMNS: usize = 16;

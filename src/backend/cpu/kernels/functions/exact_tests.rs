@@ -1,11 +1,11 @@
 //! Kernels whose results are the reference kernels' to the bit: what moves, rounds, compares and converts numbers.
 
-use super::super::isa::Isa;
 use super::super::{Problem, Target, TensorDesc, first};
 use crate::backend::cpu::reference;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::graph::ops::elementwise::{Binary, BinaryKind, Prelu, Unary, UnaryKind};
 use crate::graph::{DataType, Op, OperandId};
+use webnn_kernels::gemm::microkernels::Isa;
 
 /// An operand of a case: its data type, shape and bytes.
 pub struct Given {

@@ -2,10 +2,8 @@
 
 use super::multiply::{Division, Factors, Multiplication};
 use super::rows::Rows;
-use super::tile::Tiles;
 use super::{NOT_DEQUANTIZED, UNFUSED};
 use crate::backend::cpu::kernels::epilogue::Epilogue;
-use crate::backend::cpu::kernels::isa::Isa;
 use crate::backend::cpu::kernels::matmul::places;
 use crate::backend::cpu::kernels::quantize::{Quantized, byte};
 use crate::backend::cpu::kernels::{
@@ -18,6 +16,8 @@ use crate::graph::Op;
 use crate::graph::ops::elementwise::DequantizeLinear;
 use crate::graph::shape::strides;
 use smallvec::SmallVec;
+use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::int8::microkernels::Tiles;
 use webnn_kernels::int8::panels::{self, PanelsView};
 
 #[derive(Debug)]

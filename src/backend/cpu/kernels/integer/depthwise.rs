@@ -7,7 +7,6 @@ use crate::backend::cpu::kernels::clamp::Bounds;
 use crate::backend::cpu::kernels::conv::{Filter, axis};
 use crate::backend::cpu::kernels::conv_epilogue::ConvEpilogue;
 use crate::backend::cpu::kernels::depthwise;
-use crate::backend::cpu::kernels::isa::Isa;
 use crate::backend::cpu::kernels::quantize::{Quantized, integer};
 use crate::backend::cpu::kernels::{
     Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Reject, Target, TensorDesc, expand_depthwise, require,
@@ -24,6 +23,7 @@ use smallvec::SmallVec;
 #[cfg(target_arch = "x86_64")]
 use webnn_kernels::depthwise::int8::vnni;
 use webnn_kernels::depthwise::int8::{Convolution, MARGIN};
+use webnn_kernels::gemm::microkernels::Isa;
 
 #[derive(Debug)]
 pub struct DepthwiseOfBytes {
@@ -216,7 +216,7 @@ fn blocks(
     zero_point: i32,
     [biases, factors]: [&[f32]; 2],
 ) -> Vec<vnni::Block> {
-    use crate::backend::cpu::kernels::isa::Level;
+    use webnn_kernels::gemm::microkernels::Level;
     let fits = |channel: usize| {
         let is_byte = |tap: usize| (-128.0..128.0).contains(&weight(channel, tap));
         biases[channel].is_finite() && (0..size * size).all(is_byte)

@@ -17,7 +17,6 @@ mod rows;
 mod tests;
 
 use super::epilogue::Epilogue;
-use super::isa::Isa;
 use super::quantize::{Quantized, byte};
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, SharedOutput, Target, TensorDesc, require, with_scratch};
 use crate::backend::cpu::view::{Arguments, View};
@@ -28,12 +27,13 @@ use crate::graph::ops::elementwise::DequantizeLinear;
 use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::{Op, OperandId};
 use crate::memory;
+use microkernels::Tiles;
 use multiply::{Division, Factors, Multiplication};
 use panels::Panels;
 use rows::Rows;
 use smallvec::SmallVec;
-use tile::Tiles;
-use webnn_kernels::int8::microkernels as tile;
+use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::int8::microkernels;
 
 #[derive(Debug)]
 struct Product {

@@ -2,14 +2,14 @@
 #![allow(unsafe_code)]
 
 use super::rows::Rows;
-use super::tile::{self, MOST_NUMBERS, Task, Tiles, WIDEST};
 use crate::backend::cpu::kernels::epilogue::Epilogue;
-use crate::backend::cpu::kernels::isa::Isa;
 use crate::backend::cpu::kernels::{SharedOutput, with_scratch, with_starts};
 use crate::backend::cpu::threads::for_each_job;
 use std::ops::Range;
 use webnn_kernels::epilogue::single_pass::{Pass, PassOver, To};
 use webnn_kernels::epilogue::stages::Tile;
+use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::int8::microkernels::{self, MOST_NUMBERS, Task, Tiles, WIDEST};
 use webnn_kernels::int8::panels::{Panel, PanelsView};
 use webnn_kernels::int8::row_sums::add_up_rows;
 use webnn_kernels::quantize::{Quantize, Steps};
@@ -157,7 +157,7 @@ impl Multiplication<'_> {
             true => (self.output.from(place(rows.start, columns.start), place(rows.end - 1, columns.end)).cast(), stride),
             false => (numbers.as_mut_ptr().cast(), width),
         };
-        let epilogue = tile::Epilogue {
+        let epilogue = microkernels::Epilogue {
             start: self.start[wide.clone()].as_ptr(),
             zeros: if self.zeros.is_empty() { std::ptr::null() } else { self.zeros[wide.clone()].as_ptr() },
             row_sums: row_sums.as_ptr(),

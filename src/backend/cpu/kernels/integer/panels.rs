@@ -1,8 +1,8 @@
 //! Weights of 8 bits in the order in which the [microkernels](webnn_kernels::int8::microkernels) read them.
 
-use super::tile::{GROUP, Tiles};
 use crate::backend::cpu::packings::{Packed, packed};
 use std::sync::Arc;
+use webnn_kernels::int8::microkernels::{GROUP, Tiles};
 use webnn_kernels::int8::panels::{PanelsView, bytes, count, place};
 
 /// Panels of columns: as many of two vectors as there are, and one of one vector if that is enough for the rest.

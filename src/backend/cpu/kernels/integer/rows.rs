@@ -2,10 +2,10 @@
 //! row is made of some runs of consecutive bytes, at the same distances in every row.
 #![allow(unsafe_code)]
 
-use super::tile::GROUP;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::window::Axis;
 use std::ops::Range;
+use webnn_kernels::int8::microkernels::GROUP;
 
 /// An image with its channels last, and how a window slides over it; a matrix is an image of one line whose pixels are rows.
 #[derive(Debug)]

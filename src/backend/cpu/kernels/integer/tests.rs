@@ -3,9 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::panels::Panels;
-use super::tile::{self, MOST_NUMBERS, MOST_ROWS, Task, Tiles};
 use super::{accept_with, computed};
-use crate::backend::cpu::kernels::isa::Isa;
 use crate::backend::cpu::kernels::{Caches, Problem, Target, TensorDesc, first};
 use crate::backend::cpu::reference;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
@@ -15,6 +13,8 @@ use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryK
 use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
 use crate::graph::ops::matmul::{Gemm, Matmul};
 use crate::graph::{DataType, Op, OperandId};
+use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::int8::microkernels::{self, MOST_NUMBERS, MOST_ROWS, Task, Tiles};
 
 /// Bytes of all kinds, many of them at the ends of their range; the seed is fixed.
 fn bytes(count: usize, seed: u64) -> Vec<u8> {
@@ -66,7 +66,7 @@ fn tiles_add_up_exactly() {
                     length: padded,
                     starts: starts.as_ptr(),
                     weights: panel.weights.as_ptr(),
-                    epilogue: tile::Epilogue {
+                    epilogue: microkernels::Epilogue {
                         start: start.as_ptr(),
                         zeros: if has_zeros { zeros.as_ptr() } else { std::ptr::null() },
                         row_sums: row_sums.as_ptr(),

@@ -1,9 +1,9 @@
 //! How the output of a product is divided into blocks.
 
 use super::piece_of;
-use crate::backend::cpu::kernels::isa::Isa;
-use crate::backend::cpu::kernels::row::MOST_PANELS;
 use std::ops::Range;
+use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::gemm::row_times_panels::MOST_PANELS;
 
 /// Bytes of a right operand that stays in a core's second-level cache: where it does, a thread's blocks, which follow each other,
 /// are of some rows, which it often has there, or leaves there for what comes next. Else they are of some columns, so that it
@@ -85,7 +85,7 @@ impl Grid {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::cpu::kernels::isa::{Isa, with_wide};
+    use webnn_kernels::gemm::microkernels::{Isa, with_wide};
 
     #[test]
     fn a_thread_has_its_rows_of_a_small_product_and_its_columns_of_a_large_one() {

@@ -1,7 +1,6 @@
 //! Transpositions of float32 whose result has an element of each of a few lines, then the next one of each, as when depth becomes
 //! space.
 
-use super::super::isa::Isa;
 use super::super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require};
 use crate::backend::cpu::copy::Places;
 use crate::backend::cpu::threads::for_each_piece;
@@ -9,6 +8,7 @@ use crate::backend::cpu::view::Arguments;
 use crate::backend::strided::{Dimension, Dimensions, Strided};
 use crate::graph::{Op, OperandId};
 use smallvec::smallvec;
+use webnn_kernels::gemm::microkernels::Isa;
 use webnn_kernels::transpose::Interleaved;
 
 /// Shorter lines are not worth it.

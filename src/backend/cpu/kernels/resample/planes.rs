@@ -2,7 +2,6 @@
 //! output's columns once and then mixed with its neighbour for each row of the output that is between them. What the numbers
 //! of a vector are made of stands so near in the input that one vector of it has them all, unless the image shrinks.
 
-use super::super::isa::Isa;
 use super::super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require, with_scratch};
 use super::places;
 use crate::backend::cpu::threads::for_each_piece;
@@ -10,6 +9,7 @@ use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::resample::InterpolationMode;
 use crate::graph::{Op, OperandId};
 use smallvec::smallvec;
+use webnn_kernels::gemm::microkernels::Isa;
 use webnn_kernels::resample::Place;
 use webnn_kernels::resample::nchw::{Block, Planes, Rows, blocks};
 use webnn_kernels::simd::MOST_LANES;
