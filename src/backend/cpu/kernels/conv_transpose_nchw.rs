@@ -19,7 +19,7 @@ use std::ops::Range;
 use webnn_kernels::gemm::microkernels::Isa;
 use webnn_kernels::output::Output;
 
-/// AlignedBuffer of a job's product: they stay in a core's second-level cache.
+/// Numbers of a job's product: they stay in a core's second-level cache.
 const AT_ONCE: usize = 64 << 10;
 
 #[derive(Debug)]

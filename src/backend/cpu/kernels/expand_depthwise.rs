@@ -176,7 +176,7 @@ impl ExpandDepthwise {
         });
     }
 
-    /// AlignedBuffer of a row between the two.
+    /// Numbers of a row between the two.
     fn between(&self) -> usize {
         self.then.columns.input * self.then.channels
     }

@@ -67,7 +67,7 @@ struct Direction {
     gates: Gates,
 }
 
-/// AlignedBuffer of one product of inputs, at most: they are kept by the thread.
+/// Numbers of one product of inputs, at most: they are kept by the thread.
 const TOGETHER: usize = 2 << 20;
 /// Units are handed out to threads when a step has at least so many multiplications.
 const WORTH_SHARING: usize = 64 << 10;

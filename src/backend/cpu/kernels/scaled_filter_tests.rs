@@ -64,7 +64,7 @@ fn scaled_images_with_numbers_that_are_not_and_very_small_ones() {
             });
         }
     }
-    // AlignedBuffer near the greatest and the least.
+    // Numbers near the greatest and the least.
     compare(&|image, factors, weights| {
         (image[5], factors[5], image[6], factors[6]) = (f32::MAX, 1e-3, 1e-30, 1e-30);
         (weights[5], weights[6]) = (100.0, f32::MAX);

@@ -84,7 +84,7 @@ impl Sizes {
         }
     }
 
-    /// AlignedBuffer of a row of the input as the kernel reads it.
+    /// Numbers of a row of the input as the kernel reads it.
     fn line(&self) -> usize {
         let pixels = if self.is_padded() { self.width() } else { self.columns.input };
         pixels * self.all_channels

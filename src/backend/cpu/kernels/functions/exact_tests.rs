@@ -80,7 +80,7 @@ fn aligned(bytes: &[u8]) -> Vec<u64> {
     room
 }
 
-/// AlignedBuffer around integers and halves, of all sizes and signs, and what is not finite.
+/// Numbers around integers and halves, of all sizes and signs, and what is not finite.
 pub fn special_numbers() -> Vec<f32> {
     let mut numbers: Vec<f32> = (-40..=40).map(|i| i as f32 / 4.0).collect();
     for limit in

@@ -31,7 +31,7 @@ impl Plan {
         let of_job = KEPT.max(least);
         let most = ((numbers as f64 / of_job as f64).round() as usize).max(1);
         let fewest = numbers.div_ceil(MOST).clamp(1, most);
-        // Half of the cache holds what it can of the filter. AlignedBuffer that have no room are written and read again.
+        // Half of the cache holds what it can of the filter. Numbers that have no room are written and read again.
         let of_filter = filter.saturating_sub(cache / 2);
         let alone = [most, fewest].map(|jobs| {
             let jobs = if threads > 1 { jobs.next_multiple_of(threads) } else { jobs };
