@@ -144,7 +144,7 @@ mod tests {
         }
         let cpu = Cpu::new(1);
         let steps = plan(builder.build(outputs).unwrap(), &Progress::new(cpu.evaluator()), Fusing::Quick, false).unwrap().steps;
-        match steps.iter().map(|step| step.before.len()).sum::<usize>() {
+        match steps.iter().map(|step| step.prologue.len()).sum::<usize>() {
             0 => false,
             count => {
                 assert_eq!(count, 1);

@@ -87,7 +87,7 @@ mod tests {
             .unwrap()
             .steps
             .iter()
-            .map(|step| step.before.len())
+            .map(|step| step.prologue.len())
             .collect()
     }
 

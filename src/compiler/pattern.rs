@@ -7,8 +7,8 @@ use crate::graph::{ConstantBytes, Descriptor, Graph, Op, OperandId, Source};
 /// A step with what is known of its operands.
 #[derive(Debug)]
 pub struct Pattern<'a> {
-    /// See [`Step::before`](super::Step).
-    pub before: Vec<Op>,
+    /// See [`Step::prologue`](super::Step).
+    pub prologue: Vec<Op>,
     pub op: Op,
     /// By operand of the operators.
     pub inputs: Vec<Known<'a>>,
@@ -28,7 +28,7 @@ impl<'a> Pattern<'a> {
     /// Of a node, and of those whose results become part of its step, in order.
     pub fn of(graph: &'a Graph, before: &[usize], position: usize) -> Pattern<'a> {
         let node = &graph.nodes[position];
-        let (before, _, op, operands) = operators_of_step(graph, before, position, &Integers::none(graph));
+        let (prologue, _, op, operands) = operators_of_step(graph, before, position, &Integers::none(graph));
         let known = |id: &OperandId| {
             let operand = &graph.operands[id.0 as usize];
             let constant = match &operand.source {
@@ -38,7 +38,7 @@ impl<'a> Pattern<'a> {
             Known { descriptor: &operand.descriptor, constant, order: None }
         };
         let inputs = operands.iter().map(known).collect();
-        Pattern { before, op, inputs, output: graph.descriptor(node.outputs[0]) }
+        Pattern { prologue, op, inputs, output: graph.descriptor(node.outputs[0]) }
     }
 
     /// Reads one of the operator's operands in another order.

@@ -60,7 +60,7 @@ pub struct Step {
     /// What makes the left operand of `op`: of a matrix product another one, what scales and masks it, and softmax; of a
     /// depthwise convolution one of single pixels, or other depthwise ones, and what is done to their outputs; of one of single
     /// pixels the product with factors for its channels. Each is done to the value of the one before it. Only where the backend asked for [`Fusing::Quick`].
-    pub before: Vec<Op>,
+    pub prologue: Vec<Op>,
     /// What dequantizes the left and the right operand of `op`, a product, whose operands are the integers then; empty
     /// elsewhere. Only where the backend asked for [`Preferences::integers`](super::Preferences).
     pub dequantized: Vec<Op>,
@@ -133,9 +133,9 @@ pub fn operators_of_step(
         made = Some(node.outputs[0]);
         op
     };
-    let before: Vec<Op> = before.iter().map(|&position| numbered(&graph.nodes[position])).collect();
+    let prologue: Vec<Op> = before.iter().map(|&position| numbered(&graph.nodes[position])).collect();
     let op = numbered(node);
-    (before, dequantized, op, operands)
+    (prologue, dequantized, op, operands)
 }
 
 /// An operand more: its position among them.
@@ -147,7 +147,7 @@ fn add(operands: &mut Vec<OperandId>, id: OperandId) -> OperandId {
 /// A step whose operands have no places yet.
 struct Pending {
     position: usize,
-    before: Vec<Op>,
+    prologue: Vec<Op>,
     dequantized: Vec<Op>,
     op: Op,
     operands: Vec<OperandId>,
@@ -157,9 +157,9 @@ struct Pending {
 
 impl Pending {
     fn new(graph: &Graph, position: usize, before: Vec<usize>, integers: &Integers) -> Pending {
-        let (before, dequantized, op, operands) = operators_of_step(graph, &before, position, integers);
+        let (prologue, dequantized, op, operands) = operators_of_step(graph, &before, position, integers);
         let node = &graph.nodes[position];
-        Pending { position, before, dequantized, op, operands, fused: Vec::new(), outputs: node.outputs.clone() }
+        Pending { position, prologue, dequantized, op, operands, fused: Vec::new(), outputs: node.outputs.clone() }
     }
 
     /// Does another node to the output.
@@ -274,7 +274,7 @@ pub fn plan(graph: Graph, progress: &Progress<'_>, fusing: Fusing, integers: boo
     let mut finished: Vec<Step> = steps
         .into_iter()
         .map(|step| Step {
-            before: step.before,
+            prologue: step.prologue,
             dequantized: step.dequantized,
             op: step.op,
             fused: step.fused,
@@ -289,7 +289,7 @@ pub fn plan(graph: Graph, progress: &Progress<'_>, fusing: Fusing, integers: boo
         values.push(Value { descriptor: graph.descriptor(id).clone(), place: Place::Output(position), order: None });
         lives.push(None);
         finished.push(Step {
-            before: Vec::new(),
+            prologue: Vec::new(),
             dequantized: Vec::new(),
             op: copy(),
             fused: Vec::new(),
@@ -378,7 +378,7 @@ impl fmt::Display for Plan {
         for step in &self.steps {
             let list = |ids: &[ValueId]| ids.iter().map(value).collect::<Vec<_>>().join("; ");
             let names: Vec<&str> = step
-                .before
+                .prologue
                 .iter()
                 .chain(&step.dequantized)
                 .chain([&step.op])

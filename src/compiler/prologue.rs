@@ -1,5 +1,5 @@
 //! Which nodes become part of the step of the one that reads what they make
-//! ([`Step::before`](super::Step)). A backend asks for it ([`Fusing::Quick`]).
+//! ([`Step::prologue`](super::Step)). A backend asks for it ([`Fusing::Quick`]).
 
 use super::fuse::{Fusing, Fusion};
 use super::progress::Progress;

@@ -17,7 +17,7 @@ pub fn nanoseconds(op: &Op, saved: Option<usize>, inputs: &[&[usize]], outputs: 
     }
 }
 
-/// Of an operator whose result stays within the step (see [`Step::before`](crate::compiler::Step)): a product of queries and keys,
+/// Of an operator whose result stays within the step (see [`Step::prologue`](crate::compiler::Step)): a product of queries and keys,
 /// or a convolution that makes as many pixels as it reads.
 pub fn multiplications_before(op: &Op, inputs: &[&[usize]]) -> usize {
     let shape = |id: OperandId| inputs.get(id.0 as usize).copied().unwrap_or_default();

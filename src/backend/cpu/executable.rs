@@ -54,8 +54,8 @@ pub struct Executable {
 
 #[derive(Debug)]
 struct Step {
-    /// See [`crate::compiler::Step::before`].
-    before: Vec<Op>,
+    /// See [`crate::compiler::Step::prologue`].
+    prologue: Vec<Op>,
     /// See [`crate::compiler::Step::dequantized`].
     dequantized: Vec<Op>,
     op: Op,
@@ -153,7 +153,7 @@ impl Step {
         let (constants, steps) = (take(&mut plan.constants), take(&mut plan.steps));
         let operand = |id: &ValueId| Operand::new(*id, &plan.values[id.0]);
         let step = |step: crate::compiler::Step| Step {
-            before: step.before,
+            prologue: step.prologue,
             dequantized: step.dequantized,
             op: step.op,
             implementation: "",
@@ -175,7 +175,7 @@ impl Step {
         let is_float = self.dequantized.is_empty() && self.outputs[0].data_type == DataType::Float32;
         let is_known =
             matches!(&self.op, Op::Conv2d(op) if matches!(self.inputs[op.filter.0 as usize].memory, Memory::Constant(_)));
-        if is_float && is_known && self.before.is_empty() {
+        if is_float && is_known && self.prologue.is_empty() {
             workspaces(&self.op, &shapes(&self.inputs), &self.outputs[0].shape, target)
         } else {
             Workspaces::new()
@@ -191,7 +191,7 @@ impl Step {
     /// The bytes that describe it, about.
     fn kept_bytes(&self) -> usize {
         let operands = self.inputs.len() + self.outputs.len();
-        let ops = self.before.len() + self.dequantized.len() + self.fused.len();
+        let ops = self.prologue.len() + self.dequantized.len() + self.fused.len();
         let kernel = self.kernel.as_ref().map_or(0, |kernel| size_of_val(&**kernel));
         size_of::<Step>()
             + operands * size_of::<Operand>()
@@ -203,7 +203,7 @@ impl Step {
 
     /// What a profile says of it.
     fn profiled(&self, text: String) -> Description {
-        let before = self.before.iter().map(|op| cost::multiplications_before(op, &shapes(&self.inputs)));
+        let before = self.prologue.iter().map(|op| cost::multiplications_before(op, &shapes(&self.inputs)));
         let (inputs, outputs) = (shapes(&self.inputs), shapes(&self.outputs));
         Description {
             text,
@@ -218,7 +218,7 @@ impl Step {
         let shape = |operand: &Operand| format!("{:?}", operand.shape.as_slice()).replace(' ', "");
         let list = |operands: &[Operand]| operands.iter().map(shape).collect::<Vec<_>>().join(" ");
         let names: Vec<&str> =
-            self.before.iter().chain(&self.dequantized).chain([&self.op]).chain(&self.fused).map(|op| op.row().name).collect();
+            self.prologue.iter().chain(&self.dequantized).chain([&self.op]).chain(&self.fused).map(|op| op.row().name).collect();
         let label = if self.label.is_empty() { String::new() } else { format!(" \"{}\"", self.label) };
         format!("{} {} -> {}{label}", names.join(" + "), list(&self.inputs), list(&self.outputs))
     }
@@ -301,7 +301,7 @@ fn for_each_problem(
         let (output, order) = (&step.outputs[0], step.order.as_deref());
         let output = TensorDesc { data_type: output.data_type, shape: &output.shape, constant: None, order };
         let problem = Problem {
-            before: &step.before,
+            prologue: &step.prologue,
             dequantized: &step.dequantized,
             op: &step.op,
             fused: &step.fused,
@@ -338,11 +338,11 @@ fn build_kernels(
         choice.say(target, || steps[number].describe());
         // The reference kernels know no other orders, and one operator at a time.
         let is_ordered = problem.output.order.is_some() || problem.inputs.iter().any(|input| input.order.is_some());
-        let is_special = is_ordered || !problem.before.is_empty();
+        let is_special = is_ordered || !problem.prologue.is_empty();
         assert!(build.is_some() || !is_special, "products in other orders and attention have a kernel");
         let built = build.map(|build| {
             let constants = problem.inputs.iter().map(|input| input.constant);
-            let operators = format!("{:?}{:?}{:?}{:?}", problem.before, problem.dequantized, problem.op, problem.fused);
+            let operators = format!("{:?}{:?}{:?}{:?}", problem.prologue, problem.dequantized, problem.op, problem.fused);
             let step = packings::identity(choice.name, &operators, constants, shared);
             let (built, bytes) = packings::during(packings, step, usage, build);
             counted += bytes;

@@ -37,7 +37,7 @@ impl Patterns {
         let shape = sizes(pattern.output);
         let output = TensorDesc { data_type: pattern.output.data_type, shape: &shape, constant: None, order: None };
         let problem = Problem {
-            before: &pattern.before,
+            prologue: &pattern.prologue,
             dequantized: &[],
             op: &pattern.op,
             fused: &[],

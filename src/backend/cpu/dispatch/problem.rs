@@ -11,8 +11,8 @@ use smallvec::SmallVec;
 /// What is known of a step at build time.
 #[derive(Clone, Copy)]
 pub struct Problem<'a> {
-    /// What makes the left operand of the operator (see [`Step::before`](crate::compiler::Step)).
-    pub before: &'a [Op],
+    /// What makes the left operand of the operator (see [`Step::prologue`](crate::compiler::Step)).
+    pub prologue: &'a [Op],
     /// What dequantizes its operands, when these are integers (see [`Step::dequantized`](crate::compiler::Step)).
     pub dequantized: &'a [Op],
     pub op: &'a Op,

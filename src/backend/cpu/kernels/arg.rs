@@ -92,7 +92,7 @@ mod tests {
             let expected = run(&|arguments| reference::execute(&op, arguments));
             for isa in Isa::available() {
                 let problem = Problem {
-                    before: &[],
+                    prologue: &[],
                     dequantized: &[],
                     op: &op,
                     fused: &[],

@@ -190,7 +190,7 @@ const LONGEST: usize = 10_000_000;
 pub static FUSED: Implementation = Implementation { name: "attention.fused", accept };
 
 fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
-    let ([Op::Matmul(scores), between @ .., Op::Softmax(_)], Op::Matmul(product)) = (problem.before, problem.op) else {
+    let ([Op::Matmul(scores), between @ .., Op::Softmax(_)], Op::Matmul(product)) = (problem.prologue, problem.op) else {
         return Err(Reject("not a product, a softmax and another product"));
     };
     let operands = [scores.a, scores.b, product.b];

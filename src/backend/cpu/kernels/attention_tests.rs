@@ -66,14 +66,14 @@ fn check(case: &Case) {
 
     let mut scores =
         execute(&Matmul { a: id(0), b: id(1) }.into(), &[&shapes[0], &shapes[1]], &[&data[0], &data[1]], &scores_shape);
-    let mut before: Vec<Op> = vec![Matmul { a: id(0), b: id(1) }.into()];
+    let mut prologue: Vec<Op> = vec![Matmul { a: id(0), b: id(1) }.into()];
     let mut apply = |kind: BinaryKind, operand: usize, is_right: bool| {
         let order = |x, y| if is_right { (x, y) } else { (y, x) };
         let (a, b) = order(id(0), id(1));
         let shapes: [&[usize]; 2] = [&scores_shape, &shapes[operand]];
         scores = execute(&Binary { kind, a, b }.into(), &shapes, &[&scores, &data[operand]], &scores_shape);
         let (a, b) = order(RUNNING, id(operand as u32));
-        before.push(Binary { kind, a, b }.into());
+        prologue.push(Binary { kind, a, b }.into());
     };
     if let Some((kind, is_right)) = case.scale {
         apply(kind, 2, is_right);
@@ -81,7 +81,7 @@ fn check(case: &Case) {
     if case.mask.is_some() {
         apply(BinaryKind::Add, 3, queries % 2 == 0);
     }
-    before.push(softmax(RUNNING));
+    prologue.push(softmax(RUNNING));
     let weights = execute(&softmax(id(0)), &[&scores_shape], &[&scores], &scores_shape);
     let output_shape = [2, heads, queries, columns];
     let sums = execute(&Matmul { a: id(0), b: id(1) }.into(), &[&scores_shape, &shapes[4]], &[&weights, &data[4]], &output_shape);
@@ -109,7 +109,7 @@ fn check(case: &Case) {
         let (op, fused) = (Matmul { a: RUNNING, b: id(4) }.into(), [relu(id(5))]);
         let output = TensorDesc { data_type: DataType::Float32, shape: &output_shape, constant: None, order: None };
         let problem =
-            Problem { before: &before, dequantized: &[], op: &op, fused: &fused, inputs: &known, output, workspace: None };
+            Problem { prologue: &prologue, dequantized: &[], op: &op, fused: &fused, inputs: &known, output, workspace: None };
         let selection = first(&problem, &Target::with(isa, threads));
         assert!(selection.fuses);
         let mut found = vec![f32::NAN; expected.len()];

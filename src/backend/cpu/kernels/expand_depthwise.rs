@@ -217,7 +217,7 @@ impl ExpandDepthwise {
 pub static EXPAND: Implementation = Implementation { name: "conv.expand_depthwise", accept };
 
 fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
-    let ([Op::Conv2d(first), between @ ..], Op::Conv2d(then)) = (problem.before, problem.op) else {
+    let ([Op::Conv2d(first), between @ ..], Op::Conv2d(then)) = (problem.prologue, problem.op) else {
         return Err(Reject("no convolution before a conv2d"));
     };
     let input = problem.input(first.input);
@@ -233,7 +233,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     require(between.iter().all(is_simple) || matches!(between, [Op::Swish(_)]), "something slow between the convolutions")?;
     let fused = behind_inputs(between.to_vec(), problem.inputs.len());
     let made = TensorDesc { shape: &shape, order: None, ..problem.output };
-    let finish = ConvEpilogue::new(&Problem { before: &[], fused: &fused, output: made, ..*problem }, first.bias)?;
+    let finish = ConvEpilogue::new(&Problem { prologue: &[], fused: &fused, output: made, ..*problem }, first.bias)?;
     require(finish.is_whole && finish.added.is_none(), "something between the convolutions that is not fused")?;
     let depthwise = depthwise::plan(then, &shape, problem, target)?;
     let Target { isa, threads, .. } = *target;

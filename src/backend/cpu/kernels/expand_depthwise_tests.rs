@@ -54,8 +54,8 @@ fn check(image: [usize; 4], channels: usize, between: &[Op], then: Conv2d, windo
         vec![channels],
         output.to_vec(),
     ];
-    let before: Vec<Op> = std::iter::once(conv(OperandId(0), 1, 1).into()).chain(between.iter().cloned()).collect();
-    compare(&shapes, &before, &made, &then.into(), fused);
+    let prologue: Vec<Op> = std::iter::once(conv(OperandId(0), 1, 1).into()).chain(between.iter().cloned()).collect();
+    compare(&shapes, &prologue, &made, &then.into(), fused);
 }
 
 /// Compares the kernel for a step with the reference kernels one after the other. The operands have such shapes; all between the
@@ -104,7 +104,7 @@ pub fn compare_with(
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     for (isa, threads) in Isa::available().iter().flat_map(|isa| [(isa, 1), (isa, 2)]) {
         let problem = Problem {
-            before,
+            prologue: before,
             dequantized: &[],
             op,
             fused: &fused,

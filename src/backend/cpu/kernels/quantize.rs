@@ -196,7 +196,8 @@ mod tests {
             let known: Vec<TensorDesc<'_>> =
                 views.iter().zip(&shapes).map(|(view, shape)| TensorDesc { shape, ..known(view) }).collect();
             let output = TensorDesc { data_type: to, shape: &shapes[0], constant: None, order: None };
-            let problem = Problem { op: &op, fused: &[], inputs: &known, output, workspace: None, before: &[], dequantized: &[] };
+            let problem =
+                Problem { op: &op, fused: &[], inputs: &known, output, workspace: None, prologue: &[], dequantized: &[] };
             let kernel = first(&problem, &Target::with(isa, 1)).kernel;
             assert_eq!(run(&|arguments| kernel.run(arguments)), expected, "{}: {op:?} to {to}", isa.name);
         }

@@ -73,7 +73,7 @@ fn check(op: impl Into<Op>, case: &Case, gates: usize, states: usize) {
             })
             .collect();
         let output = TensorDesc { data_type: DataType::Float32, shape: &outputs[0], constant: None, order: None };
-        let problem = Problem { before: &[], dequantized: &[], op: &op, fused: &[], inputs: &known, output, workspace: None };
+        let problem = Problem { prologue: &[], dequantized: &[], op: &op, fused: &[], inputs: &known, output, workspace: None };
         let selection = first(&problem, &Target::with(isa, threads));
         let run_kernel = || run(&|arguments| selection.kernel.run(arguments));
         let found = if threads == 1 { run_kernel() } else { pool.install(run_kernel) };

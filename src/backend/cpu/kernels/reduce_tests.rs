@@ -46,7 +46,7 @@ fn check_bits(kind: ReduceKind, data: &[f32], shape: &[usize], axes: &[u32], thr
         let inputs = [TensorDesc { data_type: DataType::Float32, shape, constant: None, order: None }];
         let output = TensorDesc { data_type: DataType::Float32, shape: &output, constant: None, order: None };
         let (before, dequantized, fused) = (&[], &[], &[]);
-        let problem = Problem { before, dequantized, op: &op, fused, inputs: &inputs, output, workspace: None };
+        let problem = Problem { prologue: before, dequantized, op: &op, fused, inputs: &inputs, output, workspace: None };
         let selection = first(&problem, &Target::with(isa, threads));
         let found = run(&|arguments| selection.kernel.run(arguments));
         for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {

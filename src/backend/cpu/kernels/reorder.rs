@@ -150,7 +150,7 @@ mod tests {
                 let inputs = [known(&shape[..])];
                 let output = known(&made[..]);
                 let problem =
-                    Problem { op: &op, fused: &[], inputs: &inputs, output, workspace: None, before: &[], dequantized: &[] };
+                    Problem { op: &op, fused: &[], inputs: &inputs, output, workspace: None, prologue: &[], dequantized: &[] };
                 let kernel = first(&problem, &Target::with(isa, 2)).kernel;
                 assert_eq!(run(&|arguments| kernel.run(arguments)), expected, "{}: {shape:?}", isa.name);
             }

@@ -59,7 +59,7 @@ impl Scaled {
 pub static SCALED_FILTER: Implementation = Implementation { name: "conv.scaled_filter", accept };
 
 fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
-    let ([Op::Binary(Binary { kind: BinaryKind::Mul, a, b })], Op::Conv2d(op)) = (problem.before, problem.op) else {
+    let ([Op::Binary(Binary { kind: BinaryKind::Mul, a, b })], Op::Conv2d(op)) = (problem.prologue, problem.op) else {
         return Err(Reject("no factors before a conv2d"));
     };
     let size = |id: &OperandId| problem.input(*id).element_count();
@@ -77,9 +77,9 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     require(Filter::of(op, problem)?.0.is_finite(), "weights that are not finite")?;
     let (problem, target) = (*problem, *target);
     let op = Op::from(Conv2d { input, ..op.clone() });
-    conv::plan(&Problem { before: &[], op: &op, ..problem }, &target)?;
+    conv::plan(&Problem { prologue: &[], op: &op, ..problem }, &target)?;
     Ok(Box::new(move || {
-        let (conv, consumed) = conv::plan(&Problem { before: &[], op: &op, ..problem }, &target)?.build();
+        let (conv, consumed) = conv::plan(&Problem { prologue: &[], op: &op, ..problem }, &target)?.build();
         let least = conv.weights().all().iter().map(|weight| weight.abs()).filter(|&weight| weight != 0.0);
         let least = least.fold(f32::INFINITY, f32::min);
         let fuses = conv.fuses();

@@ -107,7 +107,7 @@ fn compare(op: Op, fused: &[Op], inputs: &[Input], output: &[usize], spoil: impl
             })
             .collect();
         let problem = Problem {
-            before: &[],
+            prologue: &[],
             dequantized: &[],
             op: &op,
             fused,

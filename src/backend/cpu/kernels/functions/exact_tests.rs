@@ -46,7 +46,7 @@ pub fn check(op: impl Into<Op>, inputs: &[Given], data_type: DataType, output: &
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     for (isa, threads) in Isa::available().iter().flat_map(|isa| [(isa, 1), (isa, 2)]) {
         let problem = Problem {
-            before: &[],
+            prologue: &[],
             dequantized: &[],
             op: &op,
             fused: &[],

@@ -199,7 +199,7 @@ fn check(case: Case) {
     for (isa, tiles) in Isa::available().iter().flat_map(|isa| Tiles::all_of(isa).into_iter().map(move |tiles| (isa, tiles))) {
         for threads in [1, 2] {
             let problem = Problem {
-                before: &[],
+                prologue: &[],
                 dequantized: &dequantized,
                 op: &op,
                 fused: &fused,
