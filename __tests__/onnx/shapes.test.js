@@ -285,6 +285,39 @@ describe('open dimensions', () => {
     }
   });
 
+  test('what is computed from weights is there once', async () => {
+    const width = 256;
+    const bytes = writeModel({
+      opset: 17,
+      inputs: [{ name: 'ids', type: 'int64', shape: ['n'] }],
+      outputs: [{ name: 'y' }],
+      initializers: [
+        // Words as 8-bit integers, which no product takes: the table is dequantized when a plan is made.
+        tensor('words', 'int8', [width, width], Int8Array.from({ length: width * width }, (_, i) => i % 100)),
+        tensor('scale', 'float', [], floats(0.5)),
+      ],
+      nodes: [
+        { op: 'Cast', inputs: ['words'], outputs: ['numbers'], attributes: { to: 1 } },
+        { op: 'Mul', inputs: ['numbers', 'scale'], outputs: ['table'] },
+        { op: 'Gather', inputs: ['table', 'ids'], outputs: ['y'], attributes: { axis: 0 } },
+      ],
+    });
+    for (const each of [await ml.createContext({ accelerated: false }), gpu && (await ml.createContext({ deviceType: 'gpu' }))].filter(Boolean)) {
+      const model = await loadOnnx(each, bytes);
+      const run = async (n) => {
+        const { y } = await model.run({ ids: new BigInt64Array(n).fill(3n) });
+        expect([...y.data.subarray(0, 3)]).toEqual([0, 1, 2].map((i) => ((3 * width + i) % 100) / 2));
+      };
+      await run(7);
+      const one = each.memoryUsage().graphs;
+      for (const n of [1, 2, 3, 5, 8, 13, 21, 34, 55, 89]) await run(n);
+      expect(each.memoryUsage().graphs).toBeLessThanOrEqual(1.15 * one);
+      expect(one).toBeGreaterThanOrEqual(width * width * 4);
+      model.destroy();
+      each.destroy();
+    }
+  });
+
   test('a model that is destroyed while a plan is made', async () => {
     const model = await loadOnnx(context, projection());
     const pending = model.run({ x: floats(1, 2), mask: floats(1) });

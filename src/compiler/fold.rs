@@ -359,6 +359,7 @@ mod tests {
     fn graphs_of_a_model_share_what_is_computed() {
         let words = ConstantBytes::new(vec![1u8; SHARED]);
         let shared = Shared::default();
+        shared.expects_several();
         shared.keep(words.as_slice());
         let counts = Counts::default();
         let folded = |factor: f64, shared: &Shared| {

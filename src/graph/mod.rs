@@ -95,6 +95,8 @@ pub struct Shared {
     kept: Arc<OnceLock<Arc<dyn Any + Send + Sync>>>,
     /// Where bytes of constants are that stay there for as long as the model: beginnings and lengths.
     stable: Arc<RwLock<BTreeMap<usize, usize>>>,
+    /// There may be several graphs.
+    several: Arc<OnceLock<()>>,
     /// What the compiler has computed from constants, by what it was computed from, for as long as a graph has it.
     computed: Arc<Mutex<HashMap<u128, WeakBytes>>>,
 }
@@ -129,9 +131,14 @@ impl Shared {
         before.is_some_and(|(start, length)| first + bytes.len() <= start + length)
     }
 
-    /// Whether there may be several graphs, which have constants in common.
+    /// Says that there may be several graphs, which have constants in common.
+    pub fn expects_several(&self) {
+        let _ = self.several.set(());
+    }
+
+    /// Whether somebody has said so.
     pub fn is_of_several(&self) -> bool {
-        !self.stable.read().unwrap_or_else(PoisonError::into_inner).is_empty()
+        self.several.get().is_some()
     }
 
     /// What another graph of the model has computed from the same constants, if one still has it.

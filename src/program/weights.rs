@@ -31,16 +31,27 @@ impl Weights {
         &self.usage
     }
 
-    /// Lets a graph refer to aligned copies of what the file has elsewhere, and says which of its constants stay where they are.
+    /// Lets a graph refer to aligned copies of what the file has elsewhere, and to what another graph has for the same computed constant,
+    /// and says which of its constants stay where they are.
     ///
     /// # Errors
     /// `UnknownError` when there is no memory for a copy.
     pub fn settle(&self, graph: &mut Graph, loaded: &Loaded, shared: &Shared) -> Result<()> {
+        shared.expects_several();
         let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
         for operand in &mut graph.operands {
             let Source::Constant(constant) = &mut operand.source else { continue };
             let bytes = constant.as_slice();
-            if bytes.len() < WORTH_IT || !loaded.has(bytes) {
+            if bytes.len() < WORTH_IT {
+                continue;
+            }
+            if !loaded.has(bytes) {
+                // What importing has computed is the same for most shapes.
+                let identity = shared.identity(bytes);
+                match shared.computed(identity) {
+                    Some(there) => *constant = there,
+                    None => shared.has_computed(identity, constant),
+                }
                 continue;
             }
             if bytes.as_ptr().addr().is_multiple_of(ALIGNED) {

@@ -19,10 +19,10 @@ use crate::host_memory::{Placement, Placements};
 use crate::memory::{Bytes, Charge, Usage, Use, side_by_side};
 use crate::timeline::from_panic;
 use smallvec::SmallVec;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::mem::take;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
 
 mod arenas;
@@ -50,6 +50,7 @@ pub struct Executable {
     own_bytes: usize,
     profile: Option<Profile>,
     _constants_charge: Charge,
+    _shared_charges: Vec<Arc<Charge>>,
 }
 
 #[derive(Debug)]
@@ -319,6 +320,25 @@ fn for_each_problem(
 struct OfModel {
     arenas: Arc<Arenas>,
     packings: Arc<Packings>,
+    /// Of constants, by where they are.
+    charges: Mutex<HashMap<(usize, usize), Weak<Charge>>>,
+}
+
+impl OfModel {
+    /// What counts these bytes for as long as a graph has them, once however many graphs do.
+    fn charge(&self, bytes: &[u8], usage: &Arc<Usage>) -> Arc<Charge> {
+        let mut charges = self.charges.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = (bytes.as_ptr().addr(), bytes.len());
+        if let Some(charge) = charges.get(&place).and_then(Weak::upgrade) {
+            return charge;
+        }
+        let charge = Arc::new(usage.charge(Use::Graphs, bytes.len()));
+        charges.insert(place, Arc::downgrade(&charge));
+        if charges.len().is_power_of_two() {
+            charges.retain(|_, charge| charge.strong_count() > 0);
+        }
+        charge
+    }
 }
 
 /// Makes the fast kernels. Constants that only they need, which they have packed for themselves, are let go of. The bytes of packings,
@@ -411,9 +431,16 @@ impl Executable {
         let profile = texts.map(|texts| Profile::of(steps.iter().zip(texts).map(|(step, text)| step.profiled(text)).collect()));
         let estimate = steps.iter().map(Step::estimate).fold(0, usize::saturating_add);
         let kernel_bytes: usize = steps.iter().filter_map(|step| step.kernel.as_ref()).map(|kernel| kernel.bytes()).sum();
-        // Constants of a model with several graphs are counted with the model.
-        let own = constants.iter().map(ConstantBytes::as_slice).filter(|bytes| !plan.shared.is_stable(bytes));
-        let constant_bytes = kernel_bytes.saturating_sub(counted) + own.map(<[u8]>::len).sum::<usize>();
+        // Constants of a model with several graphs are counted with the model, and what several graphs have computed once.
+        let mut constant_bytes = kernel_bytes.saturating_sub(counted);
+        let mut shared_charges = Vec::new();
+        let is_of_several = plan.shared.is_of_several();
+        for bytes in constants.iter().map(ConstantBytes::as_slice).filter(|bytes| !plan.shared.is_stable(bytes)) {
+            match is_of_several {
+                true => shared_charges.push(of_model.charge(bytes, usage)),
+                false => constant_bytes += bytes.len(),
+            }
+        }
         let placements = placements::find(&steps, plan.inputs.len());
         let executable = Executable {
             estimate,
@@ -428,6 +455,7 @@ impl Executable {
             arenas: of_model.arenas.clone(),
             usage: usage.clone(),
             _constants_charge: usage.charge(Use::Graphs, constant_bytes),
+            _shared_charges: shared_charges,
         };
         executable.assert_memory_is_sound();
         Ok(executable)
