@@ -81,7 +81,15 @@ impl Harness {
     fn compute(&self) -> Result<()> {
         let (inputs, outputs) = (vec![memory()], vec![Some(memory())]);
         self.ask(|done| {
-            Task::Compute(Compute { graph: GRAPH, inputs, outputs, method: "compute", label: "computed".into(), done })
+            Task::Compute(Compute {
+                graph: GRAPH,
+                inputs,
+                outputs,
+                method: "compute",
+                label: "computed".into(),
+                watch: Default::default(),
+                done,
+            })
         })
         .recv()
         .unwrap()
