@@ -5,41 +5,16 @@
 needs numpy and onnx. The cases are like those of definitions.py.
 """
 
-import json
-import math
-from pathlib import Path
-
 import numpy as np
 import onnx
-from onnx import helper
+
+from cases import attribute, tensor, write
 
 MS = "com.microsoft::"
 EPSILON = 2.0**-23
 random = np.random.RandomState(45)
 cases, refused = [], []
 
-
-def plain(x):
-    if isinstance(x, (bool, np.bool_, int, np.integer)):
-        return int(x)
-    x = float(str(x)) if isinstance(x, np.float32) else float(f"{x:.12g}")
-    if math.isnan(x):
-        return "NaN"
-    return x if math.isfinite(x) else ("Infinity" if x > 0 else "-Infinity")
-
-
-def tensor(array):
-    array = np.asarray(array)
-    kind = helper.np_dtype_to_tensor_dtype(array.dtype)
-    return {"type": kind, "shape": list(array.shape), "data": [plain(x) for x in array.ravel()]}
-
-
-def attribute(value):
-    if isinstance(value, (list, tuple)):
-        return {"ints": [int(x) for x in value]}
-    if isinstance(value, str):
-        return {"string": value}
-    return {"float": plain(np.float32(value))} if isinstance(value, float) else {"int": int(value)}
 
 
 def described(name, operator, inputs, constants, given, outputs, opset, attributes):
@@ -238,7 +213,4 @@ for bits, kind in [(8, "PER_TENSOR"), (8, "PER_CHANNEL"), (4, "PER_TENSOR"), (4,
     attributes = dict(num_heads=2, kv_num_heads=1, k_quant_type=kind, v_quant_type=kind, kv_cache_bit_width=bits)
     case(f"GroupQueryAttention, a cache of {bits} bits, {kind}", MS + "GroupQueryAttention", inputs, (result, held(all[0]), held(all[1])), {"total": np.array([5], np.int32), "scale": scale}, given, absolute=2e-5, **attributes)
 
-with open(Path(__file__).parent / "decoders.json", "w") as file:
-    lists = [f'"{key}": [\n' + ",\n".join(json.dumps(item) for item in items) + "\n]" for key, items in [("cases", cases), ("refused", refused)]]
-    file.write("{\n" + f'"versions": {json.dumps({"onnx": onnx.__version__})},\n' + ",\n".join(lists) + "\n}\n")
-print(f"{len(cases)} cases, {len(refused)} that are refused")
+write("decoders.json", {"onnx": onnx.__version__}, cases, refused)

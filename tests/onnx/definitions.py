@@ -10,11 +10,9 @@ packages onnx, scipy, scikit-learn and skl2onnx of PyPI, whose versions are writ
 How far a result may be away follows from its sums: each of n terms is rounded to float32 a few times at most.
 """
 
-import json
 import math
 import warnings
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -36,6 +34,8 @@ from sklearn.preprocessing import Binarizer, MinMaxScaler, Normalizer, OneHotEnc
 from sklearn.svm import SVC, SVR, LinearSVC, NuSVC, OneClassSVM
 from sklearn.tree import DecisionTreeClassifier
 
+from cases import attribute, plain, tensor, write
+
 warnings.filterwarnings("ignore")
 ML, MS = "ai.onnx.ml::", "com.microsoft::"
 EPSILON = 2.0**-23
@@ -43,36 +43,6 @@ NAN, INF = math.nan, math.inf
 random = np.random.RandomState(40)
 cases, refused = [], []
 
-
-def plain(x):
-    """A number as JSON has it."""
-    if isinstance(x, (bool, np.bool_, int, np.integer)):
-        return int(x)
-    # As many digits as tell it apart from others of float32, or more than any result here has.
-    x = float(str(x)) if isinstance(x, np.float32) else float(f"{x:.12g}")
-    if math.isnan(x):
-        return "NaN"
-    return x if math.isfinite(x) else ("Infinity" if x > 0 else "-Infinity")
-
-
-def tensor(array):
-    array = np.asarray(array)
-    kind = helper.np_dtype_to_tensor_dtype(array.dtype)
-    return {"type": kind, "shape": list(array.shape), "data": [plain(x) for x in array.ravel()]}
-
-
-def attribute(value):
-    if isinstance(value, np.ndarray):
-        return {"tensor": tensor(value)}
-    if isinstance(value, (list, tuple)):
-        if any(isinstance(x, str) for x in value):
-            return {"strings": list(value)}
-        if any(isinstance(x, float) for x in value):
-            return {"floats": [plain(np.float32(x)) for x in value]}
-        return {"ints": [int(x) for x in value]}
-    if isinstance(value, str):
-        return {"string": value}
-    return {"float": plain(np.float32(value))} if isinstance(value, float) else {"int": int(value)}
 
 
 def described(name, nodes, inputs, constants, outputs, opset):
@@ -829,8 +799,4 @@ for model in [OneHotEncoder(sparse_output=False, handle_unknown="ignore"), Ordin
     exported(type(model).__name__, model, whole[:8], (model.transform(whole[:8]).astype(np.float32 if "Hot" in type(model).__name__ else np.int64),), 0.0)
 
 versions = {"onnx": onnx.__version__, "scipy": scipy.__version__, "scikit-learn": sklearn.__version__, "skl2onnx": skl2onnx_version}
-here = Path(__file__).parent
-with open(here / "definitions.json", "w") as file:
-    lists = [f'"{key}": [\n' + ",\n".join(json.dumps(item) for item in items) + "\n]" for key, items in [("cases", cases), ("refused", refused)]]
-    file.write("{\n" + f'"versions": {json.dumps(versions)},\n' + ",\n".join(lists) + "\n}\n")
-print(f"{len(cases)} cases, {len(refused)} that are refused")
+write("definitions.json", versions, cases, refused)
