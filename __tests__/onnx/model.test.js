@@ -9,7 +9,7 @@ const { setImmediate: nextRound } = require('node:timers/promises');
 const { pathToFileURL } = require('node:url');
 const { MLGraph, MLTensor, ml } = require('webnn-node');
 const { OnnxModel, inspectOnnx, loadOnnx } = require('webnn-node/onnx');
-const { OutputPrefetch } = require('../../lib/onnx/output-prefetch.js');
+const { MOST, OutputPrefetch } = require('../../lib/onnx/output-prefetch.js');
 const { generator } = require('./random.js');
 const { tensor, writeModel } = require('./write.js');
 
@@ -406,23 +406,54 @@ describe('large arrays', () => {
     }
   });
 
+  /** A graph with outputs of so many bytes. */
+  const withOutputs = (lengths, leavesCore = true) => ({
+    context: { leavesCore },
+    outputs: new Map(lengths.map((byteLength, position) => [`${position}`, { position, byteLength }])),
+  });
+
   test('memory for the next results is got ready until it is taken', async () => {
-    const outputs = new Map([['y', { position: 0, byteLength: 4 * count }], ['z', { position: 1, byteLength: 8 }]]);
     for (const [rounds, leavesCore] of [[0, true], [1, true], [5, true], [100, true], [100, false]]) {
       const prefetch = new OutputPrefetch();
-      const graph = { context: { leavesCore }, outputs };
+      const graph = withOutputs([4 * count, 8, 8], leavesCore);
+      // Who has run once need not come again.
       prefetch.prepare(graph);
+      expect(prefetch.bytes).toBe(0);
+      prefetch.prepare(graph);
+      expect(prefetch.bytes).toBe(4 * count + 16);
       // Its pages are used for the first time where that is nobody else's time.
       expect(process.getActiveResourcesInfo().includes('Immediate')).toBe(leavesCore);
       for (let round = 0; round < rounds; round++) await nextRound();
       const taken = prefetch.take(graph, 'test').map((buffer) => new Uint8Array(buffer));
-      expect(taken.map(({ length }) => length)).toEqual([4 * count, 8]);
+      expect(prefetch.bytes).toBe(0);
+      expect(taken.map(({ length }) => length)).toEqual([4 * count, 8, 8]);
+      expect(taken[1].buffer).not.toBe(taken[2].buffer);
       // Where all cores compute it is not even zeroed.
       if (leavesCore) for (const bytes of taken) expect(bytes.every((byte) => byte === 0)).toBe(true);
       taken.forEach((bytes) => bytes.fill(1));
       for (let round = 0; round < 50; round++) await nextRound();
       for (const bytes of taken) expect(bytes.every((byte) => byte === 1)).toBe(true);
     }
+  });
+
+  test('plans of a model share the memory for results, which is bounded', () => {
+    const prefetch = new OutputPrefetch();
+    // Each of another length, as where a past grows: nothing is got ready for what does not come again.
+    for (let i = 1; i < 500; i++) prefetch.prepare(withOutputs([i * 4096]));
+    expect(prefetch.bytes).toBe(0);
+    // Those that run in turn find theirs, and one takes what another has left of its length.
+    const [a, b, c] = [withOutputs([4096, 64]), withOutputs([8192, 64]), withOutputs([64, 64])];
+    for (const graph of [a, b, a, b]) prefetch.prepare(graph);
+    expect(prefetch.bytes).toBe(4096 + 8192 + 64);
+    prefetch.take(c, 'test');
+    expect(prefetch.bytes).toBe(4096 + 8192);
+    // All together are bounded, and what was wanted longest ago goes first.
+    const large = Array.from({ length: 4 }, (_, i) => withOutputs([MOST / 2 - 4096 * i]));
+    for (const graph of [...large, ...large]) prefetch.prepare(graph);
+    expect(prefetch.bytes).toBeLessThanOrEqual(MOST);
+    expect(prefetch.bytes).toBe(MOST - 4096 * 5);
+    prefetch.forget();
+    expect(prefetch.bytes).toBe(0);
   });
 });
 

@@ -1,7 +1,9 @@
 'use strict';
 
-// Memory for the results of a model's next run. To get it takes time, which is free while another run is under way, and its
-// pages take longer to be used for the first time than to be filled.
+// Memory for the results of a model's next runs, for all plans of the model together. To get it takes time, which is free while
+// another run is under way, and its pages take longer to be used for the first time than to be filled.
+//
+// A result is the whole of an ArrayBuffer, which belongs to whoever has it: a buffer is for results of its length alone.
 
 const { Buffer } = require('node:buffer');
 const timers = require('node:timers');
@@ -10,8 +12,10 @@ const { exception, named } = require('../errors.js');
 // Taken while they are Node's own; a test of script's may replace them later.
 const { setImmediate, setTimeout } = timers;
 
-/** Results of more bytes are not kept for a run that may never come. */
+/** Results of more bytes are not kept for a run that may never come, and no more for all plans. */
 const MOST = 64 << 20;
+/** A plan that was none of the last ones so many runs ago is not expected to run again. */
+const RECENT = 4;
 /** Fewer are used for the first time within no time, and kept for as long as the model. */
 const LARGE = 128 << 10;
 /** Milliseconds for which large ones are kept after a run. */
@@ -23,62 +27,120 @@ const PAGE = 4096;
 /** @typedef {import('../states').GraphState} GraphState */
 
 class OutputPrefetch {
-  /** @type {ArrayBuffer[] | undefined} by the positions of the graph's outputs */
-  #buffers;
+  /** @type {Map<number, ArrayBuffer[]>} by their lengths; those that were wanted longest ago first */
+  #buffers = new Map();
+  #bytes = 0;
+  /** @type {GraphState[]} what ran last */
+  #recent = [];
+  /** @type {ArrayBuffer[]} whose pages nobody has used */
+  #untouched = [];
+  #isTouching = false;
   #timer;
 
-  /**
-   * What is there, which then belongs to the caller.
-   * @param {GraphState} graph
-   * @param {string} label for messages
-   */
-  take(graph, label) {
-    const buffers = this.#buffers ?? allocate(graph, label);
-    this.#buffers = undefined;
-    return buffers;
+  /** Bytes that are there for results to come. */
+  get bytes() {
+    return this.#bytes;
   }
 
   /**
-   * Gets it for the next run, if that is not too much.
+   * Memory for the results of a graph, which then belongs to the caller.
+   * @param {GraphState} graph
+   * @param {string} label for messages
+   * @returns {ArrayBuffer[]} by the positions of the graph's outputs
+   */
+  take(graph, label) {
+    const buffers = new Array(graph.outputs.size);
+    for (const { position, byteLength } of graph.outputs.values()) {
+      buffers[position] = this.#pop(byteLength) ?? allocate(graph, byteLength, label);
+    }
+    return buffers;
+  }
+
+  #pop(byteLength) {
+    const same = this.#buffers.get(byteLength);
+    if (same === undefined) return undefined;
+    const buffer = same.pop();
+    if (same.length === 0) this.#buffers.delete(byteLength);
+    this.#bytes -= byteLength;
+    return buffer;
+  }
+
+  /**
+   * Gets memory for another run of a graph that has run just now, if that may be expected and is not too much.
    * @param {GraphState} graph
    */
   prepare(graph) {
+    const isExpected = this.#recent.includes(graph);
+    if (this.#recent.push(graph) > RECENT) this.#recent.shift();
+    if (!isExpected) return;
     let total = 0;
     for (const { byteLength } of graph.outputs.values()) total += byteLength;
-    if (this.#buffers !== undefined || total > MOST) return;
+    if (total > MOST) return;
     try {
-      this.#buffers = allocate(graph, '');
+      this.#fill(graph);
     } catch {
       // The next run will say so, if it is still so then.
       return;
     }
-    if (total >= LARGE) {
+    while (this.#bytes > MOST) this.#pop(this.#buffers.keys().next().value);
+    if (this.#bytes >= LARGE) {
       // Where all cores compute, kernels would wait for the one whose core this takes.
-      if (graph.context.leavesCore) this.#touch(this.#buffers);
+      if (graph.context.leavesCore) this.#touch();
       this.#timer ??= setTimeout(() => this.forget(), KEPT).unref();
       this.#timer.refresh();
     }
   }
 
-  forget() {
-    this.#buffers = undefined;
+  /** Makes what is missing for one run. */
+  #fill(graph) {
+    /** How many of a length the run takes. */
+    const wanted = new Map();
+    for (const { byteLength } of graph.outputs.values()) {
+      const count = (wanted.get(byteLength) ?? 0) + 1;
+      wanted.set(byteLength, count);
+      const same = this.#buffers.get(byteLength) ?? [];
+      if (same.length < count) {
+        const buffer = allocate(graph, byteLength, '');
+        same.push(buffer);
+        this.#bytes += byteLength;
+        if (byteLength >= SLICE && graph.context.leavesCore) this.#untouched.push(buffer);
+      }
+      this.#buffers.delete(byteLength);
+      this.#buffers.set(byteLength, same);
+    }
   }
 
-  /** Writes to each page, a few in each round of the event loop, until all are done or a run has taken the memory. */
-  #touch(buffers) {
-    const left = buffers.filter(({ byteLength }) => byteLength >= SLICE).map((buffer) => new Uint8Array(buffer));
+  forget() {
+    this.#buffers.clear();
+    this.#bytes = 0;
+    this.#untouched = [];
+  }
+
+  /** Writes to each page, a few in each round of the event loop, until all are done or runs have taken the memory. */
+  #touch() {
+    if (this.#isTouching || this.#untouched.length === 0) return;
+    this.#isTouching = true;
+    let buffer;
     let at = 0;
     const some = () => {
-      const bytes = left.at(-1);
-      if (this.#buffers !== buffers || bytes === undefined) return;
-      const end = Math.min(at + SLICE, bytes.length);
-      while (at < end) {
-        bytes[at] = 0;
-        at += PAGE;
+      if (buffer !== this.#untouched.at(-1)) at = 0;
+      buffer = this.#untouched.at(-1);
+      if (buffer === undefined) {
+        this.#isTouching = false;
+        return;
       }
-      if (end === bytes.length) {
-        left.pop();
-        at = 0;
+      const isThere = this.#buffers.get(buffer.byteLength)?.includes(buffer);
+      if (isThere) {
+        const bytes = new Uint8Array(buffer);
+        const end = Math.min(at + SLICE, bytes.length);
+        while (at < end) {
+          bytes[at] = 0;
+          at += PAGE;
+        }
+      }
+      if (!isThere || at >= buffer.byteLength) {
+        this.#untouched.pop();
+        buffer = undefined;
       }
       setImmediate(some);
     };
@@ -86,17 +148,13 @@ class OutputPrefetch {
   }
 }
 
-/** Memory for results; V8 says neither how much nor for what. */
-function allocate(graph, label) {
-  const buffers = new Array(graph.outputs.size);
-  for (const { position, byteLength } of graph.outputs.values()) {
-    try {
-      buffers[position] = memory(graph.context.leavesCore, byteLength);
-    } catch {
-      throw exception('UnknownError', `${named('run', label)}: ${byteLength} bytes of memory cannot be had`);
-    }
+/** Memory for a result; V8 says neither how much nor for what. */
+function allocate(graph, byteLength, label) {
+  try {
+    return memory(graph.context.leavesCore, byteLength);
+  } catch {
+    throw exception('UnknownError', `${named('run', label)}: ${byteLength} bytes of memory cannot be had`);
   }
-  return buffers;
 }
 
 /**
@@ -107,4 +165,4 @@ function memory(leavesCore, byteLength) {
   return leavesCore || byteLength > MOST ? new ArrayBuffer(byteLength) : Buffer.allocUnsafeSlow(byteLength).buffer;
 }
 
-module.exports = { OutputPrefetch };
+module.exports = { MOST, OutputPrefetch };

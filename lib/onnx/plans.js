@@ -24,7 +24,10 @@ const MOST_BYTES = 32 * 2 ** 20;
  * @property {{name: string, type: string, dataType: string, shape: number[], known?: ArrayBuffer}[]} outputs
  * @property {[string, string, string][]} cuts nodes at which the model is cut, if it is
  * @property {number[][]} shapes
+ * @property {number} bytes of the inputs and outputs of its graph
  * @property {number} keptBytes what it keeps beside the weights
+ * @property {Idle} idle that of all plans of the model
+ * @property {OutputPrefetch} prefetch likewise
  * @property {number} running
  */
 
@@ -36,6 +39,8 @@ class Plans {
   #making = new Map();
   /** What all that are kept keep. */
   #bytes = 0;
+  /** What runs take and give back, or is got ready for them: of all plans. */
+  #pools = { prefetch: new OutputPrefetch(), idle: new Idle(release) };
 
   /** @param {{handle: number, context: object, contextState: object, label: string, inputs: object[]}} model */
   constructor(model) {
@@ -100,6 +105,7 @@ class Plans {
     for (const plan of this.#plans.values()) retire(plan);
     this.#plans.clear();
     this.#bytes = 0;
+    this.#pools.prefetch.forget();
   }
 
   #plan(operator, shapes) {
@@ -111,7 +117,7 @@ class Plans {
       context: contextState,
       arrive: (planned) => {
         if (planned.refused !== undefined) throw refusal(operator, planned.refused, label);
-        return createPlan(context, createGraph(contextState, handle, label, planned), planned, shapes);
+        return createPlan(context, createGraph(contextState, handle, label, planned), planned, shapes, this.#pools);
       },
       fail: () => native.destroyGraph(handle),
     };
@@ -122,21 +128,19 @@ class Plans {
 }
 
 /** @returns {Plan} */
-function createPlan(context, graph, { modelOutputs, known, cuts, runBytes, keptBytes }, shapes) {
+function createPlan(context, graph, { modelOutputs, known, cuts, runBytes, keptBytes }, shapes, pools) {
   const values = new Map(known);
   const graphState = toGraph(graph);
   const outputs = modelOutputs.map(([name, dataType, shape, type]) => ({ name, type, dataType: dataTypes[dataType], shape, known: values.get(name) }));
   let bytes = 0;
   for (const { byteLength } of [...graphState.inputs.values(), ...graphState.outputs.values()]) bytes += byteLength;
-  const idle = new Idle(bytes, release);
-  return { context, graph, graphState, outputs, cuts, shapes, bytes, runBytes, keptBytes, idle, prefetch: new OutputPrefetch(), running: 0, retired: false };
+  return { context, graph, graphState, outputs, cuts, shapes, bytes, runBytes, keptBytes, ...pools, running: 0, retired: false };
 }
 
 /** Nobody asks for it any more. */
 function retire(plan) {
   plan.retired = true;
-  plan.prefetch.forget();
-  plan.idle.clear();
+  plan.idle.forget(plan);
   if (plan.running === 0) plan.graph.destroy();
 }
 

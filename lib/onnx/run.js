@@ -63,7 +63,7 @@ function runProgram({ graphState: graph, shapes }, arrays, { operator, label, wa
 /** Elsewhere on tensors, which later runs use again. */
 async function runOnTensors(plan, arrays, { label, wanted }) {
   if (plan.graphState.outputs.size === 0) return results(plan.outputs, wanted);
-  const tensors = plan.idle.take();
+  const tensors = plan.idle.take(plan);
   // Without a set of tensors at hand the caller may change the arrays while one is made.
   if (tensors === undefined) return await dispatch(plan, await newTensors(plan, arrays), undefined, label, wanted);
   return await dispatch(plan, tensors, arrays, label, wanted);
@@ -108,7 +108,7 @@ async function dispatch(plan, tensors, arrays, label, wanted) {
     return results(outputs, wanted, ({ name }) => byName.get(name));
   } finally {
     if (plan.retired) release(tensors);
-    else plan.idle.put(tensors);
+    else plan.idle.put(plan, tensors);
   }
 }
 

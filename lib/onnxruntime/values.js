@@ -1,6 +1,6 @@
 'use strict';
 
-// What a program feeds and prefetches: tensors of onnxruntime-common, of any copy and version of it, which are known by their members
+// What a program feeds and fetches: tensors of onnxruntime-common, of any copy and version of it, which are known by their members
 // alone. What is wrong with one is said in onnxruntime-node's words.
 
 const { types } = require('node:util');
