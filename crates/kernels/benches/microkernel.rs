@@ -13,9 +13,10 @@ use webnn_kernels::epilogue::clamp::Clamps;
 use webnn_kernels::epilogue::stages::{Stage, Stages};
 use webnn_kernels::functions::Function;
 use webnn_kernels::functions::formulas::Formula;
-use webnn_kernels::gemm::microkernels::{Isa, Plus, with_wide};
+use webnn_kernels::gemm::microkernels::{Microkernels, Plus, available};
 use webnn_kernels::gemm::row_times_panels::{self, MOST_PANELS, Source};
 use webnn_kernels::int8;
+use webnn_kernels::isa::Isa;
 use webnn_kernels::softmax::rows::SoftmaxRows;
 
 /// Depth of a product: panels of so many rows stay in the first-level cache.
@@ -73,9 +74,9 @@ fn fastest(call: &mut dyn FnMut()) -> f64 {
 
 fn microkernels() -> Vec<Microkernel> {
     let mut all = Vec::new();
-    all.extend(with_wide().map(gemm));
+    all.extend(available().map(gemm));
     for isa in Isa::available() {
-        all.push(gemv(isa));
+        all.push(gemv(isa.gemm));
         let tiles = Tiles::of(isa);
         all.push(conv(&format!("conv.indirect.{}", isa.name), tiles));
         let wide = Tiles::for_product(isa, usize::MAX, [DEPTH, 64], true, Caches::LARGE);
@@ -96,28 +97,28 @@ fn numbers(count: usize) -> Vec<f32> {
     (0..count).map(|i| (i * 37 % 101) as f32 / 101.0 - 0.5).collect()
 }
 
-fn gemm(isa: &'static Isa) -> Microkernel {
-    let (rows, columns) = (isa.rows, isa.columns);
+fn gemm(gemm: &'static Microkernels) -> Microkernel {
+    let (rows, columns) = (gemm.rows, gemm.columns);
     let (a, b, mut c) = (numbers(rows * DEPTH), numbers(DEPTH * columns), vec![0.0; rows * columns]);
     let call = move || {
         let next = (b.as_ptr(), 0);
         // SAFETY: `c` has all rows and columns of a tile, and is ours.
-        unsafe { isa.tile([rows, columns], DEPTH, (&a, [DEPTH, 1]), &b, c.as_mut_ptr(), columns, Plus::Nothing, next) };
+        unsafe { gemm.tile([rows, columns], DEPTH, (&a, [DEPTH, 1]), &b, c.as_mut_ptr(), columns, Plus::Nothing, next) };
         black_box(&mut c);
     };
-    (format!("gemm.{}", isa.name), Work::Operations(2 * rows * columns * DEPTH), Box::new(call))
+    (format!("gemm.{}", gemm.name), Work::Operations(2 * rows * columns * DEPTH), Box::new(call))
 }
 
-fn gemv(isa: &'static Isa) -> Microkernel {
-    let (row, panels) = (numbers(DEPTH), numbers(MOST_PANELS * DEPTH * isa.columns));
-    let mut output = vec![0.0; MOST_PANELS * isa.columns];
+fn gemv(gemm: &'static Microkernels) -> Microkernel {
+    let (row, panels) = (numbers(DEPTH), numbers(MOST_PANELS * DEPTH * gemm.columns));
+    let mut output = vec![0.0; MOST_PANELS * gemm.columns];
     let call = move || {
-        let panels: Vec<&[f32]> = panels.chunks_exact(DEPTH * isa.columns).collect();
+        let panels: Vec<&[f32]> = panels.chunks_exact(DEPTH * gemm.columns).collect();
         let source = Source::Cache { backwards: false };
-        row_times_panels::multiply(isa, &row, &panels, &mut output, Plus::Nothing, source);
+        row_times_panels::multiply(gemm, &row, &panels, &mut output, Plus::Nothing, source);
         black_box(&mut output);
     };
-    (format!("gemv.{}", isa.name), Work::Operations(2 * MOST_PANELS * isa.columns * DEPTH), Box::new(call))
+    (format!("gemv.{}", gemm.name), Work::Operations(2 * MOST_PANELS * gemm.columns * DEPTH), Box::new(call))
 }
 
 fn conv(name: &str, tiles: &'static Tiles) -> Microkernel {

@@ -1,7 +1,7 @@
 //! Where in rows or columns of float32 the greatest or smallest number is: the first of several, or the first that is not a number.
 #![allow(unsafe_code)]
 
-use crate::gemm::microkernels::{Isa, Loop};
+use crate::isa::{Isa, Loop};
 use crate::simd::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
 
 /// Numbers that are compared side by side, so that they become vectors.

@@ -2,7 +2,7 @@
 //!
 //! Nothing here knows a graph, divides work among threads, or keeps memory. A loop is written once, generic over the
 //! registers of [`simd`], and compiled for every instruction set *in this crate*: each function that others call takes an
-//! [`Isa`](gemm::microkernels::Isa) and is not generic over registers. What is generic and instantiated by a crate downstream
+//! [`Isa`](isa::Isa) and is not generic over registers. What is generic and instantiated by a crate downstream
 //! would be compiled there, again and again.
 #![deny(unsafe_code)]
 
@@ -15,6 +15,7 @@ pub mod epilogue;
 pub mod functions;
 pub mod gemm;
 pub mod int8;
+pub mod isa;
 pub mod output;
 pub mod pooling;
 pub mod quantize;

@@ -4,7 +4,7 @@
 //! such results.
 #![allow(unsafe_code)]
 
-use crate::gemm::microkernels::Isa;
+use crate::isa::Isa;
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
 use crate::window::Axis;
 use std::ops::Range;

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::functions::exact_division::Divisor;
-use crate::gemm::microkernels::{Isa, Loop};
+use crate::isa::{Isa, Loop};
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
 
 /// How numbers are quantized.

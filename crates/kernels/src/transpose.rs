@@ -1,7 +1,7 @@
 //! Transposes of matrices, by squares of vectors, and of a few lines, which are interleaved.
 #![allow(unsafe_code)]
 
-use crate::gemm::microkernels::{Isa, Loop};
+use crate::isa::{Isa, Loop};
 use crate::simd::prefetch::fetch;
 use crate::simd::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
 

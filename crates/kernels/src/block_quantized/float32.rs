@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::{Format, INTEGERS, MOST_ROWS, Scales, Weights, Zeros};
-use crate::gemm::microkernels::{Isa, Loop};
+use crate::isa::{Isa, Loop};
 use crate::simd::prefetch::fetch;
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
 use std::ops::Range;

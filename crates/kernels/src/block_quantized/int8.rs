@@ -4,7 +4,7 @@
 use super::float32::{scales, zeros};
 use super::registers::{Instructions, Integers, OnIntegers};
 use super::{Format, MOST_ROWS, Weights, Zeros};
-use crate::gemm::microkernels::{Isa, Loop};
+use crate::isa::{Isa, Loop};
 use crate::simd::prefetch::fetch;
 use crate::simd::vector::Vector;
 use crate::simd::vector_bundle::VectorBundle;

@@ -1,7 +1,7 @@
 //! Registers of 32-bit integers whose bytes are multiplied.
 #![allow(unsafe_code)]
 
-use crate::gemm::microkernels::{Isa, Level};
+use crate::isa::{Isa, Level};
 use crate::simd::vector::{Array, Vector};
 use smallvec::{SmallVec, smallvec};
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::functions::{float16, from_float16};
-use crate::gemm::microkernels::Isa;
+use crate::isa::Isa;
 use crate::testing::numbers;
 
 /// A product: its bits, depth, columns and block, and how its weights lie.
@@ -169,11 +169,11 @@ fn rows_of_float32() {
             source.pack(&format, &mut packed);
             let book = table(&made.book);
             let weights = Weights::new(&format, case.has_book.then_some(&book), &packed);
-            let mut expanded = vec![f32::NAN; depth * isa.columns];
+            let mut expanded = vec![f32::NAN; depth * isa.gemm.columns];
             for panel in 0..format.panels().div_ceil(2) {
                 unpack::Unpack { weights, panel, to: &mut expanded }.compute(isa);
                 for (i, found) in expanded.iter().enumerate() {
-                    let (k, column) = (i / isa.columns, panel * isa.columns + i % isa.columns);
+                    let (k, column) = (i / isa.gemm.columns, panel * isa.gemm.columns + i % isa.gemm.columns);
                     let expected = if column < columns { made.matrix[k * columns + column] } else { 0.0 };
                     let error = (f64::from(*found) - expected).abs();
                     assert!(error <= 1e-4 * expected.abs().max(1.0), "{} {}: {found} at {k}, {column}", isa.name, case.what());

@@ -3,10 +3,10 @@
 
 use super::float32::{number, scales, zeros};
 use super::{INTEGERS, Weights};
-use crate::gemm::microkernels::Isa;
+use crate::isa::Isa;
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
 
-/// Expands the panel of [`Isa::columns`] columns, two vectors, for [products](crate::gemm) of float32: so many numbers for each step
+/// Expands the panel of [`Microkernels::columns`](crate::gemm::microkernels::Microkernels::columns) columns, two vectors, for [products](crate::gemm) of float32: so many numbers for each step
 /// in depth.
 pub struct Unpack<'a> {
     pub weights: Weights<'a>,
@@ -22,8 +22,8 @@ impl Unpack<'_> {
     /// When the weights were packed for another one, or there is no room.
     pub fn compute(self, isa: &Isa) {
         let format = self.weights.format;
-        assert!(!format.is_int8 && format.lanes == isa.lanes() && isa.columns == 2 * isa.lanes());
-        assert!(self.to.len() >= format.depth * isa.columns && 2 * self.panel < format.panels());
+        assert!(!format.is_int8 && format.lanes == isa.lanes() && isa.gemm.columns == 2 * isa.lanes());
+        assert!(self.to.len() >= format.depth * isa.gemm.columns && 2 * self.panel < format.panels());
         match (format.bits, self.weights.code_book) {
             (4, Some(_)) => with_vectors(isa, Of::<4, true>(self)),
             (2, _) => with_vectors(isa, Of::<2, false>(self)),

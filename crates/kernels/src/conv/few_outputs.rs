@@ -7,8 +7,8 @@
 
 use crate::epilogue::clamp::Clamps;
 use crate::epilogue::stages::BoundStages;
-use crate::gemm::microkernels::Isa;
 use crate::gemm::packing::interleave;
+use crate::isa::Isa;
 use crate::output::SharedOutput;
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
 use crate::window::Axis;

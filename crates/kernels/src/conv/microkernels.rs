@@ -8,7 +8,7 @@
 
 use crate::caches::Caches;
 use crate::epilogue::clamp::Clamps;
-use crate::gemm::microkernels::{Isa, Level};
+use crate::isa::{Isa, Level};
 #[cfg(target_arch = "aarch64")]
 use crate::simd::neon::Neon;
 use crate::simd::prefetch::LINE;
@@ -429,7 +429,7 @@ mod x86 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gemm::microkernels::Isa;
+    use crate::isa::Isa;
 
     #[test]
     fn wide_tiles_are_for_products_that_fill_them() {

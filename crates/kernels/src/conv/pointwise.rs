@@ -126,7 +126,7 @@ mod tests {
     use super::*;
     use crate::caches::Caches;
     use crate::epilogue::clamp::{Bounds, Clamps};
-    use crate::gemm::microkernels::Isa;
+    use crate::isa::Isa;
     use crate::testing::numbers;
 
     /// Multiplies some tiles of rows that are `distance` apart with panels, and compares all of the output.

@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use crate::epilogue::clamp::Clamps;
-use crate::gemm::microkernels::Isa;
+use crate::isa::Isa;
 use crate::simd::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
 use crate::window::Axis;
 

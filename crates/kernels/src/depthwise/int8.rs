@@ -8,7 +8,7 @@ pub mod vnni;
 
 use crate::epilogue::clamp::Bounds;
 use crate::functions::exact_division::DivisorOf;
-use crate::gemm::microkernels::Isa;
+use crate::isa::Isa;
 use crate::quantize::Steps;
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
 use crate::window::Axis;

@@ -6,7 +6,7 @@ mod any_window;
 mod large_window;
 
 use crate::epilogue::clamp::Clamps;
-use crate::gemm::microkernels::Isa;
+use crate::isa::Isa;
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
 use crate::simd::vector_bundle::VectorBundle;
 use crate::window::Axis;

@@ -7,7 +7,7 @@ use crate::epilogue::stages::{Operation, Stage, With};
 use crate::functions::Function;
 use crate::functions::exact_division::Divisor;
 use crate::functions::formulas::{Formula, Rounding};
-use crate::gemm::microkernels::Isa;
+use crate::isa::Isa;
 use crate::quantize::Steps;
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
 use std::ops::Range;

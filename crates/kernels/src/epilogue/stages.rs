@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use crate::functions::formulas::{Formula, both, each};
-use crate::gemm::microkernels::Isa;
+use crate::isa::Isa;
 use crate::output::{Block, BlockEpilogue};
 use crate::simd::prefetch::prefetch;
 use crate::simd::vector::{OnVectors, Vector, with_vectors};

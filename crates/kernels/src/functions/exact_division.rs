@@ -137,7 +137,7 @@ impl<V: Vector> DivisorOf<V> {
 #[allow(unsafe_code)]
 mod tests {
     use super::*;
-    use crate::gemm::microkernels::Isa;
+    use crate::isa::Isa;
     use crate::simd::vector::{OnVectors, with_vectors};
     use crate::testing::numbers;
 

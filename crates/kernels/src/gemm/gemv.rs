@@ -1,7 +1,7 @@
 //! Attention of a few queries, as in decoding, and products of a few rows: keys and values are read once, where they are.
 #![allow(unsafe_code)]
 
-use crate::gemm::microkernels::Isa;
+use crate::isa::Isa;
 use crate::simd::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
 
 /// Queries that are better computed one by one than packed.

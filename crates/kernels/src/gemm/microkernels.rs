@@ -1,7 +1,7 @@
-//! Instruction sets: which this CPU has is found out once, and the innermost loops exist for each.
+//! The microkernels of GEMM in float32, a set of them for each instruction set and size of tile.
 //!
 //! A *tile* is the innermost loop of every product: some rows of a left operand times a packed right panel of
-//! [`Isa::columns`] columns, with all sums in registers.
+//! [`Microkernels::columns`] columns, with all sums in registers.
 //!
 //! Between two tiles little may be written to the stack: stores wait for those of the tile's sums, and the next tile's first
 //! instructions for them. So a tile has its arguments in registers as far as there are any.
@@ -9,21 +9,53 @@
 
 use crate::caches::Caches;
 use crate::gemm::unrolled_depth::{add_steps, are_worth_it};
+use crate::isa::{self, Isa};
 #[cfg(target_arch = "aarch64")]
 use crate::simd::neon::Neon;
 use crate::simd::optimization_barrier::opaque;
 use crate::simd::prefetch::{LINE, fetch, fetch_to_write};
 use crate::simd::vector::Array;
 use crate::simd::vector_bundle::{Both, VectorBundle};
-use std::sync::OnceLock;
 
-/// The tiles of an instruction set, from 0 rows to so many; behind them nothing is instantiated.
+/// The tiles of a set, from 0 rows to so many; behind them nothing is instantiated.
 macro_rules! tiles {
-    (4: $tile:ident, $bundle:ty, $width:expr) => { tiles!(0 1 2 3 4; $tile, $bundle, $width) };
-    (6: $tile:ident, $bundle:ty, $width:expr) => { tiles!(0 1 2 3 4 5 6; $tile, $bundle, $width) };
-    (8: $tile:ident, $bundle:ty, $width:expr) => { tiles!(0 1 2 3 4 5 6 7 8; $tile, $bundle, $width) };
-    (12: $tile:ident, $bundle:ty, $width:expr) => { tiles!(0 1 2 3 4 5 6 7 8 9 10 11 12; $tile, $bundle, $width) };
-    ($($rows:literal)*; $tile:ident, $bundle:ty, $width:expr) => { filled_up([ $( $tile::<$bundle, $rows, { $width }> ),* ]) };
+    (4: $tile:ident, $set:ty, $bundle:ty) => { tiles!(0 1 2 3 4; $tile, $set, $bundle) };
+    (6: $tile:ident, $set:ty, $bundle:ty) => { tiles!(0 1 2 3 4 5 6; $tile, $set, $bundle) };
+    (8: $tile:ident, $set:ty, $bundle:ty) => { tiles!(0 1 2 3 4 5 6 7 8; $tile, $set, $bundle) };
+    (12: $tile:ident, $set:ty, $bundle:ty) => { tiles!(0 1 2 3 4 5 6 7 8 9 10 11 12; $tile, $set, $bundle) };
+    ($($rows:literal)*; $tile:ident, $set:ty, $bundle:ty) => { filled_up([ $( $tile::<$set, $bundle, $rows> ),* ]) };
+}
+
+/// A set of microkernels, declared once: its instruction set, the rows and columns of a full tile (a literal, since [`tiles`]
+/// counts them), the bundle of a whole row and of half of one, and what compiles its tiles with the instructions.
+macro_rules! microkernels {
+    (
+        $(#[$attribute:meta])*
+        $name:ident, $set:ident: $title:literal, $isa:path, $rows:tt x $columns:literal, $whole:ty, $half:ty, $tile:ident, $below:ident,
+        large_l2: $large_l2:literal, wide: $wide:expr
+    ) => {
+        $(#[$attribute])*
+        struct $set;
+        $(#[$attribute])*
+        impl Set for $set {
+            const ROWS: usize = $rows;
+            const COLUMNS: usize = $columns;
+            const FETCHES_PANEL: bool = $large_l2;
+        }
+        const _: () = assert!($rows <= MOST_ROWS && $rows * $columns <= MOST_NUMBERS);
+        $(#[$attribute])*
+        pub(crate) static $name: Microkernels = Microkernels {
+            name: $title,
+            isa: &$isa,
+            rows: $rows,
+            columns: $columns,
+            for_large_l2: $large_l2,
+            tiles: tiles!($rows: $tile, $set, $whole),
+            halves: tiles!($rows: $tile, $set, $half),
+            below: [$below::<$set, $whole, $rows>, $below::<$set, $half, $rows>],
+            wide: $wide,
+        };
+    };
 }
 
 /// The tiles that there are, and one that panics for each number of rows beyond.
@@ -52,19 +84,26 @@ unsafe fn too_high(
     _: *const f32,
     _: usize,
 ) {
-    unreachable!("more rows than a tile of this instruction set has");
+    unreachable!("more rows than a tile of this set has");
 }
 
-/// The highest tile of any instruction set.
+/// The highest tile of any set.
 pub const MOST_ROWS: usize = 12;
-/// The widest tile of any instruction set, but for [wide](Isa::for_product) ones.
+/// The widest tile of any set, but for [wide](Microkernels::for_product) ones.
 pub const MOST_COLUMNS: usize = 32;
 /// Numbers of the largest tile.
 pub const MOST_NUMBERS: usize = MOST_ROWS * MOST_COLUMNS;
-/// From so many columns on a tile fetches the weights themselves, so far ahead into the first-level cache: it has no room for a
-/// panel.
-const WIDE: usize = 64;
+/// How many numbers ahead a tile [fetches its panel](Set::FETCHES_PANEL).
 const SOON: usize = 512;
+
+/// What the loops of a set are compiled for.
+trait Set {
+    /// Rows and columns of a full tile: so many sums are in registers.
+    const ROWS: usize;
+    const COLUMNS: usize;
+    /// Whether a tile fetches its panel into the first-level cache, which has no room for all of it.
+    const FETCHES_PANEL: bool;
+}
 
 /// Steps after which a tile fetches the next row of those that it writes.
 const APART: usize = 4;
@@ -109,21 +148,16 @@ pub enum Plus<'a> {
     Row(&'a [f32]),
 }
 
-/// Work that [`Isa::run_loop`] compiles with the instruction set. `run` must be `#[inline(always)]`: a closure may be left
-/// out of line, and is then compiled without.
-pub(crate) trait Loop {
-    fn run(self);
-}
-
-/// An instruction set that this CPU has.
+/// The microkernels of an instruction set that this CPU has.
 #[derive(Debug)]
-pub struct Isa {
+pub struct Microkernels {
     pub name: &'static str,
+    pub isa: &'static Isa,
     /// Rows and columns of a full tile.
     pub rows: usize,
     pub columns: usize,
-    /// Whether NEON, or AVX2, FMA and F16C, or AVX-512, may be used beside the tiles.
-    pub level: Level,
+    /// Whether these are for cores whose second-level cache is a [large](Caches::LARGE) one.
+    pub for_large_l2: bool,
     /// By number of rows; the one for 0 rows does nothing.
     tiles: [Tile; MOST_ROWS + 1],
     /// The same for the first half of a panel's columns.
@@ -132,68 +166,13 @@ pub struct Isa {
     below: [unsafe fn(&Column); 2],
     /// With tiles of fewer rows and more columns: they read less for each product, if panels and the rows that they pass over
     /// stay in the second-level cache.
-    wide: Option<&'static Isa>,
+    wide: Option<&'static Microkernels>,
 }
 
-/// Which instructions there are.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Level {
-    Portable,
-    #[cfg(target_arch = "aarch64")]
-    Neon,
-    #[cfg(target_arch = "x86_64")]
-    Avx2,
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
-}
-
-impl Isa {
-    /// The instruction set to use: the best one, or the one that `WEBNN_CPU` names (`portable`, `neon`, `avx2`, `avx512`).
-    pub fn of_this_machine() -> &'static Isa {
-        static ISA: OnceLock<&'static Isa> = OnceLock::new();
-        ISA.get_or_init(|| {
-            let wanted = std::env::var("WEBNN_CPU").ok();
-            let fits = |isa: &&&'static Isa| wanted.as_deref().is_none_or(|name| name == isa.name);
-            Isa::available().iter().find(fits).copied().unwrap_or(&PORTABLE)
-        })
-    }
-
-    /// All that CPUs of this architecture may have. Whether this one has them is not asked: none of their instructions may run.
-    pub fn of_architecture() -> Vec<&'static Isa> {
-        #[cfg(target_arch = "x86_64")]
-        return vec![&x86::AVX512, &x86::AVX2, &PORTABLE];
-        #[cfg(target_arch = "aarch64")]
-        return vec![&NEON, &PORTABLE];
-    }
-
-    /// All that this CPU has, the best first.
-    pub fn available() -> &'static [&'static Isa] {
-        static AVAILABLE: OnceLock<Vec<&'static Isa>> = OnceLock::new();
-        AVAILABLE.get_or_init(|| {
-            #[allow(unused_mut, reason = "only some architectures add to it")]
-            let mut available: Vec<&'static Isa> = vec![&PORTABLE];
-            #[cfg(target_arch = "aarch64")]
-            available.insert(0, &NEON);
-            #[cfg(target_arch = "x86_64")]
-            {
-                if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c") {
-                    available.insert(0, &x86::AVX2);
-                }
-                let has_avx512 = is_x86_feature_detected!("avx512f")
-                    && is_x86_feature_detected!("avx512vl")
-                    && is_x86_feature_detected!("avx512dq")
-                    && is_x86_feature_detected!("avx512bw");
-                if has_avx512 {
-                    available.insert(0, &x86::AVX512);
-                }
-            }
-            available
-        })
-    }
-
-    /// The tiles for a product of so many rows and columns, on a core with these caches.
-    pub fn for_product(&'static self, rows: usize, columns: usize, caches: Caches) -> &'static Isa {
-        let suits = |wide: &&Isa| {
+impl Microkernels {
+    /// These, or the wide ones of their instruction set, for a product of so many rows and columns on a core with these caches.
+    pub fn for_product(&'static self, rows: usize, columns: usize, caches: Caches) -> &'static Microkernels {
+        let suits = |wide: &&Microkernels| {
             // Over fewer rows a tile passes but once; and no more columns of the last panel may be missing.
             let fills = columns.next_multiple_of(wide.columns) == columns.next_multiple_of(self.columns);
             caches.second >= Caches::LARGE.second && rows > self.rows && fills
@@ -201,30 +180,8 @@ impl Isa {
         self.wide.filter(suits).unwrap_or(self)
     }
 
-    /// Whether these are lower tiles of more columns.
-    pub fn is_wide(&self) -> bool {
-        self.columns >= WIDE
-    }
-
-    /// Runs a loop, compiled with this instruction set.
-    #[inline(always)]
-    pub(crate) fn run_loop(&self, work: impl Loop) {
-        match self.level {
-            Level::Portable => work.run(),
-            // What every CPU of the architecture has needs no function of its own.
-            #[cfg(target_arch = "aarch64")]
-            Level::Neon => work.run(),
-            // SAFETY: an `Isa` exists only when the CPU has its instructions.
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => unsafe { x86::loop_avx2(work) },
-            // SAFETY: as above.
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => unsafe { x86::loop_avx512(work) },
-        }
-    }
-
     /// Multiplies a left operand, read at these distances from row to row and from step to step in depth, and a panel, all its
-    /// [`Isa::columns`] or the first half of them, into a tile of `rows` × `columns` elements, and brings elements that will be
+    /// [`Microkernels::columns`] or the first half of them, into a tile of `rows` × `columns` elements, and brings elements that will be
     /// needed next into the cache meanwhile, so many with each step in depth.
     ///
     /// # Safety
@@ -254,15 +211,15 @@ impl Isa {
         unsafe { tiles[rows](a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
     }
 
-    /// Multiplies so many full tiles, one below the other, as [`Isa::tile`] does one: `a_next` and `ahead_next` are the
+    /// Multiplies so many full tiles, one below the other, as [`Microkernels::tile`] does one: `a_next` and `ahead_next` are the
     /// distances to what the next has. Nothing is decided between them: only as many products as take 100 cycles have been
     /// begun when a tile ends, and what a caller does for each is not done by then.
     ///
     /// # Safety
-    /// As [`Isa::tile`], for the rows of all of them.
+    /// As [`Microkernels::tile`], for the rows of all of them.
     ///
     /// # Panics
-    /// As [`Isa::tile`].
+    /// As [`Microkernels::tile`].
     pub unsafe fn tiles_below(
         &self,
         count: usize,
@@ -310,41 +267,28 @@ impl Plus<'_> {
     }
 }
 
-/// The sets of tiles of products that this CPU has.
-pub fn with_wide() -> impl Iterator<Item = &'static Isa> {
-    Isa::available().iter().flat_map(|isa| std::iter::once(*isa).chain(isa.wide))
+/// All sets that this CPU has.
+pub fn available() -> impl Iterator<Item = &'static Microkernels> {
+    Isa::available().iter().flat_map(|isa| std::iter::once(isa.gemm).chain(isa.gemm.wide))
 }
 
-static PORTABLE: Isa = Isa {
-    name: "portable",
-    rows: 4,
-    columns: 8,
-    level: Level::Portable,
-    tiles: tiles!(4: baseline, Both<Array, Array>, 8),
-    halves: tiles!(4: baseline, Array, 8),
-    below: [baseline_below::<Both<Array, Array>, 4, 8>, baseline_below::<Array, 4, 8>],
-    wide: None,
-};
+microkernels! {
+    PORTABLE, Portable: "portable", isa::PORTABLE, 4 x 8, Both<Array, Array>, Array, baseline, baseline_below,
+    large_l2: false, wide: None
+}
+microkernels! {
+    #[cfg(target_arch = "aarch64")]
+    NEON, OfNeon: "neon", isa::NEON, 8 x 8, Both<Neon, Neon>, Neon, baseline, baseline_below,
+    large_l2: false, wide: None
+}
 
-#[cfg(target_arch = "aarch64")]
-static NEON: Isa = Isa {
-    name: "neon",
-    rows: 8,
-    columns: 8,
-    level: Level::Neon,
-    tiles: tiles!(8: baseline, Both<Neon, Neon>, 8),
-    halves: tiles!(8: baseline, Neon, 8),
-    below: [baseline_below::<Both<Neon, Neon>, 8, 8>, baseline_below::<Neon, 8, 8>],
-    wide: None,
-};
-
-/// A tile of ROWS rows of a bundle, of panels whose rows have WIDTH elements.
+/// A tile of ROWS rows of a bundle, of panels of a set.
 ///
 /// # Safety
 /// See [`Tile`].
 #[inline(always)]
 #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
-unsafe fn tile<S: VectorBundle, const ROWS: usize, const WIDTH: usize>(
+unsafe fn tile<Of: Set, S: VectorBundle, const ROWS: usize>(
     a: *const f32,
     row: usize,
     step: usize,
@@ -363,7 +307,7 @@ unsafe fn tile<S: VectorBundle, const ROWS: usize, const WIDTH: usize>(
         fetch_to_write(row.wrapping_add(S::LANES - 1));
     };
     // A few rows alone would wait for their own sums: they get several, for every second or fourth step in depth.
-    let most = const { (if WIDTH > 16 { MOST_NUMBERS / WIDTH } else { 6 }) * (WIDTH / S::LANES) };
+    let most = const { Of::ROWS * (Of::COLUMNS / S::LANES) };
     let ways = if 4 * ROWS <= most {
         4
     } else if 2 * ROWS <= most {
@@ -373,7 +317,7 @@ unsafe fn tile<S: VectorBundle, const ROWS: usize, const WIDTH: usize>(
     };
     let mut sums = [[S::splat(0.0); ROWS]; 4];
     let (mut a, mut b, mut ahead, mut depth) = (a, b, ahead, depth);
-    if const { are_worth_it::<S>(ROWS) && WIDTH == S::LANES } && ways == 1 && step == 1 {
+    if const { are_worth_it::<S>(ROWS) && Of::COLUMNS == S::LANES } && ways == 1 && step == 1 {
         (0..ROWS).for_each(|r| fetch_row(c.wrapping_add(r * stride)));
         let starts: [_; ROWS] = std::array::from_fn(|r| a.wrapping_add(opaque(r * row)));
         // SAFETY: `b` has `depth` rows, `a` ROWS elements for each, by the caller's promise.
@@ -396,7 +340,7 @@ unsafe fn tile<S: VectorBundle, const ROWS: usize, const WIDTH: usize>(
         for _ in 0..some {
             fetch::<1>(ahead);
             // The next line comes with the next steps where these fetch less.
-            if WIDTH > LINE && ways * ahead_step > LINE {
+            if Of::COLUMNS > LINE && ways * ahead_step > LINE {
                 fetch::<1>(ahead.wrapping_add(LINE));
             }
             ahead = ahead.wrapping_add(ways * ahead_step);
@@ -404,8 +348,8 @@ unsafe fn tile<S: VectorBundle, const ROWS: usize, const WIDTH: usize>(
                 // SAFETY: `b` has `depth` rows, `a` ROWS elements for each, by the caller's promise.
                 unsafe {
                     let factors = S::load(b);
-                    b = b.add(WIDTH);
-                    if WIDTH >= WIDE {
+                    b = b.add(Of::COLUMNS);
+                    if Of::FETCHES_PANEL {
                         (0..S::LANES / LINE).for_each(|line| fetch::<0>(b.wrapping_add(SOON + line * LINE)));
                     }
                     for r in 0..ROWS {
@@ -420,7 +364,7 @@ unsafe fn tile<S: VectorBundle, const ROWS: usize, const WIDTH: usize>(
         // SAFETY: as above.
         unsafe {
             let factors = S::load(b);
-            b = b.add(WIDTH);
+            b = b.add(Of::COLUMNS);
             for r in 0..ROWS {
                 sums[0][r] = S::splat(*a.add(r * row)).mul_add(factors, sums[0][r]);
             }
@@ -452,12 +396,12 @@ unsafe fn tile<S: VectorBundle, const ROWS: usize, const WIDTH: usize>(
 /// # Safety
 /// See [`Tile`], for all of them.
 #[inline(always)]
-unsafe fn tiles_below<S: VectorBundle, const ROWS: usize, const WIDTH: usize>(column: &Column) {
+unsafe fn tiles_below<Of: Set, S: VectorBundle, const ROWS: usize>(column: &Column) {
     let Column { count, mut a, a_next, row, step, b, depth, mut c, stride, mut ahead, .. } = *column;
     let Column { ahead_next, ahead_step, mut plus, plus_stride, .. } = *column;
     for _ in 0..count {
         // SAFETY: the caller's promise.
-        unsafe { tile::<S, ROWS, WIDTH>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
+        unsafe { tile::<Of, S, ROWS>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
         (a, ahead) = (a.wrapping_add(a_next), ahead.wrapping_add(ahead_next));
         (c, plus) = (c.wrapping_add(ROWS * stride), plus.wrapping_add(ROWS * plus_stride));
     }
@@ -465,16 +409,16 @@ unsafe fn tiles_below<S: VectorBundle, const ROWS: usize, const WIDTH: usize>(co
 
 /// # Safety
 /// See [`tiles_below`].
-unsafe fn baseline_below<S: VectorBundle, const ROWS: usize, const WIDTH: usize>(column: &Column) {
+unsafe fn baseline_below<Of: Set, S: VectorBundle, const ROWS: usize>(column: &Column) {
     // SAFETY: the caller's promise.
-    unsafe { tiles_below::<S, ROWS, WIDTH>(column) }
+    unsafe { tiles_below::<Of, S, ROWS>(column) }
 }
 
 /// With the instructions that every CPU of the architecture has.
 ///
 /// # Safety
 /// See [`Tile`].
-unsafe fn baseline<S: VectorBundle, const ROWS: usize, const WIDTH: usize>(
+unsafe fn baseline<Of: Set, S: VectorBundle, const ROWS: usize>(
     a: *const f32,
     row: usize,
     step: usize,
@@ -488,64 +432,35 @@ unsafe fn baseline<S: VectorBundle, const ROWS: usize, const WIDTH: usize>(
     plus_stride: usize,
 ) {
     // SAFETY: the caller's promise.
-    unsafe { tile::<S, ROWS, WIDTH>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
+    unsafe { tile::<Of, S, ROWS>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
 }
 
 #[cfg(target_arch = "x86_64")]
-mod x86 {
-    use super::{Both, Column, Isa, Level, VectorBundle, filled_up, tile, tiles_below};
+pub(crate) mod x86 {
+    use super::{Both, Column, MOST_NUMBERS, MOST_ROWS, Microkernels, Set, VectorBundle, filled_up, tile, tiles_below};
+    use crate::isa;
     use crate::simd::vector::x86::{Avx2, Avx512};
 
-    pub static AVX512: Isa = Isa {
-        name: "avx512",
-        rows: 12,
-        columns: 32,
-        level: Level::Avx512,
-        tiles: tiles!(12: avx512, Both<Avx512, Avx512>, 32),
-        halves: tiles!(12: avx512, Avx512, 32),
-        below: [avx512_below::<Both<Avx512, Avx512>, 12, 32>, avx512_below::<Avx512, 12, 32>],
-        wide: Some(&AVX512_WIDE),
-    };
-    type Four = Both<Both<Avx512, Avx512>, Both<Avx512, Avx512>>;
-    static AVX512_WIDE: Isa = Isa {
-        name: "avx512, wide",
-        rows: 6,
-        columns: 64,
-        level: Level::Avx512,
-        tiles: tiles!(6: avx512, Four, 64),
-        halves: tiles!(6: avx512, Both<Avx512, Avx512>, 64),
-        below: [avx512_below::<Four, 6, 64>, avx512_below::<Both<Avx512, Avx512>, 6, 64>],
-        wide: None,
-    };
-    pub static AVX2: Isa = Isa {
-        name: "avx2",
-        rows: 6,
-        columns: 16,
-        level: Level::Avx2,
-        tiles: tiles!(6: avx2, Both<Avx2, Avx2>, 16),
-        halves: tiles!(6: avx2, Avx2, 16),
-        below: [avx2_below::<Both<Avx2, Avx2>, 6, 16>, avx2_below::<Avx2, 6, 16>],
-        wide: None,
-    };
+    type Two = Both<Avx512, Avx512>;
+    type Four = Both<Two, Two>;
 
-    /// # Safety
-    /// The CPU must have AVX2 and FMA.
-    #[target_feature(enable = "avx2,fma")]
-    pub unsafe fn loop_avx2(work: impl super::Loop) {
-        work.run();
+    microkernels! {
+        AVX512, OfAvx512: "avx512", isa::AVX512, 12 x 32, Two, Avx512, avx512, avx512_below,
+        large_l2: false, wide: Some(&AVX512_WIDE)
     }
-
-    /// # Safety
-    /// The CPU must have AVX-512 with the extensions F, VL, DQ and BW.
-    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
-    pub unsafe fn loop_avx512(work: impl super::Loop) {
-        work.run();
+    microkernels! {
+        AVX512_WIDE, OfAvx512Wide: "avx512, wide", isa::AVX512, 6 x 64, Four, Two, avx512, avx512_below,
+        large_l2: true, wide: None
+    }
+    microkernels! {
+        AVX2, OfAvx2: "avx2", isa::AVX2, 6 x 16, Both<Avx2, Avx2>, Avx2, avx2, avx2_below,
+        large_l2: false, wide: None
     }
 
     /// # Safety
     /// See [`super::Tile`].
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn avx2<S: VectorBundle, const ROWS: usize, const WIDTH: usize>(
+    unsafe fn avx2<Of: Set, S: VectorBundle, const ROWS: usize>(
         a: *const f32,
         row: usize,
         step: usize,
@@ -559,13 +474,13 @@ mod x86 {
         plus_stride: usize,
     ) {
         // SAFETY: the caller's promise.
-        unsafe { tile::<S, ROWS, WIDTH>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
+        unsafe { tile::<Of, S, ROWS>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
     }
 
     /// # Safety
     /// See [`super::Tile`].
     #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
-    unsafe fn avx512<S: VectorBundle, const ROWS: usize, const WIDTH: usize>(
+    unsafe fn avx512<Of: Set, S: VectorBundle, const ROWS: usize>(
         a: *const f32,
         row: usize,
         step: usize,
@@ -579,23 +494,23 @@ mod x86 {
         plus_stride: usize,
     ) {
         // SAFETY: the caller's promise.
-        unsafe { tile::<S, ROWS, WIDTH>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
+        unsafe { tile::<Of, S, ROWS>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
     }
 
     /// # Safety
     /// See [`super::tiles_below`].
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn avx2_below<S: VectorBundle, const ROWS: usize, const WIDTH: usize>(column: &Column) {
+    unsafe fn avx2_below<Of: Set, S: VectorBundle, const ROWS: usize>(column: &Column) {
         // SAFETY: the caller's promise.
-        unsafe { tiles_below::<S, ROWS, WIDTH>(column) }
+        unsafe { tiles_below::<Of, S, ROWS>(column) }
     }
 
     /// # Safety
     /// See [`super::tiles_below`].
     #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
-    unsafe fn avx512_below<S: VectorBundle, const ROWS: usize, const WIDTH: usize>(column: &Column) {
+    unsafe fn avx512_below<Of: Set, S: VectorBundle, const ROWS: usize>(column: &Column) {
         // SAFETY: the caller's promise.
-        unsafe { tiles_below::<S, ROWS, WIDTH>(column) }
+        unsafe { tiles_below::<Of, S, ROWS>(column) }
     }
 }
 
@@ -605,14 +520,14 @@ mod tests {
 
     #[test]
     fn products_with_many_rows_and_whole_panels_have_wide_tiles() {
-        for isa in Isa::available() {
-            let (rows, columns) = (isa.rows + 1, 3 * isa.columns);
-            assert!(std::ptr::eq(isa.for_product(rows, 4 * isa.columns, Caches::USUAL), *isa));
-            let Some(wide) = isa.wide else { continue };
-            assert!(wide.rows * wide.columns <= MOST_NUMBERS && columns % wide.columns > 0);
-            let is_wide = |rows, columns| std::ptr::eq(isa.for_product(rows, columns, Caches::LARGE), wide);
-            assert!(is_wide(rows, columns + 1) && is_wide(rows, columns + isa.columns));
-            assert!(!is_wide(rows, columns) && !is_wide(isa.rows, columns + isa.columns));
+        for gemm in Isa::available().iter().map(|isa| isa.gemm) {
+            let (rows, columns) = (gemm.rows + 1, 3 * gemm.columns);
+            assert!(std::ptr::eq(gemm.for_product(rows, 4 * gemm.columns, Caches::USUAL), gemm));
+            let Some(wide) = gemm.wide else { continue };
+            assert!(columns % wide.columns > 0);
+            let is_wide = |rows, columns| std::ptr::eq(gemm.for_product(rows, columns, Caches::LARGE), wide);
+            assert!(is_wide(rows, columns + 1) && is_wide(rows, columns + gemm.columns));
+            assert!(!is_wide(rows, columns) && !is_wide(gemm.rows, columns + gemm.columns));
         }
     }
 }

@@ -1,14 +1,21 @@
 //! Copies of matrices into the order in which tiles read them.
 #![allow(unsafe_code)]
 
-use crate::gemm::microkernels::Isa;
+use crate::gemm::microkernels::Microkernels;
 use std::ops::Range;
 
-/// Packs rows of a matrix with these strides of rows and columns into as many elements: panels of [`Isa::rows`] rows, in
+/// Packs rows of a matrix with these strides of rows and columns into as many elements: panels of [`Microkernels::rows`] rows, in
 /// which the elements of a column follow each other.
-pub fn pack_rows(isa: &Isa, rows: Range<usize>, depth: usize, elements: &[f32], strides: [usize; 2], panels: &mut [f32]) {
-    for first in rows.clone().step_by(isa.rows) {
-        let height = isa.rows.min(rows.end - first);
+pub fn pack_rows(
+    gemm: &Microkernels,
+    rows: Range<usize>,
+    depth: usize,
+    elements: &[f32],
+    strides: [usize; 2],
+    panels: &mut [f32],
+) {
+    for first in rows.clone().step_by(gemm.rows) {
+        let height = gemm.rows.min(rows.end - first);
         let panel = &mut panels[(first - rows.start) * depth..][..height * depth];
         let elements = &elements[first * strides[0]..];
         if strides[1] == 1 {

@@ -2,7 +2,7 @@
 //! is fetched once, and memory gives more of several streams than of one.
 #![allow(unsafe_code)]
 
-use crate::gemm::microkernels::{Isa, Plus};
+use crate::gemm::microkernels::{Microkernels, Plus};
 use crate::simd::prefetch::{LINE, fetch};
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
 
@@ -23,35 +23,37 @@ pub enum Source {
     Memory,
 }
 
-/// Multiplies a row with up to [`MOST_PANELS`] panels of [`Isa::columns`] columns; their outputs follow each other.
+/// Multiplies a row with up to [`MOST_PANELS`] panels of [`Microkernels::columns`] columns; their outputs follow each other.
 ///
 /// # Panics
 /// When there are more panels, or when a panel, an output, or what it is added to, is too short.
-pub fn multiply(isa: &Isa, row: &[f32], panels: &[&[f32]], output: &mut [f32], plus: Plus<'_>, source: Source) {
+pub fn multiply(gemm: &Microkernels, row: &[f32], panels: &[&[f32]], output: &mut [f32], plus: Plus<'_>, source: Source) {
     match *panels {
         [] => (),
-        [a] => some(isa, row, [a], output, plus, source),
-        [a, b] => some(isa, row, [a, b], output, plus, source),
-        [a, b, c] => some(isa, row, [a, b, c], output, plus, source),
-        [a, b, c, d] => some(isa, row, [a, b, c, d], output, plus, source),
+        [a] => some(gemm, row, [a], output, plus, source),
+        [a, b] => some(gemm, row, [a, b], output, plus, source),
+        [a, b, c] => some(gemm, row, [a, b, c], output, plus, source),
+        [a, b, c, d] => some(gemm, row, [a, b, c, d], output, plus, source),
         _ => panic!("{} panels, and at most {MOST_PANELS} are multiplied together", panels.len()),
     }
 }
 
 fn some<const PANELS: usize>(
-    isa: &Isa,
+    gemm: &Microkernels,
     row: &[f32],
     panels: [&[f32]; PANELS],
     output: &mut [f32],
     plus: Plus<'_>,
     source: Source,
 ) {
-    let columns = isa.columns;
+    let columns = gemm.columns;
     match source {
         Source::Cache { backwards } => {
-            with_vectors(isa, Products::<PANELS, false> { columns, row, panels, output, plus, backwards })
+            with_vectors(gemm.isa, Products::<PANELS, false> { columns, row, panels, output, plus, backwards })
         }
-        Source::Memory => with_vectors(isa, Products::<PANELS, true> { columns, row, panels, output, plus, backwards: false }),
+        Source::Memory => {
+            with_vectors(gemm.isa, Products::<PANELS, true> { columns, row, panels, output, plus, backwards: false })
+        }
     }
 }
 
@@ -120,32 +122,32 @@ impl<const PANELS: usize, const AHEAD: bool> OnVectors for Products<'_, PANELS, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gemm::microkernels::Isa;
+    use crate::isa::Isa;
     use crate::testing::numbers;
 
     #[test]
     fn a_row_is_multiplied_with_each_panel() {
-        for isa in Isa::available() {
+        for gemm in Isa::available().iter().map(|isa| isa.gemm) {
             for depth in [0, 1, 7, 64] {
                 let row = numbers(depth, 1);
-                let panels = [2, 3, 4].map(|seed| numbers(depth * isa.columns, seed));
-                let (bias, before) = (numbers(3 * isa.columns, 5), numbers(3 * isa.columns, 6));
+                let panels = [2, 3, 4].map(|seed| numbers(depth * gemm.columns, seed));
+                let (bias, before) = (numbers(3 * gemm.columns, 5), numbers(3 * gemm.columns, 6));
                 let multiply = |output: &mut [f32], plus: Plus<'_>, source: Source| {
-                    multiply(isa, &row, &panels.each_ref().map(Vec::as_slice), output, plus, source);
+                    multiply(gemm, &row, &panels.each_ref().map(Vec::as_slice), output, plus, source);
                 };
-                let nothing = || vec![f32::NAN; 3 * isa.columns];
+                let nothing = || vec![f32::NAN; 3 * gemm.columns];
                 let [mut alone, mut backwards, mut with_bias, mut added] = [nothing(), nothing(), nothing(), before.clone()];
                 multiply(&mut alone, Plus::Nothing, Source::Cache { backwards: false });
                 multiply(&mut backwards, Plus::Nothing, Source::Cache { backwards: true });
                 multiply(&mut with_bias, Plus::Row(&bias), Source::Memory);
                 multiply(&mut added, Plus::Itself, Source::Memory);
-                for place in 0..3 * isa.columns {
-                    let (panel, j) = (&panels[place / isa.columns], place % isa.columns);
-                    let sum: f64 = (0..depth).map(|k| row[k] as f64 * panel[k * isa.columns + j] as f64).sum();
+                for place in 0..3 * gemm.columns {
+                    let (panel, j) = (&panels[place / gemm.columns], place % gemm.columns);
+                    let sum: f64 = (0..depth).map(|k| row[k] as f64 * panel[k * gemm.columns + j] as f64).sum();
                     let of_cache = [(alone[place], 0.0), (backwards[place], 0.0)];
                     let of_memory = [(with_bias[place], bias[place]), (added[place], before[place])];
                     for (found, plus) in of_cache.into_iter().chain(of_memory) {
-                        assert!((found as f64 - sum - plus as f64).abs() < 1e-4, "{} depth {depth} column {place}", isa.name);
+                        assert!((found as f64 - sum - plus as f64).abs() < 1e-4, "{} depth {depth} column {place}", gemm.name);
                     }
                 }
             }

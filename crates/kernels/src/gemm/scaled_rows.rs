@@ -1,7 +1,7 @@
 //! Panels whose rows are multiplied by factors, as squeeze and excitation multiplies the channels of an image.
 #![allow(unsafe_code)]
 
-use crate::gemm::microkernels::Isa;
+use crate::isa::Isa;
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
 
 /// The rows of a panel, each times its factor.

@@ -8,7 +8,7 @@
 #![allow(unsafe_code)]
 
 use super::microkernels::{Epilogue, Task, Tiles};
-use crate::gemm::microkernels::Loop;
+use crate::isa::Loop;
 use raw_cpuid::CpuId;
 use std::arch::asm;
 use std::arch::x86_64::*;

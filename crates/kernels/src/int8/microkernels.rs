@@ -9,7 +9,7 @@
 //! and exact, or rather wrap around: nothing saturates in between.
 #![allow(unsafe_code)]
 
-use crate::gemm::microkernels::{Isa, Level};
+use crate::isa::{Isa, Level};
 use smallvec::{SmallVec, smallvec};
 
 /// The highest tile of any instruction set.

@@ -2,7 +2,7 @@
 //! vectors as there are, and one of one vector if that is enough for the rest.
 
 use super::microkernels::{GROUP, Tiles, WIDEST};
-use crate::gemm::microkernels::{Isa, Loop};
+use crate::isa::{Isa, Loop};
 
 /// One panel.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! The sums of the rows of a left operand, which its zero point is multiplied with.
 #![allow(unsafe_code)]
 
-use crate::gemm::microkernels::{Isa, Loop};
+use crate::isa::{Isa, Loop};
 
 /// Adds up the bytes of each row of a tile; `starts` has, for each run, for each row, where `length` bytes lie.
 ///

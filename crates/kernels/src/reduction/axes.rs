@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::accumulators::{Extreme, NUMBERS, SIZES, SQUARES, Sum, Total, greater};
-use crate::gemm::microkernels::Isa;
+use crate::isa::Isa;
 use crate::simd::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
 use std::ops::Range;
 

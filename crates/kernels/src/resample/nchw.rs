@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use super::Place;
-use crate::gemm::microkernels::Isa;
+use crate::isa::Isa;
 use crate::simd::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
 
 /// How the planes of an image are resampled.

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::Place;
-use crate::gemm::microkernels::Isa;
+use crate::isa::Isa;
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
 
 /// A row of the output that is made of two of the input.

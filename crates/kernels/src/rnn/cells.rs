@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::functions::formulas::{sigmoid, tanh};
-use crate::gemm::microkernels::Isa;
+use crate::isa::Isa;
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
 
 /// A function of a gate or a state.

@@ -1,7 +1,7 @@
 //! Vector registers of float32 numbers, so that a kernel is written once for all instruction sets.
 #![allow(unsafe_code)]
 
-use crate::gemm::microkernels::{Isa, Level};
+use crate::isa::{Isa, Level};
 use crate::simd::bits::Bits;
 use crate::simd::doubles::{self, Doubles};
 use crate::simd::fields::Fields;

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::row_softmax::{Rows, Scores, load_first};
-use crate::gemm::microkernels::Isa;
+use crate::isa::Isa;
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
 
 /// What is done to scores before the softmax.

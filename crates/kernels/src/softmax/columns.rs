@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use crate::functions::formulas::exp_up_to_0;
-use crate::gemm::microkernels::Isa;
 use crate::gemm::packing::interleave;
+use crate::isa::Isa;
 use crate::output::SharedOutput;
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
 

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::row_softmax::{Rows, Scores, load_first};
-use crate::gemm::microkernels::{Isa, Loop};
+use crate::isa::{Isa, Loop};
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
 
 /// Sums that are formed side by side, so that they become one vector, and are exact for long rows.

@@ -2,8 +2,9 @@
 #![allow(clippy::needless_range_loop, reason = "numbers of rows and columns stand on both sides")]
 
 use super::transform::{AT_ONCE, Transform};
-use crate::gemm::microkernels::{Loop, MOST_COLUMNS};
+use crate::gemm::microkernels::MOST_COLUMNS;
 use crate::gemm::packing::copy_row;
+use crate::isa::Loop;
 use std::marker::PhantomData;
 use std::ops::Range;
 

@@ -8,7 +8,7 @@ pub mod input;
 pub mod output;
 pub mod transform;
 
-use crate::gemm::microkernels::Isa;
+use crate::isa::Isa;
 use crate::simd::vector::with_vectors;
 use filter::FilterRows;
 use input::ToFrequencies;

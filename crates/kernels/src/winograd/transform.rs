@@ -250,7 +250,7 @@ impl Transform for Transform4 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gemm::microkernels::Isa;
+    use crate::isa::Isa;
     use crate::simd::vector::{OnVectors, with_vectors};
 
     /// Convolves a line of the input in all numbers of pixels that a block may have.

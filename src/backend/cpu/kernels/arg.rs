@@ -10,7 +10,7 @@ use crate::graph::ops::arg::ArgKind;
 use crate::graph::{DataType, Op, OperandId};
 use smallvec::smallvec;
 use webnn_kernels::arg::Row;
-use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::isa::Isa;
 
 /// A line shorter than this leaves the vectors empty.
 const SHORTEST: usize = 16;
@@ -72,7 +72,7 @@ mod tests {
     use crate::backend::cpu::view::{View, ViewMut};
     use crate::graph::Op;
     use crate::graph::ops::arg::Arg;
-    use webnn_kernels::gemm::microkernels::Isa;
+    use webnn_kernels::isa::Isa;
 
     /// Compares with the reference kernel.
     fn check(kind: ArgKind, data: &[f32], shape: &[usize; 3]) {

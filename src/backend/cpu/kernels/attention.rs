@@ -18,14 +18,14 @@ use crate::graph::{Op, OperandId};
 use crate::memory;
 use smallvec::{SmallVec, smallvec};
 use webnn_kernels::epilogue::stages::Origin;
-use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::gemm::microkernels::Microkernels;
 use webnn_kernels::output::{BlockEpilogue, Output};
 use webnn_kernels::softmax::attention::{Mask, Stage, Weigh};
 
 /// Attention whose operands are all computed.
 #[derive(Debug)]
 struct Attention {
-    isa: &'static Isa,
+    gemm: &'static Microkernels,
     sizes: Sizes,
     /// Queries, keys and values.
     operands: [OperandId; 3],
@@ -115,7 +115,7 @@ struct Part<'a> {
 impl Part<'_> {
     /// Computes an output whose first row is that of the first query.
     fn run(&self, output: Output<'_>, origin: Origin, tensors: &[&[f32]]) {
-        let Attention { isa, sizes, stages, epilogue, .. } = self.attention;
+        let Attention { gemm, sizes, stages, epilogue, .. } = self.attention;
         let Sizes { depth, keys, columns, .. } = *sizes;
         let (q, queries) = (&self.q[self.queries.start * sizes.query_strides[0]..], self.queries.len());
         if sizes.are_few() {
@@ -129,36 +129,36 @@ impl Part<'_> {
                     }
                     let result = block.row(row, 0..columns);
                     let (masks, first_query) = (self.masks, self.queries.start + row);
-                    gemv::dot_products(isa, query, self.k, sizes.key_strides[1], scores);
-                    Weigh { stages, masks, first_query, keys, stride: keys, scores }.compute(isa);
-                    gemv::weighted_sum(isa, scores, self.v, sizes.value_strides[0], result);
+                    gemv::dot_products(gemm.isa, query, self.k, sizes.key_strides[1], scores);
+                    Weigh { stages, masks, first_query, keys, stride: keys, scores }.compute(gemm.isa);
+                    gemv::weighted_sum(gemm.isa, scores, self.v, sizes.value_strides[0], result);
                 });
             }
-            if let Some(finish) = epilogue.stages().on_block(isa, origin, tensors) {
+            if let Some(finish) = epilogue.stages().on_block(gemm.isa, origin, tensors) {
                 finish.apply(&mut block, 0..queries, 0..columns);
             }
             return;
         }
         // Keys of tiles, which are half a panel wide at least.
-        let padded_keys = keys.next_multiple_of(isa.columns / 2);
+        let padded_keys = keys.next_multiple_of(gemm.columns / 2);
         // Scores become the left operand of a product, which reads their rows where they are.
-        let stride = if is_crowded(isa, padded_keys) { padded_keys + isa.columns } else { padded_keys };
-        let panels = |columns: usize| columns.next_multiple_of(isa.columns);
-        let lengths = [depth * panels(keys), keys * panels(columns), isa.rows * stride];
+        let stride = if is_crowded(gemm, padded_keys) { padded_keys + gemm.columns } else { padded_keys };
+        let panels = |columns: usize| columns.next_multiple_of(gemm.columns);
+        let lengths = [depth * panels(keys), keys * panels(columns), gemm.rows * stride];
         with_scratch(lengths.iter().sum(), |scratch| {
             let mut rest = scratch;
             let [key_panels, value_panels, scores] =
                 lengths.map(|length| rest.split_off_mut(..length).expect("the scratch has them all"));
             let pack = |panels: &mut [f32], depth: usize, columns: usize, elements: &[f32], strides: [usize; 2]| {
-                for (i, panel) in panels.chunks_exact_mut(depth * isa.columns).enumerate() {
-                    let first = i * isa.columns;
-                    pack_panel(isa.columns, first..columns.min(first + isa.columns), depth, elements, strides, panel);
+                for (i, panel) in panels.chunks_exact_mut(depth * gemm.columns).enumerate() {
+                    let first = i * gemm.columns;
+                    pack_panel(gemm.columns, first..columns.min(first + gemm.columns), depth, elements, strides, panel);
                 }
             };
             pack(key_panels, depth, keys, self.k, sizes.key_strides);
             pack(value_panels, keys, columns, self.v, sizes.value_strides);
             // Tiles of nearly the same height.
-            let tiles = queries.div_ceil(isa.rows);
+            let tiles = queries.div_ceil(gemm.rows);
             for tile in 0..tiles {
                 let first = tile * queries / tiles;
                 let height = (tile + 1) * queries / tiles - first;
@@ -166,18 +166,18 @@ impl Part<'_> {
                 // SAFETY: the only block of it. What is behind the last key are products with zeros.
                 let mut block = unsafe { Output::new(scores, stride).block(0..height, 0..padded_keys) };
                 let elements = q[first * sizes.query_strides[0]..].into();
-                with_left(isa, [height, depth], keys, elements, sizes.query_strides, |left| {
-                    multiply(isa, left, RightView { columns: padded_keys, panels: key_panels }, &mut block, None, None);
+                with_left(gemm, [height, depth], keys, elements, sizes.query_strides, |left| {
+                    multiply(gemm, left, RightView { columns: padded_keys, panels: key_panels }, &mut block, None, None);
                 });
                 let first_query = self.queries.start + first;
-                Weigh { stages, masks: self.masks, first_query, keys, stride, scores }.compute(isa);
+                Weigh { stages, masks: self.masks, first_query, keys, stride, scores }.compute(gemm.isa);
                 let weights = Left::in_place(height, keys, (&*scores).into(), stride);
                 // SAFETY: only one block of this output lives at a time.
                 let mut block = unsafe { output.from(first * sizes.output_stride).block(0..height, 0..columns) };
                 let place = origin.place + first * origin.stride;
-                let finish = epilogue.stages().on_block(isa, Origin { place, ..origin }, tensors);
+                let finish = epilogue.stages().on_block(gemm.isa, Origin { place, ..origin }, tensors);
                 let finish = finish.as_ref().map(|finish| finish as &dyn BlockEpilogue);
-                multiply(isa, weights, RightView { columns, panels: value_panels }, &mut block, None, finish);
+                multiply(gemm, weights, RightView { columns, panels: value_panels }, &mut block, None, finish);
             }
         });
     }
@@ -218,7 +218,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let stages = between.iter().map(|op| stage(op, problem, stacks, &mut consumed)).collect::<Option<Vec<_>>>();
     let (stages, masks): (Vec<Stage>, Vec<_>) =
         stages.ok_or(Reject("something else than a scale and a mask before the softmax"))?.into_iter().unzip();
-    let (problem, Target { isa, threads, .. }) = (*problem, *target);
+    let (problem, gemm, threads) = (*problem, target.isa.gemm, target.threads);
     Ok(Box::new(move || {
         let stacks = &made[..made.len() - 2];
         // Where each matrix lies, and the lists that this is made of.
@@ -232,8 +232,8 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
         let least = sizes.cost().div_ceil(LONGEST);
         let is_shared = threads > 1 && positions.len() < 2 * threads;
         let of_one = if is_shared { (4 * threads).div_ceil(positions.len()).max(least) } else { least };
-        let together = queries.div_ceil(of_one.max(1)).next_multiple_of(isa.rows);
-        let kernel = Attention { isa, sizes, operands, positions, stages, masks, epilogue, together };
+        let together = queries.div_ceil(of_one.max(1)).next_multiple_of(gemm.rows);
+        let kernel = Attention { gemm, sizes, operands, positions, stages, masks, epilogue, together };
         Ok(Built { kernel: Box::new(kernel), consumed, fuses })
     }))
 }

@@ -9,7 +9,7 @@ use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryK
 use crate::graph::ops::matmul::Matmul;
 use crate::graph::ops::softmax::Softmax;
 use crate::graph::{DataType, Op, OperandId};
-use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::isa::Isa;
 
 struct Case {
     heads: usize,

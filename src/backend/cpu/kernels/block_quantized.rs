@@ -18,7 +18,7 @@ use webnn_kernels::block_quantized::{
     Coding, Floats, Format, Instructions, MOST_PANELS, MOST_ROWS, Points, Source, Weights, float32, int8,
 };
 use webnn_kernels::epilogue::stages::Origin;
-use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::isa::Isa;
 use webnn_kernels::output::{Block, BlockEpilogue, Output};
 use webnn_kernels::simd::MOST_LANES;
 
@@ -144,29 +144,30 @@ impl Float32 {
     fn many(&self, left: &[f32], output: Output<'_>, rows: usize, finish: Option<&dyn BlockEpilogue>) {
         let Float32(product) = self;
         let (format, weights, isa) = (&product.format, product.weights(), product.isa);
+        let gemm = isa.gemm;
         let Format { depth, columns, .. } = *format;
-        let panels = columns.div_ceil(isa.columns);
+        let panels = columns.div_ceil(gemm.columns);
         // So many that a block of rows is worth being read from afar for them, and no more than threads need.
         let together = panels.div_ceil(product.threads * 2).clamp(1, PANELS_TOGETHER);
-        let unit = depth * isa.columns;
-        with_left(isa, [rows, depth], columns, left.into(), [depth, 1], |left| {
+        let unit = depth * gemm.columns;
+        with_left(gemm, [rows, depth], columns, left.into(), [depth, 1], |left| {
             for_each_job(panels.div_ceil(together), product.cost(rows), |job| {
                 let panels = job * together..panels.min((job + 1) * together);
-                let first = panels.start * isa.columns;
-                let columns = first..columns.min(panels.end * isa.columns);
+                let first = panels.start * gemm.columns;
+                let columns = first..columns.min(panels.end * gemm.columns);
                 with_scratch(panels.len() * unit, |expanded| {
                     for (panel, to) in panels.zip(expanded.chunks_exact_mut(unit)) {
                         Unpack { weights, panel, to }.compute(isa);
                     }
-                    let grid = Grid::new(isa, rows, depth, columns.len(), 1);
+                    let grid = Grid::new(gemm, rows, depth, columns.len(), 1);
                     for number in 0..grid.count() {
                         let (rows, of_block) = grid.block(number);
                         let right =
-                            RightView { columns: of_block.len(), panels: &expanded[of_block.start / isa.columns * unit..] };
+                            RightView { columns: of_block.len(), panels: &expanded[of_block.start / gemm.columns * unit..] };
                         let columns = first + of_block.start..first + of_block.end;
                         // SAFETY: jobs have different columns, and the blocks of a grid do not overlap.
                         let mut block = unsafe { output.block(rows, columns) };
-                        multiply(isa, left, right, &mut block, None, finish);
+                        multiply(gemm, left, right, &mut block, None, finish);
                     }
                 });
             });

@@ -19,7 +19,7 @@ use crate::graph::ops::layout::InputOperandLayout;
 use smallvec::SmallVec;
 use std::ops::Range;
 use webnn_kernels::conv::microkernels::{Task, Tiles};
-use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::isa::Isa;
 
 mod sizes;
 use sizes::{Offsets, Sizes};

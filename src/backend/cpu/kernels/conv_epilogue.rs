@@ -9,7 +9,7 @@ use crate::graph::ops::elementwise::{ActivationKind, BinaryKind};
 use crate::graph::{Number, Op, OperandId};
 use smallvec::SmallVec;
 pub use webnn_kernels::epilogue::stages::BoundStages;
-use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::isa::Isa;
 
 /// The fused operators, in the one order that the kernels know: constants, bounds, a tensor, bounds; then others in any order.
 #[derive(Debug, Default)]

@@ -15,7 +15,7 @@ use crate::graph::OperandId;
 use crate::graph::ops::conv::ConvTranspose2d;
 use crate::graph::ops::layout::InputOperandLayout;
 use webnn_kernels::conv::microkernels::{Task, Tiles};
-use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::isa::Isa;
 
 /// With fewer output channels in a group most of a vector would be empty.
 const LEAST_OUTPUTS: usize = 8;

@@ -16,7 +16,7 @@ use crate::graph::OperandId;
 use crate::graph::ops::layout::InputOperandLayout;
 use crate::memory;
 use std::ops::Range;
-use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::gemm::microkernels::Microkernels;
 use webnn_kernels::output::Output;
 
 /// Numbers of a job's product: they stay in a core's second-level cache.
@@ -24,7 +24,7 @@ const AT_ONCE: usize = 64 << 10;
 
 #[derive(Debug)]
 struct ConvTransposeNchw {
-    isa: &'static Isa,
+    gemm: &'static Microkernels,
     input: OperandId,
     /// A left operand: a row of channels for each output channel and each row and column of the window.
     taps: AlignedBuffer,
@@ -44,7 +44,7 @@ struct ConvTransposeNchw {
 impl Kernel for ConvTransposeNchw {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let image = arguments.input(self.input).elements::<f32>();
-        let rest = self.finish.rest(self.isa, self.columns.output, arguments);
+        let rest = self.finish.rest(self.gemm.isa, self.columns.output, arguments);
         let output = arguments.output().elements::<f32>();
         let pixels = self.rows.input * self.columns.input;
         assert_eq!(image.len(), self.batches * self.channels * pixels);
@@ -58,7 +58,7 @@ impl Kernel for ConvTransposeNchw {
             let image = &image[batch * self.channels * pixels..][..self.channels * pixels];
             let from = self.reached(&rows);
             let count = from.len() * self.columns.input;
-            let padded = count.next_multiple_of(self.isa.columns);
+            let padded = count.next_multiple_of(self.gemm.columns);
             let lines = self.columns.stride * self.columns.output.div_ceil(self.columns.stride);
             with_scratch(padded * self.channels + self.taps() * count + lines, |scratch| {
                 let (panels, scratch) = scratch.split_at_mut(padded * self.channels);
@@ -102,19 +102,19 @@ impl ConvTransposeNchw {
 
     /// Multiplies all taps with some pixels.
     fn multiply(&self, image: &[f32], pixels: Range<usize>, panels: &mut [f32], products: &mut [f32]) {
-        let (isa, depth, count) = (self.isa, self.channels, pixels.len());
+        let (gemm, depth, count) = (self.gemm, self.channels, pixels.len());
         if count == 0 {
             return;
         }
         let strides = [self.rows.input * self.columns.input, 1];
-        for (number, panel) in panels.chunks_exact_mut(depth * isa.columns).enumerate() {
-            let first = pixels.start + number * isa.columns;
-            pack_panel(isa.columns, first..pixels.end.min(first + isa.columns), depth, image, strides, panel);
+        for (number, panel) in panels.chunks_exact_mut(depth * gemm.columns).enumerate() {
+            let first = pixels.start + number * gemm.columns;
+            pack_panel(gemm.columns, first..pixels.end.min(first + gemm.columns), depth, image, strides, panel);
         }
         let left = Left::packed(self.taps(), depth, self.taps.as_slice());
         // SAFETY: the only block.
         let mut block = unsafe { Output::new(products, count).block(0..self.taps(), 0..count) };
-        multiply(isa, left, RightView { columns: count, panels }, &mut block, None, None);
+        multiply(gemm, left, RightView { columns: count, panels }, &mut block, None, None);
     }
 
     /// Adds up a row of the output.
@@ -159,7 +159,7 @@ impl ConvTransposeNchw {
 pub static NCHW: Implementation = Implementation { name: "conv_transpose.nchw", accept };
 
 fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
-    let (op, Target { isa, threads, .. }) = (problem.conv_transpose2d()?, *target);
+    let (op, gemm, threads) = (problem.conv_transpose2d()?, target.isa.gemm, target.threads);
     let filter = problem.input(op.filter);
     let &[batches, channels, ..] = problem.input(op.input).shape else { return Err(Reject("not an image")) };
     let &[a, b, c, d] = filter.shape else { return Err(Reject("not a filter of 4 dimensions")) };
@@ -180,7 +180,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
                 let first = output * from_output + row * from_row + column * from_column;
                 by_tap.extend((0..channels).map(|channel| elements[first + channel * from_channel]));
             }
-            pack_rows(isa, 0..count, channels, &by_tap, [channels, 1], taps);
+            pack_rows(gemm, 0..count, channels, &by_tap, [channels, 1], taps);
         });
         // Each job multiplies the rows of the input that it shares with the next one.
         let at_once = AT_ONCE / (columns.input * (count + channels)).max(1);
@@ -189,7 +189,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
         let consumed = finish.consumed_beside(op.filter);
         let fuses = finish.is_whole;
         let kernel = ConvTransposeNchw {
-            isa,
+            gemm,
             input: op.input,
             taps,
             finish,

@@ -11,7 +11,7 @@ use crate::graph::OperandId;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::layout::InputOperandLayout;
 use webnn_kernels::depthwise::nhwc::{Convolution, Image, MARGIN};
-use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::isa::Isa;
 
 #[derive(Debug)]
 pub struct Depthwise {

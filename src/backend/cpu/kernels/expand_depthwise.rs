@@ -22,7 +22,7 @@ use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 use webnn_kernels::conv::microkernels::Tiles;
 use webnn_kernels::depthwise::nhwc::Image;
-use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::isa::Isa;
 use webnn_kernels::quantize::{Quantize, Scale};
 
 /// Bytes of rows between the two convolutions that a thread works on at a time: they stay in the cache, beside what comes in

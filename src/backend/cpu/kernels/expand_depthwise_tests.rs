@@ -11,7 +11,7 @@ use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryK
 use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
 use crate::graph::{DataType, Number, Op, OperandId};
 use crate::host_memory::while_arriving;
-use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::isa::Isa;
 
 fn conv(input: OperandId, filter: u32, groups: usize) -> Conv2d {
     Conv2d {

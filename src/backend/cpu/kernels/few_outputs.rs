@@ -14,7 +14,7 @@ use crate::graph::OperandId;
 use crate::graph::ops::layout::InputOperandLayout;
 use webnn_kernels::conv::few_outputs::{Convolution, Job, MOST_OUTPUTS, Tiling, WIDEST};
 use webnn_kernels::conv::microkernels::Tiles;
-use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::isa::Isa;
 
 /// Numbers of planes that a job works on: they stay in a core's second-level cache.
 const AT_ONCE: usize = 64 << 10;

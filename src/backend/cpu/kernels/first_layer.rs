@@ -15,7 +15,7 @@ use crate::backend::window::Axis;
 use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::{Op, OperandId};
 use webnn_kernels::conv::microkernels::{Task, Tiles};
-use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::isa::Isa;
 
 /// How the input lies in memory: `[batches, channels, height, width]`, by the dimensions that the operator sees.
 const PLANES: [u32; 4] = [0, 2, 3, 1];

@@ -15,7 +15,7 @@ use crate::memory;
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 use webnn_kernels::epilogue::stages::Origin;
-use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::gemm::microkernels::Microkernels;
 use webnn_kernels::output::{BlockEpilogue, Output};
 
 /// One product: `rows` × `depth` times `depth` × `columns`, and how the operands lie in memory.
@@ -38,7 +38,7 @@ impl Shape {
 /// A left operand times a constant right one.
 #[derive(Debug)]
 struct TimesConstant {
-    isa: &'static Isa,
+    gemm: &'static Microkernels,
     shape: Shape,
     left: OperandId,
     right: Right,
@@ -53,7 +53,7 @@ impl Kernel for TimesConstant {
         let tensors = self.epilogue.tensors(arguments);
         let output = arguments.output().elements::<f32>();
         let Shape { rows, depth, columns, left_strides, .. } = self.shape;
-        let (isa, right) = (self.isa, self.right.view());
+        let (gemm, right) = (self.gemm, self.right.view());
         let (bias, stages) = self.epilogue.split_bias();
         let output = Output::new(output, columns);
         let multiply_rows = |rows: Range<usize>, threads: usize| {
@@ -62,25 +62,25 @@ impl Kernel for TimesConstant {
             // SAFETY: chunks have different rows.
             let output = unsafe { output.from(first * columns) };
             let origin = Origin { place: first * columns, stride: columns };
-            let finish = stages.on_block(isa, origin, &tensors);
+            let finish = stages.on_block(gemm.isa, origin, &tensors);
             let finish = finish.as_ref().map(|finish| finish as &dyn BlockEpilogue);
-            with_left(isa, [rows, depth], columns, elements, left_strides, |left| {
-                let grid = Grid::new(isa, rows, depth, columns, threads);
+            with_left(gemm, [rows, depth], columns, elements, left_strides, |left| {
+                let grid = Grid::new(gemm, rows, depth, columns, threads);
                 for_each_job(grid.count(), self.cost(rows), |number| {
                     let (rows, columns) = grid.block(number);
-                    let first = columns.start / isa.columns * depth * isa.columns;
+                    let first = columns.start / gemm.columns * depth * gemm.columns;
                     let right = RightView { columns: columns.len(), panels: &right.panels[first..] };
                     // SAFETY: the blocks of a grid do not overlap.
                     let mut block = unsafe { output.block(rows, columns) };
-                    multiply(isa, left, right, &mut block, bias, finish);
+                    multiply(gemm, left, right, &mut block, bias, finish);
                 });
             });
         };
         let chunks = self.chunks;
         if chunks.are_jobs {
-            for_each_job(chunks.count, self.cost(rows), |chunk| multiply_rows(chunks.rows(isa, rows, chunk), 1));
+            for_each_job(chunks.count, self.cost(rows), |chunk| multiply_rows(chunks.rows(gemm, rows, chunk), 1));
         } else {
-            (0..chunks.count).for_each(|chunk| multiply_rows(chunks.rows(isa, rows, chunk), self.threads));
+            (0..chunks.count).for_each(|chunk| multiply_rows(chunks.rows(gemm, rows, chunk), self.threads));
         }
     }
 
@@ -105,12 +105,12 @@ const FEWEST_TILES: usize = 6;
 const MANY_ROWS: usize = 96;
 
 impl Chunks {
-    fn new(isa: &Isa, shape: &Shape, threads: usize) -> Chunks {
+    fn new(gemm: &Microkernels, shape: &Shape, threads: usize) -> Chunks {
         let Shape { rows, depth, columns, left_strides, .. } = *shape;
-        if is_read_in_place(isa, columns, left_strides) {
+        if is_read_in_place(gemm, columns, left_strides) {
             return Chunks { count: 1, are_jobs: false };
         }
-        let block = Grid::new(isa, rows, depth, columns, 1).block(0).0.len();
+        let block = Grid::new(gemm, rows, depth, columns, 1).block(0).0.len();
         if threads > 1 && rows < threads * MANY_ROWS {
             // They wait for each other after it, so it is a lot.
             let together = (PACKED_TOGETHER / depth.max(1) / block.max(1) * block).max(block);
@@ -118,13 +118,13 @@ impl Chunks {
         }
         // Fewer tiles would read the right operand too often.
         let close = CLOSE / (depth * size_of::<f32>()).max(1);
-        let most = if close >= FEWEST_TILES * isa.rows { close.min(block) } else { block };
+        let most = if close >= FEWEST_TILES * gemm.rows { close.min(block) } else { block };
         Chunks { count: rows.div_ceil(threads).div_ceil(most.max(1)) * threads, are_jobs: threads > 1 }
     }
 
     /// The rows of a chunk: whole tiles.
-    fn rows(self, isa: &Isa, rows: usize, chunk: usize) -> Range<usize> {
-        let start = |chunk: usize| rows.min(chunk * rows.div_ceil(isa.rows) / self.count * isa.rows);
+    fn rows(self, gemm: &Microkernels, rows: usize, chunk: usize) -> Range<usize> {
+        let start = |chunk: usize| rows.min(chunk * rows.div_ceil(gemm.rows) / self.count * gemm.rows);
         start(chunk)..start(chunk + 1)
     }
 }
@@ -140,7 +140,7 @@ impl TimesConstant {
 /// A stack of products of which neither operand is constant.
 #[derive(Debug)]
 struct Stack {
-    isa: &'static Isa,
+    gemm: &'static Microkernels,
     shape: Shape,
     left: OperandId,
     right: OperandId,
@@ -178,7 +178,7 @@ impl FewRows {
 
 impl Kernel for FewRows {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
-        let Stack { isa, shape, left, right, ref positions, stride, ref epilogue, .. } = self.of;
+        let Stack { gemm, shape, left, right, ref positions, stride, ref epilogue, .. } = self.of;
         let (a, b) = (arguments.input(left).elements::<f32>(), arguments.input(right).elements::<f32>());
         let tensors = epilogue.tensors(arguments);
         let output = Output::new(arguments.output().elements::<f32>(), stride);
@@ -195,10 +195,10 @@ impl Kernel for FewRows {
                     let elements = a[left + row * left_strides[0]..].iter().step_by(left_strides[1]);
                     row_of_left.iter_mut().zip(elements).for_each(|(to, from)| *to = *from);
                     let right = &b[right + columns.start * right_strides[1]..];
-                    gemv::multiply_row(isa, row_of_left, right, right_strides, block.row(row, columns.clone()));
+                    gemv::multiply_row(gemm.isa, row_of_left, right, right_strides, block.row(row, columns.clone()));
                 }
             });
-            if let Some(finish) = epilogue.stages().on_block(isa, Origin { place, stride }, &tensors) {
+            if let Some(finish) = epilogue.stages().on_block(gemm.isa, Origin { place, stride }, &tensors) {
                 finish.apply(&mut block, 0..rows, columns);
             }
         });
@@ -230,35 +230,35 @@ impl Kernel for Stack {
         let tensors = self.epilogue.tensors(arguments);
         let output = Output::new(arguments.output().elements::<f32>(), self.stride);
         let Shape { rows, depth, columns, .. } = self.shape;
-        let isa = self.isa;
+        let gemm = self.gemm;
         let (bias, stages) = self.epilogue.split_bias();
-        let padded = columns.next_multiple_of(isa.columns);
+        let padded = columns.next_multiple_of(gemm.columns);
         let one = |number: usize, threads: usize| {
             let [left, right, place] = self.positions[number];
             // SAFETY: products have different positions, which were made so that their outputs do not overlap.
             let output = unsafe { output.from(place) };
             let origin = Origin { place, stride: self.stride };
-            let finish = stages.on_block(isa, origin, &tensors);
+            let finish = stages.on_block(gemm.isa, origin, &tensors);
             let finish = finish.as_ref().map(|finish| finish as &dyn BlockEpilogue);
             with_scratch(depth * padded, |right_panels| {
-                let unit = isa.columns * depth;
+                let unit = gemm.columns * depth;
                 for_each_piece(right_panels, unit, unit / 8, |first, piece| {
                     for (i, panel) in piece.chunks_mut(unit).enumerate() {
-                        let first = (first + i) * isa.columns;
-                        let place = first..columns.min(first + isa.columns);
-                        pack_panel(isa.columns, place, depth, &b[right..], self.shape.right_strides, panel);
+                        let first = (first + i) * gemm.columns;
+                        let place = first..columns.min(first + gemm.columns);
+                        pack_panel(gemm.columns, place, depth, &b[right..], self.shape.right_strides, panel);
                     }
                 });
                 let right_panels = &*right_panels;
-                let grid = Grid::new(isa, rows, depth, columns, threads);
-                with_left(isa, [rows, depth], columns, a[left..].into(), self.shape.left_strides, |left| {
+                let grid = Grid::new(gemm, rows, depth, columns, threads);
+                with_left(gemm, [rows, depth], columns, a[left..].into(), self.shape.left_strides, |left| {
                     for_each_job(grid.count(), self.shape.work() / 32, |number| {
                         let (rows, columns) = grid.block(number);
-                        let first = columns.start / isa.columns * unit;
+                        let first = columns.start / gemm.columns * unit;
                         let right = RightView { columns: columns.len(), panels: &right_panels[first..] };
                         // SAFETY: the blocks of a grid do not overlap.
                         let mut block = unsafe { output.block(rows, columns) };
-                        multiply(isa, left, right, &mut block, bias, finish);
+                        multiply(gemm, left, right, &mut block, bias, finish);
                     });
                 });
             });
@@ -382,10 +382,10 @@ impl<'a> Product<'a> {
             Some(_) => return Err(Reject("a row that is added to a product of computed operands")),
             None => None,
         };
-        let isa = target.isa.for_product(shape.rows, shape.columns, target.caches);
+        let gemm = target.isa.gemm.for_product(shape.rows, shape.columns, target.caches);
         let epilogue = Epilogue::of_column(column_bias);
         let positions = stack.unwrap_or_else(|| vec![[0, 0, 0]]);
-        Ok(Stack { isa, shape, left, right, positions, stride, epilogue, threads: target.threads }.turned())
+        Ok(Stack { gemm, shape, left, right, positions, stride, epilogue, threads: target.threads }.turned())
     }
 }
 
@@ -398,14 +398,14 @@ fn accept_packed<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let elements = problem.input(right).constant_elements()?;
     let (problem, target) = (*problem, *target);
     Ok(Box::new(move || {
-        let isa = target.isa.for_product(shape.rows, shape.columns, target.caches);
-        let packed = Right::pack(isa, shape.depth, shape.columns, elements, shape.right_strides);
-        let chunks = Chunks::new(isa, &shape, target.threads);
+        let gemm = target.isa.gemm.for_product(shape.rows, shape.columns, target.caches);
+        let packed = Right::pack(gemm, shape.depth, shape.columns, elements, shape.right_strides);
+        let chunks = Chunks::new(gemm, &shape, target.threads);
         let mut consumed = smallvec![right.0 as usize];
         consumed.extend(bias.iter().map(|(position, _)| *position));
         let mut epilogue = Epilogue::new(bias.map(|(_, bias)| bias.to_vec()));
         let fuses = epilogue.fuse(&problem, &mut consumed);
-        let kernel = TimesConstant { isa, shape, left, right: packed, epilogue, threads: target.threads, chunks };
+        let kernel = TimesConstant { gemm, shape, left, right: packed, epilogue, threads: target.threads, chunks };
         Ok(Built { kernel: Box::new(kernel), consumed, fuses })
     }))
 }
@@ -461,32 +461,32 @@ pub fn places(from: &[usize], strides: &[usize], to: &[usize]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use webnn_kernels::gemm::microkernels::with_wide;
+    use webnn_kernels::gemm::microkernels::available;
 
     #[test]
     fn chunks_are_all_rows_and_each_thread_has_as_many() {
-        for isa in with_wide() {
+        for gemm in available() {
             for (rows, depth, left_strides) in
                 [(1024, 1024, [1024, 1]), (401, 5000, [1, 401]), (2000, 64, [1, 2000]), (30, 900, [1, 30])]
             {
                 for threads in [1, 2, 5] {
                     let shape = Shape { rows, depth, columns: 200, left_strides, right_strides: [200, 1] };
-                    let chunks = Chunks::new(isa, &shape, threads);
-                    let sizes: Vec<usize> = (0..chunks.count).map(|chunk| chunks.rows(isa, rows, chunk).len()).collect();
-                    let place = format!("{} {rows} x {depth}, {threads} threads: {chunks:?}, {sizes:?}", isa.name);
+                    let chunks = Chunks::new(gemm, &shape, threads);
+                    let sizes: Vec<usize> = (0..chunks.count).map(|chunk| chunks.rows(gemm, rows, chunk).len()).collect();
+                    let place = format!("{} {rows} x {depth}, {threads} threads: {chunks:?}, {sizes:?}", gemm.name);
                     assert_eq!(sizes.iter().sum::<usize>(), rows, "{place}");
-                    assert!(sizes[..sizes.len() - 1].iter().all(|size| size % isa.rows == 0), "{place}");
-                    let packs = !is_read_in_place(isa, 200, left_strides);
+                    assert!(sizes[..sizes.len() - 1].iter().all(|size| size % gemm.rows == 0), "{place}");
+                    let packs = !is_read_in_place(gemm, 200, left_strides);
                     assert_eq!(chunks.are_jobs, packs && threads > 1 && rows >= threads * MANY_ROWS, "{place}");
                     if chunks.are_jobs {
                         assert!(
-                            chunks.count.is_multiple_of(threads) && sizes[0].abs_diff(sizes[sizes.len() - 1]) < 2 * isa.rows,
+                            chunks.count.is_multiple_of(threads) && sizes[0].abs_diff(sizes[sizes.len() - 1]) < 2 * gemm.rows,
                             "{place}"
                         );
                     }
                     let close = CLOSE / (4 * depth);
-                    let fits = sizes.iter().all(|&size| size < close + isa.rows);
-                    assert!(fits || !packs || rows < threads * MANY_ROWS || close < FEWEST_TILES * isa.rows, "{place}");
+                    let fits = sizes.iter().all(|&size| size < close + gemm.rows);
+                    assert!(fits || !packs || rows < threads * MANY_ROWS || close < FEWEST_TILES * gemm.rows, "{place}");
                 }
             }
         }

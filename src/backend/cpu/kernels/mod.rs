@@ -70,7 +70,7 @@ use super::dispatch::{every, first};
 use super::view::Arguments;
 use crate::graph::OperandId;
 pub use webnn_kernels::caches::Caches;
-pub use webnn_kernels::gemm::microkernels::Isa;
+pub use webnn_kernels::isa::Isa;
 pub use workspace::{Workspaces, budget_beside, divide_budget};
 
 use memory::{AlignedBuffer, with_scratch, with_starts};

@@ -249,7 +249,7 @@ impl Panels {
 mod tests {
     use super::*;
     use crate::backend::cpu::kernels::tests::numbers;
-    use webnn_kernels::gemm::microkernels::Isa;
+    use webnn_kernels::isa::Isa;
 
     #[test]
     fn panels_lie_one_behind_the_other() {

@@ -7,7 +7,7 @@ use super::conv_epilogue::{BoundStages, ConvEpilogue};
 use super::panels::Panels;
 use super::pointwise::{CLOSE, Heights, Next};
 use webnn_kernels::conv::microkernels::{Task, Tiles};
-use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::isa::Isa;
 
 #[derive(Debug)]
 pub struct Plain {

@@ -11,7 +11,7 @@ use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::ops::pool::Pool2dKind;
 use crate::graph::{Op, OperandId};
 use smallvec::smallvec;
-use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::isa::Isa;
 use webnn_kernels::pooling::{Kind, PartialWindow, Piece, Window, Windows};
 
 /// One thread has pooled fewer numbers when another has come.

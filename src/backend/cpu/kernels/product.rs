@@ -1,7 +1,7 @@
 //! The product of two matrices, which matmul, gemm, attention and recurrent networks share.
 //!
-//! The right operand is packed into panels of [`Isa::columns`] columns that the tile reads from front to back; a constant is
-//! packed once, at build time. The left one is read where it is, or packed into panels of [`Isa::rows`] rows where its rows
+//! The right operand is packed into panels of [`Microkernels::columns`] columns that the tile reads from front to back; a constant is
+//! packed once, at build time. The left one is read where it is, or packed into panels of [`Microkernels::rows`] rows where its rows
 //! are not contiguous or displace each other from the cache. The output is divided into blocks; a block runs over the depth
 //! in pieces, so that a right panel's piece and a block's left ones stay in the second-level cache.
 #![allow(unsafe_code)]
@@ -13,7 +13,7 @@ use crate::backend::cpu::packings::{Packed, packed};
 use crate::backend::cpu::threads::for_each_piece;
 use std::ops::Range;
 use std::sync::Arc;
-use webnn_kernels::gemm::microkernels::{Isa, MOST_NUMBERS, Plus};
+use webnn_kernels::gemm::microkernels::{MOST_NUMBERS, Microkernels, Plus};
 use webnn_kernels::gemm::row_times_panels::{self, MOST_PANELS, Source};
 use webnn_kernels::output::{Block, BlockEpilogue};
 
@@ -41,7 +41,7 @@ pub struct Left<'a> {
 }
 
 impl<'a> Left<'a> {
-    /// Panels of [`Isa::rows`] rows, as [`pack_rows`] makes them.
+    /// Panels of [`Microkernels::rows`] rows, as [`pack_rows`] makes them.
     pub fn packed(rows: usize, depth: usize, panels: &'a [f32]) -> Self {
         Left { rows, depth, elements: panels.into(), stride: None }
     }
@@ -88,25 +88,25 @@ impl<'a> Left<'a> {
 /// Calls `body` with a left operand that has these strides of rows and columns: in place where tiles can read it so, else
 /// packed by all threads.
 pub fn with_left<R>(
-    isa: &Isa,
+    gemm: &Microkernels,
     [rows, depth]: [usize; 2],
     columns: usize,
     elements: Elements<'_>,
     strides: [usize; 2],
     body: impl FnOnce(Left<'_>) -> R,
 ) -> R {
-    if is_read_in_place(isa, columns, strides) {
+    if is_read_in_place(gemm, columns, strides) {
         return body(Left::in_place(rows, depth, elements, strides[0]));
     }
     with_scratch(rows * depth, |panels| {
         // Each piece begins at a panel.
-        let unit = isa.rows * depth;
+        let unit = gemm.rows * depth;
         for_each_piece(panels, unit, unit / 8, |first, piece| {
-            let first = first * isa.rows;
+            let first = first * gemm.rows;
             let count = piece.len() / depth.max(1);
             let [row, step] = strides;
             let elements = elements.part(first * row..(first + count - 1) * row + (depth - 1) * step + 1);
-            pack_rows(isa, 0..count, depth, elements, strides, piece);
+            pack_rows(gemm, 0..count, depth, elements, strides, piece);
         });
         body(Left::packed(rows, depth, panels))
     })
@@ -116,18 +116,18 @@ pub fn with_left<R>(
 const WORTH_PACKING: usize = 128;
 
 /// Whether tiles read rows with these strides where they are.
-pub fn is_read_in_place(isa: &Isa, columns: usize, [row, step]: [usize; 2]) -> bool {
-    step == 1 && (columns < WORTH_PACKING || !is_crowded(isa, row))
+pub fn is_read_in_place(gemm: &Microkernels, columns: usize, [row, step]: [usize; 2]) -> bool {
+    step == 1 && (columns < WORTH_PACKING || !is_crowded(gemm, row))
 }
 
 /// Whether the rows of a tile that begin so many elements apart displace each other from the first-level cache: whether
 /// more of them than it has ways go into one of its sets.
-pub fn is_crowded(isa: &Isa, stride: usize) -> bool {
+pub fn is_crowded(gemm: &Microkernels, stride: usize) -> bool {
     // Of all x86-64 CPUs: sets for 4096 bytes, and 8 ways or more, one of which is for the panel and the output.
     const SETS: usize = 64;
     const WAYS: usize = 8;
     let mut rows = [0u8; SETS];
-    (0..isa.rows).for_each(|row| rows[row * stride * size_of::<f32>() / LINE % SETS] += 1);
+    (0..gemm.rows).for_each(|row| rows[row * stride * size_of::<f32>() / LINE % SETS] += 1);
     rows.iter().any(|&rows| rows as usize > WAYS)
 }
 
@@ -145,32 +145,32 @@ pub struct Right {
 ///
 /// # Panics
 /// When the memory cannot be had, which becomes an error of the build.
-fn panels(isa: &Isa, [depth, columns]: [usize; 2], others: &[usize], fill: impl FnOnce(&mut [f32])) -> Arc<Packed> {
-    let padded = columns.next_multiple_of(isa.columns);
+fn panels(gemm: &Microkernels, [depth, columns]: [usize; 2], others: &[usize], fill: impl FnOnce(&mut [f32])) -> Arc<Packed> {
+    let padded = columns.next_multiple_of(gemm.columns);
     let length = depth.checked_mul(padded).and_then(|count| count.checked_mul(size_of::<f32>()));
-    let layout = [&[isa.columns, depth, columns], others].concat();
+    let layout = [&[gemm.columns, depth, columns], others].concat();
     packed(&layout, length.expect("panels fit into the address space"), |bytes| fill(bytemuck::cast_slice_mut(bytes)))
 }
 
 impl Right {
     /// Packs a matrix with these strides of rows and columns.
-    pub fn pack(isa: &Isa, depth: usize, columns: usize, elements: &[f32], strides: [usize; 2]) -> Right {
-        let panels = panels(isa, [depth, columns], &strides, |panels| {
-            for (number, panel) in panels.chunks_mut(depth * isa.columns).enumerate() {
-                let first = number * isa.columns;
-                pack_panel(isa.columns, first..columns.min(first + isa.columns), depth, elements, strides, panel);
+    pub fn pack(gemm: &Microkernels, depth: usize, columns: usize, elements: &[f32], strides: [usize; 2]) -> Right {
+        let panels = panels(gemm, [depth, columns], &strides, |panels| {
+            for (number, panel) in panels.chunks_mut(depth * gemm.columns).enumerate() {
+                let first = number * gemm.columns;
+                pack_panel(gemm.columns, first..columns.min(first + gemm.columns), depth, elements, strides, panel);
             }
         });
         Right { columns, panels }
     }
 
     /// Packs a matrix whose element (k, column) is `element(k, column)`.
-    pub fn pack_with(isa: &Isa, depth: usize, columns: usize, element: impl Fn(usize, usize) -> f32) -> Right {
-        let panels = panels(isa, [depth, columns], &[], |panels| {
-            for (number, panel) in panels.chunks_mut(depth * isa.columns).enumerate() {
-                let first = number * isa.columns;
-                for (k, row) in panel.chunks_exact_mut(isa.columns).enumerate() {
-                    let count = isa.columns.min(columns - first);
+    pub fn pack_with(gemm: &Microkernels, depth: usize, columns: usize, element: impl Fn(usize, usize) -> f32) -> Right {
+        let panels = panels(gemm, [depth, columns], &[], |panels| {
+            for (number, panel) in panels.chunks_mut(depth * gemm.columns).enumerate() {
+                let first = number * gemm.columns;
+                for (k, row) in panel.chunks_exact_mut(gemm.columns).enumerate() {
+                    let count = gemm.columns.min(columns - first);
                     row[..count].iter_mut().enumerate().for_each(|(j, number)| *number = element(k, first + j));
                 }
             }
@@ -200,7 +200,7 @@ const MANY: usize = 8;
 /// Multiplies into a block of the output, and adds a row (by columns of the whole output) to all rows. The right operand's
 /// panels begin at the block's first column.
 pub fn multiply(
-    isa: &Isa,
+    gemm: &Microkernels,
     left: Left<'_>,
     right: RightView<'_>,
     block: &mut Block<'_>,
@@ -212,48 +212,48 @@ pub fn multiply(
     if rows.is_empty() {
         return;
     }
-    assert!(rows.start % isa.rows == 0 && (rows.end % isa.rows == 0 || rows.end == left.rows));
+    assert!(rows.start % gemm.rows == 0 && (rows.end % gemm.rows == 0 || rows.end == left.rows));
     assert!(columns.len() <= right.columns);
-    let done = if rows.len() == 1 && !isa.is_wide() { multiply_row(isa, left, right, block, bias, epilogue) } else { 0 };
+    let done = if rows.len() == 1 && !gemm.for_large_l2 { multiply_row(gemm, left, right, block, bias, epilogue) } else { 0 };
     let most = piece_of(depth);
     for first_k in (0..depth).step_by(most.max(1)) {
         let piece = most.min(depth - first_k);
         let epilogue = epilogue.filter(|_| first_k + piece == depth);
-        for (number, first_column) in columns.clone().step_by(isa.columns).enumerate().skip(done) {
-            let place = first_column..columns.end.min(first_column + isa.columns);
+        for (number, first_column) in columns.clone().step_by(gemm.columns).enumerate().skip(done) {
+            let place = first_column..columns.end.min(first_column + gemm.columns);
             // Of the last panel often only the first half exists.
-            let width = if 2 * place.len() <= isa.columns { isa.columns / 2 } else { isa.columns };
-            let b = &right.panels[(number * depth + first_k) * isa.columns..][..piece * isa.columns];
+            let width = if 2 * place.len() <= gemm.columns { gemm.columns / 2 } else { gemm.columns };
+            let b = &right.panels[(number * depth + first_k) * gemm.columns..][..piece * gemm.columns];
             // The panel after this one, of which each tile brings a part closer. Beyond the last comes the first of the next
             // piece, and in the end what lies behind: that of the next block, or often of the next product.
-            let next = if first_column + isa.columns < columns.end {
+            let next = if first_column + gemm.columns < columns.end {
                 (number + 1) * depth + first_k
             } else if first_k + piece < depth {
                 first_k + piece
             } else {
                 (number + 1) * depth
             };
-            let ahead = isa.columns.div_ceil(rows.len().div_ceil(isa.rows));
-            let next_panel = right.panels.as_ptr().wrapping_add(next * isa.columns);
+            let ahead = gemm.columns.div_ceil(rows.len().div_ceil(gemm.rows));
+            let next_panel = right.panels.as_ptr().wrapping_add(next * gemm.columns);
             // The first one of many panels brings the left operand closer: another core may have written it just now.
-            let brings_left = number == 0 && piece == depth && columns.len() >= MANY * isa.columns;
-            let (next, next_step, next_tile) = match left.address(rows.start + isa.rows).filter(|_| brings_left) {
-                Some(next_rows) => (next_rows, isa.rows, isa.rows * depth),
+            let brings_left = number == 0 && piece == depth && columns.len() >= MANY * gemm.columns;
+            let (next, next_step, next_tile) = match left.address(rows.start + gemm.rows).filter(|_| brings_left) {
+                Some(next_rows) => (next_rows, gemm.rows, gemm.rows * depth),
                 None => (next_panel, ahead, ahead * piece),
             };
             let plus = added_to(bias, first_k, &place);
             let mut at_once = 0;
-            if epilogue.is_none() && place.len() == width && rows.len() >= isa.rows && left.is_there(rows.end) {
-                at_once = rows.len() / isa.rows;
-                let tiles = rows.start..rows.start + at_once * isa.rows;
-                let a = left.tiles(tiles.clone(), isa.rows, first_k);
+            if epilogue.is_none() && place.len() == width && rows.len() >= gemm.rows && left.is_there(rows.end) {
+                at_once = rows.len() / gemm.rows;
+                let tiles = rows.start..rows.start + at_once * gemm.rows;
+                let a = left.tiles(tiles.clone(), gemm.rows, first_k);
                 let c = block.tile(tiles.start, tiles.len(), place.clone());
                 let next = (next, next_step, next_tile);
                 // SAFETY: the tiles lie in the block (asserted in `Block::tile`), and the block is ours.
-                unsafe { isa.tiles_below(at_once, width, piece, a, b, c, block.stride(), plus, next) };
+                unsafe { gemm.tiles_below(at_once, width, piece, a, b, c, block.stride(), plus, next) };
             }
-            for (tile, first_row) in rows.clone().step_by(isa.rows).enumerate().skip(at_once) {
-                let height = isa.rows.min(rows.end - first_row);
+            for (tile, first_row) in rows.clone().step_by(gemm.rows).enumerate().skip(at_once) {
+                let height = gemm.rows.min(rows.end - first_row);
                 let a = left.tile(first_row, height, first_k);
                 let next = (next.wrapping_add(tile * next_tile), next_step);
                 if let Some(epilogue) = epilogue {
@@ -262,9 +262,9 @@ pub fn multiply(
                 if place.len() == width {
                     let c = block.tile(first_row, height, place.clone());
                     // SAFETY: the tile lies in the block (asserted in `Block::tile`), and the block is ours.
-                    unsafe { isa.tile([height, width], piece, a, b, c, block.stride(), plus, next) };
+                    unsafe { gemm.tile([height, width], piece, a, b, c, block.stride(), plus, next) };
                 } else {
-                    narrow(isa, [height, width], piece, a, b, block, first_row, place.clone(), plus, next);
+                    narrow(gemm, [height, width], piece, a, b, block, first_row, place.clone(), plus, next);
                 }
                 if let Some(epilogue) = epilogue {
                     epilogue.apply(block, first_row..first_row + height, place.clone());
@@ -285,14 +285,14 @@ fn added_to<'a>(bias: Option<&'a [f32]>, first_k: usize, columns: &Range<usize>)
 
 /// Multiplies one row with as many panels as there are in groups of [`MOST_PANELS`]; how many these are.
 fn multiply_row(
-    isa: &Isa,
+    gemm: &Microkernels,
     left: Left<'_>,
     right: RightView<'_>,
     block: &mut Block<'_>,
     bias: Option<&[f32]>,
     epilogue: Option<&dyn BlockEpilogue>,
 ) -> usize {
-    let (row, depth, width) = (block.rows.start, left.depth, MOST_PANELS * isa.columns);
+    let (row, depth, width) = (block.rows.start, left.depth, MOST_PANELS * gemm.columns);
     let groups = block.columns.len() / width;
     if groups == 0 {
         return 0;
@@ -310,10 +310,10 @@ fn multiply_row(
             let piece = most.min(depth - first_k);
             let panels = std::array::from_fn::<_, MOST_PANELS, _>(|number| {
                 let panel = (group * MOST_PANELS + number) * depth;
-                &right.panels[(panel + first_k) * isa.columns..][..piece * isa.columns]
+                &right.panels[(panel + first_k) * gemm.columns..][..piece * gemm.columns]
             });
             let plus = added_to(bias, first_k, &place);
-            row_times_panels::multiply(isa, &a[first_k..first_k + piece], &panels, c, plus, Source::Memory);
+            row_times_panels::multiply(gemm, &a[first_k..first_k + piece], &panels, c, plus, Source::Memory);
         }
         if let Some(epilogue) = epilogue {
             epilogue.apply(block, row..row + 1, place);
@@ -325,7 +325,7 @@ fn multiply_row(
 /// Computes a tile of which only the first columns exist.
 #[inline(never)]
 fn narrow(
-    isa: &Isa,
+    gemm: &Microkernels,
     [height, width]: [usize; 2],
     depth: usize,
     a: (&[f32], [usize; 2]),
@@ -338,7 +338,7 @@ fn narrow(
 ) {
     let mut whole = [0f32; MOST_NUMBERS];
     // SAFETY: there is room for the largest tile of any instruction set.
-    unsafe { isa.tile([height, width], depth, a, b, whole.as_mut_ptr(), width, Plus::Nothing, next) };
+    unsafe { gemm.tile([height, width], depth, a, b, whole.as_mut_ptr(), width, Plus::Nothing, next) };
     for (r, sums) in whole.chunks_exact(width).enumerate().take(height) {
         let c = block.row(first_row + r, columns.clone());
         let sums = &sums[..columns.len()];
@@ -354,34 +354,34 @@ fn narrow(
 mod tests {
     use super::*;
     use crate::backend::cpu::kernels::tests::numbers;
-    use webnn_kernels::gemm::microkernels::with_wide;
+    use webnn_kernels::gemm::microkernels::available;
     use webnn_kernels::output::Output;
 
-    fn pack(isa: &Isa, rows: usize, depth: usize, elements: &[f32], strides: [usize; 2]) -> Vec<f32> {
+    fn pack(gemm: &Microkernels, rows: usize, depth: usize, elements: &[f32], strides: [usize; 2]) -> Vec<f32> {
         let mut panels = vec![0.0; rows * depth];
-        pack_rows(isa, 0..rows, depth, elements, strides, &mut panels);
+        pack_rows(gemm, 0..rows, depth, elements, strides, &mut panels);
         panels
     }
 
     #[test]
     fn a_left_operand_is_read_in_place_or_packed() {
-        for isa in with_wide() {
+        for gemm in available() {
             // By stride: contiguous; 4096 bytes apart, for a narrow product and a wide one; transposed.
             for (strides, columns, in_place) in [
                 ([20, 1], 200, true),
                 ([1024, 1], 33, true),
-                ([1024, 1], 200, isa.rows <= 8),
-                ([1025, 1], 200, isa.rows <= 8),
+                ([1024, 1], 200, gemm.rows <= 8),
+                ([1025, 1], 200, gemm.rows <= 8),
                 ([1, 13], 200, false),
             ] {
                 let (rows, depth) = (13, 20);
                 let a = numbers((rows - 1) * strides[0] + (depth - 1) * strides[1] + 1, 1);
                 let expected: Vec<f32> = match in_place {
                     true => a.clone(),
-                    false => pack(isa, rows, depth, &a, strides),
+                    false => pack(gemm, rows, depth, &a, strides),
                 };
-                with_left(isa, [rows, depth], columns, a.as_slice().into(), strides, |left| {
-                    assert_eq!(left.stride, in_place.then_some(strides[0]), "{} {strides:?}", isa.name);
+                with_left(gemm, [rows, depth], columns, a.as_slice().into(), strides, |left| {
+                    assert_eq!(left.stride, in_place.then_some(strides[0]), "{} {strides:?}", gemm.name);
                     assert_eq!(left.elements.part(0..left.elements.len()), expected);
                 });
             }
@@ -391,12 +391,12 @@ mod tests {
     #[test]
     #[should_panic]
     fn what_is_too_short_is_not_read() {
-        let isa = with_wide().next().unwrap();
-        let (b, mut c) = (vec![0.0; 8 * isa.columns], vec![0.0; 3 * isa.columns]);
+        let gemm = available().next().unwrap();
+        let (b, mut c) = (vec![0.0; 8 * gemm.columns], vec![0.0; 3 * gemm.columns]);
         let left = Left::in_place(3, 8, [0.0; 27].as_slice().into(), 10);
         // SAFETY: the only block.
-        let mut block = unsafe { Output::new(&mut c, isa.columns).block(0..3, 0..isa.columns) };
-        multiply(isa, left, RightView { columns: isa.columns, panels: &b }, &mut block, None, None);
+        let mut block = unsafe { Output::new(&mut c, gemm.columns).block(0..3, 0..gemm.columns) };
+        multiply(gemm, left, RightView { columns: gemm.columns, panels: &b }, &mut block, None, None);
     }
 
     /// Adds the number of the row.
@@ -421,28 +421,28 @@ mod tests {
         sizes.extend((1..=12).map(|rows| (rows, 14 + rows, 34)));
         // Of the last panel's columns exactly half.
         sizes.extend([(13, 1600, 48), (7, 9, 16), (6, 50, 24), (9, 31, 12), (20, 900, 96)]);
-        for isa in with_wide() {
+        for gemm in available() {
             for (rows, depth, columns) in sizes.iter().copied() {
                 // Rows have something between them, and nothing is behind the last.
                 let stride = depth + 3;
                 let (a, b) = (numbers(rows * stride - 3, 1), numbers(depth * columns, 2));
-                let panels = pack(isa, rows, depth, &a, [stride, 1]);
+                let panels = pack(gemm, rows, depth, &a, [stride, 1]);
                 let forms = [Left::packed(rows, depth, &panels), Left::in_place(rows, depth, a.as_slice().into(), stride)];
-                let right = Right::pack(isa, depth, columns, &b, [columns, 1]);
+                let right = Right::pack(gemm, depth, columns, &b, [columns, 1]);
                 let bias = numbers(columns, 3);
                 let ways = [(forms[0], 1, 1.0), (forms[0], 3, 0.0), (forms[1], 1, 0.0), (forms[1], 3, 1.0)];
                 for (left, threads, plus_row) in ways {
                     let mut c = vec![f32::NAN; rows * columns];
                     let output = Output::new(&mut c, columns);
-                    let grid = Grid::new(isa, rows, depth, columns, threads);
+                    let grid = Grid::new(gemm, rows, depth, columns, threads);
                     for number in 0..grid.count() {
                         let (block_rows, block_columns) = grid.block(number);
-                        let first_panel = block_columns.start / isa.columns * depth * isa.columns;
+                        let first_panel = block_columns.start / gemm.columns * depth * gemm.columns;
                         let part = RightView { columns: block_columns.len(), panels: &right.view().panels[first_panel..] };
                         // SAFETY: the blocks of a grid do not overlap.
                         let mut block = unsafe { output.block(block_rows, block_columns) };
                         let epilogue: Option<&dyn BlockEpilogue> = if plus_row > 0.0 { Some(&PlusRow) } else { None };
-                        multiply(isa, left, part, &mut block, Some(&bias), epilogue);
+                        multiply(gemm, left, part, &mut block, Some(&bias), epilogue);
                     }
                     for (i, c) in c.iter().enumerate() {
                         let (row, column) = (i / columns, i % columns);
@@ -451,7 +451,7 @@ mod tests {
                         assert!(
                             difference < 1e-4,
                             "{} {rows}x{depth}x{columns}, {threads} threads, at {row}, {column}: {c}",
-                            isa.name
+                            gemm.name
                         );
                     }
                 }

@@ -9,7 +9,7 @@ use crate::graph::DataType::{Float32, Int8, Int32, Uint8};
 use crate::graph::ops::elementwise::QuantizeLinear;
 use crate::graph::{DataType, Op, OperandId};
 use smallvec::smallvec;
-use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::isa::Isa;
 use webnn_kernels::quantize::{Quantize, Scale, Steps, ToBytes, ToInt32};
 
 /// `(integer - zero) * scale`, for all pieces of the output.
@@ -175,7 +175,7 @@ mod tests {
     use crate::backend::cpu::reference;
     use crate::backend::cpu::view::ViewMut;
     use crate::graph::ops::elementwise::{Cast, DequantizeLinear, QuantizeLinear};
-    use webnn_kernels::gemm::microkernels::Isa;
+    use webnn_kernels::isa::Isa;
 
     /// Compares a conversion of `input` with what the reference kernel makes of it.
     fn check(op: impl Into<Op>, inputs: &[(DataType, &[u8])], to: DataType) {

@@ -15,14 +15,14 @@ use crate::graph::ops::recurrent::{Gru, Lstm, RecurrentNetworkActivation, gru_ac
 use crate::graph::{Op, OperandId};
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
-use webnn_kernels::gemm::microkernels::{Isa, MOST_NUMBERS, Plus};
+use webnn_kernels::gemm::microkernels::{MOST_NUMBERS, Microkernels, Plus};
 use webnn_kernels::gemm::row_times_panels::{self, Source};
 use webnn_kernels::output::Output;
 use webnn_kernels::rnn::cells::{Activation, Gates, Unit, Units};
 
 #[derive(Debug)]
 struct Recurrent {
-    isa: &'static Isa,
+    gemm: &'static Microkernels,
     unit: Unit,
     input: OperandId,
     initial_hidden: Option<OperandId>,
@@ -170,18 +170,18 @@ impl Recurrent {
     }
 
     fn multiply_inputs(&self, direction: &Direction, input: &[f32], rows: usize, inputs: &mut [f32]) {
-        let (isa, depth, columns) = (self.isa, self.sizes.input, direction.input.columns);
+        let (gemm, depth, columns) = (self.gemm, self.sizes.input, direction.input.columns);
         let right = direction.input.view();
         let output = Output::new(inputs, columns);
-        with_left(isa, [rows, depth], columns, input.into(), [depth, 1], |left| {
-            let grid = Grid::new(isa, rows, depth, columns, self.threads);
+        with_left(gemm, [rows, depth], columns, input.into(), [depth, 1], |left| {
+            let grid = Grid::new(gemm, rows, depth, columns, self.threads);
             for_each_job(grid.count(), rows * depth * columns / 32, |number| {
                 let (rows, columns) = grid.block(number);
-                let first = columns.start / isa.columns * depth * isa.columns;
+                let first = columns.start / gemm.columns * depth * gemm.columns;
                 let right = RightView { columns: columns.len(), panels: &right.panels[first..] };
                 // SAFETY: the blocks of a grid do not overlap.
                 let mut block = unsafe { output.block(rows, columns) };
-                multiply(isa, left, right, &mut block, Some(&direction.bias), None);
+                multiply(gemm, left, right, &mut block, Some(&direction.bias), None);
             });
         });
     }
@@ -259,11 +259,11 @@ impl Recurrent {
             let output = &mut products[first * lanes..];
             let panel = |i: usize| panel(first + i);
             match count - first {
-                1 => row_times_panels::multiply(self.isa, row, &[panel(0)], output, Plus::Nothing, source),
-                2 => row_times_panels::multiply(self.isa, row, &[panel(0), panel(1)], output, Plus::Nothing, source),
-                3 => row_times_panels::multiply(self.isa, row, &[panel(0), panel(1), panel(2)], output, Plus::Nothing, source),
+                1 => row_times_panels::multiply(self.gemm, row, &[panel(0)], output, Plus::Nothing, source),
+                2 => row_times_panels::multiply(self.gemm, row, &[panel(0), panel(1)], output, Plus::Nothing, source),
+                3 => row_times_panels::multiply(self.gemm, row, &[panel(0), panel(1), panel(2)], output, Plus::Nothing, source),
                 _ => row_times_panels::multiply(
-                    self.isa,
+                    self.gemm,
                     row,
                     &[panel(0), panel(1), panel(2), panel(3)],
                     output,
@@ -298,7 +298,7 @@ impl Recurrent {
             other,
             next: &mut *next,
         };
-        units_of_row.compute(self.isa);
+        units_of_row.compute(self.gemm.isa);
         if let Some(sequence) = sequence.filter(|_| place.ends_step(unit)) {
             let step = direction.at(place.step, steps) * self.directions.len() + place.direction;
             let elements = step * hidden + units.start..step * hidden + units.end.min(hidden);
@@ -323,15 +323,15 @@ impl Recurrent {
         memory: &Memory<'_>,
         sequence: Option<Output<'_>>,
     ) {
-        let (isa, unit) = (self.isa, &self.unit);
+        let (gemm, unit) = (self.gemm, &self.unit);
         let Sizes { steps, batch, hidden, blocks, lanes, .. } = self.sizes;
         let (gates, distance) = (unit.gates(), self.sizes.distance());
         let columns = gates * blocks * lanes;
         let units = lanes.min(hidden - block * lanes);
         let [from, to] = place.left(unit);
         let range = unit.gates_of(place.phase);
-        for first in (0..batch).step_by(isa.rows) {
-            let height = isa.rows.min(batch - first);
+        for first in (0..batch).step_by(gemm.rows) {
+            let height = gemm.rows.min(batch - first);
             // SAFETY: what is read was written in an earlier turn, or by this block.
             let left = unsafe { memory.left[from].read(first * distance..(first + height - 1) * distance + hidden) };
             let panels = |block: usize, gate: usize| {
@@ -344,7 +344,7 @@ impl Recurrent {
                 let next = next.map_or((panel.as_ptr(), 0), |next| (next.as_ptr(), lanes));
                 // SAFETY: the array has room for the largest tile.
                 unsafe {
-                    isa.tile(
+                    gemm.tile(
                         [height, lanes],
                         hidden,
                         (left, [distance, 1]),
@@ -380,7 +380,7 @@ impl Recurrent {
                     other: other_block.row(0, state..state + lanes),
                     next: &mut *next,
                 };
-                units_of_block.compute(isa);
+                units_of_block.compute(gemm.isa);
                 if let Some(sequence) = sequence.filter(|_| place.ends_step(unit)) {
                     let step = direction.at(place.step, steps) * self.directions.len() + place.direction;
                     let start = (step * batch + row) * hidden + block * lanes;
@@ -489,10 +489,10 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
         }
         _ => return Err(Reject("not an lstm or gru")),
     };
-    let Target { isa, threads, .. } = *target;
+    let (gemm, threads) = (target.isa.gemm, target.threads);
     let &[steps, batch, input] = problem.input(operands.input).shape else { return Err(Reject("not a sequence")) };
     let hidden = problem.input(operands.recurrent_weight).shape.last().copied().unwrap_or(0);
-    require(hidden * (input + hidden) >= target.tuning.gate_weights && hidden >= isa.columns / 2, "few weights")?;
+    require(hidden * (input + hidden) >= target.tuning.gate_weights && hidden >= gemm.columns / 2, "few weights")?;
     let mut consumed = smallvec![];
     let mut take = |id: Option<OperandId>| -> Result<Option<&'a [f32]>, Reject> {
         let Some(id) = id else { return Ok(None) };
@@ -503,7 +503,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let recurrent_weight = take(Some(operands.recurrent_weight))?.unwrap_or_default();
     let (bias, recurrent_bias) = (take(operands.bias)?, take(operands.recurrent_bias)?);
     let peephole = take(operands.peephole)?;
-    let lanes = isa.columns;
+    let lanes = gemm.columns;
     let sizes = Sizes { steps, batch, input, hidden, blocks: hidden.div_ceil(lanes), lanes };
     Ok(Box::new(move || {
         let directions = backward
@@ -519,7 +519,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
                 };
                 let columns = gates * sizes.blocks * lanes;
                 let pack = |weights: &[f32], depth: usize| {
-                    Right::pack_with(isa, depth, columns, |k, column| {
+                    Right::pack_with(gemm, depth, columns, |k, column| {
                         row(column).map_or(0.0, |(row, _)| weights[row * depth + k])
                     })
                 };
@@ -551,7 +551,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
             })
             .collect();
         let kernel = Recurrent {
-            isa,
+            gemm,
             unit,
             input: operands.input,
             initial_hidden: operands.initial_hidden,

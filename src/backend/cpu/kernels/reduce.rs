@@ -13,7 +13,7 @@ use crate::graph::ops::pool::Pool2dKind;
 use crate::graph::ops::reduce::ReduceKind;
 use crate::graph::{Op, OperandId};
 use smallvec::smallvec;
-use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::isa::Isa;
 use webnn_kernels::reduction::axes::{self, Kind};
 
 /// Runs and rows shorter than this leave the vectors empty.

@@ -8,7 +8,7 @@ use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::ops::pool::{Pool2d, Pool2dKind, RoundingType};
 use crate::graph::ops::reduce::{Reduce, ReduceKind};
 use crate::graph::{DataType, Op, OperandId};
-use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::isa::Isa;
 
 const KINDS: [ReduceKind; 8] = [
     ReduceKind::Sum,

@@ -9,7 +9,7 @@ use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::movement::Transpose;
 use crate::graph::{DataType, Op, OperandId};
 use smallvec::smallvec;
-use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::isa::Isa;
 use webnn_kernels::simd::MOST_LANES;
 use webnn_kernels::transpose::{Pixels, Rows};
 
@@ -127,7 +127,7 @@ mod tests {
         use crate::backend::cpu::kernels::first;
         use crate::backend::cpu::reference;
         use crate::backend::cpu::view::{View, ViewMut};
-        use webnn_kernels::gemm::microkernels::Isa;
+        use webnn_kernels::isa::Isa;
         let to_last = [0, 2, 3, 1];
         for (shape, data_type) in [
             ([1, 3, 20, 31], DataType::Uint8),

@@ -7,7 +7,7 @@ use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::{Op, OperandId};
 use smallvec::smallvec;
-use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::isa::Isa;
 use webnn_kernels::softmax::rows;
 
 /// A line shorter than this leaves the vectors empty.

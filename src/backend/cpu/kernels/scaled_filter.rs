@@ -8,8 +8,8 @@ use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::{Binary, BinaryKind};
 use crate::graph::{Op, OperandId};
-use webnn_kernels::gemm::microkernels::Isa;
 use webnn_kernels::gemm::scaled_rows::Rows;
+use webnn_kernels::isa::Isa;
 
 #[derive(Debug)]
 struct Scaled {

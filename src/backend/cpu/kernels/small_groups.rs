@@ -11,7 +11,7 @@ use crate::backend::window::Axis;
 use crate::graph::OperandId;
 use crate::graph::ops::layout::InputOperandLayout;
 use webnn_kernels::conv::small_groups::{Convolution, MOST_COLUMNS, Row};
-use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::isa::Isa;
 
 #[derive(Debug)]
 struct SmallGroups {

@@ -7,7 +7,7 @@ use crate::backend::cpu::threads::{for_each_job, for_each_piece};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::{Op, OperandId};
 use smallvec::smallvec;
-use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::isa::Isa;
 use webnn_kernels::softmax::columns::{Columns, LINES, ShortRows};
 
 /// Fewer columns leave the vectors empty.

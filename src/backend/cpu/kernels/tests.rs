@@ -14,7 +14,7 @@ use crate::graph::ops::normalization::{InstanceNormalization, LayerNormalization
 use crate::graph::ops::softmax::Softmax;
 use crate::graph::{DataType, Op, OperandId};
 use crate::host_memory::while_arriving;
-use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::isa::Isa;
 
 /// Pseudo-random numbers between -1 and 1; the seed is fixed.
 pub fn numbers(count: usize, seed: u64) -> Vec<f32> {

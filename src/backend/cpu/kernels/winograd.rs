@@ -31,7 +31,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use webnn_kernels::conv::microkernels::{Task, Tiles};
-use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::isa::Isa;
 use webnn_kernels::winograd::blocks::{BlockGrid, Order};
 use webnn_kernels::winograd::filter::FilterRows;
 use webnn_kernels::winograd::input::ToFrequencies;

@@ -1,7 +1,7 @@
 //! The functions against those of float64, on every instruction set that this CPU has.
 
 use super::*;
-use crate::gemm::microkernels::Isa;
+use crate::isa::Isa;
 use crate::simd::vector::{OnVectors, with_vectors};
 
 struct Apply<'a>(Formula, &'a mut [f32]);

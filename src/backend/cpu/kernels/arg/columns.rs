@@ -9,7 +9,7 @@ use crate::graph::ops::arg::ArgKind;
 use crate::graph::{DataType, Op, OperandId};
 use smallvec::smallvec;
 use webnn_kernels::arg::Columns;
-use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::isa::Isa;
 
 /// Fewer columns leave the vectors empty.
 const LEAST_COLUMNS: usize = 16;

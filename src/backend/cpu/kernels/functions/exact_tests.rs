@@ -5,7 +5,7 @@ use crate::backend::cpu::reference;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::graph::ops::elementwise::{Binary, BinaryKind, Prelu, Unary, UnaryKind};
 use crate::graph::{DataType, Op, OperandId};
-use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::isa::Isa;
 
 /// An operand of a case: its data type, shape and bytes.
 pub struct Given {

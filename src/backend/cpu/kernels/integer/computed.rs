@@ -16,9 +16,9 @@ use crate::graph::Op;
 use crate::graph::ops::elementwise::DequantizeLinear;
 use crate::graph::shape::strides;
 use smallvec::SmallVec;
-use webnn_kernels::gemm::microkernels::Isa;
 use webnn_kernels::int8::microkernels::Tiles;
 use webnn_kernels::int8::panels::{self, PanelsView};
+use webnn_kernels::isa::Isa;
 
 #[derive(Debug)]
 struct Stack {

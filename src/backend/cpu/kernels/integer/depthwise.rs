@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 #[cfg(target_arch = "x86_64")]
 use webnn_kernels::depthwise::int8::vnni;
 use webnn_kernels::depthwise::int8::{Convolution, MARGIN};
-use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::isa::Isa;
 
 #[derive(Debug)]
 pub struct DepthwiseOfBytes {
@@ -216,7 +216,7 @@ fn blocks(
     zero_point: i32,
     [biases, factors]: [&[f32]; 2],
 ) -> Vec<vnni::Block> {
-    use webnn_kernels::gemm::microkernels::Level;
+    use webnn_kernels::isa::Level;
     let fits = |channel: usize| {
         let is_byte = |tap: usize| (-128.0..128.0).contains(&weight(channel, tap));
         biases[channel].is_finite() && (0..size * size).all(is_byte)

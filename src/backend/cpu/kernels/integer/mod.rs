@@ -32,8 +32,8 @@ use multiply::{Division, Factors, Multiplication};
 use panels::Panels;
 use rows::Rows;
 use smallvec::SmallVec;
-use webnn_kernels::gemm::microkernels::Isa;
 use webnn_kernels::int8::microkernels;
+use webnn_kernels::isa::Isa;
 
 #[derive(Debug)]
 struct Product {

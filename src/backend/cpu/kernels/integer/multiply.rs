@@ -8,10 +8,10 @@ use crate::backend::cpu::threads::for_each_job;
 use std::ops::Range;
 use webnn_kernels::epilogue::single_pass::{Pass, PassOver, To};
 use webnn_kernels::epilogue::stages::Tile;
-use webnn_kernels::gemm::microkernels::Isa;
 use webnn_kernels::int8::microkernels::{self, MOST_NUMBERS, Task, Tiles, WIDEST};
 use webnn_kernels::int8::panels::{Panel, PanelsView};
 use webnn_kernels::int8::row_sums::add_up_rows;
+use webnn_kernels::isa::Isa;
 use webnn_kernels::quantize::{Quantize, Steps};
 
 /// Bytes of the left operand and the output that stay in a core's second-level cache while panel after panel passes over them.

@@ -13,8 +13,8 @@ use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryK
 use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
 use crate::graph::ops::matmul::{Gemm, Matmul};
 use crate::graph::{DataType, Op, OperandId};
-use webnn_kernels::gemm::microkernels::Isa;
 use webnn_kernels::int8::microkernels::{self, MOST_NUMBERS, MOST_ROWS, Task, Tiles};
+use webnn_kernels::isa::Isa;
 
 /// Bytes of all kinds, many of them at the ends of their range; the seed is fixed.
 fn bytes(count: usize, seed: u64) -> Vec<u8> {

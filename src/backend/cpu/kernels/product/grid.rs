@@ -2,7 +2,7 @@
 
 use super::piece_of;
 use std::ops::Range;
-use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::gemm::microkernels::Microkernels;
 use webnn_kernels::gemm::row_times_panels::MOST_PANELS;
 
 /// Bytes of a right operand that stays in a core's second-level cache: where it does, a thread's blocks, which follow each other,
@@ -10,7 +10,7 @@ use webnn_kernels::gemm::row_times_panels::MOST_PANELS;
 /// reads no more than its part of the right operand.
 const KEPT: usize = 512 << 10;
 
-/// A core with [wide](Isa::for_product) tiles reads slowly what another one has written. With so many rows for each thread each
+/// A core with [wide](Microkernels::for_product) tiles reads slowly what another one has written. With so many rows for each thread each
 /// has its own of a larger right operand too, from one product to the next: to multiply them with a panel takes as long as the
 /// next panel takes from memory.
 const MANY_ROWS: usize = 48;
@@ -32,27 +32,27 @@ const BLOCK_ROWS: usize = 168;
 impl Grid {
     /// Blocks for so many threads: several for each, so that one that is late does not hold up the others. Fewer where the
     /// depth is divided: then the pieces of the left operand come from farther away for each block.
-    pub fn new(isa: &Isa, rows: usize, depth: usize, columns: usize, threads: usize) -> Grid {
+    pub fn new(gemm: &Microkernels, rows: usize, depth: usize, columns: usize, threads: usize) -> Grid {
         let is_kept = depth * columns * size_of::<f32>() <= KEPT;
-        let has_own_rows = !is_kept && isa.is_wide() && rows >= threads * MANY_ROWS;
+        let has_own_rows = !is_kept && gemm.for_large_l2 && rows >= threads * MANY_ROWS;
         let by_rows = is_kept || has_own_rows;
         // Each thread has a part: a row that another one has read too takes long to write the next time.
-        let part_rows = rows.div_ceil(if by_rows { threads } else { 1 }).next_multiple_of(isa.rows).max(isa.rows);
+        let part_rows = rows.div_ceil(if by_rows { threads } else { 1 }).next_multiple_of(gemm.rows).max(gemm.rows);
         let parts = rows.div_ceil(part_rows).max(1);
         // Of about the same size.
         let least_down = part_rows.div_ceil(BLOCK_ROWS).max(1);
         let (for_each, least_columns) = match depth > piece_of(depth) {
-            true => (4, 2 * isa.columns),
+            true => (4, 2 * gemm.columns),
             // Between two blocks a thread waits until its sums are written.
-            false => (if is_kept { 8 } else { 16 }, isa.columns),
+            false => (if is_kept { 8 } else { 16 }, gemm.columns),
         };
         let wanted = if threads == 1 { 1 } else { (threads * for_each).div_ceil(parts) };
         // One row is multiplied with several panels at a time, where that leaves no thread without any.
-        let several = MOST_PANELS * isa.columns;
-        let unit = if rows == 1 && columns >= threads * several { several } else { isa.columns };
+        let several = MOST_PANELS * gemm.columns;
+        let unit = if rows == 1 && columns >= threads * several { several } else { gemm.columns };
         let block_columns = columns.div_ceil(wanted.div_ceil(least_down)).next_multiple_of(unit).max(least_columns);
         let down = if has_own_rows { least_down } else { wanted.div_ceil(columns.div_ceil(block_columns)).max(least_down) };
-        let block_rows = part_rows.div_ceil(down).next_multiple_of(isa.rows);
+        let block_rows = part_rows.div_ceil(down).next_multiple_of(gemm.rows);
         Grid { rows, columns, part_rows, block_rows, block_columns, by_rows }
     }
 
@@ -85,12 +85,13 @@ impl Grid {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use webnn_kernels::gemm::microkernels::{Isa, with_wide};
+    use webnn_kernels::gemm::microkernels::available;
+    use webnn_kernels::isa::Isa;
 
     #[test]
     fn a_thread_has_its_rows_of_a_small_product_and_its_columns_of_a_large_one() {
-        for isa in with_wide() {
-            let is_wide = isa.is_wide();
+        for gemm in available() {
+            let is_wide = gemm.for_large_l2;
             for (rows, depth, columns, by_rows) in [
                 (256, 256, 256, true),
                 (1000, 100, 130, true),
@@ -98,7 +99,7 @@ mod tests {
                 (128, 100, 4096, is_wide),
                 (90, 100, 4096, false),
             ] {
-                let grid = Grid::new(isa, rows, depth, columns, 2);
+                let grid = Grid::new(gemm, rows, depth, columns, 2);
                 let mut times = vec![0; rows * columns];
                 let mut end = 0;
                 for (number, (block_rows, block_columns)) in (0..grid.count()).map(|number| grid.block(number)).enumerate() {
@@ -109,22 +110,22 @@ mod tests {
                         end = end.max(if by_rows { block_rows.end } else { block_columns.end });
                     }
                 }
-                assert!(times.iter().all(|&times| times == 1), "{} {rows}x{depth}x{columns}", isa.name);
+                assert!(times.iter().all(|&times| times == 1), "{} {rows}x{depth}x{columns}", gemm.name);
                 let all = if by_rows { rows } else { columns };
-                let most = if by_rows { (all / 2).next_multiple_of(isa.rows) } else { all * 3 / 4 };
-                assert!(end <= most, "{} {rows}x{depth}x{columns}: the first half reads {end}", isa.name);
+                let most = if by_rows { (all / 2).next_multiple_of(gemm.rows) } else { all * 3 / 4 };
+                assert!(end <= most, "{} {rows}x{depth}x{columns}: the first half reads {end}", gemm.name);
             }
         }
     }
 
     #[test]
     fn one_row_is_multiplied_with_several_panels_at_a_time_where_each_thread_has_some() {
-        for isa in Isa::available() {
-            let several = MOST_PANELS * isa.columns;
+        for gemm in Isa::available().iter().map(|isa| isa.gemm) {
+            let several = MOST_PANELS * gemm.columns;
             for (columns, threads, expected) in
-                [(6 * several, 2, several), (2 * several - 1, 2, isa.columns), (several + 1, 1, 2 * several)]
+                [(6 * several, 2, several), (2 * several - 1, 2, gemm.columns), (several + 1, 1, 2 * several)]
             {
-                assert_eq!(Grid::new(isa, 1, 100, columns, threads).block_columns, expected, "{} {columns}", isa.name);
+                assert_eq!(Grid::new(gemm, 1, 100, columns, threads).block_columns, expected, "{} {columns}", gemm.name);
             }
         }
     }

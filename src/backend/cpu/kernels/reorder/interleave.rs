@@ -8,7 +8,7 @@ use crate::backend::cpu::view::Arguments;
 use crate::backend::strided::{Dimension, Dimensions, Strided};
 use crate::graph::{Op, OperandId};
 use smallvec::smallvec;
-use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::isa::Isa;
 use webnn_kernels::transpose::Interleaved;
 
 /// Shorter lines are not worth it.

@@ -9,7 +9,7 @@ use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::resample::InterpolationMode;
 use crate::graph::{Op, OperandId};
 use smallvec::smallvec;
-use webnn_kernels::gemm::microkernels::Isa;
+use webnn_kernels::isa::Isa;
 use webnn_kernels::resample::Place;
 use webnn_kernels::resample::nchw::{Block, Planes, Rows, blocks};
 use webnn_kernels::simd::MOST_LANES;
