@@ -76,14 +76,14 @@ impl Descriptor {
 
 impl fmt::Display for Descriptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.data_type, Sizes(&self.shape))
+        write!(f, "{}{}", self.data_type, Dimensions(&self.shape))
     }
 }
 
 /// A list of numbers as messages show it: `[1, 2, 3]`.
-pub struct Sizes<'a>(pub &'a [u32]);
+pub struct Dimensions<'a>(pub &'a [u32]);
 
-impl fmt::Display for Sizes<'_> {
+impl fmt::Display for Dimensions<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.0)
     }

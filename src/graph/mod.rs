@@ -71,14 +71,14 @@ impl ConstantBytes {
     /// # Panics
     /// When there are fewer.
     pub fn part(&self, range: Range<usize>) -> ConstantBytes {
-        struct Part(ConstantBytes, Range<usize>);
-        impl AsRef<[u8]> for Part {
+        struct Slice(ConstantBytes, Range<usize>);
+        impl AsRef<[u8]> for Slice {
             fn as_ref(&self) -> &[u8] {
                 &self.0.as_slice()[self.1.clone()]
             }
         }
         assert!(range.start <= range.end && range.end <= self.as_slice().len());
-        ConstantBytes::new(Part(self.clone(), range))
+        ConstantBytes::new(Slice(self.clone(), range))
     }
 }
 

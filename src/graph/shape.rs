@@ -1,7 +1,7 @@
 //! Rules about shapes that several families share.
 
 use super::Shape;
-use super::descriptor::{Sizes, is_valid_dimension};
+use super::descriptor::{Dimensions, is_valid_dimension};
 use crate::error::{Error, Result};
 
 /// *Unidirectionally broadcast*, `#algorithms-broadcasting`: whether `from` can be stretched to `to`.
@@ -41,7 +41,7 @@ pub fn broadcast(a: (&str, &[u32]), b: (&str, &[u32])) -> Result<Shape> {
     bidirectionally_broadcast(a.1, b.1).ok_or_else(|| {
         Error::argument(
             &format!("{} and {}", a.0, b.0),
-            format!("the shapes {} and {}", Sizes(a.1), Sizes(b.1)),
+            format!("the shapes {} and {}", Dimensions(a.1), Dimensions(b.1)),
             "shapes that can be broadcast to each other",
         )
     })
@@ -60,7 +60,7 @@ pub fn check_axes(argument: &str, axes: &[u32], rank: usize) -> Result<()> {
     for (i, &axis) in axes.iter().enumerate() {
         check_axis(argument, axis, rank)?;
         if axes[..i].contains(&axis) {
-            return Err(Error::argument(argument, format!("{axis} twice in {}", Sizes(axes)), "each axis once"));
+            return Err(Error::argument(argument, format!("{axis} twice in {}", Dimensions(axes)), "each axis once"));
         }
     }
     Ok(())
@@ -84,7 +84,7 @@ pub fn check_shape(argument: &str, found: &[u32], allowed: &[u32]) -> Result<()>
     if found == allowed {
         return Ok(());
     }
-    Err(Error::argument(argument, format!("shape {}", Sizes(found)), format!("shape {}", Sizes(allowed))))
+    Err(Error::argument(argument, format!("shape {}", Dimensions(found)), format!("shape {}", Dimensions(allowed))))
 }
 
 /// Checks the length of a list.
@@ -114,7 +114,7 @@ pub fn check_tensor_count(argument: &str, count: usize) -> Result<()> {
 /// Checks a list of strides, dilations or sizes, none of which may be 0.
 pub fn check_positive(argument: &str, list: &[u32]) -> Result<()> {
     if list.contains(&0) {
-        return Err(Error::argument(argument, Sizes(list), "numbers greater than 0"));
+        return Err(Error::argument(argument, Dimensions(list), "numbers greater than 0"));
     }
     Ok(())
 }

@@ -5,14 +5,14 @@ const LONGEST: usize = 256;
 
 /// A sum of products of names and numbers; what is divided is rounded down.
 #[derive(Debug, PartialEq)]
-enum Part {
+enum Term {
     Number(i64),
     Name(String),
-    Operator(char, Box<(Part, Part)>),
+    Operator(char, Box<(Term, Term)>),
 }
 
 /// A name that is arithmetic on others.
-pub struct Expression(Part);
+pub struct Expression(Term);
 
 impl Expression {
     /// Nothing for what is a name like any other, or no arithmetic.
@@ -22,7 +22,7 @@ impl Expression {
         }
         let mut rest = name;
         let part = sum(&mut rest)?;
-        let is_arithmetic = matches!(part, Part::Operator(..)) && rest.trim_start().is_empty();
+        let is_arithmetic = matches!(part, Term::Operator(..)) && rest.trim_start().is_empty();
         is_arithmetic.then_some(Expression(part))
     }
 
@@ -48,13 +48,13 @@ impl Expression {
     }
 }
 
-impl Part {
+impl Term {
     fn names<'a>(&'a self, names: &mut Vec<&'a str>) {
         match self {
-            Part::Number(_) => {}
-            Part::Name(name) if names.contains(&name.as_str()) => {}
-            Part::Name(name) => names.push(name),
-            Part::Operator(_, operands) => {
+            Term::Number(_) => {}
+            Term::Name(name) if names.contains(&name.as_str()) => {}
+            Term::Name(name) => names.push(name),
+            Term::Operator(_, operands) => {
                 operands.0.names(names);
                 operands.1.names(names);
             }
@@ -63,9 +63,9 @@ impl Part {
 
     fn value(&self, of: &impl Fn(&str) -> Option<u32>) -> Option<i64> {
         match self {
-            Part::Number(number) => Some(*number),
-            Part::Name(name) => of(name).map(i64::from),
-            Part::Operator(operator, operands) => {
+            Term::Number(number) => Some(*number),
+            Term::Name(name) => of(name).map(i64::from),
+            Term::Operator(operator, operands) => {
                 let (left, right) = (operands.0.value(of)?, operands.1.value(of)?);
                 match operator {
                     '+' => left.checked_add(right),
@@ -88,28 +88,28 @@ fn take(rest: &mut &str, operators: &[char]) -> Option<char> {
     Some(found)
 }
 
-fn sum(rest: &mut &str) -> Option<Part> {
+fn sum(rest: &mut &str) -> Option<Term> {
     chain(rest, &['+', '-'], product)
 }
 
-fn product(rest: &mut &str) -> Option<Part> {
+fn product(rest: &mut &str) -> Option<Term> {
     chain(rest, &['*', '/'], single)
 }
 
 /// Operands with operators between them, from left to right.
-fn chain(rest: &mut &str, operators: &[char], operand: fn(&mut &str) -> Option<Part>) -> Option<Part> {
+fn chain(rest: &mut &str, operators: &[char], operand: fn(&mut &str) -> Option<Term>) -> Option<Term> {
     let mut left = operand(rest)?;
     while let Some(operator) = take(rest, operators) {
         // Python's division of whole numbers has two strokes.
         if operator == '/' {
             *rest = rest.strip_prefix('/').unwrap_or(rest);
         }
-        left = Part::Operator(operator, Box::new((left, operand(rest)?)));
+        left = Term::Operator(operator, Box::new((left, operand(rest)?)));
     }
     Some(left)
 }
 
-fn single(rest: &mut &str) -> Option<Part> {
+fn single(rest: &mut &str) -> Option<Term> {
     if take(rest, &['(']).is_some() {
         let inner = sum(rest)?;
         return take(rest, &[')']).map(|_| inner);
@@ -120,8 +120,8 @@ fn single(rest: &mut &str) -> Option<Part> {
     let first = word.chars().next()?;
     *rest = after;
     match word.parse::<u32>() {
-        Ok(number) => Some(Part::Number(number.into())),
-        Err(_) if first.is_alphabetic() || first == '_' => Some(Part::Name(word.to_owned())),
+        Ok(number) => Some(Term::Number(number.into())),
+        Err(_) if first.is_alphabetic() || first == '_' => Some(Term::Name(word.to_owned())),
         Err(_) => None,
     }
 }

@@ -185,7 +185,7 @@ impl ThreadPool {
         let gate = shared.gate.0.load(Ordering::Acquire);
         assert_eq!(gate & (INSIDE | OPEN), 0, "the region before has ended");
         for (member, part) in (0..members).zip(&shared.parts) {
-            part.0.store(Part { next: count * member / members, end: count * (member + 1) / members }.pack(), Ordering::Relaxed);
+            part.0.store(Share { next: count * member / members, end: count * (member + 1) / members }.pack(), Ordering::Relaxed);
         }
         // SAFETY: both are pointers to the same type of object; the lifetime is left out, for `Region` sees to it that nobody
         // has the pointer after this function returns or unwinds.
@@ -244,18 +244,18 @@ impl Drop for Region<'_> {
 }
 
 /// Consecutive pieces.
-struct Part {
+struct Share {
     next: u64,
     end: u64,
 }
 
-impl Part {
+impl Share {
     fn pack(self) -> u64 {
         self.next << 32 | self.end
     }
 
-    fn unpack(packed: u64) -> Part {
-        Part { next: packed >> 32, end: packed & u64::from(u32::MAX) }
+    fn unpack(packed: u64) -> Share {
+        Share { next: packed >> 32, end: packed & u64::from(u32::MAX) }
     }
 }
 
@@ -324,23 +324,23 @@ impl Shared {
     }
 
     fn take_pieces(&self, me: usize, body: &Body<'_>) {
-        while let Some(piece) = self.take(me, |part| (part.next, Part { next: part.next + 1, ..part })) {
+        while let Some(piece) = self.take(me, |part| (part.next, Share { next: part.next + 1, ..part })) {
             body(piece);
         }
         let members = self.parts.len();
         for other in (1..members).map(|distance| (me + distance) % members) {
-            while let Some(piece) = self.take(other, |part| (part.end - 1, Part { end: part.end - 1, ..part })) {
+            while let Some(piece) = self.take(other, |part| (part.end - 1, Share { end: part.end - 1, ..part })) {
                 body(piece);
             }
         }
     }
 
     /// Takes a piece of a member's part, if there is one left.
-    fn take(&self, member: usize, divide: impl Fn(Part) -> (u64, Part)) -> Option<usize> {
+    fn take(&self, member: usize, divide: impl Fn(Share) -> (u64, Share)) -> Option<usize> {
         let part = &self.parts[member].0;
         let mut packed = part.load(Ordering::Relaxed);
         loop {
-            let found = Part::unpack(packed);
+            let found = Share::unpack(packed);
             if found.next >= found.end {
                 return None;
             }

@@ -4,7 +4,7 @@ use super::gather::shape_at_coordinates;
 use crate::error::{Error, Result};
 use crate::graph::attribute::enumeration;
 use crate::graph::data_type::{ANY, INDEX};
-use crate::graph::descriptor::Sizes;
+use crate::graph::descriptor::Dimensions;
 use crate::graph::operator::Ranks::SameRankAs;
 use crate::graph::operator::Types::{Of, SameAs};
 use crate::graph::operator::{N, Outputs, Rule, at_least, one, operators};
@@ -48,8 +48,8 @@ impl Rule for AccumulateElements {
         check_axis("axis", self.axis, input.shape.len())?;
         let fits = |(axis, (size, most)): (usize, (&u32, &u32))| axis == self.axis as usize || size <= most;
         if !indices.iter().zip(&input.shape).enumerate().all(fits) {
-            let allowed = format!("sizes of at most {} but for axis {}", Sizes(&input.shape), self.axis);
-            return Err(Error::argument("indices", format!("shape {}", Sizes(indices)), allowed));
+            let allowed = format!("sizes of at most {} but for axis {}", Dimensions(&input.shape), self.axis);
+            return Err(Error::argument("indices", format!("shape {}", Dimensions(indices)), allowed));
         }
         check_shape("updates", operands.shape(self.updates), indices)?;
         one(input.clone())

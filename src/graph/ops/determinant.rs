@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::graph::data_type::{DataType, DataTypes};
-use crate::graph::descriptor::Sizes;
+use crate::graph::descriptor::Dimensions;
 use crate::graph::operator::Types::{Of, SameAs};
 use crate::graph::operator::{N, Outputs, Rule, at_least, one, operators};
 use crate::graph::{Descriptor, OperandId, Operands};
@@ -23,7 +23,7 @@ impl Rule for Determinant {
         let shape = operands.shape(self.input);
         let (batches, matrix) = shape.split_at(shape.len() - 2);
         if matrix[0] != matrix[1] {
-            return Err(Error::argument("input", format!("shape {}", Sizes(shape)), "square matrices"));
+            return Err(Error::argument("input", format!("shape {}", Dimensions(shape)), "square matrices"));
         }
         one(Descriptor::new(DataType::Float32, batches.iter().copied()))
     }

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::graph::data_type::{FLOAT, WIDE_INTEGERS};
-use crate::graph::descriptor::Sizes;
+use crate::graph::descriptor::Dimensions;
 use crate::graph::operator::Types::{Of, SameAs};
 use crate::graph::operator::{Outputs, Ranks, Rule, at_least, one, operators, rank};
 use crate::graph::shape::{bidirectionally_broadcast, unidirectionally_broadcastable};
@@ -85,7 +85,7 @@ fn product(a: OperandId, b: OperandId, operands: &Operands<'_>) -> Result<Output
     let Some(mut shape) = bidirectionally_broadcast(batches_a, batches_b) else {
         return Err(Error::argument(
             "a and b",
-            format!("the shapes {} and {}", Sizes(a), Sizes(b)),
+            format!("the shapes {} and {}", Dimensions(a), Dimensions(b)),
             "shapes whose dimensions before the last two can be broadcast to each other",
         ));
     };
@@ -107,7 +107,7 @@ impl Rule for Gemm {
             if !unidirectionally_broadcastable(c, &[rows, columns]) {
                 return Err(Error::argument(
                     "c",
-                    format!("shape {}", Sizes(c)),
+                    format!("shape {}", Dimensions(c)),
                     format!("shapes that can be broadcast to [{rows}, {columns}]"),
                 ));
             }

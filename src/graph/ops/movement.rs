@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::graph::attribute::{Modulo, UnsignedOrList, enumeration};
 use crate::graph::data_type::ANY;
-use crate::graph::descriptor::{MAX_RANK, Sizes};
+use crate::graph::descriptor::{Dimensions, MAX_RANK};
 use crate::graph::operator::Ranks::SameRankAs;
 use crate::graph::operator::Types::{Of, SameAs};
 use crate::graph::operator::{N, Outputs, Rule, at_least, one, operators};
@@ -45,8 +45,8 @@ impl Rule for Concat {
             }
             let differs = |dimension: usize| dimension != axis && input.shape[dimension] != first.shape[dimension];
             if (0..input.rank()).any(differs) {
-                let allowed = format!("the sizes of the first input, {}, except along axis {axis}", Sizes(&first.shape));
-                return Err(Error::argument(&argument, format!("shape {}", Sizes(&input.shape)), allowed));
+                let allowed = format!("the sizes of the first input, {}, except along axis {axis}", Dimensions(&first.shape));
+                return Err(Error::argument(&argument, format!("shape {}", Dimensions(&input.shape)), allowed));
             }
             let size = output.shape[axis] as u64 + input.shape[axis] as u64;
             output.shape[axis] = check_dimension(&argument, size)?;
@@ -76,8 +76,8 @@ impl Rule for Expand {
         if !unidirectionally_broadcastable(&input.shape, &self.new_shape) {
             return Err(Error::argument(
                 "newShape",
-                Sizes(&self.new_shape),
-                format!("a shape that {} can be broadcast to", Sizes(&input.shape)),
+                Dimensions(&self.new_shape),
+                format!("a shape that {} can be broadcast to", Dimensions(&input.shape)),
             ));
         }
         one(Descriptor::new(input.data_type, self.new_shape.iter().copied()))
@@ -165,7 +165,7 @@ impl Rule for Reshape {
         if count != Some(allowed) {
             return Err(Error::argument(
                 "newShape",
-                Sizes(&self.new_shape),
+                Dimensions(&self.new_shape),
                 format!("a shape of the {allowed} elements of {input}"),
             ));
         }

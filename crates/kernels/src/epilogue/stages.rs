@@ -48,7 +48,7 @@ pub enum With {
 }
 
 /// Elements that all stages are done to before the next ones: they stay in the first-level cache.
-const TOGETHER: usize = 2048;
+const STRIP: usize = 2048;
 
 /// Where a matrix lies in the output.
 #[derive(Clone, Copy, Debug)]
@@ -92,10 +92,10 @@ impl<'a> Stages<'a> {
 
     /// Finishes whole rows of so many columns, or a piece of one, of which the first element is number `place` of the output.
     pub fn apply_rows(self, isa: &Isa, columns: usize, place: usize, tensors: &[&[f32]], piece: &mut [f32]) {
-        let length = if self.is_flat() { TOGETHER } else { columns };
-        let together = (TOGETHER / length).max(1) * length;
-        for (i, elements) in piece.chunks_mut(together).enumerate() {
-            let place = place + i * together;
+        let length = if self.is_flat() { STRIP } else { columns };
+        let strip = (STRIP / length).max(1) * length;
+        for (i, elements) in piece.chunks_mut(strip).enumerate() {
+            let place = place + i * strip;
             let first = place % columns;
             let of_row = first..columns.min(first + elements.len());
             let rows = elements.len().div_ceil(length);

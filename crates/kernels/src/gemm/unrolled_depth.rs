@@ -9,7 +9,7 @@ use crate::simd::prefetch::{LINE, fetch};
 use crate::simd::vector_bundle::VectorBundle;
 
 /// Steps that are written out.
-const TOGETHER: usize = 4;
+const UNROLL: usize = 4;
 /// Rows whose addresses find room in registers.
 const MOST_ROWS: usize = if cfg!(target_arch = "aarch64") { 8 } else { 6 };
 
@@ -35,15 +35,15 @@ pub unsafe fn add_steps<S: VectorBundle, const ROWS: usize, const STREAMS: usize
     depth: usize,
     (mut ahead, ahead_step): Ahead,
 ) -> usize {
-    let whole = depth / TOGETHER * TOGETHER;
+    let whole = depth / UNROLL * UNROLL;
     let mut k = 0;
     while k < whole {
         if STREAMS > 0 {
             fetch::<1>(ahead);
-            if ahead_step * TOGETHER > LINE {
-                (1..TOGETHER).for_each(|line| fetch::<1>(ahead.wrapping_add(line * LINE)));
+            if ahead_step * UNROLL > LINE {
+                (1..UNROLL).for_each(|line| fetch::<1>(ahead.wrapping_add(line * LINE)));
             }
-            ahead = ahead.wrapping_add(ahead_step * TOGETHER);
+            ahead = ahead.wrapping_add(ahead_step * UNROLL);
         }
         // SAFETY: these steps are some of `depth`, for which the caller promises numbers and factors.
         unsafe {
@@ -54,7 +54,7 @@ pub unsafe fn add_steps<S: VectorBundle, const ROWS: usize, const STREAMS: usize
             add_products::<S, ROWS, 2>(sums, &numbers, factors);
             add_products::<S, ROWS, 3>(sums, &numbers, factors);
         }
-        k += TOGETHER;
+        k += UNROLL;
     }
     whole
 }

@@ -77,7 +77,7 @@ impl Kernel for Attention {
             });
             let masks: SmallVec<[Mask<'_>; 4]> = all.collect();
             let queries = first..self.sizes.queries.min(first + self.together);
-            let part = Part { attention: self, masks: &masks, q: &q[query..], k: &k[key..], v: &v[value..], queries };
+            let part = Queries { attention: self, masks: &masks, q: &q[query..], k: &k[key..], v: &v[value..], queries };
             let origin = Origin { place: place + first * self.sizes.output_stride, stride: self.sizes.output_stride };
             // SAFETY: stacks have different positions, which were made so that their outputs do not overlap, and jobs of one
             // stack have different queries.
@@ -103,7 +103,7 @@ impl Sizes {
 }
 
 /// Some queries of a stack. All slices begin at the stack's first element.
-struct Part<'a> {
+struct Queries<'a> {
     attention: &'a Attention,
     masks: &'a [Mask<'a>],
     q: &'a [f32],
@@ -112,7 +112,7 @@ struct Part<'a> {
     queries: std::ops::Range<usize>,
 }
 
-impl Part<'_> {
+impl Queries<'_> {
     /// Computes an output whose first row is that of the first query.
     fn run(&self, output: Output<'_>, origin: Origin, tensors: &[&[f32]]) {
         let Attention { gemm, sizes, stages, epilogue, .. } = self.attention;

@@ -94,7 +94,7 @@ pub struct Conv {
 }
 
 /// What a tile is made from.
-struct Part<'a> {
+struct TileOperands<'a> {
     panel: Panel<'a>,
     starts: &'a [*const f32],
     /// See [`Task::ahead`].
@@ -330,7 +330,7 @@ impl Conv {
                     (image.as_ptr(), rows.div_ceil(at_once), Next::Rows)
                 };
                 for panel in of_group.parts_of(weights, first..first + at_once) {
-                    let part = Part { panel, starts: &[], ahead: (ahead, ahead_step) };
+                    let part = TileOperands { panel, starts: &[], ahead: (ahead, ahead_step) };
                     let task = self.task(more, output, 0, pixels.clone(), part);
                     // SAFETY: there are `channels` numbers for each pixel, one behind the other; see `tile`.
                     unsafe { self.tiles.run_in_line((heights, tiles.clone()), (image.as_ptr(), channels), next, task) }
@@ -382,7 +382,7 @@ impl Conv {
         for number in panels {
             let (next, step) = next_panel(of_group, weights, number, tiles.len());
             let panel = of_group.panel_of(weights, number);
-            let task = self.task(more, output, group, pixels.clone(), Part { panel, starts: &[], ahead: (next, step) });
+            let task = self.task(more, output, group, pixels.clone(), TileOperands { panel, starts: &[], ahead: (next, step) });
             let mut given = (panel, task);
             for (i, tile) in tiles.clone().enumerate() {
                 self.tile(&given, tiles.start, tile, &starts[i * of_tile..][..of_tile]);
@@ -404,7 +404,7 @@ impl Conv {
         let weights = more.weights.unwrap_or(of_group.all());
         let pixels = self.division.heights.rows(tiles.clone());
         let task = |panel| {
-            let part = Part { panel, starts: &[], ahead: (weights.as_ptr(), 0) };
+            let part = TileOperands { panel, starts: &[], ahead: (weights.as_ptr(), 0) };
             (panel, self.task(more, output, group, pixels.clone(), part))
         };
         of_group.parts_of(weights, panels.clone()).map(task).collect()
@@ -431,8 +431,15 @@ impl Conv {
 
     /// What becomes of some pixels. The weights' number is asserted, and the bias, the output and what is added are sliced to what is
     /// touched.
-    fn task(&self, more: &More<'_>, output: &SharedOutput<'_>, group: usize, pixels: Range<usize>, part: Part<'_>) -> Task {
-        let Part { panel, starts, ahead: (ahead, ahead_step) } = part;
+    fn task(
+        &self,
+        more: &More<'_>,
+        output: &SharedOutput<'_>,
+        group: usize,
+        pixels: Range<usize>,
+        part: TileOperands<'_>,
+    ) -> Task {
+        let TileOperands { panel, starts, ahead: (ahead, ahead_step) } = part;
         let (panels, stride) = (&self.groups[group], self.sizes.all_outputs);
         let place = pixels.start * stride + group * panels.columns + panel.first;
         let end = place + (pixels.len() - 1) * stride + panel.columns;

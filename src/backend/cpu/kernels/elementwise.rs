@@ -20,7 +20,7 @@ struct Chain {
 }
 
 /// Elements that all stages are done to before the next ones: they stay in the first-level cache.
-const TOGETHER: usize = 2048;
+const STRIP: usize = 2048;
 
 /// A chain of element-wise operators in one pass.
 pub static CHAIN: Implementation = Implementation { name: "elementwise.chain", accept };
@@ -59,9 +59,9 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let (problem, isa) = (*problem, target.isa);
     Ok(Box::new(move || {
         let fuses = stages.fuse(&problem, &mut consumed);
-        let row = if stages.stages().is_flat() { TOGETHER } else { problem.output.shape.last().copied().unwrap_or(1) };
+        let row = if stages.stages().is_flat() { STRIP } else { problem.output.shape.last().copied().unwrap_or(1) };
         // What is done once for a row takes longer than a short row itself.
-        let rows = TOGETHER.min(count).checked_div(row).unwrap_or(1).max(1);
+        let rows = STRIP.min(count).checked_div(row).unwrap_or(1).max(1);
         let row = if stages.join_rows(rows) { rows * row } else { row };
         Ok(Built { kernel: Box::new(Chain { isa, input, stages, row }), consumed, fuses })
     }))
@@ -76,11 +76,11 @@ impl Kernel for Chain {
         for_each_piece(arguments.output().elements::<f32>(), self.row, cost, |first, piece| {
             for (i, row) in piece.chunks_mut(self.row).enumerate() {
                 let start = (first + i) * self.row;
-                for (j, together) in row.chunks_mut(TOGETHER).enumerate() {
-                    let column = j * TOGETHER;
+                for (j, strip) in row.chunks_mut(STRIP).enumerate() {
+                    let column = j * STRIP;
                     let place = start + column;
-                    together.copy_from_slice(&input[place..][..together.len()]);
-                    self.stages.stages().apply(self.isa, column..column + together.len(), place, &tensors, together);
+                    strip.copy_from_slice(&input[place..][..strip.len()]);
+                    self.stages.stages().apply(self.isa, column..column + strip.len(), place, &tensors, strip);
                 }
             }
         });

@@ -27,7 +27,7 @@ use webnn_kernels::quantize::{Quantize, Scale};
 
 /// Bytes of rows between the two convolutions that a thread works on at a time: they stay in the cache, beside what comes in
 /// and goes out.
-const TOGETHER: usize = 256 << 10;
+const BAND_BYTES: usize = 256 << 10;
 /// Rows of a band, at most.
 const MOST_ROWS: usize = 8;
 /// Work of a job, in nanoseconds, at most: as long as what one thread may do before it looks whether its context has ended.
@@ -307,7 +307,7 @@ impl ExpandDepthwise {
     ) -> Built {
         let rows = depthwise.rows;
         let reach = (rows.window - 1) * rows.dilation + 1;
-        let fit = TOGETHER / (depthwise.columns.input * depthwise.channels * 4);
+        let fit = BAND_BYTES / (depthwise.columns.input * depthwise.channels * 4);
         let band = (fit.saturating_sub(reach) / rows.stride + 1).min(MOST_ROWS);
         // Two rows are computed together.
         let band = if band > 1 { band / 2 * 2 } else { band };

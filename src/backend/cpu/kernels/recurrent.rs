@@ -68,7 +68,7 @@ struct Direction {
 }
 
 /// Numbers of one product of inputs, at most: they are kept by the thread.
-const TOGETHER: usize = 2 << 20;
+const MOST_INPUT_PRODUCTS: usize = 2 << 20;
 /// Units are handed out to threads when a step has at least so many multiplications.
 const WORTH_SHARING: usize = 64 << 10;
 
@@ -126,7 +126,7 @@ impl Recurrent {
     ) -> [Vec<f32>; 2] {
         let Sizes { steps, batch, input: input_size, hidden, blocks, lanes } = self.sizes;
         let columns = self.unit.gates() * blocks * lanes;
-        let together = (TOGETHER / (batch * columns)).clamp(1, steps);
+        let together = (MOST_INPUT_PRODUCTS / (batch * columns)).clamp(1, steps);
         let (left_size, state_size) = (batch * self.sizes.distance(), batch * blocks * lanes);
         let inputs_size = together * batch * columns;
         with_scratch(inputs_size + 3 * left_size + 2 * state_size + columns, |scratch| {

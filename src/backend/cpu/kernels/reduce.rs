@@ -19,7 +19,7 @@ use webnn_kernels::reduction::axes::{self, Kind};
 /// Runs and rows shorter than this leave the vectors empty.
 const SHORTEST: usize = 4;
 /// Outputs that are computed together: their totals stay in the first-level cache.
-const TOGETHER: usize = 1024;
+const OUTPUTS_OF_BLOCK: usize = 1024;
 /// Fewer numbers are not worth a part of their own.
 const LEAST_PART: usize = 1 << 14;
 /// Nested loops, innermost first: their sizes, and the distances in the input.
@@ -132,10 +132,10 @@ impl Kernel for Reduction {
         assert_eq!(input.len(), outputs.len() * count);
         if self.parts == 1 {
             return for_each_piece(outputs, 1, count / 8, |first, piece| {
-                let mut totals = [0.0; TOGETHER];
-                for (i, outputs) in piece.chunks_mut(TOGETHER).enumerate() {
+                let mut totals = [0.0; OUTPUTS_OF_BLOCK];
+                for (i, outputs) in piece.chunks_mut(OUTPUTS_OF_BLOCK).enumerate() {
                     let totals = &mut totals[..outputs.len()];
-                    axes.totals(isa, input, first + i * TOGETHER, 0..count, totals);
+                    axes.totals(isa, input, first + i * OUTPUTS_OF_BLOCK, 0..count, totals);
                     axes.finish(isa, totals, outputs);
                 }
             });
@@ -144,8 +144,8 @@ impl Kernel for Reduction {
         for_each_piece(&mut all, outputs.len(), input.len() / 8 / self.parts, |first, piece| {
             for (part, totals) in (first..).zip(piece.chunks_exact_mut(outputs.len())) {
                 let range = part * count / self.parts..(part + 1) * count / self.parts;
-                for (i, totals) in totals.chunks_mut(TOGETHER).enumerate() {
-                    axes.totals(isa, input, i * TOGETHER, range.clone(), totals);
+                for (i, totals) in totals.chunks_mut(OUTPUTS_OF_BLOCK).enumerate() {
+                    axes.totals(isa, input, i * OUTPUTS_OF_BLOCK, range.clone(), totals);
                 }
             }
         });

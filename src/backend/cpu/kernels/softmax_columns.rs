@@ -13,7 +13,7 @@ use webnn_kernels::softmax::columns::{Columns, LINES, ShortRows};
 /// Fewer columns leave the vectors empty.
 const LEAST_COLUMNS: usize = 16;
 /// Columns that are done together: whole vectors.
-const TOGETHER: usize = 128;
+const COLUMNS_OF_BLOCK: usize = 128;
 
 #[derive(Debug)]
 struct SoftmaxColumns {
@@ -57,10 +57,10 @@ impl Kernel for SoftmaxColumns {
         let SoftmaxColumns { matrices, rows, columns, .. } = *self;
         assert_eq!((input.len(), output.len()), (matrices * rows * columns, matrices * rows * columns));
         let output = SharedOutput::new(output);
-        let of_matrix = columns.div_ceil(TOGETHER);
+        let of_matrix = columns.div_ceil(COLUMNS_OF_BLOCK);
         for_each_job(matrices * of_matrix, input.len() / 2, |job| {
-            let (matrix, first) = (job / of_matrix, job % of_matrix * TOGETHER);
-            let count = TOGETHER.min(columns - first);
+            let (matrix, first) = (job / of_matrix, job % of_matrix * COLUMNS_OF_BLOCK);
+            let count = COLUMNS_OF_BLOCK.min(columns - first);
             // SAFETY: jobs have different columns or matrices.
             unsafe { Columns { input, output: &output, matrix, rows, columns, first, count }.compute(self.isa) }
         });

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::graph::data_type::{DataType, FLOAT, FOUR_BITS, QUANTIZED};
-use crate::graph::descriptor::Sizes;
+use crate::graph::descriptor::Dimensions;
 use crate::graph::operator::Ranks::SameRankAs;
 use crate::graph::operator::Types::{Of, SameAs};
 use crate::graph::operator::{N, Outputs, Rule, one, operators};
@@ -71,8 +71,8 @@ fn check_blocks(
     if !blockwise_broadcastable(scale, aligned) {
         return Err(Error::argument(
             "scale",
-            format!("shape {}", Sizes(scale)),
-            format!("a shape whose sizes divide those of input, {}", Sizes(input)),
+            format!("shape {}", Dimensions(scale)),
+            format!("a shape whose sizes divide those of input, {}", Dimensions(input)),
         ));
     }
     Ok(())

@@ -14,7 +14,7 @@ use webnn_kernels::isa::Isa;
 /// Fewer columns leave the vectors empty.
 const LEAST_COLUMNS: usize = 16;
 /// Columns that one thread does together.
-const TOGETHER: usize = 512;
+const COLUMNS_OF_BLOCK: usize = 512;
 /// Numbers of rows must be float32 numbers.
 const MOST_ROWS: usize = 1 << 24;
 
@@ -63,11 +63,11 @@ impl ArgColumns {
         let ArgColumns { matrices, rows, columns, smallest, .. } = *self;
         assert_eq!((input.len(), output.len()), (matrices * rows * columns, matrices * columns));
         let output = SharedOutput::new(output);
-        let of_matrix = columns.div_ceil(TOGETHER);
+        let of_matrix = columns.div_ceil(COLUMNS_OF_BLOCK);
         for_each_job(matrices * of_matrix, input.len() / 8, |job| {
-            let (matrix, first) = (job / of_matrix, job % of_matrix * TOGETHER);
-            let count = TOGETHER.min(columns - first);
-            let mut found = [0.0; TOGETHER];
+            let (matrix, first) = (job / of_matrix, job % of_matrix * COLUMNS_OF_BLOCK);
+            let count = COLUMNS_OF_BLOCK.min(columns - first);
+            let mut found = [0.0; COLUMNS_OF_BLOCK];
             let matrix_input = &input[matrix * rows * columns..][..rows * columns];
             Columns { matrix: matrix_input, rows, columns, first, found: &mut found[..count], smallest }.compute(self.isa);
             let start = matrix * columns + first;
