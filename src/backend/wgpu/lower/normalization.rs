@@ -39,7 +39,8 @@ pub fn batch_normalization(lowering: &mut Lowering<'_>, op: &BatchNormalization,
         "let feature = (i / {inner}u) % {features}u;\n\
          let deviation = sqrt(variance(feature) + {});\n\
          let x = input(i) - mean(feature);\n\
-         if is_infinite(x) {{ return finished(feature, 0.5f * input(i) - 0.5f * mean(feature), 0.5f * deviation); }}\n\
+         if is_infinite(x) {{\n\
+         return finished(feature, divided_by_power(input(i), 1u) - divided_by_power(mean(feature), 1u), 0.5f * deviation);\n}}\n\
          return finished(feature, x, deviation);",
         float(op.epsilon as f32),
     );
