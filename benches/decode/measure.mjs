@@ -1,11 +1,13 @@
-// measure.mjs ENGINE MODEL THREADS PASTS PROMPTS TOKENS: prints tokens per second behind so many, prompt tokens per second, and the
+// measure.mjs ENGINE MODEL THREADS PASTS PROMPTS TOKENS LLAMA: prints tokens per second behind so many, prompt tokens per second, and the
 // largest resident memory, as JSON. A first pass over each length is not timed: plans are made, pages are touched.
 
 import { createRequire } from 'node:module';
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { median } from '../statistics.mjs';
 
 const require = createRequire(import.meta.url);
-const [engine, model, threads, pasts, prompts, count] = process.argv.slice(2);
+const [engine, model, threads, pasts, prompts, count, llama] = process.argv.slice(2);
 const lengths = (list) => list.split(',').filter(Boolean).map(Number);
 
 /** A function that runs a prompt of so many tokens and gives so many more; it calls back at each. */
@@ -43,7 +45,25 @@ async function onnxruntime() {
   };
 }
 
-const run = await (engine === 'webnn-node' ? webnn() : onnxruntime());
+async function llamaCpp() {
+  const { getLlama } = await import(pathToFileURL(path.resolve(llama, 'node_modules/node-llama-cpp/dist/index.js')));
+  const library = await getLlama({ gpu: false, build: 'never', logLevel: 'error', maxThreads: Number(threads) });
+  const loaded = await library.loadModel({ modelPath: model });
+  const longest = Math.max(...lengths(pasts), ...lengths(prompts), 64) + Number(count) + 8;
+  const context = await loaded.createContext({ contextSize: longest, batchSize: 512, threads: Number(threads) });
+  const sequence = context.getSequence();
+  return async (prompt, most, each) => {
+    await sequence.clearHistory();
+    let left = most;
+    for await (const token of sequence.evaluate(prompt, { temperature: 0 })) {
+      each(token);
+      left -= 1;
+      if (left === 0) break;
+    }
+  };
+}
+
+const run = await { 'webnn-node': webnn, 'onnxruntime-node': onnxruntime, 'llama.cpp': llamaCpp }[engine]();
 const promptOf = (length) => Array.from({ length }, (_, i) => ((i * 7919 + 13) % 250) + 3);
 const found = { tokens: [] };
 await run(promptOf(8), 32, (id) => found.tokens.push(id));
@@ -67,3 +87,5 @@ for (const length of lengths(pasts)) {
 }
 found['peak resident, MiB'] = process.resourceUsage().maxRSS / 1024;
 console.log(JSON.stringify(found));
+// llama.cpp's threads would keep the process.
+process.exit();
