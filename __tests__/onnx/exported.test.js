@@ -99,7 +99,7 @@ beforeAll(async () => {
 afterAll(() => context.destroy());
 
 test('there are models of each exporter', () => {
-  expect([...new Set(files.map((file) => file.split('_')[0]))]).toEqual(['sklearn', 'tensorflow', 'torchscript']);
+  expect([...new Set(files.map((file) => file.split('_')[0]))]).toEqual(['dynamo', 'sklearn', 'tensorflow', 'torchscript']);
 });
 
 describe.each(cases.map((item, i) => [item.file, item, i]))('%s', (_, { model, sets }, index) => {

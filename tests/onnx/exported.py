@@ -226,22 +226,34 @@ def torchscript():
             )
 
 
+def without_traces(path):
+    """Takes out what the exporter notes beside nodes and values: stacks of calls with the paths of a machine."""
+    import onnx
+
+    model = onnx.load(path)
+    graph = model.graph
+    for each in [model, graph, *graph.node, *graph.input, *graph.output, *graph.value_info, *graph.initializer]:
+        del each.metadata_props[:]
+    onnx.save(model, path)
+
+
 def dynamo():
     import torch
 
     modules, examples = torch_modules(), torch_examples()
-    for name in ["classifier", "encoder", "pyramid", "decoder"]:
+    for name in modules:
         values, inputs, outputs, axes = examples[name]
-        # Sizes of one name are one symbol.
-        symbols = {name: torch.export.Dim(name, min=2, max=1000) for each in axes for name in each.values()}
-        shapes = tuple({axis: symbols[name] for axis, name in each.items()} for each in axes)
+        # Sizes of one name are one symbol, and what an exporter finds out about a size is not an error.
+        shapes = tuple(each or None for each in axes)
         try:
             program = torch.onnx.export(
                 seeded(torch, modules[name]), values, input_names=inputs, output_names=outputs, dynamic_shapes=shapes, dynamo=True
             )
-            program.save(str(FOLDER / f"dynamo_{name}.onnx"))
+            path = str(FOLDER / f"dynamo_{name}.onnx")
+            program.save(path)
+            without_traces(path)
         except Exception as error:  # What an exporter cannot write is no model to test.
-            print(name, "is not written:", str(error)[:300])
+            print(name, "is not written:", str(error)[-300:])
 
 
 def sklearn():
