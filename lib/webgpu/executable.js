@@ -8,9 +8,8 @@
 
 const { performance } = require('node:perf_hooks');
 const { setImmediate } = require('node:timers/promises');
-const native = require('../native.js');
 const { named } = require('../errors.js');
-const { COPY_DST, PIECE, STORAGE, bufferSize, checked } = require('./device.js');
+const { COPY_DST, COPY_SRC, PIECE, STORAGE, bufferSize, checked, readBytes, writeBytes } = require('./device.js');
 
 /** How long a turn may be, in milliseconds. */
 const TURN = 2;
@@ -22,6 +21,13 @@ const CONSTANT = 2;
 
 /** @typedef {{kind: number, position: number, offset: number, size: number}} Memory */
 /** @typedef {{pipeline: GPUComputePipeline, step: number, grid: number[], memory: Memory[], fixed: GPUBindGroup | undefined}} Dispatch */
+
+/**
+ * Where texts and constants of a program are, which are large.
+ * @typedef {object} Source
+ * @property {(shader: number) => string} shaderText
+ * @property {(constant: number, offset: number, into: Uint8Array) => void} copyConstant fills the view from an offset on
+ */
 
 /** Gives the event loop its turn where this has lasted long enough. */
 class Turns {
@@ -128,6 +134,31 @@ class Executable {
     pass.end();
   }
 
+  /**
+   * Runs on bytes of the host: these are copied to the device, and back. What the device complains of is the caller's to look for.
+   * @param {Uint8Array[]} inputs
+   * @param {boolean[]} wanted
+   * @param {string} label
+   * @returns {(ReturnType<typeof readBytes> | undefined)[]} for each output that is wanted what brings its bytes
+   */
+  start(inputs, wanted, label) {
+    const { device } = this;
+    const given = inputs.map((bytes) => {
+      const made = device.createBuffer({ label, size: bufferSize(bytes.byteLength), usage: STORAGE | COPY_DST });
+      writeBytes(device, made, bytes);
+      return made;
+    });
+    // Later steps may read what nobody wants.
+    const taken = this.outputLengths.map((length) => device.createBuffer({ label, size: bufferSize(length), usage: STORAGE | COPY_SRC }));
+    const encoder = device.createCommandEncoder({ label });
+    this.record(encoder, given, taken, label);
+    device.queue.submit([encoder.finish()]);
+    const reads = this.outputLengths.map((length, i) => (wanted[i] ? readBytes(device, taken[i], length, label) : undefined));
+    // What was submitted keeps them.
+    given.concat(taken).forEach((one) => one.destroy());
+    return reads;
+  }
+
   /** Runs on the same tensors share their bind groups. */
   #bind(buffers) {
     const last = this.#bound;
@@ -177,14 +208,14 @@ function parse(buffer) {
  * Puts a program on a device.
  * @param {GPUDevice} device
  * @param {Pipelines} pipelines
- * @param {number} program its handle
+ * @param {Source} source
  * @param {any} description as native.buildProgram() gives it
  * @param {number} inputs how many inputs it has
  * @param {string} label
  * @param {() => void} ask throws where nobody wants it any more
  * @returns {Promise<Executable>} rejected with a Cause
  */
-async function createExecutable(device, pipelines, program, description, inputs, label, ask) {
+async function createExecutable(device, pipelines, source, description, inputs, label, ask) {
   const turns = new Turns();
   const { steps, stepLabels, shaders, constants, arenaLength, outputLengths } = description;
   const parsed = parse(description.dispatches);
@@ -194,7 +225,7 @@ async function createExecutable(device, pipelines, program, description, inputs,
   for (let shader = 0; shader < shaders.length; shader++) {
     ask();
     const step = firstStep.get(shader);
-    const pipeline = pipelines.get(device, shaders[shader], native.shaderText(program, shader));
+    const pipeline = pipelines.get(device, shaders[shader], source.shaderText(shader));
     made.push(pipeline.catch((failure) => {
       throw { ...failure, message: `${named(steps[step], stepLabels[step])}: ${failure.message}` };
     }));
@@ -205,7 +236,7 @@ async function createExecutable(device, pipelines, program, description, inputs,
   try {
     const used = new Set(parsed.flatMap(({ memory }) => memory.filter(({ kind }) => kind === CONSTANT).map(({ position }) => position)));
     for (const [position, byteLength] of constants.entries()) {
-      own.constants.push(used.has(position) ? await upload(device, program, position, byteLength, label, turns, ask) : undefined);
+      own.constants.push(used.has(position) ? await upload(device, source, position, byteLength, label, turns, ask) : undefined);
     }
     if (parsed.some(({ memory }) => memory.some(({ kind }) => kind > CONSTANT))) {
       own.arena = await buffer(device, arenaLength, STORAGE, `${label} (values in between)`);
@@ -256,7 +287,7 @@ function requireSize({ limits: { maxBufferSize } }, byteLength) {
   };
 }
 
-async function upload(device, program, constant, byteLength, label, turns, ask) {
+async function upload(device, source, constant, byteLength, label, turns, ask) {
   requireSize(device, byteLength);
   const size = bufferSize(byteLength);
   const descriptor = { label: `${label} (constant ${constant})`, size, usage: STORAGE | COPY_DST, mappedAtCreation: true };
@@ -275,7 +306,7 @@ async function upload(device, program, constant, byteLength, label, turns, ask) 
     const range = made.getMappedRange();
     for (let offset = 0; offset < byteLength; offset += PIECE) {
       ask();
-      native.copyConstant(program, constant, offset, new Uint8Array(range, offset, Math.min(PIECE, byteLength - offset)));
+      source.copyConstant(constant, offset, new Uint8Array(range, offset, Math.min(PIECE, byteLength - offset)));
       await turns.next();
     }
     made.unmap();

@@ -161,7 +161,7 @@ class DeviceTimeline {
           if (handle.destroyed || this.#ended) throw { code: 'InvalidStateError', message: 'it was destroyed' };
         };
         stop();
-        const executable = await createExecutable(this.device, this.#pipelines, program, description, inputs.length, label, stop)
+        const executable = await createExecutable(this.device, this.#pipelines, sourceOf(program), description, inputs.length, label, stop)
           .catch((failure) => {
             throw failure.code === undefined ? failure : { ...failure, code: 'OperationError', message: `${named('build', label)}: ${failure.message}` };
           });
@@ -239,22 +239,7 @@ class DeviceTimeline {
       settle(request, inherited('compute', shown, 'the graph can never run again', executable.failure));
       return;
     }
-    const { result: reads, complaint } = checked(device, () => {
-      const given = inputs.map((view) => {
-        const made = device.createBuffer({ label: shown, size: bufferSize(view.byteLength), usage: STORAGE | COPY_DST });
-        writeBytes(device, made, bytesOf(view));
-        return made;
-      });
-      // Later steps may read what nobody wants.
-      const taken = executable.outputLengths.map((length) => device.createBuffer({ label: shown, size: bufferSize(length), usage: STORAGE | COPY_SRC }));
-      const encoder = device.createCommandEncoder({ label: shown });
-      executable.record(encoder, given, taken, shown);
-      device.queue.submit([encoder.finish()]);
-      const read = outputs.map((view, i) => view && readBytes(device, taken[i], view.byteLength, shown));
-      // What was submitted keeps them.
-      given.concat(taken).forEach((one) => one.destroy());
-      return read;
-    });
+    const { result: reads, complaint } = checked(device, () => executable.start(inputs.map(bytesOf), outputs.map((view) => view !== undefined), shown));
     this.#settle(request, async () => {
       const wrong = [];
       await Promise.all(reads.map((read, i) => read && read(bytesOf(outputs[i])).catch((error) => void wrong.push(error))));
@@ -320,6 +305,17 @@ class DeviceTimeline {
       (error) => settle(request, error.code === undefined || typeof error.code === 'number' ? { code: 'OperationError', message: `${error?.message ?? error}` } : error),
     );
   }
+}
+
+/**
+ * Texts and constants of a program that the native side has.
+ * @returns {import('./executable').Source}
+ */
+function sourceOf(program) {
+  return {
+    shaderText: (shader) => native.shaderText(program, shader),
+    copyConstant: (constant, offset, into) => native.copyConstant(program, constant, offset, into),
+  };
 }
 
 /** The bytes of a read, where the device did not complain; a failure of a readback by itself (docs/extensions.md E8). */

@@ -9,7 +9,7 @@ use super::handles::Handle;
 use super::script::{Scope, Value, internal};
 use super::settle::{Outcome, Request};
 use crate::backend::wgpu::Foreign;
-use crate::backend::wgpu::program::{Memory, Program, Slot};
+use crate::backend::wgpu::program::Program;
 use crate::backend::wgpu::target::{Features, Target};
 use crate::error::Result;
 use crate::graph::OperandId;
@@ -32,28 +32,13 @@ const DESCRIPTION: usize = 16 << 10;
 #[derive(Debug)]
 pub struct Described {
     program: Program,
-    /// For each dispatch its step, shader, grid and number of bindings, and for each binding its buffer, offset and length.
+    /// [`Program::encode_dispatches`]
     dispatches: Vec<u8>,
 }
 
 impl Described {
     fn new(program: Program) -> Self {
-        let mut dispatches = Vec::new();
-        // As script has numbers.
-        let mut add = |number: usize| dispatches.extend((number as f64).to_le_bytes());
-        for dispatch in &program.dispatches {
-            let grid = dispatch.grid.map(|count| count as usize);
-            [dispatch.step, dispatch.shader].into_iter().chain(grid).chain([dispatch.bindings.len()]).for_each(&mut add);
-            for &Memory { slot, offset, length } in &dispatch.bindings {
-                let (kind, position) = match slot {
-                    Slot::Input(position) => (0, position),
-                    Slot::Output(position) => (1, position),
-                    Slot::Constant(position) => (2, position),
-                    Slot::Arena => (3, 0),
-                };
-                [kind, position, offset, length].into_iter().for_each(&mut add);
-            }
-        }
+        let dispatches = program.encode_dispatches();
         Described { program, dispatches }
     }
 }

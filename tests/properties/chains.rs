@@ -7,7 +7,7 @@
 use crate::draw;
 use crate::random::Random;
 use crate::tensor::Tensor;
-use crate::{GPU_FLUSHES, guarded, number, runners, seed, takes_part, tensor_of};
+use crate::{FLUSHING, guarded, number, runners, seed, takes_part, tensor_of};
 use std::sync::Arc;
 use webnn_node::graph::attribute::Value;
 use webnn_node::graph::operator::Operator;
@@ -189,7 +189,7 @@ fn graphs_of_many_operators_compute_the_same_on_all_runners() {
         let runners: Vec<_> = runners()
             .iter()
             // Quotients and subnormal numbers are not the same bits there.
-            .filter(|(name, _)| takes_part(name, &graph, round) && !(*name == "wgpu" && *GPU_FLUSHES))
+            .filter(|(name, _)| takes_part(name, &graph, round) && !FLUSHING.contains(name))
             .collect();
         // One alone has nothing to be compared with.
         if runners.len() < 2 {

@@ -87,17 +87,17 @@ fn flushed(x: f64) -> f64 {
 
 impl Element {
     /// The same for a device that takes subnormal numbers for zeros, and whose quotients and roots are only near.
-    fn accepts_flushed(&self, data_type: DataType, found: Scalar, ulps: i64) -> bool {
+    fn accepts_flushed(&self, data_type: DataType, found: Scalar, ulps: i64, terms: usize) -> bool {
         let found = match found {
             Scalar::Float(x) => Scalar::Float(flushed(x)),
             integer => integer,
         };
-        // What is computed on the way may be flushed too, which takes off less than the smallest normal number: of two values, at most,
-        // where a result is this small.
-        let allowance = Allowance { ulps, lost: 2.0 * f64::from(f32::MIN_POSITIVE) };
+        // What is computed on the way may be flushed too, which takes off less than the smallest normal number: of two values, or of each
+        // that is added up, where a result is this small.
+        let allowance = Allowance { ulps, lost: terms.max(2) as f64 * f64::from(f32::MIN_POSITIVE) };
         match self {
             Element::Exactly(Scalar::Float(value)) => Element::ulps(*value, 0).accepts(data_type, found, allowance),
-            Element::OneOf(elements) => elements.iter().any(|element| element.accepts_flushed(data_type, found, ulps)),
+            Element::OneOf(elements) => elements.iter().any(|element| element.accepts_flushed(data_type, found, ulps, terms)),
             other => other.accepts(data_type, found, allowance),
         }
     }
@@ -105,10 +105,10 @@ impl Element {
 
 impl Expected {
     /// What a device may give that takes subnormal numbers for zeros: also what `of_flushed`, the outputs of flushed operands, has. Results
-    /// may be off by so many units in the last place at least.
-    pub fn or_flushed(&self, of_flushed: &Expected, found: &Tensor, ulps: i64) -> Result<(), String> {
+    /// may be off by so many units in the last place at least. So many terms may be added up for one of them.
+    pub fn or_flushed(&self, of_flushed: &Expected, found: &Tensor, ulps: i64, terms: usize) -> Result<(), String> {
         let is_right = |((expected, flushed), found): ((&Element, &Element), &Scalar)| {
-            [expected, flushed].iter().any(|element| element.accepts_flushed(self.data_type, *found, ulps))
+            [expected, flushed].iter().any(|element| element.accepts_flushed(self.data_type, *found, ulps, terms))
         };
         let all = self.elements.iter().zip(&of_flushed.elements).zip(&found.elements);
         match all.clone().position(|one| !is_right(one)) {

@@ -11,6 +11,8 @@
 mod call;
 mod chains;
 mod compare;
+#[path = "../runners/dawn.rs"]
+mod dawn;
 mod draw;
 mod invalid;
 mod limits;
@@ -27,13 +29,15 @@ use call::Call;
 use compare::Allowance;
 use invalid::{How, Spoilt};
 use random::Random;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
 use tensor::Tensor;
 use webnn_node::error::Kind;
+use webnn_node::graph::attribute::Value;
 use webnn_node::graph::operator::Operator;
 use webnn_node::graph::ops::elementwise::{Binary, BinaryKind};
-use webnn_node::graph::ops::{internal_operators, operators};
+use webnn_node::graph::ops::{internal_operators, operator, operators};
 use webnn_node::graph::{DataType, Descriptor, Graph, GraphBuilder, Limits, OperandId};
 
 /// Computes the outputs of a graph from the bytes of its inputs, both in the graph's order.
@@ -41,7 +45,7 @@ type Runner = fn(&Graph, &[&[u8]]) -> Vec<Vec<u8>>;
 
 const REFERENCE: Runner = webnn_node::backend::cpu::reference::interpret;
 
-/// All runners that can run here, the reference first. `WEBNN_RUNNERS=cpu,wgpu` takes only these.
+/// All runners that can run here, the reference first. `WEBNN_RUNNERS=cpu,wgpu,dawn` takes only these.
 fn runners() -> &'static [(&'static str, Runner)] {
     static RUNNERS: LazyLock<Vec<(&str, Runner)>> = LazyLock::new(|| {
         let only = std::env::var("WEBNN_RUNNERS").ok();
@@ -49,6 +53,10 @@ fn runners() -> &'static [(&'static str, Runner)] {
         let mut runners: Vec<(&str, Runner)> = vec![("reference", REFERENCE), ("cpu", timeline::cpu)];
         runners.extend(timeline::wgpu().map(|runner| ("wgpu", runner)));
         runners.retain(|(name, _)| is_wanted(name));
+        // A process of its own.
+        if is_wanted("dawn") {
+            runners.extend(dawn::runner().map(|runner| ("dawn", runner)));
+        }
         runners
     });
     &RUNNERS
@@ -61,7 +69,7 @@ fn allowance(runner: &str, operator: &str) -> Allowance {
         ("cpu", "erf" | "exp" | "gelu" | "sigmoid" | "softmax" | "tanh") => {
             Allowance { ulps: 5, lost: f64::from(f32::MIN_POSITIVE) }
         }
-        ("wgpu", operator) => Allowance { ulps: wgsl_ulps(operator)[0], lost: 0.0 },
+        ("wgpu" | "dawn", operator) => Allowance { ulps: wgsl_ulps(operator)[0], lost: 0.0 },
         _ => Allowance::default(),
     }
 }
@@ -77,26 +85,56 @@ fn wgsl_ulps(operator: &str) -> [i64; 2] {
     include_str!("../wgsl-accuracy.txt").lines().find_map(of).unwrap_or_default()
 }
 
-/// Whether the GPU takes subnormal float32 numbers for zeros, as hardware may by WGSL's rules (15.7, Floating Point Evaluation), and as
-/// GPUs in software do not. It is asked, since it decides what a test allows.
-static GPU_FLUSHES: LazyLock<bool> = LazyLock::new(|| {
-    let Some(runner) = timeline::wgpu() else { return false };
-    let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
-    let [a, b] = ["a", "b"].map(|name| builder.input(name, Descriptor::new(DataType::Float32, [1])).unwrap());
-    let product = builder.push_op(Binary { kind: BinaryKind::Mul, a, b }, "").unwrap()[0];
-    let graph = builder.build(vec![("product".into(), product)]).unwrap();
-    let inputs = [1e-40f32.to_le_bytes(), 1f32.to_le_bytes()];
-    let flushes = runner(&graph, &[&inputs[0], &inputs[1]])[0].iter().all(|byte| *byte == 0);
-    if flushes {
-        println!("this GPU takes subnormal numbers for zeros; so does what it is compared with");
+/// The runners whose GPU takes subnormal float32 numbers for zeros, as hardware may by WGSL's rules (15.7, Floating Point Evaluation),
+/// and as some GPUs in software do. They are asked, since it decides what a test allows.
+static FLUSHING: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    let flushing = runners().iter().filter(|(name, runner)| is_gpu(name) && takes_subnormals_for_zeros(*runner));
+    let flushing: Vec<&str> = flushing.map(|(name, _)| *name).collect();
+    for name in &flushing {
+        println!("{name}: this GPU takes subnormal numbers for zeros; so does what it is compared with");
     }
-    flushes
+    flushing
 });
 
+fn is_gpu(runner: &str) -> bool {
+    matches!(runner, "wgpu" | "dawn")
+}
+
+/// As the operand of a multiplication, or of a comparison.
+fn takes_subnormals_for_zeros(runner: Runner) -> bool {
+    let operand = |builder: &mut GraphBuilder, name| builder.input(name, Descriptor::new(DataType::Float32, [1])).unwrap();
+    let number = |bytes: &[u8]| f32::from_le_bytes(bytes.try_into().expect("one number"));
+    let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
+    let [a, b] = ["a", "b"].map(|name| operand(&mut builder, name));
+    let product = builder.push_op(Binary { kind: BinaryKind::Mul, a, b }, "").unwrap()[0];
+    let greater = builder.apply(operator("greater").unwrap(), [Value::Operand(a), Value::Operand(b)], "").unwrap()[0];
+    let graph = builder.build(vec![("product".into(), product), ("greater".into(), greater)]).unwrap();
+    let ran = |a: f32, b: f32| runner(&graph, &[&a.to_le_bytes(), &b.to_le_bytes()]);
+    number(&ran(1e-40, 1.0)[0]) == 0.0 || ran(1e-40, 0.0)[1][0] == 0
+}
+
 /// Whether a runner can compute a graph, in this round. A GPU in software compiles for each shape anew, so it takes part in
-/// the first of every four.
+/// the first of every four; Dawn in one graph of several, unless `WEBNN_SWEEP=all`.
 fn takes_part(runner: &str, graph: &Graph, round: usize) -> bool {
-    runner != "wgpu" || (round.is_multiple_of(4) && timeline::lacking_on_wgpu(graph).is_none())
+    match runner {
+        "wgpu" => round.is_multiple_of(4) && timeline::lacking_on_wgpu(graph).is_none(),
+        "dawn" => round.is_multiple_of(4) && (sweeps() || hash(&format!("{graph:?}")).is_multiple_of(DAWN_SHARE)),
+        _ => true,
+    }
+}
+
+/// Of so many graphs Dawn computes one.
+const DAWN_SHARE: u64 = 16;
+
+fn sweeps() -> bool {
+    std::env::var("WEBNN_SWEEP").is_ok_and(|sweep| sweep == "all")
+}
+
+/// The same on every run.
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// How often everything is wished for, unless `WEBNN_ROUNDS` says otherwise.
@@ -269,9 +307,11 @@ fn check(call: &Call, round: usize) -> Result<(), String> {
         for (number, ((_, id), bytes)) in graph.outputs.iter().zip(&results).enumerate() {
             let found = tensor_of(&graph, *id, bytes);
             let mut result = compare::output(&expected[number], &found, allowance(name, call.row.name));
-            if result.is_err() && name == "wgpu" && *GPU_FLUSHES {
+            if result.is_err() && FLUSHING.contains(&name) {
                 let of_flushed = guarded(|| oracle::outputs(&call.flushed())).map_err(|message| format!("oracle {message}"))?;
-                result = expected[number].or_flushed(&of_flushed[number], &found, wgsl_ulps(call.row.name)[1]);
+                let largest = call.operands.iter().map(|operand| operand.tensor.elements.len()).max().unwrap_or_default();
+                let terms = largest / found.elements.len().max(1);
+                result = expected[number].or_flushed(&of_flushed[number], &found, wgsl_ulps(call.row.name)[1], terms);
             }
             result.map_err(|reason| format!("{name}: output {number}{reason}"))?;
         }

@@ -242,7 +242,7 @@ fn lines_with_two_special_values() {
 /// All numbers of float16, and numbers of float32 with any bits and between -110 and 110: a million each with `WEBNN_SWEEP=all`.
 #[test]
 fn functions_of_many_numbers() {
-    let many = if std::env::var("WEBNN_SWEEP").is_ok_and(|sweep| sweep == "all") { 1u32 << 20 } else { 1 << 13 };
+    let many = if crate::sweeps() { 1u32 << 20 } else { 1 << 13 };
     let halves = (0..=u16::MAX).map(|bits| half::f16::from_bits(bits).to_f64());
     // A multiple of the golden ratio spreads evenly, and reaches all exponents.
     let spread = |i: u32| i.wrapping_mul(0x9e37_79b9);

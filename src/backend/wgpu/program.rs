@@ -21,6 +21,30 @@ pub struct Program {
     pub steps: Vec<StepName>,
 }
 
+impl Program {
+    /// The dispatches as numbers of 64 bits, as script has them: for each its step, shader, grid and number of bindings, and for each
+    /// binding its buffer (0 an input, 1 an output, 2 a constant, 3 the arena) and the position of that, offset and length.
+    /// `lib/webgpu/executable.js` reads it.
+    pub fn encode_dispatches(&self) -> Vec<u8> {
+        let mut encoded = Vec::new();
+        let mut add = |number: usize| encoded.extend((number as f64).to_le_bytes());
+        for dispatch in &self.dispatches {
+            let grid = dispatch.grid.map(|count| count as usize);
+            [dispatch.step, dispatch.shader].into_iter().chain(grid).chain([dispatch.bindings.len()]).for_each(&mut add);
+            for &Memory { slot, offset, length } in &dispatch.bindings {
+                let (kind, position) = match slot {
+                    Slot::Input(position) => (0, position),
+                    Slot::Output(position) => (1, position),
+                    Slot::Constant(position) => (2, position),
+                    Slot::Arena => (3, 0),
+                };
+                [kind, position, offset, length].into_iter().for_each(&mut add);
+            }
+        }
+        encoded
+    }
+}
+
 /// A WGSL module. Its entry point is `main`; memory number `i` of a dispatch is its binding `i` in group 0.
 #[derive(Debug)]
 pub struct Shader {

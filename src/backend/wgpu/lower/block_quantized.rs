@@ -39,7 +39,7 @@ pub fn block_quantized_matmul(lowering: &mut Lowering<'_>, op: &BlockQuantizedMa
         true => (format!("k * {}u", sizes.row), "column".to_owned()),
         false => {
             let of_block = sizes.row / sizes.blocks.max(1);
-            (format!("column * {}u + block * {of_block}u", sizes.row), format!("(k % {block}u{swapped})"))
+            (format!("column * {}u + block * {of_block}u", sizes.row), format!("((k % {block}u){swapped})"))
         }
     };
     let mut functions = format!(

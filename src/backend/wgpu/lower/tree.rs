@@ -19,7 +19,7 @@ pub fn tree_ensemble(lowering: &mut Lowering<'_>, op: &TreeEnsemble, operands: &
     };
     let text = format!(
         "fn holds(mode: i32, x: f32, y: f32) -> bool {{\n\
-         if is_nan(x) || is_nan(y) {{ return (mode & {MODE_MASK}) == 5 || is_nan(x) && (mode & {MISSING_IS_TRUE}) != 0; }}\n\
+         if is_nan(x) || is_nan(y) {{ return (mode & {MODE_MASK}) == 5 || (is_nan(x) && (mode & {MISSING_IS_TRUE}) != 0); }}\n\
          switch mode & {MODE_MASK} {{\n\
          case 0: {{ return x <= y; }}\n\
          case 1: {{ return x < y; }}\n\
