@@ -4,7 +4,7 @@
 use crate::call::Call;
 use crate::special::{fail, types};
 use crate::tensor::{Scalar, Tensor, range, round};
-use crate::{GPU_FLUSHES, rows};
+use crate::{FLUSHING, rows};
 use webnn_node::graph::DataType;
 use webnn_node::graph::attribute::Value;
 use webnn_node::graph::operator::Operator;
@@ -35,7 +35,7 @@ fn all_lines(data_type: DataType, length: usize, powers: &[i32]) -> (usize, Vec<
     let greatest = if data_type == DataType::Float16 { 14 } else { 126 };
     // A device that takes subnormal numbers for zeros may do so with any value on the way: of lines whose differences, quotients by
     // their length or sums are subnormal, nothing can be said.
-    let least = if *GPU_FLUSHES { -100 } else { i32::MIN };
+    let least = if FLUSHING.contains(&"wgpu") { -100 } else { i32::MIN };
     let mut powers: Vec<i32> = powers.iter().map(|power| (*power).clamp(least, greatest)).collect();
     powers.dedup();
     let lines: Vec<Vec<f64>> = powers.into_iter().flat_map(|power| lines(length, power)).collect();
