@@ -202,6 +202,21 @@ export function runOnnx(
   label: string, seed: number, maxBytes: number, watch: Handle,
 ): void;
 
+/** Whether inputs can be a step, that is, whether results of caches can be kept for the next run; undefined where nobody has found out. */
+export function stepFits(model: Handle, shapes: number[][], values: (ArrayBufferView | Handle)[]): boolean | undefined;
+/** The same, which is found out. */
+export function prepareStep(request: Request, model: Handle, shapes: number[][], values: (ArrayBufferView | Handle)[]): void;
+/** Settles with [[name, dataType, shape, type], ArrayBuffer] for each output; without a buffer it is taken with takeValue(). */
+export function runStep(
+  request: Request, model: Handle, shapes: number[][], values: (ArrayBufferView | Handle)[], wanted: string[] | undefined, label: string,
+  watch: Handle,
+): Handle;
+export function takeValue(run: Handle, output: number): Handle;
+export function forgetRun(run: Handle): void;
+export function shareValue(value: Handle): Handle;
+export function readValue(value: Handle): ArrayBuffer;
+export function dropValue(value: Handle): void;
+
 /** Finds out what the inputs of a model that makes text mean; settles with the names of those that need a value. */
 export function openDecoder(request: Request, model: Handle): Handle;
 export function closeDecoder(decoder: Handle): void;

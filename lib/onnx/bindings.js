@@ -8,8 +8,7 @@ const { quote, show } = require('../show.js');
 const { toTensor } = require('../tensor.js');
 const { arrayOver, bytesOf } = require('./arrays.js');
 const { readInputs } = require('./inputs.js');
-const { keyOf, using } = require('./plans.js');
-const { runPlan } = require('./run.js');
+const { Kept, keptOf, keptTensor } = require('./kept.js');
 const { resultTensor } = require('./tensor.js');
 
 let stateOf;
@@ -35,7 +34,7 @@ class OnnxBindings {
   write(name, value) {
     const state = self(this, 'write');
     const input = find(state, 'write', state.takes, name);
-    const { arrays, shapes } = readInputs('write', state.label, [{ ...input, optional: false }], { [name]: value }, undefined);
+    const { arrays, shapes } = readInputs('write', state.label, [{ ...input, optional: false }], { [name]: value }, undefined, state.keeps);
     state.write(input, arrays[name], shapes[0]);
   }
 
@@ -134,9 +133,13 @@ class OfOneGraph {
   }
 }
 
+/** A tensor of its own, of an array or of elements that nobody has looked at. */
+const copyOf = (dataType, array, shape) => (array instanceof Kept ? keptTensor(array.share()) : resultTensor(dataType, array.slice(), [...shape]));
+
 /** Of other models: values with the shapes that they have from step to step. Steps run one after the other. */
 class OfShapes {
   destroyed = false;
+  keeps = true;
   #model;
   /** Ends when all steps so far have. */
   #steps = Promise.resolve();
@@ -159,7 +162,7 @@ class OfShapes {
   }
 
   write({ name, dataType }, array, shape) {
-    const value = resultTensor(dataType, array.slice(), [...shape]);
+    const value = copyOf(dataType, array, shape);
     this.#then(() => {
       this.inputs[name] = value;
     });
@@ -169,7 +172,7 @@ class OfShapes {
     await this.#steps;
     const value = this.outputs[name];
     if (value === undefined) throw invalidState('read', this.label, `nothing has been computed for ${quote(name)}`);
-    return resultTensor(value.dataType, value.data.slice(), [...value.shape]);
+    return copyOf(value.dataType, keptOf(value, value.shape) ?? value.data, value.shape);
   }
 
   dispatch() {
@@ -177,10 +180,8 @@ class OfShapes {
     model.running++;
     this.#then(async () => {
       try {
-        const { arrays, shapes } = readInputs('dispatch', this.label, model.inputs, this.inputs, model.defaults);
-        const plan = model.only ?? (await model.plans.make('dispatch', keyOf(shapes), shapes));
-        const options = { operator: 'dispatch', label: this.label, wanted: undefined, model };
-        this.outputs = await using(plan, () => runPlan(plan, arrays, options));
+        const { arrays, shapes } = readInputs('dispatch', this.label, model.inputs, this.inputs, model.defaults, true);
+        this.outputs = await model.run(shapes, arrays, 'dispatch');
       } finally {
         model.ended();
       }
@@ -216,8 +217,8 @@ async function createBindings(model, { inputs = {}, outputs = {} }) {
   const values = Object.create(null);
   for (const [name, value] of Object.entries(inputs)) {
     const signature = find({ label: model.label }, 'createBindings', model.inputs, name);
-    const { arrays, shapes } = readInputs('createBindings', model.label, [{ ...signature, optional: false }], { [name]: value }, undefined);
-    values[name] = resultTensor(signature.dataType, arrays[name].slice(), shapes[0]);
+    const { arrays, shapes } = readInputs('createBindings', model.label, [{ ...signature, optional: false }], { [name]: value }, undefined, true);
+    values[name] = copyOf(signature.dataType, arrays[name], shapes[0]);
   }
   return new OnnxBindings(construct, new OfShapes(model, values));
 }

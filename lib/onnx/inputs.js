@@ -6,6 +6,7 @@ const { types } = require('node:util');
 const { typeError } = require('../errors.js');
 const { quote, show } = require('../show.js');
 const { elementCount, requireArray, requireType } = require('./arrays.js');
+const { keptOf } = require('./kept.js');
 const { isShape } = require('./tensor.js');
 
 /** @typedef {{name: string, dataType: string, type: string, shape: (number | string)[] | null, optional?: boolean}} Signature */
@@ -37,9 +38,10 @@ function checkNames(operator, label, signatures, given) {
  * @param {Signature[]} signatures
  * @param {Record<string, unknown>} given
  * @param {Record<string, ArrayBufferView> | undefined} defaults of inputs that need not be passed
- * @returns {{arrays: Record<string, ArrayBufferView>, shapes: number[][]}}
+ * @param {boolean} [keeps] whether elements that nobody has looked at may stay where they are
+ * @returns {{arrays: Record<string, any>, shapes: number[][]}} arrays, and elements that are kept
  */
-function readInputs(operator, label, signatures, given, defaults) {
+function readInputs(operator, label, signatures, given, defaults, keeps = false) {
   checkNames(operator, label, signatures, given);
   // Without a prototype, since '__proto__' is a name like others.
   const arrays = Object.create(null);
@@ -63,14 +65,15 @@ function readInputs(operator, label, signatures, given, defaults) {
       continue;
     }
     const shape = value.shape ?? value.dims;
-    const array = value.data;
+    const kept = keeps ? keptOf(value, shape) : undefined;
+    const array = kept ?? value.data;
     const type = value.dataType ?? value.type;
     if (type !== undefined && type !== dataType && type !== signature.type) {
       throw typeError(operator, label, `${place}: found ${show(type)}, allowed ${quote(dataType)}`);
     }
     if (!isShape(shape)) throw typeError(operator, label, `${place}: shape: found ${show(shape)}, allowed an array of sizes`);
     bindSizes(operator, label, signature, shape, sizes);
-    requireArray(operator, label, place, dataType, shape, array);
+    if (kept === undefined) requireArray(operator, label, place, dataType, shape, array);
     arrays[name] = array;
     shapes[i] = [...shape];
   }

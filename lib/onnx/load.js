@@ -107,6 +107,8 @@ async function modelOf(context, contextState, handle, opened, label) {
     metadata: { producer, producerVersion, version, domain, description, graphName, properties: Object.fromEntries(opened.metadata) },
     only: undefined,
     plans: undefined,
+    // Results of caches can be kept where graphs run on memory.
+    hasSteps: opened.hasSteps && contextState.device === 'cpu',
   };
   state.plans = new Plans(state);
   if (inputs.every(({ shape }) => isKnown(shape))) {

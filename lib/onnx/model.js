@@ -13,6 +13,8 @@ const { keyOf, using } = require('./plans.js');
 const { runPlan } = require('./run.js');
 const { arrayOver, bytesOf } = require('./arrays.js');
 const { runOptions } = require('./options.js');
+const { Kept } = require('./kept.js');
+const { prepareStep, runStep, stepFits } = require('./steps.js');
 const { onAbort, watched } = require('./watch.js');
 
 /** The files' bytes are let go of when nobody can load plans any more. */
@@ -71,7 +73,7 @@ class OnnxModel {
   async run(inputs, options = undefined) {
     const state = self(this, 'run');
     requireUsable(state, 'run');
-    const { arrays, shapes } = readInputs('run', state.label, state.inputs, inputs, state.defaults);
+    const { arrays, shapes } = readInputs('run', state.label, state.inputs, inputs, state.defaults, true);
     const { signal, ...wish } = runOptions('run', state, options);
     signal?.throwIfAborted();
     return watched(onAbort(signal), (watch) => runArrays(state, shapes, arrays, { ...wish, watch }));
@@ -144,14 +146,14 @@ function close(state) {
  * A run for whoever has checked all that is given.
  * @param {object} state of the model
  * @param {number[][]} shapes of all inputs in their order
- * @param {Record<string, ArrayBufferView>} arrays copied before this returns
+ * @param {Record<string, any>} arrays copied before this returns, and elements that are kept
  * @param {{wanted?: Set<string>, maxBytes?: number, seed?: number, watch?: number}} wish
  */
 async function runArrays(state, shapes, arrays, wish) {
   requireUsable(state, 'run');
   state.running++;
   try {
-    return await runOn(state, shapes, arrays, wish);
+    return await runOn(state, shapes, arrays, { operator: 'run', ...wish });
   } finally {
     state.ended();
   }
@@ -168,8 +170,7 @@ async function runTensors(state, shapes, inputs, wish) {
   requireUsable(state, 'run');
   state.running++;
   try {
-    const copies = Object.create(null);
-    for (const name of Object.keys(inputs)) copies[name] = ArrayBuffer.isView(inputs[name]) ? inputs[name].slice() : inputs[name];
+    const copies = copied(looked(inputs));
     const plan = state.only ?? (await state.plans.make('run', keyOf(shapes), shapes));
     return await using(plan, () => runOnDevice(plan, copies, { label: state.label, ...wish }, state));
   } finally {
@@ -177,20 +178,46 @@ async function runTensors(state, shapes, inputs, wish) {
   }
 }
 
-/** A run on the plan for these shapes, which may have to be made. */
+/** Copies, since the caller may change its arrays meanwhile. */
+function copied(arrays) {
+  // Without a prototype, since '__proto__' is a name like others.
+  const copies = Object.create(null);
+  for (const [name, value] of Object.entries(arrays)) copies[name] = value instanceof Kept ? value.share() : ArrayBuffer.isView(value) ? value.slice() : value;
+  return copies;
+}
+
+/** Arrays in place of elements that are kept. */
+function looked(arrays) {
+  if (!Object.values(arrays).some((value) => value instanceof Kept)) return arrays;
+  const found = Object.create(null);
+  for (const [name, value] of Object.entries(arrays)) found[name] = value instanceof Kept ? value.read() : value;
+  return found;
+}
+
+/** A run, as a step of a model with caches if it can be one, or on the plan for these shapes, which may have to be made. */
 async function runOn(state, shapes, arrays, wish) {
+  if (!state.hasSteps || wish.seed !== undefined || wish.maxBytes !== undefined) return runPlanned(state, shapes, looked(arrays), wish);
+  let given = arrays;
+  let fits = stepFits(state, shapes, given);
+  if (fits === undefined) {
+    given = copied(arrays);
+    fits = await prepareStep(state, shapes, given, wish.operator);
+  }
+  const results = await (fits ? runStep(state, shapes, given, wish) : runPlanned(state, shapes, looked(given), wish));
+  return fits && wish.targets !== undefined ? fill(state, results, wish.targets) : results;
+}
+
+async function runPlanned(state, shapes, arrays, wish) {
   let plan = state.only ?? state.plans.get(keyOf(shapes));
   let copies = arrays;
   if (plan === undefined) {
-    // The caller may change them while the plan is made.
-    copies = Object.create(null);
-    for (const name of Object.keys(arrays)) copies[name] = arrays[name].slice();
-    plan = await state.plans.make('run', keyOf(shapes), shapes);
+    copies = copied(arrays);
+    plan = await state.plans.make(wish.operator, keyOf(shapes), shapes);
   }
   checkBytes(state, plan, wish.maxBytes);
   const { label } = state;
-  const { wanted, seed, maxBytes, watch } = wish;
-  const options = { operator: 'run', label, wanted, seed, maxBytes, watch, model: state };
+  const { operator, wanted, seed, maxBytes, watch } = wish;
+  const options = { operator, label, wanted, seed, maxBytes, watch, model: state };
   const results = await using(plan, () => runPlan(plan, copies, options));
   return wish.targets === undefined ? results : fill(state, results, wish.targets);
 }
@@ -242,6 +269,8 @@ function createModel(state) {
     state.running--;
     if (state.destroyed && state.running === 0) close(state);
   };
+  /** A run for bindings. */
+  state.run = (shapes, arrays, operator) => runOn(state, shapes, arrays, { operator });
   state.object = new OnnxModel(construct, state);
   return state.object;
 }

@@ -3,6 +3,7 @@
 // A session: what onnxruntime-common's InferenceSession calls.
 
 const { runArrays, runTensors } = require('../onnx/model.js');
+const { Kept, keptOf } = require('../onnx/kept.js');
 const { watched } = require('../onnx/watch.js');
 const { Tensor } = require('./common.js');
 const { ELEMENTS, heldBy } = require('./elements.js');
@@ -11,6 +12,7 @@ const { loadModel } = require('./load.js');
 const { canBeKept, download, fits, tensorOver } = require('./locations.js');
 const { metadataOf } = require('./metadata.js');
 const { Profile } = require('./profile.js');
+const { canKeep, tensorOfKept } = require('./kept-tensor.js');
 const { runOptions } = require('./run-options.js');
 const { outputLocations, sessionOptions } = require('./session-options.js');
 const { checkValue, readValue } = require('./values.js');
@@ -97,7 +99,7 @@ class SessionHandler {
     const wanted = new Set(names);
     const onDevice = new Map([...targets].flatMap(([name, { value: { mlTensor } }]) => (mlTensor === undefined ? [] : [[name, mlTensor]])));
     const kept = new Set(names.filter((name) => this.#locations.has(name) && !targets.has(name)));
-    const isInMemory = kept.size === 0 && onDevice.size === 0 && Object.values(inputs).every((value) => ArrayBuffer.isView(value));
+    const isInMemory = kept.size === 0 && onDevice.size === 0 && Object.values(inputs).every((value) => ArrayBuffer.isView(value) || value instanceof Kept);
     let results;
     try {
       results = isInMemory
@@ -116,25 +118,33 @@ class SessionHandler {
     const inputs = Object.create(null);
     const elsewhere = [];
     this.#inputs.forEach(({ name }, i) => {
-      const { type, dims, data, mlTensor } = values[i];
+      const { type, dims, data, kept, mlTensor } = values[i];
       const { into } = ELEMENTS[type];
-      if (data !== undefined) inputs[name] = into === undefined ? data : into(data, dims.reduce((product, size) => product * size, 1));
+      if (kept !== undefined) inputs[name] = kept;
+      else if (data !== undefined) inputs[name] = into === undefined ? data : into(data, dims.reduce((product, size) => product * size, 1));
       else if (fits(values[i], this.#provider.state)) inputs[name] = mlTensor;
       else elsewhere.push(download(values[i]).then((array) => (inputs[name] = array)));
     });
     if (elsewhere.length === 0) return inputs;
-    for (const name of Object.keys(inputs)) if (ArrayBuffer.isView(inputs[name])) inputs[name] = inputs[name].slice();
+    for (const name of Object.keys(inputs)) {
+      if (ArrayBuffer.isView(inputs[name])) inputs[name] = inputs[name].slice();
+      else if (inputs[name] instanceof Kept) inputs[name] = inputs[name].share();
+    }
     return Promise.all(elsewhere).then(() => inputs);
   }
 
   /** The tensor for a result: the caller's own, where there is one. */
-  #output(name, { dataType, data, shape, tensor: mlTensor }, target) {
+  #output(name, result, target) {
+    const { dataType, shape, tensor: mlTensor } = result;
     const declared = this.#outputs.get(name).type;
     const type = heldBy(declared) === dataType ? declared : dataType;
+    const kept = target === undefined && canKeep(type) ? keptOf(result, shape) : undefined;
+    if (kept !== undefined) return tensorOfKept(type, kept);
     if (target === undefined && mlTensor !== undefined) {
       return tensorOver(this.#locations.get(name), type, shape, mlTensor, this.#provider.context);
     }
     if (mlTensor !== undefined) return target.tensor;
+    const { data } = result;
     const { from } = ELEMENTS[type];
     const array = from === undefined ? data : from(data);
     if (target === undefined) return new Tensor(type, array, shape);

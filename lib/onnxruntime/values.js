@@ -7,7 +7,8 @@ const { types } = require('node:util');
 const { toTensor } = require('../tensor.js');
 const { viewName } = require('../show.js');
 const { lengthFor } = require('../onnx/arrays.js');
-const { ELEMENTS } = require('./elements.js');
+const { keptOf } = require('../onnx/kept.js');
+const { ELEMENTS, heldBy } = require('./elements.js');
 const { isObject } = require('./session-options.js');
 
 /**
@@ -15,6 +16,7 @@ const { isObject } = require('./session-options.js');
  * @property {string} type
  * @property {number[]} dims
  * @property {ArrayBufferView} [data]
+ * @property {object} [kept] where nobody has looked at the elements
  * @property {object} [mlTensor] where it is on a device
  */
 
@@ -38,6 +40,8 @@ function readValue(tensor) {
   if (type === 'string') throw new TypeError('Tensor.type is not supported: string, since models with strings are not run by webnn-node');
   const element = Object.hasOwn(ELEMENTS, type) ? ELEMENTS[type] : undefined;
   if (element === undefined) throw new TypeError(`Tensor.type is not supported: ${type}`);
+  const kept = location === 'cpu' ? keptOf(tensor, dims) : undefined;
+  if (kept !== undefined && kept.dataType === heldBy(type)) return { type, dims, kept };
   if (location === 'cpu') return { type, dims, data: arrayOf(type, dims, element, tensor.data) };
   if (location === 'ml-tensor') return { type, dims, mlTensor: onDevice('mlTensor', tensor.mlTensor) };
   if (location === 'gpu-buffer') return { type, dims, mlTensor: onDevice('gpuBuffer', tensor.gpuBuffer) };

@@ -20,6 +20,7 @@ use super::onnx::Loaded;
 use super::programs::Made;
 use super::script::{Scope, Value, internal};
 use super::settle::{Queue, Settler};
+use super::steps::{Kept, Stepped};
 use super::tensors::Tensor;
 use crate::backend::{Watch, wgpu};
 use crate::error::Result;
@@ -45,6 +46,9 @@ pub struct Environment {
     pub programs: RefCell<Slab<Made>>,
     pub decoders: RefCell<Slab<Opened>>,
     pub sessions: RefCell<Slab<Remembered>>,
+    pub stepped: RefCell<Slab<Stepped>>,
+    /// Memory alone, which stays when its context goes.
+    pub values: RefCell<Slab<Kept>>,
     pub watches: RefCell<Slab<Watch>>,
     pub described: Described,
     pub external: Rc<External>,
@@ -171,6 +175,8 @@ impl Environment {
             programs: RefCell::default(),
             decoders: RefCell::default(),
             sessions: RefCell::default(),
+            stepped: RefCell::default(),
+            values: RefCell::default(),
             watches: RefCell::default(),
             commands: RefCell::default(),
             described: Described::new(),

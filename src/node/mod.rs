@@ -27,6 +27,7 @@ mod programs;
 mod registration;
 mod script;
 mod settle;
+mod steps;
 mod table;
 mod tensors;
 mod values;

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::graph::{DataType, Descriptor, Shared};
 use crate::memory::Held;
 use crate::onnx::{self, Bounds, Cut, Fixed, FixedValue, ImportError, Model, RefusedNode, Signature, Size, Summary, Tensor};
+use crate::program::steps::Steps;
 use crate::program::{self, Device, Options, Output, Planned, Program, Weights};
 use crate::thread;
 use crate::timeline::{Built, Done, GraphId, from_panic};
@@ -157,12 +158,15 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
             } else {
                 loaded.outputs()?
             };
-            Ok((loaded, unknown, outputs))
+            // Without them it runs as others do.
+            let steps = if unknown.is_empty() { Steps::of(&loaded, &bounds).ok().flatten() } else { None };
+            Ok((loaded, unknown, outputs, steps))
         });
         match read {
-            Ok((loaded, unknown, outputs)) => {
+            Ok((loaded, unknown, outputs, steps)) => {
                 let _ = refusals.set(unknown);
                 let _ = found.set(Arc::new(Program {
+                    steps,
                     loaded,
                     outputs,
                     limits,
@@ -330,7 +334,7 @@ pub fn import_value<'s>(scope: Scope<'s>, import: &OnceLock<Import>, run_bytes: 
 }
 
 /// `[name, dataType, shape, type]`
-fn signature<'s>(scope: Scope<'s>, signature: &Signature) -> Result<Value<'s>> {
+pub fn signature<'s>(scope: Scope<'s>, signature: &Signature) -> Result<Value<'s>> {
     let shape = scope.array_of(signature.shape.iter().map(|&size| scope.unsigned(size)))?;
     let (name, element_type) = (scope.string(&signature.name)?, scope.string(signature.element_type)?);
     let parts = [name, scope.unsigned(signature.data_type as u32)?, shape, element_type];
@@ -354,7 +358,7 @@ pub fn model_value<'s>(
     program: &OnceLock<Arc<Program>>,
     unknown: &OnceLock<Vec<RefusedNode>>,
 ) -> Result<Value<'s>> {
-    let Program { loaded, outputs, .. } = &**program.get().ok_or_else(|| stale("model"))?;
+    let Program { loaded, outputs, steps, .. } = &**program.get().ok_or_else(|| stale("model"))?;
     let value = scope.object()?;
     let inputs = loaded.inputs().iter().map(|input| {
         let default = input.default.as_deref();
@@ -372,6 +376,7 @@ pub fn model_value<'s>(
         scope.array_of([scope.string(&output.name)?, data_type, shape, element_type].into_iter().map(Ok))
     });
     scope.set(value, "outputs", scope.array_of(outputs)?)?;
+    scope.set(value, "hasSteps", scope.boolean(steps.is_some())?)?;
     scope.set(value, "refused", refused(scope, unknown.get().map_or(&[][..], Vec::as_slice))?)?;
     let proto = loaded.proto();
     let graph_name = proto.graph.as_ref().map_or("", |graph| &graph.name);

@@ -3,7 +3,7 @@
 
 use super::call::{Call, enter};
 use super::script::{Scope, Value};
-use super::{commands, compute, contexts, decoder, environment, graphs, onnx, programs, table, tensors};
+use super::{commands, compute, contexts, decoder, environment, graphs, onnx, programs, steps, table, tensors};
 use crate::error::Result;
 use napi::bindgen_prelude::{Env, Object};
 use napi::{JsValue, sys};
@@ -66,6 +66,14 @@ const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
     "continueSequences" => decoder::proceed;
     "chooseToken" => decoder::choose;
     "cancelSequences" => decoder::cancel;
+    "stepFits" => steps::fits;
+    "prepareStep" => steps::prepare;
+    "runStep" => steps::run;
+    "takeValue" => steps::take;
+    "forgetRun" => steps::forget;
+    "shareValue" => steps::share;
+    "readValue" => steps::read;
+    "dropValue" => steps::drop_value;
     "compute" => compute::compute;
     "run" => compute::run;
     "computeSync" => compute::compute_sync;

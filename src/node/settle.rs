@@ -19,6 +19,7 @@ use super::external::External;
 use super::onnx;
 use super::programs;
 use super::script::{Scope, Value, internal};
+use super::steps;
 use crate::error::Result;
 use crate::graph::Descriptor;
 use crate::timeline::Done;
@@ -93,6 +94,8 @@ pub enum Outcome {
     OnnxRun(Vec<crate::program::Output>),
     Decoder(Arc<OnceLock<Arc<crate::program::decoder::Decoder>>>),
     Generated(crate::program::decoder::Next),
+    Fits(Arc<OnceLock<bool>>),
+    Step(Arc<OnceLock<Vec<crate::program::steps::Output>>>),
     OnnxSummary(Arc<OnceLock<crate::onnx::Summary>>),
     /// Not of a request: a context was lost.
     Lost {
@@ -489,6 +492,8 @@ fn outcome_value<'s>(scope: Scope<'s>, outcome: &Outcome) -> Result<Value<'s>> {
         Outcome::OnnxRun(outputs) => return onnx::run_value(scope, outputs),
         Outcome::Decoder(found) => return decoder::decoder_value(scope, found),
         Outcome::Generated(next) => return decoder::next_value(scope, next),
+        Outcome::Fits(fits) => return steps::fits_value(scope, fits),
+        Outcome::Step(outputs) => return steps::step_value(scope, outputs),
         Outcome::OnnxSummary(summary) => return onnx::summary_value(scope, summary),
         Outcome::Lost { context, message } => {
             let value = scope.object()?;

@@ -14,6 +14,7 @@ mod device;
 mod plans;
 mod repeat;
 mod run;
+pub mod steps;
 mod values;
 mod weights;
 
@@ -43,6 +44,8 @@ pub struct Program {
     /// By all graphs of the model.
     pub shared: Shared,
     pub weights: Weights,
+    /// Of a model with caches.
+    pub steps: Option<steps::Steps>,
 }
 
 /// One part for one set of shapes.
@@ -183,7 +186,14 @@ impl Program {
     fn stage(&self, body: Option<&Body>, given: &Givens) -> Result<Stage> {
         let source = match body {
             None => Source::of(&self.loaded)?,
-            Some(body) => Source { loaded: &self.loaded, graph: &body.graph, opsets: &body.opsets, is_model: false, caches: &[] },
+            Some(body) => Source {
+                loaded: &self.loaded,
+                graph: &body.graph,
+                opsets: &body.opsets,
+                is_model: false,
+                caches: &[],
+                ends_count: true,
+            },
         };
         let id = self.device.next_graph();
         let (Planned { mut stage, .. }, graph) = self.import(&source, given, Place::Later, id).map_err(Error::from)?;

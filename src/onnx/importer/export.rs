@@ -56,7 +56,7 @@ impl Importer<'_> {
             return Ok(value);
         }
         let front = Turned::to_front(cache.axis, rank);
-        if let Some(Turned { of, permutation }) = self.transposed.get(&id)
+        if let Some(Turned { of, permutation, .. }) = self.transposed.get(&id)
             && *permutation == Turned::inverse(&front)
         {
             return Ok((*of).into());

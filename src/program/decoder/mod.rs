@@ -13,6 +13,7 @@ mod sampling;
 mod session;
 
 pub use inputs::Extra;
+pub use plans::rounded;
 pub use sampling::{Choice, Sampling};
 pub use session::{Next, Prompts, Session, Work, start};
 

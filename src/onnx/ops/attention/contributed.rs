@@ -138,7 +138,7 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let back = emit.scalar(DataType::Int32, f64::from(length) - 1.0)?;
     let mut begin = emit.sub(lengths, back)?;
     // A cache that grows in place ends with its last row, and may begin with rows that do not count: also before a shorter sequence.
-    let ends_aligned = node.optional(3).is_some_and(|past| emit.is_turned(past));
+    let ends_aligned = node.optional(3).is_some_and(|past| emit.ends_count(past));
     if !ends_aligned {
         begin = emit.clamp(begin, Some(0.0), None)?;
     }

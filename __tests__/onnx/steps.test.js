@@ -1,0 +1,193 @@
+'use strict';
+
+// Decoders behind run(), bindings and sessions of webnn-node/onnxruntime: results of caches that come back as pasts, compared with
+// onnxruntime-node; what is copied, and when.
+
+const ort = require('../../lib/onnxruntime.js');
+const { ml } = require('../../lib/index.js');
+const { OnnxTensor, loadOnnx } = require('../../lib/onnx.js');
+const { KINDS, decoder } = require('../generate/decoders.js');
+const { expectedSteps, numbersOf, pastsOf, presentOf, runSteps } = require('../generate/steps.js');
+
+const ids = (count, seed) => [Array.from({ length: count }, (_, i) => (i * i * seed + 3 * i + seed) % 40)];
+const step = (of, count, seed, more = {}) => ({ of, ids: ids(count, seed), ...more });
+/** Steps of one token each, one after the other. */
+const chain = (first, count) => Array.from({ length: count }, (_, i) => step(first + i, 1, i + 2));
+
+const SCENARIOS = {
+  'a prompt and tokens, into the next room': [step(undefined, 5, 3), ...chain(0, 70)],
+  'pieces of a prompt': [step(undefined, 7, 3), step(0, 9, 5), step(1, 60, 7), step(2, 1, 2), step(3, 4, 9)],
+  'a first token without a prompt': [step(undefined, 1, 3), ...chain(0, 3)],
+  'branches, from one past and from an earlier one': [step(undefined, 6, 3), step(0, 1, 5), step(0, 1, 7), step(1, 1, 2), step(2, 1, 2), step(0, 3, 4), step(1, 2, 8)],
+  'two sequences in turn': [step(undefined, 6, 3), step(undefined, 3, 5), step(0, 1, 2), step(1, 1, 2), step(2, 1, 4), step(3, 1, 4)],
+  'elements that are looked at between steps': [step(undefined, 6, 3), step(0, 1, 5, { looks: true }), step(1, 1, 7), step(2, 1, 2, { looks: true }), step(0, 1, 2)],
+  'elements that are written': [
+    step(undefined, 6, 3),
+    step(0, 1, 5),
+    step(1, 1, 7, { write: { name: 'present.0.value', at: 5, value: 40 } }),
+    step(1, 1, 7),
+    step(2, 1, 3, { write: { name: 'present.1.key', at: 0, value: -3 } }),
+  ],
+};
+/** A batch whose first sequence is shorter. */
+const BATCH = [
+  { ids: [[1, 2, 3, 4, 5], [7, 8, 9, 1, 2]], hidden: 2 },
+  ...[0, 1, 2].map((of) => ({ of, ids: [[of + 3], [of + 9]], hidden: 2 })),
+  { of: 1, ids: [[3, 4], [5, 6]], hidden: 2 },
+];
+
+let context;
+const cases = KINDS.flatMap((kind) => Object.entries(SCENARIOS).map(([what, steps]) => ({ kind, what, steps })));
+cases.push({ kind: 'MultiHeadAttention', what: 'a batch with a shorter sequence', steps: BATCH });
+let wanted;
+
+beforeAll(async () => {
+  context = await ml.createContext({ accelerated: false });
+  wanted = expectedSteps(cases);
+});
+
+afterAll(() => context.destroy());
+
+function compare(found, expected) {
+  found.forEach((results, i) => {
+    expect(Object.keys(results).sort()).toEqual(Object.keys(expected[i]).sort());
+    for (const [name, numbers] of Object.entries(results)) {
+      expect(numbers.length).toBe(expected[i][name].length);
+      const worst = numbers.reduce((most, x, at) => Math.max(most, Math.abs(x - expected[i][name][at])), 0);
+      // NaN is no difference that is small.
+      expect([i, name, worst < 2e-5]).toEqual([i, name, true]);
+    }
+  });
+}
+
+/** Whether nobody has looked at a tensor's elements. */
+const isKept = (tensor, property = 'data') => Object.getOwnPropertyDescriptor(tensor, property).get !== undefined;
+const ours = (_, data, shape) => ({ data, shape });
+
+describe.each(cases.map((entry, i) => ({ ...entry, i })))('$kind: $what', ({ kind, steps, i }) => {
+  test('run()', async () => {
+    const model = await loadOnnx(context, decoder(kind));
+    const done = await runSteps(model.inputs, steps, (feeds) => model.run(feeds), ours);
+    const caches = Object.entries(done.at(-1).results).filter(([name]) => name.startsWith('present'));
+    expect(caches.map(([, tensor]) => isKept(tensor))).toEqual(caches.map(() => true));
+    compare(numbersOf(done), wanted[i]);
+    expect(caches.map(([, tensor]) => isKept(tensor))).toEqual(caches.map(() => false));
+    model.destroy();
+  });
+
+  test('a session', async () => {
+    const session = await ort.InferenceSession.create(decoder(kind), { executionProviders: ['cpu'] });
+    const make = (type, data, shape) => new ort.Tensor(type, data, shape);
+    const done = await runSteps(session.inputMetadata, steps, (feeds) => session.run(feeds), make);
+    const caches = Object.entries(done.at(-1).results).filter(([name]) => name.startsWith('present'));
+    expect(caches.map(([, tensor]) => [tensor.location, isKept(tensor, 'cpuData')])).toEqual(caches.map(() => ['cpu', true]));
+    compare(numbersOf(done), wanted[i]);
+    await session.release();
+  });
+});
+
+test('bindings exchange caches', async () => {
+  const i = cases.findIndex(({ kind, what }) => kind === 'concat' && what.startsWith('a prompt and tokens'));
+  const model = await loadOnnx(context, decoder('concat'));
+  const bindings = await model.createBindings();
+  const found = [];
+  const run = async (feeds) => {
+    for (const [name, value] of Object.entries(feeds)) {
+      if (!name.startsWith('past')) bindings.write(name, value);
+      else if (found.length === 0) bindings.write(name, value);
+      else bindings.swap(name, presentOf(name));
+    }
+    bindings.dispatch();
+    const names = ['logits', ...pastsOf(model.inputs).map(({ name }) => presentOf(name))];
+    const read = await Promise.all(names.map((name) => bindings.read(name)));
+    found.push(read);
+    return Object.fromEntries(names.map((name, at) => [name, read[at]]));
+  };
+  compare(numbersOf(await runSteps(model.inputs, cases[i].steps, run, ours)), wanted[i]);
+  bindings.destroy();
+  model.destroy();
+});
+
+describe('what is kept', () => {
+  let model;
+  let first;
+  const token = (of, at) => Object.fromEntries(pastsOf(model.inputs).map(({ name }) => [name, of[presentOf(name)]]).concat([
+    ['input_ids', { data: BigInt64Array.of(BigInt(at)), shape: [1, 1] }],
+    ['position_ids', { data: BigInt64Array.of(6n), shape: [1, 1] }],
+  ]));
+
+  beforeAll(async () => {
+    model = await loadOnnx(context, decoder('unmasked'));
+    [{ results: first }] = await runSteps(model.inputs, [step(undefined, 6, 3)], (feeds) => model.run(feeds), ours);
+  });
+
+  afterAll(() => model.destroy());
+
+  test('runs at once from one past are all right', async () => {
+    const results = await Promise.all([1, 2, 3, 1].map((at) => model.run(token(first, at))));
+    expect(Array.from(results[3].logits.data)).toEqual(Array.from(results[0].logits.data));
+    expect(Array.from(results[1].logits.data)).not.toEqual(Array.from(results[0].logits.data));
+    const rows = (result) => Array.from(result['present.0.key'].data);
+    expect(rows(results[3])).toEqual(rows(results[0]));
+    expect(rows(results[1])).not.toEqual(rows(results[0]));
+  });
+
+  test('only the outputs that are wanted come, and the caches go on', async () => {
+    const { logits, ...others } = await model.run(token(first, 4), { outputs: ['logits'] });
+    expect(others).toEqual({});
+    const all = await model.run(token(first, 4));
+    expect(Array.from(all.logits.data)).toEqual(Array.from(logits.data));
+    const [next, again] = [await model.run(token(all, 5)), await model.run(token(await model.run(token(first, 4)), 5))];
+    expect(Array.from(next.logits.data)).toEqual(Array.from(again.logits.data));
+  });
+
+  test('tensors are OnnxTensors; what is given another shape, or set, counts as it is', async () => {
+    const { 'present.0.key': key, 'present.0.value': value } = await model.run(token(first, 4));
+    expect(key).toBeInstanceOf(OnnxTensor);
+    expect([key.dataType, key.shape, key.dims, Object.keys(key)]).toEqual(['float32', [1, 2, 7, 16], [1, 2, 7, 16], ['dataType', 'data', 'shape']]);
+    const copy = structuredClone(value);
+    expect(Array.from(copy.data)).toEqual(Array.from(value.data));
+    key.shape = [1, 2, 16, 7];
+    expect(key.data.length).toBe(224);
+    const zeros = new Float32Array(192);
+    const results = await model.run(token(first, 4));
+    const changed = { ...first };
+    for (const { name } of pastsOf(model.inputs)) changed[presentOf(name)] = new OnnxTensor('float32', zeros, [1, 2, 6, 16]);
+    expect(Array.from((await model.run(token(changed, 4))).logits.data)).not.toEqual(Array.from(results.logits.data));
+  });
+
+  test('a past of another length than the others is refused by its dimension', async () => {
+    const next = await model.run(token(first, 4));
+    const mixed = { ...token(first, 4), 'past_key_values.1.key': next['present.1.key'] };
+    await expect(model.run(mixed)).rejects.toThrow('past_sequence_length');
+  });
+
+  test('results stay when the model and the context are gone, and memory is freed when they are dropped', async () => {
+    const other = await ml.createContext({ accelerated: false });
+    const short = await loadOnnx(other, decoder('unmasked'));
+    const before = (await context.memoryUsage()).tensors;
+    const done = await runSteps(short.inputs, [step(undefined, 6, 3), ...chain(0, 3)], (feeds) => short.run(feeds), ours);
+    expect((await other.memoryUsage()).tensors).toBeGreaterThan(0);
+    expect((await context.memoryUsage()).tensors).toBe(before);
+    short.destroy();
+    other.destroy();
+    await new Promise((resolve) => {
+      setTimeout(resolve, 20);
+    });
+    const [{ results: same }] = await runSteps(model.inputs, [step(undefined, 6, 3)], (feeds) => model.run(feeds), ours);
+    for (const name of Object.keys(same)) expect(Array.from(done[0].results[name].data)).toEqual(Array.from(same[name].data));
+  });
+
+  test('a session lets go of what is disposed of', async () => {
+    const owner = await ml.createContext({ accelerated: false });
+    const session = await ort.InferenceSession.create(decoder('unmasked'), { executionProviders: [{ name: 'webnn', context: owner }] });
+    const make = (type, data, shape) => new ort.Tensor(type, data, shape);
+    const [{ results }] = await runSteps(session.inputMetadata, [step(undefined, 6, 3)], (feeds) => session.run(feeds), make);
+    const tensors = async () => (await owner.memoryUsage()).tensors;
+    expect(await tensors()).toBeGreaterThan(0);
+    for (const tensor of Object.values(results)) tensor.dispose();
+    expect(await tensors()).toBe(0);
+    expect(() => results['present.0.key'].data).toThrow('disposed');
+    owner.destroy();
+  });
+});

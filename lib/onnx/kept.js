@@ -1,0 +1,102 @@
+'use strict';
+
+// Results that stay on the native side until script looks at them: the caches of decoders, which the next run takes as they are. Whoever
+// reads the elements gets a copy, once, and from then on the array is what counts, since script may write into it.
+
+const native = require('../native.js');
+const { nativeError } = require('../errors.js');
+const { arrayOver } = require('./arrays.js');
+const { resultTensor } = require('./tensor.js');
+
+/** What nobody refers to any more goes. */
+const values = new FinalizationRegistry((handle) => native.dropValue(handle));
+
+/** The elements of a tensor that nobody has looked at. */
+class Kept {
+  #handle;
+
+  /**
+   * @param {number} handle which is its own from now on
+   * @param {string} dataType
+   * @param {number[]} shape
+   */
+  constructor(handle, dataType, shape) {
+    this.#handle = handle;
+    this.dataType = dataType;
+    this.shape = shape;
+    values.register(this, handle, this);
+  }
+
+  /** For a call of the native side, before anybody else can drop it. */
+  get handle() {
+    return this.#handle;
+  }
+
+  /** Another one of the same elements. */
+  share() {
+    return new Kept(native.shareValue(this.#handle), this.dataType, this.shape);
+  }
+
+  /** The elements. */
+  read() {
+    try {
+      return arrayOver(this.dataType, native.readValue(this.#handle));
+    } catch (error) {
+      throw nativeError(error);
+    }
+  }
+
+  drop() {
+    if (this.#handle === undefined) return;
+    values.unregister(this);
+    native.dropValue(this.#handle);
+    this.#handle = undefined;
+  }
+}
+
+/** @type {WeakMap<object, Kept>} by the tensors whose elements they are */
+const keptBy = new WeakMap();
+
+/**
+ * The elements of a tensor, if they are kept and its shape is still theirs.
+ * @param {object} tensor
+ * @param {readonly number[]} shape
+ */
+function keptOf(tensor, shape) {
+  const kept = keptBy.get(tensor);
+  return kept !== undefined && `${kept.shape}` === `${shape}` ? kept : undefined;
+}
+
+/**
+ * Lets a property of a tensor be elements that are read when somebody looks at it.
+ * @param {object} tensor
+ * @param {string} property
+ * @param {Kept} kept which is the tensor's from now on
+ */
+function lookLater(tensor, property, kept) {
+  keptBy.set(tensor, kept);
+  const become = (value) => {
+    keptBy.delete(tensor);
+    Object.defineProperty(tensor, property, { value, writable: true, enumerable: true, configurable: true });
+    kept.drop();
+  };
+  Object.defineProperty(tensor, property, {
+    get() {
+      const array = kept.read();
+      become(array);
+      return array;
+    },
+    set: become,
+    enumerable: true,
+    configurable: true,
+  });
+}
+
+/** @param {Kept} kept which is the tensor's from now on */
+function keptTensor(kept) {
+  const tensor = resultTensor(kept.dataType, undefined, [...kept.shape]);
+  lookLater(tensor, 'data', kept);
+  return tensor;
+}
+
+module.exports = { Kept, keptOf, keptTensor, lookLater };

@@ -1,0 +1,330 @@
+//! The plans of steps, by the shapes that the inputs have in a room.
+
+use super::room::{Told, in_room};
+use super::{Steps, can_hold};
+use crate::error::{Error, Kind, Result};
+use crate::graph::ops::elementwise::UnaryKind;
+use crate::graph::{Descriptor, Graph, Op, OperandId, Source as Made_};
+use crate::host_memory::Placements;
+use crate::onnx::{Export, Given, Place, Signature, Source, Tensor, import_part};
+use crate::program::Program;
+use crate::program::device::OwnedGraph;
+use crate::timeline::{GraphId, Task, from_panic};
+use std::collections::{HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub use crate::program::decoder::rounded;
+
+/// So many are kept: of a model with some hundred nodes each takes some hundred kilobytes.
+const MOST: usize = 96;
+
+/// What tells plans apart.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    shapes: Vec<Vec<u32>>,
+    /// Inputs and their axes that are longer where the caches are.
+    grown: Vec<(usize, usize)>,
+    /// Values of [`Steps::known`].
+    known: Vec<i64>,
+    /// Of the caches.
+    rows: usize,
+    /// Whether it is for shorter caches too.
+    is_roomy: bool,
+}
+
+impl Key {
+    pub fn new(shapes: Vec<Vec<u32>>, grown: Vec<(usize, usize)>, known: Vec<i64>, rows: usize) -> Key {
+        Key { shapes, grown, known, rows, is_roomy: false }
+    }
+
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub fn is_roomy(&self) -> bool {
+        self.is_roomy
+    }
+
+    /// The same for other caches.
+    pub fn at(&self, rows: usize) -> Key {
+        let mut key = self.clone();
+        for &(at, axis) in &self.grown {
+            key.shapes[at][axis] = (key.shapes[at][axis] as usize + rows - self.rows) as u32;
+        }
+        key.rows = rows;
+        key
+    }
+
+    /// What all lengths have in common.
+    fn form(&self) -> Key {
+        Key { is_roomy: false, ..self.at(0) }
+    }
+}
+
+/// A compiled graph for steps.
+#[derive(Debug)]
+pub struct Plan {
+    pub graph: GraphId,
+    _owned: OwnedGraph,
+    pub inputs: Vec<(Feed, Descriptor)>,
+    pub outputs: Vec<Output>,
+    pub placements: Placements,
+    /// Rows that a step appends.
+    pub new_rows: usize,
+}
+
+/// What an input of the graph is.
+#[derive(Debug)]
+pub enum Feed {
+    /// A cache, which lies in that output.
+    Rows(usize),
+    /// An input of the model, by its position, and the axis along which it is longer in a room.
+    Given {
+        input: usize,
+        axis: Option<usize>,
+    },
+    Told(Told),
+}
+
+/// An output of the graph.
+#[derive(Debug)]
+pub struct Output {
+    pub made: Made,
+    /// As the graph has it.
+    pub descriptor: Descriptor,
+    /// As script has it, of a full room.
+    pub signature: Signature,
+    /// The axis along which it is shorter where the caches are, and the rows of the room.
+    grown: Option<(usize, usize)>,
+}
+
+impl Output {
+    /// As script has it, for caches of so many rows.
+    pub fn user(&self, rows: usize) -> Descriptor {
+        let mut shape = self.signature.shape.clone();
+        if let Some((axis, full)) = self.grown {
+            shape[axis] -= (full - rows) as u32;
+        }
+        Descriptor::new(self.signature.data_type, shape)
+    }
+}
+
+/// What an output is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made {
+    /// The rows of a cache, by its number.
+    Rows(usize),
+    State,
+    /// An input of the model, as it is.
+    Alias(usize),
+    Other,
+}
+
+/// Those that were used last.
+#[derive(Debug, Default)]
+pub struct Plans {
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    plans: HashMap<Key, (Arc<Slot>, u64)>,
+    clock: u64,
+    /// Of which no plan serves several lengths.
+    alone: HashSet<Key>,
+}
+
+/// A plan that is there, or is being made by whoever has the lock. Nothing where there can be none.
+type Slot = Mutex<Option<Option<Arc<Plan>>>>;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Plans {
+    /// The key of the room that caches of so many rows are in.
+    pub fn roomy(&self, key: Key, rows: usize) -> Key {
+        let mut key = key.at(rows);
+        key.is_roomy = false;
+        if rows == 0 || lock(&self.kept).alone.contains(&key.form()) {
+            return key;
+        }
+        Key { is_roomy: true, ..key.at(rounded(rows)) }
+    }
+
+    /// Whether there is a plan, if somebody has found that out.
+    pub fn fits(&self, key: &Key) -> Option<bool> {
+        let slot = lock(&self.kept).plans.get(key)?.0.clone();
+        let plan = slot.try_lock().ok()?;
+        plan.as_ref().map(Option::is_some)
+    }
+
+    /// Whether nobody has asked for a plan yet.
+    pub fn begins(&self, key: &Key) -> bool {
+        !lock(&self.kept).plans.contains_key(key)
+    }
+
+    fn slot(&self, key: &Key) -> Arc<Slot> {
+        let mut kept = lock(&self.kept);
+        kept.clock += 1;
+        let Kept { plans, clock, .. } = &mut *kept;
+        if !plans.contains_key(key)
+            && plans.len() >= MOST
+            && let Some(oldest) = plans.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| key.clone())
+        {
+            plans.remove(&oldest);
+        }
+        let (slot, used) = plans.entry(key.clone()).or_default();
+        *used = *clock;
+        slot.clone()
+    }
+}
+
+impl Steps {
+    /// The plan for a key, which may have to be made; nothing where there can be none.
+    pub fn plan(&self, program: &Program, key: &Key) -> Option<Arc<Plan>> {
+        let slot = self.plans.slot(key);
+        // Others have their plans meanwhile, and whoever wants this one waits for it.
+        let mut slot = lock(&slot);
+        if let Some(plan) = &*slot {
+            return plan.clone();
+        }
+        let made = catch_unwind(AssertUnwindSafe(|| self.make(program, key))).unwrap_or_else(|panic| Err(from_panic(&*panic)));
+        if made.is_err() && key.is_roomy {
+            lock(&self.plans.kept).alone.insert(key.form());
+        }
+        #[cfg(test)]
+        if let Err(error) = &made {
+            eprintln!("no plan for {key:?}: {error}");
+        }
+        let plan = made.ok().map(Arc::new);
+        *slot = Some(plan.clone());
+        plan
+    }
+
+    /// The graph for caches of so many rows, and the outputs as script has them.
+    fn graph(&self, program: &Program, key: &Key) -> Result<(Graph, Vec<Signature>, usize)> {
+        let loaded = &program.loaded;
+        let mut given = loaded.given(&key.shapes)?;
+        for (&at, &number) in self.known.iter().zip(&key.known) {
+            let input = &loaded.inputs()[at];
+            let shape = vec![1; input.shape.len()];
+            given.insert(input.name.clone(), Given::Known(Tensor::from_integers(input.element(), shape, &[number])));
+        }
+        let source = Source { caches: &self.caches.rows, ends_count: false, ..Source::of(loaded)? };
+        let part = import_part(&source, &program.limits, &program.bounds, &given, Place::First).map_err(Error::from)?;
+        let is_whole = part.next.is_none() && part.exports.iter().all(|(_, export)| matches!(export, Export::Result { .. }));
+        match part.graph {
+            Some(graph) if is_whole && part.outputs.len() == graph.outputs.len() => Ok((graph, part.outputs, part.most_bytes)),
+            _ => Err(refused("a step is not one graph")),
+        }
+    }
+
+    fn make(&self, program: &Program, key: &Key) -> Result<Plan> {
+        let (full, signatures, most) = self.graph(program, key)?;
+        let is_cache = |name: &str| self.caches.rows.iter().any(|cache| cache.present == name);
+        let (mut graph, told) = match key.is_roomy {
+            false => (full, Vec::new()),
+            true => {
+                // The fewest rows that have this room.
+                let least = (1..=key.rows).find(|&rows| rounded(rows) == key.rows).unwrap_or(key.rows);
+                let lengths = [key.rows, key.rows - 1, least];
+                let [less, least] =
+                    [lengths[1], lengths[2]].map(|rows| self.graph(program, &key.at(rows)).map(|(graph, ..)| graph));
+                in_room([full, less?, least?], lengths, is_cache).map_err(refused)?
+            }
+        };
+        graph.shared = program.shared.clone();
+        program.weights.settle(&mut graph, &program.loaded, &program.shared)?;
+        let inputs_of_model = program.loaded.inputs();
+        let mut outputs = Vec::new();
+        let mut new_rows = 0;
+        for (name, id) in &graph.outputs {
+            let signature = signatures.iter().find(|signature| signature.name == *name).ok_or_else(|| refused("no signature"))?;
+            let descriptor = graph.descriptor(*id).clone();
+            let made = match self.caches.rows.iter().position(|cache| cache.present == *name) {
+                Some(number) => Made::Rows(number),
+                None => {
+                    match input_behind(&graph, *id).and_then(|name| inputs_of_model.iter().position(|input| input.name == name)) {
+                        Some(input) if self.caches.states.iter().any(|(past, _)| *past == inputs_of_model[input].name) => {
+                            Made::Alias(input)
+                        }
+                        _ if self.caches.states.iter().any(|(_, present)| present == name) && can_hold(descriptor.data_type) => {
+                            Made::State
+                        }
+                        _ => Made::Other,
+                    }
+                }
+            };
+            let grown = if let Made::Rows(number) = made {
+                let axis = self.caches.rows[number].axis;
+                let all = signature.shape.get(axis).copied().unwrap_or(0) as usize;
+                new_rows = all
+                    .checked_sub(key.rows)
+                    .filter(|&new| new > 0 && (new_rows == 0 || new == new_rows))
+                    .ok_or_else(|| refused(format!("{name:?} of {all} rows for {}", key.rows)))?;
+                Some((axis, key.rows))
+            } else {
+                None
+            };
+            outputs.push(Output { made, descriptor, signature: signature.clone(), grown });
+        }
+        let mut told: HashMap<String, Told> = told.into_iter().collect();
+        let mut inputs = Vec::new();
+        for (name, id) in &graph.inputs {
+            let descriptor = graph.descriptor(*id).clone();
+            let feed = if let Some(told) = told.remove(name) {
+                Feed::Told(told)
+            } else if let Some(number) = self.caches.rows.iter().position(|cache| cache.past == *name) {
+                let output = outputs.iter().position(|output| output.made == Made::Rows(number));
+                Feed::Rows(output.ok_or_else(|| refused(format!("{name:?} without what follows it")))?)
+            } else {
+                let input = inputs_of_model.iter().position(|input| input.name == *name);
+                let input = input.ok_or_else(|| refused(format!("an input {name:?} of nobody")))?;
+                let axis = key.grown.iter().find(|(at, _)| *at == input).map(|&(_, axis)| axis);
+                Feed::Given { input, axis: axis.filter(|_| key.is_roomy) }
+            };
+            inputs.push((feed, descriptor));
+        }
+        let id = program.device.next_graph();
+        let built = program.device.wait_for(|done| Task::Build {
+            graph: id,
+            description: Box::new(graph),
+            label: String::new(),
+            most,
+            done,
+        })?;
+        let _owned = OwnedGraph::new(program.device.clone(), id);
+        let placements = built.placements;
+        for (position, (feed, _)) in inputs.iter().enumerate() {
+            let is_in_place = |output: usize| {
+                placements.get(position).copied().flatten().is_some_and(|place| place.output == output && place.first == 0)
+            };
+            if let Feed::Rows(output) = feed
+                && !is_in_place(*output)
+            {
+                return Err(refused("a cache that is not appended to in place"));
+            }
+        }
+        Ok(Plan { graph: id, _owned, inputs, outputs, placements, new_rows })
+    }
+}
+
+fn refused(text: impl Into<String>) -> Error {
+    Error::new(Kind::NotSupported, text.into())
+}
+
+/// The input that an output is another name of.
+fn input_behind(graph: &Graph, mut id: OperandId) -> Option<&str> {
+    loop {
+        match &graph.operands[id.0 as usize].source {
+            Made_::Input { name } => return Some(name),
+            Made_::Node { node, .. } => match &graph.nodes[*node as usize].op {
+                Op::Unary(op) if op.kind == UnaryKind::Identity => id = op.input,
+                _ => return None,
+            },
+            Made_::Constant(_) => return None,
+        }
+    }
+}
