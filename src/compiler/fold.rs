@@ -301,6 +301,7 @@ fn weights(graph: &Graph, progress: &Progress<'_>) -> Result<Vec<bool>> {
             Op::ConvTranspose2d(op) => mark(op.filter),
             Op::Matmul(op) => [op.a, op.b].into_iter().for_each(mark),
             Op::Gemm(op) => [op.a, op.b].into_iter().for_each(mark),
+            Op::QuantizedMatmul(op) => [op.a, op.b].into_iter().for_each(mark),
             Op::Lstm(op) => [op.weight, op.recurrent_weight].into_iter().for_each(mark),
             Op::Gru(op) => [op.weight, op.recurrent_weight].into_iter().for_each(mark),
             _ => {}

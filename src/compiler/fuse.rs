@@ -56,6 +56,7 @@ pub fn fuse(graph: &Graph, fusing: Fusing, integers: &Integers, progress: &Progr
         let (head, node) = node?;
         let leads = match (&node.op, fusing) {
             (Op::Conv2d(_) | Op::Matmul(_) | Op::Gemm(_) | Op::BlockQuantizedMatmul(_), _) => true,
+            (Op::QuantizedMatmul(_), Fusing::Quick) => true,
             // One that has joined another leads nothing itself.
             (op, Fusing::Chains) => is_elementwise(op) && !fusion.is_fused[head],
             (op, Fusing::Quick) => {
@@ -79,12 +80,17 @@ pub fn fuse(graph: &Graph, fusing: Fusing, integers: &Integers, progress: &Progr
         {
             value = join(back);
         }
-        if fusing == Fusing::Quick && integers.is_whole[head] {
+        let is_of_bytes = matches!(node.op, Op::QuantizedMatmul(_));
+        if fusing == Fusing::Quick && (integers.is_whole[head] || is_of_bytes) {
             for (next, is_last) in whole_numbers(graph, &consumers, value, head) {
                 value = join(next);
                 if is_last {
                     continue 'heads;
                 }
+            }
+            // Sums that stay integers.
+            if graph.descriptor(value).data_type == DataType::Int32 {
+                continue;
             }
         }
         while let Consumers::One(next) = consumers[value.0 as usize] {
@@ -100,7 +106,7 @@ pub fn fuse(graph: &Graph, fusing: Fusing, integers: &Integers, progress: &Progr
             let (before, after) = (graph.descriptor(value), graph.descriptor(follower.outputs[0]));
             let fits = match fusing {
                 Fusing::Products => before == after && matches!(follower.op, Op::Activation(_) | Op::Clamp(_) | Op::Binary(_)),
-                Fusing::Quick if integers.of[head].is_some() => {
+                Fusing::Quick if integers.of[head].is_some() || is_of_bytes => {
                     quantizes(graph, &follower.op) || before == after && follows_quick(graph, &follower.op, value, None)
                 }
                 Fusing::Quick => before == after && follows_quick(graph, &follower.op, value, Some(&node.op)),
@@ -136,19 +142,21 @@ fn rounding_by(graph: &Graph, consumers: &[Consumers], position: usize) -> Optio
     is_pair.then_some(back)
 }
 
-/// What follows a product whose results are integers, up to where they become float32 again: the cast to int32, sums of those
-/// with a line or a number, and the cast back. The last one says so if it is not that cast.
+/// What follows a product whose results are integers, up to where they become float32 again: the cast to int32, unless they are
+/// that, sums of those with a line or a number, and the cast back. The last one says so if it is not that cast.
 fn whole_numbers(graph: &Graph, consumers: &[Consumers], mut value: OperandId, head: usize) -> Vec<(usize, bool)> {
     let mut found = Vec::new();
+    let mut is_int32 = graph.descriptor(value).data_type == DataType::Int32;
     let cast_to = |node: usize, to: DataType| matches!(&graph.nodes[node].op, Op::Cast(cast) if cast.data_type == to);
     while let Consumers::One(next) = consumers[value.0 as usize] {
         let op = &graph.nodes[next].op;
-        let is_back = !found.is_empty() && cast_to(next, DataType::Float32);
+        let is_back = is_int32 && cast_to(next, DataType::Float32);
         let is_sum = matches!(op, Op::Binary(op) if op.kind == BinaryKind::Add);
         let adds = || is_sum && is_line(graph, op, value) && joins(graph, op, value, head);
-        if !(is_back || if found.is_empty() { cast_to(next, DataType::Int32) } else { adds() }) {
+        if !(is_back || if is_int32 { adds() } else { cast_to(next, DataType::Int32) }) {
             break;
         }
+        is_int32 = true;
         found.push((next, false));
         if is_back {
             return found;

@@ -37,7 +37,7 @@ pub fn multiplications(op: &Op, inputs: &[&[usize]], outputs: &[&[usize]]) -> us
             let window = op.window([height as u32, width as u32]);
             written.saturating_mul(height.min(window[0] as usize) * width.min(window[1] as usize))
         }
-        Op::Matmul(_) | Op::Gemm(_) | Op::IntegerMatmul(_) | Op::BlockQuantizedMatmul(_) => {
+        Op::Matmul(_) | Op::Gemm(_) | Op::IntegerMatmul(_) | Op::BlockQuantizedMatmul(_) | Op::QuantizedMatmul(_) => {
             written.saturating_mul(inputs[0].iter().rev().take(2).copied().max().unwrap_or(1))
         }
         // Every step of every sequence multiplies with all weights.

@@ -3,7 +3,7 @@
 
 use crate::functions::exact_division::Divisor;
 use crate::isa::{Isa, Loop};
-use crate::simd::vector::{OnVectors, Vector, with_vectors};
+use crate::simd::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
 
 /// How numbers are quantized.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +49,53 @@ impl Quantize<'_> {
                     count => V::load_first(numbers.as_ptr(), count),
                 };
                 divisor.quotient(x, DIVIDES).store_bytes(zero, bytes.as_mut_ptr(), bytes.len());
+            }
+        }
+    }
+}
+
+/// The least number, or 0 if none is less, and the greatest, or 0; what is not a number does not count.
+pub fn range(isa: &Isa, numbers: &[f32]) -> [f32; 2] {
+    let mut found = [0.0; 2];
+    with_vectors(isa, Range { numbers, found: &mut found });
+    found
+}
+
+struct Range<'a> {
+    numbers: &'a [f32],
+    found: &'a mut [f32; 2],
+}
+
+impl OnVectors for Range<'_> {
+    #[inline(always)]
+    fn run<V: Vector>(self) {
+        // Several of each, so that no comparison waits for the one before it.
+        const WAYS: usize = 4;
+        let mut least = [V::splat(0.0); WAYS];
+        let mut most = [V::splat(0.0); WAYS];
+        let mut pieces = self.numbers.chunks_exact(WAYS * V::LANES);
+        for piece in &mut pieces {
+            for way in 0..WAYS {
+                // SAFETY: there are so many numbers.
+                let x = unsafe { V::load(piece[way * V::LANES..].as_ptr()) };
+                (least[way], most[way]) = (least[way].min(x), most[way].max(x));
+            }
+        }
+        for piece in pieces.remainder().chunks(V::LANES) {
+            // SAFETY: there are so many numbers; the other lanes are 0, which changes nothing.
+            let x = unsafe { V::load_first(piece.as_ptr(), piece.len()) };
+            (least[0], most[0]) = (least[0].min(x), most[0].max(x));
+        }
+        let mut lanes = [[0.0; MOST_LANES]; 2];
+        for way in 0..WAYS {
+            // SAFETY: there is room for the lanes of any vector.
+            unsafe {
+                least[way].store(lanes[0].as_mut_ptr());
+                most[way].store(lanes[1].as_mut_ptr());
+            }
+            for lane in 0..V::LANES {
+                self.found[0] = self.found[0].min(lanes[0][lane]);
+                self.found[1] = self.found[1].max(lanes[1][lane]);
             }
         }
     }

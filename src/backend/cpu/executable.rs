@@ -252,6 +252,15 @@ fn dequantized_product(step: &Step, views: &[View<'_>], written: &mut [ViewMut<'
     follow_from(made, DataType::Float32, &step.followers, views, &mut written[0], cancel)
 }
 
+/// A product of bytes, and what is done to the sums, operator by operator with the reference kernels: they are int32 first.
+fn quantized_product(step: &Step, views: &[View<'_>], written: &mut [ViewMut<'_>], cancel: &Cancel) -> Result<()> {
+    let shape = written[0].shape;
+    let mut made = Bytes::zeroed(shape.iter().product::<usize>() * size_of::<i32>())?;
+    let mut outputs = [ViewMut { data_type: DataType::Int32, shape, bytes: &mut made }];
+    reference::execute(&step.op, &mut Arguments::new(views, &mut outputs));
+    follow_from(made, DataType::Int32, &step.followers, views, &mut written[0], cancel)
+}
+
 /// Calls back with what is known of each step, one after the other, and with the multiplications that its workspace saves, if it
 /// may have one.
 fn for_each_problem(
@@ -605,6 +614,9 @@ impl Executable {
                 match &step.kernel {
                     Some(kernel) => kernel.run(&mut Arguments::new(&views, &mut written).overwriting(step.overwritten)),
                     None if !step.dequantized.is_empty() => return dequantized_product(step, &views, &mut written, cancel),
+                    None if matches!(step.op, Op::QuantizedMatmul(_)) && !step.followers.is_empty() => {
+                        return quantized_product(step, &views, &mut written, cancel);
+                    }
                     None => reference::execute(&step.op, &mut Arguments::new(&views, &mut written)),
                 }
                 follow(&step.followers, &views, &mut written, cancel)

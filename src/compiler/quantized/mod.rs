@@ -102,8 +102,12 @@ pub fn dequantized(graph: &Graph, id: OperandId) -> Option<(usize, &DequantizeLi
 fn is_unit(graph: &Graph, node: usize) -> bool {
     let Op::DequantizeLinear(op) = &graph.nodes[node].op else { return false };
     let mut scale = op.scale;
-    while let Some((_, Node { op: Op::Reshape(reshape), .. })) = maker(graph, scale) {
-        scale = reshape.input;
+    loop {
+        scale = match maker(graph, scale) {
+            Some((_, Node { op: Op::Reshape(op), .. })) => op.input,
+            Some((_, Node { op: Op::Expand(op), .. })) => op.input,
+            _ => break,
+        };
     }
     let Operand { descriptor, source } = &graph.operands[scale.0 as usize];
     match source {

@@ -1,18 +1,19 @@
-//! Products of integers that were divided along their depth, since float32 adds integers up exactly only to 2²⁴, become whole
+//! Convolutions of integers that were divided along their channels, since float32 adds integers up exactly only to 2²⁴, become whole
 //! again where they are computed with integers.
 
 use super::super::progress::Progress;
 use super::{Values, is_unit, maker};
 use crate::error::Result;
+use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::{BinaryKind, Cast};
-use crate::graph::ops::matmul::Matmul;
+use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
 use crate::graph::ops::movement::Slice;
 use crate::graph::{DataType, Graph, Node, Op, OperandId};
 
-/// A sum of int32 casts of products of parts: the products, in order.
+/// A sum of int32 casts of convolutions of parts: these, in order.
 type Parts = Vec<usize>;
-/// float32 sums 258 products of bytes exactly, and 32 bits hold the sum of [`DEEPEST`](super::DEEPEST): of parts that are not made
-/// smaller than they must be there are 128 at most.
+/// float32 sums 258 products of bytes exactly, and 32 bits hold the sum of [`DEEPEST`](super::DEEPEST): of parts with half of
+/// that or more, as they are when they are not made smaller than they must be, there are 256 at most.
 const MOST_PARTS: usize = 256;
 
 pub fn sums(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
@@ -46,14 +47,14 @@ fn is_sum(graph: &Graph, node: &Node) -> bool {
     op.kind == BinaryKind::Add && graph.descriptor(op.a).data_type == DataType::Int32
 }
 
-/// The product that is cast to a part of a sum.
+/// The convolution that is cast to a part of a sum.
 fn part(graph: &Graph, id: OperandId) -> Option<(usize, OperandId)> {
     let (_, Node { op: Op::Cast(cast), .. }) = maker(graph, id)? else { return None };
-    let (number, Node { op: Op::Matmul(_), .. }) = maker(graph, cast.input)? else { return None };
+    let (number, Node { op: Op::Conv2d(_), .. }) = maker(graph, cast.input)? else { return None };
     (cast.data_type == DataType::Int32).then_some((number, cast.input))
 }
 
-/// By node: of how many products it is the sum, if there is nothing else in it and nobody else needs them; otherwise 0.
+/// By node: of how many convolutions it is the sum, if there is nothing else in it and nobody else needs them; otherwise 0.
 fn counts(graph: &Graph, progress: &Progress<'_>) -> Result<Vec<usize>> {
     let uses = graph.uses();
     let is_own = |id: OperandId| uses[id.0 as usize] == 1;
@@ -76,7 +77,7 @@ fn counts(graph: &Graph, progress: &Progress<'_>) -> Result<Vec<usize>> {
     Ok(counts)
 }
 
-/// The products of such a sum.
+/// The convolutions of such a sum.
 fn collect(graph: &Graph, sum: &Node, progress: &Progress<'_>) -> Parts {
     let (mut parts, mut pending) = (Parts::new(), vec![sum]);
     while let Some(node) = pending.pop() {
@@ -89,22 +90,25 @@ fn collect(graph: &Graph, sum: &Node, progress: &Progress<'_>) -> Parts {
     parts
 }
 
-/// The product whose parts along the depth, one after the other, these are.
-fn whole(graph: &Graph, parts: &[usize]) -> Option<Matmul> {
-    let mut found: Option<Matmul> = None;
-    let mut depth = 0;
+/// The convolution whose parts along the channels, one after the other, these are.
+fn whole(graph: &Graph, parts: &[usize]) -> Option<Conv2d> {
+    let mut found: Option<Conv2d> = None;
+    let mut channels = 0;
     for &part in parts {
-        let Op::Matmul(op) = &graph.nodes[part].op else { return None };
-        let rank = |id: OperandId| graph.descriptor(id).shape.len();
-        let (a, b) = (part_of(graph, op.a, rank(op.a) - 1, depth)?, part_of(graph, op.b, rank(op.b) - 2, depth)?);
-        let both = found.get_or_insert(Matmul { a, b });
-        if both.a != a || both.b != b {
+        let Op::Conv2d(op) = &graph.nodes[part].op else { return None };
+        let is_usual = op.input_layout == InputOperandLayout::Nchw && op.filter_layout == Conv2dFilterOperandLayout::Oihw;
+        if !is_usual || op.groups != 1 || op.bias.is_some() {
             return None;
         }
-        depth += graph.descriptor(op.a).shape.last()?;
+        let (input, filter) = (part_of(graph, op.input, 1, channels)?, part_of(graph, op.filter, 1, channels)?);
+        let own = Conv2d { input, filter, ..op.clone() };
+        if *found.get_or_insert_with(|| own.clone()) != own {
+            return None;
+        }
+        channels += graph.descriptor(op.filter).shape[1];
     }
     let found = found?;
-    (graph.descriptor(found.a).shape.last() == Some(&depth)).then_some(found)
+    (graph.descriptor(found.filter).shape[1] == channels).then_some(found)
 }
 
 /// What an operand is a part of, from there on along an axis.

@@ -74,7 +74,7 @@ impl Rule for IntegerMatmul {
 }
 
 /// `#api-mlgraphbuilder-matmul`, *calculate the output shape*.
-fn product(a: OperandId, b: OperandId, operands: &Operands<'_>) -> Result<Outputs> {
+pub fn product(a: OperandId, b: OperandId, operands: &Operands<'_>) -> Result<Outputs> {
     let data_type = operands.data_type(a);
     let (a, b) = (operands.shape(a), operands.shape(b));
     let (batches_a, &[rows, columns_a]) = a.split_last_chunk::<2>().expect("the row demands rank 2");

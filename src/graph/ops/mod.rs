@@ -25,6 +25,7 @@ pub mod matmul;
 pub mod movement;
 pub mod normalization;
 pub mod pool;
+pub mod quantized;
 pub mod recurrent;
 pub mod reduce;
 pub mod resample;
@@ -148,6 +149,8 @@ nodes! {
         elementwise::Remainder,
         elementwise::Swish,
         matmul::IntegerMatmul,
+        quantized::DynamicQuantizeLinear,
+        quantized::QuantizedMatmul,
         roi::RoiMaxPool,
         top_k::TopK,
         tree::TreeEnsemble,

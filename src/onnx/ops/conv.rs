@@ -27,12 +27,24 @@ pub fn convolution(
     if emit.rank(input) == 5 {
         return volume::convolution(node, input, filter, bias, emit);
     }
+    images(node, input, filter, bias, emit, &mut |op, emit| emit.push(op))
+}
+
+/// One of images or of lines, of which `push` makes what takes its place.
+pub fn images(
+    node: &Node<'_>,
+    input: OperandId,
+    filter: OperandId,
+    bias: Option<OperandId>,
+    emit: &mut Emit<'_>,
+    push: &mut dyn FnMut(Conv2d, &mut Emit<'_>) -> Mapped<OperandId>,
+) -> Mapped<OperandId> {
     let mut window = window(node, input, filter, emit)?;
     let input = window.with_images(input, emit)?;
     let filter = window.with_images(filter, emit)?;
     let shape = emit.shape(input);
     window.fix_padding([shape[2], shape[3]])?;
-    let output = emit.push(Conv2d {
+    let op = Conv2d {
         input,
         filter,
         padding: window.padding(),
@@ -42,7 +54,8 @@ pub fn convolution(
         input_layout: InputOperandLayout::Nchw,
         filter_layout: Conv2dFilterOperandLayout::Oihw,
         bias,
-    })?;
+    };
+    let output = push(op, emit)?;
     window.without_images(output, emit)
 }
 

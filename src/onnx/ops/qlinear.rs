@@ -6,7 +6,7 @@ use super::elementwise::one;
 use super::functions;
 use super::matmul::product;
 use super::pool::{self, Kind};
-use super::quantize::{self, centred, dynamically, integer_product, per_axis};
+use super::quantize::{self, dynamically, integer_product, per_axis};
 use super::recurrent::{self, Network};
 use super::window::Window;
 use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, LeakyRelu, QuantizeLinear};
@@ -189,14 +189,8 @@ pub fn matmul_to_float(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value
         let (scale_a, scale_b) = (emit.input(node, 2)?, emit.input(node, 3)?);
         (a, scale_a, emit.optional(node, 4)?, scale_b, emit.optional(node, 5)?, emit.optional(node, 6)?)
     };
-    let (rank_a, rank_b) = (emit.rank(a), emit.rank(b));
-    if rank_a < 2 || rank_b < 2 {
-        return Err("vectors are not supported".into());
-    }
     let of = emit.data_type(scale_a);
-    let a = centred(a, zero_a, rank_a - 2, emit)?;
-    let b = centred(b, zero_b, rank_b - 1, emit)?;
-    let sums = integer_product(a, b, emit)?;
+    let sums = integer_product((a, zero_a), (b, zero_b), emit)?;
     let mut result = emit.cast(sums, of)?;
     let rank = emit.rank(result);
     for (scale, at) in [(scale_a, rank - 2), (scale_b, rank - 1)] {

@@ -1,10 +1,12 @@
 //! Conversion between floating-point and scaled integer values, and arithmetic on such integers.
 
-use super::conv::convolution;
+use super::conv;
 use super::elementwise::one;
+use super::volume;
 use crate::graph::data_type::QUANTIZED;
-use crate::graph::ops::elementwise::{BinaryKind, DequantizeLinear, QuantizeLinear, UnaryKind};
-use crate::graph::ops::reduce::ReduceKind;
+use crate::graph::ops::conv::Conv2d;
+use crate::graph::ops::elementwise::{DequantizeLinear, QuantizeLinear};
+use crate::graph::ops::quantized::{DynamicQuantizeLinear, QuantizedMatmul};
 use crate::graph::{DataType, OperandId};
 use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
@@ -152,27 +154,9 @@ pub fn dynamic(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
 
 /// The quantized input, its scale, and its zero point. They are uint8 and come from the input's range, which includes 0.
 pub fn dynamically(input: OperandId, emit: &mut Emit<'_>) -> Mapped<[OperandId; 3]> {
-    let over: Vec<usize> = (0..emit.rank(input)).collect();
-    let most = emit.reduce(ReduceKind::Max, input, &over, false)?;
-    let most = emit.clamp(most, Some(0.0), None)?;
-    let least = emit.reduce(ReduceKind::Min, input, &over, false)?;
-    let least = emit.clamp(least, None, Some(0.0))?;
-    let range = emit.sub(most, least)?;
-    let scale = emit.with(BinaryKind::Div, range, 255.0)?;
-    let lowest = emit.unary(UnaryKind::Neg, least)?;
-    // A range of nothing has no scale, and everything in it is 0.
-    let zero = emit.scalar(emit.data_type(input), 0.0)?;
-    let nothing = emit.logical(crate::graph::ops::elementwise::LogicalKind::Equal, range, zero)?;
-    let unit = emit.scalar(emit.data_type(input), 1.0)?;
-    let divisor = emit.select(nothing, unit, scale)?;
-    let place = emit.div(lowest, divisor)?;
-    let rounded = emit.unary(UnaryKind::RoundEven, place)?;
-    let rounded = emit.clamp(rounded, Some(0.0), Some(255.0))?;
-    let zero_point = emit.cast(rounded, DataType::Uint8)?;
-    let aligned = vec![1; emit.rank(input)];
-    let (block, point) = (emit.reshape(divisor, &aligned)?, emit.reshape(zero_point, &aligned)?);
-    let output = emit.push(QuantizeLinear { input, scale: block, zero_point: point })?;
-    Ok([output, divisor, zero_point])
+    let input = emit.cast(input, DataType::Float32)?;
+    let outputs = emit.push_all(DynamicQuantizeLinear { input })?;
+    <[OperandId; 3]>::try_from(&outputs[..]).map_err(|_| "there are three outputs".into())
 }
 
 /// What a quantized operand stands for without its scale: `x - zero point`, as float32, which holds such numbers exactly.
@@ -227,49 +211,83 @@ pub fn per_axis(vector: OperandId, at: usize, rank: usize, emit: &mut Emit<'_>) 
     }
 }
 
-/// MatMulInteger. float32 sums are exact up to 2²⁴: in blocks of inner elements that cannot exceed it, the sums of which
-/// are added as integers.
 pub fn matmul_integer(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let (a, b) = (emit.input(node, 0)?, emit.input(node, 1)?);
     let (zero_a, zero_b) = (emit.optional(node, 2)?, emit.optional(node, 3)?);
-    let (rank_a, rank_b) = (emit.rank(a), emit.rank(b));
-    if rank_a < 2 || rank_b < 2 {
-        return Err("vectors are not supported".into());
-    }
-    let a = centred(a, zero_a, rank_a - 2, emit)?;
-    let b = centred(b, zero_b, rank_b - 1, emit)?;
-    one(integer_product(a, b, emit)?)
+    one(integer_product((a, zero_a), (b, zero_b), emit)?)
 }
 
-/// The product of matrices of whole numbers in float32, as int32.
-pub fn integer_product(a: OperandId, b: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+/// The product of matrices of bytes, each with its zero point, if it has one: one number, or one for each row of the left matrix
+/// or column of the right one.
+pub fn integer_product(
+    (a, zero_a): (OperandId, Option<OperandId>),
+    (b, zero_b): (OperandId, Option<OperandId>),
+    emit: &mut Emit<'_>,
+) -> Mapped<OperandId> {
     let (rank_a, rank_b) = (emit.rank(a), emit.rank(b));
     if rank_a < 2 || rank_b < 2 {
         return Err("vectors are not supported".into());
     }
-    let inner = emit.shape(a)[rank_a - 1];
+    let a_zero_point = zero_a.map(|zero_point| per_axis(zero_point, rank_a - 2, rank_a, emit)).transpose()?;
+    let b_zero_point = zero_b.map(|zero_point| per_axis(zero_point, rank_b - 1, rank_b, emit)).transpose()?;
+    emit.push(QuantizedMatmul { a, b, a_zero_point, b_zero_point })
+}
+
+/// ConvInteger, in float32.
+pub fn conv_integer(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let (input, filter) = (emit.input(node, 0)?, emit.input(node, 1)?);
+    let (zero_input, zero_filter) = (emit.optional(node, 2)?, emit.optional(node, 3)?);
+    let input = centred(input, zero_input, 1, emit)?;
+    let filter = centred(filter, zero_filter, 0, emit)?;
+    if emit.rank(input) == 5 {
+        let groups = size(node.int("group", 1)?)?;
+        return one(sums_of_channels((input, filter), groups, emit, &mut |[input, filter], emit| {
+            volume::convolution(node, input, filter, None, emit)
+        })?);
+    }
+    one(conv::images(node, input, filter, None, emit, &mut |op, emit| {
+        sums_of_channels((op.input, op.filter), op.groups, emit, &mut |[input, filter], emit| {
+            emit.push(Conv2d { input, filter, ..op.clone() })
+        })
+    })?)
+}
+
+/// The sums of a convolution of whole numbers in float32, as int32. float32 sums are exact up to 2²⁴: in parts of the channels that
+/// cannot exceed it, which are added as integers. (One channel's window has to fit.)
+fn sums_of_channels(
+    (input, filter): (OperandId, OperandId),
+    groups: u32,
+    emit: &mut Emit<'_>,
+    convolve: &mut dyn FnMut([OperandId; 2], &mut Emit<'_>) -> Mapped<OperandId>,
+) -> Mapped<OperandId> {
     // A product is at most 255 * 255.
-    const EXACT: u32 = (1 << 24) / (255 * 255);
+    const EXACT: u64 = (1 << 24) / (255 * 255);
+    let (image, shape) = (emit.shape(input), emit.shape(filter));
+    let (Some(&channels), true) = (shape.get(1), image.len() > 1) else { return Err("no channels".into()) };
+    let window: u64 = shape[2..].iter().map(|&size| u64::from(size)).product();
+    let most = size((EXACT / window.max(1)).max(1))?;
     let mut result = None;
-    for start in (0..inner).step_by(EXACT as usize) {
-        let length = EXACT.min(inner - start);
-        let (left, right) = (emit.slice_axis(a, rank_a - 1, start, length)?, emit.slice_axis(b, rank_b - 2, start, length)?);
-        let part = emit.matmul(left, right)?;
+    for start in (0..channels).step_by(most as usize) {
+        let length = most.min(channels - start);
+        let left = if groups == 1 || length == channels {
+            emit.slice_axis(input, 1, start, length)?
+        } else {
+            // The same channels of each group.
+            let [mut by_group, mut joined] = [groups, 0].map(|groups| vec![image[0], groups]);
+            by_group.push(image[1] / groups.max(1));
+            joined[1] = size(u64::from(groups) * u64::from(length))?;
+            [&mut by_group, &mut joined].into_iter().for_each(|to| to.extend(&image[2..]));
+            let grouped = emit.reshape(input, &by_group)?;
+            let part = emit.slice_axis(grouped, 2, start, length)?;
+            emit.reshape(part, &joined)?
+        };
+        let right = emit.slice_axis(filter, 1, start, length)?;
+        let part = convolve([left, right], emit)?;
         let part = emit.cast(part, DataType::Int32)?;
         result = Some(match result {
             Some(sum) => emit.add(sum, part)?,
             None => part,
         });
     }
-    result.ok_or_else(|| "no inner elements".into())
-}
-
-/// ConvInteger, in float32: exact as long as sums stay below 2²⁴.
-pub fn conv_integer(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    let (input, filter) = (emit.input(node, 0)?, emit.input(node, 1)?);
-    let (zero_input, zero_filter) = (emit.optional(node, 2)?, emit.optional(node, 3)?);
-    let input = centred(input, zero_input, 1, emit)?;
-    let filter = centred(filter, zero_filter, 0, emit)?;
-    let output = convolution(node, input, filter, None, emit)?;
-    one(emit.cast(output, DataType::Int32)?)
+    result.ok_or_else(|| "no channels".into())
 }

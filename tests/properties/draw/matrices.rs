@@ -84,3 +84,31 @@ pub fn block_quantized(draw: &mut Draw<'_>) {
     draw.set("bits", Value::Unsigned(bits as u32));
     draw.set("block_size", Value::Unsigned(block as u32));
 }
+
+/// Bytes of both signs, and zero points of everything, of rows and columns, and of matrices.
+pub fn quantized(draw: &mut Draw<'_>) {
+    let (rank_a, rank_b) = (draw.rank("a"), draw.rank("b"));
+    let batch: Vec<usize> = (2..rank_a.max(rank_b)).map(|_| draw.random.pick(&[1, 2, 3])).collect();
+    let [rows, inner, columns] = sizes(draw, batch.iter().product());
+    let mut zeros = Vec::new();
+    for (field, rank, matrix, zero) in [("a", rank_a, [rows, inner], [rows, 1]), ("b", rank_b, [inner, columns], [1, columns])] {
+        let mut shape = stretchable(draw, &batch[batch.len() + 2 - rank..]);
+        let mut of_zeros = shape.clone();
+        shape.extend(matrix);
+        of_zeros.extend(zero);
+        draw.operand(field, &shape, Contents::Anything);
+        zeros.push(of_zeros);
+    }
+    for (field, shape) in ["a_zero_point", "b_zero_point"].into_iter().zip(zeros) {
+        let rank = match draw.wished_rank(field) {
+            Some(rank) => rank.min(shape.len()),
+            None => draw.random.between(0, shape.len()),
+        };
+        let shape = stretchable(draw, &shape[shape.len() - rank..]);
+        draw.optional(field, &shape, Contents::Anything);
+    }
+    // Kernels are made for one matrix that is known.
+    if draw.random.once_in(2) {
+        draw.operands.iter_mut().enumerate().for_each(|(i, operand)| operand.is_constant = matches!(i, 1 | 3));
+    }
+}

@@ -48,6 +48,7 @@ pub fn call(row: &'static Operator, random: &mut Random, wish: Option<&Wish>) ->
             indexed::draw(&mut draw)
         }
         "matmul" | "integerMatmul" => matrices::matmul(&mut draw),
+        "quantizedMatmul" => matrices::quantized(&mut draw),
         "blockQuantizedMatmul" => matrices::block_quantized(&mut draw),
         "gemm" => matrices::gemm(&mut draw),
         "conv2d" => convolution::conv2d(&mut draw),

@@ -49,12 +49,14 @@ fn fixed(call: &Call, field: &str) -> Vec<usize> {
         ("treeEnsemble", "nodes" | "thresholds" | "leaves" | "weights") => all(),
         ("pairwiseCoupling", "input") | ("roiMaxPool", "regions") => vec![1],
         ("determinant", "input") => vec![tensor.rank() - 2, tensor.rank() - 1],
-        ("matmul" | "integerMatmul", "a") => vec![tensor.rank() - 1],
-        ("matmul" | "integerMatmul", "b") => vec![tensor.rank() - 2],
+        ("matmul" | "integerMatmul" | "quantizedMatmul", "a") => vec![tensor.rank() - 1],
+        ("matmul" | "integerMatmul" | "quantizedMatmul", "b") => vec![tensor.rank() - 2],
         ("gemm", "a") => vec![if call.boolean("a_transpose", false) { 0 } else { 1 }],
         ("gemm", "b") => vec![if call.boolean("b_transpose", false) { 1 } else { 0 }],
         // One more is neither the size nor 1, unless it is 1 and becomes the other's 2.
-        ("gemm", "c") => (0..tensor.rank()).filter(|&i| tensor.shape[i] > 1).collect(),
+        ("gemm", "c") | ("quantizedMatmul", "a_zero_point" | "b_zero_point") => {
+            (0..tensor.rank()).filter(|&i| tensor.shape[i] > 1).collect()
+        }
         _ => vec![],
     }
 }
@@ -96,7 +98,7 @@ fn of_operands(call: &Call) -> Vec<(Shapes, &'static str)> {
             }
             refused
         }
-        "matmul" | "integerMatmul" => vec![
+        "matmul" | "integerMatmul" | "quantizedMatmul" => vec![
             (vec![("a", vec![2, 1, 1]), ("b", vec![3, 1, 1])], "sizes that are not broadcast"),
             (vec![("a", vec![1 << 16, 1]), ("b", vec![1, 1 << 16])], "an output that is too large"),
             (vec![("a", vec![1 << 11, 1, 1, 1]), ("b", vec![1 << 11, 1, 1 << 10])], "an output that is too large"),

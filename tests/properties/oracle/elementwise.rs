@@ -279,6 +279,33 @@ fn quantization(call: &Call) -> Expected {
     })
 }
 
+/// The range of the numbers and 0 decides on the scale, and both on the rest. Numbers that are infinite or none have no range.
+pub fn dynamic_quantization(call: &Call) -> Vec<Expected> {
+    let input = call.operand("input");
+    let numbers: Vec<f64> = crate::tensor::positions(&input.shape).iter().map(|position| input.float(position)).collect();
+    let [least, most] = [f64::min, f64::max].map(|function| numbers.iter().copied().fold(0.0, function));
+    let range = most - least;
+    // What is left of the smallest numbers is open, as it is on GPUs.
+    let is_usual = numbers.iter().all(|x| x.is_finite()) && (range == 0.0 || (1e-30..1e38).contains(&range));
+    let scale = if range == 0.0 { 1.0 } else { range / 255.0 };
+    let byte =
+        |x: f64, zero_point: i128| if is_usual { quantized(DataType::Uint8, x / scale, zero_point) } else { Element::Anything };
+    let zero_points = match byte(-least, 0) {
+        Element::OneOf(all) => all,
+        other => vec![other],
+    };
+    let output = by_position(DataType::Uint8, input.shape.clone(), |position| {
+        let of_zero_point = |zero_point: &Element| match zero_point {
+            Element::Exactly(Scalar::Integer(zero_point)) => byte(input.float(position), *zero_point),
+            _ => Element::Anything,
+        };
+        Element::OneOf(zero_points.iter().map(of_zero_point).collect())
+    });
+    let number = |data_type, element: Element| by_position(data_type, Vec::new(), |_| element.clone());
+    let of_scale = if is_usual { Element::ulps(scale, 4) } else { Element::Anything };
+    vec![output, number(DataType::Float32, of_scale), number(DataType::Uint8, Element::OneOf(zero_points.clone()))]
+}
+
 /// The rounded quotient and the zero point, limited to the range of the type. NaN, which the specification does not
 /// mention, may be anything. The quotient has an error that decides where it lies halfway between two integers.
 fn quantized(data_type: DataType, quotient: f64, zero_point: i128) -> Element {

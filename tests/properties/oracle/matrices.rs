@@ -14,14 +14,30 @@ pub fn matmul(call: &Call) -> Expected {
 
 /// Exact, but for the bits that the type does not have.
 pub fn integer_matmul(call: &Call) -> Expected {
-    let integer = |tensor: &Tensor, position: &[usize]| match tensor.at(position) {
-        Scalar::Integer(x) => x,
-        Scalar::Float(x) => unreachable!("{x} is no integer"),
-    };
     let product = |a: &Tensor, left: &[usize], b: &Tensor, right: &[usize]| integer(a, left).wrapping_mul(integer(b, right));
     products(call, product, |data_type, products: &[i128]| {
         Element::integer(wrap(data_type, products.iter().fold(0i128, |sum, x| sum.wrapping_add(*x))))
     })
+}
+
+/// The same of bytes without their zero points.
+pub fn quantized(call: &Call) -> Expected {
+    let zero = |field: &str, position: &[usize]| match call.optional(field) {
+        None => 0,
+        Some(zeros) => integer(zeros, &stretched(&zeros.shape, position)),
+    };
+    let product = |a: &Tensor, left: &[usize], b: &Tensor, right: &[usize]| {
+        (integer(a, left) - zero("a_zero_point", left)) * (integer(b, right) - zero("b_zero_point", right))
+    };
+    let sum = |_, products: &[i128]| Element::integer(wrap(DataType::Int32, products.iter().sum()));
+    Expected { data_type: DataType::Int32, ..products(call, product, sum) }
+}
+
+fn integer(tensor: &Tensor, position: &[usize]) -> i128 {
+    match tensor.at(position) {
+        Scalar::Integer(x) => x,
+        Scalar::Float(x) => unreachable!("{x} is no integer"),
+    }
 }
 
 /// A product of stacks of matrices, from those of elements and their sums.

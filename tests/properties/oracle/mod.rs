@@ -51,6 +51,8 @@ pub fn outputs(call: &Call) -> Vec<Expected> {
         "resample2d" => vec![pooling::resample2d(call)],
         "matmul" => vec![matrices::matmul(call)],
         "integerMatmul" => vec![matrices::integer_matmul(call)],
+        "quantizedMatmul" => vec![matrices::quantized(call)],
+        "dynamicQuantizeLinear" => elementwise::dynamic_quantization(call),
         "blockQuantizedMatmul" => vec![matrices::block_quantized(call)],
         "gemm" => vec![matrices::gemm(call)],
         "gather" | "gatherElements" | "gatherND" | "scatterElements" | "scatterND" | "accumulateElements" | "accumulateND" => {

@@ -7,11 +7,11 @@ use crate::graph::{DataType, Op};
 
 type List = &'static [&'static Implementation];
 
-/// Products of integers that are dequantized first ([`Problem::dequantized`]).
+/// Products of integers: those that are dequantized first ([`Problem::dequantized`]), and those of bytes.
 static INTEGER_PRODUCTS: List =
     &[&integer::depthwise::BYTES, &integer::depthwise::DEQUANTIZED, &integer::PACKED, &integer::computed::BATCHED];
 static CAST: List = &[&quantize::CONVERT, &elementwise::CHAIN];
-static QUANTIZE: List = &[&quantize::CONVERT];
+static QUANTIZE: List = &[&quantize::CONVERT, &quantize::DYNAMIC];
 static ARG: List = &[&arg::ROWS, &arg::columns::COLUMNS];
 static CONCAT: List = &[&concat::COPY];
 static TRANSPOSE_BYTES: List = &[&reorder::BYTES];
@@ -48,6 +48,7 @@ static NONE: List = &[];
 static ALL: &[List] = &[
     INTEGER_PRODUCTS,
     CAST,
+    QUANTIZE,
     ARG,
     CONCAT,
     TRANSPOSE_BYTES,
@@ -79,12 +80,12 @@ pub fn implementations() -> impl Iterator<Item = &'static Implementation> {
 
 /// The list for a problem.
 fn list(problem: &Problem<'_>) -> List {
-    if !problem.dequantized.is_empty() {
+    if !problem.dequantized.is_empty() || matches!(problem.op, Op::QuantizedMatmul(_)) {
         return INTEGER_PRODUCTS;
     }
     let is_float = problem.output.data_type == DataType::Float32;
     match problem.op {
-        Op::QuantizeLinear(_) | Op::DequantizeLinear(_) => QUANTIZE,
+        Op::QuantizeLinear(_) | Op::DequantizeLinear(_) | Op::DynamicQuantizeLinear(_) => QUANTIZE,
         Op::Cast(_) => CAST,
         Op::Arg(_) => ARG,
         Op::Concat(_) => CONCAT,

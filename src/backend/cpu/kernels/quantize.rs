@@ -7,10 +7,11 @@ use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::{Arguments, View};
 use crate::graph::DataType::{Float32, Int8, Int32, Uint8};
 use crate::graph::ops::elementwise::QuantizeLinear;
+use crate::graph::ops::quantized::of_range;
 use crate::graph::{DataType, Op, OperandId};
 use smallvec::smallvec;
 use webnn_kernels::isa::Isa;
-use webnn_kernels::quantize::{Quantize, Scale, Steps, ToBytes, ToInt32};
+use webnn_kernels::quantize::{Quantize, Scale, Steps, ToBytes, ToInt32, range};
 
 /// `(integer - zero) * scale`, for all pieces of the output.
 macro_rules! scaled {
@@ -114,6 +115,47 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     Ok(Box::new(move || Ok(Built { kernel: Box::new(kernel), consumed: smallvec![], fuses: true })))
 }
 
+/// What the range of its input quantizes.
+#[derive(Debug)]
+struct Dynamic {
+    isa: &'static Isa,
+    input: OperandId,
+}
+
+/// The quantization of any number of elements by their range.
+pub static DYNAMIC: Implementation = Implementation { name: "quantize.dynamic", accept: accept_dynamic };
+
+fn accept_dynamic<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let Op::DynamicQuantizeLinear(op) = problem.op else { return Err(Reject("not quantized by a range")) };
+    let kernel = Dynamic { isa: target.isa, input: op.input };
+    Ok(Box::new(move || Ok(Built { kernel: Box::new(kernel), consumed: smallvec![], fuses: true })))
+}
+
+/// Numbers of which the range is found at a time.
+const PIECE: usize = 1 << 14;
+
+impl Kernel for Dynamic {
+    fn run(&self, arguments: &mut Arguments<'_, '_>) {
+        let numbers = arguments.input(self.input).elements::<f32>();
+        let mut ranges = vec![[0f32; 2]; numbers.len().div_ceil(PIECE)];
+        for_each_piece(&mut ranges, 1, PIECE / 16, |first, ranges| {
+            let pieces = numbers[first * PIECE..].chunks(PIECE);
+            ranges.iter_mut().zip(pieces).for_each(|(found, piece)| *found = range(self.isa, piece));
+        });
+        let (least, most) = ranges.iter().fold((0f32, 0f32), |(least, most), range| (least.min(range[0]), most.max(range[1])));
+        let (scale, zero_point) = of_range(least, most);
+        let [output, scales, zero_points] = arguments.outputs() else { unreachable!("there are three outputs") };
+        scales.elements::<f32>()[0] = scale;
+        zero_points.bytes[0] = zero_point;
+        let zero = i32::from(zero_point);
+        let steps = Steps { divisor: Divisor::new(scale, bounds(Uint8, zero)), zero };
+        for_each_piece(&mut *output.bytes, 1, 1, |first, bytes| {
+            let numbers = &numbers[first..][..bytes.len()];
+            Quantize { numbers, bytes, steps }.compute(self.isa);
+        });
+    }
+}
+
 /// The only element of an operand of one byte.
 pub fn byte(view: View<'_>) -> i32 {
     integer(view.data_type, view.bytes()[0])
@@ -175,6 +217,7 @@ mod tests {
     use crate::backend::cpu::reference;
     use crate::backend::cpu::view::ViewMut;
     use crate::graph::ops::elementwise::{Cast, DequantizeLinear, QuantizeLinear};
+    use crate::graph::ops::quantized::DynamicQuantizeLinear;
     use webnn_kernels::isa::Isa;
 
     /// Compares a conversion of `input` with what the reference kernel makes of it.
@@ -200,6 +243,44 @@ mod tests {
                 Problem { op: &op, fused: &[], inputs: &known, output, workspace: None, prologue: &[], dequantized: &[] };
             let kernel = first(&problem, &Target::with(isa, 1)).kernel;
             assert_eq!(run(&|arguments| kernel.run(arguments)), expected, "{}: {op:?} to {to}", isa.name);
+        }
+    }
+
+    /// All three outputs, for numbers whose range lies in every part of the vectors, and those that are no numbers.
+    #[test]
+    fn the_range_of_the_input_quantizes_it() {
+        for count in [1, 15, 64, 1000, 3 * PIECE + 77] {
+            let mut data: Vec<f32> = numbers(count, 5).into_iter().map(|x| x * 7.0 + 3.0).collect();
+            for extreme in [-20.0, 30.0, f32::NAN, 0.0, f32::INFINITY] {
+                for at in [0, count / 2, count - 1] {
+                    let before = std::mem::replace(&mut data[at], extreme);
+                    let op: Op = DynamicQuantizeLinear { input: OperandId(0) }.into();
+                    let shape = [count];
+                    let views = [View::new(Float32, &shape, bytemuck::cast_slice(&data))];
+                    let run = |body: &dyn Fn(&mut Arguments<'_, '_>)| {
+                        let (mut bytes, mut scale, mut zero_point) = (vec![0; count], [0u32], [0]);
+                        let outputs = &mut [
+                            ViewMut { data_type: Uint8, shape: &shape, bytes: &mut bytes },
+                            ViewMut { data_type: Float32, shape: &[], bytes: bytemuck::cast_slice_mut(&mut scale) },
+                            ViewMut { data_type: Uint8, shape: &[], bytes: &mut zero_point },
+                        ];
+                        body(&mut Arguments::new(&views, outputs));
+                        (bytes, scale, zero_point)
+                    };
+                    let expected = run(&|arguments| reference::execute(&op, arguments));
+                    for isa in Isa::available() {
+                        let input = TensorDesc { data_type: Float32, shape: &shape, constant: None, order: None };
+                        let output = TensorDesc { data_type: Uint8, shape: &shape, constant: None, order: None };
+                        let (inputs, prologue) = (&[input], &[]);
+                        let problem =
+                            Problem { op: &op, fused: &[], inputs, output, workspace: None, prologue, dequantized: &[] };
+                        let kernel = first(&problem, &Target::with(isa, 1)).kernel;
+                        let found = run(&|arguments| kernel.run(arguments));
+                        assert_eq!(found, expected, "{}: {count} numbers, {extreme} at {at}", isa.name);
+                    }
+                    data[at] = before;
+                }
+            }
         }
     }
 

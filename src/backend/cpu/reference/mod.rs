@@ -27,6 +27,7 @@ mod normalization;
 mod patches;
 mod pool;
 mod product;
+mod quantized;
 mod recurrent;
 mod reduce;
 mod resample;
@@ -60,6 +61,7 @@ pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
         Op::CumulativeSum(op) => cumulative::cumulative_sum(op, arguments),
         Op::DequantizeLinear(op) => elementwise::dequantize_linear(op, arguments),
         Op::Determinant(op) => determinant::determinant(op, arguments),
+        Op::DynamicQuantizeLinear(op) => quantized::dynamic_quantize_linear(op, arguments),
         Op::Elu(op) => elementwise::elu(op, arguments),
         Op::Expand(op) => movement::expand(op, arguments),
         Op::Gate(op) => elementwise::gate(op, arguments),
@@ -85,6 +87,7 @@ pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
         Op::Predicate(op) => elementwise::predicate(op, arguments),
         Op::Prelu(op) => elementwise::prelu(op, arguments),
         Op::QuantizeLinear(op) => elementwise::quantize_linear(op, arguments),
+        Op::QuantizedMatmul(op) => quantized::quantized_matmul(op, arguments),
         Op::Reduce(op) => reduce::reduce(op, arguments),
         Op::Remainder(op) => elementwise::remainder(op, arguments),
         Op::Resample2d(op) => resample::resample2d(op, arguments),

@@ -20,6 +20,7 @@ mod movement;
 mod normalization;
 mod pool;
 mod product;
+mod quantized;
 mod recurrent;
 mod reduce;
 mod reduction;
@@ -119,6 +120,7 @@ fn one(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> 
         Op::CumulativeProduct(op) => cumulative::cumulative_product(lowering, op, operands),
         Op::CumulativeSum(op) => cumulative::cumulative_sum(lowering, op, operands),
         Op::Determinant(op) => determinant::determinant(lowering, op, operands),
+        Op::DynamicQuantizeLinear(op) => quantized::dynamic_quantize_linear(lowering, op, operands),
         Op::Expand(op) => movement::expand(lowering, op, operands),
         Op::Gather(op) => gather::gather(lowering, op, operands),
         Op::GatherElements(op) => gather::gather_elements(lowering, op, operands),
@@ -135,6 +137,7 @@ fn one(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> 
         Op::Pad(op) => movement::pad(lowering, op, operands),
         Op::PairwiseCoupling(op) => coupling::pairwise_coupling(lowering, op, operands),
         Op::Pool2d(op) => pool::pool2d(lowering, op, operands),
+        Op::QuantizedMatmul(op) => quantized::quantized_matmul(lowering, op, operands),
         Op::Reduce(op) => reduce::reduce(lowering, op, operands),
         Op::Resample2d(op) => resample::resample2d(lowering, op, operands),
         Op::Reshape(op) => movement::reshape(lowering, op, operands),

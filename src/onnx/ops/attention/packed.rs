@@ -5,7 +5,7 @@ use crate::graph::ops::elementwise::LogicalKind;
 use crate::graph::{DataType, OperandId};
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, size};
-use crate::onnx::ops::quantize::{centred, integer_product, per_axis};
+use crate::onnx::ops::quantize::{integer_product, per_axis};
 use crate::onnx::refusal::Mapped;
 use crate::onnx::value::Value;
 
@@ -24,9 +24,7 @@ pub fn quantized(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let (input, weights) = (emit.input(node, 0)?, emit.input(node, 1)?);
     let (scale_input, scale_weights) = (emit.input(node, 3)?, emit.input(node, 4)?);
     let (zero_input, zero_weights) = (emit.optional(node, 6)?, emit.optional(node, 7)?);
-    let input = centred(input, zero_input, 2, emit)?;
-    let weights = centred(weights, zero_weights, 1, emit)?;
-    let sums = integer_product(input, weights, emit)?;
+    let sums = integer_product((input, zero_input), (weights, zero_weights), emit)?;
     let sums = emit.cast(sums, emit.data_type(scale_input))?;
     let scale_input = emit.reshape(scale_input, &[])?;
     let scaled = emit.mul(sums, scale_input)?;

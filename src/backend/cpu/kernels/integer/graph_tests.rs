@@ -9,7 +9,8 @@ use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Cast, DequantizeLinear, QuantizeLinear};
 use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
 use crate::graph::ops::matmul::Matmul;
-use crate::graph::ops::movement::{Reshape, Slice, Transpose};
+use crate::graph::ops::movement::{Expand, Reshape, Slice, Transpose};
+use crate::graph::ops::quantized::{DynamicQuantizeLinear, QuantizedMatmul};
 use crate::graph::ops::reduce::{Reduce, ReduceKind};
 use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, GraphBuilder, Limits, Op, OperandId};
 use std::sync::Arc;
@@ -213,32 +214,83 @@ fn what_is_no_product_of_integers_is_as_before() {
     assert!(found.iter().zip(&expected).all(|(found, expected)| (found - expected).abs() < most / 50.0));
 }
 
-/// As importers write products of integers: in float32, in parts along the depth, which are cast and added.
+/// As importers write convolutions of integers: in float32, in parts of the channels, which are cast and added.
 #[test]
 fn sums_of_integers_stay_whole() {
-    let parts = [(0, 258), (258, 42)];
+    let parts = [(0, 28), (28, 12)];
     let mut sketch = Sketch::new();
-    let x = sketch.input(&[7, 300]);
-    let quantized = sketch.quantize(x, 2, DataType::Uint8, 0.01, 120);
-    let a = sketch.dequantize(quantized, 2, DataType::Uint8, 1.0, 250);
-    let weights: Vec<u8> = (0..300 * 40).map(|i| (i * 89 % 251) as u8).collect();
-    let b = sketch.constant(DataType::Uint8, &[300, 40], weights);
-    let b = sketch.dequantize(b, 2, DataType::Uint8, 1.0, 3);
+    let x = sketch.input(&[1, 40, 6, 7]);
+    let quantized = sketch.quantize(x, 4, DataType::Uint8, 0.01, 120);
+    let a = sketch.dequantize(quantized, 4, DataType::Uint8, 1.0, 250);
+    let filter: Vec<u8> = (0..24 * 40 * 9).map(|i| (i * 89 % 251) as u8).collect();
+    let filter = sketch.constant(DataType::Uint8, &[24, 40, 3, 3], filter);
+    // A zero point for each output channel.
+    let one = sketch.floats(&[1, 1, 1, 1], &[1.0]);
+    let scale = sketch.push(Expand { input: one, new_shape: vec![24, 1, 1, 1] });
+    let zero_point = sketch.constant(DataType::Uint8, &[24, 1, 1, 1], (0..24).map(|i| i * 10).collect());
+    let b = sketch.push(DequantizeLinear { input: filter, scale, zero_point });
     let mut sum = None;
     for (start, size) in parts {
-        let left = sketch.push(Slice { input: a, starts: vec![0, start], sizes: vec![7, size], strides: None });
-        let right = sketch.push(Slice { input: b, starts: vec![start, 0], sizes: vec![size, 40], strides: None });
-        let part = sketch.push(Matmul { a: left, b: right });
+        let input = sketch.push(Slice { input: a, starts: vec![0, start, 0, 0], sizes: vec![1, size, 6, 7], strides: None });
+        let filter = sketch.push(Slice { input: b, starts: vec![0, start, 0, 0], sizes: vec![24, size, 3, 3], strides: None });
+        let part = sketch.push(Conv2d {
+            input,
+            filter,
+            padding: [1; 4],
+            strides: [2, 1],
+            dilations: [1; 2],
+            groups: 1,
+            input_layout: InputOperandLayout::Nchw,
+            filter_layout: Conv2dFilterOperandLayout::Oihw,
+            bias: None,
+        });
         let part = sketch.push(Cast { input: part, data_type: DataType::Int32 });
         sum = Some(match sum {
             Some(sum) => sketch.push(Binary { kind: BinaryKind::Add, a: sum, b: part }),
             None => part,
         });
     }
-    let line = sketch.constant(DataType::Int32, &[40], (0..40).flat_map(|i: i32| (i * 12_345_678).to_le_bytes()).collect());
-    let sum = sketch.push(Binary { kind: BinaryKind::Add, a: sum.unwrap(), b: line });
-    let graph = sketch.build(&[sum]);
-    assert_eq!(names(&planned(&graph, &Cpu::new(1))), ["quantizeLinear", "integer matmul cast add"]);
+    let graph = sketch.build(&[sum.unwrap()]);
+    let found = names(&planned(&graph, &Cpu::new(1)));
+    assert!(found.contains(&"integer conv2d cast".into()), "{found:?}");
+    let [found, expected] = both(&graph);
+    assert_eq!(found, expected);
+}
+
+/// A product of bytes whose scale is known at run time only, as exporters write what is quantized dynamically.
+#[test]
+fn products_of_bytes_are_one_step() {
+    let mut sketch = Sketch::new();
+    let x = sketch.input(&[2, 7, 300]);
+    let outputs = sketch.0.push_op(DynamicQuantizeLinear { input: x }, "").unwrap().to_vec();
+    let weights = sketch.constant(DataType::Uint8, &[300, 40], (0..300 * 40).map(|i| (i * 89 % 251) as u8).collect());
+    let zeros = sketch.constant(DataType::Uint8, &[1, 40], (0..40).map(|i| i * 6).collect());
+    let product = QuantizedMatmul { a: outputs[0], b: weights, a_zero_point: Some(outputs[2]), b_zero_point: Some(zeros) };
+    let product = sketch.push(product);
+    let sums = sketch.push(Cast { input: product, data_type: DataType::Float32 });
+    let scales = sketch.floats(&[40], &[0.25; 40]);
+    let scale = sketch.push(Binary { kind: BinaryKind::Mul, a: outputs[1], b: scales });
+    let scaled = sketch.push(Binary { kind: BinaryKind::Mul, a: sums, b: scale });
+    let bias = sketch.floats(&[40], &[0.5; 40]);
+    let sum = sketch.push(Binary { kind: BinaryKind::Add, a: scaled, b: bias });
+    let output = sketch.push(Activation { kind: ActivationKind::Relu, input: sum });
+    let graph = sketch.build(&[output]);
+    let found = names(&planned(&graph, &Cpu::new(1)));
+    assert_eq!(found, ["dynamicQuantizeLinear", "mul", "quantizedMatmul cast mul add relu"]);
+    assert_near(&graph);
+    // Without a kernel that would do all of it.
+    let mut sketch = Sketch::new();
+    let a = sketch.constant(DataType::Uint8, &[3, 5], (0..15).collect());
+    let x = sketch.input(&[3, 4]);
+    let b = sketch.push(Cast { input: x, data_type: DataType::Int8 });
+    let b = sketch.push(Reshape { input: b, new_shape: vec![1, 12] });
+    let b = sketch.push(Expand { input: b, new_shape: vec![5, 12] });
+    let zeros = sketch.constant(DataType::Uint8, &[3, 1], vec![3, 255, 0]);
+    let product = sketch.push(QuantizedMatmul { a, b, a_zero_point: Some(zeros), b_zero_point: None });
+    let sums = sketch.push(Cast { input: product, data_type: DataType::Float32 });
+    let output = sketch.quantize(sums, 2, DataType::Uint8, 8.0, 100);
+    let graph = sketch.build(&[output]);
+    assert_eq!(names(&planned(&graph, &Cpu::new(1))).last().unwrap(), "quantizedMatmul cast quantizeLinear");
     let [found, expected] = both(&graph);
     assert_eq!(found, expected);
 }

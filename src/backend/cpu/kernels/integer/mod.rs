@@ -35,11 +35,57 @@ use smallvec::SmallVec;
 use webnn_kernels::int8::microkernels;
 use webnn_kernels::isa::Isa;
 
+/// An operand of a product: integers less a zero point, which may be missing where it is 0, times a scale, which may be missing where it
+/// is 1.
+#[derive(Clone, Copy, Debug)]
+struct Factor {
+    input: OperandId,
+    scale: Option<OperandId>,
+    zero_point: Option<OperandId>,
+}
+
+impl Factor {
+    fn dequantized(op: &DequantizeLinear) -> Factor {
+        Factor { input: op.input, scale: Some(op.scale), zero_point: Some(op.zero_point) }
+    }
+
+    /// Both operands of a product.
+    fn of(problem: &Problem<'_>) -> Result<[Factor; 2], Reject> {
+        if let Op::QuantizedMatmul(op) = problem.op {
+            let factor = |input, zero_point| Factor { input, scale: None, zero_point };
+            return Ok([factor(op.a, op.a_zero_point), factor(op.b, op.b_zero_point)]);
+        }
+        let [Op::DequantizeLinear(left), Op::DequantizeLinear(right)] = problem.dequantized else { return Err(NOT_DEQUANTIZED) };
+        Ok([left, right].map(Factor::dequantized))
+    }
+
+    /// The scale, if it is one number.
+    fn scale(&self, arguments: &Arguments<'_, '_>) -> f32 {
+        self.scale.map_or(1.0, |scale| number(arguments.input(scale)))
+    }
+
+    /// The zero point, if it is one number.
+    fn zero(&self, arguments: &Arguments<'_, '_>) -> i32 {
+        self.zero_point.map_or(0, |zero_point| byte(arguments.input(zero_point)))
+    }
+
+    /// The operands, where a kernel packs all of it.
+    fn packed(&self) -> impl Iterator<Item = usize> + use<> {
+        [Some(self.input), self.scale, self.zero_point].into_iter().flatten().map(|id| id.0 as usize)
+    }
+}
+
+/// Refuses a left operand whose rows have zero points of their own: kernels take one off all sums of a column.
+fn require_one_zero_point(problem: &Problem<'_>, left: &Factor) -> Result<(), Reject> {
+    let count = left.zero_point.map_or(1, |zero_point| problem.input(zero_point).element_count());
+    require(count == 1, "a zero point for each row")
+}
+
 #[derive(Debug)]
 struct Product {
     isa: &'static Isa,
     tiles: &'static Tiles,
-    left: DequantizeLinear,
+    left: Factor,
     rows: Rows,
     panels: Panels,
     /// By column, with those that fill up the last vector: its scale, the sum of its weights, and its zero point unless all are
@@ -65,9 +111,9 @@ fn number(view: View<'_>) -> f32 {
 impl Kernel for Product {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let image = arguments.input(self.left.input);
-        let scale = number(arguments.input(self.left.scale));
+        let scale = self.left.scale(arguments);
         // Of bytes without a sign.
-        let zero = byte(arguments.input(self.left.zero_point)) + if image.data_type == Int8 { 128 } else { 0 };
+        let zero = self.left.zero(arguments) + if image.data_type == Int8 { 128 } else { 0 };
         let steps = self.quantize.as_ref().map(|quantize| quantize.steps(arguments));
         let tensors = self.epilogue.tensors(arguments);
         let added: SmallVec<[&[i32]; 2]> = self.added.iter().map(|id| arguments.input(*id).elements()).collect();
@@ -142,19 +188,21 @@ struct Weights<'a> {
 }
 
 fn accept_with<'a>(problem: &Problem<'a>, target: &Target, tiles: &'static Tiles) -> Accepted<'a> {
-    let [Op::DequantizeLinear(left), Op::DequantizeLinear(right)] = problem.dequantized else { return Err(NOT_DEQUANTIZED) };
+    let [left, right] = Factor::of(problem)?;
+    require_one_zero_point(problem, &left)?;
     let (image, weights) = (problem.input(left.input), problem.input(right.input));
     let bytes = weights.constant.ok_or(Reject("weights that are computed"))?;
     let signed = image.data_type == Int8;
-    let mut consumed: SmallVec<[usize; 2]> =
-        [right.input, right.scale, right.zero_point].map(|id| id.0 as usize).into_iter().collect();
+    let mut consumed: SmallVec<[usize; 2]> = right.packed().collect();
     let matrix = |columns: usize, [column, depth]: [usize; 2]| {
         let depth_of_all = image.shape.last().copied().ok_or(Reject("a scalar"))?;
         let rows = Rows::matrix(image.element_count() / depth_of_all.max(1), depth_of_all, signed);
         Ok((rows, columns, Weights { bytes, column, taps: [0, 0, depth] }))
     };
     let (rows, columns, weights_of, bias) = match problem.op {
-        Op::Matmul(_) => {
+        Op::Matmul(_) | Op::QuantizedMatmul(_) => {
+            let (stack, _) = weights.shape.split_last_chunk::<2>().ok_or(Reject("a vector"))?;
+            require(stack.iter().all(|&size| size == 1), "a stack of weights")?;
             let columns = weights.shape.last().copied().ok_or(Reject("a scalar"))?;
             let (rows, columns, weights) = matrix(columns, [1, columns])?;
             (rows, columns, weights, None)
@@ -171,15 +219,16 @@ fn accept_with<'a>(problem: &Problem<'a>, target: &Target, tiles: &'static Tiles
         }
         _ => return Err(Reject("not a matmul, gemm or conv2d")),
     };
-    let scales = problem.input(right.scale).constant_elements()?;
-    let zeros = problem.input(right.zero_point).constant.ok_or(Reject("zero points that are computed"))?;
+    let scales = right.scale.map_or(Ok(&[1.0][..]), |scale| problem.input(scale).constant_elements())?;
+    let zeros = right.zero_point.map_or(Some(&[0][..]), |zero_point| problem.input(zero_point).constant);
+    let zeros = zeros.ok_or(Reject("zero points that are computed"))?;
     let mut row = None;
     if let Some(bias) = bias {
         row = Some(problem.input(bias).constant_elements()?.to_vec());
         consumed.push(bias.0 as usize);
     }
     let (fused, quantize) = Quantized::split(problem);
-    let (added, is_whole, fused) = whole_numbers(fused, problem.inputs.len());
+    let (added, is_whole, fused) = whole_numbers(problem, fused);
     let mut epilogue = Epilogue::new(row);
     require(epilogue.fuse(&Problem { fused, ..*problem }, &mut consumed), UNFUSED)?;
     let Target { isa, threads, .. } = *target;
@@ -210,7 +259,7 @@ fn accept_with<'a>(problem: &Problem<'a>, target: &Target, tiles: &'static Tiles
         let kernel = Product {
             isa,
             tiles,
-            left: left.clone(),
+            left,
             depth: (runs * rows.length) as i32,
             rows,
             panels,
@@ -230,12 +279,13 @@ fn accept_with<'a>(problem: &Problem<'a>, target: &Target, tiles: &'static Tiles
 const UNFUSED: &str = "something is done to the output that no stage knows";
 
 /// What is added to the sums as long as they are integers, whether they stay so, and what is done to them otherwise.
-fn whole_numbers(fused: &[Op], inputs: usize) -> (Vec<OperandId>, bool, &[Op]) {
-    let [Op::Cast(cast), rest @ ..] = fused else { return (Vec::new(), false, fused) };
-    if cast.data_type != Int32 {
-        return (Vec::new(), false, fused);
-    }
-    let running = OperandId(inputs as u32);
+fn whole_numbers<'a>(problem: &Problem<'_>, fused: &'a [Op]) -> (Vec<OperandId>, bool, &'a [Op]) {
+    let rest = match fused {
+        rest if matches!(problem.op, Op::QuantizedMatmul(_)) => rest,
+        [Op::Cast(cast), rest @ ..] if cast.data_type == Int32 => rest,
+        _ => return (Vec::new(), false, fused),
+    };
+    let running = OperandId(problem.inputs.len() as u32);
     let sums = rest.iter().map_while(|op| match op {
         Op::Binary(op) => Some(if op.a == running { op.b } else { op.a }),
         _ => None,

@@ -7,11 +7,12 @@ use super::{accept_with, computed};
 use crate::backend::cpu::kernels::{Caches, Problem, Target, TensorDesc, first};
 use crate::backend::cpu::reference;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
-use crate::graph::DataType::{Float32, Int8, Uint8};
+use crate::graph::DataType::{Float32, Int8, Int32, Uint8};
 use crate::graph::ops::conv::Conv2d;
-use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, DequantizeLinear, QuantizeLinear};
+use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Cast, DequantizeLinear, QuantizeLinear};
 use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
 use crate::graph::ops::matmul::{Gemm, Matmul};
+use crate::graph::ops::quantized::QuantizedMatmul;
 use crate::graph::{DataType, Op, OperandId};
 use webnn_kernels::int8::microkernels::{self, MOST_NUMBERS, MOST_ROWS, Task, Tiles};
 use webnn_kernels::isa::Isa;
@@ -289,6 +290,173 @@ fn matrices() {
             to: Some(Uint8),
             fused: Fused::All,
         });
+    }
+}
+
+/// A product of bytes against sums in 64 bits: the bits of the sums, or what becomes of them as numbers.
+struct Bytes<'a> {
+    a: (DataType, &'a [usize], Option<u8>),
+    /// The shape of its zero points, which may be none.
+    b: (DataType, &'a [usize], Option<&'a [usize]>),
+    is_known: bool,
+    /// All bytes are those at one end of their range, and zero points at the other.
+    is_extreme: bool,
+}
+
+/// One of the ways in which sums go on is that number.
+fn check_bytes(case: &Bytes<'_>, turn: usize) {
+    let ([batches_a @ .., rows, depth], [batches_b @ .., _, columns]) = (case.a.1, case.b.1) else { unreachable!() };
+    let (rows, depth, columns) = (*rows, *depth, *columns);
+    let batches = if batches_a.len() > batches_b.len() { batches_a } else { batches_b };
+    let count = |shape: &[usize]| shape.iter().product::<usize>();
+    let number = |of: DataType, byte: u8| if of == Int8 { i64::from(byte as i8) } else { i64::from(byte) };
+    let made = |of: DataType, count: usize, seed: u64| match case.is_extreme {
+        true => vec![if of == Int8 { 128 } else { 255 }; count],
+        false => bytes(count, seed),
+    };
+    let (a, b) = (made(case.a.0, count(case.a.1), 5), made(case.b.0, count(case.b.1), 6));
+    let zeros_b: Vec<u8> = match (case.b.2, case.is_extreme) {
+        (None, _) => vec![0],
+        (Some(shape), true) => vec![if case.b.0 == Int8 { 127 } else { 0 }; count(shape)],
+        (Some(shape), false) => (0..count(shape)).map(|i| (i * 67 + 200) as u8).collect(),
+    };
+    let zero_a = [case.a.2.unwrap_or(0)];
+    let output = [batches, &[rows, columns]].concat();
+    let expected: Vec<i64> = (0..count(&output))
+        .map(|i| {
+            let (batch, row, column) = (i / (rows * columns), i / columns % rows, i % columns);
+            // One matrix for all, or one for each.
+            let of = |own: &[usize]| if count(own) == 1 { 0 } else { batch };
+            let left = &a[(of(batches_a) * rows + row) * depth..][..depth];
+            let right = |k: usize| number(case.b.0, b[(of(batches_b) * depth + k) * columns + column]);
+            let zero_b = number(case.b.0, zeros_b[if zeros_b.len() == 1 { 0 } else { column }]);
+            let term = |(k, &byte): (usize, &u8)| (number(case.a.0, byte) - number(case.a.0, zero_a[0])) * (right(k) - zero_b);
+            left.iter().enumerate().map(term).sum()
+        })
+        .collect();
+    let row: Vec<i32> = (0..columns as i32).map(|i| i * 1_000_003 - 5).collect();
+    let (scale, bias): ([f32; 1], Vec<f32>) = ([0.5], (0..columns).map(|i| i as f32 * 16.0).collect());
+    let id = OperandId;
+    let op = QuantizedMatmul { a: id(0), b: id(1), a_zero_point: case.a.2.map(|_| id(2)), b_zero_point: case.b.2.map(|_| id(3)) };
+    let op = Op::from(op);
+    let shapes = [case.a.1, case.b.1, &[], case.b.2.unwrap_or(&[]), &[columns], &[1], &[columns]];
+    let views = [
+        View::new(case.a.0, shapes[0], &a),
+        View::new(case.b.0, shapes[1], &b),
+        View::new(case.a.0, shapes[2], &zero_a),
+        View::new(case.b.0, shapes[3], &zeros_b),
+        View::new(Int32, shapes[4], bytemuck::cast_slice(&row)),
+        float(shapes[5], &scale),
+        float(shapes[6], &bias),
+    ];
+    let add = |kind, other| Op::from(Binary { kind, a: id(7), b: id(other) });
+    let to_float = Op::from(Cast { input: id(7), data_type: Float32 });
+    let chains = [
+        (vec![], Int32),
+        (vec![add(BinaryKind::Add, 4)], Int32),
+        (vec![to_float.clone(), add(BinaryKind::Mul, 5), add(BinaryKind::Add, 6)], Float32),
+        (vec![add(BinaryKind::Add, 4), to_float, add(BinaryKind::Mul, 5)], Float32),
+    ];
+    // Whether operands are known changes from turn to turn.
+    let number_of_chain = (turn + turn / 2) % chains.len();
+    let (fused, data_type) = &chains[number_of_chain];
+    let expected: Vec<u32> = (0..expected.len())
+        .map(|i| {
+            let (sum, column) = (expected[i] as i32, i % columns);
+            match number_of_chain {
+                0 => sum as u32,
+                1 => sum.wrapping_add(row[column]) as u32,
+                2 => (sum as f32 * scale[0] + bias[column]).to_bits(),
+                _ => (sum.wrapping_add(row[column]) as f32 * scale[0]).to_bits(),
+            }
+        })
+        .collect();
+    let known: Vec<TensorDesc<'_>> = views
+        .iter()
+        .enumerate()
+        .map(|(i, view)| TensorDesc {
+            data_type: view.data_type,
+            shape: view.shape,
+            constant: (matches!(i, 1 | 3) && case.is_known || i == 6).then_some(view.bytes()),
+            order: None,
+        })
+        .collect();
+    for (isa, tiles) in Isa::available().iter().flat_map(|isa| Tiles::all_of(isa).into_iter().map(move |tiles| (isa, tiles))) {
+        let threads = 1 + 2 * (turn / 8 % 2);
+        let problem = Problem {
+            prologue: &[],
+            dequantized: &[],
+            op: &op,
+            fused,
+            inputs: &known,
+            output: TensorDesc { data_type: *data_type, shape: &output, constant: None, order: None },
+            workspace: None,
+        };
+        let target = Target::with(isa, threads);
+        let packed = accept_with(&problem, &target, tiles);
+        assert_eq!(packed.is_ok(), case.is_known && count(batches_b) == 1);
+        let kernels = [packed, computed::accept_with(&problem, &target, tiles)];
+        for build in kernels.into_iter().flatten() {
+            let kernel = build().expect("memory").kernel;
+            let mut found = vec![0u32; expected.len()];
+            let bytes = bytemuck::cast_slice_mut(&mut found);
+            let outputs = &mut [ViewMut { data_type: *data_type, shape: &output, bytes }];
+            kernel.run(&mut Arguments::new(&views, outputs));
+            let name = (isa.name, tiles.name, fused, case.is_known, case.is_extreme);
+            assert!(found == expected, "{name:?}: {:?} times {:?}", case.a, case.b);
+        }
+    }
+}
+
+#[test]
+fn products_of_bytes_are_exact() {
+    let shapes: [(&[usize], &[usize]); 9] = [
+        (&[1, 1], &[1, 1]),
+        (&[1, 70], &[70, 100]),
+        (&[3, 101], &[101, 33]),
+        (&[12, 64], &[64, 32]),
+        (&[37, 29], &[29, 77]),
+        (&[2, 5, 7], &[7, 40]),
+        (&[3, 5, 21], &[3, 21, 18]),
+        (&[9, 13], &[2, 13, 5]),
+        (&[40, 32], &[1, 32, 64]),
+    ];
+    let mut turn = 0;
+    for (a, b) in shapes {
+        let (columns, one) = ([b[b.len() - 1]], [1]);
+        for of_a in [Uint8, Int8] {
+            for of_b in [Uint8, Int8] {
+                for zero_a in [None, Some(0), Some(255), Some(128), Some(127)] {
+                    for zeros_b in [None, Some(&columns[..]), Some(&one)] {
+                        for is_known in [false, true] {
+                            let (a, b) = ((of_a, a, zero_a), (of_b, b, zeros_b));
+                            check_bytes(&Bytes { a, b, is_known, is_extreme: false }, turn);
+                            turn += 1;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The greatest sums of every sign, of a depth that is odd, and of one beyond which they wrap around.
+#[test]
+fn products_of_the_greatest_bytes_are_exact() {
+    let mut turn = 0;
+    for depth in [1025, 40_001] {
+        for of_a in [Uint8, Int8] {
+            for of_b in [Uint8, Int8] {
+                let zero_a = if of_a == Int8 { 127 } else { 0 };
+                for zeros_b in [None, Some(&[][..])] {
+                    for is_known in [false, true] {
+                        let (a, b) = ((of_a, &[2, depth][..], Some(zero_a)), (of_b, &[depth, 3][..], zeros_b));
+                        check_bytes(&Bytes { a, b, is_known, is_extreme: true }, turn);
+                        turn += 1;
+                    }
+                }
+            }
+        }
     }
 }
 
