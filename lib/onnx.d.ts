@@ -125,12 +125,13 @@ export interface OnnxRunOptions {
 
 /**
  * Values bound to a model's inputs and outputs. Of a model that is one graph of known shapes these are tensors that stay on the
- * device; of others they have the shapes that come from step to step.
+ * device; of others they have the shapes that come from step to step, and what a step gives stays on the device too, unless the model is cut
+ * or nothing is in it.
  */
 export class OnnxBindings {
   private constructor();
   readonly inputs: Record<string, MLTensor | OnnxTensor>;
-  /** Of a model whose shapes may change: what the last step gave, once it was read. */
+  /** Of a model whose shapes may change: what the last step gave, once it was read. Its tensors go with the next step, unless they were given. */
   readonly outputs: Record<string, MLTensor | OnnxTensor>;
   /** Writes an input. */
   write(name: string, value: OnnxValue): void;

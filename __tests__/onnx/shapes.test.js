@@ -3,7 +3,7 @@
 // Models with open dimensions, and models that are cut where a value of the run decides a shape.
 
 const { setImmediate: nextRound } = require('node:timers/promises');
-const { ml } = require('webnn-node');
+const { MLTensor, ml } = require('webnn-node');
 const { OnnxTensor, loadOnnx } = require('webnn-node/onnx');
 const { MOST } = require('../../lib/onnx/plans.js');
 const { generator, seed } = require('./random.js');
@@ -220,8 +220,9 @@ describe('open dimensions', () => {
     model.destroy();
   });
 
-  test('bindings take other shapes from step to step', async () => {
-    const past = writeModel({
+  /** What grows from step to step. */
+  const growing = () =>
+    writeModel({
       opset: 17,
       inputs: [{ name: 'past', type: 'float', shape: [1, 'length'] }, { name: 'x', type: 'float', shape: [1, 'new'] }],
       outputs: [{ name: 'present', type: 'float', shape: [1, 'length + new'] }, { name: 'sum' }],
@@ -230,24 +231,72 @@ describe('open dimensions', () => {
         { op: 'ReduceSum', inputs: ['present'], outputs: ['sum'], attributes: { keepdims: 0 } },
       ],
     });
-    const model = await loadOnnx(context, past);
-    expect(model.outputs[0].shape).toEqual([1, 'length + new']);
-    const bindings = await model.createBindings();
-    bindings.write('past', { data: new Float32Array(0), shape: [1, 0] });
-    for (let step = 1; step <= 4; step++) {
-      bindings.write('x', { data: floats(step, step), shape: [1, 2] });
+
+  test('bindings take other shapes from step to step, and keep them on the device', async () => {
+    for (const each of [await ml.createContext({ accelerated: false }), gpu && (await ml.createContext({ deviceType: 'gpu' }))].filter(Boolean)) {
+      const model = await loadOnnx(each, growing());
+      expect(model.outputs[0].shape).toEqual([1, 'length + new']);
+      const bindings = await model.createBindings();
+      bindings.write('past', { data: new Float32Array(0), shape: [1, 0] });
+      for (let step = 1; step <= 4; step++) {
+        bindings.write('x', { data: floats(step, step), shape: [1, 2] });
+        bindings.dispatch();
+        bindings.swap('past', 'present');
+      }
+      expect([...(await bindings.read('sum')).data]).toEqual([20]);
+      expect(bindings.inputs.past).toBeInstanceOf(MLTensor);
+      expect(bindings.inputs.past.shape).toEqual([1, 8]);
+      // The past of now and of the step before, and the sum.
+      expect(each.memoryUsage().tensors).toBeLessThanOrEqual(4 * (8 + 6 + 1) + 3 * 64);
+      bindings.write('x', { data: floats(1), shape: [1, 1] });
       bindings.dispatch();
-      bindings.swap('past', 'present');
+      const { data, shape } = await bindings.read('present');
+      expect([[...data], shape]).toEqual([[1, 1, 2, 2, 3, 3, 4, 4, 1], [1, 9]]);
+      expect(bindings.outputs.present.shape).toEqual([1, 9]);
+      expect(() => bindings.write('x', { data: floats(1), shape: [2, 1] })).toThrow(/found the shape \[2, 1\], allowed \[1, new\]/);
+      bindings.destroy();
+      expect(each.memoryUsage().tensors).toBe(0);
+      model.destroy();
+      each.destroy();
     }
-    expect([...(await bindings.read('sum')).data]).toEqual([20]);
-    expect(bindings.inputs.past.shape).toEqual([1, 8]);
-    bindings.write('x', { data: floats(1), shape: [1, 1] });
+  });
+
+  test('bindings of other shapes take tensors', async () => {
+    const model = await loadOnnx(context, growing());
+    const create = (size) => context.createTensor({ dataType: 'float32', shape: [1, size], readable: true, writable: true });
+    const [past, x, present] = [await create(2), await create(1), await create(3)];
+    context.writeTensor(past, floats(1, 2));
+    context.writeTensor(x, floats(3));
+    const bindings = await model.createBindings({ inputs: { past, x }, outputs: { present } });
+    expect(bindings.inputs).toEqual({ past, x });
     bindings.dispatch();
-    const { data, shape } = await bindings.read('present');
-    expect([[...data], shape]).toEqual([[1, 1, 2, 2, 3, 3, 4, 4, 1], [1, 9]]);
-    expect(bindings.outputs.present.shape).toEqual([1, 9]);
-    expect(() => bindings.write('x', { data: floats(1), shape: [2, 1] })).toThrow(/found the shape \[2, 1\], allowed \[1, new\]/);
+    expect([...(await bindings.read('present')).data]).toEqual([1, 2, 3]);
+    expect(bindings.outputs.present).toBe(present);
+    expect([...new Float32Array(await context.readTensor(present))]).toEqual([1, 2, 3]);
+    // What is written of the same shape goes to the tensor.
+    bindings.write('x', { data: floats(4), shape: [1, 1] });
+    bindings.dispatch();
+    expect([...(await bindings.read('present')).data]).toEqual([1, 2, 4]);
+    expect([...new Float32Array(await context.readTensor(x))]).toEqual([4]);
+    // A result of another shape does not fit into it; the next step that does succeeds.
+    bindings.write('x', { data: floats(4, 5), shape: [1, 2] });
+    bindings.dispatch();
+    await expect(bindings.read('present')).rejects.toThrow(TypeError);
+    bindings.write('x', { data: floats(6), shape: [1, 1] });
+    bindings.dispatch();
+    expect([...(await bindings.read('present')).data]).toEqual([1, 2, 6]);
+    bindings.swap('past', 'present');
+    bindings.dispatch();
+    await expect(bindings.read('sum')).rejects.toThrow(TypeError);
     bindings.destroy();
+    // What was given stays.
+    expect([...new Float32Array(await context.readTensor(past))]).toEqual([1, 2]);
+    for (const tensor of [past, x, present]) tensor.destroy();
+    const whole = await context.createTensor({ dataType: 'int32', shape: [1, 2] });
+    await expect(model.createBindings({ inputs: { past: whole } })).rejects.toThrow(/'past': found 'int32', allowed 'float32'/);
+    await expect(model.createBindings({ outputs: { present: whole } })).rejects.toThrow(/found an MLTensor .*int32.*, allowed float32/);
+    await expect(model.createBindings({ outputs: { future: whole } })).rejects.toThrow(/found 'future', allowed 'present', 'sum'/);
+    whole.destroy();
     model.destroy();
   });
 

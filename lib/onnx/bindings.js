@@ -136,24 +136,45 @@ class OfOneGraph {
 /** A tensor of its own, of an array or of elements that nobody has looked at. */
 const copyOf = (dataType, array, shape) => (array instanceof Kept ? keptTensor(array.share()) : resultTensor(dataType, array.slice(), [...shape]));
 
-/** Of other models: values with the shapes that they have from step to step. Steps run one after the other. */
+/** Elements in memory, or on the device. @typedef {import('../../index.d.ts').MLTensor | import('./tensor.js').OnnxTensor} Value */
+
+/**
+ * Of other models: values with the shapes that they have from step to step. What a step computes stays on the device, unless the model is
+ * cut, whose runs take and give what is in memory. A step is handed over when its plan is there, and does not wait for the one before it to end.
+ */
 class OfShapes {
   destroyed = false;
   keeps = true;
   #model;
-  /** Ends when all steps so far have. */
+  /** @type {Record<string, Value>} */
+  #inputs;
+  /** @type {Record<string, Value>} */
+  #outputs = Object.create(null);
+  /** Tensors of the caller's that take outputs, by name. */
+  #targets;
+  /** Tensors that were made here. */
+  #own = new Set();
+  /** Ends when all steps so far have been handed over. */
   #steps = Promise.resolve();
 
-  constructor(model, inputs) {
+  constructor(model, inputs, targets) {
     this.#model = model;
+    this.#inputs = inputs;
+    this.#targets = targets;
     this.label = model.label;
     this.takes = model.inputs;
     this.gives = model.outputs;
-    this.inputs = inputs;
-    this.outputs = Object.create(null);
   }
 
-  /** Does something when the steps so far have ended; a failure stays until a step succeeds. */
+  get inputs() {
+    return this.#inputs;
+  }
+
+  get outputs() {
+    return this.#outputs;
+  }
+
+  /** Does something when the steps so far have been handed over; a failure stays until a step succeeds. */
   #then(work) {
     const steps = this.#steps.then(work, work);
     // Whoever reads hears of it.
@@ -164,15 +185,19 @@ class OfShapes {
   write({ name, dataType }, array, shape) {
     const value = copyOf(dataType, array, shape);
     this.#then(() => {
-      this.inputs[name] = value;
+      const tensor = this.#inputs[name];
+      if (isTensor(tensor) && `${tensor.shape}` === `${shape}`) this.#model.context.writeTensor(tensor, bytesOf(value.data));
+      else this.#bind({ ...this.#inputs, [name]: value }, this.#outputs);
     });
   }
 
   async read({ name }) {
     await this.#steps;
-    const value = this.outputs[name];
+    const value = this.#outputs[name];
     if (value === undefined) throw invalidState('read', this.label, `nothing has been computed for ${quote(name)}`);
-    return copyOf(value.dataType, keptOf(value, value.shape) ?? value.data, value.shape);
+    const { dataType, shape } = value;
+    if (isTensor(value)) return resultTensor(dataType, arrayOver(dataType, await this.#model.context.readTensor(value)), [...shape]);
+    return copyOf(dataType, keptOf(value, shape) ?? value.data, shape);
   }
 
   dispatch() {
@@ -180,26 +205,64 @@ class OfShapes {
     model.running++;
     this.#then(async () => {
       try {
-        const { arrays, shapes } = readInputs('dispatch', this.label, model.inputs, this.inputs, model.defaults, true);
-        this.outputs = await model.run(shapes, arrays, 'dispatch');
+        const { arrays, shapes } = readInputs('dispatch', this.label, model.inputs, this.#inputs, model.defaults, true, isTensor);
+        // Caches that a step of a decoder appends to stay where they are by themselves.
+        const isOfSteps = model.hasSteps && this.#targets.size === 0 && !Object.values(arrays).some(isTensor);
+        const outputs = isOfSteps ? await model.run(shapes, arrays, 'dispatch') : await this.#runOnDevice(shapes, arrays);
+        this.#bind(this.#inputs, outputs);
+        if (this.destroyed) this.release();
       } finally {
         model.ended();
       }
     });
   }
 
+  async #runOnDevice(shapes, arrays) {
+    const results = await this.#model.runOnTensors(shapes, arrays, 'dispatch', ({ cuts, outputs }) => {
+      const wanted = new Set(outputs.map(({ name }) => name));
+      return { wanted, kept: cuts.length > 0 ? new Set() : wanted, targets: this.#targets };
+    });
+    const bound = Object.entries(results).map(([name, { dataType, shape, data, tensor }]) => {
+      if (tensor !== undefined && !this.#targets.has(name)) this.#own.add(tensor);
+      return [name, tensor ?? resultTensor(dataType, data, shape)];
+    });
+    return Object.fromEntries(bound);
+  }
+
   swap(input, output) {
     this.#then(() => {
-      const value = this.outputs[output.name];
-      if (value === undefined) throw invalidState('swap', this.label, `nothing has been computed for ${quote(output.name)}`);
-      if (value.dataType !== input.dataType) requireLike(this.label, input, { ...output, dataType: value.dataType, shape: value.shape });
-      [this.inputs[input.name], this.outputs[output.name]] = [value, this.inputs[input.name]];
+      const [taken, given] = [this.#inputs[input.name], this.#outputs[output.name]];
+      if (given === undefined) throw invalidState('swap', this.label, `nothing has been computed for ${quote(output.name)}`);
+      if (given.dataType !== input.dataType) requireLike(this.label, input, { ...output, dataType: given.dataType, shape: given.shape });
+      this.#bind({ ...this.#inputs, [input.name]: given }, { ...this.#outputs, [output.name]: taken });
+      if (this.#targets.delete(output.name) && isTensor(taken)) this.#targets.set(output.name, taken);
     });
   }
 
+  /** Binds values. Tensors that were made here go when nothing is bound to them any more. */
+  #bind(inputs, outputs) {
+    const present = (values) => Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));
+    this.#inputs = present(inputs);
+    this.#outputs = present(outputs);
+    const bound = new Set([...Object.values(this.#inputs), ...Object.values(this.#outputs)]);
+    for (const tensor of this.#own) {
+      if (bound.has(tensor)) continue;
+      this.#own.delete(tensor);
+      tensor.destroy();
+    }
+  }
+
   release() {
-    this.inputs = Object.create(null);
-    this.outputs = Object.create(null);
+    this.#bind({}, {});
+  }
+}
+
+function isTensor(value) {
+  try {
+    toTensor(value);
+    return true;
+  } catch {
+    return false;
   }
 }
 
@@ -211,16 +274,22 @@ class OfShapes {
 async function createBindings(model, { inputs = {}, outputs = {} }) {
   const plan = model.only;
   if (plan !== undefined && plan.cuts.length === 0) return new OnnxBindings(construct, await ofOneGraph(model, plan, inputs, outputs));
-  if (Object.keys(outputs).length > 0) {
-    throw typeError('createBindings', model.label, 'outputs: found tensors, allowed none for a model whose shapes may change');
-  }
+  const { label } = model;
   const values = Object.create(null);
   for (const [name, value] of Object.entries(inputs)) {
-    const signature = find({ label: model.label }, 'createBindings', model.inputs, name);
-    const { arrays, shapes } = readInputs('createBindings', model.label, [{ ...signature, optional: false }], { [name]: value }, undefined, true);
-    values[name] = copyOf(signature.dataType, arrays[name], shapes[0]);
+    const signature = find({ label }, 'createBindings', model.inputs, name);
+    const all = [{ ...signature, optional: false }];
+    const { arrays, shapes } = readInputs('createBindings', label, all, { [name]: value }, undefined, true, isTensor);
+    values[name] = isTensor(value) ? value : copyOf(signature.dataType, arrays[name], shapes[0]);
   }
-  return new OnnxBindings(construct, new OfShapes(model, values));
+  const targets = new Map();
+  for (const [name, tensor] of Object.entries(outputs)) {
+    const { dataType } = find({ label }, 'createBindings', model.outputs, name);
+    // Its shape is that of the results, or a step fails.
+    const shape = isTensor(tensor) ? tensor.shape : [];
+    targets.set(name, checkTensor('outputs', label, { name, dataType: dataType ?? tensor?.dataType, shape }, tensor));
+  }
+  return new OnnxBindings(construct, new OfShapes(model, values, targets));
 }
 
 async function ofOneGraph(model, plan, givenInputs, givenOutputs) {

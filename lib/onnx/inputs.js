@@ -39,9 +39,10 @@ function checkNames(operator, label, signatures, given) {
  * @param {Record<string, unknown>} given
  * @param {Record<string, ArrayBufferView> | undefined} defaults of inputs that need not be passed
  * @param {boolean} [keeps] whether elements that nobody has looked at may stay where they are
- * @returns {{arrays: Record<string, any>, shapes: number[][]}} arrays, and elements that are kept
+ * @param {(value: unknown) => boolean} [isTensor] tells MLTensors, where these are taken too
+ * @returns {{arrays: Record<string, any>, shapes: number[][]}} arrays, elements that are kept, and MLTensors
  */
-function readInputs(operator, label, signatures, given, defaults, keeps = false) {
+function readInputs(operator, label, signatures, given, defaults, keeps = false, isTensor = () => false) {
   checkNames(operator, label, signatures, given);
   // Without a prototype, since '__proto__' is a name like others.
   const arrays = Object.create(null);
@@ -66,14 +67,15 @@ function readInputs(operator, label, signatures, given, defaults, keeps = false)
     }
     const shape = value.shape ?? value.dims;
     const kept = keeps ? keptOf(value, shape) : undefined;
-    const array = kept ?? value.data;
+    const isWhole = kept === undefined && !isTensor(value);
+    const array = kept ?? (isWhole ? value.data : value);
     const type = value.dataType ?? value.type;
     if (type !== undefined && type !== dataType && type !== signature.type) {
       throw typeError(operator, label, `${place}: found ${show(type)}, allowed ${quote(dataType)}`);
     }
     if (!isShape(shape)) throw typeError(operator, label, `${place}: shape: found ${show(shape)}, allowed an array of sizes`);
     bindSizes(operator, label, signature, shape, sizes);
-    if (kept === undefined) requireArray(operator, label, place, dataType, shape, array);
+    if (isWhole) requireArray(operator, label, place, dataType, shape, array);
     arrays[name] = array;
     shapes[i] = [...shape];
   }

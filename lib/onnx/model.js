@@ -170,12 +170,17 @@ async function runTensors(state, shapes, inputs, wish) {
   requireUsable(state, 'run');
   state.running++;
   try {
-    const copies = copied(looked(inputs));
-    const plan = state.only ?? (await state.plans.make('run', keyOf(shapes), shapes));
-    return await using(plan, () => runOnDevice(plan, copies, { label: state.label, ...wish }, state));
+    return await runOnTensors(state, shapes, inputs, 'run', () => wish);
   } finally {
     state.ended();
   }
+}
+
+/** The same, with what is wished of a plan. */
+async function runOnTensors(state, shapes, inputs, operator, wishOf) {
+  const copies = copied(looked(inputs));
+  const plan = state.only ?? (await state.plans.make(operator, keyOf(shapes), shapes));
+  return using(plan, () => runOnDevice(plan, copies, { label: state.label, ...wishOf(plan) }, state));
 }
 
 /** Copies, since the caller may change its arrays meanwhile. */
@@ -269,8 +274,9 @@ function createModel(state) {
     state.running--;
     if (state.destroyed && state.running === 0) close(state);
   };
-  /** A run for bindings. */
+  /** Runs for bindings, in memory and on the device. */
   state.run = (shapes, arrays, operator) => runOn(state, shapes, arrays, { operator });
+  state.runOnTensors = (shapes, inputs, operator, wishOf) => runOnTensors(state, shapes, inputs, operator, wishOf);
   state.object = new OnnxModel(construct, state);
   return state.object;
 }
