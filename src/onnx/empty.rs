@@ -17,6 +17,11 @@ pub fn concerns(node: &Node<'_>) -> bool {
     node.inputs.iter().flatten().any(|value| value.constant().is_some_and(Tensor::is_empty))
 }
 
+/// Operators that change nothing of their first input where there are no updates.
+fn passes_through(operator: &str) -> bool {
+    matches!(operator, "Scatter" | "ScatterElements" | "ScatterND" | "TensorScatter")
+}
+
 /// What reductions and products make of nothing.
 fn neutral(operator: &str) -> Option<f64> {
     Some(match operator {
@@ -76,13 +81,16 @@ fn probe(
 /// # Errors
 /// The reason why they cannot be told.
 pub fn map(entry: &Entry, node: &Node<'_>, emit: &mut Emit<'_>, limits: &Arc<Limits>) -> Mapped<Vec<Value>> {
+    if let Some(Some(first)) = node.inputs.first().filter(|_| passes_through(node.operator())) {
+        return Ok(vec![first.clone()]);
+    }
     let (one, two) = (probe(entry, node, 1, emit, limits)?, probe(entry, node, 2, emit, limits)?);
     let mut results = Vec::with_capacity(one.len());
     for ((data_type, one), (_, two)) in one.into_iter().zip(two) {
         // A product of two such sizes grows faster, and is 0 as well.
         let shape: Vec<usize> = one.iter().zip(&two).map(|(&one, &two)| (2 * one).saturating_sub(two)).collect();
         if shape.contains(&0) {
-            results.push(Tensor { element: data_type.into(), shape, bytes: Default::default() }.into());
+            results.push(Tensor::without_elements(data_type.into(), shape).into());
             continue;
         }
         let number = neutral(node.operator()).ok_or("an input without elements")?;

@@ -141,6 +141,12 @@ impl Tensor {
         Tensor::from_integers(ElementType::Int64, vec![numbers.len()], numbers)
     }
 
+    /// A tensor of a shape with a 0.
+    pub fn without_elements(element: ElementType, shape: Vec<usize>) -> Tensor {
+        debug_assert!(shape.contains(&0), "{shape:?}");
+        Tensor { element, shape, bytes: Default::default() }
+    }
+
     pub fn count(&self) -> usize {
         self.shape.iter().product()
     }

@@ -206,6 +206,44 @@ fn parts_of_a_split_may_be_empty() {
     }
 }
 
+/// What is cut, repeated or expanded to nothing, and is then joined with something.
+#[test]
+fn results_may_be_empty() {
+    let x = floats(&[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    for (operator, input, name, list) in
+        [("Expand", "column", "shape", &[2, 0][..]), ("Tile", "x", "repeats", &[1, 0]), ("Pad", "x", "pads", &[0, -1, 0, -2])]
+    {
+        let model = sketch(18)
+            .input("x", 1, &[2, 3])
+            .int64s("axes", &[1])
+            .node("ReduceSum", &["x", "axes"], &["column"], vec![])
+            .int64s(name, list)
+            .node(operator, &[input, name], &["nothing"], vec![])
+            .node("Concat", &["nothing", "x"], &["y"], vec![int("axis", 1)])
+            .node("Shape", &["nothing"], &["shape of nothing"], vec![])
+            .output("y")
+            .output("shape of nothing");
+        let found = run(&model.import().unwrap(), std::slice::from_ref(&x));
+        assert_eq!(found[0].floats(), x.floats(), "{operator}");
+        assert_eq!(found[1].integers(), [2, 0], "{operator}");
+    }
+}
+
+#[test]
+fn updates_may_be_empty() {
+    let x = floats(&[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    for (operator, indices, updates) in [("ScatterND", [0, 2], &[0][..]), ("ScatterElements", [0, 3], &[0, 3])] {
+        let nothing = |element, shape: &[usize]| Tensor::without_elements(element, shape.to_vec());
+        let model = sketch(18)
+            .input("x", 1, &[2, 3])
+            .tensor("indices", &nothing(ElementType::Int64, &indices))
+            .tensor("updates", &nothing(ElementType::Float, updates))
+            .node(operator, &["x", "indices", "updates"], &["y"], vec![])
+            .output("y");
+        assert_eq!(run(&model.import().unwrap(), std::slice::from_ref(&x))[0].floats(), x.floats(), "{operator}");
+    }
+}
+
 #[test]
 fn an_axis_may_be_computed_when_the_graph_runs() {
     let shape = [2usize, 3, 2];

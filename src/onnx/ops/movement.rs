@@ -103,7 +103,7 @@ pub fn slice(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let target: Vec<usize> = ranges.iter().map(|&(_, _, count)| count).collect();
     if target.contains(&0) {
         let element = emit.stored_element(node.input(0)?);
-        return Ok(vec![Tensor { element, shape: target, bytes: Default::default() }.into()]);
+        return Ok(vec![Tensor::without_elements(element, target).into()]);
     }
     if let Some(tensor) = node.input(0)?.constant().filter(|_| emit.folding.affords(&target)) {
         return Ok(vec![fold::slice(tensor, &ranges).into()]);
@@ -172,7 +172,7 @@ pub fn divided(value: &Value, parts: &[usize], at: usize, emit: &mut Emit<'_>) -
     let (element, mut empty) = (emit.data_type(input).into(), shape);
     empty[at] = 0;
     let part = |part: usize| match part {
-        0 => Some(Tensor { element, shape: empty.clone(), bytes: Default::default() }.into()),
+        0 => Some(Tensor::without_elements(element, empty.clone()).into()),
         _ => operands.next().map(Value::from),
     };
     Ok(parts.iter().copied().filter_map(part).collect())
@@ -191,6 +191,9 @@ pub fn expand(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
 
 /// Expands a value to a shape that it can be broadcast to.
 pub fn expanded(value: &Value, target: &[usize], emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    if target.contains(&0) {
+        return Ok(vec![Tensor::without_elements(emit.stored_element(value), target.to_vec()).into()]);
+    }
     if let Some(tensor) = value.constant().filter(|_| emit.folding.affords(target)) {
         return Ok(vec![fold::expand(tensor, target).into()]);
     }
@@ -200,8 +203,13 @@ pub fn expanded(value: &Value, target: &[usize], emit: &mut Emit<'_>) -> Mapped<
 
 pub fn tile(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let repeats = node.constant(1, "the number of repeats")?.integers();
-    let input = emit.input(node, 0)?;
     let repetitions = repeats.iter().map(|&count| size(count)).collect::<Mapped<Vec<u32>>>()?;
+    let shape = node.input(0)?.shape(emit.builder);
+    if repetitions.contains(&0) && repetitions.len() == shape.len() {
+        let target = shape.iter().zip(&repetitions).map(|(&size, &count)| size * count as usize).collect();
+        return Ok(vec![Tensor::without_elements(emit.stored_element(node.input(0)?), target).into()]);
+    }
+    let input = emit.input(node, 0)?;
     one(emit.push(Tile { input, repetitions: crate::graph::attribute::Modulo(repetitions) })?)
 }
 
@@ -221,6 +229,12 @@ pub fn pad(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let (mut before, mut after) = (vec![0i64; rank], vec![0i64; rank]);
     for (i, &axis) in axes.iter().enumerate() {
         (before[axis], after[axis]) = (pads[i], pads[i + axes.len()]);
+    }
+    let padded = shape.iter().zip(before.iter().zip(&after));
+    let target = padded.map(|(&size, (&before, &after))| i64::from(size).checked_add(before)?.checked_add(after));
+    let target: Option<Vec<usize>> = target.map(|size| usize::try_from(size?).ok()).collect();
+    if let Some(target) = target.filter(|target| target.contains(&0)) {
+        return Ok(vec![Tensor::without_elements(emit.stored_element(node.input(0)?), target).into()]);
     }
     let (mut starts, mut sizes) = (vec![0; rank], shape.clone());
     let (mut beginning_padding, mut ending_padding) = (vec![0; rank], vec![0; rank]);

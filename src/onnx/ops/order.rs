@@ -60,7 +60,7 @@ pub fn compress(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         let mut target: Vec<usize> = emit.shape(input).into_iter().map(|size| size as usize).collect();
         target[at] = 0;
         let element: ElementType = emit.data_type(input).into();
-        return Ok(vec![Tensor { element, shape: target, bytes: Default::default() }.into()]);
+        return Ok(vec![Tensor::without_elements(element, target).into()]);
     }
     let indices = emit.constant(indices)?;
     one(emit.gather(input, indices, at)?)

@@ -28,7 +28,7 @@ pub fn top_k(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     if count == 0 {
         let mut shape: Vec<usize> = shape.iter().map(|&size| size as usize).collect();
         shape[at] = 0;
-        let nothing = |element| Tensor { element, shape: shape.clone(), bytes: Default::default() }.into();
+        let nothing = |element| Tensor::without_elements(element, shape.clone()).into();
         return Ok(vec![nothing(emit.data_type(input).into()), nothing(ElementType::Int64)]);
     }
     let outputs = emit.push_all(TopK { input, axis: size(at)?, count, largest: node.flag("largest", true)? })?;
