@@ -6,14 +6,16 @@
 const { ml } = require('../lib/index.js');
 const { loadOnnx } = require('../lib/onnx.js');
 const { GenerationCache, generate } = require('../lib/generate.js');
-const { KINDS, TOKENS, decoder, expected } = require('./generate/decoders.js');
+const ort = require('../lib/onnxruntime.js');
+const { KINDS, TOKENS, WITH_STATES, decoder, expected } = require('./generate/decoders.js');
+const { stepByStep } = require('./generate/reference.js');
 
 let context;
 const models = {};
 
 beforeAll(async () => {
   context = await ml.createContext({ accelerated: false });
-  for (const kind of KINDS) models[kind] = await loadOnnx(context, decoder(kind), { label: kind });
+  for (const kind of [...KINDS, ...WITH_STATES]) models[kind] = await loadOnnx(context, decoder(kind), { label: kind });
 });
 
 afterAll(() => context.destroy());
@@ -62,6 +64,48 @@ describe.each(KINDS)('a decoder with %s', (kind) => {
       const alone = idsOf(await all(models[kind], ids, { maxNewTokens: 6 }));
       expect([idsOf(found, 2 * i), idsOf(found, 2 * i + 1)]).toEqual([alone, alone]);
     }
+  });
+});
+
+describe.each(WITH_STATES)('the decoder %s', (kind) => {
+  test.each([1, 6, 70])('continues a prompt of %i tokens as onnxruntime-node does', async (length) => {
+    const found = await all(models[kind], prompt(length), { maxNewTokens: 20 });
+    const [wanted] = expected([{ kind, prompt: prompt(length), count: 20 }]);
+    expect(idsOf(found)).toEqual(wanted.map(({ id }) => id));
+    found.forEach(({ logprob }, i) => expect(Math.abs(logprob - wanted[i].logprob)).toBeLessThan(1e-4));
+  });
+});
+
+describe.each(['genai', ...WITH_STATES])('step by step, %s', (kind) => {
+  const ids = prompt(11);
+  let wanted;
+  beforeAll(() => {
+    [wanted] = expected([{ kind, prompt: ids, count: 12 }]);
+  });
+
+  test('through the interface of onnxruntime-node', async () => {
+    const found = await stepByStep(ort, decoder(kind), ids, 12);
+    expect(found.map(({ id }) => id)).toEqual(wanted.map(({ id }) => id));
+  });
+
+  test('with run() of a model, whose results are passed back', async () => {
+    const model = models[kind];
+    const pasts = model.inputs.filter(({ name }) => name.startsWith('past'));
+    const first = ({ shape }) => shape.map((size, axis) => (axis === 0 ? 1 : typeof size === 'number' ? size : 0));
+    const caches = Object.fromEntries(pasts.map((past) => [past.name, { data: new Float32Array(first(past).reduce((a, b) => a * b, 1)), shape: first(past) }]));
+    const found = [];
+    let tokens = ids;
+    let total = 0;
+    while (found.length < 12) {
+      total += tokens.length;
+      const row = (list) => ({ data: BigInt64Array.from(list, BigInt), shape: [1, list.length] });
+      const results = await model.run({ ...caches, input_ids: row(tokens), attention_mask: row(new Array(total).fill(1)) });
+      const logits = results.logits.data.slice(-TOKENS);
+      tokens = [logits.indexOf(Math.max(...logits))];
+      found.push(...tokens);
+      for (const { name } of pasts) caches[name] = results[name.replace('past_key_values', 'present')];
+    }
+    expect(found).toEqual(wanted.map(({ id }) => id));
   });
 });
 

@@ -12,6 +12,10 @@ const HEADS = 4;
 const KEY_HEADS = 2;
 const HEAD = WIDTH / HEADS;
 const LONGEST = 256;
+const BLOCK = 32;
+
+/** Operators of com.microsoft. */
+const CONTRIBUTED = new Set(['CausalConvWithState', 'GatedRMSNorm', 'GroupQueryAttention', 'LinearAttention', 'LinearAttentionGate', 'MatMulNBits', 'MultiHeadAttention', 'QMoE', 'SkipSimplifiedLayerNormalization']);
 
 /** Numbers of mean 0, the same each time. */
 function numbers(count, scale, seed) {
@@ -31,6 +35,22 @@ class Sketch {
     this.outputs = [];
   }
 
+  /** Weights of 4 bits in blocks, as MatMulNBits has them: 18 bytes and more of each 32. */
+  bits(inputs, outputs) {
+    const blocks = inputs / BLOCK;
+    const bytes = Uint8Array.from(numbers((outputs * inputs) / 2, 256, 71 + this.initializers.length), (x) => Math.floor(x + 128));
+    const name = `c${this.initializers.length}`;
+    this.initializers.push(tensor(name, 'uint8', [outputs, blocks, BLOCK / 2], bytes));
+    const scales = this.constant('float', [outputs * blocks], numbers(outputs * blocks, 0.02, 5).map((x) => 0.03 + x));
+    return [name, scales];
+  }
+
+  /** A projection whose weights have 4 bits. */
+  project(x, inputs, outputs) {
+    const attributes = { K: inputs, N: outputs, bits: 4, block_size: BLOCK, accuracy_level: 1 };
+    return this.add('MatMulNBits', [x, ...this.bits(inputs, outputs)], attributes);
+  }
+
   constant(type, shape, values) {
     const name = `c${this.initializers.length}`;
     const array = type === 'int64' ? BigInt64Array.from(values, BigInt) : type === 'int32' ? Int32Array.from(values) : Float32Array.from(values);
@@ -44,7 +64,7 @@ class Sketch {
   }
 
   add(op, inputs, attributes = {}, outputs = [`v${this.nodes.length}`]) {
-    const domain = ['GroupQueryAttention', 'MultiHeadAttention'].includes(op) ? 'com.microsoft' : '';
+    const domain = CONTRIBUTED.has(op) ? 'com.microsoft' : '';
     this.nodes.push({ op, domain, inputs, outputs, attributes });
     return outputs[0];
   }
@@ -100,11 +120,117 @@ class Sketch {
   }
 }
 
+/** What attention with packed queries, keys and values reads of a mask, as onnxruntime-genai's builder writes it. */
+function lengthsOf(s, mask) {
+  const sum = s.add('ReduceSum', [mask, s.constant('int64', [1], [1])], { keepdims: 0 });
+  const last = s.add('Cast', [s.add('Sub', [sum, s.constant('int64', [1], [1])])], { to: 6 });
+  return [last, s.add('Cast', [s.size(mask, 1)], { to: 6 })];
+}
+
+function rotaryCaches(s) {
+  const angles = Array.from({ length: (LONGEST * HEAD) / 2 }, (_, i) => Math.floor(i / (HEAD / 2)) / 10 ** (i % (HEAD / 2)));
+  return [Math.cos, Math.sin].map((of) => s.constant('float', [LONGEST, HEAD / 2], angles.map(of)));
+}
+
+/** A layer of a decoder as onnxruntime-genai's builder writes it: attention to all keys, or to those of a window that its cache follows. */
+function builtAttention(s, layer, x, [last, total], window) {
+  const packed = s.project(x, WIDTH, WIDTH + 2 * KEY_HEADS * HEAD);
+  const caches = ['key', 'value'].map((what) => s.cache(layer, what));
+  const attributes = { num_heads: HEADS, kv_num_heads: KEY_HEADS, scale: { float: 1 / Math.sqrt(HEAD) }, local_window_size: window ?? -1, softcap: { float: 0 }, do_rotary: 1, rotary_interleaved: 0 };
+  if (window !== undefined) {
+    attributes.sliding_window_cache = 1;
+    for (const input of s.inputs.slice(-2)) input.shape[2] = window;
+  }
+  const sinks = window === undefined ? [] : ['', '', s.weights([HEADS])];
+  const inputs = [packed, '', '', caches[0][0], caches[1][0], last, total, ...rotaryCaches(s), ...sinks];
+  const result = s.add('GroupQueryAttention', inputs, attributes, [`a${layer}`, caches[0][1], caches[1][1]]);
+  return s.project(result, WIDTH, WIDTH);
+}
+
+/** A layer of linear attention behind a convolution, with states instead of caches. */
+function builtRecurrence(s, layer, x) {
+  const [keys, values, all] = [2 * HEAD, 4 * HEAD, 8 * HEAD];
+  const state = (what, shape) => {
+    const [past, present] = [`past_key_values.${layer}.${what}`, `present.${layer}.${what}`];
+    s.inputs.push({ name: past, type: 'float', shape: ['batch_size', ...shape] });
+    s.outputs.push({ name: present });
+    return [past, present];
+  };
+  const [conv, recurrent] = [state('conv_state', [all, 3]), state('recurrent_state', [4, HEAD, HEAD])];
+  const columns = s.add('Transpose', [s.project(x, WIDTH, all)], { perm: [0, 2, 1] });
+  const filter = [s.weights([all, 1, 4]), s.weights([all], 0.1)];
+  const convolved = s.add('CausalConvWithState', [columns, ...filter, conv[0]], { ndim: 1, activation: 'silu' }, [`conv${layer}`, conv[1]]);
+  const rows = s.add('Transpose', [convolved], { perm: [0, 2, 1] });
+  const parts = [0, 1, 2].map((i) => `part${layer}${i}`);
+  s.add('Split', [rows, s.constant('int64', [3], [keys, keys, values])], { axis: -1 }, parts);
+  const unit = (part) => {
+    const apart = s.add('Reshape', [part, s.constant('int64', [4], [0, 0, 2, HEAD])]);
+    return s.add('Reshape', [s.add('LpNormalization', [apart], { axis: -1, p: 2 }), s.constant('int64', [3], [0, 0, keys])]);
+  };
+  const query = s.add('Mul', [unit(parts[0]), s.constant('float', [], [1 / Math.sqrt(HEAD)])]);
+  const gates = [`decay${layer}`, `rate${layer}`];
+  s.add('LinearAttentionGate', [s.project(x, WIDTH, 4), s.weights([4]), s.constant('float', [4], [-0.5, -1, -0.2, -2]), s.project(x, WIDTH, 4)], {}, gates);
+  const attributes = { q_num_heads: 2, kv_num_heads: 4, update_rule: 'gated_delta', scale: { float: 1 } };
+  const result = s.add('LinearAttention', [query, unit(parts[1]), parts[2], recurrent[0], ...gates], attributes, [`a${layer}`, recurrent[1]]);
+  const normal = s.add('GatedRMSNorm', [result, s.weights([HEAD]), s.project(x, WIDTH, values)], { epsilon: { float: 1e-5 } });
+  return s.project(normal, values, WIDTH);
+}
+
+function builtExperts(s, x) {
+  const [count, rows] = [4, s.constant('int64', [2], [-1, 4])];
+  const router = s.add('Reshape', [s.project(x, WIDTH, count), rows]);
+  const weights = (outputs, inputs) => {
+    const [bytes, scales] = s.bits(inputs, count * outputs);
+    s.initializers.find(({ name }) => name === bytes).dims = [count, outputs, inputs / 2];
+    s.initializers.find(({ name }) => name === scales).dims = [count, outputs, inputs / BLOCK];
+    return [bytes, scales];
+  };
+  const inputs = [x, router, ...weights(2 * WIDTH, WIDTH), s.weights([count, 2 * WIDTH], 0.1), ...weights(WIDTH, WIDTH), s.weights([count, WIDTH], 0.1)];
+  const attributes = { k: 2, expert_weight_bits: 4, block_size: BLOCK, activation_type: 'swiglu', swiglu_fusion: 1, activation_alpha: { float: 1.702 }, activation_beta: { float: 1 }, swiglu_limit: { float: 7 }, normalize_routing_weights: 1, use_sparse_mixer: 0 };
+  return s.add('QMoE', inputs, attributes);
+}
+
+function builtGates(s, x) {
+  const [gate, up] = [s.project(x, WIDTH, 2 * WIDTH), s.project(x, WIDTH, 2 * WIDTH)];
+  const active = s.add('Mul', [gate, s.add('Sigmoid', [gate])]);
+  return s.project(s.add('Mul', [active, up]), 2 * WIDTH, WIDTH);
+}
+
 /**
- * @param {'concat' | 'unmasked' | 'GroupQueryAttention' | 'MultiHeadAttention'} kind
+ * A decoder with the operators and names that onnxruntime-genai's builder writes for the CPU.
+ * @param {string} kind
+ * @returns {Uint8Array}
+ */
+function built(kind) {
+  const s = new Sketch();
+  s.inputs.push({ name: 'input_ids', type: 'int64', shape: ['batch_size', 'sequence_length'] });
+  s.inputs.push({ name: 'attention_mask', type: 'int64', shape: ['batch_size', 'total_sequence_length'] });
+  s.outputs.push({ name: 'logits' });
+  const lengths = lengthsOf(s, 'attention_mask');
+  let sum = s.add('Gather', [s.weights([TOKENS, WIDTH]), 'input_ids'], { axis: 0 });
+  let x = s.add('SimplifiedLayerNormalization', [sum, s.weights([WIDTH])], { axis: -1, epsilon: { float: 1e-5 }, stash_type: 1 });
+  const skip = (added) => {
+    const outputs = [`n${s.nodes.length}`, '', '', `s${s.nodes.length}`];
+    x = s.add('SkipSimplifiedLayerNormalization', [sum, added, s.weights([WIDTH])], { epsilon: { float: 1e-5 } }, outputs);
+    sum = outputs[3];
+  };
+  for (let layer = 0; layer < 2; layer++) {
+    const recurs = kind === 'genai with states' && layer === 0;
+    const window = kind === 'genai with windows' && layer === 0 ? 8 : undefined;
+    skip(recurs ? builtRecurrence(s, layer, x) : builtAttention(s, layer, x, lengths, window));
+    skip(kind === 'genai' ? builtGates(s, x) : builtExperts(s, x));
+  }
+  const logits = s.project(x, WIDTH, TOKENS);
+  s.nodes.at(-1).outputs = s.nodes.at(-1).outputs.map((name) => (name === logits ? 'logits' : name));
+  return writeModel({ opset: 21, inputs: s.inputs, outputs: s.outputs, nodes: s.nodes, initializers: s.initializers });
+}
+
+/**
+ * @param {string} kind one of KINDS or WITH_STATES
  * @returns {Uint8Array}
  */
 function decoder(kind) {
+  if (kind.startsWith('genai')) return built(kind);
   const s = new Sketch();
   const ids = 'input_ids';
   s.inputs.push({ name: ids, type: 'int64', shape: ['batch_size', 'sequence_length'] });
@@ -136,8 +262,7 @@ function decoder(kind) {
 function attention(s, kind, layer, { q, k, v, ids, mask, lengths, total }) {
   if (kind === 'GroupQueryAttention') {
     const [keys, values] = [s.cache(layer, 'key'), s.cache(layer, 'value')];
-    const angles = Array.from({ length: (LONGEST * HEAD) / 2 }, (_, i) => Math.floor(i / (HEAD / 2)) / 10 ** (i % (HEAD / 2)));
-    const [cos, sin] = [Math.cos, Math.sin].map((of) => s.constant('float', [LONGEST, HEAD / 2], angles.map(of)));
+    const [cos, sin] = rotaryCaches(s);
     const outputs = [`a${layer}`, keys[1], values[1]];
     const attributes = { num_heads: HEADS, kv_num_heads: KEY_HEADS, do_rotary: 1, local_window_size: layer === 0 ? 9 : -1 };
     return s.add('GroupQueryAttention', [q, k, v, keys[0], values[0], lengths, total, cos, sin], attributes, outputs);
@@ -178,6 +303,8 @@ function expected(list) {
   return JSON.parse(execFileSync(process.execPath, [script], { input: JSON.stringify(list), maxBuffer: 1 << 28 }));
 }
 
-const KINDS = ['concat', 'unmasked', 'GroupQueryAttention', 'MultiHeadAttention'];
+const KINDS = ['concat', 'unmasked', 'GroupQueryAttention', 'MultiHeadAttention', 'genai'];
+/** Those whose states cannot be gone back in. */
+const WITH_STATES = ['genai with states', 'genai with windows'];
 
-module.exports = { HEAD, KINDS, TOKENS, decoder, expected };
+module.exports = { HEAD, KINDS, WITH_STATES, TOKENS, decoder, expected };

@@ -1,15 +1,21 @@
 'use strict';
 
-// The most probable tokens behind prompts, by onnxruntime-node: a list of {kind, prompt, count} as JSON on the standard input.
+// The most probable tokens behind prompts, by onnxruntime-node: a list of {kind, prompt, count} as JSON on the standard input. Loaded as a
+// module, it does the same with another package that has its interface.
 
 const { readFileSync } = require('node:fs');
-const ort = require('onnxruntime-node');
-const { HEAD, TOKENS, decoder } = require('./decoders.js');
+const { TOKENS, decoder } = require('./decoders.js');
+
+/** What comes before the first step: a cache without rows, or a state of zeros. */
+function empty(ort, [, ...sizes]) {
+  const shape = [1, ...sizes.map((size) => (typeof size === 'string' ? 0 : size))];
+  return new ort.Tensor('float32', new Float32Array(shape.reduce((count, size) => count * size, 1)), shape);
+}
 
 /** Step by step. */
-async function expected(bytes, prompt, count) {
+async function expected(ort, bytes, prompt, count) {
   const session = await ort.InferenceSession.create(bytes, { intraOpNumThreads: 1, graphOptimizationLevel: 'disabled' });
-  const caches = Object.fromEntries(session.inputMetadata.filter(({ name }) => name.startsWith('past')).map(({ name, shape }) => [name, new ort.Tensor('float32', new Float32Array(0), [1, shape[1], 0, HEAD])]));
+  const caches = Object.fromEntries(session.inputMetadata.filter(({ name }) => name.startsWith('past')).map(({ name, shape }) => [name, empty(ort, shape)]));
   const int64 = (list) => new ort.Tensor('int64', BigInt64Array.from(list, BigInt), [1, list.length]);
   const found = [];
   let tokens = [...prompt];
@@ -32,9 +38,12 @@ async function expected(bytes, prompt, count) {
 }
 
 async function main() {
+  const ort = require('onnxruntime-node');
   const found = [];
-  for (const { kind, prompt, count } of JSON.parse(readFileSync(0, 'utf8'))) found.push(await expected(decoder(kind), prompt, count));
+  for (const { kind, prompt, count } of JSON.parse(readFileSync(0, 'utf8'))) found.push(await expected(ort, decoder(kind), prompt, count));
   process.stdout.write(JSON.stringify(found));
 }
 
-main();
+if (require.main === module) main();
+
+module.exports = { stepByStep: expected };

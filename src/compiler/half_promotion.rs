@@ -126,6 +126,8 @@ fn role(op: &Op) -> Role {
         | Op::DynamicQuantizeLinear(_)
         | Op::Elu(_)
         | Op::IntegerMatmul(_)
+        | Op::Inverse(_)
+        | Op::LinearAttention(_)
         | Op::PairwiseCoupling(_)
         | Op::QuantizedMatmul(_)
         | Op::Remainder(_)
@@ -165,7 +167,12 @@ fn round_options(op: &mut Op) {
         // They stay as they are.
         Op::AccumulateElements(_) | Op::AccumulateNd(_) | Op::Bitcast(_) | Op::Elu(_) | Op::Remainder(_) | Op::TopK(_) => {}
         // They have no operands of float16.
-        Op::Determinant(_) | Op::PairwiseCoupling(_) | Op::RoiMaxPool(_) | Op::TreeEnsemble(_) => {}
+        Op::Determinant(_)
+        | Op::Inverse(_)
+        | Op::LinearAttention(_)
+        | Op::PairwiseCoupling(_)
+        | Op::RoiMaxPool(_)
+        | Op::TreeEnsemble(_) => {}
         // They have no numbers that are of their operands' type.
         Op::Activation(_)
         | Op::Arg(_)

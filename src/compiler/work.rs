@@ -2,6 +2,7 @@
 //! compiler do.
 
 use crate::graph::Op;
+use crate::graph::ops::linear_attention::Sizes;
 
 /// How many elements have that shape.
 pub fn element_count(shape: &[usize]) -> usize {
@@ -53,6 +54,16 @@ pub fn multiplications(op: &Op, inputs: &[&[usize]], outputs: &[&[usize]]) -> us
         Op::Determinant(op) => {
             let input = inputs[op.input.0 as usize];
             element_count(input).saturating_mul(input[input.len() - 1])
+        }
+        Op::Inverse(op) => {
+            let input = inputs[op.input.0 as usize];
+            element_count(input).saturating_mul(input[input.len() - 1]).saturating_mul(2)
+        }
+        // Every token goes through the states of all heads, and once more for each query of a head.
+        Op::LinearAttention(op) => {
+            let sizes = Sizes::new(op, |id| inputs[id.0 as usize].to_vec());
+            let passes = 2 + sizes.group();
+            element_count(inputs[op.state.0 as usize]).saturating_mul(sizes.tokens).saturating_mul(passes)
         }
         // A region may be the whole image.
         Op::RoiMaxPool(op) => {

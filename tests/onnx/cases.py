@@ -9,7 +9,9 @@ from onnx import helper
 
 
 def plain(x):
-    """A number as JSON has it."""
+    """A number as JSON has it; null for what is not specified."""
+    if x is np.ma.masked:
+        return None
     if isinstance(x, (bool, np.bool_, int, np.integer)):
         return int(x)
     # As many digits as tell it apart from others of float32, or more than any result here has.
@@ -20,7 +22,7 @@ def plain(x):
 
 
 def tensor(array):
-    array = np.asarray(array)
+    array = np.ma.asanyarray(array) if isinstance(array, np.ma.MaskedArray) else np.asarray(array)
     kind = helper.np_dtype_to_tensor_dtype(array.dtype)
     return {"type": kind, "shape": list(array.shape), "data": [plain(x) for x in array.ravel()]}
 

@@ -16,7 +16,7 @@ import onnx
 from onnx import helper, numpy_helper
 from onnx.backend.test.case.node import collect_testcases
 
-OPERATORS = """Compress ConcatFromSequence ConstantOfShape Expand If Loop NonMaxSuppression NonZero OneHot Optional
+OPERATORS = """Compress ConcatFromSequence ConstantOfShape Expand If LinearAttention Loop NonMaxSuppression NonZero OneHot Optional
 OptionalGetElement OptionalHasElement Pad Range Reshape RoiAlign Scan Sequence SequenceMap Slice Split SplitToSequence Tile
 TopK Unique""".split()
 # Types that there are arrays for.

@@ -16,6 +16,7 @@ pub mod functions;
 pub mod gemm;
 pub mod int8;
 pub mod isa;
+pub mod linear_attention;
 pub mod output;
 pub mod pooling;
 pub mod quantize;

@@ -33,6 +33,21 @@ impl<'a, T> SharedOutput<'a, T> {
     }
 }
 
+impl<T: Copy> SharedOutput<'_, T> {
+    /// Copies elements to a place.
+    ///
+    /// # Panics
+    /// When they are not inside.
+    ///
+    /// # Safety
+    /// No other thread may use the elements there.
+    pub unsafe fn write(&self, first: usize, elements: &[T]) {
+        let to = self.from(first, first + elements.len());
+        // SAFETY: inside, as `from` asserts; `elements` is no part of it, since it is borrowed for writing.
+        unsafe { std::ptr::copy_nonoverlapping(elements.as_ptr(), to, elements.len()) };
+    }
+}
+
 /// A part of an output that one thread writes: rows of some columns, at a distance.
 pub struct Block<'a> {
     /// Of the whole output.

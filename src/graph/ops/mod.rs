@@ -21,6 +21,7 @@ pub mod determinant;
 pub mod elementwise;
 pub mod gather;
 pub mod layout;
+pub mod linear_attention;
 pub mod matmul;
 pub mod movement;
 pub mod normalization;
@@ -145,9 +146,11 @@ nodes! {
         coupling::PairwiseCoupling,
         cumulative::CumulativeProduct,
         determinant::Determinant,
+        determinant::Inverse,
         elementwise::Gate,
         elementwise::Remainder,
         elementwise::Swish,
+        linear_attention::LinearAttention,
         matmul::IntegerMatmul,
         quantized::DynamicQuantizeLinear,
         quantized::QuantizedMatmul,

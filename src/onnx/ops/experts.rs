@@ -1,15 +1,20 @@
-//! MoE of com.microsoft: each token goes through a few of several networks of two layers, which a router chooses.
+//! MoE and QMoE of com.microsoft: each token goes through a few of several networks of two layers, which a router chooses. The weights of
+//! QMoE have few bits.
 
 use super::activation::tanh_gelu;
 use super::elementwise::one;
-use crate::graph::ops::elementwise::{ActivationKind, LogicalKind, Swish};
+use crate::graph::ops::block_quantized::{BITS, BlockQuantizedMatmul, WeightCoding};
+use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, LogicalKind, Swish, UnaryKind};
+use crate::graph::ops::gather::GatherElements;
 use crate::graph::ops::reduce::ReduceKind;
 use crate::graph::ops::softmax::Softmax;
 use crate::graph::ops::top_k::TopK;
 use crate::graph::{DataType, OperandId};
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, size};
+use crate::onnx::ops::precision::wide;
 use crate::onnx::refusal::Mapped;
+use crate::onnx::tensor::Tensor;
 use crate::onnx::value::Value;
 
 /// Which experts' layers are computed.
@@ -18,136 +23,417 @@ struct Chosen {
     indices: Option<OperandId>,
     tokens: u32,
     count: u32,
+    experts: u32,
+}
+
+/// The weights of a layer of all experts: [experts, outputs, inputs].
+struct Layer {
+    weights: Weights,
+    bias: Option<OperandId>,
+    outputs: u32,
+}
+
+enum Weights {
+    Float(OperandId),
+    Quantized(Quantized),
+}
+
+/// Bits in rows [experts, outputs, bytes], scales and numbers of zero points [experts, outputs, blocks].
+struct Quantized {
+    bytes: Value,
+    scales: OperandId,
+    zero_points: Option<OperandId>,
+    bits: u32,
+    block_size: u32,
+    inputs: u32,
+    row: u32,
+    approximate: bool,
 }
 
 pub fn mixture(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let (input, router) = (emit.input(node, 0)?, emit.input(node, 1)?);
-    let (first, second) = (emit.input(node, 2)?, emit.input(node, 4)?);
-    let (&[tokens, experts], &[_, _, hidden]) = (&emit.shape(router)[..], &emit.shape(first)[..]) else {
-        return Err("a router whose rank is not 2, or weights whose rank is not 3".into());
+    let &[_, experts] = &emit.shape(router)[..] else { return Err("a router whose rank is not 2".into()) };
+    let best = best(node, router, experts, emit)?;
+    // What each chosen expert adds: its part of a softmax over all, or over those that were chosen.
+    let weights = match node.flag("normalize_routing_weights", false)? {
+        true => emit.push(Softmax { input: best.0, axis: 1 })?,
+        false => {
+            let most = emit.reduce(ReduceKind::Max, router, &[1], true)?;
+            let below = emit.sub(router, most)?;
+            let total = emit.reduce(ReduceKind::LogSumExp, below, &[1], true)?;
+            let chosen = emit.sub(best.0, most)?;
+            let logarithm = emit.sub(chosen, total)?;
+            emit.unary(UnaryKind::Exp, logarithm)?
+        }
     };
-    let given = emit.shape(input);
+    let layer = |weights: usize, emit: &mut Emit<'_>| -> Mapped<Option<Layer>> {
+        let Some(found) = emit.optional(node, weights)? else { return Ok(None) };
+        let &[_, outputs, _] = &emit.shape(found)[..] else { return Err("weights of experts whose rank is not 3".into()) };
+        Ok(Some(Layer { weights: Weights::Float(found), bias: emit.optional(node, weights + 1)?, outputs }))
+    };
+    let layers = [layer(2, emit)?, layer(4, emit)?, layer(6, emit)?];
+    one(computed(node, input, (best.1, weights), layers, true, emit)?)
+}
+
+pub fn quantized(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let (input, router) = (emit.input(node, 0)?, emit.input(node, 1)?);
+    let of = emit.data_type(input);
+    let &[_, experts] = &emit.shape(router)[..] else { return Err("a router whose rank is not 2".into()) };
+    let kind = node.string("quant_type", "int")?;
+    if kind != "int" {
+        return Err(format!("the attribute quant_type is {kind:?}, allowed int").into());
+    }
+    if node.int("weights_prepacked", -1)? == 1 {
+        return Err("the attribute weights_prepacked is 1, allowed -1 and 0: rows of bits as they are".into());
+    }
+    let router = wide(router, emit)?;
+    let (values, indices) = best(node, router, experts, emit)?;
+    let weights = match emit.optional(node, 14)? {
+        Some(given) => {
+            let given = wide(given, emit)?;
+            let chosen = emit.push(GatherElements { input: given, indices, axis: 1 })?;
+            match node.flag("normalize_routing_weights", false)? {
+                true => {
+                    let sum = emit.reduce(ReduceKind::Sum, chosen, &[1], true)?;
+                    emit.div(chosen, sum)?
+                }
+                false => chosen,
+            }
+        }
+        // Over those that were chosen, as onnxruntime does it on the CPU whatever normalize_routing_weights is.
+        None => emit.push(Softmax { input: values, axis: 1 })?,
+    };
+    let hidden = emit.shape(input).last().copied().unwrap_or(0);
+    let common = node.int("expert_weight_bits", 4)?;
+    let first = Quantized::layer(node, [2, 11], hidden, node.int("fc1_expert_weight_bits", common)?, experts, emit)?;
+    let third = Quantized::layer(node, [8, 13], hidden, node.int("fc3_expert_weight_bits", common)?, experts, emit)?;
+    let outputs = first.as_ref().map_or(0, |layer| layer.outputs);
+    let is_gated = matches!(node.string("activation_type", "relu")?.as_str(), "swiglu" | "geglu");
+    let inside = if is_gated && third.is_none() { outputs / 2 } else { outputs };
+    let second = Quantized::layer(node, [5, 12], inside, node.int("fc2_expert_weight_bits", common)?, experts, emit)?;
+    let input = wide(input, emit)?;
+    // Bits that share no byte with others of their number are taken apart by arithmetic.
+    let gathers = [&first, &second, &third].into_iter().flatten().all(|layer| match &layer.weights {
+        Weights::Quantized(weights) => weights.bits != 3,
+        Weights::Float(_) => true,
+    });
+    let result = computed(node, input, (indices, weights), [first, second, third], gathers, emit)?;
+    one(emit.cast(result, of)?)
+}
+
+/// The greatest numbers of the router and their places, [tokens, k].
+fn best(node: &Node<'_>, router: OperandId, experts: u32, emit: &mut Emit<'_>) -> Mapped<(OperandId, OperandId)> {
     let count = size(node.int("k", 1)?)?;
     if count == 0 || count > experts {
         return Err(format!("the attribute k is {count}, allowed 1 to the {experts} experts").into());
     }
-    // What each chosen expert adds: its part of a softmax over all, or over those that were chosen.
     let best = emit.push_all(TopK { input: router, axis: 1, count, largest: true })?;
-    let (values, indices) = (best[0], best[1]);
-    let weights = if node.flag("normalize_routing_weights", false)? {
-        emit.push(Softmax { input: values, axis: 1 })?
-    } else {
-        let most = emit.reduce(ReduceKind::Max, router, &[1], true)?;
-        let below = emit.sub(router, most)?;
-        let total = emit.reduce(ReduceKind::LogSumExp, below, &[1], true)?;
-        let chosen = emit.sub(values, most)?;
-        let logarithm = emit.sub(chosen, total)?;
-        emit.unary(crate::graph::ops::elementwise::UnaryKind::Exp, logarithm)?
+    Ok((best[0], best[1]))
+}
+
+/// The sum of what the chosen experts make of each token. `gathers` tells whether the weights of some experts can be gathered.
+fn computed(
+    node: &Node<'_>,
+    input: OperandId,
+    (indices, shares): (OperandId, OperandId),
+    [first, second, third]: [Option<Layer>; 3],
+    gathers: bool,
+    emit: &mut Emit<'_>,
+) -> Mapped<OperandId> {
+    let (first, second) = (
+        first.ok_or("the weights of the first layer are missing")?,
+        second.ok_or("the weights of the second layer are missing")?,
+    );
+    let given = emit.shape(input);
+    let (&[tokens, count], Some(&hidden)) = (&emit.shape(shares)[..], given.last()) else {
+        return Err("an input of rank 0".into());
+    };
+    let experts = match &first.weights {
+        Weights::Float(weights) => emit.shape(*weights)[0],
+        Weights::Quantized(weights) => emit.shape(weights.scales)[0],
     };
     let rows = emit.reshape(input, &[tokens, hidden])?;
     // A few tokens need the weights of a few experts.
-    let is_sparse = u64::from(tokens) * u64::from(count) < u64::from(experts);
-    let chosen = Chosen { indices: is_sparse.then_some(indices), tokens, count };
+    let is_sparse = gathers && u64::from(tokens) * u64::from(count) < u64::from(experts);
+    let chosen = Chosen { indices: is_sparse.then_some(indices), tokens, count, experts };
     let x = match is_sparse {
         true => emit.reshape(rows, &[tokens, 1, 1, hidden])?,
         false => emit.reshape(rows, &[1, tokens, hidden])?,
     };
-    let inside = chosen.layer(x, first, emit.optional(node, 3)?, emit)?;
-    let active = activated(node, inside, emit)?;
-    let made = chosen.layer(active, second, emit.optional(node, 5)?, emit)?;
+    let inside = chosen.layer(x, &first, emit)?;
+    let beside = third.map(|third| chosen.layer(x, &third, emit)).transpose()?;
+    let active = activated(node, inside, beside, emit)?;
+    let made = chosen.layer(active, &second, emit)?;
     let sum = if is_sparse {
-        let weights = emit.reshape(weights, &[tokens, count, 1, 1])?;
-        let parts = emit.mul(made, weights)?;
+        let shares = emit.reshape(shares, &[tokens, count, 1, 1])?;
+        let parts = emit.mul(made, shares)?;
         emit.reduce(ReduceKind::Sum, parts, &[1], false)?
     } else {
         // [tokens, k, experts]: 1 where an expert is that choice.
         let numbers = emit.positions(DataType::Int64, 3, 2, experts)?;
         let indices = emit.reshape(indices, &[tokens, count, 1])?;
         let is_it = emit.logical(LogicalKind::Equal, indices, numbers)?;
-        let is_it = emit.cast(is_it, emit.data_type(weights))?;
-        let weights = emit.reshape(weights, &[tokens, count, 1])?;
-        let parts = emit.mul(is_it, weights)?;
+        let is_it = emit.cast(is_it, emit.data_type(shares))?;
+        let shares = emit.reshape(shares, &[tokens, count, 1])?;
+        let parts = emit.mul(is_it, shares)?;
         let of_expert = emit.reduce(ReduceKind::Sum, parts, &[1], false)?;
         let of_expert = emit.transpose(of_expert, &[1, 0])?;
         let of_expert = emit.reshape(of_expert, &[experts, tokens, 1])?;
         let parts = emit.mul(made, of_expert)?;
         emit.reduce(ReduceKind::Sum, parts, &[0], false)?
     };
-    one(emit.reshape(sum, &given)?)
+    emit.reshape(sum, &given)
 }
 
 impl Chosen {
-    /// A layer of the experts, whose weights are [experts, outputs, inputs]: [tokens, k, 1, outputs], or [experts, tokens, outputs].
-    fn layer(&self, x: OperandId, weights: OperandId, bias: Option<OperandId>, emit: &mut Emit<'_>) -> Mapped<OperandId> {
-        let &[experts, outputs, inputs] = &emit.shape(weights)[..] else {
-            return Err("weights of experts whose rank is not 3".into());
-        };
-        let Some(indices) = self.indices else {
-            let turned = emit.transpose(weights, &[0, 2, 1])?;
-            let product = emit.matmul(x, turned)?;
-            return match bias {
-                Some(bias) => {
-                    let bias = emit.reshape(bias, &[experts, 1, outputs])?;
-                    emit.add(product, bias)
-                }
-                None => Ok(product),
-            };
-        };
-        let own = emit.gather(weights, indices, 0)?;
-        debug_assert_eq!(emit.shape(own), [self.tokens, self.count, outputs, inputs]);
-        let turned = emit.transpose(own, &[0, 1, 3, 2])?;
-        let product = emit.matmul(x, turned)?;
-        match bias {
-            Some(bias) => {
-                let own = emit.gather(bias, indices, 0)?;
-                let own = emit.reshape(own, &[self.tokens, self.count, 1, outputs])?;
-                emit.add(product, own)
+    /// A layer of the experts: [tokens, k, 1, outputs], or [experts, tokens, outputs].
+    fn layer(&self, x: OperandId, layer: &Layer, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+        let product = match (&layer.weights, self.indices) {
+            (Weights::Float(weights), None) => {
+                let turned = emit.transpose(*weights, &[0, 2, 1])?;
+                emit.matmul(x, turned)?
             }
-            None => Ok(product),
-        }
+            (Weights::Float(weights), Some(indices)) => {
+                let own = emit.gather(*weights, indices, 0)?;
+                let turned = emit.transpose(own, &[0, 1, 3, 2])?;
+                emit.matmul(x, turned)?
+            }
+            (Weights::Quantized(weights), None) => weights.of_all(x, self.experts, layer.outputs, emit)?,
+            (Weights::Quantized(weights), Some(indices)) => {
+                let own = weights.gathered(indices, [self.tokens, self.count, layer.outputs], emit)?;
+                let turned = emit.transpose(own, &[0, 1, 3, 2])?;
+                emit.matmul(x, turned)?
+            }
+        };
+        let Some(bias) = layer.bias else { return Ok(product) };
+        let bias = emit.cast(bias, emit.data_type(product))?;
+        let bias = match self.indices {
+            None => emit.reshape(bias, &[self.experts, 1, layer.outputs])?,
+            Some(indices) => {
+                let own = emit.gather(bias, indices, 0)?;
+                emit.reshape(own, &[self.tokens, self.count, 1, layer.outputs])?
+            }
+        };
+        emit.add(product, bias)
     }
 }
 
-fn activated(node: &Node<'_>, x: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
-    let kind = node.string("activation_type", "relu")?;
-    match kind.as_str() {
-        "relu" => emit.activation(ActivationKind::Relu, x),
-        "gelu" => tanh_gelu(emit, x),
-        "silu" => emit.push(Swish { input: x, alpha: 1.0 }),
-        "identity" => Ok(x),
-        "swiglu" => {
-            let mut shape = emit.shape(x);
-            let last = shape.len() - 1;
-            let width = shape[last];
-            if !width.is_multiple_of(2) {
-                return Err(format!("{width} outputs of a first layer with gates").into());
-            }
-            let (mut gate, mut up) = match node.int("swiglu_fusion", 0)? {
-                1 => {
-                    shape[last] = width / 2;
-                    let mut pairs = shape.clone();
-                    pairs.push(2);
-                    let apart = emit.reshape(x, &pairs)?;
-                    let parts = emit.split(apart, vec![1, 1], last + 1)?;
-                    (emit.reshape(parts[0], &shape)?, emit.reshape(parts[1], &shape)?)
-                }
-                2 => {
-                    let parts = emit.split(x, vec![width / 2, width / 2], last)?;
-                    (parts[0], parts[1])
-                }
-                other => return Err(format!("the attribute swiglu_fusion is {other}, allowed 1 and 2").into()),
-            };
-            let limit = node.optional_float("swiglu_limit")?;
-            if let Some(limit) = limit {
-                gate = emit.clamp(gate, None, Some(limit))?;
-                up = emit.clamp(up, Some(-limit), Some(limit))?;
-            }
-            let alpha = node.float("activation_alpha", 1.0)?;
-            let beta = node.float("activation_beta", 0.0)?;
-            let swish = emit.push(Swish { input: gate, alpha })?;
-            let up = if beta == 0.0 { up } else { emit.with(crate::graph::ops::elementwise::BinaryKind::Add, up, beta)? };
-            emit.mul(swish, up)
+impl Quantized {
+    /// The layer whose weights, scales and bias are the inputs from a position on, and whose zero points are another one.
+    fn layer(
+        node: &Node<'_>,
+        [position, of_zero_points]: [usize; 2],
+        inputs: u32,
+        bits: i64,
+        experts: u32,
+        emit: &mut Emit<'_>,
+    ) -> Mapped<Option<Layer>> {
+        let Some(bytes) = node.optional(position) else { return Ok(None) };
+        let bits = size(bits)?;
+        if !BITS.contains(&bits) {
+            return Err(format!("weights of {bits} bits, allowed 2, 3, 4 and 8").into());
         }
-        other => Err(format!("the activation {other:?}").into()),
+        let given = node.int("block_size", 0)?;
+        let block_size = if given > 0 { size(given)? } else { inputs };
+        let found: Vec<u32> = bytes.shape(emit.builder).iter().map(|&size| size as u32).collect();
+        let row = size(u64::from(inputs) * u64::from(bits) / 8)?;
+        let &[_, outputs, _] = &found[..] else { return Err("weights of experts whose rank is not 3".into()) };
+        let fits = inputs > 0 && inputs.is_multiple_of(block_size) && (block_size * bits).is_multiple_of(8);
+        if !fits || found != [experts, outputs, row] {
+            let needed = [experts, outputs, row];
+            return Err(format!(
+                "weights of shape {found:?} for {inputs} inputs in blocks of {block_size}, where {needed:?} is needed"
+            )
+            .into());
+        }
+        let blocks = inputs / block_size;
+        let scales = emit.optional(node, position + 1)?.ok_or("the scales of a layer are missing")?;
+        let scales = wide(scales, emit)?;
+        let scales = emit.reshape(scales, &[experts, outputs, blocks])?;
+        // Those of 3 bits are in the middle in any case.
+        let zero_points = match node.optional(of_zero_points).is_some() && bits != 3 {
+            true => {
+                let packed = emit.input(node, of_zero_points)?;
+                let numbers = unpacked(packed, bits, emit)?;
+                // A row of them is filled up to whole bytes.
+                let of_row = if given > 0 { blocks } else { outputs };
+                let last = emit.rank(numbers) - 1;
+                let numbers = emit.slice_axis(numbers, last, 0, of_row)?;
+                Some(emit.reshape(numbers, &[experts, outputs, blocks])?)
+            }
+            false => None,
+        };
+        let approximate = node.int("accuracy_level", 0)? == 4;
+        let weights = Quantized { bytes: bytes.clone(), scales, zero_points, bits, block_size, inputs, row, approximate };
+        Ok(Some(Layer { weights: Weights::Quantized(weights), bias: emit.optional(node, position + 2)?, outputs }))
     }
+
+    /// The products of all experts, [experts, tokens, outputs], with inputs [1 or experts, tokens, inputs].
+    fn of_all(&self, x: OperandId, experts: u32, outputs: u32, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+        let &[each, tokens, inputs] = &emit.shape(x)[..] else { return Err("inputs of experts whose rank is not 3".into()) };
+        let blocks = self.inputs / self.block_size;
+        let part = |of: OperandId, expert: u32, emit: &mut Emit<'_>| -> Mapped<OperandId> {
+            let own = emit.slice_axis(of, 0, expert, 1)?;
+            emit.reshape(own, &[outputs, blocks])
+        };
+        let mut products = Vec::new();
+        for expert in 0..experts {
+            // Constants stay in the file.
+            let weights = match self.bytes.constant() {
+                Some(tensor) => {
+                    let length = outputs as usize * self.row as usize;
+                    let first = expert as usize * length;
+                    let shape = vec![outputs as usize, self.row as usize];
+                    emit.operand(
+                        &Tensor { element: tensor.element, shape, bytes: tensor.bytes.slice(first..first + length) }.into(),
+                    )?
+                }
+                None => {
+                    let all = emit.operand(&self.bytes)?;
+                    let own = emit.slice_axis(all, 0, expert, 1)?;
+                    emit.reshape(own, &[outputs, self.row])?
+                }
+            };
+            let own = emit.slice_axis(x, 0, if each == 1 { 0 } else { expert }, 1)?;
+            let a = emit.reshape(own, &[tokens, inputs])?;
+            let scales = part(self.scales, expert, emit)?;
+            let zero_points = self.zero_points.map(|points| part(points, expert, emit)).transpose()?;
+            let product = emit.push(BlockQuantizedMatmul {
+                a,
+                weights,
+                scales,
+                bits: self.bits,
+                block_size: self.block_size,
+                zero_points,
+                code_book: None,
+                bias: None,
+                coding: if self.zero_points.is_some() { WeightCoding::Unsigned } else { WeightCoding::Offset },
+                by_depth: false,
+                high_first: false,
+                approximate: self.approximate,
+            })?;
+            products.push(emit.insert_axis(product, 0)?);
+        }
+        emit.concat(products, 0)
+    }
+
+    /// The weights of chosen experts as numbers, [tokens, k, outputs, inputs].
+    fn gathered(&self, indices: OperandId, [tokens, count, outputs]: [u32; 3], emit: &mut Emit<'_>) -> Mapped<OperandId> {
+        let blocks = self.inputs / self.block_size;
+        let all = emit.operand(&self.bytes)?;
+        let own = emit.gather(all, indices, 0)?;
+        let numbers = unpacked(own, self.bits, emit)?;
+        let numbers = emit.reshape(numbers, &[tokens, count, outputs, blocks, self.block_size])?;
+        let of_blocks = |of: OperandId, emit: &mut Emit<'_>| -> Mapped<OperandId> {
+            let own = emit.gather(of, indices, 0)?;
+            emit.reshape(own, &[tokens, count, outputs, blocks, 1])
+        };
+        let centred = match self.zero_points {
+            Some(points) => {
+                let points = of_blocks(points, emit)?;
+                emit.sub(numbers, points)?
+            }
+            None => emit.with(BinaryKind::Sub, numbers, f64::from(1 << (self.bits - 1)))?,
+        };
+        let scales = of_blocks(self.scales, emit)?;
+        let weights = emit.mul(centred, scales)?;
+        emit.reshape(weights, &[tokens, count, outputs, self.inputs])
+    }
+}
+
+/// The numbers of 2, 4 or 8 bits that bytes hold, the first one in the lowest, as float32.
+fn unpacked(bytes: OperandId, bits: u32, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let mut rest = emit.cast(bytes, DataType::Float32)?;
+    let (parts, base) = (8 / bits, f64::from(1u32 << bits));
+    let mut shape = emit.shape(bytes);
+    let last = shape.len();
+    shape.push(1);
+    let mut numbers = Vec::new();
+    for part in 0..parts {
+        let number = if part + 1 < parts {
+            let scaled = emit.with(BinaryKind::Mul, rest, 1.0 / base)?;
+            let above = emit.unary(UnaryKind::Floor, scaled)?;
+            let over = emit.with(BinaryKind::Mul, above, base)?;
+            let number = emit.sub(rest, over)?;
+            rest = above;
+            number
+        } else {
+            rest
+        };
+        numbers.push(emit.reshape(number, &shape)?);
+    }
+    let joined = emit.concat(numbers, last)?;
+    shape.pop();
+    shape[last - 1] = shape[last - 1].checked_mul(parts).ok_or("too many elements")?;
+    emit.reshape(joined, &shape)
+}
+
+/// The activation of a first layer, and of what a third one makes beside it.
+fn activated(node: &Node<'_>, x: OperandId, beside: Option<OperandId>, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let kind = node.string("activation_type", "relu")?;
+    if kind == "swiglu" || kind == "geglu" {
+        return gated(node, x, beside, kind == "swiglu", emit);
+    }
+    let active = match kind.as_str() {
+        "relu" => emit.activation(ActivationKind::Relu, x)?,
+        "relu2" => {
+            let positive = emit.activation(ActivationKind::Relu, x)?;
+            emit.mul(positive, positive)?
+        }
+        "gelu" => tanh_gelu(emit, x)?,
+        "silu" => emit.push(Swish { input: x, alpha: 1.0 })?,
+        "identity" => x,
+        other => return Err(format!("the activation {other:?}").into()),
+    };
+    match beside {
+        Some(beside) => emit.mul(active, beside),
+        None => Ok(active),
+    }
+}
+
+/// Gates times what they let through, which are made by two layers, or by one: in turn or one after the other.
+fn gated(node: &Node<'_>, x: OperandId, beside: Option<OperandId>, is_swish: bool, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let mut shape = emit.shape(x);
+    let last = shape.len() - 1;
+    let width = shape[last];
+    let fusion = node.int("swiglu_fusion", 0)?;
+    let (mut gate, mut up) = match (fusion, beside) {
+        (0, Some(beside)) => (x, beside),
+        (0, None) => return Err("the attribute swiglu_fusion is 0, where gates without a third layer need 1 or 2".into()),
+        (_, Some(_)) => return Err(format!("the attribute swiglu_fusion is {fusion}, where a third layer needs 0").into()),
+        _ if !width.is_multiple_of(2) => return Err(format!("{width} outputs of a first layer with gates").into()),
+        (1, None) => {
+            shape[last] = width / 2;
+            let mut pairs = shape.clone();
+            pairs.push(2);
+            let apart = emit.reshape(x, &pairs)?;
+            let parts = emit.split(apart, vec![1, 1], last + 1)?;
+            (emit.reshape(parts[0], &shape)?, emit.reshape(parts[1], &shape)?)
+        }
+        (2, None) => {
+            let parts = emit.split(x, vec![width / 2, width / 2], last)?;
+            (parts[0], parts[1])
+        }
+        (other, None) => return Err(format!("the attribute swiglu_fusion is {other}, allowed 0 to 2").into()),
+    };
+    if !is_swish {
+        let active = tanh_gelu(emit, gate)?;
+        return emit.mul(active, up);
+    }
+    let limit = node.optional_float("swiglu_limit")?;
+    let is_limited_later = node.flag("swiglu_limit_after_activation", false)?;
+    if let Some(limit) = limit {
+        if !is_limited_later {
+            gate = emit.clamp(gate, None, Some(limit))?;
+        }
+        up = emit.clamp(up, Some(-limit), Some(limit))?;
+    }
+    let alpha = node.float("activation_alpha", 1.0)?;
+    let beta = node.float("activation_beta", 0.0)?;
+    let mut swish = emit.push(Swish { input: gate, alpha })?;
+    if let Some(limit) = limit.filter(|_| is_limited_later) {
+        swish = emit.clamp(swish, None, Some(limit))?;
+    }
+    let up = if beta == 0.0 { up } else { emit.with(BinaryKind::Add, up, beta)? };
+    emit.mul(swish, up)
 }

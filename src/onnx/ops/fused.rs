@@ -8,7 +8,7 @@ use crate::graph::ops::elementwise::{Activation, ActivationKind, Elu, HardSigmoi
 use crate::graph::ops::reduce::ReduceKind;
 use crate::graph::{DataType, OperandId};
 use crate::onnx::emit::Emit;
-use crate::onnx::node::{Node, size};
+use crate::onnx::node::Node;
 use crate::onnx::refusal::Mapped;
 use crate::onnx::value::Value;
 
@@ -133,66 +133,4 @@ pub fn swiglu(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let alpha = node.float("alpha", 1.0)?;
     let swish = emit.push(Swish { input: a, alpha })?;
     one(emit.mul(swish, b)?)
-}
-
-/// CausalConvWithState: a convolution of each channel with what came before; what came last is given back. That of com.microsoft may have
-/// taps at a distance, and the channels last.
-pub fn causal_conv(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    let (mut input, weight, bias) = (emit.input(node, 0)?, emit.input(node, 1)?, emit.optional(node, 2)?);
-    let is_last = node.flag("channels_last", false)?;
-    let given = emit.shape(input);
-    let &[filters, _, width] = &emit.shape(weight)[..] else { return Err("a filter whose rank is not 3".into()) };
-    let dilation = size(node.int("dilation", 1)?)?;
-    if width < 2 || dilation == 0 {
-        return Err("a state without elements is not supported".into());
-    }
-    if is_last {
-        let &[batches, length, ..] = &given[..] else { return Err("an input of rank below 2".into()) };
-        let flat = emit.reshape(input, &[batches, length, filters])?;
-        input = emit.transpose(flat, &[0, 2, 1])?;
-    }
-    let &[batches, channels, length] = &emit.shape(input)[..] else { return Err("an input whose rank is not 3".into()) };
-    let remembered = (width - 1).checked_mul(dilation).ok_or("too many elements")?;
-    let past = match emit.optional(node, 3)? {
-        Some(past) if is_last => {
-            let flat = emit.reshape(past, &[batches, remembered, channels])?;
-            emit.transpose(flat, &[0, 2, 1])?
-        }
-        Some(past) => past,
-        None => {
-            let zero = emit.scalar(emit.data_type(input), 0.0)?;
-            emit.expand(zero, &[batches, channels, remembered])?
-        }
-    };
-    let all = emit.concat(vec![past, input], 2)?;
-    let whole = emit.shape(all)[2];
-    let image = emit.reshape(all, &[batches, channels, 1, whole])?;
-    let filter = emit.reshape(weight, &[channels, 1, 1, width])?;
-    let output = emit.push(crate::graph::ops::conv::Conv2d {
-        input: image,
-        filter,
-        padding: [0; 4],
-        strides: [1; 2],
-        dilations: [1, dilation],
-        groups: channels,
-        input_layout: crate::graph::ops::layout::InputOperandLayout::Nchw,
-        filter_layout: crate::graph::ops::layout::Conv2dFilterOperandLayout::Oihw,
-        bias,
-    })?;
-    let mut output = emit.reshape(output, &[batches, channels, length])?;
-    match node.string("activation", "none")?.as_str() {
-        "none" => {}
-        "silu" | "swish" => output = emit.push(Swish { input: output, alpha: 1.0 })?,
-        other => return Err(format!("the activation {other:?}").into()),
-    }
-    let mut state = emit.slice_axis(all, 2, whole - remembered, remembered)?;
-    if is_last {
-        let turned = emit.transpose(output, &[0, 2, 1])?;
-        output = emit.reshape(turned, &given)?;
-        let turned = emit.transpose(state, &[0, 2, 1])?;
-        let mut shape = given;
-        shape[1] = remembered;
-        state = emit.reshape(turned, &shape)?;
-    }
-    Ok(vec![output.into(), state.into()])
 }

@@ -1,7 +1,7 @@
 //! Products of matrices.
 
 use super::elementwise::one;
-use crate::graph::ops::determinant::Determinant;
+use crate::graph::ops::determinant::{Determinant, Inverse};
 use crate::graph::ops::elementwise::BinaryKind;
 use crate::graph::ops::matmul::Gemm;
 use crate::graph::ops::movement::Slice;
@@ -13,6 +13,14 @@ use crate::onnx::tensor::Tensor;
 use crate::onnx::value::Value;
 
 /// Det.
+pub fn inverse(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let input = emit.input(node, 0)?;
+    let of = emit.data_type(input);
+    let input = emit.cast(input, DataType::Float32)?;
+    let result = emit.push(Inverse { input })?;
+    one(emit.cast(result, of)?)
+}
+
 pub fn determinant(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let input = emit.input(node, 0)?;
     let input = emit.cast(input, DataType::Float32)?;

@@ -9,6 +9,7 @@ mod activation;
 mod attention;
 mod bias;
 mod bits;
+mod causal_conv;
 mod cells;
 mod columns;
 mod conv;
@@ -24,6 +25,7 @@ mod fused;
 mod gather;
 mod generate;
 mod lengths;
+mod linear_attention;
 mod matmul;
 #[cfg(test)]
 mod matmul_tests;
@@ -165,7 +167,7 @@ pub static TABLE: &[Entry] = table! {
         "BlackmanWindow" 17 => spectrum::window,
         "Cast" 1 => elementwise::cast,
         "CastLike" 15 => elementwise::cast_like,
-        "CausalConvWithState" 27 => fused::causal_conv,
+        "CausalConvWithState" 27 => causal_conv::with_state,
         "Ceil" 1 => elementwise::unary,
         "Celu" 12 => activation::celu,
         "CenterCropPad" 18 => movement::center_crop_pad,
@@ -228,6 +230,7 @@ pub static TABLE: &[Entry] = table! {
         "LeakyRelu" 1 => activation::leaky_relu,
         "Less" 1 => elementwise::comparison,
         "LessOrEqual" 12 => elementwise::comparison,
+        "LinearAttention" 27 => linear_attention::linear_attention,
         "Log" 1 => elementwise::unary,
         "LogSoftmax" 1 => reduce::softmax,
         "LpNormalization" 1 => normalization::lp,
@@ -354,7 +357,7 @@ pub static TABLE: &[Entry] = table! {
         "BiasGelu" 1 => activation::bias_gelu,
         "BiasSoftmax" 1 => bias::softmax,
         "BiasSplitGelu" 1 => fused::bias,
-        "CausalConvWithState" 1 => fused::causal_conv,
+        "CausalConvWithState" 1 => causal_conv::with_state,
         "DecoderMaskedMultiHeadAttention" 1 => attention::decoder_masked,
         "DequantizeLinear" 1 => quantize::dequantize,
         "DynamicQuantizeLSTM" 1 => qlinear::lstm,
@@ -365,12 +368,18 @@ pub static TABLE: &[Entry] = table! {
         "FusedConv" 1 => fused::conv,
         "FusedGemm" 1 => fused::gemm,
         "FusedMatMul" 1 => matmul::fused_matmul,
+        "GatedAdd" 1 => linear_attention::gated_add,
+        "GatedDeltaNet" 1 => linear_attention::gated_delta_net,
+        "GatedRMSNorm" 1 => linear_attention::gated_norm,
         "GatherBlockQuantized" 1 => nbits::gather,
         "GatherND" 1 => gather::gather_nd,
         "Gelu" 1 => activation::gelu,
         "GridSample" 1 => sample::grid_sample,
         "GroupNorm" 1 => normalization::contributed_group,
         "GroupQueryAttention" 1 => attention::group_query,
+        "Inverse" 1 => matmul::inverse,
+        "LinearAttention" 1 => linear_attention::linear_attention,
+        "LinearAttentionGate" 1 => linear_attention::gate,
         "MRotaryEmbedding" 1 => rotary::multimodal,
         "MatMulBnb4" 1 => nbits::bnb4,
         "MatMulIntegerToFloat" 1 => qlinear::matmul_to_float,
@@ -379,6 +388,7 @@ pub static TABLE: &[Entry] = table! {
         "MultiHeadAttention" 1 => attention::multi_head,
         "NhwcConv" 1 => fused::channels_last_conv,
         "Pad" 1 => movement::pad,
+        "PagedAttention" 1 => attention::paged,
         "QAttention" 1 => attention::quantized,
         "QGemm" 1 => qlinear::gemm,
         "QLinearAdd" 1 => qlinear::binary,
@@ -391,6 +401,7 @@ pub static TABLE: &[Entry] = table! {
         "QLinearSigmoid" 1 => qlinear::activation,
         "QLinearSoftmax" 1 => qlinear::activation,
         "QLinearWhere" 1 => qlinear::select,
+        "QMoE" 1 => experts::quantized,
         "QuantizeLinear" 1 => quantize::quantize,
         "QuickGelu" 1 => activation::swish,
         "RelativePositionBias" 1 => bias::relative_position,
@@ -399,7 +410,9 @@ pub static TABLE: &[Entry] = table! {
         "SkipGroupNorm" 1 => normalization::contributed_group,
         "SkipLayerNormalization" 1 => normalization::skip_layer,
         "SkipSimplifiedLayerNormalization" 1 => normalization::skip_layer,
+        "SparseAttention" 1 => attention::sparse,
         "Trilu" 1 => movement::trilu,
+        "VarlenCausalConvWithState" 1 => causal_conv::of_several,
     }
 };
 

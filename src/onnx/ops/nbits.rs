@@ -37,21 +37,33 @@ pub fn matmul(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     if emit.data_type(weights) != DataType::Uint8 {
         return Err(format!("weights of {}, where uint8 is needed", emit.data_type(weights)).into());
     }
-    if let Some(order) = order_of_groups(node, [inner, block_size])? {
-        let tensor = node.constant(1, "the weights, beside g_idx,")?;
-        let sorted = sorted_bits(tensor, [columns, blocks, block_size, bits], &order, emit)?;
-        weights = emit.constant(sorted)?;
-        let order = emit.constant(Tensor::int64s(&order.iter().map(|&k| k as i64).collect::<Vec<i64>>()))?;
-        a = emit.gather(a, order, emit.rank(a).saturating_sub(1))?;
-    }
-    let scales = in_shape(node, 2, &[columns, blocks], emit)?;
-    let zero_points = match node.optional(3) {
+    let groups = Groups::of(node, [inner, block_size, blocks])?;
+    let mut scales = in_shape(node, 2, &[columns, blocks], emit)?;
+    let mut zero_points = match node.optional(3) {
         None => None,
         Some(value) => {
             let length = if emit.element(value) == ElementType::Uint8 { bytes(blocks)? } else { blocks };
             Some(in_shape(node, 3, &[columns, length], emit)?)
         }
     };
+    if let Some(groups) = groups {
+        let tensor = node.constant(1, "the weights, beside g_idx,")?;
+        let sorted = picked_bits(tensor, columns, Some(block_size as usize), bits, &groups.order, emit)?;
+        weights = emit.constant(sorted)?;
+        a = groups.sorted(a, emit)?;
+        scales = groups.of_groups(scales, emit)?;
+        zero_points = match zero_points {
+            // Packed ones have a row of whole bytes.
+            Some(points) if emit.data_type(points) == DataType::Uint8 => {
+                let tensor = node.constant(3, "the zero points, beside g_idx,")?;
+                let places: Vec<Option<usize>> = groups.of_blocks.iter().copied().map(Some).collect();
+                let picked = picked_bits(tensor, columns, None, bits, &places, emit)?;
+                Some(emit.constant(picked)?)
+            }
+            Some(points) => Some(groups.of_groups(points, emit)?),
+            None => None,
+        };
+    }
     let coding = if zero_points.is_some() { WeightCoding::Unsigned } else { WeightCoding::Offset };
     let weights = BlockQuantizedMatmul {
         a,
@@ -110,44 +122,93 @@ fn in_shape(node: &Node<'_>, position: usize, shape: &[u32], emit: &mut Emit<'_>
     }
 }
 
-/// The steps in depth in the order of the groups that `g_idx` puts them into; nothing where that is their own.
-fn order_of_groups(node: &Node<'_>, [inner, block_size]: [u32; 2]) -> Mapped<Option<Vec<usize>>> {
-    let Some(groups) = node.optional_constant(4, "the input g_idx")? else { return Ok(None) };
-    let groups = groups.integers();
-    let inner = inner as usize;
-    if groups.len() < inner {
-        return Err(format!("{} elements of g_idx for K = {inner}", groups.len()).into());
+/// Steps in depth in the order of the groups that `g_idx` puts them into.
+struct Groups {
+    /// For each step of the sorted weights the one that it was; nothing behind the end of a group that does not fill its last block.
+    order: Vec<Option<usize>>,
+    /// The group of each block.
+    of_blocks: Vec<usize>,
+}
+
+impl Groups {
+    /// Nothing where the steps lie in the order of their groups, each of which is a block.
+    fn of(node: &Node<'_>, [inner, block_size, blocks]: [u32; 3]) -> Mapped<Option<Groups>> {
+        let Some(groups) = node.optional_constant(4, "the input g_idx")? else { return Ok(None) };
+        let groups = groups.integers();
+        let (inner, block_size) = (inner as usize, block_size as usize);
+        if groups.len() < inner {
+            return Err(format!("{} elements of g_idx for K = {inner}", groups.len()).into());
+        }
+        let groups = &groups[..inner];
+        if let Some(group) = groups.iter().find(|group| !(0..i64::from(blocks)).contains(*group)) {
+            return Err(format!("the group {group} in g_idx, allowed 0 to {}", blocks - 1).into());
+        }
+        if (0..inner).all(|k| groups[k] == (k / block_size) as i64) {
+            return Ok(None);
+        }
+        let mut members: Vec<Vec<usize>> = vec![Vec::new(); blocks as usize];
+        groups.iter().enumerate().for_each(|(k, &group)| members[group as usize].push(k));
+        let (mut order, mut of_blocks) = (Vec::new(), Vec::new());
+        for (group, steps) in members.iter().enumerate() {
+            of_blocks.resize(of_blocks.len() + steps.len().div_ceil(block_size), group);
+            order.extend(steps.iter().copied().map(Some));
+            order.resize(of_blocks.len() * block_size, None);
+        }
+        Ok(Some(Groups { order, of_blocks }))
     }
-    let groups = &groups[..inner];
-    let in_place = |k: usize| (k / block_size as usize) as i64;
-    if (0..inner).all(|k| groups[k] == in_place(k)) {
-        return Ok(None);
+
+    /// The rows of `a` in that order, with zeros where there is no step.
+    fn sorted(&self, a: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+        let mut shape = emit.shape(a);
+        let axis = shape.len().checked_sub(1).ok_or("a scalar in a product of matrices")?;
+        let inner = std::mem::replace(&mut shape[axis], 1);
+        let mut a = a;
+        if self.order.contains(&None) {
+            let zero = emit.scalar(emit.data_type(a), 0.0)?;
+            let zeros = emit.expand(zero, &shape)?;
+            a = emit.concat(vec![a, zeros], axis)?;
+        }
+        let order: Vec<i64> = self.order.iter().map(|step| step.map_or(inner.into(), |k| k as i64)).collect();
+        let order = emit.constant(Tensor::int64s(&order))?;
+        emit.gather(a, order, axis)
     }
-    let mut order: Vec<usize> = (0..inner).collect();
-    order.sort_by_key(|&k| groups[k]);
-    match order.iter().enumerate().all(|(place, &k)| groups[k] == in_place(place)) {
-        true => Ok(Some(order)),
-        false => Err(format!("a g_idx whose groups do not have {block_size} elements each is not supported").into()),
+
+    /// Numbers of blocks, [columns, blocks], for the blocks of the sorted weights.
+    fn of_groups(&self, numbers: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+        let places: Vec<i64> = self.of_blocks.iter().map(|&group| group as i64).collect();
+        let places = emit.constant(Tensor::int64s(&places))?;
+        emit.gather(numbers, places, 1)
     }
 }
 
-/// Weights whose steps in depth are in another order.
-fn sorted_bits(
+/// Rows of integers of a few bits, [columns, bytes], with the integers at those places in their order; 0 where there is none. So many of
+/// them begin with a whole byte, or only a row does.
+fn picked_bits(
     tensor: &Tensor,
-    [columns, blocks, block_size, bits]: [u32; 4],
-    order: &[usize],
+    columns: u32,
+    unit: Option<usize>,
+    bits: u32,
+    places: &[Option<usize>],
     emit: &mut Emit<'_>,
 ) -> Mapped<Tensor> {
-    if !emit.folding.charge(tensor.bytes.len()) {
+    let (columns, bits) = (columns as usize, bits as usize);
+    let place = |k: usize| match unit {
+        Some(unit) => k / unit * (unit * bits).div_ceil(8) * 8 + k % unit * bits,
+        None => k * bits,
+    };
+    let row = match unit {
+        Some(unit) => place(places.len().next_multiple_of(unit)) / 8,
+        None => (places.len() * bits).div_ceil(8),
+    };
+    let length = columns.checked_mul(row).ok_or("too many elements")?;
+    if !emit.folding.charge(length) {
         return Err("too much to compute at import".into());
     }
-    let [columns, blocks, block_size, bits] = [columns, blocks, block_size, bits].map(|number| number as usize);
-    let of_block = (block_size * bits).div_ceil(8);
-    let row = blocks * of_block;
-    let mut bytes = memory::filled(0, tensor.bytes.len())?;
-    let place = |k: usize| k / block_size * of_block * 8 + k % block_size * bits;
-    for (from, to) in tensor.bytes.chunks_exact(row).zip(bytes.chunks_exact_mut(row)).take(columns) {
-        for (new, &old) in order.iter().enumerate() {
+    let mut bytes = memory::filled(0, length)?;
+    let of_row = tensor.bytes.len() / columns.max(1);
+    for (from, to) in tensor.bytes.chunks_exact(of_row.max(1)).zip(bytes.chunks_exact_mut(row.max(1))).take(columns) {
+        for (new, old) in places.iter().enumerate() {
+            let Some(old) = *old else { continue };
             let (old, new) = (place(old), place(new));
             for bit in 0..bits {
                 let is_set = from[(old + bit) / 8] >> ((old + bit) % 8) & 1;

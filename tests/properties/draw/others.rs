@@ -28,13 +28,30 @@ pub fn pairwise_coupling(draw: &mut Draw<'_>) {
     draw.set("classes", Value::Unsigned(classes as u32));
 }
 
-pub fn determinant(draw: &mut Draw<'_>) {
+pub fn matrices(draw: &mut Draw<'_>) {
     let rank = draw.rank("input");
     let mut shape = draw.shape(rank - 2);
     // The oracle takes the faculty of the size in time.
     let size = draw.random.between(1, 5);
     shape.extend([size, size]);
     draw.operand("input", &shape, Contents::Moderate);
+}
+
+pub fn linear_attention(draw: &mut Draw<'_>) {
+    let [batch, tokens, key_heads, more] = [3, 5, 3, 3].map(|most| draw.random.between(1, most));
+    let (key_size, value_size) = (draw.random.between(1, 6), draw.random.between(1, 40));
+    let heads = key_heads * more;
+    let query_heads = if draw.random.once_in(2) { heads * draw.random.between(1, 3) } else { key_heads };
+    draw.operand("query", &[batch, tokens, query_heads * key_size], Contents::Moderate);
+    draw.operand("key", &[batch, tokens, key_heads * key_size], Contents::Probabilities);
+    draw.operand("value", &[batch, tokens, heads * value_size], Contents::Moderate);
+    draw.operand("state", &[batch, heads, key_size, value_size], Contents::Moderate);
+    let of_rows = draw.random.once_in(2);
+    draw.optional("decay", &[batch, tokens, if of_rows { heads * key_size } else { heads }], Contents::Moderate);
+    let of_all = draw.random.once_in(3);
+    draw.optional("rate", &[batch, tokens, if of_all { 1 } else { heads }], Contents::Probabilities);
+    let states = if draw.is_given("states") { Value::Unsigned(draw.random.between(1, 7) as u32) } else { Value::Absent };
+    draw.set("states", states);
 }
 
 pub fn roi_max_pool(draw: &mut Draw<'_>) {

@@ -48,9 +48,12 @@ fn fixed(call: &Call, field: &str) -> Vec<usize> {
         ("blockQuantizedMatmul", "weights" | "zero_points" | "code_book" | "bias") => all(),
         ("treeEnsemble", "nodes" | "thresholds" | "leaves" | "weights") => all(),
         ("pairwiseCoupling", "input") | ("roiMaxPool", "regions") => vec![1],
-        ("determinant", "input") => vec![tensor.rank() - 2, tensor.rank() - 1],
         ("matmul" | "integerMatmul" | "quantizedMatmul", "a") => vec![tensor.rank() - 1],
         ("matmul" | "integerMatmul" | "quantizedMatmul", "b") => vec![tensor.rank() - 2],
+        ("linearAttention", "value") => all(),
+        ("linearAttention", "state") => vec![0, 1, 3],
+        ("linearAttention", _) => vec![0, 1],
+        ("determinant" | "inverse", "input") => vec![tensor.rank() - 2, tensor.rank() - 1],
         ("gemm", "a") => vec![if call.boolean("a_transpose", false) { 0 } else { 1 }],
         ("gemm", "b") => vec![if call.boolean("b_transpose", false) { 1 } else { 0 }],
         // One more is neither the size nor 1, unless it is 1 and becomes the other's 2.

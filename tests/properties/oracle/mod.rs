@@ -63,6 +63,8 @@ pub fn outputs(call: &Call) -> Vec<Expected> {
         }
         "bitcast" => vec![others::bitcast(call)],
         "determinant" => vec![others::determinant(call)],
+        "inverse" => vec![others::inverse(call)],
+        "linearAttention" => others::linear_attention(call),
         "pairwiseCoupling" => vec![others::pairwise_coupling(call)],
         "roiMaxPool" => vec![others::roi_max_pool(call)],
         "treeEnsemble" => vec![others::tree_ensemble(call)],

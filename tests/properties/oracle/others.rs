@@ -145,6 +145,89 @@ pub fn determinant(call: &Call) -> Expected {
     })
 }
 
+/// By Cramer's rule. How far elimination may be off follows from the condition of the matrix; of one that has hardly an inverse nothing
+/// is known.
+pub fn inverse(call: &Call) -> Expected {
+    let input = call.operand("input");
+    let size = input.shape[input.rank() - 1];
+    let norm = |of: &dyn Fn(usize, usize) -> f64| -> f64 {
+        (0..size).map(|row| (0..size).map(|column| of(row, column).abs()).sum::<f64>()).fold(0.0, f64::max)
+    };
+    by_position(DataType::Float32, input.shape.clone(), |position| {
+        let (batch, place) = position.split_at(position.len() - 2);
+        let at = |row: usize, column: usize| input.float(&[batch, &[row, column]].concat());
+        let whole = expanded(&at, 0, &mut vec![false; size]);
+        let of = |row: usize, column: usize| {
+            let cofactor = |i: usize, j: usize| if i == column { f64::from(u8::from(j == row)) } else { at(i, j) };
+            expanded(&cofactor, 0, &mut vec![false; size]) / whole
+        };
+        let growth = 2f64.powi(size as i32) * (size * size * size) as f64;
+        let error = 8.0 * growth * EPSILON * norm(&at) * norm(&of);
+        if whole == 0.0 || error.is_nan() || error > 0.05 {
+            return Element::Anything;
+        }
+        Element::within(of(place[0], place[1]), 2.0 * error * norm(&of))
+    })
+}
+
+/// Token by token, with the sums of what is added as it is and without signs: each number is rounded a few times for each token, and
+/// by no more than its part of that.
+pub fn linear_attention(call: &Call) -> Vec<Expected> {
+    let operand = |name: &str| call.operand(name);
+    let (query, key, value, state) = (operand("query"), operand("key"), operand("value"), operand("state"));
+    let (decay, rate) = (call.optional("decay"), call.optional("rate"));
+    let &[batch, heads, rows, columns] = &state.shape[..] else { panic!("a state of rank 4") };
+    let (tokens, query_heads, key_heads) = (query.shape[1], query.shape[2] / rows, key.shape[2] / rows);
+    let Value::Double(scale) = *call.value("scale") else { panic!("the scale is a number") };
+    let kept = call.unsigned("states").unwrap_or(1);
+    let all_heads = query_heads.max(heads);
+    let mut results = vec![Element::Anything; batch * tokens * all_heads * columns];
+    let mut states = vec![Element::ulps(0.0, 0); kept * batch * heads * rows * columns];
+    for (b, h, j) in (0..batch).flat_map(|b| (0..heads).flat_map(move |h| (0..columns).map(move |j| (b, h, j)))) {
+        // A column, and the same without signs.
+        let mut column: Vec<[f64; 2]> = (0..rows).map(|i| state.float(&[b, h, i, j])).map(|x| [x, x.abs()]).collect();
+        let mut roundings = 0.0;
+        for t in 0..tokens {
+            let of_key = |i: usize| key.float(&[b, t, h * key_heads / heads * rows + i]);
+            if let Some(decay) = decay {
+                for (i, x) in column.iter_mut().enumerate() {
+                    let by_row = decay.shape[2] == heads * rows;
+                    let logarithm = decay.float(&[b, t, if by_row { h * rows + i } else { h }]);
+                    *x = x.map(|x| x * logarithm.exp());
+                    roundings += 8.0 + 4.0 * logarithm.abs();
+                }
+            }
+            let new = value.float(&[b, t, h * columns + j]);
+            let mut change = [new, new.abs()];
+            if let Some(rate) = rate {
+                let rate = rate.float(&[b, t, if rate.shape[2] == 1 { 0 } else { h }]);
+                let known = [0, 1].map(|sign| (0..rows).map(|i| column[i][sign] * of_key(i)).sum::<f64>());
+                change = [(change[0] - known[0]) * rate, (change[1] + known[1]) * rate];
+            }
+            column.iter_mut().enumerate().for_each(|(i, x)| *x = [0, 1].map(|sign| x[sign] + of_key(i) * change[sign]));
+            roundings += 2.0 * rows as f64 + 8.0;
+            let error = |size: f64| roundings * EPSILON * size + f64::from(f32::MIN_POSITIVE);
+            for o in (0..all_heads).filter(|o| o * heads / all_heads == h) {
+                let of_query = |i: usize| scale * query.float(&[b, t, o * query_heads / all_heads * rows + i]);
+                let [sum, size] = [0, 1].map(|sign| {
+                    let products = (0..rows).map(|i| column[i][sign] * of_query(i));
+                    products.map(|x| if sign == 1 { x.abs() } else { x }).sum::<f64>()
+                });
+                results[((b * tokens + t) * all_heads + o) * columns + j] = Element::within(sum, 2.0 * error(size));
+            }
+            if let Some(slot) = (t + kept).checked_sub(tokens) {
+                for (i, x) in column.iter().enumerate() {
+                    states[(((slot * batch + b) * heads + h) * rows + i) * columns + j] = Element::within(x[0], error(x[1]));
+                }
+            }
+        }
+    }
+    vec![
+        Expected { data_type: DataType::Float32, shape: vec![batch, tokens, all_heads * columns], elements: results },
+        Expected { data_type: DataType::Float32, shape: vec![kept, batch, heads, rows, columns], elements: states },
+    ]
+}
+
 /// Expands a determinant by its rows from that one on, without the columns that are taken.
 fn expanded(at: &dyn Fn(usize, usize) -> f64, row: usize, taken: &mut [bool]) -> f64 {
     if row == taken.len() {

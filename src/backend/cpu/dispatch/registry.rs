@@ -43,6 +43,7 @@ static SOFTMAX: List = &[&softmax_columns::COLUMNS, &row_normalization::SOFTMAX,
 static LAYER_NORMALIZATION: List = &[&row_normalization::LAYER_NORMALIZATION];
 static INSTANCE_NORMALIZATION: List = &[&row_normalization::INSTANCE_NORMALIZATION];
 static RECURRENT: List = &[&recurrent::CELLS];
+static LINEAR_ATTENTION: List = &[&linear_attention::RECURRENCE];
 static NONE: List = &[];
 
 static ALL: &[List] = &[
@@ -66,6 +67,7 @@ static ALL: &[List] = &[
     LAYER_NORMALIZATION,
     INSTANCE_NORMALIZATION,
     RECURRENT,
+    LINEAR_ATTENTION,
 ];
 
 /// All implementations, each once.
@@ -116,6 +118,7 @@ fn list(problem: &Problem<'_>) -> List {
         Op::LayerNormalization(_) => LAYER_NORMALIZATION,
         Op::InstanceNormalization(_) => INSTANCE_NORMALIZATION,
         Op::Lstm(_) | Op::Gru(_) => RECURRENT,
+        Op::LinearAttention(_) => LINEAR_ATTENTION,
         _ => NONE,
     }
 }

@@ -24,6 +24,7 @@ mod half_tests;
 #[cfg(test)]
 mod image_tests;
 pub mod integer;
+pub mod linear_attention;
 pub mod matmul;
 mod memory;
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! Determinants, in float64.
+//! Determinants and inverses, in float64.
 
 use crate::backend::cpu::scratch;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
-use crate::graph::ops::determinant::Determinant;
+use crate::graph::ops::determinant::{Determinant, Inverse};
 
 pub fn determinant(op: &Determinant, arguments: &mut Arguments<'_, '_>) {
     let input = arguments.input(op.input);
@@ -52,11 +52,67 @@ fn of(matrix: &mut [f64], size: usize) -> f64 {
     product
 }
 
+pub fn inverse(op: &Inverse, arguments: &mut Arguments<'_, '_>) {
+    let input = arguments.input(op.input);
+    let &[.., size] = input.shape else { unreachable!("the input's rank is at least 2") };
+    let (elements, whole) = (input.elements::<f32>(), size * size);
+    for_each_piece(arguments.output().elements::<f32>(), whole, 2 * size * whole, |first, piece| {
+        // Of each row the matrix's elements, and behind them those of the inverse.
+        let mut rows = scratch::filled(0.0, 2 * whole);
+        for (output, source) in piece.chunks_exact_mut(whole).zip(elements[first * whole..].chunks_exact(whole)) {
+            for (i, (row, source)) in rows.chunks_exact_mut(2 * size).zip(source.chunks_exact(size)).enumerate() {
+                row[..size].iter_mut().zip(source).for_each(|(to, &from)| *to = f64::from(from));
+                row[size..].fill(0.0);
+                row[size + i] = 1.0;
+            }
+            invert(&mut rows, size);
+            for (to, row) in output.chunks_exact_mut(size).zip(rows.chunks_exact(2 * size)) {
+                to.iter_mut().zip(&row[size..]).for_each(|(to, &from)| *to = from as f32);
+            }
+        }
+    });
+}
+
+/// Eliminates below and above the pivots.
+fn invert(rows: &mut [f64], size: usize) {
+    let width = 2 * size;
+    for step in 0..size {
+        let at = |row: usize| row * width + step;
+        let pivot = (step..size).reduce(|best, row| if rows[at(row)].abs() > rows[at(best)].abs() { row } else { best });
+        let pivot = pivot.unwrap_or(step);
+        if pivot != step {
+            (0..width).for_each(|column| rows.swap(step * width + column, pivot * width + column));
+        }
+        let head = rows[at(step)];
+        rows[step * width..][..width].iter_mut().for_each(|x| *x /= head);
+        let (above, rest) = rows.split_at_mut(step * width);
+        let (top, below) = rest.split_at_mut(width);
+        for row in above.chunks_exact_mut(width).chain(below.chunks_exact_mut(width)) {
+            let factor = row[step];
+            row.iter_mut().zip(&*top).for_each(|(x, y)| *x -= factor * y);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::backend::cpu::reference::testing::{Tensor, run};
     use crate::graph::OperandId;
     use crate::graph::attribute::Value;
+
+    #[test]
+    fn inverses_have_pivots() {
+        let found = |size: u32, matrices: &[f32]| -> Vec<f32> {
+            let count = matrices.len() as u32 / (size * size);
+            let input = Tensor::of(&[count, size, size], matrices.iter().copied());
+            run("inverse", &[input], vec![Value::Operand(OperandId(0))])[0].elements()
+        };
+        assert_eq!(found(1, &[-4.0, 0.5]), [-0.25, 2.0]);
+        assert_eq!(found(2, &[0.0, 2.0, 4.0, 0.0, 1.0, 2.0, 0.0, 1.0]), [0.0, 0.25, 0.5, 0.0, 1.0, -2.0, 0.0, 1.0]);
+        let turned = [0.0, 1.0, 0.0, 0.0, 0.0, 2.0, 4.0, 0.0, 0.0];
+        assert_eq!(found(3, &turned), [0.0, 0.0, 0.25, 1.0, 0.0, 0.0, 0.0, 0.5, 0.0]);
+        assert!(found(2, &[1.0, 2.0, 2.0, 4.0]).iter().all(|x| !x.is_finite()));
+    }
 
     #[test]
     fn pivots_signs_and_what_is_no_number() {

@@ -21,6 +21,7 @@ mod elementwise;
 mod gather;
 mod index;
 mod interpret;
+mod linear_attention;
 mod matmul;
 mod movement;
 mod normalization;
@@ -74,9 +75,11 @@ pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
         Op::HardSigmoid(op) => elementwise::hard_sigmoid(op, arguments),
         Op::InstanceNormalization(op) => normalization::instance_normalization(op, arguments),
         Op::IntegerMatmul(op) => matmul::integer_matmul(op, arguments),
+        Op::Inverse(op) => determinant::inverse(op, arguments),
         Op::LayerNormalization(op) => normalization::layer_normalization(op, arguments),
         Op::LeakyRelu(op) => elementwise::leaky_relu(op, arguments),
         Op::Linear(op) => elementwise::linear(op, arguments),
+        Op::LinearAttention(op) => linear_attention::linear_attention(op, arguments),
         Op::Logical(op) => elementwise::logical(op, arguments),
         Op::Lstm(op) => recurrent::lstm(op, arguments),
         Op::LstmCell(op) => recurrent::lstm_cell(op, arguments),

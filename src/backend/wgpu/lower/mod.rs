@@ -14,6 +14,7 @@ mod determinant;
 mod elementwise;
 mod gather;
 mod kernel;
+mod linear_attention;
 pub mod lowering;
 mod matmul;
 mod movement;
@@ -131,6 +132,8 @@ fn one(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> 
         Op::InstanceNormalization(op) => normalization::instance_normalization(lowering, op, operands),
         Op::IntegerMatmul(op) => matmul::integer_matmul(lowering, op, operands),
         Op::LayerNormalization(op) => normalization::layer_normalization(lowering, op, operands),
+        Op::Inverse(op) => determinant::inverse(lowering, op, operands),
+        Op::LinearAttention(op) => linear_attention::linear_attention(lowering, op, operands),
         Op::Lstm(op) => recurrent::lstm(lowering, op, operands),
         Op::LstmCell(op) => recurrent::lstm_cell(lowering, op, operands),
         Op::Matmul(op) => matmul::matmul(lowering, op, operands),

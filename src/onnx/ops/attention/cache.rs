@@ -21,11 +21,23 @@ const OFFSET: f64 = 8.0;
 impl Coding {
     /// Of a cache whose kind is in that attribute, and whose scale is that input; nothing for one that is not quantized.
     pub fn of(node: &Node<'_>, kind: &str, scale: usize, heads: u32, width: u32, emit: &mut Emit<'_>) -> Mapped<Option<Coding>> {
+        Coding::with_bits(node, kind, node.int("kv_cache_bit_width", 0)?, scale, heads, width, emit)
+    }
+
+    /// The same where the number of bits is said elsewhere.
+    pub fn with_bits(
+        node: &Node<'_>,
+        kind: &str,
+        bits: i64,
+        scale: usize,
+        heads: u32,
+        width: u32,
+        emit: &mut Emit<'_>,
+    ) -> Mapped<Option<Coding>> {
         let kind = node.string(kind, "NONE")?;
         if kind == "NONE" {
             return Ok(None);
         }
-        let bits = node.int("kv_cache_bit_width", 0)?;
         if bits != 8 && bits != 4 {
             return Err(format!("the attribute kv_cache_bit_width is {bits}, allowed 8 and 4").into());
         }

@@ -1,14 +1,18 @@
 //! Attention of transformers: what the standard's operator and those of com.microsoft have in common.
 
+mod blocks;
 mod cache;
 mod contributed;
+mod grouped;
 mod masked;
 mod packed;
 mod standard;
 #[cfg(test)]
 mod tests;
 
-pub use contributed::{group_query, multi_head};
+pub use blocks::{paged, sparse};
+pub use contributed::multi_head;
+pub use grouped::group_query;
 pub use masked::decoder_masked;
 pub use packed::{packed, quantized};
 pub use standard::standard;
@@ -95,9 +99,24 @@ impl Attention {
 
     /// The same with one more score for each query, of which only the weights of the others become less.
     fn with_sink(self, sink: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+        Ok(self.with_scores(Some(sink), emit)?.0)
+    }
+
+    /// The same, perhaps with a sink, and the scores.
+    fn with_scores(self, sink: Option<OperandId>, emit: &mut Emit<'_>) -> Mapped<(OperandId, Scores)> {
         let shape = emit.shape(self.query);
         let own = self.by_group(emit)?;
-        let scores = own.scores(emit)?.biased;
+        let mut all = own.scores(emit)?;
+        all.weights = match sink {
+            Some(sink) => own.weights_beside(sink, all.biased, emit)?,
+            None => own.softmax(all.biased, emit)?,
+        };
+        let result = own.result(all.weights, emit)?;
+        Ok((ungrouped(result, &shape, emit)?, all))
+    }
+
+    /// The weights of scores by groups where there is one more score.
+    fn weights_beside(&self, sink: OperandId, scores: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
         let mut sink = wide(sink, emit)?;
         let mut of_sink = emit.shape(scores);
         let axis = of_sink.len() - 1;
@@ -107,10 +126,8 @@ impl Attention {
         }
         let sink = emit.expand(sink, &of_sink)?;
         let all = emit.concat(vec![scores, sink], axis)?;
-        let weights = own.softmax(all, emit)?;
-        let weights = emit.slice_axis(weights, axis, 0, keys)?;
-        let result = own.result(weights, emit)?;
-        ungrouped(result, &shape, emit)
+        let weights = self.softmax(all, emit)?;
+        emit.slice_axis(weights, axis, 0, keys)
     }
 
     /// All steps before the softmax; the weights are not there yet.

@@ -1,0 +1,391 @@
+//! GroupQueryAttention of com.microsoft.
+
+use super::cache::Coding;
+use super::{Attention, add_bias, bias_of_mask, causal_bias, default_scale, join_heads, split_heads, type_of_scores, with_past};
+use crate::graph::ops::elementwise::{BinaryKind, LogicalKind};
+use crate::graph::ops::gather::GatherElements;
+use crate::graph::ops::movement::{Pad, PaddingMode};
+use crate::graph::ops::scatter::ScatterElements;
+use crate::graph::{DataType, Number, OperandId};
+use crate::onnx::element::ElementType;
+use crate::onnx::emit::Emit;
+use crate::onnx::node::{Node, size};
+use crate::onnx::ops::normalization::simplified;
+use crate::onnx::ops::precision::wide;
+use crate::onnx::ops::rotary::rotate;
+use crate::onnx::refusal::Mapped;
+use crate::onnx::tensor::Tensor;
+use crate::onnx::value::Value;
+
+/// Queries, keys and values [batch, sequence, hidden], which may come in one.
+pub fn packed_or_apart(node: &Node<'_>, [heads, key_heads]: [u32; 2], emit: &mut Emit<'_>) -> Mapped<[OperandId; 3]> {
+    let query = emit.input(node, 0)?;
+    match (emit.optional(node, 1)?, emit.optional(node, 2)?) {
+        (Some(key), Some(value)) => Ok([query, key, value]),
+        _ => {
+            let hidden = emit.shape(query).last().copied().unwrap_or(0);
+            let all = heads.checked_add(key_heads.checked_mul(2).ok_or("too many heads")?).ok_or("too many heads")?;
+            let width = hidden / all;
+            let last = emit.rank(query).saturating_sub(1);
+            let parts = emit.split(query, vec![heads * width, key_heads * width, key_heads * width], last)?;
+            Ok([parts[0], parts[1], parts[2]])
+        }
+    }
+}
+
+/// The numbers of heads, of queries and of keys.
+pub fn heads(node: &Node<'_>) -> Mapped<[u32; 2]> {
+    let heads = [size(node.int("num_heads", 0)?)?, size(node.int("kv_num_heads", 0)?)?];
+    if heads.contains(&0) {
+        return Err("no heads".into());
+    }
+    Ok(heads)
+}
+
+/// The part of a rotary cache that is for positions [batch, sequence]: [batch, 1, sequence, half].
+pub fn angles(cache: OperandId, positions: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let gathered = emit.gather(cache, positions, 0)?;
+    let gathered = wide(gathered, emit)?;
+    emit.insert_axis(gathered, 1)
+}
+
+/// Scores that are hidden are not looked at, so that each query has those of its keys.
+struct Keys {
+    key: OperandId,
+    value: OperandId,
+    bias: Option<OperandId>,
+    presents: [OperandId; 2],
+    /// The position of each key, [batch or 1, 1, 1, keys], where that is not its number.
+    positions: Option<OperandId>,
+}
+
+/// What is new, and where its sequence is.
+struct Step {
+    key: OperandId,
+    value: OperandId,
+    length: u32,
+    of: DataType,
+    /// [batch, 1, 1, 1]: the last position that counts, and where the new part begins.
+    last: OperandId,
+    begin: OperandId,
+    window: i64,
+    causal: bool,
+}
+
+/// How much of the cache is filled is data (`seqlens_k`), while its size is not. The cache may grow with each step: then the
+/// past is full, and the present one sequence longer; of several sequences only the longest need fill its part of the past.
+/// Where the total length is known not to be above the past's, the cache has a fixed size. What is new is written where the
+/// filled part of its sequence ends.
+pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let [heads, key_heads] = heads(node)?;
+    let [query, key, value] = packed_or_apart(node, [heads, key_heads], emit)?;
+    let of_given = emit.data_type(query);
+    let mut query = split_heads(query, heads, emit)?;
+    let mut new_key = split_heads(key, key_heads, emit)?;
+    let mut new_value = split_heads(value, key_heads, emit)?;
+    let shape = emit.shape(query);
+    let (batch, length) = (shape[0], shape[2]);
+    let past = match node.optional(3) {
+        Some(past) => past.shape(emit.builder).get(2).copied().unwrap_or(0) as u32,
+        None => 0,
+    };
+    let of = type_of_scores(query, emit);
+    // The last valid position of each sequence.
+    let lengths = emit.input(node, 5)?;
+    let lengths = emit.cast(lengths, DataType::Int32)?;
+    let lengths = emit.reshape(lengths, &[batch, 1, 1, 1])?;
+    // A cache that grows in place ends with its last row, and may begin with rows that do not count: also before a shorter sequence.
+    let ends_aligned = node.optional(3).is_some_and(|past| emit.ends_count(past));
+    // Where the new part begins: a prompt at 0, also where it is padded behind its end.
+    let counts = emit.optional(node, 16)?;
+    let begin = match counts {
+        Some(counts) if ends_aligned => {
+            return Err(
+                format!("the input query_seqlens of shape {:?} beside caches that grow in place", emit.shape(counts)).into()
+            );
+        }
+        Some(counts) => {
+            let counts = emit.cast(counts, DataType::Int32)?;
+            let counts = emit.reshape(counts, &[batch, 1, 1, 1])?;
+            let before = emit.sub(lengths, counts)?;
+            emit.with(BinaryKind::Add, before, 1.0)?
+        }
+        None => {
+            let back = emit.scalar(DataType::Int32, f64::from(length) - 1.0)?;
+            let begin = emit.sub(lengths, back)?;
+            if ends_aligned { begin } else { emit.clamp(begin, Some(0.0), None)? }
+        }
+    };
+    if let (Some(of_query), Some(of_key)) = (emit.optional(node, 14)?, emit.optional(node, 15)?) {
+        let epsilon = node.float("qk_norm_epsilon", 1e-6)? as f32;
+        query = simplified(query, of_query, 3, node.float("q_norm_epsilon", epsilon)?, emit)?;
+        new_key = simplified(new_key, of_key, 3, node.float("k_norm_epsilon", epsilon)?, emit)?;
+    } else if node.optional(14).is_some() || node.optional(15).is_some() {
+        return Err("a norm of queries without one of keys, or the other way round".into());
+    }
+    if node.flag("do_rotary", false)? {
+        let (cos, sin) = (emit.input(node, 7)?, emit.input(node, 8)?);
+        let width = emit.shape(cos).last().copied().unwrap_or(0).saturating_mul(2);
+        let interleaved = node.flag("rotary_interleaved", false)?;
+        let positions = match emit.optional(node, 9)? {
+            Some(given) if emit.shape(given) == [batch, length] => given,
+            Some(given) => return Err(format!("position ids of shape {:?}", emit.shape(given)).into()),
+            None => {
+                let steps = emit.positions(DataType::Int32, 2, 1, length)?;
+                let begin = emit.reshape(begin, &[batch, 1])?;
+                let positions = emit.add(begin, steps)?;
+                if ends_aligned { emit.clamp(positions, Some(0.0), None)? } else { positions }
+            }
+        };
+        let (cos, sin) = (angles(cos, positions, emit)?, angles(sin, positions, emit)?);
+        let of_key = emit.data_type(new_key);
+        (query, new_key) = (wide(query, emit)?, wide(new_key, emit)?);
+        query = rotate(query, cos, sin, width, interleaved, emit)?;
+        new_key = rotate(new_key, cos, sin, width, interleaved, emit)?;
+        new_key = emit.cast(new_key, of_key)?;
+    }
+    let (of_keys, of_values) = (emit.shape(new_key)[3], emit.shape(new_value)[3]);
+    let key_coding = Coding::of(node, "k_quant_type", 12, key_heads, of_keys, emit)?;
+    let value_coding = Coding::of(node, "v_quant_type", 13, key_heads, of_values, emit)?;
+    if let Some(coding) = key_coding {
+        new_key = coding.quantized(new_key, emit)?;
+    }
+    if let Some(coding) = value_coding {
+        new_value = coding.quantized(new_value, emit)?;
+    }
+    let total = node.optional(6).and_then(Value::constant).map(Tensor::integers);
+    let fixed =
+        !ends_aligned && past > 0 && total.as_ref().is_some_and(|total| total.iter().all(|&total| total <= i64::from(past)));
+    let causal = node.flag("causal", true)?;
+    let window = node.int("local_window_size", -1)?;
+    if !causal && window > 0 {
+        return Err("the attribute local_window_size is above 0 beside causal = 0, where only -1 is allowed".into());
+    }
+    let step = Step { key: new_key, value: new_value, length, of, last: lengths, begin, window, causal };
+    let follows = node.flag("sliding_window_cache", false)?;
+    // The keys of one sequence that grows come one after the other; those of several lie where each of them ends.
+    let keys = if follows {
+        step.following(node, past, emit)?
+    } else if fixed || past > 0 && !ends_aligned && (batch > 1 || counts.is_some()) {
+        // With padded chunks a cache may grow by less than they are long.
+        let longest = total.as_ref().filter(|_| counts.is_some()).and_then(|total| total.first().copied());
+        step.written(node, past, if fixed { None } else { Some(longest) }, emit)?
+    } else {
+        step.behind(node, past, ends_aligned, emit)?
+    };
+    let mut bias = keys.bias;
+    if let Some(given) = emit.optional(node, 10)? {
+        let columns = match keys.positions {
+            Some(positions) => at_positions(given, positions, emit)?,
+            None => as_wide_as(given, emit.shape(keys.key)[2], ends_aligned, emit)?,
+        };
+        bias = add_bias(bias, columns, emit)?;
+    }
+    let scale = default_scale(node, query, emit)?;
+    let softcap = node.float("softcap", 0.0)?;
+    // A score of each head besides those of the keys, whose weight goes to no value.
+    let sink = match emit.optional(node, 11)? {
+        Some(sink) => Some(emit.reshape(sink, &[1, heads, 1, 1])?),
+        None if node.int("smooth_softmax", -1)? > 0 => Some(emit.scalar(of, 0.0)?),
+        None => None,
+    };
+    let numbers = |cache: OperandId, coding: Option<Coding>, emit: &mut Emit<'_>| match coding {
+        Some(coding) => coding.numbers(cache, emit),
+        None => Ok(cache),
+    };
+    let of_query = emit.data_type(query);
+    let of_keys = numbers(keys.key, key_coding, emit)?;
+    let of_values = numbers(keys.value, value_coding, emit)?;
+    let of_values = if value_coding.is_some() { emit.cast(of_values, of_query)? } else { of_values };
+    let attention = Attention { query, key: of_keys, value: of_values, scale, bias, softcap };
+    let shown = node.int("qk_output", 0)?;
+    if shown == 0 || !node.has_output(3) {
+        let result = match sink {
+            Some(sink) => attention.with_sink(sink, emit)?,
+            None => attention.emit(emit)?,
+        };
+        return Ok(vec![join_heads(result, emit)?.into(), keys.presents[0].into(), keys.presents[1].into()]);
+    }
+    let (result, scores) = attention.with_scores(sink, emit)?;
+    let scores = match shown {
+        1 => scores.capped,
+        2 => scores.weights,
+        other => return Err(format!("the attribute qk_output is {other}, allowed 0 to 2").into()),
+    };
+    let number = emit.shape(keys.key)[2];
+    let mut scores = emit.reshape(scores, &[batch, heads, length, number])?;
+    // Of a cache of a fixed size only so much is shown as the longest sequence has.
+    if let Some(total) = total.as_ref().and_then(|total| total.first()).and_then(|&total| u32::try_from(total).ok())
+        && total < number
+    {
+        scores = emit.slice_axis(scores, 3, 0, total)?;
+    }
+    let scores = emit.cast(scores, of_given)?;
+    Ok(vec![join_heads(result, emit)?.into(), keys.presents[0].into(), keys.presents[1].into(), scores.into()])
+}
+
+impl Step {
+    /// Whether queries see keys at positions [batch or 1, 1, 1, keys].
+    fn sees(&self, keys: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+        let queries = emit.positions(DataType::Int32, 4, 2, self.length)?;
+        let queries = emit.add(queries, self.begin)?;
+        let sees = emit.logical(LogicalKind::LesserOrEqual, keys, queries)?;
+        if self.window <= 0 {
+            return Ok(sees);
+        }
+        let width = emit.scalar(DataType::Int32, self.window.min(1 << 30) as f64)?;
+        let first = emit.sub(queries, width)?;
+        let near = emit.logical(LogicalKind::Greater, keys, first)?;
+        emit.logical(LogicalKind::LogicalAnd, sees, near)
+    }
+
+    /// Hides keys beyond the last valid position.
+    fn hide(&self, bias: Option<OperandId>, positions: OperandId, emit: &mut Emit<'_>) -> Mapped<Option<OperandId>> {
+        let valid = emit.logical(LogicalKind::LesserOrEqual, positions, self.last)?;
+        let of_lengths = bias_of_mask(valid, self.of, emit)?;
+        add_bias(bias, of_lengths, emit)
+    }
+
+    /// What is new comes behind a full past.
+    fn behind(&self, node: &Node<'_>, past: u32, ends_aligned: bool, emit: &mut Emit<'_>) -> Mapped<Keys> {
+        let (key, value) = (with_past(node, 3, self.key, emit)?, with_past(node, 4, self.value, emit)?);
+        let keys = emit.shape(key)[2];
+        let causal =
+            if self.causal { Some(causal_bias(self.of, self.length, keys, past.into(), self.window, emit)?) } else { None };
+        // Beyond the last valid position nothing counts; or before the first one.
+        let positions: Vec<i64> = match ends_aligned {
+            true => (0..i64::from(keys)).rev().collect(),
+            false => (0..keys.into()).collect(),
+        };
+        let positions = Tensor::from_integers(ElementType::Int32, vec![1, 1, 1, positions.len()], &positions);
+        let positions = emit.constant(positions)?;
+        let bias = self.hide(causal, positions, emit)?;
+        Ok(Keys { key, value, bias, presents: [key, value], positions: None })
+    }
+
+    /// What is new is written where each sequence ends: into a cache of a fixed size, or into one that grows, by the sequence or to a
+    /// length.
+    fn written(&self, node: &Node<'_>, past: u32, grows: Option<Option<i64>>, emit: &mut Emit<'_>) -> Mapped<Keys> {
+        let (mut key, mut value) = (emit.input(node, 3)?, emit.input(node, 4)?);
+        if grows.is_some() {
+            key = emit.concat(vec![key, self.key], 2)?;
+            value = emit.concat(vec![value, self.value], 2)?;
+        }
+        (key, value) = (written(key, self.key, self.begin, emit)?, written(value, self.value, self.begin, emit)?);
+        if let Some(Some(longest)) = grows {
+            let longest = size(longest)?.clamp(past, past + self.length);
+            (key, value) = (emit.slice_axis(key, 2, 0, longest)?, emit.slice_axis(value, 2, 0, longest)?);
+        }
+        let positions = emit.positions(DataType::Int32, 4, 3, emit.shape(key)[2])?;
+        let causal = match self.causal {
+            true => {
+                let sees = self.sees(positions, emit)?;
+                Some(bias_of_mask(sees, self.of, emit)?)
+            }
+            false => None,
+        };
+        let bias = self.hide(causal, positions, emit)?;
+        Ok(Keys { key, value, bias, presents: [key, value], positions: None })
+    }
+
+    /// A cache of a fixed size that has the last positions only, from its first row on. All that is in it, and what is new behind that, is
+    /// looked at; then the rows that stay are picked.
+    fn following(&self, node: &Node<'_>, capacity: u32, emit: &mut Emit<'_>) -> Mapped<Keys> {
+        let window = size(self.window.max(0))?;
+        if window == 0 || capacity < window || !self.causal {
+            let found = format!("a cache of {capacity} rows for a window of {}", self.window);
+            return Err(format!(
+                "{found}, where sliding_window_cache needs causal attention, a window, and as many rows or more"
+            )
+            .into());
+        }
+        let (past_key, past_value) = (emit.input(node, 3)?, emit.input(node, 4)?);
+        let (key, value) = (emit.concat(vec![past_key, self.key], 2)?, emit.concat(vec![past_value, self.value], 2)?);
+        let total = emit.with(BinaryKind::Add, self.last, 1.0)?;
+        let (before, after) = (resident(self.begin, capacity, window, emit)?, resident(total, capacity, window, emit)?);
+        // Positions of the rows of the past: those beyond its end are hidden as if they were to come.
+        let rows = emit.positions(DataType::Int32, 4, 3, capacity)?;
+        let first = emit.sub(self.begin, before)?;
+        let of_past = emit.add(rows, first)?;
+        let counts = emit.logical(LogicalKind::Lesser, rows, before)?;
+        let never = emit.scalar(DataType::Int32, f64::from(1 << 30))?;
+        let of_past = emit.select(counts, of_past, never)?;
+        let new = emit.positions(DataType::Int32, 4, 3, self.length)?;
+        let of_new = emit.add(new, self.begin)?;
+        let positions = emit.concat(vec![of_past, of_new], 3)?;
+        let sees = self.sees(positions, emit)?;
+        let causal = bias_of_mask(sees, self.of, emit)?;
+        let bias = self.hide(Some(causal), positions, emit)?;
+        // A row that stays is one of the past, or one of the new ones behind all rows of the past.
+        let kept = emit.positions(DataType::Int32, 4, 2, capacity)?;
+        let oldest = emit.sub(total, after)?;
+        let at = emit.add(kept, oldest)?;
+        let is_new = emit.logical(LogicalKind::GreaterOrEqual, at, self.begin)?;
+        let of_new = emit.sub(at, self.begin)?;
+        let of_new = emit.with(BinaryKind::Add, of_new, capacity.into())?;
+        let of_past = emit.sub(at, first)?;
+        let from = emit.select(is_new, of_new, of_past)?;
+        let from = emit.clamp(from, Some(0.0), Some(f64::from(capacity) + f64::from(self.length) - 1.0))?;
+        let picked = |of: OperandId, all: OperandId, emit: &mut Emit<'_>| -> Mapped<OperandId> {
+            let indices = emit.expand(from, &emit.shape(of))?;
+            emit.push(GatherElements { input: all, indices, axis: 2 })
+        };
+        let presents = [picked(past_key, key, emit)?, picked(past_value, value, emit)?];
+        Ok(Keys { key, value, bias, presents, positions: Some(positions) })
+    }
+}
+
+/// How many positions a cache that follows a window has after `total` of them: when it is full, so many go at once that it holds the
+/// window.
+fn resident(total: OperandId, capacity: u32, window: u32, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let chunk = f64::from(capacity - window + 1);
+    let over = emit.with(BinaryKind::Add, total, chunk - 1.0 - f64::from(capacity))?;
+    let over = emit.clamp(over, Some(0.0), None)?;
+    let times = emit.with(BinaryKind::Div, over, chunk)?;
+    let gone = emit.with(BinaryKind::Mul, times, chunk)?;
+    emit.sub(total, gone)
+}
+
+/// The columns of a bias [batch or 1, heads or 1, queries, positions] at positions [batch or 1, 1, 1, keys].
+fn at_positions(bias: OperandId, positions: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let (mut shape, of_positions) = (emit.shape(bias), emit.shape(positions));
+    let &[batch, _, _, columns] = &shape[..] else { return Err("a bias whose rank is not 4".into()) };
+    shape[3] = of_positions[3];
+    let mut bias = bias;
+    if batch < of_positions[0] {
+        shape[0] = of_positions[0];
+        let mut whole = shape.clone();
+        whole[3] = columns;
+        bias = emit.expand(bias, &whole)?;
+    }
+    let places = emit.clamp(positions, Some(0.0), Some(f64::from(columns) - 1.0))?;
+    let indices = emit.expand(places, &shape)?;
+    emit.push(GatherElements { input: bias, indices, axis: 3 })
+}
+
+/// A bias for as many keys: those of a cache of a fixed size behind all sequences are hidden anyway, and so are those in front of one that
+/// ends with its last row.
+fn as_wide_as(bias: OperandId, keys: u32, ends_aligned: bool, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let shape = emit.shape(bias);
+    let columns = shape.last().copied().unwrap_or(0);
+    if columns >= keys || columns <= 1 || shape.len() != 4 {
+        return Ok(bias);
+    }
+    let (before, behind) = if ends_aligned { (keys - columns, 0) } else { (0, keys - columns) };
+    emit.push(Pad {
+        input: bias,
+        beginning_padding: vec![0, 0, 0, before],
+        ending_padding: vec![0, 0, 0, behind],
+        mode: PaddingMode::Constant,
+        value: Number::Double(0.0),
+    })
+}
+
+/// A cache [batch, heads, size, head size] with what is new from `begin` [batch, 1, 1, 1] on.
+pub fn written(input: OperandId, new: OperandId, begin: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let shape = emit.shape(new);
+    let positions = emit.positions(DataType::Int32, 4, 2, shape[2])?;
+    let places = emit.add(positions, begin)?;
+    let indices = emit.expand(places, &shape)?;
+    emit.push(ScatterElements { input, indices, updates: new, axis: 2 })
+}
