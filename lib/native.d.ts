@@ -160,6 +160,8 @@ export function shaderText(program: Handle, shader: number): string;
 /** Fills the view with a constant's bytes from an offset on. */
 export function copyConstant(program: Handle, constant: number, offset: number, into: ArrayBufferView): void;
 export function destroyProgram(program: Handle): void;
+/** The bytes in use on such a device, which memoryUsage() adds to those of the native side. */
+export function setDeviceMemory(context: Handle, tensors: number, graphs: number, scratch: number): void;
 
 /** What carries out a context's work: this addon, or what stands in its place. Whose handles they are only it knows. */
 export interface Timeline {
@@ -167,10 +169,13 @@ export interface Timeline {
     request: Request, context: Handle, dataType: DataType, shape: readonly number[], readable: boolean, writable: boolean, label: string,
   ): any;
   createConstantTensor(request: Request, context: Handle, dataType: DataType, shape: readonly number[], bytes: Bytes, label: string): any;
+  /** On a GPUDevice of script's. */
+  adopt?(buffer: GPUBuffer, byteLength: number, label: string): any;
   destroyTensor(tensor: any): void;
   writeTensor(tensor: any, bytes: Bytes, label: string): void;
   readTensor(request: Request, tensor: any, buffer: ArrayBuffer): void;
   build(request: Request, builder: Handle, names: string[], operands: number[], label: string): any;
+  planOnnx(request: Request, model: Handle, shapes: number[][], label: string): any;
   destroyGraph(graph: any): void;
   dispatch(context: Handle, graph: any, tensors: any[], label: string): void;
   compute(
@@ -194,7 +199,7 @@ export function openOnnx(
   locations: string[], external: (string | Bytes)[], outline: boolean,
 ): Handle;
 export function closeOnnx(model: Handle): void;
-/** The graph for inputs of these shapes, or that of the first part; settles when it is built. */
+/** The graph for inputs of these shapes, or that of the first part; settles when it is built. On a device of script's it is a program. */
 export function planOnnx(request: Request, model: Handle, shapes: number[][], label: string): Handle;
 /** Runs a model that is cut, from the plan of its first part. A negative seed or `maxBytes` is none. */
 export function runOnnx(

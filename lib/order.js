@@ -13,6 +13,7 @@
 
 const { bytesOf } = require('./buffers.js');
 const { settle } = require('./settle.js');
+const { Waiting } = require('./waiting.js');
 
 /** @typedef {import('./native').Timeline} Timeline */
 /** @typedef {{waits: number, dependents: Set<Job>, uses: [Uses, boolean][], work: () => void, lasts?: boolean}} Job */
@@ -44,10 +45,15 @@ class Order {
   /** What command buffers use, by handle. */
   #recorded = new Map();
   #ended = false;
+  #kept;
 
-  /** @param {Timeline} timeline */
-  constructor(timeline) {
+  /**
+   * @param {Timeline} timeline
+   * @param {InstanceType<typeof Waiting>} [kept] counts what is kept here
+   */
+  constructor(timeline, kept = new Waiting()) {
     this.timeline = timeline;
+    this.#kept = kept;
   }
 
   createTensor(request, context, dataType, shape, readable, writable, label) {
@@ -66,15 +72,20 @@ class Order {
   writeTensor(tensor, bytes, label) {
     let now = bytes;
     const work = () => this.timeline.writeTensor(tensor, now, label);
-    if (!this.#add(work, { writes: [tensor] })) now = bytesOf(bytes).slice();
+    if (!this.#add(work, { operator: 'writeTensor', label, writes: [tensor] })) now = bytesOf(bytes).slice();
   }
 
   readTensor(request, tensor, buffer) {
-    this.#add(() => this.timeline.readTensor(request, tensor, buffer), { reads: [tensor], request });
+    this.#add(() => this.timeline.readTensor(request, tensor, buffer), { operator: 'readTensor', reads: [tensor], request });
   }
 
   build(request, builder, names, operands, label) {
     return this.timeline.build(request, builder, names, operands, label);
+  }
+
+  /** The plan of a model for inputs of these shapes: its handle is that of a graph. */
+  planOnnx(request, model, shapes, label) {
+    return this.timeline.planOnnx(request, model, shapes, label);
   }
 
   destroyGraph(graph) {
@@ -85,11 +96,11 @@ class Order {
   dispatch(context, graph, tensors, inputs, label) {
     const work = () => this.timeline.dispatch(context, graph, tensors, label);
     if (this.#isIdle()) work();
-    else this.#add(work, { reads: tensors.slice(0, inputs), writes: tensors.slice(inputs), graphs: [graph] });
+    else this.#add(work, { operator: 'dispatch', label, reads: tensors.slice(0, inputs), writes: tensors.slice(inputs), graphs: [graph] });
   }
 
   compute(request, context, graph, inputs, outputs, label) {
-    this.#add(() => this.timeline.compute(request, context, graph, inputs, outputs, label), { graphs: [graph], request });
+    this.#add(() => this.timeline.compute(request, context, graph, inputs, outputs, label), { operator: 'compute', label, graphs: [graph], request });
   }
 
   /** As native.js has it; `inputs` says of each dispatch how many of its tensors are inputs. */
@@ -119,7 +130,7 @@ class Order {
       return;
     }
     const all = (part) => buffers.flatMap((buffer) => [...(this.#recorded.get(buffer)?.[part] ?? [])]);
-    this.#add(work, { reads: [...all('reads'), ...buffers.map(recorded)], writes: all('writes'), graphs: all('graphs') });
+    this.#add(work, { operator: 'submit', reads: [...all('reads'), ...buffers.map(recorded)], writes: all('writes'), graphs: all('graphs') });
   }
 
   memoryUsage(context) {
@@ -175,12 +186,13 @@ class Order {
     return uses;
   }
 
-  /** Carries work out, now or when its turn comes; tells whether it did so now. */
-  #add(work, { reads = [], writes = [], graphs = [], ends = [], request = undefined }) {
+  /** Carries work out, now or when its turn comes; tells whether it did so now. What has no operator's name cannot be refused. */
+  #add(work, { operator = undefined, label = '', reads = [], writes = [], graphs = [], ends = [], request = undefined }) {
     if (this.#isIdle() || !this.#conflicts(reads, writes, graphs, ends)) {
       work();
       return true;
     }
+    if (operator !== undefined) this.#kept.admit(operator, label);
     const written = new Set(writes);
     /** @type {[Uses, boolean][]} */
     const uses = [];
@@ -188,7 +200,11 @@ class Order {
     new Set(reads).forEach((key) => written.has(key) || uses.push([this.#uses(this.#tensors, key), false]));
     new Set(graphs).forEach((key) => uses.push([this.#uses(this.#graphs, key), false]));
     ends.forEach((key) => uses.push([this.#uses(this.#graphs, key), true]));
-    this.#register({ waits: 0, dependents: new Set(), uses, work: guarded(work, request) });
+    const counted = () => {
+      if (operator !== undefined) this.#kept.done();
+      work();
+    };
+    this.#register({ waits: 0, dependents: new Set(), uses, work: guarded(counted, request) });
     return false;
   }
 

@@ -117,9 +117,21 @@ function createTensor(state) {
   return new MLTensor(construct, state);
 }
 
+/**
+ * An MLTensor whose memory is a GPUBuffer of script's, on a context of its device. The buffer stays script's.
+ * @param {import('./states').ContextState} context
+ * @param {{dataType: number, shape: number[], label: string}} descriptor
+ * @param {GPUBuffer} gpuBuffer large enough
+ */
+function tensorOverBuffer(context, descriptor, gpuBuffer) {
+  const state = tensorState(context, descriptor, false);
+  state.handle = context.order.timeline.adopt(gpuBuffer, state.buffer.byteLength, descriptor.label);
+  return createTensor(state);
+}
+
 /** "isDestroyed": losing the context destroys all its tensors. */
 function isDestroyed(state) {
   return state.destroyed || state.context.lost;
 }
 
-module.exports = { MLTensor, createTensor, isDestroyed, tensorState, toTensor: interfaceType('MLTensor', stateOf) };
+module.exports = { MLTensor, createTensor, isDestroyed, tensorOverBuffer, tensorState, toTensor: interfaceType('MLTensor', stateOf) };

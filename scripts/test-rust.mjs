@@ -29,7 +29,10 @@ export async function testPlainGpu(tally) {
   await count(tally, 'plain GPU', [...profile, ...suites, '--', ...tests], env);
 }
 
-/** The vectors on SwiftShader too, whose compiler is the one that shaders are too large for first; where `.ci/run` has put it. */
+/**
+ * The vectors and properties on SwiftShader too, whose compiler is the one that shaders are too large for first, and which takes subnormal
+ * numbers for zeros, as hardware may; where `.ci/run` has put it. Of the properties one graph of eight: it compiles for each shape anew.
+ */
 export async function testSwiftShader(tally) {
   const driver = inRepository('target', 'swiftshader', 'vk_swiftshader_icd.json');
   console.log('\n== cargo test, SwiftShader');
@@ -37,8 +40,10 @@ export async function testSwiftShader(tally) {
     console.log(`${driver} is not there: nothing is tested`);
     return;
   }
-  const env = { VK_DRIVER_FILES: driver, WEBNN_RUNNERS: 'wgpu' };
-  await count(tally, 'SwiftShader', [...profile, '--test', 'vectors', '--', 'wgpu'], env);
+  const env = { VK_DRIVER_FILES: driver, WEBNN_RUNNERS: 'wgpu', WEBNN_ROUNDS: '2', WEBNN_SHARE: process.env.WEBNN_SWEEP === 'all' ? '1' : '8' };
+  await count(tally, 'SwiftShader: vectors', [...profile, '--test', 'vectors', '--', 'wgpu'], env);
+  const tests = ['valid_calls_compute', 'special::', 'magnitudes::', 'chains::'];
+  await count(tally, 'SwiftShader: properties', [...profile, '--test', 'properties', '--', ...tests], env);
 }
 
 /**

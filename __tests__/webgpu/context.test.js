@@ -7,7 +7,19 @@
 
 const { ml, MLCommandEncoder, MLExecution, MLGraphBuilder } = require('../..');
 const { buildAdder, createTensors, float32, read } = require('../adder.js');
+const { openDevice } = require('../../lib/webgpu/timeline.js');
+const { Waiting } = require('../../lib/waiting.js');
+const { ask } = require('../../lib/settle.js');
 const { newContext, newDevice, onDevice } = require('./device.js');
+
+/** A tensor of a timeline without a context. */
+async function tensorOn(timeline, handle) {
+  let storage;
+  await ask((request) => {
+    storage = timeline.createTensor(request, handle, 0, [2], true, true, '');
+  });
+  return { storage };
+}
 
 describe('F1: a context on a GPUDevice', () => {
   onDevice('computes there, in the order of its timeline', async () => {
@@ -67,6 +79,35 @@ describe('F1: a context on a GPUDevice', () => {
     graph.destroy();
     tensor.destroy();
     expect(context.memoryUsage()).toMatchObject({ tensors: 0, graphs: 0, scratch: 0 });
+  });
+
+  onDevice('C16: tells V8 of the memory on the device, so that what script forgets is collected in time', async () => {
+    const { context } = await newContext();
+    // 16 MiB each; V8 looks for garbage when it has been told of 64 MiB more.
+    for (let i = 0; i < 40; i++) await context.createTensor(float32(2 ** 22));
+    expect(context.memoryUsage().peak / 2 ** 20).toBeLessThan(320);
+    context.destroy();
+  });
+
+  onDevice('C17: refuses more than may wait for the device, and goes on when that is done', async () => {
+    const { device } = await newContext();
+    const { timeline, handle } = await openDevice(device, new Waiting(3));
+    const { storage } = await tensorOn(timeline, handle);
+    const write = () => timeline.writeTensor(storage, new Uint8Array(8), 'mine');
+    for (let i = 0; i < 3; i++) write();
+    let refused;
+    try {
+      write();
+    } catch (error) {
+      refused = error;
+    }
+    expect(refused).toMatchObject({ code: 'OperationError', message: expect.stringMatching(/^writeTensor \[mine\]: found 3 tasks/) });
+    await device.queue.onSubmittedWorkDone();
+    await new Promise((resolve) => {
+      setImmediate(resolve);
+    });
+    write();
+    timeline.forgetContext(handle);
   });
 
   onDevice('B6: is lost with its device, and all that waits for it', async () => {

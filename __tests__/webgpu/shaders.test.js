@@ -8,43 +8,12 @@ const { readFileSync, readdirSync } = require('node:fs');
 const path = require('node:path');
 const { ml, MLGraphBuilder } = require('../..');
 const { describeGraph } = require('../vectors/run.js');
+const { notingDevice } = require('./noting-device.js');
 
 /** Characters of a shader as it is, with all calls replaced, and of variables of one invocation that are arrays. */
 const MOST = 10 << 10;
 const MOST_INLINED = 20 << 10;
 const MOST_PRIVATE = 64;
-
-/** A GPUDevice without a GPU. */
-function notingDevice(features = []) {
-  const shaders = [];
-  const never = new Promise(() => {});
-  const limits = {
-    maxStorageBufferBindingSize: 1 << 27,
-    maxBufferSize: 1 << 28,
-    maxStorageBuffersPerShaderStage: 8,
-    maxComputeWorkgroupsPerDimension: 65535,
-    maxComputeWorkgroupStorageSize: 16384,
-  };
-  const makeBuffer = ({ size }) => ({ size, destroy() {}, getMappedRange: () => new ArrayBuffer(size), unmap() {} });
-  const device = {
-    features: new Set(features),
-    limits,
-    lost: never,
-    queue: { submit() {}, writeBuffer() {} },
-    createBuffer: makeBuffer,
-    createBindGroup: () => ({}),
-    createCommandEncoder: () => ({}),
-    createShaderModule(descriptor) {
-      // Not the trial of subgroups.
-      if (descriptor.label !== 'webnn subgroups') shaders.push(descriptor);
-      return {};
-    },
-    createComputePipelineAsync: () => Promise.resolve({ getBindGroupLayout: () => ({}) }),
-    pushErrorScope() {},
-    popErrorScope: () => Promise.resolve(null),
-  };
-  return { device, shaders };
-}
 
 /** Bodies of functions by name. */
 function functionsOf(code) {

@@ -164,6 +164,28 @@ describe.each(Object.keys(PAIRS))('F2, F3: %s', (name) => {
   });
 });
 
+describe.each(Object.keys(PAIRS).slice(1))('F4: %s', (name) => {
+  onDevice('a device that is lost before the way back, or on it, leaves the tensor what it had', async () => {
+    for (const gives of ['before', 'on the way']) {
+      const { context, device } = await PAIRS[name]();
+      const [other] = await createTensors(context, 1);
+      const tensor = await context.createTensor({ ...readable, importableToWebGPU: true });
+      context.writeTensor(tensor, new Float32Array([1, 2]));
+      const buffer = await importExternalBuffer(device, { source: tensor });
+      device.queue.submit([double(device, buffer)]);
+      const reading = read(context, tensor);
+      if (gives === 'on the way') buffer.destroy();
+      device.destroy();
+      // Work that waited goes on, and so does all that comes later.
+      expect(await reading).toEqual([1, 2]);
+      context.writeTensor(tensor, new Float32Array([3, 4]));
+      expect(await read(context, tensor)).toEqual([3, 4]);
+      expect(await read(context, other)).toEqual([0, 0]);
+      buffer.destroy();
+    }
+  });
+});
+
 describe('F2', () => {
   onDevice('exportableToGPU: a promise, and a second export is refused', async () => {
     const { context, device } = await newContext();

@@ -6,7 +6,7 @@ const { types } = require('node:util');
 const native = require('../native.js');
 const { toContext } = require('../context.js');
 const { dataTypes } = require('../descriptor.js');
-const { conversionError, exception, invalidState, named, typeError } = require('../errors.js');
+const { conversionError, invalidState, typeError } = require('../errors.js');
 const { begin } = require('../settle.js');
 const { quote, show, viewName } = require('../show.js');
 const { argument } = require('../webidl.js');
@@ -38,9 +38,6 @@ async function loadOnnx(context, source, options = {}) {
   const defaulted = overridableInputs(overridable);
   // None is told by a negative number.
   const most = maxBytes === undefined ? -1 : requireBytes(NAME, '', maxBytes);
-  if (state.gpuDevice !== undefined) {
-    throw exception('NotSupportedError', `${named(NAME, label)}: context: found an MLContext on a GPUDevice, allowed any other: models run on contexts of this package's own devices`);
-  }
   if (state.lost) throw invalidState(NAME, label, 'the MLContext was destroyed or lost');
   const { handle, opened } = await open(state, `${label}`, origin, [names, sizes], [inputs, arrays, values, defaulted], most);
   try {

@@ -2,7 +2,6 @@
 
 // The plans of a model for the shapes that its inputs had: the most recently used are kept.
 
-const native = require('../native.js');
 const { dataTypes } = require('../descriptor.js');
 const { createGraph, toGraph } = require('../graph.js');
 const { begin } = require('../settle.js');
@@ -119,10 +118,10 @@ class Plans {
         if (planned.refused !== undefined) throw refusal(operator, planned.refused, label);
         return createPlan(context, createGraph(contextState, handle, label, planned), planned, shapes, this.#pools);
       },
-      fail: () => native.destroyGraph(handle),
+      fail: () => contextState.order.destroyGraph(handle),
     };
     return begin(entry, (request) => {
-      handle = native.planOnnx(request, model, shapes, label);
+      handle = contextState.order.planOnnx(request, model, shapes, label);
     });
   }
 }

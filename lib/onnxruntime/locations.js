@@ -1,10 +1,13 @@
 'use strict';
 
-// Tensors that stay on the device. What onnxruntime-common calls an `mlTensor` or a `gpuBuffer` is an MLTensor here.
+// Tensors that stay on the device. What onnxruntime-common calls an `mlTensor` or a `gpuBuffer` is an MLTensor here. Where the program
+// has given its own GPUDevice a `gpuBuffer` is a GPUBuffer of that: the memory of an MLTensor, and nothing is copied. The device's queue
+// has everything in the order in which it was asked for, the program's own work too.
 
 const { arrayOver } = require('../onnx/arrays.js');
-const { dataTypes } = require('../descriptor.js');
-const { toTensor } = require('../tensor.js');
+const { bufferFor, dataTypes } = require('../descriptor.js');
+const { tensorOverBuffer, toTensor } = require('../tensor.js');
+const { bufferSize } = require('../webgpu/device.js');
 const { Tensor } = require('./common.js');
 const { ELEMENTS, heldBy } = require('./elements.js');
 
@@ -25,7 +28,33 @@ function tensorOver(location, type, dims, mlTensor, context) {
     download: async () => arrayOver(heldBy(type), await context.readTensor(mlTensor)),
     dispose: () => mlTensor.destroy(),
   };
-  return location === 'gpu-buffer' ? Tensor.fromGpuBuffer(mlTensor, options) : Tensor.fromMLTensor(mlTensor, options);
+  if (location === 'ml-tensor') return Tensor.fromMLTensor(mlTensor, options);
+  const { context: { gpuDevice }, handle } = toTensor(mlTensor);
+  if (gpuDevice === undefined) return Tensor.fromGpuBuffer(mlTensor, options);
+  byBuffer.set(handle.buffer, mlTensor);
+  return Tensor.fromGpuBuffer(handle.buffer, options);
+}
+
+/** The MLTensors of results, which live as long as the GPUBuffers that are their memory. @type {WeakMap<object, object>} */
+const byBuffer = new WeakMap();
+
+/**
+ * A value with its MLTensor, where it is a GPUBuffer: that which has it for memory.
+ * @param {import('./values.js').Value} value
+ * @param {object} contextState of the session
+ */
+function located(value, contextState) {
+  const { type, dims, gpuBuffer } = value;
+  if (gpuBuffer === undefined) return value;
+  if (contextState.gpuDevice === undefined) {
+    throw new TypeError("Tensor.gpuBuffer must be an MLTensor of webnn-node: GPUBuffers are taken with the execution provider { name: 'webgpu', device }");
+  }
+  const mlTensor = byBuffer.get(gpuBuffer);
+  if (mlTensor !== undefined && fits({ type, dims, mlTensor }, contextState)) return { type, dims, mlTensor };
+  const dataType = dataTypes.indexOf(heldBy(type));
+  const needed = bufferSize(bufferFor(dataType, dims).byteLength);
+  if (gpuBuffer.size < needed) throw new Error(`Tensor.gpuBuffer of ${type}[${dims}] has ${gpuBuffer.size} bytes, allowed ${needed} or more`);
+  return { type, dims, mlTensor: tensorOverBuffer(contextState, { dataType, shape: [...dims], label: '' }, gpuBuffer) };
 }
 
 /** Whether an MLTensor can be bound as it is. */
@@ -44,4 +73,4 @@ async function download({ type, dims, mlTensor }) {
   return arrayOver(heldBy(type), await context.object.readTensor(mlTensor));
 }
 
-module.exports = { canBeKept, download, fits, tensorOver };
+module.exports = { canBeKept, download, fits, located, tensorOver };

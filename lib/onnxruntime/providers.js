@@ -5,6 +5,7 @@
 
 const { toContext } = require('../context.js');
 const { ml } = require('../ml.js');
+const { isGPUDevice } = require('../webgpu/device.js');
 const { isObject } = require('./session-options.js');
 
 /** @typedef {{name: string, context: object, state: object}} Provider */
@@ -33,13 +34,24 @@ function contextFor(options) {
   return made;
 }
 
+/** The context of a GPUDevice of the program's; sessions on it share it. @type {WeakMap<object, Promise<object>>} */
+const ofDevices = new WeakMap();
+
+async function contextOn(device) {
+  const found = await ofDevices.get(device)?.catch(() => undefined);
+  if (found !== undefined && !toContext(found).lost) return found;
+  const made = ml.createContext(device);
+  ofDevices.set(device, made);
+  return made;
+}
+
 const webgpuStrings = [
   ...['preferredLayout', 'validationMode', 'weightLoadAcceleration'],
   ...['storageBufferCacheMode', 'uniformBufferCacheMode', 'queryResolveBufferCacheMode', 'defaultBufferCacheMode'],
 ];
 const webgpuBooleans = ['enableRobustness', 'enableMatmulFp32Accumulation'];
 
-/** None of them changes anything; they are held against what they may be. */
+/** None but `device` changes anything; they are held against what they may be. */
 function checkWebgpu(options) {
   const invalid = (what) => new TypeError(`Invalid argument: ${what}`);
   for (const [name, value] of Object.entries(options)) {
@@ -47,6 +59,8 @@ function checkWebgpu(options) {
       if (typeof value !== 'string') throw invalid(`"${name}" must be a string.`);
     } else if (webgpuBooleans.includes(name)) {
       if (typeof value !== 'boolean') throw invalid(`"${name}" must be a boolean.`);
+    } else if (name === 'device') {
+      if (value !== undefined && !isGPUDevice(value)) throw invalid('"device" must be a GPUDevice.');
     } else if (name === 'forceCpuNodeNames') {
       if (!Array.isArray(value)) throw invalid('"forceCpuNodeNames" must be a string array.');
       if (!value.every((text) => typeof text === 'string')) throw invalid('elements of "forceCpuNodeNames" must be strings.');
@@ -57,7 +71,8 @@ function checkWebgpu(options) {
 /** What each provider makes of its options and the number of threads that the session wants. */
 const PROVIDERS = {
   cpu: (options, numThreads) => contextFor({ deviceType: 'cpu', numThreads }),
-  async webgpu() {
+  async webgpu({ device }) {
+    if (device !== undefined) return contextOn(device);
     const context = await contextFor({ deviceType: 'gpu' });
     if (toContext(context).device !== 'gpu') throw new Error('Failed to get a WebGPU adapter: No supported adapters');
     return context;

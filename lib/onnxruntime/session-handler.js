@@ -9,7 +9,7 @@ const { Tensor } = require('./common.js');
 const { ELEMENTS, heldBy } = require('./elements.js');
 const { plain } = require('./errors.js');
 const { loadModel } = require('./load.js');
-const { canBeKept, download, fits, tensorOver } = require('./locations.js');
+const { canBeKept, download, fits, located, tensorOver } = require('./locations.js');
 const { metadataOf } = require('./metadata.js');
 const { Profile } = require('./profile.js');
 const { canKeep, tensorOfKept } = require('./kept-tensor.js');
@@ -74,10 +74,11 @@ class SessionHandler {
    */
   async run(feeds, fetches, options) {
     this.#requireSession();
-    const values = this.#inputs.map(({ name }) => readValue(feeds[name]));
+    const read = (tensor) => located(readValue(tensor), this.#provider.state);
+    const values = this.#inputs.map(({ name }) => read(feeds[name]));
     const names = this.outputNames.filter((name) => name in fetches);
     const targets = new Map();
-    for (const name of names) if (fetches[name] !== null) targets.set(name, { tensor: fetches[name], value: readValue(fetches[name]) });
+    for (const name of names) if (fetches[name] !== null) targets.set(name, { tensor: fetches[name], value: read(fetches[name]) });
     const { watching, requireWanted } = runOptions(options);
     this.#inputs.forEach((input, i) => checkValue('input', input, values[i]));
     for (const [name, { value }] of targets) checkValue('output', this.#outputs.get(name), value);

@@ -8,6 +8,7 @@ const { toTensor } = require('../tensor.js');
 const { viewName } = require('../show.js');
 const { lengthFor } = require('../onnx/arrays.js');
 const { keptOf } = require('../onnx/kept.js');
+const { isGPUBuffer } = require('../webgpu/device.js');
 const { ELEMENTS, heldBy } = require('./elements.js');
 const { isObject } = require('./session-options.js');
 
@@ -18,6 +19,7 @@ const { isObject } = require('./session-options.js');
  * @property {ArrayBufferView} [data]
  * @property {object} [kept] where nobody has looked at the elements
  * @property {object} [mlTensor] where it is on a device
+ * @property {GPUBuffer} [gpuBuffer] where it is one of WebGPU's
  */
 
 /**
@@ -44,7 +46,10 @@ function readValue(tensor) {
   if (kept !== undefined && kept.dataType === heldBy(type)) return { type, dims, kept };
   if (location === 'cpu') return { type, dims, data: arrayOf(type, dims, element, tensor.data) };
   if (location === 'ml-tensor') return { type, dims, mlTensor: onDevice('mlTensor', tensor.mlTensor) };
-  if (location === 'gpu-buffer') return { type, dims, mlTensor: onDevice('gpuBuffer', tensor.gpuBuffer) };
+  if (location === 'gpu-buffer') {
+    const { gpuBuffer } = tensor;
+    return isGPUBuffer(gpuBuffer) ? { type, dims, gpuBuffer } : { type, dims, mlTensor: onDevice('gpuBuffer', gpuBuffer) };
+  }
   throw new TypeError("Tensor.location must be 'gpu-buffer' for IO binding.");
 }
 

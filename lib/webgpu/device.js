@@ -32,10 +32,19 @@ function isGPUDevice(value) {
   return isObject(value) && 'createCommandEncoder' in value && 'queue' in value && typeof value.createCommandEncoder === 'function';
 }
 
-/** It has nothing but a label; its class is known by its name. */
-function isGPUCommandBuffer(value) {
+/** Its class is known by its name. */
+function isOfClass(value, name) {
   if (!isObject(value)) return false;
-  return Object.prototype.toString.call(value) === '[object GPUCommandBuffer]' || value.constructor?.name === 'GPUCommandBuffer';
+  return Object.prototype.toString.call(value) === `[object ${name}]` || value.constructor?.name === name;
+}
+
+/** It has nothing but a label. */
+function isGPUCommandBuffer(value) {
+  return isOfClass(value, 'GPUCommandBuffer');
+}
+
+function isGPUBuffer(value) {
+  return isOfClass(value, 'GPUBuffer');
 }
 
 /** As an argument. */
@@ -183,5 +192,5 @@ function readBytes(device, buffer, byteLength, label) {
 
 module.exports = {
   COPY_DST, COPY_SRC, LIMITS, PIECE, STORAGE,
-  bufferSize, checked, isGPUCommandBuffer, isGPUDevice, isSoftware, readBytes, requiredFeatures, requiredLimits, toGPUDevice, usableFeatures, writeBytes,
+  bufferSize, checked, isGPUBuffer, isGPUCommandBuffer, isGPUDevice, isSoftware, readBytes, requiredFeatures, requiredLimits, toGPUDevice, usableFeatures, writeBytes,
 };

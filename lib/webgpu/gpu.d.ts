@@ -28,6 +28,7 @@ declare interface GPUCommandEncoder {
 }
 declare interface GPUQueue {
   submit(buffers: GPUCommandBuffer[]): void;
+  onSubmittedWorkDone(): Promise<undefined>;
   writeBuffer(buffer: GPUBuffer, offset: number, data: ArrayBufferView, dataOffset?: number, size?: number): void;
 }
 declare interface GPUDevice {

@@ -18,7 +18,9 @@ const native = require('../native.js');
 const { bytesOf } = require('../buffers.js');
 const { bufferFor } = require('../descriptor.js');
 const { named } = require('../errors.js');
+const { quote } = require('../show.js');
 const { ask, settle } = require('../settle.js');
+const { Waiting } = require('../waiting.js');
 const { COPY_DST, COPY_SRC, LIMITS, STORAGE, bufferSize, checked, isSoftware, readBytes, usableFeatures, writeBytes } = require('./device.js');
 const { Pipelines, createExecutable } = require('./executable.js');
 const { Fate, failed, inherited } = require('./fate.js');
@@ -50,33 +52,15 @@ class Storage {
   }
 }
 
-/** The bytes in use, with those that the native side has, and the most that they were. */
-class Usage {
-  #numbers = { tensors: 0, graphs: 0, scratch: 0 };
-  #peak = 0;
-  #handle;
-
-  constructor(handle) {
-    this.#handle = handle;
-  }
-
-  add(kind, bytes) {
-    this.#numbers[kind] += bytes;
-    if (bytes > 0) this.all();
-  }
-
-  all() {
-    const own = native.memoryUsage(this.#handle);
-    const tensors = this.#numbers.tensors + own.tensors;
-    const graphs = this.#numbers.graphs + own.graphs;
-    const { scratch } = this.#numbers;
-    this.#peak = Math.max(this.#peak, own.peak, tensors + graphs + scratch);
-    return { tensors, graphs, scratch, peak: this.#peak };
-  }
-}
-
 class DeviceTimeline {
-  #usage;
+  #handle;
+  /** The bytes in use on the device; the native side adds its own, and tells V8 of all (docs/extensions.md C16). */
+  #held = { tensors: 0, graphs: 0, scratch: 0 };
+  /** Work that the device has not done. */
+  #waiting;
+  /** What of it came after the last question whether all is done, and whether that is unanswered. */
+  #unasked = 0;
+  #isAsking = false;
   /** @type {Set<Storage>} */
   #tensors = new Set();
   /** @type {Set<InstanceType<typeof import('./executable').Executable>>} */
@@ -87,10 +71,12 @@ class DeviceTimeline {
   /**
    * @param {GPUDevice} device
    * @param {number} handle the native side's context: it has limits, builders and constant tensors
+   * @param {InstanceType<typeof Waiting>} [waiting]
    */
-  constructor(device, handle) {
+  constructor(device, handle, waiting = new Waiting()) {
     this.device = device;
-    this.#usage = new Usage(handle);
+    this.#handle = handle;
+    this.#waiting = waiting;
     this.#pipelines = pipelinesOf(device);
   }
 
@@ -100,6 +86,46 @@ class DeviceTimeline {
     this.device.lost.then(lost, () => {});
   }
 
+  #hold(kind, bytes) {
+    this.#held[kind] += bytes;
+    const { tensors, graphs, scratch } = this.#held;
+    native.setDeviceMemory(this.#handle, tensors, graphs, scratch);
+  }
+
+  /**
+   * Gives work to the device's queue, unless too much of it waits there.
+   * @template T
+   * @param {string} operator
+   * @param {string} label
+   * @param {number} count
+   * @param {() => T} give
+   * @returns {T}
+   */
+  #give(operator, label, count, give) {
+    this.#waiting.admit(operator, label, count);
+    this.#unasked += count;
+    try {
+      return give();
+    } finally {
+      this.#askWhenDone();
+    }
+  }
+
+  /** Asks when all that was given is done; one question at a time. */
+  #askWhenDone() {
+    if (this.#isAsking) return;
+    this.#isAsking = true;
+    const asked = this.#unasked;
+    this.#unasked = 0;
+    const done = () => {
+      this.#isAsking = false;
+      this.#waiting.done(asked);
+      if (this.#unasked > 0) this.#askWhenDone();
+    };
+    // A device that is lost has nothing to do.
+    this.device.queue.onSubmittedWorkDone().then(done, done);
+  }
+
   createTensor(request, context, dataType, shape, readable, writable, label) {
     native.checkTensor(context, dataType, shape, 'createTensor', label);
     const { byteLength } = bufferFor(dataType, shape);
@@ -107,8 +133,15 @@ class DeviceTimeline {
     const { result, complaint } = checked(this.device, () => this.device.createBuffer({ label, size: bufferSize(byteLength), usage: USAGE }));
     storage.buffer = result;
     this.#tensors.add(storage);
-    this.#usage.add('tensors', byteLength);
+    this.#hold('tensors', byteLength);
     complaint.then((failure) => settle(request, failure && { ...failure, message: `${named('createTensor', label)}: ${failure.message}` }));
+    return storage;
+  }
+
+  /** A tensor whose memory is a GPUBuffer of script's, which stays script's. */
+  adopt(buffer, byteLength, label) {
+    const storage = new Storage(byteLength, label);
+    storage.buffer = buffer;
     return storage;
   }
 
@@ -122,14 +155,14 @@ class DeviceTimeline {
       return;
     }
     if (!this.#tensors.delete(tensor)) return;
-    this.#usage.add('tensors', -tensor.byteLength);
+    this.#hold('tensors', -tensor.byteLength);
     tensor.gone = true;
     if (!tensor.exported) destroyBuffer(tensor.buffer);
   }
 
   writeTensor(tensor, bytes, label) {
     const now = unshared(bytesOf(bytes));
-    const { complaint } = checked(this.device, () => writeBytes(this.device, tensor.buffer, now));
+    const { complaint } = this.#give('writeTensor', label, 1, () => checked(this.device, () => writeBytes(this.device, tensor.buffer, now)));
     tensor.fate = Fate.of(complaint, [], {
       own: (failure) => failed('writeTensor', label, failure),
       inherited: (failure) => failure,
@@ -138,7 +171,8 @@ class DeviceTimeline {
 
   readTensor(request, tensor, into) {
     const { fate } = tensor;
-    const { result, complaint } = checked(this.device, () => readBytes(this.device, tensor.buffer, tensor.byteLength, `readTensor ${tensor.label}`));
+    const read = () => readBytes(this.device, tensor.buffer, tensor.byteLength, `readTensor ${tensor.label}`);
+    const { result, complaint } = this.#give('readTensor', '', 1, () => checked(this.device, read));
     this.#settle(request, async () => {
       const cause = await fate.end();
       if (cause !== undefined) {
@@ -149,46 +183,79 @@ class DeviceTimeline {
   }
 
   build(request, builder, names, operands, label) {
-    let program;
-    const made = ask((inner) => {
-      program = native.buildProgram(inner, builder, names, operands, label);
+    return this.#make(request, label, (inner) => native.buildProgram(inner, builder, names, operands, label));
+  }
+
+  /** As of the native side, with a program in the place of its graph. */
+  planOnnx(request, model, shapes, label) {
+    return this.#make(request, label, (inner) => native.planOnnx(inner, model, shapes, label), (plan) => {
+      if (plan.cuts?.length > 0) throw cutModel(plan.cuts, label);
     });
+  }
+
+  /**
+   * A graph: what the native side makes of it, and that on the device.
+   * @param {number} request
+   * @param {string} label
+   * @param {(request: number) => number} start
+   * @param {(made: any) => void} [check] throws a Cause for what cannot run here
+   */
+  #make(request, label, start, check = () => {}) {
+    this.#waiting.admit('build', label);
+    let program;
+    let made;
+    try {
+      made = ask((inner) => {
+        program = start(inner);
+      });
+    } catch (error) {
+      this.#waiting.done();
+      throw error;
+    }
     const handle = { executable: undefined, destroyed: false };
     this.#settle(request, async () => {
       try {
-        const { inputs, outputs, program: description } = await made;
-        const stop = () => {
-          if (handle.destroyed || this.#ended) throw { code: 'InvalidStateError', message: 'it was destroyed' };
-        };
-        stop();
-        const executable = await createExecutable(this.device, this.#pipelines, sourceOf(program), description, inputs.length, label, stop)
-          .catch((failure) => {
-            throw failure.code === undefined ? failure : { ...failure, code: 'OperationError', message: `${named('build', label)}: ${failure.message}` };
-          });
-        handle.executable = executable;
-        this.#graphs.add(executable);
-        this.#usage.add('graphs', executable.constantBytes);
-        this.#usage.add('scratch', executable.arenaBytes);
-        if (handle.destroyed || this.#ended) this.destroyGraph(handle);
-        return { inputs, outputs };
+        const found = await made;
+        check(found);
+        // A model of which everything is known has nothing to run.
+        if (found.program !== undefined) await this.#open(handle, program, found, label);
+        return found;
       } finally {
+        this.#waiting.done();
         native.destroyProgram(program);
       }
     });
     return handle;
   }
 
+  async #open(handle, program, { inputs, program: description }, label) {
+    const stop = () => {
+      if (handle.destroyed || this.#ended) throw { code: 'InvalidStateError', message: 'it was destroyed' };
+    };
+    stop();
+    const source = sourceOf(program);
+    const executable = await createExecutable(this.device, this.#pipelines, source, description, inputs.length, label, stop).catch((failure) => {
+      throw failure.code === undefined ? failure : { ...failure, code: 'OperationError', message: `${named('build', label)}: ${failure.message}` };
+    });
+    handle.executable = executable;
+    this.#graphs.add(executable);
+    this.#hold('graphs', executable.constantBytes);
+    this.#hold('scratch', executable.arenaBytes);
+    if (handle.destroyed || this.#ended) this.destroyGraph(handle);
+  }
+
   destroyGraph(graph) {
     graph.destroyed = true;
     const { executable } = graph;
     if (executable === undefined || !this.#graphs.delete(executable)) return;
-    this.#usage.add('graphs', -executable.constantBytes);
-    this.#usage.add('scratch', -executable.arenaBytes);
+    this.#hold('graphs', -executable.constantBytes);
+    this.#hold('scratch', -executable.arenaBytes);
     executable.destroy();
   }
 
   dispatch(_context, { executable }, tensors, label) {
-    this.#submit([{ executable, inputs: tensors.slice(0, executable.inputs), outputs: tensors.slice(executable.inputs), label }]);
+    const dispatch = { executable, inputs: tensors.slice(0, executable.inputs), outputs: tensors.slice(executable.inputs), label };
+    this.#give('dispatch', label, 1, () => this.#submit([dispatch]));
   }
 
   /** Dispatches that follow each other, as one command buffer. */
@@ -239,7 +306,8 @@ class DeviceTimeline {
       settle(request, inherited('compute', shown, 'the graph can never run again', executable.failure));
       return;
     }
-    const { result: reads, complaint } = checked(device, () => executable.start(inputs.map(bytesOf), outputs.map((view) => view !== undefined), shown));
+    const start = () => executable.start(inputs.map(bytesOf), outputs.map((view) => view !== undefined), shown);
+    const { result: reads, complaint } = this.#give('compute', label, 1, () => checked(device, start));
     this.#settle(request, async () => {
       const wrong = [];
       await Promise.all(reads.map((read, i) => read && read(bytesOf(outputs[i])).catch((error) => void wrong.push(error))));
@@ -265,6 +333,11 @@ class DeviceTimeline {
 
   /** Recorded dispatches, and GPUCommandBuffers of script's between them (docs/extensions.md F5). */
   submit(_context, buffers) {
+    const count = buffers.reduce((sum, commands) => sum + (Array.isArray(commands) ? commands.length : 1), 0);
+    this.#give('submit', '', count, () => this.#submitAll(buffers));
+  }
+
+  #submitAll(buffers) {
     let waiting = [];
     const flush = () => {
       if (waiting.length > 0) this.#submit(waiting);
@@ -282,8 +355,8 @@ class DeviceTimeline {
     flush();
   }
 
-  memoryUsage() {
-    return this.#usage.all();
+  memoryUsage(context) {
+    return native.memoryUsage(context);
   }
 
   destroyContext(context) {
@@ -305,6 +378,14 @@ class DeviceTimeline {
       (error) => settle(request, error.code === undefined || typeof error.code === 'number' ? { code: 'OperationError', message: `${error?.message ?? error}` } : error),
     );
   }
+}
+
+/** @returns {Cause} */
+function cutModel([[node, operator, reason]], label) {
+  return {
+    code: 'NotSupportedError',
+    message: `${named('loadOnnx', label)}: found a model that is cut at ${operator} ${quote(node)} (${reason}), allowed on an MLContext on a GPUDevice a model that is one graph for given shapes`,
+  };
 }
 
 /**
@@ -356,9 +437,10 @@ const MEMBERS = ['features', 'limits', 'lost', 'createBuffer', 'createBindGroup'
 /**
  * The timeline of a device.
  * @param {GPUDevice} device
+ * @param {InstanceType<typeof Waiting>} [waiting]
  * @returns {Promise<{timeline: DeviceTimeline, handle: number, accelerated: boolean}>} rejected with a Cause
  */
-async function openDevice(device) {
+async function openDevice(device, waiting = undefined) {
   const missing = MEMBERS.filter((name) => device[name] === undefined || device[name] === null);
   if (missing.length > 0) {
     throw { code: 'TypeError', message: `createContext: gpuDevice: found an object without ${missing.join(', ')}, allowed a GPUDevice` };
@@ -374,7 +456,7 @@ async function openDevice(device) {
     throw { code: 'InvalidStateError', message: `createContext: gpuDevice: found a GPUDevice that was lost (${lost.message}), allowed one that still exists` };
   }
   const handle = native.createDeviceContext(half, subgroups, LIMITS.map((name) => device.limits[name]));
-  return { timeline: new DeviceTimeline(device, handle), handle, accelerated: !isSoftware(device) };
+  return { timeline: new DeviceTimeline(device, handle, waiting), handle, accelerated: !isSoftware(device) };
 }
 
 module.exports = { DeviceTimeline, Storage, destroyBuffer, openDevice };

@@ -11,9 +11,10 @@ use crate::backend::wgpu::{self, Foreign, Gpu, Wish, adapter};
 use crate::error::{Error, Kind, Result};
 use crate::graph::limits::Support;
 use crate::graph::{DataType, Limits};
-use crate::memory::{Held, THREAD, Total, Usage, keep_freed};
+use crate::memory::{Charge, Held, THREAD, Total, Usage, Use, keep_freed};
 use crate::thread;
 use crate::timeline::{Done, Task, Timeline};
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -31,6 +32,8 @@ pub struct Context {
     last: Arc<AtomicU64>,
     /// The device where it is script's. Such a context has no timeline here.
     foreign: Option<Foreign>,
+    /// What is in use there, as script says: tensors, graphs, scratch.
+    on_device: RefCell<Vec<Charge>>,
 }
 
 /// What is asked of a context's backend without its timeline.
@@ -51,11 +54,22 @@ impl Context {
             _held: environment.external.total.hold(THREAD),
             last: Arc::default(),
             foreign: Some(device),
+            on_device: RefCell::default(),
         }
     }
 
     pub fn foreign(&self) -> Result<Foreign> {
         self.foreign.clone().ok_or_else(|| stale("device"))
+    }
+
+    /// Counts what a device of script's has: bytes of tensors, graphs and scratch, in the place of what it had.
+    pub fn hold_on_device(&self, bytes: [usize; 3]) {
+        let Some(foreign) = &self.foreign else { return };
+        let mut held = self.on_device.borrow_mut();
+        // What is gone is not counted beside what is new.
+        held.clear();
+        let kinds = [Use::Tensors, Use::Graphs, Use::Scratch];
+        held.extend(kinds.into_iter().zip(bytes).map(|(kind, bytes)| foreign.usage().charge(kind, bytes)));
     }
 
     pub fn limits(&self) -> Result<Arc<Limits>> {
@@ -87,8 +101,11 @@ impl Context {
 
     /// What tells any thread whether the context is still there.
     pub fn watcher(&self) -> impl Fn() -> bool + Send + Sync + use<> {
-        let running = self.running.clone();
-        move || running.with(|timeline| !timeline.is_stopped()).unwrap_or(false)
+        let (running, foreign) = (self.running.clone(), self.foreign.clone());
+        move || match &foreign {
+            Some(foreign) => foreign.is_wanted(),
+            None => running.with(|timeline| !timeline.is_stopped()).unwrap_or(false),
+        }
     }
 
     /// Ends the context's work as soon as may be.
@@ -151,6 +168,7 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         _held: held,
         last: Arc::default(),
         foreign: None,
+        on_device: RefCell::default(),
     });
     let handle = handle.to_number();
     let queue = environment.ending.queue.clone();

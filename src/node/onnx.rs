@@ -5,16 +5,17 @@ use super::call::{Call, stale};
 use super::compute;
 use super::graphs::Graph;
 use super::handles::Handle;
+use super::programs::{self, Described};
 use super::script::{Scope, Type, Value};
 use super::settle::{Outcome, Request, descriptors};
 use crate::error::{Error, Result};
-use crate::graph::{DataType, Descriptor, Shared};
+use crate::graph::{self, DataType, Descriptor, Shared};
 use crate::memory::Held;
 use crate::onnx::{self, Bounds, Cut, Fixed, FixedValue, ImportError, Model, RefusedNode, Signature, Size, Summary, Tensor};
 use crate::program::steps::Steps;
 use crate::program::{self, Device, Options, Output, Planned, Program, Weights};
 use crate::thread;
-use crate::timeline::{Built, Done, GraphId, from_panic};
+use crate::timeline::{Built, Done, GraphId, Task, failed_build, from_panic};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -197,14 +198,15 @@ pub fn program(call: &Call<'_>, index: usize) -> Result<(Handle, Arc<Program>)> 
     Ok((model.context, model.program.get().ok_or_else(|| stale("model"))?.clone()))
 }
 
-/// `planOnnx(request, model, shapes, label)`: the handle of the graph for inputs of these shapes, which is being made.
+/// `planOnnx(request, model, shapes, label)`: the handle of the graph for inputs of these shapes, which is being made; on a device of
+/// script's that of a program.
 pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let request = Request::from_number(call.number(0)?);
     let (context, program) = program(call, 1)?;
     let shapes: Vec<Vec<u32>> = call.scope.elements(call.value(2), |scope, shape| scope.elements(shape, Scope::as_unsigned))?;
     let label = call.string(3)?;
-    let id = environment.with_context(context, |context| Ok(GraphId(context.next())))?;
+    let (id, foreign) = environment.with_context(context, |context| Ok((GraphId(context.next()), context.foreign().ok())))?;
     let found = Arc::new(OnceLock::new());
     let outcome = found.clone();
     // From here on nothing fails: what has the duty to report is not lost with an exception as well.
@@ -212,11 +214,13 @@ pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let known = placements.clone();
     let stage = Arc::new(OnceLock::new());
     let made = stage.clone();
+    let described = foreign.is_some().then(|| Arc::new(OnceLock::new()));
+    let told = described.clone();
     let done = environment.settler.promise(call.scope, request, move |built: Built| {
         let _ = known.set(built.placements);
-        Outcome::Onnx(outcome, built.bytes, built.kept_bytes)
+        Outcome::Onnx { import: outcome, program: told, run_bytes: built.bytes, kept_bytes: built.kept_bytes }
     })?;
-    let task_label = label.clone();
+    let (task_label, lowered) = (label.clone(), described.clone());
     in_background("loadOnnx", label, done, move |done| {
         let describe = |Planned { stage, inputs, outputs }: Planned| {
             let import = Import::Model {
@@ -228,7 +232,20 @@ pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
             };
             let _ = (found.set(import), made.set(Arc::new(stage)));
         };
-        let planned = catch_unwind(AssertUnwindSafe(|| program.first(&shapes, id, &task_label, done, describe)));
+        let device = program.device.clone();
+        let build = move |description: graph::Graph, most, done: Done<Built>| {
+            let Some((foreign, described)) = foreign.zip(lowered) else {
+                return device.send(Task::Build { graph: id, description: Box::new(description), label: task_label, most, done });
+            };
+            done.run(|| {
+                let (program, bytes) = foreign.program(description, most).map_err(|error| failed_build(&error, &task_label))?;
+                let built = Built { bytes, kept_bytes: program.kept_bytes(), ..Built::default() };
+                let _ = described.set(Described::new(program));
+                Ok(built)
+            });
+            Ok(())
+        };
+        let planned = catch_unwind(AssertUnwindSafe(|| program.first(&shapes, id, done, describe, build)));
         match planned {
             Ok(Err((ImportError::Nodes(nodes), done))) => {
                 let _ = found.set(Import::Refused(nodes));
@@ -240,10 +257,18 @@ pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
             Ok(Ok(())) | Err(_) => Ok(()),
         }
     });
-    let mut graph = Graph::new(environment, context, id, placements, 0);
-    graph.stage = Some(stage);
-    let graph = environment.graphs.borrow_mut().insert(graph);
-    Ok(Some(call.scope.number(graph.to_number())?))
+    let handle = match described {
+        Some(described) => {
+            let made = programs::Made::new(environment, context, described);
+            environment.programs.borrow_mut().insert(made)
+        }
+        None => {
+            let mut graph = Graph::new(environment, context, id, placements, 0);
+            graph.stage = Some(stage);
+            environment.graphs.borrow_mut().insert(graph)
+        }
+    };
+    Ok(Some(call.scope.number(handle.to_number())?))
 }
 
 /// `runOnnx(request, model, graph, names, dataTypes, shapes, arrays, label, seed, maxBytes, watch)`: runs a model that is
@@ -308,8 +333,15 @@ pub fn summarize<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     Ok(None)
 }
 
-/// `{inputs, outputs, modelOutputs, known, cuts, runBytes, keptBytes}`, or `{refused}`.
-pub fn import_value<'s>(scope: Scope<'s>, import: &OnceLock<Import>, run_bytes: usize, kept_bytes: usize) -> Result<Value<'s>> {
+/// `{inputs, outputs, modelOutputs, known, cuts, runBytes, keptBytes}`, or `{refused}`; on a device of script's with `program`, where
+/// there is something to compute.
+pub fn import_value<'s>(
+    scope: Scope<'s>,
+    import: &OnceLock<Import>,
+    program: Option<&OnceLock<Described>>,
+    run_bytes: usize,
+    kept_bytes: usize,
+) -> Result<Value<'s>> {
     let value = scope.object()?;
     match import.get().ok_or_else(|| stale("model"))? {
         Import::Model { graph_inputs, graph_outputs, outputs, known, cuts } => {
@@ -327,6 +359,9 @@ pub fn import_value<'s>(scope: Scope<'s>, import: &OnceLock<Import>, run_bytes: 
             scope.set(value, "cuts", scope.array_of(cuts)?)?;
             scope.set(value, "runBytes", scope.number(run_bytes as f64)?)?;
             scope.set(value, "keptBytes", scope.number(kept_bytes as f64)?)?;
+            if let Some(program) = program.filter(|program| program.get().is_some()) {
+                scope.set(value, "program", programs::value(scope, program)?)?;
+            }
         }
         Import::Refused(nodes) => scope.set(value, "refused", refused(scope, nodes)?)?,
     }

@@ -4,6 +4,7 @@
 use super::bytes;
 use super::call::{Call, stale};
 use super::contexts::Context;
+use super::environment::Environment;
 use super::graphs::ends;
 use super::handles::Handle;
 use super::script::{Scope, Value, internal};
@@ -36,8 +37,14 @@ pub struct Described {
     dispatches: Vec<u8>,
 }
 
+impl Made {
+    pub fn new(environment: &Environment, context: Handle, described: Arc<OnceLock<Described>>) -> Made {
+        Made { context, described, _held: environment.external.total.hold(DESCRIPTION) }
+    }
+}
+
 impl Described {
-    fn new(program: Program) -> Self {
+    pub fn new(program: Program) -> Self {
         let dispatches = program.encode_dispatches();
         Described { program, dispatches }
     }
@@ -101,7 +108,7 @@ pub fn build<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let done = environment.settler.promise(call.scope, request, move |()| Outcome::Program { inputs, outputs, made })?;
     let work = move |done: Done<()>| {
         done.run(|| {
-            let program = device.program(graph).map_err(|error| failed_build(&error, &label))?;
+            let (program, _) = device.program(graph, usize::MAX).map_err(|error| failed_build(&error, &label))?;
             let _ = found.set(Described::new(program));
             Ok(())
         });
@@ -109,7 +116,7 @@ pub fn build<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     if let Err((error, done)) = BUILDS.spawn(done, work) {
         done.report(Err(error.of("build", &call.string(4)?)));
     }
-    let made = Made { context, described, _held: environment.external.total.hold(DESCRIPTION) };
+    let made = Made::new(environment, context, described);
     let handle = environment.programs.borrow_mut().insert(made);
     Ok(Some(call.scope.number(handle.to_number())?))
 }
@@ -137,6 +144,19 @@ pub fn copy_constant<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         let mut into = bytes::host_memory(call.scope, call.value(3))?;
         let count = rest.len().min(into.len());
         into.as_mut_slice()[..count].copy_from_slice(&rest[..count]);
+        Ok(None)
+    })
+}
+
+/// `setDeviceMemory(context, tensors, graphs, scratch)`: the bytes in use on the device.
+pub fn set_memory<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let mut bytes = [0; 3];
+    for (index, bytes) in bytes.iter_mut().enumerate() {
+        // `as` saturates.
+        *bytes = call.number(index + 1)? as usize;
+    }
+    call.environment.with_context(call.handle(0)?, |context| {
+        context.hold_on_device(bytes);
         Ok(None)
     })
 }

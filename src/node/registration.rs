@@ -53,6 +53,7 @@ const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
     "shaderText" => programs::shader_text;
     "copyConstant" => programs::copy_constant;
     "destroyProgram" => programs::destroy;
+    "setDeviceMemory" => programs::set_memory;
     "openOnnx" => onnx::open;
     "closeOnnx" => onnx::close;
     "planOnnx" => onnx::plan;

@@ -88,8 +88,14 @@ pub enum Outcome {
         outputs: Vec<(String, Descriptor)>,
         made: Arc<OnceLock<programs::Described>>,
     },
-    /// What an import found out, which is there before the request is settled, the bytes that a run takes, and those that the plan keeps.
-    Onnx(Arc<OnceLock<onnx::Import>>, usize, usize),
+    /// What an import found out, and what it became on a device of script's, which are there before the request is settled; the bytes that
+    /// a run takes, and those that the plan keeps.
+    Onnx {
+        import: Arc<OnceLock<onnx::Import>>,
+        program: Option<Arc<OnceLock<programs::Described>>>,
+        run_bytes: usize,
+        kept_bytes: usize,
+    },
     OnnxModel(Arc<OnceLock<Arc<crate::program::Program>>>, Arc<OnceLock<Vec<crate::onnx::RefusedNode>>>),
     OnnxRun(Vec<crate::program::Output>),
     Decoder(Arc<OnceLock<Arc<crate::program::decoder::Decoder>>>),
@@ -487,7 +493,9 @@ fn outcome_value<'s>(scope: Scope<'s>, outcome: &Outcome) -> Result<Value<'s>> {
             scope.set(value, "program", programs::value(scope, made)?)?;
             value
         }
-        Outcome::Onnx(import, bytes, kept) => return onnx::import_value(scope, import, *bytes, *kept),
+        Outcome::Onnx { import, program, run_bytes, kept_bytes } => {
+            return onnx::import_value(scope, import, program.as_deref(), *run_bytes, *kept_bytes);
+        }
         Outcome::OnnxModel(program, unknown) => return onnx::model_value(scope, program, unknown),
         Outcome::OnnxRun(outputs) => return onnx::run_value(scope, outputs),
         Outcome::Decoder(found) => return decoder::decoder_value(scope, found),

@@ -104,7 +104,8 @@ impl Stage {
 }
 
 impl Program {
-    /// Imports the first part for inputs of these shapes, and has its graph compiled under that number, which is the caller's.
+    /// Imports the first part for inputs of these shapes. `build` has its graph, which takes so many bytes at most, compiled under that
+    /// number, which is the caller's.
     ///
     /// # Errors
     /// As [`import_part`].
@@ -112,9 +113,9 @@ impl Program {
         &self,
         shapes: &[Vec<u32>],
         id: GraphId,
-        label: &str,
         done: Done<Built>,
         found: impl FnOnce(Planned),
+        build: impl FnOnce(crate::graph::Graph, usize, Done<Built>) -> Result<()>,
     ) -> Result<(), (ImportError, Done<Built>)> {
         let planned = self.loaded.given(shapes).map_err(ImportError::from).and_then(|given| {
             let (planned, graph) = self.import(&Source::of(&self.loaded)?, &given, Place::First, id)?;
@@ -127,9 +128,7 @@ impl Program {
                 match graph {
                     None => done.report(Ok(Built::default())),
                     Some((description, most)) => {
-                        let task =
-                            Task::Build { graph: id, description: Box::new(description), label: label.to_owned(), most, done };
-                        self.device.send(task).map_err(|error| (error.into(), Done::new(|_: Result<Built>| {})))?;
+                        build(description, most, done).map_err(|error| (error.into(), Done::new(|_: Result<Built>| {})))?;
                     }
                 }
                 Ok(())

@@ -114,17 +114,18 @@ fn takes_subnormals_for_zeros(runner: Runner) -> bool {
 }
 
 /// Whether a runner can compute a graph, in this round. A GPU in software compiles for each shape anew, so it takes part in
-/// the first of every four; Dawn in one graph of several, unless `WEBNN_SWEEP=all`.
+/// the first of every four, and there in one graph of `WEBNN_SHARE`; Dawn in one of sixteen, and in all with `WEBNN_SWEEP=all`.
 fn takes_part(runner: &str, graph: &Graph, round: usize) -> bool {
+    let is_chosen = |usual| {
+        let share = number("WEBNN_SHARE", usual) as u64;
+        round.is_multiple_of(4) && (share == 1 || hash(&format!("{graph:?}")).is_multiple_of(share))
+    };
     match runner {
-        "wgpu" => round.is_multiple_of(4) && timeline::lacking_on_wgpu(graph).is_none(),
-        "dawn" => round.is_multiple_of(4) && (sweeps() || hash(&format!("{graph:?}")).is_multiple_of(DAWN_SHARE)),
+        "wgpu" => is_chosen(1) && timeline::lacking_on_wgpu(graph).is_none(),
+        "dawn" => is_chosen(if sweeps() { 1 } else { 16 }),
         _ => true,
     }
 }
-
-/// Of so many graphs Dawn computes one.
-const DAWN_SHARE: u64 = 16;
 
 fn sweeps() -> bool {
     std::env::var("WEBNN_SWEEP").is_ok_and(|sweep| sweep == "all")

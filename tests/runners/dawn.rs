@@ -74,7 +74,7 @@ impl Dawn {
     }
 
     fn run(&mut self, graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
-        let program = self.device.program(graph.clone()).unwrap_or_else(|error| panic!("{error}"));
+        let (program, _) = self.device.program(graph.clone(), usize::MAX).unwrap_or_else(|error| panic!("{error}"));
         let dispatches = program.encode_dispatches();
         let mut parts = vec![dispatches.as_slice()];
         parts.extend(program.shaders.iter().map(|shader| shader.text.as_bytes()));

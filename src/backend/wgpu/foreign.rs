@@ -6,7 +6,7 @@ use super::program::Program;
 use super::target::Target;
 use crate::backend::Backend;
 use crate::backend::cpu::Cpu;
-use crate::compiler::{Fusing, Preferences, compile};
+use crate::compiler::{Fusing, Preferences, compile_within};
 use crate::error::Result;
 use crate::graph::{Graph, Limits};
 use crate::memory::Usage;
@@ -39,14 +39,20 @@ impl Foreign {
         &self.0.usage
     }
 
-    /// The program of a graph. May take long.
+    /// The program of a graph that takes so many bytes at most, and what a run takes beside the constants. May take long.
     ///
     /// # Errors
-    /// `OperationError` when the device cannot run the graph.
-    pub fn program(&self, graph: Graph) -> Result<Program> {
+    /// `OperationError` when the device cannot run the graph, or it takes more.
+    pub fn program(&self, graph: Graph, most: usize) -> Result<(Program, usize)> {
         let evaluator = self.0.folding.evaluator();
-        let plan = compile(graph, evaluator, Fusing::Chains, Preferences::default())?;
-        lower(&plan, &self.0.target, &|| evaluator.check())
+        let plan = compile_within(most, graph, evaluator, Fusing::Chains, Preferences::default())?;
+        let bytes = plan.demand().of_run();
+        Ok((lower(&plan, &self.0.target, &|| evaluator.check())?, bytes))
+    }
+
+    /// Whether programs are still to be made.
+    pub fn is_wanted(&self) -> bool {
+        self.0.folding.evaluator().check().is_ok()
     }
 
     /// Programs that are being made may be left.

@@ -22,6 +22,11 @@ pub struct Program {
 }
 
 impl Program {
+    /// Bytes of what a device keeps for it: constants and the arena.
+    pub fn kept_bytes(&self) -> usize {
+        self.constants.iter().map(|constant| constant.as_slice().len()).sum::<usize>() + self.arena_length
+    }
+
     /// The dispatches as numbers of 64 bits, as script has them: for each its step, shader, grid and number of bindings, and for each
     /// binding its buffer (0 an input, 1 an output, 2 a constant, 3 the arena) and the position of that, offset and length.
     /// `lib/webgpu/executable.js` reads it.

@@ -1,0 +1,60 @@
+'use strict';
+
+// A device that only takes notes, for what tests are to count.
+
+/** Its `destroy()` is its class's, as that of others. */
+class NotingBuffer {
+  destroy() {}
+}
+
+/**
+ * A GPUDevice without a GPU, and the shaders that it was given.
+ * @param {string[]} [features]
+ * @param {(method: string) => void} [called] hears of its methods, of those of its queue, and of what else script may wait for
+ */
+function notingDevice(features = [], called = () => {}) {
+  const shaders = [];
+  const never = new Promise(() => {});
+  const limits = {
+    maxStorageBufferBindingSize: 1 << 27,
+    maxBufferSize: 1 << 28,
+    maxStorageBuffersPerShaderStage: 8,
+    maxComputeWorkgroupsPerDimension: 65535,
+    maxComputeWorkgroupStorageSize: 16384,
+  };
+  const makeBuffer = ({ size }) => {
+    called('createBuffer');
+    const made = new NotingBuffer();
+    return Object.assign(made, { size, getMappedRange: () => new ArrayBuffer(size), unmap: () => called('unmap') });
+  };
+  const pass = {
+    setPipeline() {},
+    setBindGroup() {},
+    dispatchWorkgroups: () => called('dispatchWorkgroups'),
+    end() {},
+  };
+  const device = {
+    features: new Set(features),
+    limits,
+    lost: never,
+    queue: { submit: () => called('submit'), writeBuffer: () => called('writeBuffer'), onSubmittedWorkDone: () => Promise.resolve() },
+    createBuffer: makeBuffer,
+    createBindGroup() {
+      called('createBindGroup');
+      return {};
+    },
+    createCommandEncoder: () => ({ beginComputePass: () => pass, copyBufferToBuffer() {}, finish: () => ({}) }),
+    createShaderModule(descriptor) {
+      called('createShaderModule');
+      // Not the trial of subgroups.
+      if (descriptor.label !== 'webnn subgroups') shaders.push(descriptor);
+      return {};
+    },
+    createComputePipelineAsync: () => Promise.resolve({ getBindGroupLayout: () => ({}) }),
+    pushErrorScope() {},
+    popErrorScope: () => Promise.resolve(null),
+  };
+  return { device, shaders };
+}
+
+module.exports = { notingDevice };
