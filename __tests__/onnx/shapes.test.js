@@ -220,43 +220,47 @@ describe('open dimensions', () => {
     model.destroy();
   });
 
-  /** What grows from step to step. */
-  const growing = () =>
+  /** What grows from step to step, at its beginning; at its end, as the cache of a decoder, it is appended to in place. */
+  const growing = (appends = false) =>
     writeModel({
       opset: 17,
       inputs: [{ name: 'past', type: 'float', shape: [1, 'length'] }, { name: 'x', type: 'float', shape: [1, 'new'] }],
       outputs: [{ name: 'present', type: 'float', shape: [1, 'length + new'] }, { name: 'sum' }],
       nodes: [
-        { op: 'Concat', inputs: ['past', 'x'], outputs: ['present'], attributes: { axis: 1 } },
+        { op: 'Concat', inputs: appends ? ['past', 'x'] : ['x', 'past'], outputs: ['present'], attributes: { axis: 1 } },
         { op: 'ReduceSum', inputs: ['present'], outputs: ['sum'], attributes: { keepdims: 0 } },
       ],
     });
 
   test('bindings take other shapes from step to step, and keep them on the device', async () => {
     for (const each of [await ml.createContext({ accelerated: false }), gpu && (await ml.createContext({ deviceType: 'gpu' }))].filter(Boolean)) {
-      const model = await loadOnnx(each, growing());
-      expect(model.outputs[0].shape).toEqual([1, 'length + new']);
-      const bindings = await model.createBindings();
-      bindings.write('past', { data: new Float32Array(0), shape: [1, 0] });
-      for (let step = 1; step <= 4; step++) {
-        bindings.write('x', { data: floats(step, step), shape: [1, 2] });
+      for (const appends of [false, true]) {
+        const model = await loadOnnx(each, growing(appends));
+        expect(model.outputs[0].shape).toEqual([1, 'length + new']);
+        const bindings = await model.createBindings();
+        bindings.write('past', { data: new Float32Array(0), shape: [1, 0] });
+        for (let step = 1; step <= 4; step++) {
+          bindings.write('x', { data: floats(step, step), shape: [1, 2] });
+          bindings.dispatch();
+          bindings.swap('past', 'present');
+        }
+        expect([...(await bindings.read('sum')).data]).toEqual([20]);
+        expect(bindings.inputs.past.shape).toEqual([1, 8]);
+        if (!appends) {
+          expect(bindings.inputs.past).toBeInstanceOf(MLTensor);
+          // The past of now and of the step before, and the sum.
+          expect(each.memoryUsage().tensors).toBeLessThanOrEqual(4 * (8 + 6 + 1) + 3 * 64);
+        }
+        bindings.write('x', { data: floats(1), shape: [1, 1] });
         bindings.dispatch();
-        bindings.swap('past', 'present');
+        const { data, shape } = await bindings.read('present');
+        expect([[...data], shape]).toEqual([appends ? [1, 1, 2, 2, 3, 3, 4, 4, 1] : [1, 4, 4, 3, 3, 2, 2, 1, 1], [1, 9]]);
+        expect(bindings.outputs.present.shape).toEqual([1, 9]);
+        expect(() => bindings.write('x', { data: floats(1), shape: [2, 1] })).toThrow(/found the shape \[2, 1\], allowed \[1, new\]/);
+        bindings.destroy();
+        if (!appends) expect(each.memoryUsage().tensors).toBe(0);
+        model.destroy();
       }
-      expect([...(await bindings.read('sum')).data]).toEqual([20]);
-      expect(bindings.inputs.past).toBeInstanceOf(MLTensor);
-      expect(bindings.inputs.past.shape).toEqual([1, 8]);
-      // The past of now and of the step before, and the sum.
-      expect(each.memoryUsage().tensors).toBeLessThanOrEqual(4 * (8 + 6 + 1) + 3 * 64);
-      bindings.write('x', { data: floats(1), shape: [1, 1] });
-      bindings.dispatch();
-      const { data, shape } = await bindings.read('present');
-      expect([[...data], shape]).toEqual([[1, 1, 2, 2, 3, 3, 4, 4, 1], [1, 9]]);
-      expect(bindings.outputs.present.shape).toEqual([1, 9]);
-      expect(() => bindings.write('x', { data: floats(1), shape: [2, 1] })).toThrow(/found the shape \[2, 1\], allowed \[1, new\]/);
-      bindings.destroy();
-      expect(each.memoryUsage().tensors).toBe(0);
-      model.destroy();
       each.destroy();
     }
   });
@@ -270,13 +274,13 @@ describe('open dimensions', () => {
     const bindings = await model.createBindings({ inputs: { past, x }, outputs: { present } });
     expect(bindings.inputs).toEqual({ past, x });
     bindings.dispatch();
-    expect([...(await bindings.read('present')).data]).toEqual([1, 2, 3]);
+    expect([...(await bindings.read('present')).data]).toEqual([3, 1, 2]);
     expect(bindings.outputs.present).toBe(present);
-    expect([...new Float32Array(await context.readTensor(present))]).toEqual([1, 2, 3]);
+    expect([...new Float32Array(await context.readTensor(present))]).toEqual([3, 1, 2]);
     // What is written of the same shape goes to the tensor.
     bindings.write('x', { data: floats(4), shape: [1, 1] });
     bindings.dispatch();
-    expect([...(await bindings.read('present')).data]).toEqual([1, 2, 4]);
+    expect([...(await bindings.read('present')).data]).toEqual([4, 1, 2]);
     expect([...new Float32Array(await context.readTensor(x))]).toEqual([4]);
     // A result of another shape does not fit into it; the next step that does succeeds.
     bindings.write('x', { data: floats(4, 5), shape: [1, 2] });
@@ -284,7 +288,7 @@ describe('open dimensions', () => {
     await expect(bindings.read('present')).rejects.toThrow(TypeError);
     bindings.write('x', { data: floats(6), shape: [1, 1] });
     bindings.dispatch();
-    expect([...(await bindings.read('present')).data]).toEqual([1, 2, 6]);
+    expect([...(await bindings.read('present')).data]).toEqual([6, 1, 2]);
     bindings.swap('past', 'present');
     bindings.dispatch();
     await expect(bindings.read('sum')).rejects.toThrow(TypeError);

@@ -207,8 +207,9 @@ class OfShapes {
       try {
         const { arrays, shapes } = readInputs('dispatch', this.label, model.inputs, this.#inputs, model.defaults, true, isTensor);
         // Caches that a step of a decoder appends to stay where they are by themselves.
-        const isOfSteps = model.hasSteps && this.#targets.size === 0 && !Object.values(arrays).some(isTensor);
-        const outputs = isOfSteps ? await model.run(shapes, arrays, 'dispatch') : await this.#runOnDevice(shapes, arrays);
+        const mayBeStep = this.#targets.size === 0 && !Object.values(arrays).some(isTensor);
+        const step = mayBeStep ? await model.runStep(shapes, arrays, 'dispatch') : undefined;
+        const outputs = step ?? (await this.#runOnDevice(shapes, arrays));
         this.#bind(this.#inputs, outputs);
         if (this.destroyed) this.release();
       } finally {

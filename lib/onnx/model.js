@@ -274,8 +274,11 @@ function createModel(state) {
     state.running--;
     if (state.destroyed && state.running === 0) close(state);
   };
-  /** Runs for bindings, in memory and on the device. */
-  state.run = (shapes, arrays, operator) => runOn(state, shapes, arrays, { operator });
+  /** Runs for bindings: as a step of a model with caches, if it can be one, and on the device. */
+  state.runStep = async (shapes, arrays, operator) => {
+    const fits = state.hasSteps && (stepFits(state, shapes, arrays) ?? (await prepareStep(state, shapes, arrays, operator)));
+    return fits ? runStep(state, shapes, arrays, { operator }) : undefined;
+  };
   state.runOnTensors = (shapes, inputs, operator, wishOf) => runOnTensors(state, shapes, inputs, operator, wishOf);
   state.object = new OnnxModel(construct, state);
   return state.object;
