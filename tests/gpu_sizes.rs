@@ -129,7 +129,10 @@ const BINDING_SIZE: &str = "WEBNN_GPU_BINDING_SIZE";
 fn tensors_are_bound_in_parts() {
     if std::env::var_os(BINDING_SIZE).is_none() {
         let mut again = Command::new(std::env::current_exe().unwrap());
-        again.args(["--exact", "tensors_are_bound_in_parts", "--nocapture"]).env(BINDING_SIZE, "65536");
+        again
+            .args(["--exact", "tensors_are_bound_in_parts", "--nocapture"])
+            .env(BINDING_SIZE, "65536")
+            .env("WEBNN_GPU_SIZES", "open");
         assert!(again.status().unwrap().success());
         return;
     }

@@ -2,16 +2,20 @@
 //! said.
 
 use crossbeam_channel::{Receiver, bounded};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use webnn_node::backend::Backend;
 use webnn_node::backend::wgpu::{Gpu, Wish};
+use webnn_node::compiler::{Preferences, compile};
 use webnn_node::error::{Error, Kind, Result};
 use webnn_node::graph::attribute::Value;
 use webnn_node::graph::ops::operator;
-use webnn_node::graph::{DataType, Descriptor, Graph, GraphBuilder, Limits};
+use webnn_node::graph::{DataType, Descriptor, Graph, GraphBuilder, Limits, Shared};
 use webnn_node::host_memory::HostBuffer;
 use webnn_node::memory::{Bytes, UsageNumbers};
+use webnn_node::onnx::{Bounds, Fixed, Loaded, Model, Place, Source, import_part};
+use webnn_node::program::Weights;
 use webnn_node::timeline::{Done, GraphId, Task, TensorId, Timeline};
 
 const GRAPH: GraphId = GraphId(100);
@@ -218,4 +222,44 @@ fn two_contexts_share_a_device_and_not_their_end() {
     second.write(X, 2.0);
     second.dispatch(X, Y);
     assert_eq!(second.read(Y).unwrap(), 3.0);
+}
+
+/// How many pipelines a model's graphs for inputs of these shapes make, one after the other.
+fn pipelines(gpu: &Gpu, file: &str, shapes: impl Iterator<Item = Vec<Vec<u32>>>) -> Vec<usize> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/onnx/exported").join(file);
+    let loaded = Loaded::new(Model::open(&path).unwrap(), Fixed::default()).unwrap();
+    let (shared, weights) = (Shared::default(), Weights::new(gpu.usage().clone()));
+    let mut kept = Vec::new();
+    let made = shapes.map(|shapes| {
+        let (source, given) = (Source::of(&loaded).unwrap(), loaded.given(&shapes).unwrap());
+        let part = import_part(&source, gpu.limits(), &Bounds::default(), &given, Place::First);
+        let mut graph = part.unwrap_or_else(|error| panic!("{error:?}")).graph.expect("there is something to compute");
+        graph.shared = shared.clone();
+        weights.settle(&mut graph, &loaded, &shared).unwrap();
+        let plan = compile(graph, gpu.evaluator(), gpu.fusing(), Preferences::default()).unwrap();
+        let before = gpu.pipelines();
+        kept.push(gpu.compile(plan).unwrap());
+        gpu.pipelines() - before
+    });
+    made.collect()
+}
+
+#[test]
+fn a_new_length_makes_no_pipeline() {
+    let _alone = alone();
+    let Some(gpu) = gpu() else { return };
+    // Of those up to 32 sums are computed otherwise.
+    let lengths = || (0..20).map(|i| 33 + (i * 7) % 31);
+    let images = || lengths().map(|n| 2 * n);
+    let models: [(&str, Vec<Vec<Vec<u32>>>); 4] = [
+        ("torchscript_encoder_17.onnx", lengths().map(|n| vec![vec![1, n]; 2]).collect()),
+        ("torchscript_tagger_14.onnx", lengths().map(|n| vec![vec![2, n]]).collect()),
+        ("torchscript_pyramid_17.onnx", images().map(|n| vec![vec![1, 3, n, n + 2]]).collect()),
+        ("tensorflow_conv.onnx", images().map(|n| vec![vec![1, n, n, 3]]).collect()),
+    ];
+    for (file, shapes) in models {
+        let made = pipelines(&gpu, file, shapes.into_iter());
+        assert!(made[0] > 5, "{file}: {made:?}");
+        assert!(made[1..].iter().all(|count| *count == 0), "{file}: {made:?}");
+    }
 }

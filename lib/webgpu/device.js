@@ -10,6 +10,7 @@ const { isObject } = require('../webidl.js');
 const MAP_READ = 0x1;
 const COPY_SRC = 0x4;
 const COPY_DST = 0x8;
+const UNIFORM = 0x40;
 const STORAGE = 0x80;
 
 /** So many bytes are copied in one turn of the event loop: about a millisecond. */
@@ -191,6 +192,6 @@ function readBytes(device, buffer, byteLength, label) {
 }
 
 module.exports = {
-  COPY_DST, COPY_SRC, LIMITS, PIECE, STORAGE,
+  COPY_DST, COPY_SRC, LIMITS, PIECE, STORAGE, UNIFORM,
   bufferSize, checked, isGPUBuffer, isGPUCommandBuffer, isGPUDevice, isSoftware, readBytes, requiredFeatures, requiredLimits, toGPUDevice, usableFeatures, writeBytes,
 };

@@ -9,7 +9,7 @@
 const { performance } = require('node:perf_hooks');
 const { setImmediate } = require('node:timers/promises');
 const { named } = require('../errors.js');
-const { COPY_DST, COPY_SRC, PIECE, STORAGE, bufferSize, checked, readBytes, writeBytes } = require('./device.js');
+const { COPY_DST, COPY_SRC, PIECE, STORAGE, UNIFORM, bufferSize, checked, readBytes, writeBytes } = require('./device.js');
 
 /** How long a turn may be, in milliseconds. */
 const TURN = 2;
@@ -18,6 +18,7 @@ const TURN = 2;
 const INPUT = 0;
 const OUTPUT = 1;
 const CONSTANT = 2;
+const ARENA = 3;
 
 /** @typedef {{kind: number, position: number, offset: number, size: number}} Memory */
 /** @typedef {{pipeline: GPUComputePipeline, step: number, grid: number[], memory: Memory[], fixed: GPUBindGroup | undefined}} Dispatch */
@@ -100,7 +101,7 @@ class Executable {
    * @param {GPUDevice} device
    * @param {string} label
    * @param {Dispatch[]} dispatches
-   * @param {{constants: (GPUBuffer | undefined)[], arena: GPUBuffer | undefined}} own
+   * @param {{constants: (GPUBuffer | undefined)[], arena: GPUBuffer | undefined, sizes: GPUBuffer | undefined}} own
    * @param {number[]} outputLengths
    * @param {number} inputs
    */
@@ -173,15 +174,17 @@ class Executable {
     this.destroyed = true;
     this.#bound = { buffers: [], groups: [] };
     this.own.arena?.destroy();
+    this.own.sizes?.destroy();
     this.own.constants.forEach((buffer) => buffer?.destroy());
   }
 }
 
-function group(device, { pipeline, memory }, { constants, arena }, buffers, inputs) {
+function group(device, { pipeline, memory }, { constants, arena, sizes }, buffers, inputs) {
   const bufferOf = ({ kind, position }) => {
     if (kind === INPUT) return buffers[position];
     if (kind === OUTPUT) return buffers[inputs + position];
-    return kind === CONSTANT ? constants[position] : arena;
+    if (kind === CONSTANT) return constants[position];
+    return kind === ARENA ? arena : sizes;
   };
   const entries = memory.map((part, binding) => ({ binding, resource: { buffer: bufferOf(part), offset: part.offset, size: part.size } }));
   return device.createBindGroup({ layout: pipeline.getBindGroupLayout(0), entries });
@@ -217,7 +220,7 @@ function parse(buffer) {
  */
 async function createExecutable(device, pipelines, source, description, inputs, label, ask) {
   const turns = new Turns();
-  const { steps, stepLabels, shaders, constants, arenaLength, outputLengths } = description;
+  const { steps, stepLabels, shaders, constants, sizes, arenaLength, outputLengths } = description;
   const parsed = parse(description.dispatches);
   const firstStep = new Map();
   parsed.forEach(({ shader, step }) => firstStep.has(shader) || firstStep.set(shader, step));
@@ -232,14 +235,18 @@ async function createExecutable(device, pipelines, source, description, inputs, 
     made[shader].catch(() => {});
     await turns.next();
   }
-  const own = { constants: [], arena: undefined };
+  const own = { constants: [], arena: undefined, sizes: undefined };
   try {
     const used = new Set(parsed.flatMap(({ memory }) => memory.filter(({ kind }) => kind === CONSTANT).map(({ position }) => position)));
     for (const [position, byteLength] of constants.entries()) {
       own.constants.push(used.has(position) ? await upload(device, source, position, byteLength, label, turns, ask) : undefined);
     }
-    if (parsed.some(({ memory }) => memory.some(({ kind }) => kind > CONSTANT))) {
+    if (parsed.some(({ memory }) => memory.some(({ kind }) => kind === ARENA))) {
       own.arena = await buffer(device, arenaLength, STORAGE, `${label} (values in between)`);
+    }
+    if (sizes.byteLength > 0) {
+      own.sizes = await buffer(device, sizes.byteLength, UNIFORM | COPY_DST, `${label} (sizes)`);
+      writeBytes(device, own.sizes, new Uint8Array(sizes));
     }
     /** @type {Dispatch[]} */
     const dispatches = [];
@@ -261,6 +268,7 @@ async function createExecutable(device, pipelines, source, description, inputs, 
     return new Executable(device, label, dispatches, own, outputLengths, inputs);
   } catch (error) {
     own.arena?.destroy();
+    own.sizes?.destroy();
     own.constants.forEach((constant) => constant?.destroy());
     throw error;
   }

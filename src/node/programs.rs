@@ -11,7 +11,7 @@ use super::script::{Scope, Value, internal};
 use super::settle::{Outcome, Request};
 use crate::backend::wgpu::Foreign;
 use crate::backend::wgpu::program::Program;
-use crate::backend::wgpu::target::{Features, Target};
+use crate::backend::wgpu::target::{Features, Target, opens_shapes};
 use crate::error::Result;
 use crate::graph::OperandId;
 use crate::memory::Held;
@@ -50,7 +50,7 @@ impl Described {
     }
 }
 
-/// `{dispatches, steps, shaders, constants, arenaLength, outputLengths}`
+/// `{dispatches, steps, shaders, constants, sizes, arenaLength, outputLengths}`
 pub fn value<'s>(scope: Scope<'s>, made: &OnceLock<Described>) -> Result<Value<'s>> {
     let Described { program, dispatches } = made.get().ok_or_else(|| internal("a program that was never made"))?;
     let numbers = |list: &[usize]| scope.array_of(list.iter().map(|&number| scope.number(number as f64)));
@@ -61,6 +61,7 @@ pub fn value<'s>(scope: Scope<'s>, made: &OnceLock<Described>) -> Result<Value<'
     scope.set(value, "shaders", scope.strings(program.shaders.iter().map(|shader| shader.label))?)?;
     let constants: Vec<usize> = program.constants.iter().map(|bytes| bytes.as_slice().len()).collect();
     scope.set(value, "constants", numbers(&constants)?)?;
+    scope.set(value, "sizes", bytes::array_buffer(scope, &program.sizes)?)?;
     scope.set(value, "arenaLength", scope.number(program.arena_length as f64)?)?;
     scope.set(value, "outputLengths", numbers(&program.output_lengths)?)?;
     Ok(value)
@@ -85,6 +86,7 @@ pub fn create_context<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         max_storage_buffers_per_shader_stage: bindings as usize,
         max_compute_workgroups_per_dimension: workgroups as usize,
         max_compute_workgroup_storage_size: shared as usize,
+        opens_shapes: opens_shapes(),
     };
     let environment = call.environment;
     let context = Context::on_foreign(environment, Foreign::new(target));

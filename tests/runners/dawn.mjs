@@ -2,7 +2,7 @@
 // streams. A message is a line of JSON that ends with the lengths of parts, and then these parts.
 //
 // First it says what there is: {half, subgroups, limits}, or {why} there is nothing. Then, for each
-// {name, shaders, steps, constants, arenaLength, outputLengths, parts} with the parts dispatches, texts, constants, inputs: the
+// {name, shaders, steps, constants, arenaLength, outputLengths, parts} with the parts dispatches, sizes, texts, constants, inputs: the
 // outputs, or {failure}.
 import { once } from 'node:events';
 import { createRequire } from 'node:module';
@@ -40,13 +40,14 @@ async function answer(header, parts = []) {
 }
 
 async function run(device, pipelines, { name, shaders, steps, constants, arenaLength, outputLengths, parts }) {
-  const [dispatches, ...others] = parts;
+  const [dispatches, sizes, ...others] = parts;
   const texts = others.splice(0, shaders.length);
   const bytes = others.splice(0, constants.length);
   const description = {
     // Numbers begin at a multiple of their size.
     dispatches: Uint8Array.from(dispatches).buffer,
     steps, stepLabels: steps.map(() => ''), shaders, constants, arenaLength, outputLengths,
+    sizes: Uint8Array.from(sizes).buffer,
   };
   const source = {
     shaderText: (shader) => texts[shader].toString(),

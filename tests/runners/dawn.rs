@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use webnn_node::backend::wgpu::Foreign;
-use webnn_node::backend::wgpu::target::{Features, Target};
+use webnn_node::backend::wgpu::target::{Features, Target, opens_shapes};
 use webnn_node::graph::Graph;
 
 /// What runs graphs on Dawn, where there is an adapter.
@@ -69,14 +69,15 @@ impl Dawn {
             max_storage_buffers_per_shader_stage: bindings,
             max_compute_workgroups_per_dimension: workgroups,
             max_compute_workgroup_storage_size: shared,
+            opens_shapes: opens_shapes(),
         });
         Ok(Dawn { device, _process: process, to, from })
     }
 
     fn run(&mut self, graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
-        let (program, _) = self.device.program(graph.clone(), usize::MAX).unwrap_or_else(|error| panic!("{error}"));
+        let (program, _) = self.device.program(crate::timeline::opened(graph), usize::MAX).unwrap_or_else(|error| panic!("{error}"));
         let dispatches = program.encode_dispatches();
-        let mut parts = vec![dispatches.as_slice()];
+        let mut parts = vec![dispatches.as_slice(), program.sizes.as_slice()];
         parts.extend(program.shaders.iter().map(|shader| shader.text.as_bytes()));
         parts.extend(program.constants.iter().map(|constant| constant.as_slice()));
         parts.extend(inputs);

@@ -8,8 +8,7 @@
 //!   the [`target`] alone, which is what a device can do, without the device.
 //! * [`lower`] makes a plan's steps *dispatches*: a shader, the memory that it binds, a grid. Memory is a part of an input's,
 //!   output's or constant's buffer, or of the graph's one arena, at the plan's offsets. Runs of a graph follow each other on
-//!   the device, so one arena is enough. Shaders are text made for the shapes at hand, with everything known baked in. What
-//!   comes out is a [`program`], plain data that says nothing about what runs it.
+//!   the device, so one arena is enough. What comes out is a [`program`], plain data that says nothing about what runs it.
 //! * [`runtime`] runs programs, and is the only one that knows wgpu. A run records all dispatches in one command buffer.
 //!   Equal texts share a pipeline. [`open`] finds a device, which is shared by all contexts of an adapter. A thread of its own
 //!   submits work in the order in which it is ordered; later work comes after earlier work on the device too, so writing and
@@ -36,6 +35,15 @@
 //! `max_f32` (NaN-keeping), `exp_f32`, `log_f32`, `tanh_f32`, `is_nan`, `nan()`, `infinity()`, `div_i64`, …  Positions are
 //! made with [`Strided::at`](crate::backend::strided::Strided) (any strided view: broadcast, transposed, sliced, reversed,
 //! tiled) and [`shader::coordinates`].
+//!
+//! # Shapes in shaders
+//!
+//! Numbers that come from shapes are [`shader::size`]s in the text of a kernel: marks that become literals at the end, with which
+//! drivers divide quickly and unroll loops, or fields of a uniform buffer. The latter in graphs of a model whose inputs change their
+//! shapes, so that each new length has the texts of the last one and compiles no pipeline. Everything else of a text must not depend
+//! on sizes but by classes of them, each a kernel of its own: sizes of 1, tiles of products, rows that fit into registers, sums by
+//! workgroups ([`lower::lowering::Lowering::is_open`]). What weights and options decide (windows, channels, groups, hidden sizes)
+//! is literal, and so are sizes of arrays. `open_cases.txt` has calls of all operators whose texts are compared.
 //!
 //! # Adding an operator
 //!
@@ -134,6 +142,11 @@ impl Gpu {
 
     fn order(&self, job: Job) {
         self.0.device.order(job, &self.0.asked);
+    }
+
+    /// How many pipelines the device has made so far, for all its contexts.
+    pub fn pipelines(&self) -> usize {
+        self.0.device.pipelines_made()
     }
 
     /// Destroys the device, for all its contexts, as a driver does that fails.

@@ -13,6 +13,8 @@ pub struct Program {
     pub dispatches: Vec<Dispatch>,
     /// Those that no dispatch binds need not be uploaded.
     pub constants: Vec<ConstantBytes>,
+    /// The numbers of shapes that shaders read, those of each dispatch at a multiple of [`SIZES_ALIGNMENT`].
+    pub sizes: Vec<u8>,
     /// Bytes of the arena, whose contents are anything before a run.
     pub arena_length: usize,
     /// Bytes of each output.
@@ -28,7 +30,7 @@ impl Program {
     }
 
     /// The dispatches as numbers of 64 bits, as script has them: for each its step, shader, grid and number of bindings, and for each
-    /// binding its buffer (0 an input, 1 an output, 2 a constant, 3 the arena) and the position of that, offset and length.
+    /// binding its buffer (0 an input, 1 an output, 2 a constant, 3 the arena, 4 the sizes) and the position of that, offset and length.
     /// `lib/webgpu/executable.js` reads it.
     pub fn encode_dispatches(&self) -> Vec<u8> {
         let mut encoded = Vec::new();
@@ -42,6 +44,7 @@ impl Program {
                     Slot::Output(position) => (1, position),
                     Slot::Constant(position) => (2, position),
                     Slot::Arena => (3, 0),
+                    Slot::Sizes => (4, 0),
                 };
                 [kind, position, offset, length].into_iter().for_each(&mut add);
             }
@@ -49,6 +52,9 @@ impl Program {
         encoded
     }
 }
+
+/// Every device's alignment of uniform buffers divides this.
+pub const SIZES_ALIGNMENT: usize = 256;
 
 /// A WGSL module. Its entry point is `main`; memory number `i` of a dispatch is its binding `i` in group 0.
 #[derive(Debug)]
@@ -90,6 +96,8 @@ pub enum Slot {
     Output(usize),
     Constant(usize),
     Arena,
+    /// Of [`Program::sizes`], bound as a uniform buffer.
+    Sizes,
 }
 
 impl From<Place> for Slot {

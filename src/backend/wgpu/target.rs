@@ -16,6 +16,8 @@ pub struct Target {
     pub max_compute_workgroups_per_dimension: usize,
     /// Bytes that a workgroup shares.
     pub max_compute_workgroup_storage_size: usize,
+    /// Whether shapes are numbers that shaders read, or in their text; as the plan wants it where nobody says so.
+    pub opens_shapes: Option<bool>,
 }
 
 /// What is used of a device besides what every device can do.
@@ -40,6 +42,15 @@ pub struct Matrices {
     pub float: Option<u32>,
     /// Invocations of a subgroup.
     pub lanes: u32,
+}
+
+/// What the variable `WEBNN_GPU_SIZES` says, `open` or `literal`: so shaders of both kinds can be tested with any graph.
+pub fn opens_shapes() -> Option<bool> {
+    match std::env::var("WEBNN_GPU_SIZES").ok()?.as_str() {
+        "open" => Some(true),
+        "literal" => Some(false),
+        _ => None,
+    }
 }
 
 impl Target {

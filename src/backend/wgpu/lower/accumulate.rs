@@ -6,7 +6,7 @@
 use super::gather::{index, place};
 use super::kernel::Kernel;
 use super::lowering::{Lowering, Operands, Tensor};
-use crate::backend::wgpu::shader::Scalar;
+use crate::backend::wgpu::shader::{Scalar, size};
 use crate::error::Result;
 use crate::graph::DataType;
 use crate::graph::ops::accumulate::{AccumulateElements, AccumulateNd, Accumulation};
@@ -15,20 +15,20 @@ use crate::graph::shape::strides;
 pub fn accumulate_elements(lowering: &mut Lowering<'_>, op: &AccumulateElements, operands: &Operands) -> Result<()> {
     let (input, indices) = (operands.input(op.input), operands.input(op.indices));
     let axis = op.axis as usize;
-    let targets = targets(lowering, indices, indices.count(), &index(indices, "i", input.shape[axis]))?;
+    let targets = targets(lowering, indices, indices.count(), &index(indices, "i", size(input.shape[axis])))?;
     let (distances, steps) = (strides(&input.shape), strides(&indices.shape));
     // Where the updates of an element begin, if it is within what the indices cover.
     let (mut first, mut outside) = ("0u".to_owned(), String::new());
     for d in (0..input.shape.len()).filter(|&d| d != axis) {
-        let at = format!("(i / {}u % {}u)", distances[d], input.shape[d]);
+        let at = format!("(i / {}u % {}u)", size(distances[d]), size(input.shape[d]));
         if indices.shape[d] < input.shape[d] {
-            outside.push_str(&format!("if {at} >= {}u {{ return input(i); }}\n", indices.shape[d]));
+            outside.push_str(&format!("if {at} >= {}u {{ return input(i); }}\n", size(indices.shape[d])));
         }
-        first.push_str(&format!(" + {at} * {}u", steps[d]));
+        first.push_str(&format!(" + {at} * {}u", size(steps[d])));
     }
-    let own = format!("i / {}u % {}u", distances[axis], input.shape[axis]);
+    let own = format!("i / {}u % {}u", size(distances[axis]), size(input.shape[axis]));
     let body = format!("{outside}let first = {first};\nlet own = {own};");
-    let at = format!("(first + k * {}u)", steps[axis]);
+    let at = format!("(first + k * {}u)", size(steps[axis]));
     accumulate(
         lowering,
         operands,
@@ -41,9 +41,9 @@ pub fn accumulate_elements(lowering: &mut Lowering<'_>, op: &AccumulateElements,
 
 pub fn accumulate_nd(lowering: &mut Lowering<'_>, op: &AccumulateNd, operands: &Operands) -> Result<()> {
     let (input, indices) = (operands.input(op.input), operands.input(op.indices));
-    let (coordinates, size) = indices.shape.split_at(indices.shape.len() - 1);
-    let (dimensions, slice) = input.shape.split_at(size[0]);
-    let (count, run): (usize, usize) = (coordinates.iter().product(), slice.iter().product());
+    let (coordinates, depth) = indices.shape.split_at(indices.shape.len() - 1);
+    let (dimensions, slice) = input.shape.split_at(depth[0]);
+    let (count, run): (usize, _) = (coordinates.iter().product(), size(slice.iter().product()));
     let targets = targets(lowering, indices, count, &place(indices, "i", dimensions))?;
     let body = format!("let own = i / {run}u;");
     let update = format!("(k * {run}u + i % {run}u)");
@@ -71,7 +71,7 @@ fn accumulate(
     (count, target, update): (usize, &str, &str),
 ) -> Result<()> {
     let scalar: Scalar = input.scalar();
-    let update = format!("updates({update})");
+    let (count, update) = (size(count), format!("updates({update})"));
     let total = match reduction {
         Accumulation::Add => scalar.add("total", &update),
         Accumulation::Mul => scalar.mul("total", &update),

@@ -5,7 +5,7 @@ use super::kernel::Kernel;
 use super::lowering::{Lowering, Operands, Tensor};
 use super::product::{End, Product};
 use super::window::{countable, place};
-use crate::backend::wgpu::shader::coordinates;
+use crate::backend::wgpu::shader::{coordinates, size};
 use crate::backend::window::Axis;
 use crate::error::{Error, Kind, Result};
 use crate::graph::ops::conv::{Conv2d, ConvTranspose2d};
@@ -93,7 +93,7 @@ pub fn conv_transpose2d(lowering: &mut Lowering<'_>, op: &ConvTranspose2d, opera
     let columns = axis(1, (output_width, width, filter_width))?;
     let reached = |name: &str, axis: &Axis, position: &str, tap: &str| {
         let Axis { stride, dilation, padding, .. } = axis;
-        let reached = format!("let reached_{name} = i32({position} + {padding}u) - i32({tap} * {dilation}u);\n");
+        let reached = format!("let reached_{name} = i32({position} + {}u) - i32({tap} * {dilation}u);\n", size(*padding));
         let between = if *stride > 1 { format!(" || reached_{name} % {stride} != 0") } else { String::new() };
         format!("{reached}if reached_{name} < 0{between} {{ return 0.0f; }}\nlet {name} = reached_{name} / {stride};\n")
     };
@@ -126,7 +126,8 @@ impl Convolution<'_> {
     /// `fn weight(g, o, c, ky, kx) -> f32`, that one.
     fn functions(&self) -> String {
         let [_, _, height, width] = self.layout.to_nchw(&self.input.shape);
-        let [n, c, h, w] = self.layout.to_nchw(&strides(&self.input.shape));
+        let [n, c, h, w] = self.layout.to_nchw(&strides(&self.input.shape)).map(size);
+        let (height, width) = (size(height), size(width));
         let FilterStrides { group, output, input, height: filter_height, width: filter_width } = self.filter_strides;
         format!(
             "fn input_under(n: u32, c: u32, y: u32, x: u32, ky: u32, kx: u32) -> f32 {{\n\
@@ -157,7 +158,7 @@ impl Convolution<'_> {
         if let Some(bias) = self.bias {
             end.reads.push(("bias", operands.input(bias)));
             end.text = match self.layout {
-                Nchw => format!("x += bias((i / {}u) % {channels}u);\n", height * width),
+                Nchw => format!("x += bias((i / {}u) % {channels}u);\n", size(height * width)),
                 Nhwc => format!("x += bias(i % {channels}u);\n"),
             };
         }
@@ -200,8 +201,9 @@ impl Convolution<'_> {
             Nhwc => format!("let c = {k} % {input_channels}u;\nlet tap = {k} / {input_channels}u;\n"),
         };
         let tap = format!("tap / {window_width}u, tap % {window_width}u");
-        let at = |position: &str| format!("{position} / {width}u, {position} % {width}u");
         let functions = self.functions();
+        let (number_of_positions, width) = (size(positions), size(width));
+        let at = |position: &str| format!("{position} / {width}u, {position} % {width}u");
         let product = match self.layout {
             Nchw => Product {
                 label: self.label,
@@ -218,7 +220,7 @@ impl Convolution<'_> {
                      fn right_at(batch: u32, k: u32, column: u32) -> f32 {{\n{parts}\
                      return input_under(batch / {groups}u, (batch % {groups}u) * {input_channels}u + c, {at}, {tap});\n}}\n\
                      fn place(batch: u32, row: u32, column: u32) -> u32 {{\n\
-                     return (batch * {output_channels}u + row) * {positions}u + column;\n}}\n",
+                     return (batch * {output_channels}u + row) * {number_of_positions}u + column;\n}}\n",
                     parts = parts("k"),
                     at = at("column"),
                 ),
@@ -236,8 +238,8 @@ impl Convolution<'_> {
                 functions: format!(
                     "{functions}\
                      fn left_at(batch: u32, row: u32, k: u32) -> f32 {{\n{parts}\
-                     let position = row % {positions}u;\n\
-                     return input_under(row / {positions}u, batch * {input_channels}u + c, {at}, {tap});\n}}\n\
+                     let position = row % {number_of_positions}u;\n\
+                     return input_under(row / {number_of_positions}u, batch * {input_channels}u + c, {at}, {tap});\n}}\n\
                      fn right_at(batch: u32, k: u32, column: u32) -> f32 {{\n{parts}\
                      return weight(batch, column, c, {tap});\n}}\n\
                      fn place(batch: u32, row: u32, column: u32) -> u32 {{\n\
@@ -248,7 +250,7 @@ impl Convolution<'_> {
                 number: if groups == 1 {
                     "i".to_owned()
                 } else {
-                    let group = batches * positions * output_channels;
+                    let group = size(batches * positions * output_channels);
                     format!(
                         "(i / {output_channels}u % {groups}u) * {group}u + i / {channels}u * {output_channels}u + i % {output_channels}u"
                     )
@@ -265,16 +267,18 @@ impl Convolution<'_> {
         let [window_height, window_width] = self.window;
         let taps = window_height * window_width;
         let [batches, _, height, width] = layout.to_nchw(&self.input.shape);
-        let [n, c, h, w] = layout.to_nchw(&strides(&self.input.shape));
+        let strides = layout.to_nchw(&strides(&self.input.shape));
+        let [n, c, h, w] = strides.map(size);
         let (rows, columns) = (output_channels * taps, height * width);
         let products = lowering.temporary(DataType::Float32, &[batches * groups, rows, columns])?;
+        let (number_of_columns, height, width) = (size(columns), size(height), size(width));
         let product = Product {
             label: self.label,
             batches: batches * groups,
             rows,
             depth: input_channels,
             columns,
-            by_depth: [self.filter_strides.input == 1, c == 1],
+            by_depth: [self.filter_strides.input == 1, strides[1] == 1],
             reads: vec![("input", self.input), ("filter_of", self.filter)],
             functions: format!(
                 "{functions}\
@@ -284,7 +288,7 @@ impl Convolution<'_> {
                  fn right_at(batch: u32, k: u32, column: u32) -> f32 {{\n\
                  return input(batch / {groups}u * {n}u + (batch % {groups}u * {input_channels}u + k) * {c}u \
                  + column / {width}u * {h}u + column % {width}u * {w}u);\n}}\n\
-                 fn place(batch: u32, row: u32, column: u32) -> u32 {{ return (batch * {rows}u + row) * {columns}u + column; }}\n",
+                 fn place(batch: u32, row: u32, column: u32) -> u32 {{ return (batch * {rows}u + row) * {number_of_columns}u + column; }}\n",
                 functions = self.functions(),
             ),
             number: "i".to_owned(),
@@ -299,7 +303,7 @@ impl Convolution<'_> {
             "fn product_at(plane: u32, y: u32, x: u32, ky: u32, kx: u32) -> f32 {{\n\
              {places}\
              if iy >= {height} || ix >= {width} {{ return 0.0f; }}\n\
-             return products((plane * {taps}u + ky * {window_width}u + kx) * {columns}u + u32(iy) * {width}u + u32(ix));\n}}\n",
+             return products((plane * {taps}u + ky * {window_width}u + kx) * {number_of_columns}u + u32(iy) * {width}u + u32(ix));\n}}\n",
             places = self.places,
         );
         let body = format!(

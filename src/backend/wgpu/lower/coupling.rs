@@ -3,6 +3,7 @@
 use super::kernel::Kernel;
 use super::kernel::{WORKGROUP, grid};
 use super::lowering::{Lowering, Operands};
+use crate::backend::wgpu::shader::size;
 use crate::error::Result;
 use crate::graph::ops::coupling::PairwiseCoupling;
 
@@ -51,7 +52,8 @@ pub fn pairwise_coupling(lowering: &mut Lowering<'_>, op: &PairwiseCoupling, ope
          p[b] *= scale;\n}}\n}}\n}}\n\
          for (var a = 0u; a < {classes}u; a += 1u) {{ store_probabilities(row * {classes}u + a, p[a]); }}\n}}\n",
         pairs = input.shape[1],
-        row = row * WORKGROUP,
+        row = size(row * WORKGROUP),
+        rows = size(rows),
         steps = classes.max(100),
         error = 0.005 / classes as f32,
     );

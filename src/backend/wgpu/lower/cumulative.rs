@@ -5,6 +5,7 @@ use super::kernel::grid;
 use super::lowering::{Lowering, Operands};
 use super::reduce::formula;
 use crate::backend::strided::Axis;
+use crate::backend::wgpu::shader::size;
 use crate::error::Result;
 use crate::graph::OperandId;
 use crate::graph::ops::cumulative::{CumulativeProduct, CumulativeSum};
@@ -39,15 +40,15 @@ impl Scan {
     fn lower(&self, lowering: &mut Lowering<'_>, input: OperandId, operands: &Operands) -> Result<()> {
         let input = operands.input(input);
         let scalar = input.scalar();
-        let Axis { size, run: inner } = Axis::new(&input.shape, self.axis);
-        let rows = input.count() / size;
+        let Axis { size: length, run: inner } = Axis::new(&input.shape, self.axis);
+        let rows = input.count() / length;
         // A row's invocations combine a piece each, then find out what comes before their piece.
-        let lanes: usize = if size <= FEW { 1 } else { 256 };
+        let lanes: usize = if length <= FEW { 1 } else { 256 };
         let rows_of_group = if lanes == 1 { 64 } else { 1 };
-        let piece = size.div_ceil(lanes);
+        let piece = size(length.div_ceil(lanes));
         let (row_of_grid, grid) = grid(lowering, rows.div_ceil(rows_of_group));
-        let position = if self.reversed { format!("{}u - k", size - 1) } else { "k".to_owned() };
-        let formula = formula(self.kind, input.data_type, size);
+        let position = if self.reversed { format!("{}u - k", size(length - 1)) } else { "k".to_owned() };
+        let formula = formula(self.kind, input.data_type, length);
         let stored = if self.exclusive { "sum" } else { "next" };
         let mut scan = String::new();
         if lanes > 1 {
@@ -75,14 +76,14 @@ impl Scan {
         };
         let text = format!(
             "{functions}{shared}\
-         fn place(row: u32, k: u32) -> u32 {{ return (row / {inner}u * {size}u + {position}) * {inner}u + row % {inner}u; }}\n\
+         fn place(row: u32, k: u32) -> u32 {{ return (row / {inner}u * {length}u + {position}) * {inner}u + row % {inner}u; }}\n\
          @compute @workgroup_size({threads}) fn main(@builtin(workgroup_id) group: vec3<u32>, \
          @builtin(local_invocation_index) index: u32) {{\n\
          let group_index = group.y * {row_of_grid}u + group.x;\n\
          {of_lane}\
          let is_row = row < {rows}u;\n\
-         let first = select({size}u, min(lane * {piece}u, {size}u), is_row);\n\
-         let end = min(first + {piece}u, {size}u);\n\
+         let first = select({length}u, min(lane * {piece}u, {length}u), is_row);\n\
+         let end = min(first + {piece}u, {length}u);\n\
          var sum = nothing();\n\
          {scan}\
          for (var k = first; k < end; k += 1u) {{\n\
@@ -90,6 +91,10 @@ impl Scan {
          let next = combine(sum, lift(input(at), k));\n\
          store_output(at, result({stored}));\n\
          sum = next;\n}}\n}}\n",
+            length = size(length),
+            inner = size(inner),
+            row_of_grid = size(row_of_grid),
+            rows = size(rows),
             functions = formula.declare(scalar, scalar),
             shared = if lanes > 1 {
                 format!("var<workgroup> totals: array<{}, {lanes}>;\n", formula.accumulator)

@@ -4,17 +4,19 @@
 use super::kernel::Kernel;
 use super::lowering::{Lowering, Operands, Tensor};
 use crate::backend::strided::Axis;
+use crate::backend::wgpu::shader::{Size, size};
 use crate::error::Result;
 use crate::graph::ops::gather::{Gather, GatherElements, GatherNd};
 
 /// Index number `at` of the operand that a kernel reads as `indices`, made one into a dimension of that size.
-pub fn index(indices: &Tensor, at: &str, size: usize) -> String {
+pub fn index(indices: &Tensor, at: &str, size: Size) -> String {
     indices.scalar().call("index", &[&format!("indices({at})"), &format!("{size}u")])
 }
 
 /// The number of the place that the coordinate `at` names in the first dimensions of a shape.
 pub fn place(indices: &Tensor, at: &str, dimensions: &[usize]) -> String {
-    dimensions.iter().enumerate().fold("0u".to_owned(), |place, (d, &size)| {
+    dimensions.iter().enumerate().fold("0u".to_owned(), |place, (d, &along)| {
+        let size = size(along);
         let index = index(indices, &format!("{at} * {}u + {d}u", dimensions.len()), size);
         format!("({place} * {size}u + {index})")
     })
@@ -22,18 +24,19 @@ pub fn place(indices: &Tensor, at: &str, dimensions: &[usize]) -> String {
 
 /// Where an element `at` of a tensor of indices leads in a tensor that differs from it in the size of the axis.
 pub fn place_on_axis(tensor: &Tensor, indices: &Tensor, at: &str, number: u32) -> String {
-    let (Axis { size, run }, other) = (Axis::new(&tensor.shape, number), Axis::new(&indices.shape, number).size);
+    let (own, other) = (Axis::new(&tensor.shape, number), Axis::new(&indices.shape, number));
+    let (block, size, run) = (size(other.size * own.run), size(own.size), size(own.run));
     let index = index(indices, at, size);
-    format!("((({at}) / {}u) * {size}u + {index}) * {run}u + ({at}) % {run}u", other * run)
+    format!("((({at}) / {block}u) * {size}u + {index}) * {run}u + ({at}) % {run}u")
 }
 
 pub fn gather(lowering: &mut Lowering<'_>, op: &Gather, operands: &Operands) -> Result<()> {
     let (input, indices) = (operands.input(op.input), operands.input(op.indices));
-    let Axis { size, run } = Axis::new(&input.shape, op.axis);
-    let count = indices.count();
+    let axis = Axis::new(&input.shape, op.axis);
+    let (block, count) = (size(indices.count() * axis.run), size(indices.count()));
+    let (size, run) = (size(axis.size), size(axis.run));
     let body = format!(
-        "let outer = i / {}u;\nlet index = {};\nreturn input((outer * {size}u + index) * {run}u + i % {run}u);",
-        count * run,
+        "let outer = i / {block}u;\nlet index = {};\nreturn input((outer * {size}u + index) * {run}u + i % {run}u);",
         index(indices, &format!("i / {run}u % {count}u"), size)
     );
     kernel(lowering, input, indices).each(lowering, operands.output(), &body)
@@ -48,7 +51,7 @@ pub fn gather_elements(lowering: &mut Lowering<'_>, op: &GatherElements, operand
 pub fn gather_nd(lowering: &mut Lowering<'_>, op: &GatherNd, operands: &Operands) -> Result<()> {
     let (input, indices) = (operands.input(op.input), operands.input(op.indices));
     let (dimensions, slice) = input.shape.split_at(indices.shape[indices.shape.len() - 1]);
-    let run: usize = slice.iter().product();
+    let run = size(slice.iter().product());
     let place = place(indices, &format!("(i / {run}u)"), dimensions);
     kernel(lowering, input, indices).each(lowering, operands.output(), &format!("return input({place} * {run}u + i % {run}u);"))
 }

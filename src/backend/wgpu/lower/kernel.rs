@@ -3,7 +3,7 @@
 use super::lowering::{Lowering, Tensor};
 use super::words::Words;
 use crate::backend::wgpu::program::{Memory, Slot};
-use crate::backend::wgpu::shader::{Layout, Scalar, bits, complete, load, stored};
+use crate::backend::wgpu::shader::{Layout, Scalar, bits, load, size, stored};
 use crate::error::Result;
 use crate::graph::DataType;
 use std::fmt::Write;
@@ -68,35 +68,24 @@ impl Kernel {
     ///
     /// It does not matter how many elements share a word; values outside the range of an integer type are wrapped, those of
     /// float16 are rounded.
-    pub fn each(self, lowering: &mut Lowering<'_>, output: &Tensor, body: &str) -> Result<()> {
-        let count = output.count();
-        self.each_of(lowering, output, (0, count), body)
-    }
-
-    /// Like [`Kernel::each`], for the elements from `first` up to, and not including, `end`. The others are left alone.
-    pub fn each_of(
-        mut self,
-        lowering: &mut Lowering<'_>,
-        output: &Tensor,
-        (first, end): (usize, usize),
-        body: &str,
-    ) -> Result<()> {
+    pub fn each(mut self, lowering: &mut Lowering<'_>, output: &Tensor, body: &str) -> Result<()> {
         let words = self.bind(lowering, "output", output, false);
         let layout = lowering.layout(output);
         let unit = layout.unit();
-        let (first_unit, end_unit) = (first / unit, end.div_ceil(unit));
-        let (row, grid) = grid(lowering, (end_unit - first_unit).div_ceil(WORKGROUP));
+        let units = output.count().div_ceil(unit);
+        let (row, grid) = grid(lowering, units.div_ceil(WORKGROUP));
         let _ = write!(
             self.text,
             "fn element(i: u32) -> {scalar} {{\n{body}\n}}\n\
              @compute @workgroup_size({WORKGROUP}) fn main(@builtin(global_invocation_id) id: vec3<u32>) {{\n\
-             let unit = id.y * {row}u + id.x + {first_unit}u;\n\
-             if unit >= {end_unit}u {{ return; }}\n",
+             let unit = id.y * {row}u + id.x;\n\
+             if unit >= {units}u {{ return; }}\n",
             scalar = output.scalar().name(),
-            row = row * WORKGROUP,
+            row = size(row * WORKGROUP),
+            units = size(units),
         );
         let write = match layout {
-            Layout::Packed(_) => packed(output.data_type, &words, unit, first, end),
+            Layout::Packed(_) => packed(output, &words, unit),
             _ => format!("{}\n}}\n", words.set("unit", &stored(layout, "element(unit)"))),
         };
         self.text.push_str(&write);
@@ -123,28 +112,24 @@ impl Kernel {
 
     fn dispatch(self, lowering: &mut Lowering<'_>, grid: [u32; 3]) -> Result<()> {
         lowering.target.check_bindings(self.bindings.len())?;
-        let text = complete(lowering.features(), &self.text);
-        lowering.dispatch(self.label, text, self.bindings, grid);
+        lowering.dispatch(self.label, &self.text, self.bindings, grid);
         Ok(())
     }
 }
 
 /// The end of an entry point that writes the elements of one word.
-fn packed(data_type: DataType, words: &Words, unit: usize, first: usize, end: usize) -> String {
+fn packed(output: &Tensor, words: &Words, unit: usize) -> String {
     let width = 32 / unit;
-    let value = bits(data_type, "element(i)");
-    // Words at both ends may have elements that are not to be written.
-    let kept = words.at("unit");
-    let keep = if first.is_multiple_of(unit) { "0u" } else { &kept };
-    let tail = if end.is_multiple_of(unit) { String::new() } else { format!("word = {kept};\n") };
-    let is_tail = format!("if unit == {}u {{ {tail} }}\n", end / unit);
+    let value = bits(output.data_type, "element(i)");
+    // The last word may have elements that are not to be written.
+    let (kept, end) = (words.at("unit"), size(output.count()));
     format!(
-        "var word = {keep};\n{}\
+        "var word = 0u;\n\
+         if unit == {end}u / {unit}u {{ word = {kept}; }}\n\
          for (var k = 0u; k < {unit}u; k += 1u) {{\n\
          let i = unit * {unit}u + k;\n\
-         if i >= {first}u && i < {end}u {{ word = insertBits(word, {value}, k * {width}u, {width}u); }}\n\
+         if i < {end}u {{ word = insertBits(word, {value}, k * {width}u, {width}u); }}\n\
          }}\n{}\n}}\n",
-        if tail.is_empty() { "" } else { &is_tail },
         words.set("unit", "word"),
     )
 }

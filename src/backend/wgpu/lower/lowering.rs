@@ -1,13 +1,12 @@
 //! A program under construction: tensors, temporary memory, constants, and the dispatches so far.
 
-use crate::backend::wgpu::program::{Dispatch, Memory, Program, Shader, Slot, StepName};
-use crate::backend::wgpu::shader::{Layout, Scalar};
+use crate::backend::wgpu::program::{Dispatch, Memory, Program, SIZES_ALIGNMENT, Shader, Slot, StepName};
+use crate::backend::wgpu::shader::{Layout, Scalar, complete, literal, uniform};
 use crate::backend::wgpu::target::{Features, Target};
 use crate::compiler::{Place, Plan, Value};
 use crate::error::{Error, Kind, Result};
 use crate::graph::{ConstantBytes, DataType, Op, OperandId};
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 /// A tensor as kernels see it: dense, in row-major order.
 #[derive(Clone, Debug)]
@@ -35,9 +34,14 @@ pub struct Lowering<'a> {
     /// What steps read.
     read: HashSet<(Slot, usize)>,
     shaders: Vec<Shader>,
-    /// The numbers of shaders by their text.
-    numbers: HashMap<Arc<str>, usize>,
+    /// Whether shapes are not in the text of shaders: those of a model whose inputs change their shapes.
+    pub is_open: bool,
+    /// The numbers of shaders by their text, without the prelude.
+    numbers: HashMap<String, usize>,
     dispatches: Vec<Dispatch>,
+    /// The numbers of shapes, and where some of them are already.
+    sizes: Vec<u8>,
+    places: HashMap<Vec<u32>, Memory>,
     steps: Vec<StepName>,
     /// The plan's arena, and behind it what a step needs for itself.
     arena_length: usize,
@@ -86,8 +90,11 @@ impl<'a> Lowering<'a> {
             constants,
             read,
             shaders: Vec::new(),
+            is_open: target.opens_shapes.unwrap_or(plan.shared.is_of_several()),
             numbers: HashMap::new(),
             dispatches: Vec::new(),
+            sizes: Vec::new(),
+            places: HashMap::new(),
             steps: Vec::new(),
             arena_length,
             temporary: 0,
@@ -106,19 +113,41 @@ impl<'a> Lowering<'a> {
     }
 
     pub fn finish(self, output_lengths: Vec<usize>) -> Program {
-        let Lowering { shaders, dispatches, constants, steps, arena_length, longest, .. } = self;
-        Program { shaders, dispatches, constants, arena_length: arena_length + longest, output_lengths, steps }
+        let Lowering { shaders, dispatches, constants, sizes, steps, arena_length, longest, .. } = self;
+        Program { shaders, dispatches, constants, sizes, arena_length: arena_length + longest, output_lengths, steps }
     }
 
-    /// Runs a shader on some memory.
-    pub fn dispatch(&mut self, label: &'static str, text: String, bindings: Vec<Memory>, grid: [u32; 3]) {
-        let text: Arc<str> = text.into();
-        let shader = *self.numbers.entry(text.clone()).or_insert(self.shaders.len());
-        if shader == self.shaders.len() {
-            self.shaders.push(Shader { label, text });
-        }
+    /// Runs a kernel on some memory. Its text has marks where numbers come from shapes, and lacks the prelude.
+    pub fn dispatch(&mut self, label: &'static str, text: &str, mut bindings: Vec<Memory>, grid: [u32; 3]) {
+        let text = if self.is_open {
+            let (text, sizes) = uniform(text, bindings.len());
+            bindings.extend(self.sizes(sizes));
+            text
+        } else {
+            literal(text)
+        };
+        let shader = self.numbers.get(&text).copied().unwrap_or_else(|| {
+            self.shaders.push(Shader { label, text: complete(self.target.features, &text).into() });
+            self.numbers.insert(text, self.shaders.len() - 1);
+            self.shaders.len() - 1
+        });
         let step = self.steps.len().saturating_sub(1);
         self.dispatches.push(Dispatch { step, shader, bindings, grid });
+    }
+
+    /// Where the numbers of a kernel's shapes are; equal layers have the same.
+    fn sizes(&mut self, sizes: Vec<u32>) -> Option<Memory> {
+        if sizes.is_empty() {
+            return None;
+        }
+        let all = &mut self.sizes;
+        let memory = self.places.entry(sizes).or_insert_with_key(|sizes| {
+            all.resize(all.len().next_multiple_of(SIZES_ALIGNMENT), 0);
+            let offset = all.len();
+            all.extend(sizes.iter().flat_map(|size| size.to_le_bytes()));
+            Memory { slot: Slot::Sizes, offset, length: all.len() - offset }
+        });
+        Some(*memory)
     }
 
     /// Memory for a tensor that only this step uses.

@@ -5,7 +5,7 @@ use super::kernel::Kernel;
 use super::lowering::{Lowering, Operands};
 use super::product::{End, Product};
 use crate::backend::strided::Strided;
-use crate::backend::wgpu::shader::float;
+use crate::backend::wgpu::shader::{float, size};
 use crate::error::Result;
 use crate::graph::ops::matmul::{Gemm, IntegerMatmul, Matmul};
 
@@ -23,6 +23,8 @@ pub fn matmul(lowering: &mut Lowering<'_>, op: &Matmul, operands: &Operands) -> 
         batches = 1;
         (of_a, of_b) = ("0u".to_owned(), "0u".to_owned());
     }
+    let (matrix_a, matrix_b) = (size(rows * depth), size(depth * columns));
+    let [height, inner, width] = [rows, depth, columns].map(size);
     let product = Product {
         label: "matmul",
         batches,
@@ -32,11 +34,9 @@ pub fn matmul(lowering: &mut Lowering<'_>, op: &Matmul, operands: &Operands) -> 
         by_depth: [true, false],
         reads: vec![("a", a), ("b", b)],
         functions: format!(
-            "fn left_at(batch: u32, row: u32, k: u32) -> f32 {{ return a({of_a} * {matrix_a}u + row * {depth}u + k); }}\n\
-             fn right_at(batch: u32, k: u32, column: u32) -> f32 {{ return b({of_b} * {matrix_b}u + k * {columns}u + column); }}\n\
-             fn place(batch: u32, row: u32, column: u32) -> u32 {{ return (batch * {rows}u + row) * {columns}u + column; }}\n",
-            matrix_a = rows * depth,
-            matrix_b = depth * columns,
+            "fn left_at(batch: u32, row: u32, k: u32) -> f32 {{ return a({of_a} * {matrix_a}u + row * {inner}u + k); }}\n\
+             fn right_at(batch: u32, k: u32, column: u32) -> f32 {{ return b({of_b} * {matrix_b}u + k * {width}u + column); }}\n\
+             fn place(batch: u32, row: u32, column: u32) -> u32 {{ return (batch * {height}u + row) * {width}u + column; }}\n",
         ),
         number: "i".to_owned(),
         end: End { reads: Vec::new(), text: String::new(), then: Some((a.data_type, operands)) },
@@ -53,6 +53,8 @@ pub fn integer_matmul(lowering: &mut Lowering<'_>, op: &IntegerMatmul, operands:
     let (of_a, of_b) =
         (Strided::broadcast(batches_a, batch_shape).at("batch"), Strided::broadcast(batches_b, batch_shape).at("batch"));
     let scalar = output.scalar();
+    let (matrix, matrix_a, matrix_b) = (size(rows * columns), size(rows * depth), size(depth * columns));
+    let [rows, depth, columns] = [rows, depth, columns].map(size);
     let product = scalar.mul("a(left + k)", &format!("b(right + k * {columns}u)"));
     let body = format!(
         "let batch = i / {matrix}u;\n\
@@ -61,9 +63,6 @@ pub fn integer_matmul(lowering: &mut Lowering<'_>, op: &IntegerMatmul, operands:
          var total = {zero};\n\
          for (var k = 0u; k < {depth}u; k += 1u) {{ total = {sum}; }}\n\
          return total;",
-        matrix = rows * columns,
-        matrix_a = rows * depth,
-        matrix_b = depth * columns,
         zero = scalar.integer(0),
         sum = scalar.add("total", &product),
     );
@@ -74,8 +73,9 @@ pub fn gemm(lowering: &mut Lowering<'_>, op: &Gemm, operands: &Operands) -> Resu
     let (a, b, output) = (operands.input(op.a), operands.input(op.b), operands.output());
     let &[rows, columns] = &output.shape[..] else { unreachable!("a matrix has rank 2") };
     let depth = a.shape[if op.a_transpose { 0 } else { 1 }];
-    let at_a = if op.a_transpose { format!("k * {rows}u + row") } else { format!("row * {depth}u + k") };
-    let at_b = if op.b_transpose { format!("column * {depth}u + k") } else { format!("k * {columns}u + column") };
+    let [height, inner, width] = [rows, depth, columns].map(size);
+    let at_a = if op.a_transpose { format!("k * {height}u + row") } else { format!("row * {inner}u + k") };
+    let at_b = if op.b_transpose { format!("column * {inner}u + k") } else { format!("k * {width}u + column") };
     // alpha and beta are cast to the data type of the operands.
     let (alpha, beta) = (cast(op.alpha, a.data_type), cast(op.beta, a.data_type));
     let mut end = End { reads: Vec::new(), text: String::new(), then: Some((a.data_type, operands)) };
@@ -99,7 +99,7 @@ pub fn gemm(lowering: &mut Lowering<'_>, op: &Gemm, operands: &Operands) -> Resu
         functions: format!(
             "fn left_at(batch: u32, row: u32, k: u32) -> f32 {{ return a({at_a}); }}\n\
              fn right_at(batch: u32, k: u32, column: u32) -> f32 {{ return b({at_b}); }}\n\
-             fn place(batch: u32, row: u32, column: u32) -> u32 {{ return row * {columns}u + column; }}\n"
+             fn place(batch: u32, row: u32, column: u32) -> u32 {{ return row * {width}u + column; }}\n"
         ),
         number: "i".to_owned(),
         end,

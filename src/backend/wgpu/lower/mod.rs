@@ -19,6 +19,8 @@ pub mod lowering;
 mod matmul;
 mod movement;
 mod normalization;
+#[cfg(test)]
+mod open_tests;
 mod pool;
 mod product;
 mod quantized;

@@ -4,7 +4,7 @@ use super::kernel::Kernel;
 use super::lowering::{Lowering, Operands, Tensor};
 use super::words::Words;
 use crate::backend::strided::Strided;
-use crate::backend::wgpu::shader::{Scalar, coordinates, load};
+use crate::backend::wgpu::shader::{Scalar, coordinates, load, signed, size};
 use crate::error::Result;
 use crate::graph::DataType;
 use crate::graph::ops::movement::{
@@ -68,6 +68,7 @@ pub fn triangular(lowering: &mut Lowering<'_>, op: &Triangular, operands: &Opera
     // Beyond the matrix it does not matter how far.
     let diagonal = i64::from(op.diagonal).clamp(-(rows as i64), columns as i64);
     let keeps = if op.upper { ">=" } else { "<=" };
+    let (diagonal, rows, columns) = (signed(diagonal as i32), size(rows), size(columns));
     let body = format!(
         "let column = i32(i % {columns}u);\n\
          let row = i32((i / {columns}u) % {rows}u);\n\
@@ -88,7 +89,7 @@ pub fn concat(lowering: &mut Lowering<'_>, op: &Concat, operands: &Operands) -> 
     let output = operands.output();
     let axis = op.axis as usize;
     let run = |shape: &[usize]| shape[axis..].iter().product::<usize>();
-    let row = run(&output.shape);
+    let row = size(run(&output.shape));
     let count = op.inputs.len();
     let mut start = 0;
     let at_once = concat_at_once(lowering, operands);
@@ -116,7 +117,7 @@ pub fn concat(lowering: &mut Lowering<'_>, op: &Concat, operands: &Operands) -> 
                 table.extend([end, length, start].map(|number| number as u32));
                 [1, 2, 3].map(|column| format!("table({}u)", 3 * number + column))
             } else {
-                [end, length, start].map(|number| format!("{number}u"))
+                [end, length, start].map(|number| format!("{}u", size(number)))
             };
             let value = format!("{name}(row * {length_text} + (at - {start_text}))");
             body.push_str(&format!("if at < {end_text} {{ return {value}; }}\n"));
@@ -138,13 +139,13 @@ pub fn pad(lowering: &mut Lowering<'_>, op: &Pad, operands: &Operands) -> Result
     let mut body = coordinates(&output.shape, "i", "c");
     let mut position = "0u".to_owned();
     for (d, stride) in strides(&input.shape).into_iter().enumerate() {
-        let (before, size) = (op.beginning_padding[d], input.shape[d]);
-        let last = size - 1;
+        let (padding, along) = (op.beginning_padding[d] as usize, input.shape[d]);
+        let (before, last, stride) = (size(padding), size(along - 1), size(stride));
         match op.mode {
             PaddingMode::Constant => {
                 let value = Scalar::number(op.value, output.data_type);
-                if output.shape[d] != size {
-                    let end = before as usize + size;
+                if output.shape[d] != along {
+                    let end = size(padding + along);
                     body.push_str(&format!("if c{d} < {before}u || c{d} >= {end}u {{ return {value}; }}\n"));
                 }
                 body.push_str(&format!("let s{d} = c{d} - {before}u;\n"));
@@ -155,7 +156,7 @@ pub fn pad(lowering: &mut Lowering<'_>, op: &Pad, operands: &Operands) -> Result
             PaddingMode::Reflection => {
                 body.push_str(&format!("var s{d} = max(c{d}, {before}u) - {before}u;\n"));
                 body.push_str(&format!("if c{d} < {before}u {{ s{d} = {before}u - c{d}; }}\n"));
-                body.push_str(&format!("if s{d} > {last}u {{ s{d} = {}u - s{d}; }}\n", 2 * last));
+                body.push_str(&format!("if s{d} > {last}u {{ s{d} = {}u - s{d}; }}\n", size(2 * (along - 1))));
             }
         }
         position.push_str(&format!(" + s{d} * {stride}u"));

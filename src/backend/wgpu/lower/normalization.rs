@@ -5,7 +5,7 @@ use super::lowering::{Lowering, Operands, Tensor};
 use super::reduce::power;
 use super::rows::{Rows, Summary};
 use crate::backend::strided::Axis;
-use crate::backend::wgpu::shader::float;
+use crate::backend::wgpu::shader::{float, real, size};
 use crate::error::Result;
 use crate::graph::DataType;
 use crate::graph::ops::layout::InputOperandLayout::{Nchw, Nhwc};
@@ -35,6 +35,7 @@ pub fn batch_normalization(lowering: &mut Lowering<'_>, op: &BatchNormalization,
         .reads(lowering, "mean", operands.input(op.mean))
         .reads(lowering, "variance", operands.input(op.variance));
     let kernel = factors(lowering, kernel, operands.optional(op.scale), operands.optional(op.bias));
+    let inner = size(inner);
     let body = format!(
         "let feature = (i / {inner}u) % {features}u;\n\
          let deviation = sqrt(variance(feature) + {});\n\
@@ -57,7 +58,7 @@ pub fn instance_normalization(lowering: &mut Lowering<'_>, op: &InstanceNormaliz
     let statistics = Statistics { label: "instanceNormalization", axes: &axes, epsilon: op.epsilon };
     let (scale, bias) = (operands.optional(op.scale), operands.optional(op.bias));
     // Rows are numbered by batch and channel in both layouts.
-    statistics.normalize(lowering, input, (scale, bias), operands.output(), &format!("row % {channels}u"))
+    statistics.normalize(lowering, input, (scale, bias), operands.output(), &format!("row % {}u", size(channels)))
 }
 
 pub fn layer_normalization(lowering: &mut Lowering<'_>, op: &LayerNormalization, operands: &Operands) -> Result<()> {
@@ -89,14 +90,15 @@ impl Statistics<'_> {
         let epsilon = self.epsilon as f32;
         let kernel = Kernel::new(self.label).reads(lowering, "input", input);
         let kernel = factors(lowering, kernel, scale, bias);
-        let rows = Rows::new(&input.shape, self.axes);
+        let rows = Rows::new(lowering, &input.shape, self.axes);
+        let number = size(count);
         if input.data_type == DataType::Float16 {
             // No sum or square of these leaves float32.
             return rows
                 .reduce(lowering, "sum", Summary::Sum, "x")
-                .then(&format!("let mean = sum / {count}.0f;"))
+                .then(&format!("let mean = sum / {number}.0f;"))
                 .reduce(lowering, "squares", Summary::Sum, "(x - mean) * (x - mean)")
-                .then(&format!("let deviation = sqrt(squares / {count}.0f + {});", float(epsilon)))
+                .then(&format!("let deviation = sqrt(squares / {number}.0f + {});", float(epsilon)))
                 .write(lowering, kernel, output, &format!("finished({factor}, x - mean, deviation)"));
         }
         // All values of a row times a power of two, which their normalization does not depend on but for epsilon: squares of
@@ -106,17 +108,22 @@ impl Statistics<'_> {
         let declarations = format!(
             "fn mean_of(sums: vec3<f32>, up: f32) -> f32 {{\n\
              if is_nan(sums.x) || is_infinite(sums.x) {{ return sums.y * up / {rest}; }}\n\
-             return sums.x * up / {count}.0f;\n}}\n\
+             return sums.x * up / {number}.0f;\n}}\n\
              fn epsilon(up: f32) -> f32 {{ return {epsilon}; }}\n",
-            rest = float(rest as f32),
+            rest = real(rest as f32),
             // It may vanish beside large values, but not altogether: that would make rows without variance NaN.
             epsilon = if epsilon > 0.0 { format!("max({} * up * up, 0x1p-126f)", float(epsilon)) } else { "0.0f".to_owned() },
         );
-        rows.reduce(lowering, "sums", Summary::Magnitude, &format!("vec3<f32>(x, divided_by_power(x, {power}u), abs_f32(x))"))
-            .then(&format!("let up = row_scale(sums.z, {});\nlet mean = mean_of(sums, up);", float(greatest_scale(epsilon))))
-            .reduce(lowering, "squares", Summary::Sum, "(x * up - mean) * (x * up - mean)")
-            .then(&format!("let deviation = sqrt(squares / {count}.0f + epsilon(up));"))
-            .write(lowering, kernel.declare(&declarations), output, &format!("finished({factor}, x * up - mean, deviation)"))
+        rows.reduce(
+            lowering,
+            "sums",
+            Summary::Magnitude,
+            &format!("vec3<f32>(x, divided_by_power(x, {}u), abs_f32(x))", size(power as usize)),
+        )
+        .then(&format!("let up = row_scale(sums.z, {});\nlet mean = mean_of(sums, up);", float(greatest_scale(epsilon))))
+        .reduce(lowering, "squares", Summary::Sum, "(x * up - mean) * (x * up - mean)")
+        .then(&format!("let deviation = sqrt(squares / {number}.0f + epsilon(up));"))
+        .write(lowering, kernel.declare(&declarations), output, &format!("finished({factor}, x * up - mean, deviation)"))
     }
 }
 

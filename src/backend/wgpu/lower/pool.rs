@@ -5,7 +5,7 @@ use super::lowering::{Lowering, Operands};
 use super::reduce::{formula, lowest, power};
 use super::reduction::Reduction;
 use super::window::{countable, place};
-use crate::backend::wgpu::shader::{coordinates, float};
+use crate::backend::wgpu::shader::{coordinates, real, size};
 use crate::backend::window::Axis;
 use crate::error::Result;
 use crate::graph::ops::layout::InputOperandLayout::{Nchw, Nhwc};
@@ -42,17 +42,17 @@ pub fn pool2d(lowering: &mut Lowering<'_>, op: &Pool2d, operands: &Operands) -> 
     let scalar = input.scalar();
     let [a, b, c, d] = op.layout.of_nchw(["n", "c", "y", "x"]);
     let sizes = &input.shape;
-    let element = format!("(({a} * {}u + {b}) * {}u + {c}) * {}u + {d}", sizes[1], sizes[2], sizes[3]);
+    let element = format!("(({a} * {}u + {b}) * {}u + {c}) * {}u + {d}", size(sizes[1]), size(sizes[2]), size(sizes[3]));
     let [n, c, h, w] = op.layout.to_nchw(&["c0", "c1", "c2", "c3"]);
     let (declarations, start, add, result) = match op.kind {
         // A sum, and one of summands divided by a power of two, which is a number where the mean is.
         Pool2dKind::Average => {
             let power = power(window_height * window_width);
+            let (power, back) = (size(power as usize), real(0.5f32.powi(power as i32)));
             let declarations = format!(
                 "fn mean(total: vec2<f32>, count: f32) -> f32 {{\n\
-                 if is_nan(total.x) || is_infinite(total.x) {{ return total.y / (count * {}); }}\n\
-                 return total.x / count;\n}}\n",
-                float(0.5f32.powi(power as i32))
+                 if is_nan(total.x) || is_infinite(total.x) {{ return total.y / (count * {back}); }}\n\
+                 return total.x / count;\n}}\n"
             );
             let add = format!("total += vec2<f32>(value, divided_by_power(value, {power}u));");
             (declarations, "vec2<f32>(0.0f, 0.0f)".to_owned(), add, "mean(total, max(f32(count), 1.0f))")
@@ -66,6 +66,12 @@ pub fn pool2d(lowering: &mut Lowering<'_>, op: &Pool2d, operands: &Operands) -> 
             (declarations, "nothing()".to_owned(), "total = combine(total, lift(value, 0u));".to_owned(), "result(total)")
         }
     };
+    // Loops over windows of a size of their own are unrolled.
+    let [window_height, window_width] = [window_height, window_width].map(|taps| match op.window_dimensions {
+        Some(_) => taps.to_string(),
+        None => size(taps).to_string(),
+    });
+    let (height, width) = (size(height), size(width));
     let body = format!(
         "{coordinates}\
          let n = {n};\nlet c = {c};\n\

@@ -5,7 +5,7 @@ use super::lowering::{Lowering, Operands, Tensor};
 use super::reduce::formula;
 use super::reduction::Reduction;
 use crate::backend::strided::Strided;
-use crate::backend::wgpu::shader::Scalar;
+use crate::backend::wgpu::shader::{Scalar, size};
 use crate::error::Result;
 use crate::graph::DataType;
 use crate::graph::ops::quantized::{DynamicQuantizeLinear, QuantizedMatmul};
@@ -32,6 +32,8 @@ pub fn quantized_matmul(lowering: &mut Lowering<'_>, op: &QuantizedMatmul, opera
     let shape_b = [batches_b, &[1, columns]].concat();
     let zero_a = zero("a_zero_point", operands.optional(op.a_zero_point), &shape_a, "row");
     let zero_b = zero("b_zero_point", operands.optional(op.b_zero_point), &shape_b, "line");
+    let (matrix, matrix_b) = (size(rows * columns), size(depth * columns));
+    let [rows, depth, columns] = [rows, depth, columns].map(size);
     let body = format!(
         "let batch = i / {matrix}u;\n\
          let row = ({of_a}) * {rows}u + i / {columns}u % {rows}u;\n\
@@ -42,8 +44,6 @@ pub fn quantized_matmul(lowering: &mut Lowering<'_>, op: &QuantizedMatmul, opera
          var total = 0i;\n\
          for (var k = 0u; k < {depth}u; k += 1u) {{ total += ({left} - zero_a) * ({right} - zero_b); }}\n\
          return total;",
-        matrix = rows * columns,
-        matrix_b = depth * columns,
         left = integer(a, format!("a(row * {depth}u + k)")),
         right = integer(b, format!("b(right + k * {columns}u)")),
     );

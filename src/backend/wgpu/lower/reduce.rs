@@ -3,7 +3,7 @@
 use super::lowering::{Lowering, Operands};
 use super::reduction::{Formula, Reduction};
 use super::workgroup::{EXPONENTIALS, SUMS};
-use crate::backend::wgpu::shader::{Scalar, float};
+use crate::backend::wgpu::shader::{Scalar, real, size};
 use crate::error::Result;
 use crate::graph::DataType;
 use crate::graph::number::integer_range;
@@ -35,8 +35,8 @@ pub fn formula(kind: ReduceKind, data_type: DataType, count: usize) -> Formula {
         ReduceKind::Product => Formula::scalar(scalar, scalar.integer(1), "x".to_owned(), scalar.mul("a", "b")),
         ReduceKind::LogSum => sums(count, "log_f32(a.x)", "log_f32(a.y) + log_f32(back())"),
         ReduceKind::Mean => {
-            let rest = float((count as f64 / 2f64.powi(power(count) as i32)) as f32);
-            sums(count, &format!("a.x / {}", float(count as f32)), &format!("a.y / {rest}"))
+            let rest = real((count as f64 / 2f64.powi(power(count) as i32)) as f32);
+            sums(count, &format!("a.x / {}", real(count as f32)), &format!("a.y / {rest}"))
         }
         ReduceKind::L2 => norm(),
         ReduceKind::LogSumExp => Formula { result: "return a.x + log_f32(a.y);".to_owned(), ..exponentials() },
@@ -54,9 +54,10 @@ pub fn power(count: usize) -> u32 {
 /// it, is infinite or no number. (Where it is not, the division could lose digits of the smallest numbers.)
 fn sums(count: usize, plain: &str, scaled: &str) -> Formula {
     let power = power(count);
+    let (power, back) = (size(power as usize), real(2f32.powi(power as i32)));
     Formula {
         accumulator: "vec2<f32>",
-        declarations: format!("fn back() -> f32 {{ return {}; }}", float(2f32.powi(power as i32))),
+        declarations: format!("fn back() -> f32 {{ return {back}; }}"),
         parts: vec![("a.x", Scalar::F32), ("a.y", Scalar::F32)],
         nothing: "vec2<f32>(0.0f, 0.0f)".to_owned(),
         lift: format!("return vec2<f32>(x, divided_by_power(x, {power}u));"),

@@ -7,7 +7,7 @@ use super::kernel::grid;
 use super::lowering::{Lowering, Tensor};
 use super::workgroup::{Combination, parameters};
 use crate::backend::strided::Strided;
-use crate::backend::wgpu::shader::Scalar;
+use crate::backend::wgpu::shader::{Scalar, size};
 use crate::error::Result;
 
 /// Up to so many values are reduced by one invocation.
@@ -100,7 +100,7 @@ impl Reduction<'_> {
             return kernel.each(
                 lowering,
                 output,
-                &format!("{}return result(total);", serial("0u", &format!("{count}u"), &lifted)),
+                &format!("{}return result(total);", serial("0u", &format!("{}u", size(count)), &lifted)),
             );
         }
         // Several workgroups for an output when there are few outputs of many values.
@@ -113,6 +113,7 @@ impl Reduction<'_> {
         }
         let share = count.div_ceil(shares);
         let shares = count.div_ceil(share);
+        let shares_of = size(shares);
         let mut kernel = kernel;
         let mut store = String::new();
         let mut load = Vec::new();
@@ -121,10 +122,10 @@ impl Reduction<'_> {
             let tensor = lowering.temporary(data_type_of(*scalar), &[outputs, shares])?;
             kernel = kernel.writes(lowering, &format!("part{number}"), &tensor);
             store.push_str(&format!("store_part{number}(group_index, {part});\n"));
-            load.push(format!("part{number}(i * {shares}u + k)"));
+            load.push(format!("part{number}(i * {shares_of}u + k)"));
             parts.push(tensor);
         }
-        let first = format!("(group_index % {shares}u) * {share}u");
+        let first = format!("(group_index % {shares_of}u) * {}u", size(share));
         shared(lowering, kernel, &self.formula, (outputs, shares), (&first, share, count), &lifted, &store)?;
 
         let mut kernel = Kernel::new(self.label);
@@ -205,6 +206,11 @@ fn shared(
          if lane == 0u {{\n\
          let a = totals[0];\n\
          {then}\n}}\n}}\n",
+        row = size(row),
+        groups = size(groups),
+        shares = size(shares),
+        share = size(share),
+        count = size(count),
         declared = combination.declare(),
         parameters = parameters(lowering),
         combine = combination.text(lowering),

@@ -2,7 +2,7 @@
 
 use super::kernel::Kernel;
 use super::lowering::{Lowering, Operands};
-use crate::backend::wgpu::shader::{Scalar, coordinates};
+use crate::backend::wgpu::shader::{Scalar, coordinates, size};
 use crate::error::Result;
 use crate::graph::DataType;
 use crate::graph::ops::resample::{InterpolationMode, Resample2d};
@@ -18,7 +18,7 @@ pub fn resample2d(lowering: &mut Lowering<'_>, op: &Resample2d, operands: &Opera
     let mut body = coordinates(&output.shape, "i", "c");
     let mut base = "0u".to_owned();
     for (axis, stride) in stride.iter().enumerate().filter(|(axis, _)| !axes.contains(axis)) {
-        base.push_str(&format!(" + c{axis} * {stride}u"));
+        base.push_str(&format!(" + c{axis} * {}u", size(*stride)));
     }
     body.push_str(&format!("let base = {base};\n"));
     for (name, axis) in ["y", "x"].into_iter().zip(axes) {
@@ -27,14 +27,15 @@ pub fn resample2d(lowering: &mut Lowering<'_>, op: &Resample2d, operands: &Opera
         let places = || op.mode.places(input.shape[axis], count);
         table.extend(places().map(|(below, _)| below as u32));
         table.extend(places().map(|(_, fraction)| (fraction as f32).to_bits()));
-        let last = input.shape[axis] - 1;
+        let last = size(input.shape[axis] - 1);
         body.push_str(&format!(
             "let {name}_below = min(places({first}u + c{axis}), {last}u);\n\
              let {name}_above = min({name}_below + 1u, {last}u) * {stride}u;\n\
              let {name}_fraction = bitcast<f32>(places({fractions}u + c{axis}));\n\
              let {name} = {name}_below * {stride}u;\n",
-            fractions = first + count,
-            stride = stride[axis],
+            first = size(first),
+            fractions = size(first + count),
+            stride = size(stride[axis]),
         ));
     }
     let scalar = input.scalar();

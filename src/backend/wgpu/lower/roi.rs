@@ -2,7 +2,7 @@
 
 use super::kernel::Kernel;
 use super::lowering::{Lowering, Operands};
-use crate::backend::wgpu::shader::float;
+use crate::backend::wgpu::shader::{float, size};
 use crate::error::Result;
 use crate::graph::ops::roi::{FARTHEST, RoiMaxPool};
 
@@ -10,6 +10,9 @@ pub fn roi_max_pool(lowering: &mut Lowering<'_>, op: &RoiMaxPool, operands: &Ope
     let (input, regions) = (operands.input(op.input), operands.input(op.regions));
     let &[images, channels, height, width] = &input.shape[..] else { unreachable!("the input's rank is 4") };
     let [rows, columns] = op.sizes;
+    let whole = size(channels * (rows * columns) as usize);
+    let (images, channels, plane) = (size(images), size(channels), size(height * width));
+    let (height, width) = (size(height), size(width));
     let text = format!(
         "fn place(x: f32) -> i32 {{\n\
          if is_nan(x) {{ return 0; }}\n\
@@ -45,9 +48,7 @@ pub fn roi_max_pool(lowering: &mut Lowering<'_>, op: &RoiMaxPool, operands: &Ope
          if value > best {{ best = value; }}\n\
          }}\n}}\n\
          return best;",
-        whole = channels * (rows * columns) as usize,
         parts = rows * columns,
-        plane = height * width,
         scale = float(op.scale as f32),
     );
     let kernel = Kernel::new("roiMaxPool").reads(lowering, "input", input).reads(lowering, "regions", regions);

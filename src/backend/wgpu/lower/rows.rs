@@ -7,6 +7,7 @@ use super::kernel::grid;
 use super::lowering::{Lowering, Tensor};
 use super::workgroup::{Combination, EXPONENTIALS, MAGNITUDES, SUMS, parameters};
 use crate::backend::strided::Strided;
+use crate::backend::wgpu::shader::{Size, size};
 use crate::error::Result;
 
 /// Values that an invocation holds in registers.
@@ -34,10 +35,13 @@ pub struct Rows {
     kept: Strided,
     within: Strided,
     rows: usize,
-    count: usize,
+    length: Size,
     /// Invocations for a row.
     lanes: usize,
-    is_held: bool,
+    /// Values that each of them holds; 0 where it reads them again.
+    held: usize,
+    /// So many of these are values of the row for all invocations.
+    inside: usize,
     shared: String,
     text: String,
 }
@@ -45,11 +49,11 @@ pub struct Rows {
 impl Rows {
     /// The rows along some axes of a shape, the values in the order of these axes; rows are numbered in the order of the
     /// others.
-    pub fn new(shape: &[usize], axes: &[usize]) -> Self {
+    pub fn new(lowering: &Lowering<'_>, shape: &[usize], axes: &[usize]) -> Self {
         let dense = Strided::dense(shape).dimensions;
         let along = |axes: &mut dyn Iterator<Item = usize>| Strided::new(axes.map(|axis| dense[axis]), 0);
         let others = || (0..shape.len()).filter(|axis| !axes.contains(axis));
-        let count = axes.iter().map(|&axis| shape[axis]).product();
+        let count: usize = axes.iter().map(|&axis| shape[axis]).product();
         let rows = others().map(|axis| shape[axis]).product();
         let are_beside = others().next_back().is_some_and(|axis| dense[axis].stride == 1 && shape[axis] >= TOGETHER / 2);
         let by_one = count <= FEW || are_beside && rows >= MANY_ROWS;
@@ -59,35 +63,43 @@ impl Rows {
             _ => 256,
         };
         let (kept, within) = (along(&mut others()), along(&mut axes.iter().copied()));
-        let is_held = lanes > 1 && count <= lanes * HELD;
-        let mut rows = Rows { kept, within, rows, count, lanes, is_held, shared: String::new(), text: String::new() };
+        let held = match count.div_ceil(lanes) {
+            held if lanes == 1 || held > HELD => 0,
+            held if !lowering.is_open => held,
+            // Rows of other lengths have the same text.
+            1 | 2 => 2,
+            _ => HELD,
+        };
+        let inside = if lowering.is_open { 0 } else { count / lanes };
+        let length = size(count);
+        let mut rows = Rows { kept, within, rows, length, lanes, held, inside, shared: String::new(), text: String::new() };
         rows.begin();
         rows
     }
 
     fn begin(&mut self) {
-        let Rows { count, lanes, .. } = *self;
+        let Rows { length, lanes, held, inside, .. } = *self;
         self.text = format!("let base = {};\n", self.kept.at("row"));
-        if self.is_held {
-            for (number, first) in (0..count).step_by(lanes).enumerate() {
-                let load = format!("x{number} = input(place(base, lane + {first}u));");
-                let load = if first + lanes <= count { load } else { format!("if lane + {first}u < {count}u {{ {load} }}") };
-                self.text.push_str(&format!("var x{number} = 0.0f;\n{load}\n"));
-            }
+        for number in 0..held {
+            let first = number * lanes;
+            let load = format!("x{number} = input(place(base, lane + {first}u));");
+            let load = if number < inside { load } else { format!("if lane + {first}u < {length}u {{ {load} }}") };
+            self.text.push_str(&format!("var x{number} = 0.0f;\n{load}\n"));
         }
     }
 
     /// Statements for each value `x`, number `k` in its row.
     fn each(&self, statements: &str) -> String {
-        let Rows { count, lanes, .. } = *self;
-        if !self.is_held {
+        let Rows { length, lanes, held, inside, .. } = *self;
+        if held == 0 {
             return format!(
-                "for (var k = lane; k < {count}u; k += {lanes}u) {{\nlet x = input(place(base, k));\n{statements}\n}}\n"
+                "for (var k = lane; k < {length}u; k += {lanes}u) {{\nlet x = input(place(base, k));\n{statements}\n}}\n"
             );
         }
         let mut text = String::new();
-        for (number, first) in (0..count).step_by(lanes).enumerate() {
-            let condition = if first + lanes <= count { String::new() } else { format!("if k < {count}u ") };
+        for number in 0..held {
+            let first = number * lanes;
+            let condition = if number < inside { String::new() } else { format!("if k < {length}u ") };
             text.push_str(&format!("{{\nlet k = lane + {first}u;\nlet x = x{number};\n{condition}{{\n{statements}\n}}\n}}\n"));
         }
         text
@@ -166,8 +178,9 @@ impl Rows {
             shared = self.shared,
             parameters = parameters(lowering),
             within = self.within.at("k"),
-            groups = rows.div_ceil(rows_of_group),
-            guard = if lanes == 1 { format!("if row >= {rows}u {{ return; }}\n") } else { String::new() },
+            row_of_grid = size(row_of_grid),
+            groups = size(rows.div_ceil(rows_of_group)),
+            guard = if lanes == 1 { format!("if row >= {}u {{ return; }}\n", size(rows)) } else { String::new() },
             body = self.text,
         );
         lowering.alone(output, |lowering, output| kernel.writes(lowering, "output", output).declare(&text).run(lowering, grid))

@@ -5,6 +5,7 @@ use super::gather::{place, place_on_axis};
 use super::kernel::Kernel;
 use super::kernel::{WORKGROUP, grid};
 use super::lowering::{Lowering, Operands, Tensor};
+use crate::backend::wgpu::shader::size;
 use crate::error::Result;
 use crate::graph::DataType;
 use crate::graph::ops::scatter::{ScatterElements, ScatterNd};
@@ -35,15 +36,17 @@ fn scatter(
     let last = lowering.temporary(DataType::Uint32, &[output.count() / run])?;
     Kernel::new("scatter, none").each(lowering, &last, "return 0u;")?;
     let count = updates.count() / run;
-    let (row, size) = grid(lowering, count.div_ceil(WORKGROUP));
+    let (row, size_of_grid) = grid(lowering, count.div_ceil(WORKGROUP));
     let main = format!(
         "@compute @workgroup_size({WORKGROUP}) fn main(@builtin(global_invocation_id) id: vec3<u32>) {{\n\
          let i = id.y * {}u + id.x;\n\
-         if i < {count}u {{ raise_last({to}, i + 1u); }}\n}}",
-        row * WORKGROUP
+         if i < {}u {{ raise_last({to}, i + 1u); }}\n}}",
+        size(row * WORKGROUP),
+        size(count)
     );
     let kernel = Kernel::new("scatter, last").reads(lowering, "indices", indices);
-    kernel.raises(lowering, "last", &last).declare(&main).run(lowering, size)?;
+    kernel.raises(lowering, "last", &last).declare(&main).run(lowering, size_of_grid)?;
+    let run = size(run);
     let body = format!(
         "let update = last(i / {run}u);\n\
          if update > 0u {{ return updates((update - 1u) * {run}u + i % {run}u); }}\n\

@@ -15,7 +15,7 @@ pub fn softmax(lowering: &mut Lowering<'_>, op: &Softmax, operands: &Operands) -
     // spoils the sum.
     let formula = Formula { result: "return a.y;".to_owned(), ..exponentials() };
     let kernel = Kernel::new("softmax").reads(lowering, "input", input).declare(&formula.declare(Scalar::F32, Scalar::F32));
-    Rows::new(&input.shape, &[op.axis as usize])
+    Rows::new(lowering, &input.shape, &[op.axis as usize])
         .reduce(lowering, "sum", Summary::Exponentials, "vec2<f32>(x, 1.0f)")
         .then("let factor = select(1.0f / sum.y, nan(), is_nan(sum.x) || is_infinite(sum.x));")
         .write(lowering, kernel, output, "exp_f32(x - sum.x) * factor")

@@ -7,15 +7,16 @@ use super::kernel::Kernel;
 use super::kernel::{WORKGROUP, grid};
 use super::lowering::{Lowering, Operands};
 use crate::backend::strided::Axis;
-use crate::backend::wgpu::shader::Scalar;
+use crate::backend::wgpu::shader::{Scalar, size};
 use crate::error::Result;
 use crate::graph::DataType;
 use crate::graph::ops::top_k::TopK;
 
 pub fn top_k(lowering: &mut Lowering<'_>, op: &TopK, operands: &Operands) -> Result<()> {
-    let (input, count) = (operands.input(op.input), op.count);
+    let input = operands.input(op.input);
     let [values, indices] = operands.outputs() else { unreachable!("there are two outputs") };
-    let Axis { size, run } = Axis::new(&input.shape, op.axis);
+    let Axis { size: length, run: distance } = Axis::new(&input.shape, op.axis);
+    let (count, run, block) = (size(op.count as usize), size(distance), size(length * distance));
     let scalar = input.scalar();
     let (wins, loses) = match op.largest {
         true => (scalar.lt("y", "x"), scalar.lt("x", "y")),
@@ -41,20 +42,25 @@ pub fn top_k(lowering: &mut Lowering<'_>, op: &TopK, operands: &Operands) -> Res
          if i >= {total}u {{ return; }}\n\
          let line = i / {block}u;\n\
          let column = i % {run}u;\n\
-         let k = i / {run}u % {size}u;\n\
+         let k = i / {run}u % {length}u;\n\
          let y = input(i);\n\
          var rank = 0u;\n\
-         for (var j = 0u; j < {size}u && rank < {count}u; j += 1u) {{\n\
+         for (var j = 0u; j < {length}u && rank < {count}u; j += 1u) {{\n\
          if comes_before(input(line * {block}u + j * {run}u + column), j, y, k) {{ rank += 1u; }}\n}}\n\
          if rank < {count}u {{ store_positions((line * {count}u + rank) * {run}u + column, k); }}\n}}\n",
         name = scalar.name(),
-        row = row * WORKGROUP,
-        block = size * run,
+        row = size(row * WORKGROUP),
+        total = size(total),
+        length = size(length),
     );
     let kernel = Kernel::new("topK, places").reads(lowering, "input", input).writes(lowering, "positions", &positions);
     kernel.declare(&text).run(lowering, size_of_grid)?;
     if lowering.is_read(values) {
-        let body = format!("return input((i / {}u * {size}u + positions(i)) * {run}u + i % {run}u);", count as usize * run);
+        let body = format!(
+            "return input((i / {}u * {}u + positions(i)) * {run}u + i % {run}u);",
+            size(op.count as usize * distance),
+            size(length)
+        );
         let kernel = Kernel::new("topK, values").reads(lowering, "input", input);
         kernel.reads(lowering, "positions", &positions).each(lowering, values, &body)?;
     }

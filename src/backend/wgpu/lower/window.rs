@@ -1,5 +1,6 @@
 //! Sliding windows along one axis, in numbers that a shader's 32 bits hold.
 
+use crate::backend::wgpu::shader::size;
 use crate::backend::window::Axis;
 use crate::error::{Error, Kind, Result};
 
@@ -27,5 +28,6 @@ pub fn countable(mut axis: Axis) -> Result<Axis> {
 /// The input element under element `tap` of the window at a position, an `i32`; outside the input it is in the padding.
 pub fn place(axis: &Axis, position: &str, tap: &str) -> String {
     let Axis { stride, dilation, padding, .. } = axis;
-    format!("i32({position} * {stride}u + {tap} * {dilation}u) - i32({padding})")
+    // Of paddings only the sum is the operator's own, where the output is as large as the input.
+    format!("i32({position} * {stride}u + {tap} * {dilation}u) - i32({})", size(*padding))
 }

@@ -46,7 +46,7 @@ impl Words {
         // The arena and the outputs are written by some kernels and read by others; a buffer that is bound twice must be
         // bound alike.
         let access = match self.parts[0].slot {
-            Slot::Input(_) | Slot::Constant(_) => "read",
+            Slot::Input(_) | Slot::Constant(_) | Slot::Sizes => "read",
             Slot::Output(_) | Slot::Arena => "read_write",
         };
         let element = if is_atomic { format!("atomic<{word}>") } else { (*word).to_owned() };

@@ -12,7 +12,7 @@ use super::pipelines::Pipelines;
 use super::storage::Storage;
 use super::submitter::Submitter;
 use super::waiting::{Flight, Limit, PATIENCE_AT_EXIT, Waiter};
-use crate::backend::wgpu::target::{Features, Target};
+use crate::backend::wgpu::target::{Features, Target, opens_shapes};
 use crate::error::{Error, Kind, Result};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -167,6 +167,11 @@ impl Device {
         self.pipelines.get((&self.device, &self.loss), label, text)
     }
 
+    /// How many were made.
+    pub fn pipelines_made(&self) -> usize {
+        self.pipelines.made()
+    }
+
     /// A tensor's memory, zeros.
     ///
     /// # Errors
@@ -212,6 +217,7 @@ fn target(features: Features, limits: &wgpu::Limits) -> Target {
         max_storage_buffers_per_shader_stage: limits.max_storage_buffers_per_shader_stage as usize,
         max_compute_workgroups_per_dimension: limits.max_compute_workgroups_per_dimension as usize,
         max_compute_workgroup_storage_size: limits.max_compute_workgroup_storage_size as usize,
+        opens_shapes: opens_shapes(),
     }
 }
 

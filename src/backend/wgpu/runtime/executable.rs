@@ -28,6 +28,7 @@ pub struct Executable {
     dispatches: Vec<Prepared>,
     constants: Vec<Option<Arc<Counted>>>,
     arena: Arc<Counted>,
+    sizes: Option<Counted>,
     output_lengths: Vec<usize>,
 }
 
@@ -54,7 +55,7 @@ impl OfModel {
         if let Some(found) = constants.get(&identity).and_then(Weak::upgrade) {
             return Ok(found);
         }
-        let buffer = upload(device, bytes)?;
+        let buffer = upload(device, bytes, BufferUsages::STORAGE)?;
         let charge = usage.charge(Use::Graphs, buffer.size() as usize);
         let made = Arc::new(Counted { buffer, _charge: charge });
         if constants.len().is_power_of_two() {
@@ -88,7 +89,7 @@ impl Executable {
         usage: &Arc<Usage>,
         ask: &dyn Fn() -> Result<()>,
     ) -> Result<Self> {
-        let Program { shaders, dispatches, constants, arena_length, output_lengths, steps } = program;
+        let Program { shaders, dispatches, constants, sizes, arena_length, output_lengths, steps } = program;
         let mut pipelines = vec![None; shaders.len()];
         for &Dispatch { step, shader, .. } in &dispatches {
             if pipelines[shader].is_none() {
@@ -111,8 +112,15 @@ impl Executable {
             .map(|(bytes, used)| used.then(|| of_model.constant(&device, bytes.as_slice(), shared, usage)).transpose())
             .collect::<Result<Vec<_>>>()?;
         let arena = of_model.arena(&device, arena_length, usage)?;
+        let sizes = match sizes.is_empty() {
+            true => None,
+            false => {
+                let buffer = upload(&device, &sizes, BufferUsages::UNIFORM)?;
+                Some(Counted { buffer, _charge: usage.charge(Use::Graphs, sizes.len()) })
+            }
+        };
         device.graph_begins();
-        let mut executable = Executable { device, dispatches: Vec::new(), constants, arena, output_lengths };
+        let mut executable = Executable { device, dispatches: Vec::new(), constants, arena, sizes, output_lengths };
         for Dispatch { shader, bindings, grid, .. } in dispatches {
             ask()?;
             let pipeline = pipelines[shader].clone().expect("all that are used are made");
@@ -131,6 +139,7 @@ impl Executable {
     fn own(&self, slot: Slot) -> Option<&Buffer> {
         match slot {
             Slot::Arena => Some(&self.arena.buffer),
+            Slot::Sizes => self.sizes.as_ref().map(|sizes| &sizes.buffer),
             Slot::Constant(position) => {
                 let constant = self.constants[position].as_ref();
                 Some(&constant.expect("constants in use are uploaded").buffer)
@@ -204,9 +213,9 @@ impl Drop for Executable {
     }
 }
 
-/// A constant's buffer.
-fn upload(device: &Device, bytes: &[u8]) -> Result<Buffer> {
-    let buffer = device.buffer(bytes.len(), BufferUsages::STORAGE | BufferUsages::COPY_DST)?;
+/// A buffer with some contents.
+fn upload(device: &Device, bytes: &[u8], usage: BufferUsages) -> Result<Buffer> {
+    let buffer = device.buffer(bytes.len(), usage | BufferUsages::COPY_DST)?;
     device.checked(|| {
         let (whole, rest) = bytes.split_at(bytes.len() & !3);
         if !whole.is_empty() {

@@ -4,11 +4,15 @@ use super::errors::checked;
 use super::loss::Loss;
 use crate::error::Result;
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Pipelines by the text of their shaders: equal layers of a network share one.
 #[derive(Default)]
-pub struct Pipelines(Mutex<Kept>);
+pub struct Pipelines {
+    kept: Mutex<Kept>,
+    made: AtomicUsize,
+}
 
 /// Pipelines that are kept for graphs to come, in the order in which they were made.
 #[derive(Default)]
@@ -50,15 +54,20 @@ impl Kept {
 }
 
 impl Pipelines {
+    /// How many were made.
+    pub fn made(&self) -> usize {
+        self.made.load(Ordering::Relaxed)
+    }
+
     /// There is no graph any more.
     pub fn idle(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).shrink(MOST_BYTES_WHEN_IDLE);
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).shrink(MOST_BYTES_WHEN_IDLE);
     }
 
     /// How many are kept, and their bytes by estimate.
     #[cfg(test)]
     pub fn kept(&self) -> (usize, usize) {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         assert_eq!(kept.pipelines.len(), kept.order.len());
         (kept.pipelines.len(), kept.bytes)
     }
@@ -68,7 +77,7 @@ impl Pipelines {
     /// # Errors
     /// `OperationError` when the device does not take it.
     pub fn get(&self, (device, loss): (&wgpu::Device, &Loss), label: &str, text: &str) -> Result<wgpu::ComputePipeline> {
-        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pipeline) = lock().pipelines.get(text) {
             return Ok(pipeline.clone());
         }
@@ -93,6 +102,7 @@ impl Pipelines {
                 eprintln!("webnn: the shader of {label} was refused:\n{text}");
             }
         })?;
+        self.made.fetch_add(1, Ordering::Relaxed);
         lock().insert(text.to_owned(), pipeline.clone());
         Ok(pipeline)
     }

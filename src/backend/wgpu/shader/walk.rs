@@ -1,5 +1,6 @@
 //! Positions in a tensor as expressions of a position in another shape.
 
+use super::size::size as marked;
 use crate::backend::strided::{Dimension, Strided};
 
 impl Strided {
@@ -15,17 +16,18 @@ impl Strided {
             }
             let mut index = i.to_owned();
             if below > 1 {
-                index = format!("{index} / {below}u");
+                index = format!("{index} / {}u", marked(below));
             }
             if number > 0 {
-                index = format!("{index} % {size}u");
+                index = format!("{index} % {}u", marked(size));
             }
             // Going backwards is adding modulo 2³².
-            let stride = stride as u32;
-            terms.push(if stride == 1 { format!("({index})") } else { format!("({index}) * {stride}u") });
+            terms.push(if stride == 1 { format!("({index})") } else { format!("({index}) * {}u", marked(stride as usize)) });
         }
-        if self.offset != 0 || terms.is_empty() {
-            terms.push(format!("{}u", self.offset as u32));
+        if self.offset == 0 && terms.is_empty() {
+            terms.push("0u".to_owned());
+        } else if self.offset != 0 {
+            terms.push(format!("{}u", marked(self.offset)));
         }
         if let [one] = &terms[..] { one.clone() } else { format!("({})", terms.join(" + ")) }
     }
@@ -37,8 +39,8 @@ pub fn coordinates(shape: &[usize], i: &str, letter: &str) -> String {
     let mut text = String::new();
     for (d, &size) in shape.iter().enumerate() {
         below /= size;
-        let quotient = if below > 1 { format!("{i} / {below}u") } else { i.to_owned() };
-        let index = if d > 0 { format!("({quotient}) % {size}u") } else { quotient };
+        let quotient = if below > 1 { format!("{i} / {}u", marked(below)) } else { i.to_owned() };
+        let index = if d > 0 { format!("({quotient}) % {}u", marked(size)) } else { quotient };
         text.push_str(&format!("let {letter}{d} = {};\n", if size == 1 { "0u".to_owned() } else { index }));
     }
     text
@@ -47,15 +49,20 @@ pub fn coordinates(shape: &[usize], i: &str, letter: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::wgpu::shader::size::literal;
+
+    fn at(places: Strided) -> String {
+        literal(&places.at("i"))
+    }
 
     #[test]
     fn dimensions_are_merged() {
-        assert_eq!(Strided::broadcast(&[2, 3, 4], &[2, 3, 4]).at("i"), "(i)");
-        assert_eq!(Strided::broadcast(&[], &[2, 3, 4]).at("i"), "0u");
-        assert_eq!(Strided::broadcast(&[4], &[2, 3, 4]).at("i"), "(i % 4u)");
-        assert_eq!(Strided::broadcast(&[2, 1, 1], &[2, 3, 4]).at("i"), "(i / 12u)");
+        assert_eq!(at(Strided::broadcast(&[2, 3, 4], &[2, 3, 4])), "(i)");
+        assert_eq!(at(Strided::broadcast(&[], &[2, 3, 4])), "0u");
+        assert_eq!(at(Strided::broadcast(&[4], &[2, 3, 4])), "(i % 4u)");
+        assert_eq!(at(Strided::broadcast(&[2, 1, 1], &[2, 3, 4])), "(i / 12u)");
         // Blocks of two rows.
-        assert_eq!(Strided::broadcast(&[2, 6], &[4, 6]).at("i"), "((i / 12u) * 6u + (i % 6u))");
-        assert_eq!(Strided::new([Dimension { size: 4, stride: -1 }], 3).at("i"), "((i) * 4294967295u + 3u)");
+        assert_eq!(at(Strided::broadcast(&[2, 6], &[4, 6])), "((i / 12u) * 6u + (i % 6u))");
+        assert_eq!(at(Strided::new([Dimension { size: 4, stride: -1 }], 3)), "((i) * 4294967295u + 3u)");
     }
 }

@@ -6,7 +6,7 @@
 
 use super::problem::{Division, Product};
 use super::tiles::sides;
-use crate::backend::wgpu::shader::Layout;
+use crate::backend::wgpu::shader::{Layout, size};
 use crate::backend::wgpu::target::Matrices;
 use crate::graph::DataType;
 use std::fmt::Write;
@@ -49,15 +49,17 @@ impl Matrix {
     }
 }
 
-pub fn text(product: &Product<'_>, matrix: Matrix, most_bytes: usize) -> (Division, String) {
+pub fn text(product: &Product<'_>, matrix: Matrix, is_open: bool, most_bytes: usize) -> (Division, String) {
     let Product { batches, rows, depth, columns, by_depth, .. } = *product;
-    let Matrix { size, element, lanes } = matrix;
+    let Matrix { size: side, element, lanes } = matrix;
     let (tile_rows, tile_columns) = (rows.div_ceil(ROWS), columns.div_ceil(COLUMNS));
     let division = Division::new(batches * tile_rows * tile_columns, product, DEPTH, most_bytes);
     let (share, groups) = (division.share, division.groups * division.shares);
     let invocations = ACROSS * ACROSS * lanes;
     let (left_pitch, right_pitch) = (DEPTH + GAP, COLUMNS + GAP);
-    let mut text = sides(product, ROWS, COLUMNS, DEPTH, share);
+    let mut text = sides(product, ROWS, COLUMNS, DEPTH, share, is_open);
+    let (tiles, tile_rows, tile_columns) = (size(tile_columns * tile_rows), size(tile_rows), size(tile_columns));
+    let [batches, rows, depth, columns, share, groups] = [batches, rows, depth, columns, share, groups].map(size);
     let _ = write!(
         text,
         "var<workgroup> left_tile: array<{element}, {left_length}>;\n\
@@ -79,12 +81,11 @@ pub fn text(product: &Product<'_>, matrix: Matrix, most_bytes: usize) -> (Divisi
         left_length = ROWS * left_pitch,
         right_length = DEPTH * right_pitch,
         tile_length = ROWS * COLUMNS,
-        tiles = tile_columns * tile_rows,
         own_rows = ROWS / ACROSS,
         own_columns = COLUMNS / ACROSS,
     );
-    let own = |all: usize| (0..all / ACROSS).step_by(size);
-    let of = |scalar: &str, role: &str| format!("coop_mat{size}x{size}<{scalar}, {role}>");
+    let own = |all: usize| (0..all / ACROSS).step_by(side);
+    let of = |scalar: &str, role: &str| format!("coop_mat{side}x{side}<{scalar}, {role}>");
     for row in own(ROWS) {
         for column in own(COLUMNS) {
             let _ = writeln!(text, "var sum{row}_{column} = {}();", of("f32", "C"));
@@ -115,7 +116,7 @@ pub fn text(product: &Product<'_>, matrix: Matrix, most_bytes: usize) -> (Divisi
          workgroupBarrier();\n",
         DEPTH * COLUMNS,
     );
-    for k in (0..DEPTH).step_by(size) {
+    for k in (0..DEPTH).step_by(side) {
         text += "{\n";
         for row in own(ROWS) {
             let place = format!("(row_of_subgroup + {row}u) * {left_pitch}u + {k}u");
@@ -156,7 +157,7 @@ pub fn text(product: &Product<'_>, matrix: Matrix, most_bytes: usize) -> (Divisi
 mod tests {
     use super::*;
     use crate::backend::wgpu::lower::product::problem::End;
-    use crate::backend::wgpu::shader::complete;
+    use crate::backend::wgpu::shader::{complete, literal};
     use crate::backend::wgpu::target::Features;
     use wgpu::naga::back::spv;
     use wgpu::naga::front::wgsl::parse_str;
@@ -185,8 +186,8 @@ mod tests {
                     number: String::new(),
                     end,
                 };
-                let (_, text) = super::text(&product, Matrix { size, element, lanes }, 1 << 20);
-                let text = text.replace("ROW_OF_GRID", "10u");
+                let (_, text) = super::text(&product, Matrix { size, element, lanes }, false, 1 << 20);
+                let text = literal(&text.replace("ROW_OF_GRID", "10u"));
                 let features = Features { half: true, subgroups: true, standard: false, matrices: None };
                 let text = complete(features, &format!("{functions}{text}"));
                 let module = parse_str(&text).unwrap_or_else(|error| panic!("{}\n{text}", error.emit_to_string(&text)));

@@ -14,7 +14,7 @@ pub use problem::{End, Product};
 use crate::backend::wgpu::lower::elementwise;
 use crate::backend::wgpu::lower::kernel::{Kernel, grid};
 use crate::backend::wgpu::lower::lowering::{Lowering, Tensor};
-use crate::backend::wgpu::shader::Layout;
+use crate::backend::wgpu::shader::{Layout, size};
 use crate::error::Result;
 use crate::graph::DataType;
 use matrices::Matrix;
@@ -60,11 +60,11 @@ impl Product<'_> {
         let most_bytes = lowering.target.max_storage_buffer_binding_size.min(1 << 28);
         let (division, text) = match self.matrix(lowering) {
             _ if is_vector => vectors::text(self, most_bytes),
-            Some(matrix) => matrices::text(self, matrix, most_bytes),
-            None => tiles::text(self, self.are_all(lowering, Layout::Halves), most_bytes),
+            Some(matrix) => matrices::text(self, matrix, lowering.is_open, most_bytes),
+            None => tiles::text(self, self.are_all(lowering, Layout::Halves), lowering.is_open, most_bytes),
         };
         let (row, grid) = grid(lowering, division.groups * division.shares);
-        let text = text.replace("ROW_OF_GRID", &format!("{row}u"));
+        let text = text.replace("ROW_OF_GRID", &format!("{}u", size(row)));
         if division.shares == 1 && lowering.is_written_alone(output.data_type) {
             let kernel = self.end.declare(lowering, kernel, output).writes(lowering, "output", output);
             let store = "fn store(share: u32, batch: u32, row: u32, column: u32, sum: f32) {\n\
@@ -74,6 +74,7 @@ impl Product<'_> {
         let Product { batches, rows, columns, .. } = *self;
         let count = self.count();
         let sums = lowering.temporary(DataType::Float32, &[division.shares, count])?;
+        let [batches, rows, columns] = [batches, rows, columns].map(size);
         let store = format!(
             "fn store(share: u32, batch: u32, row: u32, column: u32, sum: f32) {{\n\
              store_sums(((share * {batches}u + batch) * {rows}u + row) * {columns}u + column, sum);\n}}"
@@ -81,7 +82,7 @@ impl Product<'_> {
         kernel.writes(lowering, "sums", &sums).declare(&store).declare(&text).run(lowering, grid)?;
         let kernel = Kernel::new(self.label).reads(lowering, "sums", &sums);
         let kernel = self.end.declare(lowering, kernel, output);
-        let (number, shares) = (&self.number, division.shares);
+        let (number, shares, count) = (&self.number, size(division.shares), size(count));
         let body = format!(
             "let first = {number};\n\
              var sum = sums(first);\n\

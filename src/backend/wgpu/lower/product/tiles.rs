@@ -1,6 +1,7 @@
 //! Products by tiles: each workgroup makes one, each of its invocations a block of it.
 
 use super::problem::{BUSY, Division, Product};
+use crate::backend::wgpu::shader::size;
 use std::fmt::Write;
 
 /// The sizes of a tile, and of an invocation's block; multiples of 4.
@@ -59,19 +60,26 @@ fn guarded(side: &str, parameters: &str, arguments: &str, conditions: &[String])
 
 /// `left_in(batch, row, k, end)` and `right_in(batch, k, column, end)`: elements of both sides, 0 outside the matrices and
 /// beyond a share of the depth, for tiles of a size.
-pub fn sides(product: &Product<'_>, tile_rows: usize, tile_columns: usize, tile_depth: usize, share: usize) -> String {
+pub fn sides(
+    product: &Product<'_>,
+    tile_rows: usize,
+    tile_columns: usize,
+    tile_depth: usize,
+    share: usize,
+    is_open: bool,
+) -> String {
     let Product { rows, depth, columns, .. } = *product;
-    let inside = |whole: bool, condition: String| if whole { None } else { Some(condition) };
+    let inside = |whole: bool, condition: String| if whole && !is_open { None } else { Some(condition) };
     let whole_depth = share.is_multiple_of(tile_depth) && depth.is_multiple_of(share);
     let in_depth = || inside(whole_depth, "k < end".to_owned());
-    let in_rows = inside(rows.is_multiple_of(tile_rows), format!("row < {rows}u"));
-    let in_columns = inside(columns.is_multiple_of(tile_columns), format!("column < {columns}u"));
+    let in_rows = inside(rows.is_multiple_of(tile_rows), format!("row < {}u", size(rows)));
+    let in_columns = inside(columns.is_multiple_of(tile_columns), format!("column < {}u", size(columns)));
     let conditions = |first: &Option<String>| first.iter().cloned().chain(in_depth()).collect::<Vec<_>>();
     guarded("left", "batch: u32, row: u32, k: u32", "batch, row, k", &conditions(&in_rows))
         + &guarded("right", "batch: u32, k: u32, column: u32", "batch, k, column", &conditions(&in_columns))
 }
 
-pub fn text(product: &Product<'_>, are_halves: bool, most_bytes: usize) -> (Division, String) {
+pub fn text(product: &Product<'_>, are_halves: bool, is_open: bool, most_bytes: usize) -> (Division, String) {
     let Product { batches, rows, depth, columns, by_depth, .. } = *product;
     let fits = |tile: &&Tile| rows * 3 >= tile.rows * 2 && columns * 3 >= tile.columns * 2;
     let tile = TILES.iter().filter(fits).find(|tile| tile.groups(product) >= BUSY / 2);
@@ -88,7 +96,9 @@ pub fn text(product: &Product<'_>, are_halves: bool, most_bytes: usize) -> (Divi
     let (left_pitch, right_pitch) = (tile.rows / 4 + 1, tile.columns / 4 + 1);
     let (tile_rows, tile_columns) = (rows.div_ceil(tile.rows), columns.div_ceil(tile.columns));
 
-    let mut text = sides(product, tile.rows, tile.columns, tile.depth, share);
+    let mut text = sides(product, tile.rows, tile.columns, tile.depth, share, is_open);
+    let (tiles, tile_rows, tile_columns) = (size(tile_columns * tile_rows), size(tile_rows), size(tile_columns));
+    let [batches, rows, depth, columns, share, groups] = [batches, rows, depth, columns, share, groups].map(size);
     let _ = write!(
         text,
         "var<workgroup> left_tile: array<{four}, {left_length}>;\n\
@@ -110,7 +120,6 @@ pub fn text(product: &Product<'_>, are_halves: bool, most_bytes: usize) -> (Divi
         right_length = right_pitch * tile.depth,
         columns_of_tile = tile.columns,
         rows_of_tile = tile.rows,
-        tiles = tile_columns * tile_rows,
     );
     for row in 0..tile.block_rows {
         for four in 0..fours {

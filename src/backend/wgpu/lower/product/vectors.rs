@@ -1,6 +1,7 @@
 //! Products of a matrix and a few vectors, as in decoding: the matrix is read once, by all invocations.
 
 use super::problem::{Division, FEW, Product};
+use crate::backend::wgpu::shader::size;
 use std::fmt::Write;
 
 /// Invocations of a workgroup.
@@ -25,6 +26,7 @@ pub fn text(product: &Product<'_>, most_bytes: usize) -> (Division, String) {
         if few_are_rows { format!("left_at(batch, {few}u, k)") } else { format!("right_at(batch, k, {few}u)") }
     };
     let of_many = if few_are_rows { "right_at(batch, k, j)" } else { "left_at(batch, j, k)" };
+    let [batches, tiles, groups, share, depth, many] = [batches, tiles, groups, share, depth, many].map(size);
     let mut text = format!(
         "var<workgroup> sums_of_lanes: array<f32, {LANES}>;\n\
          @compute @workgroup_size({LANES}) fn main(@builtin(workgroup_id) group: vec3<u32>, \

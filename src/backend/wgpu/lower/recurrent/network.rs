@@ -4,6 +4,7 @@ use crate::backend::wgpu::lower::kernel::{Kernel, grid};
 use crate::backend::wgpu::lower::lowering::{Lowering, Tensor};
 use crate::backend::wgpu::lower::product::{End, Product};
 use crate::backend::wgpu::lower::workgroup::{Combination, SUMS, parameters};
+use crate::backend::wgpu::shader::size;
 use crate::compiler::ALIGNMENT;
 use crate::error::Result;
 use crate::graph::DataType;
@@ -75,7 +76,7 @@ impl Network<'_> {
 
     /// An expression of the step in time at which a direction is at a position, or the other way around.
     pub fn turned(&self, direction: &str, position: &str) -> String {
-        let last = self.steps - 1;
+        let last = size(self.steps - 1);
         match self.direction {
             RecurrentNetworkDirection::Forward => position.to_owned(),
             RecurrentNetworkDirection::Backward => format!("({last}u - {position})"),
@@ -92,11 +93,13 @@ impl Network<'_> {
         let Sequence { length, pitch, .. } = projected;
         let rows = steps * batches;
         let mut end = End { reads: Vec::new(), text: String::new(), then: None };
+        let (of_direction, of_rows) = (size(batches * columns), size(rows));
+        let (pitch, batches_of) = (size(pitch), size(batches));
         // The space between steps belongs to nobody.
-        let within = format!("min(i % {pitch}u, {}u)", length - 1);
+        let within = format!("min(i % {pitch}u, {}u)", size(length - 1));
         if let Some(bias) = self.bias {
             end.reads.push(("bias", bias));
-            end.text = format!("let j = {within};\nx += bias(j / {}u * {columns}u + j % {columns}u);\n", batches * columns);
+            end.text = format!("let j = {within};\nx += bias(j / {of_direction}u * {columns}u + j % {columns}u);\n");
         }
         let product = Product {
             label: "recurrent",
@@ -108,18 +111,17 @@ impl Network<'_> {
             reads: vec![("input", self.input), ("weight", self.weight)],
             functions: format!(
                 "fn left_at(batch: u32, row: u32, k: u32) -> f32 {{\n\
-                 let step = row / {batches}u;\n\
-                 return input(({position} * {batches}u + row % {batches}u) * {depth}u + k);\n}}\n\
+                 let step = row / {batches_of}u;\n\
+                 return input(({position} * {batches_of}u + row % {batches_of}u) * {depth}u + k);\n}}\n\
                  fn right_at(batch: u32, k: u32, column: u32) -> f32 {{\n\
                  return weight((batch * {columns}u + column) * {depth}u + k);\n}}\n\
                  fn place(batch: u32, row: u32, column: u32) -> u32 {{\n\
-                 return row / {batches}u * {pitch}u + (batch * {batches}u + row % {batches}u) * {columns}u + column;\n}}\n",
+                 return row / {batches_of}u * {pitch}u + (batch * {batches_of}u + row % {batches_of}u) * {columns}u + column;\n}}\n",
                 position = self.turned("batch", "step"),
             ),
             number: format!(
-                "({within} / {of_direction}u * {rows}u + i / {pitch}u * {batches}u + {within} / {columns}u % {batches}u) * {columns}u \
+                "({within} / {of_direction}u * {of_rows}u + i / {pitch}u * {batches_of}u + {within} / {columns}u % {batches_of}u) * {columns}u \
                  + {within} % {columns}u",
-                of_direction = batches * columns,
             ),
             end,
         };
@@ -155,7 +157,7 @@ impl Network<'_> {
             bias = "recurrent_bias((e / OF_DIRECTION * GATES + gate) * HIDDEN + e % HIDDEN)";
         }
         let bias = bias
-            .replace("OF_DIRECTION", &format!("{}u", batches * hidden))
+            .replace("OF_DIRECTION", &format!("{}u", size(batches * hidden)))
             .replace("GATES", &format!("{gates}u"))
             .replace("HIDDEN", &format!("{hidden}u"));
         let components = ["x", "y", "z", "w"];
@@ -179,6 +181,7 @@ impl Network<'_> {
         let (declared, combine) = (combination.declare(), combination.text(lowering));
         let parameters = parameters(lowering);
         let (row, grid) = grid(lowering, units);
+        let [row, units, batches] = [row, units, batches].map(size);
         let text = format!(
             "fn bias_of(gate: u32, e: u32) -> f32 {{ return {bias}; }}\n\
              fn of_input(gate: u32, e: u32) -> f32 {{\n\
@@ -212,8 +215,9 @@ impl Network<'_> {
 
     /// Writes the states after all steps to an output, [steps, directions, batches, hidden size].
     pub fn finish_all(&self, lowering: &mut Lowering<'_>, states: &Sequence, output: &Tensor) -> Result<()> {
-        let (length, pitch) = (states.length, states.pitch);
-        let step = self.turned(&format!("(i % {length}u / {}u)", self.batches() * self.hidden_size), &format!("i / {length}u"));
+        let (length, pitch) = (size(states.length), size(states.pitch));
+        let step =
+            self.turned(&format!("(i % {length}u / {}u)", size(self.batches() * self.hidden_size)), &format!("i / {length}u"));
         let body = format!("return states(({step} + 1u) * {pitch}u + i % {length}u);");
         Kernel::new("states").reads(lowering, "states", &states.tensor).each(lowering, output, &body)
     }
