@@ -15,7 +15,7 @@ const LONGEST = 256;
 const BLOCK = 32;
 
 /** Operators of com.microsoft. */
-const CONTRIBUTED = new Set(['CausalConvWithState', 'GatedRMSNorm', 'GroupQueryAttention', 'LinearAttention', 'LinearAttentionGate', 'MatMulNBits', 'MultiHeadAttention', 'QMoE', 'SkipSimplifiedLayerNormalization']);
+const CONTRIBUTED = new Set(['CausalConvWithState', 'GatedRMSNorm', 'GatherBlockQuantized', 'GroupQueryAttention', 'LinearAttention', 'LinearAttentionGate', 'MatMulNBits', 'MultiHeadAttention', 'QMoE', 'SkipSimplifiedLayerNormalization']);
 
 /** Numbers of mean 0, the same each time. */
 function numbers(count, scale, seed) {
@@ -41,14 +41,14 @@ class Sketch {
     const bytes = Uint8Array.from(numbers((outputs * inputs) / 2, 256, 71 + this.initializers.length), (x) => Math.floor(x + 128));
     const name = `c${this.initializers.length}`;
     this.initializers.push(tensor(name, 'uint8', [outputs, blocks, BLOCK / 2], bytes));
-    const scales = this.constant('float', [outputs * blocks], numbers(outputs * blocks, 0.02, 5).map((x) => 0.03 + x));
+    const scales = this.constant('float', [outputs, blocks], numbers(outputs * blocks, 0.02, 5).map((x) => 0.03 + x));
     return [name, scales];
   }
 
   /** A projection whose weights have 4 bits. */
-  project(x, inputs, outputs) {
+  project(x, inputs, outputs, bits = this.bits(inputs, outputs)) {
     const attributes = { K: inputs, N: outputs, bits: 4, block_size: BLOCK, accuracy_level: 1 };
-    return this.add('MatMulNBits', [x, ...this.bits(inputs, outputs)], attributes);
+    return this.add('MatMulNBits', [x, ...bits], attributes);
   }
 
   constant(type, shape, values) {
@@ -207,7 +207,12 @@ function built(kind) {
   s.inputs.push({ name: 'attention_mask', type: 'int64', shape: ['batch_size', 'total_sequence_length'] });
   s.outputs.push({ name: 'logits' });
   const lengths = lengthsOf(s, 'attention_mask');
-  let sum = s.add('Gather', [s.weights([TOKENS, WIDTH]), 'input_ids'], { axis: 0 });
+  // The embeddings may be the rows of the last projection.
+  const head = s.bits(WIDTH, TOKENS);
+  const isTied = kind === 'genai with states';
+  const rows = isTied && s.add('Reshape', [head[0], s.constant('int64', [2], [TOKENS, WIDTH / 2])]);
+  const tied = { bits: 4, block_size: BLOCK, gather_axis: 0, quantize_axis: 1 };
+  let sum = isTied ? s.add('GatherBlockQuantized', [rows, 'input_ids', head[1]], tied) : s.add('Gather', [s.weights([TOKENS, WIDTH]), 'input_ids'], { axis: 0 });
   let x = s.add('SimplifiedLayerNormalization', [sum, s.weights([WIDTH])], { axis: -1, epsilon: { float: 1e-5 }, stash_type: 1 });
   const skip = (added) => {
     const outputs = [`n${s.nodes.length}`, '', '', `s${s.nodes.length}`];
@@ -220,7 +225,7 @@ function built(kind) {
     skip(recurs ? builtRecurrence(s, layer, x) : builtAttention(s, layer, x, lengths, window));
     skip(kind === 'genai' ? builtGates(s, x) : builtExperts(s, x));
   }
-  const logits = s.project(x, WIDTH, TOKENS);
+  const logits = s.project(x, WIDTH, TOKENS, head);
   s.nodes.at(-1).outputs = s.nodes.at(-1).outputs.map((name) => (name === logits ? 'logits' : name));
   return writeModel({ opset: 21, inputs: s.inputs, outputs: s.outputs, nodes: s.nodes, initializers: s.initializers });
 }
