@@ -2,6 +2,7 @@
 
 use super::kernel::{Kernel, WORKGROUP, grid};
 use super::lowering::{Lowering, Operands};
+use crate::backend::wgpu::shader;
 use crate::error::{Error, Kind, Result};
 use crate::graph::ops::determinant::{Determinant, Inverse};
 
@@ -53,7 +54,8 @@ pub fn inverse(lowering: &mut Lowering<'_>, op: &Inverse, operands: &Operands) -
          for (var column = step; column < {size}u; column += 1u) {{ sum -= m[row * {size}u + column] * x[column]; }}\n\
          x[row] = sum / m[row * {size}u + row];\n\
          store_output(first + row * {size}u + i % {size}u, x[row]);\n}}\n}}\n",
-        row = row * WORKGROUP,
+        row = shader::size(row * WORKGROUP),
+        total = shader::size(total),
         count = size * size,
     );
     let kernel = Kernel::new("inverse").reads(lowering, "input", input).writes(lowering, "output", operands.output());

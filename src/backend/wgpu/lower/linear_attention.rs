@@ -2,7 +2,7 @@
 
 use super::kernel::{Kernel, WORKGROUP, grid};
 use super::lowering::{Lowering, Operands};
-use crate::backend::wgpu::shader::float;
+use crate::backend::wgpu::shader::{self, float};
 use crate::error::{Error, Kind, Result};
 use crate::graph::ops::linear_attention::{LinearAttention, Sizes};
 
@@ -43,19 +43,18 @@ pub fn linear_attention(lowering: &mut Lowering<'_>, op: &LinearAttention, opera
         output_heads = of.output_heads(),
         scale = float(op.scale as f32),
     );
+    let (length, lines) = (shader::size(tokens), shader::size(batch * heads));
     let keep = format!(
-        "if t + {kept}u >= {tokens}u {{\n\
-         let to = ((t + {kept}u - {tokens}u) * {lines}u + line) * {size}u + j;\n\
-         for (var r = 0u; r < KEY; r += 1u) {{ store_states(to + r * VALUE, s[r]); }}\n}}\n",
-        lines = batch * heads,
+        "if t + {kept}u >= {length}u {{\n\
+         let to = ((t + {kept}u - {length}u) * {lines}u + line) * {size}u + j;\n\
+         for (var r = 0u; r < KEY; r += 1u) {{ store_states(to + r * VALUE, s[r]); }}\n}}\n"
     );
     // Where fewer tokens are there than states.
     let clear = format!(
         "for (var slot = 0u; slot < {empty}u; slot += 1u) {{\n\
          let to = (slot * {lines}u + line) * {size}u + j;\n\
          for (var r = 0u; r < KEY; r += 1u) {{ store_states(to + r * VALUE, 0.0f); }}\n}}\n",
-        empty = kept.saturating_sub(tokens),
-        lines = batch * heads,
+        empty = shader::size(kept.saturating_sub(tokens)),
     );
     let total = batch * heads * value_size;
     let (row, size_of_grid) = grid(lowering, total.div_ceil(WORKGROUP));
@@ -74,15 +73,16 @@ pub fn linear_attention(lowering: &mut Lowering<'_>, op: &LinearAttention, opera
          var s: array<f32, {key_size}>;\n\
          for (var r = 0u; r < KEY; r += 1u) {{ s[r] = state(line * {size}u + r * VALUE + j); }}\n\
          {clear}\
-         for (var t = 0u; t < {tokens}u; t += 1u) {{\n\
-         let row = line / HEADS * {tokens}u + t;\n\
+         for (var t = 0u; t < {length}u; t += 1u) {{\n\
+         let row = line / HEADS * {length}u + t;\n\
          let of_key = (row * {key_heads}u + h / {shared}u) * KEY;\n\
          {decay}\
          var change = value((row * HEADS + h) * VALUE + j);\n\
          {change}\
          for (var r = 0u; r < KEY; r += 1u) {{ s[r] += change * key(of_key + r); }}\n\
          {results}{keep}}}\n}}\n",
-        row = row * WORKGROUP,
+        row = shader::size(row * WORKGROUP),
+        total = shader::size(total),
         clear = if writes_states && kept > tokens { &clear } else { "" },
         shared = heads / key_heads,
         results = if writes_output { &results } else { "" },

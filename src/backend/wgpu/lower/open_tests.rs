@@ -102,8 +102,9 @@ fn graph(line: &str, n: u32) -> Graph {
             None => Value::Absent,
         })
         .collect();
-    let op = (row.create)(&mut values.into_iter()).unwrap_or_else(|error| panic!("{line}: {error}"));
-    let outputs = call.builder.push_op(op, "").unwrap_or_else(|error| panic!("{line}: {error}")).to_vec();
+    let op = (row.create)(&mut values.into_iter()).unwrap_or_else(|error| panic!("{line}: {error}; open_cases.txt wants a call"));
+    let outputs =
+        call.builder.push_op(op, "").unwrap_or_else(|error| panic!("{line}: {error}; open_cases.txt wants a call")).to_vec();
     let outputs = outputs.into_iter().enumerate().map(|(number, id)| (format!("output{number}"), id)).collect();
     call.builder.build(outputs).unwrap()
 }
