@@ -149,14 +149,15 @@ function bufferSize(byteLength) {
  * @param {GPUDevice} device
  * @param {GPUBuffer} buffer
  * @param {Uint8Array} bytes
+ * @param {number} [offset] a multiple of 4
  */
-function writeBytes({ queue }, buffer, bytes) {
+function writeBytes({ queue }, buffer, bytes, offset = 0) {
   const whole = bytes.byteLength - (bytes.byteLength % 4);
-  if (whole > 0) queue.writeBuffer(buffer, 0, bytes, 0, whole);
+  if (whole > 0) queue.writeBuffer(buffer, offset, bytes, 0, whole);
   if (whole === bytes.byteLength) return;
   const word = new Uint8Array(4);
   word.set(bytes.subarray(whole));
-  queue.writeBuffer(buffer, whole, word);
+  queue.writeBuffer(buffer, offset + whole, word);
 }
 
 /**

@@ -3,8 +3,7 @@
 // A program of the native side on a device: pipelines, constants, the arena, and what is recorded of it in a run.
 //
 // Making one takes as long as the driver's compiler does. It is done in turns of a few milliseconds: a shader is given to the
-// implementation's parser, which works on this thread, and compiled elsewhere; constants are copied piece by piece into memory of
-// the device that is mapped when it is made.
+// implementation's parser, which works on this thread, and compiled elsewhere; constants are written piece by piece.
 
 const { performance } = require('node:perf_hooks');
 const { setImmediate } = require('node:timers/promises');
@@ -295,29 +294,17 @@ function requireSize({ limits: { maxBufferSize } }, byteLength) {
   };
 }
 
+/** Piece by piece: memory that is mapped when it is made is cleared at once, on this thread. */
 async function upload(device, source, constant, byteLength, label, turns, ask) {
-  requireSize(device, byteLength);
-  const size = bufferSize(byteLength);
-  const descriptor = { label: `${label} (constant ${constant})`, size, usage: STORAGE | COPY_DST, mappedAtCreation: true };
-  const { result: made, complaint } = checked(device, () => {
-    try {
-      return device.createBuffer(descriptor);
-    } catch (error) {
-      // The memory that script would see cannot be had.
-      if (error?.name === 'RangeError') return undefined;
-      throw error;
-    }
-  });
-  const refused = (await complaint) ?? (made ? undefined : { code: 'UnknownError', message: `${byteLength} bytes of memory cannot be had` });
-  if (refused) throw refused;
+  const made = await buffer(device, byteLength, STORAGE | COPY_DST, `${label} (constant ${constant})`);
   try {
-    const range = made.getMappedRange();
     for (let offset = 0; offset < byteLength; offset += PIECE) {
       ask();
-      source.copyConstant(constant, offset, new Uint8Array(range, offset, Math.min(PIECE, byteLength - offset)));
+      const piece = new Uint8Array(Math.min(PIECE, byteLength - offset));
+      source.copyConstant(constant, offset, piece);
+      writeBytes(device, made, piece, offset);
       await turns.next();
     }
-    made.unmap();
     return made;
   } catch (error) {
     made.destroy();

@@ -293,6 +293,17 @@ fn tensor_of(graph: &Graph, id: OperandId, bytes: &[u8]) -> Tensor {
     Tensor::from_bytes(descriptor.data_type, shape, bytes)
 }
 
+/// Whether an operator adds up numbers of which some are so small that what it computes of them on the way, such as differences from a
+/// mean, may be subnormal: nothing can be said of what a device makes of that which takes subnormal numbers for zeros.
+fn adds_up_tiny_numbers(call: &Call) -> bool {
+    let name = call.row.name;
+    let is_tiny =
+        |element: &tensor::Scalar| matches!(element, tensor::Scalar::Float(x) if *x != 0.0 && x.abs() < 2f64.powi(-100));
+    let has_some = |tensor: &Tensor| tensor.data_type == DataType::Float32 && tensor.elements.iter().any(is_tiny);
+    (name.starts_with("reduce") || name.ends_with("Normalization"))
+        && call.operands.iter().any(|operand| has_some(&operand.tensor))
+}
+
 /// Compares what each runner computes with the oracle.
 fn check(call: &Call, round: usize) -> Result<(), String> {
     let expected = guarded(|| oracle::outputs(call)).map_err(|message| format!("oracle {message}"))?;
@@ -313,6 +324,9 @@ fn check(call: &Call, round: usize) -> Result<(), String> {
                 let largest = call.operands.iter().map(|operand| operand.tensor.elements.len()).max().unwrap_or_default();
                 let terms = largest / found.elements.len().max(1);
                 result = expected[number].or_flushed(&of_flushed[number], &found, wgsl_ulps(call.row.name)[1], terms);
+            }
+            if result.is_err() && FLUSHING.contains(&name) && adds_up_tiny_numbers(call) {
+                continue;
             }
             result.map_err(|reason| format!("{name}: output {number}{reason}"))?;
         }
