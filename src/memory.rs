@@ -21,7 +21,7 @@ mod reserve;
 pub use allocator_tuning::keep_freed;
 use available::available;
 use huge_pages::Block;
-pub use huge_pages::side_by_side;
+pub use huge_pages::{Together, side_by_side};
 pub use input_copy::{Arrival, Arriving, Runs, arriving, arriving_in_runs};
 pub use reserve::check;
 

@@ -338,6 +338,38 @@ describe('open dimensions', () => {
     }
   });
 
+  test('plans of all sizes of images share biases and zeros', async () => {
+    const channels = 512;
+    const conv = (input, output, weights, group) => ({ op: 'Conv', inputs: [input, weights, 'bias'], outputs: [output], attributes: { group, pads: group > 1 ? [1, 1, 1, 1] : [0, 0, 0, 0] } });
+    const bytes = writeModel({
+      opset: 17,
+      inputs: [{ name: 'x', type: 'float', shape: [1, channels, 'height', 'width'] }],
+      outputs: [{ name: 'y' }],
+      initializers: [
+        tensor('each', 'float', [channels, 1, 3, 3], new Float32Array(channels * 9).fill(0.5)),
+        tensor('all', 'float', [8, channels, 1, 1], new Float32Array(channels * 8).fill(1 / channels)),
+        tensor('bias', 'float', [channels], new Float32Array(channels).fill(1)),
+        tensor('few', 'float', [8], new Float32Array(8).fill(2)),
+      ],
+      nodes: [
+        ...Array.from({ length: 12 }, (_, i) => conv(i === 0 ? 'x' : `v${i - 1}`, `v${i}`, 'each', channels)),
+        { op: 'Conv', inputs: ['v11', 'all', 'few'], outputs: ['y'] },
+      ],
+    });
+    const own = await ml.createContext({ accelerated: false });
+    const model = await loadOnnx(own, bytes);
+    const run = async (n) => {
+      const { y } = await model.run({ x: { data: new Float32Array(channels * n * n), shape: [1, channels, n, n] } });
+      expect(y.data.every(Number.isFinite)).toBe(true);
+    };
+    await run(8);
+    const one = own.memoryUsage().graphs;
+    for (const n of [1, 2, 3, 4, 5, 6, 7]) await run(n);
+    expect(own.memoryUsage().graphs).toBeLessThanOrEqual(1.5 * one);
+    model.destroy();
+    own.destroy();
+  });
+
   test('what is computed from weights is there once', async () => {
     const width = 256;
     const bytes = writeModel({

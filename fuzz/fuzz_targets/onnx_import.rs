@@ -39,7 +39,7 @@ fn parts(model: Model, choices: &mut dyn Iterator<Item = u8>) -> Option<()> {
         let mut later: Givens = part.exports.iter().map(|(name, export)| (name.clone(), Given::of(export, &given))).collect();
         for step in &next.steps {
             let StepKind::Operator { .. } = step.kind else { return None };
-            let inputs = step.inputs.iter().map(|name| Some(made_up(later.get(name.as_ref()?)?, &mut choose)?));
+            let inputs = step.inputs.iter().map(|name| made_up(later.get(name.as_ref()?)?, &mut choose));
             let results = evaluate(step, inputs.collect(), &loaded, &LIMITS, &bounds, &mut Random::new(Some(1))).ok()?;
             for (name, tensor) in step.outputs.iter().zip(results) {
                 later.insert(name.clone()?, Given::Known(tensor));

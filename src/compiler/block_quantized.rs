@@ -1,5 +1,6 @@
 //! What WebNN says of weights of a few bits, `dequantizeLinear` of constants before a product, becomes a product that reads the bits
-//! ([`BlockQuantizedMatmul`]). Their blocks lie along the depth; a transposition and a reshape may stand between. Where float16 is
+//! ([`BlockQuantizedMatmul`]), and so does a cast of bytes that a factor is multiplied with. Their blocks lie along the depth; a transposition
+//! and a reshape may stand between. Where float16 is
 //! computed in float32, so are products with float16 constants: kernels convert these as they read them.
 
 use super::progress::Progress;
@@ -36,8 +37,8 @@ pub fn block_quantized(graph: &mut Graph, integers: bool, widens: bool, progress
 struct Found {
     a: OperandId,
     input: OperandId,
-    /// Scale and zero point; none of float16 numbers.
-    quantized: Option<[OperandId; 2]>,
+    /// None of float16 numbers.
+    quantized: Option<Quantized>,
     /// Whether a row of the weights is a step in depth.
     by_depth: bool,
     columns: usize,
@@ -46,6 +47,48 @@ struct Found {
     /// Whether all columns have the same scales and zero points.
     is_shared: bool,
     c: Option<OperandId>,
+}
+
+#[derive(Clone, Copy)]
+struct Quantized {
+    input: OperandId,
+    scale: OperandId,
+    zero_point: Option<OperandId>,
+}
+
+/// What is dequantized to an operand: by one operator, or as it is written where only numbers are multiplied, by a cast and a factor.
+fn quantized(graph: &Graph, id: OperandId) -> Option<Quantized> {
+    match maker(graph, id)?.1.op {
+        Op::DequantizeLinear(DequantizeLinear { input, scale, zero_point }) => {
+            Some(Quantized { input, scale, zero_point: Some(zero_point) })
+        }
+        Op::Binary(Binary { kind: BinaryKind::Mul, a, b }) => [(a, b), (b, a)].into_iter().find_map(|(number, scale)| {
+            let Op::Cast(cast) = &maker(graph, number)?.1.op else { return None };
+            let is_whole = graph.descriptor(cast.input).shape == graph.descriptor(id).shape;
+            let is_byte = matches!(graph.descriptor(cast.input).data_type, DataType::Int8 | DataType::Uint8);
+            let are_floats = [number, scale].iter().all(|&id| graph.descriptor(id).data_type == DataType::Float32);
+            (is_whole && is_byte && are_floats).then_some(Quantized { input: cast.input, scale, zero_point: None })
+        }),
+        _ => None,
+    }
+}
+
+/// The constant that an operand is: in another shape, or as often as there are elements if the second is true. What importers put between is
+/// one of each at most, and a longer way is not gone, however often products ask.
+fn known(graph: &Graph, mut id: OperandId) -> Option<(OperandId, bool)> {
+    let mut is_repeated = false;
+    for _ in 0..3 {
+        if graph.is_constant(id) {
+            let is_single = graph.descriptor(id).shape.iter().all(|&size| size == 1);
+            return (is_single || !is_repeated).then_some((id, is_repeated));
+        }
+        match &maker(graph, id)?.1.op {
+            Op::Reshape(op) => id = op.input,
+            Op::Expand(op) => (id, is_repeated) = (op.input, true),
+            _ => return None,
+        }
+    }
+    None
 }
 
 fn weights(graph: &Graph, node: &Node, integers: bool, widens: bool) -> Option<Found> {
@@ -78,11 +121,12 @@ fn weights(graph: &Graph, node: &Node, integers: bool, widens: bool) -> Option<F
     if let Some((_, Node { op: Op::Reshape(Reshape { input, .. }), .. })) = maker(graph, id) {
         id = *input;
     }
-    let (_, Node { op: Op::DequantizeLinear(op), .. }) = maker(graph, id)? else { return None };
-    let &DequantizeLinear { input, scale, zero_point } = op;
+    let quantized = quantized(graph, id)?;
+    let Quantized { input, scale, zero_point } = quantized;
     let data_type = graph.descriptor(input).data_type;
     let is_byte = matches!(data_type, DataType::Int8 | DataType::Uint8);
-    let is_known = [input, scale, zero_point].iter().all(|&id| graph.is_constant(id));
+    let is_known =
+        graph.is_constant(input) && [Some(scale), zero_point].into_iter().flatten().all(|id| known(graph, id).is_some());
     if !is_known || !is_byte && !matches!(data_type, DataType::Int4 | DataType::Uint4) || rows * columns < WORTH_IT {
         return None;
     }
@@ -90,7 +134,9 @@ fn weights(graph: &Graph, node: &Node, integers: bool, widens: bool) -> Option<F
         return None;
     }
     // Elements of a block down and across, as the matrix has them.
-    let (whole, of_blocks) = (shape(input), shape(scale));
+    let (whole, mut of_blocks) = (shape(input), shape(scale));
+    // A factor may have fewer dimensions.
+    of_blocks.splice(0..0, vec![1; whole.len().checked_sub(of_blocks.len())?]);
     let block = |axis: usize| whole[axis] / of_blocks[axis];
     let [down, across] = match whole[..] {
         [a, b] if [a, b] == [rows, columns] => [block(0), block(1)],
@@ -107,8 +153,7 @@ fn weights(graph: &Graph, node: &Node, integers: bool, widens: bool) -> Option<F
         return None;
     }
     let blocks = depth / block_size;
-    let quantized = Some([scale, zero_point]);
-    Some(Found { a, input, quantized, by_depth: !is_turned, columns, blocks, block_size, is_shared, c })
+    Some(Found { a, input, quantized: Some(quantized), by_depth: !is_turned, columns, blocks, block_size, is_shared, c })
 }
 
 /// Whether an operand is dequantized from bytes, and then moved.
@@ -184,19 +229,23 @@ impl Found {
     fn scales(
         &self,
         graph: &mut Graph,
-        [scale, zero_point]: [OperandId; 2],
+        Quantized { scale, zero_point, .. }: Quantized,
         bits: usize,
         signed: bool,
         shape: [usize; 2],
     ) -> Result<(WeightCoding, OperandId, Option<OperandId>)> {
         let of_scale = graph.descriptor(scale).data_type;
-        let scales = match constant(graph, scale) {
+        let scales = match numbers(graph, scale)? {
             bytes if self.is_shared => self.repeated(bytes.as_slice(), of_scale.bits() / 8)?,
             bytes => bytes,
         };
         let scales = add(graph, of_scale, shape, scales);
         let count = if self.is_shared { self.blocks } else { self.blocks * self.columns };
-        let codes = codes(constant(graph, zero_point).as_slice(), bits, count)?;
+        let codes = match zero_point.and_then(|id| known(graph, id)) {
+            None => vec![0; count],
+            Some((id, true)) => vec![codes(constant(graph, id).as_slice(), bits, 1)?[0]; count],
+            Some((id, false)) => codes(constant(graph, id).as_slice(), bits, count)?,
+        };
         let middle = 1 << (bits - 1);
         let are_all = |code: u8| codes.iter().all(|&other| other == code);
         let (coding, has_own) = match signed {
@@ -240,6 +289,18 @@ fn codes(bytes: &[u8], bits: usize, count: usize) -> Result<Vec<u8>> {
     Ok(codes)
 }
 
+/// The elements of an operand that is known, which are whole bytes.
+fn numbers(graph: &Graph, id: OperandId) -> Result<ConstantBytes> {
+    let (source, is_repeated) = known(graph, id).unwrap_or((id, false));
+    let bytes = constant(graph, source);
+    if !is_repeated {
+        return Ok(bytes);
+    }
+    let mut all = memory::filled(0u8, graph.descriptor(id).byte_length())?;
+    all.chunks_exact_mut(bytes.as_slice().len()).for_each(|to| to.copy_from_slice(bytes.as_slice()));
+    Ok(ConstantBytes::new(all))
+}
+
 fn constant(graph: &Graph, id: OperandId) -> ConstantBytes {
     match &graph.operands[id.0 as usize].source {
         Source::Constant(bytes) => bytes.clone(),
@@ -260,6 +321,7 @@ mod tests {
     use crate::compiler::prune::prune;
     use crate::graph::ops::elementwise::Cast;
     use crate::graph::ops::matmul::{Gemm, Matmul};
+    use crate::graph::ops::movement::Expand;
     use crate::graph::{GraphBuilder, Limits};
     use std::sync::Arc;
 
@@ -370,6 +432,65 @@ mod tests {
             for (found, expected) in decoded(&found).into_iter().zip(decoded(&expected)) {
                 let error = if of_graph == DataType::Float16 { 4e-3 } else { 1e-5 };
                 assert!((found - expected).abs() <= error * expected.abs().max(4.0), "{of_graph} {is_gemm}: {found}, {expected}");
+            }
+        }
+    }
+
+    /// As exporters write it that only know arithmetic, and with a zero point that is one number for all.
+    #[test]
+    fn bytes_with_a_factor_are_quantized() {
+        let left = floats((5 * DEPTH) as usize, 5);
+        for data_type in [DataType::Int8, DataType::Uint8] {
+            for (of_scale, zero) in [
+                (vec![1, COLUMNS], None),
+                (vec![COLUMNS], None),
+                (vec![], None),
+                (vec![1, 1], None),
+                (vec![DEPTH, 1], None),
+                (vec![1, COLUMNS], Some(7u8)),
+                (vec![1, COLUMNS], Some(0)),
+            ] {
+                let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
+                let a = builder.input("a", Descriptor::new(DataType::Float32, [5, DEPTH])).unwrap();
+                let mut constant = |data_type: DataType, shape: &[u32], bytes: Vec<u8>| {
+                    let descriptor = Descriptor::new(data_type, shape.iter().copied());
+                    let length = descriptor.byte_length();
+                    builder.constant(descriptor, ConstantBytes::new(bytes[..length].to_vec())).unwrap()
+                };
+                let input = constant(data_type, &[DEPTH, COLUMNS], bytes((DEPTH * COLUMNS) as usize, 1));
+                // A scale that is written as a vector has to be reshaped for the one operator.
+                let of_constant = if zero.is_some() { vec![COLUMNS] } else { of_scale.clone() };
+                let factor = constant(DataType::Float32, &of_constant, floats((DEPTH * COLUMNS) as usize, 2));
+                let zero = zero.map(|zero| constant(data_type, &[], vec![zero]));
+                let mut push = |op: Op| builder.push_op(op, "").unwrap()[0];
+                let b = match zero {
+                    None => {
+                        let number = push(Cast { input, data_type: DataType::Float32 }.into());
+                        push(Binary { kind: BinaryKind::Mul, a: factor, b: number }.into())
+                    }
+                    Some(zero) => {
+                        let scale = push(Reshape { input: factor, new_shape: of_scale.clone() }.into());
+                        let zero = push(Reshape { input: zero, new_shape: vec![1, 1] }.into());
+                        let zero_point = push(Expand { input: zero, new_shape: of_scale.clone() }.into());
+                        push(DequantizeLinear { input, scale, zero_point }.into())
+                    }
+                };
+                let y = push(Matmul { a, b }.into());
+                let graph = builder.build(vec![("y".to_owned(), y)]).unwrap();
+                let expected = interpret(&graph, &[&left]).remove(0);
+                let mut changed = graph.clone();
+                let progress = &Progress::unasked();
+                block_quantized(&mut changed, true, true, progress).unwrap();
+                prune(&mut changed, progress).unwrap();
+                let what = format!("{data_type} {of_scale:?} {zero:?}");
+                let names: Vec<&str> = changed.nodes.iter().map(|node| node.op.row().name).collect();
+                assert_eq!(names, ["blockQuantizedMatmul"], "{what}");
+                let found = interpret(&changed, &[&left]).remove(0);
+                let number = |bytes: &[u8; 4]| f32::from_le_bytes(*bytes);
+                for (found, expected) in found.as_chunks::<4>().0.iter().zip(expected.as_chunks::<4>().0) {
+                    let (found, expected) = (number(found), number(expected));
+                    assert!((found - expected).abs() <= 1e-4 * expected.abs().max(100.0), "{what}: {found}, {expected}");
+                }
             }
         }
     }

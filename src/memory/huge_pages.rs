@@ -42,8 +42,17 @@ impl Block {
     }
 }
 
+/// What is put side by side.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Together {
+    All,
+    /// Where most of what was expected may not come: what is worth a block of its own, and small parts beside it.
+    Large,
+}
+
 /// The block that is being filled.
 struct Filling {
+    together: Together,
     block: Option<Arc<Block>>,
     used: usize,
     /// Bytes that are still to come, about.
@@ -53,14 +62,14 @@ struct Filling {
 thread_local!(static FILLING: RefCell<Option<Filling>> = const { RefCell::new(None) });
 
 /// Lets [`Bytes::beside_others`] put what this thread makes in `body` side by side, about so many bytes.
-pub fn side_by_side<R>(expected: usize, body: impl FnOnce() -> R) -> R {
+pub fn side_by_side<R>(expected: usize, together: Together, body: impl FnOnce() -> R) -> R {
     struct Restore(Option<Filling>);
     impl Drop for Restore {
         fn drop(&mut self) {
             FILLING.set(self.0.take());
         }
     }
-    let filling = (expected >= WORTH_IT).then_some(Filling { block: None, used: 0, expected });
+    let filling = (expected >= WORTH_IT).then_some(Filling { together, block: None, used: 0, expected });
     let _restore = Restore(FILLING.replace(filling));
     body()
 }
@@ -95,6 +104,9 @@ impl Filling {
         }
         let padded = length.next_multiple_of(super::ALIGNMENT);
         let has_room = self.block.as_ref().is_some_and(|block| padded <= block.length - self.used);
+        if !has_room && self.together == Together::Large && length < WORTH_IT {
+            return None;
+        }
         if !has_room {
             self.block = Some(Arc::new(Block::new(self.expected.clamp(padded, BLOCK))?));
             self.used = 0;
@@ -123,7 +135,7 @@ mod tests {
         };
         // Also beyond what was expected, what has a block of its own, and what does not fit into the first block.
         let lengths = [1, 63, 64, 65, 0, 1 << 20, 3 << 20, BLOCK / 2 + 1, BLOCK / 2, BLOCK / 2, 7];
-        let made: Vec<Bytes> = side_by_side(WORTH_IT, || lengths.into_iter().map(make).collect());
+        let made: Vec<Bytes> = side_by_side(WORTH_IT, Together::All, || lengths.into_iter().map(make).collect());
         for (bytes, length) in made.iter().zip(lengths) {
             assert!(bytes.len() == length && bytes.iter().all(|&byte| byte == length as u8));
         }
@@ -132,13 +144,23 @@ mod tests {
         assert!(last.iter().all(|&byte| byte == 7));
     }
 
+    /// A huge page for a few numbers would be nearly empty.
+    #[test]
+    fn what_is_small_opens_no_block_where_little_may_come() {
+        let lengths = [64, WORTH_IT - 1, WORTH_IT, 64];
+        let is_part = |length: usize| Bytes::beside_others(length).unwrap().is_part();
+        let parts = |together| side_by_side(1 << 30, together, || lengths.map(is_part));
+        assert_eq!(parts(Together::Large), [false, false, true, true]);
+        assert_eq!(parts(Together::All), [true; 4]);
+    }
+
     #[test]
     fn small_graphs_take_ordinary_memory() {
-        let is_part = |expected: usize| side_by_side(expected, || Bytes::beside_others(100).unwrap().is_part());
+        let is_part = |expected: usize| side_by_side(expected, Together::All, || Bytes::beside_others(100).unwrap().is_part());
         assert!(is_part(WORTH_IT) && !is_part(WORTH_IT - 1));
         assert!(!Bytes::beside_others(100).unwrap().is_part(), "nothing is left behind");
         // Nor when it ends by a panic.
-        let fails = || side_by_side(WORTH_IT, || panic!("on purpose"));
+        let fails = || side_by_side(WORTH_IT, Together::All, || panic!("on purpose"));
         assert!(std::panic::catch_unwind(fails).is_err());
         assert!(!Bytes::beside_others(100).unwrap().is_part());
     }

@@ -30,6 +30,8 @@ pub struct Loaded {
     inputs: Vec<OpenInput>,
     /// As the file has them.
     declared: Vec<(String, DataType, Vec<Dimension>)>,
+    /// The names of their dimensions, with the sizes of those that are decided.
+    named: BTreeMap<String, Option<u32>>,
     /// What the model's values of [`Fixed::values`] are.
     values: BTreeMap<String, Tensor>,
 }
@@ -78,8 +80,16 @@ impl Loaded {
     pub fn new(model: Model, fixed: Fixed) -> Result<Loaded> {
         let proto = decode(&model)?;
         let opsets = opsets(&proto.opset_import)?;
-        let mut loaded =
-            Loaded { model, proto, opsets, fixed, inputs: Vec::new(), declared: Vec::new(), values: BTreeMap::new() };
+        let mut loaded = Loaded {
+            model,
+            proto,
+            opsets,
+            fixed,
+            inputs: Vec::new(),
+            declared: Vec::new(),
+            named: BTreeMap::new(),
+            values: BTreeMap::new(),
+        };
         loaded.read_inputs()?;
         Ok(loaded)
     }
@@ -159,8 +169,18 @@ impl Loaded {
             };
             open.push(OpenInput { name, data_type, element_type, shape, default, element });
         }
+        let mut named = BTreeMap::new();
+        for (name, _, dimensions) in &inputs {
+            let shape = open.iter().find(|input| input.name == *name).map(|input| &input.shape);
+            for (axis, dimension) in dimensions.iter().enumerate() {
+                let Dimension::Named(name) = dimension else { continue };
+                let size = shape.and_then(|shape| shape.get(axis));
+                named.insert(name.clone(), if let Some(Size::Known(size)) = size { Some(*size) } else { None });
+            }
+        }
         inputs.retain(|(name, ..)| !values.contains_key(name));
         self.declared = inputs;
+        self.named = named;
         self.inputs = open;
         self.values = values;
         Ok(())
@@ -196,16 +216,7 @@ impl Loaded {
     /// What the file tells of the outputs. A dimension whose name no input has is one that only a run can tell.
     pub fn outputs(&self) -> Result<Vec<OpenOutput>> {
         let graph = self.graph()?;
-        let mut known: BTreeMap<String, Option<u32>> = BTreeMap::new();
-        for info in &graph.input {
-            let Ok((_, Some(dimensions))) = dimensions::tensor_type(info) else { continue };
-            let shape = self.inputs.iter().find(|input| input.name == info.name).map(|input| &input.shape);
-            for (axis, dimension) in dimensions.iter().enumerate() {
-                let Dimension::Named(name) = dimension else { continue };
-                let size = shape.and_then(|shape| shape.get(axis));
-                known.insert(name.clone(), if let Some(Size::Known(size)) = size { Some(*size) } else { None });
-            }
-        }
+        let known = &self.named;
         let size = |dimension: Dimension| match dimension {
             Dimension::Size(size) => Size::Known(size),
             Dimension::Named(name) => {

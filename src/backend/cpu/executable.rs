@@ -16,7 +16,7 @@ use crate::compiler::{Place, Plan, Value, ValueId, behind_inputs, multiplication
 use crate::error::Result;
 use crate::graph::{ConstantBytes, DataType, Op, Shared};
 use crate::host_memory::{Placement, Placements};
-use crate::memory::{Bytes, Charge, Usage, Use, side_by_side};
+use crate::memory::{Bytes, Charge, Together, Usage, Use, side_by_side};
 use crate::timeline::from_panic;
 use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
@@ -357,7 +357,7 @@ fn build_kernels(
     constants: &mut [ConstantBytes],
     target: &Target,
     cancel: &Cancel,
-    (shared, packings, usage): (&Shared, &Arc<Packings>, &Arc<Usage>),
+    shared: &Shared,
 ) -> Result<usize> {
     let mut counted = 0;
     let mut made: Vec<(&'static str, Option<Built>, usize)> = Vec::new();
@@ -373,7 +373,7 @@ fn build_kernels(
             let constants = problem.inputs.iter().map(|input| input.constant);
             let operators = format!("{:?}{:?}{:?}{:?}", problem.prologue, problem.dequantized, problem.op, problem.fused);
             let step = packings::identity(choice.name, &operators, constants, shared);
-            let (built, bytes) = packings::during(packings, step, usage, build);
+            let (built, bytes) = packings::during(step, build);
             counted += bytes;
             built
         });
@@ -433,8 +433,11 @@ impl Executable {
         // Before the kernels take what is fused.
         let texts: Option<Vec<String>> = Profile::is_wanted().then(|| steps.iter().map(Step::describe).collect());
         let expected = constants.iter().map(|constant| constant.as_slice().len()).sum();
-        let of_model_and_usage = (&plan.shared, &of_model.packings, usage);
-        let counted = side_by_side(expected, || build_kernels(&mut steps, &mut constants, target, cancel, of_model_and_usage))?;
+        // Later graphs of a model find most of it packed, and huge pages for the rest would be empty.
+        let together = if of_model.packings.is_empty() { Together::All } else { Together::Large };
+        let counted = packings::within(&of_model.packings, usage, || {
+            side_by_side(expected, together, || build_kernels(&mut steps, &mut constants, target, cancel, &plan.shared))
+        })?;
         cancel.check()?;
         overwriting::place(&mut steps, &mut plan);
         let profile = texts.map(|texts| Profile::of(steps.iter().zip(texts).map(|(step, text)| step.profiled(text)).collect()));

@@ -2,15 +2,17 @@
 //! them packed alike.
 //!
 //! A packing is known by the step that it is for (the implementation, the operator with its attributes, and which constants these are), by
-//! how it lies in memory, and by its number among the packings of the step. It is kept for as long as a kernel uses it.
+//! how it lies in memory, and by its number among the packings of the step. Rows of numbers, such as biases, are known by what is in them, and
+//! zeros by how many they are. All are kept for as long as a kernel uses them.
 
 use crate::graph::Shared;
 use crate::memory::{Bytes, Charge, Usage, Use};
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::mem::replace;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 /// Of one model.
 #[derive(Debug, Default)]
@@ -43,24 +45,34 @@ impl Deref for Packed {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Key {
-    step: u128,
-    number: usize,
-    layout: Vec<usize>,
-    length: usize,
+enum Key {
+    Packing {
+        step: u128,
+        number: usize,
+        layout: Vec<usize>,
+        length: usize,
+    },
+    /// A hash of 128 bits of the numbers.
+    Row(u128),
+    Zeros(usize),
 }
 
-/// The step that kernels are being built for on this thread.
-struct Step {
+/// What kernels are being built for on this thread.
+struct Building {
     packings: Arc<Packings>,
-    step: u128,
-    /// How many packings it has had, and their bytes.
-    number: usize,
-    counted: usize,
     usage: Arc<Usage>,
+    step: Option<Step>,
 }
 
-thread_local!(static STEP: RefCell<Option<Step>> = const { RefCell::new(None) });
+struct Step {
+    identity: u128,
+    /// How many packings it has had.
+    number: usize,
+    /// Bytes of all these, which are counted here.
+    counted: usize,
+}
+
+thread_local!(static BUILDING: RefCell<Option<Building>> = const { RefCell::new(None) });
 
 /// What a step is to its packings: the implementation, what it computes, and its constants.
 pub fn identity<'a>(
@@ -79,18 +91,51 @@ pub fn identity<'a>(
     hash.digest128()
 }
 
-/// Builds the kernel of a step, whose packings are shared. Beside the result the bytes of these, which are counted here.
-pub fn during<R>(packings: &Arc<Packings>, step: u128, usage: &Arc<Usage>, build: impl FnOnce() -> R) -> (R, usize) {
-    struct Restore(Option<Step>);
+impl Packings {
+    /// Whether no graph has packed anything yet.
+    pub fn is_empty(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    fn find(&self, key: &Key) -> Option<Arc<Packed>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).and_then(Weak::upgrade)
+    }
+
+    /// Keeps what was made, unless another thread was faster.
+    fn keep(&self, key: Key, made: Arc<Packed>) -> Arc<Packed> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = all.get(&key).and_then(Weak::upgrade) {
+            return found;
+        }
+        all.insert(key, Arc::downgrade(&made));
+        if all.len().is_power_of_two() {
+            all.retain(|_, packed| packed.strong_count() > 0);
+        }
+        made
+    }
+}
+
+/// Builds the kernels of a graph, which share what they pack with those of others.
+pub fn within<R>(packings: &Arc<Packings>, usage: &Arc<Usage>, build: impl FnOnce() -> R) -> R {
+    struct Restore(Option<Building>);
     impl Drop for Restore {
         fn drop(&mut self) {
-            STEP.set(self.0.take());
+            BUILDING.set(self.0.take());
         }
     }
-    let own = Step { packings: packings.clone(), step, number: 0, counted: 0, usage: usage.clone() };
-    let _restore = Restore(STEP.replace(Some(own)));
+    let own = Building { packings: packings.clone(), usage: usage.clone(), step: None };
+    let _restore = Restore(BUILDING.replace(Some(own)));
+    build()
+}
+
+/// Builds the kernel of a step of the graph whose kernels are being built. Beside the result the bytes of its packings, which are counted here.
+pub fn during<R>(identity: u128, build: impl FnOnce() -> R) -> (R, usize) {
+    let begin =
+        |step| BUILDING.with_borrow_mut(|building| building.as_mut().and_then(|building| replace(&mut building.step, step)));
+    begin(Some(Step { identity, number: 0, counted: 0 }));
     let result = build();
-    (result, STEP.with_borrow(|step| step.as_ref().map_or(0, |step| step.counted)))
+    // Where the build panics the graph's ends too.
+    (result, begin(None).map_or(0, |step| step.counted))
 }
 
 /// Memory of so many bytes that `fill` packs, or that of another graph which has packed the same. `layout` has all numbers beside the
@@ -99,37 +144,52 @@ pub fn during<R>(packings: &Arc<Packings>, step: u128, usage: &Arc<Usage>, build
 /// # Panics
 /// When the memory cannot be had; that ends the build with an error.
 pub fn packed(layout: &[usize], length: usize, fill: impl FnOnce(&mut Bytes)) -> Arc<Packed> {
-    let key = STEP.with_borrow_mut(|step| {
-        let step = step.as_mut()?;
-        step.number += 1;
+    shared(length, fill, |step| {
+        let step = step?;
         step.counted += length;
-        let key = Key { step: step.step, number: step.number, layout: layout.to_vec(), length };
-        Some((step.packings.clone(), step.usage.clone(), key))
+        step.number += 1;
+        Some(Key::Packing { step: step.identity, number: step.number, layout: layout.to_vec(), length })
+    })
+}
+
+/// These numbers, or those of another step or graph which has the same. No step counts them.
+///
+/// # Panics
+/// As [`packed`].
+pub fn row(numbers: &[f32]) -> Arc<Packed> {
+    let bytes: &[u8] = bytemuck::cast_slice(numbers);
+    shared(bytes.len(), |row| row.copy_from_slice(bytes), |_| Some(Key::Row(xxh3_128(bytes))))
+}
+
+/// At least so many zeros. No step counts them.
+///
+/// # Panics
+/// As [`packed`].
+pub fn zeros(length: usize) -> Arc<Packed> {
+    // Of any length they are much the same.
+    let length = if length == 0 { 0 } else { length.next_power_of_two() };
+    shared(length, |_| (), |_| Some(Key::Zeros(length)))
+}
+
+/// What has been made for the same key, or is made now.
+fn shared(length: usize, fill: impl FnOnce(&mut Bytes), key: impl FnOnce(Option<&mut Step>) -> Option<Key>) -> Arc<Packed> {
+    let known = BUILDING.with_borrow_mut(|building| {
+        let Building { packings, usage, step } = building.as_mut()?;
+        Some((packings.clone(), usage.clone(), key(step.as_mut())?))
     });
-    let lock = |packings: &Packings, key: &Key| {
-        packings.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).and_then(Weak::upgrade)
-    };
-    if let Some((packings, _, key)) = &key
-        && let Some(found) = lock(packings, key)
+    if let Some((packings, _, key)) = &known
+        && let Some(found) = packings.find(key)
     {
         return found;
     }
     let mut bytes = Bytes::beside_others(length).unwrap_or_else(|error| panic!("{error}"));
     fill(&mut bytes);
-    let Some((packings, usage, key)) = key else { return Arc::new(Packed::own(bytes)) };
-    let mut made = Arc::new(Packed { bytes, _charge: Some(usage.charge(Use::Graphs, length)) });
-    {
-        let mut all = packings.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Another thread may have been faster.
-        match all.get(&key).and_then(Weak::upgrade) {
-            Some(found) => made = found,
-            None => drop(all.insert(key, Arc::downgrade(&made))),
-        }
-        if all.len().is_power_of_two() {
-            all.retain(|_, packed| packed.strong_count() > 0);
+    match known {
+        None => Arc::new(Packed::own(bytes)),
+        Some((packings, usage, key)) => {
+            packings.keep(key, Arc::new(Packed { bytes, _charge: Some(usage.charge(Use::Graphs, length)) }))
         }
     }
-    made
 }
 
 #[cfg(test)]
@@ -141,10 +201,11 @@ mod tests {
         let packings = Arc::new(Packings::default());
         let usage = Arc::new(Usage::default());
         let pack = |step, layout: &[usize], with: u8| {
-            let (both, counted) = during(&packings, step, &usage, || {
+            let build = || {
                 let first = packed(layout, 64, |bytes| bytes.fill(with));
                 (first, packed(layout, 64, |bytes| bytes.fill(with + 1)))
-            });
+            };
+            let (both, counted) = within(&packings, &usage, || during(step, build));
             assert_eq!(counted, 128);
             both
         };
@@ -160,6 +221,26 @@ mod tests {
         drop((a, again));
         assert!(pack(7, &[1, 2], 11).0.iter().all(|&byte| byte == 11));
         assert!(!Arc::ptr_eq(&packed(&[1], 8, |_| {}), &packed(&[1], 8, |_| {})));
+    }
+
+    #[test]
+    fn rows_and_zeros_are_there_once() {
+        let packings = Arc::new(Packings::default());
+        let usage = Arc::new(Usage::default());
+        assert!(packings.is_empty());
+        // Whoever asks: in a step, or before it is known which implementation is chosen.
+        let one = within(&packings, &usage, || row(&[1.0, 2.0]));
+        let (two, counted) = within(&packings, &usage, || during(1, || [row(&[1.0, 2.0]), row(&[1.0, -2.0]), zeros(100)]));
+        assert!(Arc::ptr_eq(&one, &two[0]) && !Arc::ptr_eq(&one, &two[1]));
+        assert_eq!(bytemuck::cast_slice::<u8, f32>(&two[1]), [1.0, -2.0]);
+        let (three, _) = within(&packings, &usage, || during(2, || [zeros(128), zeros(129), zeros(0)]));
+        assert!(Arc::ptr_eq(&two[2], &three[0]) && !Arc::ptr_eq(&two[2], &three[1]));
+        assert_eq!(three.each_ref().map(|zeros| zeros.len()), [128, 256, 0]);
+        assert_eq!((counted, usage.numbers().graphs), (0, 8 + 8 + 128 + 256));
+        // Outside of a graph nobody has them together.
+        assert!(!Arc::ptr_eq(&row(&[1.0, 2.0]), &one));
+        drop((one, two, three));
+        assert_eq!(usage.numbers().graphs, 0);
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! RoiAlign: regions of a feature map, whose places are known when the model runs, sampled to one size.
 
+use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
 use crate::onnx::node::Node;
 use crate::onnx::refusal::Mapped;
 use crate::onnx::tensor::Tensor;
 use crate::onnx::value::Value;
+use bytes::Bytes;
+use std::borrow::Cow;
 
 /// Samples of a cell along each axis, at most.
 const MOST_SAMPLES: usize = 1 << 12;
@@ -66,9 +69,8 @@ pub fn roi_align(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     if !emit.folding.affords(&shape) || !emit.folding.affords(&input.shape) {
         return Err(format!("a result of {shape:?} is too large").into());
     }
-    let single = |tensor: &Tensor| tensor.floats().into_iter().map(|x| x as f32).collect::<Vec<f32>>();
     let (pixels, regions) = (single(input), single(regions));
-    let mut result: Vec<f64> = Vec::with_capacity(shape.iter().product());
+    let mut result: Vec<f32> = Vec::with_capacity(shape.iter().product());
     for (region, image) in regions.chunks(4).zip(images) {
         let offset = if half_pixel { 0.5 } else { 0.0 };
         let [left, top, right, bottom] = [0, 1, 2, 3].map(|i| region[i] * scale - offset);
@@ -100,7 +102,7 @@ pub fn roi_align(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
             let plane = &pixels[(image as usize * channels + channel) * height * width..][..height * width];
             for samples in &cells {
                 let weighted = |sample: &Sample| sample.map(|(place, weight)| plane[place] * weight);
-                result.push(f64::from(match takes_largest {
+                result.push(match takes_largest {
                     // As onnxruntime has it: the largest of the weighted neighbours of all samples.
                     true => {
                         let all = samples.iter().map(|sample| match sample {
@@ -113,9 +115,21 @@ pub fn roi_align(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
                         let sum: f32 = samples.iter().flatten().map(|sample| weighted(sample).iter().sum::<f32>()).sum();
                         sum / (down * across).max(1) as f32
                     }
-                }));
+                });
             }
         }
     }
-    Ok(vec![Tensor::from_floats(input.element, shape, &result).into()])
+    let result = match input.element {
+        element @ ElementType::Float => Tensor { element, shape, bytes: Bytes::copy_from_slice(bytemuck::cast_slice(&result)) },
+        element => Tensor::from_floats(element, shape, &result.into_iter().map(f64::from).collect::<Vec<f64>>()),
+    };
+    Ok(vec![result.into()])
+}
+
+/// The elements in float32; a feature map of that type is read where it is.
+fn single(tensor: &Tensor) -> Cow<'_, [f32]> {
+    match bytemuck::try_cast_slice(&tensor.bytes) {
+        Ok(numbers) if tensor.element == ElementType::Float => Cow::Borrowed(numbers),
+        _ => Cow::Owned(tensor.floats().into_iter().map(|x| x as f32).collect()),
+    }
 }

@@ -259,7 +259,7 @@ mod tests {
             .enumerate()
             .map(|(i, x)| if i % 5 == 0 { special[i / 5 % 10] } else { x * 40.0 })
             .collect();
-        let (row, line) = (numbers(stride, 6), numbers(stride, 7));
+        let (row, line) = (Row::new(numbers(stride, 6)), numbers(stride, 7));
         let (single, tensor) = ([1.75f32], numbers(stride * 9, 8));
         let stages: Vec<Stage> = stages
             .into_iter()
@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn one_pass_gives_the_bits_of_all_stages() {
         use Operation::{Add, Mul, Sub};
-        let row = || Stage::Binary(Add, With::Row(Vec::new()));
+        let row = || Stage::Binary(Add, With::Row(Row::new([])));
         let line = || Stage::Binary(Add, With::Line);
         let single = || Stage::Binary(Mul, With::Single);
         let number = || Stage::Binary(Mul, With::Number(0.3));

@@ -7,8 +7,10 @@ use crate::isa::Isa;
 use crate::output::{Block, BlockEpilogue};
 use crate::simd::prefetch::prefetch;
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
+use std::fmt;
 use std::marker::PhantomData;
-use std::ops::Range;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
 
 /// A stage of an epilogue. The output is seen as rows (channels of a convolution, rows of a product) of columns.
 #[derive(Debug)]
@@ -39,12 +41,36 @@ pub enum Operation {
 pub enum With {
     Number(f32),
     /// A row for all rows.
-    Row(Vec<f32>),
+    Row(Row),
     /// The same, one number or a row, which the run brings.
     Single,
     Line,
     /// A tensor of the output's shape, which the run brings.
     Tensor,
+}
+
+/// The numbers of a row, which are whoever's: many epilogues may have them together.
+#[derive(Clone)]
+pub struct Row(Arc<dyn AsRef<[f32]> + Send + Sync>);
+
+impl Row {
+    pub fn new(numbers: impl AsRef<[f32]> + Send + Sync + 'static) -> Row {
+        Row(Arc::new(numbers))
+    }
+}
+
+impl Deref for Row {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        (*self.0).as_ref()
+    }
+}
+
+impl fmt::Debug for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
 }
 
 /// Elements that all stages are done to before the next ones: they stay in the first-level cache.

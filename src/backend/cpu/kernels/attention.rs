@@ -84,10 +84,6 @@ impl Kernel for Attention {
             part.run(unsafe { output.from(origin.place) }, origin, &tensors);
         });
     }
-
-    fn bytes(&self) -> usize {
-        self.epilogue.bytes()
-    }
 }
 
 impl Sizes {

@@ -85,7 +85,7 @@ impl Product {
     }
 
     fn bytes(&self) -> usize {
-        self.packed.len() + self.epilogue.bytes()
+        self.packed.len()
     }
 }
 
@@ -317,7 +317,7 @@ fn build<'a>(
         let operands = [Some(op.weights), Some(op.scales), op.zero_points, op.code_book, op.bias];
         let mut consumed: SmallVec<[usize; 2]> = smallvec![];
         consumed.extend(operands.into_iter().flatten().map(|id| id.0 as usize));
-        let mut epilogue = Epilogue::new(bias.map(<[f32]>::to_vec));
+        let mut epilogue = Epilogue::new(bias);
         let fuses = epilogue.fuse(&problem, &mut consumed);
         let layout = [format.lanes, format.depth, usize::from(format.is_int8)];
         let packed = packed(&layout, format.bytes(), |bytes| source.pack(&format, bytes));

@@ -17,6 +17,7 @@ use crate::graph::OperandId;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::layout::InputOperandLayout;
 use smallvec::SmallVec;
+use std::mem::take;
 use std::ops::Range;
 use webnn_kernels::conv::microkernels::{Task, Tiles};
 use webnn_kernels::isa::Isa;
@@ -571,7 +572,7 @@ impl<'a> Plan<'a> {
 
     /// The kernel, with the operands that it has packed.
     pub fn build(self) -> (Conv, SmallVec<[usize; 2]>) {
-        let Plan { target, op, filter, groups, sizes, taps: [down, across], is_finite, finish } = self;
+        let Plan { target, op, filter, groups, sizes, taps: [down, across], is_finite, mut finish } = self;
         let (channels, outputs) = (sizes.channels, sizes.all_outputs);
         let of_group = outputs / groups;
         let pixels = sizes.batches * sizes.rows.output * sizes.columns.output;
@@ -585,9 +586,9 @@ impl<'a> Plan<'a> {
                 Panels::pack(tiles, &Elements { elements: filter.elements, length: channels, step, column }, taps, of_group)
             })
             .collect();
-        let bias = spread(&finish.bias, groups, tiles.step);
+        let bias = spread(&mut finish.bias, groups, tiles.step);
         let bias_step = bias.as_slice().len() / groups;
-        let zeros = AlignedBuffer::zeroed(if groups > 1 { sizes.all_channels } else { sizes.length() });
+        let zeros = AlignedBuffer::zeros(if groups > 1 { sizes.all_channels } else { sizes.length() });
         let division = Division::new(tiles, &sizes, &packed[0], (groups, finish.is_rest_left()), &target);
         let inside = |tile| if is_finite { sizes.inside(division.heights.tile(tile)) } else { 0..sizes.runs() };
         let inside = (0..division.heights.tiles).map(inside).collect();
@@ -611,18 +612,19 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// A bias with room for a multiple of `step` numbers in each group.
-pub fn spread(bias: &[f32], groups: usize, step: usize) -> AlignedBuffer {
+/// A bias with room for a multiple of `step` numbers in each group. What it is made from is not needed any more.
+pub fn spread(bias: &mut Vec<f32>, groups: usize, step: usize) -> AlignedBuffer {
+    let bias = take(bias);
     if bias.is_empty() {
         return AlignedBuffer::zeroed(0);
     }
     let of_group = bias.len() / groups;
     let padded = of_group.next_multiple_of(step);
-    let mut numbers = AlignedBuffer::zeroed(groups * padded);
-    for (to, from) in numbers.as_mut_slice().chunks_exact_mut(padded).zip(bias.chunks_exact(of_group)) {
+    let mut numbers = vec![0.0; groups * padded];
+    for (to, from) in numbers.chunks_exact_mut(padded).zip(bias.chunks_exact(of_group)) {
         to[..of_group].copy_from_slice(from);
     }
-    numbers
+    AlignedBuffer::row(&numbers)
 }
 
 /// How the filter slides along the height (0) or the width (1) of an nhwc image.

@@ -134,7 +134,7 @@ impl ConvEpilogue {
     }
 
     pub fn bytes(&self) -> usize {
-        self.bias.len() * 4 + self.rest.bytes()
+        self.bias.capacity() * size_of::<f32>()
     }
 }
 

@@ -198,7 +198,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let elements = filter.constant_elements()?;
     require(op.input_layout == InputOperandLayout::Nhwc, "channels not last")?;
     require(of_group >= LEAST_OUTPUTS, "too few output channels")?;
-    let finish = ConvEpilogue::new(problem, op.bias)?;
+    let mut finish = ConvEpilogue::new(problem, op.bias)?;
     let (rows, columns) = (Reach::new(op, problem, 0), Reach::new(op, problem, 1));
     // A phase that reaches no element of the output is not worth the memory for it.
     let are_used = rows.stride <= rows.output && columns.stride <= columns.output;
@@ -224,7 +224,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
             Phase { taps: taps.iter().map(|[i, j]| [i * down, j * across]).collect(), panels }
         });
         let phases = phases.collect();
-        let bias = spread(&finish.bias, groups, tiles.step);
+        let bias = spread(&mut finish.bias, groups, tiles.step);
         let consumed = finish.consumed_beside(op.filter);
         let fuses = finish.is_whole;
         let kernel = ConvTranspose {
@@ -240,7 +240,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
             groups,
             rows,
             columns,
-            zeros: AlignedBuffer::zeroed(length),
+            zeros: AlignedBuffer::zeros(length),
         };
         Ok(Built { kernel: Box::new(kernel), consumed, fuses })
     }))

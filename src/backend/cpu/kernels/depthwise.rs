@@ -10,6 +10,7 @@ use crate::backend::window::Axis;
 use crate::graph::OperandId;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::layout::InputOperandLayout;
+use std::mem::take;
 use webnn_kernels::depthwise::nhwc::{Convolution, Image, MARGIN};
 use webnn_kernels::isa::Isa;
 
@@ -128,7 +129,7 @@ pub fn plan<'a>(op: &Conv2d, input: &[usize], problem: &Problem<'a>, target: &Ta
 
 impl Plan<'_> {
     pub fn build(self) -> Depthwise {
-        let Plan { isa, input, filter, finish, batches, rows, columns, channels } = self;
+        let Plan { isa, input, filter, mut finish, batches, rows, columns, channels } = self;
         let distance = channels + MARGIN;
         let weights = AlignedBuffer::packed(&[distance], rows.window * columns.window * distance, |weights| {
             for (tap, numbers) in weights.chunks_exact_mut(distance).enumerate() {
@@ -136,9 +137,10 @@ impl Plan<'_> {
                 numbers[..channels].iter_mut().enumerate().for_each(|(o, to)| *to = number(o));
             }
         });
-        let mut bias = AlignedBuffer::zeroed(distance);
-        bias.as_mut_slice()[..finish.bias.len()].copy_from_slice(&finish.bias);
-        let zeros = AlignedBuffer::zeroed(columns.input * channels);
+        let mut bias = take(&mut finish.bias);
+        bias.resize(distance, 0.0);
+        let bias = AlignedBuffer::row(&bias);
+        let zeros = AlignedBuffer::zeros(columns.input * channels);
         let is_finite = filter.is_finite();
         Depthwise { isa, input, weights, bias, finish, batches, rows, columns, channels, is_finite, zeros }
     }

@@ -85,8 +85,4 @@ impl Kernel for Chain {
             }
         });
     }
-
-    fn bytes(&self) -> usize {
-        self.stages.bytes()
-    }
 }

@@ -1,13 +1,13 @@
 //! What is done to a finished piece of an output while it is in the cache: biases, activations, residual additions, whole
 //! chains of element-wise operators.
 
-use super::Problem;
 use super::formulas::{Formula, Power, Rounding};
 use super::functions::formula;
+use super::{AlignedBuffer, Problem};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::elementwise::BinaryKind;
 use crate::graph::{DataType, Op, OperandId};
-use webnn_kernels::epilogue::stages::{Operation, Stage, Stages, With};
+use webnn_kernels::epilogue::stages::{Operation, Row, Stage, Stages, With};
 
 /// All stages, in order.
 #[derive(Debug, Default)]
@@ -18,8 +18,8 @@ pub struct Epilogue {
 }
 
 impl Epilogue {
-    pub fn new(bias: Option<Vec<f32>>) -> Self {
-        Epilogue::of(bias.map(|bias| Stage::Binary(Operation::Add, With::Row(bias))).into_iter().collect())
+    pub fn new(bias: Option<&[f32]>) -> Self {
+        Epilogue::of(bias.map(|bias| Stage::Binary(Operation::Add, With::Row(row(bias)))).into_iter().collect())
     }
 
     /// The same for an output of one column.
@@ -101,19 +101,11 @@ impl Epilogue {
             return false;
         }
         for stage in &mut self.stages {
-            if let Stage::Binary(_, With::Row(row)) = stage {
-                *row = row.repeat(count);
+            if let Stage::Binary(_, With::Row(list)) = stage {
+                *list = row(&list.repeat(count));
             }
         }
         true
-    }
-
-    pub fn bytes(&self) -> usize {
-        let numbers = |stage: &Stage| match stage {
-            Stage::Binary(_, With::Row(list)) => list.len(),
-            _ => 0,
-        };
-        self.stages.iter().map(numbers).sum::<usize>() * 4
     }
 
     /// The tensors that stages need, for [`Stages::apply`].
@@ -125,6 +117,11 @@ impl Epilogue {
     fn of(stages: Vec<Stage>) -> Self {
         Epilogue { stages, operands: Vec::new() }
     }
+}
+
+/// A row that all graphs of a model have once, and which is counted there.
+fn row(numbers: &[f32]) -> Row {
+    Row::new(AlignedBuffer::row(numbers))
 }
 
 /// An operator as a stage. `running` is the operand that it is done to.
@@ -191,7 +188,7 @@ fn with(id: OperandId, problem: &Problem<'_>, consumed: &mut Vec<usize>, operand
     let along = || axis >= missing && other.shape[axis - missing] == size && elements.len() == size;
     let with = match elements {
         &[number] => With::Number(number),
-        _ if along() => With::Row(elements.to_vec()),
+        _ if along() => With::Row(row(elements)),
         _ => return None,
     };
     consumed.push(id.0 as usize);

@@ -233,7 +233,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     require(between.iter().all(is_simple) || matches!(between, [Op::Swish(_)]), "something slow between the convolutions")?;
     let fused = behind_inputs(between.to_vec(), problem.inputs.len());
     let made = TensorDesc { shape: &shape, order: None, ..problem.output };
-    let finish = ConvEpilogue::new(&Problem { prologue: &[], fused: &fused, output: made, ..*problem }, first.bias)?;
+    let mut finish = ConvEpilogue::new(&Problem { prologue: &[], fused: &fused, output: made, ..*problem }, first.bias)?;
     require(finish.is_whole && finish.added.is_none(), "something between the convolutions that is not fused")?;
     let depthwise = depthwise::plan(then, &shape, problem, target)?;
     let Target { isa, threads, .. } = *target;
@@ -242,7 +242,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
         let [column, step, ..] = filter.strides;
         let elements = Elements { elements: filter.elements, length: channels, step, column };
         let panels = Panels::pack(tiles, &elements, std::iter::once(0), outputs);
-        let bias = spread(&finish.bias, 1, tiles.step);
+        let bias = spread(&mut finish.bias, 1, tiles.step);
         let mut consumed = finish.consumed_beside(first.filter);
         consumed.push(then.filter.0 as usize);
         let plain = Plain { isa, tiles, panels, bias, finish };

@@ -184,19 +184,19 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     }
     let weights = outputs * channels * height * width;
     require(weights <= tuning.first_layer_weights, "a filter that does not stay in the cache")?;
-    let finish = ConvEpilogue::new(problem, op.bias)?;
+    let mut finish = ConvEpilogue::new(problem, op.bias)?;
     let (rows, columns) = (axis(op, 0, input.shape[1], height, problem), axis(op, 1, input.shape[2], width, problem));
     Ok(Box::new(move || {
         let tiles = Tiles::of_columns(isa, outputs);
         let runs = (0..channels * height).map(|row| filter.place([0, row / height, row % height, 0]));
         let [column, .., step] = filter.strides;
         let panels = Panels::pack(tiles, &Elements { elements: filter.elements, length: width, step, column }, runs, outputs);
-        let bias = spread(&finish.bias, 1, tiles.step);
+        let bias = spread(&mut finish.bias, 1, tiles.step);
         let consumed = finish.consumed_beside(op.filter);
         let fuses = finish.is_whole;
         let zeros = AlignedBuffer::zeroed(0);
         let mut kernel = FirstLayer { isa, tiles, input: op.input, panels, bias, finish, channels, rows, columns, zeros };
-        kernel.zeros = AlignedBuffer::zeroed(kernel.reach());
+        kernel.zeros = AlignedBuffer::zeros(kernel.reach());
         Ok(Built { kernel: Box::new(kernel), consumed, fuses })
     }))
 }

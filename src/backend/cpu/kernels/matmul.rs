@@ -85,7 +85,7 @@ impl Kernel for TimesConstant {
     }
 
     fn bytes(&self) -> usize {
-        self.right.bytes() + self.epilogue.bytes()
+        self.right.bytes()
     }
 }
 
@@ -403,7 +403,7 @@ fn accept_packed<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
         let chunks = Chunks::new(gemm, &shape, target.threads);
         let mut consumed = smallvec![right.0 as usize];
         consumed.extend(bias.iter().map(|(position, _)| *position));
-        let mut epilogue = Epilogue::new(bias.map(|(_, bias)| bias.to_vec()));
+        let mut epilogue = Epilogue::new(bias.map(|(_, bias)| bias));
         let fuses = epilogue.fuse(&problem, &mut consumed);
         let kernel = TimesConstant { gemm, shape, left, right: packed, epilogue, threads: target.threads, chunks };
         Ok(Built { kernel: Box::new(kernel), consumed, fuses })

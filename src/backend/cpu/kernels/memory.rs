@@ -1,7 +1,7 @@
 //! Memory of kernels: packed constants, scratch that threads keep.
 #![allow(unsafe_code)]
 
-use crate::backend::cpu::packings::{Packed, packed};
+use crate::backend::cpu::packings::{self, Packed, packed};
 use crate::backend::cpu::scratch;
 use crate::memory::{ALIGNMENT, Bytes};
 use std::cell::RefCell;
@@ -9,15 +9,36 @@ use std::sync::Arc;
 
 /// Aligned numbers of a kernel.
 #[derive(Clone, Debug)]
-pub struct AlignedBuffer(Arc<Packed>);
+pub struct AlignedBuffer {
+    memory: Arc<Packed>,
+    /// How many of the numbers in it these are.
+    length: usize,
+    /// What counts with the kernel: nothing of what others may have too whatever step they belong to.
+    bytes: usize,
+}
 
 impl AlignedBuffer {
     /// # Panics
     /// When the memory cannot be had; that ends the build with an error.
     pub fn zeroed(length: usize) -> AlignedBuffer {
-        let bytes = length.checked_mul(size_of::<f32>()).expect("a length in memory");
-        let bytes = Bytes::beside_others(bytes).unwrap_or_else(|error| panic!("{error}"));
-        AlignedBuffer(Arc::new(Packed::own(bytes)))
+        let memory = Bytes::beside_others(bytes_of(length)).unwrap_or_else(|error| panic!("{error}"));
+        AlignedBuffer { memory: Arc::new(Packed::own(memory)), length, bytes: bytes_of(length) }
+    }
+
+    /// Zeros that stay zeros, and which others may have too.
+    ///
+    /// # Panics
+    /// As [`AlignedBuffer::zeroed`].
+    pub fn zeros(length: usize) -> AlignedBuffer {
+        AlignedBuffer { memory: packings::zeros(bytes_of(length)), length, bytes: 0 }
+    }
+
+    /// Numbers that others may have too.
+    ///
+    /// # Panics
+    /// As [`AlignedBuffer::zeroed`].
+    pub fn row(numbers: &[f32]) -> AlignedBuffer {
+        AlignedBuffer { memory: packings::row(numbers), length: numbers.len(), bytes: 0 }
     }
 
     /// Weights that `fill` packs, or those of another graph of the model. They depend on the numbers of `layout` beside the step's
@@ -26,23 +47,34 @@ impl AlignedBuffer {
     /// # Panics
     /// As [`AlignedBuffer::zeroed`].
     pub fn packed(layout: &[usize], length: usize, fill: impl FnOnce(&mut [f32])) -> AlignedBuffer {
-        let bytes = length.checked_mul(size_of::<f32>()).expect("a length in memory");
-        AlignedBuffer(packed(layout, bytes, |bytes| fill(bytemuck::cast_slice_mut(bytes))))
+        let memory = packed(layout, bytes_of(length), |bytes| fill(bytemuck::cast_slice_mut(bytes)));
+        AlignedBuffer { memory, length, bytes: bytes_of(length) }
     }
 
     pub fn as_slice(&self) -> &[f32] {
-        bytemuck::cast_slice(&self.0)
+        &bytemuck::cast_slice(&self.memory)[..self.length]
     }
 
     /// # Panics
     /// For numbers that were packed, which others may have too.
     pub fn as_mut_slice(&mut self) -> &mut [f32] {
-        bytemuck::cast_slice_mut(Arc::get_mut(&mut self.0).expect("numbers that nobody else has").bytes_mut())
+        bytemuck::cast_slice_mut(Arc::get_mut(&mut self.memory).expect("numbers that nobody else has").bytes_mut())
     }
 
+    /// What counts with the kernel.
     pub fn bytes(&self) -> usize {
-        self.0.len()
+        self.bytes
     }
+}
+
+impl AsRef<[f32]> for AlignedBuffer {
+    fn as_ref(&self) -> &[f32] {
+        self.as_slice()
+    }
+}
+
+fn bytes_of(length: usize) -> usize {
+    length.checked_mul(size_of::<f32>()).expect("a length in memory")
 }
 
 /// Calls `body` with aligned memory that the thread keeps for the next time. The contents are whatever was there.

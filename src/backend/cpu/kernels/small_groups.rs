@@ -10,6 +10,7 @@ use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
 use crate::graph::OperandId;
 use crate::graph::ops::layout::InputOperandLayout;
+use std::mem::take;
 use webnn_kernels::conv::small_groups::{Convolution, MOST_COLUMNS, Row};
 use webnn_kernels::isa::Isa;
 
@@ -45,7 +46,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     require(is_square, "not as many output channels as input channels")?;
     require(width <= MOST_COLUMNS, "a window of too many columns")?;
     require(filter.is_finite(), "weights that are not finite")?;
-    let finish = ConvEpilogue::new(problem, op.bias)?;
+    let mut finish = ConvEpilogue::new(problem, op.bias)?;
     let (rows, columns) = (axis(op, 0, input.shape[1], height, problem), axis(op, 1, input.shape[2], width, problem));
     Ok(Box::new(move || {
         let weights = AlignedBuffer::packed(&[channels], height * width * of_group * channels, |weights| {
@@ -54,11 +55,12 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
                 numbers.iter_mut().enumerate().for_each(|(o, to)| *to = filter.at([o, number, tap / width, tap % width]));
             }
         });
-        let mut bias = AlignedBuffer::zeroed(channels);
-        bias.as_mut_slice()[..finish.bias.len()].copy_from_slice(&finish.bias);
+        let mut bias = take(&mut finish.bias);
+        bias.resize(channels, 0.0);
+        let bias = AlignedBuffer::row(&bias);
         let consumed = finish.consumed_beside(op.filter);
         let fuses = finish.is_whole;
-        let zeros = AlignedBuffer::zeroed(channels);
+        let zeros = AlignedBuffer::zeros(channels);
         let kernel = SmallGroups { isa, input: op.input, of_group, weights, bias, finish, rows, columns, channels, zeros };
         Ok(Built { kernel: Box::new(kernel), consumed, fuses })
     }))

@@ -269,13 +269,13 @@ fn make<T: Compiled>(
     problem: &Problem<'_>,
     target: &Target,
     (filter, [outputs, channels, ..]): (Filter<'_>, [usize; 4]),
-    finish: ConvEpilogue,
+    mut finish: ConvEpilogue,
 ) -> Built {
     let Target { isa, threads, caches, .. } = *target;
     let input = problem.inputs[op.input.0 as usize];
     let (rows, columns) = (axis(op, 0, input.shape[1], 3, problem), axis(op, 1, input.shape[2], 3, problem));
     let tiles = Tiles::of(isa);
-    let bias = spread(&finish.bias, 1, tiles.lanes);
+    let bias = spread(&mut finish.bias, 1, tiles.lanes);
     let padded = outputs.next_multiple_of(tiles.lanes);
     // Products are whole vectors, with zeros behind the last output.
     let frequencies = Panels::pack_several(T::FREQUENCIES, (tiles, channels, padded), |channel, columns, rows| {

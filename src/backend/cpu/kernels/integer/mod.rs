@@ -161,7 +161,7 @@ impl Kernel for Product {
 
     fn bytes(&self) -> usize {
         let lists = self.scales.len() + self.sums.len() + self.zeros.len();
-        self.panels.bytes() + lists * size_of::<f32>() + self.epilogue.bytes()
+        self.panels.bytes() + lists * size_of::<f32>()
     }
 }
 
@@ -224,7 +224,7 @@ fn accept_with<'a>(problem: &Problem<'a>, target: &Target, tiles: &'static Tiles
     let zeros = zeros.ok_or(Reject("zero points that are computed"))?;
     let mut row = None;
     if let Some(bias) = bias {
-        row = Some(problem.input(bias).constant_elements()?.to_vec());
+        row = Some(problem.input(bias).constant_elements()?);
         consumed.push(bias.0 as usize);
     }
     let (fused, quantize) = Quantized::split(problem);

@@ -1,0 +1,74 @@
+//! What `cargo fuzz` feeds with made-up bytes gets some here: models of nodes, as they are and with some of their bytes changed. So the target
+//! compiles, and what it finds at once is found by everybody.
+
+// The target says `libfuzzer_sys::fuzz_target!`.
+extern crate self as libfuzzer_sys;
+
+#[path = "../fuzz/fuzz_targets/onnx_import.rs"]
+#[allow(unused_attributes, reason = "the target is a program without main")]
+mod onnx_import;
+
+macro_rules! fuzz_target {
+    (|$bytes:ident: &[u8]| $body:block) => {
+        pub fn fuzz($bytes: &[u8]) {
+            $body
+        }
+    };
+}
+pub(crate) use fuzz_target;
+
+/// Bytes in base64.
+fn decoded(text: &str) -> Vec<u8> {
+    let digits = text.bytes().filter_map(|digit| {
+        Some(match digit {
+            b'A'..=b'Z' => digit - b'A',
+            b'a'..=b'z' => digit - b'a' + 26,
+            b'0'..=b'9' => digit - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        })
+    });
+    let (mut bytes, mut bits, mut count) = (Vec::new(), 0u32, 0);
+    for digit in digits {
+        (bits, count) = (bits << 6 | u32::from(digit), count + 6);
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count) as u8);
+        }
+    }
+    bytes
+}
+
+#[test]
+fn models_of_nodes_with_changed_bytes() {
+    let rounds: usize = std::env::var("WEBNN_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(12);
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/onnx/nodes.json")).unwrap();
+    let nodes: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut random = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    let cases = nodes["cases"].as_array().unwrap();
+    assert!(cases.len() > 50);
+    for case in cases {
+        let model = decoded(case["model"].as_str().unwrap());
+        onnx_import::fuzz(&model);
+        for _ in 0..rounds {
+            let mut changed = model.clone();
+            for _ in 0..=random(4) {
+                let place = random(changed.len());
+                match random(4) {
+                    0 => changed[place] ^= 1 << random(8),
+                    1 => changed[place] = [0, 1, 2, 127, 128, 255][random(6)],
+                    2 => drop(changed.remove(place)),
+                    _ => changed.insert(place, random(256) as u8),
+                }
+            }
+            onnx_import::fuzz(&changed);
+        }
+    }
+}
