@@ -182,7 +182,8 @@ fn valid_calls_compute_what_the_specification_says() {
                 of_row.extend(check(&call, round).err().map(|reason| format!("{call:?}\n      {reason}")));
             }
         }
-        if !wishes.is_empty() {
+        // A shorter run need not draw everything.
+        if !wishes.is_empty() && rounds >= ROUNDS {
             of_row.push(format!("{}: never drawn: {wishes:?}", row.name));
         }
         failures.extend(of_row);
