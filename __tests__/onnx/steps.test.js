@@ -3,6 +3,9 @@
 // Decoders behind run(), bindings and sessions of webnn-node/onnxruntime: results of caches that come back as pasts, compared with
 // onnxruntime-node; what is copied, and when.
 
+const { once } = require('node:events');
+const path = require('node:path');
+const { Worker } = require('node:worker_threads');
 const ort = require('../../lib/onnxruntime.js');
 const { ml } = require('../../lib/index.js');
 const { OnnxTensor, loadOnnx } = require('../../lib/onnx.js');
@@ -190,4 +193,25 @@ describe('what is kept', () => {
     expect(() => results['present.0.key'].data).toThrow('disposed');
     owner.destroy();
   });
+});
+
+test('a worker may end with caches that nobody dropped, and its results come here as arrays', async () => {
+  const i = cases.findIndex(({ kind, what }) => kind === 'unmasked' && what === 'two sequences in turn');
+  const at = (file) => JSON.stringify(path.join(__dirname, '..', '..', file));
+  const script = `
+    const { parentPort } = require('node:worker_threads');
+    const { ml } = require(${at('lib/index.js')});
+    const { loadOnnx } = require(${at('lib/onnx.js')});
+    const { decoder } = require(${at('__tests__/generate/decoders.js')});
+    const { runSteps } = require(${at('__tests__/generate/steps.js')});
+    (async () => {
+      const model = await loadOnnx(await ml.createContext({ accelerated: false }), decoder('unmasked'));
+      const steps = ${JSON.stringify(cases[i].steps)};
+      const done = await runSteps(model.inputs, steps, (feeds) => model.run(feeds), (_, data, shape) => ({ data, shape }));
+      parentPort.postMessage(done.at(-1).results['present.1.value']);
+    })();`;
+  const worker = new Worker(script, { eval: true });
+  const [tensor] = await once(worker, 'message');
+  await once(worker, 'exit');
+  compare([{ 'present.1.value': Array.from(tensor.data) }], [{ 'present.1.value': wanted[i].at(-1)['present.1.value'] }]);
 });

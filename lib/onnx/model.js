@@ -90,7 +90,7 @@ class OnnxModel {
     const all = list.map((given) => solveShapes('prepare', state.label, state.inputs, given));
     state.running++;
     try {
-      if (state.only === undefined) await Promise.all(all.map((shapes) => state.plans.make('prepare', keyOf(shapes), shapes)));
+      if (state.only === undefined) await Promise.all(all.map((shapes) => preparePlan(state, shapes)));
     } finally {
       state.ended();
     }
@@ -181,6 +181,12 @@ async function runOnTensors(state, shapes, inputs, operator, wishOf) {
   const copies = copied(looked(inputs));
   const plan = state.only ?? (await state.plans.make(operator, keyOf(shapes), shapes));
   return using(plan, () => runOnDevice(plan, copies, { label: state.label, ...wishOf(plan) }, state));
+}
+
+/** Makes what a run with inputs of these shapes will ask for. */
+async function preparePlan(state, shapes) {
+  const isStep = state.hasSteps && (await prepareStep(state, shapes, {}, 'prepare'));
+  if (!isStep) await state.plans.make('prepare', keyOf(shapes), shapes);
 }
 
 /** Copies, since the caller may change its arrays meanwhile. */

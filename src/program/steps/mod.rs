@@ -9,6 +9,8 @@
 
 mod plan;
 mod room;
+#[cfg(test)]
+mod tests;
 mod values;
 
 pub use values::Value;
@@ -107,7 +109,10 @@ impl Steps {
             }
             pasts.push(at);
         }
-        if pasts.is_empty() || inputs.iter().any(|input| input.default.is_some()) {
+        // One concatenation with an input may be anything.
+        let is_named = caches.rows.iter().any(|cache| ["past", "cache", "state"].iter().any(|word| cache.past.contains(word)));
+        let is_decoder = pasts.len() > 1 || is_named;
+        if pasts.is_empty() || !is_decoder || inputs.iter().any(|input| input.default.is_some()) {
             return Ok(None);
         }
         let known = (0..inputs.len()).filter(|&at| is_known(&inputs[at])).collect();
@@ -152,7 +157,13 @@ impl Steps {
                     let Size::Open(name) = size else { continue };
                     let is_past = self.pasts.iter().zip(&self.caches.rows).any(|(&past, cache)| past == at && cache.axis == axis);
                     let has_name = past_names.contains(name.as_str()) && found as usize == rows;
-                    let is_total = axis > 0 && Some(found as usize) == total && input.data_type.bits() >= 8;
+                    // A size that others have too is not of the caches, though it may be the same by chance.
+                    let is_own = inputs
+                        .iter()
+                        .filter(|other| other.shape.iter().any(|size| matches!(size, Size::Open(other) if other == name)))
+                        .count()
+                        == 1;
+                    let is_total = axis > 0 && is_own && Some(found as usize) == total && input.data_type.bits() >= 8;
                     if is_past || has_name || is_total {
                         grown.push((at, axis));
                     }
@@ -185,14 +196,17 @@ impl Program {
     /// Makes the plan of a step; whether there is one.
     pub fn prepare(&self, call: &mut Call) -> bool {
         let Some(steps) = &self.steps else { return false };
-        if steps.plan(self, &call.key).is_some() {
-            return true;
+        // Perhaps not for all lengths of a room, but for those of a smaller one, or for this one.
+        loop {
+            if steps.plan(self, &call.key).is_some() {
+                return true;
+            }
+            let other = steps.plans.roomy(call.key.at(call.rows), call.rows);
+            if other == call.key {
+                return false;
+            }
+            call.key = other;
         }
-        // Perhaps not for all lengths of a room, but for this one.
-        let alone = steps.plans.roomy(call.key.at(call.rows), call.rows);
-        let is_other = alone != call.key;
-        call.key = alone;
-        is_other && steps.plan(self, &call.key).is_some()
     }
 }
 
@@ -367,9 +381,16 @@ fn run(program: &Program, call: &Call, inputs: Vec<Input>, options: Options) -> 
             },
             _ => return Err(internal(format!("no output {name:?}"))),
         };
-        results.push(Output { signature, content });
+        results.push((name.clone(), Output { signature, content }));
     }
-    Ok(results)
+    // In the order of the model.
+    for (position, signature, bytes) in &plan.known {
+        results.insert(
+            (*position).min(results.len()),
+            (signature.name.clone(), Output { signature: signature.clone(), content: Content::Bytes(Bytes::copy_of(bytes)?) }),
+        );
+    }
+    Ok(results.into_iter().filter(|(name, _)| is_wanted(name)).map(|(_, output)| output).collect())
 }
 
 /// Memory of ours for a run.

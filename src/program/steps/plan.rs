@@ -4,13 +4,13 @@ use super::room::{Told, in_room};
 use super::{Steps, can_hold};
 use crate::error::{Error, Kind, Result};
 use crate::graph::ops::elementwise::UnaryKind;
-use crate::graph::{Descriptor, Graph, Op, OperandId, Source as Made_};
+use crate::graph::{Descriptor, Graph, Op, OperandId, Source as From};
 use crate::host_memory::Placements;
-use crate::onnx::{Export, Given, Place, Signature, Source, Tensor, import_part};
+use crate::onnx::{Export, Given, Part, Place, Signature, Source, Tensor, import_part};
 use crate::program::Program;
 use crate::program::device::OwnedGraph;
 use crate::timeline::{GraphId, Task, from_panic};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -29,13 +29,13 @@ pub struct Key {
     known: Vec<i64>,
     /// Of the caches.
     rows: usize,
-    /// Whether it is for shorter caches too.
-    is_roomy: bool,
+    /// Which kind of room it is for, if it is for shorter caches too.
+    room: Option<usize>,
 }
 
 impl Key {
     pub fn new(shapes: Vec<Vec<u32>>, grown: Vec<(usize, usize)>, known: Vec<i64>, rows: usize) -> Key {
-        Key { shapes, grown, known, rows, is_roomy: false }
+        Key { shapes, grown, known, rows, room: None }
     }
 
     pub fn rows(&self) -> usize {
@@ -43,7 +43,7 @@ impl Key {
     }
 
     pub fn is_roomy(&self) -> bool {
-        self.is_roomy
+        self.room.is_some()
     }
 
     /// The same for other caches.
@@ -58,7 +58,7 @@ impl Key {
 
     /// What all lengths have in common.
     fn form(&self) -> Key {
-        Key { is_roomy: false, ..self.at(0) }
+        Key { room: None, ..self.at(0) }
     }
 }
 
@@ -70,6 +70,8 @@ pub struct Plan {
     pub inputs: Vec<(Feed, Descriptor)>,
     pub outputs: Vec<Output>,
     pub placements: Placements,
+    /// Outputs that are known, by their positions among all.
+    pub known: Vec<(usize, Signature, Vec<u8>)>,
     /// Rows that a step appends.
     pub new_rows: usize,
 }
@@ -131,9 +133,13 @@ pub struct Plans {
 struct Kept {
     plans: HashMap<Key, (Arc<Slot>, u64)>,
     clock: u64,
-    /// Of which no plan serves several lengths.
-    alone: HashSet<Key>,
+    /// By what all lengths have in common: how many kinds of rooms are no use.
+    tried: HashMap<Key, usize>,
 }
+
+/// How many rows a room for at least so many has: so few rooms that their plans are soon made; fewer where a model has no larger one, such
+/// as before the end of its table of positions; and one length.
+const ROOMS: [fn(usize) -> usize; 3] = [rounded, |rows| rows.next_multiple_of(16), |rows| rows];
 
 /// A plan that is there, or is being made by whoever has the lock. Nothing where there can be none.
 type Slot = Mutex<Option<Option<Arc<Plan>>>>;
@@ -145,12 +151,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Plans {
     /// The key of the room that caches of so many rows are in.
     pub fn roomy(&self, key: Key, rows: usize) -> Key {
-        let mut key = key.at(rows);
-        key.is_roomy = false;
-        if rows == 0 || lock(&self.kept).alone.contains(&key.form()) {
-            return key;
+        if rows == 0 {
+            return Key { room: None, ..key.at(0) };
         }
-        Key { is_roomy: true, ..key.at(rounded(rows)) }
+        let tried = lock(&self.kept).tried.get(&key.form()).copied().unwrap_or(0);
+        let room = ROOMS[tried](rows);
+        let kind = if tried + 1 == ROOMS.len() { None } else { Some(tried) };
+        Key { room: kind, ..key.at(room) }
     }
 
     /// Whether there is a plan, if somebody has found that out.
@@ -191,20 +198,16 @@ impl Steps {
             return plan.clone();
         }
         let made = catch_unwind(AssertUnwindSafe(|| self.make(program, key))).unwrap_or_else(|panic| Err(from_panic(&*panic)));
-        if made.is_err() && key.is_roomy {
-            lock(&self.plans.kept).alone.insert(key.form());
-        }
-        #[cfg(test)]
-        if let Err(error) = &made {
-            eprintln!("no plan for {key:?}: {error}");
+        if let (Err(_), Some(kind)) = (&made, key.room) {
+            lock(&self.plans.kept).tried.insert(key.form(), kind + 1);
         }
         let plan = made.ok().map(Arc::new);
         *slot = Some(plan.clone());
         plan
     }
 
-    /// The graph for caches of so many rows, and the outputs as script has them.
-    fn graph(&self, program: &Program, key: &Key) -> Result<(Graph, Vec<Signature>, usize)> {
+    /// The part that is the whole model, for caches of so many rows.
+    fn part(&self, program: &Program, key: &Key) -> Result<Part> {
         let loaded = &program.loaded;
         let mut given = loaded.given(&key.shapes)?;
         for (&at, &number) in self.known.iter().zip(&key.known) {
@@ -214,25 +217,50 @@ impl Steps {
         }
         let source = Source { caches: &self.caches.rows, ends_count: false, ..Source::of(loaded)? };
         let part = import_part(&source, &program.limits, &program.bounds, &given, Place::First).map_err(Error::from)?;
-        let is_whole = part.next.is_none() && part.exports.iter().all(|(_, export)| matches!(export, Export::Result { .. }));
-        match part.graph {
-            Some(graph) if is_whole && part.outputs.len() == graph.outputs.len() => Ok((graph, part.outputs, part.most_bytes)),
-            _ => Err(refused("a step is not one graph")),
+        let exists = |export: &Export| matches!(export, Export::Result { .. } | Export::Known(_));
+        match part.next.is_none() && part.exports.iter().all(|(_, export)| exists(export)) {
+            true => Ok(part),
+            false => Err(refused("a step is not one graph")),
         }
     }
 
     fn make(&self, program: &Program, key: &Key) -> Result<Plan> {
-        let (full, signatures, most) = self.graph(program, key)?;
+        let part = self.part(program, key)?;
+        let graph_of = |part: Part| part.graph.ok_or_else(|| refused("there is nothing to compute"));
+        let (signatures, most) = (part.outputs.clone(), part.most_bytes);
+        let signature_of = |name: &str| {
+            signatures
+                .iter()
+                .find(|signature| signature.name == name)
+                .cloned()
+                .ok_or_else(|| refused("an output that is no tensor"))
+        };
+        let mut known = Vec::new();
+        for (position, (name, export)) in part.exports.iter().enumerate() {
+            if let Export::Known(tensor) = export {
+                known.push((position, signature_of(name)?, tensor.held()?.1.to_vec()));
+            }
+        }
+        let full = graph_of(part)?;
         let is_cache = |name: &str| self.caches.rows.iter().any(|cache| cache.present == name);
-        let (mut graph, told) = match key.is_roomy {
-            false => (full, Vec::new()),
-            true => {
+        let (mut graph, told) = match key.room {
+            None => (full, Vec::new()),
+            Some(kind) => {
                 // The fewest rows that have this room.
-                let least = (1..=key.rows).find(|&rows| rounded(rows) == key.rows).unwrap_or(key.rows);
+                let least = (1..=key.rows).find(|&rows| ROOMS[kind](rows) == key.rows).unwrap_or(key.rows);
                 let lengths = [key.rows, key.rows - 1, least];
-                let [less, least] =
-                    [lengths[1], lengths[2]].map(|rows| self.graph(program, &key.at(rows)).map(|(graph, ..)| graph));
-                in_room([full, less?, least?], lengths, is_cache).map_err(refused)?
+                let shorter = |rows| {
+                    let part = self.part(program, &key.at(rows))?;
+                    let is_same = |(position, _, bytes): &(usize, Signature, Vec<u8>)| match part.exports.get(*position) {
+                        Some((_, Export::Known(tensor))) => tensor.held().is_ok_and(|held| held.1[..] == bytes[..]),
+                        _ => false,
+                    };
+                    if !known.iter().all(is_same) {
+                        return Err(refused("known outputs that depend on the length"));
+                    }
+                    graph_of(part)
+                };
+                in_room([full, shorter(lengths[1])?, shorter(lengths[2])?], lengths, is_cache).map_err(refused)?
             }
         };
         graph.shared = program.shared.clone();
@@ -241,7 +269,7 @@ impl Steps {
         let mut outputs = Vec::new();
         let mut new_rows = 0;
         for (name, id) in &graph.outputs {
-            let signature = signatures.iter().find(|signature| signature.name == *name).ok_or_else(|| refused("no signature"))?;
+            let signature = signature_of(name)?;
             let descriptor = graph.descriptor(*id).clone();
             let made = match self.caches.rows.iter().position(|cache| cache.present == *name) {
                 Some(number) => Made::Rows(number),
@@ -268,7 +296,7 @@ impl Steps {
             } else {
                 None
             };
-            outputs.push(Output { made, descriptor, signature: signature.clone(), grown });
+            outputs.push(Output { made, descriptor, signature, grown });
         }
         let mut told: HashMap<String, Told> = told.into_iter().collect();
         let mut inputs = Vec::new();
@@ -283,7 +311,7 @@ impl Steps {
                 let input = inputs_of_model.iter().position(|input| input.name == *name);
                 let input = input.ok_or_else(|| refused(format!("an input {name:?} of nobody")))?;
                 let axis = key.grown.iter().find(|(at, _)| *at == input).map(|&(_, axis)| axis);
-                Feed::Given { input, axis: axis.filter(|_| key.is_roomy) }
+                Feed::Given { input, axis: axis.filter(|_| key.is_roomy()) }
             };
             inputs.push((feed, descriptor));
         }
@@ -307,7 +335,7 @@ impl Steps {
                 return Err(refused("a cache that is not appended to in place"));
             }
         }
-        Ok(Plan { graph: id, _owned, inputs, outputs, placements, new_rows })
+        Ok(Plan { graph: id, _owned, inputs, outputs, placements, known, new_rows })
     }
 }
 
@@ -319,12 +347,12 @@ fn refused(text: impl Into<String>) -> Error {
 fn input_behind(graph: &Graph, mut id: OperandId) -> Option<&str> {
     loop {
         match &graph.operands[id.0 as usize].source {
-            Made_::Input { name } => return Some(name),
-            Made_::Node { node, .. } => match &graph.nodes[*node as usize].op {
+            From::Input { name } => return Some(name),
+            From::Node { node, .. } => match &graph.nodes[*node as usize].op {
                 Op::Unary(op) if op.kind == UnaryKind::Identity => id = op.input,
                 _ => return None,
             },
-            Made_::Constant(_) => return None,
+            From::Constant(_) => return None,
         }
     }
 }

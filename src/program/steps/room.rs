@@ -20,7 +20,26 @@ pub enum Told {
     /// Minus infinity for each row that does not count, and zeros.
     Hides { data_type: DataType, length: usize },
     /// Whole numbers, which are less by a multiple of the rows that do not count.
-    Counts { data_type: DataType, numbers: Vec<i64>, slopes: Vec<i64> },
+    Counts { data_type: DataType, numbers: Vec<i64>, slopes: Slopes },
+}
+
+/// By how much numbers grow with the rows: along an axis that is as long as these all by the same.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Slopes {
+    pub list: Vec<i64>,
+    /// Elements from one place of that axis to the next, and those of the whole axis.
+    pub inner: usize,
+    pub long: usize,
+}
+
+impl Slopes {
+    fn place(&self, element: usize) -> usize {
+        element / self.long * self.inner + element % self.inner
+    }
+
+    fn of(&self, element: usize) -> i64 {
+        self.list[self.place(element)]
+    }
 }
 
 /// What is in front of a value.
@@ -61,7 +80,8 @@ pub fn in_room(
             return Err("graphs of other forms for other lengths".into());
         }
     }
-    let mut walk = Walk { graph: &graph, shorter, states: Vec::new(), told: Vec::new(), softmaxes: Vec::new() };
+    let mut walk =
+        Walk { graph: &graph, shorter, states: Vec::new(), told: Vec::new(), softmaxes: Vec::new(), places: Vec::new() };
     // A constant or an input may stand behind the nodes that do not use it: these come first.
     walk.states = vec![State::Exact; graph.operands.len()];
     for position in 0..graph.operands.len() {
@@ -79,8 +99,8 @@ pub fn in_room(
             return Err(format!("the output {name:?} is not as long as the rows that count"));
         }
     }
-    let Walk { told, softmaxes, .. } = walk;
-    Ok(changed(graph, told, &softmaxes))
+    let Walk { told, softmaxes, places, .. } = walk;
+    Ok(changed(graph, told, &softmaxes, &places))
 }
 
 struct Walk<'a> {
@@ -91,6 +111,8 @@ struct Walk<'a> {
     told: Vec<(OperandId, Told)>,
     /// Nodes that must not see what is in front, and along which axis that is.
     softmaxes: Vec<(usize, usize)>,
+    /// Nodes that find rows by numbers which count what is in front, too: these stay as they are.
+    places: Vec<(usize, OperandId)>,
 }
 
 impl Walk<'_> {
@@ -189,18 +211,26 @@ impl Walk<'_> {
         let number =
             |bytes: Vec<u8>| integer(data_type, &bytes).ok_or("numbers that depend on the length otherwise than as a multiple");
         let numbers: Vec<i64> = (0..count).map(|element| number(at(bytes, element))).collect::<Result<_, _>>()?;
-        let mut slopes: Vec<Option<i64>> = vec![None; if grown.is_some() { 1 } else { count }];
+        let (inner, long) = match grown {
+            Some(axis) => {
+                let inner: usize = shape[axis + 1..].iter().map(|&size| size as usize).product();
+                (inner, inner * shape[axis] as usize)
+            }
+            None => (1, 1),
+        };
+        let mut slopes = Slopes { list: vec![0; count / long * inner], inner, long };
+        let mut known: Vec<Option<i64>> = vec![None; slopes.list.len()];
         for (fewer, element, other) in pairs() {
             let here = place(element, fewer);
             let difference = numbers[here] - number(at(other, element))?;
-            let slope = &mut slopes[if grown.is_some() { 0 } else { here }];
+            let slope = &mut known[slopes.place(here)];
             let fits = difference % fewer as i64 == 0 && slope.is_none_or(|slope| slope * fewer as i64 == difference);
             if !fits {
                 return Err("numbers that depend on the length otherwise than as a multiple".into());
             }
             *slope = Some(difference / fewer as i64);
         }
-        let slopes = slopes.into_iter().map(Option::unwrap_or_default).collect();
+        slopes.list = known.into_iter().map(Option::unwrap_or_default).collect();
         self.told.push((id, Told::Counts { data_type, numbers, slopes }));
         Ok(state(Front::Finite))
     }
@@ -350,6 +380,32 @@ impl Walk<'_> {
                     }
                     _ => Err("elements of rows by their places".into()),
                 }
+            }
+            Op::GatherNd(op) => {
+                let shape = self.shape(op.indices);
+                let count = shape.last().copied().unwrap_or(1) as usize;
+                let Some((axis, front)) = padded(self, op.input) else {
+                    // Whatever stands in front, a coordinate is brought into the range.
+                    return match padded(self, op.indices) {
+                        Some((axis, _)) if output == Some(axis) && axis + 1 < shape.len() => along(Front::Finite),
+                        _ => Err("elements by other places".into()),
+                    };
+                };
+                // Coordinates that grow with the rows count what is in front of these.
+                let counts = self.told.iter().find(|(id, _)| *id == op.indices).map(|(_, told)| told);
+                let is_place = |slopes: &Slopes, (element, &number): (usize, &i64)| {
+                    number >= 0 && slopes.of(element) == i64::from(element % count == axis)
+                };
+                let finds_rows = match counts {
+                    Some(Told::Counts { numbers, slopes, .. }) => numbers.iter().enumerate().all(|one| is_place(slopes, one)),
+                    _ => false,
+                };
+                let grown = padded(self, op.indices).map(|(axis, _)| axis);
+                if axis >= count || !finds_rows || output != grown || grown.is_some_and(|axis| axis + 1 == shape.len()) {
+                    return Err("elements of rows by their places".into());
+                }
+                self.places.push((position, op.indices));
+                if output.is_some() { along(front) } else { one(State::Exact) }
             }
             Op::Matmul(_) | Op::IntegerMatmul(_) => {
                 let [a, b] = inputs[..] else { return Err("no two operands".into()) };
@@ -523,8 +579,7 @@ impl Told {
             Told::Counts { data_type, numbers, slopes } => {
                 let width = into.len() / numbers.len().max(1);
                 for (i, (slot, number)) in into.chunks_exact_mut(width.max(1)).zip(numbers).enumerate() {
-                    let slope = slopes[if slopes.len() == 1 { 0 } else { i }];
-                    let number = number - slope * hidden as i64;
+                    let number = number - slopes.of(i) * hidden as i64;
                     match data_type {
                         DataType::Int64 => slot.copy_from_slice(&number.to_ne_bytes()),
                         // The lowest bytes, as all of these have them.
@@ -542,9 +597,27 @@ fn name_of(number: usize) -> String {
 }
 
 /// Makes constants inputs, and has softmaxes see an addend.
-fn changed(mut graph: Graph, told: Vec<(OperandId, Told)>, softmaxes: &[(usize, usize)]) -> (Graph, Vec<(String, Told)>) {
+fn changed(
+    mut graph: Graph,
+    told: Vec<(OperandId, Told)>,
+    softmaxes: &[(usize, usize)],
+    places: &[(usize, OperandId)],
+) -> (Graph, Vec<(String, Told)>) {
+    for &(position, id) in places {
+        let copy = OperandId(graph.operands.len() as u32);
+        graph.operands.push(graph.operands[id.0 as usize].clone());
+        graph.nodes[position].op.visit_mut(&mut |operand| {
+            if *operand == id {
+                *operand = copy;
+            }
+        });
+    }
+    let mut used = vec![false; graph.operands.len()];
+    for node in &graph.nodes {
+        node.op.visit(&mut |_, id| used[id.0 as usize] = true);
+    }
     let mut named = Vec::new();
-    for (id, told) in told {
+    for (id, told) in told.into_iter().filter(|(id, _)| used[id.0 as usize]) {
         let name = name_of(named.len());
         graph.operands[id.0 as usize].source = Source::Input { name: name.clone() };
         graph.inputs.push((name.clone(), id));
