@@ -80,6 +80,7 @@ fn of(call: &Call, field: &'static str) -> Refused {
         ("blockQuantizedMatmul", "block_size") => {
             [0, HUGE].map(|size| (Value::Unsigned(size as u32), "no size of a block")).to_vec()
         }
+        ("linearAttention", "states") => vec![(Value::Unsigned(0), "no states")],
         ("treeEnsemble", "targets") => [0, HUGE].map(|number| (Value::Unsigned(number as u32), "no number of targets")).to_vec(),
         ("treeEnsemble", "depth") => {
             let nodes = call.operand("nodes").shape[0];
