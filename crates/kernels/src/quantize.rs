@@ -54,7 +54,7 @@ impl Quantize<'_> {
     }
 }
 
-/// The least number, or 0 if none is less, and the greatest, or 0; what is not a number does not count.
+/// The least number, or 0 if none is less, and the greatest, or 0; both NaN where one of the numbers is.
 pub fn range(isa: &Isa, numbers: &[f32]) -> [f32; 2] {
     let mut found = [0.0; 2];
     with_vectors(isa, Range { numbers, found: &mut found });
@@ -69,35 +69,38 @@ struct Range<'a> {
 impl OnVectors for Range<'_> {
     #[inline(always)]
     fn run<V: Vector>(self) {
-        // Several of each, so that no comparison waits for the one before it.
+        // Several of each, so that no comparison waits for the one before it; of the least numbers the greatest of what they are negated.
         const WAYS: usize = 4;
-        let mut least = [V::splat(0.0); WAYS];
-        let mut most = [V::splat(0.0); WAYS];
+        let zero = V::splat(0.0);
+        let mut negated = [zero; WAYS];
+        let mut most = [zero; WAYS];
         let mut pieces = self.numbers.chunks_exact(WAYS * V::LANES);
         for piece in &mut pieces {
             for way in 0..WAYS {
                 // SAFETY: there are so many numbers.
                 let x = unsafe { V::load(piece[way * V::LANES..].as_ptr()) };
-                (least[way], most[way]) = (least[way].min(x), most[way].max(x));
+                (negated[way], most[way]) = (negated[way].greatest(zero.sub(x)), most[way].greatest(x));
             }
         }
         for piece in pieces.remainder().chunks(V::LANES) {
             // SAFETY: there are so many numbers; the other lanes are 0, which changes nothing.
             let x = unsafe { V::load_first(piece.as_ptr(), piece.len()) };
-            (least[0], most[0]) = (least[0].min(x), most[0].max(x));
+            (negated[0], most[0]) = (negated[0].greatest(zero.sub(x)), most[0].greatest(x));
         }
-        let mut lanes = [[0.0; MOST_LANES]; 2];
-        for way in 0..WAYS {
-            // SAFETY: there is room for the lanes of any vector.
-            unsafe {
-                least[way].store(lanes[0].as_mut_ptr());
-                most[way].store(lanes[1].as_mut_ptr());
-            }
-            for lane in 0..V::LANES {
-                self.found[0] = self.found[0].min(lanes[0][lane]);
-                self.found[1] = self.found[1].max(lanes[1][lane]);
-            }
+        for way in 1..WAYS {
+            (negated[0], most[0]) = (negated[0].greatest(negated[way]), most[0].greatest(most[way]));
         }
+        let mut lanes = [[0f32; MOST_LANES]; 2];
+        // SAFETY: there is room for the lanes of any vector.
+        unsafe {
+            negated[0].store(lanes[0].as_mut_ptr());
+            most[0].store(lanes[1].as_mut_ptr());
+        }
+        let [negated, most] = lanes.map(|lanes| {
+            let greater = |a: f32, b: f32| if b.is_nan() || b > a { b } else { a };
+            lanes[..V::LANES].iter().copied().fold(0.0, greater)
+        });
+        *self.found = [0.0 - negated, most];
     }
 }
 

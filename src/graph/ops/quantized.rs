@@ -47,14 +47,27 @@ operators! {
         ("zero_point", Of(DataTypes::of(&[DataType::Uint8])), rank(0)),
     ] {
         /// Computes `roundEven(input / scale) + zeroPoint`, limited to 0 to 255, and both of these: the scale is a 255th of the
-        /// range of the input and 0, or 1 where that is nothing, and the zero point `roundEven(-lowest / scale)`.
+        /// range of the input and 0, or 1 where that is nothing, and NaN where an element is; and the zero point `roundEven(-lowest / scale)`.
         "dynamicQuantizeLinear"
     }
 }
 
-/// The scale and zero point of numbers between these, the least of which is no greater than 0 and the greatest no less.
+/// The least of numbers and 0, and the greatest; both NaN where one of the numbers is.
+pub fn extremes(numbers: &[f32]) -> [f32; 2] {
+    let further = |is_further: fn(&f32, &f32) -> bool| {
+        numbers.iter().copied().fold(0f32, |a, b| if b.is_nan() || is_further(&b, &a) { b } else { a })
+    };
+    [further(f32::lt), further(f32::gt)]
+}
+
+/// The scale and zero point of numbers between these, the least of which is no greater than 0 and the greatest no less. Of NaN the scale
+/// is that, and so is what is multiplied with it.
 pub fn of_range(least: f32, most: f32) -> (f32, u8) {
-    let scale = (most - least) / 255.0;
+    let range = most - least;
+    if range.is_nan() {
+        return (f32::NAN, 0);
+    }
+    let scale = range / 255.0;
     let scale = if scale == 0.0 { 1.0 } else { scale };
     (scale, (-least / scale).round_ties_even().clamp(0.0, 255.0) as u8)
 }

@@ -7,7 +7,7 @@ use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::{Arguments, View};
 use crate::graph::DataType::{Float32, Int8, Int32, Uint8};
 use crate::graph::ops::elementwise::QuantizeLinear;
-use crate::graph::ops::quantized::of_range;
+use crate::graph::ops::quantized::{extremes, of_range};
 use crate::graph::{DataType, Op, OperandId};
 use smallvec::smallvec;
 use webnn_kernels::isa::Isa;
@@ -142,7 +142,7 @@ impl Kernel for Dynamic {
             let pieces = numbers[first * PIECE..].chunks(PIECE);
             ranges.iter_mut().zip(pieces).for_each(|(found, piece)| *found = range(self.isa, piece));
         });
-        let (least, most) = ranges.iter().fold((0f32, 0f32), |(least, most), range| (least.min(range[0]), most.max(range[1])));
+        let [least, most] = extremes(ranges.as_flattened());
         let (scale, zero_point) = of_range(least, most);
         let [output, scales, zero_points] = arguments.outputs() else { unreachable!("there are three outputs") };
         scales.elements::<f32>()[0] = scale;

@@ -5,7 +5,7 @@ use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::{Arguments, View};
 use crate::graph::DataType;
 use crate::graph::OperandId;
-use crate::graph::ops::quantized::{DynamicQuantizeLinear, QuantizedMatmul, of_range};
+use crate::graph::ops::quantized::{DynamicQuantizeLinear, QuantizedMatmul, extremes, of_range};
 
 /// The integers of a tensor of bytes.
 fn integers<'a>(view: &View<'a>) -> impl Fn(usize) -> i32 + Sync + use<'a> {
@@ -48,7 +48,7 @@ pub fn quantized_matmul(op: &QuantizedMatmul, arguments: &mut Arguments<'_, '_>)
 
 pub fn dynamic_quantize_linear(op: &DynamicQuantizeLinear, arguments: &mut Arguments<'_, '_>) {
     let numbers = arguments.input(op.input).elements::<f32>();
-    let [least, most] = [f32::min, f32::max].map(|function| numbers.iter().copied().fold(0.0, function));
+    let [least, most] = extremes(numbers);
     let (scale, zero_point) = of_range(least, most);
     let [output, scales, zero_points] = arguments.outputs() else { unreachable!("there are three outputs") };
     scales.elements::<f32>()[0] = scale;

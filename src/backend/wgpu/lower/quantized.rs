@@ -62,7 +62,7 @@ pub fn dynamic_quantize_linear(lowering: &mut Lowering<'_>, op: &DynamicQuantize
     };
     let (least, most) = (extreme(ReduceKind::Min)?, extreme(ReduceKind::Max)?);
     let functions = "fn scale_of() -> f32 {\n\
-         let scale = (max(most(0u), 0.0f) - min(least(0u), 0.0f)) / 255.0f;\n\
+         let scale = (max_f32(most(0u), 0.0f) - min_f32(least(0u), 0.0f)) / 255.0f;\n\
          return select(scale, 1.0f, scale == 0.0f);\n}\n\
          fn zero_point_of() -> u32 { return quantize_u32(-min(least(0u), 0.0f), scale_of(), 0u, 0u, 255u); }";
     for (tensor, text, read) in [
