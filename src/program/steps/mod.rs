@@ -11,6 +11,7 @@ mod plan;
 mod room;
 #[cfg(test)]
 mod tests;
+mod told;
 mod values;
 
 pub use values::Value;

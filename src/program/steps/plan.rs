@@ -1,6 +1,7 @@
 //! The plans of steps, by the shapes that the inputs have in a room.
 
-use super::room::{Told, in_room};
+use super::room::in_room;
+use super::told::Told;
 use super::{Steps, can_hold};
 use crate::error::{Error, Kind, Result};
 use crate::graph::ops::elementwise::UnaryKind;

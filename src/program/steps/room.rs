@@ -8,39 +8,12 @@
 //! What needs to be told how many rows count are two things, which become inputs of the graph ([`Told`]): a softmax along such an axis,
 //! which must not see what is in front, and whole numbers that grow with the length, such as positions.
 
+use super::told::{Slopes, Told};
 use crate::graph::attribute::UnsignedOrList;
 use crate::graph::ops::elementwise::{Binary, BinaryKind, UnaryKind};
 use crate::graph::ops::reduce::ReduceKind;
-use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, Node, Op, Operand, OperandId, Source};
+use crate::graph::{ConstantBytes, DataType, Graph, Node, Op, Operand, OperandId, Source};
 use std::collections::HashMap;
-
-/// What the caller writes into an input that the graph was given, for a run whose caches have so many rows too many.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Told {
-    /// Minus infinity for each row that does not count, and zeros.
-    Hides { data_type: DataType, length: usize },
-    /// Whole numbers, which are less by a multiple of the rows that do not count.
-    Counts { data_type: DataType, numbers: Vec<i64>, slopes: Slopes },
-}
-
-/// By how much numbers grow with the rows: along an axis that is as long as these all by the same.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Slopes {
-    pub list: Vec<i64>,
-    /// Elements from one place of that axis to the next, and those of the whole axis.
-    pub inner: usize,
-    pub long: usize,
-}
-
-impl Slopes {
-    fn place(&self, element: usize) -> usize {
-        element / self.long * self.inner + element % self.inner
-    }
-
-    fn of(&self, element: usize) -> i64 {
-        self.list[self.place(element)]
-    }
-}
 
 /// What is in front of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -551,44 +524,6 @@ fn integer(data_type: DataType, bytes: &[u8]) -> Option<i64> {
         DataType::Uint32 => u32::from_ne_bytes(bytes.try_into().ok()?).into(),
         _ => return None,
     })
-}
-
-impl Told {
-    pub fn descriptor(&self, shape: &[u32]) -> Descriptor {
-        match self {
-            Told::Hides { data_type, .. } | Told::Counts { data_type, .. } => Descriptor::new(*data_type, shape.iter().copied()),
-        }
-    }
-
-    /// What the input is when so many rows do not count.
-    pub fn write(&self, hidden: usize, into: &mut [u8]) {
-        match self {
-            Told::Hides { data_type, .. } => {
-                into.fill(0);
-                match data_type {
-                    DataType::Float16 => {
-                        let number = half::f16::NEG_INFINITY.to_ne_bytes();
-                        into.chunks_exact_mut(2).take(hidden).for_each(|slot| slot.copy_from_slice(&number));
-                    }
-                    _ => {
-                        let number = f32::NEG_INFINITY.to_ne_bytes();
-                        into.chunks_exact_mut(4).take(hidden).for_each(|slot| slot.copy_from_slice(&number));
-                    }
-                }
-            }
-            Told::Counts { data_type, numbers, slopes } => {
-                let width = into.len() / numbers.len().max(1);
-                for (i, (slot, number)) in into.chunks_exact_mut(width.max(1)).zip(numbers).enumerate() {
-                    let number = number - slopes.of(i) * hidden as i64;
-                    match data_type {
-                        DataType::Int64 => slot.copy_from_slice(&number.to_ne_bytes()),
-                        // The lowest bytes, as all of these have them.
-                        _ => slot.copy_from_slice(&(number as i32).to_ne_bytes()),
-                    }
-                }
-            }
-        }
-    }
 }
 
 /// A name that no input of a model has.

@@ -1,6 +1,7 @@
 //! Graphs of a room, against those for the rows that count alone.
 
-use super::room::{Slopes, Told, in_room};
+use super::room::in_room;
+use super::told::{Slopes, Told};
 use crate::backend::cpu::reference::interpret;
 use crate::backend::cpu::testing::run;
 use crate::graph::ops::cumulative::CumulativeSum;
