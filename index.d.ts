@@ -13,6 +13,12 @@ export type MLPowerPreference = 'default' | 'high-performance' | 'low-power';
 /** Extension: the kind of device that older clients of the API still ask for. */
 export type MLDeviceType = 'cpu' | 'gpu' | 'npu';
 
+/**
+ * Extension: how products of float32 may be computed: in float32, or with operands rounded to bfloat16 and sums in float32, where that is
+ * faster.
+ */
+export type MLFPMath = 'strict' | 'bf16';
+
 /** What `createContext` should select. See https://www.w3.org/TR/webnn/#api-mlcontextoptions */
 export interface MLContextOptions {
   /** Default: `'default'`. */
@@ -23,6 +29,8 @@ export interface MLContextOptions {
   deviceType?: MLDeviceType;
   /** Extension: threads for kernels on the CPU. Default: as many as the process may use. */
   numThreads?: number;
+  /** Extension: a permission; the types of tensors stay what they are. On a GPU it has no effect. Default: `'strict'`. */
+  fpMath?: MLFPMath;
   /** Extension: shown in messages and readable as `context.label`. */
   label?: string;
 }
@@ -160,6 +168,8 @@ export class MLContext {
   private constructor();
   /** Whether a hardware accelerator was selected; a GPU in software is none. */
   readonly accelerated: boolean;
+  /** Extension: how products of float32 may be computed; `'strict'` on a GPU. */
+  readonly fpMath: MLFPMath;
   /** Resolves when the context was destroyed or its device is gone. */
   readonly lost: Promise<MLContextLostInfo>;
   /** Extension: the label given to `createContext`. */

@@ -26,7 +26,7 @@ const IDL = {
       memoryUsage: 0,
     },
     promises: ['createTensor', 'createExportableTensor', 'createConstantTensor', 'readTensor', 'lost'],
-    attributes: ['accelerated', 'lost', 'label'],
+    attributes: ['accelerated', 'lost', 'label', 'fpMath'],
   },
   MLGraph: { constructor: 0, methods: { destroy: 0 }, promises: [], attributes: ['label'] },
   MLOperand: { constructor: 0, methods: {}, promises: [], attributes: ['dataType', 'shape'] },

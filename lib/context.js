@@ -57,6 +57,11 @@ class MLContext {
     return self(this, 'label').label;
   }
 
+  /** An extension: how products of float32 may be computed (docs/extensions.md B7). */
+  get fpMath() {
+    return self(this, 'fpMath').fpMath;
+  }
+
   dispatch(_graph, _inputs, _outputs, _options = undefined) {
     const context = self(this, 'dispatch');
     const { graph, inputs, outputs, label } = graphArguments('dispatch', arguments, namedTensors);
@@ -371,11 +376,13 @@ function leaveDevicesAtExit() {
  * @param {'cpu' | 'gpu'} device
  * @param {string} label
  * @param {number} numThreads 0 for all that there are
+ * @param {'strict' | 'bf16'} fpMath a permission, of which only the CPU has a use
  */
-function createContext(handle, accelerated, device, label, numThreads) {
+function createContext(handle, accelerated, device, label, numThreads, fpMath) {
   if (device === 'gpu') leaveDevicesAtExit();
   const state = contextState(handle, accelerated, device, label, native);
   state.leavesCore = leavesCore(numThreads);
+  if (device === 'cpu') state.fpMath = fpMath;
   state.habits = habits(state.leavesCore);
   return contextObject(state);
 }
@@ -400,7 +407,7 @@ function createDeviceContext(handle, accelerated, timeline) {
 function contextState(handle, accelerated, device, label, timeline) {
   return {
     handle, accelerated, device, label, order: new Order(timeline),
-    lost: false, limits: undefined, leavesCore: true, habits: undefined, gpuDevice: undefined,
+    fpMath: 'strict', lost: false, limits: undefined, leavesCore: true, habits: undefined, gpuDevice: undefined,
   };
 }
 

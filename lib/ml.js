@@ -8,17 +8,19 @@ const { conversionError } = require('./errors.js');
 const { construct, expose, illegalUnless, receiver } = require('./interface.js');
 const { begin, settle } = require('./settle.js');
 const { argument, boolean, dictionary, enforcedUnsignedLong, enumeration, usvString } = require('./webidl.js');
+const { FP_MATH } = require('./fp-math.js');
 const { isGPUDevice } = require('./webgpu/device.js');
 const { openDevice } = require('./webgpu/timeline.js');
 
 const POWER_PREFERENCES = ['default', 'high-performance', 'low-power'];
 const DEVICE_TYPES = ['cpu', 'gpu', 'npu'];
 
-// MLContextOptions, with the extensions deviceType (docs/extensions.md B2), label and numThreads (B3).
+// MLContextOptions, with the extensions deviceType (docs/extensions.md B2), label and numThreads (B3), and fpMath (B7).
 const contextOptions = dictionary([
   { name: 'powerPreference', convert: enumeration(POWER_PREFERENCES), absent: 0 },
   { name: 'accelerated', convert: boolean, absent: true },
   { name: 'deviceType', convert: enumeration(DEVICE_TYPES) },
+  { name: 'fpMath', convert: enumeration(FP_MATH), absent: 0 },
   { name: 'label', convert: usvString, absent: '' },
   { name: 'numThreads', convert: enforcedUnsignedLong, absent: 0 },
 ]);
@@ -47,15 +49,16 @@ class ML {
         throw conversionError(error, 'createContext');
       }
       const { powerPreference, accelerated, deviceType, label, numThreads } = options;
+      const fpMath = FP_MATH[options.fpMath];
       const entry = {
         operator: 'createContext',
         label,
         context: undefined,
-        arrive: (made) => createContext(made.context, made.accelerated, made.device, label, numThreads),
+        arrive: (made) => createContext(made.context, made.accelerated, made.device, label, numThreads, fpMath),
       };
       return begin(entry, (request) => {
         const device = deviceType === undefined ? '' : DEVICE_TYPES[deviceType];
-        native.createContext(request, device, POWER_PREFERENCES[powerPreference], accelerated, numThreads, label);
+        native.createContext(request, device, POWER_PREFERENCES[powerPreference], accelerated, numThreads, label, fpMath);
       });
     } catch (error) {
       return Promise.reject(error);

@@ -70,6 +70,7 @@ export const described: Uint32Array;
 /** `deviceType` is '' where script gave none; 0 threads are as many as the process may use. Settles with `{context, accelerated, device}`. */
 export function createContext(
   request: Request, deviceType: string, powerPreference: string, accelerated: boolean, numThreads: number, label: string,
+  fpMath: string,
 ): void;
 export function opSupportLimits(context: Handle): any;
 export function memoryUsage(context: Handle): { tensors: number; graphs: number; scratch: number; peak: number };
@@ -191,12 +192,12 @@ export interface Timeline {
 
 /**
  * Reads an ONNX model, with the given sizes for dimensions by their names, and external data by the names that the model has for its
- * files; a negative `maxBytes` is none. `outline` asks for what importing alone tells of outputs that the file does not describe.
+ * files; a negative `maxBytes` is none, and an empty `fpMath` the context's. `outline` asks for what importing alone tells of outputs that the file does not describe.
  */
 export function openOnnx(
   request: Request, context: Handle, fileOrBytes: string | Bytes, names: string[], sizes: number[], label: string,
   constants: string[], arrays: string[], values: Bytes[], overridable: string[], maxBytes: number,
-  locations: string[], external: (string | Bytes)[], outline: boolean,
+  locations: string[], external: (string | Bytes)[], outline: boolean, fpMath: string,
 ): Handle;
 export function closeOnnx(model: Handle): void;
 /** The graph for inputs of these shapes, or that of the first part; settles when it is built. On a device of script's it is a program. */

@@ -1,6 +1,6 @@
 /** ONNX models as WebNN graphs: an extension of this package, `webnn-node/onnx`. */
 
-import type { MLContext, MLGraph, MLOperandDataType, MLTensor } from '../index.js';
+import type { MLContext, MLFPMath, MLGraph, MLOperandDataType, MLTensor } from '../index.js';
 
 /** What a model takes: doubles and bfloat16 of the file are float32 here, truth values uint8, integers of 16 and 4 bits int32. */
 export interface OnnxSignature {
@@ -85,6 +85,8 @@ export interface OnnxLoadOptions {
    * ask for. `Infinity` allows all. What importing a model may do is bounded as well, and a larger number allows more of it.
    */
   maxBytes?: number;
+  /** How products of float32 may be computed, as of `createContext`. Default: what `context.fpMath` says. */
+  fpMath?: MLFPMath;
   /** Shown in messages and readable as `model.label`. */
   label?: string;
 }

@@ -11,6 +11,7 @@ export interface ContextState {
   accelerated: boolean;
   /** Where its graphs run; a GPU may be one in software, which accelerates nothing. */
   device: 'cpu' | 'gpu';
+  fpMath: 'strict' | 'bf16';
   label: string;
   lost: boolean;
   whenLost: Promise<{ message: string }>;

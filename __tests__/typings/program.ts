@@ -11,6 +11,7 @@ import {
   MLOperand,
   MLTensor,
   type MLContextOptions,
+  type MLFPMath,
   type MLOperandDataType,
   type MLOperandDescriptor,
   type MLTensorDescriptor,
@@ -21,6 +22,7 @@ const options: MLContextOptions = {
   accelerated: false,
   deviceType: 'cpu',
   numThreads: 2,
+  fpMath: 'bf16',
   label: 'main',
 };
 
@@ -30,6 +32,7 @@ export async function contexts(): Promise<string> {
 
   const accelerated: boolean = context.accelerated;
   const label: string = context.label;
+  const fpMath: MLFPMath = context.fpMath;
 
   const limits = context.opSupportLimits();
   const types: readonly MLOperandDataType[] | undefined = limits.conv2d?.filter?.dataTypes;
@@ -37,7 +40,7 @@ export async function contexts(): Promise<string> {
 
   context.destroy();
   const info = await context.lost;
-  return `${accelerated} ${label} ${types} ${layout} ${info.message}`;
+  return `${accelerated} ${fpMath} ${label} ${types} ${layout} ${info.message}`;
 }
 
 export async function graph(context: MLContext): Promise<MLGraph> {

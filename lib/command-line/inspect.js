@@ -11,6 +11,7 @@ const usage = `webnn-node inspect MODEL.onnx [options]
                            again
   --device DEVICE          cpu (default), gpu or npu; \`devices\` tells which there are
   --threads N              threads on the CPU
+  --fp-math MATH           strict (default), or bf16: the CPU may round the operands of products to bfloat16
   --json                   for machines
   --help                   this text
 

@@ -3,6 +3,7 @@
 // The options of the commands.
 
 const { parseArgs } = require('node:util');
+const { FP_MATH } = require('../fp-math.js');
 
 /** What is wrong with the way a command was called. */
 class Usage extends Error {}
@@ -60,14 +61,16 @@ function givenShapes(list = []) {
 const contextOptions = {
   device: { type: 'string', default: 'cpu' },
   threads: { type: 'string' },
+  'fp-math': { type: 'string', default: 'strict' },
   dimension: { type: 'string', multiple: true },
   constant: { type: 'string', multiple: true },
 };
 
-async function openContext({ device, threads }) {
+async function openContext({ device, threads, 'fp-math': fpMath }) {
   if (!['cpu', 'gpu', 'npu'].includes(device)) throw new Usage(`--device ${device}: there is cpu, gpu, npu`);
+  if (!FP_MATH.includes(fpMath)) throw new Usage(`--fp-math ${fpMath}: there is ${FP_MATH.join(', ')}`);
   const { ml } = require('../index.js');
-  return ml.createContext({ deviceType: device, numThreads: threads === undefined ? undefined : count('threads', threads) });
+  return ml.createContext({ deviceType: device, fpMath, numThreads: threads === undefined ? undefined : count('threads', threads) });
 }
 
 module.exports = { Usage, contextOptions, count, freeDimensions, givenShapes, oneModel, openContext, pairs, readOptions };

@@ -16,6 +16,7 @@ const usage = `webnn-node run MODEL.onnx [options]
                            again
   --device DEVICE          cpu (default), gpu or npu; \`devices\` tells which there are
   --threads N              threads on the CPU (default: all that this process may use)
+  --fp-math MATH           strict (default), or bf16: the CPU may round the operands of products to bfloat16
   --repeat N               runs that are timed, after one that is not (default 1)
   --seed N                 for made-up values (default 1)
   --json                   for machines
@@ -52,6 +53,7 @@ async function run(args) {
     model: file,
     device: values.device,
     accelerated: context.accelerated,
+    fpMath: context.fpMath,
     inputs: signatures,
     outputs: Object.entries(first.value).map(([name, { dataType, shape, data }]) => {
       const type = model.outputs.find((output) => output.name === name)?.type ?? dataType;
@@ -90,7 +92,7 @@ function text(result) {
   }
   const ms = (value) => `${value.toFixed(value < 10 ? 3 : 1)} ms`;
   const mib = (bytes) => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
-  lines.push(`device ${result.device}${result.accelerated ? ', accelerated' : ''}`);
+  lines.push(`device ${result.device}${result.accelerated ? ', accelerated' : ''}${result.fpMath === 'strict' ? '' : `, ${result.fpMath}`}`);
   lines.push(`load ${ms(result.loadMs)}, first run ${ms(result.firstMs)}`);
   lines.push(`run ${ms(result.medianMs)} (median of ${result.runs}), ${ms(result.bestMs)} (best)`);
   lines.push(`memory: weights and code ${mib(result.memory.graphs)}, tensors ${mib(result.memory.tensors)}, process at its peak ${mib(result.peakMemoryBytes)}`);

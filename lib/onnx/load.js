@@ -7,6 +7,7 @@ const native = require('../native.js');
 const { toContext } = require('../context.js');
 const { dataTypes } = require('../descriptor.js');
 const { conversionError, invalidState, typeError } = require('../errors.js');
+const { fpMathOption } = require('../fp-math.js');
 const { begin } = require('../settle.js');
 const { quote, show, viewName } = require('../show.js');
 const { argument } = require('../webidl.js');
@@ -22,7 +23,7 @@ const NAME = 'loadOnnx';
 /**
  * @param {import('../../index.d.ts').MLContext} context
  * @param {string | URL | BufferSource} source
- * @param {{freeDimensions?: Record<string, number>, constants?: Record<string, ArrayBufferView>, overridable?: string[], maxBytes?: number, label?: string}} [options]
+ * @param {{freeDimensions?: Record<string, number>, constants?: Record<string, ArrayBufferView>, overridable?: string[], maxBytes?: number, fpMath?: 'strict' | 'bf16', label?: string}} [options]
  */
 async function loadOnnx(context, source, options = {}) {
   let state;
@@ -32,14 +33,15 @@ async function loadOnnx(context, source, options = {}) {
     throw conversionError(error, NAME);
   }
   const origin = modelSource(NAME, source);
-  const { freeDimensions = {}, constants = {}, overridable = [], maxBytes, label = '' } = requireObject('options', options);
+  const { freeDimensions = {}, constants = {}, overridable = [], maxBytes, fpMath, label = '' } = requireObject('options', options);
   const { names, sizes } = dimensions(freeDimensions);
   const { inputs, arrays, values } = constantInputs(constants);
   const defaulted = overridableInputs(overridable);
   // None is told by a negative number.
   const most = maxBytes === undefined ? -1 : requireBytes(NAME, '', maxBytes);
+  const math = fpMathOption(NAME, '', fpMath);
   if (state.lost) throw invalidState(NAME, label, 'the MLContext was destroyed or lost');
-  const { handle, opened } = await open(state, `${label}`, origin, [names, sizes], [inputs, arrays, values, defaulted], most);
+  const { handle, opened } = await open(state, `${label}`, origin, [names, sizes], [inputs, arrays, values, defaulted], most, { fpMath: math });
   try {
     return await modelOf(context, state, handle, opened, `${label}`);
   } catch (error) {
@@ -49,7 +51,7 @@ async function loadOnnx(context, source, options = {}) {
 }
 
 /** Has a model read. */
-async function open(context, label, origin, [names, sizes], [inputs, arrays, values, defaulted], most, external = new Map(), outline = false) {
+async function open(context, label, origin, [names, sizes], [inputs, arrays, values, defaulted], most, { external = new Map(), outline = false, fpMath = '' }) {
   let handle;
   const entry = { operator: NAME, label, context, arrive: (opened) => opened, fail: () => native.closeOnnx(handle) };
   const locations = [...external.keys()];
@@ -57,7 +59,7 @@ async function open(context, label, origin, [names, sizes], [inputs, arrays, val
   const opened = await begin(entry, (request) => {
     handle = native.openOnnx(
       ...[request, context.handle, origin, names, sizes, label],
-      ...[inputs, arrays, values, defaulted, most, locations, files, outline],
+      ...[inputs, arrays, values, defaulted, most, locations, files, outline, fpMath],
     );
   });
   return { handle, opened };
@@ -72,7 +74,7 @@ async function open(context, label, origin, [names, sizes], [inputs, arrays, val
  */
 async function openModel(context, source, { sizes, external }) {
   const state = toContext(context);
-  const read = (names) => open(state, '', source, [names, names.map((name) => sizes[name])], [[], [], [], []], Infinity, external, true);
+  const read = (names) => open(state, '', source, [names, names.map((name) => sizes[name])], [[], [], [], []], Infinity, { external, outline: true });
   let { handle, opened } = await read([]);
   try {
     const known = new Set(opened.inputs.flatMap(([, , shape]) => shape ?? []));

@@ -8,7 +8,7 @@ use super::prologue::Prologues;
 use super::quantized::{self, Integers};
 use crate::error::Result;
 use crate::graph::ops::elementwise::{Unary, UnaryKind};
-use crate::graph::{ConstantBytes, Descriptor, Graph, Node, Op, OperandId, Shared, Source};
+use crate::graph::{ConstantBytes, Descriptor, FpMath, Graph, Node, Op, OperandId, Shared, Source};
 use std::collections::HashMap;
 use std::fmt;
 
@@ -89,6 +89,8 @@ pub struct Plan {
     lives: Vec<Option<usize>>,
     /// See [`Graph::shared`].
     pub shared: Shared,
+    /// See [`Graph::fp_math`].
+    pub fp_math: FpMath,
 }
 
 /// Whether a node gives other names to memory: its output has the very bytes of its operand.
@@ -303,8 +305,9 @@ pub fn plan(graph: Graph, progress: &Progress<'_>, fusing: Fusing, integers: boo
         names.iter().map(|(name, id)| (name.clone(), graph.descriptor(*id).clone())).collect::<Vec<_>>()
     };
     let (inputs, outputs) = (describe(&graph.inputs), describe(&graph.outputs));
-    let shared = graph.shared.clone();
-    let mut plan = Plan { values, constants, steps: finished, inputs, outputs, arena_length: 0, lifetimes, lives, shared };
+    let (shared, fp_math) = (graph.shared.clone(), graph.fp_math);
+    let mut plan =
+        Plan { values, constants, steps: finished, inputs, outputs, arena_length: 0, lifetimes, lives, shared, fp_math };
     plan.place();
     // Only constants that a step reads are worth keeping.
     plan.drop_unused_constants();

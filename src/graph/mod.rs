@@ -254,6 +254,29 @@ pub struct Graph {
     /// Whether float16 values that are computed in float32 may stay so from one operator to the next, without being rounded: models that
     /// were made for onnxruntime are exact and free of overflows only like that, since it computes so on CPUs.
     pub rounds_late: bool,
+    /// How float32 may be computed.
+    pub fp_math: FpMath,
+}
+
+/// How products of float32 may be computed, in oneDNN's words and sense: a permission, which a backend without a use for it leaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FpMath {
+    /// In float32.
+    #[default]
+    Strict,
+    /// Their operands may be rounded to bfloat16: 8 bits of 24. Sums stay float32.
+    Bf16,
+}
+
+impl FpMath {
+    /// By the name that script gives it.
+    pub fn named(name: &str) -> Option<FpMath> {
+        match name {
+            "strict" => Some(FpMath::Strict),
+            "bf16" => Some(FpMath::Bf16),
+            _ => None,
+        }
+    }
 }
 
 impl GraphBuilder {
@@ -488,7 +511,15 @@ fn prune(operands: Vec<Operand>, nodes: Vec<Node>, outputs: Vec<(String, Operand
         }
     }
     let outputs = outputs.into_iter().map(|(name, id)| (name, renumbered[id.0 as usize])).collect();
-    Graph { operands: kept_operands, nodes: kept, inputs, outputs, shared: Shared::default(), rounds_late: false }
+    Graph {
+        operands: kept_operands,
+        nodes: kept,
+        inputs,
+        outputs,
+        shared: Shared::default(),
+        rounds_late: false,
+        fp_math: FpMath::Strict,
+    }
 }
 
 impl Graph {

@@ -10,7 +10,7 @@ use crate::backend::cpu::Cpu;
 use crate::backend::wgpu::{self, Foreign, Gpu, Wish, adapter};
 use crate::error::{Error, Kind, Result};
 use crate::graph::limits::Support;
-use crate::graph::{DataType, Limits};
+use crate::graph::{DataType, FpMath, Limits};
 use crate::memory::{Charge, Held, THREAD, Total, Usage, Use, keep_freed};
 use crate::thread;
 use crate::timeline::{Done, Task, Timeline};
@@ -30,6 +30,8 @@ pub struct Context {
     _held: Held,
     /// The last number that was given to a tensor or a graph.
     last: Arc<AtomicU64>,
+    /// What graphs may do that say nothing else.
+    pub fp_math: FpMath,
     /// The device where it is script's. Such a context has no timeline here.
     foreign: Option<Foreign>,
     /// What is in use there, as script says: tensors, graphs, scratch.
@@ -53,6 +55,7 @@ impl Context {
             running: Running::never(),
             _held: environment.external.total.hold(THREAD),
             last: Arc::default(),
+            fp_math: FpMath::Strict,
             foreign: Some(device),
             on_device: RefCell::default(),
         }
@@ -134,7 +137,7 @@ impl Environment {
     }
 }
 
-/// `createContext(request, deviceType, powerPreference, accelerated, numThreads, label)`
+/// `createContext(request, deviceType, powerPreference, accelerated, numThreads, label, fpMath)`
 ///
 /// `deviceType` wins over `powerPreference` and `accelerated` (docs/extensions.md B1, B2).
 pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
@@ -144,6 +147,7 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let accelerated = call.scope.as_boolean(call.value(3))?;
     let threads = call.unsigned(4)? as usize;
     let label = call.string(5)?;
+    let fp_math = fp_math(&call.string(6)?)?;
     let (gpu, required) = match device.as_str() {
         "cpu" => (false, false),
         "gpu" => (true, true),
@@ -167,6 +171,7 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         running: running.clone(),
         _held: held,
         last: Arc::default(),
+        fp_math,
         foreign: None,
         on_device: RefCell::default(),
     });
@@ -205,6 +210,11 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         done.report(Err(error.of("createContext", &told)));
     }
     Ok(None)
+}
+
+/// `lib/` has checked the name.
+pub fn fp_math(name: &str) -> Result<FpMath> {
+    FpMath::named(name).ok_or_else(|| stale("fpMath"))
 }
 
 /// What makes a context that is waiting for its device ready.

@@ -71,9 +71,10 @@ impl Environment {
 
     /// The graph of a builder, which ends thereby, and its context. Where that fails the builder is as before.
     pub fn finish(&self, handle: Handle, outputs: Vec<(String, OperandId)>) -> Result<(Handle, graph::Graph)> {
-        let finished = self.with_builder(handle, |builder| Ok((builder.context, builder.graph.build(outputs)?)))?;
+        let (context, mut graph) = self.with_builder(handle, |builder| Ok((builder.context, builder.graph.build(outputs)?)))?;
+        graph.fp_math = self.with_context(context, |context| Ok(context.fp_math)).unwrap_or_default();
         drop(self.builders.borrow_mut().remove(handle));
-        Ok(finished)
+        Ok((context, graph))
     }
 }
 

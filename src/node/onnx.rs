@@ -3,6 +3,7 @@
 use super::bytes;
 use super::call::{Call, stale};
 use super::compute;
+use super::contexts::fp_math;
 use super::graphs::Graph;
 use super::handles::Handle;
 use super::programs::{self, Described};
@@ -108,7 +109,8 @@ pub fn guarded<T, E: From<Error>>(work: impl FnOnce() -> Result<T, E>) -> Result
 }
 
 /// `openOnnx(request, context, fileOrBytes, names, sizes, label, constants, arrays, values, overridable, maxBytes, locations, external,
-/// outline)`: the handle of a model that is being read. A negative number of bytes stands for the default.
+/// outline, fpMath)`: the handle of a model that is being read. A negative number of bytes stands for the default, and no name of how to
+/// compute for the context's.
 pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let request = Request::from_number(call.number(0)?);
@@ -133,9 +135,12 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let locations: Vec<String> = call.scope.elements(call.value(11), Scope::as_string)?;
     let external: Vec<Origin> = call.scope.elements(call.value(12), Origin::of)?;
     let tells_outputs = call.scope.as_boolean(call.value(13))?;
-    let (limits, usage, device, is_wanted) = environment.with_context(context, |context| {
-        Ok((context.limits()?, context.usage()?, Device::new(context.sender(), context.numbers()), context.watcher()))
+    let fp_math_name = call.string(14)?;
+    let (limits, usage, device, is_wanted, of_context) = environment.with_context(context, |context| {
+        let device = Device::new(context.sender(), context.numbers());
+        Ok((context.limits()?, context.usage()?, device, context.watcher(), context.fp_math))
     })?;
+    let fp_math = if fp_math_name.is_empty() { of_context } else { fp_math(&fp_math_name)? };
     let bounds = Bounds { most_bytes, is_wanted: Arc::new(is_wanted) };
     let length: usize = external.iter().chain([&origin]).map(Origin::byte_length).sum();
     let held = environment.external.total.hold(DESCRIPTION + length);
@@ -173,6 +178,7 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
                     limits,
                     bounds,
                     device: Arc::new(device),
+                    fp_math,
                     shared: Shared::default(),
                     weights: Weights::new(usage),
                 }));

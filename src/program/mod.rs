@@ -23,7 +23,7 @@ pub use run::{Input, Options, Output, start};
 pub use weights::Weights;
 
 use crate::error::{Error, Kind, Result};
-use crate::graph::{Descriptor, Limits, OperandId, Shared};
+use crate::graph::{Descriptor, FpMath, Limits, OperandId, Shared};
 use crate::onnx::{
     Body, Bounds, Export, Givens, ImportError, Loaded, Next, OpenOutput, Place, Signature, Source, StepKind, import_part,
 };
@@ -41,6 +41,8 @@ pub struct Program {
     pub limits: Arc<Limits>,
     pub bounds: Bounds,
     pub device: Arc<Device>,
+    /// How its graphs may compute.
+    pub fp_math: FpMath,
     /// By all graphs of the model.
     pub shared: Shared,
     pub weights: Weights,
@@ -147,6 +149,7 @@ impl Program {
         let mut part = import_part(source, &self.limits, &self.bounds, given, place)?;
         if let Some(graph) = &mut part.graph {
             graph.shared = self.shared.clone();
+            graph.fp_math = self.fp_math;
             // A single graph has its constants to itself.
             if place == Place::Later || !self.loaded.is_fixed() {
                 self.weights.settle(graph, &self.loaded, &self.shared)?;

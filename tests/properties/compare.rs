@@ -15,8 +15,8 @@ pub enum Element {
     /// This value, rounded once to the data type. The sign of a zero counts, that of a NaN does not.
     Exactly(Scalar),
     /// A value not further than `absolute` away from `value`, and after rounding to the data type not more than `ulps`
-    /// representable numbers further. The zeros are equal.
-    Near { value: f64, absolute: f64, ulps: i64 },
+    /// representable numbers further. The zeros are equal. `magnitude` is that of the products that were added up, if it is a sum of such.
+    Near { value: f64, absolute: f64, ulps: i64, magnitude: f64 },
     /// One of several.
     OneOf(Vec<Element>),
     /// The specification leaves it open.
@@ -34,12 +34,17 @@ impl Element {
 
     /// A float that is right but for so many representable numbers. With 0 only the sign of a zero is free.
     pub fn ulps(value: f64, ulps: i64) -> Element {
-        Element::Near { value, absolute: 0.0, ulps }
+        Element::Near { value, absolute: 0.0, ulps, magnitude: 0.0 }
     }
 
     /// A float with an error that is known, and one rounding more.
     pub fn within(value: f64, absolute: f64) -> Element {
-        Element::Near { value, absolute, ulps: 1 }
+        Element::Near { value, absolute, ulps: 1, magnitude: 0.0 }
+    }
+
+    /// A sum of products with an error that is known, and one rounding more.
+    pub fn sum(value: f64, absolute: f64, magnitude: f64) -> Element {
+        Element::Near { value, absolute, ulps: 1, magnitude }
     }
 
     fn accepts(&self, data_type: DataType, found: Scalar, allowance: Allowance) -> bool {
@@ -47,7 +52,7 @@ impl Element {
             Element::Anything => true,
             Element::OneOf(elements) => elements.iter().any(|element| element.accepts(data_type, found, allowance)),
             Element::Exactly(value) => found.is(round(data_type, *value)),
-            Element::Near { value, absolute, ulps } => match found {
+            Element::Near { value, absolute, ulps, magnitude } => match found {
                 Scalar::Integer(found) => (found as f64 - value).abs() <= *absolute,
                 Scalar::Float(found) if value.is_nan() || found.is_nan() => value.is_nan() && found.is_nan(),
                 Scalar::Float(found) => {
@@ -56,8 +61,8 @@ impl Element {
                     if !absolute.is_finite() {
                         return true;
                     }
-                    let Allowance { ulps: least, lost } = allowance.of(data_type);
-                    let (ulps, absolute) = (least.max(*ulps), absolute + lost);
+                    let Allowance { ulps: least, lost, of_products } = allowance.of(data_type);
+                    let (ulps, absolute) = (least.max(*ulps), absolute + lost + of_products * magnitude);
                     (order(value - absolute) - ulps..=order(value + absolute) + ulps).contains(&order(found))
                 }
             },
@@ -72,6 +77,8 @@ pub struct Allowance {
     pub ulps: i64,
     /// What is lost where values are subnormal, besides.
     pub lost: f64,
+    /// Of the products that are added up.
+    pub of_products: f64,
 }
 
 impl Allowance {
@@ -94,7 +101,7 @@ impl Element {
         };
         // What is computed on the way may be flushed too, which takes off less than the smallest normal number: of two values, or of each
         // that is added up, where a result is this small.
-        let allowance = Allowance { ulps, lost: terms.max(2) as f64 * f64::from(f32::MIN_POSITIVE) };
+        let allowance = Allowance { ulps, lost: terms.max(2) as f64 * f64::from(f32::MIN_POSITIVE), ..Allowance::default() };
         match self {
             Element::Exactly(Scalar::Float(value)) => Element::ulps(*value, 0).accepts(data_type, found, allowance),
             Element::OneOf(elements) => elements.iter().any(|element| element.accepts_flushed(data_type, found, ulps, terms)),

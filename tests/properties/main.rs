@@ -67,9 +67,9 @@ fn allowance(runner: &str, operator: &str) -> Allowance {
     match (runner, operator) {
         // Vector kernels for large tensors, which may also lose the digits of subnormal numbers.
         ("cpu", "erf" | "exp" | "gelu" | "sigmoid" | "softmax" | "tanh") => {
-            Allowance { ulps: 5, lost: f64::from(f32::MIN_POSITIVE) }
+            Allowance { ulps: 5, lost: f64::from(f32::MIN_POSITIVE), ..Allowance::default() }
         }
-        ("wgpu" | "dawn", operator) => Allowance { ulps: wgsl_ulps(operator)[0], lost: 0.0 },
+        ("wgpu" | "dawn", operator) => Allowance { ulps: wgsl_ulps(operator)[0], ..Allowance::default() },
         _ => Allowance::default(),
     }
 }
@@ -190,6 +190,27 @@ fn valid_calls_compute_what_the_specification_says() {
     }
     println!("{calls} calls of {} operators", rows().count());
     assert!(failures.is_empty(), "{} failures, at most 5 of each operator:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// Both operands are rounded to 8 bits; kernels take products of any size.
+#[test]
+fn products_by_way_of_bfloat16_are_within_their_bounds() {
+    let seed = seed();
+    let of_products = 2f64.powi(-7) + 2f64.powi(-16);
+    let allowance = Allowance { of_products, lost: f64::from(f32::MIN_POSITIVE), ..Allowance::default() };
+    for row in rows().filter(|row| ["matmul", "gemm", "conv2d"].contains(&row.name)) {
+        let mut random = seed.part(row.name);
+        for wish in (0..number("WEBNN_ROUNDS", ROUNDS)).flat_map(|_| wish::all(row)) {
+            let call = draw::call(row, &mut random, Some(&wish));
+            let expected = oracle::outputs(&call).remove(0);
+            if expected.data_type != DataType::Float32 {
+                continue;
+            }
+            let (graph, results) = run(&call, timeline::bf16);
+            let found = tensor_of(&graph, graph.outputs[0].1, &results[0]);
+            compare::output(&expected, &found, allowance).unwrap_or_else(|reason| panic!("{call:?}\n      {reason}"));
+        }
+    }
 }
 
 /// The oracle must be able to say no: of each operator some result is refused when every element is its neighbour's.

@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 use webnn_node::backend::cpu::Cpu;
 use webnn_node::backend::wgpu::{Gpu, Wish};
 use webnn_node::error::Result;
-use webnn_node::graph::{Descriptor, Graph, OperandId, Shared};
+use webnn_node::graph::{Descriptor, FpMath, Graph, OperandId, Shared};
 use webnn_node::host_memory::HostBuffer;
 use webnn_node::memory::Bytes;
 use webnn_node::timeline::{Done, GraphId, Task, TensorId, Timeline};
@@ -14,6 +14,14 @@ pub fn cpu(graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
     // One timeline serves all cases of a thread.
     thread_local!(static TIMELINE: Timeline = Timeline::start(Cpu::new(2), |message| panic!("{message}")).unwrap());
     TIMELINE.with(|timeline| run_on(timeline, graph, inputs))
+}
+
+/// The same where products may be computed by way of bfloat16, and are, whatever their size.
+#[allow(dead_code, reason = "not every suite runs it")]
+pub fn bf16(graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
+    thread_local!(static TIMELINE: Timeline = Timeline::start(Cpu::of_any_size(2), |message| panic!("{message}")).unwrap());
+    let graph = Graph { fp_math: FpMath::Bf16, ..graph.clone() };
+    TIMELINE.with(|timeline| run_on(timeline, &graph, inputs))
 }
 
 /// The adapter that is to be had, if only one in software; nothing where there is none, which is said once.

@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 
 pub mod arg;
+pub mod bf16;
 pub mod block_quantized;
 pub mod caches;
 pub mod conv;

@@ -426,6 +426,7 @@ impl Executable {
     /// `UnknownError` when constants must be copied and there is no memory for them, `InvalidStateError` when the context ends
     /// meanwhile.
     pub fn new(mut plan: Plan, usage: &Arc<Usage>, target: &Target, cancel: &Cancel) -> Result<Self> {
+        let target = &Target { fp_math: plan.fp_math, ..*target };
         let (mut constants, mut steps) = Step::of_plan(&mut plan);
         let of_model = plan.shared.of::<OfModel>();
         let lengths =

@@ -26,7 +26,7 @@ mod turns_tests;
 pub mod view;
 
 use cancel::Cancel;
-use dispatch::{Patterns, Target};
+use dispatch::{ANY_SIZE, Patterns, Target};
 pub use executable::Executable;
 use idle_policy::IdlePolicy;
 use run_queue::{Help, Lane};
@@ -89,9 +89,17 @@ impl Cpu {
     /// A backend with that many threads; 0 means as many as this process may use.
     pub fn new(threads: usize) -> Self {
         let available = || std::thread::available_parallelism().map_or(1, |count| count.get());
+        Cpu::on(Target::of_this_machine(if threads == 0 { available() } else { threads }))
+    }
+
+    /// One whose kernels take problems of any size, for tests.
+    pub fn of_any_size(threads: usize) -> Self {
+        Cpu::on(Target { tuning: &ANY_SIZE, ..Target::of_this_machine(threads) })
+    }
+
+    fn on(target: Target) -> Self {
+        let threads = target.threads;
         let cancel = Cancel::default();
-        let threads = if threads == 0 { available() } else { threads };
-        let target = Target::of_this_machine(threads);
         let usage = Arc::<Usage>::default();
         let lane = |name, most| Lane::new(name, most, most > 1, cancel.clone(), usage.clone());
         Cpu(Arc::new(Shared {

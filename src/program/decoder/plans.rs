@@ -107,6 +107,7 @@ impl Decoder {
             return Err(Error::new(Kind::NotSupported, "found a model in which there is nothing to compute"));
         };
         graph.shared = program.shared.clone();
+        graph.fp_math = program.fp_math;
         program.weights.settle(&mut graph, &program.loaded, &program.shared)?;
         let mut inputs = Vec::new();
         for (name, id) in &graph.inputs {

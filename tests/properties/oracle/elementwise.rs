@@ -56,7 +56,12 @@ fn unary(call: &Call, data_type: DataType, output: DataType, x: f64) -> Element 
     let alpha = |default: f64| option(data_type, call.double("alpha", default));
     let beta = |default: f64| option(data_type, call.double("beta", default));
     // The greater of the relative error of a few roundings, and of results that are subnormal in float32.
-    let near = |value: f64, absolute: f64| Element::Near { value, absolute: absolute + f64::from(f32::MIN_POSITIVE), ulps: 2 };
+    let near = |value: f64, absolute: f64| Element::Near {
+        value,
+        absolute: absolute + f64::from(f32::MIN_POSITIVE),
+        ulps: 2,
+        magnitude: 0.0,
+    };
     match call.row.name {
         "abs" => Element::float(x.abs()),
         "ceil" => Element::float(x.ceil()),
@@ -95,7 +100,9 @@ fn unary(call: &Call, data_type: DataType, output: DataType, x: f64) -> Element 
             let value = if line.is_nan() { line } else { line.clamp(0.0, 1.0) };
             near(value, 2.0 * EPSILON * (alpha(0.2) * x).abs().min(2.0 + beta(0.5).abs()))
         }
-        "sigmoid" => Element::Near { value: 1.0 / ((-x).exp() + 1.0), absolute: f64::from(f32::MIN_POSITIVE), ulps: 4 },
+        "sigmoid" => {
+            Element::Near { value: 1.0 / ((-x).exp() + 1.0), absolute: f64::from(f32::MIN_POSITIVE), ulps: 4, magnitude: 0.0 }
+        }
         // The greater of NaN and 0 would be 0.
         "softplus" => gated(x.max(0.0) + (-x.abs()).exp().ln_1p() + 0.0 * x.signum().abs()),
         "swish" if alpha(1.0) == 0.0 => Element::float(0.5 * x),
@@ -107,10 +114,13 @@ fn unary(call: &Call, data_type: DataType, output: DataType, x: f64) -> Element 
         "softsign" if x.is_infinite() => Element::float(x.signum()),
         "softsign" => near(x / (1.0 + x.abs()), 0.0),
         "gelu" | "hardSwish" if x == f64::NEG_INFINITY => Element::ulps(0.0, 0),
-        "gelu" => Element::Near { value: gelu(x), absolute: f64::from(f32::MIN_POSITIVE), ulps: 4 },
-        "hardSwish" => {
-            Element::Near { value: x * (x + 3.0).clamp(0.0, 6.0) / 6.0, absolute: f64::from(f32::MIN_POSITIVE), ulps: 3 }
-        }
+        "gelu" => Element::Near { value: gelu(x), absolute: f64::from(f32::MIN_POSITIVE), ulps: 4, magnitude: 0.0 },
+        "hardSwish" => Element::Near {
+            value: x * (x + 3.0).clamp(0.0, 6.0) / 6.0,
+            absolute: f64::from(f32::MIN_POSITIVE),
+            ulps: 3,
+            magnitude: 0.0,
+        },
         name => panic!("the oracle lacks {name}"),
     }
 }
@@ -122,7 +132,7 @@ fn gate(x: f64, y: f64) -> Element {
 
 /// A value with the relative error of a few roundings, or that of what is subnormal.
 fn gated(value: f64) -> Element {
-    Element::Near { value, absolute: f64::from(f32::MIN_POSITIVE), ulps: 4 }
+    Element::Near { value, absolute: f64::from(f32::MIN_POSITIVE), ulps: 4, magnitude: 0.0 }
 }
 
 fn unary_integer(call: &Call, data_type: DataType, output: DataType, x: i128) -> Element {
@@ -272,7 +282,7 @@ fn quantization(call: &Call) -> Expected {
                 let exact = magnitude < (1u64 << 24) as f64;
                 let absolute = if exact { 0.0 } else { 2.0 * EPSILON * magnitude * scale };
                 let ulps = if exact { 0 } else { 1 };
-                Element::Near { value: (x - zero_point) as f64 * scale, absolute, ulps }
+                Element::Near { value: (x - zero_point) as f64 * scale, absolute, ulps, magnitude: 0.0 }
             }
             Scalar::Float(x) => quantized(output, x / scale, zero_point),
         }
@@ -318,7 +328,12 @@ fn quantized(data_type: DataType, quotient: f64, zero_point: i128) -> Element {
     // Beyond 2²⁴ the zero point is less than the error of a sum in float32.
     if quotient.abs().max(zero_point.abs() as f64) > (1u64 << 24) as f64 && quotient.is_finite() {
         let sum = (quotient + zero_point as f64).clamp(low as f64, high as f64);
-        return Element::Near { value: sum, absolute: 1.0 + 4.0 * EPSILON * (quotient.abs() + zero_point.abs() as f64), ulps: 0 };
+        return Element::Near {
+            value: sum,
+            absolute: 1.0 + 4.0 * EPSILON * (quotient.abs() + zero_point.abs() as f64),
+            ulps: 0,
+            magnitude: 0.0,
+        };
     }
     let nearest = [quotient, quotient - error, quotient + error].map(|x| limited(x.round_ties_even()));
     Element::OneOf(nearest.to_vec())

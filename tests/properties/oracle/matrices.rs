@@ -69,7 +69,7 @@ pub fn sum(products: &[f64]) -> Element {
     let value: f64 = products.iter().sum();
     let magnitude: f64 = products.iter().map(|product| product.abs()).sum();
     let error = (products.len() + 1) as f64 * EPSILON * magnitude;
-    Element::within(value, if value.is_finite() { error } else { 0.0 })
+    if value.is_finite() { Element::sum(value, error, magnitude) } else { Element::within(value, 0.0) }
 }
 
 pub fn gemm(call: &Call) -> Expected {

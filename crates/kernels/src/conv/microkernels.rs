@@ -8,6 +8,7 @@
 
 use crate::caches::Caches;
 use crate::epilogue::clamp::Clamps;
+use crate::gemm::microkernels::{Microkernels, Operands};
 use crate::isa::{Isa, Level};
 #[cfg(target_arch = "aarch64")]
 use crate::simd::neon::Neon;
@@ -92,6 +93,8 @@ pub type Tile = unsafe fn(&Task);
 /// The tiles of an instruction set.
 #[derive(Debug)]
 pub struct Tiles {
+    /// What they multiply.
+    pub operands: Operands,
     /// Rows of a full tile.
     pub rows: usize,
     /// Columns of a full tile, and by how many others are narrower.
@@ -125,6 +128,17 @@ impl Tiles {
             #[cfg(target_arch = "x86_64")]
             Level::Avx512 => &x86::AVX512,
         }
+    }
+
+    /// Those that multiply pairs of bfloat16 with the instructions that a set of GEMM's has; any set without such instructions has
+    /// those that need none.
+    pub fn of_pairs(gemm: &Microkernels) -> &'static Tiles {
+        #[cfg(target_arch = "x86_64")]
+        if gemm.operands == (Operands::Bf16 { native: true }) {
+            return &bf16::x86::AVX512_BF16;
+        }
+        debug_assert!(gemm.rounds());
+        &bf16::EMULATED
     }
 
     /// The same for matrices of so many columns: where a vector has them all, and registers are few, a tile of one vector is
@@ -295,6 +309,7 @@ unsafe fn baseline<S: VectorBundle, const ROWS: usize, const STEP: usize>(task: 
 }
 
 static PORTABLE: Tiles = Tiles {
+    operands: Operands::Float32,
     rows: 6,
     columns: 8,
     step: 4,
@@ -313,6 +328,7 @@ static PORTABLE: Tiles = Tiles {
 
 #[cfg(target_arch = "aarch64")]
 static NEON: Tiles = Tiles {
+    operands: Operands::Float32,
     rows: 8,
     columns: 8,
     step: 4,
@@ -329,11 +345,14 @@ static NEON: Tiles = Tiles {
     wide: None,
 };
 
+// Behind the macros.
+mod bf16;
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::{
-        AHEAD, ANYWHERE, Both, LINE_AHEAD, LINE_ALONE, LINE_STREAMS, MOST_ROWS, STREAMS, Task, Tile, Tiles, VectorBundle, any,
-        filled_up, not_there,
+        AHEAD, ANYWHERE, Both, LINE_AHEAD, LINE_ALONE, LINE_STREAMS, MOST_ROWS, Operands, STREAMS, Task, Tile, Tiles,
+        VectorBundle, any, filled_up, not_there,
     };
     use crate::simd::vector::x86::{Avx2, Avx512};
 
@@ -354,6 +373,7 @@ mod x86 {
     }
 
     pub static AVX2: Tiles = Tiles {
+        operands: Operands::Float32,
         rows: 6,
         columns: 16,
         step: 8,
@@ -370,6 +390,7 @@ mod x86 {
         wide: None,
     };
     pub static AVX2_NARROW: Tiles = Tiles {
+        operands: Operands::Float32,
         rows: 12,
         columns: 8,
         step: 8,
@@ -382,6 +403,7 @@ mod x86 {
         wide: None,
     };
     pub static AVX512: Tiles = Tiles {
+        operands: Operands::Float32,
         rows: 14,
         columns: 32,
         step: 8,
@@ -399,6 +421,7 @@ mod x86 {
     };
     type Two = Both<Avx512, Avx512>;
     pub static AVX512_WIDE: Tiles = Tiles {
+        operands: Operands::Float32,
         rows: 6,
         columns: 64,
         step: 8,

@@ -7,7 +7,9 @@
 //! instructions for them. So a tile has its arguments in registers as far as there are any.
 #![allow(unsafe_code)]
 
+use crate::bf16::{amx, packing, rounding};
 use crate::caches::Caches;
+use crate::gemm::packing::pack_panel;
 use crate::gemm::unrolled_depth::{add_steps, are_worth_it};
 use crate::isa::{self, Isa};
 #[cfg(target_arch = "aarch64")]
@@ -16,6 +18,7 @@ use crate::simd::optimization_barrier::opaque;
 use crate::simd::prefetch::{LINE, fetch, fetch_to_write};
 use crate::simd::vector::Array;
 use crate::simd::vector_bundle::{Both, VectorBundle};
+use std::ops::Range;
 
 /// The tiles of a set, from 0 rows to so many; behind them nothing is instantiated.
 macro_rules! tiles {
@@ -32,7 +35,7 @@ macro_rules! microkernels {
     (
         $(#[$attribute:meta])*
         $name:ident, $set:ident: $title:literal, $isa:path, $rows:tt x $columns:literal, $whole:ty, $half:ty, $tile:ident, $below:ident,
-        large_l2: $large_l2:literal, wide: $wide:expr
+        large_l2: $large_l2:literal, wide: $wide:expr, operands: $operands:expr
     ) => {
         $(#[$attribute])*
         struct $set;
@@ -50,6 +53,8 @@ macro_rules! microkernels {
             rows: $rows,
             columns: $columns,
             for_large_l2: $large_l2,
+            operands: $operands,
+            matrices: false,
             tiles: tiles!($rows: $tile, $set, $whole),
             halves: tiles!($rows: $tile, $set, $half),
             below: [$below::<$set, $whole, $rows>, $below::<$set, $half, $rows>],
@@ -158,6 +163,10 @@ pub struct Microkernels {
     pub columns: usize,
     /// Whether these are for cores whose second-level cache is a [large](Caches::LARGE) one.
     pub for_large_l2: bool,
+    /// What tiles read.
+    pub operands: Operands,
+    /// Whether tiles are multiplied in matrix registers ([`crate::bf16::amx`]).
+    pub matrices: bool,
     /// By number of rows; the one for 0 rows does nothing.
     tiles: [Tile; MOST_ROWS + 1],
     /// The same for the first half of a panel's columns.
@@ -169,7 +178,95 @@ pub struct Microkernels {
     wide: Option<&'static Microkernels>,
 }
 
+/// See [`Microkernels::configured`].
+#[must_use]
+pub struct Configured(
+    #[cfg(target_arch = "x86_64")]
+    #[allow(dead_code, reason = "dropping it counts")]
+    amx::x86::Configured,
+);
+
+/// What tiles multiply; they always add up float32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operands {
+    Float32,
+    /// Pairs, one in the place of each float32 (see [`crate::bf16`]), with instructions for them or without.
+    Bf16 {
+        native: bool,
+    },
+}
+
 impl Microkernels {
+    /// Steps of a depth: one for each number, or for each pair of them.
+    pub fn steps(&self, depth: usize) -> usize {
+        match self.operands {
+            Operands::Float32 => depth,
+            // Whole matrices, with zeros.
+            Operands::Bf16 { .. } if self.matrices => rounding::pairs(depth).next_multiple_of(amx::SIDE),
+            Operands::Bf16 { .. } => rounding::pairs(depth),
+        }
+    }
+
+    /// Whether operands are rounded to bfloat16.
+    pub fn rounds(&self) -> bool {
+        self.operands != Operands::Float32
+    }
+
+    /// Whether the CPU has instructions for the operands.
+    pub fn is_native(&self) -> bool {
+        self.operands != Operands::Bf16 { native: false }
+    }
+
+    /// The set with lower and wider tiles.
+    pub fn wide(&self) -> Option<&'static Microkernels> {
+        self.wide
+    }
+
+    /// The matrix registers of this thread until it is dropped, if tiles are multiplied there: no tile is run without, and the
+    /// rows of a left operand are filled up to whole matrices, with any numbers.
+    pub fn configured(&self) -> Option<Configured> {
+        #[cfg(target_arch = "x86_64")]
+        if self.matrices {
+            return Some(Configured(amx::x86::Configured::new()));
+        }
+        None
+    }
+
+    /// Rows of memory that a left operand of so many must have.
+    pub fn rows_in_memory(&self, rows: usize) -> usize {
+        if self.matrices { rows.next_multiple_of(amx::SIDE) } else { rows }
+    }
+
+    /// Packs some columns of a matrix with these strides of rows and columns into a panel, and fills it up with zeros.
+    ///
+    /// # Panics
+    /// When the matrix or the panel is too short.
+    pub fn pack_panel(&self, columns: Range<usize>, depth: usize, elements: &[f32], strides: [usize; 2], panel: &mut [f32]) {
+        match self.operands {
+            Operands::Float32 => pack_panel(self.columns, columns, depth, elements, strides, panel),
+            Operands::Bf16 { .. } => {
+                packing::pack_panel(self, self.columns, columns, depth, elements, strides, panel);
+                panel[rounding::pairs(depth) * self.columns..self.steps(depth) * self.columns].fill(0.0);
+            }
+        }
+    }
+
+    /// Packs a panel of a matrix whose element (k, column) is `element(k, column)`; what is behind the last column stays as it is.
+    pub fn pack_panel_with(&self, columns: Range<usize>, depth: usize, panel: &mut [f32], element: impl Fn(usize, usize) -> f32) {
+        for (step, row) in panel.chunks_exact_mut(self.columns).enumerate() {
+            for (number, column) in row.iter_mut().zip(columns.clone()) {
+                *number = match self.operands {
+                    Operands::Float32 => element(step, column),
+                    Operands::Bf16 { .. } if 2 * step >= depth => 0.0,
+                    Operands::Bf16 { .. } => {
+                        let second = if 2 * step + 1 < depth { element(2 * step + 1, column) } else { 0.0 };
+                        rounding::pair(element(2 * step, column), second)
+                    }
+                };
+            }
+        }
+    }
+
     /// These, or the wide ones of their instruction set, for a product of so many rows and columns on a core with these caches.
     pub fn for_product(&'static self, rows: usize, columns: usize, caches: Caches) -> &'static Microkernels {
         let suits = |wide: &&Microkernels| {
@@ -206,6 +303,13 @@ impl Microkernels {
         assert!(rows == 0 || depth == 0 || a.len() > (rows - 1) * row + (depth - 1) * step);
         let (plus, plus_stride) = plus.rows(columns, c, stride);
         let (a, b) = (a.as_ptr(), b.as_ptr());
+        #[cfg(target_arch = "x86_64")]
+        if self.matrices {
+            assert!(step == 1 && depth.is_multiple_of(amx::SIDE));
+            // SAFETY: as below; the rows that fill the last matrix up are memory, and the registers are configured, by the promises at
+            // `configured`.
+            return unsafe { amx::x86::tile([rows, columns], depth, (a, row), b, (c, stride), (plus, plus_stride)) };
+        }
         // SAFETY: the lengths of the operands and the row were asserted, `c` is the caller's promise, and an `Isa` exists
         // only when the CPU has its instructions.
         unsafe { tiles[rows](a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
@@ -232,6 +336,15 @@ impl Microkernels {
         plus: Plus<'_>,
         (ahead, ahead_step, ahead_next): (*const f32, usize, usize),
     ) {
+        if self.matrices {
+            for i in 0..count {
+                let c = c.wrapping_add(i * self.rows * stride);
+                let next = (ahead.wrapping_add(i * ahead_next), ahead_step);
+                // SAFETY: the caller's promise.
+                unsafe { self.tile([self.rows, columns], depth, (&a[i * a_next..], [row, step]), b, c, stride, plus, next) };
+            }
+            return;
+        }
         let below = self.below[usize::from(!self.is_whole(columns))];
         assert!(b.len() >= depth * self.columns);
         let last = |count: usize, distance: usize| count.saturating_sub(1) * distance;
@@ -274,12 +387,12 @@ pub fn available() -> impl Iterator<Item = &'static Microkernels> {
 
 microkernels! {
     PORTABLE, Portable: "portable", isa::PORTABLE, 4 x 8, Both<Array, Array>, Array, baseline, baseline_below,
-    large_l2: false, wide: None
+    large_l2: false, wide: None, operands: Operands::Float32
 }
 microkernels! {
     #[cfg(target_arch = "aarch64")]
     NEON, OfNeon: "neon", isa::NEON, 8 x 8, Both<Neon, Neon>, Neon, baseline, baseline_below,
-    large_l2: false, wide: None
+    large_l2: false, wide: None, operands: Operands::Float32
 }
 
 /// A tile of ROWS rows of a bundle, of panels of a set.
@@ -435,9 +548,12 @@ unsafe fn baseline<Of: Set, S: VectorBundle, const ROWS: usize>(
     unsafe { tile::<Of, S, ROWS>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
 }
 
+// Behind the macros.
+pub(crate) mod bf16;
+
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86 {
-    use super::{Both, Column, MOST_NUMBERS, MOST_ROWS, Microkernels, Set, VectorBundle, filled_up, tile, tiles_below};
+    use super::{Both, Column, MOST_NUMBERS, MOST_ROWS, Microkernels, Operands, Set, VectorBundle, filled_up, tile, tiles_below};
     use crate::isa;
     use crate::simd::vector::x86::{Avx2, Avx512};
 
@@ -446,21 +562,21 @@ pub(crate) mod x86 {
 
     microkernels! {
         AVX512, OfAvx512: "avx512", isa::AVX512, 12 x 32, Two, Avx512, avx512, avx512_below,
-        large_l2: false, wide: Some(&AVX512_WIDE)
+        large_l2: false, wide: Some(&AVX512_WIDE), operands: Operands::Float32
     }
     microkernels! {
         AVX512_WIDE, OfAvx512Wide: "avx512, wide", isa::AVX512, 6 x 64, Four, Two, avx512, avx512_below,
-        large_l2: true, wide: None
+        large_l2: true, wide: None, operands: Operands::Float32
     }
     microkernels! {
         AVX2, OfAvx2: "avx2", isa::AVX2, 6 x 16, Both<Avx2, Avx2>, Avx2, avx2, avx2_below,
-        large_l2: false, wide: None
+        large_l2: false, wide: None, operands: Operands::Float32
     }
 
     /// # Safety
     /// See [`super::Tile`].
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn avx2<Of: Set, S: VectorBundle, const ROWS: usize>(
+    pub(super) unsafe fn avx2<Of: Set, S: VectorBundle, const ROWS: usize>(
         a: *const f32,
         row: usize,
         step: usize,
@@ -480,7 +596,7 @@ pub(crate) mod x86 {
     /// # Safety
     /// See [`super::Tile`].
     #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
-    unsafe fn avx512<Of: Set, S: VectorBundle, const ROWS: usize>(
+    pub(super) unsafe fn avx512<Of: Set, S: VectorBundle, const ROWS: usize>(
         a: *const f32,
         row: usize,
         step: usize,
@@ -500,7 +616,7 @@ pub(crate) mod x86 {
     /// # Safety
     /// See [`super::tiles_below`].
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn avx2_below<Of: Set, S: VectorBundle, const ROWS: usize>(column: &Column) {
+    pub(super) unsafe fn avx2_below<Of: Set, S: VectorBundle, const ROWS: usize>(column: &Column) {
         // SAFETY: the caller's promise.
         unsafe { tiles_below::<Of, S, ROWS>(column) }
     }
@@ -508,7 +624,7 @@ pub(crate) mod x86 {
     /// # Safety
     /// See [`super::tiles_below`].
     #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
-    unsafe fn avx512_below<Of: Set, S: VectorBundle, const ROWS: usize>(column: &Column) {
+    pub(super) unsafe fn avx512_below<Of: Set, S: VectorBundle, const ROWS: usize>(column: &Column) {
         // SAFETY: the caller's promise.
         unsafe { tiles_below::<Of, S, ROWS>(column) }
     }

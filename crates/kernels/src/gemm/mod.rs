@@ -1,5 +1,6 @@
 //! Products of float32 matrices.
 
+mod bundles;
 pub mod gemv;
 pub mod microkernels;
 pub mod packing;

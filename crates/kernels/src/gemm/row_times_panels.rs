@@ -2,9 +2,10 @@
 //! is fetched once, and memory gives more of several streams than of one.
 #![allow(unsafe_code)]
 
+use crate::gemm::bundles::{OnBundles, with_bundles};
 use crate::gemm::microkernels::{Microkernels, Plus};
 use crate::simd::prefetch::{LINE, fetch};
-use crate::simd::vector::{OnVectors, Vector, with_vectors};
+use crate::simd::vector_bundle::VectorBundle;
 
 /// Panels of one group: fewer or more streams are slower.
 pub const MOST_PANELS: usize = 4;
@@ -49,11 +50,9 @@ fn some<const PANELS: usize>(
     let columns = gemm.columns;
     match source {
         Source::Cache { backwards } => {
-            with_vectors(gemm.isa, Products::<PANELS, false> { columns, row, panels, output, plus, backwards })
+            with_bundles(gemm, Products::<PANELS, false> { columns, row, panels, output, plus, backwards })
         }
-        Source::Memory => {
-            with_vectors(gemm.isa, Products::<PANELS, true> { columns, row, panels, output, plus, backwards: false })
-        }
+        Source::Memory => with_bundles(gemm, Products::<PANELS, true> { columns, row, panels, output, plus, backwards: false }),
     }
 }
 
@@ -66,9 +65,9 @@ struct Products<'a, const PANELS: usize, const AHEAD: bool> {
     backwards: bool,
 }
 
-impl<const PANELS: usize, const AHEAD: bool> OnVectors for Products<'_, PANELS, AHEAD> {
+impl<const PANELS: usize, const AHEAD: bool> OnBundles for Products<'_, PANELS, AHEAD> {
     #[inline(always)]
-    fn run<V: Vector>(self) {
+    fn run<V: VectorBundle>(self) {
         let Products { columns, row, panels, output, plus, backwards } = self;
         assert_eq!(columns, 2 * V::LANES, "a panel is two vectors wide");
         for panel in panels {

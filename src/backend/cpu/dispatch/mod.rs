@@ -22,3 +22,4 @@ pub use registry::{every, first};
 pub use report::Choice;
 pub use switches::Switches;
 pub use target::Target;
+pub use tuning::ANY_SIZE;

@@ -17,12 +17,20 @@ static CONCAT: List = &[&concat::COPY];
 static TRANSPOSE_BYTES: List = &[&reorder::BYTES];
 static TRANSPOSE: List = &[&reorder::MATRIX, &reorder::interleave::INTERLEAVE];
 /// A product whose left operand is made in the same step.
-static ATTENTION: List = &[&attention::FUSED];
+static ATTENTION: List = &[&attention::BF16, &attention::FUSED];
 /// A convolution whose image is made in the same step.
 static FUSED_CONV: List = &[&expand_depthwise::EXPAND, &scaled_filter::SCALED_FILTER];
 /// Products with weights of a few bits.
 static BLOCK_QUANTIZED: List = &[&block_quantized::INT8, &block_quantized::FLOAT32];
-static MATMUL: List = &[&tall_and_skinny::TALL_AND_SKINNY, &matmul::PACKED, &matmul::FEW_ROWS, &matmul::BATCHED];
+static MATMUL: List = &[
+    &tall_and_skinny::TALL_AND_SKINNY,
+    &matmul::BF16,
+    &matmul::GEMV_BF16,
+    &matmul::PACKED,
+    &matmul::FEW_ROWS,
+    &matmul::BF16_BATCHED,
+    &matmul::BATCHED,
+];
 static CONV: List = &[
     &depthwise::DEPTHWISE,
     &expand_depthwise::MULTIPLIER,
@@ -31,6 +39,9 @@ static CONV: List = &[
     &first_layer::FIRST_LAYER,
     &winograd::F2,
     &winograd::F4,
+    &matmul::POINTWISE_BF16,
+    &conv::POINTWISE_BF16,
+    &conv::INDIRECT_BF16,
     &conv::POINTWISE,
     &conv::INDIRECT,
 ];
@@ -42,7 +53,7 @@ static ELEMENTWISE: List = &[&elementwise::CHAIN];
 static SOFTMAX: List = &[&softmax_columns::COLUMNS, &row_normalization::SOFTMAX, &softmax_columns::SHORT_ROWS];
 static LAYER_NORMALIZATION: List = &[&row_normalization::LAYER_NORMALIZATION];
 static INSTANCE_NORMALIZATION: List = &[&row_normalization::INSTANCE_NORMALIZATION];
-static RECURRENT: List = &[&recurrent::CELLS];
+static RECURRENT: List = &[&recurrent::BF16, &recurrent::CELLS];
 static LINEAR_ATTENTION: List = &[&linear_attention::RECURRENCE];
 static NONE: List = &[];
 

@@ -3,6 +3,7 @@
 use super::Switches;
 use super::tuning::{self, Tuning};
 use crate::backend::cpu::kernels::{Caches, Isa};
+use crate::graph::FpMath;
 
 /// Instruction set, caches and threads.
 #[derive(Clone, Copy, Debug)]
@@ -11,6 +12,8 @@ pub struct Target {
     pub caches: Caches,
     /// Threads that share a run.
     pub threads: usize,
+    /// What the graph may do.
+    pub fp_math: FpMath,
     pub tuning: &'static Tuning,
     /// Which implementations may be chosen.
     pub switches: &'static Switches,
@@ -25,6 +28,7 @@ impl Target {
             isa: Isa::of_this_machine(),
             caches: Caches::of_this_machine(),
             threads,
+            fp_math: FpMath::Strict,
             tuning: &tuning::MEASURED,
             switches: Switches::of_environment(),
         }
@@ -33,7 +37,14 @@ impl Target {
     /// A certain instruction set and caches of the usual size, without thresholds.
     #[cfg(test)]
     pub fn with(isa: &'static Isa, threads: usize) -> Target {
-        Target { isa, caches: Caches::USUAL, threads, tuning: &tuning::ANY_SIZE, switches: Switches::all_on() }
+        Target {
+            isa,
+            caches: Caches::USUAL,
+            threads,
+            fp_math: FpMath::Strict,
+            tuning: &tuning::ANY_SIZE,
+            switches: Switches::all_on(),
+        }
     }
 
     /// The measured thresholds, and caches of the usual size, for a target that need not be this machine.

@@ -15,6 +15,15 @@ pub struct Tuning {
     pub gemm_multiplications: usize,
     /// `gemm.tall_and_skinny`: rows, at least. Below, there are not enough tiles for what is made once for all.
     pub tall_rows: usize,
+    /// `*bf16*`: columns, at least, that each element of the left operand must be multiplied with. Below, rounding it takes longer than
+    /// what is saved.
+    pub bf16_columns: usize,
+    /// `conv.*_bf16`: channels of the image, at least: fewer are read in other ways.
+    pub bf16_channels: usize,
+    /// `*bf16*`: rows, at least, where the right operand is rounded in each run.
+    pub bf16_rows: usize,
+    /// Whether instructions of float32 may stand for those that are missing where that gains nothing.
+    pub bf16_emulated: bool,
     /// `recurrent.cells`: weights of a gate, at least.
     pub gate_weights: usize,
     /// `conv.winograd_*`: channels of the input and of the output, at least. Below, the transforms cost more than they save.
@@ -43,6 +52,10 @@ pub static MEASURED: Tuning = Tuning {
     convert_elements: 64,
     gemm_multiplications: 4096,
     tall_rows: 64,
+    bf16_columns: 32,
+    bf16_channels: 16,
+    bf16_rows: 16,
+    bf16_emulated: false,
     gate_weights: 64,
     winograd_channels: 24,
     few_outputs_products: 8,
@@ -56,12 +69,15 @@ pub static MEASURED: Tuning = Tuning {
 };
 
 /// No thresholds.
-#[cfg(test)]
 pub static ANY_SIZE: Tuning = Tuning {
     chain_elements: 0,
     convert_elements: 0,
     gemm_multiplications: 0,
     tall_rows: 0,
+    bf16_columns: 0,
+    bf16_channels: 0,
+    bf16_rows: 0,
+    bf16_emulated: true,
     gate_weights: 0,
     winograd_channels: 0,
     few_outputs_products: 0,

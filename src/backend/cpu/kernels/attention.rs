@@ -4,12 +4,12 @@
 //! the other, infinities and what is not a number included.
 #![allow(unsafe_code)]
 
+use super::bf16;
 use super::epilogue::Epilogue;
 use super::gemv;
 use super::matmul::{distances, places};
-use super::packing::pack_panel;
 use super::product::{Left, RightView, is_crowded, multiply, with_left};
-use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, TensorDesc, with_scratch};
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, TensorDesc, require, with_scratch};
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
 use crate::compiler::RUNNING;
@@ -137,18 +137,19 @@ impl Queries<'_> {
         }
         // Keys of tiles, which are half a panel wide at least.
         let padded_keys = keys.next_multiple_of(gemm.columns / 2);
+        let (depth_steps, key_steps) = (gemm.steps(depth), gemm.steps(keys));
         // Scores become the left operand of a product, which reads their rows where they are.
         let stride = if is_crowded(gemm, padded_keys) { padded_keys + gemm.columns } else { padded_keys };
         let panels = |columns: usize| columns.next_multiple_of(gemm.columns);
-        let lengths = [depth * panels(keys), keys * panels(columns), gemm.rows * stride];
+        let lengths = [depth_steps * panels(keys), key_steps * panels(columns), gemm.rows * stride];
         with_scratch(lengths.iter().sum(), |scratch| {
             let mut rest = scratch;
             let [key_panels, value_panels, scores] =
                 lengths.map(|length| rest.split_off_mut(..length).expect("the scratch has them all"));
             let pack = |panels: &mut [f32], depth: usize, columns: usize, elements: &[f32], strides: [usize; 2]| {
-                for (i, panel) in panels.chunks_exact_mut(depth * gemm.columns).enumerate() {
+                for (i, panel) in panels.chunks_exact_mut(gemm.steps(depth) * gemm.columns).enumerate() {
                     let first = i * gemm.columns;
-                    pack_panel(gemm.columns, first..columns.min(first + gemm.columns), depth, elements, strides, panel);
+                    gemm.pack_panel(first..columns.min(first + gemm.columns), depth, elements, strides, panel);
                 }
             };
             pack(key_panels, depth, keys, self.k, sizes.key_strides);
@@ -167,13 +168,20 @@ impl Queries<'_> {
                 });
                 let first_query = self.queries.start + first;
                 Weigh { stages, masks: self.masks, first_query, keys, stride, scores }.compute(gemm.isa);
-                let weights = Left::in_place(height, keys, (&*scores).into(), stride);
                 // SAFETY: only one block of this output lives at a time.
                 let mut block = unsafe { output.from(first * sizes.output_stride).block(0..height, 0..columns) };
                 let place = origin.place + first * origin.stride;
                 let finish = epilogue.stages().on_block(gemm.isa, Origin { place, ..origin }, tensors);
                 let finish = finish.as_ref().map(|finish| finish as &dyn BlockEpilogue);
-                multiply(gemm, weights, RightView { columns, panels: value_panels }, &mut block, None, finish);
+                let right = RightView { columns, panels: value_panels };
+                if gemm.rounds() {
+                    with_left(gemm, [height, keys], columns, (&*scores).into(), [stride, 1], |weights| {
+                        multiply(gemm, weights, right, &mut block, None, finish);
+                    });
+                } else {
+                    let weights = Left::in_place(height, keys, (&*scores).into(), stride);
+                    multiply(gemm, weights, right, &mut block, None, finish);
+                }
             }
         });
     }
@@ -184,8 +192,21 @@ const LONGEST: usize = 10_000_000;
 
 /// The scores of a block of queries stay in the cache from their product to that with the values.
 pub static FUSED: Implementation = Implementation { name: "attention.fused", accept };
+/// The same with operands and weights rounded to bfloat16; what becomes of the scores in between is computed in float32.
+pub static BF16: Implementation = Implementation { name: "attention.bf16", accept: accept_bf16 };
 
 fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    fused(target.isa.gemm, problem, target)
+}
+
+fn accept_bf16<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let gemm = bf16::for_products(target)?;
+    let queries = problem.output.made().0.iter().rev().nth(1).copied().unwrap_or(0);
+    require(queries >= target.tuning.bf16_rows, "few queries for the rounding of keys and values")?;
+    fused(gemm, problem, target)
+}
+
+fn fused<'a>(gemm: &'static Microkernels, problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let ([Op::Matmul(scores), between @ .., Op::Softmax(_)], Op::Matmul(product)) = (problem.prologue, problem.op) else {
         return Err(Reject("not a product, a softmax and another product"));
     };
@@ -214,7 +235,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let stages = between.iter().map(|op| stage(op, problem, stacks, &mut consumed)).collect::<Option<Vec<_>>>();
     let (stages, masks): (Vec<Stage>, Vec<_>) =
         stages.ok_or(Reject("something else than a scale and a mask before the softmax"))?.into_iter().unzip();
-    let (problem, gemm, threads) = (*problem, target.isa.gemm, target.threads);
+    let (problem, threads) = (*problem, target.threads);
     Ok(Box::new(move || {
         let stacks = &made[..made.len() - 2];
         // Where each matrix lies, and the lists that this is made of.

@@ -2,6 +2,7 @@
 //! that it is made from where they are.
 #![allow(unsafe_code)]
 
+use super::bf16;
 use super::conv_epilogue::{Added, BoundStages, ConvEpilogue};
 use super::panels::{Elements, Panel, Panels};
 use super::pointwise::{CLOSE, Heights, Next};
@@ -10,7 +11,7 @@ use super::{
     Accepted, AlignedBuffer, Build, Built, Implementation, Kernel, Problem, Reject, SharedOutput, Target, require, with_scratch,
     with_starts,
 };
-use crate::backend::cpu::threads::for_each_job;
+use crate::backend::cpu::threads::{for_each_job, for_each_piece};
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
 use crate::graph::OperandId;
@@ -19,7 +20,9 @@ use crate::graph::ops::layout::InputOperandLayout;
 use smallvec::SmallVec;
 use std::mem::take;
 use std::ops::Range;
+use webnn_kernels::bf16::rounding::{RoundRows, pairs};
 use webnn_kernels::conv::microkernels::{Task, Tiles};
+use webnn_kernels::gemm::microkernels::Microkernels;
 use webnn_kernels::isa::Isa;
 
 mod sizes;
@@ -40,6 +43,9 @@ const FEW_CHANNELS: usize = 16;
 const SMALL_GROUP: usize = 64;
 /// Pixels of a job whose weights stay in the cache, or so.
 const PIXELS_OF_JOB: usize = 224;
+
+/// The first number that is rounded to no finite bfloat16.
+const GREATEST: f32 = f32::from_bits(0x7f7f_8000);
 
 /// A filter of `[outputs, channels, height, width]` for one group or all, by strides.
 #[derive(Clone, Copy)]
@@ -77,6 +83,8 @@ pub struct Conv {
     isa: &'static Isa,
     tiles: &'static Tiles,
     input: OperandId,
+    /// What rounds the image to pairs first, of which all sizes are then.
+    rounding: Option<&'static Microkernels>,
     /// One for each group.
     groups: Vec<Panels>,
     /// For each group, a number for each column of its panels, those that do not exist too; and how many these are.
@@ -222,12 +230,37 @@ impl Conv {
         let rest = self.finish.rest(self.isa, self.sizes.all_outputs, arguments);
         let more = More { weights, added: self.finish.added_anywhere(arguments), rest };
         let output = arguments.output().elements::<f32>();
+        if let Some(gemm) = self.rounding {
+            return self.rounded(gemm, image, |pairs| self.image(pairs, &more, output));
+        }
         if !self.sizes.is_padded() {
             return self.image(image, &more, output);
         }
         with_scratch(self.sizes.padded(), |padded| {
             self.sizes.pad(image, padded);
             self.image(padded, &more, output);
+        });
+    }
+
+    /// Calls `body` with the image as pairs, whose pixels have a pair more than half of their channels where these are odd.
+    fn rounded(&self, gemm: &'static Microkernels, image: &[f32], body: impl FnOnce(&[f32])) {
+        let Sizes { batches, all_channels: pairs, rows, columns, .. } = self.sizes;
+        let pixels = batches * rows.input * columns.input;
+        let depth = image.len() / pixels;
+        with_scratch(pixels * pairs, |scratch| {
+            for_each_piece(scratch, pairs, pairs / 4, |first, piece| {
+                let count = piece.len() / pairs;
+                let numbers = &image[first * depth..][..count * depth];
+                let work = if depth.is_multiple_of(2) {
+                    // One row is quicker than one for each pixel.
+                    let (depth, pairs_stride) = (count * depth, piece.len());
+                    RoundRows { rows: 1, depth, numbers, strides: [depth, 1], pairs: piece, pairs_stride }
+                } else {
+                    RoundRows { rows: count, depth, numbers, strides: [depth, 1], pairs: piece, pairs_stride: pairs }
+                };
+                work.compute(gemm);
+            });
+            body(scratch);
         });
     }
 
@@ -512,12 +545,44 @@ fn gather(starts: &mut [*const f32], length: usize, scratch: &mut [f32]) {
 pub static POINTWISE: Implementation = Implementation { name: "conv.pointwise", accept: accept_pointwise };
 /// Any window: every tile reads the runs of the input that it is made from where they are.
 pub static INDIRECT: Implementation = Implementation { name: "conv.indirect", accept };
+/// The same of an image that is rounded to bfloat16 first.
+pub static POINTWISE_BF16: Implementation = Implementation { name: "conv.pointwise_bf16", accept: accept_pointwise_bf16 };
+pub static INDIRECT_BF16: Implementation = Implementation { name: "conv.indirect_bf16", accept: accept_bf16 };
 
 fn accept_pointwise<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let plan = plan(problem, target)?;
     require(plan.groups == 1, "several groups")?;
     require(plan.sizes.is_plain(), "a window, strides or padding")?;
     Ok(plan.boxed())
+}
+
+fn accept_pointwise_bf16<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let plan = plan_of_pairs(problem, target)?;
+    require(plan.sizes.is_plain(), "a window, strides or padding")?;
+    Ok(plan.boxed())
+}
+
+fn accept_bf16<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    Ok(plan_of_pairs(problem, target)?.boxed())
+}
+
+/// A plan whose sizes are of pairs.
+fn plan_of_pairs<'a>(problem: &Problem<'a>, target: &Target) -> Result<Plan<'a>, Reject> {
+    let gemm = bf16::microkernels(target)?;
+    let mut plan = plan(problem, target)?;
+    require(plan.groups == 1, "several groups")?;
+    let Sizes { channels, all_outputs, rows, columns, .. } = plan.sizes;
+    require(channels >= target.tuning.bf16_channels, "few channels")?;
+    // Of a pixel that strides leave out nothing is multiplied.
+    let touched = rows.window.min(rows.stride) * columns.window.min(columns.stride);
+    let times = all_outputs * rows.window * columns.window / (rows.stride * columns.stride).max(touched);
+    bf16::require_columns(times, target)?;
+    let stays_finite = !plan.is_finite || plan.filter.elements.iter().all(|x| x.abs() < GREATEST);
+    require(stays_finite, "a weight that rounding makes infinite")?;
+    plan.sizes = Sizes { channels: pairs(channels), all_channels: pairs(channels), by_row: false, ..plan.sizes };
+    plan.channels = channels;
+    plan.rounding = Some(gemm);
+    Ok(plan)
 }
 
 fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
@@ -530,7 +595,10 @@ pub struct Plan<'a> {
     op: &'a Conv2d,
     filter: Filter<'a>,
     groups: usize,
+    /// Of the filter.
+    channels: usize,
     sizes: Sizes,
+    rounding: Option<&'static Microkernels>,
     /// The rows and columns of the filter that any window has over the image.
     taps: [Range<usize>; 2],
     is_finite: bool,
@@ -554,7 +622,7 @@ pub fn plan<'a>(problem: &Problem<'a>, target: &Target) -> Result<Plan<'a>, Reje
     let by_row = groups == 1 && channels < FEW_CHANNELS && columns.dilation == 1 && columns.window > 1;
     let sizes =
         Sizes { batches: input.shape[0], all_channels: input.shape[3], channels, all_outputs: outputs, rows, columns, by_row };
-    Ok(Plan { target: *target, op, filter, groups, sizes, taps: [down, across], is_finite, finish })
+    Ok(Plan { target: *target, op, filter, groups, channels, sizes, rounding: None, taps: [down, across], is_finite, finish })
 }
 
 impl<'a> Plan<'a> {
@@ -570,20 +638,32 @@ impl<'a> Plan<'a> {
         self.finish.is_whole
     }
 
+    /// Whether it is a product of a matrix of pixels with the filter.
+    pub fn is_pointwise(&self) -> bool {
+        self.groups == 1 && self.sizes.is_plain()
+    }
+
     /// The kernel, with the operands that it has packed.
     pub fn build(self) -> (Conv, SmallVec<[usize; 2]>) {
-        let Plan { target, op, filter, groups, sizes, taps: [down, across], is_finite, mut finish } = self;
-        let (channels, outputs) = (sizes.channels, sizes.all_outputs);
+        let Plan { target, op, filter, groups, channels, sizes, rounding, taps: [down, across], is_finite, mut finish } = self;
+        let outputs = sizes.all_outputs;
         let of_group = outputs / groups;
         let pixels = sizes.batches * sizes.rows.output * sizes.columns.output;
         let matrix = [sizes.runs() * sizes.length(), of_group];
         let is_passed = matrix[0] * matrix[1] * size_of::<f32>() > KEPT;
-        let tiles = Tiles::for_product(target.isa, pixels, matrix, is_passed, target.caches);
+        let tiles = match rounding {
+            Some(gemm) => Tiles::of_pairs(gemm),
+            None => Tiles::for_product(target.isa, pixels, matrix, is_passed, target.caches),
+        };
         let packed: Vec<Panels> = (0..groups)
             .map(|group| {
                 let taps = down.clone().flat_map(|y| across.clone().map(move |x| filter.place([group * of_group, 0, y, x])));
                 let [column, step, ..] = filter.strides;
-                Panels::pack(tiles, &Elements { elements: filter.elements, length: channels, step, column }, taps, of_group)
+                let from = Elements { elements: filter.elements, length: channels, step, column };
+                match rounding {
+                    Some(gemm) => Panels::pack_pairs((gemm, tiles), &from, taps, of_group),
+                    None => Panels::pack(tiles, &from, taps, of_group),
+                }
             })
             .collect();
         let bias = spread(&mut finish.bias, groups, tiles.step);
@@ -597,6 +677,7 @@ impl<'a> Plan<'a> {
             isa: target.isa,
             tiles,
             input: op.input,
+            rounding,
             groups: packed,
             bias,
             bias_step,

@@ -1,9 +1,10 @@
 //! Matrix products of float32.
 #![allow(unsafe_code)]
 
+use super::bf16;
+use super::conv::{self, Filter};
 use super::epilogue::Epilogue;
 use super::gemv;
-use super::packing::pack_panel;
 use super::product::{Grid, Right, RightView, is_read_in_place, multiply, with_left};
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, TensorDesc, require, with_scratch};
 use crate::backend::cpu::threads::{for_each_job, for_each_piece};
@@ -53,6 +54,7 @@ impl Kernel for TimesConstant {
         let tensors = self.epilogue.tensors(arguments);
         let output = arguments.output().elements::<f32>();
         let Shape { rows, depth, columns, left_strides, .. } = self.shape;
+        let steps = self.gemm.steps(depth);
         let (gemm, right) = (self.gemm, self.right.view());
         let (bias, stages) = self.epilogue.split_bias();
         let output = Output::new(output, columns);
@@ -65,10 +67,10 @@ impl Kernel for TimesConstant {
             let finish = stages.on_block(gemm.isa, origin, &tensors);
             let finish = finish.as_ref().map(|finish| finish as &dyn BlockEpilogue);
             with_left(gemm, [rows, depth], columns, elements, left_strides, |left| {
-                let grid = Grid::new(gemm, rows, depth, columns, threads);
+                let grid = Grid::new(gemm, rows, steps, columns, threads);
                 for_each_job(grid.count(), self.cost(rows), |number| {
                     let (rows, columns) = grid.block(number);
-                    let first = columns.start / gemm.columns * depth * gemm.columns;
+                    let first = columns.start / gemm.columns * steps * gemm.columns;
                     let right = RightView { columns: columns.len(), panels: &right.panels[first..] };
                     // SAFETY: the blocks of a grid do not overlap.
                     let mut block = unsafe { output.block(rows, columns) };
@@ -107,6 +109,7 @@ const MANY_ROWS: usize = 96;
 impl Chunks {
     fn new(gemm: &Microkernels, shape: &Shape, threads: usize) -> Chunks {
         let Shape { rows, depth, columns, left_strides, .. } = *shape;
+        let depth = gemm.steps(depth);
         if is_read_in_place(gemm, columns, left_strides) {
             return Chunks { count: 1, are_jobs: false };
         }
@@ -233,6 +236,7 @@ impl Kernel for Stack {
         let gemm = self.gemm;
         let (bias, stages) = self.epilogue.split_bias();
         let padded = columns.next_multiple_of(gemm.columns);
+        let steps = gemm.steps(depth);
         let one = |number: usize, threads: usize| {
             let [left, right, place] = self.positions[number];
             // SAFETY: products have different positions, which were made so that their outputs do not overlap.
@@ -240,17 +244,17 @@ impl Kernel for Stack {
             let origin = Origin { place, stride: self.stride };
             let finish = stages.on_block(gemm.isa, origin, &tensors);
             let finish = finish.as_ref().map(|finish| finish as &dyn BlockEpilogue);
-            with_scratch(depth * padded, |right_panels| {
-                let unit = gemm.columns * depth;
+            with_scratch(steps * padded, |right_panels| {
+                let unit = gemm.columns * steps;
                 for_each_piece(right_panels, unit, unit / 8, |first, piece| {
                     for (i, panel) in piece.chunks_mut(unit).enumerate() {
                         let first = (first + i) * gemm.columns;
                         let place = first..columns.min(first + gemm.columns);
-                        pack_panel(gemm.columns, place, depth, &b[right..], self.shape.right_strides, panel);
+                        gemm.pack_panel(place, depth, &b[right..], self.shape.right_strides, panel);
                     }
                 });
                 let right_panels = &*right_panels;
-                let grid = Grid::new(gemm, rows, depth, columns, threads);
+                let grid = Grid::new(gemm, rows, steps, columns, threads);
                 with_left(gemm, [rows, depth], columns, a[left..].into(), self.shape.left_strides, |left| {
                     for_each_job(grid.count(), self.shape.work() / 32, |number| {
                         let (rows, columns) = grid.block(number);
@@ -278,6 +282,14 @@ const PACKED_TOGETHER: usize = 4 << 20;
 pub static PACKED: Implementation = Implementation { name: "gemm.packed", accept: accept_packed };
 /// Products with so few rows that packing is not worth its while.
 pub static FEW_ROWS: Implementation = Implementation { name: "gemm.few_rows", accept: accept_few_rows };
+/// A left operand times a constant matrix by way of bfloat16.
+pub static BF16: Implementation = Implementation { name: "gemm.bf16", accept: accept_bf16 };
+/// A convolution with single pixels as such a product, for tiles that only products have.
+pub static POINTWISE_BF16: Implementation = Implementation { name: "conv.pointwise_bf16_gemm", accept: accept_pointwise_bf16 };
+/// One row times a constant matrix, of which half the bytes are read.
+pub static GEMV_BF16: Implementation = Implementation { name: "gemv.bf16", accept: accept_gemv_bf16 };
+/// A stack of products by way of bfloat16.
+pub static BF16_BATCHED: Implementation = Implementation { name: "gemm.bf16_batched", accept: accept_bf16_batched };
 /// A stack of products, whose right operands are packed in each run.
 pub static BATCHED: Implementation = Implementation { name: "gemm.batched", accept: accept_batched };
 
@@ -374,7 +386,7 @@ impl<'a> Product<'a> {
     }
 
     /// As one of a stack, of which neither operand is packed at build time.
-    fn stack(self, target: &Target) -> Result<Stack, Reject> {
+    fn stack(self, gemm: &'static Microkernels, target: &Target) -> Result<Stack, Reject> {
         let is_single = self.is_one();
         let Product { shape, left, right, stack, stride, bias } = self;
         let column_bias = match bias {
@@ -382,7 +394,7 @@ impl<'a> Product<'a> {
             Some(_) => return Err(Reject("a row that is added to a product of computed operands")),
             None => None,
         };
-        let gemm = target.isa.gemm.for_product(shape.rows, shape.columns, target.caches);
+        let gemm = gemm.for_product(shape.rows, shape.columns, target.caches);
         let epilogue = Epilogue::of_column(column_bias);
         let positions = stack.unwrap_or_else(|| vec![[0, 0, 0]]);
         Ok(Stack { gemm, shape, left, right, positions, stride, epilogue, threads: target.threads }.turned())
@@ -390,7 +402,47 @@ impl<'a> Product<'a> {
 }
 
 fn accept_packed<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    packed(Product::of(problem, target)?, target.isa.gemm, problem, target)
+}
+
+fn accept_bf16<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let gemm = bf16::for_products(target)?;
     let product = Product::of(problem, target)?;
+    require(product.shape.rows > 1, "a single row")?;
+    bf16::require_columns(product.shape.columns, target)?;
+    packed(product, gemm, problem, target)
+}
+
+fn accept_pointwise_bf16<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let gemm = bf16::for_products(target)?;
+    require(gemm.matrices || target.tuning.bf16_emulated, "tiles of convolutions are as good")?;
+    let plan = conv::plan(problem, target)?;
+    require(plan.is_pointwise(), "several groups, a window, strides or padding")?;
+    let op = problem.conv2d()?;
+    let (filter, [columns, depth, ..]) = Filter::of(op, problem)?;
+    bf16::require_columns(columns, target)?;
+    require(depth >= target.tuning.bf16_channels, "few channels")?;
+    let rows = problem.output.element_count() / columns;
+    let shape = Shape { rows, depth, columns, left_strides: [depth, 1], right_strides: [filter.strides[1], filter.strides[0]] };
+    let bias = match op.bias {
+        Some(id) => Some((id.0 as usize, problem.input(id).constant_elements()?)),
+        None => None,
+    };
+    let product = Product { shape, left: op.input, right: op.filter, stack: None, stride: columns, bias };
+    packed(product, gemm, problem, target)
+}
+
+fn accept_gemv_bf16<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    bf16::require_permission(target)?;
+    let product = Product::of(problem, target)?;
+    let Shape { rows, depth, columns, .. } = product.shape;
+    require(rows == 1, "not a single row")?;
+    bf16::require_columns(columns, target)?;
+    packed(product, bf16::microkernels_for_reading(depth * columns * size_of::<f32>(), target)?, problem, target)
+}
+
+/// A left operand times a constant matrix.
+fn packed<'a>(product: Product<'a>, gemm: &'static Microkernels, problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     require(product.is_one(), "several matrices on the right")?;
     let Product { shape, left, right, bias, .. } = product;
     // A column is read where it is.
@@ -398,7 +450,7 @@ fn accept_packed<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let elements = problem.input(right).constant_elements()?;
     let (problem, target) = (*problem, *target);
     Ok(Box::new(move || {
-        let gemm = target.isa.gemm.for_product(shape.rows, shape.columns, target.caches);
+        let gemm = gemm.for_product(shape.rows, shape.columns, target.caches);
         let packed = Right::pack(gemm, shape.depth, shape.columns, elements, shape.right_strides);
         let chunks = Chunks::new(gemm, &shape, target.threads);
         let mut consumed = smallvec![right.0 as usize];
@@ -413,7 +465,7 @@ fn accept_packed<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
 fn accept_few_rows<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let product = Product::of(problem, target)?;
     let mut consumed = bias_of(&product);
-    let mut stack = product.stack(target)?;
+    let mut stack = product.stack(target.isa.gemm, target)?;
     require(FewRows::suits(&stack.shape), "many rows, or a right operand without elements that lie side by side")?;
     let problem = *problem;
     Ok(Box::new(move || {
@@ -423,9 +475,20 @@ fn accept_few_rows<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
 }
 
 fn accept_batched<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    batched(Product::of(problem, target)?, target.isa.gemm, problem, target)
+}
+
+fn accept_bf16_batched<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let gemm = bf16::for_products(target)?;
     let product = Product::of(problem, target)?;
+    bf16::require_columns(product.shape.columns, target)?;
+    require(product.shape.rows >= target.tuning.bf16_rows, "few rows for the rounding of the right operand")?;
+    batched(product, gemm, problem, target)
+}
+
+fn batched<'a>(product: Product<'a>, gemm: &'static Microkernels, problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let mut consumed = bias_of(&product);
-    let mut stack = product.stack(target)?;
+    let mut stack = product.stack(gemm, target)?;
     let problem = *problem;
     Ok(Box::new(move || {
         let fuses = stack.epilogue.fuse(&problem, &mut consumed);

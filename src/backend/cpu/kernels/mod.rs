@@ -6,6 +6,7 @@ pub mod arg;
 pub mod attention;
 #[cfg(test)]
 mod attention_tests;
+pub mod bf16;
 pub mod block_quantized;
 pub mod concat;
 pub mod conv;

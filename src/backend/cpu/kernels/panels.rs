@@ -4,8 +4,10 @@ use super::AlignedBuffer;
 use super::clamp::Clamps;
 use super::packing::{copy_row, pack_panel};
 use std::ops::Range;
+use webnn_kernels::bf16::packing;
+use webnn_kernels::bf16::rounding::pairs;
 use webnn_kernels::conv::microkernels::{Task, Tiles};
-use webnn_kernels::gemm::microkernels::MOST_COLUMNS;
+use webnn_kernels::gemm::microkernels::{MOST_COLUMNS, Microkernels};
 
 /// Weights in panels of columns, as wide as a full tile; the last one is as narrow as a tile for the rest may be.
 #[derive(Debug)]
@@ -118,8 +120,39 @@ impl Panels {
     /// # Panics
     /// When one of its elements is outside.
     pub fn pack(tiles: &'static Tiles, from: &Elements<'_>, runs: impl Iterator<Item = usize>, columns: usize) -> Panels {
+        let pack = |width: usize, columns: Range<usize>, elements: &[f32], rows: &mut [f32]| {
+            pack_panel(width, columns, from.length, elements, [from.step, from.column], rows);
+        };
+        Panels::pack_runs(tiles, from, from.length, runs, columns, pack)
+    }
+
+    /// The same of pairs, for tiles of pairs. Each run has its own.
+    ///
+    /// # Panics
+    /// When one of its elements is outside.
+    pub fn pack_pairs(
+        (gemm, tiles): (&Microkernels, &'static Tiles),
+        from: &Elements<'_>,
+        runs: impl Iterator<Item = usize>,
+        columns: usize,
+    ) -> Panels {
+        let pack = |width: usize, columns: Range<usize>, elements: &[f32], rows: &mut [f32]| {
+            packing::pack_panel(gemm, width, columns, from.length, elements, [from.step, from.column], rows);
+        };
+        Panels::pack_runs(tiles, from, pairs(from.length), runs, columns, pack)
+    }
+
+    /// Packs runs of `length`, each for some columns by `pack`.
+    fn pack_runs(
+        tiles: &'static Tiles,
+        from: &Elements<'_>,
+        length: usize,
+        runs: impl Iterator<Item = usize>,
+        columns: usize,
+        pack: impl Fn(usize, Range<usize>, &[f32], &mut [f32]),
+    ) -> Panels {
         let runs: Vec<usize> = runs.collect();
-        let depth = runs.len() * from.length;
+        let depth = runs.len() * length;
         if from.length == 0 {
             return Panels::zeroed(tiles, depth, columns);
         }
@@ -131,15 +164,8 @@ impl Panels {
             for number in 0..empty.count() {
                 let (first, count, width) = empty.place(number);
                 let panel = &mut numbers[first * depth..][..depth * width];
-                for (start, rows) in runs.iter().zip(panel.chunks_exact_mut(from.length * width)) {
-                    pack_panel(
-                        width,
-                        first..first + count,
-                        from.length,
-                        &from.elements[*start..],
-                        [from.step, from.column],
-                        rows,
-                    );
+                for (start, rows) in runs.iter().zip(panel.chunks_exact_mut(length * width)) {
+                    pack(width, first..first + count, &from.elements[*start..], rows);
                 }
             }
         });

@@ -4,15 +4,20 @@
 //! packed once, at build time. The left one is read where it is, or packed into panels of [`Microkernels::rows`] rows where its rows
 //! are not contiguous or displace each other from the cache. The output is divided into blocks; a block runs over the depth
 //! in pieces, so that a right panel's piece and a block's left ones stay in the second-level cache.
+//!
+//! Microkernels for pairs of bfloat16 read these where others read numbers: depths of what is packed are in
+//! [steps](Microkernels::steps), and a left operand is rounded whenever it is read.
 #![allow(unsafe_code)]
 
-use super::packing::{pack_panel, pack_rows};
+use super::packing::pack_rows;
 use super::with_scratch;
 use crate::backend::cpu::incoming::Elements;
 use crate::backend::cpu::packings::{Packed, packed};
 use crate::backend::cpu::threads::for_each_piece;
 use std::ops::Range;
 use std::sync::Arc;
+use webnn_kernels::bf16::amx::SIDE;
+use webnn_kernels::bf16::rounding::{RoundRows, pairs as pairs_of};
 use webnn_kernels::gemm::microkernels::{MOST_NUMBERS, Microkernels, Plus};
 use webnn_kernels::gemm::row_times_panels::{self, MOST_PANELS, Source};
 use webnn_kernels::output::{Block, BlockEpilogue};
@@ -26,14 +31,16 @@ const DEPTH: usize = 768;
 const WHOLE: usize = 1024;
 
 /// The depth of the pieces, which are of about the same size.
-fn piece_of(depth: usize) -> usize {
-    if depth <= WHOLE { depth } else { depth.div_ceil(depth.div_ceil(DEPTH)).next_multiple_of(8) }
+fn piece_of(gemm: &Microkernels, depth: usize) -> usize {
+    let multiple = if gemm.matrices { SIDE } else { 8 };
+    if depth <= WHOLE { depth } else { depth.div_ceil(depth.div_ceil(DEPTH)).next_multiple_of(multiple) }
 }
 
 /// A left operand in somebody's memory, packed or not.
 #[derive(Clone, Copy, Debug)]
 pub struct Left<'a> {
     rows: usize,
+    /// In steps.
     depth: usize,
     elements: Elements<'a>,
     /// Elements from a row to the next where those of a row lie side by side; none for panels.
@@ -98,6 +105,9 @@ pub fn with_left<R>(
     if is_read_in_place(gemm, columns, strides) {
         return body(Left::in_place(rows, depth, elements, strides[0]));
     }
+    if gemm.rounds() {
+        return with_rounded_left(gemm, [rows, depth], elements, strides, body);
+    }
     with_scratch(rows * depth, |panels| {
         // Each piece begins at a panel.
         let unit = gemm.rows * depth;
@@ -112,12 +122,39 @@ pub fn with_left<R>(
     })
 }
 
+/// The same as rows of pairs.
+fn with_rounded_left<R>(
+    gemm: &Microkernels,
+    [rows, depth]: [usize; 2],
+    elements: Elements<'_>,
+    strides: [usize; 2],
+    body: impl FnOnce(Left<'_>) -> R,
+) -> R {
+    let steps = gemm.steps(depth);
+    let stride = if is_crowded(gemm, steps) { steps + LINE / size_of::<f32>() } else { steps };
+    with_scratch(gemm.rows_in_memory(rows) * stride, |scratch| {
+        let (pairs, _) = scratch.split_at_mut(rows * stride);
+        let unit = gemm.rows * stride;
+        for_each_piece(pairs, unit, unit / 8, |first, piece| {
+            let (first, count) = (first * gemm.rows, piece.len() / stride.max(1));
+            let [row, step] = strides;
+            let numbers = elements.part(first * row..(first + count - 1) * row + (depth - 1) * step + 1);
+            RoundRows { rows: count, depth, numbers, strides, pairs: &mut *piece, pairs_stride: stride }.compute(gemm);
+            let whole = pairs_of(depth);
+            if whole < steps {
+                piece.chunks_exact_mut(stride).for_each(|row| row[whole..steps].fill(0.0));
+            }
+        });
+        body(Left::in_place(rows, steps, (&*scratch).into(), stride))
+    })
+}
+
 /// Below so many columns of the product, packing takes longer than what reading crowded rows costs.
 const WORTH_PACKING: usize = 128;
 
 /// Whether tiles read rows with these strides where they are.
 pub fn is_read_in_place(gemm: &Microkernels, columns: usize, [row, step]: [usize; 2]) -> bool {
-    step == 1 && (columns < WORTH_PACKING || !is_crowded(gemm, row))
+    !gemm.rounds() && step == 1 && (columns < WORTH_PACKING || !is_crowded(gemm, row))
 }
 
 /// Whether the rows of a tile that begin so many elements apart displace each other from the first-level cache: whether
@@ -147,7 +184,7 @@ pub struct Right {
 /// When the memory cannot be had, which becomes an error of the build.
 fn panels(gemm: &Microkernels, [depth, columns]: [usize; 2], others: &[usize], fill: impl FnOnce(&mut [f32])) -> Arc<Packed> {
     let padded = columns.next_multiple_of(gemm.columns);
-    let length = depth.checked_mul(padded).and_then(|count| count.checked_mul(size_of::<f32>()));
+    let length = gemm.steps(depth).checked_mul(padded).and_then(|count| count.checked_mul(size_of::<f32>()));
     let layout = [&[gemm.columns, depth, columns], others].concat();
     packed(&layout, length.expect("panels fit into the address space"), |bytes| fill(bytemuck::cast_slice_mut(bytes)))
 }
@@ -156,9 +193,9 @@ impl Right {
     /// Packs a matrix with these strides of rows and columns.
     pub fn pack(gemm: &Microkernels, depth: usize, columns: usize, elements: &[f32], strides: [usize; 2]) -> Right {
         let panels = panels(gemm, [depth, columns], &strides, |panels| {
-            for (number, panel) in panels.chunks_mut(depth * gemm.columns).enumerate() {
+            for (number, panel) in panels.chunks_mut(gemm.steps(depth) * gemm.columns).enumerate() {
                 let first = number * gemm.columns;
-                pack_panel(gemm.columns, first..columns.min(first + gemm.columns), depth, elements, strides, panel);
+                gemm.pack_panel(first..columns.min(first + gemm.columns), depth, elements, strides, panel);
             }
         });
         Right { columns, panels }
@@ -167,12 +204,9 @@ impl Right {
     /// Packs a matrix whose element (k, column) is `element(k, column)`.
     pub fn pack_with(gemm: &Microkernels, depth: usize, columns: usize, element: impl Fn(usize, usize) -> f32) -> Right {
         let panels = panels(gemm, [depth, columns], &[], |panels| {
-            for (number, panel) in panels.chunks_mut(depth * gemm.columns).enumerate() {
+            for (number, panel) in panels.chunks_mut(gemm.steps(depth) * gemm.columns).enumerate() {
                 let first = number * gemm.columns;
-                for (k, row) in panel.chunks_exact_mut(gemm.columns).enumerate() {
-                    let count = gemm.columns.min(columns - first);
-                    row[..count].iter_mut().enumerate().for_each(|(j, number)| *number = element(k, first + j));
-                }
+                gemm.pack_panel_with(first..columns.min(first + gemm.columns), depth, panel, &element);
             }
         });
         Right { columns, panels }
@@ -214,8 +248,9 @@ pub fn multiply(
     }
     assert!(rows.start % gemm.rows == 0 && (rows.end % gemm.rows == 0 || rows.end == left.rows));
     assert!(columns.len() <= right.columns);
+    let _configured = gemm.configured();
     let done = if rows.len() == 1 && !gemm.for_large_l2 { multiply_row(gemm, left, right, block, bias, epilogue) } else { 0 };
-    let most = piece_of(depth);
+    let most = piece_of(gemm, depth);
     for first_k in (0..depth).step_by(most.max(1)) {
         let piece = most.min(depth - first_k);
         let epilogue = epilogue.filter(|_| first_k + piece == depth);
@@ -298,7 +333,7 @@ fn multiply_row(
         return 0;
     }
     let (a, _) = left.tile(row, 1, 0);
-    let most = piece_of(depth);
+    let most = piece_of(gemm, depth);
     for group in 0..groups {
         let first = block.columns.start + group * width;
         let place = first..first + width;
@@ -336,8 +371,30 @@ fn narrow(
     plus: Plus<'_>,
     next: (*const f32, usize),
 ) {
-    let mut whole = [0f32; MOST_NUMBERS];
-    // SAFETY: there is room for the largest tile of any instruction set.
+    if gemm.matrices {
+        return with_scratch(height * width, |whole| {
+            narrow_into(whole, gemm, [height, width], depth, a, b, block, first_row, columns, plus, next)
+        });
+    }
+    narrow_into(&mut [0f32; MOST_NUMBERS], gemm, [height, width], depth, a, b, block, first_row, columns, plus, next);
+}
+
+/// The same, with room for the tile.
+fn narrow_into(
+    whole: &mut [f32],
+    gemm: &Microkernels,
+    [height, width]: [usize; 2],
+    depth: usize,
+    a: (&[f32], [usize; 2]),
+    b: &[f32],
+    block: &mut Block<'_>,
+    first_row: usize,
+    columns: Range<usize>,
+    plus: Plus<'_>,
+    next: (*const f32, usize),
+) {
+    assert!(whole.len() >= height * width);
+    // SAFETY: there is room for the tile.
     unsafe { gemm.tile([height, width], depth, a, b, whole.as_mut_ptr(), width, Plus::Nothing, next) };
     for (r, sums) in whole.chunks_exact(width).enumerate().take(height) {
         let c = block.row(first_row + r, columns.clone());

@@ -6,6 +6,7 @@
 //! walked through forwards and backwards in turn, so that each step begins with what the last one ended with.
 #![allow(unsafe_code)]
 
+use super::bf16;
 use super::prefetch::prefetch;
 use super::product::{Grid, Right, RightView, multiply, with_left};
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require, with_scratch};
@@ -15,6 +16,7 @@ use crate::graph::ops::recurrent::{Gru, Lstm, RecurrentNetworkActivation, gru_ac
 use crate::graph::{Op, OperandId};
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
+use webnn_kernels::bf16::rounding::RoundRows;
 use webnn_kernels::gemm::microkernels::{MOST_NUMBERS, Microkernels, Plus};
 use webnn_kernels::gemm::row_times_panels::{self, Source};
 use webnn_kernels::output::Output;
@@ -171,13 +173,14 @@ impl Recurrent {
 
     fn multiply_inputs(&self, direction: &Direction, input: &[f32], rows: usize, inputs: &mut [f32]) {
         let (gemm, depth, columns) = (self.gemm, self.sizes.input, direction.input.columns);
+        let steps = gemm.steps(depth);
         let right = direction.input.view();
         let output = Output::new(inputs, columns);
         with_left(gemm, [rows, depth], columns, input.into(), [depth, 1], |left| {
-            let grid = Grid::new(gemm, rows, depth, columns, self.threads);
+            let grid = Grid::new(gemm, rows, steps, columns, self.threads);
             for_each_job(grid.count(), rows * depth * columns / 32, |number| {
                 let (rows, columns) = grid.block(number);
-                let first = columns.start / gemm.columns * depth * gemm.columns;
+                let first = columns.start / gemm.columns * steps * gemm.columns;
                 let right = RightView { columns: columns.len(), panels: &right.panels[first..] };
                 // SAFETY: the blocks of a grid do not overlap.
                 let mut block = unsafe { output.block(rows, columns) };
@@ -249,13 +252,14 @@ impl Recurrent {
         };
         let products = products.row(0, 0..count * lanes);
         let panels = direction.recurrent.view().panels;
+        let length = self.gemm.steps(hidden);
         let panel = |number: usize| {
             let (block, gate) = (range.start + number / wanted.len(), wanted.start + number % wanted.len());
-            &panels[(block * gates + gate) * lanes * hidden..][..lanes * hidden]
+            &panels[(block * gates + gate) * lanes * length..][..lanes * length]
         };
         // A group at a time, the numbers of which the last one ends with first: they are in the first-level cache.
         let source = Source::Cache { backwards: is_backwards };
-        let some = |first: usize| {
+        let mut some = |row: &[f32], first: usize| {
             let output = &mut products[first * lanes..];
             let panel = |i: usize| panel(first + i);
             match count - first {
@@ -272,12 +276,10 @@ impl Recurrent {
                 ),
             }
         };
-        let all = (0..count).step_by(row_times_panels::MOST_PANELS);
-        if is_backwards {
-            all.rev().for_each(some)
-        } else {
-            all.for_each(some)
-        }
+        self.as_left([1, hidden], (row, 0), |row, _| {
+            let all = (0..count).step_by(row_times_panels::MOST_PANELS);
+            if is_backwards { all.rev().for_each(|first| some(row, first)) } else { all.for_each(|first| some(row, first)) }
+        });
 
         let units = range.start * lanes..range.end * lanes;
         let input = &memory.inputs[direction.at(place.row, place.rows) * blocks * gates * lanes..];
@@ -308,6 +310,18 @@ impl Recurrent {
         }
     }
 
+    /// Calls `body` with hidden states, rows at a distance, as tiles read them: rounded where they read pairs.
+    fn as_left(&self, [rows, depth]: [usize; 2], (states, distance): (&[f32], usize), body: impl FnOnce(&[f32], usize)) {
+        if !self.gemm.rounds() {
+            return body(states, distance);
+        }
+        let length = self.gemm.steps(depth);
+        with_scratch(rows * length, |pairs| {
+            RoundRows { rows, depth, numbers: states, strides: [distance, 1], pairs, pairs_stride: length }.compute(self.gemm);
+            body(pairs, length);
+        });
+    }
+
     /// Computes one block of units in a phase of a step, and has the weights of the next one fetched meanwhile. What is in
     /// `products` does not matter.
     ///
@@ -334,28 +348,31 @@ impl Recurrent {
             let height = gemm.rows.min(batch - first);
             // SAFETY: what is read was written in an earlier turn, or by this block.
             let left = unsafe { memory.left[from].read(first * distance..(first + height - 1) * distance + hidden) };
+            let length = gemm.steps(hidden);
             let panels = |block: usize, gate: usize| {
-                let first = block.checked_mul(gates)?.checked_add(gate)?.checked_mul(lanes * hidden)?;
+                let first = block.checked_mul(gates)?.checked_add(gate)?.checked_mul(lanes * length)?;
                 direction.recurrent.view().panels.get(first..)
             };
-            for (gate, products) in range.clone().zip(&mut *products) {
-                let panel = panels(block, gate).expect("every block has its panels");
-                let next = if gate + 1 < range.end { panels(block, gate + 1) } else { panels(next_block, range.start) };
-                let next = next.map_or((panel.as_ptr(), 0), |next| (next.as_ptr(), lanes));
-                // SAFETY: the array has room for the largest tile.
-                unsafe {
-                    gemm.tile(
-                        [height, lanes],
-                        hidden,
-                        (left, [distance, 1]),
-                        panel,
-                        products.as_mut_ptr(),
-                        lanes,
-                        Plus::Nothing,
-                        next,
-                    )
-                };
-            }
+            self.as_left([height, hidden], (left, distance), |left, distance| {
+                for (gate, products) in range.clone().zip(&mut *products) {
+                    let panel = panels(block, gate).expect("every block has its panels");
+                    let next = if gate + 1 < range.end { panels(block, gate + 1) } else { panels(next_block, range.start) };
+                    let next = next.map_or((panel.as_ptr(), 0), |next| (next.as_ptr(), lanes));
+                    // SAFETY: the array has room for the largest tile.
+                    unsafe {
+                        gemm.tile(
+                            [height, lanes],
+                            length,
+                            (left, [distance, 1]),
+                            panel,
+                            products.as_mut_ptr(),
+                            lanes,
+                            Plus::Nothing,
+                            next,
+                        )
+                    };
+                }
+            });
             for r in 0..height {
                 let row = first + r;
                 let state = (row * blocks + block) * lanes;
@@ -456,8 +473,18 @@ struct Operands {
 
 /// LSTM and GRU over sequences: the products of all gates of a block of units, then its gates.
 pub static CELLS: Implementation = Implementation { name: "recurrent.cells", accept };
+/// The same with weights, inputs and hidden states rounded to bfloat16 where they are multiplied.
+pub static BF16: Implementation = Implementation { name: "recurrent.bf16", accept: accept_bf16 };
 
 fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    cells(target.isa.gemm, problem, target)
+}
+
+fn accept_bf16<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    cells(bf16::microkernels(target)?, problem, target)
+}
+
+fn cells<'a>(gemm: &'static Microkernels, problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let (unit, operands, backward, sequence) = match problem.op {
         Op::Lstm(op) => {
             let operands = Operands {
@@ -489,7 +516,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
         }
         _ => return Err(Reject("not an lstm or gru")),
     };
-    let (gemm, threads) = (target.isa.gemm, target.threads);
+    let threads = target.threads;
     let &[steps, batch, input] = problem.input(operands.input).shape else { return Err(Reject("not a sequence")) };
     let hidden = problem.input(operands.recurrent_weight).shape.last().copied().unwrap_or(0);
     require(hidden * (input + hidden) >= target.tuning.gate_weights && hidden >= gemm.columns / 2, "few weights")?;

@@ -12,7 +12,7 @@ use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::ops::matmul::{Gemm, Matmul};
 use crate::graph::ops::normalization::{InstanceNormalization, LayerNormalization};
 use crate::graph::ops::softmax::Softmax;
-use crate::graph::{DataType, Op, OperandId};
+use crate::graph::{DataType, FpMath, Op, OperandId};
 use crate::host_memory::while_arriving;
 use webnn_kernels::isa::Isa;
 
@@ -80,6 +80,14 @@ fn compare(op: Op, fused: &[Op], inputs: &[Input], output: &[usize], spoil: impl
         result
     };
     let mut expected = run(&views, &|arguments| reference::execute(&op, arguments));
+    let bounds = bf16_bounds(&op, &data, &expected, |data| {
+        let views: Vec<View<'_>> = inputs
+            .iter()
+            .zip(data)
+            .map(|((shape, _), data)| View::new(DataType::Float32, shape, bytemuck::cast_slice(data)))
+            .collect();
+        run(&views, &|arguments| reference::execute(&op, arguments))
+    });
     for op in fused {
         let before = expected.clone();
         let mut views = views.clone();
@@ -93,8 +101,10 @@ fn compare(op: Op, fused: &[Op], inputs: &[Input], output: &[usize], spoil: impl
     let count = workspaces(&op, &shapes, output, &Target::with(Isa::available()[0], 1)).len();
     let with_and_without: Vec<Option<usize>> = std::iter::once(None).chain((0..count).map(Some)).collect();
     let settings = with_and_without.iter().flat_map(|&workspace| [(1, workspace), (2, workspace)]);
+    let settings =
+        settings.flat_map(|(threads, workspace)| [FpMath::Strict, FpMath::Bf16].map(|math| (threads, workspace, math)));
     let settings = Isa::available().iter().flat_map(|isa| settings.clone().map(move |setting| (isa, setting)));
-    for (isa, (threads, workspace)) in settings {
+    for (isa, (threads, workspace, fp_math)) in settings {
         let known: Vec<TensorDesc<'_>> = views
             .iter()
             .zip(inputs)
@@ -116,8 +126,12 @@ fn compare(op: Op, fused: &[Op], inputs: &[Input], output: &[usize], spoil: impl
             workspace,
         };
         let caches = if threads == 1 { Caches::USUAL } else { Caches::LARGE };
-        let every = every(&problem, &Target { caches, ..Target::with(isa, threads) });
-        assert!(!every.is_empty(), "no kernel for {op:?}");
+        let mut every = every(&problem, &Target { caches, fp_math, ..Target::with(isa, threads) });
+        if fp_math == FpMath::Bf16 {
+            every.retain(|(name, _)| is_bf16(name));
+        } else {
+            assert!(!every.is_empty(), "no kernel for {op:?}");
+        }
         for (number, (name, selection)) in every.into_iter().enumerate() {
             if !selection.fuses && !fused.is_empty() {
                 // The one that is chosen does all.
@@ -151,13 +165,36 @@ fn compare(op: Op, fused: &[Op], inputs: &[Input], output: &[usize], spoil: impl
             }
             for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
                 // Sums of some thousand products of numbers below 1.
-                let is_near = (found - expected).abs() <= 2e-4 * expected.abs().max(1.0)
-                    || found == expected
-                    || found.is_nan() && expected.is_nan();
+                let allowed = match fp_math {
+                    FpMath::Strict => 2e-4 * expected.abs().max(1.0),
+                    // What is fused doubles a number at most.
+                    FpMath::Bf16 if fused.is_empty() => bounds[i],
+                    FpMath::Bf16 => 2.0 * bounds[i] + 1e-5,
+                };
+                let is_near = (found - expected).abs() <= allowed || found == expected || found.is_nan() && expected.is_nan();
                 assert!(is_near, "{name} on {} with {threads} threads: {op:?} at {i}: {found}, not {expected}", isa.name);
             }
         }
     }
+}
+
+/// Whether an implementation rounds to bfloat16.
+pub fn is_bf16(name: &str) -> bool {
+    name.contains("bf16")
+}
+
+/// How far a product of operands that are rounded to bfloat16 may be off, by element. Each operand is off by 2⁻⁸ of itself at most, and a
+/// product of two by 2⁻⁷ + 2⁻¹⁶ of itself; adding K of them, and rounding the result and what it is compared with, by 2⁻²⁴ for each
+/// sum, of the sum of magnitudes. Nothing for other operators.
+fn bf16_bounds(op: &Op, data: &[Vec<f32>], expected: &[f32], execute: impl Fn(&[Vec<f32>]) -> Vec<f32>) -> Vec<f32> {
+    if !matches!(op, Op::Matmul(_) | Op::Gemm(_) | Op::Conv2d(_) | Op::ConvTranspose2d(_)) {
+        return vec![0.0; expected.len()];
+    }
+    let magnitudes: Vec<Vec<f32>> = data.iter().map(|data| data.iter().map(|x| x.abs()).collect()).collect();
+    // No sum is longer than the longer operand.
+    let length = data[0].len().max(data[1].len()).min(1 << 14) as f32;
+    let factor = 2f32.powi(-7) + 2f32.powi(-16) + (length + 2.0) * 2f32.powi(-24);
+    execute(&magnitudes).into_iter().map(|size| factor * size).collect()
 }
 
 #[test]

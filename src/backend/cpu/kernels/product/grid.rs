@@ -41,7 +41,7 @@ impl Grid {
         let parts = rows.div_ceil(part_rows).max(1);
         // Of about the same size.
         let least_down = part_rows.div_ceil(BLOCK_ROWS).max(1);
-        let (for_each, least_columns) = match depth > piece_of(depth) {
+        let (for_each, least_columns) = match depth > piece_of(gemm, depth) {
             true => (4, 2 * gemm.columns),
             // Between two blocks a thread waits until its sums are written.
             false => (if is_kept { 8 } else { 16 }, gemm.columns),

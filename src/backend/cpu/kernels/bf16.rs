@@ -1,0 +1,41 @@
+//! When products go by way of bfloat16: where the graph allows it and the estimate says that it is faster.
+
+use super::{Reject, Target, require};
+use crate::graph::FpMath;
+use webnn_kernels::bf16;
+use webnn_kernels::gemm::microkernels::Microkernels;
+
+/// Whether the graph allows it.
+pub fn require_permission(target: &Target) -> Result<(), Reject> {
+    require(target.fp_math == FpMath::Bf16, "float32 is to be strict")
+}
+
+/// The microkernels for what spends its time on multiplying.
+pub fn microkernels(target: &Target) -> Result<&'static Microkernels, Reject> {
+    require_permission(target)?;
+    let gemm = bf16::microkernels(target.isa);
+    require(gemm.is_native() || target.tuning.bf16_emulated, "no instructions for bfloat16")?;
+    Ok(gemm)
+}
+
+/// Those for products of matrices.
+pub fn for_products(target: &Target) -> Result<&'static Microkernels, Reject> {
+    microkernels(target).map(|_| bf16::for_products(target.isa))
+}
+
+/// Those for products that read so many bytes of float32 weights once: from memory half of them take half the time, with whatever
+/// instructions.
+pub fn microkernels_for_reading(bytes: usize, target: &Target) -> Result<&'static Microkernels, Reject> {
+    let gemm = bf16::microkernels(target.isa);
+    let is_far = bytes > target.caches.second;
+    require(
+        gemm.is_native() || is_far || target.tuning.bf16_emulated,
+        "no instructions for bfloat16, and weights that stay in a cache",
+    )?;
+    Ok(gemm)
+}
+
+/// Rounding an element of the left operand is worth as much as it is multiplied.
+pub fn require_columns(columns: usize, target: &Target) -> Result<(), Reject> {
+    require(columns >= target.tuning.bf16_columns, "few columns for the rounding of the left operand")
+}
