@@ -239,7 +239,7 @@ unsafe fn load<V: Vector>(from: *const f32, count: usize) -> V {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::epilogue::stages::{Stages, Tile};
+    use crate::epilogue::stages::{Row, Stages, Tile};
     use crate::quantize::Quantize;
     use crate::testing::numbers;
 

@@ -497,15 +497,20 @@ fn exp2_scaled(x: f32, n: i32) -> f32 {
   return power * f32_from_bits(u32(first + 127) << 23u) * f32_from_bits(u32(second + 127) << 23u);
 }
 
+// Rounded here: of a number that float32 has not, conversions of the language may give either neighbour, and SwiftShader's round twice from
+// 2^31 on.
 fn f32_from_u64(x: vec2<u32>) -> f32 {
-  if x.y == 0u {
+  if x.y == 0u && x.x < (1u << 24u) {
     return f32(x.x);
   }
-  // The highest 32 bits, the last of which tells whether anything is behind them: then one rounding is left.
-  let shift = 32u - countLeadingZeros(x.y);
-  let top = shift_right_64(x, shift);
-  let lost = any(shift_left_64(top, shift) != x);
-  return f32(top.x | select(0u, 1u, lost)) * f32_from_bits((127u + shift) << 23u);
+  let zeros = select(countLeadingZeros(x.y), 32u + countLeadingZeros(x.x), x.y == 0u);
+  // The highest bit first; the last of the upper word tells whether anything is behind it.
+  let shifted = shift_left_64(x, zeros);
+  let top = shifted.y | select(0u, 1u, shifted.x != 0u);
+  let kept = top >> 8u;
+  let rest = top & 255u;
+  let up = rest > 128u || (rest == 128u && (kept & 1u) == 1u);
+  return f32(kept + select(0u, 1u, up)) * f32_from_bits((127u + 40u - zeros) << 23u);
 }
 
 fn f32_from_i64(x: vec2<u32>) -> f32 {
