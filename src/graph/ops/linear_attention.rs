@@ -106,7 +106,8 @@ impl Rule for LinearAttention {
         let shape = |id: OperandId| operands.shape(id);
         let &[batch, heads, key_size, value_size] = shape(self.state) else { unreachable!("the state's rank is 4") };
         let &[_, tokens, queries] = shape(self.query) else { unreachable!("the query's rank is 3") };
-        let whole = |argument: &str, found: u32, fits: &dyn Fn(u32) -> bool| match found % key_size == 0 && fits(found / key_size)
+        let whole = |argument: &str, found: u32, fits: &dyn Fn(u32) -> bool| match found.is_multiple_of(key_size)
+            && fits(found / key_size)
         {
             true => Ok(found / key_size),
             false => {

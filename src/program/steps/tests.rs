@@ -187,8 +187,11 @@ const SERVE: &[Case] = &[
     }),
 ];
 
-/// Those that do not, and what of the reason is told.
-const REFUSED: &[(&str, &str, fn(Sketch) -> Graph)] = &[
+/// What a model is called, what of the reason is told, and the model.
+type Refused = (&'static str, &'static str, fn(Sketch) -> Graph);
+
+/// Those that do not serve a room.
+const REFUSED: &[Refused] = &[
     ("a mean of all rows", "a reduction over rows", |mut s| {
         let mean = s.push(Reduce { kind: ReduceKind::Mean, input: s.all, axes: Some(vec![0]), keep_dimensions: false });
         s.finish(&[mean])

@@ -227,7 +227,7 @@ impl Microkernels {
     pub fn configured(&self) -> Option<Configured> {
         #[cfg(target_arch = "x86_64")]
         if self.matrices {
-            return Some(Configured(amx::x86::Configured::new()));
+            return Some(Configured(amx::x86::Configured::load()));
         }
         None
     }

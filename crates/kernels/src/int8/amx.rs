@@ -84,7 +84,7 @@ static CONFIGURATION: Configuration = {
 impl Configured {
     /// # Panics
     /// When there are no such registers.
-    pub fn new() -> Configured {
+    pub fn load() -> Configured {
         assert!(is_there());
         // SAFETY: the registers are there; the configuration is whole.
         unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const CONFIGURATION, options(nostack, preserves_flags, readonly)) };

@@ -100,7 +100,7 @@ impl Tiles {
     pub fn ready(&self) -> Ready {
         Ready {
             #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-            _registers: self.gathers().then(super::amx::Configured::new),
+            _registers: self.gathers().then(super::amx::Configured::load),
         }
     }
 
