@@ -126,6 +126,7 @@ fn role(op: &Op) -> Role {
         | Op::DynamicQuantizeLinear(_)
         | Op::Elu(_)
         | Op::IntegerMatmul(_)
+        | Op::ExpertMatmul(_)
         | Op::Inverse(_)
         | Op::LinearAttention(_)
         | Op::PairwiseCoupling(_)
@@ -168,6 +169,7 @@ fn round_options(op: &mut Op) {
         Op::AccumulateElements(_) | Op::AccumulateNd(_) | Op::Bitcast(_) | Op::Elu(_) | Op::Remainder(_) | Op::TopK(_) => {}
         // They have no operands of float16.
         Op::Determinant(_)
+        | Op::ExpertMatmul(_)
         | Op::Inverse(_)
         | Op::LinearAttention(_)
         | Op::PairwiseCoupling(_)

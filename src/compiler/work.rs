@@ -41,6 +41,7 @@ pub fn multiplications(op: &Op, inputs: &[&[usize]], outputs: &[&[usize]]) -> us
         Op::Matmul(_) | Op::Gemm(_) | Op::IntegerMatmul(_) | Op::BlockQuantizedMatmul(_) | Op::QuantizedMatmul(_) => {
             written.saturating_mul(inputs[0].iter().rev().take(2).copied().max().unwrap_or(1))
         }
+        Op::ExpertMatmul(op) => written.saturating_mul(inputs[op.a.0 as usize][1]),
         // Every step of every sequence multiplies with all weights.
         Op::Gru(_) | Op::Lstm(_) | Op::GruCell(_) | Op::LstmCell(_) => {
             read.saturating_mul(element_count(inputs[0].split_last().map_or(&[], |(_, others)| others)))

@@ -11,12 +11,15 @@ use webnn_kernels::caches::Caches;
 use webnn_kernels::conv::microkernels::{Task, Tiles};
 use webnn_kernels::epilogue::clamp::Clamps;
 use webnn_kernels::epilogue::stages::{Stage, Stages};
+use webnn_kernels::expert_matmul;
 use webnn_kernels::functions::Function;
 use webnn_kernels::functions::formulas::Formula;
 use webnn_kernels::gemm::microkernels::{Microkernels, Plus, available};
 use webnn_kernels::gemm::row_times_panels::{self, MOST_PANELS, Source};
 use webnn_kernels::int8;
 use webnn_kernels::isa::Isa;
+use webnn_kernels::linear_attention::{self, Rows};
+use webnn_kernels::output::SharedOutput;
 use webnn_kernels::softmax::rows::SoftmaxRows;
 
 /// Depth of a product: panels of so many rows stay in the first-level cache.
@@ -88,6 +91,8 @@ fn microkernels() -> Vec<Microkernel> {
             all.push(function_of_numbers(isa, name, function));
         }
         all.push(softmax(isa));
+        all.push(linear_attention(isa));
+        all.extend([4, 8].map(|bits| expert_matmul(isa, bits)));
         all.extend(of_few_bits(isa));
     }
     all
@@ -210,6 +215,67 @@ fn softmax(isa: &'static Isa) -> Microkernel {
         black_box(&mut output);
     };
     (format!("softmax.rows.{}", isa.name), Work::Elements(COUNT * LENGTH), Box::new(call))
+}
+
+/// A head's state of 128 x 64 columns, which tokens change by the gated delta rule.
+fn linear_attention(isa: &'static Isa) -> Microkernel {
+    const KEYS: usize = 128;
+    const WIDTH: usize = 64;
+    const TOKENS: usize = 16;
+    let (key, value) = (numbers(TOKENS * KEYS).iter().map(|x| x / 8.0).collect::<Vec<f32>>(), numbers(TOKENS * WIDTH));
+    let (factors, rate) = (vec![0.9; TOKENS], vec![0.5; TOKENS]);
+    let (mut state, mut output) = (numbers(KEYS * WIDTH), vec![0.0; TOKENS * WIDTH]);
+    let call = move || {
+        let output = SharedOutput::new(&mut output);
+        let queries = [linear_attention::Query { rows: Rows::new(&key, KEYS, 0), first: 0 }];
+        let columns = linear_attention::Columns {
+            state: &mut state,
+            width: WIDTH,
+            keys: KEYS,
+            tokens: 0..TOKENS,
+            key: Rows::new(&key, KEYS, 0),
+            value: Rows::new(&value, WIDTH, 0),
+            queries: &queries,
+            factors: Some((Rows::new(&factors, 1, 0), 1)),
+            rate: Some(Rows::new(&rate, 1, 0)),
+            scale: 0.1,
+            output: &output,
+            distance: WIDTH,
+        };
+        columns.compute(isa);
+        black_box(&mut state);
+    };
+    // Each element is scaled, compared with the key, changed, and multiplied with the query.
+    (format!("linear_attention.{}", isa.name), Work::Operations(7 * KEYS * WIDTH * TOKENS), Box::new(call))
+}
+
+/// A row times 2048 x 2048 weights of a matrix that was chosen, in blocks of 32.
+fn expert_matmul(isa: &'static Isa, bits: u32) -> Microkernel {
+    const SIZE: usize = 2048;
+    let bytes = SIZE * bits as usize / 8;
+    let weights: Vec<u8> = (0..SIZE * bytes).map(|i| (i * 37 % 251) as u8).collect();
+    let (a, scales) = (numbers(SIZE), numbers(SIZE * SIZE / 32));
+    let (mut scratch, mut output) = (vec![0.0; SIZE], vec![0.0; SIZE]);
+    let call = move || {
+        let columns = expert_matmul::Columns {
+            columns: 0..SIZE,
+            depth: SIZE,
+            bits,
+            block: 32,
+            weights: &weights,
+            bytes,
+            scales: &scales,
+            zero_points: None,
+            a: &a,
+            rows: &[0],
+            scratch: &mut scratch,
+            output: &SharedOutput::new(&mut output),
+            distance: SIZE,
+        };
+        columns.compute(isa);
+        black_box(&mut output);
+    };
+    (format!("expert_matmul.{}, {bits} bits", isa.name), Work::Operations(2 * SIZE * SIZE), Box::new(call))
 }
 
 /// Multiplies into an output.

@@ -13,6 +13,7 @@ pub mod caches;
 pub mod conv;
 pub mod depthwise;
 pub mod epilogue;
+pub mod expert_matmul;
 pub mod functions;
 pub mod gemm;
 pub mod int8;

@@ -19,6 +19,7 @@ pub mod coupling;
 pub mod cumulative;
 pub mod determinant;
 pub mod elementwise;
+pub mod expert_matmul;
 pub mod gather;
 pub mod layout;
 pub mod linear_attention;
@@ -150,6 +151,7 @@ nodes! {
         elementwise::Gate,
         elementwise::Remainder,
         elementwise::Swish,
+        expert_matmul::ExpertMatmul,
         linear_attention::LinearAttention,
         matmul::IntegerMatmul,
         quantized::DynamicQuantizeLinear,

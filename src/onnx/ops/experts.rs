@@ -3,8 +3,9 @@
 
 use super::activation::tanh_gelu;
 use super::elementwise::one;
-use crate::graph::ops::block_quantized::{BITS, BlockQuantizedMatmul, WeightCoding};
+use crate::graph::ops::block_quantized::BITS;
 use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, LogicalKind, Swish, UnaryKind};
+use crate::graph::ops::expert_matmul::ExpertMatmul;
 use crate::graph::ops::gather::GatherElements;
 use crate::graph::ops::reduce::ReduceKind;
 use crate::graph::ops::softmax::Softmax;
@@ -14,7 +15,6 @@ use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, size};
 use crate::onnx::ops::precision::wide;
 use crate::onnx::refusal::Mapped;
-use crate::onnx::tensor::Tensor;
 use crate::onnx::value::Value;
 
 /// Which experts' layers are computed.
@@ -40,14 +40,11 @@ enum Weights {
 
 /// Bits in rows [experts, outputs, bytes], scales and numbers of zero points [experts, outputs, blocks].
 struct Quantized {
-    bytes: Value,
+    weights: OperandId,
     scales: OperandId,
     zero_points: Option<OperandId>,
     bits: u32,
-    block_size: u32,
     inputs: u32,
-    row: u32,
-    approximate: bool,
 }
 
 pub fn mixture(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
@@ -72,7 +69,7 @@ pub fn mixture(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         Ok(Some(Layer { weights: Weights::Float(found), bias: emit.optional(node, weights + 1)?, outputs }))
     };
     let layers = [layer(2, emit)?, layer(4, emit)?, layer(6, emit)?];
-    one(computed(node, input, (best.1, weights), layers, true, emit)?)
+    one(computed(node, input, (best.1, weights), layers, emit)?)
 }
 
 pub fn quantized(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
@@ -112,12 +109,7 @@ pub fn quantized(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let inside = if is_gated && third.is_none() { outputs / 2 } else { outputs };
     let second = Quantized::layer(node, [5, 12], inside, node.int("fc2_expert_weight_bits", common)?, experts, emit)?;
     let input = wide(input, emit)?;
-    // Bits that share no byte with others of their number are taken apart by arithmetic.
-    let gathers = [&first, &second, &third].into_iter().flatten().all(|layer| match &layer.weights {
-        Weights::Quantized(weights) => weights.bits != 3,
-        Weights::Float(_) => true,
-    });
-    let result = computed(node, input, (indices, weights), [first, second, third], gathers, emit)?;
+    let result = computed(node, input, (indices, weights), [first, second, third], emit)?;
     one(emit.cast(result, of)?)
 }
 
@@ -131,13 +123,12 @@ fn best(node: &Node<'_>, router: OperandId, experts: u32, emit: &mut Emit<'_>) -
     Ok((best[0], best[1]))
 }
 
-/// The sum of what the chosen experts make of each token. `gathers` tells whether the weights of some experts can be gathered.
+/// The sum of what the chosen experts make of each token.
 fn computed(
     node: &Node<'_>,
     input: OperandId,
     (indices, shares): (OperandId, OperandId),
     [first, second, third]: [Option<Layer>; 3],
-    gathers: bool,
     emit: &mut Emit<'_>,
 ) -> Mapped<OperandId> {
     let (first, second) = (
@@ -153,8 +144,9 @@ fn computed(
         Weights::Quantized(weights) => emit.shape(weights.scales)[0],
     };
     let rows = emit.reshape(input, &[tokens, hidden])?;
-    // A few tokens need the weights of a few experts.
-    let is_sparse = gathers && u64::from(tokens) * u64::from(count) < u64::from(experts);
+    // A few tokens need the weights of a few experts. Those of a few bits are never expanded.
+    let is_quantized = matches!(first.weights, Weights::Quantized(_));
+    let is_sparse = is_quantized || u64::from(tokens) * u64::from(count) < u64::from(experts);
     let chosen = Chosen { indices: is_sparse.then_some(indices), tokens, count, experts };
     let x = match is_sparse {
         true => emit.reshape(rows, &[tokens, 1, 1, hidden])?,
@@ -198,12 +190,8 @@ impl Chosen {
                 let turned = emit.transpose(own, &[0, 1, 3, 2])?;
                 emit.matmul(x, turned)?
             }
-            (Weights::Quantized(weights), None) => weights.of_all(x, self.experts, layer.outputs, emit)?,
-            (Weights::Quantized(weights), Some(indices)) => {
-                let own = weights.gathered(indices, [self.tokens, self.count, layer.outputs], emit)?;
-                let turned = emit.transpose(own, &[0, 1, 3, 2])?;
-                emit.matmul(x, turned)?
-            }
+            (Weights::Quantized(weights), Some(indices)) => weights.product(x, indices, layer.outputs, emit)?,
+            (Weights::Quantized(_), None) => return Err("weights of a few bits without choices".into()),
         };
         let Some(bias) = layer.bias else { return Ok(product) };
         let bias = emit.cast(bias, emit.data_type(product))?;
@@ -263,81 +251,21 @@ impl Quantized {
             }
             false => None,
         };
-        let approximate = node.int("accuracy_level", 0)? == 4;
-        let weights = Quantized { bytes: bytes.clone(), scales, zero_points, bits, block_size, inputs, row, approximate };
+        let weights = Quantized { weights: emit.operand(bytes)?, scales, zero_points, bits, inputs };
         Ok(Some(Layer { weights: Weights::Quantized(weights), bias: emit.optional(node, position + 2)?, outputs }))
     }
 
-    /// The products of all experts, [experts, tokens, outputs], with inputs [1 or experts, tokens, inputs].
-    fn of_all(&self, x: OperandId, experts: u32, outputs: u32, emit: &mut Emit<'_>) -> Mapped<OperandId> {
-        let &[each, tokens, inputs] = &emit.shape(x)[..] else { return Err("inputs of experts whose rank is not 3".into()) };
-        let blocks = self.inputs / self.block_size;
-        let part = |of: OperandId, expert: u32, emit: &mut Emit<'_>| -> Mapped<OperandId> {
-            let own = emit.slice_axis(of, 0, expert, 1)?;
-            emit.reshape(own, &[outputs, blocks])
-        };
-        let mut products = Vec::new();
-        for expert in 0..experts {
-            // Constants stay in the file.
-            let weights = match self.bytes.constant() {
-                Some(tensor) => {
-                    let length = outputs as usize * self.row as usize;
-                    let first = expert as usize * length;
-                    let shape = vec![outputs as usize, self.row as usize];
-                    emit.operand(
-                        &Tensor { element: tensor.element, shape, bytes: tensor.bytes.slice(first..first + length) }.into(),
-                    )?
-                }
-                None => {
-                    let all = emit.operand(&self.bytes)?;
-                    let own = emit.slice_axis(all, 0, expert, 1)?;
-                    emit.reshape(own, &[outputs, self.row])?
-                }
-            };
-            let own = emit.slice_axis(x, 0, if each == 1 { 0 } else { expert }, 1)?;
-            let a = emit.reshape(own, &[tokens, inputs])?;
-            let scales = part(self.scales, expert, emit)?;
-            let zero_points = self.zero_points.map(|points| part(points, expert, emit)).transpose()?;
-            let product = emit.push(BlockQuantizedMatmul {
-                a,
-                weights,
-                scales,
-                bits: self.bits,
-                block_size: self.block_size,
-                zero_points,
-                code_book: None,
-                bias: None,
-                coding: if self.zero_points.is_some() { WeightCoding::Unsigned } else { WeightCoding::Offset },
-                by_depth: false,
-                high_first: false,
-                approximate: self.approximate,
-            })?;
-            products.push(emit.insert_axis(product, 0)?);
-        }
-        emit.concat(products, 0)
-    }
-
-    /// The weights of chosen experts as numbers, [tokens, k, outputs, inputs].
-    fn gathered(&self, indices: OperandId, [tokens, count, outputs]: [u32; 3], emit: &mut Emit<'_>) -> Mapped<OperandId> {
-        let blocks = self.inputs / self.block_size;
-        let all = emit.operand(&self.bytes)?;
-        let own = emit.gather(all, indices, 0)?;
-        let numbers = unpacked(own, self.bits, emit)?;
-        let numbers = emit.reshape(numbers, &[tokens, count, outputs, blocks, self.block_size])?;
-        let of_blocks = |of: OperandId, emit: &mut Emit<'_>| -> Mapped<OperandId> {
-            let own = emit.gather(of, indices, 0)?;
-            emit.reshape(own, &[tokens, count, outputs, blocks, 1])
-        };
-        let centred = match self.zero_points {
-            Some(points) => {
-                let points = of_blocks(points, emit)?;
-                emit.sub(numbers, points)?
-            }
-            None => emit.with(BinaryKind::Sub, numbers, f64::from(1 << (self.bits - 1)))?,
-        };
-        let scales = of_blocks(self.scales, emit)?;
-        let weights = emit.mul(centred, scales)?;
-        emit.reshape(weights, &[tokens, count, outputs, self.inputs])
+    /// The products of rows [tokens, 1 or k, 1, inputs] with the weights of the experts [tokens, k]: [tokens, k, 1, outputs].
+    fn product(&self, x: OperandId, indices: OperandId, outputs: u32, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+        let &[tokens, count] = &emit.shape(indices)[..] else { return Err("choices whose rank is not 2".into()) };
+        let rows = tokens.checked_mul(count).ok_or("too many elements")?;
+        let a = emit.expand(x, &[tokens, count, 1, self.inputs])?;
+        let a = emit.reshape(a, &[rows, self.inputs])?;
+        let experts = emit.reshape(indices, &[rows])?;
+        let experts = emit.cast(experts, DataType::Int32)?;
+        let Quantized { weights, scales, zero_points, bits, .. } = *self;
+        let product = emit.push(ExpertMatmul { a, weights, scales, experts, bits, zero_points })?;
+        emit.reshape(product, &[tokens, count, 1, outputs])
     }
 }
 

@@ -33,6 +33,19 @@ pub fn gemm(draw: &mut Draw<'_>) {
     draw.optional("c", &c, Contents::Moderate);
 }
 
+/// Matrices of each number of bits, some of which no row has.
+pub fn experts(draw: &mut Draw<'_>) {
+    let bits = draw.random.pick(&[2, 3, 4, 8]);
+    let [rows, blocks, block, matrices] = [8, 4, 20, 4].map(|most| draw.random.between(1, most));
+    let (depth, columns) = (blocks * block, draw.random.between(1, 30));
+    draw.operand("a", &[rows, depth], Contents::Moderate);
+    draw.operand("weights", &[matrices, columns, (depth * bits).div_ceil(8)], Contents::Anything);
+    draw.operand("scales", &[matrices, columns, blocks], Contents::Factors);
+    draw.operand("experts", &[rows], Contents::Indices(matrices));
+    draw.set("bits", Value::Unsigned(bits as u32));
+    draw.optional("zero_points", &[matrices, columns, blocks], Contents::Moderate);
+}
+
 /// Weights of each number of bits, in blocks of any length, and in those that kernels are made for.
 pub fn block_quantized(draw: &mut Draw<'_>) {
     let bits = draw.random.pick(&[2, 3, 4, 8]);

@@ -50,6 +50,7 @@ pub fn call(row: &'static Operator, random: &mut Random, wish: Option<&Wish>) ->
         "matmul" | "integerMatmul" => matrices::matmul(&mut draw),
         "quantizedMatmul" => matrices::quantized(&mut draw),
         "blockQuantizedMatmul" => matrices::block_quantized(&mut draw),
+        "expertMatmul" => matrices::experts(&mut draw),
         "gemm" => matrices::gemm(&mut draw),
         "conv2d" => convolution::conv2d(&mut draw),
         "convTranspose2d" => convolution::conv_transpose2d(&mut draw),

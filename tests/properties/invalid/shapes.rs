@@ -50,6 +50,7 @@ fn fixed(call: &Call, field: &str) -> Vec<usize> {
         ("pairwiseCoupling", "input") | ("roiMaxPool", "regions") => vec![1],
         ("matmul" | "integerMatmul" | "quantizedMatmul", "a") => vec![tensor.rank() - 1],
         ("matmul" | "integerMatmul" | "quantizedMatmul", "b") => vec![tensor.rank() - 2],
+        ("expertMatmul", "weights" | "experts" | "zero_points") => all(),
         ("linearAttention", "value") => all(),
         ("linearAttention", "state") => vec![0, 1, 3],
         ("linearAttention", _) => vec![0, 1],

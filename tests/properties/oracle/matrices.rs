@@ -99,6 +99,33 @@ pub fn gemm(call: &Call) -> Expected {
 
 /// Weights are numbers of a stream of bits, the first one of a byte in its lowest. The integers are multiplied with the left
 /// operand block by block, and a zero point times the sum of a block is taken off: two sums, each with an error.
+/// Bit by bit. The weights are rounded before they are multiplied, and the sum as often as it has terms.
+pub fn experts(call: &Call) -> Expected {
+    let operand = |name: &str| call.operand(name);
+    let (a, weights, scales, chosen) = (operand("a"), operand("weights"), operand("scales"), operand("experts"));
+    let bits = call.unsigned("bits").expect("an argument");
+    let (depth, blocks) = (a.shape[1], scales.shape[2]);
+    let integer = |tensor: &Tensor, position: &[usize]| match tensor.at(position) {
+        Scalar::Integer(x) => x,
+        Scalar::Float(x) => unreachable!("{x} is no integer"),
+    };
+    by_position(DataType::Float32, vec![a.shape[0], scales.shape[1]], |position| {
+        let &[row, column] = position else { unreachable!("a position in a matrix") };
+        let matrix = integer(chosen, &[row]).clamp(0, scales.shape[0] as i128 - 1) as usize;
+        let (mut sum, mut size) = (0.0, 0.0);
+        for k in 0..depth {
+            let bit = |i: usize| integer(weights, &[matrix, column, (k * bits + i) / 8]) >> ((k * bits + i) % 8) & 1;
+            let code = (0..bits).map(|i| bit(i) << i).sum::<i128>() as f64;
+            let place = [matrix, column, k / (depth / blocks)];
+            let zero = call.optional("zero_points").map_or((1 << (bits - 1)) as f64, |points| points.float(&place));
+            let factor = a.float(&[row, k]) * scales.float(&place);
+            sum += factor * (code - zero);
+            size += factor.abs() * (code + zero.abs());
+        }
+        Element::within(sum, (depth + 6) as f64 * EPSILON * size)
+    })
+}
+
 pub fn block_quantized(call: &Call) -> Expected {
     let (a, weights, scales) = (call.operand("a"), call.operand("weights"), call.operand("scales"));
     let bits = call.unsigned("bits").expect("an argument");

@@ -54,6 +54,7 @@ pub fn outputs(call: &Call) -> Vec<Expected> {
         "quantizedMatmul" => vec![matrices::quantized(call)],
         "dynamicQuantizeLinear" => elementwise::dynamic_quantization(call),
         "blockQuantizedMatmul" => vec![matrices::block_quantized(call)],
+        "expertMatmul" => vec![matrices::experts(call)],
         "gemm" => vec![matrices::gemm(call)],
         "gather" | "gatherElements" | "gatherND" | "scatterElements" | "scatterND" | "accumulateElements" | "accumulateND" => {
             vec![indexed::output(call)]

@@ -54,6 +54,7 @@ static SOFTMAX: List = &[&softmax_columns::COLUMNS, &row_normalization::SOFTMAX,
 static LAYER_NORMALIZATION: List = &[&row_normalization::LAYER_NORMALIZATION];
 static INSTANCE_NORMALIZATION: List = &[&row_normalization::INSTANCE_NORMALIZATION];
 static RECURRENT: List = &[&recurrent::BF16, &recurrent::CELLS];
+static EXPERTS: List = &[&expert_matmul::CHOSEN];
 static LINEAR_ATTENTION: List = &[&linear_attention::RECURRENCE];
 static NONE: List = &[];
 
@@ -78,6 +79,7 @@ static ALL: &[List] = &[
     LAYER_NORMALIZATION,
     INSTANCE_NORMALIZATION,
     RECURRENT,
+    EXPERTS,
     LINEAR_ATTENTION,
 ];
 
@@ -129,6 +131,7 @@ fn list(problem: &Problem<'_>) -> List {
         Op::LayerNormalization(_) => LAYER_NORMALIZATION,
         Op::InstanceNormalization(_) => INSTANCE_NORMALIZATION,
         Op::Lstm(_) | Op::Gru(_) => RECURRENT,
+        Op::ExpertMatmul(_) => EXPERTS,
         Op::LinearAttention(_) => LINEAR_ATTENTION,
         _ => NONE,
     }

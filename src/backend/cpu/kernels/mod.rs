@@ -17,6 +17,7 @@ mod epilogue;
 pub mod expand_depthwise;
 #[cfg(test)]
 mod expand_depthwise_tests;
+pub mod expert_matmul;
 pub mod few_outputs;
 pub mod first_layer;
 mod functions;

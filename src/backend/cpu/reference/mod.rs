@@ -18,6 +18,7 @@ mod determinant;
 #[cfg(test)]
 mod divided;
 mod elementwise;
+mod expert_matmul;
 mod gather;
 mod index;
 mod interpret;
@@ -65,6 +66,7 @@ pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
         Op::DynamicQuantizeLinear(op) => quantized::dynamic_quantize_linear(op, arguments),
         Op::Elu(op) => elementwise::elu(op, arguments),
         Op::Expand(op) => movement::expand(op, arguments),
+        Op::ExpertMatmul(op) => expert_matmul::expert_matmul(op, arguments),
         Op::Gate(op) => elementwise::gate(op, arguments),
         Op::Gather(op) => gather::gather(op, arguments),
         Op::GatherElements(op) => gather::gather_elements(op, arguments),

@@ -12,6 +12,7 @@ mod coupling;
 mod cumulative;
 mod determinant;
 mod elementwise;
+mod expert_matmul;
 mod gather;
 mod kernel;
 mod linear_attention;
@@ -125,6 +126,7 @@ fn one(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> 
         Op::Determinant(op) => determinant::determinant(lowering, op, operands),
         Op::DynamicQuantizeLinear(op) => quantized::dynamic_quantize_linear(lowering, op, operands),
         Op::Expand(op) => movement::expand(lowering, op, operands),
+        Op::ExpertMatmul(op) => expert_matmul::expert_matmul(lowering, op, operands),
         Op::Gather(op) => gather::gather(lowering, op, operands),
         Op::GatherElements(op) => gather::gather_elements(lowering, op, operands),
         Op::GatherNd(op) => gather::gather_nd(lowering, op, operands),
