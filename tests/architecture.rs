@@ -291,7 +291,10 @@ fn files_of_these_folders_import_each_other_in_one_direction() {
     for folder in ONE_WAY {
         let folder: Vec<String> = folder.split('/').map(str::to_owned).collect();
         // Modules whose imports are all looked at already are taken away until none is left, or only circles.
-        let mut left: BTreeSet<&Vec<String>> = imports.keys().filter(|module| module.starts_with(&folder)).collect();
+        // Tests may look at what holds them.
+        let is_test = |module: &[String]| module.iter().any(|name| name.ends_with("tests"));
+        let mut left: BTreeSet<&Vec<String>> =
+            imports.keys().filter(|module| module.starts_with(&folder) && !is_test(module)).collect();
         assert!(left.len() > 1, "{folder:?}");
         while let Some(next) = left.iter().find(|module| imports[**module].iter().all(|other| !left.contains(other))) {
             let next = *next;

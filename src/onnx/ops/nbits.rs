@@ -146,11 +146,11 @@ impl Groups {
         if (0..inner).all(|k| groups[k] == (k / block_size) as i64) {
             return Ok(None);
         }
-        let mut members: Vec<Vec<usize>> = vec![Vec::new(); blocks as usize];
-        groups.iter().enumerate().for_each(|(k, &group)| members[group as usize].push(k));
+        let mut sorted: Vec<usize> = (0..inner).collect();
+        sorted.sort_by_key(|&k| groups[k]);
         let (mut order, mut of_blocks) = (Vec::new(), Vec::new());
-        for (group, steps) in members.iter().enumerate() {
-            of_blocks.resize(of_blocks.len() + steps.len().div_ceil(block_size), group);
+        for steps in sorted.chunk_by(|&a, &b| groups[a] == groups[b]) {
+            of_blocks.resize(of_blocks.len() + steps.len().div_ceil(block_size), groups[steps[0]] as usize);
             order.extend(steps.iter().copied().map(Some));
             order.resize(of_blocks.len() * block_size, None);
         }

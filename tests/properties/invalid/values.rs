@@ -76,7 +76,9 @@ fn of(call: &Call, field: &'static str) -> Refused {
                 .map(|number| (Value::Unsigned(number as u32), "other classes than of the pairs"))
                 .to_vec()
         }
-        ("blockQuantizedMatmul" | "expertMatmul", "bits") => [0, 1, 5, 32, HUGE].map(|bits| (Value::Unsigned(bits as u32), "other bits")).to_vec(),
+        ("blockQuantizedMatmul" | "expertMatmul", "bits") => {
+            [0, 1, 5, 32, HUGE].map(|bits| (Value::Unsigned(bits as u32), "other bits")).to_vec()
+        }
         ("blockQuantizedMatmul", "block_size") => {
             [0, HUGE].map(|size| (Value::Unsigned(size as u32), "no size of a block")).to_vec()
         }

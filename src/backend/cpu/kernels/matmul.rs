@@ -419,7 +419,9 @@ fn accept_pointwise_bf16<'a>(problem: &Problem<'a>, target: &Target) -> Accepted
     let plan = conv::plan(problem, target)?;
     require(plan.is_pointwise(), "several groups, a window, strides or padding")?;
     let op = problem.conv2d()?;
-    let (filter, [columns, depth, ..]) = Filter::of(op, problem)?;
+    let (filter, [columns, depth, height, width]) = Filter::of(op, problem)?;
+    // Of a larger one a single weight may be left that any window has over the image; it is not the first.
+    require(height * width == 1, "a filter of several weights")?;
     bf16::require_columns(columns, target)?;
     require(depth >= target.tuning.bf16_channels, "few channels")?;
     let rows = problem.output.element_count() / columns;

@@ -20,8 +20,10 @@ pub fn quantized_matmul(op: &QuantizedMatmul, arguments: &mut Arguments<'_, '_>)
     let (batches_b, &[_, columns]) = b.shape.split_last_chunk::<2>().expect("matrices have rank 2");
     // For each row of all of a, and each column of all of b.
     let zeros = |zero_point: Option<OperandId>, shape: Vec<usize>| -> Vec<i32> {
-        let Some(view) = zero_point.map(|id| arguments.input(id)) else { return vec![0; shape.iter().product()] };
-        broadcast_positions(view.shape, &shape).into_iter().map(integers(&view)).collect()
+        match zero_point.map(|id| arguments.input(id)) {
+            Some(view) => broadcast_positions(view.shape, &shape).into_iter().map(integers(&view)).collect(),
+            None => broadcast_positions(&[], &shape).into_iter().map(|_| 0).collect(),
+        }
     };
     let zeros_a = zeros(op.a_zero_point, [batches_a, &[rows, 1]].concat());
     let zeros_b = zeros(op.b_zero_point, [batches_b, &[1, columns]].concat());
