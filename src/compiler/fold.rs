@@ -303,6 +303,7 @@ fn weights(graph: &Graph, progress: &Progress<'_>) -> Result<Vec<bool>> {
             Op::Gemm(op) => [op.a, op.b].into_iter().for_each(mark),
             Op::QuantizedMatmul(op) => [op.a, op.b].into_iter().for_each(mark),
             Op::Lstm(op) => [op.weight, op.recurrent_weight].into_iter().for_each(mark),
+            Op::QuantizedLstm(op) => mark(op.recurrent_weight),
             Op::Gru(op) => [op.weight, op.recurrent_weight].into_iter().for_each(mark),
             _ => {}
         }

@@ -46,6 +46,11 @@ pub fn multiplications(op: &Op, inputs: &[&[usize]], outputs: &[&[usize]]) -> us
         Op::Gru(_) | Op::Lstm(_) | Op::GruCell(_) | Op::LstmCell(_) => {
             read.saturating_mul(element_count(inputs[0].split_last().map_or(&[], |(_, others)| others)))
         }
+        // The same, but for the product of the input.
+        Op::QuantizedLstm(op) => {
+            let hidden = inputs[op.recurrent_weight.0 as usize][2];
+            element_count(inputs[op.gates.0 as usize]).saturating_mul(hidden)
+        }
         // A node of a tree takes as long as sixteen, since it is somewhere else in memory than the one before.
         Op::TreeEnsemble(op) => {
             let walks = inputs[op.input.0 as usize][0].saturating_mul(element_count(inputs[op.roots.0 as usize]));

@@ -28,6 +28,7 @@ pub mod movement;
 pub mod normalization;
 pub mod pool;
 pub mod quantized;
+pub mod quantized_lstm;
 pub mod recurrent;
 pub mod reduce;
 pub mod resample;
@@ -156,6 +157,7 @@ nodes! {
         matmul::IntegerMatmul,
         quantized::DynamicQuantizeLinear,
         quantized::QuantizedMatmul,
+        quantized_lstm::QuantizedLstm,
         roi::RoiMaxPool,
         top_k::TopK,
         tree::TreeEnsemble,

@@ -339,7 +339,7 @@ pub fn lstm_activations(given: Option<&[RecurrentNetworkActivation]>) -> [Recurr
     given.map_or([Sigmoid, Tanh, Tanh], |list| [list[0], list[1], list[2]])
 }
 
-fn check_activations(given: Option<&[RecurrentNetworkActivation]>, count: usize) -> Result<()> {
+pub fn check_activations(given: Option<&[RecurrentNetworkActivation]>, count: usize) -> Result<()> {
     given.map_or(Ok(()), |list| check_length("activations", list.len(), count))
 }
 

@@ -10,6 +10,8 @@ use super::quantize::{self, dynamically, integer_product, per_axis};
 use super::recurrent::{self, Network};
 use super::window::Window;
 use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, LeakyRelu, QuantizeLinear};
+use crate::graph::ops::quantized_lstm::QuantizedLstm;
+use crate::graph::ops::recurrent::RecurrentNetworkActivation;
 use crate::graph::ops::reduce::ReduceKind;
 use crate::graph::ops::softmax::Softmax;
 use crate::graph::{DataType, OperandId};
@@ -203,31 +205,114 @@ pub fn matmul_to_float(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value
     }
 }
 
-/// DynamicQuantizeLSTM of com.microsoft: an LSTM whose weights are quantized, each direction's or each column's with a scale.
-/// They stand for floats here, and the input is not quantized at all; so the results are those of the network before it was
-/// quantized, rather than onnxruntime's.
+/// DynamicQuantizeLSTM of com.microsoft: an LSTM whose weights are quantized, each direction's or each column's with a scale. The input
+/// is quantized by its range, and the hidden state before each step.
+///
+/// Sequences of several lengths and what only single steps can express have their weights as floats, and nothing else is
+/// quantized: their results are those of the network before it was.
 pub fn lstm(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let mut weights = Vec::new();
     for (position, scale, zero_point) in [(1, 8, 9), (2, 10, 11)] {
-        // [directions, inputs, gates * units]
-        let weight = emit.input(node, position)?;
-        let shape = emit.shape(weight);
-        let [directions, _, columns] = shape[..] else { return Err("weights whose rank is not 3".into()) };
-        let aligned = |id: OperandId, emit: &mut Emit<'_>| {
-            let target = match emit.shape(id)[..] {
-                [count] if count == directions => [directions, 1, 1],
-                _ => [directions, 1, columns],
-            };
-            let wide = emit.cast(id, DataType::Float32)?;
-            emit.reshape(wide, &target)
-        };
-        let (scale, zero_point) = (emit.input(node, scale)?, emit.input(node, zero_point)?);
-        let (scale, zero_point) = (aligned(scale, emit)?, aligned(zero_point, emit)?);
-        let wide = emit.cast(weight, DataType::Float32)?;
-        let wide = emit.sub(wide, zero_point)?;
-        let wide = emit.mul(wide, scale)?;
-        weights.push(emit.transpose_matrices(wide)?);
+        weights.push(Weights::of(node, [position, scale, zero_point], emit)?);
     }
-    let network = Network::with_weights(node, &functions::LSTM, [weights[0], weights[1]], emit)?;
-    recurrent::lstm_of(node, network, emit)
+    let floats = [weights[0].floats(emit)?, weights[1].floats(emit)?];
+    let network = Network::with_weights(node, &functions::LSTM, floats, emit)?;
+    match recurrent::plain_lstm(node, &network)? {
+        Some(activations) => quantized_lstm(node, network, &weights, activations, emit),
+        None => recurrent::lstm_of(node, network, emit),
+    }
+}
+
+/// Weights of recurrent networks, [directions, inputs, gates * units].
+struct Weights {
+    bytes: OperandId,
+    scale: OperandId,
+    zero_point: OperandId,
+    shape: [u32; 3],
+}
+
+impl Weights {
+    fn of(node: &Node<'_>, [bytes, scale, zero_point]: [usize; 3], emit: &mut Emit<'_>) -> Mapped<Weights> {
+        let bytes = emit.input(node, bytes)?;
+        let shape = <[u32; 3]>::try_from(emit.shape(bytes)).map_err(|_| "weights whose rank is not 3")?;
+        let [scale, zero_point] = [emit.input(node, scale)?, emit.input(node, zero_point)?];
+        let scale = emit.cast(scale, DataType::Float32)?;
+        Ok(Weights { bytes, scale, zero_point, shape })
+    }
+
+    /// A scale or zero point for each direction, or for each column, as one for each column.
+    fn by_column(&self, list: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+        let [directions, _, columns] = self.shape;
+        let list = match emit.shape(list)[..] {
+            [count] if count == directions => emit.reshape(list, &[directions, 1])?,
+            _ => emit.reshape(list, &[directions, columns])?,
+        };
+        emit.expand(list, &[directions, columns])
+    }
+
+    /// [directions, gates * units, inputs], as floats.
+    fn floats(&self, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+        let [directions, _, columns] = self.shape;
+        let mut wide = emit.cast(self.bytes, DataType::Float32)?;
+        for (list, kind) in [(self.zero_point, BinaryKind::Sub), (self.scale, BinaryKind::Mul)] {
+            let list = self.by_column(list, emit)?;
+            let list = emit.cast(list, DataType::Float32)?;
+            let list = emit.reshape(list, &[directions, 1, columns])?;
+            wide = emit.binary(kind, wide, list)?;
+        }
+        emit.transpose_matrices(wide)
+    }
+
+    /// What a direction has of a list by column.
+    fn of_direction(&self, list: OperandId, direction: u32, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+        let own = emit.slice_axis(list, 0, direction, 1)?;
+        emit.reshape(own, &[self.shape[2]])
+    }
+}
+
+/// An LSTM whose input and hidden state are multiplied as bytes.
+fn quantized_lstm(
+    node: &Node<'_>,
+    network: Network,
+    weights: &[Weights],
+    activations: Vec<RecurrentNetworkActivation>,
+    emit: &mut Emit<'_>,
+) -> Mapped<Vec<Value>> {
+    let [of_input, of_hidden] = weights else { return Err("there are two weights".into()) };
+    let [directions, inputs, columns] = of_input.shape;
+    let &[steps, batches, _] = &emit.shape(network.input)[..] else { return Err("an input whose rank is not 3".into()) };
+    let [input, scale, zero_point] = dynamically(network.input, emit)?;
+    let scales = of_input.by_column(of_input.scale, emit)?;
+    let zero_points = of_input.by_column(of_input.zero_point, emit)?;
+    let mut gates = Vec::new();
+    for direction in 0..directions {
+        let own = emit.slice_axis(of_input.bytes, 0, direction, 1)?;
+        let own = emit.reshape(own, &[inputs, columns])?;
+        let zeros = of_input.of_direction(zero_points, direction, emit)?;
+        let sums = integer_product((input, Some(zero_point)), (own, Some(zeros)), emit)?;
+        let sums = emit.cast(sums, DataType::Float32)?;
+        let factors = of_input.of_direction(scales, direction, emit)?;
+        let factors = emit.mul(scale, factors)?;
+        let mut of_gates = emit.mul(sums, factors)?;
+        for bias in [network.bias, network.recurrent_bias].into_iter().flatten() {
+            let bias = of_input.of_direction(bias, direction, emit)?;
+            of_gates = emit.add(of_gates, bias)?;
+        }
+        gates.push(emit.reshape(of_gates, &[steps, 1, batches, columns])?);
+    }
+    let gates = emit.concat(gates, 1)?;
+    let op = QuantizedLstm {
+        gates,
+        recurrent_weight: emit.transpose_matrices(of_hidden.bytes)?,
+        scales: of_hidden.by_column(of_hidden.scale, emit)?,
+        zero_points: Some(of_hidden.by_column(of_hidden.zero_point, emit)?),
+        peephole_weight: emit.optional(node, 7)?,
+        initial_hidden_state: network.initial_hidden_state,
+        initial_cell_state: recurrent::state(node, 6, network.batch_first, emit)?,
+        return_sequence: node.has_output(0),
+        direction: network.direction,
+        activations: Some(activations),
+    };
+    let results = emit.push_all(op)?;
+    network.outputs(&results[..2], results.get(2).copied(), emit)
 }

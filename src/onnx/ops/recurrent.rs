@@ -139,13 +139,6 @@ impl Network {
     }
 }
 
-fn state(node: &Node<'_>, position: usize, batch_first: bool, emit: &mut Emit<'_>) -> Mapped<Option<OperandId>> {
-    match emit.optional(node, position)? {
-        Some(state) if batch_first && emit.rank(state) == 3 => Ok(Some(emit.transpose(state, &[1, 0, 2])?)),
-        state => Ok(state),
-    }
-}
-
 pub fn lstm(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let network = Network::of(node, &functions::LSTM, emit)?;
     lstm_of(node, network, emit)
@@ -189,6 +182,20 @@ pub fn lstm_of(node: &Node<'_>, network: Network, emit: &mut Emit<'_>) -> Mapped
     let more = [peephole_weight, initial_cell_state];
     let results = emit.push_all(operator(&network, node.has_output(0), activations, more))?;
     network.outputs(&results[..2], results.get(2).copied(), emit)
+}
+
+/// The functions of an LSTM that WebNN's own operator could express.
+pub fn plain_lstm(node: &Node<'_>, network: &Network) -> Mapped<Option<Vec<RecurrentNetworkActivation>>> {
+    let is_usual = !node.flag("input_forget", false)? && !output_peephole(node, network);
+    Ok(network.plain().filter(|_| is_usual))
+}
+
+/// The initial hidden or cell state, which is an input of the node.
+pub fn state(node: &Node<'_>, position: usize, batch_first: bool, emit: &mut Emit<'_>) -> Mapped<Option<OperandId>> {
+    match emit.optional(node, position)? {
+        Some(state) if batch_first && emit.rank(state) == 3 => Ok(Some(emit.transpose(state, &[1, 0, 2])?)),
+        state => Ok(state),
+    }
 }
 
 /// Whether the output gate has a peephole: WebNN's looks at the cell state before the step, and ONNX's at the one after.

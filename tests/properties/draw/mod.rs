@@ -48,6 +48,7 @@ pub fn call(row: &'static Operator, random: &mut Random, wish: Option<&Wish>) ->
             indexed::draw(&mut draw)
         }
         "matmul" | "integerMatmul" => matrices::matmul(&mut draw),
+        "quantizedLstm" => recurrent::quantized(&mut draw),
         "quantizedMatmul" => matrices::quantized(&mut draw),
         "blockQuantizedMatmul" => matrices::block_quantized(&mut draw),
         "expertMatmul" => matrices::experts(&mut draw),

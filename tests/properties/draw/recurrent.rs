@@ -37,6 +37,24 @@ pub fn draw(draw: &mut Draw<'_>) {
     activations(draw, if is_lstm { 3 } else { 2 });
 }
 
+pub fn quantized(draw: &mut Draw<'_>) {
+    let [batch, hidden, steps] = [4, 5, 3].map(|most| draw.random.between(1, most));
+    let directions = if draw.enumeration("direction") == 2 { 2 } else { 1 };
+    let columns = 4 * hidden;
+    draw.operand("gates", &[steps, directions, batch, columns], Contents::Moderate);
+    draw.operand("recurrent_weight", &[directions, columns, hidden], Contents::Moderate);
+    draw.operand("scales", &[directions, columns], Contents::Factors);
+    draw.optional("zero_points", &[directions, columns], Contents::Moderate);
+    draw.optional("peephole_weight", &[directions, 3 * hidden], Contents::Moderate);
+    draw.optional("initial_hidden_state", &[directions, batch, hidden], Contents::Moderate);
+    draw.optional("initial_cell_state", &[directions, batch, hidden], Contents::Moderate);
+    activations(draw, 3);
+    // Kernels are made for weights that are known.
+    if draw.random.once_in(2) {
+        draw.operands.iter_mut().enumerate().for_each(|(i, operand)| operand.is_constant = i > 0);
+    }
+}
+
 fn activations(draw: &mut Draw<'_>, count: usize) {
     if !draw.is_given("activations") {
         return draw.set("activations", Value::Absent);

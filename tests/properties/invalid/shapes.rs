@@ -46,6 +46,8 @@ fn fixed(call: &Call, field: &str) -> Vec<usize> {
         ("gru" | "gruCell" | "lstm" | "lstmCell", _) => all(),
         ("quantizeLinear" | "dequantizeLinear", "scale" | "zero_point") => all(),
         ("blockQuantizedMatmul", "weights" | "zero_points" | "code_book" | "bias") => all(),
+        ("quantizedLstm", "gates") => vec![1, 3],
+        ("quantizedLstm", _) => all(),
         ("treeEnsemble", "nodes" | "thresholds" | "leaves" | "weights") => all(),
         ("pairwiseCoupling", "input") | ("roiMaxPool", "regions") => vec![1],
         ("matmul" | "integerMatmul" | "quantizedMatmul", "a") => vec![tensor.rank() - 1],

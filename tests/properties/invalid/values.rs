@@ -155,7 +155,7 @@ fn of(call: &Call, field: &'static str) -> Refused {
                 .to_vec()
         }
         (_, "activations") => {
-            let right = if name.starts_with("lstm") { 3 } else { 2 };
+            let right = if name.to_lowercase().ends_with("lstm") || name == "lstmCell" { 3 } else { 2 };
             let lengths = (0..right + 2).filter(|&length| length != right);
             lengths.map(|length| (Value::EnumerationList(vec![0; length]), "a wrong length")).collect()
         }

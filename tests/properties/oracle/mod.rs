@@ -51,6 +51,7 @@ pub fn outputs(call: &Call) -> Vec<Expected> {
         "resample2d" => vec![pooling::resample2d(call)],
         "matmul" => vec![matrices::matmul(call)],
         "integerMatmul" => vec![matrices::integer_matmul(call)],
+        "quantizedLstm" => recurrent::quantized(call),
         "quantizedMatmul" => vec![matrices::quantized(call)],
         "dynamicQuantizeLinear" => elementwise::dynamic_quantization(call),
         "blockQuantizedMatmul" => vec![matrices::block_quantized(call)],

@@ -170,3 +170,76 @@ pub fn outputs(call: &Call) -> Vec<Expected> {
     }
     outputs
 }
+
+/// The same network, whose hidden state is rounded to 255 parts of its range before each step. Where it lies nearly halfway between
+/// two of them either may be taken, and nothing is known of what follows.
+pub fn quantized(call: &Call) -> Vec<Expected> {
+    let (gates, weights, scales) = (call.operand("gates"), call.operand("recurrent_weight"), call.operand("scales"));
+    let &[steps, directions, batch, columns] = &gates.shape[..] else { panic!("a shape of {:?}", gates.shape) };
+    let hidden_size = columns / 4;
+    let direction = call.enumeration("direction", "forward");
+    let activations = call.enumerations("activations").unwrap_or(vec!["sigmoid", "tanh", "tanh"]);
+    let mut is_known = true;
+    let mut greatest = 1f64;
+    let mut last: [Vec<State>; 2] = [Vec::new(), Vec::new()];
+    let mut sequences: Vec<Vec<State>> = vec![vec![State::new(); steps]; directions];
+    for (number, sequence) in sequences.iter_mut().enumerate() {
+        let [mut hidden, mut cells] = ["initial_hidden_state", "initial_cell_state"].map(|field| -> State {
+            let row_of = |i| call.optional(field).map_or(vec![0.0; hidden_size], |state| row(state, &[number, i]));
+            (0..batch).map(row_of).collect()
+        });
+        for step in 0..steps {
+            let step = if number == 1 || direction == "backward" { steps - step - 1 } else { step };
+            let [least, most] = [f64::min, f64::max].map(|function| hidden.iter().flatten().copied().fold(0.0, function));
+            let scale = if most == least { 1.0 } else { (most - least) / 255.0 };
+            let mut rounded = |x: f64| {
+                is_known &= ((x.abs().fract() - 0.5).abs() > 1e-3) && x.is_finite();
+                x.round_ties_even()
+            };
+            let zero_point = rounded(-least / scale);
+            let multiplied: State = hidden
+                .iter()
+                .map(|row| row.iter().map(|x| (rounded(x / scale) + zero_point).clamp(0.0, 255.0) - zero_point).collect())
+                .collect();
+            for i in 0..batch {
+                let before = cells[i].clone();
+                let sum = |gate: usize, unit: usize| {
+                    let row = gate * hidden_size + unit;
+                    let zero = call.optional("zero_points").map_or(0.0, |zeros| zeros.float(&[number, row]));
+                    let weight = |k: usize| weights.float(&[number, row, k]) - zero;
+                    let product: f64 = (0..hidden_size).map(|k| weight(k) * multiplied[i][k]).sum();
+                    let peephole = match call.optional("peephole_weight") {
+                        Some(peephole) if gate < 3 => peephole.float(&[number, row]) * before[unit],
+                        _ => 0.0,
+                    };
+                    gates.float(&[step, number, i, row]) + product * scale * scales.float(&[number, row]) + peephole
+                };
+                for unit in 0..hidden_size {
+                    let [input, output, forget] = [0, 1, 2].map(|gate| activate(activations[0], sum(gate, unit)));
+                    let after = forget * before[unit] + input * activate(activations[1], sum(3, unit));
+                    cells[i][unit] = after;
+                    hidden[i][unit] = output * activate(activations[2], after);
+                    greatest = greatest.max(after.abs()).max(hidden[i][unit].abs());
+                }
+            }
+            sequence[step] = hidden.clone();
+        }
+        last[0].push(hidden);
+        last[1].push(cells);
+    }
+    // Beyond, errors of relus grow as fast as their results.
+    is_known &= greatest < 1e4;
+    let element = |x: f64| match is_known {
+        true => Element::within(x, 10.0 * ERROR * steps as f64 * greatest),
+        false => Element::Anything,
+    };
+    let mut outputs: Vec<Expected> = last
+        .iter()
+        .map(|state| by_position(gates.data_type, vec![directions, batch, hidden_size], |p| element(state[p[0]][p[1]][p[2]])))
+        .collect();
+    if call.boolean("return_sequence", false) {
+        let shape = vec![steps, directions, batch, hidden_size];
+        outputs.push(by_position(gates.data_type, shape, |p| element(sequences[p[1]][p[0]][p[2]][p[3]])));
+    }
+    outputs
+}

@@ -140,6 +140,8 @@ impl Tiles {
             Level::Portable => smallvec![&PORTABLE],
             // The compiler makes NEON's instructions of the arrays.
             #[cfg(target_arch = "aarch64")]
+            Level::Neon if std::arch::is_aarch64_feature_detected!("dotprod") => smallvec![&arm::DOT, &PORTABLE],
+            #[cfg(target_arch = "aarch64")]
             Level::Neon => smallvec![&PORTABLE],
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => smallvec![&x86::AVX2],
@@ -195,6 +197,12 @@ trait Sums: Copy {
     /// What is multiplied with the weights of a part.
     fn bytes(group: Self::Group, part: usize) -> Self::Bytes;
 
+    /// What is taken off all bytes before they are multiplied, if that is not 0, in the form of these.
+    #[inline(always)]
+    fn moved() -> Option<Self::Bytes> {
+        None
+    }
+
     fn plus(self, bytes: Self::Bytes, weights: Self::Weights) -> Self;
 
     fn add(self, other: Self) -> Self;
@@ -231,6 +239,8 @@ unsafe fn tile<S: Sums, const ROWS: usize, const VECTORS: usize>(task: &Task) {
         1
     };
     let mut sums = [[[S::zero(); VECTORS]; ROWS]; 4];
+    // What the tile has too much for bytes that were moved, which is the same for all rows.
+    let mut moved = [S::zero(); VECTORS];
     let mut weights = task.weights;
     let part = VECTORS * S::LANES * GROUP / S::PARTS * S::WEIGHT;
     for run in 0..task.runs {
@@ -248,6 +258,13 @@ unsafe fn tile<S: Sums, const ROWS: usize, const VECTORS: usize>(task: &Task) {
                 unsafe {
                     let first = weights;
                     let factors = |number: usize, v: usize| S::weights(first.add(number * part + v * (part / VECTORS)));
+                    if let Some(bytes) = S::moved() {
+                        for number in 0..S::PARTS {
+                            for v in 0..VECTORS {
+                                moved[v] = moved[v].plus(bytes, factors(number, v));
+                            }
+                        }
+                    }
                     for r in 0..ROWS {
                         let group = S::group(starts[r].add(k + way * GROUP));
                         for number in 0..S::PARTS {
@@ -267,6 +284,13 @@ unsafe fn tile<S: Sums, const ROWS: usize, const VECTORS: usize>(task: &Task) {
         for r in 0..ROWS {
             for v in 0..VECTORS {
                 sums[0][r][v] = sums[0][r][v].add(sums[way][r][v]);
+            }
+        }
+    }
+    if S::moved().is_some() {
+        for v in 0..VECTORS {
+            for r in 0..ROWS {
+                sums[0][r][v] = sums[0][r][v].less(moved[v], 1);
             }
         }
     }
@@ -311,6 +335,7 @@ unsafe fn tile<S: Sums, const ROWS: usize, const VECTORS: usize>(task: &Task) {
 /// The tiles of an instruction set, from 0 rows to so many.
 macro_rules! tiles {
     (4: $tile:ident) => { tiles!(0 1 2 3 4; $tile) };
+    (8: $tile:ident) => { tiles!(0 1 2 3 4 5 6 7 8; $tile) };
     (5: $tile:ident) => { tiles!(0 1 2 3 4 5; $tile) };
     (12: $tile:ident) => { tiles!(0 1 2 3 4 5 6 7 8 9 10 11 12; $tile) };
     ($($rows:literal)*; $tile:ident) => { &[ $( [$tile::<$rows, 1>, $tile::<$rows, 2>] ),* ] };
@@ -405,6 +430,8 @@ static PORTABLE: Tiles = Tiles {
     tiles: tiles!(4: portable),
 };
 
-// Behind the macro that it uses.
+// Behind the macro that they use.
+#[cfg(target_arch = "aarch64")]
+mod arm;
 #[cfg(target_arch = "x86_64")]
 mod x86;

@@ -5,3 +5,5 @@ pub(crate) mod amx;
 pub mod microkernels;
 pub mod panels;
 pub mod row_sums;
+#[cfg(test)]
+mod tests;

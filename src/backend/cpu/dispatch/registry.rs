@@ -53,7 +53,7 @@ static ELEMENTWISE: List = &[&elementwise::CHAIN];
 static SOFTMAX: List = &[&softmax_columns::COLUMNS, &row_normalization::SOFTMAX, &softmax_columns::SHORT_ROWS];
 static LAYER_NORMALIZATION: List = &[&row_normalization::LAYER_NORMALIZATION];
 static INSTANCE_NORMALIZATION: List = &[&row_normalization::INSTANCE_NORMALIZATION];
-static RECURRENT: List = &[&recurrent::BF16, &recurrent::CELLS];
+static RECURRENT: List = &[&recurrent::BF16, &recurrent::CELLS, &integer::lstm::CELLS];
 static EXPERTS: List = &[&expert_matmul::CHOSEN];
 static LINEAR_ATTENTION: List = &[&linear_attention::RECURRENCE];
 static NONE: List = &[];
@@ -130,7 +130,7 @@ fn list(problem: &Problem<'_>) -> List {
         Op::Softmax(_) => SOFTMAX,
         Op::LayerNormalization(_) => LAYER_NORMALIZATION,
         Op::InstanceNormalization(_) => INSTANCE_NORMALIZATION,
-        Op::Lstm(_) | Op::Gru(_) => RECURRENT,
+        Op::Lstm(_) | Op::Gru(_) | Op::QuantizedLstm(_) => RECURRENT,
         Op::ExpertMatmul(_) => EXPERTS,
         Op::LinearAttention(_) => LINEAR_ATTENTION,
         _ => NONE,

@@ -427,7 +427,7 @@ fn gru(op: &Gru) -> Unit {
     Unit::Gru { positions: op.layout.zrn(), activations, reset_after: op.reset_after }
 }
 
-fn activation(of_operator: RecurrentNetworkActivation) -> Activation {
+pub fn activation(of_operator: RecurrentNetworkActivation) -> Activation {
     match of_operator {
         RecurrentNetworkActivation::Relu => Activation::Relu,
         RecurrentNetworkActivation::Sigmoid => Activation::Sigmoid,

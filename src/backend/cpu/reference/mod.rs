@@ -30,6 +30,7 @@ mod patches;
 mod pool;
 mod product;
 mod quantized;
+mod quantized_lstm;
 mod recurrent;
 mod reduce;
 mod resample;
@@ -92,6 +93,7 @@ pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
         Op::Predicate(op) => elementwise::predicate(op, arguments),
         Op::Prelu(op) => elementwise::prelu(op, arguments),
         Op::QuantizeLinear(op) => elementwise::quantize_linear(op, arguments),
+        Op::QuantizedLstm(op) => quantized_lstm::quantized_lstm(op, arguments),
         Op::QuantizedMatmul(op) => quantized::quantized_matmul(op, arguments),
         Op::Reduce(op) => reduce::reduce(op, arguments),
         Op::Remainder(op) => elementwise::remainder(op, arguments),

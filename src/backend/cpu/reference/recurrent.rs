@@ -196,7 +196,7 @@ fn dot(a: &[f32], b: &[f32]) -> f64 {
     sums.iter().sum::<f64>() + a_rest.iter().zip(b_rest).map(product).sum::<f64>()
 }
 
-fn activate(activation: RecurrentNetworkActivation, x: f64) -> f64 {
+pub fn activate(activation: RecurrentNetworkActivation, x: f64) -> f64 {
     match activation {
         // NaN stays NaN.
         RecurrentNetworkActivation::Relu if x <= 0.0 => 0.0,

@@ -144,6 +144,7 @@ fn one(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> 
         Op::Pad(op) => movement::pad(lowering, op, operands),
         Op::PairwiseCoupling(op) => coupling::pairwise_coupling(lowering, op, operands),
         Op::Pool2d(op) => pool::pool2d(lowering, op, operands),
+        Op::QuantizedLstm(op) => recurrent::quantized_lstm(lowering, op, operands),
         Op::QuantizedMatmul(op) => quantized::quantized_matmul(lowering, op, operands),
         Op::Reduce(op) => reduce::reduce(lowering, op, operands),
         Op::Resample2d(op) => resample::resample2d(lowering, op, operands),

@@ -10,6 +10,9 @@ pub mod computed;
 pub mod depthwise;
 #[cfg(test)]
 mod graph_tests;
+pub mod lstm;
+#[cfg(test)]
+mod lstm_tests;
 mod multiply;
 mod panels;
 mod rows;

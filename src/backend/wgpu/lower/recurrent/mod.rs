@@ -4,6 +4,8 @@
 mod gru;
 mod lstm;
 mod network;
+mod quantized_lstm;
 
 pub use gru::{gru, gru_cell};
 pub use lstm::{lstm, lstm_cell};
+pub use quantized_lstm::quantized_lstm;
