@@ -3,7 +3,7 @@
 use super::recurrent::activate;
 use crate::backend::cpu::scratch;
 use crate::backend::cpu::view::Arguments;
-use crate::graph::ops::quantized::of_range;
+use crate::graph::ops::quantized::{extremes, of_range};
 use crate::graph::ops::quantized_lstm::QuantizedLstm;
 use crate::graph::ops::recurrent::lstm_activations;
 use crate::graph::{DataType, OperandId};
@@ -30,7 +30,7 @@ pub fn quantized_lstm(op: &QuantizedLstm, arguments: &mut Arguments<'_, '_>) {
         let (hidden, cell) = (&mut hidden[direction * size..][..size], &mut cell[direction * size..][..size]);
         for i in 0..steps {
             let step = if op.direction.is_backward(direction) { steps - 1 - i } else { i };
-            let [least, most] = [f32::min, f32::max].map(|function| hidden.iter().copied().fold(0.0, function));
+            let [least, most] = extremes(hidden);
             let (scale, zero_point) = of_range(least, most);
             let quantized = hidden.iter().map(|x| {
                 let byte = ((x / scale).round_ties_even() + f32::from(zero_point)).clamp(0.0, 255.0) as u8;

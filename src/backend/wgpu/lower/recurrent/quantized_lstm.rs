@@ -14,7 +14,7 @@ use crate::graph::ops::reduce::ReduceKind;
 
 /// The scale and zero point of a direction, from its extremes.
 const SCALES: &str = "fn scale_of(direction: u32) -> f32 {\n\
-     let scale = (max(most(direction), 0.0f) - min(least(direction), 0.0f)) / 255.0f;\n\
+     let scale = (max_f32(most(direction), 0.0f) - min_f32(least(direction), 0.0f)) / 255.0f;\n\
      return select(scale, 1.0f, scale == 0.0f);\n}\n\
      fn zero_point_of(direction: u32) -> i32 {\n\
      return i32(quantize_u32(-min(least(direction), 0.0f), scale_of(direction), 0u, 0u, 255u));\n}";
