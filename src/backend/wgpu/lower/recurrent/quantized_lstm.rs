@@ -5,7 +5,7 @@ use crate::backend::wgpu::lower::kernel::Kernel;
 use crate::backend::wgpu::lower::lowering::{Lowering, Operands, Tensor};
 use crate::backend::wgpu::lower::reduce::formula;
 use crate::backend::wgpu::lower::reduction::Reduction;
-use crate::backend::wgpu::shader::Scalar;
+use crate::backend::wgpu::shader::{Scalar, size};
 use crate::error::Result;
 use crate::graph::DataType;
 use crate::graph::ops::quantized_lstm::QuantizedLstm;
@@ -23,30 +23,30 @@ pub fn quantized_lstm(lowering: &mut Lowering<'_>, op: &QuantizedLstm, operands:
     let (gates, outputs) = (operands.input(op.gates), operands.outputs());
     let &[steps, directions, batches, columns] = &gates.shape[..] else { unreachable!("the row demands rank 4") };
     let hidden_size = columns / 4;
-    let size = batches * hidden_size;
+    let units = batches * hidden_size;
     let sequence = outputs.get(2).filter(|output| lowering.is_read(output));
-    let hidden = Sequence::new(lowering, if sequence.is_some() { steps + 1 } else { 2 }, directions * size)?;
-    let cell = Sequence::new(lowering, 2, directions * size)?;
+    let hidden = Sequence::new(lowering, if sequence.is_some() { steps + 1 } else { 2 }, directions * units)?;
+    let cell = Sequence::new(lowering, 2, directions * units)?;
     hidden.begin(lowering, operands.optional(op.initial_hidden_state))?;
     cell.begin(lowering, operands.optional(op.initial_cell_state))?;
-    let quantized = lowering.temporary(DataType::Int32, &[directions, size])?;
+    let quantized = lowering.temporary(DataType::Int32, &[directions, units])?;
     let sums = lowering.temporary(DataType::Float32, &[directions, batches, columns])?;
     let extremes = [ReduceKind::Min, ReduceKind::Max].map(|kind| (kind, lowering.temporary(DataType::Float32, &[directions])));
     let [(_, least), (_, most)] = extremes;
     let (least, most) = (least?, most?);
     // Where a direction is in time.
     let step_of = |step: usize| match op.direction {
-        RecurrentNetworkDirection::Forward => format!("{step}u"),
-        RecurrentNetworkDirection::Backward => format!("{}u", steps - 1 - step),
-        RecurrentNetworkDirection::Both => format!("select({step}u, {}u, direction == 1u)", steps - 1 - step),
+        RecurrentNetworkDirection::Forward => format!("{}u", size(step)),
+        RecurrentNetworkDirection::Backward => format!("{}u", size(steps - 1 - step)),
+        RecurrentNetworkDirection::Both => format!("select({}u, {}u, direction == 1u)", size(step), size(steps - 1 - step)),
     };
     let integer = |tensor: &Tensor, text: String| tensor.scalar().convert(Scalar::I32, &text);
     let weights = operands.input(op.recurrent_weight);
     let zero_points = operands.optional(op.zero_points);
     for step in 0..steps {
-        let before = Tensor { shape: vec![directions, size], ..hidden.at(step) };
+        let before = Tensor { shape: vec![directions, units], ..hidden.at(step) };
         for (kind, found) in [(ReduceKind::Min, &least), (ReduceKind::Max, &most)] {
-            let formula = formula(kind, DataType::Float32, size);
+            let formula = formula(kind, DataType::Float32, units);
             let (label, reduced) = ("quantizedLstm, range", vec![false, true]);
             Reduction { label, input: &before, reduced, formula }.lower(lowering, found)?;
         }
@@ -56,9 +56,10 @@ pub fn quantized_lstm(lowering: &mut Lowering<'_>, op: &QuantizedLstm, operands:
         };
         let kernel = with_range(lowering).reads(lowering, "hidden", &before);
         let body = format!(
-            "let direction = i / {size}u;\n\
+            "let direction = i / {of_direction}u;\n\
              let zero_point = zero_point_of(direction);\n\
-             return clamp(i32(round(hidden(i) / scale_of(direction))) + zero_point, 0i, 255i) - zero_point;"
+             return clamp(i32(round(hidden(i) / scale_of(direction))) + zero_point, 0i, 255i) - zero_point;",
+            of_direction = size(units),
         );
         kernel.each(lowering, &quantized, &body)?;
         let mut kernel = with_range(lowering).reads(lowering, "quantized", &quantized).reads(lowering, "weights", weights);
@@ -77,7 +78,7 @@ pub fn quantized_lstm(lowering: &mut Lowering<'_>, op: &QuantizedLstm, operands:
              for (var k = 0u; k < {hidden_size}u; k += 1u) {{\n\
              total += ({weight} - zero) * quantized(first + k);\n}}\n\
              return f32(total) * (scale_of(direction) * scales(row));",
-            of_direction = batches * columns,
+            of_direction = size(batches * columns),
             weight = integer(weights, format!("weights(row * {hidden_size}u + k)")),
         );
         kernel.each(lowering, &sums, &body)?;
@@ -89,11 +90,11 @@ pub fn quantized_lstm(lowering: &mut Lowering<'_>, op: &QuantizedLstm, operands:
         }
     }
     let Some(output) = sequence else { return Ok(()) };
-    let (length, pitch, last) = (hidden.length, hidden.pitch, steps - 1);
+    let [length, pitch, last, units] = [hidden.length, hidden.pitch, steps - 1, units].map(size);
     let position = match op.direction {
         RecurrentNetworkDirection::Forward => "step".to_owned(),
         RecurrentNetworkDirection::Backward => format!("({last}u - step)"),
-        RecurrentNetworkDirection::Both => format!("select(step, {last}u - step, i % {length}u / {size}u == 1u)"),
+        RecurrentNetworkDirection::Both => format!("select(step, {last}u - step, i % {length}u / {units}u == 1u)"),
     };
     let body = format!("let step = i / {length}u;\nreturn states(({position} + 1u) * {pitch}u + i % {length}u);");
     Kernel::new("states").reads(lowering, "states", &hidden.tensor).each(lowering, output, &body)
@@ -124,11 +125,12 @@ fn finish(
     let of_unit = format!(
         "let unit = i % {hidden_size}u;\n\
          let batch = i / {hidden_size}u;\n\
-         let direction = batch / {batches}u;\n\
+         let direction = batch / {}u;\n\
          let row = batch * {columns}u + unit;\n\
          let first = {place} * {}u + row;\n\
          let before = cell(i);\n",
-        directions * batches * columns,
+        size(batches),
+        size(directions * batches * columns),
     );
     let after = format!(
         "fn after(i: u32) -> f32 {{\n{of_unit}return {} * before + {} * {};\n}}",
