@@ -25,7 +25,9 @@ impl<W: OnBundles> OnVectors for Vectors<W> {
 /// Runs work with one register of a set's operands at a time.
 #[inline(always)]
 pub(crate) fn with_bundles(gemm: &Microkernels, work: impl OnBundles) {
-    let Operands::Bf16 { native } = gemm.operands else { return with_vectors(gemm.isa, Vectors(work)) };
+    if matches!(gemm.operands, Operands::Float32) {
+        return with_vectors(gemm.isa, Vectors(work));
+    }
     match gemm.isa.level {
         Level::Portable => work.run::<Emulated<Array>>(),
         #[cfg(target_arch = "aarch64")]
@@ -35,7 +37,7 @@ pub(crate) fn with_bundles(gemm: &Microkernels, work: impl OnBundles) {
         Level::Avx2 => unsafe { x86::run_avx2(work) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 if native => unsafe { x86::run_avx512_bf16(work) },
+        Level::Avx512 if gemm.operands == (Operands::Bf16 { native: true }) => unsafe { x86::run_avx512_bf16(work) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 => unsafe { x86::run_avx512(work) },

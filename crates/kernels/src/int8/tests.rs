@@ -21,7 +21,7 @@ fn bytes_without_a_sign_times_bytes_with_one() {
     for (isa, tiles) in Isa::available().iter().flat_map(|isa| Tiles::all_of(isa).into_iter().map(move |tiles| (isa, tiles))) {
         // The greatest and the least products; the last ones wrap around.
         for (depth, ends) in
-            [(4, None), (7, None), (64, None), (129, None), (33_000, Some([255, 128])), (70_001, Some([255, 127]))]
+            [(4usize, None), (7, None), (64, None), (129, None), (33_000, Some([255, 128])), (70_001, Some([255, 127]))]
         {
             for rows in [1, 2, tiles.rows / 2, tiles.rows].into_iter().filter(|&rows| rows > 0) {
                 for columns in [1, tiles.lanes + 1, 2 * tiles.lanes] {
