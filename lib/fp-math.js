@@ -5,6 +5,7 @@
 const { typeError } = require('./errors.js');
 const { show } = require('./show.js');
 
+/** @type {('strict' | 'bf16')[]} */
 const FP_MATH = ['strict', 'bf16'];
 
 /** An option of that name; absent it is '', which is what the context says. */

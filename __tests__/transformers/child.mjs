@@ -38,11 +38,14 @@ if (engine !== 'override') {
 }
 if (engine !== 'onnxruntime') {
   const native = require('../../lib/native.js');
-  const { runOnnx } = native;
-  native.runOnnx = (...args) => {
-    counts.webnn++;
-    return runOnnx(...args);
-  };
+  // Whole models, and the steps of decoders.
+  for (const name of ['runOnnx', 'runStep']) {
+    const run = native[name];
+    native[name] = (...args) => {
+      counts.webnn++;
+      return run(...args);
+    };
+  }
 }
 
 const ort = globalThis[Symbol.for('onnxruntime')] ?? fromTransformers('onnxruntime-node');
