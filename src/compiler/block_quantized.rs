@@ -477,21 +477,25 @@ mod tests {
                 };
                 let y = push(Matmul { a, b }.into());
                 let graph = builder.build(vec![("y".to_owned(), y)]).unwrap();
-                let expected = interpret(&graph, &[&left]).remove(0);
-                let mut changed = graph.clone();
-                let progress = &Progress::unasked();
-                block_quantized(&mut changed, true, true, progress).unwrap();
-                prune(&mut changed, progress).unwrap();
-                let what = format!("{data_type} {of_scale:?} {zero:?}");
-                let names: Vec<&str> = changed.nodes.iter().map(|node| node.op.row().name).collect();
-                assert_eq!(names, ["blockQuantizedMatmul"], "{what}");
-                let found = interpret(&changed, &[&left]).remove(0);
-                let number = |bytes: &[u8; 4]| f32::from_le_bytes(*bytes);
-                for (found, expected) in found.as_chunks::<4>().0.iter().zip(expected.as_chunks::<4>().0) {
-                    let (found, expected) = (number(found), number(expected));
-                    assert!((found - expected).abs() <= 1e-4 * expected.abs().max(100.0), "{what}: {found}, {expected}");
-                }
+                is_one_product(&graph, &left, &format!("{data_type} {of_scale:?} {zero:?}"));
             }
+        }
+    }
+
+    /// Whether the graph becomes one operator that computes the same.
+    fn is_one_product(graph: &Graph, left: &[u8], what: &str) {
+        let expected = interpret(graph, &[left]).remove(0);
+        let mut changed = graph.clone();
+        let progress = &Progress::unasked();
+        block_quantized(&mut changed, true, true, progress).unwrap();
+        prune(&mut changed, progress).unwrap();
+        let names: Vec<&str> = changed.nodes.iter().map(|node| node.op.row().name).collect();
+        assert_eq!(names, ["blockQuantizedMatmul"], "{what}");
+        let found = interpret(&changed, &[left]).remove(0);
+        let number = |bytes: &[u8; 4]| f32::from_le_bytes(*bytes);
+        for (found, expected) in found.as_chunks::<4>().0.iter().zip(expected.as_chunks::<4>().0) {
+            let (found, expected) = (number(found), number(expected));
+            assert!((found - expected).abs() <= 1e-4 * expected.abs().max(100.0), "{what}: {found}, {expected}");
         }
     }
 
@@ -504,20 +508,7 @@ mod tests {
                 for zero in [Some(0), Some(0x88), Some(0x80), None] {
                     for is_shared in [false, true] {
                         let graph = graph(written, data_type, is_shared, zero);
-                        let expected = interpret(&graph, &[&left]).remove(0);
-                        let mut changed = graph.clone();
-                        let progress = &Progress::unasked();
-                        block_quantized(&mut changed, true, true, progress).unwrap();
-                        prune(&mut changed, progress).unwrap();
-                        let what = format!("{written:?} {data_type} {zero:?} shared {is_shared}");
-                        let names: Vec<&str> = changed.nodes.iter().map(|node| node.op.row().name).collect();
-                        assert_eq!(names, ["blockQuantizedMatmul"], "{what}");
-                        let found = interpret(&changed, &[&left]).remove(0);
-                        let number = |bytes: &[u8; 4]| f32::from_le_bytes(*bytes);
-                        for (found, expected) in found.as_chunks::<4>().0.iter().zip(expected.as_chunks::<4>().0) {
-                            let (found, expected) = (number(found), number(expected));
-                            assert!((found - expected).abs() <= 1e-4 * expected.abs().max(100.0), "{what}: {found}, {expected}");
-                        }
+                        is_one_product(&graph, &left, &format!("{written:?} {data_type} {zero:?} shared {is_shared}"));
                     }
                 }
             }
