@@ -102,7 +102,7 @@ test('a look settles what is ready without a round of the event loop, and others
     let bytes;
     const read = context.readTensor(tensor).then((buffer) => (bytes = buffer));
     // Only microtasks run between the looks.
-    for (let looks = 0; bytes === undefined && looks < 1e5; looks++) {
+    for (let looks = 0; bytes === undefined && looks < 1e6; looks++) {
       native.settleSoon();
       await undefined;
     }

@@ -133,13 +133,13 @@ fn a_device_that_takes_too_long_loses_its_contexts_and_a_new_context_works() {
     let Some(harness) = Harness::new() else { return };
     harness.write(X, 1.0);
     assert_eq!(harness.read(X).unwrap(), 1.0);
-    // Nothing is finished in no time.
+    // Nothing is finished in no time, though it may be before the thread that watches has looked.
     harness.gpu.wait_at_most(Some(Duration::ZERO));
-    for _ in 0..100 {
+    assert!((0..1000).any(|_| {
         harness.dispatch(X, Y);
         harness.dispatch(Y, X);
-    }
-    assert!(harness.read(Y).is_err());
+        harness.read(Y).is_err()
+    }));
     assert_eq!(harness.lost.recv().unwrap(), "the device was lost: a dispatch took longer than 0 s (WEBNN_GPU_TIMEOUT)");
     let again = Harness::new().unwrap();
     again.write(X, 1.0);

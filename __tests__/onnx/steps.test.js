@@ -171,7 +171,8 @@ describe('what is kept', () => {
     const before = (await context.memoryUsage()).tensors;
     const done = await runSteps(short.inputs, [step(undefined, 6, 3), ...chain(0, 3)], (feeds) => short.run(feeds), ours);
     expect((await other.memoryUsage()).tensors).toBeGreaterThan(0);
-    expect((await context.memoryUsage()).tensors).toBe(before);
+    // It may be less: of other tests' results some may be collected meanwhile.
+    expect((await context.memoryUsage()).tensors).toBeLessThanOrEqual(before);
     short.destroy();
     other.destroy();
     await new Promise((resolve) => {

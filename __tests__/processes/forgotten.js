@@ -1,7 +1,7 @@
 'use strict';
 
-// Makes one object after the other and forgets them, in a process of its own: prints the most that was there at one time, of bytes,
-// or of threads.
+// Makes one object after the other and forgets them, in a process of its own: prints how many, and the most that was there at one
+// time, of bytes, or of threads.
 
 const fs = require('node:fs');
 const { ml, MLCommandEncoder, MLGraphBuilder } = require('../..');
@@ -10,28 +10,29 @@ const { buildAdder, createTensors } = require('../adder.js');
 const { tensor, writeModel } = require('../onnx/write.js');
 
 const MIB = 1 << 20;
+const COUNT = 400;
 const bytes = { dataType: 'uint8', shape: [MIB] };
 
 const loops = {
   async tensors(context) {
-    for (let i = 0; i < 400; i++) await context.createTensor(bytes);
+    for (let i = 0; i < COUNT; i++) await context.createTensor(bytes);
     return context.memoryUsage().peak;
   },
   async 'constant tensors'(context) {
     const data = new Uint8Array(MIB);
-    for (let i = 0; i < 400; i++) await context.createConstantTensor(bytes, data);
+    for (let i = 0; i < COUNT; i++) await context.createConstantTensor(bytes, data);
     return context.memoryUsage().peak;
   },
   // Without a turn of the event loop in between.
   async builders(context) {
     const data = new Uint8Array(MIB);
-    for (let i = 0; i < 400; i++) new MLGraphBuilder(context).constant(bytes, data);
+    for (let i = 0; i < COUNT; i++) new MLGraphBuilder(context).constant(bytes, data);
     return context.memoryUsage().peak;
   },
   async graphs(context) {
     const shape = [MIB / 4];
     const data = new Float32Array(MIB / 4);
-    for (let i = 0; i < 200; i++) {
+    for (let i = 0; i < COUNT; i++) {
       data.fill(i + 1);
       const builder = new MLGraphBuilder(context);
       const constant = builder.constant({ dataType: 'float32', shape }, data);
@@ -46,7 +47,7 @@ const loops = {
     const label = 'x'.repeat(MIB);
     const before = process.memoryUsage.rss();
     let most = 0;
-    for (let i = 0; i < 1000; i++) {
+    for (let i = 0; i < COUNT; i++) {
       const encoder = new MLCommandEncoder(context);
       encoder.initializeGraph(graph);
       encoder.dispatch(graph, { a, b }, { c }, { label });
@@ -56,17 +57,17 @@ const loops = {
     return most;
   },
   async models(context) {
-    for (let i = 0; i < 200; i++) await loadOnnx(context, model(i + 1));
+    for (let i = 0; i < COUNT; i++) await loadOnnx(context, model(i + 1));
     return context.memoryUsage().peak;
   },
   async bindings(context) {
     const loaded = await loadOnnx(context, model(1));
-    for (let i = 0; i < 200; i++) await loaded.createBindings();
+    for (let i = 0; i < COUNT; i++) await loaded.createBindings();
     return context.memoryUsage().peak;
   },
   async contexts() {
     let most = 0;
-    for (let i = 0; i < 300; i++) {
+    for (let i = 0; i < COUNT; i++) {
       const context = await ml.createContext({ deviceType: 'cpu', numThreads: 2 });
       context.memoryUsage();
       most = Math.max(most, fs.readdirSync('/proc/self/task').length);
@@ -85,7 +86,7 @@ function model(weight) {
 
 async function main() {
   const context = await ml.createContext({ deviceType: 'cpu' });
-  console.log(await loops[process.argv[2]](context));
+  console.log(JSON.stringify({ count: COUNT, most: await loops[process.argv[2]](context) }));
 }
 
 main();
