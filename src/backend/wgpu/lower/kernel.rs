@@ -16,17 +16,25 @@ pub const WORKGROUP: usize = 64;
 pub struct Kernel {
     label: &'static str,
     bindings: Vec<Memory>,
+    /// What is bound, and whether its elements are atomics.
+    bound: Vec<(Words, bool)>,
     text: String,
 }
 
 impl Kernel {
     pub fn new(label: &'static str) -> Self {
-        Kernel { label, bindings: Vec::new(), text: String::new() }
+        Kernel { label, bindings: Vec::new(), bound: Vec::new(), text: String::new() }
     }
 
-    /// Binds a tensor's memory under a name.
+    /// Binds a tensor's memory under a name. What is bound already is not bound again: memory that a kernel may write must not be bound
+    /// twice, even where the kernel only reads it.
     fn bind(&mut self, lowering: &Lowering<'_>, name: &str, tensor: &Tensor, is_atomic: bool) -> Words {
         let words = Words::new(lowering, name, tensor);
+        let is_same = |(other, atomic): &&(Words, bool)| other.is_over_the_same(&words) && *atomic == is_atomic;
+        if let Some((other, _)) = self.bound.iter().find(is_same) {
+            return other.clone();
+        }
+        self.bound.push((words.clone(), is_atomic));
         self.text.push_str(&words.declare(self.bindings.len(), is_atomic));
         self.bindings.extend(words.parts());
         words
@@ -110,8 +118,18 @@ impl Kernel {
         self
     }
 
+    /// Whether memory that may be written is bound twice, which WebGPU refuses.
+    fn writes_twice(&self) -> bool {
+        let end = |memory: &Memory| memory.offset + memory.length.max(1).next_multiple_of(4);
+        let overlap = |a: &Memory, b: &Memory| a.slot == b.slot && a.offset < end(b) && b.offset < end(a);
+        let may_write = |memory: &Memory| matches!(memory.slot, Slot::Output(_) | Slot::Arena);
+        let all = &self.bindings;
+        all.iter().enumerate().any(|(i, a)| may_write(a) && all[..i].iter().any(|b| overlap(a, b)))
+    }
+
     fn dispatch(self, lowering: &mut Lowering<'_>, grid: [u32; 3]) -> Result<()> {
         lowering.target.check_bindings(self.bindings.len())?;
+        debug_assert!(!self.writes_twice(), "{}: {:?}", self.label, self.bindings);
         lowering.dispatch(self.label, &self.text, self.bindings, grid);
         Ok(())
     }

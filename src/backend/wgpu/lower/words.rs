@@ -7,6 +7,7 @@ use crate::backend::wgpu::shader::memory_type;
 use std::fmt::Write;
 
 /// The arrays of a tensor under a name.
+#[derive(Clone, Debug)]
 pub struct Words {
     name: String,
     /// The type of their elements.
@@ -30,6 +31,11 @@ impl Words {
             |offset: usize| Memory { offset: memory.offset + offset, length: (memory.length - offset).min(at_once), ..memory };
         let parts = (0..memory.length.max(1)).step_by(at_once).map(part).collect();
         Words { name: name.to_owned(), word, power: (at_once / width).max(1).ilog2(), parts }
+    }
+
+    /// Whether these are other names of the same arrays.
+    pub fn is_over_the_same(&self, other: &Words) -> bool {
+        (self.word, &self.parts) == (other.word, &other.parts)
     }
 
     fn is_divided(&self) -> bool {
