@@ -53,7 +53,7 @@ export type NamedDescriptor = [string, DataType, number[]];
 /**
  * A copy of lib/ introduces itself. `settle` gets `request, code, value` for everything that is ready: `code` is null where
  * it succeeded, otherwise the exception's name, and the value a Cause. The result is the number for events, whose value
- * is `{event: 'lost', context, message}`; requests count from there. While nothing is pending `settle` is held weakly. It gets
+ * is `{event: 'lost', context, message}`, or `{event: 'tasks', context}` when there is something for takeTasks(); requests count from there. While nothing is pending `settle` is held weakly. It gets
  * nothing where this round of the event loop has lasted long: then `settleRest` is to be called at its end.
  */
 export function initialize(settle: (batch: any[] | undefined) => void): number;
@@ -154,7 +154,7 @@ export function submit(context: Handle, buffers: Handle[]): void;
  * A context on a GPUDevice of script's: it has limits, builders and constant tensors, and its graphs become programs. Whether the
  * device has 16-bit floating-point numbers and subgroups, and its limits (`LIMITS` in webgpu/device.js).
  */
-export function createDeviceContext(halves: boolean, subgroups: boolean, limits: number[]): Handle;
+export function createDeviceContext(events: number, halves: boolean, subgroups: boolean, limits: number[]): Handle;
 /** As build(); settles with `{inputs, outputs, program}`, the latter as src/node/programs.rs describes it. */
 export function buildProgram(request: Request, builder: Handle, names: string[], operands: number[], label: string): Handle;
 export function shaderText(program: Handle, shader: number): string;
@@ -163,6 +163,14 @@ export function copyConstant(program: Handle, constant: number, offset: number, 
 export function destroyProgram(program: Handle): void;
 /** The bytes in use on such a device, which memoryUsage() adds to those of the native side. */
 export function setDeviceMemory(context: Handle, tensors: number, graphs: number, scratch: number): void;
+
+/**
+ * Some of what programs ask of such a device, each a list that begins with its kind (src/node/relay.rs); nothing when there is nothing,
+ * after which an event tells of more.
+ */
+export function takeTasks(context: Handle): [string, ...any[]][];
+/** How a task ended: without a code where it succeeded; then with what was read. */
+export function finishTask(context: Handle, task: number, code: string, message: string, buffers: (ArrayBuffer | undefined)[]): void;
 
 /** What carries out a context's work: this addon, or what stands in its place. Whose handles they are only it knows. */
 export interface Timeline {
@@ -177,6 +185,12 @@ export interface Timeline {
   readTensor(request: Request, tensor: any, buffer: ArrayBuffer): void;
   build(request: Request, builder: Handle, names: string[], operands: number[], label: string): any;
   planOnnx(request: Request, model: Handle, shapes: number[][], label: string): any;
+  runOnnx(
+    request: Request, model: Handle, graph: any, names: string[], dataTypes: DataType[], shapes: number[][], arrays: ArrayBufferView[],
+    label: string, seed: number, maxBytes: number, watch: Handle,
+  ): void;
+  /** On a GPUDevice of script's: there is something for takeTasks(). */
+  serveTasks?(): void;
   destroyGraph(graph: any): void;
   dispatch(context: Handle, graph: any, tensors: any[], label: string): void;
   compute(
@@ -201,7 +215,7 @@ export function openOnnx(
 ): Handle;
 export function closeOnnx(model: Handle): void;
 /** The graph for inputs of these shapes, or that of the first part; settles when it is built. On a device of script's it is a program. */
-export function planOnnx(request: Request, model: Handle, shapes: number[][], label: string): Handle;
+export function planOnnx(request: Request, model: Handle, shapes: number[][], label: string): any;
 /** Runs a model that is cut, from the plan of its first part. A negative seed or `maxBytes` is none. */
 export function runOnnx(
   request: Request, model: Handle, graph: Handle, names: string[], dataTypes: DataType[], shapes: number[][], arrays: ArrayBufferView[],

@@ -88,6 +88,14 @@ class Order {
     return this.timeline.planOnnx(request, model, shapes, label);
   }
 
+  /**
+   * A run of a model that is cut, on tensors of its own.
+   * @param {Parameters<Timeline['runOnnx']>} given
+   */
+  runOnnx(...given) {
+    this.timeline.runOnnx(...given);
+  }
+
   destroyGraph(graph) {
     this.#add(() => this.timeline.destroyGraph(graph), { ends: [graph] });
   }

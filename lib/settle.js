@@ -159,9 +159,10 @@ function refuseAll(context, message) {
 }
 
 function announce({ event, context, message }) {
-  if (event !== 'lost') return;
   const state = contexts.get(context)?.deref();
-  if (state !== undefined) onLost(state, message);
+  if (state === undefined) return;
+  if (event === 'tasks') state.order.timeline.serveTasks();
+  else onLost(state, message);
 }
 
 /** Waits for the loss of a context. */
@@ -177,4 +178,4 @@ function whenLost(lose) {
   onLost = lose;
 }
 
-module.exports = { ask, begin, listen, refuseAll, refuseWaiting, settle: settleRequest, unlisten, whenLost };
+module.exports = { ask, begin, events: requests.first, listen, refuseAll, refuseWaiting, settle: settleRequest, unlisten, whenLost };

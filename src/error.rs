@@ -22,6 +22,12 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// By the name of the exception.
+    pub fn named(name: &str) -> Option<Kind> {
+        use Kind::*;
+        [Type, Range, NotSupported, InvalidState, Operation, Unknown].into_iter().find(|kind| kind.name() == name)
+    }
+
     /// The name of the exception.
     pub fn name(self) -> &'static str {
         match self {

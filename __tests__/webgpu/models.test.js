@@ -3,8 +3,9 @@
  */
 'use strict';
 
-// ONNX models on a context on a GPUDevice: those that are one graph for given shapes.
+// ONNX models on a context on a GPUDevice: those that are one graph for given shapes, and those that a run cuts into parts.
 
+const { setTimeout } = require('node:timers/promises');
 const { loadOnnx } = require('../../lib/onnx.js');
 const { tensor, writeModel } = require('../onnx/write.js');
 const { read } = require('../adder.js');
@@ -60,17 +61,82 @@ onDevice('a model of open shapes is planned for each, and its tensors can be Web
   expect(await read(context, shared)).toEqual([2, 0]);
 });
 
-onDevice('a model that is cut is refused with the node', async () => {
-  const { context } = await newContext();
-  const file = writeModel({
+/** What NonZero finds among twice the numbers, and the numbers there. */
+const places = () =>
+  writeModel({
     opset: 17,
-    inputs: [{ name: 'x', type: 'float', shape: [4] }],
-    outputs: [{ name: 'places', type: 'int64', shape: [1, 'found'] }],
-    nodes: [{ op: 'NonZero', name: 'where', inputs: ['x'], outputs: ['places'] }],
+    inputs: [{ name: 'x', type: 'float', shape: ['n'] }],
+    outputs: [{ name: 'places' }, { name: 'values' }],
+    initializers: [tensor('two', 'float', [], floats(2))],
+    nodes: [
+      { op: 'Mul', inputs: ['x', 'two'], outputs: ['d'] },
+      { op: 'NonZero', name: 'where', inputs: ['d'], outputs: ['places'] },
+      { op: 'Transpose', inputs: ['places'], outputs: ['t'] },
+      { op: 'GatherND', inputs: ['d', 't'], outputs: ['values'] },
+    ],
   });
-  await expect(loadOnnx(context, file, { label: 'cut' })).rejects.toThrow(
-    expect.objectContaining({ name: 'NotSupportedError', message: expect.stringMatching(/loadOnnx \[cut\].*NonZero 'where'.*GPUDevice/) }),
-  );
+
+/** The sum of i * x over so many trips as the input says, where there is one. */
+const trips = () =>
+  writeModel({
+    opset: 17,
+    inputs: [{ name: 'n', type: 'int64', shape: [] }, { name: 'x', type: 'float', shape: [3] }],
+    outputs: [{ name: 'sum' }],
+    initializers: [tensor('zeros', 'float', [3], floats(0, 0, 0))],
+    nodes: [
+      {
+        op: 'Loop', inputs: ['n', '', 'zeros'], outputs: ['sum'],
+        attributes: {
+          body: {
+            graph: {
+              inputs: [{ name: 'i' }, { name: 'c' }, { name: 'part' }],
+              outputs: [{ name: 'go' }, { name: 'next' }],
+              nodes: [
+                { op: 'Identity', inputs: ['c'], outputs: ['go'] },
+                { op: 'Cast', inputs: ['i'], outputs: ['f'], attributes: { to: 1 } },
+                { op: 'Mul', inputs: ['f', 'x'], outputs: ['product'] },
+                { op: 'Add', inputs: ['part', 'product'], outputs: ['next'] },
+              ],
+            },
+          },
+        },
+      },
+    ],
+  });
+
+onDevice('a model that is cut runs from part to part, several runs at once', async () => {
+  const { context } = await newContext();
+  const model = await loadOnnx(context, places(), { label: 'cut' });
+  const inputs = [[1, 0, 3], [0, 0], [0, 5, 6, 0], [7], [1, 0, 3]];
+  const runs = await Promise.all(inputs.map((x) => model.run({ x: floats(...x) })));
+  runs.forEach(({ places: at, values }, i) => {
+    const found = inputs[i].flatMap((x, k) => (x === 0 ? [] : [[k, 2 * x]]));
+    expect(at.shape).toEqual([1, found.length]);
+    expect([Array.from(at.data, Number), [...values.data]]).toEqual([found.map(([k]) => k), found.map(([, x]) => x)]);
+  });
+  model.destroy();
+  // What runs had goes when the device's thread has its turn.
+  await setTimeout(20);
+  expect(context.memoryUsage()).toMatchObject({ tensors: 0, graphs: 0, scratch: 0 });
+});
+
+onDevice('loops run on the device', async () => {
+  const { context } = await newContext();
+  const model = await loadOnnx(context, trips());
+  const run = async (n) => [...(await model.run({ n: BigInt64Array.of(BigInt(n)), x: floats(1, 2, 3) })).sum.data];
+  expect([await run(4), await run(0), await run(1)]).toEqual([[6, 12, 18], [0, 0, 0], [0, 0, 0]]);
+  model.destroy();
+});
+
+onDevice('a run of a model that is cut ends with its context, and with its device', async () => {
+  for (const end of ['context', 'device']) {
+    const { context, device } = await newContext();
+    const model = await loadOnnx(context, trips());
+    const running = model.run({ n: BigInt64Array.of(1n << 19n), x: floats(1, 2, 3) });
+    await setTimeout(50);
+    (end === 'context' ? context : device).destroy();
+    await expect(running).rejects.toThrow(expect.objectContaining({ name: 'InvalidStateError' }));
+  }
 });
 
 onDevice('what a model may take is held against its limit, and its end leaves nothing pending', async () => {

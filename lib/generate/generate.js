@@ -3,7 +3,7 @@
 // generate(): an iterator over the tokens that a model continues sequences with. Each step crosses to the native side once.
 
 const native = require('../native.js');
-const { exception, invalidState, named, nativeError, typeError } = require('../errors.js');
+const { invalidState, nativeError, typeError } = require('../errors.js');
 const { modelState } = require('../onnx/model.js');
 const { begin } = require('../settle.js');
 const { show } = require('../show.js');
@@ -27,9 +27,6 @@ async function* run(model, prompts, wish) {
   const { label } = model;
   wish.signal?.throwIfAborted();
   if (model.destroyed) throw invalidState(NAME, label, 'the OnnxModel was destroyed');
-  if (model.contextState.gpuDevice !== undefined) {
-    throw exception('NotSupportedError', `${named(NAME, label)}: model: found one on an MLContext on a GPUDevice, allowed one on any other`);
-  }
   if (model.handle === undefined) {
     throw typeError(NAME, label, 'model: found one whose shapes are all known, allowed one with a dimension for the length of the sequence');
   }

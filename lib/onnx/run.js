@@ -56,7 +56,7 @@ function runProgram({ graphState: graph, shapes }, arrays, { operator, label, wa
   const entry = { operator, label, context: graph.context, object: graph, arrive };
   const most = maxBytes === Infinity ? -1 : maxBytes;
   return begin(entry, (request) => {
-    native.runOnnx(request, model.handle, graph.handle, names, types, shapes, values, label, seed, most, watch);
+    graph.context.order.runOnnx(request, model.handle, graph.handle, names, types, shapes, values, label, seed, most, watch);
   });
 }
 

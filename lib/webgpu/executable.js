@@ -5,13 +5,9 @@
 // Making one takes as long as the driver's compiler does. It is done in turns of a few milliseconds: a shader is given to the
 // implementation's parser, which works on this thread, and compiled elsewhere; constants are written piece by piece.
 
-const { performance } = require('node:perf_hooks');
-const { setImmediate } = require('node:timers/promises');
 const { named } = require('../errors.js');
 const { COPY_DST, COPY_SRC, PIECE, STORAGE, UNIFORM, bufferSize, checked, readBytes, writeBytes } = require('./device.js');
-
-/** How long a turn may be, in milliseconds. */
-const TURN = 2;
+const { Turns } = require('./turns.js');
 
 // Which buffer a binding is a part of, in the native side's numbers.
 const INPUT = 0;
@@ -28,17 +24,6 @@ const ARENA = 3;
  * @property {(shader: number) => string} shaderText
  * @property {(constant: number, offset: number, into: Uint8Array) => void} copyConstant fills the view from an offset on
  */
-
-/** Gives the event loop its turn where this has lasted long enough. */
-class Turns {
-  #since = performance.now();
-
-  async next() {
-    if (performance.now() - this.#since < TURN) return;
-    await setImmediate();
-    this.#since = performance.now();
-  }
-}
 
 /** Pipelines of a device by the text of their shaders: equal layers of a network share one, and so do graphs. */
 class Pipelines {
@@ -219,12 +204,15 @@ function parse(buffer) {
  */
 async function createExecutable(device, pipelines, source, description, inputs, label, ask) {
   const turns = new Turns();
+  // Many builds may end at once.
+  await turns.next();
   const { steps, stepLabels, shaders, constants, sizes, arenaLength, outputLengths } = description;
   const parsed = parse(description.dispatches);
   const firstStep = new Map();
   parsed.forEach(({ shader, step }) => firstStep.has(shader) || firstStep.set(shader, step));
   const made = [];
   for (let shader = 0; shader < shaders.length; shader++) {
+    await turns.next();
     ask();
     const step = firstStep.get(shader);
     const pipeline = pipelines.get(device, shaders[shader], source.shaderText(shader));
@@ -232,13 +220,14 @@ async function createExecutable(device, pipelines, source, description, inputs, 
       throw { ...failure, message: `${named(steps[step], stepLabels[step])}: ${failure.message}` };
     }));
     made[shader].catch(() => {});
-    await turns.next();
   }
   const own = { constants: [], arena: undefined, sizes: undefined };
   try {
     const used = new Set(parsed.flatMap(({ memory }) => memory.filter(({ kind }) => kind === CONSTANT).map(({ position }) => position)));
+    // The same memory for all pieces: much that is soon garbage would make V8 collect it in long turns.
+    const piece = new Uint8Array(constants.reduce((most, length) => Math.max(most, Math.min(length, PIECE)), 0));
     for (const [position, byteLength] of constants.entries()) {
-      own.constants.push(used.has(position) ? await upload(device, source, position, byteLength, label, turns, ask) : undefined);
+      own.constants.push(used.has(position) ? await upload(device, source, position, byteLength, { label, piece, turns, ask }) : undefined);
     }
     if (parsed.some(({ memory }) => memory.some(({ kind }) => kind === ARENA))) {
       own.arena = await buffer(device, arenaLength, STORAGE, `${label} (values in between)`);
@@ -247,20 +236,23 @@ async function createExecutable(device, pipelines, source, description, inputs, 
       own.sizes = await buffer(device, sizes.byteLength, UNIFORM | COPY_DST, `${label} (sizes)`);
       writeBytes(device, own.sizes, new Uint8Array(sizes));
     }
+    const ready = await Promise.all(made);
     /** @type {Dispatch[]} */
     const dispatches = [];
-    const checks = [];
-    for (const { step, shader, grid, memory } of parsed) {
-      const pipeline = await made[shader];
-      ask();
-      const dispatch = { pipeline, step, grid, memory, fixed: undefined };
-      if (memory.every(({ kind }) => kind >= CONSTANT)) {
-        const { result, complaint } = checked(device, () => group(device, dispatch, own, [], inputs));
-        dispatch.fixed = result;
-        checks.push(complaint);
-      }
+    const add = ({ step, shader, grid, memory }) => {
+      const dispatch = { pipeline: ready[shader], step, grid, memory, fixed: undefined };
+      if (memory.every(({ kind }) => kind >= CONSTANT)) dispatch.fixed = group(device, dispatch, own, [], inputs);
       dispatches.push(dispatch);
+    };
+    const checks = [];
+    while (dispatches.length < parsed.length) {
       await turns.next();
+      ask();
+      const { complaint } = checked(device, () => {
+        do add(parsed[dispatches.length]);
+        while (dispatches.length < parsed.length && !turns.isOver);
+      });
+      checks.push(complaint);
     }
     const refused = (await Promise.all(checks)).find((failure) => failure !== undefined);
     if (refused) throw refused;
@@ -295,15 +287,16 @@ function requireSize({ limits: { maxBufferSize } }, byteLength) {
 }
 
 /** Piece by piece: memory that is mapped when it is made is cleared at once, on this thread. */
-async function upload(device, source, constant, byteLength, label, turns, ask) {
+async function upload(device, source, constant, byteLength, { label, piece, turns, ask }) {
+  await turns.next();
   const made = await buffer(device, byteLength, STORAGE | COPY_DST, `${label} (constant ${constant})`);
   try {
     for (let offset = 0; offset < byteLength; offset += PIECE) {
-      ask();
-      const piece = new Uint8Array(Math.min(PIECE, byteLength - offset));
-      source.copyConstant(constant, offset, piece);
-      writeBytes(device, made, piece, offset);
       await turns.next();
+      ask();
+      const part = piece.subarray(0, Math.min(PIECE, byteLength - offset));
+      source.copyConstant(constant, offset, part);
+      writeBytes(device, made, part, offset);
     }
     return made;
   } catch (error) {

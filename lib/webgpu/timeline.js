@@ -18,12 +18,12 @@ const native = require('../native.js');
 const { bytesOf } = require('../buffers.js');
 const { bufferFor } = require('../descriptor.js');
 const { named } = require('../errors.js');
-const { quote } = require('../show.js');
-const { ask, settle } = require('../settle.js');
+const { ask, events, settle } = require('../settle.js');
 const { Waiting } = require('../waiting.js');
 const { COPY_DST, COPY_SRC, LIMITS, STORAGE, bufferSize, checked, isSoftware, readBytes, usableFeatures, writeBytes } = require('./device.js');
 const { Pipelines, createExecutable } = require('./executable.js');
 const { Fate, failed, inherited } = require('./fate.js');
+const { Relay } = require('./relay.js');
 
 /** @typedef {import('../native').Cause} Cause */
 
@@ -66,6 +66,8 @@ class DeviceTimeline {
   /** @type {Set<InstanceType<typeof import('./executable').Executable>>} */
   #graphs = new Set();
   #pipelines;
+  /** What models that are cut ask for. */
+  #relay;
   #ended = false;
 
   /**
@@ -78,6 +80,7 @@ class DeviceTimeline {
     this.#handle = handle;
     this.#waiting = waiting;
     this.#pipelines = pipelinesOf(device);
+    this.#relay = new Relay(this, handle);
   }
 
   /** @param {(message: string) => void} tell must not keep the context alive */
@@ -183,42 +186,53 @@ class DeviceTimeline {
   }
 
   build(request, builder, names, operands, label) {
-    return this.#make(request, label, (inner) => native.buildProgram(inner, builder, names, operands, label));
+    return this.#make(request, label, (inner) => ({ program: native.buildProgram(inner, builder, names, operands, label) }));
   }
 
-  /** As of the native side, with a program in the place of its graph. */
+  /** As of the native side, which has the plan; its graph is here. */
   planOnnx(request, model, shapes, label) {
-    return this.#make(request, label, (inner) => native.planOnnx(inner, model, shapes, label), (plan) => {
-      if (plan.cuts?.length > 0) throw cutModel(plan.cuts, label);
+    return this.#make(request, label, (inner) => {
+      const [program, plan, number] = native.planOnnx(inner, model, shapes, label);
+      return { program, plan, number };
     });
+  }
+
+  /** A model that is cut: what it asks for comes by the relay. */
+  runOnnx(request, model, { plan }, names, dataTypes, shapes, arrays, label, seed, maxBytes, watch) {
+    native.runOnnx(request, model, plan, names, dataTypes, shapes, arrays, label, seed, maxBytes, watch);
+  }
+
+  /** There is something that models ask for. */
+  serveTasks() {
+    this.#relay.serve();
   }
 
   /**
    * A graph: what the native side makes of it, and that on the device.
    * @param {number} request
    * @param {string} label
-   * @param {(request: number) => number} start
-   * @param {(made: any) => void} [check] throws a Cause for what cannot run here
+   * @param {(request: number) => {program: number, plan?: number, number?: number}} start
    */
-  #make(request, label, start, check = () => {}) {
+  #make(request, label, start) {
     this.#waiting.admit('build', label);
     let program;
+    const handle = this.newGraph();
     let made;
     try {
       made = ask((inner) => {
-        program = start(inner);
+        let number;
+        ({ program, plan: handle.plan, number } = start(inner));
+        if (number !== undefined) this.#relay.adopt(number, handle);
       });
     } catch (error) {
       this.#waiting.done();
       throw error;
     }
-    const handle = { executable: undefined, destroyed: false };
     this.#settle(request, async () => {
       try {
         const found = await made;
-        check(found);
         // A model of which everything is known has nothing to run.
-        if (found.program !== undefined) await this.#open(handle, program, found, label);
+        if (found.program !== undefined) await this.open(handle, program, found.program, found.inputs.length, label);
         return found;
       } finally {
         this.#waiting.done();
@@ -228,13 +242,19 @@ class DeviceTimeline {
     return handle;
   }
 
-  async #open(handle, program, { inputs, program: description }, label) {
+  /** The handle of a graph that is being made; a plan of the native side's may belong to it. */
+  newGraph() {
+    return { executable: undefined, plan: undefined, destroyed: false };
+  }
+
+  /** Puts a program on the device. */
+  async open(handle, program, description, inputs, label) {
     const stop = () => {
       if (handle.destroyed || this.#ended) throw { code: 'InvalidStateError', message: 'it was destroyed' };
     };
     stop();
     const source = sourceOf(program);
-    const executable = await createExecutable(this.device, this.#pipelines, source, description, inputs.length, label, stop).catch((failure) => {
+    const executable = await createExecutable(this.device, this.#pipelines, source, description, inputs, label, stop).catch((failure) => {
       throw failure.code === undefined ? failure : { ...failure, code: 'OperationError', message: `${named('build', label)}: ${failure.message}` };
     });
     handle.executable = executable;
@@ -246,7 +266,11 @@ class DeviceTimeline {
 
   destroyGraph(graph) {
     graph.destroyed = true;
-    const { executable } = graph;
+    const { executable, plan } = graph;
+    if (plan !== undefined) {
+      graph.plan = undefined;
+      native.destroyGraph(plan);
+    }
     if (executable === undefined || !this.#graphs.delete(executable)) return;
     this.#hold('graphs', -executable.constantBytes);
     this.#hold('scratch', -executable.arenaBytes);
@@ -380,14 +404,6 @@ class DeviceTimeline {
   }
 }
 
-/** @returns {Cause} */
-function cutModel([[node, operator, reason]], label) {
-  return {
-    code: 'NotSupportedError',
-    message: `${named('loadOnnx', label)}: found a model that is cut at ${operator} ${quote(node)} (${reason}), allowed on an MLContext on a GPUDevice a model that is one graph for given shapes`,
-  };
-}
-
 /**
  * Texts and constants of a program that the native side has.
  * @returns {import('./executable').Source}
@@ -455,7 +471,7 @@ async function openDevice(device, waiting = undefined) {
   if (lost !== undefined) {
     throw { code: 'InvalidStateError', message: `createContext: gpuDevice: found a GPUDevice that was lost (${lost.message}), allowed one that still exists` };
   }
-  const handle = native.createDeviceContext(half, subgroups, LIMITS.map((name) => device.limits[name]));
+  const handle = native.createDeviceContext(events, half, subgroups, LIMITS.map((name) => device.limits[name]));
   return { timeline: new DeviceTimeline(device, handle, waiting), handle, accelerated: !isSoftware(device) };
 }
 

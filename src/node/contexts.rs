@@ -3,6 +3,7 @@
 use super::call::{Call, stale};
 use super::environment::{Environment, Running, leave_devices_at_exit};
 use super::handles::Handle;
+use super::relay::Relay;
 use super::script::{Scope, Value};
 use super::settle::{Outcome, Request};
 use crate::backend::Backend;
@@ -33,7 +34,7 @@ pub struct Context {
     /// What graphs may do that say nothing else.
     pub fp_math: FpMath,
     /// The device where it is script's. Such a context has no timeline here.
-    foreign: Option<Foreign>,
+    foreign: Option<(Foreign, Relay)>,
     /// What is in use there, as script says: tensors, graphs, scratch.
     on_device: RefCell<Vec<Charge>>,
 }
@@ -46,7 +47,7 @@ struct Device {
 
 impl Context {
     /// A context of a device of script's. It makes programs, and keeps the bytes of constants.
-    pub fn on_foreign(environment: &Environment, device: Foreign) -> Context {
+    pub fn on_foreign(environment: &Environment, device: Foreign, relay: Relay) -> Context {
         let usage = device.usage().clone();
         usage.is_part_of(environment.external.total.clone());
         let found = Device { limits: device.limits().clone(), usage };
@@ -56,18 +57,23 @@ impl Context {
             _held: environment.external.total.hold(THREAD),
             last: Arc::default(),
             fp_math: FpMath::Strict,
-            foreign: Some(device),
+            foreign: Some((device, relay)),
             on_device: RefCell::default(),
         }
     }
 
     pub fn foreign(&self) -> Result<Foreign> {
-        self.foreign.clone().ok_or_else(|| stale("device"))
+        self.foreign.as_ref().map(|(device, _)| device.clone()).ok_or_else(|| stale("device"))
+    }
+
+    /// The way to the device where it is script's.
+    pub fn relay(&self) -> Option<Relay> {
+        self.foreign.as_ref().map(|(_, relay)| relay.clone())
     }
 
     /// Counts what a device of script's has: bytes of tensors, graphs and scratch, in the place of what it had.
     pub fn hold_on_device(&self, bytes: [usize; 3]) {
-        let Some(foreign) = &self.foreign else { return };
+        let Some((foreign, _)) = &self.foreign else { return };
         let mut held = self.on_device.borrow_mut();
         // What is gone is not counted beside what is new.
         held.clear();
@@ -93,28 +99,39 @@ impl Context {
     /// # Errors
     /// `OperationError` for a task that nobody waits for, when too many wait.
     pub fn send(&self, task: Task) -> Result<()> {
+        if let Some((_, relay)) = &self.foreign {
+            relay.send(task);
+            return Ok(());
+        }
         self.running.with(|timeline| timeline.send(task)).unwrap_or(Ok(()))
     }
 
     /// What enqueues a task from any thread.
     pub fn sender(&self) -> impl Fn(Task) -> Result<()> + Send + Sync + use<> {
-        let running = self.running.clone();
-        move |task| running.with(|timeline| timeline.send(task)).unwrap_or(Ok(()))
+        let (running, relay) = (self.running.clone(), self.relay());
+        move |task| match &relay {
+            Some(relay) => {
+                relay.send(task);
+                Ok(())
+            }
+            None => running.with(|timeline| timeline.send(task)).unwrap_or(Ok(())),
+        }
     }
 
     /// What tells any thread whether the context is still there.
     pub fn watcher(&self) -> impl Fn() -> bool + Send + Sync + use<> {
         let (running, foreign) = (self.running.clone(), self.foreign.clone());
         move || match &foreign {
-            Some(foreign) => foreign.is_wanted(),
+            Some((foreign, _)) => foreign.is_wanted(),
             None => running.with(|timeline| !timeline.is_stopped()).unwrap_or(false),
         }
     }
 
     /// Ends the context's work as soon as may be.
     pub fn stop(&self) {
-        if let Some(foreign) = &self.foreign {
+        if let Some((foreign, relay)) = &self.foreign {
             foreign.cancel();
+            relay.end();
         }
         self.running.with(Timeline::stop);
     }
@@ -128,6 +145,15 @@ impl Context {
     pub fn numbers(&self) -> impl Fn() -> u64 + Send + Sync + use<> {
         let last = self.last.clone();
         move || last.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+/// What a program asked of a device of script's, and nobody will do.
+impl Drop for Context {
+    fn drop(&mut self) {
+        if let Some((_, relay)) = &self.foreign {
+            relay.end();
+        }
     }
 }
 

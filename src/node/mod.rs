@@ -25,6 +25,7 @@ mod handles;
 mod onnx;
 mod programs;
 mod registration;
+mod relay;
 mod script;
 mod settle;
 mod steps;

@@ -205,7 +205,7 @@ pub fn program(call: &Call<'_>, index: usize) -> Result<(Handle, Arc<Program>)> 
 }
 
 /// `planOnnx(request, model, shapes, label)`: the handle of the graph for inputs of these shapes, which is being made; on a device of
-/// script's that of a program.
+/// script's `[program, graph, number]`, the last of which is the graph's in tasks (`relay.rs`).
 pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let request = Request::from_number(call.number(0)?);
@@ -263,18 +263,14 @@ pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
             Ok(Ok(())) | Err(_) => Ok(()),
         }
     });
-    let handle = match described {
-        Some(described) => {
-            let made = programs::Made::new(environment, context, described);
-            environment.programs.borrow_mut().insert(made)
-        }
-        None => {
-            let mut graph = Graph::new(environment, context, id, placements, 0);
-            graph.stage = Some(stage);
-            environment.graphs.borrow_mut().insert(graph)
-        }
-    };
-    Ok(Some(call.scope.number(handle.to_number())?))
+    let mut graph = Graph::new(environment, context, id, placements, 0);
+    graph.stage = Some(stage);
+    let graph = call.scope.number(environment.graphs.borrow_mut().insert(graph).to_number())?;
+    let Some(described) = described else { return Ok(Some(graph)) };
+    let made = programs::Made::new(environment, context, described);
+    let program = call.scope.number(environment.programs.borrow_mut().insert(made).to_number())?;
+    let all = [program, graph, call.scope.number(id.0 as f64)?];
+    call.scope.array_of(all.into_iter().map(Ok)).map(Some)
 }
 
 /// `runOnnx(request, model, graph, names, dataTypes, shapes, arrays, label, seed, maxBytes, watch)`: runs a model that is

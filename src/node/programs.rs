@@ -7,6 +7,7 @@ use super::contexts::Context;
 use super::environment::Environment;
 use super::graphs::ends;
 use super::handles::Handle;
+use super::relay::Relay;
 use super::script::{Scope, Value, internal};
 use super::settle::{Outcome, Request};
 use crate::backend::wgpu::Foreign;
@@ -67,14 +68,15 @@ pub fn value<'s>(scope: Scope<'s>, made: &OnceLock<Described>) -> Result<Value<'
     Ok(value)
 }
 
-/// `createDeviceContext(halves, subgroups, limits)`: the handle of a context on a device of script's. The limits are those of
-/// the device: maxStorageBufferBindingSize, maxBufferSize, maxStorageBuffersPerShaderStage, maxComputeWorkgroupsPerDimension,
+/// `createDeviceContext(events, halves, subgroups, limits)`: the handle of a context on a device of script's, and the number of its copy
+/// of `lib/` for events. The limits are those of the device: maxStorageBufferBindingSize, maxBufferSize, maxStorageBuffersPerShaderStage, maxComputeWorkgroupsPerDimension,
 /// maxComputeWorkgroupStorageSize.
 pub fn create_context<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let scope = call.scope;
-    let half = scope.as_boolean(call.value(0))?;
-    let subgroups = scope.as_boolean(call.value(1))?;
-    let limits: Vec<f64> = scope.elements(call.value(2), Scope::as_number)?;
+    let events = Request::from_number(call.number(0)?);
+    let half = scope.as_boolean(call.value(1))?;
+    let subgroups = scope.as_boolean(call.value(2))?;
+    let limits: Vec<f64> = scope.elements(call.value(3), Scope::as_number)?;
     let &[binding, buffer, bindings, workgroups, shared] = limits.as_slice() else {
         return Err(internal(format!("{} limits of a device", limits.len())));
     };
@@ -89,8 +91,11 @@ pub fn create_context<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         opens_shapes: opens_shapes(),
     };
     let environment = call.environment;
-    let context = Context::on_foreign(environment, Foreign::new(target));
-    let handle = environment.contexts.borrow_mut().insert(context);
+    let device = Foreign::new(target);
+    let handle = environment.contexts.borrow_mut().reserve();
+    let relay = Relay::new(device.clone(), environment.ending.queue.clone(), events, handle);
+    let context = Context::on_foreign(environment, device, relay);
+    environment.contexts.borrow_mut().occupy(handle, context);
     Ok(Some(scope.number(handle.to_number())?))
 }
 

@@ -103,6 +103,10 @@ pub enum Outcome {
     Fits(Arc<OnceLock<bool>>),
     Step(Arc<OnceLock<Vec<crate::program::steps::Output>>>),
     OnnxSummary(Arc<OnceLock<crate::onnx::Summary>>),
+    /// Not of a request: programs ask something of a device of script's.
+    Tasks {
+        context: f64,
+    },
     /// Not of a request: a context was lost.
     Lost {
         context: f64,
@@ -503,6 +507,12 @@ fn outcome_value<'s>(scope: Scope<'s>, outcome: &Outcome) -> Result<Value<'s>> {
         Outcome::Fits(fits) => return steps::fits_value(scope, fits),
         Outcome::Step(outputs) => return steps::step_value(scope, outputs),
         Outcome::OnnxSummary(summary) => return onnx::summary_value(scope, summary),
+        Outcome::Tasks { context } => {
+            let value = scope.object()?;
+            scope.set(value, "event", scope.string("tasks")?)?;
+            scope.set(value, "context", scope.number(*context)?)?;
+            value
+        }
         Outcome::Lost { context, message } => {
             let value = scope.object()?;
             scope.set(value, "event", scope.string("lost")?)?;

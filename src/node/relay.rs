@@ -1,0 +1,281 @@
+//! The way of programs to a device that is script's: what their threads ask of a timeline waits here until script's thread takes it
+//! (`lib/webgpu/relay.js`), carries it out and reports how it ended.
+//!
+//! Graphs are lowered before, on the thread that asks for them. When the context ends, whatever is unfinished is reported as failed.
+
+use super::bytes;
+use super::call::{Call, stale};
+use super::environment::Environment;
+use super::handles::Handle;
+use super::onnx::guarded;
+use super::programs::{self, Described, Made};
+use super::script::{Scope, Type, Value};
+use super::settle::{Outcome, Queue, Request};
+use crate::backend::wgpu::Foreign;
+use crate::error::{Error, Kind, Result};
+use crate::graph::Graph;
+use crate::host_memory::HostBuffer;
+use crate::timeline::{Built, Compute, Done, GraphId, Task, failed_build};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Script takes so many tasks at most at a time, and no further ones when those have so many bytes.
+const MOST_TASKS: usize = 64;
+const MOST_BYTES: usize = 1 << 21;
+
+/// Shared by all programs of a context.
+#[derive(Clone)]
+pub struct Relay(Arc<Shared>);
+
+struct Shared {
+    device: Foreign,
+    state: Mutex<State>,
+    /// Whom to tell that there is something.
+    queue: Arc<Queue>,
+    events: Request,
+    context: Handle,
+}
+
+#[derive(Default)]
+struct State {
+    asked: VecDeque<Asked>,
+    /// What script has taken and is to report, by number.
+    taken: HashMap<u64, Taken>,
+    last: u64,
+    /// Script knows that there is something, and has not found nothing since.
+    is_told: bool,
+    has_ended: bool,
+}
+
+enum Asked {
+    Task(Task),
+    /// A graph was lowered, and is to be put on the device.
+    Open {
+        graph: GraphId,
+        inputs: usize,
+        label: String,
+        described: Arc<OnceLock<Described>>,
+        built: Built,
+        done: Done<Built>,
+    },
+}
+
+/// What is left to do when script reports.
+enum Taken {
+    Plain(Done<()>),
+    /// With bytes for each of these that is there.
+    Bytes(Vec<Option<HostBuffer>>, Done<()>),
+    Opened(Built, Done<Built>),
+}
+
+impl Asked {
+    /// Ends what script will not do.
+    fn refuse(self, error: Error) {
+        match self {
+            // Whoever sent what nobody reports hears of it by what it waits for next.
+            Asked::Task(task) => drop(task.refuse(error)),
+            Asked::Open { done, .. } => done.report(Err(error)),
+        }
+    }
+
+    /// The bytes that script's thread copies.
+    fn byte_length(&self) -> usize {
+        match self {
+            Asked::Task(Task::Write { bytes, .. }) => bytes.len(),
+            Asked::Task(Task::Compute(Compute { inputs, .. })) => inputs.iter().map(HostBuffer::len).sum(),
+            _ => 0,
+        }
+    }
+}
+
+impl Taken {
+    fn end(self, result: Result<()>) {
+        match self {
+            Taken::Plain(done) => done.report(result),
+            // Whoever gets the report has its memory back.
+            Taken::Bytes(memory, done) => {
+                drop(memory);
+                done.report(result);
+            }
+            Taken::Opened(built, done) => done.report(result.map(|()| built)),
+        }
+    }
+}
+
+fn ended() -> Error {
+    Error::new(Kind::InvalidState, "the context was destroyed")
+}
+
+impl Relay {
+    pub fn new(device: Foreign, queue: Arc<Queue>, events: Request, context: Handle) -> Relay {
+        Relay(Arc::new(Shared { device, state: Mutex::default(), queue, events, context }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing that runs under the lock leaves the state half changed.
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks for a task, from any thread. A graph is lowered before this returns.
+    pub fn send(&self, task: Task) {
+        match task {
+            Task::Build { graph, description, label, most, done } => self.build(graph, *description, label, most, done),
+            other => self.add(Asked::Task(other)),
+        }
+    }
+
+    fn build(&self, graph: GraphId, description: Graph, label: String, most: usize, done: Done<Built>) {
+        let inputs = description.inputs.len();
+        match guarded(|| self.0.device.program(description, most)) {
+            Err(error) => done.report(Err(failed_build(&error, &label))),
+            Ok((program, bytes)) => {
+                let built = Built { bytes, kept_bytes: program.kept_bytes(), ..Built::default() };
+                let described = Arc::new(OnceLock::from(Described::new(program)));
+                self.add(Asked::Open { graph, inputs, label, described, built, done });
+            }
+        }
+    }
+
+    fn add(&self, asked: Asked) {
+        let mut state = self.lock();
+        if state.has_ended {
+            drop(state);
+            asked.refuse(ended());
+            return;
+        }
+        state.asked.push_back(asked);
+        let is_told = std::mem::replace(&mut state.is_told, true);
+        drop(state);
+        if !is_told {
+            let Shared { queue, events, context, .. } = &*self.0;
+            queue.announce(*events, Outcome::Tasks { context: context.to_number() });
+        }
+    }
+
+    /// Ends all that is unfinished, and whatever comes.
+    pub fn end(&self) {
+        let mut state = self.lock();
+        state.has_ended = true;
+        let (asked, taken) = (std::mem::take(&mut state.asked), std::mem::take(&mut state.taken));
+        // Reports may lead to further tasks.
+        drop(state);
+        asked.into_iter().for_each(|asked| asked.refuse(ended()));
+        taken.into_values().for_each(|taken| taken.end(Err(ended())));
+    }
+
+    /// Some of what was asked for, the first of it.
+    fn take(&self) -> Vec<Asked> {
+        let mut state = self.lock();
+        let mut bytes = 0;
+        let mut some = Vec::new();
+        while some.len() < MOST_TASKS && bytes < MOST_BYTES {
+            let Some(asked) = state.asked.pop_front() else { break };
+            bytes += asked.byte_length();
+            some.push(asked);
+        }
+        state.is_told = !some.is_empty();
+        some
+    }
+
+    /// Notes what is left to do when script reports; the number for that.
+    fn note(&self, taken: Taken) -> u64 {
+        let mut state = self.lock();
+        if state.has_ended {
+            drop(state);
+            taken.end(Err(ended()));
+            return 0;
+        }
+        state.last += 1;
+        let number = state.last;
+        state.taken.insert(number, taken);
+        number
+    }
+
+    fn finish(&self, number: u64) -> Option<Taken> {
+        self.lock().taken.remove(&number)
+    }
+}
+
+fn relay(environment: &Environment, context: Handle) -> Result<Relay> {
+    environment.with_context(context, |context| context.relay().ok_or_else(|| stale("relay")))
+}
+
+/// `takeTasks(context)`: some of what programs ask for, in its order; nothing when there is nothing. A list for each, which begins with its
+/// kind: `['createTensor', number, tensor, dataType, shape]`, `['writeTensor', tensor, ArrayBuffer]`, `['readTensor', number, tensor]`,
+/// `['open', number, graph, program, description, inputs, label]`, `['dispatch', graph, tensors]`, `['compute', number, graph,
+/// ArrayBuffers, wanted outputs]`, `['destroyTensor', tensor]`, `['destroyGraph', graph]`.
+pub fn take_tasks<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let context = call.handle(0)?;
+    let relay = relay(call.environment, context)?;
+    let tasks: Vec<Value<'s>> = relay
+        .take()
+        .into_iter()
+        .filter_map(|asked| task_value(call, context, &relay, asked).transpose())
+        .collect::<Result<_>>()?;
+    call.scope.array_of(tasks.into_iter().map(Ok)).map(Some)
+}
+
+fn task_value<'s>(call: &Call<'s>, context: Handle, relay: &Relay, asked: Asked) -> Result<Option<Value<'s>>> {
+    let (scope, environment) = (call.scope, call.environment);
+    let number = |number: u64| scope.number(number as f64);
+    let (kind, values) = match asked {
+        Asked::Open { graph, inputs, label, described, built, done } => {
+            let description = programs::value(scope, &described)?;
+            let program = environment.programs.borrow_mut().insert(Made::new(environment, context, described));
+            let note = number(relay.note(Taken::Opened(built, done)))?;
+            let (program, label) = (scope.number(program.to_number())?, scope.string(&label)?);
+            ("open", vec![note, number(graph.0)?, program, description, scope.number(inputs as f64)?, label])
+        }
+        Asked::Task(task) => match task {
+            Task::CreateTensor { tensor, descriptor, done, .. } => {
+                let shape = scope.array_of(descriptor.shape.iter().map(|&size| scope.unsigned(size)))?;
+                let note = number(relay.note(Taken::Plain(done)))?;
+                ("createTensor", vec![note, number(tensor.0)?, scope.unsigned(descriptor.data_type as u32)?, shape])
+            }
+            Task::Write { tensor, bytes, .. } => ("writeTensor", vec![number(tensor.0)?, bytes::array_buffer(scope, &bytes)?]),
+            Task::Read { tensor, into, done } => {
+                ("readTensor", vec![number(relay.note(Taken::Bytes(vec![Some(into)], done)))?, number(tensor.0)?])
+            }
+            Task::Dispatch { graph, tensors, .. } => {
+                let tensors = scope.array_of(tensors.iter().map(|tensor| number(tensor.0)))?;
+                ("dispatch", vec![number(graph.0)?, tensors])
+            }
+            Task::Compute(Compute { graph, inputs, outputs, done, .. }) => {
+                let given = scope.array_of(inputs.iter().map(|input| bytes::array_buffer(scope, input.as_slice())))?;
+                let wanted = scope.array_of(outputs.iter().map(|output| scope.boolean(output.is_some())))?;
+                ("compute", vec![number(relay.note(Taken::Bytes(outputs, done)))?, number(graph.0)?, given, wanted])
+            }
+            Task::DestroyTensor { tensor } => ("destroyTensor", vec![number(tensor.0)?]),
+            Task::DestroyGraph { graph } => ("destroyGraph", vec![number(graph.0)?]),
+            // Nothing of programs.
+            Task::Build { .. } | Task::Submit { .. } | Task::Usage { .. } | Task::Stop => return Ok(None),
+        },
+    };
+    scope
+        .array_of(std::iter::once(scope.string(kind)).chain(values.into_iter().map(Ok)).collect::<Vec<_>>().into_iter())
+        .map(Some)
+}
+
+/// `finishTask(context, number, code, message, buffers)`: how a task ended, with no code where it succeeded. The buffers are what was
+/// read, and `undefined` where it was not wanted.
+pub fn finish_task<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let Some(mut taken) = relay(call.environment, call.handle(0)?)?.finish(call.number(1)? as u64) else { return Ok(None) };
+    let (code, message) = (call.string(2)?, call.string(3)?);
+    let result = match &*code {
+        "" => fill(call.scope, call.value(4), &mut taken),
+        code => Err(Error::new(Kind::named(code).unwrap_or(Kind::Operation), message)),
+    };
+    taken.end(result);
+    Ok(None)
+}
+
+fn fill<'s>(scope: Scope<'s>, buffers: Value<'s>, taken: &mut Taken) -> Result<()> {
+    let Taken::Bytes(memory, _) = taken else { return Ok(()) };
+    for (index, memory) in memory.iter_mut().enumerate() {
+        let buffer = scope.element(buffers, index as u32)?;
+        if let (Some(memory), Type::Object) = (memory, scope.type_of(buffer)?) {
+            bytes::host_buffer(scope, buffer, memory.len()).map(|from| memory.as_mut_slice().copy_from_slice(from.as_slice()))?;
+        }
+    }
+    Ok(())
+}
