@@ -65,10 +65,11 @@ pub struct Input {
 /// `TypeError` when it is no protobuf message, or has no graph.
 pub(super) fn decode(model: &Model) -> Result<ModelProto> {
     structure::check(&model.bytes)?;
-    let decoded = ModelProto::decode(model.bytes.clone()).map_err(malformed)?;
-    if decoded.graph.is_none() {
-        return Err(malformed("it has no graph"));
-    }
+    let mut decoded = ModelProto::decode(model.bytes.clone()).map_err(malformed)?;
+    let graph = decoded.graph.as_mut().ok_or_else(|| malformed("it has no graph"))?;
+    // PyTorch's exporter names a value twice that the module returns twice; outputs are found by their names, so once is enough.
+    let mut names = HashSet::new();
+    graph.output.retain(|output| names.insert(output.name.clone()));
     Ok(decoded)
 }
 

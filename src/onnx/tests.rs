@@ -161,6 +161,17 @@ fn inputs_and_constants_can_be_outputs() {
     );
 }
 
+/// PyTorch's exporter lists a value twice that the module returns twice.
+#[test]
+fn a_value_may_be_several_outputs() {
+    let model = sketch(17).input("x", FLOAT, &[1]).node("Neg", &["x"], &["y"], vec![]).output("y").output("x").output("y");
+    let imported = model.import().unwrap();
+    let names: Vec<&str> = imported.outputs.iter().map(|output| output.name.as_str()).collect();
+    assert_eq!(names, ["y", "x"]);
+    let outputs = run(&imported, &[f32s(&[1], &[2.0])]);
+    assert_eq!(outputs.iter().map(Tensor::floats).collect::<Vec<_>>(), [[-2.0], [2.0]]);
+}
+
 #[test]
 fn functions_are_inlined() {
     let attribute = AttributeProto { name: "alpha".into(), ref_attr_name: "slope".into(), r#type: 1, ..Default::default() };
@@ -224,6 +235,22 @@ fn choices_that_are_known_are_made() {
         assert_eq!(run(&imported, &[condition, f32s(&[1], &[3.0])])[0].floats(), [expected]);
     }
     assert!(message(data("Shape").import().unwrap_err()).contains("have to be alike"));
+}
+
+#[test]
+fn results_of_a_branch_may_be_one_value() {
+    let branch = |name: &str, operator: &str| {
+        let inner = sketch(17).node(operator, &["x"], &["r"], vec![]).output("r").output("r");
+        AttributeProto { name: name.into(), r#type: 5, g: Some(inner.graph.encode_to_vec().into()), ..Default::default() }
+    };
+    let model = sketch(17)
+        .input("a", 9, &[1])
+        .input("x", FLOAT, &[1])
+        .node("If", &["a"], &["y", "z"], vec![branch("then_branch", "Abs"), branch("else_branch", "Neg")])
+        .output("y")
+        .output("z");
+    let outputs = run(&model.import().unwrap(), &[Tensor::from_integers(ElementType::Bool, vec![1], &[0]), f32s(&[1], &[3.0])]);
+    assert_eq!(outputs.iter().map(Tensor::floats).collect::<Vec<_>>(), [[-3.0], [-3.0]]);
 }
 
 #[test]

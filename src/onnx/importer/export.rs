@@ -19,8 +19,9 @@ impl Importer<'_> {
                 Some(Found::Deferred) => continue,
                 _ => return Err(malformed(format!("the output {name:?} is produced by nothing"))),
             };
+            // Outputs of a branch may be the same value.
             if !names.insert(name) {
-                return Err(malformed(format!("two outputs with the name {name:?}")));
+                continue;
             }
             if value.is_tensor() {
                 signatures.push(self.signature(name, &value)?);
