@@ -184,9 +184,9 @@ export interface Timeline {
   writeTensor(tensor: any, bytes: Bytes, label: string): void;
   readTensor(request: Request, tensor: any, buffer: ArrayBuffer): void;
   build(request: Request, builder: Handle, names: string[], operands: number[], label: string): any;
-  planOnnx(request: Request, model: Handle, shapes: number[][], label: string): any;
+  planOnnx(request: Request, model: Handle, shapes: InputShape[], label: string): any;
   runOnnx(
-    request: Request, model: Handle, graph: any, names: string[], dataTypes: DataType[], shapes: number[][], arrays: ArrayBufferView[],
+    request: Request, model: Handle, graph: any, shapes: InputShape[], arrays: (ArrayBufferView | ArrayBufferView[] | undefined)[],
     label: string, seed: number, maxBytes: number, watch: Handle,
   ): void;
   /** On a GPUDevice of script's: there is something for takeTasks(). */
@@ -204,6 +204,8 @@ export interface Timeline {
   forgetContext(context: Handle): void;
 }
 
+/** Of a sequence those of its tensors, and undefined for an optional value without content. */
+type InputShape = number[] | number[][] | undefined;
 /**
  * Reads an ONNX model, with the given sizes for dimensions by their names, and external data by the names that the model has for its
  * files; a negative `maxBytes` is none, and an empty `fpMath` the context's. `outline` asks for what importing alone tells of outputs that the file does not describe.
@@ -215,10 +217,13 @@ export function openOnnx(
 ): Handle;
 export function closeOnnx(model: Handle): void;
 /** The graph for inputs of these shapes, or that of the first part; settles when it is built. On a device of script's it is a program. */
-export function planOnnx(request: Request, model: Handle, shapes: number[][], label: string): any;
-/** Runs a model that is cut, from the plan of its first part. A negative seed or `maxBytes` is none. */
+export function planOnnx(request: Request, model: Handle, shapes: InputShape[], label: string): any;
+/**
+ * Runs a model that is cut, or takes or gives sequences, from the plan of its first part. Settles with [name, value] for each output, where
+ * a value is [dataType, shape, ArrayBuffer], a list of those, or undefined for no content. A negative seed or `maxBytes` is none.
+ */
 export function runOnnx(
-  request: Request, model: Handle, graph: Handle, names: string[], dataTypes: DataType[], shapes: number[][], arrays: ArrayBufferView[],
+  request: Request, model: Handle, graph: Handle, shapes: InputShape[], arrays: (ArrayBufferView | ArrayBufferView[] | undefined)[],
   label: string, seed: number, maxBytes: number, watch: Handle,
 ): void;
 

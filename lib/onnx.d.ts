@@ -10,11 +10,14 @@ export interface OnnxSignature {
   dataType: MLOperandDataType;
   /**
    * The size of each dimension, or, where the model leaves it open, its name in the file: every dimension with that name has the
-   * same size. One without a name is `input:axis`. null where not even the number of dimensions is known.
+   * same size. One without a name is `input:axis`. null where not even the number of dimensions is known. Of a sequence it is the shape
+   * of its tensors, in each of which a name may stand for another size.
    */
   shape: (number | string)[] | null;
-  /** `true` for an input that need not be passed, since the file has a value for it. */
+  /** `true` for an input that need not be passed, since the file has a value for it, or since it is an optional value. */
   optional?: true;
+  /** `true` for a sequence: a run takes an array of tensors. */
+  sequence?: true;
 }
 
 /** What a model gives. Of a model whose shapes are all known that is exact; else it is what the file declares. */
@@ -25,6 +28,10 @@ export interface OnnxOutputSignature {
   dataType: MLOperandDataType | null;
   /** A name is that of an input's dimension; null is a size that only a run can tell, or a shape of which nothing is declared. */
   shape: (number | string | null)[] | null;
+  /** `true` for an optional value, which is null where it has no content. */
+  optional?: true;
+  /** `true` for a sequence: a run gives an array of tensors. */
+  sequence?: true;
 }
 
 /** The array for a data type: Float32Array for float32, BigInt64Array for int64, and so on; Uint16Array for float16 where there is no Float16Array. */
@@ -60,6 +67,12 @@ export type OnnxValue =
   | OnnxTensor
   | { data: OnnxArray; shape: readonly number[]; dataType?: string }
   | { data: OnnxArray; dims: readonly number[]; type?: string };
+
+/** What an input takes: of a sequence the tensors, and null, or nothing, for an optional value without content. */
+export type OnnxInput = OnnxValue | readonly OnnxValue[] | null | undefined;
+
+/** What an output gives: of a sequence the tensors, and null for an optional value without content. */
+export type OnnxResult = OnnxTensor | OnnxTensor[] | null;
 
 export interface OnnxLoadOptions {
   /**
@@ -136,11 +149,11 @@ export class OnnxBindings {
   /** Of a model whose shapes may change: what the last step gave, once it was read. Its tensors go with the next step, unless they were given. */
   readonly outputs: Record<string, MLTensor | OnnxTensor>;
   /** Writes an input. */
-  write(name: string, value: OnnxValue): void;
+  write(name: string, value: OnnxInput): void;
   /** Runs the model on what is bound now. Nothing needs to be awaited between dispatches; a failure shows where results are read. */
   dispatch(): void;
   /** Reads an output. */
-  read(name: string): Promise<OnnxTensor>;
+  read<R extends OnnxResult = OnnxTensor>(name: string): Promise<R>;
   /** Exchanges an input's value with an output's of the same type, such as a state for the next step. */
   swap(input: string, output: string): void;
   /** Destroys the tensors that were made for these bindings. */
@@ -174,14 +187,18 @@ export class OnnxModel {
   readonly label: string;
   /**
    * Runs the model. Every input that is not `optional` needs its value, which is copied at the call; several runs may be in flight. For
-   * shapes that were not met before a plan is made first.
+   * shapes that were not met before a plan is made first. Results are tensors, unless `model.outputs` tells of sequences or optional
+   * values: `run<OnnxResult>` says that.
    */
-  run(inputs: Record<string, OnnxValue>, options?: OnnxRunOptions): Promise<Record<string, OnnxTensor>>;
-  /** Makes plans for inputs of these shapes, so that no run has to wait for one. Shapes that follow from others may be left out. */
-  prepare(shapes: readonly Record<string, readonly number[]>[]): Promise<void>;
+  run<R extends OnnxResult = OnnxTensor>(inputs: Record<string, OnnxInput>, options?: OnnxRunOptions): Promise<Record<string, R>>;
+  /**
+   * Makes plans for inputs of these shapes, so that no run has to wait for one. Shapes that follow from others may be left out; of a
+   * sequence it takes an array of shapes.
+   */
+  prepare(shapes: readonly Record<string, readonly number[] | readonly (readonly number[])[]>[]): Promise<void>;
   /** Those that are given are used, the others made. */
   createBindings(given?: {
-    inputs?: Record<string, MLTensor | OnnxValue>;
+    inputs?: Record<string, MLTensor | OnnxInput>;
     outputs?: Record<string, MLTensor>;
   }): Promise<OnnxBindings>;
   /** Releases the weights and all plans; runs in flight are completed. */
@@ -202,6 +219,15 @@ export function loadOnnx(
   options?: OnnxLoadOptions,
 ): Promise<OnnxModel>;
 
+/** An input or output as a file has it: the type and the shape are those of tensors, also of those that a sequence or an optional value holds. */
+export interface OnnxDescription {
+  name: string;
+  dataType: string;
+  shape: string[] | null;
+  sequence?: true;
+  optional?: true;
+}
+
 /** What a model's file holds. */
 export interface OnnxSummary {
   producer: string;
@@ -212,8 +238,8 @@ export interface OnnxSummary {
   /** The number of weights, and the bytes that they take in the file. */
   parameters: number;
   parameterBytes: number;
-  inputs: { name: string; dataType: string; shape: string[] | null }[];
-  outputs: { name: string; dataType: string; shape: string[] | null }[];
+  inputs: OnnxDescription[];
+  outputs: OnnxDescription[];
   /** Nodes whose operators are not supported at all; `loadOnnx` may refuse more for their options. */
   unsupported: OnnxRefusedNode[];
 }

@@ -54,10 +54,14 @@ function node({ op, domain = '', name = '', inputs, outputs, attributes = {} }) 
   return { opType: op, domain, name, input: inputs, output: outputs, attribute: Object.entries(attributes).map(attribute) };
 }
 
-function valueInfo({ name, type, shape }) {
+/** With `sequence` and `optional`, which hold such tensors. Without a shape it may be any. */
+function valueInfo({ name, type, shape, sequence, optional }) {
   if (type === undefined) return { name };
-  const dim = shape.map((size) => (typeof size === 'string' ? { dimParam: size } : size === null ? {} : { dimValue: size }));
-  return { name, type: { tensorType: { elemType: TYPES[type].number, shape: { dim } } } };
+  const dim = shape?.map((size) => (typeof size === 'string' ? { dimParam: size } : size === null ? {} : { dimValue: size }));
+  let held = { tensorType: { elemType: TYPES[type].number, ...(dim && { shape: { dim } }) } };
+  if (sequence) held = { sequenceType: { elemType: held } };
+  if (optional) held = { optionalType: { elemType: held } };
+  return { name, type: held };
 }
 
 /**

@@ -48,7 +48,10 @@ function text(result) {
   const lines = [`${result.producer || 'unknown producer'}, IR version ${result.irVersion}, ${opsets.join(', ')}`];
   for (const side of ['inputs', 'outputs']) {
     lines.push(side);
-    for (const { name, dataType, shape } of result[side]) lines.push(`  ${name}  ${dataType}[${shape === null ? '?' : shape.join(', ')}]`);
+    for (const { name, dataType, shape, sequence, optional } of result[side]) {
+      const form = `${optional ? 'optional ' : ''}${sequence ? 'sequence of ' : ''}`;
+      lines.push(`  ${name}  ${form}${dataType}[${shape === null ? '?' : shape.join(', ')}]`);
+    }
   }
   const nodes = result.operators.reduce((sum, { count }) => sum + count, 0);
   lines.push(`${nodes} nodes`);

@@ -55,7 +55,7 @@ async function run(args) {
     accelerated: context.accelerated,
     fpMath: context.fpMath,
     inputs: signatures,
-    outputs: Object.entries(first.value).map(([name, { dataType, shape, data }]) => {
+    outputs: Object.entries(first.value).flatMap(([name, result]) => tensorsOf(name, result)).map(([name, { dataType, shape, data }]) => {
       const type = model.outputs.find((output) => output.name === name)?.type ?? dataType;
       return { name, type, dataType, shape, values: summarize(data, dataType) };
     }),
@@ -71,6 +71,12 @@ async function run(args) {
   console.log(values.json ? JSON.stringify(result, null, 2) : text(result));
   model.destroy();
   context.destroy();
+}
+
+/** A result; the tensors of a sequence, and none where there is no content. */
+function tensorsOf(name, result) {
+  if (Array.isArray(result)) return result.map((tensor, position) => [`${name}[${position}]`, tensor]);
+  return result === null ? [] : [[name, result]];
 }
 
 async function timed(work) {

@@ -93,6 +93,8 @@ const isNumber = (text) => Number.isFinite(Number(text));
  * @param {Record<string, number[]>} shapes
  */
 function shapedInputs(signatures, given, shapes) {
+  const sequence = signatures.find((signature) => signature.sequence);
+  if (sequence !== undefined) throw new Usage(`the input ${sequence.name} is a sequence of tensors, which the command line does not make`);
   const unknown = Object.keys(shapes).find((name) => !signatures.some((signature) => signature.name === name));
   if (unknown !== undefined) throw new Usage(`--shape ${unknown}: the model's inputs are ${signatures.map(({ name }) => name).join(', ')}`);
   const files = given.filter(([, from]) => from !== 'random' && !isNumber(from));

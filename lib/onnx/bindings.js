@@ -92,7 +92,7 @@ function find({ label }, operator, list, name) {
 }
 
 function text({ name, dataType, shape }) {
-  return `${quote(name)} of ${dataType}[${shape.join(', ')}]`;
+  return `${quote(name)} of ${dataType}[${shape?.join(', ') ?? '?'}]`;
 }
 
 function requireLike(label, input, output) {
@@ -133,10 +133,14 @@ class OfOneGraph {
   }
 }
 
-/** A tensor of its own, of an array or of elements that nobody has looked at. */
-const copyOf = (dataType, array, shape) => (array instanceof Kept ? keptTensor(array.share()) : resultTensor(dataType, array.slice(), [...shape]));
+/** A tensor of its own, of an array or of elements that nobody has looked at; of a sequence's arrays a list, and null of no content. */
+function copyOf(dataType, array, shape) {
+  if (array === undefined) return null;
+  if (Array.isArray(array)) return array.map((each, position) => copyOf(dataType, each, shape[position]));
+  return array instanceof Kept ? keptTensor(array.share()) : resultTensor(dataType, array.slice(), [...shape]);
+}
 
-/** Elements in memory, or on the device. @typedef {import('../../index.d.ts').MLTensor | import('./tensor.js').OnnxTensor} Value */
+/** Elements in memory, or on the device; the tensors of a sequence, and null for no content. @typedef {any} Value */
 
 /**
  * Of other models: values with the shapes that they have from step to step. What a step computes stays on the device, unless the model is
@@ -195,6 +199,8 @@ class OfShapes {
     await this.#steps;
     const value = this.#outputs[name];
     if (value === undefined) throw invalidState('read', this.label, `nothing has been computed for ${quote(name)}`);
+    if (value === null) return null;
+    if (Array.isArray(value)) return value.map(({ dataType, data, shape }) => copyOf(dataType, data, shape));
     const { dataType, shape } = value;
     if (isTensor(value)) return resultTensor(dataType, arrayOver(dataType, await this.#model.context.readTensor(value)), [...shape]);
     return copyOf(dataType, keptOf(value, shape) ?? value.data, shape);
@@ -219,11 +225,13 @@ class OfShapes {
   }
 
   async #runOnDevice(shapes, arrays) {
-    const results = await this.#model.runOnTensors(shapes, arrays, 'dispatch', ({ cuts, outputs }) => {
-      const wanted = new Set(outputs.map(({ name }) => name));
-      return { wanted, kept: cuts.length > 0 ? new Set() : wanted, targets: this.#targets };
+    const results = await this.#model.runOnTensors(shapes, arrays, 'dispatch', ({ walks }) => {
+      const wanted = new Set(this.#model.outputs.map(({ name }) => name));
+      return { wanted, kept: walks ? new Set() : wanted, targets: this.#targets };
     });
-    const bound = Object.entries(results).map(([name, { dataType, shape, data, tensor }]) => {
+    const bound = Object.entries(results).map(([name, result]) => {
+      if (result === null || Array.isArray(result)) return [name, result];
+      const { dataType, shape, data, tensor } = result;
       if (tensor !== undefined && !this.#targets.has(name)) this.#own.add(tensor);
       return [name, tensor ?? resultTensor(dataType, data, shape)];
     });
@@ -234,7 +242,9 @@ class OfShapes {
     this.#then(() => {
       const [taken, given] = [this.#inputs[input.name], this.#outputs[output.name]];
       if (given === undefined) throw invalidState('swap', this.label, `nothing has been computed for ${quote(output.name)}`);
-      if (given.dataType !== input.dataType) requireLike(this.label, input, { ...output, dataType: given.dataType, shape: given.shape });
+      const like = Array.isArray(given) ? given[0] : given;
+      const fits = given === null ? input.optional : Boolean(input.sequence) === Array.isArray(given) && (like === undefined || like.dataType === input.dataType);
+      if (!fits) requireLike(this.label, input, { ...output, dataType: like?.dataType ?? output.dataType, shape: like?.shape ?? [] });
       this.#bind({ ...this.#inputs, [input.name]: given }, { ...this.#outputs, [output.name]: taken });
       if (this.#targets.delete(output.name) && isTensor(taken)) this.#targets.set(output.name, taken);
     });
@@ -274,7 +284,7 @@ function isTensor(value) {
  */
 async function createBindings(model, { inputs = {}, outputs = {} }) {
   const plan = model.only;
-  if (plan !== undefined && plan.cuts.length === 0) return new OnnxBindings(construct, await ofOneGraph(model, plan, inputs, outputs));
+  if (plan !== undefined && !plan.walks) return new OnnxBindings(construct, await ofOneGraph(model, plan, inputs, outputs));
   const { label } = model;
   const values = Object.create(null);
   for (const [name, value] of Object.entries(inputs)) {

@@ -6,7 +6,6 @@
 const { dataTypes } = require('../descriptor.js');
 const { arrayOver, bytesOf } = require('./arrays.js');
 const { runPlan } = require('./run.js');
-const { resultTensor } = require('./tensor.js');
 
 /** @typedef {import('./plans.js').Plan} Plan */
 
@@ -24,7 +23,7 @@ const { resultTensor } = require('./tensor.js');
  * @returns {Promise<Record<string, Result>>} by the names of the outputs
  */
 async function runOnDevice(plan, inputs, wish, model) {
-  if (plan.cuts.length > 0) return runCut(plan, inputs, wish, model);
+  if (plan.walks) return runCut(plan, inputs, wish, model);
   const { context, graph, graphState, outputs } = plan;
   const { label, wanted, kept, targets } = wish;
   const own = [];
@@ -89,22 +88,22 @@ async function place(context, result, name, { kept, targets }, made) {
   return { dataType, shape, tensor };
 }
 
+/** Whether a result is no sequence, and no optional value without content. */
+const isTensor = (result) => result !== null && !Array.isArray(result);
+
 /** A model that is cut runs on arrays: what is on the device is read before, and written afterwards. */
 async function runCut(plan, inputs, wish, model) {
   const { context } = plan;
   const read = async ({ name, dataType }) => {
     const value = inputs[name];
-    return [name, ArrayBuffer.isView(value) ? value : arrayOver(dataType, await context.readTensor(value))];
+    return [name, value === undefined || Array.isArray(value) || ArrayBuffer.isView(value) ? value : arrayOver(dataType, await context.readTensor(value))];
   };
   const arrays = Object.fromEntries(await Promise.all(model.inputs.map(read)));
   const { label, wanted } = wish;
   const results = await runPlan(plan, arrays, { operator: 'run', label, wanted, model });
   const made = [];
   try {
-    const placed = Object.entries(results).map(async ([name, { dataType, data, shape }]) => [
-      name,
-      await place(context, resultTensor(dataType, data, shape), name, wish, made),
-    ]);
+    const placed = Object.entries(results).map(async ([name, result]) => [name, isTensor(result) ? await place(context, result, name, wish, made) : result]);
     return Object.fromEntries(await Promise.all(placed));
   } catch (error) {
     for (const tensor of made) tensor.destroy();

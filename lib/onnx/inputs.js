@@ -9,7 +9,10 @@ const { elementCount, requireArray, requireType } = require('./arrays.js');
 const { keptOf } = require('./kept.js');
 const { isShape } = require('./tensor.js');
 
-/** @typedef {{name: string, dataType: string, type: string, shape: (number | string)[] | null, optional?: boolean}} Signature */
+/**
+ * Of a sequence the data type and the shape are those of its elements.
+ * @typedef {{name: string, dataType: string, type: string, shape: (number | string)[] | null, optional?: boolean, sequence?: boolean}} Signature
+ */
 
 /** A name that stands for one size everywhere. Some writers call every dimension "?", and others by its place. */
 const isName = (name) => /^[A-Za-z_]\w*$/.test(name);
@@ -32,7 +35,8 @@ function checkNames(operator, label, signatures, given) {
 }
 
 /**
- * The arrays by their names, and the shapes of all inputs in their order.
+ * The arrays by their names, and the shapes of all inputs in their order: lists of them for a sequence, and undefined for an optional value
+ * without content.
  * @param {string} operator
  * @param {string} label
  * @param {Signature[]} signatures
@@ -40,7 +44,7 @@ function checkNames(operator, label, signatures, given) {
  * @param {Record<string, ArrayBufferView> | undefined} defaults of inputs that need not be passed
  * @param {boolean} [keeps] whether elements that nobody has looked at may stay where they are
  * @param {(value: unknown) => boolean} [isTensor] tells MLTensors, where these are taken too
- * @returns {{arrays: Record<string, any>, shapes: number[][]}} arrays, elements that are kept, and MLTensors
+ * @returns {{arrays: Record<string, any>, shapes: any[]}} arrays, elements that are kept, and MLTensors
  */
 function readInputs(operator, label, signatures, given, defaults, keeps = false, isTensor = () => false) {
   checkNames(operator, label, signatures, given);
@@ -56,6 +60,14 @@ function readInputs(operator, label, signatures, given, defaults, keeps = false,
     const place = `inputs: ${quote(name)}`;
     const passed = Object.hasOwn(given, name) || !signature.optional;
     const value = passed ? given[name] : defaults?.[name];
+    if (signature.optional && isNothing(value) && defaults?.[name] === undefined) {
+      arrays[name] = shapes[i] = undefined;
+      continue;
+    }
+    if (signature.sequence) {
+      [arrays[name], shapes[i]] = readSequence(operator, label, signature, value);
+      continue;
+    }
     if (types.isTypedArray(value) || value === null || typeof value !== 'object') {
       requireType(operator, label, place, dataType, value);
       arrays[name] = value;
@@ -83,14 +95,53 @@ function readInputs(operator, label, signatures, given, defaults, keeps = false,
   return { arrays, shapes };
 }
 
+const isNothing = (value) => value === undefined || value === null;
+
+/** The arrays and the shapes of a sequence's tensors. Names of dimensions may stand for another size in each. */
+function readSequence(operator, label, signature, list) {
+  const { name, dataType, shape: declared } = signature;
+  const place = `inputs: ${quote(name)}`;
+  if (!Array.isArray(list)) throw typeError(operator, label, `${place}: found ${show(list)}, allowed an array of tensors { data, shape }`);
+  const shapes = [];
+  const arrays = Array.from(list, (element, position) => {
+    const at = `${place}[${position}]`;
+    if (types.isTypedArray(element) && isKnown(declared)) {
+      requireArray(operator, label, at, dataType, declared, element);
+      shapes.push([...declared]);
+      return element;
+    }
+    if (element === null || typeof element !== 'object' || types.isTypedArray(element)) {
+      throw typeError(operator, label, `${at}: found ${show(element)}, allowed { data, shape }`);
+    }
+    const { data } = element;
+    const shape = element.shape ?? element.dims;
+    const type = element.dataType ?? element.type;
+    if (type !== undefined && type !== dataType && type !== signature.type) {
+      throw typeError(operator, label, `${at}: found ${show(type)}, allowed ${quote(dataType)}`);
+    }
+    if (!isShape(shape)) throw typeError(operator, label, `${at}: shape: found ${show(shape)}, allowed an array of sizes`);
+    requireFit(operator, label, at, declared, shape);
+    requireArray(operator, label, at, dataType, shape, data);
+    shapes.push([...shape]);
+    return data;
+  });
+  return [arrays, shapes];
+}
+
 const isKnown = (shape) => shape !== null && shape.every((size) => typeof size === 'number');
+
+/** Holds a shape against what the input declares. */
+function requireFit(operator, label, place, declared, shape) {
+  if (declared === null) return;
+  const fits = shape.length === declared.length && declared.every((size, axis) => typeof size !== 'number' || size === shape[axis]);
+  if (!fits) throw typeError(operator, label, `${place}: found the shape ${text(shape)}, allowed ${text(declared)}`);
+}
 
 /** Holds a shape against what the input declares, and names against what other inputs say. */
 function bindSizes(operator, label, { name, shape: declared }, shape, sizes) {
   if (declared === null) return;
   const place = `inputs: ${quote(name)}`;
-  const fits = shape.length === declared.length && declared.every((size, axis) => typeof size !== 'number' || size === shape[axis]);
-  if (!fits) throw typeError(operator, label, `${place}: found the shape ${text(shape)}, allowed ${text(declared)}`);
+  requireFit(operator, label, place, declared, shape);
   declared.forEach((size, axis) => {
     if (typeof size === 'number' || !isName(size)) return;
     const known = sizes.get(size);
@@ -142,12 +193,12 @@ function solve({ dataType, shape }, length, sizes) {
 }
 
 /**
- * The shapes of all inputs in their order, of which a caller gives those that follow from no others.
+ * The shapes of all inputs in their order, of which a caller gives those that follow from no others; of a sequence a list of shapes.
  * @param {string} operator
  * @param {string} label
  * @param {Signature[]} signatures
  * @param {unknown} given
- * @returns {number[][]}
+ * @returns {any[]}
  */
 function solveShapes(operator, label, signatures, given) {
   if (given === null || typeof given !== 'object') throw typeError(operator, label, `found ${show(given)}, allowed shapes by the names of the inputs`);
@@ -158,11 +209,21 @@ function solveShapes(operator, label, signatures, given) {
   for (const signature of signatures) {
     if (!Object.hasOwn(given, signature.name)) continue;
     const shape = given[signature.name];
+    if (signature.optional && isNothing(shape)) continue;
+    if (signature.sequence) {
+      if (!Array.isArray(shape) || !shape.every(isShape)) {
+        throw typeError(operator, label, `${quote(signature.name)}: found ${show(shape)}, allowed an array of shapes, of a sequence's tensors`);
+      }
+      shape.forEach((each, position) => requireFit(operator, label, `${quote(signature.name)}[${position}]`, signature.shape, each));
+      continue;
+    }
     if (!isShape(shape)) throw typeError(operator, label, `${quote(signature.name)}: found ${show(shape)}, allowed an array of sizes`);
     bindSizes(operator, label, signature, shape, sizes);
   }
-  return signatures.map(({ name, shape }) => {
-    if (Object.hasOwn(given, name)) return [...given[name]];
+  return signatures.map(({ name, shape, sequence, optional, buffer }) => {
+    if (optional && buffer === undefined && isNothing(given[name])) return undefined;
+    if (Object.hasOwn(given, name)) return sequence ? given[name].map((each) => [...each]) : [...given[name]];
+    if (sequence) throw typeError(operator, label, `${quote(name)}: found no shapes, allowed an array of shapes, of a sequence's tensors`);
     if (shape === null) throw typeError(operator, label, `${quote(name)}: found no shape, allowed ${text(shape)}`);
     return shape.map((size) => {
       const found = typeof size === 'number' ? size : isName(size) ? sizes.get(size)?.size : undefined;

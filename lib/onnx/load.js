@@ -93,8 +93,11 @@ async function openModel(context, source, { sizes, external }) {
 /** The model, with its plan where all shapes are known. */
 async function modelOf(context, contextState, handle, opened, label) {
   if (opened.refused.length > 0) throw refusal(NAME, opened.refused, label);
-  const signature = ([name, dataType, shape, type, buffer]) => ({ name, type, dataType: dataType === null ? null : dataTypes[dataType], shape, buffer });
-  const inputs = opened.inputs.map((input) => ({ ...signature(input), optional: input[4] !== undefined }));
+  const signature = ([name, dataType, shape, type, sequence, optional, buffer]) => {
+    return { name, type, dataType: dataType === null ? null : dataTypes[dataType], shape, sequence, optional: optional || buffer !== undefined, buffer };
+  };
+  const [inputs, outputs] = [opened.inputs.map(signature), opened.outputs.map(signature)];
+  const hasLists = [...opened.inputs, ...opened.outputs].some(([, , , , isSequence, isOptional]) => isSequence || isOptional);
   const { producer, producerVersion, version, domain, description, graphName } = opened;
   const state = {
     context,
@@ -102,7 +105,8 @@ async function modelOf(context, contextState, handle, opened, label) {
     handle,
     label,
     inputs,
-    outputs: opened.outputs.map(signature),
+    outputs,
+    hasLists,
     metadata: { producer, producerVersion, version, domain, description, graphName, properties: Object.fromEntries(opened.metadata) },
     only: undefined,
     plans: undefined,
@@ -110,10 +114,10 @@ async function modelOf(context, contextState, handle, opened, label) {
     hasSteps: opened.hasSteps && contextState.device === 'cpu',
   };
   state.plans = new Plans(state);
-  if (inputs.every(({ shape }) => isKnown(shape))) {
+  if (inputs.every(({ shape, sequence, optional, buffer }) => isKnown(shape) && !sequence && (!optional || buffer !== undefined))) {
     const shapes = inputs.map(({ shape }) => shape);
     state.only = await state.plans.make(NAME, keyOf(shapes), shapes);
-    if (state.only.cuts.length === 0) {
+    if (!state.only.walks) {
       // One plan is all, which has what it needs of the file.
       native.closeOnnx(handle);
       state.handle = undefined;

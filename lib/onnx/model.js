@@ -39,13 +39,13 @@ class OnnxModel {
   /** What it gives. Sizes that only a run can tell are null. */
   get outputs() {
     const { only, outputs } = self(this, 'outputs');
-    return describe(only !== undefined && only.cuts.length === 0 ? only.outputs : outputs);
+    return describe(only !== undefined && !only.walks ? only.outputs : outputs);
   }
 
   /** Of a model that is one graph of known shapes. */
   get graph() {
     const { only } = self(this, 'graph');
-    return only?.cuts.length === 0 ? only.graph : undefined;
+    return only?.walks === false ? only.graph : undefined;
   }
 
   get label() {
@@ -68,7 +68,7 @@ class OnnxModel {
    * Runs the model. The arrays are copied before this returns.
    * @param {Record<string, unknown>} inputs
    * @param {{outputs?: string[] | Record<string, ArrayBufferView | null>, maxBytes?: number, seed?: number, signal?: AbortSignal}} [options]
-   * @returns {Promise<Record<string, import('./tensor.js').OnnxTensor>>}
+   * @returns {Promise<Record<string, import('./tensor.js').OnnxTensor | import('./tensor.js').OnnxTensor[] | null>>}
    */
   async run(inputs, options = undefined) {
     const state = self(this, 'run');
@@ -145,7 +145,7 @@ function close(state) {
 /**
  * A run for whoever has checked all that is given.
  * @param {object} state of the model
- * @param {number[][]} shapes of all inputs in their order
+ * @param {any[]} shapes of all inputs in their order
  * @param {Record<string, any>} arrays copied before this returns, and elements that are kept
  * @param {{wanted?: Set<string>, maxBytes?: number, seed?: number, watch?: number}} wish
  */
@@ -193,9 +193,11 @@ async function preparePlan(state, shapes) {
 function copied(arrays) {
   // Without a prototype, since '__proto__' is a name like others.
   const copies = Object.create(null);
-  for (const [name, value] of Object.entries(arrays)) copies[name] = value instanceof Kept ? value.share() : ArrayBuffer.isView(value) ? value.slice() : value;
+  for (const [name, value] of Object.entries(arrays)) copies[name] = Array.isArray(value) ? value.map(copyOf) : copyOf(value);
   return copies;
 }
+
+const copyOf = (value) => (value instanceof Kept ? value.share() : ArrayBuffer.isView(value) ? value.slice() : value);
 
 /** Arrays in place of elements that are kept. */
 function looked(arrays) {
@@ -256,7 +258,14 @@ function checkBytes({ label }, { bytes, runBytes }, maxBytes) {
 
 /** Copies for the caller. */
 function describe(list) {
-  return list.map(({ name, type, dataType, shape, optional }) => ({ name, type, dataType, shape: shape && [...shape], ...(optional && { optional }) }));
+  return list.map(({ name, type, dataType, shape, optional, sequence }) => ({
+    name,
+    type,
+    dataType,
+    shape: shape && [...shape],
+    ...(optional && { optional }),
+    ...(sequence && { sequence }),
+  }));
 }
 
 /** The arrays of inputs that need not be passed, if there are such inputs. */

@@ -45,7 +45,10 @@ function runOptions(operator, { label, outputs: signatures }, options) {
   if (Array.isArray(outputs)) return { wanted, maxBytes, seed, signal };
   const targets = names.filter((name) => outputs[name] !== null && outputs[name] !== undefined).map((name) => [name, outputs[name]]);
   for (const [name, array] of targets) {
-    const { dataType } = known.get(name);
+    const { dataType, sequence, optional } = known.get(name);
+    if (sequence || optional) {
+      throw typeError(operator, label, `options: outputs: ${quote(name)}: found ${show(array)}, allowed null for a sequence or an optional value`);
+    }
     if (dataType !== null) requireType(operator, label, `outputs: ${quote(name)}`, dataType, array);
   }
   return { wanted, targets, maxBytes, seed, signal };

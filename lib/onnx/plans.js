@@ -22,7 +22,8 @@ const MOST_BYTES = 32 * 2 ** 20;
  * @property {object} graphState
  * @property {{name: string, type: string, dataType: string, shape: number[], known?: ArrayBuffer}[]} outputs
  * @property {[string, string, string][]} cuts nodes at which the model is cut, if it is
- * @property {number[][]} shapes
+ * @property {boolean} walks whether runs go natively from part to part: of a model that is cut, or of which inputs or outputs are no tensors
+ * @property {any[]} shapes
  * @property {number} bytes of the inputs and outputs of its graph
  * @property {number} keptBytes what it keeps beside the weights
  * @property {Idle} idle that of all plans of the model
@@ -41,7 +42,7 @@ class Plans {
   /** What runs take and give back, or is got ready for them: of all plans. */
   #pools = { prefetch: new OutputPrefetch(), idle: new Idle(release) };
 
-  /** @param {{handle: number, context: object, contextState: object, label: string, inputs: object[]}} model */
+  /** @param {{handle: number, context: object, contextState: object, label: string, inputs: object[], hasLists: boolean}} model */
   constructor(model) {
     this.#model = model;
   }
@@ -64,7 +65,7 @@ class Plans {
    * The plan for these shapes. Whoever asks for one that is being made waits for that.
    * @param {string} operator
    * @param {string} key
-   * @param {number[][]} shapes
+   * @param {any[]} shapes as of readInputs()
    * @returns {Promise<Plan>}
    */
   make(operator, key, shapes) {
@@ -108,7 +109,7 @@ class Plans {
   }
 
   #plan(operator, shapes) {
-    const { context, contextState, handle: model, label } = this.#model;
+    const { context, contextState, handle: model, label, hasLists } = this.#model;
     let handle;
     const entry = {
       operator,
@@ -116,7 +117,8 @@ class Plans {
       context: contextState,
       arrive: (planned) => {
         if (planned.refused !== undefined) throw refusal(operator, planned.refused, label);
-        return createPlan(context, createGraph(contextState, handle, label, planned), planned, shapes, this.#pools);
+        const walks = hasLists || planned.cuts.length > 0;
+        return createPlan(context, createGraph(contextState, handle, label, planned), { ...planned, walks }, shapes, this.#pools);
       },
       fail: () => contextState.order.destroyGraph(handle),
     };
@@ -127,13 +129,13 @@ class Plans {
 }
 
 /** @returns {Plan} */
-function createPlan(context, graph, { modelOutputs, known, cuts, runBytes, keptBytes }, shapes, pools) {
+function createPlan(context, graph, { modelOutputs, known, cuts, walks, runBytes, keptBytes }, shapes, pools) {
   const values = new Map(known);
   const graphState = toGraph(graph);
   const outputs = modelOutputs.map(([name, dataType, shape, type]) => ({ name, type, dataType: dataTypes[dataType], shape, known: values.get(name) }));
   let bytes = 0;
   for (const { byteLength } of [...graphState.inputs.values(), ...graphState.outputs.values()]) bytes += byteLength;
-  return { context, graph, graphState, outputs, cuts, shapes, bytes, runBytes, keptBytes, ...pools, running: 0, retired: false };
+  return { context, graph, graphState, outputs, cuts, walks, shapes, bytes, runBytes, keptBytes, ...pools, running: 0, retired: false };
 }
 
 /** Nobody asks for it any more. */
@@ -167,10 +169,13 @@ async function using(plan, work) {
   }
 }
 
+/** Whether it is that of a sequence's tensors; an empty list is that of a tensor or of no tensors, of one input always the same. */
+const isList = (shape) => Array.isArray(shape?.[0]);
+
 /** What tells plans apart. */
 function keyOf(shapes) {
   let key = '';
-  for (const shape of shapes) key += `${shape};`;
+  for (const shape of shapes) key += isList(shape) ? `${shape.length}(${shape.join('|')});` : `${shape};`;
   return key;
 }
 

@@ -21,7 +21,7 @@ const { resultTensor } = require('./tensor.js');
 function runPlan(plan, arrays, options) {
   const { context } = plan.graphState;
   if (context.lost) throw invalidState(options.operator, options.label, 'the MLContext was destroyed or lost');
-  if (plan.cuts.length > 0) return runProgram(plan, arrays, options);
+  if (plan.walks) return runProgram(plan, arrays, options);
   return context.device === 'gpu' ? runOnTensors(plan, arrays, options) : runInMemory(plan, arrays, options);
 }
 
@@ -44,20 +44,26 @@ function runInMemory(plan, arrays, { operator, label, wanted, watch = 0 }) {
   return run;
 }
 
-/** A model that is cut runs natively, from part to part. */
+/** A model that is cut, or takes or gives sequences, runs natively, from part to part. */
 function runProgram({ graphState: graph, shapes }, arrays, { operator, label, wanted, seed = -1, maxBytes = Infinity, watch = 0, model }) {
-  const names = model.inputs.map(({ name }) => name);
-  const types = model.inputs.map(({ dataType }) => dataTypes.indexOf(dataType));
-  const values = names.map((name) => arrays[name]);
+  const values = model.inputs.map(({ name }) => arrays[name]);
   const arrive = (outputs) => {
-    const given = outputs.map(([name, dataType, shape, , buffer]) => ({ name, dataType: dataTypes[dataType], shape, buffer }));
-    return results(given, wanted, ({ buffer }) => buffer);
+    // fromEntries defines, so that '__proto__' is a name like others.
+    return Object.fromEntries(outputs.filter(([name]) => wanted === undefined || wanted.has(name)).map(([name, value]) => [name, contentOf(value)]));
   };
   const entry = { operator, label, context: graph.context, object: graph, arrive };
   const most = maxBytes === Infinity ? -1 : maxBytes;
   return begin(entry, (request) => {
-    graph.context.order.runOnnx(request, model.handle, graph.handle, names, types, shapes, values, label, seed, most, watch);
+    graph.context.order.runOnnx(request, model.handle, graph.handle, shapes, values, label, seed, most, watch);
   });
+}
+
+const tensorOf = ([dataType, shape, buffer]) => resultTensor(dataTypes[dataType], arrayOver(dataTypes[dataType], buffer), shape);
+
+/** A tensor, a list of them, or null for an optional value without content. */
+function contentOf(value) {
+  if (value === undefined) return null;
+  return typeof value[0] === 'number' ? tensorOf(value) : value.map(tensorOf);
 }
 
 /** Elsewhere on tensors, which later runs use again. */

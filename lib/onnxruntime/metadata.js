@@ -12,14 +12,15 @@
  */
 
 /** @returns {Described} */
-function described({ name, type, shape }) {
+function described({ name, type, shape, sequence, optional, buffer }) {
+  if (sequence || (optional && buffer === undefined)) return { name, type, shape: undefined, metadata: { name, isTensor: false } };
   const dimensions = shape?.map((size, axis) => (size === null || size === `${name}:${axis}` ? '' : size));
   return { name, type, shape: dimensions, metadata: { name, isTensor: true, type, shape: dimensions ?? [] } };
 }
 
 /** @param {object} model its state */
 function metadataOf({ inputs, outputs, only }) {
-  const exact = only !== undefined && only.cuts.length === 0 ? only.outputs : outputs;
+  const exact = only !== undefined && !only.walks ? only.outputs : outputs;
   return { inputs: inputs.map(described), outputs: exact.map(described) };
 }
 

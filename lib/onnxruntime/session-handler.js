@@ -136,6 +136,7 @@ class SessionHandler {
 
   /** The tensor for a result: the caller's own, where there is one. */
   #output(name, result, target) {
+    if (result === null || Array.isArray(result)) throw new Error('Non tensor type is temporarily not supported.');
     const { dataType, shape, tensor: mlTensor } = result;
     const declared = this.#outputs.get(name).type;
     const type = heldBy(declared) === dataType ? declared : dataType;

@@ -197,9 +197,9 @@ class DeviceTimeline {
     });
   }
 
-  /** A model that is cut: what it asks for comes by the relay. */
-  runOnnx(request, model, { plan }, names, dataTypes, shapes, arrays, label, seed, maxBytes, watch) {
-    native.runOnnx(request, model, plan, names, dataTypes, shapes, arrays, label, seed, maxBytes, watch);
+  /** A model that walks: what it asks for comes by the relay. */
+  runOnnx(request, model, { plan }, ...given) {
+    native.runOnnx(request, model, plan, ...given);
   }
 
   /** There is something that models ask for. */

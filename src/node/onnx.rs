@@ -10,11 +10,14 @@ use super::programs::{self, Described};
 use super::script::{Scope, Type, Value};
 use super::settle::{Outcome, Request, descriptors};
 use crate::error::{Error, Result};
-use crate::graph::{self, DataType, Descriptor, Shared};
+use crate::graph::{self, Descriptor, Shared};
 use crate::memory::Held;
-use crate::onnx::{self, Bounds, Cut, Fixed, FixedValue, ImportError, Model, RefusedNode, Signature, Size, Summary, Tensor};
+use crate::onnx::{
+    self, Bounds, Cut, Fixed, FixedValue, Form, ImportError, InputShape, Model, OpenInput, RefusedNode, Signature, Size, Summary,
+    Tensor,
+};
 use crate::program::steps::Steps;
-use crate::program::{self, Device, Options, Output, Planned, Program, Weights};
+use crate::program::{self, Content, Device, Input, Options, Output, Planned, Program, Weights};
 use crate::thread;
 use crate::timeline::{Built, Done, GraphId, Task, failed_build, from_panic};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -166,15 +169,17 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
             };
             // Without them it runs as others do.
             let steps = if unknown.is_empty() { Steps::of(&loaded, &bounds).ok().flatten() } else { None };
-            Ok((loaded, unknown, outputs, steps))
+            let has_only_tensors = loaded.has_only_tensors()?;
+            Ok((loaded, unknown, outputs, steps, has_only_tensors))
         });
         match read {
-            Ok((loaded, unknown, outputs, steps)) => {
+            Ok((loaded, unknown, outputs, steps, has_only_tensors)) => {
                 let _ = refusals.set(unknown);
                 let _ = found.set(Arc::new(Program {
                     steps,
                     loaded,
                     outputs,
+                    has_only_tensors,
                     limits,
                     bounds,
                     device: Arc::new(device),
@@ -204,13 +209,26 @@ pub fn program(call: &Call<'_>, index: usize) -> Result<(Handle, Arc<Program>)> 
     Ok((model.context, model.program.get().ok_or_else(|| stale("model"))?.clone()))
 }
 
+/// The shapes of all inputs of a model in their order: lists of sizes, of a sequence a list of those, and undefined for no content.
+fn input_shapes(call: &Call<'_>, index: usize, program: &Program) -> Result<Vec<InputShape>> {
+    let mut inputs = program.loaded.inputs().iter();
+    let sizes = |scope: Scope<'_>, shape| scope.elements(shape, Scope::as_unsigned);
+    call.scope.elements(call.value(index), |scope, shape| {
+        Ok(match inputs.next() {
+            _ if scope.type_of(shape)? == Type::Undefined => InputShape::Nothing,
+            Some(OpenInput { form: Form { is_sequence: true, .. }, .. }) => InputShape::Sequence(scope.elements(shape, sizes)?),
+            _ => InputShape::Tensor(sizes(scope, shape)?),
+        })
+    })
+}
+
 /// `planOnnx(request, model, shapes, label)`: the handle of the graph for inputs of these shapes, which is being made; on a device of
 /// script's `[program, graph, number]`, the last of which is the graph's in tasks (`relay.rs`).
 pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let request = Request::from_number(call.number(0)?);
     let (context, program) = program(call, 1)?;
-    let shapes: Vec<Vec<u32>> = call.scope.elements(call.value(2), |scope, shape| scope.elements(shape, Scope::as_unsigned))?;
+    let shapes = input_shapes(call, 2, &program)?;
     let label = call.string(3)?;
     let (id, foreign) = environment.with_context(context, |context| Ok((GraphId(context.next()), context.foreign().ok())))?;
     let found = Arc::new(OnceLock::new());
@@ -273,8 +291,9 @@ pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     call.scope.array_of(all.into_iter().map(Ok)).map(Some)
 }
 
-/// `runOnnx(request, model, graph, names, dataTypes, shapes, arrays, label, seed, maxBytes, watch)`: runs a model that is
-/// cut, from the plan of its first part. The arrays are copied. Negative numbers stand for no seed and no limit.
+/// `runOnnx(request, model, graph, shapes, arrays, label, seed, maxBytes, watch)`: runs a model that is cut, or of which inputs or
+/// outputs are no tensors, from the plan of its first part. The arrays are copied; of a sequence there is a list of them. Negative numbers
+/// stand for no seed and no limit.
 pub fn run<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let request = Request::from_number(call.number(0)?);
@@ -285,31 +304,40 @@ pub fn run<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         let stage = graph.stage.as_ref().and_then(|stage| stage.get());
         stage.ok_or_else(|| stale("plan"))?.clone()
     };
-    let names: Vec<String> = call.scope.elements(call.value(3), Scope::as_string)?;
-    let types: Vec<u32> = call.unsigned_list(4)?;
-    let shapes: Vec<Vec<u32>> = call.scope.elements(call.value(5), |scope, shape| scope.elements(shape, Scope::as_unsigned))?;
-    let arrays: Vec<crate::memory::Bytes> = call.scope.elements(call.value(6), bytes::copy)?;
-    let label = call.string(7)?;
-    let (seed, most_bytes) = (call.number(8)?, call.number(9)?);
-    let watch = compute::watch(call, 10)?;
+    let shapes = input_shapes(call, 3, &program)?;
+    let mut contents = shapes.iter();
+    let arrays: Vec<Vec<crate::memory::Bytes>> = call.scope.elements(call.value(4), |scope, value| match contents.next() {
+        Some(InputShape::Sequence(_)) => scope.elements(value, bytes::copy),
+        Some(InputShape::Tensor(_)) => Ok(vec![bytes::copy(scope, value)?]),
+        _ => Ok(Vec::new()),
+    })?;
+    let label = call.string(5)?;
+    let (seed, most_bytes) = (call.number(6)?, call.number(7)?);
+    let watch = compute::watch(call, 8)?;
     let options = Options {
         seed: (seed >= 0.0).then_some(seed as u64),
         most_bytes: (most_bytes >= 0.0).then_some(most_bytes as usize),
         watch,
     };
-    let mut inputs = Vec::with_capacity(names.len());
-    for (((name, number), shape), bytes) in names.into_iter().zip(types).zip(shapes).zip(arrays) {
-        let data_type = DataType::from_index(number).ok_or_else(|| stale("data type"))?;
-        let descriptor = Descriptor { data_type, shape: shape.into_iter().collect() };
-        let (found, allowed) = (bytes.len(), descriptor.byte_length());
-        if found != allowed && !descriptor.shape.contains(&0) {
-            return Err(Error::argument(
-                "inputs",
-                format!("{found} bytes for {name:?}"),
-                format!("the {allowed} bytes of {descriptor}"),
-            ));
-        }
-        inputs.push(program::Input { name, descriptor, bytes });
+    let mut inputs = Vec::with_capacity(shapes.len());
+    for ((input, shape), arrays) in program.loaded.inputs().iter().zip(shapes).zip(arrays) {
+        let mut arrays = arrays.into_iter();
+        let mut tensor = |shape: Vec<u32>| {
+            let descriptor = Descriptor { data_type: input.data_type, shape: shape.into_iter().collect() };
+            let bytes = arrays.next().ok_or_else(|| stale("array"))?;
+            let (found, allowed) = (bytes.len(), descriptor.byte_length());
+            if found != allowed && !descriptor.shape.contains(&0) {
+                let found = format!("{found} bytes for {:?}", input.name);
+                return Err(Error::argument("inputs", found, format!("the {allowed} bytes of {descriptor}")));
+            }
+            Ok(program::Tensor { descriptor, bytes })
+        };
+        let content = match shape {
+            InputShape::Tensor(shape) => Content::Tensor(tensor(shape)?),
+            InputShape::Sequence(list) => Content::Sequence(list.into_iter().map(tensor).collect::<Result<_>>()?),
+            InputShape::Nothing => Content::Nothing,
+        };
+        inputs.push(Input { name: input.name.clone(), content });
     }
     let done = environment.settler.promise(call.scope, request, Outcome::OnnxRun)?;
     let done = Done::new(move |result: Result<Vec<Output>>| done.report(result.map_err(|error| error.of("run", &label))));
@@ -387,9 +415,13 @@ fn sizes<'s>(scope: Scope<'s>, shape: &[Size]) -> Result<Value<'s>> {
     }))
 }
 
-/// `{inputs: [[name, dataType, shape or null, type, default]], outputs: [[name, dataType, shape, type]], refused, producer, version, description,
-/// domain, graphName, metadata}`. The default is an `ArrayBuffer` of an input that need not be passed; what the file does not tell of an
-/// output is null.
+fn form<'s>(scope: Scope<'s>, form: Form) -> Result<[Value<'s>; 2]> {
+    Ok([scope.boolean(form.is_sequence)?, scope.boolean(form.is_optional)?])
+}
+
+/// `{inputs: [[name, dataType, shape or null, type, isSequence, isOptional, default]], outputs: [[name, dataType, shape, type, isSequence,
+/// isOptional]], refused, producer, version, description, domain, graphName, metadata}`. The default is an `ArrayBuffer` of an input that
+/// need not be passed; what the file does not tell of an output is null.
 pub fn model_value<'s>(
     scope: Scope<'s>,
     program: &OnceLock<Arc<Program>>,
@@ -402,7 +434,9 @@ pub fn model_value<'s>(
         let default = default.map_or_else(|| scope.undefined(), |bytes| bytes::array_buffer(scope, bytes))?;
         let data_type = scope.unsigned(input.data_type as u32)?;
         let shape = if input.is_of_any_rank() { scope.null()? } else { sizes(scope, &input.shape)? };
-        let parts = [scope.string(&input.name)?, data_type, shape, scope.string(input.element_type)?, default];
+        let [is_sequence, is_optional] = form(scope, input.form)?;
+        let name = scope.string(&input.name)?;
+        let parts = [name, data_type, shape, scope.string(input.element_type)?, is_sequence, is_optional, default];
         scope.array_of(parts.into_iter().map(Ok))
     });
     scope.set(value, "inputs", scope.array_of(inputs)?)?;
@@ -410,7 +444,9 @@ pub fn model_value<'s>(
         let data_type = output.data_type.map_or_else(|| scope.null(), |data_type| scope.unsigned(data_type as u32))?;
         let shape = output.shape.as_ref().map_or_else(|| scope.null(), |shape| sizes(scope, shape))?;
         let element_type = output.element_type.map_or_else(|| scope.null(), |name| scope.string(name))?;
-        scope.array_of([scope.string(&output.name)?, data_type, shape, element_type].into_iter().map(Ok))
+        let [is_sequence, is_optional] = form(scope, output.form)?;
+        let parts = [scope.string(&output.name)?, data_type, shape, element_type, is_sequence, is_optional];
+        scope.array_of(parts.into_iter().map(Ok))
     });
     scope.set(value, "outputs", scope.array_of(outputs)?)?;
     scope.set(value, "hasSteps", scope.boolean(steps.is_some())?)?;
@@ -433,14 +469,21 @@ pub fn model_value<'s>(
     Ok(value)
 }
 
-/// `[[name, dataType, shape, type, ArrayBuffer]]`
+/// `[[name, value]]`, of a tensor `[dataType, shape, ArrayBuffer]`, of a sequence a list of those, and undefined for no content.
 pub fn run_value<'s>(scope: Scope<'s>, outputs: &[Output]) -> Result<Value<'s>> {
-    scope.array_of(outputs.iter().map(|output| {
-        let Signature { name, data_type, element_type, shape } = &output.signature;
+    let tensor = |tensor: &program::Tensor<Vec<u8>>| {
+        let Descriptor { data_type, shape } = &tensor.descriptor;
         let shape = scope.array_of(shape.iter().map(|&size| scope.unsigned(size)))?;
-        let bytes = bytes::array_buffer(scope, &output.bytes)?;
-        let parts = [scope.string(name)?, scope.unsigned(*data_type as u32)?, shape, scope.string(element_type)?, bytes];
+        let parts = [scope.unsigned(*data_type as u32)?, shape, bytes::array_buffer(scope, &tensor.bytes)?];
         scope.array_of(parts.into_iter().map(Ok))
+    };
+    scope.array_of(outputs.iter().map(|Output { name, content }| {
+        let value = match content {
+            Content::Tensor(value) => tensor(value)?,
+            Content::Sequence(list) => scope.array_of(list.iter().map(tensor))?,
+            Content::Nothing => scope.undefined()?,
+        };
+        scope.array_of([scope.string(name)?, value].into_iter().map(Ok))
     }))
 }
 
@@ -487,6 +530,11 @@ pub fn summary_value<'s>(scope: Scope<'s>, summary: &OnceLock<Summary>) -> Resul
                 None => scope.null()?,
             };
             scope.set(row, "shape", shape)?;
+            for (name, is_so) in [("sequence", description.form.is_sequence), ("optional", description.form.is_optional)] {
+                if is_so {
+                    scope.set(row, name, scope.boolean(true)?)?;
+                }
+            }
             Ok(row)
         }))?;
         scope.set(value, name, list)?;

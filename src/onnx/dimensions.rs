@@ -2,11 +2,13 @@
 
 use super::element::ElementType;
 use super::expression::Expression;
-use super::protobuf::{GraphProto, ValueInfoProto};
-use super::structure::malformed;
+use super::protobuf::{ContentTypeProto, GraphProto, TensorTypeProto, TypeProto, ValueInfoProto};
+use super::structure::{check_content, malformed};
 use super::tensor;
 use crate::error::{Error, Kind, Result};
 use crate::graph::DataType;
+use prost::Message;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Sizes for dimensions that the file leaves open, by their name in the file, or as `input:axis`,
@@ -33,10 +35,28 @@ pub enum Dimension {
     AnyRank,
 }
 
-/// The inputs of a graph as the file has them: type and dimensions. Those that have an initializer are constants.
+/// What an input or output is, beside a tensor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Form {
+    /// Tensors of one type, of which only a run tells how many there are.
+    pub is_sequence: bool,
+    /// Whether it may have no content.
+    pub is_optional: bool,
+}
+
+impl Form {
+    pub const TENSOR: Form = Form { is_sequence: false, is_optional: false };
+
+    /// Whether it is always one tensor.
+    pub fn is_tensor(self) -> bool {
+        self == Form::TENSOR
+    }
+}
+
+/// The inputs of a graph as the file has them: type and dimensions, of sequences those of their elements. Those that have an initializer are constants.
 ///
 /// # Errors
-/// `TypeError` or `NotSupportedError` for an input that is no tensor, or impossible sizes.
+/// `TypeError` or `NotSupportedError` for an input that is of no type which is taken, or impossible sizes.
 pub fn inputs(graph: &GraphProto, is_constant: &dyn Fn(&str) -> bool) -> Result<Vec<(String, DataType, Vec<Dimension>)>> {
     let mut inputs: Vec<(String, DataType, Vec<Dimension>)> = Vec::new();
     let mut names = BTreeSet::new();
@@ -44,30 +64,59 @@ pub fn inputs(graph: &GraphProto, is_constant: &dyn Fn(&str) -> bool) -> Result<
         if info.name.is_empty() || !names.insert(&info.name) {
             return Err(malformed(format!("two inputs, or none, with the name {:?}", info.name)));
         }
-        let (data_type, dimensions) = tensor_type(info)?;
+        let (_, data_type, dimensions) = value_type(info)?;
         inputs.push((info.name.clone(), data_type, dimensions.unwrap_or_else(|| vec![Dimension::AnyRank])));
     }
     Ok(inputs)
 }
 
-/// The data type and the dimensions of an input or output; no dimensions where the file does not tell the rank.
-pub fn tensor_type(info: &ValueInfoProto) -> Result<(DataType, Option<Vec<Dimension>>)> {
+/// What an input or output is, with its innermost type.
+fn contents(info: &ValueInfoProto) -> Result<(Form, Cow<'_, TensorTypeProto>)> {
     let name = &info.name;
     let unsupported = |what: &str| Error::new(Kind::NotSupported, format!("{name:?} is {what}, which is not supported"));
-    let Some(r#type) = &info.r#type else { return Err(malformed(format!("{name:?} has no type"))) };
-    let Some(tensor) = &r#type.tensor_type else {
-        let present = |field: &Option<bytes::Bytes>| field.is_some();
-        return Err(match () {
-            () if present(&r#type.sequence_type) => unsupported("a sequence"),
-            () if present(&r#type.map_type) => unsupported("a map"),
-            () if present(&r#type.optional_type) => unsupported("an optional value"),
-            () if present(&r#type.sparse_tensor_type) => unsupported("a sparse tensor"),
-            () => malformed(format!("{name:?} is no tensor")),
-        });
+    let Some(outer) = &info.r#type else { return Err(malformed(format!("{name:?} has no type"))) };
+    let mut form = Form::TENSOR;
+    let mut r#type = Cow::Borrowed(outer);
+    if let Some(content) = &r#type.optional_type {
+        form.is_optional = true;
+        r#type = Cow::Owned(content_type(name, content)?);
+    }
+    if let Some(content) = &r#type.sequence_type {
+        form.is_sequence = true;
+        r#type = Cow::Owned(content_type(name, content)?);
+    }
+    let tensor = match &r#type {
+        Cow::Borrowed(r#type) => r#type.tensor_type.as_ref().map(Cow::Borrowed),
+        Cow::Owned(r#type) => r#type.tensor_type.clone().map(Cow::Owned),
     };
+    if let Some(tensor) = tensor {
+        return Ok((form, tensor));
+    }
+    let present = |field: &Option<bytes::Bytes>| field.is_some();
+    Err(match () {
+        () if present(&r#type.map_type) && form.is_sequence => unsupported("a sequence of maps"),
+        () if present(&r#type.map_type) => unsupported("a map"),
+        () if present(&r#type.sparse_tensor_type) => unsupported("a sparse tensor"),
+        () if present(&r#type.sequence_type) => unsupported("a sequence of sequences"),
+        () if present(&r#type.optional_type) => unsupported("a container of optional values"),
+        () => malformed(format!("{name:?} is no tensor")),
+    })
+}
+
+fn content_type(name: &str, content: &bytes::Bytes) -> Result<TypeProto> {
+    check_content(content)?;
+    let content = ContentTypeProto::decode(content.clone()).map_err(malformed)?;
+    content.elem_type.ok_or_else(|| malformed(format!("{name:?} contains no type")))
+}
+
+/// The data type and the dimensions of an input or output, of a sequence those of its elements; no dimensions where the file does not
+/// tell the rank.
+pub fn value_type(info: &ValueInfoProto) -> Result<(Form, DataType, Option<Vec<Dimension>>)> {
+    let name = &info.name;
+    let (form, tensor) = contents(info)?;
     let data_type =
         tensor::data_type(tensor.elem_type).map_err(|found| Error::new(Kind::NotSupported, format!("{name:?}: {found}")))?;
-    let Some(shape) = &tensor.shape else { return Ok((data_type, None)) };
+    let Some(shape) = &tensor.shape else { return Ok((form, data_type, None)) };
     let dimensions = shape.dim.iter().map(|dimension| match (dimension.dim_value, &dimension.dim_param) {
         (Some(size), _) if size >= 0 => match u32::try_from(size) {
             Ok(size) => Ok(Dimension::Size(size)),
@@ -78,13 +127,12 @@ pub fn tensor_type(info: &ValueInfoProto) -> Result<(DataType, Option<Vec<Dimens
         (None, Some(param)) if !param.is_empty() => Ok(Dimension::Named(param.clone())),
         (None, _) => Ok(Dimension::Unknown),
     });
-    Ok((data_type, Some(dimensions.collect::<Result<_>>()?)))
+    Ok((form, data_type, Some(dimensions.collect::<Result<_>>()?)))
 }
 
 /// The element type of an input or output, as far as the file tells it.
 pub fn element(info: &ValueInfoProto) -> Option<ElementType> {
-    let tensor = info.r#type.as_ref()?.tensor_type.as_ref()?;
-    ElementType::from_number(tensor.elem_type.into()).ok()
+    ElementType::from_number(contents(info).ok()?.1.elem_type.into()).ok()
 }
 
 /// The name that onnxruntime gives to the element type of an input or output which becomes this data type.

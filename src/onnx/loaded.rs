@@ -2,7 +2,7 @@
 
 use super::bounds::Bounds;
 use super::branch;
-use super::dimensions::{self, Dimension, Shaped, Signature, Size};
+use super::dimensions::{self, Dimension, Form, Shaped, Signature, Size};
 use super::element::ElementType;
 use super::expression::Expression;
 use super::file::Model;
@@ -15,10 +15,13 @@ use super::protobuf::{GraphProto, ModelProto, ValueInfoProto};
 use super::refusal::RefusedNode;
 use super::structure::malformed;
 use super::tensor::Tensor;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::graph::DataType;
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Longer sequences are not taken: each of their tensors is an input of a graph.
+const MOST_ELEMENTS: usize = 1 << 14;
 
 /// A model, and what its caller decided about it.
 #[derive(Debug)]
@@ -43,7 +46,9 @@ pub struct OpenInput {
     pub data_type: DataType,
     /// The element type of the file, by the name that onnxruntime gives it.
     pub element_type: &'static str,
+    /// Of the elements, if it is a sequence.
     pub shape: Vec<Size>,
+    pub form: Form,
     /// What it is where a run does not pass it, of an initializer that can be overridden.
     pub default: Option<Bytes>,
     element: ElementType,
@@ -56,8 +61,19 @@ pub struct OpenOutput {
     /// As far as the file tells.
     pub data_type: Option<DataType>,
     pub element_type: Option<&'static str>,
-    /// Nothing where the file does not tell how many dimensions there are.
+    /// Nothing where the file does not tell how many dimensions there are; of the elements, if it is a sequence.
     pub shape: Option<Vec<Size>>,
+    pub form: Form,
+}
+
+/// The shape of what is given for an input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InputShape {
+    Tensor(Vec<u32>),
+    /// Those of its elements.
+    Sequence(Vec<Vec<u32>>),
+    /// No content.
+    Nothing,
 }
 
 impl OpenInput {
@@ -69,6 +85,27 @@ impl OpenInput {
     /// Whether not even the number of its dimensions is known before a run.
     pub fn is_of_any_rank(&self) -> bool {
         matches!(self.shape[..], [Size::AnyRank])
+    }
+
+    /// A tensor of this shape, or an element if it is a sequence.
+    ///
+    /// # Errors
+    /// `TypeError` for a shape that is not that of the model.
+    fn given(&self, shape: &[u32]) -> Result<Given> {
+        let fits = self.is_of_any_rank()
+            || shape.len() == self.shape.len()
+                && shape.iter().zip(&self.shape).all(|(size, allowed)| !matches!(allowed, Size::Known(known) if known != size));
+        if !fits {
+            let found = format!("the shape {shape:?} of {:?}", self.name);
+            return Err(Error::argument("inputs", found, format!("{:?}", self.shape)));
+        }
+        Ok(match shape.contains(&0) {
+            true => {
+                let shape = shape.iter().map(|&size| size as usize).collect();
+                Given::Known(Tensor { element: self.data_type.into(), shape, bytes: Bytes::new() })
+            }
+            false => Given::Operand { element: self.element, shape: shape.to_vec() },
+        })
     }
 }
 
@@ -146,6 +183,12 @@ impl Loaded {
         let mut open = Vec::new();
         for Shaped { name, data_type, shape } in shaped {
             if self.fixed.values.contains_key(&name) {
+                let form =
+                    infos.get(name.as_str()).map(|info| dimensions::value_type(info).map(|(form, ..)| form)).transpose()?;
+                if form.is_some_and(|form| form.is_sequence) {
+                    let found = format!("a value for {name:?}, which is a sequence");
+                    return Err(Error::argument("constants", found, "values for tensors"));
+                }
                 // Its shape has to be known.
                 let declared = inputs.iter().filter(|input| input.0 == name).cloned().collect();
                 let signature = match shape.iter().any(is_open) {
@@ -160,6 +203,7 @@ impl Loaded {
             let info = infos.get(name.as_str());
             let element = info.and_then(|info| dimensions::element(info)).unwrap_or(data_type.into());
             let element_type = info.and_then(|info| dimensions::element_type(info, data_type)).unwrap_or(data_type.name());
+            let form = info.map_or(Ok(Form::TENSOR), |info| dimensions::value_type(info).map(|(form, ..)| form))?;
             let default = match defaults.get(name.as_str()) {
                 Some(tensor) => {
                     let (_, bytes) = tensor.to_operand().map_err(|error| error.of("initializer", &name))?;
@@ -167,7 +211,7 @@ impl Loaded {
                 }
                 None => None,
             };
-            open.push(OpenInput { name, data_type, element_type, shape, default, element });
+            open.push(OpenInput { name, data_type, element_type, shape, form, default, element });
         }
         let mut named = BTreeMap::new();
         for (name, _, dimensions) in &inputs {
@@ -235,13 +279,14 @@ impl Loaded {
             Dimension::Unknown | Dimension::AnyRank => Size::Unknown,
         };
         let output = |info: &ValueInfoProto| {
-            let described = dimensions::tensor_type(info).ok();
-            let data_type = described.as_ref().map(|(data_type, _)| *data_type);
+            let described = dimensions::value_type(info).ok();
+            let data_type = described.as_ref().map(|(_, data_type, _)| *data_type);
             OpenOutput {
                 name: info.name.clone(),
                 data_type,
                 element_type: data_type.map(|data_type| dimensions::element_type(info, data_type).unwrap_or(data_type.name())),
-                shape: described.and_then(|(_, shape)| shape).map(|shape| shape.into_iter().map(size).collect()),
+                form: described.as_ref().map_or(Form::TENSOR, |(form, ..)| *form),
+                shape: described.and_then(|(.., shape)| shape).map(|shape| shape.into_iter().map(size).collect()),
             }
         };
         Ok(graph.output.iter().map(output).collect())
@@ -249,38 +294,55 @@ impl Loaded {
 
     /// Whether all sizes are known before a run.
     pub fn is_fixed(&self) -> bool {
-        self.inputs.iter().all(|input| input.shape.iter().all(|size| matches!(size, Size::Known(_))))
+        let is_fixed =
+            |input: &OpenInput| input.form.is_tensor() && input.shape.iter().all(|size| matches!(size, Size::Known(_)));
+        self.inputs.iter().all(is_fixed)
     }
 
-    /// What the first part is given for inputs of these shapes, which are in the order of [`Loaded::inputs`].
+    /// Whether all inputs and outputs are tensors that are always there.
+    ///
+    /// # Errors
+    /// `TypeError` where there is no graph.
+    pub fn has_only_tensors(&self) -> Result<bool> {
+        Ok(self.inputs.iter().all(|input| input.form.is_tensor()) && self.outputs()?.iter().all(|output| output.form.is_tensor()))
+    }
+
+    /// What the first part is given for tensors of these shapes, which are in the order of [`Loaded::inputs`].
     ///
     /// # Errors
     /// `TypeError` for shapes that are not those of the model.
     pub fn given(&self, shapes: &[Vec<u32>]) -> Result<Givens> {
+        self.given_of(&shapes.iter().cloned().map(InputShape::Tensor).collect::<Vec<_>>())
+    }
+
+    /// The same for whatever inputs take.
+    ///
+    /// # Errors
+    /// As [`Loaded::given`].
+    pub fn given_of(&self, shapes: &[InputShape]) -> Result<Givens> {
         let mut givens: Givens = self.values.iter().map(|(name, tensor)| (name.clone(), Given::Known(tensor.clone()))).collect();
         if shapes.len() != self.inputs.len() {
             return Err(Error::argument("inputs", format!("{} shapes", shapes.len()), self.inputs.len()));
         }
         for (input, shape) in self.inputs.iter().zip(shapes) {
-            let fits = input.is_of_any_rank()
-                || shape.len() == input.shape.len()
-                    && shape
-                        .iter()
-                        .zip(&input.shape)
-                        .all(|(size, allowed)| !matches!(allowed, Size::Known(known) if known != size));
-            if !fits {
-                return Err(Error::argument(
-                    "inputs",
-                    format!("the shape {shape:?} of {:?}", input.name),
-                    format!("{:?}", input.shape),
-                ));
-            }
-            let given = match shape.contains(&0) {
-                true => {
-                    let shape = shape.iter().map(|&size| size as usize).collect();
-                    Given::Known(Tensor { element: input.data_type.into(), shape, bytes: Bytes::new() })
+            let given = match shape {
+                InputShape::Tensor(shape) if !input.form.is_sequence => input.given(shape)?,
+                InputShape::Sequence(list) if input.form.is_sequence && list.len() <= MOST_ELEMENTS => {
+                    Given::Sequence(list.iter().map(|shape| input.given(shape)).collect::<Result<_>>()?)
                 }
-                false => Given::Operand { element: input.element, shape: shape.clone() },
+                InputShape::Nothing if input.form.is_optional => Given::Nothing,
+                other => {
+                    let found = match other {
+                        InputShape::Tensor(_) => "a tensor".to_owned(),
+                        InputShape::Sequence(list) => format!("a sequence of {} tensors", list.len()),
+                        InputShape::Nothing => "nothing".to_owned(),
+                    };
+                    let allowed = match input.form.is_sequence {
+                        true => format!("a sequence of at most {MOST_ELEMENTS} tensors"),
+                        false => "a tensor".to_owned(),
+                    };
+                    return Err(Error::argument("inputs", format!("{found} for {:?}", input.name), allowed));
+                }
             };
             givens.insert(input.name.clone(), given);
         }
@@ -292,6 +354,11 @@ impl Loaded {
     /// # Errors
     /// `TypeError` that lists the dimensions which are not.
     pub fn fixed_shapes(&self) -> Result<Vec<Vec<u32>>> {
+        if let Some(input) = self.inputs.iter().find(|input| !input.form.is_tensor()) {
+            let what = if input.form.is_sequence { "a sequence" } else { "an optional value" };
+            let text = format!("{:?} is {what}, which only a run tells the shape of", input.name);
+            return Err(Error::new(Kind::NotSupported, text));
+        }
         let fixed = dimensions::fix(self.declared.clone(), &self.fixed.sizes)?;
         Ok(fixed.into_iter().map(|signature| signature.shape).collect())
     }

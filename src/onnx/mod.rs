@@ -60,12 +60,12 @@ mod tests;
 
 pub use bounds::Bounds;
 pub use caches::Cache;
-pub use dimensions::{FreeDimensions, Signature, Size};
+pub use dimensions::{Form, FreeDimensions, Signature, Size};
 pub use element::ElementType;
 pub use file::Model;
 pub use fixed::{Fixed, FixedValue};
 pub use importer::{Imported, Input, Place, Source, import, import_part};
-pub use loaded::{Loaded, OpenInput, OpenOutput};
+pub use loaded::{InputShape, Loaded, OpenInput, OpenOutput};
 pub use outline::outline;
 pub use part::{Cut, Export, Given, Givens, Next, Part};
 pub use random::{Random, Stream};
@@ -76,7 +76,7 @@ pub use tensor::Tensor;
 
 /// The type and the sizes that an output declares, with 0 for those that it leaves open.
 pub(crate) fn declared(info: &protobuf::ValueInfoProto) -> (ElementType, Vec<usize>) {
-    let shape = dimensions::tensor_type(info).ok().and_then(|(_, shape)| shape).unwrap_or_default();
+    let shape = dimensions::value_type(info).ok().and_then(|(.., shape)| shape).unwrap_or_default();
     let size = |dimension| if let dimensions::Dimension::Size(size) = dimension { size as usize } else { 0 };
     (dimensions::element(info).unwrap_or(ElementType::Float), shape.into_iter().map(size).collect())
 }

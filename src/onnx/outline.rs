@@ -28,7 +28,7 @@ pub fn outline(loaded: &Loaded, limits: &Arc<Limits>, bounds: &Bounds) -> Result
     let mut outputs = loaded.outputs()?;
     // With the names that no input has, too.
     let declared: Vec<Option<Vec<Dimension>>> =
-        graph.output.iter().map(|info| dimensions::tensor_type(info).ok().and_then(|(_, shape)| shape)).collect();
+        graph.output.iter().map(|info| dimensions::value_type(info).ok().and_then(|(.., shape)| shape)).collect();
     let names = open_names(loaded);
     let tells_all = |shape: &Option<Vec<Dimension>>| {
         let tells = |dimension: &Dimension| match dimension {
@@ -38,7 +38,8 @@ pub fn outline(loaded: &Loaded, limits: &Arc<Limits>, bounds: &Bounds) -> Result
         };
         shape.as_ref().is_some_and(|shape| shape.iter().all(tells))
     };
-    let inferred = if declared.iter().all(tells_all) { None } else { infer(loaded, limits, bounds, &names) };
+    let are_tensors = outputs.iter().all(|output| output.form.is_tensor());
+    let inferred = if !are_tensors || declared.iter().all(tells_all) { None } else { infer(loaded, limits, bounds, &names) };
     for (position, (output, declared)) in outputs.iter_mut().zip(declared).enumerate() {
         let inferred = inferred.as_ref().and_then(|inferred| inferred.get(position));
         let Some(rank) = declared.as_ref().map(Vec::len).or(inferred.map(|(_, sizes)| sizes.len())) else { continue };
@@ -83,7 +84,7 @@ fn infer(
     bounds: &Bounds,
     names: &[String],
 ) -> Option<Vec<(crate::graph::DataType, Vec<Size>)>> {
-    if names.len() > MOST_NAMES || loaded.inputs().iter().any(|input| input.is_of_any_rank()) {
+    if names.len() > MOST_NAMES || loaded.inputs().iter().any(|input| input.is_of_any_rank() || !input.form.is_tensor()) {
         return None;
     }
     let mut probes = Vec::new();

@@ -192,7 +192,8 @@ pub struct ValueInfoProto {
     pub r#type: Option<TypeProto>,
 }
 
-/// A type; all but dense tensors are refused, so only their presence counts.
+/// A type. What sequences and optional values contain stays encoded, as [`ContentTypeProto`]; of maps and sparse tensors, which are
+/// refused, only the presence counts.
 #[derive(Clone, PartialEq, Message)]
 pub struct TypeProto {
     #[prost(message, optional, tag = "1")]
@@ -205,6 +206,13 @@ pub struct TypeProto {
     pub sparse_tensor_type: Option<Bytes>,
     #[prost(bytes = "bytes", optional, tag = "9")]
     pub optional_type: Option<Bytes>,
+}
+
+/// What a sequence or an optional value contains.
+#[derive(Clone, PartialEq, Message)]
+pub struct ContentTypeProto {
+    #[prost(message, optional, tag = "1")]
+    pub elem_type: Option<TypeProto>,
 }
 
 #[derive(Clone, PartialEq, Message)]

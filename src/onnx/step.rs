@@ -59,31 +59,39 @@ pub struct Body {
 pub enum Repetition {
     /// Inputs: the number of runs, a condition, values that go round. The body is given the number of the run, the condition, and these.
     Loop,
-    /// Inputs: values that go round, and others that are gone through along an axis.
-    Scan { scanned: usize, input_axes: Vec<i64>, input_backwards: Vec<bool>, output_axes: Vec<i64>, output_backwards: Vec<bool> },
+    /// Inputs: values that go round, and others that are gone through along an axis. In batches there are as many of all that as the first
+    /// axis has places, the second axis is gone through, and in front stands an input with how far, which may be absent.
+    Scan {
+        scanned: usize,
+        in_batches: bool,
+        input_axes: Vec<i64>,
+        input_backwards: Vec<bool>,
+        output_axes: Vec<i64>,
+        output_backwards: Vec<bool>,
+    },
 }
 
 impl Repetition {
-    /// What a node's attributes say.
+    /// What a node's attributes say, by this version of the operators.
     ///
     /// # Errors
     /// The reason why not, for attributes that do not fit.
-    pub fn of(proto: &NodeProto) -> Mapped<Repetition> {
+    pub fn of(proto: &NodeProto, version: i64) -> Mapped<Repetition> {
         if proto.op_type == "Loop" {
             return Ok(Repetition::Loop);
         }
         let attribute = |name: &str| proto.attribute.iter().find(|attribute| attribute.name == name);
         let ints = |name: &str| attribute(name).map(|attribute| attribute.ints.clone()).unwrap_or_default();
         let flags = |name: &str| ints(name).into_iter().map(|flag| flag != 0).collect();
-        if attribute("directions").is_some() || proto.input.first().is_some_and(String::is_empty) {
-            return Err("Scan as version 8 of the operators has it, with a batch axis".into());
-        }
+        let in_batches = version < 9;
         let scanned = attribute("num_scan_inputs").and_then(|attribute| attribute.i).unwrap_or(0);
-        let scanned = usize::try_from(scanned).ok().filter(|&count| count > 0 && count <= proto.input.len());
+        let scanned =
+            usize::try_from(scanned).ok().filter(|&count| count > 0 && count + usize::from(in_batches) <= proto.input.len());
         Ok(Repetition::Scan {
             scanned: scanned.ok_or_else(|| format!("num_scan_inputs, of {} inputs", proto.input.len()))?,
+            in_batches,
             input_axes: ints("scan_input_axes"),
-            input_backwards: flags("scan_input_directions"),
+            input_backwards: flags(if in_batches { "directions" } else { "scan_input_directions" }),
             output_axes: ints("scan_output_axes"),
             output_backwards: flags("scan_output_directions"),
         })

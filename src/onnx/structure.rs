@@ -22,6 +22,7 @@ enum Message {
     SparseTensor,
     ValueInfo,
     Type,
+    ContentType,
     TensorType,
     Shape,
     Leaf,
@@ -43,6 +44,7 @@ impl Message {
             (Graph, 15) | (Attribute, 22) => (SparseTensor, size_of::<SparseTensorProto>()),
             (Tensor, 13) | (Model, 14) => (Leaf, size_of::<StringStringEntryProto>()),
             (ValueInfo, 2) => (Type, 0),
+            (ContentType, 1) => (Type, 0),
             (Type, 1) => (TensorType, 0),
             (TensorType, 2) => (Shape, 0),
             (Shape, 1) => (Leaf, size_of::<DimensionProto>()),
@@ -76,6 +78,12 @@ pub fn check(model: &[u8]) -> Result<()> {
 pub fn check_graph(graph: &[u8]) -> Result<()> {
     let mut cost = MOST - MOST / 8;
     walk(Graph, graph, &mut cost)
+}
+
+/// The same for what a sequence or an optional value contains.
+pub fn check_content(content: &[u8]) -> Result<()> {
+    let mut cost = MOST - MOST / 64;
+    walk(ContentType, content, &mut cost)
 }
 
 /// The recursion ends: no message contains itself.

@@ -1,6 +1,6 @@
 //! What a model holds, without importing it.
 
-use super::dimensions::{Dimension, tensor_type};
+use super::dimensions::{Dimension, Form, value_type};
 use super::element::ElementType;
 use super::file::Model;
 use super::importer::{decode, normalized};
@@ -35,6 +35,7 @@ pub struct Description {
     pub name: String,
     pub data_type: String,
     pub shape: Option<Vec<String>>,
+    pub form: Form,
 }
 
 /// # Errors
@@ -58,8 +59,9 @@ pub fn summarize(model: &Model) -> Result<Summary> {
     }
     let constants: std::collections::HashSet<&str> =
         graph.initializer.iter().chain(sparse()).map(|tensor| tensor.name.as_str()).collect();
-    let describe = |info: &super::protobuf::ValueInfoProto| match tensor_type(info) {
-        Ok((data_type, dimensions)) => Description {
+    let describe = |info: &super::protobuf::ValueInfoProto| match value_type(info) {
+        Ok((form, data_type, dimensions)) => Description {
+            form,
             name: info.name.clone(),
             data_type: data_type.to_string(),
             shape: dimensions.map(|dimensions| {
@@ -71,7 +73,9 @@ pub fn summarize(model: &Model) -> Result<Summary> {
                 dimensions.into_iter().enumerate().map(shown).collect()
             }),
         },
-        Err(error) => Description { name: info.name.clone(), data_type: error.message().to_owned(), shape: None },
+        Err(error) => {
+            Description { name: info.name.clone(), data_type: error.message().to_owned(), shape: None, form: Form::TENSOR }
+        }
     };
     summary.inputs = graph.input.iter().filter(|info| !constants.contains(info.name.as_str())).map(describe).collect();
     summary.outputs = graph.output.iter().map(describe).collect();

@@ -19,13 +19,14 @@ mod values;
 mod weights;
 
 pub use device::Device;
-pub use run::{Input, Options, Output, start};
+pub use run::{Content, Input, Options, Output, Tensor, start};
 pub use weights::Weights;
 
 use crate::error::{Error, Kind, Result};
 use crate::graph::{Descriptor, FpMath, Limits, OperandId, Shared};
 use crate::onnx::{
-    Body, Bounds, Export, Givens, ImportError, Loaded, Next, OpenOutput, Place, Signature, Source, StepKind, import_part,
+    Body, Bounds, Export, Givens, ImportError, InputShape, Loaded, Next, OpenOutput, Place, Signature, Source, StepKind,
+    import_part,
 };
 use crate::timeline::{Built, Done, GraphId, Task};
 use device::OwnedGraph;
@@ -38,6 +39,8 @@ pub struct Program {
     pub loaded: Loaded,
     /// What is told of the outputs.
     pub outputs: Vec<OpenOutput>,
+    /// Whether all inputs and outputs are tensors that are always there. Others take a walk, even where there is but one part.
+    pub has_only_tensors: bool,
     pub limits: Arc<Limits>,
     pub bounds: Bounds,
     pub device: Arc<Device>,
@@ -113,13 +116,13 @@ impl Program {
     /// As [`import_part`].
     pub fn first(
         &self,
-        shapes: &[Vec<u32>],
+        shapes: &[InputShape],
         id: GraphId,
         done: Done<Built>,
         found: impl FnOnce(Planned),
         build: impl FnOnce(crate::graph::Graph, usize, Done<Built>) -> Result<()>,
     ) -> Result<(), (ImportError, Done<Built>)> {
-        let planned = self.loaded.given(shapes).map_err(ImportError::from).and_then(|given| {
+        let planned = self.loaded.given_of(shapes).map_err(ImportError::from).and_then(|given| {
             let (planned, graph) = self.import(&Source::of(&self.loaded)?, &given, Place::First, id)?;
             Ok((planned, graph))
         });

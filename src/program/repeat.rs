@@ -10,6 +10,13 @@ use std::sync::Arc;
 /// A loop that runs longer than this is taken for one that does not end.
 const MOST_RUNS: i64 = 1 << 20;
 
+/// What a Scan goes through along an axis.
+struct Line {
+    tensor: Tensor,
+    axis: usize,
+    is_backwards: bool,
+}
+
 /// What scan outputs collect.
 #[derive(Default)]
 struct Collected {
@@ -58,7 +65,7 @@ impl Run<'_> {
         }
         let given: Givens = values.iter().map(|(name, value)| (name.clone(), value.given())).collect();
         let stage = plans.get(key, || self.program.stage(Some(body), &given))?;
-        let (results, _) = self.walk(Some(body), stage, values)?;
+        let results = self.walk(Some(body), stage, values)?;
         body.graph.output.iter().map(|info| Ok(find(&results, &info.name)?.clone())).collect()
     }
 
@@ -118,14 +125,15 @@ impl Run<'_> {
         inputs: &[Option<Held>],
         around: &Values,
     ) -> Result<Vec<Held>> {
-        let Repetition::Scan { scanned, input_axes, input_backwards, output_axes, output_backwards } = repetition else {
+        let Repetition::Scan { scanned, in_batches, input_axes, input_backwards, output_axes, output_backwards } = repetition
+        else {
             return Err(Error::new(Kind::Operation, "no Scan (internal error)"));
         };
         let fail = |text: String| Error::new(Kind::Type, text);
+        let (lengths, inputs) = if *in_batches { (inputs[0].clone(), &inputs[1..]) } else { (None, inputs) };
         let inputs = inputs.iter().map(|value| value.clone().ok_or_else(|| fail("an input is missing".into())));
         let inputs = inputs.collect::<Result<Vec<Held>>>()?;
         let (carried, lines) = inputs.split_at(inputs.len() - scanned);
-        let mut carried = carried.to_vec();
         let Some(collects) =
             body.graph.output.len().checked_sub(carried.len()).filter(|_| body.graph.input.len() == inputs.len())
         else {
@@ -136,19 +144,45 @@ impl Run<'_> {
         for (position, value) in lines.iter().enumerate() {
             let tensor = self.tensor(value)?;
             let rank = tensor.shape.len();
-            let axis = counted(input_axes.get(position).copied().unwrap_or(0), rank).ok_or_else(|| fail("an axis".into()))?;
+            let axis = if *in_batches { 1 } else { input_axes.get(position).copied().unwrap_or(0) };
+            let axis = counted(axis, rank)
+                .ok_or_else(|| fail(format!("found an input of {rank} dimensions, allowed more than {axis}")))?;
             let own = tensor.shape[axis];
             if *length.get_or_insert(own) != own {
                 return Err(fail(format!("found {own} along an input, where another one has {}", length.unwrap_or(0))));
             }
-            sources.push((tensor, axis, input_backwards.get(position).copied().unwrap_or(false)));
+            sources.push(Line { tensor, axis, is_backwards: input_backwards.get(position).copied().unwrap_or(false) });
         }
         let length = length.unwrap_or(0);
+        if *in_batches {
+            return self.scan_batches(body, plans, around, lengths.as_ref(), carried, &sources, length, collects);
+        }
+        let (mut results, collected) = self.scan(body, plans, around, carried.to_vec(), &sources, length, collects)?;
+        let first = body.graph.output.len() - collects;
+        for (position, collected) in collected.into_iter().enumerate() {
+            let axis = output_axes.get(position).copied().unwrap_or(0);
+            let backwards = output_backwards.get(position).copied().unwrap_or(false);
+            results.push(stacked(collected, axis, backwards, crate::onnx::declared(&body.graph.output[first + position]))?);
+        }
+        Ok(results)
+    }
+
+    /// Runs a body for so many places of what is gone through: what went round, and what was collected.
+    fn scan(
+        &mut self,
+        body: &Body,
+        plans: &Plans,
+        around: &Values,
+        mut carried: Vec<Held>,
+        sources: &[Line],
+        length: usize,
+        collects: usize,
+    ) -> Result<(Vec<Held>, Vec<Collected>)> {
         let mut collected: Vec<Collected> = (0..collects).map(|_| Collected::default()).collect();
         for run in 0..length {
-            let part = |(tensor, axis, backwards): &(Tensor, usize, bool)| {
-                let at = if *backwards { length - 1 - run } else { run };
-                Held::Host { tensor: slice_along(tensor, *axis, at), known: false }
+            let part = |line: &Line| {
+                let at = if line.is_backwards { length - 1 - run } else { run };
+                Held::Host { tensor: slice_along(&line.tensor, line.axis, at), known: false }
             };
             let given = carried.drain(..).chain(sources.iter().map(part)).collect();
             let outputs = self.run_body(body, plans, around, given)?;
@@ -158,12 +192,83 @@ impl Run<'_> {
                 self.collect(collected, part)?;
             }
         }
-        let mut results = carried;
+        Ok((carried, collected))
+    }
+
+    /// A Scan of version 8: each place of the first axis by itself, and as far as `lengths` says; what is collected has zeros behind that.
+    #[allow(clippy::too_many_arguments, reason = "one call, of what a step consists of")]
+    fn scan_batches(
+        &mut self,
+        body: &Body,
+        plans: &Plans,
+        around: &Values,
+        lengths: Option<&Held>,
+        carried: &[Held],
+        sources: &[Line],
+        most: usize,
+        collects: usize,
+    ) -> Result<Vec<Held>> {
+        let fail = |text: String| Error::new(Kind::Operation, text);
+        let batch = sources.first().map_or(0, |line| line.tensor.shape[0]);
+        let states = carried.iter().map(|state| self.tensor(state)).collect::<Result<Vec<Tensor>>>()?;
+        let all = states.iter().chain(sources.iter().map(|line| &line.tensor));
+        if let Some(other) = all.map(|tensor| tensor.shape.first()).find(|&size| size != Some(&batch)) {
+            let found = other.map_or("no".to_owned(), usize::to_string);
+            return Err(fail(format!("found {found} batches of an input, where another one has {batch}")));
+        }
+        let lengths = match lengths.filter(|value| !matches!(value, Held::Nothing)) {
+            None => vec![most; batch],
+            Some(value) => {
+                let lengths = self.tensor(value)?.integers();
+                let known = lengths.iter().filter_map(|&length| usize::try_from(length).ok().filter(|&length| length <= most));
+                let known: Vec<usize> = known.collect();
+                if known.len() != lengths.len() || known.len() != batch {
+                    return Err(fail(format!("found the lengths {lengths:?}, allowed {batch} numbers from 0 to {most}")));
+                }
+                known
+            }
+        };
+        let mut last: Vec<Collected> = states.iter().map(|_| Collected::default()).collect();
+        let mut collected: Vec<Vec<Collected>> = (0..collects).map(|_| Vec::new()).collect();
+        for (at, &length) in lengths.iter().enumerate() {
+            let of_batch = |tensor: &Tensor| slice_along(tensor, 0, at);
+            let carried = states.iter().map(|state| Held::Host { tensor: of_batch(state), known: false }).collect();
+            let line = |line: &Line| Line { tensor: of_batch(&line.tensor), axis: 0, is_backwards: line.is_backwards };
+            let lines: Vec<Line> = sources.iter().map(line).collect();
+            let (carried, parts) = self.scan(body, plans, around, carried, &lines, length, collects)?;
+            for (last, state) in last.iter_mut().zip(&carried) {
+                self.collect(last, state)?;
+            }
+            for (collected, parts) in collected.iter_mut().zip(parts) {
+                collected.push(parts);
+            }
+        }
+        let mut results = Vec::with_capacity(states.len() + collects);
+        for (state, last) in states.into_iter().zip(last) {
+            results.push(match batch {
+                0 => Held::Host { tensor: state, known: false },
+                _ => stacked(last, 0, false, (state.element, Vec::new()))?,
+            });
+        }
         let first = body.graph.output.len() - collects;
-        for (position, collected) in collected.into_iter().enumerate() {
-            let axis = output_axes.get(position).copied().unwrap_or(0);
-            let backwards = output_backwards.get(position).copied().unwrap_or(false);
-            results.push(stacked(collected, axis, backwards, crate::onnx::declared(&body.graph.output[first + position]))?);
+        for (position, batches) in collected.into_iter().enumerate() {
+            let like = batches.iter().flat_map(|batch| batch.parts.first()).map(|part| (part.element, part.shape.clone())).next();
+            let (element, shape) = like.unwrap_or_else(|| crate::onnx::declared(&body.graph.output[first + position]));
+            let count = shape.iter().try_fold(1usize, |count, &size| count.checked_mul(size));
+            let bytes = count.and_then(|count| element.byte_length(count)).unwrap_or(usize::MAX);
+            let total = bytes.saturating_mul(most).saturating_mul(batch);
+            self.afford(total)?;
+            crate::memory::require(total)?;
+            let zeros = Tensor { element, shape: shape.clone(), bytes: vec![0; bytes].into() };
+            let mut all = Collected::default();
+            for mut batch in batches {
+                batch.parts.resize(most, zeros.clone());
+                if let Held::Host { tensor, .. } = stacked(batch, 0, false, (element, shape.clone()))? {
+                    all.parts.push(tensor);
+                }
+            }
+            let with_length = std::iter::once(most).chain(shape).collect();
+            results.push(stacked(all, 0, false, (element, with_length))?);
         }
         Ok(results)
     }

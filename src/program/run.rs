@@ -6,7 +6,7 @@ use super::{Program, Stage, too_large};
 
 use crate::error::{Error, Kind, Result};
 use crate::graph::Descriptor;
-use crate::onnx::{Body, Export, Givens, Random, Signature, Step, StepKind, Tensor, evaluate};
+use crate::onnx::{Body, Export, Givens, OpenOutput, Random, Step, StepKind, Tensor as Constant, evaluate};
 use crate::thread::Pool;
 use crate::timeline::{Done, Task, TensorIds, Watch};
 use std::sync::Arc;
@@ -19,12 +19,26 @@ const KEPT: Duration = Duration::from_secs(10);
 
 static RUNS: Pool = Pool::new("webnn program", AT_ONCE, KEPT);
 
+/// A tensor that a run is given, or gives.
+#[derive(Debug)]
+pub struct Tensor<B> {
+    pub descriptor: Descriptor,
+    pub bytes: B,
+}
+
+/// What an input or output is.
+#[derive(Debug)]
+pub enum Content<B> {
+    Tensor(Tensor<B>),
+    Sequence(Vec<Tensor<B>>),
+    Nothing,
+}
+
 /// A value that a run is given.
 #[derive(Debug)]
 pub struct Input {
     pub name: String,
-    pub descriptor: Descriptor,
-    pub bytes: crate::memory::Bytes,
+    pub content: Content<crate::memory::Bytes>,
 }
 
 /// How a run is wanted.
@@ -40,8 +54,8 @@ pub struct Options {
 /// An output of a model.
 #[derive(Debug)]
 pub struct Output {
-    pub signature: Signature,
-    pub bytes: Vec<u8>,
+    pub name: String,
+    pub content: Content<Vec<u8>>,
 }
 
 /// Runs a program on a thread out of the pool, from the stage for the shapes of its inputs.
@@ -72,13 +86,13 @@ pub struct Run<'a> {
 }
 
 /// Inputs of zero elements have no tensor; where a run is given one, it is there without.
-fn held(program: &Program, failures: &Failures, input: &Input) -> Result<Held> {
-    let Input { descriptor, bytes, .. } = input;
-    let element = program.loaded.inputs().iter().find(|known| known.name == input.name).map(|known| known.element());
+fn held(program: &Program, failures: &Failures, name: &str, given: &Tensor<crate::memory::Bytes>) -> Result<Held> {
+    let Tensor { descriptor, bytes } = given;
+    let element = program.loaded.inputs().iter().find(|known| known.name == name).map(|known| known.element());
     let element = held_element(element.unwrap_or(descriptor.data_type.into()));
     if descriptor.shape.contains(&0) {
         let shape = descriptor.shape.iter().map(|&size| size as usize).collect();
-        let tensor = Tensor { element: descriptor.data_type.into(), shape, bytes: Default::default() };
+        let tensor = Constant { element: descriptor.data_type.into(), shape, bytes: Default::default() };
         return Ok(Held::Host { tensor, known: true });
     }
     Ok(Held::Device { tensor: program.device.upload(descriptor, bytes, failures)?, element })
@@ -93,35 +107,56 @@ impl<'a> Run<'a> {
     fn outputs(&mut self, stage: Arc<Stage>, inputs: Vec<Input>) -> Result<Vec<Output>> {
         let mut values = Values::new();
         let mut total = 0usize;
-        for input in inputs {
-            total = total.saturating_add(input.bytes.len());
-            let value = held(self.program, &self.failures, &input)?;
-            values.insert(input.name, value);
+        for Input { name, content } in inputs {
+            let mut value = |given: &Tensor<crate::memory::Bytes>| {
+                total = total.saturating_add(given.bytes.len());
+                self.afford(total)?;
+                held(self.program, &self.failures, &name, given)
+            };
+            let value = match &content {
+                Content::Tensor(given) => value(given)?,
+                Content::Sequence(list) => Held::Sequence(list.iter().map(value).collect::<Result<_>>()?),
+                Content::Nothing => Held::Nothing,
+            };
+            values.insert(name, value);
         }
-        self.afford(total)?;
-        let (values, signatures) = self.walk(None, stage, values)?;
-        let mut tensors: Vec<&OwnedTensor> = Vec::new();
+        let values = self.walk(None, stage, values)?;
         let mut wanted = Vec::new();
-        for signature in signatures {
-            let value = find(&values, &signature.name)?;
-            if let Held::Device { tensor, .. } = value {
-                tensors.push(tensor);
-            }
-            wanted.push((signature, value));
+        let mut tensors: Vec<&OwnedTensor> = Vec::new();
+        for output in &self.program.outputs {
+            let value = find(&values, &output.name)?;
+            let parts = if let Held::Sequence(list) = value { &list[..] } else { std::slice::from_ref(value) };
+            tensors.extend(
+                parts.iter().filter_map(|part| if let Held::Device { tensor, .. } = part { Some(&**tensor) } else { None }),
+            );
+            wanted.push((output, value));
         }
         self.afford(tensors.iter().map(|tensor| tensor.descriptor.byte_length()).fold(0, usize::saturating_add))?;
         let mut contents = self.program.device.read(&tensors)?.into_iter();
         self.failures.check()?;
-        let output = |(signature, value): (Signature, &Held)| {
-            let bytes = match value {
-                Held::Device { .. } => contents.next().unwrap_or_default(),
-                Held::Host { tensor, .. } => tensor.held()?.1.to_vec(),
-                Held::Sequence(_) | Held::Nothing => {
-                    let text = format!("the output {:?} is no tensor, which is not supported", signature.name);
-                    return Err(Error::new(Kind::NotSupported, text));
-                }
+        let mut tensor = |name: &str, value: &Held| match value {
+            Held::Device { tensor, .. } => {
+                Ok(Tensor { descriptor: tensor.descriptor.clone(), bytes: contents.next().unwrap_or_default() })
+            }
+            Held::Host { tensor, .. } => {
+                let (data_type, bytes) = tensor.held()?;
+                let shape = tensor.shape.iter().map(|&size| u32::try_from(size).unwrap_or(u32::MAX)).collect();
+                Ok(Tensor { descriptor: Descriptor { data_type, shape }, bytes: bytes.to_vec() })
+            }
+            Held::Sequence(_) | Held::Nothing => {
+                let text =
+                    format!("the output {name:?} is a sequence of sequences or of optional values, which is not supported");
+                Err(Error::new(Kind::NotSupported, text))
+            }
+        };
+        let output = |(output, value): (&OpenOutput, &Held)| {
+            let name = output.name.clone();
+            let content = match value {
+                Held::Sequence(list) => Content::Sequence(list.iter().map(|part| tensor(&name, part)).collect::<Result<_>>()?),
+                Held::Nothing => Content::Nothing,
+                value => Content::Tensor(tensor(&name, value)?),
             };
-            Ok(Output { signature, bytes })
+            Ok(Output { name, content })
         };
         wanted.into_iter().map(output).collect()
     }
@@ -140,8 +175,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// From a stage on: what exists behind the last one, by name, and the signatures of the outputs.
-    pub fn walk(&mut self, body: Option<&Body>, mut stage: Arc<Stage>, mut values: Values) -> Result<(Values, Vec<Signature>)> {
+    /// From a stage on: what exists behind the last one, by name.
+    pub fn walk(&mut self, body: Option<&Body>, mut stage: Arc<Stage>, mut values: Values) -> Result<Values> {
         loop {
             self.is_wanted()?;
             let results = self.execute(&stage, &mut values)?;
@@ -149,7 +184,7 @@ impl<'a> Run<'a> {
             for (name, export) in &stage.exports {
                 exported.insert(name.clone(), exported_value(export, &results, &values)?);
             }
-            let Some(next) = &stage.next else { return Ok((exported, stage.outputs.clone())) };
+            let Some(next) = &stage.next else { return Ok(exported) };
             let mut key = Key::default();
             for (step, plans) in next.steps.iter().zip(&stage.bodies) {
                 let outputs = match (&step.kind, plans) {
@@ -220,14 +255,14 @@ impl<'a> Run<'a> {
     }
 
     /// A value's elements.
-    pub fn tensor(&self, value: &Held) -> Result<Tensor> {
+    pub fn tensor(&self, value: &Held) -> Result<Constant> {
         match value {
             Held::Host { tensor, .. } => Ok(tensor.clone()),
             Held::Device { tensor, element } => {
                 let bytes = self.program.device.read(&[tensor])?.pop().unwrap_or_default();
                 self.failures.check()?;
                 let shape = tensor.descriptor.shape.iter().map(|&size| size as usize).collect();
-                let held = Tensor { element: tensor.descriptor.data_type.into(), shape, bytes: bytes.into() };
+                let held = Constant { element: tensor.descriptor.data_type.into(), shape, bytes: bytes.into() };
                 Ok(if element.is_narrow() { held.cast(*element) } else { held })
             }
             _ => Err(Error::new(Kind::Operation, "a value that is no tensor")),

@@ -190,7 +190,7 @@ impl<'a> Importer<'a> {
         captured.sort();
         let graph = branch::decode(proto, "body", &mut self.folding)?;
         let body = Body { graph, captured, opsets: scope.opsets.clone() };
-        let kind = match Repetition::of(proto) {
+        let kind = match Repetition::of(proto, scope.opsets.get("").copied().unwrap_or(1)) {
             Ok(repetition) => StepKind::Repetition { repetition, body: body.into() },
             Err(reason) => return Ok(Err(Failure::Refused(Some(reason)))),
         };

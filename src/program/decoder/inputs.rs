@@ -85,6 +85,10 @@ impl Roles {
     pub fn of(loaded: &Loaded, caches: &Caches) -> Result<Roles> {
         let (mut inputs, mut others) = (Vec::new(), Vec::new());
         for input in loaded.inputs() {
+            if !input.form.is_tensor() {
+                let text = format!("found the input {:?}, a sequence or an optional value, allowed tensors", input.name);
+                return Err(Error::new(Kind::NotSupported, text));
+            }
             let role = role(input, caches).unwrap_or(Role::Extra(others.len()));
             if let Role::Extra(_) = role {
                 others.push(input.name.clone());

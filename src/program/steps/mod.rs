@@ -96,7 +96,7 @@ impl Steps {
     /// # Errors
     /// As [`caches::find`].
     pub fn of(loaded: &Loaded, bounds: &Bounds) -> Result<Option<Steps>> {
-        if loaded.is_fixed() {
+        if loaded.is_fixed() || !loaded.has_only_tensors()? {
             return Ok(None);
         }
         let caches = caches::find(loaded, bounds)?;
