@@ -5,9 +5,9 @@
 
 const { readFileSync } = require('node:fs');
 const path = require('node:path');
-const ort = require('onnxruntime-node');
 const { ml } = require('webnn-node');
 const { loadOnnx } = require('webnn-node/onnx');
+const { references } = require('./compare.js');
 const { halfValue } = require('./random.js');
 const { TYPES, opened } = require('./write.js');
 
@@ -69,13 +69,19 @@ test.each(cases.map((item) => [item.name, item]))('%s', async (name, item) => {
   await check(item, opened(model));
 });
 
-describe('Scan of version 8 is what onnxruntime-node makes of it', () => {
-  const scans = cases.filter(({ name }) => name.startsWith('scan_8') || name === 'test_scan_sum');
-  test.each(scans.map((item) => [item.name, item]))('%s', async (name, item) => {
-    const session = await ort.InferenceSession.create(Buffer.from(item.model, 'base64'));
-    const feeds = item.inputs.map((input) => [input.name, new ort.Tensor(input.type === 'float' ? 'float32' : input.type, arrayOf(input), input.shape)]);
-    const results = await session.run(Object.fromEntries(feeds));
-    for (const output of item.outputs) compare(name, output.name, output, { ...results[output.name], dataType: results[output.name].type, shape: results[output.name].dims, data: results[output.name].data });
-    await session.release();
+/** It refuses lengths of 0. */
+const scans = cases.filter(({ name }) => name === 'test_scan_sum' || (name.startsWith('scan_8') && name !== 'scan_8_lengths_of_0'));
+
+test('Scan of version 8 is what onnxruntime-node makes of it', () => {
+  const read = (data) => Uint8Array.from(Buffer.from(data, 'base64'));
+  const given = ({ name, type, shape, data }) => ({ name, type, shape, array: read(data) });
+  const results = references(scans.map(({ model, inputs }) => ({ reference: read(model), fed: inputs.map(given) })));
+  expect(scans.length).toBeGreaterThan(4);
+  scans.forEach(({ name, outputs }, i) => {
+    expect(results[i].error).toBeUndefined();
+    for (const output of outputs) {
+      const found = results[i].find((result) => result.name === output.name);
+      compare(name, output.name, output, { dataType: TYPES[found.type].webnn, shape: found.shape, data: arrayOf(found) });
+    }
   });
 });

@@ -6,8 +6,8 @@ use libfuzzer_sys::fuzz_target;
 use std::sync::{Arc, LazyLock};
 use webnn_node::graph::Limits;
 use webnn_node::onnx::{
-    Bounds, ElementType, Fixed, FreeDimensions, Given, Givens, Loaded, Model, Place, Random, Size, Source, StepKind, Tensor,
-    evaluate, import, import_part, summarize,
+    Bounds, ElementType, Fixed, Form, FreeDimensions, Given, Givens, InputShape, Loaded, Model, Place, Random, Size, Source,
+    StepKind, Tensor, evaluate, import, import_part, summarize,
 };
 
 static LIMITS: LazyLock<Arc<Limits>> = LazyLock::new(|| Arc::new(Limits::everything()));
@@ -29,9 +29,19 @@ fn parts(model: Model, choices: &mut dyn Iterator<Item = u8>) -> Option<()> {
     let bounds = Bounds::default();
     let loaded = Loaded::new(model, Fixed::default()).ok()?;
     let mut choose = |most: u8| choices.next().unwrap_or(1) % most;
-    let mut size = |size: &Size| if let Size::Known(size) = size { *size } else { choose(5).into() };
-    let shapes: Vec<Vec<u32>> = loaded.inputs().iter().map(|input| input.shape.iter().map(&mut size).collect()).collect();
-    let mut given = loaded.given(&shapes).ok()?;
+    let mut shapes = Vec::new();
+    for input in loaded.inputs() {
+        let shape = |choose: &mut dyn FnMut(u8) -> u8| -> Vec<u32> {
+            let size = |size: &Size| if let Size::Known(size) = size { *size } else { choose(5).into() };
+            input.shape.iter().map(size).collect()
+        };
+        shapes.push(match input.form {
+            Form { is_optional: true, .. } if choose(2) == 0 => InputShape::Nothing,
+            Form { is_sequence: true, .. } => InputShape::Sequence((0..choose(4)).map(|_| shape(&mut choose)).collect()),
+            _ => InputShape::Tensor(shape(&mut choose)),
+        });
+    }
+    let mut given = loaded.given_of(&shapes).ok()?;
     let mut place = Place::First;
     for _ in 0..MOST_PARTS {
         let part = import_part(&Source::of(&loaded).ok()?, &LIMITS, &bounds, &given, place).ok()?;
