@@ -26,6 +26,7 @@ mod gather;
 mod generate;
 mod lengths;
 mod linear_attention;
+mod magnitude;
 mod matmul;
 #[cfg(test)]
 mod matmul_tests;

@@ -1,6 +1,7 @@
 //! Normalizations.
 
 use super::elementwise::one;
+use super::magnitude::{hypotenuse, power_of_two};
 use crate::graph::ops::elementwise::{BinaryKind, UnaryKind};
 use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::ops::normalization::{BatchNormalization, InstanceNormalization, LayerNormalization};
@@ -104,10 +105,10 @@ pub fn layer(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         let wide = emit.cast(input, DataType::Float32)?;
         let mean = emit.reduce(ReduceKind::Mean, wide, &over, true)?;
         let centred = emit.sub(wide, mean)?;
-        let square = emit.mul(centred, centred)?;
-        let variance = emit.reduce(ReduceKind::Mean, square, &over, true)?;
-        let variance = emit.with(BinaryKind::Add, variance, epsilon)?;
-        let deviation = emit.unary(UnaryKind::Sqrt, variance)?;
+        let count = over.iter().map(|&axis| f64::from(emit.shape(input)[axis])).product::<f64>();
+        let norm = emit.reduce(ReduceKind::L2, centred, &over, true)?;
+        let deviation = emit.with(BinaryKind::Mul, norm, 1.0 / count.sqrt())?;
+        let deviation = hypotenuse(deviation, epsilon.sqrt(), emit)?;
         outputs.extend([mean.into(), emit.unary(UnaryKind::Reciprocal, deviation)?.into()]);
     }
     Ok(outputs)
@@ -231,6 +232,8 @@ pub fn lp(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         2 => ReduceKind::L2,
         p => return Err(format!("the norm {p}").into()),
     };
+    let power = power_of_two(input, &[at], emit)?;
+    let input = emit.div(input, power)?;
     let norm = emit.reduce(kind, input, &[at], true)?;
     // What is all zeros stays so.
     let zero = emit.scalar(emit.data_type(input), 0.0)?;
@@ -244,13 +247,19 @@ pub fn lp(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
 pub fn mean_variance(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let input = emit.input(node, 0)?;
     let over = axes(&node.ints("axes")?.unwrap_or_else(|| vec![0, 2, 3]), emit.rank(input))?;
-    // The operator's definition adds this to the deviation, not to the variance.
+    let power = power_of_two(input, &over, emit)?;
+    let input = emit.div(input, power)?;
     let mean = emit.reduce(ReduceKind::Mean, input, &over, true)?;
     let centred = emit.sub(input, mean)?;
     let square = emit.mul(centred, centred)?;
     let variance = emit.reduce(ReduceKind::Mean, square, &over, true)?;
     let deviation = emit.unary(UnaryKind::Sqrt, variance)?;
-    let deviation = emit.with(BinaryKind::Add, deviation, 1e-9)?;
+    // The operator's definition adds this to the deviation, not to the variance. It does not vanish, or values that are all the same
+    // would be divided by 0.
+    let number = emit.scalar(emit.data_type(input), 1e-9)?;
+    let number = emit.div(number, power)?;
+    let number = emit.clamp(number, Some(1e-37), None)?;
+    let deviation = emit.add(deviation, number)?;
     one(emit.div(centred, deviation)?)
 }
 
@@ -263,8 +272,14 @@ pub fn local_response(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>
         return Err(format!("an input of rank {}, a size of {width}", shape.len()).into());
     }
     let (alpha, beta, bias) = (node.float("alpha", 1e-4)?, node.float("beta", 0.75)?, node.float("bias", 1.0)?);
-    let square = emit.mul(input, input)?;
-    let last = emit.transpose(square, &[0, 2, 3, 1])?;
+    // A root of the mean square needs no number that leaves float32; of a negative sum there is none.
+    let has_root = alpha >= 0.0 && bias >= 0.0;
+    let (kind, part) = if has_root {
+        (Pool2dKind::L2, emit.with(BinaryKind::Mul, input, (alpha / f64::from(width)).sqrt())?)
+    } else {
+        (Pool2dKind::Average, emit.mul(input, input)?)
+    };
+    let last = emit.transpose(part, &[0, 2, 3, 1])?;
     let (before, after) = ((width - 1) / 2, width / 2);
     let padded = emit.push(crate::graph::ops::movement::Pad {
         input: last,
@@ -273,8 +288,8 @@ pub fn local_response(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>
         mode: crate::graph::ops::movement::PaddingMode::Constant,
         value: crate::graph::Number::Double(0.0),
     })?;
-    let mean = emit.push(Pool2d {
-        kind: Pool2dKind::Average,
+    let pooled = emit.push(Pool2d {
+        kind,
         input: padded,
         window_dimensions: Some([1, width]),
         padding: [0; 4],
@@ -284,8 +299,15 @@ pub fn local_response(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>
         output_shape_rounding: RoundingType::Floor,
         output_sizes: None,
     })?;
-    let mean = emit.transpose(mean, &[0, 3, 1, 2])?;
-    let scaled = emit.with(BinaryKind::Mul, mean, alpha)?;
+    let pooled = emit.transpose(pooled, &[0, 3, 1, 2])?;
+    if has_root {
+        let root = hypotenuse(pooled, bias.sqrt(), emit)?;
+        let power = emit.with(BinaryKind::Pow, root, beta)?;
+        // Its square may leave float32.
+        let part = emit.div(input, power)?;
+        return one(emit.div(part, power)?);
+    }
+    let scaled = emit.with(BinaryKind::Mul, pooled, alpha)?;
     let raised = emit.with(BinaryKind::Add, scaled, bias)?;
     let power = emit.with(BinaryKind::Pow, raised, beta)?;
     one(emit.div(input, power)?)

@@ -1,6 +1,7 @@
 //! Pools. One spatial dimension is computed as two, of which the first has size 1.
 
 use super::elementwise::one;
+use super::magnitude::power_of_two;
 use super::window::Window;
 use super::{unpool, volume};
 use crate::graph::ops::elementwise::{BinaryKind, UnaryKind};
@@ -168,10 +169,13 @@ pub fn global(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         Kind::Norm(2) => (Pool2dKind::L2, ReduceKind::L2),
         Kind::Norm(1) => return one(emit.reduce(ReduceKind::L1, input, &axes, true)?),
         Kind::Norm(p) => {
+            let scale = power_of_two(input, &axes, emit)?;
+            let input = emit.div(input, scale)?;
             let magnitude = emit.unary(UnaryKind::Abs, input)?;
             let power = emit.with(BinaryKind::Pow, magnitude, p.into())?;
             let sum = emit.reduce(ReduceKind::Sum, power, &axes, true)?;
-            return one(emit.with(BinaryKind::Pow, sum, 1.0 / f64::from(p))?);
+            let root = emit.with(BinaryKind::Pow, sum, 1.0 / f64::from(p))?;
+            return one(emit.mul(root, scale)?);
         }
     };
     if rank != 4 {
