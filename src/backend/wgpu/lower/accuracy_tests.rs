@@ -505,7 +505,9 @@ fn numbers(count: u32) -> Vec<f32> {
     let any = (0..count).map(|i| f32::from_bits(spread(i)));
     let near = (0..count).map(|i| (f64::from(spread(i)) / f64::from(u32::MAX) - 0.5) as f32).flat_map(|x| [x * 8.0, x * 200.0]);
     let ends = [0.5f32, 1.0, 2.0, 3.0, 4.0, 0.999_999_94, 1.000_000_1, -4.0, -14.8, -88.0, 88.7, 1e-6, -3.0];
-    any.chain(near).chain(ends).filter(|x| x.is_finite()).collect()
+    // What is left of these beside a multiple of a quarter turn has few digits of theirs.
+    let turns = (1..=count).map(|i| (f64::from(i * (5200 / count)) * std::f64::consts::FRAC_PI_2) as f32).chain([6715.1543]);
+    any.chain(near).chain(ends).chain(turns).filter(|x| x.is_finite()).collect()
 }
 
 #[test]

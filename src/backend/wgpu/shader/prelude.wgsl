@@ -791,8 +791,9 @@ struct Turned {
 fn turned(x: f32) -> Turned {
   if abs(x) < 8192.0f {
     let n = round(x * 0.636619772f);
-    // A quarter turn in parts whose products with n are exact.
-    let y = ((x - n * 1.5703125f) - n * 4.837512969970703125e-4f) - n * 7.54978995489188216e-8f;
+    // A quarter turn in parts, of which all but the last have exact products with n: 1e-7 is left of numbers that are near to a multiple
+    // of it, and must have all its digits.
+    let y = (((x - n * 1.5703125f) - n * 4.837512969970703125e-4f) - n * 7.549533620476723e-8f) - n * 2.563344e-12f;
     return Turned(y, bitcast<u32>(i32(n)) & 3u);
   }
   return turned_far(x);
