@@ -17,6 +17,7 @@ mod draw;
 mod invalid;
 mod limits;
 mod magnitudes;
+mod many;
 mod oracle;
 mod random;
 mod special;

@@ -2,7 +2,7 @@
 
 use super::kernel::Kernel;
 use super::kernel::grid;
-use super::lowering::{Lowering, Operands};
+use super::lowering::{Lowering, Operands, Tensor};
 use super::reduce::formula;
 use crate::backend::strided::Axis;
 use crate::backend::wgpu::shader::size;
@@ -36,9 +36,18 @@ pub fn cumulative_product(lowering: &mut Lowering<'_>, op: &CumulativeProduct, o
     scan.lower(lowering, input, operands)
 }
 
+/// Writes the sum of all numbers of a list that are before each.
+pub fn sums_before(lowering: &mut Lowering<'_>, input: &Tensor, output: &Tensor) -> Result<()> {
+    let scan = Scan { name: "sums before", kind: ReduceKind::Sum, axis: 0, exclusive: true, reversed: false };
+    scan.of_tensor(lowering, input, output)
+}
+
 impl Scan {
     fn lower(&self, lowering: &mut Lowering<'_>, input: OperandId, operands: &Operands) -> Result<()> {
-        let input = operands.input(input);
+        self.of_tensor(lowering, operands.input(input), operands.output())
+    }
+
+    fn of_tensor(&self, lowering: &mut Lowering<'_>, input: &Tensor, output: &Tensor) -> Result<()> {
         let scalar = input.scalar();
         let Axis { size: length, run: inner } = Axis::new(&input.shape, self.axis);
         let rows = input.count() / length;
@@ -103,8 +112,6 @@ impl Scan {
             },
         );
         let kernel = Kernel::new(self.name).reads(lowering, "input", input);
-        lowering.alone(operands.output(), |lowering, output| {
-            kernel.writes(lowering, "output", output).declare(&text).run(lowering, grid)
-        })
+        lowering.alone(output, |lowering, output| kernel.writes(lowering, "output", output).declare(&text).run(lowering, grid))
     }
 }

@@ -33,6 +33,7 @@ mod roi;
 mod rows;
 mod scatter;
 mod softmax;
+mod sort;
 mod top_k;
 mod tree;
 mod window;

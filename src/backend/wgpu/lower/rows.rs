@@ -16,8 +16,8 @@ const HELD: usize = 8;
 const FEW: usize = 16;
 /// With so many rows beside each other, an invocation does each.
 const MANY_ROWS: usize = 8192;
-/// Rows in a workgroup of those.
-const TOGETHER: usize = 64;
+/// Rows of a workgroup whose invocations do one each.
+const ROWS_OF_WORKGROUP: usize = 64;
 
 /// What is found out about a row.
 #[derive(Clone, Copy)]
@@ -55,7 +55,7 @@ impl Rows {
         let others = || (0..shape.len()).filter(|axis| !axes.contains(axis));
         let count: usize = axes.iter().map(|&axis| shape[axis]).product();
         let rows = others().map(|axis| shape[axis]).product();
-        let are_beside = others().next_back().is_some_and(|axis| dense[axis].stride == 1 && shape[axis] >= TOGETHER / 2);
+        let are_beside = others().next_back().is_some_and(|axis| dense[axis].stride == 1 && shape[axis] >= ROWS_OF_WORKGROUP / 2);
         let by_one = count <= FEW || are_beside && rows >= MANY_ROWS;
         let lanes = match count {
             _ if by_one => 1,
@@ -155,10 +155,10 @@ impl Rows {
         let each = self.each(&format!("store_output(place(base, k), {value});"));
         self.text.push_str(&each);
         let Rows { rows, lanes, .. } = self;
-        let rows_of_group = if lanes == 1 { TOGETHER } else { 1 };
+        let rows_of_group = if lanes == 1 { ROWS_OF_WORKGROUP } else { 1 };
         let (row_of_grid, grid) = grid(lowering, rows.div_ceil(rows_of_group));
         let (threads, row, lane) = if lanes == 1 {
-            (TOGETHER, format!("group_index * {TOGETHER}u + index"), "0u")
+            (ROWS_OF_WORKGROUP, format!("group_index * {ROWS_OF_WORKGROUP}u + index"), "0u")
         } else {
             (lanes, "group_index".to_owned(), "index")
         };
