@@ -87,6 +87,26 @@ describe.each(cases.map((entry, i) => ({ ...entry, i })))('$kind: $what', ({ kin
     compare(numbersOf(done), wanted[i]);
     await session.release();
   });
+
+  for (const [location, member] of [['ml-tensor', 'mlTensorData'], ['gpu-buffer', 'gpuBufferData']]) {
+    test(`a session with results kept as '${location}'`, async () => {
+      const names = (await loadOnnx(context, decoder(kind))).outputs.map(({ name }) => name).filter((name) => name.startsWith('present'));
+      const preferredOutputLocation = Object.fromEntries(names.map((name) => [name, location]));
+      const session = await ort.InferenceSession.create(decoder(kind), { executionProviders: [{ name: 'webnn', context }], preferredOutputLocation });
+      const make = (type, data, shape) => new ort.Tensor(type, data, shape);
+      // What is not in memory can be neither looked at nor written there: the arrays of getData() can.
+      const list = steps.map((entry) => ({ ...entry, looks: undefined, write: undefined }));
+      const done = await runSteps(session.inputMetadata, list, (feeds) => session.run(feeds), make);
+      const caches = Object.entries(done.at(-1).results).filter(([name]) => name.startsWith('present'));
+      expect(caches.map(([, tensor]) => [tensor.location, isKept(tensor, member)])).toEqual(caches.map(() => [location, true]));
+      const found = await Promise.all(done.map(async ({ results }) => {
+        const read = Object.entries(results).map(async ([name, tensor]) => [name, Array.from(await tensor.getData())]);
+        return Object.fromEntries(await Promise.all(read));
+      }));
+      if (!steps.some(({ write }) => write)) compare(found, wanted[i]);
+      await session.release();
+    });
+  }
 });
 
 test('bindings exchange caches', async () => {
@@ -192,6 +212,37 @@ describe('what is kept', () => {
     for (const tensor of Object.values(results)) tensor.dispose();
     expect(await tensors()).toBe(0);
     expect(() => results['present.0.key'].data).toThrow('disposed');
+    owner.destroy();
+  });
+
+  test.each([['ml-tensor', 'mlTensor'], ['gpu-buffer', 'gpuBuffer']])('as %s: an MLTensor when somebody asks, and what is downloaded counts', async (location, member) => {
+    const owner = await ml.createContext({ accelerated: false });
+    const session = await ort.InferenceSession.create(decoder('unmasked'), { executionProviders: [{ name: 'webnn', context: owner }], preferredOutputLocation: location });
+    const make = (type, data, shape) => new ort.Tensor(type, data, shape);
+    const [{ results }] = await runSteps(session.inputMetadata, [step(undefined, 6, 3)], (feeds) => session.run(feeds), make);
+    expect([results.logits.location, isKept(results.logits, `${member}Data`)]).toEqual([location, false]);
+    const feeds = () => Object.fromEntries(Object.entries(token(results, 4)).map(([name, value]) => [name, value instanceof ort.Tensor ? value : make('int64', value.data, value.shape)]));
+    const logits = async (of) => Array.from(await (await session.run(of)).logits.getData());
+    const expected = await logits(feeds());
+    // As an MLTensor it has the elements, and they can be fed from there.
+    const key = results['present.0.key'];
+    const numbers = Array.from(new Float32Array(await owner.readTensor(key[member])));
+    expect(isKept(key, `${member}Data`)).toBe(false);
+    expect(await logits(feeds())).toEqual(expected);
+    // Another program's tensor takes a result.
+    const into = await owner.createTensor({ dataType: 'float32', shape: results.logits.dims.with(1, 1), readable: true, writable: true });
+    const target = ort.Tensor.fromMLTensor(into, { dataType: 'float32', dims: [...into.shape] });
+    const { logits: same } = await session.run(feeds(), { logits: target });
+    expect(same).toBe(target);
+    expect(Array.from(new Float32Array(await owner.readTensor(into)))).toEqual(expected);
+    const value = results['present.0.value'];
+    const array = await value.getData();
+    expect([value.location, array.length]).toEqual(['cpu', numbers.length]);
+    array.fill(3);
+    expect(await logits(feeds())).not.toEqual(expected);
+    for (const tensor of Object.values(results)) tensor.dispose();
+    expect(() => key[member]).toThrow('disposed');
+    await session.release();
     owner.destroy();
   });
 });

@@ -101,6 +101,11 @@ async function runCut(plan, inputs, wish, model) {
   const arrays = Object.fromEntries(await Promise.all(model.inputs.map(read)));
   const { label, wanted } = wish;
   const results = await runPlan(plan, arrays, { operator: 'run', label, wanted, model });
+  return placeAll(context, results, wish);
+}
+
+/** Puts results that are in memory where they are wanted, of which nobody reads the elements before. */
+async function placeAll(context, results, wish) {
   const made = [];
   try {
     const placed = Object.entries(results).map(async ([name, result]) => [name, isTensor(result) ? await place(context, result, name, wish, made) : result]);
@@ -111,4 +116,4 @@ async function runCut(plan, inputs, wish, model) {
   }
 }
 
-module.exports = { runOnDevice };
+module.exports = { placeAll, runOnDevice };

@@ -67,13 +67,19 @@ function keptOf(tensor, shape) {
   return kept !== undefined && `${kept.shape}` === `${shape}` ? kept : undefined;
 }
 
+/** From now on what a tensor was given counts, and not what was kept. */
+function forgetKept(tensor) {
+  keptBy.delete(tensor);
+}
+
 /**
- * Lets a property of a tensor be elements that are read when somebody looks at it.
+ * Lets a property of a tensor be elements that are read when somebody looks at it, or what is made of them.
  * @param {object} tensor
  * @param {string} property
  * @param {Kept} kept which is the tensor's from now on
+ * @param {(kept: Kept) => unknown} [make]
  */
-function lookLater(tensor, property, kept) {
+function lookLater(tensor, property, kept, make = () => kept.read()) {
   keptBy.set(tensor, kept);
   const become = (value) => {
     keptBy.delete(tensor);
@@ -82,9 +88,9 @@ function lookLater(tensor, property, kept) {
   };
   Object.defineProperty(tensor, property, {
     get() {
-      const array = kept.read();
-      become(array);
-      return array;
+      const value = make(kept);
+      become(value);
+      return value;
     },
     set: become,
     enumerable: true,
@@ -99,4 +105,4 @@ function keptTensor(kept) {
   return tensor;
 }
 
-module.exports = { Kept, keptOf, keptTensor, lookLater };
+module.exports = { Kept, forgetKept, keptOf, keptTensor, lookLater };

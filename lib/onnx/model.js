@@ -7,13 +7,13 @@ const { exception, invalidState, named, typeError } = require('../errors.js');
 const { construct, expose, illegalUnless } = require('../interface.js');
 const { quote, show } = require('../show.js');
 const { createBindings } = require('./bindings.js');
-const { runOnDevice } = require('./device-run.js');
+const { placeAll, runOnDevice } = require('./device-run.js');
 const { readInputs, solveShapes } = require('./inputs.js');
 const { keyOf, using } = require('./plans.js');
 const { runPlan } = require('./run.js');
 const { arrayOver, bytesOf } = require('./arrays.js');
 const { runOptions } = require('./options.js');
-const { Kept } = require('./kept.js');
+const { Kept, keptOf } = require('./kept.js');
 const { prepareStep, runStep, stepFits } = require('./steps.js');
 const { onAbort, watched } = require('./watch.js');
 
@@ -164,16 +164,41 @@ async function runArrays(state, shapes, arrays, wish) {
  * @param {object} state of the model
  * @param {number[][]} shapes
  * @param {Record<string, any>} inputs arrays, copied before this returns, and MLTensors of the model's context
- * @param {{wanted: Set<string>, kept: Set<string>, targets: Map<string, object>}} wish
+ * @param {{wanted: Set<string>, kept: Set<string>, targets: Map<string, object>, watch?: number}} wish
  */
 async function runTensors(state, shapes, inputs, wish) {
   requireUsable(state, 'run');
   state.running++;
   try {
-    return await runOnTensors(state, shapes, inputs, 'run', () => wish);
+    // Whether it is a step may have to be found out while the caller changes its arrays.
+    const given = state.hasSteps ? copied(inputs) : inputs;
+    const results = state.hasSteps ? await runStepOnTensors(state, shapes, given, wish) : undefined;
+    return results ?? (await runOnTensors(state, shapes, given, 'run', () => wish));
   } finally {
     state.ended();
   }
+}
+
+/**
+ * The same as a step of a model with caches, if it can be one: there what is on the device is memory too. Results of caches are kept, and
+ * others written to where they are wanted.
+ */
+async function runStepOnTensors(state, shapes, inputs, { wanted, kept, targets, watch }) {
+  const isReadable = (value) => ArrayBuffer.isView(value) || value instanceof Kept || value?.readable === true;
+  if (!Object.values(inputs).every(isReadable)) return undefined;
+  // Without a prototype, since '__proto__' is a name like others.
+  const given = Object.assign(Object.create(null), inputs);
+  const read = async ({ name, dataType }) => {
+    const value = given[name];
+    if (ArrayBuffer.isView(value) || value instanceof Kept) return;
+    given[name] = arrayOver(dataType, await state.context.readTensor(value));
+  };
+  await Promise.all(state.inputs.map(read));
+  const fits = stepFits(state, shapes, given) ?? (await prepareStep(state, shapes, given, 'run'));
+  if (!fits) return undefined;
+  const results = await runStep(state, shapes, given, { operator: 'run', wanted, watch });
+  const others = new Set([...kept].filter((name) => keptOf(results[name], results[name].shape) === undefined));
+  return placeAll(state.context, results, { kept: others, targets });
 }
 
 /** The same, with what is wished of a plan. */

@@ -1,16 +1,26 @@
 'use strict';
 
-// Tensors of onnxruntime-common whose elements nobody has looked at. Their location is 'cpu', and `data` is read when somebody asks for it.
+// Tensors of onnxruntime-common whose elements nobody has looked at. Where their location is 'cpu', `data` is read when somebody asks for it;
+// where it is a device, there is an MLTensor when somebody asks for that.
 
 const { arrayFor, ELEMENTS, heldBy } = require('./elements.js');
-const { elementCount } = require('../onnx/arrays.js');
-const { lookLater } = require('../onnx/kept.js');
+const { arrayOver, elementCount } = require('../onnx/arrays.js');
+const { forgetKept, lookLater } = require('../onnx/kept.js');
 const { Tensor } = require('./common.js');
+const { tensorOf } = require('./locations.js');
+
+/** The members of a tensor that have what it is made of, by its location. */
+const MEMBERS = { cpu: 'cpuData', 'ml-tensor': 'mlTensorData', 'gpu-buffer': 'gpuBufferData' };
 
 /** Whether this version of the package has what a tensor is made of in these properties. */
 const isKnown = (() => {
   const tensor = new Tensor('float32', new Float32Array(1), [1]);
-  return tensor.location === 'cpu' && ['cpuData', 'dims', 'size'].every((name) => Object.getOwnPropertyDescriptor(tensor, name)?.writable);
+  const has = (of, names) => names.every((name) => Object.getOwnPropertyDescriptor(of, name)?.writable);
+  const onDevice = [
+    ['ml-tensor', Tensor.fromMLTensor({}, { dataType: 'float32', dims: [1] })],
+    ['gpu-buffer', Tensor.fromGpuBuffer({}, { dataType: 'float32', dims: [1] })],
+  ];
+  return tensor.location === 'cpu' && has(tensor, ['cpuData', 'dims', 'size']) && onDevice.every(([location, of]) => has(of, [MEMBERS[location]]));
 })();
 
 /** Whether a tensor of a type can be one whose elements are as the native side has them. */
@@ -25,4 +35,34 @@ function tensorOfKept(type, kept) {
   return tensor;
 }
 
-module.exports = { canKeep, tensorOfKept };
+/**
+ * The same in a location of a device, whose memory is the CPU's.
+ * @param {'ml-tensor' | 'gpu-buffer'} location
+ * @param {string} type
+ * @param {import('../onnx/kept.js').Kept} kept which is the tensor's from now on
+ * @param {object} contextState
+ */
+function locatedTensorOfKept(location, type, kept, contextState) {
+  const member = MEMBERS[location];
+  let mlTensor;
+  const make = () => (mlTensor = tensorOf(contextState, type, kept.shape, kept.read()));
+  const options = {
+    dataType: type,
+    dims: [...kept.shape],
+    download: async () => {
+      const array = mlTensor === undefined ? kept.read() : arrayOver(heldBy(type), await contextState.object.readTensor(mlTensor));
+      // It is an array from now on, into which the program may write.
+      forgetKept(tensor);
+      return array;
+    },
+    dispose: () => {
+      if (mlTensor === undefined) tensor[member] = undefined;
+      else mlTensor.destroy();
+    },
+  };
+  const tensor = location === 'ml-tensor' ? Tensor.fromMLTensor({}, options) : Tensor.fromGpuBuffer({}, options);
+  lookLater(tensor, member, kept, make);
+  return tensor;
+}
+
+module.exports = { canKeep, locatedTensorOfKept, tensorOfKept };

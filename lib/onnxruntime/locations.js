@@ -4,9 +4,11 @@
 // has given its own GPUDevice a `gpuBuffer` is a GPUBuffer of that: the memory of an MLTensor, and nothing is copied. The device's queue
 // has everything in the order in which it was asked for, the program's own work too.
 
-const { arrayOver } = require('../onnx/arrays.js');
+const { arrayOver, bytesOf } = require('../onnx/arrays.js');
 const { bufferFor, dataTypes } = require('../descriptor.js');
-const { tensorOverBuffer, toTensor } = require('../tensor.js');
+const { invalidState } = require('../errors.js');
+const { begin } = require('../settle.js');
+const { createTensor, tensorOverBuffer, tensorState, toTensor } = require('../tensor.js');
 const { bufferSize } = require('../webgpu/device.js');
 const { Tensor } = require('./common.js');
 const { ELEMENTS, heldBy } = require('./elements.js');
@@ -33,6 +35,28 @@ function tensorOver(location, type, dims, mlTensor, context) {
   if (gpuDevice === undefined) return Tensor.fromGpuBuffer(mlTensor, options);
   byBuffer.set(handle.buffer, mlTensor);
   return Tensor.fromGpuBuffer(handle.buffer, options);
+}
+
+/**
+ * An MLTensor of these elements, at once: its memory is made, and written, before whatever uses it. Without memory that fails.
+ * @param {object} contextState
+ * @param {string} type
+ * @param {number[]} dims
+ * @param {ArrayBufferView} array
+ */
+function tensorOf(contextState, type, dims, array) {
+  const { handle, object, order } = contextState;
+  if (contextState.lost) throw invalidState('createTensor', '', 'the MLContext was destroyed or lost');
+  const dataType = dataTypes.indexOf(heldBy(type));
+  const state = tensorState(contextState, { dataType, shape: [...dims], label: '', readable: true, writable: true }, false);
+  const entry = { operator: 'createTensor', label: '', context: contextState, arrive: () => undefined };
+  const made = begin(entry, (request) => {
+    state.handle = order.createTensor(request, handle, dataType, state.shape, true, true, '');
+  });
+  made.catch(() => {});
+  const tensor = createTensor(state);
+  object.writeTensor(tensor, bytesOf(array));
+  return tensor;
 }
 
 /** The MLTensors of results, which live as long as the GPUBuffers that are their memory. @type {WeakMap<object, object>} */
@@ -73,4 +97,4 @@ async function download({ type, dims, mlTensor }) {
   return arrayOver(heldBy(type), await context.object.readTensor(mlTensor));
 }
 
-module.exports = { canBeKept, download, fits, located, tensorOver };
+module.exports = { canBeKept, download, fits, located, tensorOf, tensorOver };

@@ -12,7 +12,7 @@ const { loadModel } = require('./load.js');
 const { canBeKept, download, fits, located, tensorOver } = require('./locations.js');
 const { metadataOf } = require('./metadata.js');
 const { Profile } = require('./profile.js');
-const { canKeep, tensorOfKept } = require('./kept-tensor.js');
+const { canKeep, locatedTensorOfKept, tensorOfKept } = require('./kept-tensor.js');
 const { runOptions } = require('./run-options.js');
 const { outputLocations, sessionOptions } = require('./session-options.js');
 const { checkValue, readValue } = require('./values.js');
@@ -39,8 +39,9 @@ class SessionHandler {
     this.outputMetadata = outputs.map(({ metadata }) => metadata);
     this.#locations = outputLocations(options, this.outputNames);
     for (const [name, location] of this.#locations) {
-      // The memory of the CPU is no device, as in onnxruntime.
-      if (provider.name === 'cpu' || !canBeKept(location, this.#outputs.get(name).type)) this.#locations.delete(name);
+      const { type } = this.#outputs.get(name);
+      // The memory of the CPU is no device, as in onnxruntime. Of an output whose type the file does not say it is known when it is there.
+      if (provider.name === 'cpu' || (typeof type === 'string' && !canBeKept(location, type))) this.#locations.delete(name);
     }
   }
 
@@ -105,9 +106,15 @@ class SessionHandler {
     try {
       results = isInMemory
         ? await runArrays(model, shapes, inputs, { wanted, watch })
-        : await runTensors(model, shapes, inputs, { wanted, kept, targets: onDevice });
+        : await runTensors(model, shapes, inputs, { wanted, kept, targets: onDevice, watch });
     } catch (error) {
       throw plain(error);
+    }
+    for (const name of kept) {
+      const { dataType, shape, tensor } = results[name];
+      if (tensor === undefined || canBeKept(this.#locations.get(name), dataType)) continue;
+      results[name] = { dataType, shape, data: await download({ type: dataType, dims: shape, mlTensor: tensor }) };
+      tensor.destroy();
     }
     // fromEntries defines, so that '__proto__' is a name like others.
     return Object.fromEntries(names.map((name) => [name, this.#output(name, results[name], targets.get(name))]));
@@ -141,7 +148,11 @@ class SessionHandler {
     const declared = this.#outputs.get(name).type;
     const type = heldBy(declared) === dataType ? declared : dataType;
     const kept = target === undefined && canKeep(type) ? keptOf(result, shape) : undefined;
-    if (kept !== undefined) return tensorOfKept(type, kept);
+    if (kept !== undefined) {
+      const location = this.#locations.get(name);
+      const isLocated = location !== undefined && canBeKept(location, type);
+      return isLocated ? locatedTensorOfKept(location, type, kept, this.#provider.state) : tensorOfKept(type, kept);
+    }
     if (target === undefined && mlTensor !== undefined) {
       return tensorOver(this.#locations.get(name), type, shape, mlTensor, this.#provider.context);
     }
