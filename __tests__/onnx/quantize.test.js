@@ -62,6 +62,10 @@ const large = [
   { op: 'ConvInteger', opset: 10, attributes: { strides: [2, 1] }, inputs: [bytes(1, 120, 5, 6), unsigned(8, 120, 3, 3)] },
   { op: 'ConvInteger', opset: 10, attributes: { pads: [1, 1], kernel_shape: [3] }, inputs: [bytes(1, 400, 9), unsigned(8, 400, 3)] },
   { op: 'ConvInteger', opset: 10, attributes: { group: 2 }, inputs: [bytes(2, 240, 4, 5), unsigned(6, 120, 3, 3)] },
+  // As many groups as channels, and groups whose channels are summed at once.
+  { op: 'ConvInteger', opset: 10, attributes: { group: 24, pads: [1, 1, 1, 1] }, inputs: [bytes(1, 24, 7, 7), unsigned(24, 1, 3, 3), point('uint8', 7), point('uint8', 9)] },
+  { op: 'ConvInteger', opset: 10, attributes: { group: 6, strides: [2] }, inputs: [bytes(2, 6, 9), signed(12, 1, 3), point('uint8', 200)] },
+  { op: 'ConvInteger', opset: 10, attributes: { group: 3 }, inputs: [bytes(1, 12, 4, 5), signed(6, 4, 3, 3), point('uint8', 128), point('int8', -3)] },
   { op: 'ConvInteger', opset: 10, attributes: { pads: [1, 1, 1, 1] }, inputs: [bytes(1, 8, 9, 9), unsigned(16, 8, 3, 3), point('uint8', 7), point('uint8', 9)] },
   { op: 'ConvInteger', opset: 10, attributes: { strides: [2, 2] }, inputs: [bytes(2, 3, 9, 8), signed(16, 3, 3, 2), point('uint8', 255)] },
   { op: 'QLinearMatMul', opset: 10, apart: 1, inputs: [bytes(11, 80), scale(0.02), point('uint8', 128), signed(80, 40), scale(0.03), point('int8', 0), scale(1.5), point('uint8', 100)] },

@@ -269,7 +269,9 @@ fn sums_of_channels(
     let mut result = None;
     for start in (0..channels).step_by(most as usize) {
         let length = most.min(channels - start);
-        let left = if groups == 1 || length == channels {
+        let left = if length == channels {
+            input
+        } else if groups == 1 {
             emit.slice_axis(input, 1, start, length)?
         } else {
             // The same channels of each group.
@@ -281,7 +283,7 @@ fn sums_of_channels(
             let part = emit.slice_axis(grouped, 2, start, length)?;
             emit.reshape(part, &joined)?
         };
-        let right = emit.slice_axis(filter, 1, start, length)?;
+        let right = if length == channels { filter } else { emit.slice_axis(filter, 1, start, length)? };
         let part = convolve([left, right], emit)?;
         let part = emit.cast(part, DataType::Int32)?;
         result = Some(match result {
