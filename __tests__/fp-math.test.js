@@ -5,6 +5,7 @@
 const { spawnSync } = require('node:child_process');
 const path = require('node:path');
 const { ml, MLContext, MLGraphBuilder } = require('..');
+const { NETWORKS, compute } = require('./fp-math/networks.js');
 const { loadOnnx } = require('../lib/onnx.js');
 const ort = require('../lib/onnxruntime.js');
 const { tensor, writeModel } = require('./onnx/write.js');
@@ -106,6 +107,22 @@ test('sessions of webnn-node/onnxruntime have it as an option of the providers c
   expect(await of([{ name: 'webnn', fpMath: 'bf16' }])).toEqual(rounded);
   expect(await of([{ name: 'webnn', context: contexts.bf16 }])).toEqual(rounded);
   await expect(of([{ name: 'webnn', fpMath: 'fast' }])).rejects.toThrow(TypeError);
+});
+
+test.each(['avx512', 'avx2', 'portable', 'reference'])('with the kernels for %s strict is by bits what it is without the option', (WEBNN_CPU) => {
+  const program = path.join(__dirname, 'fp-math', 'networks.js');
+  const { stdout, stderr } = spawnSync(process.execPath, [program], { encoding: 'utf8', env: { ...process.env, WEBNN_CPU } });
+  expect(stderr).toBe('');
+  const strict = Object.fromEntries(Object.keys(NETWORKS).map((name) => [name, expect.objectContaining({ isStrict: true })]));
+  expect(JSON.parse(stdout)).toEqual(strict);
+});
+
+test.each(Object.keys(NETWORKS))('%s: what bfloat16 changes stays small', async (name) => {
+  const [strict, rounded] = [await compute(contexts.strict, name), await compute(contexts.bf16, name)];
+  const size = Math.sqrt(strict.reduce((sum, x) => sum + x * x, 0));
+  const error = Math.sqrt(strict.reduce((sum, x, i) => sum + (x - rounded[i]) ** 2, 0));
+  // Each number is off by 2^-9 of itself or less on average; of some ten products after each other that is less than this.
+  expect(error / size).toBeLessThan(0.02);
 });
 
 test('the command line refuses others', () => {

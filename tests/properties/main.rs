@@ -39,7 +39,7 @@ use webnn_node::graph::attribute::Value;
 use webnn_node::graph::operator::Operator;
 use webnn_node::graph::ops::elementwise::{Binary, BinaryKind};
 use webnn_node::graph::ops::{internal_operators, operator, operators};
-use webnn_node::graph::{DataType, Descriptor, Graph, GraphBuilder, Limits, OperandId};
+use webnn_node::graph::{DataType, Descriptor, FpMath, Graph, GraphBuilder, Limits, OperandId};
 
 /// Computes the outputs of a graph from the bytes of its inputs, both in the graph's order.
 type Runner = fn(&Graph, &[&[u8]]) -> Vec<Vec<u8>>;
@@ -210,6 +210,24 @@ fn products_by_way_of_bfloat16_are_within_their_bounds() {
             let (graph, results) = run(&call, timeline::bf16);
             let found = tensor_of(&graph, graph.outputs[0].1, &results[0]);
             compare::output(&expected, &found, allowance).unwrap_or_else(|reason| panic!("{call:?}\n      {reason}"));
+        }
+    }
+}
+
+/// 'strict' is what it is without the option, by bits, also of a graph whose packed weights are shared with one that has the permission.
+#[test]
+fn strict_is_what_it_is_without_the_option() {
+    let seed = seed();
+    for row in rows() {
+        let mut random = seed.part(row.name);
+        for wish in wish::all(row) {
+            let call = draw::call(row, &mut random, Some(&wish));
+            let (graph, without) = run(&call, timeline::cpu);
+            let inputs = call.inputs(&graph);
+            let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+            timeline::bf16(&graph, &inputs);
+            let strict = timeline::cpu(&Graph { fp_math: FpMath::Strict, ..graph.clone() }, &inputs);
+            assert!(without == strict, "{call:?}");
         }
     }
 }

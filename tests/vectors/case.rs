@@ -11,6 +11,7 @@ use webnn_node::graph::{DataType, Descriptor, Number, ops};
 static CORRECTIONS: LazyLock<Json> =
     LazyLock::new(|| serde_json::from_str(include_str!("corrections.json")).expect("the corrections are JSON"));
 
+#[derive(Clone)]
 pub struct Case {
     pub name: String,
     pub inputs: BTreeMap<String, Input>,
@@ -21,18 +22,21 @@ pub struct Case {
     pub contradicts: bool,
 }
 
+#[derive(Clone)]
 pub struct Input {
     pub tensor: Tensor,
     pub constant: bool,
 }
 
 /// Elements and what they are. A single number fills the shape.
+#[derive(Clone)]
 pub struct Tensor {
     pub descriptor: Descriptor,
     pub data: Json,
 }
 
 /// One call of a method of the builder.
+#[derive(Clone)]
 pub struct Call {
     pub name: String,
     /// The positional arguments, each with its label.
@@ -41,11 +45,13 @@ pub struct Call {
     pub outputs: Vec<String>,
 }
 
+#[derive(Clone)]
 pub struct Tolerance {
     pub metric: Metric,
     pub value: f64,
 }
 
+#[derive(Clone)]
 pub enum Metric {
     /// Representable numbers between two values.
     Ulp,

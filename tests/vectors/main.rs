@@ -8,6 +8,7 @@
 mod build;
 mod case;
 mod compare;
+mod rounding;
 #[path = "../runners/timeline.rs"]
 mod timeline;
 
@@ -23,8 +24,18 @@ pub type Runner = fn(&Graph, &[&[u8]]) -> Vec<Vec<u8>>;
 /// Tells which operator of a graph a device lacks.
 type Lacking = fn(&Graph) -> Option<&'static str>;
 
-/// What a device that lacks nothing takes.
-const EVERYTHING: (usize, Lacking) = (usize::MAX, |_| None);
+/// What is known of a device.
+#[derive(Clone, Copy)]
+struct Device {
+    /// Bytes of the largest tensor that it takes.
+    largest: usize,
+    lacking: Lacking,
+    /// Whether it rounds the operands of products.
+    rounds: bool,
+}
+
+/// A device that lacks nothing.
+const EVERYTHING: Device = Device { largest: usize::MAX, lacking: |_| None, rounds: false };
 
 #[test]
 fn reference() {
@@ -37,13 +48,25 @@ fn cpu() {
     run_all("cpu", timeline::cpu, EVERYTHING);
 }
 
+/// The same where the operands of products may be rounded to bfloat16, and are, whatever their size. Results may be further from the
+/// expected ones by what that rounding is worth ([`rounding`]); those of other operators may not, of which one case of eight runs, and all
+/// with `WEBNN_SWEEP=all`.
+#[test]
+fn bf16() {
+    run_all("bf16", timeline::bf16, Device { rounds: true, ..EVERYTHING });
+}
+
 /// The same on a GPU, if only one in software.
 #[test]
 fn wgpu() {
     if let Some(runner) = timeline::wgpu() {
-        run_all("wgpu", runner, (timeline::largest_on_wgpu(), timeline::lacking_on_wgpu));
+        let (largest, lacking) = (timeline::largest_on_wgpu(), timeline::lacking_on_wgpu as Lacking);
+        run_all("wgpu", runner, Device { largest, lacking, ..EVERYTHING });
     }
 }
+
+/// Of the cases that rounding changes nothing of, one of so many runs.
+const SAMPLE: usize = 8;
 
 /// What became of a case.
 enum Verdict {
@@ -56,13 +79,14 @@ enum Verdict {
 }
 
 /// Runs the cases whose tensors all have at most so many bytes, and of whose operators none is lacking.
-fn run_all(name: &str, runner: Runner, device: (usize, Lacking)) {
-    let largest = device.0;
+fn run_all(name: &str, runner: Runner, device: Device) {
+    let largest = device.largest;
     let Some(folder) = std::env::var_os("WEBNN_VECTORS") else {
         println!("WEBNN_VECTORS names no folder of vectors: nothing is tested.");
         return;
     };
     let only = std::env::var("WEBNN_OPERATORS").ok();
+    let sweeps = std::env::var("WEBNN_SWEEP").is_ok_and(|sweep| sweep == "all");
     let only: Option<Vec<&str>> = only.as_deref().map(|list| list.split(',').map(str::trim).collect());
     let (mut passed, mut beyond, mut failures) = (0, 0, Vec::new());
     let mut absent = std::collections::BTreeMap::<String, usize>::new();
@@ -70,7 +94,11 @@ fn run_all(name: &str, runner: Runner, device: (usize, Lacking)) {
         if only.as_ref().is_some_and(|only| !only.contains(&file.as_str())) {
             continue;
         }
-        for case in &cases {
+        for (number, case) in cases.iter().enumerate() {
+            let is_left_out = device.rounds && !sweeps && number % SAMPLE > 0 && !rounding::has_products(case);
+            if is_left_out {
+                continue;
+            }
             match judge(case, runner, device) {
                 Verdict::Passed => passed += 1,
                 Verdict::Beyond => beyond += 1,
@@ -96,16 +124,16 @@ fn run_all(name: &str, runner: Runner, device: (usize, Lacking)) {
     }
 }
 
-fn judge(case: &Case, runner: Runner, device: (usize, Lacking)) -> Verdict {
+fn judge(case: &Case, runner: Runner, device: Device) -> Verdict {
     let inputs = case.inputs.values().map(|input| &input.tensor);
-    if inputs.chain(case.expected_outputs.values()).any(|tensor| tensor.descriptor.byte_length() > device.0) {
+    if inputs.chain(case.expected_outputs.values()).any(|tensor| tensor.descriptor.byte_length() > device.largest) {
         return Verdict::Beyond;
     }
     if let Some(operator) = case.operators.iter().find(|operator| operator.row().is_none()) {
         return Verdict::Absent(operator.name.clone());
     }
     // A panic fails its case and not the others.
-    let result = catch_unwind(AssertUnwindSafe(|| check(case, runner, device.1)));
+    let result = catch_unwind(AssertUnwindSafe(|| check(case, runner, device)));
     match result {
         Ok(Ok(true)) => Verdict::Passed,
         Ok(Ok(false)) => Verdict::Beyond,
@@ -119,7 +147,7 @@ fn judge(case: &Case, runner: Runner, device: (usize, Lacking)) -> Verdict {
 }
 
 /// Whether the case passes; it does not when the device lacks one of its operators.
-fn check(case: &Case, runner: Runner, lacking: Lacking) -> Result<bool, String> {
+fn check(case: &Case, runner: Runner, device: Device) -> Result<bool, String> {
     let built = build::graph(case)?;
     if case.contradicts {
         return match built {
@@ -129,7 +157,7 @@ fn check(case: &Case, runner: Runner, lacking: Lacking) -> Result<bool, String> 
         };
     }
     let graph = built.map_err(|error| error.to_string())?;
-    if lacking(&graph).is_some() {
+    if (device.lacking)(&graph).is_some() {
         return Ok(false);
     }
     let inputs: Vec<Vec<u8>> = graph.inputs.iter().map(|(name, _)| case.inputs[name].tensor.bytes()).collect();
@@ -140,7 +168,8 @@ fn check(case: &Case, runner: Runner, lacking: Lacking) -> Result<bool, String> 
         if *found != expected.descriptor {
             return Err(format!("{name} is {found}, not {}", expected.descriptor));
         }
-        compare::outputs(&case.tolerance, expected, bytes).map_err(|difference| format!("{name}{difference}"))?;
+        let rounding = if device.rounds { rounding::of(case, name)? } else { Vec::new() };
+        compare::outputs(&case.tolerance, &rounding, expected, bytes).map_err(|difference| format!("{name}{difference}"))?;
     }
     Ok(true)
 }
