@@ -7,8 +7,17 @@ const LONGEST = 512;
 
 /** A workload of so many texts for a transformer of these sizes. */
 export function texts(sizes, count, seed) {
-  const engines = enginesFor(() => transformer(sizes), (run, isQuick) => {
-    const next = lengths(LONGEST, seed);
+  const engines = encoder(sizes, lengths(LONGEST, seed), count, 17);
+  return { metrics: { sequence: `${count} runs with lengths from 1 to ${LONGEST}, all plans made on the way` }, engines };
+}
+
+/** The longest alone: what a process takes that has not met the others. */
+export function longest(sizes, count) {
+  return { metrics: { sequence: `${count} runs of ${LONGEST} tokens and no others` }, engines: encoder(sizes, () => LONGEST, count, LONGEST) };
+}
+
+function encoder(sizes, next, count, answered) {
+  return enginesFor(() => transformer(sizes), (run, isQuick) => {
     const all = Array.from({ length: isQuick ? 3 : count }, next);
     const tokens = (length) => BigInt64Array.from({ length }, (_, i) => BigInt((i * 37) % 4096));
     const feeds = (length) => ({
@@ -19,8 +28,7 @@ export function texts(sizes, count, seed) {
       sequence: async () => {
         for (const length of all) await run(feeds(length));
       },
-      answers: async () => (await run(feeds(17))).last_hidden_state,
+      answers: async () => (await run(feeds(answered))).last_hidden_state,
     };
   });
-  return { metrics: { sequence: `${count} runs with lengths from 1 to ${LONGEST}, all plans made on the way` }, engines };
 }

@@ -182,6 +182,9 @@ export interface Timeline {
   adopt?(buffer: GPUBuffer, byteLength: number, label: string): any;
   destroyTensor(tensor: any): void;
   writeTensor(tensor: any, bytes: Bytes, label: string): void;
+  /** Of the native addon alone. */
+  shareTensor?(tensor: any, to: any): void;
+  runOnnx?(...args: any[]): void;
   readTensor(request: Request, tensor: any, buffer: ArrayBuffer): void;
   build(request: Request, builder: Handle, names: string[], operands: number[], label: string): any;
   planOnnx(request: Request, model: Handle, shapes: InputShape[], label: string): any;
@@ -220,11 +223,12 @@ export function closeOnnx(model: Handle): void;
 export function planOnnx(request: Request, model: Handle, shapes: InputShape[], label: string): any;
 /**
  * Runs a model that is cut, or takes or gives sequences, from the plan of its first part. Settles with [name, value] for each output, where
- * a value is [dataType, shape, ArrayBuffer], a list of those, or undefined for no content. A negative seed or `maxBytes` is none.
+ * a value is [dataType, shape, ArrayBuffer], a list of those, or undefined for no content; in place of the buffer of an output that is to be
+ * kept stands a number for tensorOfNumber(). A negative seed or `maxBytes` is none.
  */
 export function runOnnx(
-  request: Request, model: Handle, graph: Handle, shapes: InputShape[], arrays: (ArrayBufferView | ArrayBufferView[] | undefined)[],
-  label: string, seed: number, maxBytes: number, watch: Handle,
+  request: Request, model: Handle, graph: Handle, shapes: InputShape[],
+  values: (ArrayBufferView | ArrayBufferView[] | Handle | undefined)[], kept: string[], label: string, seed: number, maxBytes: number, watch: Handle,
 ): void;
 
 /** Whether inputs can be a step, that is, whether results of caches can be kept for the next run; undefined where nobody has found out. */

@@ -140,7 +140,7 @@ export interface OnnxRunOptions {
 
 /**
  * Values bound to a model's inputs and outputs. Of a model that is one graph of known shapes these are tensors that stay on the
- * device; of others they have the shapes that come from step to step, and what a step gives stays on the device too, unless the model is cut
+ * device; of others they have the shapes that come from step to step, and what a step gives stays on the device too, unless it is a sequence
  * or nothing is in it.
  */
 export class OnnxBindings {

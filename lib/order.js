@@ -89,11 +89,18 @@ class Order {
   }
 
   /**
-   * A run of a model that is cut, on tensors of its own.
+   * A run of a model that walks.
+   * @param {number[]} tensors those of its inputs that are some
    * @param {Parameters<Timeline['runOnnx']>} given
    */
-  runOnnx(...given) {
-    this.timeline.runOnnx(...given);
+  runOnnx(tensors, ...given) {
+    const [request, , graph, , , , label] = given;
+    this.#add(() => this.timeline.runOnnx(...given), { operator: 'run', label, reads: tensors, graphs: [graph], request });
+  }
+
+  /** Gives another tensor what one has. */
+  shareTensor(tensor, to) {
+    this.#add(() => this.timeline.shareTensor(tensor, to), { operator: 'run', reads: [tensor], writes: [to] });
   }
 
   destroyGraph(graph) {

@@ -2,6 +2,7 @@
 
 // https://www.w3.org/TR/webnn/#api-mltensor
 
+const native = require('./native.js');
 const { bufferFor, dataTypes } = require('./descriptor.js');
 const { conversionError } = require('./errors.js');
 const { construct, expose, illegalUnless, interfaceType, receiver } = require('./interface.js');
@@ -129,9 +130,21 @@ function tensorOverBuffer(context, descriptor, gpuBuffer) {
   return createTensor(state);
 }
 
+/**
+ * An MLTensor for what the native side has computed and given away.
+ * @param {import('./states').ContextState} context
+ * @param {{dataType: number, shape: number[], label: string}} descriptor
+ * @param {number} number under which the timeline has it
+ */
+function tensorOfNumber(context, descriptor, number) {
+  const state = tensorState(context, { ...descriptor, shape: [...descriptor.shape], readable: true, writable: true }, false);
+  state.handle = native.tensorOfNumber(context.handle, state.dataType, descriptor.shape, number);
+  return createTensor(state);
+}
+
 /** "isDestroyed": losing the context destroys all its tensors. */
 function isDestroyed(state) {
   return state.destroyed || state.context.lost;
 }
 
-module.exports = { MLTensor, createTensor, isDestroyed, tensorOverBuffer, tensorState, toTensor: interfaceType('MLTensor', stateOf) };
+module.exports = { MLTensor, createTensor, isDestroyed, tensorOfNumber, tensorOverBuffer, tensorState, toTensor: interfaceType('MLTensor', stateOf) };

@@ -3,7 +3,7 @@
 // Models with open dimensions, and models that are cut where a value of the run decides a shape.
 
 const { setImmediate: nextRound } = require('node:timers/promises');
-const { MLTensor, ml } = require('webnn-node');
+const { MLContext, MLTensor, ml } = require('webnn-node');
 const { OnnxTensor, loadOnnx } = require('webnn-node/onnx');
 const { MOST } = require('../../lib/onnx/plans.js');
 const { generator, seed } = require('./random.js');
@@ -301,6 +301,90 @@ describe('open dimensions', () => {
     await expect(model.createBindings({ outputs: { present: whole } })).rejects.toThrow(/found an MLTensor .*int32.*, allowed float32/);
     await expect(model.createBindings({ outputs: { future: whole } })).rejects.toThrow(/found 'future', allowed 'present', 'sum'/);
     whole.destroy();
+    model.destroy();
+  });
+
+  /** present = past and x behind it; doubled = twice what of x is not 0, behind a cut; same = past. */
+  const found = () =>
+    writeModel({
+      opset: 17,
+      inputs: [{ name: 'past', type: 'float', shape: ['length'] }, { name: 'x', type: 'float', shape: ['new'] }],
+      outputs: [{ name: 'present' }, { name: 'doubled' }, { name: 'same' }],
+      initializers: [tensor('first', 'int64', [], longs(0))],
+      nodes: [
+        { op: 'Concat', inputs: ['past', 'x'], outputs: ['present'], attributes: { axis: 0 } },
+        { op: 'NonZero', inputs: ['x'], outputs: ['places'] },
+        { op: 'Gather', inputs: ['places', 'first'], outputs: ['row'], attributes: { axis: 0 } },
+        { op: 'Gather', inputs: ['x', 'row'], outputs: ['some'], attributes: { axis: 0 } },
+        { op: 'Add', inputs: ['some', 'some'], outputs: ['doubled'] },
+        { op: 'Identity', inputs: ['past'], outputs: ['same'] },
+      ],
+    });
+
+  test('bindings of a model that is cut keep results on the device', async () => {
+    for (const each of [await ml.createContext({ accelerated: false }), gpu && (await ml.createContext({ deviceType: 'gpu' }))].filter(Boolean)) {
+      const model = await loadOnnx(each, found());
+      const bindings = await model.createBindings({ inputs: { past: { data: floats(9), shape: [1] } } });
+      const reads = jest.spyOn(MLContext.prototype, 'readTensor');
+      const writes = jest.spyOn(MLContext.prototype, 'writeTensor');
+      for (let step = 1; step <= 4; step++) {
+        bindings.write('x', { data: floats(step, 0), shape: [2] });
+        bindings.dispatch();
+        bindings.swap('past', 'present');
+      }
+      expect([...(await bindings.read('doubled')).data]).toEqual([8]);
+      // Of what was read above, and of nothing else.
+      expect([reads.mock.calls.length, writes.mock.calls.length]).toEqual([1, 0]);
+      jest.restoreAllMocks();
+      expect(bindings.inputs.past).toBeInstanceOf(MLTensor);
+      expect(bindings.inputs.past.shape).toEqual([9]);
+      expect(bindings.outputs.doubled).toBeInstanceOf(MLTensor);
+      expect([...new Float32Array(await each.readTensor(bindings.inputs.past))]).toEqual([9, 1, 0, 2, 0, 3, 0, 4, 0]);
+      expect([...(await bindings.read('same')).data]).toEqual([9, 1, 0, 2, 0, 3, 0]);
+      // The past of now and of the step before twice, which share memory, and what was found.
+      expect(each.memoryUsage().tensors).toBeLessThanOrEqual(4 * (9 + 7 + 1) + 3 * 64);
+      // Nothing is in it.
+      bindings.write('x', { data: floats(0), shape: [1] });
+      bindings.dispatch();
+      expect((await bindings.read('doubled')).shape).toEqual([0]);
+      expect(bindings.outputs.doubled).toBeInstanceOf(OnnxTensor);
+      bindings.destroy();
+      await each.readTensor(await each.createTensor({ dataType: 'int32', shape: [1], readable: true }));
+      expect(each.memoryUsage().tensors).toBeLessThanOrEqual(64);
+      model.destroy();
+      each.destroy();
+    }
+  });
+
+  test('bindings of a model that is cut take tensors, with what these have at the call', async () => {
+    const model = await loadOnnx(context, found());
+    const create = (size) => context.createTensor({ dataType: 'float32', shape: [size], readable: true, writable: true });
+    const [past, x, present] = [await create(2), await create(1), await create(3)];
+    context.writeTensor(past, floats(1, 2));
+    context.writeTensor(x, floats(3));
+    const bindings = await model.createBindings({ inputs: { past, x }, outputs: { present } });
+    bindings.dispatch();
+    expect([...(await bindings.read('present')).data]).toEqual([1, 2, 3]);
+    expect(bindings.outputs.present).toBe(present);
+    const { same } = bindings.outputs;
+    // Who writes one of two that share memory leaves the other as it is.
+    context.writeTensor(past, floats(5, 6));
+    context.writeTensor(same, floats(7, 8));
+    expect([...new Float32Array(await context.readTensor(past))]).toEqual([5, 6]);
+    expect([...new Float32Array(await context.readTensor(present))]).toEqual([1, 2, 3]);
+    expect([...new Float32Array(await context.readTensor(same))]).toEqual([7, 8]);
+    // A result of another shape does not fit.
+    bindings.write('x', { data: floats(4, 5), shape: [2] });
+    bindings.dispatch();
+    await expect(bindings.read('present')).rejects.toThrow(/outputs: 'present': found an MLTensor float32\[3\], allowed float32\[4\]/);
+    bindings.write('x', { data: floats(6), shape: [1] });
+    bindings.dispatch();
+    expect([...(await bindings.read('present')).data]).toEqual([5, 6, 6]);
+    present.destroy();
+    bindings.dispatch();
+    await expect(bindings.read('present')).rejects.toThrow(/'present': the MLTensor was destroyed/);
+    bindings.destroy();
+    for (const tensor of [past, x]) tensor.destroy();
     model.destroy();
   });
 

@@ -143,8 +143,8 @@ function copyOf(dataType, array, shape) {
 /** Elements in memory, or on the device; the tensors of a sequence, and null for no content. @typedef {any} Value */
 
 /**
- * Of other models: values with the shapes that they have from step to step. What a step computes stays on the device, unless the model is
- * cut, whose runs take and give what is in memory. A step is handed over when its plan is there, and does not wait for the one before it to end.
+ * Of other models: values with the shapes that they have from step to step. What a step computes stays on the device, but for sequences. A
+ * step is handed over when its plan is there, and does not wait for the one before it to end, unless the model is cut.
  */
 class OfShapes {
   destroyed = false;
@@ -225,9 +225,9 @@ class OfShapes {
   }
 
   async #runOnDevice(shapes, arrays) {
-    const results = await this.#model.runOnTensors(shapes, arrays, 'dispatch', ({ walks }) => {
+    const results = await this.#model.runOnTensors(shapes, arrays, 'dispatch', () => {
       const wanted = new Set(this.#model.outputs.map(({ name }) => name));
-      return { wanted, kept: walks ? new Set() : wanted, targets: this.#targets };
+      return { wanted, kept: wanted, targets: this.#targets };
     });
     const bound = Object.entries(results).map(([name, result]) => {
       if (result === null || Array.isArray(result)) return [name, result];

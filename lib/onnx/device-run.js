@@ -4,6 +4,9 @@
 // are to be kept are tensors, which then belong to the caller.
 
 const { dataTypes } = require('../descriptor.js');
+const { invalidState, typeError } = require('../errors.js');
+const { quote } = require('../show.js');
+const { isDestroyed, toTensor } = require('../tensor.js');
 const { arrayOver, bytesOf } = require('./arrays.js');
 const { runPlan } = require('./run.js');
 
@@ -88,32 +91,65 @@ async function place(context, result, name, { kept, targets }, made) {
   return { dataType, shape, tensor };
 }
 
-/** Whether a result is no sequence, and no optional value without content. */
-const isTensor = (result) => result !== null && !Array.isArray(result);
-
-/** A model that is cut runs on arrays: what is on the device is read before, and written afterwards. */
+/** A model that is cut runs natively: results on the device are tensors of the timeline, and targets get what these have. */
 async function runCut(plan, inputs, wish, model) {
   const { context } = plan;
-  const read = async ({ name, dataType }) => {
-    const value = inputs[name];
-    return [name, value === undefined || Array.isArray(value) || ArrayBuffer.isView(value) ? value : arrayOver(dataType, await context.readTensor(value))];
-  };
-  const arrays = Object.fromEntries(await Promise.all(model.inputs.map(read)));
-  const { label, wanted } = wish;
-  const results = await runPlan(plan, arrays, { operator: 'run', label, wanted, model });
+  const { label, wanted, kept, targets } = wish;
+  // Script's thread carries out what a walk asks for on a GPUDevice: there values come and go through memory.
+  const isForeign = plan.graphState.context.gpuDevice !== undefined;
+  const given = isForeign ? await inMemory(context, inputs, model) : inputs;
+  const stay = isForeign ? [] : [...wanted].filter((name) => kept.has(name) || targets.has(name));
+  const results = await runPlan(plan, given, { operator: 'run', label, wanted, model, kept: stay });
   return placeAll(context, results, wish);
 }
 
-/** Puts results that are in memory where they are wanted, of which nobody reads the elements before. */
+/** Puts results where they are wanted; nobody reads the elements of those in memory before. */
 async function placeAll(context, results, wish) {
-  const made = [];
+  const { label, targets } = wish;
+  const made = Object.values(results).flatMap((result) => result?.tensor ?? []);
   try {
-    const placed = Object.entries(results).map(async ([name, result]) => [name, isTensor(result) ? await place(context, result, name, wish, made) : result]);
-    return Object.fromEntries(await Promise.all(placed));
+    const placed = Object.entries(results).map(async ([name, result]) => {
+      const target = targets.get(name);
+      if (result === null || Array.isArray(result)) return [name, result];
+      // Nothing is in it, which no device holds, or it came through memory.
+      if (result.tensor === undefined) return [name, await place(context, result, name, wish, made)];
+      if (target === undefined) return [name, result];
+      requireLike(label, name, result, target);
+      share(label, name, result.tensor, target);
+      result.tensor.destroy();
+      return [name, { ...result, tensor: target }];
+    });
+    // All of them, so that what was made beside a failure can be destroyed.
+    const settled = await Promise.allSettled(placed);
+    for (const { reason } of settled.filter(({ status }) => status === 'rejected')) throw reason;
+    return Object.fromEntries(settled.map(({ value }) => value));
   } catch (error) {
     for (const tensor of made) tensor.destroy();
     throw error;
   }
+}
+
+/** Arrays in place of tensors. */
+async function inMemory(context, inputs, model) {
+  const read = async ({ name, dataType }) => {
+    const value = inputs[name];
+    const isRead = value === undefined || Array.isArray(value) || ArrayBuffer.isView(value);
+    return [name, isRead ? value : arrayOver(dataType, await context.readTensor(value))];
+  };
+  return Object.fromEntries(await Promise.all(model.inputs.map(read)));
+}
+
+/** Gives a tensor of the caller's what a result has, as a write does. */
+function share(label, name, result, target) {
+  const to = toTensor(target);
+  if (isDestroyed(to)) throw invalidState('run', label, `outputs: ${quote(name)}: the MLTensor was destroyed`);
+  to.context.order.shareTensor(toTensor(result).handle, to.handle);
+}
+
+function requireLike(label, name, { dataType, shape }, target) {
+  if (target.dataType === dataType && `${target.shape}` === `${shape}`) return;
+  const text = (of) => `${of.dataType}[${of.shape.join(', ')}]`;
+  throw typeError('run', label, `outputs: ${quote(name)}: found an MLTensor ${text(target)}, allowed ${text({ dataType, shape })}, which was computed`);
 }
 
 module.exports = { placeAll, runOnDevice };

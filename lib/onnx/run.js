@@ -7,6 +7,7 @@ const { dataTypes } = require('../descriptor.js');
 const { invalidState } = require('../errors.js');
 const { begin } = require('../settle.js');
 const { arrayOver, bytesOf } = require('./arrays.js');
+const { tensorOfNumber, toTensor } = require('../tensor.js');
 const { resultTensor } = require('./tensor.js');
 
 /** @typedef {import('./plans.js').Plan} Plan */
@@ -14,8 +15,9 @@ const { resultTensor } = require('./tensor.js');
 
 /**
  * @param {Plan} plan
- * @param {Record<string, ArrayBufferView>} arrays checked, of the plan's shapes
- * @param {{operator: string, label: string, wanted: Wanted, seed?: number, maxBytes?: number, watch?: number, model: object}} options
+ * @param {Record<string, any>} arrays checked, of the plan's shapes; where a plan walks also lists of arrays, and MLTensors
+ * @param {{operator: string, label: string, wanted: Wanted, seed?: number, maxBytes?: number, watch?: number, model: object, kept?: string[]}} options `kept` are outputs that stay on the device, where a plan
+ *   walks
  * @returns {Promise<Record<string, object>>} tensors by the names of the outputs
  */
 function runPlan(plan, arrays, options) {
@@ -45,25 +47,34 @@ function runInMemory(plan, arrays, { operator, label, wanted, watch = 0 }) {
 }
 
 /** A model that is cut, or takes or gives sequences, runs natively, from part to part. */
-function runProgram({ graphState: graph, shapes }, arrays, { operator, label, wanted, seed = -1, maxBytes = Infinity, watch = 0, model }) {
-  const values = model.inputs.map(({ name }) => arrays[name]);
+function runProgram({ graphState: graph, shapes }, arrays, { operator, label, wanted, seed = -1, maxBytes = Infinity, watch = 0, model, kept = [] }) {
+  const tensors = [];
+  const values = model.inputs.map(({ name }) => {
+    const value = arrays[name];
+    if (value === undefined || Array.isArray(value) || ArrayBuffer.isView(value)) return value;
+    const { handle } = toTensor(value);
+    tensors.push(handle);
+    return handle;
+  });
   const arrive = (outputs) => {
     // fromEntries defines, so that '__proto__' is a name like others.
-    return Object.fromEntries(outputs.filter(([name]) => wanted === undefined || wanted.has(name)).map(([name, value]) => [name, contentOf(value)]));
+    return Object.fromEntries(outputs.filter(([name]) => wanted === undefined || wanted.has(name)).map(([name, value]) => [name, contentOf(value, graph.context)]));
   };
   const entry = { operator, label, context: graph.context, object: graph, arrive };
   const most = maxBytes === Infinity ? -1 : maxBytes;
   return begin(entry, (request) => {
-    graph.context.order.runOnnx(request, model.handle, graph.handle, shapes, values, label, seed, most, watch);
+    graph.context.order.runOnnx(tensors, request, model.handle, graph.handle, shapes, values, kept, label, seed, most, watch);
   });
 }
 
 const tensorOf = ([dataType, shape, buffer]) => resultTensor(dataTypes[dataType], arrayOver(dataTypes[dataType], buffer), shape);
 
-/** A tensor, a list of them, or null for an optional value without content. */
-function contentOf(value) {
+/** A tensor, in memory or on the device; a list of them, or null for an optional value without content. */
+function contentOf(value, context) {
   if (value === undefined) return null;
-  return typeof value[0] === 'number' ? tensorOf(value) : value.map(tensorOf);
+  const [dataType, shape, elements] = value;
+  if (typeof elements === 'number') return { dataType: dataTypes[dataType], shape, tensor: tensorOfNumber(context, { dataType, shape, label: '' }, elements) };
+  return typeof dataType === 'number' ? tensorOf(value) : value.map(tensorOf);
 }
 
 /** Elsewhere on tensors, which later runs use again. */

@@ -17,7 +17,7 @@ use crate::onnx::{
     Tensor,
 };
 use crate::program::steps::Steps;
-use crate::program::{self, Content, Device, Input, Options, Output, Planned, Program, Weights};
+use crate::program::{self, Content, Device, Elements, Input, Options, Output, Planned, Program, Weights};
 use crate::thread;
 use crate::timeline::{Built, Done, GraphId, Task, failed_build, from_panic};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -291,9 +291,9 @@ pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     call.scope.array_of(all.into_iter().map(Ok)).map(Some)
 }
 
-/// `runOnnx(request, model, graph, shapes, arrays, label, seed, maxBytes, watch)`: runs a model that is cut, or of which inputs or
-/// outputs are no tensors, from the plan of its first part. The arrays are copied; of a sequence there is a list of them. Negative numbers
-/// stand for no seed and no limit.
+/// `runOnnx(request, model, graph, shapes, values, kept, label, seed, maxBytes, watch)`: runs a model that is cut, or of which inputs or
+/// outputs are no tensors, from the plan of its first part. Values are arrays, which are copied, of a sequence a list of them, and tensors,
+/// which have then what they have now. Outputs whose names are in `kept` stay on the device. Negative numbers stand for no seed and no limit.
 pub fn run<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let request = Request::from_number(call.number(0)?);
@@ -306,31 +306,45 @@ pub fn run<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     };
     let shapes = input_shapes(call, 3, &program)?;
     let mut contents = shapes.iter();
-    let arrays: Vec<Vec<crate::memory::Bytes>> = call.scope.elements(call.value(4), |scope, value| match contents.next() {
-        Some(InputShape::Sequence(_)) => scope.elements(value, bytes::copy),
-        Some(InputShape::Tensor(_)) => Ok(vec![bytes::copy(scope, value)?]),
-        _ => Ok(Vec::new()),
-    })?;
-    let label = call.string(5)?;
-    let (seed, most_bytes) = (call.number(6)?, call.number(7)?);
-    let watch = compute::watch(call, 8)?;
+    let kept: Vec<String> = call.scope.elements(call.value(5), Scope::as_string)?;
+    let label = call.string(6)?;
+    let (seed, most_bytes) = (call.number(7)?, call.number(8)?);
+    let watch = compute::watch(call, 9)?;
     let options = Options {
         seed: (seed >= 0.0).then_some(seed as u64),
         most_bytes: (most_bytes >= 0.0).then_some(most_bytes as usize),
         watch,
+        kept: kept.into_iter().collect(),
+        ..Options::default()
     };
+    let elements = |scope: Scope<'_>, value| match scope.type_of(value)? {
+        Type::Number => environment.with_tensor(Handle::from_number(scope.as_number(value)?), |tensor| {
+            let shared = program.device.share(tensor.id, &tensor.descriptor, &options.failures)?;
+            Ok(Elements::Tensor(shared))
+        }),
+        _ => bytes::copy(scope, value).map(Elements::Bytes),
+    };
+    let values: Vec<Vec<Elements<crate::memory::Bytes>>> =
+        call.scope.elements(call.value(4), |scope, value| match contents.next() {
+            Some(InputShape::Sequence(_)) => scope.elements(value, elements),
+            Some(InputShape::Tensor(_)) => Ok(vec![elements(scope, value)?]),
+            _ => Ok(Vec::new()),
+        })?;
     let mut inputs = Vec::with_capacity(shapes.len());
-    for ((input, shape), arrays) in program.loaded.inputs().iter().zip(shapes).zip(arrays) {
-        let mut arrays = arrays.into_iter();
+    for ((input, shape), values) in program.loaded.inputs().iter().zip(shapes).zip(values) {
+        let mut values = values.into_iter();
         let mut tensor = |shape: Vec<u32>| {
             let descriptor = Descriptor { data_type: input.data_type, shape: shape.into_iter().collect() };
-            let bytes = arrays.next().ok_or_else(|| stale("array"))?;
-            let (found, allowed) = (bytes.len(), descriptor.byte_length());
-            if found != allowed && !descriptor.shape.contains(&0) {
-                let found = format!("{found} bytes for {:?}", input.name);
-                return Err(Error::argument("inputs", found, format!("the {allowed} bytes of {descriptor}")));
+            let elements = values.next().ok_or_else(|| stale("array"))?;
+            let (found, fits) = match &elements {
+                Elements::Bytes(bytes) => (format!("{} bytes", bytes.len()), bytes.len() == descriptor.byte_length()),
+                Elements::Tensor(tensor) => (tensor.descriptor.to_string(), tensor.descriptor == descriptor),
+            };
+            if !fits && !descriptor.shape.contains(&0) {
+                let found = format!("{found} for {:?}", input.name);
+                return Err(Error::argument("inputs", found, format!("the {} bytes of {descriptor}", descriptor.byte_length())));
             }
-            Ok(program::Tensor { descriptor, bytes })
+            Ok(program::Tensor { descriptor, elements })
         };
         let content = match shape {
             InputShape::Tensor(shape) => Content::Tensor(tensor(shape)?),
@@ -469,12 +483,17 @@ pub fn model_value<'s>(
     Ok(value)
 }
 
-/// `[[name, value]]`, of a tensor `[dataType, shape, ArrayBuffer]`, of a sequence a list of those, and undefined for no content.
+/// `[[name, value]]`, of a tensor `[dataType, shape, ArrayBuffer or number]`, of a sequence a list of those, and undefined for no content. A
+/// number is that of a tensor on the timeline, which is the caller's now: `tensorOfNumber()` makes a handle of it.
 pub fn run_value<'s>(scope: Scope<'s>, outputs: &[Output]) -> Result<Value<'s>> {
     let tensor = |tensor: &program::Tensor<Vec<u8>>| {
         let Descriptor { data_type, shape } = &tensor.descriptor;
         let shape = scope.array_of(shape.iter().map(|&size| scope.unsigned(size)))?;
-        let parts = [scope.unsigned(*data_type as u32)?, shape, bytes::array_buffer(scope, &tensor.bytes)?];
+        let elements = match &tensor.elements {
+            Elements::Bytes(bytes) => bytes::array_buffer(scope, bytes)?,
+            Elements::Tensor(tensor) => scope.number(tensor.give().0 as f64)?,
+        };
+        let parts = [scope.unsigned(*data_type as u32)?, shape, elements];
         scope.array_of(parts.into_iter().map(Ok))
     };
     scope.array_of(outputs.iter().map(|Output { name, content }| {

@@ -248,7 +248,7 @@ fn task_value<'s>(call: &Call<'s>, context: Handle, relay: &Relay, asked: Asked)
             Task::DestroyTensor { tensor } => ("destroyTensor", vec![number(tensor.0)?]),
             Task::DestroyGraph { graph } => ("destroyGraph", vec![number(graph.0)?]),
             // Nothing of programs.
-            Task::Build { .. } | Task::Submit { .. } | Task::Usage { .. } | Task::Stop => return Ok(None),
+            Task::Build { .. } | Task::Share { .. } | Task::Submit { .. } | Task::Usage { .. } | Task::Stop => return Ok(None),
         },
     };
     scope

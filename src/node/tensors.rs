@@ -10,7 +10,7 @@ use super::settle::{Outcome, Request};
 use crate::error::{Error, Result};
 use crate::graph::{ConstantBytes, Descriptor};
 use crate::memory::{Bytes, Charge, Held, Use};
-use crate::timeline::{Task, TensorId};
+use crate::timeline::{Done, Task, TensorId};
 
 /// A tensor, as this room knows it.
 pub struct Tensor {
@@ -114,6 +114,33 @@ fn check_length(bytes: &Bytes, descriptor: &Descriptor) -> Result<()> {
         return Ok(());
     }
     Err(Error::argument("inputData", format!("{found} bytes"), format!("the {allowed} bytes of {descriptor}")))
+}
+
+/// `tensorOfNumber(context, dataType, shape, number)`: the handle of a tensor that the timeline has under this number.
+pub fn of_number<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let context = call.handle(0)?;
+    let descriptor = Descriptor { data_type: call.data_type(1)?, shape: call.unsigned_list(2)? };
+    let id = TensorId(call.number(3)? as u64);
+    let environment = call.environment;
+    let tensor = Tensor { context, id, descriptor, constant: None, _held: environment.external.total.hold(DESCRIPTION) };
+    let tensor = environment.tensors.borrow_mut().insert(tensor);
+    Ok(Some(call.scope.number(tensor.to_number())?))
+}
+
+/// `shareTensor(tensor, to)`: gives another tensor, of the same type and shape, what one has.
+pub fn share<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let environment = call.environment;
+    environment.with_tensor(call.handle(0)?, |tensor| {
+        let to = environment.with_tensor(call.handle(1)?, |to| Ok((to.id, to.descriptor.clone())))?;
+        if to.1 != tensor.descriptor {
+            return Err(Error::argument("outputs", tensor.descriptor.to_string(), to.1));
+        }
+        environment.with_context(tensor.context, |context| {
+            // One that was destroyed meanwhile has nobody to see it.
+            context.send(Task::Share { tensor: tensor.id, to: to.0, done: Done::new(|_: Result<()>| {}) })?;
+            Ok(None)
+        })
+    })
 }
 
 /// `destroyTensor(tensor)`

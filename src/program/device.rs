@@ -7,6 +7,7 @@ use crate::host_memory::HostBuffer;
 use crate::memory::{self, Bytes};
 use crate::timeline::{Done, GraphId, Task, TensorId};
 use crossbeam_channel::bounded;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 type Sends = Box<dyn Fn(Task) -> Result<()> + Send + Sync>;
@@ -75,10 +76,23 @@ pub struct OwnedTensor {
     device: Arc<Device>,
     pub id: TensorId,
     pub descriptor: Descriptor,
+    /// Somebody else destroys it.
+    is_given: AtomicBool,
+}
+
+impl OwnedTensor {
+    /// Gives the tensor to somebody who destroys it.
+    pub fn give(&self) -> TensorId {
+        self.is_given.store(true, Ordering::Relaxed);
+        self.id
+    }
 }
 
 impl Drop for OwnedTensor {
     fn drop(&mut self) {
+        if *self.is_given.get_mut() {
+            return;
+        }
         let _ = self.device.send(Task::DestroyTensor { tensor: self.id });
     }
 }
@@ -113,7 +127,20 @@ impl Device {
         let id = TensorId((self.next)());
         let (descriptor, done) = (descriptor.clone(), failures.done());
         self.send(Task::CreateTensor { tensor: id, descriptor: descriptor.clone(), label: String::new(), done })?;
-        Ok(Arc::new(OwnedTensor { device: self.clone(), id, descriptor }))
+        Ok(Arc::new(OwnedTensor { device: self.clone(), id, descriptor, is_given: AtomicBool::new(false) }))
+    }
+
+    /// Another name for what a tensor has now.
+    pub fn share(self: &Arc<Self>, tensor: TensorId, descriptor: &Descriptor, failures: &Failures) -> Result<Arc<OwnedTensor>> {
+        let id = TensorId((self.next)());
+        self.send(Task::Share { tensor, to: id, done: failures.done() })?;
+        let (device, descriptor) = (self.clone(), descriptor.clone());
+        Ok(Arc::new(OwnedTensor { device, id, descriptor, is_given: AtomicBool::new(false) }))
+    }
+
+    /// Waits until the timeline has looked at all that was asked for.
+    pub fn catch_up(&self) -> Result<()> {
+        self.wait_for(|done| Task::Usage { done }).map(drop)
     }
 
     pub fn upload(self: &Arc<Self>, descriptor: &Descriptor, bytes: &[u8], failures: &Failures) -> Result<Arc<OwnedTensor>> {

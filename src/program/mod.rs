@@ -18,8 +18,8 @@ pub mod steps;
 mod values;
 mod weights;
 
-pub use device::Device;
-pub use run::{Content, Input, Options, Output, Tensor, start};
+pub use device::{Device, OwnedTensor};
+pub use run::{Content, Elements, Input, Options, Output, Tensor, start};
 pub use weights::Weights;
 
 use crate::error::{Error, Kind, Result};

@@ -9,6 +9,7 @@ use crate::graph::Descriptor;
 use crate::onnx::{Body, Export, Givens, OpenOutput, Random, Step, StepKind, Tensor as Constant, evaluate};
 use crate::thread::Pool;
 use crate::timeline::{Done, Task, TensorIds, Watch};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +24,14 @@ static RUNS: Pool = Pool::new("webnn program", AT_ONCE, KEPT);
 #[derive(Debug)]
 pub struct Tensor<B> {
     pub descriptor: Descriptor,
-    pub bytes: B,
+    pub elements: Elements<B>,
+}
+
+#[derive(Debug)]
+pub enum Elements<B> {
+    Bytes(B),
+    /// On the device.
+    Tensor(Arc<OwnedTensor>),
 }
 
 /// What an input or output is.
@@ -49,6 +57,10 @@ pub struct Options {
     /// What its values may take.
     pub most_bytes: Option<usize>,
     pub watch: Watch,
+    /// Outputs that stay on the device, if they are tensors and something is in them.
+    pub kept: HashSet<String>,
+    /// Of what has been done for the run.
+    pub failures: Failures,
 }
 
 /// An output of a model.
@@ -83,11 +95,12 @@ pub struct Run<'a> {
     random: Random,
     most_bytes: usize,
     watch: Watch,
+    kept: HashSet<String>,
 }
 
 /// Inputs of zero elements have no tensor; where a run is given one, it is there without.
 fn held(program: &Program, failures: &Failures, name: &str, given: &Tensor<crate::memory::Bytes>) -> Result<Held> {
-    let Tensor { descriptor, bytes } = given;
+    let Tensor { descriptor, elements } = given;
     let element = program.loaded.inputs().iter().find(|known| known.name == name).map(|known| known.element());
     let element = held_element(element.unwrap_or(descriptor.data_type.into()));
     if descriptor.shape.contains(&0) {
@@ -95,13 +108,18 @@ fn held(program: &Program, failures: &Failures, name: &str, given: &Tensor<crate
         let tensor = Constant { element: descriptor.data_type.into(), shape, bytes: Default::default() };
         return Ok(Held::Host { tensor, known: true });
     }
-    Ok(Held::Device { tensor: program.device.upload(descriptor, bytes, failures)?, element })
+    let tensor = match elements {
+        Elements::Bytes(bytes) => program.device.upload(descriptor, bytes, failures)?,
+        Elements::Tensor(tensor) => tensor.clone(),
+    };
+    Ok(Held::Device { tensor, element })
 }
 
 impl<'a> Run<'a> {
     fn new(program: &'a Program, options: Options) -> Run<'a> {
         let most_bytes = options.most_bytes.or(program.bounds.most_bytes).unwrap_or(usize::MAX);
-        Run { program, failures: Failures::default(), random: Random::new(options.seed), most_bytes, watch: options.watch }
+        let Options { seed, watch, kept, failures, .. } = options;
+        Run { program, failures, random: Random::new(seed), most_bytes, watch, kept }
     }
 
     fn outputs(&mut self, stage: Arc<Stage>, inputs: Vec<Input>) -> Result<Vec<Output>> {
@@ -109,7 +127,7 @@ impl<'a> Run<'a> {
         let mut total = 0usize;
         for Input { name, content } in inputs {
             let mut value = |given: &Tensor<crate::memory::Bytes>| {
-                total = total.saturating_add(given.bytes.len());
+                total = total.saturating_add(given.descriptor.byte_length());
                 self.afford(total)?;
                 held(self.program, &self.failures, &name, given)
             };
@@ -125,23 +143,28 @@ impl<'a> Run<'a> {
         let mut tensors: Vec<&OwnedTensor> = Vec::new();
         for output in &self.program.outputs {
             let value = find(&values, &output.name)?;
-            let parts = if let Held::Sequence(list) = value { &list[..] } else { std::slice::from_ref(value) };
-            tensors.extend(
-                parts.iter().filter_map(|part| if let Held::Device { tensor, .. } = part { Some(&**tensor) } else { None }),
-            );
-            wanted.push((output, value));
+            let is_kept = self.kept.contains(&output.name);
+            let parts = match value {
+                Held::Sequence(list) => &list[..],
+                _ if is_kept => &[],
+                value => std::slice::from_ref(value),
+            };
+            tensors.extend(parts.iter().filter_map(Held::on_device));
+            wanted.push((output, value, is_kept));
         }
         self.afford(tensors.iter().map(|tensor| tensor.descriptor.byte_length()).fold(0, usize::saturating_add))?;
-        let mut contents = self.program.device.read(&tensors)?.into_iter();
-        self.failures.check()?;
+        let mut contents = match tensors.is_empty() {
+            true => Vec::new().into_iter(),
+            false => self.program.device.read(&tensors)?.into_iter(),
+        };
         let mut tensor = |name: &str, value: &Held| match value {
             Held::Device { tensor, .. } => {
-                Ok(Tensor { descriptor: tensor.descriptor.clone(), bytes: contents.next().unwrap_or_default() })
+                let bytes = contents.next().unwrap_or_default();
+                Ok(Tensor { descriptor: tensor.descriptor.clone(), elements: Elements::Bytes(bytes) })
             }
             Held::Host { tensor, .. } => {
-                let (data_type, bytes) = tensor.held()?;
-                let shape = tensor.shape.iter().map(|&size| u32::try_from(size).unwrap_or(u32::MAX)).collect();
-                Ok(Tensor { descriptor: Descriptor { data_type, shape }, bytes: bytes.to_vec() })
+                let (descriptor, bytes) = described(tensor)?;
+                Ok(Tensor { descriptor, elements: Elements::Bytes(bytes.to_vec()) })
             }
             Held::Sequence(_) | Held::Nothing => {
                 let text =
@@ -149,16 +172,38 @@ impl<'a> Run<'a> {
                 Err(Error::new(Kind::NotSupported, text))
             }
         };
-        let output = |(output, value): (&OpenOutput, &Held)| {
+        let output = |(output, value, is_kept): (&OpenOutput, &Held, bool)| {
             let name = output.name.clone();
             let content = match value {
                 Held::Sequence(list) => Content::Sequence(list.iter().map(|part| tensor(&name, part)).collect::<Result<_>>()?),
                 Held::Nothing => Content::Nothing,
-                value => Content::Tensor(tensor(&name, value)?),
+                value => Content::Tensor(match if is_kept { self.kept(value)? } else { None } {
+                    Some(kept) => Tensor { descriptor: kept.descriptor.clone(), elements: Elements::Tensor(kept) },
+                    None => tensor(&name, value)?,
+                }),
             };
             Ok(Output { name, content })
         };
-        wanted.into_iter().map(output).collect()
+        let outputs = wanted.into_iter().map(output).collect::<Result<Vec<Output>>>()?;
+        // Who is given tensors hears of their failures when they are read, but not that there is none.
+        if !self.kept.is_empty() {
+            self.program.device.catch_up()?;
+        }
+        self.failures.check()?;
+        Ok(outputs)
+    }
+
+    /// A tensor of its own with a value, which may also be another output, or an input; nothing where nothing is in it.
+    fn kept(&self, value: &Held) -> Result<Option<Arc<OwnedTensor>>> {
+        let device = &self.program.device;
+        match value {
+            Held::Device { tensor, .. } => device.share(tensor.id, &tensor.descriptor, &self.failures).map(Some),
+            Held::Host { tensor, .. } if !tensor.is_empty() => {
+                let (descriptor, bytes) = described(tensor)?;
+                device.upload(&descriptor, &bytes, &self.failures).map(Some)
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Refuses what takes more than the run may.
@@ -278,6 +323,13 @@ impl<'a> Run<'a> {
         self.afford(tensors.iter().map(|tensor| tensor.bytes.len()).fold(0, usize::saturating_add))?;
         Ok(tensors.into_iter().map(|tensor| Held::Host { tensor, known: false }).collect())
     }
+}
+
+/// What an operand with these elements is, and its bytes.
+fn described(tensor: &Constant) -> Result<(Descriptor, bytes::Bytes)> {
+    let (data_type, bytes) = tensor.held()?;
+    let shape = tensor.shape.iter().map(|&size| u32::try_from(size).unwrap_or(u32::MAX)).collect();
+    Ok((Descriptor { data_type, shape }, bytes))
 }
 
 /// Values that sizes are taken from have a few elements.

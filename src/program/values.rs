@@ -27,6 +27,13 @@ pub enum Held {
 pub type Values = BTreeMap<String, Held>;
 
 impl Held {
+    pub fn on_device(&self) -> Option<&OwnedTensor> {
+        match self {
+            Held::Device { tensor, .. } => Some(tensor),
+            _ => None,
+        }
+    }
+
     pub fn given(&self) -> Given {
         match self {
             Held::Device { tensor, element } => Given::Operand { element: *element, shape: tensor.descriptor.shape.to_vec() },

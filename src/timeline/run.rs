@@ -37,10 +37,18 @@ enum Report<B: Backend> {
     Built(GraphId, Result<GraphEntry<B>>, Done<Built>),
 }
 
+/// What a name of a tensor stands for.
+struct Named<B: Backend> {
+    tensor: TensorRef<B::Tensor>,
+    descriptor: Descriptor,
+    /// All names that share the tensor have this, and nobody else.
+    charge: Rc<Charge>,
+}
+
 /// The state of a timeline's thread.
 pub struct Loop<B: Backend> {
     backend: B,
-    tensors: IdMap<TensorId, (TensorRef<B::Tensor>, Charge)>,
+    tensors: IdMap<TensorId, Named<B>>,
     graphs: IdMap<GraphId, Rc<GraphEntry<B>>>,
     jobs: Jobs<B>,
     ready: VecDeque<JobId>,
@@ -157,7 +165,7 @@ impl<B: Backend> Loop<B> {
             }
             Task::Write { tensor, bytes, label } => {
                 // Only a tensor whose creation failed, or one that was destroyed, is unknown: nobody can see the write.
-                let Some(tensor) = self.tensor(tensor) else { return };
+                let Some((tensor, None)) = self.own_tensor(tensor) else { return };
                 let mut wait = Wait::new(&self.jobs);
                 wait.for_writing(&tensor);
                 let wait = wait.jobs;
@@ -171,6 +179,20 @@ impl<B: Backend> Loop<B> {
                 wait.for_reading(&tensor);
                 let wait = wait.jobs;
                 self.add(Work::Read { tensor, into, done }, &wait);
+            }
+            Task::Share { tensor, to, done } => {
+                let shared = self.tensors.get(&tensor).map(|Named { tensor, descriptor, charge }| Named {
+                    tensor: tensor.clone(),
+                    descriptor: descriptor.clone(),
+                    charge: charge.clone(),
+                });
+                done.report(match shared {
+                    Some(shared) => {
+                        self.tensors.insert(to, shared);
+                        Ok(())
+                    }
+                    None => Err(Error::new(Kind::InvalidState, "run: a tensor was destroyed")),
+                });
             }
             Task::Dispatch { graph, tensors, label } => self.dispatch(&Command { graph, tensors, label }),
             Task::Submit { commands } => commands.iter().for_each(|command| self.dispatch(command)),
@@ -197,9 +219,20 @@ impl<B: Backend> Loop<B> {
         faults::at(faults::Place::Timeline).expect("what is planned here is a panic");
         let run = self.next_run();
         let Some(graph) = self.graphs.get(graph).cloned() else { return };
-        let tensors: Option<Tensors<B>> = tensors.iter().map(|&id| self.tensor(id)).collect();
-        let Some(mut inputs) = tensors else { return };
-        let outputs: Tensors<B> = inputs.drain(graph.inputs.len()..).collect();
+        let (of_inputs, of_outputs) = tensors.split_at(graph.inputs.len());
+        if !of_outputs.iter().all(|id| self.tensors.contains_key(id)) {
+            return;
+        }
+        let Some(mut inputs) = of_inputs.iter().map(|&id| self.tensor(id)).collect::<Option<Tensors<B>>>() else { return };
+        let mut outputs = Tensors::<B>::new();
+        for &id in of_outputs {
+            let Some((tensor, error)) = self.own_tensor(id) else { return };
+            if error.is_some() {
+                // What is errored is no input that a graph runs with, so all outputs will be.
+                inputs.push(tensor.clone());
+            }
+            outputs.push(tensor);
+        }
         let mut wait = Wait::new(&self.jobs);
         inputs.iter().for_each(|tensor| wait.for_reading(tensor));
         outputs.iter().for_each(|tensor| wait.for_writing(tensor));
@@ -280,14 +313,31 @@ impl<B: Backend> Loop<B> {
     }
 
     fn tensor(&self, id: TensorId) -> Option<TensorRef<B::Tensor>> {
-        self.tensors.get(&id).map(|(tensor, _)| tensor.clone())
+        self.tensors.get(&id).map(|named| named.tensor.clone())
+    }
+
+    /// A tensor that is to be written: with memory of its own, if others share what it has. Where that cannot be had it is errored, and
+    /// nobody may write it.
+    fn own_tensor(&mut self, id: TensorId) -> Option<(TensorRef<B::Tensor>, Option<Error>)> {
+        let named = self.tensors.get(&id)?;
+        let mut failed = None;
+        if Rc::strong_count(&named.charge) > 1 {
+            let descriptor = named.descriptor.clone();
+            if let Err(error) = self.create_tensor(id, &descriptor) {
+                let named = self.tensors.get_mut(&id)?;
+                named.tensor = Tensor::errored(named.tensor.storage.clone(), error.clone());
+                failed = Some(error);
+            }
+        }
+        Some((self.tensor(id)?, failed))
     }
 
     fn create_tensor(&mut self, id: TensorId, descriptor: &Descriptor) -> Result<()> {
         let storage =
             catch_unwind(AssertUnwindSafe(|| self.backend.allocate(descriptor))).unwrap_or_else(|p| Err(from_panic(&*p)))?;
         let charge = self.backend.usage().charge(Use::Tensors, descriptor.byte_length());
-        self.tensors.insert(id, (Tensor::new(storage), charge));
+        let descriptor = descriptor.clone();
+        self.tensors.insert(id, Named { tensor: Tensor::new(storage), descriptor, charge: Rc::new(charge) });
         Ok(())
     }
 

@@ -62,6 +62,9 @@ pub enum Task {
     Write { tensor: TensorId, bytes: Bytes, label: String },
     /// Copies a tensor's contents to the caller.
     Read { tensor: TensorId, into: HostBuffer, done: Done<()> },
+    /// Gives another tensor what one has, which may be new by that. Nothing is copied: who is written first gets memory of its own, since
+    /// writes replace whole contents.
+    Share { tensor: TensorId, to: TensorId, done: Done<()> },
     /// Compiles a graph that takes so many bytes at most.
     Build { graph: GraphId, description: Box<Graph>, label: String, most: usize, done: Done<Built> },
     /// Runs a graph. Its failure shows in the tensors that it was to write.
@@ -98,6 +101,7 @@ impl Task {
         match self {
             Task::CreateTensor { label, done, .. } => done.report(Err(error.of("createTensor", &label))),
             Task::Read { done, .. } => done.report(Err(error.of("readTensor", ""))),
+            Task::Share { done, .. } => done.report(Err(error.of("run", ""))),
             Task::Build { label, done, .. } => done.report(Err(error.of("build", &label))),
             Task::Compute(Compute { method, label, done, .. }) => done.report(Err(error.of(method, &label))),
             Task::Write { label, .. } => return Err(error.of("writeTensor", &label)),

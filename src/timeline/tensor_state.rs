@@ -17,6 +17,11 @@ impl<T> Tensor<T> {
     pub fn new(storage: T) -> TensorRef<T> {
         Rc::new(Tensor { storage: Arc::new(storage), state: RefCell::default() })
     }
+
+    /// One whose contents are the result of a failure: nobody touches the storage before a write gives it another one.
+    pub fn errored(storage: Arc<T>, error: Error) -> TensorRef<T> {
+        Rc::new(Tensor { storage, state: RefCell::new(State { error: Some(error), ..State::default() }) })
+    }
 }
 
 #[derive(Default)]

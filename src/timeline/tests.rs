@@ -179,6 +179,16 @@ impl Harness {
         self.send(Task::Write { tensor, bytes: Bytes::copy_of(&[byte]).unwrap(), label: String::new() });
     }
 
+    fn tensor_bytes(&self) -> usize {
+        let (sender, receiver) = bounded(1);
+        self.send(Task::Usage { done: Done::new(move |result: Result<UsageNumbers>| sender.send(result).unwrap()) });
+        receiver.recv().unwrap().unwrap().tensors
+    }
+
+    fn share(&self, tensor: TensorId, to: TensorId) {
+        self.send(Task::Share { tensor, to, done: Done::new(|result: Result<()>| result.unwrap()) });
+    }
+
     fn dispatch(&self, graph: GraphId, tensors: &[TensorId], label: &str) {
         self.send(Task::Dispatch { graph, tensors: tensors.iter().copied().collect(), label: label.into() });
     }
@@ -410,7 +420,7 @@ fn random_programs_read_what_a_sequential_model_reads() {
     let mut model: Vec<Option<u8>> = vec![Some(0); tensors.len()];
     let mut answers = Vec::new();
     for _ in 0..3000 {
-        match random(8) {
+        match random(9) {
             0 | 1 => {
                 let (i, byte) = (random(5), random(256) as u8);
                 harness.write(tensors[i], byte);
@@ -424,6 +434,11 @@ fn random_programs_read_what_a_sequential_model_reads() {
                 harness.dispatch(if fails { fail } else { add }, &[tensors[a], tensors[b], tensors[out]], "");
                 model[out] = if fails { None } else { model[a].zip(model[b]).map(|(a, b)| a.wrapping_add(b)) };
             }
+            5 => {
+                let (from, to) = (random(5), random(5));
+                harness.share(tensors[from], tensors[to]);
+                model[to] = model[from];
+            }
             _ => {
                 let i = random(5);
                 answers.push((harness.ask(tensors[i]), model[i]));
@@ -433,6 +448,41 @@ fn random_programs_read_what_a_sequential_model_reads() {
     for (number, (answer, expected)) in answers.into_iter().enumerate() {
         assert_eq!(answer.recv().unwrap().ok(), expected, "read {number}");
     }
+}
+
+#[test]
+fn who_is_written_first_gets_memory_of_its_own() {
+    let harness = Harness::new(None);
+    let add = harness.graph("add", 1).unwrap();
+    let held = || harness.tensor_bytes();
+    let (a, b) = (harness.tensor(), harness.tensor());
+    harness.write(a, 3);
+    let before = held();
+    let new = TensorId(harness.id());
+    harness.share(a, new);
+    harness.share(a, b);
+    // b had as much as it shares now.
+    assert_eq!((harness.read(new).unwrap(), held()), (3, before - 1));
+    harness.write(a, 4);
+    harness.dispatch(add, &[a, b], "");
+    assert_eq!([a, b, new].map(|tensor| harness.read(tensor).unwrap()), [4, 4, 3]);
+    assert_eq!(held(), before + 1);
+    // Nobody shares it any more, so it is written in its place.
+    harness.share(new, a);
+    harness.send(Task::DestroyTensor { tensor: new });
+    harness.write(a, 5);
+    assert_eq!((harness.read(a).unwrap(), held()), (5, before));
+    // What has failed has failed for all.
+    let fail = harness.graph("fail", 1).unwrap();
+    harness.dispatch(fail, &[a, b], "");
+    harness.share(b, new);
+    harness.write(b, 1);
+    assert_eq!(harness.read(b).unwrap(), 1);
+    assert!(harness.read(new).unwrap_err().message().contains("the kernel failed"));
+    let (sender, told) = bounded(1);
+    let gone = Task::Share { tensor: TensorId(harness.id()), to: a, done: Done::new(move |result| sender.send(result).unwrap()) };
+    harness.send(gone);
+    assert!(told.recv().unwrap().unwrap_err().message().contains("destroyed"));
 }
 
 #[test]
