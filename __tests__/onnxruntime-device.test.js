@@ -68,6 +68,20 @@ describe.each(providers)('%s', (_, executionProviders) => {
       await expect(session.run({ a: again, b: feeds().b })).rejects.toThrow('destroyed');
     });
 
+    onDevice(`${location}: disposed of while a run uses it`, async () => {
+      const session = await create(sums, { preferredOutputLocation: location });
+      const { c, d } = await session.run(feeds());
+      const tensor = c[member];
+      const runs = [session.run({ a: c, b: feeds().b }), session.run({ a: c, b: d })];
+      c.dispose();
+      d.dispose();
+      const found = await Promise.all((await Promise.all(runs)).map((results) => results.c.getData()));
+      expect(found.map((array) => [...array])).toEqual([[9, 12, 15], [9, 17, 27]]);
+      // It has gone with the last of them.
+      const again = location === 'ml-tensor' ? Tensor.fromMLTensor(tensor, { dims: [1, 3] }) : Tensor.fromGpuBuffer(tensor, { dims: [1, 3] });
+      await expect(session.run({ a: again, b: feeds().b })).rejects.toThrow('destroyed');
+    });
+
     onDevice(`${location}: as an output of the caller's`, async () => {
       const session = await create(sums, { preferredOutputLocation: location });
       const { c } = await session.run(feeds());

@@ -147,11 +147,34 @@ describe('runs', () => {
     expect([...c.data]).toEqual([5, 7, 9]);
   });
 
-  test('release() lets runs that are under way complete', async () => {
+  test('while runs are under way there is no release() and no endProfiling()', async () => {
     const session = await InferenceSession.create(sums);
     const runs = [session.run(feeds()), session.run(feeds())];
-    await session.release();
+    await expect(session.release()).rejects.toThrow('Cannot dispose session while inference is running.');
+    expect(() => session.endProfiling()).toThrow('Cannot end profiling while inference is running.');
     expect((await Promise.all(runs)).map(({ c }) => [...c.data])).toEqual([[5, 7, 9], [5, 7, 9]]);
+    const failed = session.run({ ...feeds(), a: floats([1, 2], [2]) });
+    await expect(failed).rejects.toThrow();
+    await session.release();
+    await expect(session.release()).rejects.toThrow('Session already disposed.');
+  });
+
+  test('inputs may be disposed of meanwhile', async () => {
+    const session = await InferenceSession.create(sums);
+    const given = feeds();
+    const runs = [session.run(given), session.run(given)];
+    given.a.dispose();
+    Object.getPrototypeOf(given.b).dispose.call(given.b);
+    expect((await Promise.all(runs)).map(({ c }) => [...c.data])).toEqual([[5, 7, 9], [5, 7, 9]]);
+  });
+
+  test("an output of the caller's whose buffer is gone", async () => {
+    const session = await InferenceSession.create(sums);
+    const c = floats([0, 0, 0], [1, 3]);
+    const run = session.run(feeds(), { c });
+    structuredClone(c.data.buffer, { transfer: [c.data.buffer] });
+    await expect(run).rejects.toThrow('Preallocated output tensor buffer was detached');
+    await session.release();
   });
 
   describe('that are given up', () => {

@@ -7,7 +7,7 @@ const { arrayFor, ELEMENTS, heldBy } = require('./elements.js');
 const { arrayOver, elementCount } = require('../onnx/arrays.js');
 const { forgetKept, lookLater } = require('../onnx/kept.js');
 const { Tensor } = require('./common.js');
-const { tensorOf } = require('./locations.js');
+const { destroy, tensorOf } = require('./locations.js');
 
 /** The members of a tensor that have what it is made of, by its location. */
 const MEMBERS = { cpu: 'cpuData', 'ml-tensor': 'mlTensorData', 'gpu-buffer': 'gpuBufferData' };
@@ -57,7 +57,7 @@ function locatedTensorOfKept(location, type, kept, contextState) {
     },
     dispose: () => {
       if (mlTensor === undefined) tensor[member] = undefined;
-      else mlTensor.destroy();
+      else destroy(mlTensor);
     },
   };
   const tensor = location === 'ml-tensor' ? Tensor.fromMLTensor({}, options) : Tensor.fromGpuBuffer({}, options);

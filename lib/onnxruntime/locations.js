@@ -22,13 +22,43 @@ const TYPES = {
 /** Whether outputs of a type can be kept in a location. */
 const canBeKept = (location, type) => TYPES[location].includes(type) && ELEMENTS[type].into === undefined;
 
+/** How many runs that are under way use a tensor, and whether it is to go with the last of them. @type {WeakMap<object, {runs: number, goes: boolean}>} */
+const uses = new WeakMap();
+
+/**
+ * Keeps tensors until a run has ended, if they are disposed of meanwhile.
+ * @param {object[]} mlTensors
+ * @returns {() => void} for the end of the run
+ */
+function hold(mlTensors) {
+  for (const mlTensor of mlTensors) {
+    const use = uses.get(mlTensor) ?? { runs: 0, goes: false };
+    use.runs++;
+    uses.set(mlTensor, use);
+  }
+  return () => {
+    for (const mlTensor of mlTensors) {
+      const use = uses.get(mlTensor);
+      if (--use.runs > 0) continue;
+      uses.delete(mlTensor);
+      if (use.goes) mlTensor.destroy();
+    }
+  };
+}
+
+function destroy(mlTensor) {
+  const use = uses.get(mlTensor);
+  if (use === undefined) mlTensor.destroy();
+  else use.goes = true;
+}
+
 /** The tensor of onnxruntime-common over an MLTensor, which then is that tensor's. */
 function tensorOver(location, type, dims, mlTensor, context) {
   const options = {
     dataType: type,
     dims,
     download: async () => arrayOver(heldBy(type), await context.readTensor(mlTensor)),
-    dispose: () => mlTensor.destroy(),
+    dispose: () => destroy(mlTensor),
   };
   if (location === 'ml-tensor') return Tensor.fromMLTensor(mlTensor, options);
   const { context: { gpuDevice }, handle } = toTensor(mlTensor);
@@ -97,4 +127,4 @@ async function download({ type, dims, mlTensor }) {
   return arrayOver(heldBy(type), await context.object.readTensor(mlTensor));
 }
 
-module.exports = { canBeKept, download, fits, located, tensorOf, tensorOver };
+module.exports = { canBeKept, destroy, download, fits, hold, located, tensorOf, tensorOver };

@@ -9,7 +9,7 @@ const { Tensor } = require('./common.js');
 const { ELEMENTS, heldBy } = require('./elements.js');
 const { plain } = require('./errors.js');
 const { loadModel } = require('./load.js');
-const { canBeKept, download, fits, located, tensorOver } = require('./locations.js');
+const { canBeKept, download, fits, hold, located, tensorOver } = require('./locations.js');
 const { metadataOf } = require('./metadata.js');
 const { Profile } = require('./profile.js');
 const { canKeep, locatedTensorOfKept, tensorOfKept } = require('./kept-tensor.js');
@@ -25,6 +25,8 @@ class SessionHandler {
   /** For outputs that stay on the device. */
   #locations;
   #profile;
+  /** Runs that are under way. */
+  #runs = 0;
 
   constructor(model, provider, options, profile) {
     this.#model = model;
@@ -86,7 +88,16 @@ class SessionHandler {
     const profile = this.#profile;
     const began = profile?.now();
     const tell = profile && ((steps) => profile.steps(steps, began));
-    const results = await watched(watching, (watch) => this.#compute(values, names, targets, watch), tell);
+    const used = [...values, ...[...targets.values()].map(({ value }) => value)];
+    const letGo = hold(used.flatMap(({ mlTensor }) => mlTensor ?? []));
+    this.#runs++;
+    let results;
+    try {
+      results = await watched(watching, (watch) => this.#compute(values, names, targets, watch), tell);
+    } finally {
+      this.#runs--;
+      letGo();
+    }
     profile?.session('model_run', began);
     requireWanted();
     return results;
@@ -165,13 +176,14 @@ class SessionHandler {
     if (`${value.dims}` !== `${shape}`) {
       throw new Error(`The output OrtValue provided for output '${name}' has shape {${value.dims}} but the computed output shape for this run is {${shape}}.`);
     }
+    if (value.data.length !== array.length) throw new Error('Preallocated output tensor buffer was detached during inference.');
     value.data.set(array);
     return tensor instanceof Tensor ? tensor : new Tensor(type, value.data, shape);
   }
 
-  /** Runs that are under way are completed. */
   async dispose() {
     this.#requireSession();
+    if (this.#runs > 0) throw new Error('Cannot dispose session while inference is running.');
     const model = this.#model;
     this.#model = undefined;
     model.object.destroy();
@@ -184,6 +196,7 @@ class SessionHandler {
 
   endProfiling() {
     this.#requireSession();
+    if (this.#runs > 0) throw new Error('Cannot end profiling while inference is running.');
     this.#profile?.end();
   }
 
