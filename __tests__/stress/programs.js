@@ -6,15 +6,22 @@
 const assert = require('node:assert');
 const { generator } = require('./random.js');
 
-const LENGTH = 3;
 const TENSORS = 5;
-const descriptor = { dataType: 'int32', shape: [LENGTH] };
+
+/** What tensors are: their type and shape, and a number as such an element has it. */
+const KINDS = {
+  int32: { dataType: 'int32', shape: [3], array: Int32Array, held: (x) => x | 0 },
+  // Elements that share words, the last of which is not full.
+  int8: { dataType: 'int8', shape: [1, 5], array: Int8Array, held: (x) => (x << 24) >> 24 },
+  // Zeros are compared without their signs.
+  float32: { dataType: 'float32', shape: [2, 1, 2], array: Float32Array, held: (x) => Math.fround(x) + 0 },
+};
 
 /** Graphs by what they do: from two inputs to two outputs. */
 const GRAPHS = [
-  { build: (builder, a, b) => [builder.add(a, b), builder.sub(a, b)], model: (a, b) => [(a + b) | 0, (a - b) | 0] },
-  { build: (builder, a, b) => [builder.max(a, b), builder.neg(b)], model: (a, b) => [Math.max(a, b), -b | 0] },
-  { build: (builder, a, b) => [builder.identity(b), builder.min(builder.abs(a), b)], model: (a, b) => [b, Math.min(Math.abs(a) | 0, b)] },
+  { build: (builder, a, b) => [builder.add(a, b), builder.sub(a, b)], model: (a, b, held) => [held(a + b), held(a - b)] },
+  { build: (builder, a, b) => [builder.max(a, b), builder.neg(b)], model: (a, b, held) => [Math.max(a, b), held(-b)] },
+  { build: (builder, a, b) => [builder.identity(b), builder.min(builder.abs(a), b)], model: (a, b, held) => [b, Math.min(held(Math.abs(a)), b)] },
 ];
 
 class Program {
@@ -31,8 +38,10 @@ class Program {
   /** A device that tensors are rented to, if there is one, and what it has. */
   #sharing;
   #rented = [];
+  #kind;
 
   constructor(webnn, seed, sharing) {
+    this.#kind = KINDS[sharing?.kind ?? 'int32'];
     this.#webnn = webnn;
     this.#random = generator(seed);
     this.#sharing = sharing;
@@ -75,16 +84,19 @@ class Program {
 
   /** With a device every third is one that the draft's export refuses work of. */
   async #createTensor(i) {
-    const all = { ...descriptor, readable: true, writable: true };
+    const { dataType, shape } = this.#kind;
+    const all = { dataType, shape, readable: true, writable: true };
     const made = this.#sharing && i % 3 === 0
       ? this.#context.createExportableTensor(all, this.#sharing.device)
       : this.#context.createTensor({ ...all, importableToWebGPU: true });
     this.#tensors[i] = await this.#count(made);
-    this.#values[i] = Array(LENGTH).fill(0);
+    this.#values[i] = [...this.#array()];
   }
 
   #build(i) {
     const builder = new this.#webnn.MLGraphBuilder(this.#context);
+    const { dataType, shape } = this.#kind;
+    const descriptor = { dataType, shape };
     const [c, d] = GRAPHS[i].build(builder, builder.input('a', descriptor), builder.input('b', descriptor));
     return this.#count(builder.build({ c, d })).then((graph) => {
       this.#graphs[i] = graph;
@@ -92,7 +104,25 @@ class Program {
   }
 
   #someValues() {
-    return Array.from({ length: LENGTH }, () => this.#random(2 ** 32) | 0);
+    return Array.from(this.#array(), () => this.#kind.held(this.#random(2 ** 32) | 0));
+  }
+
+  /** Of zeros, or of values. */
+  #array(values = this.#kind.shape.reduce((count, size) => count * size, 1)) {
+    return new this.#kind.array(values);
+  }
+
+  /** As WebGPU writes them: whole words. */
+  #words(values) {
+    const { buffer, byteLength } = this.#array(values);
+    const words = new Uint8Array(Math.ceil(byteLength / 4) * 4).fill(0xff);
+    words.set(new Uint8Array(buffer));
+    return words;
+  }
+
+  /** Numbers as they are compared. */
+  #plain(view) {
+    return Array.from(view, this.#kind.held);
   }
 
   /** Different tensors. */
@@ -102,14 +132,14 @@ class Program {
   }
 
   #apply(graph, a, b) {
-    const pairs = a.map((x, i) => GRAPHS[graph].model(x, b[i]));
+    const pairs = a.map((x, i) => GRAPHS[graph].model(x, b[i], this.#kind.held));
     return [pairs.map(([c]) => c), pairs.map(([, d]) => d)];
   }
 
   #write() {
     const [i] = this.#some(1);
     const values = this.#someValues();
-    const bytes = Int32Array.from(values);
+    const bytes = this.#array(values);
     this.#context.writeTensor(this.#tensors[i], bytes);
     bytes.fill(-1);
     this.#values[i] = values;
@@ -146,7 +176,7 @@ class Program {
       assert.strictEqual(error.name, 'InvalidStateError', error.stack);
       return;
     }
-    this.#sharing.device.queue.writeBuffer(buffer, 0, Int32Array.from(rental.values));
+    this.#sharing.device.queue.writeBuffer(buffer, 0, this.#words(rental.values));
     buffer.destroy();
   }
 
@@ -155,7 +185,7 @@ class Program {
     while (this.#rented.length > 0) await this.#giveBack();
     const buffer = await this.#context.exportToGPU(this.#tensors[0]);
     const values = this.#someValues();
-    this.#sharing.device.queue.writeBuffer(buffer, 0, Int32Array.from(values));
+    this.#sharing.device.queue.writeBuffer(buffer, 0, this.#words(values));
     buffer.destroy();
     this.#values[0] = values;
   }
@@ -183,10 +213,10 @@ class Program {
     const expected = this.#values[i];
     let promise;
     if (this.#random(2) === 0) {
-      promise = this.#context.readTensor(tensor).then((buffer) => [...new Int32Array(buffer)]);
+      promise = this.#context.readTensor(tensor).then((buffer) => this.#plain(new this.#kind.array(buffer)));
     } else {
-      const into = new Int32Array(LENGTH);
-      promise = this.#context.readTensor(tensor, into).then(() => [...into]);
+      const into = this.#array();
+      promise = this.#context.readTensor(tensor, into).then(() => this.#plain(into));
     }
     this.#expect(promise, expected, () => this.#tensors[i] !== tensor);
   }
@@ -197,10 +227,10 @@ class Program {
     const [a, b] = [this.#someValues(), this.#someValues()];
     const [c, d] = this.#apply(number, a, b);
     const wanted = 1 + this.#random(3);
-    const outputs = { ...(wanted & 1 && { c: new Int32Array(LENGTH) }), ...(wanted & 2 && { d: new Int32Array(LENGTH) }) };
+    const outputs = { ...(wanted & 1 && { c: this.#array() }), ...(wanted & 2 && { d: this.#array() }) };
     const expected = { ...(wanted & 1 && { c }), ...(wanted & 2 && { d }) };
-    const plain = (views) => Object.fromEntries(Object.entries(views).map(([name, view]) => [name, [...view]]));
-    const promise = this.#context.compute(graph, { a: Int32Array.from(a), b: Int32Array.from(b) }, outputs).then(
+    const plain = (views) => Object.fromEntries(Object.entries(views).map(([name, view]) => [name, this.#plain(view)]));
+    const promise = this.#context.compute(graph, { a: this.#array(a), b: this.#array(b) }, outputs).then(
       (result) => {
         assert.deepStrictEqual(plain(result.inputs), { a, b });
         return plain(result.outputs);
@@ -265,7 +295,7 @@ class Program {
 
 /**
  * Runs one program; throws when anything is not as it should be. `sharing` has a device of WebGPU that tensors are rented to, what
- * the context is made from, and importExternalBuffer().
+ * the context is made from, importExternalBuffer(), and the kind of the tensors.
  */
 async function runProgram(webnn, seed, steps, sharing = undefined) {
   const program = new Program(webnn, seed, sharing);

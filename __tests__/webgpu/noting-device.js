@@ -8,12 +8,13 @@ class NotingBuffer {
 }
 
 /**
- * A GPUDevice without a GPU, and the shaders that it was given.
+ * A GPUDevice without a GPU, and the shaders and bind groups that it was given.
  * @param {string[]} [features]
  * @param {(method: string) => void} [called] hears of its methods, of those of its queue, and of what else script may wait for
  */
 function notingDevice(features = [], called = () => {}) {
   const shaders = [];
+  const groups = [];
   const never = new Promise(() => {});
   const limits = {
     maxStorageBufferBindingSize: 1 << 27,
@@ -22,9 +23,9 @@ function notingDevice(features = [], called = () => {}) {
     maxComputeWorkgroupsPerDimension: 65535,
     maxComputeWorkgroupStorageSize: 16384,
   };
-  const makeBuffer = ({ size }) => {
+  const makeBuffer = ({ label, size }) => {
     called('createBuffer');
-    return Object.assign(new NotingBuffer(), { size });
+    return Object.assign(new NotingBuffer(), { label, size });
   };
   const pass = {
     setPipeline() {},
@@ -38,8 +39,9 @@ function notingDevice(features = [], called = () => {}) {
     lost: never,
     queue: { submit: () => called('submit'), writeBuffer: () => called('writeBuffer'), onSubmittedWorkDone: () => Promise.resolve() },
     createBuffer: makeBuffer,
-    createBindGroup() {
+    createBindGroup({ entries }) {
       called('createBindGroup');
+      groups.push(entries.map(({ resource }) => resource));
       return {};
     },
     createCommandEncoder: () => ({ beginComputePass: () => pass, copyBufferToBuffer() {}, finish: () => ({}) }),
@@ -53,7 +55,7 @@ function notingDevice(features = [], called = () => {}) {
     pushErrorScope() {},
     popErrorScope: () => Promise.resolve(null),
   };
-  return { device, shaders };
+  return { device, groups, shaders };
 }
 
 module.exports = { notingDevice };

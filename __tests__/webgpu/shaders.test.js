@@ -45,6 +45,15 @@ function check({ label, code }) {
   }
 }
 
+/** Memory of the arena, which kernels may write, must not be bound twice. */
+function checkGroup(entries) {
+  const arena = entries.filter(({ buffer }) => buffer.label.endsWith('(values in between)'));
+  arena.forEach(({ offset, size }, i) => {
+    const others = arena.slice(0, i).filter((other) => offset < other.offset + other.size && other.offset < offset + size);
+    expect({ offset, size, others }).toEqual({ offset, size, others: [] });
+  });
+}
+
 test('calls are counted with what they call', () => {
   const [a, aa, main] = ['fn a(x: u32) -> u32 { return x; }\n', 'fn aa(x: u32) -> u32 { return a(a(x)); }\n', 'fn main() { aa(1u); }'];
   expect(inlinedSize(a + aa + main)).toBe(main.length + aa.length + 2 * a.length);
@@ -82,9 +91,50 @@ describe.each([[[]], [['shader-f16', 'subgroups']]])('on a device with the featu
   });
 });
 
+/** Operators that are given one value as several operands. */
+const TWICE = {
+  add: (b, y) => b.add(y, y),
+  mul: (b, y) => b.mul(y, y),
+  equal: (b, y) => b.equal(y, y),
+  where: (b, y) => b.where(b.cast(y, 'uint8'), y, y),
+  matmul: (b, y) => b.matmul(y, y),
+  gemm: (b, y) => b.gemm(y, y, { c: y }),
+  concat: (b, y) => b.concat([y, y, y], 0),
+  prelu: (b, y) => b.prelu(y, y),
+  layerNormalization: (b, y) => b.layerNormalization(y, { axes: [0, 1], scale: y, bias: y }),
+  conv2d: (b, y) => {
+    const image = b.reshape(y, [1, 1, 8, 8]);
+    return b.conv2d(image, image);
+  },
+  gru: (b, y) => {
+    const weights = b.reshape(y, [1, 16, 4]);
+    const part = b.slice(weights, [0, 0, 0], [1, 12, 4]);
+    return b.gru(b.reshape(y, [1, 16, 4]), part, part, 1, 4)[0];
+  },
+  scatterElements: (b, y) => b.scatterElements(y, b.cast(y, 'int32'), y, { axis: 0 }),
+  gatherElements: (b, y) => {
+    const at = b.cast(y, 'int32');
+    return b.gatherElements(at, at, { axis: 0 });
+  },
+};
+
+test.each(Object.keys(TWICE))('one value as several operands of %s is bound once', async (name) => {
+  const { device, groups } = notingDevice();
+  const context = await ml.createContext(device);
+  const builder = new MLGraphBuilder(context);
+  // A product keeps its kernel from joining the operator.
+  const y = builder.matmul(builder.input('x', tensor('float32', 8, 8)), builder.input('w', tensor('float32', 8, 8)));
+  const made = TWICE[name](builder, y);
+  const end = made.dataType === 'uint8' ? builder.cast(made, 'float32') : made;
+  await builder.build({ z: builder.softmax(builder.reshape(builder.cast(end, 'float32'), [1, end.shape.reduce((a, b) => a * b, 1)]), 1) });
+  expect(groups.length).toBeGreaterThan(0);
+  groups.forEach(checkGroup);
+  context.destroy();
+});
+
 const folder = process.env.WEBNN_VECTORS;
 (folder ? test : test.skip)('of the conformance vectors', async () => {
-  const { device, shaders } = notingDevice();
+  const { device, groups, shaders } = notingDevice();
   const context = await ml.createContext(device);
   for (const file of readdirSync(folder).filter((name) => name.endsWith('.json'))) {
     for (const vector of JSON.parse(readFileSync(path.join(folder, file), 'utf8')).slice(0, 8)) {
@@ -95,5 +145,6 @@ const folder = process.env.WEBNN_VECTORS;
   }
   expect(shaders.length).toBeGreaterThan(200);
   shaders.forEach(check);
+  groups.forEach(checkGroup);
   context.destroy();
 });

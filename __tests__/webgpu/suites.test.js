@@ -9,7 +9,7 @@ const { ml } = require('../..');
 const { requiredLimits } = require('../../lib/webgpu.js');
 const { adapter, newDevice } = require('./device.js');
 
-const SUITES = (process.env.TRY ?? 'buffers,builder,builder-memory,commands,compute,context,dispatch,garbage,interfaces,messages,operators,stress,timeline,webidl,wrong-inputs').split(',');
+const SUITES = (process.env.TRY ?? 'buffers,builder,builder-memory,commands,compute,context,dispatch,fusion,garbage,interfaces,large-graphs,messages,operators,stress,timeline,webidl,wrong-inputs').split(',');
 
 /** Tests that say something else there: the beginnings of their names by their suites, each with the reason. */
 const EXCEPTIONS = {

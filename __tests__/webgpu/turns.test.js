@@ -84,6 +84,18 @@ test('many shaders are given in turns', async () => {
   context.destroy();
 });
 
+test('many builds at once share the turns', async () => {
+  const sizes = Array.from({ length: 8 }, (_, i) => 50 + 10 * i);
+  const all = await Promise.all(sizes.map((size) => build((builder) => {
+    const outputs = {};
+    for (let i = 0; i < 10; i++) outputs[`y${i}`] = builder.transpose(builder.input(`x${i}`, float32(size + i, 2)));
+    return outputs;
+  })));
+  expect(calls.get('createShaderModule')).toBeGreaterThanOrEqual(80);
+  expect(longest).toBeLessThan(MOST);
+  all.forEach(({ context }) => context.destroy());
+});
+
 test('constants are copied in pieces', async () => {
   const { context } = await build((builder) => {
     const length = 5 * PIECE;

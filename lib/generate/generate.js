@@ -35,6 +35,7 @@ async function* run(model, prompts, wish) {
   try {
     // A step that was under way when the last call ended.
     await cache.running;
+    requireContext(model);
     const decoder = await decoderOf(model);
     const work = { model, cache, session: sessionOf(cache, decoder), signal: wish.signal };
     const { names, shapes, arrays } = readGiven(model, decoder.others, wish.inputs);
@@ -104,10 +105,14 @@ function endsWith(ids, stop) {
   return first >= 0 && stop.every((id, i) => ids[first + i] === id);
 }
 
+function requireContext({ label, contextState }) {
+  if (contextState.lost) throw invalidState(NAME, label, 'the MLContext was destroyed or lost');
+}
+
 /** Asks the native side for something, which ends at once for the caller when the signal comes, and soon really. */
 function ask({ model, cache, session, signal }, start) {
   const { label, contextState: context } = model;
-  if (context.lost) throw invalidState(NAME, label, 'the MLContext was destroyed or lost');
+  requireContext(model);
   signal?.throwIfAborted();
   const done = begin({ operator: NAME, label, context, arrive: (value) => value }, start);
   cache.running = done.then(

@@ -16,6 +16,8 @@ const CONSTANT = 2;
 const ARENA = 3;
 
 /** @typedef {{kind: number, position: number, offset: number, size: number}} Memory */
+/** @typedef {InstanceType<typeof import('./graph-memory').Shared>} Shared */
+/** @typedef {{constants: (Shared | undefined)[], arena: Shared | undefined, sizes: Shared | undefined}} Own what a graph has on the device */
 /** @typedef {{pipeline: GPUComputePipeline, step: number, grid: number[], memory: Memory[], fixed: GPUBindGroup | undefined}} Dispatch */
 
 /**
@@ -85,7 +87,7 @@ class Executable {
    * @param {GPUDevice} device
    * @param {string} label
    * @param {Dispatch[]} dispatches
-   * @param {{constants: (GPUBuffer | undefined)[], arena: GPUBuffer | undefined, sizes: GPUBuffer | undefined}} own
+   * @param {Own} own
    * @param {number[]} outputLengths
    * @param {number} inputs
    */
@@ -96,8 +98,6 @@ class Executable {
     this.own = own;
     this.outputLengths = outputLengths;
     this.inputs = inputs;
-    this.constantBytes = own.constants.reduce((sum, buffer) => sum + (buffer?.size ?? 0), 0);
-    this.arenaBytes = own.arena?.size ?? 0;
   }
 
   /**
@@ -157,18 +157,20 @@ class Executable {
     if (this.destroyed) return;
     this.destroyed = true;
     this.#bound = { buffers: [], groups: [] };
-    this.own.arena?.destroy();
-    this.own.sizes?.destroy();
-    this.own.constants.forEach((buffer) => buffer?.destroy());
+    release(this.own);
   }
+}
+
+function release({ constants, arena, sizes }) {
+  [...constants, arena, sizes].forEach((one) => one?.release());
 }
 
 function group(device, { pipeline, memory }, { constants, arena, sizes }, buffers, inputs) {
   const bufferOf = ({ kind, position }) => {
     if (kind === INPUT) return buffers[position];
     if (kind === OUTPUT) return buffers[inputs + position];
-    if (kind === CONSTANT) return constants[position];
-    return kind === ARENA ? arena : sizes;
+    if (kind === CONSTANT) return constants[position].buffer;
+    return (kind === ARENA ? arena : sizes).buffer;
   };
   const entries = memory.map((part, binding) => ({ binding, resource: { buffer: bufferOf(part), offset: part.offset, size: part.size } }));
   return device.createBindGroup({ layout: pipeline.getBindGroupLayout(0), entries });
@@ -199,14 +201,15 @@ function parse(buffer) {
  * @param {any} description as native.buildProgram() gives it
  * @param {number} inputs how many inputs it has
  * @param {string} label
+ * @param {InstanceType<typeof import('./graph-memory').GraphMemory>} store
  * @param {() => void} ask throws where nobody wants it any more
  * @returns {Promise<Executable>} rejected with a Cause
  */
-async function createExecutable(device, pipelines, source, description, inputs, label, ask) {
+async function createExecutable(device, pipelines, source, description, inputs, label, store, ask) {
   const turns = new Turns();
   // Many builds may end at once.
   await turns.next();
-  const { steps, stepLabels, shaders, constants, sizes, arenaLength, outputLengths } = description;
+  const { steps, stepLabels, shaders, constants, sizes, arenaLength, outputLengths, model, identities } = description;
   const parsed = parse(description.dispatches);
   const firstStep = new Map();
   parsed.forEach(({ shader, step }) => firstStep.has(shader) || firstStep.set(shader, step));
@@ -227,14 +230,16 @@ async function createExecutable(device, pipelines, source, description, inputs, 
     // The same memory for all pieces: much that is soon garbage would make V8 collect it in long turns.
     const piece = new Uint8Array(constants.reduce((most, length) => Math.max(most, Math.min(length, PIECE)), 0));
     for (const [position, byteLength] of constants.entries()) {
-      own.constants.push(used.has(position) ? await upload(device, source, position, byteLength, { label, piece, turns, ask }) : undefined);
+      const make = () => upload(device, source, position, byteLength, { label, piece, turns, ask });
+      const name = model === undefined ? undefined : `${model} ${identities[position]}`;
+      own.constants.push(used.has(position) ? await store.constant(name, make) : undefined);
     }
     if (parsed.some(({ memory }) => memory.some(({ kind }) => kind === ARENA))) {
-      own.arena = await buffer(device, arenaLength, STORAGE, `${label} (values in between)`);
+      own.arena = await store.arena(model, arenaLength, () => buffer(device, arenaLength, STORAGE, `${label} (values in between)`));
     }
     if (sizes.byteLength > 0) {
-      own.sizes = await buffer(device, sizes.byteLength, UNIFORM | COPY_DST, `${label} (sizes)`);
-      writeBytes(device, own.sizes, new Uint8Array(sizes));
+      own.sizes = await store.constant(undefined, () => buffer(device, sizes.byteLength, UNIFORM | COPY_DST, `${label} (sizes)`));
+      writeBytes(device, own.sizes.buffer, new Uint8Array(sizes));
     }
     const ready = await Promise.all(made);
     /** @type {Dispatch[]} */
@@ -258,9 +263,7 @@ async function createExecutable(device, pipelines, source, description, inputs, 
     if (refused) throw refused;
     return new Executable(device, label, dispatches, own, outputLengths, inputs);
   } catch (error) {
-    own.arena?.destroy();
-    own.sizes?.destroy();
-    own.constants.forEach((constant) => constant?.destroy());
+    release(own);
     throw error;
   }
 }

@@ -22,6 +22,7 @@ const { ask, events, settle } = require('../settle.js');
 const { Waiting } = require('../waiting.js');
 const { COPY_DST, COPY_SRC, LIMITS, STORAGE, bufferSize, checked, isSoftware, readBytes, usableFeatures, writeBytes } = require('./device.js');
 const { Pipelines, createExecutable } = require('./executable.js');
+const { GraphMemory } = require('./graph-memory.js');
 const { Fate, failed, inherited } = require('./fate.js');
 const { Relay } = require('./relay.js');
 
@@ -66,6 +67,8 @@ class DeviceTimeline {
   /** @type {Set<InstanceType<typeof import('./executable').Executable>>} */
   #graphs = new Set();
   #pipelines;
+  /** Of graphs. */
+  #memory = new GraphMemory((kind, bytes) => this.#hold(kind, bytes));
   /** What models that are cut ask for. */
   #relay;
   #ended = false;
@@ -254,13 +257,11 @@ class DeviceTimeline {
     };
     stop();
     const source = sourceOf(program);
-    const executable = await createExecutable(this.device, this.#pipelines, source, description, inputs, label, stop).catch((failure) => {
+    const executable = await createExecutable(this.device, this.#pipelines, source, description, inputs, label, this.#memory, stop).catch((failure) => {
       throw failure.code === undefined ? failure : { ...failure, code: 'OperationError', message: `${named('build', label)}: ${failure.message}` };
     });
     handle.executable = executable;
     this.#graphs.add(executable);
-    this.#hold('graphs', executable.constantBytes);
-    this.#hold('scratch', executable.arenaBytes);
     if (handle.destroyed || this.#ended) this.destroyGraph(handle);
   }
 
@@ -271,10 +272,7 @@ class DeviceTimeline {
       graph.plan = undefined;
       native.destroyGraph(plan);
     }
-    if (executable === undefined || !this.#graphs.delete(executable)) return;
-    this.#hold('graphs', -executable.constantBytes);
-    this.#hold('scratch', -executable.arenaBytes);
-    executable.destroy();
+    if (executable !== undefined && this.#graphs.delete(executable)) executable.destroy();
   }
 
   dispatch(_context, { executable }, tensors, label) {

@@ -262,9 +262,9 @@ pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
                 return device.send(Task::Build { graph: id, description: Box::new(description), label: task_label, most, done });
             };
             done.run(|| {
-                let (program, bytes) = foreign.program(description, most).map_err(|error| failed_build(&error, &task_label))?;
-                let built = Built { bytes, kept_bytes: program.kept_bytes(), ..Built::default() };
-                let _ = described.set(Described::new(program));
+                let lowered = foreign.program(description, most).map_err(|error| failed_build(&error, &task_label))?;
+                let built = programs::built(&lowered);
+                let _ = described.set(Described::new(lowered));
                 Ok(built)
             });
             Ok(())

@@ -10,13 +10,13 @@ use super::handles::Handle;
 use super::relay::Relay;
 use super::script::{Scope, Value, internal};
 use super::settle::{Outcome, Request};
-use crate::backend::wgpu::Foreign;
 use crate::backend::wgpu::program::Program;
 use crate::backend::wgpu::target::{Features, Target, opens_shapes};
+use crate::backend::wgpu::{Common, Foreign, Lowered};
 use crate::error::Result;
 use crate::graph::OperandId;
 use crate::memory::Held;
-use crate::timeline::{BUILDS, Done, failed_build};
+use crate::timeline::{BUILDS, Built, Done, failed_build};
 use std::sync::{Arc, OnceLock};
 
 /// A program that was made, or is being made.
@@ -34,6 +34,7 @@ const DESCRIPTION: usize = 16 << 10;
 #[derive(Debug)]
 pub struct Described {
     program: Program,
+    common: Option<Common>,
     /// [`Program::encode_dispatches`]
     dispatches: Vec<u8>,
 }
@@ -45,15 +46,22 @@ impl Made {
 }
 
 impl Described {
-    pub fn new(program: Program) -> Self {
+    pub fn new(Lowered { program, common, .. }: Lowered) -> Self {
         let dispatches = program.encode_dispatches();
-        Described { program, dispatches }
+        Described { program, common, dispatches }
     }
 }
 
-/// `{dispatches, steps, shaders, constants, sizes, arenaLength, outputLengths}`
+/// What is known of it. Graphs of a model have constants and the arena in common, which count for none of them.
+pub fn built(Lowered { program, run_bytes, common }: &Lowered) -> Built {
+    let kept_bytes = if common.is_some() { 0 } else { program.kept_bytes() };
+    Built { bytes: *run_bytes, kept_bytes, ..Built::default() }
+}
+
+/// `{dispatches, steps, stepLabels, shaders, constants, sizes, arenaLength, outputLengths}`; of a model that may have several graphs also
+/// `model`, its number, and `identities`, a name for each constant that no other constant of the model has.
 pub fn value<'s>(scope: Scope<'s>, made: &OnceLock<Described>) -> Result<Value<'s>> {
-    let Described { program, dispatches } = made.get().ok_or_else(|| internal("a program that was never made"))?;
+    let Described { program, common, dispatches } = made.get().ok_or_else(|| internal("a program that was never made"))?;
     let numbers = |list: &[usize]| scope.array_of(list.iter().map(|&number| scope.number(number as f64)));
     let value = scope.object()?;
     scope.set(value, "dispatches", bytes::array_buffer(scope, dispatches)?)?;
@@ -65,6 +73,11 @@ pub fn value<'s>(scope: Scope<'s>, made: &OnceLock<Described>) -> Result<Value<'
     scope.set(value, "sizes", bytes::array_buffer(scope, &program.sizes)?)?;
     scope.set(value, "arenaLength", scope.number(program.arena_length as f64)?)?;
     scope.set(value, "outputLengths", numbers(&program.output_lengths)?)?;
+    if let Some(Common { model, identities }) = common {
+        scope.set(value, "model", scope.number(*model as f64)?)?;
+        let names: Vec<String> = identities.iter().map(|identity| format!("{identity:x}")).collect();
+        scope.set(value, "identities", scope.strings(names.iter().map(String::as_str))?)?;
+    }
     Ok(value)
 }
 
@@ -115,8 +128,8 @@ pub fn build<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let done = environment.settler.promise(call.scope, request, move |()| Outcome::Program { inputs, outputs, made })?;
     let work = move |done: Done<()>| {
         done.run(|| {
-            let (program, _) = device.program(graph, usize::MAX).map_err(|error| failed_build(&error, &label))?;
-            let _ = found.set(Described::new(program));
+            let lowered = device.program(graph, usize::MAX).map_err(|error| failed_build(&error, &label))?;
+            let _ = found.set(Described::new(lowered));
             Ok(())
         });
     };

@@ -128,9 +128,9 @@ impl Relay {
         let inputs = description.inputs.len();
         match guarded(|| self.0.device.program(description, most)) {
             Err(error) => done.report(Err(failed_build(&error, &label))),
-            Ok((program, bytes)) => {
-                let built = Built { bytes, kept_bytes: program.kept_bytes(), ..Built::default() };
-                let described = Arc::new(OnceLock::from(Described::new(program)));
+            Ok(lowered) => {
+                let built = programs::built(&lowered);
+                let described = Arc::new(OnceLock::from(Described::new(lowered)));
                 self.add(Asked::Open { graph, inputs, label, described, built, done });
             }
         }

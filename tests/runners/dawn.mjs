@@ -10,6 +10,7 @@ import { createRequire } from 'node:module';
 const require = createRequire(import.meta.url);
 const { LIMITS, checked, requiredFeatures, requiredLimits, usableFeatures } = require('../../lib/webgpu/device.js');
 const { Pipelines, createExecutable } = require('../../lib/webgpu/executable.js');
+const { GraphMemory } = require('../../lib/webgpu/graph-memory.js');
 
 /** Messages on standard input. */
 async function* messages() {
@@ -53,7 +54,7 @@ async function run(device, pipelines, { name, shaders, steps, constants, arenaLe
     shaderText: (shader) => texts[shader].toString(),
     copyConstant: (constant, offset, into) => into.set(bytes[constant].subarray(offset, offset + into.length)),
   };
-  const executable = await createExecutable(device, pipelines, source, description, others.length, name, () => {});
+  const executable = await createExecutable(device, pipelines, source, description, others.length, name, new GraphMemory(), () => {});
   const { result, complaint } = checked(device, () => executable.start(others, outputLengths.map(() => true), name));
   const outputs = await Promise.all(result.map((read) => read()));
   const refused = await complaint;

@@ -75,8 +75,8 @@ impl Dawn {
     }
 
     fn run(&mut self, graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
-        let (program, _) =
-            self.device.program(crate::timeline::opened(graph), usize::MAX).unwrap_or_else(|error| panic!("{error}"));
+        let lowered = self.device.program(crate::timeline::opened(graph), usize::MAX).unwrap_or_else(|error| panic!("{error}"));
+        let program = lowered.program;
         let dispatches = program.encode_dispatches();
         let mut parts = vec![dispatches.as_slice(), program.sizes.as_slice()];
         parts.extend(program.shaders.iter().map(|shader| shader.text.as_bytes()));

@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::graph::{Graph, Limits};
 use crate::memory::Usage;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What is known of the device.
 #[derive(Clone)]
@@ -22,6 +23,35 @@ struct Shared {
     usage: Arc<Usage>,
     /// Computes nodes whose operands are constants.
     folding: Cpu,
+}
+
+/// What a graph becomes.
+#[derive(Debug)]
+pub struct Lowered {
+    pub program: Program,
+    /// What a run takes beside the constants.
+    pub run_bytes: usize,
+    /// Of a model that may have several graphs.
+    pub common: Option<Common>,
+}
+
+/// What tells the constants of a program from others of the same model: graphs of one model need them once.
+#[derive(Debug)]
+pub struct Common {
+    /// A number that no other model of the process has.
+    pub model: u64,
+    /// By constant.
+    pub identities: Vec<u128>,
+}
+
+/// The number of a model.
+struct Model(u64);
+
+impl Default for Model {
+    fn default() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Model(LAST.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 impl Foreign {
@@ -39,15 +69,21 @@ impl Foreign {
         &self.0.usage
     }
 
-    /// The program of a graph that takes so many bytes at most, and what a run takes beside the constants. May take long.
+    /// The program of a graph that takes so many bytes at most. May take long.
     ///
     /// # Errors
     /// `OperationError` when the device cannot run the graph, or it takes more.
-    pub fn program(&self, graph: Graph, most: usize) -> Result<(Program, usize)> {
+    pub fn program(&self, graph: Graph, most: usize) -> Result<Lowered> {
         let evaluator = self.0.folding.evaluator();
         let plan = compile_within(most, graph, evaluator, Fusing::Chains, Preferences::default())?;
-        let bytes = plan.demand().of_run();
-        Ok((lower(&plan, &self.0.target, &|| evaluator.check())?, bytes))
+        let run_bytes = plan.demand().of_run();
+        let program = lower(&plan, &self.0.target, &|| evaluator.check())?;
+        let shared = &plan.shared;
+        let common = shared.is_of_several().then(|| Common {
+            model: shared.of::<Model>().0,
+            identities: program.constants.iter().map(|constant| shared.identity(constant.as_slice())).collect(),
+        });
+        Ok(Lowered { program, run_bytes, common })
     }
 
     /// Whether programs are still to be made.

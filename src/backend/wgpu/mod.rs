@@ -77,7 +77,7 @@ mod shader;
 pub mod target;
 mod trial;
 
-pub use foreign::Foreign;
+pub use foreign::{Common, Foreign, Lowered};
 pub use runtime::adapter::{self, Wish};
 pub use runtime::device::end_of_process;
 pub use runtime::executable::Executable;

@@ -1,0 +1,91 @@
+'use strict';
+
+// The memory that graphs keep on a device of script's: constants and arenas, which graphs of one model share.
+
+/** Memory of a graph's on the device, which other graphs of its model may have too. */
+class Shared {
+  uses = 1;
+
+  /**
+   * @param {GPUBuffer} buffer
+   * @param {() => void} whenUnused
+   */
+  constructor(buffer, whenUnused) {
+    this.buffer = buffer;
+    this.whenUnused = whenUnused;
+  }
+
+  /** @returns {this} */
+  share() {
+    this.uses += 1;
+    return this;
+  }
+
+  release() {
+    this.uses -= 1;
+    if (this.uses > 0) return;
+    this.buffer.destroy();
+    this.whenUnused();
+  }
+}
+
+/**
+ * The memory that graphs keep on a device. Graphs of one model have each constant once, and one arena, since their runs follow each
+ * other.
+ */
+class GraphMemory {
+  /** By model and constant. @type {Map<string, Promise<Shared>>} */
+  #constants = new Map();
+  /** The largest of each model. @type {Map<number, Shared>} */
+  #arenas = new Map();
+  #count;
+
+  /** @param {(kind: 'graphs' | 'scratch', bytes: number) => void} [count] counts what is in use */
+  constructor(count = () => {}) {
+    this.#count = count;
+  }
+
+  #hold(kind, buffer, forget = () => {}) {
+    this.#count(kind, buffer.size);
+    return new Shared(buffer, () => {
+      this.#count(kind, -buffer.size);
+      forget();
+    });
+  }
+
+  /**
+   * @param {string | undefined} name of what graphs of the model have in common
+   * @param {() => Promise<GPUBuffer>} make rejected with a Cause
+   * @returns {Promise<Shared>}
+   */
+  async constant(name, make) {
+    if (name === undefined) return this.#hold('graphs', await make());
+    for (let there = this.#constants.get(name); there !== undefined; there = this.#constants.get(name)) {
+      // Whoever made it may have given up, which is not about us.
+      const found = await there.catch(() => undefined);
+      if (found?.uses > 0) return found.share();
+    }
+    const made = make().then((buffer) => this.#hold('graphs', buffer, () => this.#constants.delete(name)));
+    this.#constants.set(name, made);
+    made.catch(() => this.#constants.delete(name));
+    return made;
+  }
+
+  /**
+   * @param {number | undefined} model
+   * @param {number} byteLength
+   * @param {() => Promise<GPUBuffer>} make
+   * @returns {Promise<Shared>}
+   */
+  async arena(model, byteLength, make) {
+    const there = model === undefined ? undefined : this.#arenas.get(model);
+    if (there?.buffer.size >= byteLength) return there.share();
+    const made = this.#hold('scratch', await make(), () => {
+      if (this.#arenas.get(model) === made) this.#arenas.delete(model);
+    });
+    if (model !== undefined) this.#arenas.set(model, made);
+    return made;
+  }
+}
+
+module.exports = { GraphMemory, Shared };
