@@ -92,6 +92,10 @@ export function createConstantTensor(
   request: Request, context: Handle, dataType: DataType, shape: readonly number[], bytes: Bytes, label: string,
 ): Handle;
 export function destroyTensor(tensor: Handle): void;
+/** The handle of a tensor that the timeline has under this number. */
+export function tensorOfNumber(context: Handle, dataType: DataType, shape: readonly number[], number: number): Handle;
+/** Gives another tensor, of the same type and shape, what one has. */
+export function shareTensor(tensor: Handle, to: Handle): void;
 /** Copies the bytes before it returns. */
 export function writeTensor(tensor: Handle, bytes: Bytes, label: string): void;
 /** The buffer is the native side's until it has settled the request. */
@@ -184,14 +188,11 @@ export interface Timeline {
   writeTensor(tensor: any, bytes: Bytes, label: string): void;
   /** Of the native addon alone. */
   shareTensor?(tensor: any, to: any): void;
-  runOnnx?(...args: any[]): void;
   readTensor(request: Request, tensor: any, buffer: ArrayBuffer): void;
   build(request: Request, builder: Handle, names: string[], operands: number[], label: string): any;
   planOnnx(request: Request, model: Handle, shapes: InputShape[], label: string): any;
-  runOnnx(
-    request: Request, model: Handle, graph: any, shapes: InputShape[], arrays: (ArrayBufferView | ArrayBufferView[] | undefined)[],
-    label: string, seed: number, maxBytes: number, watch: Handle,
-  ): void;
+  /** As below, with graphs of its own. */
+  runOnnx(...given: any[]): void;
   /** On a GPUDevice of script's: there is something for takeTasks(). */
   serveTasks?(): void;
   destroyGraph(graph: any): void;

@@ -201,8 +201,8 @@ class DeviceTimeline {
   }
 
   /** A model that walks: what it asks for comes by the relay. */
-  runOnnx(request, model, { plan }, ...given) {
-    native.runOnnx(request, model, plan, ...given);
+  runOnnx(request, model, { plan }, shapes, values, kept, label, seed, maxBytes, watch) {
+    native.runOnnx(request, model, plan, shapes, values, kept, label, seed, maxBytes, watch);
   }
 
   /** There is something that models ask for. */
