@@ -222,6 +222,10 @@ export function openOnnx(
 export function closeOnnx(model: Handle): void;
 /** The graph for inputs of these shapes, or that of the first part; settles when it is built. On a device of script's it is a program. */
 export function planOnnx(request: Request, model: Handle, shapes: InputShape[], label: string): any;
+/** Counts a plan of script's, which keeps so many bytes; its number, and those of script's plans that are to go. */
+export function keepPlan(model: Handle, bytes: number): number[];
+/** Notes that it is used; the numbers of plans that are to go, if there are any. */
+export function usePlan(model: Handle, plan: number): number[] | undefined;
 /**
  * Runs a model that is cut, or takes or gives sequences, from the plan of its first part. Settles with [name, value] for each output, where
  * a value is [dataType, shape, ArrayBuffer], a list of those, or undefined for no content; in place of the buffer of an output that is to be

@@ -5,7 +5,6 @@
 const { setImmediate: nextRound } = require('node:timers/promises');
 const { MLContext, MLTensor, ml } = require('webnn-node');
 const { OnnxTensor, loadOnnx } = require('webnn-node/onnx');
-const { MOST } = require('../../lib/onnx/plans.js');
 const { generator, seed } = require('./random.js');
 const { tensor, writeModel } = require('./write.js');
 
@@ -23,6 +22,9 @@ afterAll(() => {
   context.destroy();
   gpu?.destroy();
 });
+
+/** Plans that are kept of a model (src/program/cache.rs). */
+const MOST = 512;
 
 const floats = (...numbers) => Float32Array.from(numbers);
 const longs = (...numbers) => BigInt64Array.from(numbers, BigInt);
@@ -45,6 +47,23 @@ const projection = () =>
       { op: 'ReduceSum', inputs: ['y', 'axes'], outputs: ['s'], attributes: { keepdims: 0 } },
       { op: 'Unsqueeze', inputs: ['mask', 'last'], outputs: ['m'] },
       { op: 'Mul', inputs: ['s', 'm'], outputs: ['z'] },
+    ],
+  });
+
+/** present = past and x behind it; doubled = twice what of x is not 0, behind a cut; same = past. */
+const found = () =>
+  writeModel({
+    opset: 17,
+    inputs: [{ name: 'past', type: 'float', shape: ['length'] }, { name: 'x', type: 'float', shape: ['new'] }],
+    outputs: [{ name: 'present' }, { name: 'doubled' }, { name: 'same' }],
+    initializers: [tensor('first', 'int64', [], longs(0))],
+    nodes: [
+      { op: 'Concat', inputs: ['past', 'x'], outputs: ['present'], attributes: { axis: 0 } },
+      { op: 'NonZero', inputs: ['x'], outputs: ['places'] },
+      { op: 'Gather', inputs: ['places', 'first'], outputs: ['row'], attributes: { axis: 0 } },
+      { op: 'Gather', inputs: ['x', 'row'], outputs: ['some'], attributes: { axis: 0 } },
+      { op: 'Add', inputs: ['some', 'some'], outputs: ['doubled'] },
+      { op: 'Identity', inputs: ['past'], outputs: ['same'] },
     ],
   });
 
@@ -128,6 +147,24 @@ describe('open dimensions', () => {
     }
     await Promise.all(checks);
     await checkProjection(model, random, 1, 1);
+    model.destroy();
+  }, 120_000);
+
+  test('plans of later parts are kept with those of first ones, and go while others run', async () => {
+    const model = await loadOnnx(context, found());
+    const check = async (i) => {
+      const [past, x] = [new Float32Array(1 + (i % 50)).fill(1), Float32Array.from({ length: 2 + Math.floor(i / 50) }, (_, at) => (at === 0 ? 0 : i + 1))];
+      const results = await model.run({ past, x });
+      expect([results.present.shape[0], [...results.doubled.data]]).toEqual([past.length + x.length, [...x.subarray(1)].map((each) => 2 * each)]);
+    };
+    // A first and a second part each: no more than half of them are kept.
+    const graphs = [];
+    for (let i = 0; i < 600; i += 40) {
+      await Promise.all(Array.from({ length: Math.min(40, 600 - i) }, (_, at) => check(i + at)));
+      graphs.push(context.memoryUsage().graphs);
+    }
+    for (const i of [599, 0, 300, 1]) await check(i);
+    expect(Math.max(...graphs.slice(8))).toBeLessThanOrEqual(1.25 * graphs[7]);
     model.destroy();
   }, 120_000);
 
@@ -304,23 +341,6 @@ describe('open dimensions', () => {
     model.destroy();
   });
 
-  /** present = past and x behind it; doubled = twice what of x is not 0, behind a cut; same = past. */
-  const found = () =>
-    writeModel({
-      opset: 17,
-      inputs: [{ name: 'past', type: 'float', shape: ['length'] }, { name: 'x', type: 'float', shape: ['new'] }],
-      outputs: [{ name: 'present' }, { name: 'doubled' }, { name: 'same' }],
-      initializers: [tensor('first', 'int64', [], longs(0))],
-      nodes: [
-        { op: 'Concat', inputs: ['past', 'x'], outputs: ['present'], attributes: { axis: 0 } },
-        { op: 'NonZero', inputs: ['x'], outputs: ['places'] },
-        { op: 'Gather', inputs: ['places', 'first'], outputs: ['row'], attributes: { axis: 0 } },
-        { op: 'Gather', inputs: ['x', 'row'], outputs: ['some'], attributes: { axis: 0 } },
-        { op: 'Add', inputs: ['some', 'some'], outputs: ['doubled'] },
-        { op: 'Identity', inputs: ['past'], outputs: ['same'] },
-      ],
-    });
-
   test('bindings of a model that is cut keep results on the device', async () => {
     for (const each of [await ml.createContext({ accelerated: false }), gpu && (await ml.createContext({ deviceType: 'gpu' }))].filter(Boolean)) {
       const model = await loadOnnx(each, found());
@@ -485,6 +505,48 @@ describe('open dimensions', () => {
       model.destroy();
       each.destroy();
     }
+  });
+
+  test('filters and weights that are computed from constants are there once for all plans', async () => {
+    const [channels, filters, width] = [16, 48, 40];
+    const drawn = generator(5);
+    const bytes = (length) => Int8Array.from({ length }, () => Math.floor(drawn() * 200) - 100);
+    const filter = bytes(filters * channels * 9);
+    const weights = Float32Array.from({ length: width * filters }, () => drawn());
+    const model = writeModel({
+      opset: 17,
+      inputs: [{ name: 'x', type: 'float', shape: [1, channels, 'h', 'w'] }],
+      outputs: [{ name: 'y' }],
+      initializers: [
+        tensor('filter', 'int8', [filters, channels, 3, 3], filter),
+        tensor('scales', 'float', [filters], new Float32Array(filters).fill(0.01)),
+        tensor('zeros', 'int8', [filters], new Int8Array(filters)),
+        tensor('thin', 'int8', [filters, 1, 3, 3], bytes(filters * 9)),
+        tensor('weights', 'float', [width, filters], weights),
+      ],
+      nodes: [
+        { op: 'DequantizeLinear', inputs: ['filter', 'scales', 'zeros'], outputs: ['dequantized'], attributes: { axis: 0 } },
+        { op: 'Conv', inputs: ['x', 'dequantized'], outputs: ['a'] },
+        { op: 'DequantizeLinear', inputs: ['thin', 'scales', 'zeros'], outputs: ['thinner'], attributes: { axis: 0 } },
+        { op: 'Conv', inputs: ['a', 'thinner'], outputs: ['b'], attributes: { group: filters } },
+        { op: 'ReduceMean', inputs: ['b'], outputs: ['c'], attributes: { axes: [2, 3], keepdims: 0 } },
+        { op: 'Transpose', inputs: ['weights'], outputs: ['turned'], attributes: { perm: [1, 0] } },
+        { op: 'MatMul', inputs: ['c', 'turned'], outputs: ['y'] },
+      ],
+    });
+    const own = await ml.createContext({ accelerated: false });
+    const loaded = await loadOnnx(own, model);
+    const graphs = [];
+    for (let i = 0; i < 10; i++) {
+      const shape = [1, channels, 8 + i, 9 + 2 * i];
+      await loaded.run({ x: { data: new Float32Array(channels * shape[2] * shape[3]), shape } });
+      graphs.push(own.memoryUsage().graphs);
+    }
+    // What a plan has for itself, beside what is said of its steps, is less than either of the two.
+    expect(graphs[9] - graphs[1]).toBeLessThan(8 * 4 * Math.min(filter.length, weights.length));
+    expect(graphs[0]).toBeGreaterThan(4 * (filter.length + weights.length));
+    loaded.destroy();
+    own.destroy();
   });
 
   test('a model that is destroyed while a plan is made', async () => {

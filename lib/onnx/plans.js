@@ -1,7 +1,9 @@
 'use strict';
 
-// The plans of a model for the shapes that its inputs had: the most recently used are kept.
+// The plans of a model for the shapes that its inputs had. Which are kept, beside those of later parts, is decided natively
+// (src/program/cache.rs): the most recently used ones.
 
+const native = require('../native.js');
 const { dataTypes } = require('../descriptor.js');
 const { createGraph, toGraph } = require('../graph.js');
 const { begin } = require('../settle.js');
@@ -9,11 +11,6 @@ const { OutputPrefetch } = require('./output-prefetch.js');
 const { Idle } = require('./idle.js');
 const { refusal } = require('./refusal.js');
 const { release } = require('./run.js');
-
-/** So many are kept: a plan of a network of some hundred steps takes some hundred kilobytes. */
-const MOST = 512;
-/** What they keep beside the weights, at most, unless it is one. */
-const MOST_BYTES = 32 * 2 ** 20;
 
 /**
  * A plan: what runs a model for inputs of given shapes.
@@ -26,6 +23,7 @@ const MOST_BYTES = 32 * 2 ** 20;
  * @property {any[]} shapes
  * @property {number} bytes of the inputs and outputs of its graph
  * @property {number} keptBytes what it keeps beside the weights
+ * @property {number} number by which it is counted natively
  * @property {Idle} idle that of all plans of the model
  * @property {OutputPrefetch} prefetch likewise
  * @property {number} running
@@ -33,12 +31,12 @@ const MOST_BYTES = 32 * 2 ** 20;
 
 class Plans {
   #model;
-  /** @type {Map<string, Plan>} the least recently used first */
+  /** @type {Map<string, Plan>} */
   #plans = new Map();
+  /** Their keys, by their numbers. @type {Map<number, string>} */
+  #keys = new Map();
   /** @type {Map<string, Promise<Plan>>} */
   #making = new Map();
-  /** What all that are kept keep. */
-  #bytes = 0;
   /** What runs take and give back, or is got ready for them: of all plans. */
   #pools = { prefetch: new OutputPrefetch(), idle: new Idle(release) };
 
@@ -47,17 +45,11 @@ class Plans {
     this.#model = model;
   }
 
-  get size() {
-    return this.#plans.size;
-  }
-
   /** The plan for these shapes, if there is one. */
   get(key) {
     const plan = this.#plans.get(key);
-    if (plan !== undefined && this.#plans.size > 1) {
-      this.#plans.delete(key);
-      this.#plans.set(key, plan);
-    }
+    // Of a single one the use counts as well: plans of later parts are beside it.
+    if (plan !== undefined && (this.#plans.size > 1 || plan.walks)) this.#leave(native.usePlan(this.#model.handle, plan.number));
     return plan;
   }
 
@@ -90,13 +82,22 @@ class Plans {
   }
 
   #keep(key, plan) {
+    const [number, ...leaving] = native.keepPlan(this.#model.handle, plan.keptBytes);
+    plan.number = number;
     this.#plans.set(key, plan);
-    this.#bytes += plan.keptBytes;
-    for (const [oldest, other] of this.#plans) {
-      if (this.#plans.size === 1 || (this.#plans.size <= MOST && this.#bytes <= MOST_BYTES)) break;
-      this.#plans.delete(oldest);
-      this.#bytes -= other.keptBytes;
-      evict(other);
+    this.#keys.set(number, key);
+    this.#leave(leaving);
+  }
+
+  /** Lets go of plans that are kept no longer, by their numbers. */
+  #leave(numbers = []) {
+    for (const number of numbers) {
+      const key = this.#keys.get(number);
+      const plan = this.#plans.get(key);
+      if (plan === undefined) continue;
+      this.#keys.delete(number);
+      this.#plans.delete(key);
+      evict(plan);
     }
   }
 
@@ -104,7 +105,7 @@ class Plans {
   clear() {
     for (const plan of this.#plans.values()) retire(plan);
     this.#plans.clear();
-    this.#bytes = 0;
+    this.#keys.clear();
     this.#pools.prefetch.forget();
   }
 
@@ -135,7 +136,7 @@ function createPlan(context, graph, { modelOutputs, known, cuts, walks, runBytes
   const outputs = modelOutputs.map(([name, dataType, shape, type]) => ({ name, type, dataType: dataTypes[dataType], shape, known: values.get(name) }));
   let bytes = 0;
   for (const { byteLength } of [...graphState.inputs.values(), ...graphState.outputs.values()]) bytes += byteLength;
-  return { context, graph, graphState, outputs, cuts, walks, shapes, bytes, runBytes, keptBytes, ...pools, running: 0, retired: false };
+  return { context, graph, graphState, outputs, cuts, walks, shapes, bytes, runBytes, keptBytes, number: 0, ...pools, running: 0, retired: false };
 }
 
 /** Nobody asks for it any more. */
@@ -179,4 +180,4 @@ function keyOf(shapes) {
   return key;
 }
 
-module.exports = { MOST, Plans, keyOf, using };
+module.exports = { Plans, keyOf, using };

@@ -96,8 +96,8 @@ impl Room {
     }
 }
 
-/// Results of so many bytes are worth being shared by the graphs of a model: tables of dequantized words, say.
-const SHARED: usize = 64 << 10;
+/// Results of so many bytes are worth being shared by the graphs of a model: tables of dequantized words, filters.
+const SHARED: usize = 1 << 10;
 
 /// Turns the outputs of constant nodes into constants. The nodes stay, needed by nobody. With `integers`, weights that only
 /// products of integers use are not dequantized.

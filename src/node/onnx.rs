@@ -17,7 +17,7 @@ use crate::onnx::{
     Tensor,
 };
 use crate::program::steps::Steps;
-use crate::program::{self, Content, Device, Elements, Input, Options, Output, Planned, Program, Weights};
+use crate::program::{self, Content, Device, Elements, Input, Options, Output, Owner, Planned, Program, Weights};
 use crate::thread;
 use crate::timeline::{Built, Done, GraphId, Task, failed_build, from_panic};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -186,6 +186,7 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
                     fp_math,
                     shared: Shared::default(),
                     weights: Weights::new(usage),
+                    cache: Arc::default(),
                 }));
                 done.report(Ok(()));
                 Ok(())
@@ -207,6 +208,30 @@ pub fn program(call: &Call<'_>, index: usize) -> Result<(Handle, Arc<Program>)> 
     let models = call.environment.models.borrow();
     let model = models.get(call.handle(index)?).ok_or_else(|| stale("model"))?;
     Ok((model.context, model.program.get().ok_or_else(|| stale("model"))?.clone()))
+}
+
+/// `keepPlan(model, bytes)`: counts a plan of script's; its number, and those of script's plans that are to go.
+pub fn keep_plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let (_, program) = program(call, 0)?;
+    // `as` saturates.
+    let (number, leaving) = program.cache.keep(call.number(1)? as usize, Owner::Script);
+    leaving.leave();
+    numbers(call.scope, std::iter::once(number).chain(program.cache.take_leaving())).map(Some)
+}
+
+/// `usePlan(model, plan)`: notes a use; the numbers of script's plans that are to go, if there are any.
+pub fn use_plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let (_, program) = program(call, 0)?;
+    program.cache.touch(call.number(1)? as u64);
+    let leaving = program.cache.take_leaving();
+    if leaving.is_empty() {
+        return Ok(None);
+    }
+    numbers(call.scope, leaving.into_iter()).map(Some)
+}
+
+fn numbers<'s>(scope: Scope<'s>, numbers: impl Iterator<Item = u64>) -> Result<Value<'s>> {
+    scope.array_of(numbers.map(|number| scope.number(number as f64)).collect::<Vec<_>>().into_iter())
 }
 
 /// The shapes of all inputs of a model in their order: lists of sizes, of a sequence a list of those, and undefined for no content.

@@ -9,6 +9,7 @@
 //! A run has a thread of its own while it lasts, out of a few; the timeline hears of graphs and tensors as from anybody else, and values
 //! that stay on the device stay there.
 
+mod cache;
 pub mod decoder;
 mod device;
 mod plans;
@@ -18,6 +19,7 @@ pub mod steps;
 mod values;
 mod weights;
 
+pub use cache::{Cache, Owner};
 pub use device::{Device, OwnedTensor};
 pub use run::{Content, Elements, Input, Options, Output, Tensor, start};
 pub use weights::Weights;
@@ -49,6 +51,8 @@ pub struct Program {
     /// By all graphs of the model.
     pub shared: Shared,
     pub weights: Weights,
+    /// Of all plans.
+    pub cache: Arc<Cache>,
     /// Of a model with caches.
     pub steps: Option<steps::Steps>,
 }
@@ -172,13 +176,13 @@ impl Program {
             _owned: None,
         });
         let steps = part.next.iter().flat_map(|next| &next.steps);
-        let bodies = steps.map(|step| matches!(step.kind, StepKind::Repetition { .. }).then(Plans::default)).collect();
+        let bodies = steps.map(|step| matches!(step.kind, StepKind::Repetition { .. }).then(|| Plans::of(&self.cache))).collect();
         let stage = Stage {
             graph: compiled,
             exports: part.exports,
             next: part.next,
             bodies,
-            later: Plans::default(),
+            later: Plans::of(&self.cache),
             outputs: part.outputs,
             bytes: 0,
             kept_bytes: 0,

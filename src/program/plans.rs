@@ -1,47 +1,47 @@
-//! The stages that may follow another one, by what only a run can tell: the most recently used are kept.
+//! The stages that may follow another one, by what only a run can tell. How many are kept is counted for the whole model ([`Cache`]).
 
 use super::Stage;
+use super::cache::{Cache, Forget, Owner};
 use super::values::Key;
 use crate::error::Result;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
-/// So many are kept behind each stage.
-const MOST: usize = 64;
-/// What their graphs keep beside weights, at most, unless it is one.
-const MOST_BYTES: usize = 16 << 20;
+/// What a stage counts for beside what its graph keeps: what is to be done behind it.
+const STAGE: usize = 4 << 10;
 
-#[derive(Debug, Default)]
-pub struct Plans(Mutex<State>);
-
-#[derive(Debug, Default)]
-struct State {
-    slots: HashMap<Key, (Arc<Slot>, u64)>,
-    /// Counts uses.
-    clock: u64,
-    /// Of all stages that are kept and made.
-    bytes: usize,
+#[derive(Debug)]
+pub struct Plans {
+    state: Arc<State>,
+    cache: Arc<Cache>,
 }
 
-impl State {
-    /// Counts a stage that was made, and lets go of the least recently used ones beyond the limit.
-    fn keep(&mut self, made: &Arc<Slot>, bytes: usize) {
-        made.bytes.store(bytes, Ordering::Relaxed);
-        // Others may have let go of it meanwhile.
-        if self.slots.values().any(|(slot, _)| Arc::ptr_eq(slot, made)) {
-            self.bytes += bytes;
-        }
-        while self.bytes > MOST_BYTES && self.slots.len() > 1 {
-            self.forget_oldest();
-        }
-    }
+/// Locked before the cache, if both are.
+#[derive(Debug, Default)]
+struct State(Mutex<HashMap<Key, Kept>>);
 
-    fn forget_oldest(&mut self) {
-        let oldest = self.slots.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| key.clone());
-        if let Some((slot, _)) = oldest.and_then(|key| self.slots.remove(&key)) {
-            self.bytes -= slot.bytes.load(Ordering::Relaxed);
-        }
+#[derive(Debug)]
+struct Kept {
+    slot: Arc<Slot>,
+    /// Its number in the cache, once it was made.
+    number: Option<u64>,
+}
+
+impl Forget for State {
+    fn forget(&self, plan: u64) {
+        let mut slots = lock(&self.0);
+        let key = slots.iter().find(|(_, kept)| kept.number == Some(plan)).map(|(key, _)| key.clone());
+        let gone = key.and_then(|key| slots.remove(&key));
+        // What is behind it goes with it.
+        drop(slots);
+        drop(gone);
+    }
+}
+
+impl Drop for Plans {
+    fn drop(&mut self) {
+        let numbers: Vec<u64> = lock(&self.state.0).values().filter_map(|kept| kept.number).collect();
+        self.cache.release(numbers);
     }
 }
 
@@ -50,8 +50,6 @@ impl State {
 struct Slot {
     stage: Mutex<Option<Result<Arc<Stage>>>>,
     ready: Condvar,
-    /// What it counts for, under the lock of the plans.
-    bytes: AtomicUsize,
 }
 
 /// Nothing that runs under these locks leaves the contents half changed.
@@ -60,26 +58,26 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Plans {
+    /// None yet, of a model with that cache.
+    pub fn of(cache: &Arc<Cache>) -> Plans {
+        Plans { state: Arc::default(), cache: cache.clone() }
+    }
+
     /// The stage for a key. Whoever asks first makes it, others wait for that.
     ///
     /// # Errors
     /// Those of making it; the next one who asks tries again.
     pub fn get(&self, key: Key, make: impl FnOnce() -> Result<Stage>) -> Result<Arc<Stage>> {
         let (slot, is_first) = {
-            let mut state = lock(&self.0);
-            state.clock += 1;
-            let clock = state.clock;
-            match state.slots.get_mut(&key) {
-                Some((slot, used)) => {
-                    *used = clock;
+            let mut slots = lock(&self.state.0);
+            match slots.get(&key) {
+                Some(Kept { slot, number }) => {
+                    number.iter().for_each(|&number| self.cache.touch(number));
                     (slot.clone(), false)
                 }
                 None => {
-                    if state.slots.len() >= MOST {
-                        state.forget_oldest();
-                    }
                     let slot = Arc::new(Slot::default());
-                    state.slots.insert(key.clone(), (slot.clone(), clock));
+                    slots.insert(key.clone(), Kept { slot: slot.clone(), number: None });
                     (slot, true)
                 }
             }
@@ -93,15 +91,19 @@ impl Plans {
                 }
             }
         }
-        let mut guard = Making { slot: &slot, result: None };
+        let mut guard = Making { plans: self, key: &key, slot: &slot, result: None };
         let result = make().map(Arc::new);
-        if result.is_err() {
-            lock(&self.0).slots.retain(|_, (other, _)| !Arc::ptr_eq(other, &slot));
-        }
         guard.result = Some(result.clone());
         drop(guard);
         if let Ok(stage) = &result {
-            lock(&self.0).keep(&slot, stage.kept_bytes);
+            let mut slots = lock(&self.state.0);
+            let owner: Weak<dyn Forget> = Arc::<State>::downgrade(&self.state);
+            let (number, leaving) = self.cache.keep(stage.kept_bytes + STAGE, Owner::Plans(owner));
+            if let Some(kept) = slots.get_mut(&key) {
+                kept.number = Some(number);
+            }
+            drop(slots);
+            leaving.leave();
         }
         result
     }
@@ -109,6 +111,8 @@ impl Plans {
 
 /// Whoever waits is told in any case.
 struct Making<'a> {
+    plans: &'a Plans,
+    key: &'a Key,
     slot: &'a Slot,
     result: Option<Result<Arc<Stage>>>,
 }
@@ -116,22 +120,27 @@ struct Making<'a> {
 impl Drop for Making<'_> {
     fn drop(&mut self) {
         let lost = || Err(crate::error::Error::new(crate::error::Kind::Operation, "a panic ended the making of a plan"));
-        *lock(&self.slot.stage) = Some(self.result.take().unwrap_or_else(lost));
+        let result = self.result.take().unwrap_or_else(lost);
+        if result.is_err() {
+            lock(&self.plans.state.0).remove(self.key);
+        }
+        *lock(&self.slot.stage) = Some(result);
         self.slot.ready.notify_all();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::cache::{MOST, MOST_BYTES};
     use super::*;
 
-    fn stage(kept_bytes: usize) -> Stage {
+    fn stage(cache: &Arc<Cache>, kept_bytes: usize) -> Stage {
         Stage {
             graph: None,
             exports: Vec::new(),
             next: None,
             bodies: Vec::new(),
-            later: Plans::default(),
+            later: Plans::of(cache),
             outputs: Vec::new(),
             bytes: 0,
             kept_bytes,
@@ -144,7 +153,7 @@ mod tests {
         for number in keys {
             let make = || {
                 count += 1;
-                Ok(stage(kept_bytes))
+                Ok(stage(&plans.cache, kept_bytes))
             };
             plans.get(Key::of_number(number), make).unwrap();
         }
@@ -153,7 +162,7 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_go_first() {
-        let plans = Plans::default();
+        let plans = Plans::of(&Arc::default());
         assert_eq!(made(&plans, 0..MOST, 0), MOST);
         assert_eq!(made(&plans, 0..MOST, 0), 0);
         assert_eq!(made(&plans, [MOST, 1, 0], 0), 2, "the first was let go of, and then the third");
@@ -161,18 +170,46 @@ mod tests {
 
     #[test]
     fn plans_are_limited_by_what_they_keep() {
-        let plans = Plans::default();
-        assert_eq!(made(&plans, 0..4, MOST_BYTES / 4), 4);
-        assert_eq!(made(&plans, 0..4, MOST_BYTES / 4), 0);
-        assert_eq!(made(&plans, [4, 1, 2, 3, 0], MOST_BYTES / 4), 2);
+        let cache = Arc::<Cache>::default();
+        let plans = Plans::of(&cache);
+        let quarter = MOST_BYTES / 4 - STAGE;
+        assert_eq!(made(&plans, 0..4, quarter), 4);
+        assert_eq!(made(&plans, 0..4, quarter), 0);
+        assert_eq!(made(&plans, [4, 1, 2, 3, 0], quarter), 2);
         // One that is larger than all may be stays alone.
         assert_eq!(made(&plans, [9, 9, 9], 2 * MOST_BYTES), 1);
         assert_eq!(made(&plans, [0], 1), 1);
-        assert_eq!(lock(&plans.0).bytes, 1);
-        // What failed counts for nothing.
+        assert_eq!(cache.count(), (1, STAGE + 1));
+        // What failed counts for nothing, and is made again.
         let failed = || Err(crate::error::Error::new(crate::error::Kind::Operation, "so it goes"));
         assert!(plans.get(Key::of_number(20), failed).is_err());
-        assert_eq!(lock(&plans.0).bytes, 1);
-        assert_eq!(lock(&plans.0).slots.len(), 1);
+        assert_eq!(cache.count(), (1, STAGE + 1));
+        assert_eq!(made(&plans, [20], 1), 1);
+    }
+
+    /// Stages behind stages, and script's plans, are of one cache.
+    #[test]
+    fn all_plans_of_a_model_are_counted_together() {
+        let cache = Arc::<Cache>::default();
+        let plans = Plans::of(&cache);
+        let third = MOST_BYTES / 3 - STAGE;
+        let (script, leaving) = cache.keep(third, Owner::Script);
+        leaving.leave();
+        let first = plans.get(Key::of_number(0), || Ok(stage(&cache, third))).unwrap();
+        assert_eq!(made(&first.later, [0], third - STAGE), 1);
+        assert_eq!((cache.count().0, cache.take_leaving()), (3, vec![]));
+        cache.touch(script);
+        // Another one behind the first stage: that itself is the oldest, and goes with all behind it, once nobody runs it.
+        assert_eq!(made(&first.later, [1], third - STAGE), 1);
+        assert_eq!(cache.count().0, 3);
+        drop(first);
+        assert_eq!(cache.count(), (1, third));
+        assert_eq!(made(&plans, [0], third), 1);
+        // Script hears of its own.
+        assert_eq!(made(&plans, [1, 2], third), 2);
+        assert_eq!((cache.take_leaving(), cache.take_leaving()), (vec![script], vec![]));
+        assert_eq!(cache.count().0, 3);
+        drop(plans);
+        assert_eq!(cache.count(), (0, 0));
     }
 }

@@ -57,6 +57,7 @@ impl Run<'_> {
     /// One run of a body on its inputs, in their order; its outputs.
     fn run_body(&mut self, body: &Body, plans: &Plans, around: &Values, inputs: Vec<Held>) -> Result<Vec<Held>> {
         self.is_wanted()?;
+        self.repeats()?;
         let mut values = around.clone();
         let mut key = Key::default();
         for (info, value) in body.graph.input.iter().zip(inputs) {
@@ -64,7 +65,7 @@ impl Run<'_> {
             values.insert(info.name.clone(), value);
         }
         let given: Givens = values.iter().map(|(name, value)| (name.clone(), value.given())).collect();
-        let stage = plans.get(key, || self.program.stage(Some(body), &given))?;
+        let stage = plans.get(key, || self.make(Some(body), &given))?;
         let results = self.walk(Some(body), stage, values)?;
         body.graph.output.iter().map(|info| Ok(find(&results, &info.name)?.clone())).collect()
     }

@@ -9,6 +9,7 @@ use crate::graph::Descriptor;
 use crate::onnx::{Body, Export, Givens, OpenOutput, Random, Step, StepKind, Tensor as Constant, evaluate};
 use crate::thread::Pool;
 use crate::timeline::{Done, Task, TensorIds, Watch};
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,6 +89,35 @@ pub fn spawn<D: Send + 'static>(duty: D, work: impl FnOnce(D) + Send + 'static) 
     RUNS.spawn(duty, work)
 }
 
+/// Stages that one run makes at most, and runs of the bodies of loops, those of loops within loops together: a few nodes could ask for any
+/// number, and each takes some microseconds, or some hundred where a stage is made.
+const MOST_MADE: u64 = 1 << 14;
+const MOST_BODIES: u64 = 1 << 22;
+
+/// Counts what a run does again and again.
+struct Count {
+    done: Cell<u64>,
+    most: u64,
+    what: &'static str,
+}
+
+impl Count {
+    fn new(what: &'static str, most: u64) -> Count {
+        Count { done: Cell::new(0), most, what }
+    }
+
+    /// # Errors
+    /// `OperationError` when it was done as often as it may be.
+    fn one_more(&self) -> Result<()> {
+        let Count { done, most, what } = self;
+        if done.get() == *most {
+            return Err(Error::new(Kind::Operation, format!("found more than {most} {what} in one run, allowed as many")));
+        }
+        done.set(done.get() + 1);
+        Ok(())
+    }
+}
+
 /// A run under way.
 pub struct Run<'a> {
     pub program: &'a Program,
@@ -96,6 +126,8 @@ pub struct Run<'a> {
     most_bytes: usize,
     watch: Watch,
     kept: HashSet<String>,
+    made: Count,
+    bodies: Count,
 }
 
 /// Inputs of zero elements have no tensor; where a run is given one, it is there without.
@@ -119,7 +151,9 @@ impl<'a> Run<'a> {
     fn new(program: &'a Program, options: Options) -> Run<'a> {
         let most_bytes = options.most_bytes.or(program.bounds.most_bytes).unwrap_or(usize::MAX);
         let Options { seed, watch, kept, failures, .. } = options;
-        Run { program, failures, random: Random::new(seed), most_bytes, watch, kept }
+        let made = Count::new("plans that were made", MOST_MADE);
+        let bodies = Count::new("runs of the bodies of loops", MOST_BODIES);
+        Run { program, failures, random: Random::new(seed), most_bytes, watch, kept, made, bodies }
     }
 
     fn outputs(&mut self, stage: Arc<Stage>, inputs: Vec<Input>) -> Result<Vec<Output>> {
@@ -257,8 +291,19 @@ impl<'a> Run<'a> {
             }
             values = exported;
             let given: Givens = values.iter().map(|(name, value)| (name.clone(), value.given())).collect();
-            stage = stage.later.get(key, || self.program.stage(body, &given))?;
+            stage = stage.later.get(key, || self.make(body, &given))?;
         }
+    }
+
+    /// Makes a stage.
+    pub fn make(&self, body: Option<&Body>, given: &Givens) -> Result<Stage> {
+        self.made.one_more()?;
+        self.program.stage(body, given)
+    }
+
+    /// Notes that the body of a loop is to run.
+    pub fn repeats(&self) -> Result<()> {
+        self.bodies.one_more()
     }
 
     /// Runs the graph of a stage, if it has one; its results.
@@ -348,4 +393,18 @@ fn exported_value(export: &Export, results: &[Arc<OwnedTensor>], values: &Values
         }
         Export::Nothing => Held::Nothing,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_run_does_again_and_again_has_an_end() {
+        let count = Count::new("runs of the bodies of loops", 3);
+        assert!((0..3).all(|_| count.one_more().is_ok()));
+        let error = count.one_more().unwrap_err();
+        assert_eq!(error.kind(), Kind::Operation);
+        assert_eq!(error.message(), "found more than 3 runs of the bodies of loops in one run, allowed as many");
+    }
 }
