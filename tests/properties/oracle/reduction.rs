@@ -60,16 +60,15 @@ pub fn top_k(call: &Call) -> Vec<Expected> {
     let (mut values, mut indices) = (vec![Element::Anything; total], vec![Element::Anything; total]);
     for position in positions(&with(&shape, axis, 1)) {
         let line: Vec<Scalar> = line(input, &position, axis).collect();
-        let comes_before = |i: usize, k: usize| {
+        // The sort is stable, so that of equal ones the first comes first.
+        let mut order: Vec<usize> = (0..line.len()).collect();
+        order.sort_by(|&i, &k| {
             let (first, second) = if largest { (line[i], line[k]) } else { (line[k], line[i]) };
-            is_greater(first, second) || !is_greater(second, first) && i < k
-        };
-        for k in 0..line.len() {
-            let rank = (0..line.len()).filter(|&i| comes_before(i, k)).count();
-            if rank < count {
-                let at = offset(&shape, &with(&position, axis, rank));
-                (values[at], indices[at]) = (Element::Exactly(line[k]), Element::integer(k as i128));
-            }
+            is_greater(second, first).cmp(&is_greater(first, second))
+        });
+        for (rank, &k) in order.iter().take(count).enumerate() {
+            let at = offset(&shape, &with(&position, axis, rank));
+            (values[at], indices[at]) = (Element::Exactly(line[k]), Element::integer(k as i128));
         }
     }
     vec![
