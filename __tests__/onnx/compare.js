@@ -117,6 +117,9 @@ async function check(context, { model, open, fed }, reference, { tolerance = 1e-
   }
 }
 
+/** The elements of a result; those of float16 as their bits. */
+const bitsOfTensor = (type, data) => (type === 'float16' ? new Uint16Array(data.buffer, data.byteOffset, data.length) : data);
+
 /** Half of what float16 reaches. */
 const HALF = 32752;
 
@@ -141,7 +144,7 @@ function inHalves(item, index) {
   const bits = inputs.map((input, i) => {
     if (!isFloat(input, i)) return undefined;
     const { low, high, values } = input;
-    if (values !== undefined) return values.map((value) => (Number.isFinite(value) ? halfBits(value) : Number.isNaN(value) ? 0x7e00 : value > 0 ? 0x7c00 : 0xfc00));
+    if (values !== undefined) return toBits('float16', values);
     if (isRotation(op, i)) return [...fill({ ...input, type: 'float16', low: -1, high: 1 }, random)];
     return [...fill({ ...input, type: 'float16', low: low < 0 ? -HALF : low, high: high > 0 ? HALF : high }, random)];
   });
@@ -164,7 +167,7 @@ async function checkHalves(context, [narrow, wide], { tolerance = 1e-5, apart = 
     const loaded = await loadOnnx(context, model);
     try {
       const results = await loaded.run(Object.fromEntries(fed.map(({ name, array }) => [name, array])));
-      return Object.entries(results).map(([name, { dataType, data }]) => ({ name, dataType, values: numbers(dataType, dataType === 'float16' ? new Uint16Array(data.buffer) : data) }));
+      return Object.entries(results).map(([name, { dataType, data }]) => ({ name, dataType, values: numbers(dataType, bitsOfTensor(dataType, data)) }));
     } finally {
       loaded.destroy();
     }
@@ -188,7 +191,8 @@ async function checkHalves(context, [narrow, wide], { tolerance = 1e-5, apart = 
 }
 
 /** What sums, products and comparisons of ordinary numbers never meet; and ordinary numbers, large and small. */
-const SPECIAL = { NaN, Infinity: Infinity, '-Infinity': -Infinity, greatest: 3.4028234663852886e38, least: 1.401298464324817e-45, '-0': -0 };
+const special = (greatest, least) => ({ NaN, Infinity: Infinity, '-Infinity': -Infinity, greatest, least, '-0': -0 });
+const SPECIAL = { float: special(3.4028234663852886e38, 1.401298464324817e-45), float16: special(65504, 2 ** -24) };
 const ORDINARY = [1e4, -1e4, 0.37, -0.7, 0];
 
 /** Inputs that say how large outputs are. */
@@ -207,6 +211,8 @@ const SHOWS = {
   MatMulBnb4: [[0], WITH_ZEROS],
   MatMulNBits: [[0], WITH_ZEROS],
   QuantizeLinear: [[1], 'quotients by zeros of either sign'],
+  SkipGroupNorm: [[4], 'a channel of its own whose mean takes the bias away, so that ordinary numbers do not show'],
+  QAttention: [[2], 'a bias of keys, which moves all scores of a query alike'],
   ...Object.fromEntries(['LSTM', 'GRU', 'RNN', 'DynamicQuantizeLSTM'].map((op) => [op, [undefined, `${WITH_ZEROS}; gates that are shut`]])),
   ...Object.fromEntries(['Attention', 'MultiHeadAttention', 'GroupQueryAttention'].map((op) => [op, [undefined, MASKED]])),
   Softmax: [[0], 'what vanishes beside the greatest is part of the sum'],
@@ -226,30 +232,62 @@ const CHOOSES = ['Binarizer', 'GridSample', 'Hardmax', 'Imputer', 'Shrink', 'Thr
  * Puts special numbers in the place of one element of each input, which is drawn. What does not depend on that element must stay what
  * it is; dependent are outputs that some ordinary number in its place changes. And what depends on it is NaN where it is.
  */
-async function checkSpecial(context, item, index) {
-  const { op, inputs } = item;
+async function checkSpecial(context, item, index, float = 'float') {
+  const { op } = item;
   const random = generator(index);
-  const values = inputs.map((input) => input && Array.from(fill(input, random)));
+  // In float16 what is drawn is held as bits.
+  const toNumber = (type, value) => (type === 'float16' ? halfValue(value) : value);
+  const inputs = item.inputs.map((input, i) => (input?.type === 'float' && !staysFloat(op, i) ? { ...input, type: float, values: input.values && toBits(float, input.values) } : input));
+  const values = inputs.map((input) => input && Array.from(fill(input, random), (value) => toNumber(input.type, value)));
+  const withNumber = (at, place, number) =>
+    inputs.map((input, i) => input && { ...input, values: toBits(input.type, i === at ? values[i].with(place, number) : values[i]) });
+  const variant = (changed) => prepare({ ...item, inputs: changed, instead: undefined }, 0);
   const wrong = [];
-  for (const [at, input] of inputs.entries()) {
-    if (input?.type !== 'float' || values[at].length === 0 || isSize(op, at)) continue;
-    const place = Math.floor(random() * values[at].length);
-    const outcome = (number) => outcomeOf(context, item, values, at, place, number);
-    const before = await outcome(values[at][place]);
-    const others = [];
-    for (const number of ORDINARY) others.push(await outcome(number));
-    // Whether some ordinary number changes an element at all, and by more than rounding.
-    const changes = (isSame) => before.map(({ values: own }, output) => own.map((value, i) => others.some((other) => !isSame(other[output].values[i], value))));
-    const [depends, isOf] = [changes((a, b) => a === b), changes(isNear)];
-    for (const [name, number] of Object.entries(SPECIAL)) {
-      for (const [output, { type, values: found }] of (await outcome(number)).entries()) {
-        const isFloat = type.startsWith('float');
-        const i = found.findIndex((value, k) => {
-          if (!depends[output][k]) return !isNear(value, before[output].values[k]) && !shows(op, at);
-          return isOf[output][k] && isFloat && Number.isNaN(number) && !Number.isNaN(value) && !CHOOSES.includes(op);
-        });
-        if (i >= 0) wrong.push(`${name} at ${place} of input ${at}: element ${i} of output ${output} is ${found[i]}, ${before[output].values[i]} before (WEBNN_SEED=${seed})`);
-      }
+  // What is fed changes no model.
+  const { model, fed } = variant(withNumber());
+  const whole = await loadOnnx(context, model);
+  const named = (inputsFed) => Object.fromEntries(inputsFed.map(({ name, array }) => [name, array instanceof Float64Array ? Float32Array.from(array) : array]));
+  const outcomeOf = async (at, place, number) => {
+    const changed = withNumber(at, place, number);
+    if (inputs[at].fed) return numbersOf(await whole.run({ ...named(fed), [`i${at}`]: fill(changed[at]) }));
+    const other = variant(changed);
+    const loaded = await loadOnnx(context, other.model);
+    try {
+      return numbersOf(await loaded.run(named(other.fed)));
+    } finally {
+      loaded.destroy();
+    }
+  };
+  try {
+    for (const [at, input] of inputs.entries()) {
+      if (input?.type !== float || values[at].length === 0 || isSize(op, at)) continue;
+      const place = Math.floor(random() * values[at].length);
+      const found = await differences(op, at, float, values[at][place], (number) => outcomeOf(at, place, number));
+      wrong.push(...found.map((what) => `${what} (at ${place} of input ${at}, WEBNN_SEED=${seed})`));
+    }
+  } finally {
+    whole.destroy();
+  }
+  return wrong;
+}
+
+/** What special numbers in the place of one do to what they should not, given what a number makes there of all outputs. */
+async function differences(op, at, float, drawn, outcome) {
+  const wrong = [];
+  const before = await outcome(drawn);
+  const others = [];
+  for (const number of ORDINARY) others.push(await outcome(number));
+  // Whether some ordinary number changes an element at all, and by more than rounding.
+  const changes = (isSame) => before.map(({ values: own }, output) => own.map((value, i) => others.some((other) => !isSame(other[output].values[i], value))));
+  const [depends, isOf] = [changes((a, b) => a === b), changes(isNear)];
+  for (const [name, number] of Object.entries(SPECIAL[float])) {
+    for (const [output, { type, values: found }] of (await outcome(number)).entries()) {
+      const isFloat = type.startsWith('float');
+      const i = found.findIndex((value, k) => {
+        if (!depends[output][k]) return !isNear(value, before[output].values[k]) && !shows(op, at);
+        return isOf[output][k] && isFloat && Number.isNaN(number) && !Number.isNaN(value) && !CHOOSES.includes(op);
+      });
+      if (i >= 0) wrong.push(`${name}: element ${i} of output ${output} is ${found[i]}, ${before[output].values[i]} before`);
     }
   }
   return wrong;
@@ -258,19 +296,17 @@ async function checkSpecial(context, item, index) {
 /** What is computed beside other constants may be rounded in another way. */
 const isNear = (a, b) => Object.is(a, b) || a === b || Math.abs(a - b) <= 1e-5 * Math.max(1, Math.abs(b));
 
-/** What a case gives for a number in that place, by output. */
-async function outcomeOf(context, item, values, at, place, number) {
-  const inputs = item.inputs.map((input, i) => input && { ...input, values: i === at ? values[i].with(place, number) : values[i] });
-  const { model, fed } = prepare({ ...item, inputs }, 0);
-  const loaded = await loadOnnx(context, model);
-  try {
-    const own = (array) => (array instanceof Float64Array ? Float32Array.from(array) : array);
-    const results = await loaded.run(Object.fromEntries(fed.map(({ name, array }) => [name, own(array)])));
-    return Object.values(results).map(({ dataType, data }) => ({ type: dataType, values: numbers(dataType, data) }));
-  } finally {
-    loaded.destroy();
-  }
-}
+/** Numbers as a tensor of a type holds them. */
+const toBits = (type, values) => (type === 'float16' ? values.map(bitsOf) : values);
+const bitsOf = (value) => {
+  if (Number.isFinite(value)) return halfBits(value);
+  if (Number.isNaN(value)) return 0x7e00;
+  return value > 0 ? 0x7c00 : 0xfc00;
+};
+
+/** The numbers of results, by output. */
+const numbersOf = (results) =>
+  Object.values(results).map(({ dataType, data }) => ({ type: dataType, values: numbers(dataType, bitsOfTensor(dataType, data)) }));
 
 /** Defines the tests of a list of cases. */
 function testCases(cases) {
@@ -302,7 +338,15 @@ function testCases(cases) {
       await check(context, prepared[i], results[i], item, true);
     });
     if (inputs.some((input) => input?.type === 'float')) {
-      test(`${title} with special numbers`, async () => expect(await checkSpecial(context, item, i)).toEqual([]));
+      test(`${title} with special numbers`, async () => {
+        expect(await checkSpecial(context, item, i)).toEqual([]);
+        if (!SINGLE.includes(op)) expect(await checkSpecial(context, item, i, 'float16')).toEqual([]);
+      });
+      test(`${title} with special numbers on a GPU`, async () => {
+        if (accelerated === undefined) return;
+        expect(await checkSpecial(accelerated, item, i)).toEqual([]);
+        if (!SINGLE.includes(op)) expect(await checkSpecial(accelerated, item, i, 'float16')).toEqual([]);
+      });
     }
     const halves = inHalves(item, i);
     if (halves === undefined) return;

@@ -20,7 +20,8 @@ function halfBits(value) {
   const [bits] = new Uint32Array(Float32Array.of(value).buffer);
   const sign = (bits >>> 16) & 0x8000;
   const exponent = ((bits >>> 23) & 0xff) - 112;
-  if (exponent <= 0) return sign;
+  // Of a subnormal number the bits count multiples of the smallest.
+  if (exponent <= 0) return sign | Math.round(Math.abs(value) * 2 ** 24);
   return sign | (exponent << 10) | ((bits >>> 13) & 0x3ff);
 }
 

@@ -34,7 +34,7 @@ struct Convolution<'a> {
     /// The distances in the filter from one output channel of a group to the next, and so on.
     filter_strides: FilterStrides,
     /// `let iy` and `let ix`, the places in the input under `ky` and `kx` for the output at `y` and `x`, as `i32`; those
-    /// outside are not there. They may return 0 before.
+    /// outside are not there.
     places: String,
 }
 
@@ -94,8 +94,13 @@ pub fn conv_transpose2d(lowering: &mut Lowering<'_>, op: &ConvTranspose2d, opera
     let reached = |name: &str, axis: &Axis, position: &str, tap: &str| {
         let Axis { stride, dilation, padding, .. } = axis;
         let reached = format!("let reached_{name} = i32({position} + {}u) - i32({tap} * {dilation}u);\n", size(*padding));
-        let between = if *stride > 1 { format!(" || reached_{name} % {stride} != 0") } else { String::new() };
-        format!("{reached}if reached_{name} < 0{between} {{ return 0.0f; }}\nlet {name} = reached_{name} / {stride};\n")
+        let place = format!("reached_{name}");
+        let place = match stride {
+            1 => place,
+            // What is between the input's elements is before the first.
+            _ => format!("select({place} / {stride}, -1, {place} < 0 || {place} % {stride} != 0)"),
+        };
+        format!("{reached}let {name} = {place};\n")
     };
     let [i, o, h, w] = op.filter_layout.to_iohw(&strides(&filter.shape));
     let groups = op.groups as usize;
@@ -115,22 +120,27 @@ pub fn conv_transpose2d(lowering: &mut Lowering<'_>, op: &ConvTranspose2d, opera
     };
     let count = |sizes: [usize; 6]| sizes.into_iter().map(|size| size as u128).product::<u128>();
     let products = count([input.shape[0], groups * output_channels, filter_height, filter_width, height, width]);
-    // Most elements of the filter are between the input's elements when it moves by more than one: nothing is multiplied
-    // there, unless that would take too much memory.
-    let is_spread = op.strides != [1; 2] && products <= MOST_PRODUCTS && !convolution.has_small_groups();
+    // Most elements of the filter are between the input's elements when it moves by more than one, and some are outside in any case:
+    // nothing is multiplied there, unless that would take too much memory. (A product of 0 and an infinite weight would be NaN, of an
+    // output that the weight is no part of.)
+    let is_spread = products <= MOST_PRODUCTS && !convolution.has_small_groups();
     if is_spread { convolution.spread(lowering, operands) } else { convolution.lower(lowering, operands) }
 }
 
 impl Convolution<'_> {
-    /// `fn input_under(n, c, y, x, ky, kx) -> f32`, the input's element under one of the filter, and
-    /// `fn weight(g, o, c, ky, kx) -> f32`, that one.
+    /// `fn is_over_input(y, x, ky, kx) -> bool`, whether the filter's element is over one of the input,
+    /// `fn input_under(n, c, y, x, ky, kx) -> f32`, that one or 0, and
+    /// `fn weight(g, o, c, ky, kx) -> f32`, the filter's.
     fn functions(&self) -> String {
         let [_, _, height, width] = self.layout.to_nchw(&self.input.shape);
         let [n, c, h, w] = self.layout.to_nchw(&strides(&self.input.shape)).map(size);
         let (height, width) = (size(height), size(width));
         let FilterStrides { group, output, input, height: filter_height, width: filter_width } = self.filter_strides;
         format!(
-            "fn input_under(n: u32, c: u32, y: u32, x: u32, ky: u32, kx: u32) -> f32 {{\n\
+            "fn is_over_input(y: u32, x: u32, ky: u32, kx: u32) -> bool {{\n\
+             {places}\
+             return iy >= 0 && iy < {height} && ix >= 0 && ix < {width};\n}}\n\
+             fn input_under(n: u32, c: u32, y: u32, x: u32, ky: u32, kx: u32) -> f32 {{\n\
              {places}\
              if iy < 0 || iy >= {height} || ix < 0 || ix >= {width} {{ return 0.0f; }}\n\
              return input(n * {n}u + c * {c}u + u32(iy) * {h}u + u32(ix) * {w}u);\n}}\n\
@@ -178,6 +188,7 @@ impl Convolution<'_> {
              for (var c = 0u; c < {input_channels}u; c += 1u) {{\n\
              for (var ky = 0u; ky < {window_height}u; ky += 1u) {{\n\
              for (var kx = 0u; kx < {window_width}u; kx += 1u) {{\n\
+             if !is_over_input({y}, {x}, ky, kx) {{ continue; }}\n\
              sum += input_under({n}, g * {input_channels}u + c, {y}, {x}, ky, kx) * weight(g, o, c, ky, kx);\n\
              }}\n}}\n}}\n\
              return end(i, sum);",
@@ -302,7 +313,7 @@ impl Convolution<'_> {
         let function = format!(
             "fn product_at(plane: u32, y: u32, x: u32, ky: u32, kx: u32) -> f32 {{\n\
              {places}\
-             if iy >= {height} || ix >= {width} {{ return 0.0f; }}\n\
+             if iy < 0 || iy >= {height} || ix < 0 || ix >= {width} {{ return 0.0f; }}\n\
              return products((plane * {taps}u + ky * {window_width}u + kx) * {number_of_columns}u + u32(iy) * {width}u + u32(ix));\n}}\n",
             places = self.places,
         );
