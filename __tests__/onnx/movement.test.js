@@ -62,6 +62,11 @@ testCases([
   { op: 'ScatterElements', inputs: [x([4, 5]), i64([2, 3], [0, 1, 2, 3, -2, 0]), x([2, 3])] },
   { op: 'Scatter', opset: 10, attributes: { axis: 1 }, inputs: [x([2, 5]), i64([2, 1], [4, 0]), x([2, 1])] },
   { op: 'ScatterND', inputs: [x([4, 5]), i64([2, 1], [3, 0]), x([2, 5])] },
+  // All parts in order, in an order of their own, and one of them twice.
+  { op: 'ScatterND', inputs: [x([3, 5]), i64([3, 1], [0, -2, 2]), x([3, 5])] },
+  { op: 'ScatterND', inputs: [x([2, 3]), i64([2, 3, 2], [0, 0, 0, 1, 0, -1, -1, 0, 1, 1, 1, 2]), x([2, 3])] },
+  { op: 'ScatterND', inputs: [x([3, 5]), i64([3, 1], [1, 0, 2]), x([3, 5])] },
+  { op: 'ScatterND', inputs: [x([3, 5]), i64([3, 1], [0, 1, 1]), x([3, 5])] },
   { op: 'ScatterND', inputs: [x([4, 5]), i64([3, 2], [3, 0, 1, 1, -4, -1]), x([3])] },
   { op: 'OneHot', inputs: [index([2, 3], 4), i64([], [4]), c([2], { values: [-1, 5] })] },
   { op: 'OneHot', attributes: { axis: 0 }, inputs: [index([3], 4), i64([1], [4]), c([2], { values: [0, 1] })] },

@@ -4,12 +4,15 @@
 // onnxruntime-node; what is copied, and when.
 
 const { once } = require('node:events');
+const fs = require('node:fs');
 const path = require('node:path');
 const { Worker } = require('node:worker_threads');
 const ort = require('../../lib/onnxruntime.js');
 const { ml } = require('../../lib/index.js');
 const { OnnxTensor, loadOnnx } = require('../../lib/onnx.js');
 const { KINDS, decoder } = require('../generate/decoders.js');
+const native = require('../../lib/native.js');
+const { unpackModels } = require('../transformers/models.js');
 const { expectedSteps, numbersOf, pastsOf, presentOf, runSteps } = require('../generate/steps.js');
 
 const ids = (count, seed) => [Array.from({ length: count }, (_, i) => (i * i * seed + 3 * i + seed) % 40)];
@@ -244,6 +247,43 @@ describe('what is kept', () => {
     expect(() => key[member]).toThrow('disposed');
     await session.release();
     owner.destroy();
+  });
+});
+
+describe('plans', () => {
+  const folder = unpackModels();
+  afterAll(() => fs.rmSync(folder, { recursive: true }));
+
+  // As the exporters of Optimum and of transformers.js write them, whose masks are made of sizes.
+  test.each(['llama', 'gpt2'])('a generation of %s makes a few, which serve rooms of lengths', async (name) => {
+    const session = await ort.InferenceSession.create(path.join(folder, name, 'onnx', 'model.onnx'));
+    const make = (type, data, shape) => new ort.Tensor(type, data, shape);
+    const { prepareStep, runStep } = native;
+    const counts = { plans: 0, steps: 0 };
+    native.prepareStep = (...args) => (counts.plans++, prepareStep(...args));
+    native.runStep = (...args) => (counts.steps++, runStep(...args));
+    try {
+      const { inputMetadata: inputs, inputNames: names } = session;
+      const pasts = inputs.filter(({ name: input }) => input.startsWith('past'));
+      let past = Object.fromEntries(pasts.map(({ name: input, shape }) => [input, make('float32', new Float32Array(0), [1, shape[1], 0, shape[3]])]));
+      for (let at = 0, count = 5; at < 29; at += count, count = 1) {
+        const whole = (numbers) => make('int64', BigInt64Array.from(numbers, BigInt), [1, numbers.length]);
+        const all = {
+          input_ids: whole(Array.from({ length: count }, (_, i) => (at + i) % 9 + 3)),
+          attention_mask: whole(new Array(at + count).fill(1)),
+          position_ids: whole(Array.from({ length: count }, (_, i) => at + i)),
+        };
+        const given = Object.fromEntries(Object.entries(all).filter(([input]) => names.includes(input)));
+        const results = await session.run({ ...given, ...past });
+        past = Object.fromEntries(pasts.map(({ name: input }) => [input, results[presentOf(input)]]));
+      }
+    } finally {
+      Object.assign(native, { prepareStep, runStep });
+    }
+    expect(counts.steps).toBe(25);
+    // For the prompt, the first room, and what is tried before it.
+    expect(counts.plans).toBeLessThanOrEqual(4);
+    await session.release();
   });
 });
 

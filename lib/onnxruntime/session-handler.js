@@ -122,7 +122,7 @@ class SessionHandler {
       throw plain(error);
     }
     for (const name of kept) {
-      const { dataType, shape, tensor } = results[name];
+      const { dataType, shape, tensor } = results[name] ?? {};
       if (tensor === undefined || canBeKept(this.#locations.get(name), dataType)) continue;
       results[name] = { dataType, shape, data: await download({ type: dataType, dims: shape, mlTensor: tensor }) };
       tensor.destroy();

@@ -10,7 +10,7 @@ mod movement;
 mod tests;
 
 pub use arithmetic::reduce;
-pub use movement::{concat, expand, gather, reduced_shape, slice, transpose};
+pub use movement::{concat, expand, gather, reduced_shape, slice, transpose, triangular};
 
 use super::bounds::Work;
 use super::node::Node;

@@ -101,6 +101,20 @@ pub fn concat(inputs: &[&Tensor], axis: usize) -> Mapped<Tensor> {
     Ok(Tensor { element: first.element, shape, bytes: bytes.into() })
 }
 
+/// Keeps a triangle of each matrix, and puts zeros elsewhere.
+pub fn triangular(input: &Tensor, upper: bool, diagonal: i64) -> Tensor {
+    let [.., rows, columns] = input.shape[..] else { return input.clone() };
+    let mut bytes = input.bytes.to_vec();
+    for (place, element) in bytes.chunks_exact_mut(input.element.bits() / 8).enumerate() {
+        let above = (place % columns) as i64 - (place / columns % rows) as i64;
+        let is_kept = if upper { above >= diagonal } else { above <= diagonal };
+        if !is_kept {
+            element.fill(0);
+        }
+    }
+    Tensor { element: input.element, shape: input.shape.clone(), bytes: bytes.into() }
+}
+
 /// A shape whose axes are reduced.
 pub fn reduced_shape(shape: &[usize], axes: &[usize], keep: bool) -> Vec<usize> {
     let size = |(axis, &size): (usize, &usize)| match (axes.contains(&axis), keep) {
@@ -132,5 +146,7 @@ mod tests {
         assert!(gather(&tensor(&[2, 3]), &Tensor::int64s(&[3]), 1).is_err());
         assert_eq!(concat(&[&tensor(&[2, 1]), &tensor(&[2, 2])], 1).unwrap().integers(), [0, 0, 1, 1, 2, 3]);
         assert_eq!(concat(&[&tensor(&[0]), &tensor(&[2])], 0).unwrap().integers(), [0, 1]);
+        assert_eq!(triangular(&tensor(&[2, 2, 3]), true, 1).integers(), [0, 1, 2, 0, 0, 5, 0, 7, 8, 0, 0, 11]);
+        assert_eq!(triangular(&tensor(&[2, 3]), false, i64::MIN).integers(), [0; 6]);
     }
 }

@@ -121,12 +121,48 @@ fn accumulation(node: &Node<'_>) -> Mapped<Option<Accumulation>> {
 }
 
 pub fn scatter_nd(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let reduction = accumulation(node)?;
+    if reduction.is_none()
+        && let Some(places) = node.input(1)?.constant()
+        && are_all_in_order(places, &node.input(0)?.shape(emit.builder))
+    {
+        let (input, updates) = (emit.input(node, 0)?, emit.input(node, 2)?);
+        let shape = emit.shape(input);
+        return one(emit.reshape(updates, &shape)?);
+    }
     let (input, indices, updates) = (emit.input(node, 0)?, emit.input(node, 1)?, emit.input(node, 2)?);
     let indices = as_indices(indices, emit)?;
-    if let Some(reduction) = accumulation(node)? {
+    if let Some(reduction) = reduction {
         return one(emit.push(AccumulateNd { input, indices, updates, reduction })?);
     }
     one(emit.push(ScatterNd { input, indices, updates })?)
+}
+
+/// Whether coordinates are those of all parts of a tensor, one after the other, so that updates there are the result. Exporters write so
+/// that a part of a tensor is replaced, such as the columns of a mask, which often are all.
+fn are_all_in_order(places: &Tensor, shape: &[usize]) -> bool {
+    let Some((&count, of_places)) = places.shape.split_last() else { return false };
+    if count == 0 || count > shape.len() || of_places.iter().product::<usize>() != shape[..count].iter().product::<usize>() {
+        return false;
+    }
+    let coordinates = places.integers();
+    let mut expected = vec![0; count];
+    coordinates.chunks_exact(count).all(|found| {
+        let fits = found
+            .iter()
+            .zip(&expected)
+            .zip(shape)
+            .all(|((&found, &at), &size)| found == at || found.checked_add(size as i64) == Some(at));
+        // The next one.
+        for (at, &size) in expected.iter_mut().zip(shape).rev() {
+            *at += 1;
+            if *at < size as i64 {
+                break;
+            }
+            *at = 0;
+        }
+        fits
+    })
 }
 
 /// OneHot: where the position along the new axis is the index stands the second value, elsewhere the first.

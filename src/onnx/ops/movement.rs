@@ -291,10 +291,19 @@ fn wrapped(input: OperandId, before: &[u32], after: &[u32], emit: &mut Emit<'_>)
 
 pub fn trilu(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let diagonal = node.optional_constant(1, "the diagonal")?.and_then(|tensor| tensor.integers().first().copied()).unwrap_or(0);
+    let upper = node.flag("upper", true)?;
+    // Masks that models compute from sizes.
+    if let Some(known) = node.input(0)?.constant()
+        && known.shape.len() >= 2
+        && known.element.bits() >= 8
+        && emit.folding.affords(&known.shape)
+    {
+        return Ok(vec![fold::triangular(known, upper, diagonal).into()]);
+    }
     let input = emit.input(node, 0)?;
     // A diagonal further away than any matrix is wide is as good as one just there.
     let diagonal = diagonal.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
-    one(emit.push(Triangular { input, upper: node.flag("upper", true)?, diagonal })?)
+    one(emit.push(Triangular { input, upper, diagonal })?)
 }
 
 /// DepthToSpace: blocks of channels become blocks of pixels.

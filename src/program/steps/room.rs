@@ -172,10 +172,17 @@ impl Walk<'_> {
             })
         };
         let at = |bytes: &'_ [u8], element: usize| -> Vec<u8> { bytes[element * width..][..width].to_vec() };
-        let is_like = pairs()
-            .all(|(fewer, element, other)| bytes[place(element, fewer) * width..][..width] == other[element * width..][..width]);
+        // Exporters multiply the lowest number with 0 for what a mask leaves alone: the signs of such zeros are chance.
+        let (mut is_like, mut has_other_zeros) = (true, false);
+        for (fewer, element, other) in pairs() {
+            let (here, there) = (&bytes[place(element, fewer) * width..][..width], &other[element * width..][..width]);
+            if here != there {
+                is_like &= is_zero(data_type, here) && is_zero(data_type, there);
+                has_other_zeros = true;
+            }
+        }
         let state = |front| grown.map_or(State::Exact, |axis| State::Padded { axis, front });
-        if is_like {
+        if is_like && (!has_other_zeros || self.ignores_signs_of_zeros(id)) {
             let is_finite = !data_type.is_float() || bytes.chunks_exact(width).all(|bytes| is_finite(data_type, bytes));
             return Ok(state(if is_finite { Front::Finite } else { Front::Anything }));
         }
@@ -206,6 +213,17 @@ impl Walk<'_> {
         slopes.list = known.into_iter().map(Option::unwrap_or_default).collect();
         self.told.push((id, Told::Counts { data_type, numbers, slopes }));
         Ok(state(Front::Finite))
+    }
+
+    /// Whether all that is done with a value are sums, which tell zeros apart only from another zero, comparisons and choices.
+    fn ignores_signs_of_zeros(&self, id: OperandId) -> bool {
+        self.graph.nodes.iter().all(|node| {
+            let mut uses = false;
+            node.op.visit(&mut |_, input| uses |= input == id);
+            !uses
+                || matches!(&node.op, Op::Binary(op) if op.kind == BinaryKind::Add)
+                || matches!(node.op, Op::Logical(_) | Op::Where(_))
+        })
     }
 
     fn node(&mut self, position: usize) -> Result<(), Refusal> {
@@ -514,6 +532,15 @@ fn is_finite(data_type: DataType, bytes: &[u8]) -> bool {
         (DataType::Float32, &[a, b, c, d]) => f32::from_ne_bytes([a, b, c, d]).is_finite(),
         (DataType::Float16, &[a, b]) => half::f16::from_ne_bytes([a, b]).is_finite(),
         _ => true,
+    }
+}
+
+/// Whether a float is 0 or -0.
+fn is_zero(data_type: DataType, bytes: &[u8]) -> bool {
+    match (data_type, bytes) {
+        (DataType::Float32, &[a, b, c, d]) => f32::from_ne_bytes([a, b, c, d]) == 0.0,
+        (DataType::Float16, &[a, b]) => half::f16::from_ne_bytes([a, b]) == half::f16::ZERO,
+        _ => false,
     }
 }
 
