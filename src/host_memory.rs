@@ -1,4 +1,4 @@
-//! Memory that belongs to JavaScript, as the rooms below `node/` see it.
+//! Memory that belongs to JavaScript, as the modules below `node/` see it.
 #![allow(unsafe_code)]
 
 use crate::error::Result;

@@ -1,11 +1,11 @@
 //! `webnn-node`: the W3C Web Neural Network API for Node.js.
 //!
-//! # The rooms
+//! # The modules
 //!
-//! Each uses only the rooms below it; `lib/`, the JavaScript face, stands above all of them.
+//! Each uses only those below it; `lib/`, the JavaScript face, stands above all of them.
 //!
 //! * `node`: Node-API. Flat functions on integer handles, which `lib/` calls; settling promises; the life and end of an
-//!   environment. The only room that knows `napi`.
+//!   environment. The only one that knows `napi`.
 //! * [`onnx`]: an ONNX model → a graph, through the same builder that script uses.
 //! * [`program`]: a model that is cut into parts, because values of a run decide its shapes: which part runs next, and its plans.
 //! * [`timeline`]: a context's thread. Orders tasks by the tensors they touch, starts what is ready, keeps tensors' errors.
@@ -21,6 +21,19 @@
 //! [`timeline::Task::Build`] → [`compiler::compile`] → [`backend::Backend::compile`]. `context.dispatch(g, in, out)` →
 //! [`timeline::Task::Dispatch`] → runs when its tensors are free. `context.readTensor(t)` → [`timeline::Task::Read`] → its
 //! report is queued, and one wake-up of the event loop settles all that are ready.
+//!
+//! # From `dispatch()` to the store instruction
+//!
+//! What to open, for a depthwise convolution on the CPU:
+//!
+//! 1. `lib/context.js`: `dispatch` converts its arguments and finds the tensors' handles; `lib/order.js` sends it on, at once unless
+//!    WebGPU has a tensor.
+//! 2. `src/node/graphs.rs`: `dispatch` makes a [`timeline::Task::Dispatch`] of handles.
+//! 3. `src/timeline/run.rs`: `dispatch` makes a job of it, which starts when its tensors are free.
+//! 4. `src/backend/cpu/mod.rs`: `execute` runs it on the timeline's thread, or gives it to `run_queue.rs`.
+//! 5. `src/backend/cpu/executable.rs`: `run` binds the memory of each step and calls its kernel.
+//! 6. `src/backend/cpu/kernels/depthwise.rs`: `run`, and above it `accept`, which says when this kernel is taken.
+//! 7. `crates/kernels/src/depthwise/nhwc.rs`: the loop, and `store`.
 #![deny(unsafe_code)]
 
 pub mod backend;

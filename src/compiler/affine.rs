@@ -3,7 +3,7 @@
 //!
 //! The results are the same but for rounding. Where a changed filter could not be written in normal float32 numbers, it stays.
 
-use super::fold::Room;
+use super::fold::Budget;
 use super::progress::Progress;
 use crate::error::Result;
 use crate::graph::ops::conv::Conv2d;
@@ -14,11 +14,11 @@ use crate::memory;
 
 /// # Errors
 /// When nobody wants the graph any more.
-pub fn affine(graph: &mut Graph, room: &mut Room, progress: &Progress<'_>) -> Result<()> {
+pub fn affine(graph: &mut Graph, budget: &mut Budget, progress: &Progress<'_>) -> Result<()> {
     let mut is_gone = vec![false; graph.nodes.len()];
     let readers = readers(graph);
     for position in progress.each(0..graph.nodes.len()) {
-        join(graph, &readers, position?, &mut is_gone, room, progress)?;
+        join(graph, &readers, position?, &mut is_gone, budget, progress)?;
     }
     let nodes = std::mem::take(&mut graph.nodes);
     for node in progress.each(nodes.into_iter().zip(is_gone).filter(|(_, is_gone)| !is_gone)) {
@@ -144,7 +144,7 @@ fn join(
     readers: &[Option<usize>],
     position: usize,
     is_gone: &mut [bool],
-    room: &mut Room,
+    budget: &mut Budget,
     progress: &Progress<'_>,
 ) -> Result<()> {
     let Op::Conv2d(conv) = &graph.nodes[position].op else { return Ok(()) };
@@ -171,7 +171,7 @@ fn join(
     }
     // One filter may be that of many convolutions. Without memory for another it stays as it is.
     let bytes = graph.descriptor(conv.filter).byte_length();
-    if !room.has_operations(bytes) || memory::require(bytes.saturating_mul(4)).is_err() {
+    if !budget.take_operations(bytes) || memory::require(bytes.saturating_mul(4)).is_err() {
         return Ok(());
     }
     let Some(conv) = changed(graph, conv, &affine) else { return Ok(()) };
@@ -266,8 +266,8 @@ mod tests {
     use std::sync::Arc;
 
     fn affine_all(graph: &mut Graph) {
-        let mut room = Room::beside(graph);
-        affine(graph, &mut room, &Progress::unasked()).unwrap();
+        let mut budget = Budget::beside(graph);
+        affine(graph, &mut budget, &Progress::unasked()).unwrap();
     }
 
     /// A graph under construction, whose numbers are float32.

@@ -47,23 +47,23 @@ const MOST: usize = 64 << 20;
 const OPERATIONS: usize = 1 << 31;
 const FOR_EACH_BYTE: usize = 64;
 
-/// What may still be folded. What has no room stays a node, which runs compute.
+/// What may still be folded. What is above it stays a node, which runs compute.
 #[derive(Debug)]
-pub struct Room {
+pub struct Budget {
     bytes: usize,
     weights: usize,
     operations: usize,
 }
 
-impl Room {
+impl Budget {
     /// For a graph with its constants.
-    pub fn beside(graph: &Graph) -> Room {
+    pub fn beside(graph: &Graph) -> Budget {
         let lengths = graph.operands.iter().map(|operand| match &operand.source {
             Source::Constant(bytes) => bytes.as_slice().len(),
             _ => 0,
         });
         let known = lengths.fold(0, usize::saturating_add);
-        Room {
+        Budget {
             bytes: known.saturating_mul(GROWTH).saturating_add(MOST),
             weights: WEIGHTS,
             operations: known.saturating_mul(FOR_EACH_BYTE).saturating_add(OPERATIONS),
@@ -71,27 +71,27 @@ impl Room {
     }
 
     /// For a graph that takes so many bytes at most.
-    pub fn within(self, most: usize) -> Room {
-        Room { bytes: self.bytes.min(most), weights: self.weights.min(most), ..self }
+    pub fn within(self, most: usize) -> Budget {
+        Budget { bytes: self.bytes.min(most), weights: self.weights.min(most), ..self }
     }
 
-    /// Whether there is room for so many operations, which is less then.
-    pub fn has_operations(&mut self, operations: usize) -> bool {
+    /// Takes so many operations from the budget, if it has them.
+    pub fn take_operations(&mut self, operations: usize) -> bool {
         let left = self.operations.checked_sub(operations);
         self.operations = left.unwrap_or(self.operations);
         left.is_some()
     }
 
-    /// Whether there is room for a result of so many bytes, which is less then.
-    fn has_bytes(&mut self, made: usize, made_from: usize, is_weight: bool) -> bool {
+    /// Takes a result of so many bytes from the budget, if it has them.
+    fn take_bytes(&mut self, made: usize, made_from: usize, is_weight: bool) -> bool {
         let is_small = made <= LARGE.max(made_from.saturating_mul(GROWTH));
-        let room = match is_small && made <= self.bytes {
+        let left_for = match is_small && made <= self.bytes {
             true => &mut self.bytes,
             false if is_weight => &mut self.weights,
             false => return false,
         };
-        let left = room.checked_sub(made);
-        *room = left.unwrap_or(*room);
+        let left = left_for.checked_sub(made);
+        *left_for = left.unwrap_or(*left_for);
         left.is_some()
     }
 }
@@ -104,7 +104,7 @@ const SHARED: usize = 1 << 10;
 ///
 /// What is decided comes first, for it needs no elements; then results that another graph of the model has computed are taken from
 /// there, and only what is left, and what that is made from, is computed.
-pub fn fold(graph: &mut Graph, progress: &Progress<'_>, integers: bool, room: &mut Room) -> Result<()> {
+pub fn fold(graph: &mut Graph, progress: &Progress<'_>, integers: bool, budget: &mut Budget) -> Result<()> {
     let weights = weights(graph, progress)?;
     let held = quantized::integers(graph, integers, progress)?.is_inside;
     let mut keys = Keys::of(graph);
@@ -118,7 +118,7 @@ pub fn fold(graph: &mut Graph, progress: &Progress<'_>, integers: bool, room: &m
             continue;
         }
         let is_view = super::plan::renames(&node.op) || taken_rows(graph, &node.op).is_some();
-        if !is_view && !has_room(graph, position, &weights, room) {
+        if !is_view && !fits(graph, position, &weights, budget) {
             continue;
         }
         keys.add(graph, position);
@@ -222,8 +222,8 @@ impl Keys {
     }
 }
 
-/// Whether there is room for the results of a node, which is less then.
-fn has_room(graph: &Graph, position: usize, weights: &[bool], room: &mut Room) -> bool {
+/// Takes the results of a node from the budget, if it has that much.
+fn fits(graph: &Graph, position: usize, weights: &[bool], budget: &mut Budget) -> bool {
     let node = &graph.nodes[position];
     let mut op = node.op.clone();
     let operands = number_operands(&mut op);
@@ -234,7 +234,7 @@ fn has_room(graph: &Graph, position: usize, weights: &[bool], room: &mut Room) -
     let [of_inputs, of_outputs] =
         [&of_inputs, &of_outputs].map(|shapes| shapes.iter().map(Vec::as_slice).collect::<Vec<&[usize]>>());
     let operations = work::operations(&op, &of_inputs, &of_outputs);
-    room.has_operations(operations) && room.has_bytes(bytes(&node.outputs), bytes(&operands), is_weight)
+    budget.take_operations(operations) && budget.take_bytes(bytes(&node.outputs), bytes(&operands), is_weight)
 }
 
 /// The results of a node whose operands are constants.
@@ -341,8 +341,8 @@ mod tests {
     }
 
     fn fold_all(graph: &mut Graph) {
-        let mut room = Room::beside(graph);
-        fold(graph, &Progress::new(&Zeros), false, &mut room).unwrap();
+        let mut budget = Budget::beside(graph);
+        fold(graph, &Progress::new(&Zeros), false, &mut budget).unwrap();
     }
 
     /// Zeros, and how many nodes were computed.
@@ -375,9 +375,9 @@ mod tests {
             let output = builder.push_op(Binary { kind: BinaryKind::Add, a: made, b: x }, "").unwrap()[0];
             let mut graph = builder.build(vec![("y".into(), output)]).unwrap();
             graph.shared = shared.clone();
-            let mut room = Room::beside(&graph);
+            let mut budget = Budget::beside(&graph);
             let before = counts.0.get();
-            fold(&mut graph, &Progress::new(&counts), false, &mut room).unwrap();
+            fold(&mut graph, &Progress::new(&counts), false, &mut budget).unwrap();
             match &graph.operands[made.0 as usize].source {
                 Source::Constant(bytes) => (bytes.clone(), counts.0.get() - before),
                 other => panic!("{other:?}"),

@@ -58,7 +58,7 @@ pub use work::{element_count, multiplications};
 use crate::error::Result;
 use crate::graph::{Graph, Op};
 use demand::{Demand, bound};
-use fold::Room;
+use fold::Budget;
 use progress::Progress;
 
 /// What the kernels of a backend are made for.
@@ -121,7 +121,7 @@ fn passes(most: usize, mut graph: Graph, progress: &Progress<'_>, fusing: Fusing
     crate::memory::require(graph.nodes.len().saturating_mul(NODE))?;
     let integers = preferences.integers;
     progress.check()?;
-    let mut room = Room::beside(&graph).within(most);
+    let mut budget = Budget::beside(&graph).within(most);
     simplify::simplify(&mut graph, progress)?;
     simplify::slices(&mut graph, progress)?;
     block_quantized::block_quantized(&mut graph, integers, preferences.widens, progress)?;
@@ -130,13 +130,13 @@ fn passes(most: usize, mut graph: Graph, progress: &Progress<'_>, fusing: Fusing
         quantized::sums(&mut graph, progress)?;
         prune::prune(&mut graph, progress)?;
     }
-    fold::fold(&mut graph, progress, integers, &mut room)?;
+    fold::fold(&mut graph, progress, integers, &mut budget)?;
     prune::prune(&mut graph, progress)?;
     let products = quantized::integers(&graph, integers, progress)?;
     quantized::rounding(&mut graph, &products, progress)?;
     conv1d::signals(&mut graph, progress)?;
     prune::prune(&mut graph, progress)?;
-    affine::affine(&mut graph, &mut room, progress)?;
+    affine::affine(&mut graph, &mut budget, progress)?;
     recognise::recognise(&mut graph, progress)?;
     // Otherwise nothing of it is rounded anyway.
     if !(preferences.widens && graph.rounds_late) {
@@ -150,7 +150,7 @@ fn passes(most: usize, mut graph: Graph, progress: &Progress<'_>, fusing: Fusing
     if preferences.channels_last {
         channels_last::channels_last(&mut graph, progress)?;
         // Constants have been reordered.
-        fold::fold(&mut graph, progress, integers, &mut room)?;
+        fold::fold(&mut graph, progress, integers, &mut budget)?;
         prune::prune(&mut graph, progress)?;
     }
     if integers {

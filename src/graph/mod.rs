@@ -10,11 +10,11 @@
 //! # The rules
 //!
 //! * A node in a graph is valid: types and ranks by its row ([`operator::check_limits`]), everything else by its rule
-//!   ([`operator::Rule`]). Nothing below this room checks again.
+//!   ([`operator::Rule`]). Nothing below checks again.
 //! * Every descriptor in a graph passed [`Descriptor::check`]: its element count and byte length do not overflow.
 //! * Constants are bytes shared by reference; a graph never copies them.
 //!
-//! This room knows nothing of JavaScript, of timelines or of backends; what a backend cannot do it is told by [`Limits`].
+//! This module knows nothing of JavaScript, of timelines or of backends; what a backend cannot do it is told by [`Limits`].
 
 pub mod attribute;
 pub mod data_type;

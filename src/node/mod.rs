@@ -1,4 +1,4 @@
-//! The only room that knows JavaScript: flat functions on integer handles, for `lib/` and nobody else.
+//! The only module that knows JavaScript: flat functions on integer handles, for `lib/` and nobody else.
 //!
 //! `lib/` has done everything that WebIDL says. A function here reads its arguments ([`call`]), looks up handles
 //! ([`handles`]), asks `graph/` or sends a task to a timeline, and returns. What finishes later is settled through one

@@ -1,4 +1,4 @@
-//! Values of JavaScript, as this room uses them: thin, checked functions over `napi::sys`.
+//! Values of JavaScript, as this module uses them: thin, checked functions over `napi::sys`.
 //!
 //! Nothing here trusts a value's type: Node-API itself refuses a value of another kind, and that becomes an error, never
 //! undefined behaviour. `lib/` has converted everything, so such an error is one of ours and says so.

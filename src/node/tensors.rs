@@ -12,7 +12,7 @@ use crate::graph::{ConstantBytes, Descriptor};
 use crate::memory::{Bytes, Charge, Held, Use};
 use crate::timeline::{Done, Task, TensorId};
 
-/// A tensor, as this room knows it.
+/// A tensor, as Node-API knows it.
 pub struct Tensor {
     pub context: Handle,
     pub id: TensorId,
