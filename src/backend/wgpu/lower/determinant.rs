@@ -14,6 +14,30 @@ fn check_size(name: &str, size: usize) -> Result<()> {
     Ok(())
 }
 
+/// WGSL that brings a matrix `m` into the form of a triangle, by the largest pivots, and what else is done where two rows are
+/// exchanged, with each pivot (`head`), and where a row (times `factor`) is subtracted from another.
+fn eliminate(size: usize, exchanged: &str, with_pivot: &str, subtracted: &str) -> String {
+    format!(
+        "for (var step = 0u; step < {size}u; step += 1u) {{\n\
+         var pivot = step;\n\
+         for (var row = step + 1u; row < {size}u; row += 1u) {{\n\
+         if abs(m[row * {size}u + step]) > abs(m[pivot * {size}u + step]) {{ pivot = row; }}\n}}\n\
+         if pivot != step {{\n\
+         for (var column = step; column < {size}u; column += 1u) {{\n\
+         let other = m[pivot * {size}u + column];\n\
+         m[pivot * {size}u + column] = m[step * {size}u + column];\n\
+         m[step * {size}u + column] = other;\n}}\n\
+         {exchanged}}}\n\
+         let head = m[step * {size}u + step];\n\
+         {with_pivot}\
+         for (var row = step + 1u; row < {size}u; row += 1u) {{\n\
+         let factor = m[row * {size}u + step] / head;\n\
+         for (var column = step + 1u; column < {size}u; column += 1u) {{\n\
+         m[row * {size}u + column] -= factor * m[step * {size}u + column];\n}}\n\
+         {subtracted}}}\n}}\n"
+    )
+}
+
 /// A thread computes a column of an inverse.
 pub fn inverse(lowering: &mut Lowering<'_>, op: &Inverse, operands: &Operands) -> Result<()> {
     let input = operands.input(op.input);
@@ -21,6 +45,7 @@ pub fn inverse(lowering: &mut Lowering<'_>, op: &Inverse, operands: &Operands) -
     check_size("inverse", size)?;
     let total = input.count() / size;
     let (row, size_of_grid) = grid(lowering, total.div_ceil(WORKGROUP));
+    let exchange = "let other = x[pivot];\nx[pivot] = x[step];\nx[step] = other;\n";
     let text = format!(
         "@compute @workgroup_size({WORKGROUP}) fn main(@builtin(global_invocation_id) id: vec3<u32>) {{\n\
          let i = id.y * {row}u + id.x;\n\
@@ -30,24 +55,7 @@ pub fn inverse(lowering: &mut Lowering<'_>, op: &Inverse, operands: &Operands) -
          var x: array<f32, {size}>;\n\
          for (var k = 0u; k < {count}u; k += 1u) {{ m[k] = input(first + k); }}\n\
          x[i % {size}u] = 1.0f;\n\
-         for (var step = 0u; step < {size}u; step += 1u) {{\n\
-         var pivot = step;\n\
-         for (var row = step + 1u; row < {size}u; row += 1u) {{\n\
-         if abs(m[row * {size}u + step]) > abs(m[pivot * {size}u + step]) {{ pivot = row; }}\n}}\n\
-         if pivot != step {{\n\
-         for (var column = step; column < {size}u; column += 1u) {{\n\
-         let other = m[pivot * {size}u + column];\n\
-         m[pivot * {size}u + column] = m[step * {size}u + column];\n\
-         m[step * {size}u + column] = other;\n}}\n\
-         let other = x[pivot];\n\
-         x[pivot] = x[step];\n\
-         x[step] = other;\n}}\n\
-         let head = m[step * {size}u + step];\n\
-         for (var row = step + 1u; row < {size}u; row += 1u) {{\n\
-         let factor = m[row * {size}u + step] / head;\n\
-         for (var column = step + 1u; column < {size}u; column += 1u) {{\n\
-         m[row * {size}u + column] -= factor * m[step * {size}u + column];\n}}\n\
-         x[row] -= factor * x[step];\n}}\n}}\n\
+         {elimination}\
          for (var step = {size}u; step > 0u; step -= 1u) {{\n\
          let row = step - 1u;\n\
          var sum = x[row];\n\
@@ -57,6 +65,7 @@ pub fn inverse(lowering: &mut Lowering<'_>, op: &Inverse, operands: &Operands) -
         row = shader::size(row * WORKGROUP),
         total = shader::size(total),
         count = size * size,
+        elimination = eliminate(size, exchange, "", "x[row] -= factor * x[step];\n"),
     );
     let kernel = Kernel::new("inverse").reads(lowering, "input", input).writes(lowering, "output", operands.output());
     kernel.declare(&text).run(lowering, size_of_grid)
@@ -73,6 +82,10 @@ pub fn determinant(lowering: &mut Lowering<'_>, op: &Determinant, operands: &Ope
         let kernel = Kernel::new("determinant").reads(lowering, "input", input);
         return kernel.each(lowering, operands.output(), "return input(i);");
     }
+    let multiply = "if head == 0.0f { product *= head; break; }\n\
+         let parts = frexp(product * frexp(head).fract);\n\
+         product = parts.fract;\n\
+         exponent += parts.exp + frexp(head).exp;\n";
     let body = format!(
         "var m: array<f32, {count}>;\n\
          var is_finite = true;\n\
@@ -82,28 +95,11 @@ pub fn determinant(lowering: &mut Lowering<'_>, op: &Determinant, operands: &Ope
          // The exponents of the pivots are added up apart, since their product may leave the range on the way.\n\
          var product = 1.0f;\n\
          var exponent = 0;\n\
-         for (var step = 0u; step < {size}u; step += 1u) {{\n\
-         var pivot = step;\n\
-         for (var row = step + 1u; row < {size}u; row += 1u) {{\n\
-         if abs(m[row * {size}u + step]) > abs(m[pivot * {size}u + step]) {{ pivot = row; }}\n}}\n\
-         if pivot != step {{\n\
-         for (var column = step; column < {size}u; column += 1u) {{\n\
-         let other = m[pivot * {size}u + column];\n\
-         m[pivot * {size}u + column] = m[step * {size}u + column];\n\
-         m[step * {size}u + column] = other;\n}}\n\
-         product = -product;\n}}\n\
-         let head = m[step * {size}u + step];\n\
-         if head == 0.0f {{ product *= head; break; }}\n\
-         let parts = frexp(product * frexp(head).fract);\n\
-         product = parts.fract;\n\
-         exponent += parts.exp + frexp(head).exp;\n\
-         for (var row = step + 1u; row < {size}u; row += 1u) {{\n\
-         let factor = m[row * {size}u + step] / head;\n\
-         for (var column = step + 1u; column < {size}u; column += 1u) {{\n\
-         m[row * {size}u + column] -= factor * m[step * {size}u + column];\n}}\n}}\n}}\n\
+         {elimination}\
          if !is_finite {{ return nan(); }}\n\
          return ldexp(ldexp(product, clamp(exponent / 2, -140, 128)), clamp(exponent - exponent / 2, -140, 128));",
         count = size * size,
+        elimination = eliminate(size, "product = -product;\n", multiply, ""),
     );
     Kernel::new("determinant").reads(lowering, "input", input).each(lowering, operands.output(), &body)
 }
