@@ -63,6 +63,39 @@ macro_rules! microkernels {
     };
 }
 
+/// A tile, and all those of a [`Column`], compiled with these features of the CPU; without any, with what each of its architecture has.
+macro_rules! compile_tiles {
+    ($tile:ident, $below:ident, $(#[$features:meta])?) => {
+        /// # Safety
+        /// See [`Tile`]($crate::gemm::microkernels::Tile).
+        $(#[$features])?
+        pub(in crate::gemm::microkernels) unsafe fn $tile<Of: Set, S: VectorBundle, const ROWS: usize>(
+            a: *const f32,
+            row: usize,
+            step: usize,
+            b: *const f32,
+            depth: usize,
+            c: *mut f32,
+            stride: usize,
+            ahead: *const f32,
+            ahead_step: usize,
+            plus: *const f32,
+            plus_stride: usize,
+        ) {
+            // SAFETY: the caller's promise.
+            unsafe { tile::<Of, S, ROWS>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
+        }
+
+        /// # Safety
+        /// See [`tiles_below`]($crate::gemm::microkernels::tiles_below).
+        $(#[$features])?
+        pub(in crate::gemm::microkernels) unsafe fn $below<Of: Set, S: VectorBundle, const ROWS: usize>(column: &Column) {
+            // SAFETY: the caller's promise.
+            unsafe { tiles_below::<Of, S, ROWS>(column) }
+        }
+    };
+}
+
 /// The tiles that there are, and one that panics for each number of rows beyond.
 const fn filled_up<const COUNT: usize>(tiles: [Tile; COUNT]) -> [Tile; MOST_ROWS + 1] {
     let mut all = [too_high as Tile; MOST_ROWS + 1];
@@ -520,33 +553,7 @@ unsafe fn tiles_below<Of: Set, S: VectorBundle, const ROWS: usize>(column: &Colu
     }
 }
 
-/// # Safety
-/// See [`tiles_below`].
-unsafe fn baseline_below<Of: Set, S: VectorBundle, const ROWS: usize>(column: &Column) {
-    // SAFETY: the caller's promise.
-    unsafe { tiles_below::<Of, S, ROWS>(column) }
-}
-
-/// With the instructions that every CPU of the architecture has.
-///
-/// # Safety
-/// See [`Tile`].
-unsafe fn baseline<Of: Set, S: VectorBundle, const ROWS: usize>(
-    a: *const f32,
-    row: usize,
-    step: usize,
-    b: *const f32,
-    depth: usize,
-    c: *mut f32,
-    stride: usize,
-    ahead: *const f32,
-    ahead_step: usize,
-    plus: *const f32,
-    plus_stride: usize,
-) {
-    // SAFETY: the caller's promise.
-    unsafe { tile::<Of, S, ROWS>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
-}
+compile_tiles!(baseline, baseline_below,);
 
 // Behind the macros.
 pub(crate) mod bf16;
@@ -573,61 +580,8 @@ pub(crate) mod x86 {
         large_l2: false, wide: None, operands: Operands::Float32
     }
 
-    /// # Safety
-    /// See [`super::Tile`].
-    #[target_feature(enable = "avx2,fma")]
-    pub(super) unsafe fn avx2<Of: Set, S: VectorBundle, const ROWS: usize>(
-        a: *const f32,
-        row: usize,
-        step: usize,
-        b: *const f32,
-        depth: usize,
-        c: *mut f32,
-        stride: usize,
-        ahead: *const f32,
-        ahead_step: usize,
-        plus: *const f32,
-        plus_stride: usize,
-    ) {
-        // SAFETY: the caller's promise.
-        unsafe { tile::<Of, S, ROWS>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
-    }
-
-    /// # Safety
-    /// See [`super::Tile`].
-    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
-    pub(super) unsafe fn avx512<Of: Set, S: VectorBundle, const ROWS: usize>(
-        a: *const f32,
-        row: usize,
-        step: usize,
-        b: *const f32,
-        depth: usize,
-        c: *mut f32,
-        stride: usize,
-        ahead: *const f32,
-        ahead_step: usize,
-        plus: *const f32,
-        plus_stride: usize,
-    ) {
-        // SAFETY: the caller's promise.
-        unsafe { tile::<Of, S, ROWS>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
-    }
-
-    /// # Safety
-    /// See [`super::tiles_below`].
-    #[target_feature(enable = "avx2,fma")]
-    pub(super) unsafe fn avx2_below<Of: Set, S: VectorBundle, const ROWS: usize>(column: &Column) {
-        // SAFETY: the caller's promise.
-        unsafe { tiles_below::<Of, S, ROWS>(column) }
-    }
-
-    /// # Safety
-    /// See [`super::tiles_below`].
-    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
-    pub(super) unsafe fn avx512_below<Of: Set, S: VectorBundle, const ROWS: usize>(column: &Column) {
-        // SAFETY: the caller's promise.
-        unsafe { tiles_below::<Of, S, ROWS>(column) }
-    }
+    compile_tiles!(avx2, avx2_below, #[target_feature(enable = "avx2,fma")]);
+    compile_tiles!(avx512, avx512_below, #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]);
 }
 
 #[cfg(test)]

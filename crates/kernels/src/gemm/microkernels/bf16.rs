@@ -68,33 +68,10 @@ pub(crate) mod x86 {
         avx2, avx2_below, large_l2: false, wide: None, operands: Operands::Bf16 { native: false }
     }
 
-    /// # Safety
-    /// See [`super::super::Tile`].
-    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512bf16,avx2,fma")]
-    unsafe fn avx512_bf16<Of: Set, S: VectorBundle, const ROWS: usize>(
-        a: *const f32,
-        row: usize,
-        step: usize,
-        b: *const f32,
-        depth: usize,
-        c: *mut f32,
-        stride: usize,
-        ahead: *const f32,
-        ahead_step: usize,
-        plus: *const f32,
-        plus_stride: usize,
-    ) {
-        // SAFETY: the caller's promise.
-        unsafe { tile::<Of, S, ROWS>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
-    }
-
-    /// # Safety
-    /// See [`super::super::tiles_below`].
-    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512bf16,avx2,fma")]
-    unsafe fn avx512_bf16_below<Of: Set, S: VectorBundle, const ROWS: usize>(column: &Column) {
-        // SAFETY: the caller's promise.
-        unsafe { tiles_below::<Of, S, ROWS>(column) }
-    }
+    compile_tiles!(
+        avx512_bf16, avx512_bf16_below,
+        #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512bf16,avx2,fma")]
+    );
 }
 
 #[cfg(test)]
