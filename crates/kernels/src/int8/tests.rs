@@ -17,50 +17,69 @@ fn drawn(count: usize, seed: u64) -> Vec<u8> {
 }
 
 #[test]
-fn bytes_without_a_sign_times_bytes_with_one() {
+fn tiles_add_up_exactly() {
     for (isa, tiles) in Isa::available().iter().flat_map(|isa| Tiles::all_of(isa).into_iter().map(move |tiles| (isa, tiles))) {
         // The greatest and the least products; the last ones wrap around.
-        for (depth, ends) in
-            [(4usize, None), (7, None), (64, None), (129, None), (33_000, Some([255, 128])), (70_001, Some([255, 127]))]
-        {
+        let of_ends = [(1, 33_000, Some([255, 128])), (1, 70_001, Some([255, 127]))];
+        let cases = [(1, 4, None), (1, 7, None), (3, 7, None), (2, 64, None), (1, 129, None)].into_iter().chain(of_ends);
+        for (runs, length, ends) in cases {
             for rows in [1, 2, tiles.rows / 2, tiles.rows].into_iter().filter(|&rows| rows > 0) {
                 for columns in [1, tiles.lanes + 1, 2 * tiles.lanes] {
-                    let padded = depth.next_multiple_of(GROUP);
-                    let end =
-                        |list: Vec<u8>, which: usize| ends.map_or(list.clone(), |ends: [u8; 2]| vec![ends[which]; list.len()]);
-                    let (a, b) = (end(drawn(rows * padded, 1), 0), end(drawn(depth * columns, 2), 1));
-                    let mut packed = vec![0; bytes(tiles, 1, depth, columns)];
-                    let mut sums = vec![0; columns.next_multiple_of(tiles.lanes)];
-                    PackMatrix { tiles, columns, bytes: &b, flip: 0, packed: &mut packed, sums: &mut sums }.compute(isa);
-                    let panel = PanelsView::new(tiles, columns, &packed).panel(0);
-                    let mut starts: Vec<*const u8> = a.chunks_exact(padded).map(<[u8]>::as_ptr).collect();
-                    let mut room = vec![0; tiles.gathered(padded)];
-                    tiles.gather(isa, &mut starts, rows, padded, &mut room);
-                    let (start, row_sums) = ([7; MOST_NUMBERS], [0; MOST_ROWS]);
-                    let mut found = [0u32; MOST_NUMBERS];
-                    let stride = panel.vectors * tiles.lanes;
-                    let (zeros, factors) = (std::ptr::null(), std::ptr::null());
-                    let _ready = tiles.ready();
-                    let task = Task {
-                        runs: 1,
-                        rows,
-                        length: padded,
-                        starts: starts.as_ptr(),
-                        weights: panel.weights.as_ptr(),
-                        epilogue: Epilogue { start: start.as_ptr(), zeros, row_sums: row_sums.as_ptr(), factors },
-                        output: found.as_mut_ptr(),
-                        stride,
-                    };
-                    // SAFETY: everything is there, as above.
-                    unsafe { tiles.run(panel.vectors, &task) };
-                    for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
-                        let product = |k: usize| i64::from(a[row * padded + k]) * i64::from(b[k * columns + column] as i8);
-                        let expected = (0..depth).map(product).sum::<i64>() + 7;
-                        let found = found[row * stride + column] as i32;
-                        assert_eq!(found, expected as i32, "{}: {rows} rows of {depth}, column {column}", tiles.name);
-                    }
+                    check(isa, tiles, [runs, length], ends, [rows, columns]);
                 }
             }
         }
+    }
+}
+
+/// A tile whose left operand lies in so many runs of so many bytes for each row.
+fn check(isa: &Isa, tiles: &'static Tiles, [runs, length]: [usize; 2], ends: Option<[u8; 2]>, [rows, columns]: [usize; 2]) {
+    let padded = usize::next_multiple_of(length, GROUP);
+    let depth = runs * padded;
+    let list = |count, which: usize| ends.map_or_else(|| drawn(count, 1 + which as u64), |ends| vec![ends[which]; count]);
+    let (a, mut b) = (list(rows * depth, 0), list(depth * columns, 1));
+    // What is behind a run is multiplied by nothing.
+    for run in b.chunks_exact_mut(padded * columns) {
+        run[length * columns..].fill(0);
+    }
+    let mut packed = vec![0; bytes(tiles, 1, depth, columns)];
+    let mut sums = vec![0; columns.next_multiple_of(tiles.lanes)];
+    PackMatrix { tiles, columns, bytes: &b, flip: 0, packed: &mut packed, sums: &mut sums }.compute(isa);
+    let panel = PanelsView::new(tiles, columns, &packed).panel(0);
+    let places = (0..runs * rows).map(|i| (i / rows, i % rows));
+    let mut starts: Vec<*const u8> = places.map(|(run, row)| a[row * depth + run * padded..][..padded].as_ptr()).collect();
+    let mut room = vec![0; tiles.gathered(depth)];
+    tiles.gather(isa, &mut starts, rows, padded, &mut room);
+    let start: [i32; MOST_NUMBERS] = std::array::from_fn(|i| (i as i32).wrapping_mul(1_234_567));
+    let zeros: [i32; MOST_NUMBERS] = std::array::from_fn(|i| i as i32 * 11 - 100);
+    let row_sums: [i32; MOST_ROWS] = std::array::from_fn(|i| 98_765 * i as i32 - 10);
+    let has_zeros = length % 2 == 0;
+    let mut found = [0u32; MOST_NUMBERS];
+    let stride = panel.vectors * tiles.lanes;
+    let _ready = tiles.ready();
+    let task = Task {
+        runs,
+        rows,
+        length: padded,
+        starts: starts.as_ptr(),
+        weights: panel.weights.as_ptr(),
+        epilogue: Epilogue {
+            start: start.as_ptr(),
+            zeros: if has_zeros { zeros.as_ptr() } else { std::ptr::null() },
+            row_sums: row_sums.as_ptr(),
+            factors: std::ptr::null(),
+        },
+        output: found.as_mut_ptr(),
+        stride,
+    };
+    // SAFETY: the starts are of rows of `padded` bytes, the panel has weights for as many in each run, and the arrays have the
+    // numbers of the largest tile.
+    unsafe { tiles.run(panel.vectors, &task) };
+    for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
+        let product = |k: usize| i64::from(a[row * depth + k]) * i64::from(b[k * columns + column] as i8);
+        let off = if has_zeros { zeros[column].wrapping_mul(row_sums[row]) } else { 0 };
+        let expected = ((0..depth).map(product).sum::<i64>() as i32).wrapping_add(start[column]).wrapping_sub(off);
+        let found = found[row * stride + column] as i32;
+        assert_eq!(found, expected, "{}: {rows} rows, {runs} runs of {length}, column {column} of {columns}", tiles.name);
     }
 }

@@ -1,8 +1,6 @@
-//! Products of integers against the operators that they stand for, and the tiles against sums of wide integers: all
-//! instructions, odd sizes, zero points at both ends, the greatest products.
-#![allow(unsafe_code)]
+//! Products of integers against the operators that they stand for: all instructions, odd sizes, zero points at both ends, the greatest
+//! products. Their tiles are tested where they are, in `crates/kernels`.
 
-use super::panels::Panels;
 use super::{accept_with, computed};
 use crate::backend::cpu::kernels::{Caches, Problem, Target, TensorDesc, first};
 use crate::backend::cpu::reference;
@@ -14,7 +12,7 @@ use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
 use crate::graph::ops::matmul::{Gemm, Matmul};
 use crate::graph::ops::quantized::QuantizedMatmul;
 use crate::graph::{DataType, Op, OperandId};
-use webnn_kernels::int8::microkernels::{self, MOST_NUMBERS, MOST_ROWS, Task, Tiles};
+use webnn_kernels::int8::microkernels::Tiles;
 use webnn_kernels::isa::Isa;
 
 /// Bytes of all kinds, many of them at the ends of their range; the seed is fixed.
@@ -26,73 +24,6 @@ fn bytes(count: usize, seed: u64) -> Vec<u8> {
         [0, 127, 128, 255, byte, byte, byte, byte][(state >> 60) as usize % 8]
     };
     std::iter::repeat_with(next).take(count).collect()
-}
-
-#[test]
-fn tiles_add_up_exactly() {
-    for (isa, tiles) in Isa::available().iter().flat_map(|isa| Tiles::all_of(isa).into_iter().map(move |tiles| (isa, tiles))) {
-        // The last ones overflow, and wrap around.
-        for (runs, length, extreme) in [(1, 4, 0), (1, 5, 0), (3, 7, 0), (2, 64, 0), (1, 30, 1), (1, 72_000, 1), (1, 72_000, 2)] {
-            for (rows, columns) in [(1, 1), (2, tiles.lanes), (tiles.rows - 1, tiles.lanes + 3), (tiles.rows, 2 * tiles.lanes)] {
-                let ends = |list: Vec<u8>, end: u8| if extreme == 0 { list } else { vec![end; list.len()] };
-                let padded = usize::next_multiple_of(length, 4);
-                let a = ends(bytes(rows * runs * padded, 1), 255);
-                let b = ends(bytes(runs * length * columns, 2), if extreme == 1 { 128 } else { 127 });
-                let weight = |run: usize, byte: usize, column: usize| b[(run * length + byte) * columns + column] as i8;
-                let places: Vec<usize> = (0..runs * length).collect();
-                let mut sums = vec![0; columns];
-                let at = |place: usize, column: usize| b[place * columns + column] as i8;
-                let panels = Panels::pack(tiles, &places, length, at, &mut sums);
-                for (column, sum) in sums.into_iter().enumerate() {
-                    assert_eq!(sum, places.iter().map(|&place| i32::from(at(place, column))).sum::<i32>());
-                }
-                let panel = panels.view().panel(0);
-                let mut starts = [std::ptr::null(); 3 * MOST_ROWS];
-                for (i, start) in starts.iter_mut().enumerate().take(runs * rows) {
-                    let (run, row) = (i / rows, i % rows);
-                    *start = a[(row * runs + run) * padded..][..padded].as_ptr();
-                }
-                let start: [i32; MOST_NUMBERS] = std::array::from_fn(|i| i as i32 * 1_234_567);
-                let zeros: [i32; MOST_NUMBERS] = std::array::from_fn(|i| i as i32 * 11 - 100);
-                let row_sums: [i32; MOST_ROWS] = std::array::from_fn(|i| 98_765 * i as i32 - 10);
-                let has_zeros = length % 2 == 0;
-                let mut found = [0u32; MOST_NUMBERS];
-                let stride = panel.vectors * tiles.lanes;
-                let mut room = vec![0; tiles.gathered(runs * padded)];
-                tiles.gather(isa, &mut starts[..runs * rows], rows, padded, &mut room);
-                let _ready = tiles.ready();
-                let task = Task {
-                    runs,
-                    rows,
-                    length: padded,
-                    starts: starts.as_ptr(),
-                    weights: panel.weights.as_ptr(),
-                    epilogue: microkernels::Epilogue {
-                        start: start.as_ptr(),
-                        zeros: if has_zeros { zeros.as_ptr() } else { std::ptr::null() },
-                        row_sums: row_sums.as_ptr(),
-                        factors: std::ptr::null(),
-                    },
-                    output: found.as_mut_ptr(),
-                    stride,
-                };
-                // SAFETY: everything is there, as above.
-                unsafe { tiles.run(panel.vectors, &task) };
-                for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
-                    let of_run = |run: usize| {
-                        let a = &a[(row * runs + run) * padded..][..length];
-                        a.iter().enumerate().map(|(k, &a)| i64::from(a) * i64::from(weight(run, k, column))).sum::<i64>()
-                    };
-                    let off = if has_zeros { zeros[column].wrapping_mul(row_sums[row]) } else { 0 };
-                    let sum = (0..runs).map(of_run).sum::<i64>() as i32;
-                    let expected = sum.wrapping_add(start[column]).wrapping_sub(off);
-                    let found = found[row * stride + column] as i32;
-                    let name = (isa.name, tiles.name);
-                    assert_eq!(found, expected, "{name:?}: {rows} rows, {runs} runs of {length}, column {column} of {columns}");
-                }
-            }
-        }
-    }
 }
 
 /// A case: the operator (of the operands 0 and 3), its operands, the output's shape, and whether that is quantized.
