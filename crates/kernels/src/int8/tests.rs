@@ -23,7 +23,9 @@ fn tiles_add_up_exactly() {
         let of_ends = [(1, 33_000, Some([255, 128])), (1, 70_001, Some([255, 127]))];
         let cases = [(1, 4, None), (1, 7, None), (3, 7, None), (2, 64, None), (1, 129, None)].into_iter().chain(of_ends);
         for (runs, length, ends) in cases {
-            for rows in [1, 2, tiles.rows / 2, tiles.rows].into_iter().filter(|&rows| rows > 0) {
+            // Long runs take their time, and a tile adds up all rows alike.
+            let is_tried = |rows: &usize| *rows == tiles.rows || *rows > 0 && ends.is_none();
+            for rows in [1, 2, tiles.rows / 2, tiles.rows].into_iter().filter(is_tried) {
                 for columns in [1, tiles.lanes + 1, 2 * tiles.lanes] {
                     check(isa, tiles, [runs, length], ends, [rows, columns]);
                 }
