@@ -70,7 +70,7 @@ impl Element {
     }
 }
 
-/// What a device may be off by in float32, where the oracle allows less.
+/// What a device may be off by in float32, and of products in float16 too, where the oracle allows less.
 #[derive(Clone, Copy, Default)]
 pub struct Allowance {
     /// Units in the last place, of results that need not be exact.
@@ -83,7 +83,8 @@ pub struct Allowance {
 
 impl Allowance {
     fn of(self, data_type: DataType) -> Allowance {
-        if data_type == DataType::Float32 { self } else { Allowance::default() }
+        let of_products = self.of_products;
+        if data_type == DataType::Float32 { self } else { Allowance { of_products, ..Allowance::default() } }
     }
 }
 
