@@ -47,18 +47,27 @@ function operators(b) {
   return Object.fromEntries(Array.from({ length: 200 }, (_, i) => [`y${i}`, kinds[i % kinds.length](input(i))]));
 }
 
-/** The longest of the calls of a device's methods, by their names. */
-function noted(device) {
+/** Nanoseconds that this thread has computed, where the system tells. */
+function computed() {
+  const file = `/proc/self/task/${process.pid}/schedstat`;
+  if (!existsSync(file)) return undefined;
+  const [opened, bytes] = [openSync(file), Buffer.alloc(64)];
+  const read = () => Number(bytes.toString('latin1', 0, readSync(opened, bytes, 0, 64, 0)).split(' ')[0]);
+  return { read, close: () => closeSync(opened) };
+}
+
+/** The longest of the calls of a device's methods, by their names: what the thread computed in them, where the system tells. */
+function noted(device, now) {
   const longest = new Map();
   const note = (object, names) => {
     for (const name of names) {
       const method = object[name];
       const value = (...given) => {
-        const begin = performance.now();
+        const begin = now();
         try {
           return Reflect.apply(method, object, given);
         } finally {
-          longest.set(name, Math.max(longest.get(name) ?? 0, performance.now() - begin));
+          longest.set(name, Math.max(longest.get(name) ?? 0, now() - begin));
         }
       };
       Object.defineProperty(object, name, { value, configurable: true });
@@ -67,15 +76,6 @@ function noted(device) {
   note(device, ['createBuffer', 'createShaderModule', 'createComputePipelineAsync', 'createBindGroup', 'createCommandEncoder', 'pushErrorScope', 'popErrorScope']);
   note(device.queue, ['submit', 'writeBuffer']);
   return longest;
-}
-
-/** Nanoseconds that this thread has computed, where the system tells. */
-function computed() {
-  const file = `/proc/self/task/${process.pid}/schedstat`;
-  if (!existsSync(file)) return undefined;
-  const [opened, bytes] = [openSync(file), Buffer.alloc(64)];
-  const read = () => Number(bytes.toString('latin1', 0, readSync(opened, bytes, 0, 64, 0)).split(' ')[0]);
-  return { read, close: () => closeSync(opened) };
 }
 
 function shown(list) {
@@ -116,7 +116,8 @@ console.log(`Dawn on ${adapter.info?.description || adapter.info?.device}`);
 for (const [name, describe] of Object.entries({ bert, operators })) {
   if (options.only !== undefined && !options.only.split(',').includes(name)) continue;
   const device = await (await gpu.requestAdapter()).requestDevice({ requiredFeatures: requiredFeatures(adapter), requiredLimits: requiredLimits(adapter) });
-  const longest = options.calls ? noted(device) : new Map();
+  const clock = computed();
+  const longest = options.calls ? noted(device, () => (clock ? clock.read() / 1e6 : performance.now())) : new Map();
   const context = await ml.createContext(device);
   const builder = new MLGraphBuilder(context);
   const outputs = describe(builder);
@@ -135,6 +136,7 @@ for (const [name, describe] of Object.entries({ bert, operators })) {
     }
   });
   for (const [call, ms] of [...longest].sort(([, a], [, b]) => b - a)) console.log(`  ${call}: ${ms.toFixed(2)} ms at most`);
+  clock?.close();
   context.destroy();
   device.destroy();
 }
