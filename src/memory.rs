@@ -16,6 +16,7 @@ mod available;
 mod buffer_cache;
 mod huge_pages;
 mod input_copy;
+mod mapped;
 mod reserve;
 
 pub use allocator_tuning::keep_freed;
@@ -23,6 +24,7 @@ use available::available;
 use huge_pages::Block;
 pub use huge_pages::{Together, side_by_side};
 pub use input_copy::{Arrival, Arriving, Runs, arriving, arriving_in_runs};
+pub use mapped::{MappedFile, let_go};
 pub use reserve::check;
 
 /// Every [`Bytes`] begins at a multiple of this: a cache line, and the widest vector register.

@@ -1,10 +1,9 @@
 //! A model's bytes: mapped files, or memory that the caller gave.
-#![allow(unsafe_code)]
 
 use super::structure::malformed;
 use crate::error::{Error, Kind, Result};
+use crate::memory::MappedFile;
 use bytes::Bytes;
-use memmap2::Mmap;
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Component, Path, PathBuf};
@@ -148,10 +147,7 @@ fn map(path: &Path) -> Result<Bytes> {
         return Ok(Bytes::new());
     }
     let file = File::open(path).map_err(fail)?;
-    // SAFETY: the mapping is private to us and read only. That nobody cuts the file short meanwhile cannot be enforced;
-    // `Model::open` asks for it.
-    let mapping = unsafe { Mmap::map(&file) }.map_err(fail)?;
-    Ok(Bytes::from_owner(mapping))
+    Ok(Bytes::from_owner(MappedFile::new(&file).map_err(fail)?))
 }
 
 fn unreadable(path: &Path, error: std::io::Error) -> Error {

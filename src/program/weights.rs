@@ -1,15 +1,14 @@
-//! The weights of a model, which all of its graphs refer to at one place: those of a file lie anywhere, and kernels want them aligned.
+//! The weights of a model, which all of its graphs refer to at one place. Those of a file lie anywhere in it, and most kernels want
+//! elements aligned.
 
 use crate::error::Result;
-use crate::graph::{ConstantBytes, Graph, Shared, Source};
-use crate::memory::{Bytes, Charge, Usage, Use};
+use crate::graph::{ConstantBytes, Graph, Op, OperandId, Shared, Source};
+use crate::memory::{Bytes, Charge, Usage, Use, let_go};
 use crate::onnx::Loaded;
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Kernels take elements of all types from addresses that are multiples of this.
-const ALIGNED: usize = 8;
 /// Smaller ones are copied as fast as they are looked up.
 const WORTH_IT: usize = 1 << 10;
 
@@ -39,7 +38,8 @@ impl Weights {
     pub fn settle(&self, graph: &mut Graph, loaded: &Loaded, shared: &Shared) -> Result<()> {
         shared.expects_several();
         let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
-        for operand in &mut graph.operands {
+        let anywhere = read_anywhere(graph);
+        for (number, operand) in graph.operands.iter_mut().enumerate() {
             let Source::Constant(constant) = &mut operand.source else { continue };
             let bytes = constant.as_slice();
             if bytes.len() < WORTH_IT {
@@ -54,7 +54,8 @@ impl Weights {
                 }
                 continue;
             }
-            if bytes.as_ptr().addr().is_multiple_of(ALIGNED) {
+            let size = operand.descriptor.data_type.bits().div_ceil(8);
+            if bytes.as_ptr().addr().is_multiple_of(size) || anywhere.contains(&OperandId(number as u32)) {
                 shared.keep(bytes);
                 continue;
             }
@@ -63,6 +64,7 @@ impl Weights {
                 Entry::Occupied(there) => there.into_mut(),
                 Entry::Vacant(vacant) => {
                     let copy = ConstantBytes::new(Bytes::copy_of(bytes)?);
+                    let_go(bytes);
                     shared.keep(copy.as_slice());
                     let charge = self.usage.charge(Use::Graphs, bytes.len());
                     vacant.insert((copy, charge))
@@ -72,4 +74,22 @@ impl Weights {
         }
         Ok(())
     }
+}
+
+/// Constants that are only the weights, scales and zero points of products with quantized weights, which are packed from wherever they lie.
+fn read_anywhere(graph: &Graph) -> HashSet<OperandId> {
+    let (mut anywhere, mut others) = (HashSet::new(), HashSet::new());
+    for node in &graph.nodes {
+        match &node.op {
+            Op::BlockQuantizedMatmul(op) => {
+                anywhere.extend([op.weights, op.scales].into_iter().chain(op.zero_points));
+                others.extend([op.a].into_iter().chain(op.code_book).chain(op.bias));
+            }
+            op => op.visit(&mut |_, id| {
+                others.insert(id);
+            }),
+        }
+    }
+    anywhere.retain(|id| !others.contains(id));
+    anywhere
 }

@@ -287,7 +287,7 @@ fn of_few_bits(isa: &'static Isa) -> Vec<Microkernel> {
     let mut all: Vec<Microkernel> = Vec::new();
     for (bits, rows) in [(2, 1), (4, 1), (8, 1), (4, 2), (4, 4), (4, 8), (8, 8)] {
         let weights: Vec<u8> = (0..SIZE * SIZE * bits / 8).map(|i| (i * 37 % 251) as u8).collect();
-        let scales = numbers(SIZE * SIZE / 32);
+        let scales: Vec<u8> = numbers(SIZE * SIZE / 32).iter().flat_map(|x| x.to_le_bytes()).collect();
         let source = block_quantized::Source {
             bits,
             columns: SIZE,

@@ -4,7 +4,7 @@
 use super::cancel::Cancel;
 use super::cost;
 use super::dispatch::{Built, Problem, Target, TensorDesc, choose, workspaces};
-use super::fold::is_aligned;
+use super::fold::is_aligned_for;
 use super::kernels::{Kernel, Workspaces, budget_beside, divide_budget};
 use super::packings::{self, Packings};
 use super::profile::{Description, Profile};
@@ -16,7 +16,7 @@ use crate::compiler::{Place, Plan, Value, ValueId, behind_inputs, multiplication
 use crate::error::Result;
 use crate::graph::{ConstantBytes, DataType, Op, Shared};
 use crate::host_memory::{Placement, Placements};
-use crate::memory::{Bytes, Charge, Together, Usage, Use, side_by_side};
+use crate::memory::{Bytes, Charge, Together, Usage, Use, let_go, side_by_side};
 use crate::timeline::from_panic;
 use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
@@ -183,6 +183,27 @@ impl Step {
         }
     }
 
+    /// The bytes of an operand that is a constant which kernels may look at when they are built. None looks at the table of a gather,
+    /// which may be large.
+    fn looked_at<'a>(&self, operand: &Operand, constants: &'a [ConstantBytes]) -> Option<&'a [u8]> {
+        match operand.memory {
+            Memory::Constant(position) if !matches!(self.op, Op::Gather(_)) => Some(constants[position].as_slice()),
+            _ => None,
+        }
+    }
+
+    /// Whether a kernel can be built from a constant where it lies: it is aligned, or its bytes are looked at one by one.
+    fn packs_from_anywhere(&self, input: usize, operand: &Operand, bytes: &[u8]) -> bool {
+        let by_bytes = match &self.op {
+            Op::BlockQuantizedMatmul(op) => {
+                let mut packed = [op.weights, op.scales].into_iter().chain(op.zero_points);
+                packed.any(|id| id.0 as usize == input)
+            }
+            _ => false,
+        };
+        by_bytes || is_aligned_for(operand.data_type, bytes)
+    }
+
     /// How many nanoseconds it takes on one thread, or so.
     fn estimate(&self) -> usize {
         let saved = self.kernel.is_some().then_some(self.saved);
@@ -276,15 +297,9 @@ fn for_each_problem(
     // all steps: to touch new memory takes longer than the copy.
     let mut copies: Vec<Bytes> = Vec::new();
     for (number, ((step, workspaces), workspace)) in steps.iter().zip(&workspaces).zip(divided).enumerate() {
-        let known = |operand: &'_ Operand| match operand.memory {
-            Memory::Constant(position) => Some(position),
-            _ => None,
-        };
-        // No kernel looks at the constants of these, which may be large.
-        let is_looked_at = !matches!(step.op, Op::Gather(_));
-        for (i, operand) in step.inputs.iter().enumerate().filter(|_| is_looked_at) {
-            let Some(bytes) = known(operand).map(|position| constants[position].as_slice()) else { continue };
-            if !is_aligned(bytes) {
+        for (i, operand) in step.inputs.iter().enumerate() {
+            let Some(bytes) = step.looked_at(operand, constants) else { continue };
+            if !step.packs_from_anywhere(i, operand, bytes) {
                 copies.resize_with(copies.len().max(i + 1), Bytes::default);
                 if copies[i].len() < bytes.len() {
                     copies[i] = Bytes::default();
@@ -294,8 +309,8 @@ fn for_each_problem(
             }
         }
         let constant = |(i, operand): (usize, &Operand)| {
-            let bytes = constants[known(operand)?].as_slice();
-            if is_aligned(bytes) { Some(bytes) } else { copies.get(i)?.get(..bytes.len()).filter(|_| is_looked_at) }
+            let bytes = step.looked_at(operand, constants)?;
+            if step.packs_from_anywhere(i, operand, bytes) { Some(bytes) } else { copies.get(i)?.get(..bytes.len()) }
         };
         let inputs: Vec<TensorDesc<'_>> = step
             .inputs
@@ -370,14 +385,20 @@ fn build_kernels(
         let is_special = is_ordered || !problem.prologue.is_empty();
         assert!(build.is_some() || !is_special, "products in other orders and attention have a kernel");
         let built = build.map(|build| {
-            let constants = problem.inputs.iter().map(|input| input.constant);
+            let step = &steps[number];
+            let known = step.inputs.iter().map(|operand| step.looked_at(operand, constants));
             let operators = format!("{:?}{:?}{:?}{:?}", problem.prologue, problem.dequantized, problem.op, problem.fused);
-            let step = packings::identity(choice.name, &operators, constants, shared);
-            let (built, bytes) = packings::during(step, build);
+            let identity = packings::identity(choice.name, &operators, known, shared);
+            let (built, bytes) = packings::during(identity, build);
             counted += bytes;
             built
         });
-        made.push((choice.name, built.transpose()?, saved));
+        let built = built.transpose()?;
+        for &position in built.iter().flat_map(|built| &built.consumed) {
+            // What was packed is read no more: the file and its packings are not in memory both.
+            steps[number].looked_at(&steps[number].inputs[position], constants).into_iter().for_each(let_go);
+        }
+        made.push((choice.name, built, saved));
         Ok(())
     })?;
     for (step, (implementation, built, saved)) in steps.iter_mut().zip(made) {
@@ -392,16 +413,17 @@ fn build_kernels(
         }
         step.followers = take(&mut step.fused).into_iter().map(Follower::new).collect();
     }
-    let mut used = vec![false; constants.len()];
+    // As which types of elements steps read a constant, if any do.
+    let mut used = vec![Vec::new(); constants.len()];
     for operand in steps.iter().flat_map(|step| &step.inputs) {
         if let Memory::Constant(position) = operand.memory {
-            used[position] = true;
+            used[position].push(operand.data_type);
         }
     }
     for (constant, used) in constants.iter_mut().zip(used) {
-        if !used {
+        if used.is_empty() {
             *constant = ConstantBytes::new([]);
-        } else if !is_aligned(constant.as_slice()) {
+        } else if !used.iter().all(|data_type| is_aligned_for(*data_type, constant.as_slice())) {
             *constant = ConstantBytes::new(Bytes::copy_of(constant.as_slice())?);
         }
     }

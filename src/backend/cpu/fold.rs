@@ -6,7 +6,7 @@ use super::reference;
 use super::view::{Arguments, View, ViewMut};
 use crate::compiler::{Evaluate, Pattern};
 use crate::error::Result;
-use crate::graph::{ConstantBytes, Descriptor, Op};
+use crate::graph::{ConstantBytes, DataType, Descriptor, Op};
 use crate::memory::{self, Bytes};
 
 /// Computes until the context ends, whose builds would otherwise keep others waiting.
@@ -72,8 +72,14 @@ impl std::ops::Deref for Aligned<'_> {
     }
 }
 
+/// For elements of every type.
 pub fn is_aligned(bytes: &[u8]) -> bool {
     bytes.as_ptr().addr().is_multiple_of(8)
+}
+
+/// For elements of this type.
+pub fn is_aligned_for(data_type: DataType, bytes: &[u8]) -> bool {
+    bytes.as_ptr().addr().is_multiple_of(data_type.bits().div_ceil(8))
 }
 
 /// The same bytes, copied if they must be.

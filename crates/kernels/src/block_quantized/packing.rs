@@ -35,11 +35,11 @@ pub struct Source<'a> {
     pub zeros: Option<Points<'a>>,
 }
 
-/// float32 or float16 numbers.
+/// Bytes of float32 or float16 numbers, wherever they lie.
 #[derive(Clone, Copy, Debug)]
 pub enum Floats<'a> {
-    Float32(&'a [f32]),
-    Float16(&'a [u16]),
+    Float32(&'a [u8]),
+    Float16(&'a [u8]),
 }
 
 /// Zero points.
@@ -53,10 +53,38 @@ pub enum Points<'a> {
 impl Floats<'_> {
     fn at(&self, place: usize) -> f32 {
         match self {
-            Floats::Float32(numbers) => numbers[place],
-            Floats::Float16(numbers) => from_float16(numbers[place]),
+            Floats::Float32(bytes) => f32::from_le_bytes(element(bytes, place)),
+            Floats::Float16(bytes) => from_float16(u16::from_le_bytes(element(bytes, place))),
         }
     }
+
+    /// Whether float16 holds the same numbers: those of models that were float16 before, or that other formats are made of.
+    fn are_float16(&self) -> bool {
+        match self {
+            Floats::Float32(bytes) => bytes.chunks_exact(4).all(|x| {
+                let x = u32::from_le_bytes([x[0], x[1], x[2], x[3]]);
+                from_float16(short(x)).to_bits() == x
+            }),
+            Floats::Float16(_) => true,
+        }
+    }
+}
+
+/// The float16 of a float32 number that is one: its sign, exponent and leading bits. Of others it is something else.
+fn short(x: u32) -> u16 {
+    let (sign, exponent, fraction) = (x >> 16 & 0x8000, (x >> 23 & 0xff) as i32 - 112, x & 0x7f_ffff);
+    let bits = match exponent {
+        1..31 => (exponent as u32) << 10 | fraction >> 13,
+        // Below 2^-14 the leading bit stands in the fraction.
+        -9..1 => (fraction | 0x80_0000) >> (14 - exponent),
+        _ => 0,
+    };
+    (sign | bits) as u16
+}
+
+/// An element of an array.
+fn element<const LENGTH: usize>(bytes: &[u8], number: usize) -> [u8; LENGTH] {
+    std::array::from_fn(|i| bytes[number * LENGTH + i])
 }
 
 impl Source<'_> {
@@ -80,7 +108,7 @@ impl Source<'_> {
             block: self.block,
             padded: self.block.next_multiple_of(32 / bits),
             bits,
-            scales: if matches!(self.scales, Floats::Float32(_)) { Scales::Float32 } else { Scales::Float16 },
+            scales: if self.scales.are_float16() { Scales::Float16 } else { Scales::Float32 },
             zeros,
             is_int8,
         }
@@ -144,11 +172,12 @@ impl Source<'_> {
         let places = places.flat_map(|(panel, block)| (0..lanes).map(move |lane| (panel, block, lane)));
         for (number, (panel, block, lane)) in places.enumerate() {
             let place = of_block(panel, block, lane);
-            match (self.scales, place) {
-                (Floats::Float32(numbers), Some(place)) => put(scales, number, numbers[place].to_le_bytes()),
-                (Floats::Float32(_), None) => put(scales, number, [0; 4]),
-                (Floats::Float16(numbers), Some(place)) => put(scales, number, numbers[place].to_le_bytes()),
-                (Floats::Float16(_), None) => put(scales, number, [0; 2]),
+            match (format.scales, self.scales, place) {
+                (Scales::Float32, from, Some(place)) => put(scales, number, from.at(place).to_le_bytes()),
+                (Scales::Float32, _, None) => put(scales, number, [0; 4]),
+                (Scales::Float16, Floats::Float16(bytes), Some(place)) => put(scales, number, element::<2>(bytes, place)),
+                (Scales::Float16, from, Some(place)) => put(scales, number, short(from.at(place).to_bits()).to_le_bytes()),
+                (Scales::Float16, _, None) => put(scales, number, [0; 2]),
             }
             let zeros = &mut rest[..zeros];
             match format.zeros {
@@ -301,7 +330,23 @@ fn arranged(codes: u32, bits: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::arranged;
+    use super::{Floats, arranged, from_float16, short};
+
+    #[test]
+    fn float32_numbers_that_are_float16_are_found() {
+        for bits in 0..=u16::MAX {
+            let number = from_float16(bits);
+            let same = Floats::Float32(&number.to_le_bytes()).are_float16();
+            assert_eq!(same, number.is_finite(), "{bits:x}");
+            assert!(!same || short(number.to_bits()) == bits, "{bits:x}");
+            // The next one has more bits.
+            let next = f32::from_bits(number.to_bits() ^ 1);
+            assert!(!Floats::Float32(&next.to_le_bytes()).are_float16(), "{bits:x}");
+        }
+        for number in [65536.0f32, 1e30, 1e-30, 1.0 / 3.0, 2f32.powi(-25)] {
+            assert!(!Floats::Float32(&number.to_le_bytes()).are_float16(), "{number}");
+        }
+    }
 
     #[test]
     fn words_are_arranged() {

@@ -17,7 +17,7 @@ struct Case {
     /// None, packed, float32.
     zeros: usize,
     has_book: bool,
-    has_short_scales: bool,
+    scales: ScaleKind,
 }
 
 /// All combinations that there are, each with some sizes.
@@ -36,19 +36,8 @@ fn cases() -> Vec<Case> {
                         let coding = [Coding::Unsigned, Coding::Offset, Coding::Signed][(number + zeros) % 3];
                         let coding = if bits == 16 { Coding::Float16 } else { coding };
                         let high_first = bits == 4 && !by_depth && number % 2 == 0;
-                        let has_short_scales = number % 3 == 1;
-                        cases.push(Case {
-                            bits,
-                            depth,
-                            columns,
-                            block,
-                            coding,
-                            by_depth,
-                            high_first,
-                            zeros,
-                            has_book,
-                            has_short_scales,
-                        });
+                        let scales = [ScaleKind::Float32, ScaleKind::Float16, ScaleKind::Short][number % 3];
+                        cases.push(Case { bits, depth, columns, block, coding, by_depth, high_first, zeros, has_book, scales });
                     }
                 }
             }
@@ -65,15 +54,15 @@ fn bytes(count: usize, seed: u64) -> Vec<u8> {
 struct Made {
     weights: Vec<u8>,
     points: Vec<u8>,
-    scales: Vec<f32>,
-    halves: Vec<u16>,
-    numbers: Vec<f32>,
+    scales: Vec<u8>,
+    halves: Vec<u8>,
+    numbers: Vec<u8>,
     book: Vec<f32>,
     matrix: Vec<f64>,
 }
 
 fn make(case: &Case) -> Made {
-    let Case { bits, depth, columns, block, coding, by_depth, high_first, zeros, has_book, has_short_scales } = *case;
+    let Case { bits, depth, columns, block, coding, by_depth, high_first, zeros, has_book, scales: kind } = *case;
     let (blocks, of_bytes) = (depth.div_ceil(block), |count: usize| (count * bits).div_ceil(8));
     let row = if by_depth { of_bytes(columns) } else { blocks * of_bytes(block) };
     let zero_row = of_bytes(if by_depth { columns } else { blocks });
@@ -83,7 +72,8 @@ fn make(case: &Case) -> Made {
         weights.iter_mut().skip(1).step_by(2).for_each(|high| *high &= 0xbf);
     }
     let points = bytes(zero_row * if by_depth { blocks } else { columns }, 2);
-    let scales: Vec<f32> = numbers(blocks * columns, 3).iter().map(|&x| float16(x)).collect();
+    let scales = numbers(blocks * columns, 3);
+    let scales: Vec<f32> = scales.iter().map(|&x| if kind == ScaleKind::Float32 { x } else { float16(x) }).collect();
     let halves: Vec<u16> = scales.iter().map(|&x| half::f16::from_f32(x).to_bits()).collect();
     let points_of_numbers: Vec<f32> = numbers(blocks * columns, 4).iter().map(|x| x * 10.0).collect();
     let book = numbers(1 << bits.min(8), 5);
@@ -116,11 +106,22 @@ fn make(case: &Case) -> Made {
             1 => number(&points[column * zero_row..][..zero_row], k / block * bits),
             _ => f64::from(points_of_numbers[place]),
         };
-        let scale = if has_short_scales { from_float16(halves[place]) } else { scales[place] };
+        let scale = scales[place];
         (weight - zero) * f64::from(scale)
     };
     let matrix = (0..depth * columns).map(|i| element(i / columns, i % columns)).collect();
-    Made { weights, points, scales, halves, numbers: points_of_numbers, book, matrix }
+    let bytes = |numbers: &[f32]| numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
+    let halves = halves.iter().flat_map(|x| x.to_le_bytes()).collect();
+    Made { weights, points, scales: bytes(&scales), halves, numbers: bytes(&points_of_numbers), book, matrix }
+}
+
+/// What scales are, and whether float16 holds them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum ScaleKind {
+    Float32,
+    Float16,
+    /// float32, though float16 numbers.
+    Short,
 }
 
 impl Case {
@@ -135,7 +136,7 @@ impl Case {
             high_first: self.high_first,
             code_book: self.has_book.then_some(made.book.as_slice()),
             weights: &made.weights,
-            scales: if self.has_short_scales { Floats::Float16(&made.halves) } else { Floats::Float32(&made.scales) },
+            scales: if self.scales == ScaleKind::Float16 { Floats::Float16(&made.halves) } else { Floats::Float32(&made.scales) },
             zeros: match self.zeros {
                 0 => None,
                 1 => Some(Points::Packed(&made.points)),
@@ -145,10 +146,10 @@ impl Case {
     }
 
     fn what(&self) -> String {
-        let Case { bits, depth, columns, block, coding, by_depth, high_first, zeros, has_book, has_short_scales } = self;
+        let Case { bits, depth, columns, block, coding, by_depth, high_first, zeros, has_book, scales } = self;
         format!(
             "{bits} bits, {depth} x {columns} in blocks of {block}, {coding:?}, by depth {by_depth}, high first {high_first}, \
-             zeros {zeros}, book {has_book}, float16 {has_short_scales}"
+             zeros {zeros}, book {has_book}, scales {scales:?}"
         )
     }
 }
@@ -265,7 +266,7 @@ fn greatest_bytes_do_not_saturate() {
         for fill in [0u8, 0xff] {
             let (depth, columns) = (64, 16);
             let weights = vec![fill; columns * depth * bits / 8];
-            let scales = vec![1.0; columns * 2];
+            let scales = 1f32.to_le_bytes().repeat(columns * 2);
             let source = Source {
                 bits,
                 columns,

@@ -297,8 +297,8 @@ fn source<'a>(problem: &Problem<'a>) -> Result<(&'a BlockQuantizedMatmul, Source
 fn floats<'a>(known: TensorDesc<'a>) -> Result<Floats<'a>, Reject> {
     let bytes = known.constant.ok_or(Reject("scales or zero points that are computed"))?;
     match known.data_type {
-        DataType::Float32 => Ok(Floats::Float32(bytemuck::cast_slice(bytes))),
-        DataType::Float16 => Ok(Floats::Float16(bytemuck::cast_slice(bytes))),
+        DataType::Float32 => Ok(Floats::Float32(bytes)),
+        DataType::Float16 => Ok(Floats::Float16(bytes)),
         _ => Err(Reject("scales that are no numbers")),
     }
 }
