@@ -1,14 +1,11 @@
 //! Rows of float32 times panels.
 #![allow(unsafe_code)]
 
+use super::ahead::Ahead;
 use super::{Format, INTEGERS, MOST_ROWS, Scales, Weights, Zeros};
 use crate::isa::{Isa, Loop};
-use crate::simd::prefetch::fetch;
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
 use std::ops::Range;
-
-/// How far behind the words that are read those are that are fetched, in words of all lanes.
-const SOON: usize = 16;
 
 /// Rows as they are multiplied: each block filled up with zeros to whole words, and the sum of each.
 #[derive(Clone, Copy, Debug)]
@@ -131,14 +128,16 @@ impl<const ROWS: usize, const PANELS: usize, const BITS: usize, const BOOK: bool
         let sums_of_rows: [&[f32]; ROWS] = std::array::from_fn(|r| &rows.sums[row(r) * blocks..][..blocks]);
         let mut at: [*const f32; PANELS] = std::array::from_fn(|p| weights.words_of(panel + p));
         let mut totals = [[V::splat(0.0); PANELS]; ROWS];
+        let ahead = Ahead::of(format, PANELS);
         for block in 0..blocks {
             let mut sums = [[V::splat(0.0); PANELS]; ROWS];
             for word in 0..words {
                 let k = block * format.padded + word * (32 / BITS);
+                let soon = ahead.words(block * words + word);
                 for p in 0..PANELS {
                     let here = at[p];
                     at[p] = here.wrapping_add(V::LANES);
-                    fetch::<0>(here.wrapping_add(SOON * V::LANES));
+                    Ahead::fetch(here, soon);
                     for i in 0..32 / BITS {
                         // SAFETY: a panel has `words` words of all lanes for each block (`Weights::new`).
                         let number = unsafe { number::<V, BITS, BOOK>(here, i, table) };
@@ -150,7 +149,9 @@ impl<const ROWS: usize, const PANELS: usize, const BITS: usize, const BOOK: bool
                     }
                 }
             }
+            let soon = ahead.scales(block);
             for p in 0..PANELS {
+                Ahead::fetch(weights.scales_of(panel + p, block), soon);
                 let scale = scales::<V>(weights, panel + p, block);
                 let zero = zeros::<V>(weights, panel + p, block);
                 for r in 0..ROWS {

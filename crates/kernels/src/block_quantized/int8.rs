@@ -1,17 +1,14 @@
 //! Rows that have been rounded to bytes, block by block, times panels. The sums of blocks are exact.
 #![allow(unsafe_code)]
 
+use super::ahead::Ahead;
 use super::float32::{scales, zeros};
 use super::registers::{Instructions, Integers, OnIntegers};
 use super::{Format, MOST_ROWS, Weights, Zeros};
 use crate::isa::{Isa, Loop};
-use crate::simd::prefetch::fetch;
 use crate::simd::vector::Vector;
 use crate::simd::vector_bundle::VectorBundle;
 use std::ops::Range;
-
-/// How far behind the words that are read those are that are fetched, in words of all lanes.
-const SOON: usize = 16;
 
 /// Rows as they are multiplied: each block is a scale times integers from -127 to 127, filled up with zeros to whole words. A row has
 /// these, then the scales of its blocks, then the sums of their integers.
@@ -165,6 +162,7 @@ impl<const ROWS: usize, const PANELS: usize, const BITS: usize> OnIntegers for T
         });
         let all = if let Zeros::All(zero) = format.zeros { zero } else { 0 } + if BITS == 8 { I::RAISED } else { 0 };
         let has_own = !matches!(format.zeros, Zeros::All(_));
+        let ahead = Ahead::of(format, PANELS);
         let mut totals = [[I::Numbers::splat(0.0); PANELS]; ROWS];
         for block in 0..blocks {
             // The zero point of all, and what codes were raised by, is taken off here.
@@ -173,11 +171,12 @@ impl<const ROWS: usize, const PANELS: usize, const BITS: usize> OnIntegers for T
             let mut sums: [[I; PANELS]; ROWS] = std::array::from_fn(|r| [begin[r]; PANELS]);
             for word in 0..words {
                 let k = block * format.padded + word * (32 / BITS);
+                let soon = ahead.words(block * words + word);
                 for p in 0..PANELS {
                     // SAFETY: a panel has `words` words of all lanes for each block (`Weights::new`).
                     let codes = unsafe { I::load(at[p]) };
+                    Ahead::fetch(at[p], soon);
                     at[p] = at[p].wrapping_add(lanes);
-                    fetch::<0>(at[p].wrapping_add(SOON * lanes));
                     for i in 0..8 / BITS {
                         let four = if BITS == 8 { codes } else { codes.shifted_right((BITS * i) as u32).and(mask) };
                         for r in 0..ROWS {
@@ -191,7 +190,9 @@ impl<const ROWS: usize, const PANELS: usize, const BITS: usize> OnIntegers for T
                     }
                 }
             }
+            let soon = ahead.scales(block);
             for p in 0..PANELS {
+                Ahead::fetch(weights.scales_of(panel + p, block), soon);
                 let scale = scales::<I::Numbers>(weights, panel + p, block);
                 let zero = if has_own { zeros::<I::Numbers>(weights, panel + p, block) } else { None };
                 for r in 0..ROWS {

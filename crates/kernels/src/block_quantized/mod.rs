@@ -9,6 +9,7 @@
 //! A panel is read once for up to [`MOST_ROWS`] rows. [`float32`] multiplies in float32, [`int8`] the bytes that the rows have
 //! been rounded to; both add up a block, then scale. [`unpack`] expands panels for products of many rows.
 
+mod ahead;
 pub mod float32;
 pub mod int8;
 mod packing;
@@ -85,16 +86,21 @@ impl Format {
         self.padded / self.of_word()
     }
 
+    /// Bytes of the scales of a panel's block.
+    fn bytes_of_scales(&self) -> usize {
+        self.lanes * if self.scales == Scales::Float32 { 4 } else { 2 }
+    }
+
     /// Bytes of all weights, scales and zero points, filled up to lines.
     fn lengths(&self) -> [usize; 3] {
         let of_block = self.panels() * self.lanes * self.blocks();
-        let scale = if self.scales == Scales::Float32 { 4 } else { 2 };
         let zero = match self.zeros {
             Zeros::All(_) => 0,
             Zeros::Bytes => 1,
             Zeros::Numbers => 4,
         };
-        [of_block * self.words() * 4, of_block * scale, of_block * zero].map(|length| length.next_multiple_of(LINE))
+        [of_block * self.words() * 4, of_block / self.lanes * self.bytes_of_scales(), of_block * zero]
+            .map(|length| length.next_multiple_of(LINE))
     }
 
     pub fn bytes(&self) -> usize {
@@ -127,6 +133,12 @@ impl<'a> Weights<'a> {
         let (scales, rest) = rest.split_at(scales);
         assert!(code_book.is_none() || format.bits == 4 && !format.is_int8 && format.zeros != Zeros::Bytes);
         Weights { format, code_book, words, scales, zeros: &rest[..zeros] }
+    }
+
+    /// Where the scales of a block lie, of which a panel has as many bytes as its format says.
+    #[inline(always)]
+    fn scales_of(&self, panel: usize, block: usize) -> *const f32 {
+        self.scales.as_ptr().wrapping_add((panel * self.format.blocks() + block) * self.format.bytes_of_scales()).cast()
     }
 
     /// Where the words of a panel begin.
