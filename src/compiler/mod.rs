@@ -14,8 +14,9 @@
 //! 7. [`half_promotion`]: float16 is computed in float32, where the backend's kernels are made for that.
 //! 8. [`channels_last`]: images have their channels last, where the backend's convolutions are faster so.
 //! 9. [`hoisting`]: what values are scaled and shifted with is computed as soon as it can be.
-//! 10. [`fuse`]: element-wise operators join the operator that makes their data.
-//! 11. [`plan`]: values get places: graph inputs and outputs, constants, offsets in one arena by lifetime. Nodes that only
+//! 10. [`common`]: what is computed twice alike is computed once.
+//! 11. [`fuse`]: element-wise operators join the operator that makes their data.
+//! 12. [`plan`]: values get places: graph inputs and outputs, constants, offsets in one arena by lifetime. Nodes that only
 //!     rename memory (`reshape`, `identity`) vanish here, and some become part of the step that reads what they make ([`prologue`]):
 //!     attention ([`attention`]), expansions before depthwise convolutions ([`depthwise`]), factors of channels ([`channel_scaling`]).
 //!
@@ -29,6 +30,7 @@ mod attention;
 mod block_quantized;
 mod channel_scaling;
 mod channels_last;
+mod common;
 mod conv1d;
 mod demand;
 mod depthwise;
@@ -156,6 +158,8 @@ fn passes(most: usize, mut graph: Graph, progress: &Progress<'_>, fusing: Fusing
     if integers {
         hoisting::hoist(&mut graph, progress)?;
     }
+    common::common(&mut graph, progress)?;
+    prune::prune(&mut graph, progress)?;
     let plan = plan::plan(graph, progress, fusing, integers)?;
     plan.demand().check(most)?;
     Ok(plan)

@@ -21,7 +21,7 @@ pub fn is_valid_dimension(size: u64) -> bool {
 }
 
 /// What is known of an operand or a tensor: its data type and its shape.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Descriptor {
     pub data_type: DataType,
     pub shape: Shape,
