@@ -88,6 +88,22 @@ impl Bytes {
         }
     }
 
+    /// Zeros in pages of their own, which are there when they are touched, and are the system's again when the bytes are dropped: for
+    /// room that is filled little by little.
+    ///
+    /// # Errors
+    /// `UnknownError` when the memory cannot be had.
+    pub fn roomy(length: usize) -> Result<Bytes> {
+        if length == 0 || length >= super::WORTH_HUGE_PAGES {
+            return Bytes::zeroed(length);
+        }
+        let fail = || super::cannot_be_had(length);
+        let mut pages = MmapMut::map_anon(length).map_err(|_| fail())?;
+        let start = NonNull::new(pages.as_mut_ptr()).ok_or_else(fail)?;
+        // SAFETY: it begins where the pages do, zeroed and aligned, and is the only part; they live as long.
+        Ok(unsafe { Bytes::part(start, length, Arc::new(Block { start, length, pages })) })
+    }
+
     /// Zeros in a block of their own, if there is so much memory.
     pub(super) fn in_new_pages(length: usize) -> Option<Bytes> {
         let block = Block::new(length)?;
@@ -152,6 +168,17 @@ mod tests {
         let parts = |together| side_by_side(1 << 30, together, || lengths.map(is_part));
         assert_eq!(parts(Together::Large), [false, false, true, true]);
         assert_eq!(parts(Together::All), [true; 4]);
+    }
+
+    #[test]
+    fn room_is_zeroed_aligned_and_apart() {
+        for length in [0, 1, 4096, 5000, 5 << 20] {
+            let (mut one, two) = (Bytes::roomy(length).unwrap(), Bytes::roomy(length).unwrap());
+            assert!(one.len() == length && one.iter().all(|&byte| byte == 0));
+            assert!(length == 0 || one.as_ptr().addr().is_multiple_of(super::super::ALIGNMENT));
+            one.fill(1);
+            assert!(two.iter().all(|&byte| byte == 0));
+        }
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Lane {
         };
         let used = self.before + self.tokens.len();
         for Rows { bytes, row } in &self.rows {
-            let mut copy = Bytes::zeroed(bytes.len())?;
+            let mut copy = Bytes::roomy(bytes.len())?;
             copy[..used * row].copy_from_slice(&bytes[..used * row]);
             lane.rows.push(Rows { bytes: copy, row: *row });
         }
@@ -103,11 +103,12 @@ impl Lane {
                 (Some(made), None) => row_bytes(made),
                 (None, None) => 0,
             };
-            let mut bytes = Bytes::zeroed((before + room) * row)?;
-            if let Some(old) = self.rows.get(number) {
-                bytes[before * row..][..length * row].copy_from_slice(&old.bytes[self.before * row..][..length * row]);
-            }
-            all.push(Rows { bytes, row });
+            all.push(Rows { bytes: Bytes::roomy((before + room) * row)?, row });
+        }
+        // Now that there is room for all: what was copied goes at once, and what is not touched takes no memory, so that hardly more
+        // than what is remembered is there at any time.
+        for (Rows { bytes, row }, old) in all.iter_mut().zip(std::mem::take(&mut self.rows)) {
+            bytes[before * *row..][..length * *row].copy_from_slice(&old.bytes[self.before * *row..][..length * *row]);
         }
         (self.before, self.room, self.rows) = (before, before + room, all);
         self.count(decoder);

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A piece of a prompt takes so long, about: whoever cancels waits for it, and so do other runs.
-const PIECE: Duration = Duration::from_millis(20);
+const PIECE: Duration = Duration::from_millis(32);
 /// Tokens of a piece: to begin with, and at most.
 const FIRST_PIECE: usize = 32;
 const LARGEST_PIECE: usize = 256;
@@ -217,14 +217,24 @@ impl Session {
         while sequence.pending.len() > 1 {
             self.check()?;
             let left = sequence.pending.len() - 1;
-            let most = self.piece.load(Ordering::Relaxed).min(left);
-            // Powers of two, so that there are few plans.
-            let count = 1 << most.ilog2();
+            let may_pad = self.decoder.is_masked() && sequence.lane.can_rewind();
+            let (count, taken) = piece(left, self.piece.load(Ordering::Relaxed), may_pad);
             self.decoder.plan(&self.decoder.extent(&sequence.lane, count))?;
             self.check()?;
             let begin = Instant::now();
-            self.decoder.step(&mut sequence.lane, &sequence.pending[..count], false)?;
-            sequence.pending.drain(..count);
+            let known = sequence.lane.tokens.len();
+            match taken == count {
+                true => self.decoder.step(&mut sequence.lane, &sequence.pending[..count], false)?,
+                false => {
+                    // No token sees one behind it, so any will do, and what is remembered of them is written over.
+                    let mut padded = sequence.pending[..taken].to_vec();
+                    padded.resize(count, sequence.pending[taken - 1]);
+                    let logits = self.decoder.step(&mut sequence.lane, &padded, false)?;
+                    sequence.lane.truncate(known + taken);
+                    logits
+                }
+            };
+            sequence.pending.drain(..taken);
             let of_one = begin.elapsed() / count as u32;
             let fitting = PIECE.as_nanos() / of_one.as_nanos().max(1);
             // No more than twice as many at once: where there are more, each takes less.
@@ -260,11 +270,61 @@ impl Session {
     }
 }
 
+/// How many tokens the next piece of so many has a plan for, and how many of the prompt it takes: few sizes, so that there are few plans,
+/// and as large as may be, since each piece reads all weights. What is left in the end is filled up, by an eighth or so.
+fn piece(left: usize, most: usize, may_pad: bool) -> (usize, usize) {
+    let most = most.clamp(1, LARGEST_PIECE);
+    if !may_pad {
+        let count = 1 << most.min(left).ilog2();
+        return (count, count);
+    }
+    // Powers of two, and from 8 on eighths of these.
+    let step = |count: usize| if count <= 8 { count.next_power_of_two() } else { (count.next_power_of_two() / 8).max(8) };
+    let filled = left.next_multiple_of(step(left));
+    if filled <= most {
+        return (filled, left);
+    }
+    let largest = most.min(left);
+    let count = match largest {
+        ..=8 => 1 << largest.ilog2(),
+        _ => largest / step(largest) * step(largest),
+    };
+    (count, count)
+}
+
 impl Sequence {
     fn choose(&mut self, logits: &mut [f32], sampling: &Sampling) -> Result<Choice> {
         let choice = sampling.choose(logits, &self.occurrences, &mut self.random)?;
         self.occurrences.add(choice.id);
         self.pending = vec![choice.id];
         Ok(choice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_have_few_sizes_and_little_that_is_filled_up() {
+        let mut sizes = std::collections::BTreeSet::new();
+        for may_pad in [true, false] {
+            for most in [1, 3, 8, 12, 32, 100, 256, 1000] {
+                for prompt in 1..600 {
+                    let mut left = prompt;
+                    while left > 0 {
+                        let (count, taken) = piece(left, most, may_pad);
+                        assert!((1..=left).contains(&taken) && count >= taken && count <= most.min(LARGEST_PIECE));
+                        assert!(count - taken <= (taken / 4).max(7), "{taken} in {count}");
+                        assert!(count == taken || may_pad && taken == left);
+                        // Nothing much smaller than it may be.
+                        assert!(!may_pad || taken == left || 2 * count >= most.min(left).min(LARGEST_PIECE));
+                        sizes.insert(count);
+                        left -= taken;
+                    }
+                }
+            }
+        }
+        assert!(sizes.len() <= 25, "{sizes:?}");
     }
 }
