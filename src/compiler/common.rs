@@ -4,7 +4,7 @@
 
 use super::progress::Progress;
 use crate::error::Result;
-use crate::graph::{Descriptor, Graph, OperandId, Source};
+use crate::graph::{Descriptor, Graph, Op, OperandId, Source};
 use std::collections::{HashMap, HashSet};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -41,6 +41,10 @@ pub fn common(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
     for node in progress.each(&mut graph.nodes) {
         let node = node?;
         node.op.visit_mut(&mut |id| *id = same[id.0 as usize]);
+        // Each belongs to the product that reads it, and is often written once for each so that it can.
+        if matches!(node.op, Op::DequantizeLinear(_)) {
+            continue;
+        }
         text.clear();
         // Writing to a string cannot fail.
         let _ = std::fmt::Write::write_fmt(&mut text, format_args!("{:?}", node.op));
