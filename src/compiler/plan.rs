@@ -351,6 +351,23 @@ impl Plan {
         overwritten
     }
 
+    /// Lets values lie in memory as bfloat16, in half of the bytes, which whatever step makes them can store so, and whatever step reads
+    /// them, under whatever name, can load; by value, whether they do. `stores` are what steps make of which that is known, and `loads`
+    /// all that is read, with whether it can be read so. Only what lies in the arena does: what others see keeps its type. Places are
+    /// others afterwards.
+    pub fn narrow(&mut self, stores: &[ValueId], loads: impl Iterator<Item = (ValueId, bool)>) -> Vec<bool> {
+        let mut is_narrow = vec![false; self.lifetimes.len()];
+        stores.iter().filter_map(|value| self.lives[value.0]).for_each(|life| is_narrow[life] = true);
+        for life in loads.filter(|(_, is_loaded)| !is_loaded).filter_map(|(value, _)| self.lives[value.0]) {
+            is_narrow[life] = false;
+        }
+        for (lifetime, _) in self.lifetimes.iter_mut().zip(&is_narrow).filter(|(_, is_narrow)| **is_narrow) {
+            lifetime.bytes = lifetime.bytes / size_of::<f32>() * size_of::<half::bf16>();
+        }
+        self.place();
+        self.lives.iter().map(|life| life.is_some_and(|life| is_narrow[life])).collect()
+    }
+
     fn drop_unused_constants(&mut self) {
         let mut numbers: HashMap<usize, usize> = HashMap::new();
         let mut kept = Vec::new();

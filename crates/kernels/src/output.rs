@@ -108,12 +108,29 @@ impl<'a> Output<'a> {
     }
 }
 
+impl<'a> Block<'a> {
+    /// A part of a matrix that lies elsewhere, row after row.
+    ///
+    /// # Panics
+    /// When there is no room for it.
+    pub fn elsewhere(rows: Range<usize>, columns: Range<usize>, numbers: &'a mut [f32]) -> Block<'a> {
+        let stride = columns.len();
+        assert!(rows.len() * stride <= numbers.len());
+        // Where the matrix would begin; only what is inside of the block is accessed.
+        let start = numbers.as_mut_ptr().wrapping_sub(rows.start * stride + columns.start);
+        Block { rows, columns, output: Output { start, length: numbers.len(), stride, _elements: PhantomData } }
+    }
+}
+
 impl Block<'_> {
     /// A piece of a row, by numbers of the whole output.
     pub fn row(&mut self, row: usize, columns: Range<usize>) -> &mut [f32] {
         assert!(self.rows.contains(&row) && self.columns.start <= columns.start && columns.end <= self.columns.end);
         // SAFETY: inside the block, which is inside the output and nobody else's, by the promise at `Output::block`.
-        unsafe { std::slice::from_raw_parts_mut(self.output.start.add(row * self.output.stride + columns.start), columns.len()) }
+        unsafe {
+            let start = self.output.start.wrapping_add(row * self.output.stride + columns.start);
+            std::slice::from_raw_parts_mut(start, columns.len())
+        }
     }
 
     /// Elements from one of its rows to the next.

@@ -27,6 +27,7 @@ use std::time::Instant;
 
 mod arenas;
 mod followers;
+mod narrowing;
 mod overwriting;
 mod placements;
 
@@ -462,6 +463,7 @@ impl Executable {
             side_by_side(expected, together, || build_kernels(&mut steps, &mut constants, target, cancel, &plan.shared))
         })?;
         cancel.check()?;
+        narrowing::place(&mut steps, &mut plan, target);
         overwriting::place(&mut steps, &mut plan);
         let profile = texts.map(|texts| Profile::of(steps.iter().zip(texts).map(|(step, text)| step.profiled(text)).collect()));
         let estimate = steps.iter().map(Step::estimate).fold(0, usize::saturating_add);

@@ -52,7 +52,22 @@ impl<'a> View<'a> {
     /// For another data type.
     pub fn incoming(&self) -> Elements<'a> {
         assert_eq!(DataType::Float32, self.data_type);
+        debug_assert!(!self.is_narrow());
         Elements::new(self.bytes)
+    }
+
+    /// Whether it is float32 that lies in memory as bfloat16 (see [`Kernel::storage`](super::kernels::Kernel::storage)).
+    pub fn is_narrow(&self) -> bool {
+        is_narrow(self.data_type, self.shape, self.bytes.len())
+    }
+
+    /// Two elements in each 32 bits, of a tensor that [is narrow](View::is_narrow).
+    ///
+    /// # Panics
+    /// For another tensor.
+    pub fn pairs(&self) -> &'a [f32] {
+        assert!(self.is_narrow());
+        bytemuck::cast_slice(self.bytes())
     }
 
     pub fn element_count(&self) -> usize {
@@ -65,6 +80,7 @@ impl<'a> View<'a> {
     /// When `T` is not the Rust type of the data type.
     pub fn elements<T: Element>(&self) -> &'a [T] {
         assert_eq!(T::DATA_TYPE, self.data_type);
+        debug_assert!(!self.is_narrow());
         bytemuck::cast_slice(self.bytes())
     }
 
@@ -95,7 +111,29 @@ impl<'a> View<'a> {
     }
 }
 
+/// Of a tensor with so many bytes.
+fn is_narrow(data_type: DataType, shape: &[usize], bytes: usize) -> bool {
+    data_type == DataType::Float32 && bytes > 0 && bytes == shape.iter().product::<usize>() * NARROW
+}
+
+/// Bytes of a bfloat16.
+pub const NARROW: usize = 2;
+
 impl ViewMut<'_> {
+    /// See [`View::is_narrow`].
+    pub fn is_narrow(&self) -> bool {
+        is_narrow(self.data_type, self.shape, self.bytes.len())
+    }
+
+    /// See [`View::pairs`].
+    ///
+    /// # Panics
+    /// For another tensor.
+    pub fn pairs(&mut self) -> &mut [f32] {
+        assert!(self.is_narrow());
+        bytemuck::cast_slice_mut(self.bytes)
+    }
+
     pub fn element_count(&self) -> usize {
         self.shape.iter().product()
     }
@@ -106,6 +144,7 @@ impl ViewMut<'_> {
     /// When `T` is not the Rust type of the data type.
     pub fn elements<T: Element>(&mut self) -> &mut [T] {
         assert_eq!(T::DATA_TYPE, self.data_type);
+        debug_assert!(!self.is_narrow());
         bytemuck::cast_slice_mut(self.bytes)
     }
 

@@ -250,6 +250,11 @@ impl Microkernels {
         self.operands != Operands::Bf16 { native: false }
     }
 
+    /// Whether these are instructions for bfloat16.
+    pub fn is_native_bf16(&self) -> bool {
+        self.operands == Operands::Bf16 { native: true }
+    }
+
     /// The set with lower and wider tiles.
     pub fn wide(&self) -> Option<&'static Microkernels> {
         self.wide

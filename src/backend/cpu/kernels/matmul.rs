@@ -5,8 +5,8 @@ use super::bf16;
 use super::conv::{self, Filter};
 use super::epilogue::Epilogue;
 use super::gemv;
-use super::product::{Grid, Right, RightView, is_read_in_place, multiply, with_left};
-use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, TensorDesc, require, with_scratch};
+use super::product::{self, Grid, Left, Right, RightView, is_read_in_place, multiply, with_left, with_left_of_pairs};
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Storage, Target, TensorDesc, require, with_scratch};
 use crate::backend::cpu::threads::{for_each_job, for_each_piece};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::matmul::{Gemm, Matmul};
@@ -15,9 +15,10 @@ use crate::graph::{Op, OperandId};
 use crate::memory;
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
+use webnn_kernels::bf16::narrow::Tile;
 use webnn_kernels::epilogue::stages::Origin;
 use webnn_kernels::gemm::microkernels::Microkernels;
-use webnn_kernels::output::{BlockEpilogue, Output};
+use webnn_kernels::output::{Block, BlockEpilogue, Output};
 
 /// One product: `rows` × `depth` times `depth` × `columns`, and how the operands lie in memory.
 #[derive(Clone, Copy, Debug)]
@@ -50,33 +51,56 @@ struct TimesConstant {
 
 impl Kernel for TimesConstant {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
-        let elements = arguments.input(self.left).incoming();
+        let left = arguments.input(self.left);
+        let of_pairs = left.is_narrow();
+        let elements = if of_pairs { left.pairs().into() } else { left.incoming() };
         let tensors = self.epilogue.tensors(arguments);
-        let output = arguments.output().elements::<f32>();
+        let output = arguments.output();
+        let is_narrow = output.is_narrow();
+        let output = if is_narrow { output.pairs() } else { output.elements::<f32>() };
         let Shape { rows, depth, columns, left_strides, .. } = self.shape;
         let steps = self.gemm.steps(depth);
         let (gemm, right) = (self.gemm, self.right.view());
         let (bias, stages) = self.epilogue.split_bias();
-        let output = Output::new(output, columns);
+        // In elements of the output, which are numbers or pairs.
+        let width = if is_narrow { columns / 2 } else { columns };
+        let output = Output::new(output, width);
         let multiply_rows = |rows: Range<usize>, threads: usize| {
             let (first, rows) = (rows.start, rows.len());
-            let elements = elements.skip(first * left_strides[0]);
+            let elements = elements.skip(first * if of_pairs { depth / 2 } else { left_strides[0] });
             // SAFETY: chunks have different rows.
-            let output = unsafe { output.from(first * columns) };
+            let output = unsafe { output.from(first * width) };
             let origin = Origin { place: first * columns, stride: columns };
             let finish = stages.on_block(gemm.isa, origin, &tensors);
             let finish = finish.as_ref().map(|finish| finish as &dyn BlockEpilogue);
-            with_left(gemm, [rows, depth], columns, elements, left_strides, |left| {
+            let multiply_left = |left: Left<'_>| {
                 let grid = Grid::new(gemm, rows, steps, columns, threads);
                 for_each_job(grid.count(), self.cost(rows), |number| {
                     let (rows, columns) = grid.block(number);
-                    let first = columns.start / gemm.columns * steps * gemm.columns;
-                    let right = RightView { columns: columns.len(), panels: &right.panels[first..] };
+                    let right_of = |columns: &Range<usize>| {
+                        let first = columns.start / gemm.columns * steps * gemm.columns;
+                        RightView { columns: columns.len(), panels: &right.panels[first..] }
+                    };
+                    if is_narrow {
+                        return for_each_part(gemm, rows.len(), columns, |columns| {
+                            with_scratch(rows.len() * columns.len(), |scratch| {
+                                let mut part = Block::elsewhere(rows.clone(), columns.clone(), scratch);
+                                multiply(gemm, left, right_of(&columns), &mut part, bias, finish);
+                                // SAFETY: the blocks of a grid do not overlap, nor do their parts.
+                                let mut block = unsafe { output.block(rows.clone(), columns.start / 2..columns.end / 2) };
+                                round_block(gemm, &mut part, &mut block);
+                            });
+                        });
+                    }
                     // SAFETY: the blocks of a grid do not overlap.
-                    let mut block = unsafe { output.block(rows, columns) };
-                    multiply(gemm, left, right, &mut block, bias, finish);
+                    let mut block = unsafe { output.block(rows, columns.clone()) };
+                    multiply(gemm, left, right_of(&columns), &mut block, bias, finish);
                 });
-            });
+            };
+            match of_pairs {
+                true => with_left_of_pairs(gemm, [rows, depth], elements, multiply_left),
+                false => with_left(gemm, [rows, depth], columns, elements, left_strides, multiply_left),
+            }
         };
         let chunks = self.chunks;
         if chunks.are_jobs {
@@ -86,9 +110,49 @@ impl Kernel for TimesConstant {
         }
     }
 
+    /// Rows of pairs are what tiles read. Sums of several pieces of the depth are stored in between.
+    fn storage(&self) -> Storage {
+        let Shape { depth, columns, left_strides, .. } = self.shape;
+        let is_read = self.gemm.rounds() && depth.is_multiple_of(2) && left_strides == [depth, 1];
+        let is_complete = product::is_one_piece(self.gemm, self.gemm.steps(depth));
+        let stores = self.gemm.rounds() && columns.is_multiple_of(2) && is_complete;
+        Storage { loads: is_read.then_some(self.left).into_iter().collect(), stores }
+    }
+
     fn bytes(&self) -> usize {
         self.right.bytes()
     }
+}
+
+/// Bytes of sums that stay in the cache until they are rounded.
+const KEPT: usize = 64 << 10;
+
+/// Parts of a block of so few columns that the sums stay in the cache.
+fn for_each_part(gemm: &Microkernels, rows: usize, columns: Range<usize>, mut body: impl FnMut(Range<usize>)) {
+    let of_panel = rows * gemm.columns * size_of::<f32>();
+    let width = (KEPT / of_panel.max(1)).max(1) * gemm.columns;
+    for first in columns.clone().step_by(width) {
+        body(first..columns.end.min(first + width));
+    }
+}
+
+/// Rounds a block to one of pairs.
+fn round_block(gemm: &Microkernels, from: &mut Block<'_>, to: &mut Block<'_>) {
+    let (rows, columns) = (from.rows.clone(), from.columns.clone());
+    if rows.is_empty() || columns.is_empty() {
+        return;
+    }
+    let tile = Tile {
+        rows: rows.len(),
+        columns: columns.len(),
+        numbers: from.tile(rows.start, rows.len(), columns),
+        stride: from.stride(),
+        pairs: to.tile(rows.start, rows.len(), to.columns.clone()),
+        pairs_stride: to.stride(),
+    };
+    assert!(tile.columns == 2 * to.columns.len());
+    // SAFETY: both blocks have these rows, and are ours.
+    unsafe { tile.round(gemm) };
 }
 
 /// Parts of the rows of a left operand, of about the same size: so many are packed at a time where any are.

@@ -72,12 +72,20 @@ use super::dispatch::{Accepted, Build, Built, Implementation, Problem, Reject, T
 use super::dispatch::{every, first};
 use super::view::Arguments;
 use crate::graph::OperandId;
+use smallvec::SmallVec;
 pub use webnn_kernels::caches::Caches;
 pub use webnn_kernels::isa::Isa;
 pub use workspace::{Workspaces, budget_beside, divide_budget};
 
 use memory::{AlignedBuffer, with_scratch, with_starts};
 use webnn_kernels::output::SharedOutput;
+
+/// What a kernel loads from bfloat16, and whether it stores its output so.
+#[derive(Clone, Debug, Default)]
+pub struct Storage {
+    pub loads: SmallVec<[OperandId; 2]>,
+    pub stores: bool,
+}
 
 /// A kernel made for one step.
 pub trait Kernel: std::fmt::Debug + Send + Sync {
@@ -87,6 +95,12 @@ pub trait Kernel: std::fmt::Debug + Send + Sync {
     /// once, before the one at its place is written.
     fn overwrites(&self) -> Option<OperandId> {
         None
+    }
+
+    /// What may lie in memory as bfloat16, two numbers in 32 bits ([`View::is_narrow`](super::view::View::is_narrow)): it computes in float32
+    /// with what it loads, and rounds what it stores.
+    fn storage(&self) -> Storage {
+        Storage::default()
     }
 
     /// Bytes that it holds: packed constants.

@@ -149,6 +149,38 @@ fn with_rounded_left<R>(
     })
 }
 
+/// The same with rows that lie in memory as pairs, where tiles read them unless they displace each other from the cache, or reach beyond
+/// the last one.
+pub fn with_left_of_pairs<R>(
+    gemm: &Microkernels,
+    [rows, depth]: [usize; 2],
+    pairs: Elements<'_>,
+    body: impl FnOnce(Left<'_>) -> R,
+) -> R {
+    let (whole, steps) = (pairs_of(depth), gemm.steps(depth));
+    if whole == steps && gemm.rows_in_memory(rows) == rows && !is_crowded(gemm, steps) {
+        return body(Left::in_place(rows, steps, pairs, steps));
+    }
+    let stride = if is_crowded(gemm, steps) { steps + LINE / size_of::<f32>() } else { steps };
+    with_scratch(gemm.rows_in_memory(rows) * stride, |scratch| {
+        let (copies, _) = scratch.split_at_mut(rows * stride);
+        let unit = gemm.rows * stride;
+        for_each_piece(copies, unit, unit / 16, |first, piece| {
+            for (row, to) in piece.chunks_exact_mut(stride).enumerate() {
+                let first = (first * gemm.rows + row) * whole;
+                to[..whole].copy_from_slice(pairs.part(first..first + whole));
+                to[whole..steps].fill(0.0);
+            }
+        });
+        body(Left::in_place(rows, steps, (&*scratch).into(), stride))
+    })
+}
+
+/// Whether a product of so many steps in depth is complete when it is written first.
+pub fn is_one_piece(gemm: &Microkernels, steps: usize) -> bool {
+    piece_of(gemm, steps) >= steps
+}
+
 /// Below so many columns of the product, packing takes longer than what reading crowded rows costs.
 const WORTH_PACKING: usize = 128;
 

@@ -1,6 +1,6 @@
 //! Every fast kernel against the reference kernel, with odd sizes, remainders, groups, strides, dilations and padding.
 
-use super::{Caches, Problem, Target, TensorDesc, every};
+use super::{Caches, Kernel, Problem, Storage, Target, TensorDesc, every};
 use crate::backend::cpu::dispatch::workspaces;
 use crate::backend::cpu::incoming::Incoming;
 use crate::backend::cpu::reference;
@@ -14,6 +14,7 @@ use crate::graph::ops::normalization::{InstanceNormalization, LayerNormalization
 use crate::graph::ops::softmax::Softmax;
 use crate::graph::{DataType, FpMath, Op, OperandId};
 use crate::host_memory::while_arriving;
+use webnn_kernels::bf16::rounding;
 use webnn_kernels::isa::Isa;
 
 /// Pseudo-random numbers between -1 and 1; the seed is fixed.
@@ -163,6 +164,7 @@ fn compare(op: Op, fused: &[Op], inputs: &[Input], output: &[usize], spoil: impl
                 selection.kernel.run(&mut Arguments::new(&views, &mut outputs).overwriting(Some(position)));
                 assert!(result == found, "{name} on {}: {op:?} in place", isa.name);
             }
+            check_storage(selection.kernel.as_ref(), &in_order, output, &format!("{name} on {}: {op:?}", isa.name));
             for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
                 // Sums of some thousand products of numbers below 1.
                 let allowed = match fp_math {
@@ -174,6 +176,53 @@ fn compare(op: Op, fused: &[Op], inputs: &[Input], output: &[usize], spoil: impl
                 let is_near = (found - expected).abs() <= allowed || found == expected || found.is_nan() && expected.is_nan();
                 assert!(is_near, "{name} on {} with {threads} threads: {op:?} at {i}: {found}, not {expected}", isa.name);
             }
+        }
+    }
+}
+
+/// What a kernel loads from bfloat16 and stores so is, by bits, what it makes of the same numbers in float32, rounded.
+fn check_storage(kernel: &dyn Kernel, views: &[View<'_>], output: &[usize], name: &str) {
+    let Storage { loads, stores } = kernel.storage();
+    let round = |numbers: &[f32]| numbers.iter().map(|&x| rounding::round(x)).collect::<Vec<u16>>();
+    let widen = |bits: &[u16]| bits.iter().map(|&bits| rounding::widen(bits)).collect::<Vec<f32>>();
+    let narrow: Vec<Vec<u16>> = loads.iter().map(|id| round(views[id.0 as usize].elements())).collect();
+    let wide: Vec<Vec<f32>> = narrow.iter().map(|bits| widen(bits)).collect();
+    let count: usize = output.iter().product();
+    let sets = (1..1 << loads.len()).map(|set: u32| (set, false)).chain((0..1 << loads.len()).map(|set| (set, stores)));
+    for (set, stores) in sets.filter(|&(set, stores)| set > 0 || stores) {
+        let with = |is_narrow: bool| {
+            let mut views = views.to_vec();
+            for (i, id) in loads.iter().enumerate().filter(|(i, _)| set >> i & 1 == 1) {
+                let bytes = if is_narrow { bytemuck::cast_slice(&narrow[i]) } else { bytemuck::cast_slice(&wide[i]) };
+                views[id.0 as usize] = View::new(DataType::Float32, views[id.0 as usize].shape, bytes);
+            }
+            views
+        };
+        let run = |views: &[View<'_>], bytes: &mut [u8], overwritten| {
+            let mut outputs = [ViewMut { data_type: DataType::Float32, shape: output, bytes }];
+            kernel.run(&mut Arguments::new(views, &mut outputs).overwriting(overwritten));
+        };
+        let mut expected = vec![f32::NAN; count];
+        run(&with(false), bytemuck::cast_slice_mut(&mut expected), None);
+        let expected: Vec<u8> =
+            if stores { bytemuck::cast_slice(&round(&expected)).to_vec() } else { bytemuck::cast_slice(&expected).to_vec() };
+        let mut found = vec![0u32; if stores { count / 2 } else { count }];
+        run(&with(true), bytemuck::cast_slice_mut(&mut found), None);
+        assert!(
+            bytemuck::cast_slice::<u32, u8>(&found) == expected.as_slice(),
+            "{name}: loads {set:b} of {loads:?}, stores {stores}"
+        );
+        // What it overwrites lies there as the output does.
+        let overwritten = kernel.overwrites().map(|id| (id, loads.iter().position(|other| *other == id)));
+        if let Some((id, Some(i))) = overwritten.filter(|_| stores)
+            && set >> i & 1 == 1
+        {
+            let mut views = with(true);
+            views[id.0 as usize] = View::new(DataType::Float32, views[id.0 as usize].shape, &[]);
+            let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut found);
+            bytes.copy_from_slice(bytemuck::cast_slice(&narrow[i]));
+            run(&views, bytes, Some(id.0 as usize));
+            assert!(bytes == expected.as_slice(), "{name} in place");
         }
     }
 }

@@ -1,0 +1,140 @@
+//! Values that lie in memory as bfloat16 from the step that makes them to those that read them, where the graph allows it: half of the
+//! bytes are written and read, and what products would round while they pack it is rounded once.
+
+use super::Step;
+use crate::backend::cpu::dispatch::Target;
+use crate::backend::cpu::kernels::Storage;
+use crate::backend::cpu::view::NARROW;
+use crate::compiler::{Plan, ValueId};
+use crate::graph::{DataType, FpMath, OperandId};
+
+/// Asks the kernels what they load and store so, and the plan what follows from it. Places of operands are others afterwards, and are
+/// looked up by [`overwriting::place`](super::overwriting::place).
+pub fn place(steps: &mut [Step], plan: &mut Plan, target: &Target) {
+    if target.fp_math != FpMath::Bf16 || !target.tuning.bf16_storage {
+        return;
+    }
+    let storages: Vec<Storage> = steps.iter().map(of_step).collect();
+    let stores = steps.iter().zip(&storages).filter(|(_, storage)| storage.stores).map(|(step, _)| step.outputs[0].value);
+    let stores: Vec<ValueId> = stores.collect();
+    let loads = steps.iter().zip(&storages).flat_map(|(step, storage)| {
+        let is_loaded = |position: usize| storage.loads.contains(&OperandId(position as u32));
+        step.inputs.iter().enumerate().map(move |(position, operand)| (operand.value, is_loaded(position)))
+    });
+    let is_narrow = plan.narrow(&stores, loads);
+    for operand in steps.iter_mut().flat_map(|step| step.inputs.iter_mut().chain(&mut step.outputs)) {
+        if is_narrow[operand.value.0] {
+            operand.length = operand.length / size_of::<f32>() * NARROW;
+        }
+    }
+}
+
+/// What the kernel of a step says, if it does all of the step.
+fn of_step(step: &Step) -> Storage {
+    let Some(kernel) = step.kernel.as_ref().filter(|_| step.followers.is_empty()) else { return Storage::default() };
+    let mut storage = kernel.storage();
+    storage.stores &= step.order.is_none() && step.outputs.len() == 1 && step.outputs[0].data_type == DataType::Float32;
+    storage.loads.retain(|id| step.inputs.get(id.0 as usize).is_some_and(|operand| operand.order.is_none()));
+    storage
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Executable;
+    use crate::backend::cpu::Cpu;
+    use crate::backend::cpu::kernels::tests::numbers;
+    use crate::backend::cpu::testing::{planned, run};
+    use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind};
+    use crate::graph::ops::matmul::Matmul;
+    use crate::graph::ops::movement::Reshape;
+    use crate::graph::{ConstantBytes, DataType, Descriptor, FpMath, GraphBuilder, Limits, OperandId};
+    use std::sync::Arc;
+
+    const ROWS: u32 = 20;
+    const COLUMNS: u32 = 64;
+    const BYTES: usize = (ROWS * COLUMNS) as usize * size_of::<f32>();
+
+    struct Sketch(GraphBuilder);
+
+    impl Sketch {
+        fn product(&mut self, a: OperandId) -> OperandId {
+            let weights =
+                numbers((COLUMNS * COLUMNS) as usize, 9).iter().flat_map(|x| (x / 5.0).to_le_bytes()).collect::<Vec<u8>>();
+            let b = self.0.constant(Descriptor::new(DataType::Float32, [COLUMNS; 2]), ConstantBytes::new(weights)).unwrap();
+            self.0.push_op(Matmul { a, b }, "").unwrap()[0]
+        }
+
+        fn function(&mut self, input: OperandId) -> OperandId {
+            self.0.push_op(Activation { kind: ActivationKind::Softplus, input }, "").unwrap()[0]
+        }
+
+        fn add(&mut self, a: OperandId, b: OperandId) -> OperandId {
+            self.0.push_op(Binary { kind: BinaryKind::Add, a, b }, "").unwrap()[0]
+        }
+
+        fn reshaped(&mut self, input: OperandId, shape: &[u32]) -> OperandId {
+            self.0.push_op(Reshape { input, new_shape: shape.to_vec() }, "").unwrap()[0]
+        }
+    }
+
+    /// For each step, whether its output lies as bfloat16; and the results are near what they are in float32.
+    fn narrow(make: impl Fn(&mut Sketch, OperandId) -> Vec<OperandId>) -> Vec<bool> {
+        let mut sketch = Sketch(GraphBuilder::new(Arc::new(Limits::everything())));
+        let input = sketch.0.input("x", Descriptor::new(DataType::Float32, [ROWS, COLUMNS])).unwrap();
+        let outputs = make(&mut sketch, input);
+        let outputs = outputs.iter().enumerate().map(|(i, id)| (format!("y{i}"), *id)).collect();
+        let mut graph = sketch.0.build(outputs).unwrap();
+        let x = numbers((ROWS * COLUMNS) as usize, 3);
+        let strict = run(&graph, &[bytemuck::cast_slice(&x)]);
+        graph.fp_math = FpMath::Bf16;
+        for (found, expected) in run(&graph, &[bytemuck::cast_slice(&x)]).iter().zip(&strict) {
+            let (found, expected): (&[f32], &[f32]) = (bytemuck::cast_slice(found), bytemuck::cast_slice(expected));
+            assert!(found.iter().zip(expected).all(|(x, y)| (x - y).abs() < 0.05), "{found:?}, not {expected:?}");
+        }
+        let cpu = Cpu::of_any_size(1);
+        let executable = Executable::new(planned(&graph, &cpu), &cpu.0.usage, &cpu.0.target, &cpu.0.cancel).unwrap();
+        executable.steps.iter().map(|step| step.outputs[0].length < BYTES).collect()
+    }
+
+    #[test]
+    fn what_products_hand_on_to_products_lies_as_bfloat16() {
+        if !Cpu::new(1).0.target.has_kernels() {
+            return;
+        }
+        // Not what is an output of the graph, or is read by something else, under whatever name.
+        let chain = |sketch: &mut Sketch, x| {
+            let first = sketch.product(x);
+            let flat = sketch.reshaped(first, &[1, ROWS, COLUMNS]);
+            let second = sketch.product(flat);
+            vec![sketch.product(second)]
+        };
+        assert_eq!(narrow(chain), [true, true, false]);
+        let seen = |sketch: &mut Sketch, x| {
+            let first = sketch.product(x);
+            let second = sketch.product(first);
+            vec![sketch.product(second), second]
+        };
+        assert_eq!(narrow(seen), [true, false, false]);
+        let read = |sketch: &mut Sketch, x| {
+            let first = sketch.product(x);
+            let name = sketch.reshaped(first, &[COLUMNS, ROWS]);
+            let other = sketch.function(name);
+            let (second, other) = (sketch.product(first), sketch.reshaped(other, &[ROWS, COLUMNS]));
+            let sum = sketch.add(second, other);
+            vec![sketch.product(sum)]
+        };
+        assert!(!narrow(read)[0]);
+    }
+
+    #[test]
+    fn nothing_does_without_the_permission() {
+        let mut sketch = Sketch(GraphBuilder::new(Arc::new(Limits::everything())));
+        let input = sketch.0.input("x", Descriptor::new(DataType::Float32, [ROWS, COLUMNS])).unwrap();
+        let first = sketch.product(input);
+        let second = sketch.product(first);
+        let graph = sketch.0.build(vec![("y".into(), second)]).unwrap();
+        let cpu = Cpu::of_any_size(1);
+        let executable = Executable::new(planned(&graph, &cpu), &cpu.0.usage, &cpu.0.target, &cpu.0.cancel).unwrap();
+        assert!(executable.steps.iter().flat_map(|step| &step.outputs).all(|output| output.length == BYTES));
+    }
+}
