@@ -48,6 +48,8 @@ const products = [
   { op: 'Gemm', attributes: { transB: 1 }, inputs: [x([3, 4]), c([5, 4]), x([3, 1])] },
   { op: 'Gemm', inputs: [x([3, 4]), c([4, 5]), c([])] },
   { op: 'FusedMatMul', domain: 'com.microsoft', attributes: { alpha: { float: 0.5 }, transA: 1, transB: 1 }, inputs: [x([2, 4, 3]), x([2, 5, 4])] },
+  { op: 'FusedMatMul', domain: 'com.microsoft', attributes: { transBatchA: 1 }, inputs: [x([3, 2, 4]), x([2, 4, 5])] },
+  { op: 'FusedMatMul', domain: 'com.microsoft', attributes: { transBatchA: 1, transA: 1, transBatchB: 1, transB: 1 }, inputs: [x([4, 2, 3, 5]), x([6, 2, 3, 4])] },
   ...[
     ['ij,jk->ik', [3, 4], [4, 5]],
     ['bij,bjk->bik', [2, 3, 4], [2, 4, 5]],

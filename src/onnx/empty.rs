@@ -9,7 +9,7 @@ use super::ops::Entry;
 use super::refusal::Mapped;
 use super::tensor::Tensor;
 use super::value::Value;
-use crate::graph::{DataType, Descriptor, GraphBuilder, Limits};
+use crate::graph::{Descriptor, GraphBuilder, Limits};
 use std::sync::Arc;
 
 /// Whether an input of a node is empty.
@@ -34,28 +34,34 @@ fn neutral(operator: &str) -> Option<f64> {
     })
 }
 
-/// The data types and shapes of a node's results, with sizes of `size` for those of 0.
+/// The element types and shapes of a node's results, with sizes of `size` for those of 0.
 fn probe(
     entry: &Entry,
     node: &Node<'_>,
     size: u32,
     emit: &Emit<'_>,
     limits: &Arc<Limits>,
-) -> Mapped<Vec<(DataType, Vec<usize>)>> {
+) -> Mapped<Vec<(ElementType, Vec<usize>)>> {
     let mut builder = GraphBuilder::new(limits.clone());
+    let (mut folding, mut short) = (Folding::default(), Short::new());
     let mut inputs = Vec::with_capacity(node.inputs.len());
     for (position, value) in node.inputs.iter().enumerate() {
+        let element = value.as_ref().map(|value| emit.element(value)).filter(|element| element.is_short());
         let descriptor = match value {
             Some(Value::Operand(id)) => Some(emit.builder.operands().descriptor(*id).clone()),
             Some(Value::Constant(constant)) if constant.tensor.is_empty() => {
                 let tensor = &constant.tensor;
-                let data_type = super::node::data_type(tensor.element)?;
+                let data_type = tensor.element.held_by().ok_or("an input of a type that WebNN does not have")?;
                 Some(Descriptor::new(data_type, tensor.shape.iter().map(|&own| if own == 0 { size } else { own as u32 })))
             }
             _ => None,
         };
         inputs.push(match descriptor {
-            Some(descriptor) => Some(builder.input(&format!("input {position}"), descriptor)?.into()),
+            Some(descriptor) => {
+                let id = builder.input(&format!("input {position}"), descriptor)?;
+                short.extend(element.map(|element| (id, element)));
+                Some(id.into())
+            }
             None => value.as_ref().map(|value| match value {
                 // Its operand would be one of the other graph.
                 Value::Constant(constant) => constant.tensor.clone().into(),
@@ -64,7 +70,6 @@ fn probe(
         });
     }
     let node = Node { inputs, ..*node };
-    let (mut folding, mut short) = (Folding::default(), Short::new());
     let mut emit = Emit {
         builder: &mut builder,
         folding: &mut folding,
@@ -73,7 +78,7 @@ fn probe(
         label: String::new(),
     };
     let values = super::ops::precision::map(entry, &node, &mut emit)?;
-    values.iter().map(|value| Ok((super::node::data_type(emit.stored_element(value))?, value.shape(emit.builder)))).collect()
+    Ok(values.iter().map(|value| (emit.element(value), value.shape(emit.builder))).collect())
 }
 
 /// The results of a node that has an empty input and cannot be mapped for that.
@@ -86,15 +91,14 @@ pub fn map(entry: &Entry, node: &Node<'_>, emit: &mut Emit<'_>, limits: &Arc<Lim
     }
     let (one, two) = (probe(entry, node, 1, emit, limits)?, probe(entry, node, 2, emit, limits)?);
     let mut results = Vec::with_capacity(one.len());
-    for ((data_type, one), (_, two)) in one.into_iter().zip(two) {
+    for ((element, one), (_, two)) in one.into_iter().zip(two) {
         // A product of two such sizes grows faster, and is 0 as well.
         let shape: Vec<usize> = one.iter().zip(&two).map(|(&one, &two)| (2 * one).saturating_sub(two)).collect();
         if shape.contains(&0) {
-            results.push(Tensor::without_elements(data_type.into(), shape).into());
+            results.push(Tensor::without_elements(element, shape).into());
             continue;
         }
         let number = neutral(node.operator()).ok_or("an input without elements")?;
-        let element = ElementType::from(data_type);
         let number = match element.is_float() {
             true => Tensor::from_floats(element, vec![], &[number]),
             // The least and the greatest number of the type; there is no mean.

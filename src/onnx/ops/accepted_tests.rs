@@ -229,6 +229,33 @@ fn results_may_be_empty() {
     }
 }
 
+/// What a quantizer puts around a slice of nothing, as of rotary embeddings of whole heads.
+#[test]
+fn quantized_values_may_be_empty() {
+    let x = floats(&[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    for element in [ElementType::Uint8, ElementType::Int8, ElementType::Uint16, ElementType::Int16] {
+        let model = sketch(21)
+            .input("x", 1, &[2, 3])
+            .floats("scale", &[], &[0.5])
+            .tensor("zero", &Tensor::from_integers(element, vec![], &[3]))
+            .tensor("nothing", &Tensor::without_elements(element, vec![2, 0]))
+            .node("DequantizeLinear", &["nothing", "scale", "zero"], &["empty"], vec![])
+            .node("Concat", &["empty", "x"], &["y"], vec![int("axis", 1)])
+            .output("y");
+        assert_eq!(run(&model.import().unwrap(), std::slice::from_ref(&x))[0].floats(), x.floats(), "{element}");
+    }
+    let bytes = Tensor::from_integers(ElementType::Uint8, vec![1, 3], &[7, 8, 9]);
+    let parts = ["scale", "zero", "nothing", "scale", "zero", "bytes", "scale", "zero"];
+    let model = sketch(17)
+        .input("bytes", 2, &[1, 3])
+        .floats("scale", &[], &[0.5])
+        .tensor("zero", &Tensor::from_integers(ElementType::Uint8, vec![], &[3]))
+        .tensor("nothing", &Tensor::without_elements(ElementType::Uint8, vec![1, 0]))
+        .node("com.microsoft::QLinearConcat", &parts, &["y"], vec![int("axis", 1)])
+        .output("y");
+    assert_eq!(run(&model.import().unwrap(), std::slice::from_ref(&bytes))[0].integers(), [7, 8, 9]);
+}
+
 #[test]
 fn updates_may_be_empty() {
     let x = floats(&[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);

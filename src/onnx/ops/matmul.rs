@@ -104,12 +104,15 @@ fn integer_gemm(node: &Node<'_>, [a, b]: [OperandId; 2], c: Option<OperandId>, e
     emit.add(product, c)
 }
 
-/// FusedMatMul of com.microsoft: matrices may be transposed, also with a batch dimension, and the result scaled.
+/// FusedMatMul of com.microsoft: `trans` exchanges the last two axes of an operand, `transBatch` moves its first axis behind the other batch
+/// axes before that, and the result is scaled.
 pub fn fused_matmul(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let mut operands = [emit.input(node, 0)?, emit.input(node, 1)?];
     for (operand, name) in operands.iter_mut().zip(["A", "B"]) {
-        if node.flag(&format!("transBatch{name}"), false)? {
-            return Err(format!("the attribute transBatch{name} is not supported").into());
+        let rank = emit.rank(*operand);
+        if node.flag(&format!("transBatch{name}"), false)? && rank > 2 {
+            let permutation: Vec<usize> = (1..rank - 1).chain([0, rank - 1]).collect();
+            *operand = emit.transpose(*operand, &permutation)?;
         }
         if node.flag(&format!("trans{name}"), false)? && emit.rank(*operand) > 1 {
             *operand = emit.transpose_matrices(*operand)?;

@@ -18,6 +18,7 @@ use crate::graph::{DataType, OperandId};
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, axes, axis, size};
 use crate::onnx::refusal::Mapped;
+use crate::onnx::tensor::Tensor;
 use crate::onnx::value::Value;
 
 /// An input with scale and zero point beside it, as float32.
@@ -120,6 +121,10 @@ pub fn average(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
 pub fn concat(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let mut parts = Vec::new();
     for first in (2..node.inputs.len()).step_by(3) {
+        // What is empty adds nothing. (Where all are empty, so is the result.)
+        if node.inputs.len() > 5 && node.input(first)?.constant().is_some_and(Tensor::is_empty) {
+            continue;
+        }
         parts.push(scaled(node, first, 0, emit)?);
     }
     let first = *parts.first().ok_or("no inputs")?;
