@@ -150,6 +150,11 @@ impl Decoder {
         self.roles.is_masked
     }
 
+    /// Whether it remembers what cannot go back to fewer tokens. A lane knows that of itself only behind its first step.
+    pub(super) fn has_states(&self) -> bool {
+        !self.caches.states.is_empty()
+    }
+
     fn has_branches(&self) -> bool {
         self.roles.inputs.iter().any(|(role, _)| *role == Role::UsesCache)
     }

@@ -217,7 +217,7 @@ impl Session {
         while sequence.pending.len() > 1 {
             self.check()?;
             let left = sequence.pending.len() - 1;
-            let may_pad = self.decoder.is_masked() && sequence.lane.can_rewind();
+            let may_pad = self.decoder.is_masked() && !self.decoder.has_states();
             let (count, taken) = piece(left, self.piece.load(Ordering::Relaxed), may_pad);
             self.decoder.plan(&self.decoder.extent(&sequence.lane, count))?;
             self.check()?;
