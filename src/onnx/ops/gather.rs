@@ -146,7 +146,8 @@ fn are_all_in_order(places: &Tensor, shape: &[usize]) -> bool {
         return false;
     }
     let coordinates = places.integers();
-    let mut expected = vec![0; count];
+    let shape = &shape[..count];
+    let mut expected = vec![0; shape.len()];
     coordinates.chunks_exact(count).all(|found| {
         let fits = found
             .iter()

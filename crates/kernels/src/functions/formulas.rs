@@ -314,15 +314,17 @@ fn are_reduced(angles: &[f32]) -> bool {
     far == 0
 }
 
-/// The quarters of a turn that are nearest to an angle, and what is left of it. The parts of a quarter, and the coefficients
-/// of the polynomials, are those of the Cephes library.
+/// The quarters of a turn that are nearest to an angle, and what is left of it. A quarter is subtracted in parts, of which all but the
+/// last have exact products with their number, also where a product and its sum are rounded apart: 1e-7 is left of an angle that is near to
+/// a multiple of a quarter, and must have all its digits. The first two parts, and the coefficients of the polynomials, are those of
+/// the Cephes library.
 #[inline(always)]
 fn turns<V: Vector>(x: V) -> (V, V) {
     let quarters = x.mul(V::splat(std::f32::consts::FRAC_2_PI)).nearest();
     let rest = quarters.mul_add(V::splat(-1.570_312_5), x);
     let rest = quarters.mul_add(V::splat(-4.837_513e-4), rest);
-    let rest = quarters.mul_add(V::splat(-7.549_79e-8), rest);
-    (quarters, quarters.mul_add(V::splat(1.715_124_5e-15), rest))
+    let rest = quarters.mul_add(V::splat(-7.549_533_6e-8), rest);
+    (quarters, quarters.mul_add(V::splat(-2.563_344e-12), rest))
 }
 
 /// The sine of an angle that is so many quarters of a turn and a rest of at most half a quarter.
