@@ -79,7 +79,10 @@ const ends = {
       },
       (error) => `${error.name}: ${error.message}`,
     );
+    // `lost` keeps no process alive, and may come after the read has failed.
+    const alive = setInterval(() => {}, 60_000);
     const { message } = await context.lost;
+    clearInterval(alive);
     console.log(JSON.stringify({ message, reason }));
   },
 
