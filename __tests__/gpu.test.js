@@ -176,7 +176,10 @@ describe('a dispatch that takes too long', () => {
       const [from, to] = await Promise.all([1, 2].map(() => context.createTensor({ ...descriptor, readable: true })));
       context.dispatch(graph, { x: from }, { y: to });
       const read = await context.readTensor(to).catch(({ name, message }) => ({ name, message }));
+      // Nothing else keeps the process alive until then.
+      const alive = setInterval(() => {}, 60_000);
       const lost = await context.lost;
+      clearInterval(alive);
       console.log(JSON.stringify({ read, lost }));
     })();
   `;
