@@ -7,6 +7,7 @@ const { mkdtempSync, readFileSync, rmSync, writeFileSync } = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const { loadOnnx } = require('webnn-node/onnx');
+const { withContexts } = require('./contexts.js');
 const { generator, halfBits, halfValue, seed } = require('./random.js');
 const { TYPES, bytesOf, tensor, writeModel } = require('./write.js');
 
@@ -310,23 +311,15 @@ const numbersOf = (results) =>
 
 /** Defines the tests of a list of cases. */
 function testCases(cases) {
-  const { ml } = require('webnn-node');
   let context;
   let accelerated;
   let results;
   const prepared = cases.map(prepare);
-  beforeAll(async () => {
+  beforeAll(() => {
     results = references(prepared);
-    context = await ml.createContext({ accelerated: false });
-    try {
-      accelerated = await ml.createContext({ deviceType: 'gpu' });
-    } catch (error) {
-      console.info(`no GPU is tested: ${error.message}`);
-    }
   });
-  afterAll(() => {
-    context.destroy();
-    accelerated?.destroy();
+  withContexts((cpu, gpu) => {
+    [context, accelerated] = [cpu, gpu];
   });
   cases.forEach((item, i) => {
     const { op, opset = 17, attributes = {}, inputs, note } = item;

@@ -3,8 +3,8 @@
 // Normalizations and norms of numbers of all magnitudes: squares, powers and sums of them leave float32 where the results do not. The
 // results are computed by the operators' definitions, of numbers that are scaled so that nothing leaves float64.
 
-const { ml } = require('webnn-node');
 const { loadOnnx } = require('webnn-node/onnx');
+const { withContexts } = require('./contexts.js');
 const { writeModel } = require('./write.js');
 
 const float = (f) => ({ float: f });
@@ -96,15 +96,9 @@ function numbersAt(power) {
 const POWERS = [-120, -100, -76, -64, -40, 0, 40, 63, 64, 100, 126];
 
 let contexts;
-beforeAll(async () => {
-  contexts = [await ml.createContext({ accelerated: false })];
-  try {
-    contexts.push(await ml.createContext({ deviceType: 'gpu' }));
-  } catch (error) {
-    console.info(`no GPU is tested: ${error.message}`);
-  }
+withContexts((cpu, gpu) => {
+  contexts = gpu === undefined ? [cpu] : [cpu, gpu];
 });
-afterAll(() => contexts.forEach((context) => context.destroy()));
 
 test.each(CASES)('%s %j', async (op, attributes, definitions) => {
   const { opset = 17 } = attributes;

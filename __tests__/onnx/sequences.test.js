@@ -2,24 +2,15 @@
 
 // Sequences and optional values as inputs and outputs of models.
 
-const { ml } = require('webnn-node');
 const { OnnxTensor, inspectOnnx, loadOnnx } = require('webnn-node/onnx');
 const ort = require('webnn-node/onnxruntime');
+const { withContexts } = require('./contexts.js');
 const { tensor, writeModel } = require('./write.js');
 
 let context;
 let gpu;
-beforeAll(async () => {
-  context = await ml.createContext({ accelerated: false });
-  try {
-    gpu = await ml.createContext({ deviceType: 'gpu' });
-  } catch (error) {
-    console.info(`no GPU is tested: ${error.message}`);
-  }
-});
-afterAll(() => {
-  context.destroy();
-  gpu?.destroy();
+withContexts((cpu, other) => {
+  [context, gpu] = [cpu, other];
 });
 
 const floats = (...numbers) => Float32Array.from(numbers);

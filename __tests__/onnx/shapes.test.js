@@ -6,21 +6,13 @@ const { setImmediate: nextRound } = require('node:timers/promises');
 const { MLContext, MLTensor, ml } = require('webnn-node');
 const { OnnxTensor, loadOnnx } = require('webnn-node/onnx');
 const { generator, seed } = require('./random.js');
+const { withContexts } = require('./contexts.js');
 const { tensor, writeModel } = require('./write.js');
 
 let context;
 let gpu;
-beforeAll(async () => {
-  context = await ml.createContext({ accelerated: false });
-  try {
-    gpu = await ml.createContext({ deviceType: 'gpu' });
-  } catch (error) {
-    console.info(`no GPU is tested: ${error.message}`);
-  }
-});
-afterAll(() => {
-  context.destroy();
-  gpu?.destroy();
+withContexts((cpu, other) => {
+  [context, gpu] = [cpu, other];
 });
 
 /** Plans that are kept of a model (src/program/cache.rs). */
