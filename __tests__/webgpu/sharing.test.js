@@ -9,39 +9,16 @@ const { ml, MLCommandEncoder } = require('../..');
 const { importExternalBuffer } = require('../../lib/webgpu.js');
 const { buildAdder, createTensors, float32, read } = require('../adder.js');
 const { newContext, newDevice, onDevice } = require('./device.js');
+const { bytesOf, floatsOf, onEachFloat } = require('./gpu.js');
 
 const STORAGE = 0x80;
 const COPY_SRC = 4;
 const COPY_DST = 8;
-const MAP_READ = 1;
 
 const readable = { ...float32(2), readable: true, writable: true };
 
 /** Doubles floats with a shader of script's. */
-function double(device, buffer) {
-  const code = `@group(0) @binding(0) var<storage, read_write> x: array<f32>;
-    @compute @workgroup_size(1) fn main(@builtin(global_invocation_id) id: vec3<u32>) { x[id.x] = 2 * x[id.x]; }`;
-  const pipeline = device.createComputePipeline({ layout: 'auto', compute: { module: device.createShaderModule({ code }) } });
-  const group = device.createBindGroup({ layout: pipeline.getBindGroupLayout(0), entries: [{ binding: 0, resource: { buffer } }] });
-  const encoder = device.createCommandEncoder();
-  const pass = encoder.beginComputePass();
-  pass.setPipeline(pipeline);
-  pass.setBindGroup(0, group);
-  pass.dispatchWorkgroups(buffer.size / 4);
-  pass.end();
-  return encoder.finish();
-}
-
-async function bytesOf(device, buffer) {
-  const staging = device.createBuffer({ size: buffer.size, usage: MAP_READ | COPY_DST });
-  const encoder = device.createCommandEncoder();
-  encoder.copyBufferToBuffer(buffer, 0, staging, 0, buffer.size);
-  device.queue.submit([encoder.finish()]);
-  await staging.mapAsync(1);
-  return new Uint8Array(staging.getMappedRange()).slice();
-}
-
-const floatsOf = async (device, buffer) => [...new Float32Array((await bytesOf(device, buffer)).buffer)];
+const double = (device, buffer) => onEachFloat(device, 'x[i] = 2 * x[i];', { x: buffer });
 
 /** Context, device that tensors are shared with, and whether they are the same. */
 const PAIRS = {
