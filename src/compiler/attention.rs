@@ -1,5 +1,6 @@
 //! Finds attention: the softmax of a product, scaled and masked, that is the left operand of another product. All of it becomes
 //! one step ([`Prologues`]), from the first product to the softmax and then the other one, so that the scores need not visit memory.
+//! Exporters put zeros in the place of NaN between the softmax and the other product, for queries without a key ([`ReplaceNan`](Op::ReplaceNan)).
 
 use super::fuse::Fusion;
 use super::pattern::Pattern;
@@ -60,9 +61,8 @@ impl Values<'_> {
 
     /// The nodes from a product of scores to their softmax, for the product of that.
     fn before(&self, position: usize, progress: &Progress<'_>) -> Result<Option<Vec<usize>>> {
-        let Some((softmax, mut value)) = self.softmax_before(position) else { return Ok(None) };
+        let Some((mut before, mut value)) = self.softmax_before(position) else { return Ok(None) };
         let shape = self.graph.descriptor(value).shape.as_slice();
-        let mut before = vec![softmax];
         for step in progress.each(std::iter::repeat(())) {
             step?;
             let Some(node) = self.own_maker(value) else { return Ok(None) };
@@ -80,16 +80,19 @@ impl Values<'_> {
         Ok(Some(before))
     }
 
-    /// The softmax that makes the left operand of a product, and what it is made of.
-    fn softmax_before(&self, position: usize) -> Option<(usize, OperandId)> {
+    /// The softmax that makes the left operand of a product, what stands behind that, the last one first, and what it is made of.
+    fn softmax_before(&self, position: usize) -> Option<(Vec<usize>, OperandId)> {
         let Op::Matmul(product) = &self.graph.nodes[position].op else { return None };
         let scores = self.graph.descriptor(product.a);
         if scores.data_type != DataType::Float32 || self.graph.is_constant(product.b) {
             return None;
         }
-        let softmax = self.own_maker(product.a)?;
-        let Op::Softmax(op) = &self.graph.nodes[softmax].op else { return None };
-        (op.axis as usize + 1 == scores.shape.len()).then_some((softmax, op.input))
+        let mut before = vec![self.own_maker(product.a)?];
+        if let Op::ReplaceNan(op) = &self.graph.nodes[before[0]].op {
+            before.push(self.own_maker(op.input)?);
+        }
+        let Op::Softmax(op) = &self.graph.nodes[before[before.len() - 1]].op else { return None };
+        (op.axis as usize + 1 == scores.shape.len()).then_some((before, op.input))
     }
 
     /// The scores in an operator that scales or masks them.
@@ -129,6 +132,7 @@ mod tests {
     use crate::backend::Backend;
     use crate::backend::cpu::Cpu;
     use crate::compiler::fuse::{Fusing, fuse};
+    use crate::graph::ops::elementwise::ReplaceNan;
     use crate::graph::ops::matmul::Matmul;
     use crate::graph::ops::softmax::Softmax;
     use crate::graph::{Descriptor, GraphBuilder, Limits, Number};
@@ -136,12 +140,23 @@ mod tests {
 
     /// How many nodes each attention of a graph takes in, for scores of [2, 4, 6].
     fn found(make: impl Fn(&mut GraphBuilder, OperandId) -> (OperandId, Vec<OperandId>), axis: u32) -> Vec<usize> {
+        found_with(make, axis, |_, weights| (weights, vec![]))
+    }
+
+    /// The same with what stands between the softmax and the values.
+    fn found_with(
+        make: impl Fn(&mut GraphBuilder, OperandId) -> (OperandId, Vec<OperandId>),
+        axis: u32,
+        guard: impl Fn(&mut GraphBuilder, OperandId) -> (OperandId, Vec<OperandId>),
+    ) -> Vec<usize> {
         let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
         let mut input = |name: &str, shape: [u32; 3]| builder.input(name, Descriptor::new(DataType::Float32, shape)).unwrap();
         let (q, k, v) = (input("q", [2, 4, 8]), input("k", [2, 8, 6]), input("v", [2, 6, 8]));
         let scores = builder.push_op(Matmul { a: q, b: k }, "").unwrap()[0];
         let (masked, mut outputs) = make(&mut builder, scores);
         let weights = builder.push_op(Softmax { input: masked, axis }, "").unwrap()[0];
+        let (weights, more) = guard(&mut builder, weights);
+        outputs.extend(more);
         outputs.push(builder.push_op(Matmul { a: weights, b: v }, "").unwrap()[0]);
         let outputs = outputs.into_iter().enumerate().map(|(i, id)| (format!("{i}"), id)).collect();
         let graph = builder.build(outputs).unwrap();
@@ -192,6 +207,20 @@ mod tests {
             (binary(builder, BinaryKind::Add, scores, sum), vec![])
         };
         assert_eq!(found(masked, 2), [3]);
+    }
+
+    #[test]
+    fn numbers_in_the_place_of_nan_are_taken_in() {
+        let scores = |_: &mut GraphBuilder, scores| (scores, vec![]);
+        let guarded = |builder: &mut GraphBuilder, input| builder.push_op(ReplaceNan { input, number: 0.0 }, "").unwrap()[0];
+        assert_eq!(found_with(scores, 2, |builder, weights| (guarded(builder, weights), vec![])), [3]);
+        let needed = found_with(scores, 2, |builder, weights| (guarded(builder, weights), vec![weights]));
+        assert!(needed.is_empty(), "weights are an output");
+        let twice = |builder: &mut GraphBuilder, weights| {
+            let once = guarded(builder, weights);
+            (guarded(builder, once), vec![])
+        };
+        assert!(found_with(scores, 2, twice).is_empty());
     }
 
     #[test]

@@ -230,7 +230,14 @@ fn is_quick(graph: &Graph, op: &Op) -> bool {
             BinaryKind::Pow => number(graph, op.b).is_some_and(|exponent| QUICK_EXPONENTS.contains(&exponent)),
             _ => false,
         },
-        Op::Elu(_) | Op::Gate(_) | Op::LeakyRelu(_) | Op::HardSigmoid(_) | Op::Linear(_) | Op::Prelu(_) | Op::Swish(_) => true,
+        Op::Elu(_)
+        | Op::Gate(_)
+        | Op::LeakyRelu(_)
+        | Op::HardSigmoid(_)
+        | Op::Linear(_)
+        | Op::Prelu(_)
+        | Op::ReplaceNan(_)
+        | Op::Swish(_) => true,
         Op::Unary(op) => {
             use UnaryKind::*;
             matches!(op.kind, Exp | Erf | Sqrt | Neg | Abs | Reciprocal | Sin | Cos | Floor | Ceil | RoundEven | Sign)

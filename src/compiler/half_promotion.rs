@@ -71,7 +71,7 @@ fn role(op: &Op) -> Role {
             UnaryKind::Erf | UnaryKind::Exp | UnaryKind::Reciprocal | UnaryKind::Sqrt => Computes,
             UnaryKind::Cos | UnaryKind::Log | UnaryKind::Sin | UnaryKind::Tan => Stays,
         },
-        Op::Clamp(_) => IsExact,
+        Op::Clamp(_) | Op::ReplaceNan(_) => IsExact,
         Op::Pool2d(op) => exact(op.kind == Pool2dKind::Max),
         Op::Reduce(op) => exact(matches!(op.kind, ReduceKind::Max | ReduceKind::Min)),
         Op::Resample2d(op) => exact(op.mode == InterpolationMode::NearestNeighbor),
@@ -162,6 +162,7 @@ fn round_options(op: &mut Op) {
         Op::Linear(op) => (op.alpha, op.beta) = (round(op.alpha), round(op.beta)),
         Op::Gemm(op) => (op.alpha, op.beta) = (round(op.alpha), round(op.beta)),
         Op::Swish(op) => op.alpha = round(op.alpha),
+        Op::ReplaceNan(op) => op.number = round(op.number),
         Op::Clamp(op) => (op.min_value, op.max_value) = (op.min_value.map(number), op.max_value.map(number)),
         Op::Pad(op) => op.value = number(op.value),
         // Rounded, an epsilon under 6e-8 would be 0, and what has no variance NaN.

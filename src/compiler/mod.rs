@@ -89,6 +89,7 @@ fn treats_elements_alike(op: &Op) -> bool {
             | Op::Linear(_)
             | Op::Binary(_)
             | Op::Prelu(_)
+            | Op::ReplaceNan(_)
     )
 }
 

@@ -1,12 +1,14 @@
 //! Puts operators in the place of the many small ones that exporters write for them: gelu, hardSwish, swish, layer
-//! normalization.
+//! normalization, a number in the place of NaN.
 //!
 //! The results are the same but for the rounding of what is computed in between. That of float16 matters: the squares of a
 //! normalization soon exceed its range.
 
 use super::progress::Progress;
 use crate::error::Result;
-use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Swish, UnaryKind};
+use crate::graph::ops::elementwise::{
+    Activation, ActivationKind, Binary, BinaryKind, PredicateKind, ReplaceNan, Swish, UnaryKind, Where,
+};
 use crate::graph::ops::normalization::LayerNormalization;
 use crate::graph::ops::reduce::{Reduce, ReduceKind};
 use crate::graph::{DataType, Graph, Number, Op, OperandId, Source};
@@ -32,6 +34,7 @@ pub fn recognise(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
                 BinaryKind::Add => view.shifted(op),
                 _ => None,
             },
+            Op::Where(op) => view.replace_nan(op, output),
             _ => None,
         };
         if let Some(op) = found {
@@ -140,6 +143,25 @@ impl<'a> Values<'a> {
         let is_half = (factor - 0.5).abs() < 1e-6;
         let keeps = self.graph.descriptor(input) == self.graph.descriptor(output);
         (is_half && keeps).then(|| Activation { kind: ActivationKind::Gelu, input }.into())
+    }
+
+    /// `isNaN(x) ? number : x`, or the other way round.
+    fn replace_nan(&self, op: &Where, output: OperandId) -> Option<Op> {
+        let (mut condition, mut number, mut input) = (op.condition, op.true_value, op.false_value);
+        let x = loop {
+            let Op::Predicate(predicate) = self.maker(condition)? else { return None };
+            match predicate.kind {
+                PredicateKind::IsNan => break predicate.a,
+                // Of truth values, which are made by the question itself.
+                PredicateKind::LogicalNot if condition == op.condition => {
+                    (condition, number, input) = (predicate.a, input, number);
+                }
+                _ => return None,
+            }
+        };
+        let keeps = input == x && self.graph.descriptor(x) == self.graph.descriptor(output);
+        let number = self.number(number).filter(|_| keeps)?;
+        Some(ReplaceNan { input: x, number: number.into() }.into())
     }
 
     /// `x * clamp(x + 3, 0, 6) / 6`, or `x` times its hardSigmoid with a slope of one sixth.
@@ -270,7 +292,7 @@ mod tests {
     use super::*;
     use crate::compiler::prune::prune;
     use crate::graph::ops::elementwise::Unary;
-    use crate::graph::ops::elementwise::{Clamp, HardSigmoid};
+    use crate::graph::ops::elementwise::{Clamp, HardSigmoid, Predicate};
     use crate::graph::{ConstantBytes, Descriptor, GraphBuilder, Limits};
     use std::sync::Arc;
 
@@ -386,6 +408,28 @@ mod tests {
             vec![sketch.binary(BinaryKind::Mul, gate, gate)]
         });
         assert_eq!(square, ["sigmoid", "mul"]);
+    }
+
+    #[test]
+    fn numbers_in_the_place_of_nan_are_recognised() {
+        let make = |negated: bool, swapped: bool, of: f64, number: Option<f64>| {
+            left(|sketch, x| {
+                let push = |sketch: &mut Sketch, kind, a| sketch.0.push_op(Predicate { kind, a }, "").unwrap()[0];
+                let of = sketch.number(of);
+                let asked = sketch.binary(BinaryKind::Mul, x, of);
+                let mut condition = push(sketch, PredicateKind::IsNan, asked);
+                if negated {
+                    condition = push(sketch, PredicateKind::LogicalNot, condition);
+                }
+                let number = number.map_or(x, |number| sketch.number(number));
+                let (true_value, false_value) = if negated != swapped { (asked, number) } else { (number, asked) };
+                vec![sketch.0.push_op(Where { condition, true_value, false_value }, "").unwrap()[0]]
+            })
+        };
+        assert_eq!(make(false, false, 2.0, Some(0.0)), ["mul", "replaceNaN"]);
+        assert_eq!(make(true, false, 2.0, Some(-1.0)), ["mul", "replaceNaN"]);
+        assert_eq!(make(false, true, 2.0, Some(0.0)), ["mul", "isNaN", "where"], "NaN is kept");
+        assert_eq!(make(false, false, 2.0, None), ["mul", "isNaN", "where"], "no constant");
     }
 
     #[test]

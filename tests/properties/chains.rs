@@ -14,7 +14,7 @@ use webnn_node::graph::operator::Operator;
 use webnn_node::graph::ops::operator;
 use webnn_node::graph::{ConstantBytes, DataType, Graph, GraphBuilder, Limits, OperandId};
 
-const OPERATORS: [&str; 48] = [
+const OPERATORS: [&str; 49] = [
     "abs",
     "add",
     "argMax",
@@ -52,6 +52,7 @@ const OPERATORS: [&str; 48] = [
     "reduceMax",
     "reduceMin",
     "relu",
+    "replaceNaN",
     "reshape",
     "reverse",
     "roundEven",

@@ -10,7 +10,7 @@ use webnn_node::graph::operator::Operator;
 use webnn_node::graph::{DataType, Number};
 
 /// Functions of one element.
-const FUNCTIONS: [&str; 34] = [
+const FUNCTIONS: [&str; 35] = [
     "abs",
     "ceil",
     "clamp",
@@ -33,6 +33,7 @@ const FUNCTIONS: [&str; 34] = [
     "neg",
     "reciprocal",
     "relu",
+    "replaceNaN",
     "roundEven",
     "sigmoid",
     "sign",
@@ -142,6 +143,7 @@ fn variants(call: Call) -> Vec<Call> {
             with(&[("max_value", number(f64::INFINITY))]),
         ],
         "elu" | "leakyRelu" => vec![with(&[]), with(&[("alpha", Value::Double(-3.0))])],
+        "replaceNaN" => [0.0, -1.5, f64::INFINITY].map(|x| with(&[("number", Value::Double(x))])).to_vec(),
         "swish" => [1.0, 1.702, -0.5, 0.0].map(|alpha| with(&[("alpha", Value::Double(alpha))])).to_vec(),
         "linear" | "hardSigmoid" => vec![with(&[]), with(&[("alpha", Value::Double(1.5)), ("beta", Value::Double(-0.25))])],
         "cast" => DataType::ALL

@@ -151,6 +151,7 @@ nodes! {
         determinant::Inverse,
         elementwise::Gate,
         elementwise::Remainder,
+        elementwise::ReplaceNan,
         elementwise::Swish,
         expert_matmul::ExpertMatmul,
         linear_attention::LinearAttention,

@@ -90,6 +90,7 @@ fn unary(call: &Call, data_type: DataType, output: DataType, x: f64) -> Element 
             Element::ulps(bound("max_value").map_or(raised, |max| if raised > max { max } else { raised }), 0)
         }
         "relu" => Element::ulps(if x < 0.0 { 0.0 } else { x }, 0),
+        "replaceNaN" => Element::float(if x.is_nan() { option(data_type, call.double("number", 0.0)) } else { x }),
         // One of the summands is zero.
         "leakyRelu" => Element::ulps(if x < 0.0 { alpha(0.01) * x } else { x }, 0),
         "elu" if x > 0.0 => Element::float(x),

@@ -26,6 +26,8 @@ pub enum Formula {
     Clamp(f32, f32),
     /// `x sigmoid(alpha x)`, and its limit, 0, where that is no number.
     Swish(f32),
+    /// `x`, or this number where that is NaN.
+    ReplaceNan(f32),
     Power(Power),
     Steps(Rounding),
 }
@@ -213,6 +215,11 @@ impl Formula {
             Formula::Swish(alpha) => {
                 let alpha = V::splat(alpha);
                 each!(V, numbers, |x| swish(x, alpha));
+            }
+            Formula::ReplaceNan(number) => {
+                let (number, zero, infinity) = (V::splat(number), V::splat(0.0), V::splat(f32::INFINITY));
+                // What is neither below infinity nor above 0 is NaN.
+                each!(V, numbers, |x| x.if_below(infinity, x, x.negated().if_below(zero, x, number)));
             }
             Formula::Steps(rounding) => {
                 let steps = rounding.on::<V>();

@@ -61,6 +61,8 @@ pub struct Weigh<'a> {
     pub keys: usize,
     /// Scores from one query to the next.
     pub stride: usize,
+    /// The weights of a query whose weights are not defined: of one without a key, and of one that meets NaN or the infinite.
+    pub instead_of_nan: f32,
     pub scores: &'a mut [f32],
 }
 
@@ -74,7 +76,7 @@ impl Weigh<'_> {
 impl OnVectors for Weigh<'_> {
     #[inline(always)]
     fn run<V: Vector>(self) {
-        let Weigh { stages, masks, first_query, keys, stride, scores } = self;
+        let Weigh { stages, masks, first_query, keys, stride, instead_of_nan, scores } = self;
         assert!(keys <= stride && masks.len() == stages.len());
         // A factor, and a mask with a number for each key, are read on the way; anything else is done before.
         let quick = match *stages {
@@ -93,7 +95,7 @@ impl OnVectors for Weigh<'_> {
             (1.0, None)
         });
         let factor = V::splat(factor);
-        let rows = Rows { start: scores.as_mut_ptr(), count: scores.len() / stride, length: keys, stride };
+        let rows = Rows { start: scores.as_mut_ptr(), count: scores.len() / stride, length: keys, stride, instead_of_nan };
         let start = rows.start.cast_const();
         // SAFETY: there are so many rows, which are at least as long as there are keys, and so many rows of a mask, or one
         // for all.

@@ -12,6 +12,8 @@ pub struct Rows {
     pub count: usize,
     pub length: usize,
     pub stride: usize,
+    /// What is put in the place of NaN, of which a row has either nothing or nothing else.
+    pub instead_of_nan: f32,
 }
 
 /// What the softmax of rows is taken of.
@@ -53,7 +55,7 @@ impl Rows {
     /// There must be such rows, and such scores.
     #[inline(always)]
     pub unsafe fn softmax<V: Vector>(self, scores: impl Scores<V>) {
-        let Rows { start, count, length, stride } = self;
+        let Rows { start, count, length, stride, instead_of_nan } = self;
         let together = (NUMBERS_AT_ONCE / length.max(1)).clamp(1, V::LANES);
         for first in (0..count).step_by(together) {
             let rows = together.min(count - first);
@@ -87,6 +89,13 @@ impl Rows {
             // What is not a number spoils the sum, and thereby the row.
             let sums = across(sums, rows, |a, b| a.add(b), |a, b| a + b);
             for (row, sum) in sums.iter().enumerate().take(rows) {
+                if sum.is_nan() {
+                    for_each_vector!(length, |_half, at, count| {
+                        // SAFETY: the caller's promise.
+                        unsafe { store_first(V::splat(instead_of_nan), start.add((first + row) * stride + at), count) };
+                    });
+                    continue;
+                }
                 let factor = V::splat(1.0 / sum);
                 for_each_vector!(length, |_half, at, count| {
                     // SAFETY: the caller's promise.

@@ -28,7 +28,7 @@ impl OnVectors for SoftmaxRows<'_> {
         let SoftmaxRows { input, output, length } = self;
         let count = output.len() / length;
         assert!(count * length <= input.len());
-        let rows = Rows { start: output.as_mut_ptr(), count, length, stride: length };
+        let rows = Rows { start: output.as_mut_ptr(), count, length, stride: length, instead_of_nan: f32::NAN };
         // SAFETY: the output has so many rows, and the input as many.
         unsafe { rows.softmax::<V>(Input { start: input.as_ptr(), length }) }
     }

@@ -126,6 +126,7 @@ fn list(problem: &Problem<'_>) -> List {
         | Op::HardSigmoid(_)
         | Op::Linear(_)
         | Op::Prelu(_)
+        | Op::ReplaceNan(_)
         | Op::Swish(_) => ELEMENTWISE,
         Op::Softmax(_) => SOFTMAX,
         Op::LayerNormalization(_) => LAYER_NORMALIZATION,

@@ -1,4 +1,4 @@
-//! Attention of float32: softmax(q k · scale + mask) v, some queries at a time, whose scores stay in the cache.
+//! Attention of float32: softmax(q k · scale + mask) v, with a number in the place of NaN, if that is asked for, some queries at a time, whose scores stay in the cache.
 //!
 //! The scores of a query are all there before the first power is consumed, so the results are those of the operators one after
 //! the other, infinities and what is not a number included.
@@ -34,6 +34,8 @@ struct Attention {
     /// What is done to scores before the softmax, and, of what is added, where it begins for each stack.
     stages: Vec<Stage>,
     masks: Vec<MaskOperand>,
+    /// See [`Weigh::instead_of_nan`].
+    instead_of_nan: f32,
     epilogue: Epilogue,
     /// Queries of a job.
     together: usize,
@@ -111,7 +113,7 @@ struct Queries<'a> {
 impl Queries<'_> {
     /// Computes an output whose first row is that of the first query.
     fn run(&self, output: Output<'_>, origin: Origin, tensors: &[&[f32]]) {
-        let Attention { gemm, sizes, stages, epilogue, .. } = self.attention;
+        let &Attention { gemm, ref sizes, ref stages, ref epilogue, instead_of_nan, .. } = self.attention;
         let Sizes { depth, keys, columns, .. } = *sizes;
         let (q, queries) = (&self.q[self.queries.start * sizes.query_strides[0]..], self.queries.len());
         if sizes.are_few() {
@@ -126,7 +128,7 @@ impl Queries<'_> {
                     let result = block.row(row, 0..columns);
                     let (masks, first_query) = (self.masks, self.queries.start + row);
                     gemv::dot_products(gemm.isa, query, self.k, sizes.key_strides[1], scores);
-                    Weigh { stages, masks, first_query, keys, stride: keys, scores }.compute(gemm.isa);
+                    Weigh { stages, masks, first_query, keys, stride: keys, instead_of_nan, scores }.compute(gemm.isa);
                     gemv::weighted_sum(gemm.isa, scores, self.v, sizes.value_strides[0], result);
                 });
             }
@@ -167,7 +169,7 @@ impl Queries<'_> {
                     multiply(gemm, left, RightView { columns: padded_keys, panels: key_panels }, &mut block, None, None);
                 });
                 let first_query = self.queries.start + first;
-                Weigh { stages, masks: self.masks, first_query, keys, stride, scores }.compute(gemm.isa);
+                Weigh { stages, masks: self.masks, first_query, keys, stride, instead_of_nan, scores }.compute(gemm.isa);
                 // SAFETY: only one block of this output lives at a time.
                 let mut block = unsafe { output.from(first * sizes.output_stride).block(0..height, 0..columns) };
                 let place = origin.place + first * origin.stride;
@@ -207,7 +209,11 @@ fn accept_bf16<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
 }
 
 fn fused<'a>(gemm: &'static Microkernels, problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
-    let ([Op::Matmul(scores), between @ .., Op::Softmax(_)], Op::Matmul(product)) = (problem.prologue, problem.op) else {
+    let (before, instead_of_nan) = match problem.prologue {
+        [before @ .., Op::ReplaceNan(op)] => (before, op.number as f32),
+        before => (before, f32::NAN),
+    };
+    let ([Op::Matmul(scores), between @ .., Op::Softmax(_)], Op::Matmul(product)) = (before, problem.op) else {
         return Err(Reject("not a product, a softmax and another product"));
     };
     let operands = [scores.a, scores.b, product.b];
@@ -250,7 +256,7 @@ fn fused<'a>(gemm: &'static Microkernels, problem: &Problem<'a>, target: &Target
         let is_shared = threads > 1 && positions.len() < 2 * threads;
         let of_one = if is_shared { (4 * threads).div_ceil(positions.len()).max(least) } else { least };
         let together = queries.div_ceil(of_one.max(1)).next_multiple_of(gemm.rows);
-        let kernel = Attention { gemm, sizes, operands, positions, stages, masks, epilogue, together };
+        let kernel = Attention { gemm, sizes, operands, positions, stages, masks, instead_of_nan, epilogue, together };
         Ok(Built { kernel: Box::new(kernel), consumed, fuses })
     }))
 }

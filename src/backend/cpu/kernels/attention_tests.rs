@@ -5,7 +5,7 @@ use super::{Problem, Target, TensorDesc, first};
 use crate::backend::cpu::reference;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::compiler::RUNNING;
-use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind};
+use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, ReplaceNan};
 use crate::graph::ops::matmul::Matmul;
 use crate::graph::ops::softmax::Softmax;
 use crate::graph::{DataType, FpMath, Op, OperandId};
@@ -22,6 +22,8 @@ struct Case {
     scale: Option<(BinaryKind, bool)>,
     /// Whether keys lie in memory one after the other, and are seen transposed.
     is_turned: bool,
+    /// What stands in the place of weights that are NaN, if anything.
+    instead_of_nan: Option<f64>,
     spoil: fn(&mut [Vec<f32>]),
 }
 
@@ -34,6 +36,7 @@ const PLAIN: Case = Case {
     mask: None,
     scale: Some((BinaryKind::Mul, true)),
     is_turned: true,
+    instead_of_nan: None,
     spoil: |_| (),
 };
 
@@ -82,7 +85,12 @@ fn check(case: &Case) {
         apply(BinaryKind::Add, 3, queries % 2 == 0);
     }
     prologue.push(softmax(RUNNING));
-    let weights = execute(&softmax(id(0)), &[&scores_shape], &[&scores], &scores_shape);
+    let mut weights = execute(&softmax(id(0)), &[&scores_shape], &[&scores], &scores_shape);
+    if let Some(number) = case.instead_of_nan {
+        let replace = |input| Op::from(ReplaceNan { input, number });
+        weights = execute(&replace(id(0)), &[&scores_shape], &[&weights], &scores_shape);
+        prologue.push(replace(RUNNING));
+    }
     let output_shape = [2, heads, queries, columns];
     let sums = execute(&Matmul { a: id(0), b: id(1) }.into(), &[&scores_shape, &shapes[4]], &[&weights, &data[4]], &output_shape);
     let expected = execute(&relu(id(0)), &[&output_shape], &[&sums], &output_shape);
@@ -178,17 +186,25 @@ fn scales_and_masks() {
 
 #[test]
 fn what_is_no_number_and_infinities() {
-    for queries in [1, 14] {
+    for (queries, instead_of_nan) in [1, 14].into_iter().flat_map(|queries| [None, Some(0.0), Some(-0.25)].map(|x| (queries, x)))
+    {
         let mask = Some(vec![queries, 20]);
+        let plain = || Case { queries, instead_of_nan, ..PLAIN };
+        let masked = || Case { mask: mask.clone(), ..plain() };
         // Of queries, keys, values; and scores that are too large for a power.
-        check(&Case { queries, spoil: |data| data[0][3] = f32::NAN, ..PLAIN });
-        check(&Case { queries, spoil: |data| data[1][30] = f32::INFINITY, ..PLAIN });
-        check(&Case { queries, spoil: |data| data[4][9] = f32::NEG_INFINITY, ..PLAIN });
-        check(&Case { queries, spoil: |data| data[0].iter_mut().for_each(|x| *x *= 1e20), ..PLAIN });
-        // A mask that hides some keys, and one that hides all.
-        let hide: fn(&mut [Vec<f32>]) = |data| data[3][3..15].fill(f32::NEG_INFINITY);
-        check(&Case { queries, mask: mask.clone(), spoil: hide, ..PLAIN });
-        check(&Case { queries, mask: mask.clone(), spoil: |data| data[3].fill(f32::NEG_INFINITY), ..PLAIN });
-        check(&Case { queries, mask, spoil: |data| data[3].fill(f32::MIN), ..PLAIN });
+        check(&Case { spoil: |data| data[0][3] = f32::NAN, ..plain() });
+        check(&Case { spoil: |data| data[0][3] = f32::INFINITY, ..plain() });
+        check(&Case { spoil: |data| data[1][30] = f32::INFINITY, ..plain() });
+        check(&Case { spoil: |data| data[1][30] = f32::NAN, ..plain() });
+        check(&Case { spoil: |data| data[4][9] = f32::NEG_INFINITY, ..plain() });
+        check(&Case { spoil: |data| data[4][9] = f32::NAN, ..plain() });
+        check(&Case { spoil: |data| data[0].iter_mut().for_each(|x| *x *= 1e20), ..plain() });
+        // A mask that hides some keys, and one that hides all, also of one query alone.
+        check(&Case { spoil: |data| data[3][3..15].fill(f32::NEG_INFINITY), ..masked() });
+        check(&Case { spoil: |data| data[3][..20].fill(f32::NEG_INFINITY), ..masked() });
+        check(&Case { spoil: |data| data[3].fill(f32::NEG_INFINITY), ..masked() });
+        check(&Case { spoil: |data| data[3].fill(f32::MIN), ..masked() });
+        check(&Case { spoil: |data| data[3][4] = f32::INFINITY, ..masked() });
+        check(&Case { spoil: |data| data[3][19] = f32::NAN, ..masked() });
     }
 }

@@ -41,6 +41,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
         Op::HardSigmoid(op) => op.input,
         Op::Linear(op) => op.input,
         Op::Prelu(op) => op.input,
+        Op::ReplaceNan(op) => op.input,
         // A rounding.
         Op::Cast(op) => op.input,
         _ => return Err(Reject("not element-wise")),

@@ -19,6 +19,7 @@ pub fn formula(op: &Op) -> Option<Formula> {
         Op::HardSigmoid(op) => Formula::HardSigmoid(op.alpha as f32, op.beta as f32),
         Op::Linear(op) => Formula::Linear(op.alpha as f32, op.beta as f32),
         Op::Swish(op) => Formula::Swish(op.alpha as f32),
+        Op::ReplaceNan(op) => Formula::ReplaceNan(op.number as f32),
         op => Formula::Of(function(op)?),
     })
 }

@@ -96,6 +96,7 @@ pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
         Op::QuantizedLstm(op) => quantized_lstm::quantized_lstm(op, arguments),
         Op::QuantizedMatmul(op) => quantized::quantized_matmul(op, arguments),
         Op::Reduce(op) => reduce::reduce(op, arguments),
+        Op::ReplaceNan(op) => elementwise::replace_nan(op, arguments),
         Op::Remainder(op) => elementwise::remainder(op, arguments),
         Op::Resample2d(op) => resample::resample2d(op, arguments),
         Op::Reshape(op) => movement::reshape(op, arguments),

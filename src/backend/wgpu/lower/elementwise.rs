@@ -224,6 +224,10 @@ pub fn expression(op: &Op, operand: &dyn Fn(OperandId) -> Expression, output: Da
             let (x, slope) = (operand(op.input).text, operand(op.slope).text);
             narrow(scalar.call("prelu", &[&x, &slope]))
         }
+        Op::ReplaceNan(op) => {
+            let x = operand(op.input).text;
+            format!("select({x}, {}, is_nan({x}))", option(op.number))
+        }
         Op::Remainder(op) => {
             let (a, b) = (operand(op.a).text, operand(op.b).text);
             narrow(match op.kind {

@@ -110,6 +110,7 @@ fn one(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> 
         | Op::Prelu(_)
         | Op::QuantizeLinear(_)
         | Op::Remainder(_)
+        | Op::ReplaceNan(_)
         | Op::Swish(_)
         | Op::Unary(_)
         | Op::Where(_) => elementwise::lower(lowering, op, operands),

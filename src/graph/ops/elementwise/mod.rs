@@ -7,6 +7,7 @@ mod gate;
 mod logical;
 mod quantize;
 mod remainder;
+mod replace_nan;
 mod select;
 mod unary;
 
@@ -20,5 +21,6 @@ pub use gate::{Gate, GateKind, Swish};
 pub use logical::{Logical, LogicalKind, Predicate, PredicateKind};
 pub use quantize::{DequantizeLinear, QuantizeLinear};
 pub use remainder::{Remainder, RemainderKind};
+pub use replace_nan::ReplaceNan;
 pub use select::Where;
 pub use unary::{Unary, UnaryKind};

@@ -153,6 +153,8 @@ fn exact_formula(formula: Formula, x: f64) -> f64 {
             Power::MinusHalf => x.powf(-0.5),
             Power::MinusOne => 1.0 / x,
         },
+        Formula::ReplaceNan(number) if x.is_nan() => number.into(),
+        Formula::ReplaceNan(_) => x,
         Formula::Clamp(..) | Formula::Steps(_) => unreachable!("these are compared to the bit elsewhere"),
     }
 }
@@ -164,6 +166,7 @@ fn functions_are_within_four_units_of_all_numbers() {
     formulas.extend([1.0, 1.702, -0.3, 1e-37, 1e30, 0.0].map(Formula::Swish));
     formulas.extend([1.0, 0.3, -1e30].map(Formula::Elu));
     formulas.extend([0.01, -2.5, 3e38].map(Formula::LeakyRelu));
+    formulas.extend([0.0, -2.5, f32::INFINITY].map(Formula::ReplaceNan));
     formulas.extend([(0.3, 0.7), (-7.5, 1e-3), (3e38, -1e-40), (1e-20, 3e-39)].map(|(a, b)| Formula::Linear(a, b)));
     formulas.extend([(0.2, 0.5), (-1.7, 0.3)].map(|(a, b)| Formula::HardSigmoid(a, b)));
     formulas.extend(

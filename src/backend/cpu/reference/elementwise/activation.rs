@@ -7,7 +7,7 @@ use crate::backend::cpu::element::{Element, Float, with_element, with_float};
 use crate::backend::cpu::reference::arithmetic::Arithmetic;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::graph::ops::elementwise::{
-    Activation, ActivationKind, Clamp, Elu, Gate, GateKind, HardSigmoid, LeakyRelu, Linear, Prelu, Swish,
+    Activation, ActivationKind, Clamp, Elu, Gate, GateKind, HardSigmoid, LeakyRelu, Linear, Prelu, ReplaceNan, Swish,
 };
 use crate::graph::{DataType, Number};
 
@@ -107,6 +107,12 @@ pub fn linear(op: &Linear, arguments: &mut Arguments<'_, '_>) {
     let input = arguments.input(op.input);
     let (alpha, beta) = (option(op.alpha, input.data_type), option(op.beta, input.data_type));
     apply(input, arguments.output(), |x| alpha * x + beta);
+}
+
+pub fn replace_nan(op: &ReplaceNan, arguments: &mut Arguments<'_, '_>) {
+    let input = arguments.input(op.input);
+    let number = option(op.number, input.data_type);
+    apply(input, arguments.output(), |x| if x.is_nan() { number } else { x });
 }
 
 pub fn swish(op: &Swish, arguments: &mut Arguments<'_, '_>) {

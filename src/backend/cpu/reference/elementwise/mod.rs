@@ -11,7 +11,7 @@ mod select;
 mod tests;
 mod unary;
 
-pub use activation::{activation, clamp, elu, gate, hard_sigmoid, leaky_relu, linear, prelu, swish};
+pub use activation::{activation, clamp, elu, gate, hard_sigmoid, leaky_relu, linear, prelu, replace_nan, swish};
 pub use binary::{binary, remainder};
 pub use cast::cast;
 pub use logical::{logical, predicate};
