@@ -8,6 +8,7 @@ const path = require('node:path');
 const { ml } = require('../lib/index.js');
 const { loadOnnx } = require('../lib/onnx.js');
 const { generate } = require('../lib/generate.js');
+const { encoded, long } = require('./transformers/encoded.js');
 const { unpackModels } = require('./transformers/models.js');
 
 const TOKENS = 20;
@@ -25,21 +26,6 @@ afterAll(() => {
   context.destroy();
   rmSync(folder, { recursive: true });
 });
-
-const long = (list) => ({ data: BigInt64Array.from(list, BigInt), shape: [1, list.length] });
-
-/** What the decoder takes of the encoder. */
-async function encoded(name) {
-  const encoder = await loadOnnx(context, path.join(folder, name, 'onnx', 'encoder_model.onnx'));
-  if (name === 'whisper') {
-    const features = { data: Float32Array.from({ length: 1600 }, (_, i) => Math.sin(i * i)), shape: [1, 8, 200] };
-    return { encoder_hidden_states: (await encoder.run({ input_features: features })).last_hidden_state };
-  }
-  const ids = long([5, 9, 14, 3, 7, 2]);
-  const mask = long([1, 1, 1, 1, 1, 1]);
-  const { last_hidden_state } = await encoder.run({ input_ids: ids, attention_mask: mask });
-  return { encoder_hidden_states: last_hidden_state, encoder_attention_mask: mask };
-}
 
 const isKept = (tensor) => Object.getOwnPropertyDescriptor(tensor, 'data').get !== undefined;
 
@@ -66,7 +52,7 @@ async function continued(model, given, options) {
 
 test.each(['t5', 'bart', 'marian', 'whisper'])('%s', async (name) => {
   const model = await loadOnnx(context, path.join(folder, name, 'onnx', 'decoder_model_merged.onnx'));
-  const given = await encoded(name);
+  const given = await encoded(context, folder, name);
   const here = await continued(model, given, undefined);
   expect(here.kept).toEqual(new Array(TOKENS).fill(true));
   // A seed, of which nothing is made here, has the model run as others do.

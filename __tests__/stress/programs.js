@@ -8,20 +8,34 @@ const { generator } = require('./random.js');
 
 const TENSORS = 5;
 
-/** What tensors are: their type and shape, and a number as such an element has it. */
+/**
+ * What tensors are: their type and shape, the array that has them, and a number as an element of it. Where elements are only moved they
+ * are what the array has, the bits of a float16.
+ */
 const KINDS = {
   int32: { dataType: 'int32', shape: [3], array: Int32Array, held: (x) => x | 0 },
   // Elements that share words, the last of which is not full.
   int8: { dataType: 'int8', shape: [1, 5], array: Int8Array, held: (x) => (x << 24) >> 24 },
+  uint8: { dataType: 'uint8', shape: [], array: Uint8Array, held: (x) => x & 255 },
+  uint32: { dataType: 'uint32', shape: [2, 2], array: Uint32Array, held: (x) => x >>> 0 },
+  int64: { dataType: 'int64', shape: [], array: BigInt64Array, held: (x) => BigInt.asIntN(64, BigInt(x)) },
   // Zeros are compared without their signs.
   float32: { dataType: 'float32', shape: [2, 1, 2], array: Float32Array, held: (x) => Math.fround(x) + 0 },
+  // Of finite numbers.
+  float16: { dataType: 'float16', shape: [3], array: Uint16Array, held: (x) => x & 0x3fff, isMoved: true },
 };
 
 /** Graphs by what they do: from two inputs to two outputs. */
 const GRAPHS = [
   { build: (builder, a, b) => [builder.add(a, b), builder.sub(a, b)], model: (a, b, held) => [held(a + b), held(a - b)] },
-  { build: (builder, a, b) => [builder.max(a, b), builder.neg(b)], model: (a, b, held) => [Math.max(a, b), held(-b)] },
-  { build: (builder, a, b) => [builder.identity(b), builder.min(builder.abs(a), b)], model: (a, b, held) => [b, Math.min(held(Math.abs(a)), b)] },
+  { build: (builder, a, b) => [builder.max(a, b), builder.sub(b, a)], model: (a, b, held) => [a > b ? a : b, held(b - a)] },
+  { build: (builder, a, b) => [builder.identity(b), builder.min(a, b)], model: (a, b) => [b, a < b ? a : b] },
+];
+
+/** Of elements that are only moved. */
+const MOVES = [
+  { build: (builder, a, b) => [builder.identity(b), builder.identity(a)], model: (a, b) => [b, a] },
+  { build: (builder, a, b) => [builder.identity(a), builder.identity(b)], model: (a, b) => [a, b] },
 ];
 
 class Program {
@@ -39,9 +53,11 @@ class Program {
   #sharing;
   #rented = [];
   #kind;
+  #work;
 
   constructor(webnn, seed, sharing) {
     this.#kind = KINDS[sharing?.kind ?? 'int32'];
+    this.#work = this.#kind.isMoved ? MOVES : GRAPHS;
     this.#webnn = webnn;
     this.#random = generator(seed);
     this.#sharing = sharing;
@@ -50,7 +66,7 @@ class Program {
   async run(steps) {
     this.#context = await this.#count(this.#webnn.ml.createContext(this.#sharing?.target ?? { accelerated: false }));
     for (let i = 0; i < TENSORS; i++) await this.#createTensor(i);
-    for (let i = 0; i < GRAPHS.length; i++) await this.#build(i);
+    for (let i = 0; i < this.#work.length; i++) await this.#build(i);
     const actions = [
       ...Array(4).fill(() => this.#write()),
       ...Array(8).fill(() => this.#dispatch()),
@@ -60,12 +76,13 @@ class Program {
       () => this.#replaceTensor(),
       () => this.#replaceGraph(),
       () => this.#breathe(),
-      ...(this.#sharing ? [() => this.#rent(), () => this.#rent(), () => this.#giveBack(), () => this.#giveBack(), () => this.#lend()] : []),
+      ...(this.#sharing ? [() => this.#rent(), () => this.#rent(), () => this.#giveBack(), () => this.#giveBack(), () => this.#lend(), () => this.#lend(true)] : []),
     ];
     for (let step = 0; step < steps; step++) await actions[this.#random(actions.length)]();
     // The end comes in the middle of everything, or when all is done.
     if (this.#random(2) === 0) await this.#settleAll();
-    this.#context.destroy();
+    if (this.#sharing?.end) this.#sharing.end();
+    else this.#context.destroy();
     await this.#settleAll(true);
     await this.#count(this.#context.lost);
     const { tensors, graphs, scratch } = this.#context.memoryUsage();
@@ -82,22 +99,36 @@ class Program {
     return promise;
   }
 
-  /** With a device every third is one that the draft's export refuses work of. */
+  /** Whether WebGPU has a tensor's own memory. */
+  get #isShared() {
+    return this.#sharing !== undefined && this.#sharing.device === this.#sharing.target;
+  }
+
+  /** With a device each text of sharing has some: the draft, which refuses work of what is exported, and the two before. */
   async #createTensor(i) {
     const { dataType, shape } = this.#kind;
     const all = { dataType, shape, readable: true, writable: true };
-    const made = this.#sharing && i % 3 === 0
+    const form = this.#isExportable(i) ? { exportableToGPU: true } : { importableToWebGPU: true };
+    const made = this.#isOfDraft(i)
       ? this.#context.createExportableTensor(all, this.#sharing.device)
-      : this.#context.createTensor({ ...all, importableToWebGPU: true });
+      : this.#context.createTensor({ ...all, ...form });
     this.#tensors[i] = await this.#count(made);
     this.#values[i] = [...this.#array()];
+  }
+
+  #isOfDraft(i) {
+    return this.#sharing !== undefined && i % 3 === 0;
+  }
+
+  #isExportable(i) {
+    return this.#isShared && i % 3 === 1;
   }
 
   #build(i) {
     const builder = new this.#webnn.MLGraphBuilder(this.#context);
     const { dataType, shape } = this.#kind;
     const descriptor = { dataType, shape };
-    const [c, d] = GRAPHS[i].build(builder, builder.input('a', descriptor), builder.input('b', descriptor));
+    const [c, d] = this.#work[i].build(builder, builder.input('a', descriptor), builder.input('b', descriptor));
     return this.#count(builder.build({ c, d })).then((graph) => {
       this.#graphs[i] = graph;
     });
@@ -132,7 +163,7 @@ class Program {
   }
 
   #apply(graph, a, b) {
-    const pairs = a.map((x, i) => GRAPHS[graph].model(x, b[i], this.#kind.held));
+    const pairs = a.map((x, i) => this.#work[graph].model(x, b[i], this.#kind.held));
     return [pairs.map(([c]) => c), pairs.map(([, d]) => d)];
   }
 
@@ -141,24 +172,31 @@ class Program {
     const values = this.#someValues();
     const bytes = this.#array(values);
     this.#context.writeTensor(this.#tensors[i], bytes);
-    bytes.fill(-1);
+    bytes.fill(this.#kind.held(-1));
     this.#values[i] = values;
   }
 
   #dispatch() {
-    const graph = this.#random(GRAPHS.length);
+    const graph = this.#random(this.#work.length);
     const [a, b, c, d] = this.#some(4);
     const [A, B, C, D] = [a, b, c, d].map((i) => this.#tensors[i]);
     this.#context.dispatch(this.#graphs[graph], { a: A, b: B }, { c: C, d: D });
     [this.#values[c], this.#values[d]] = this.#apply(graph, this.#values[a], this.#values[b]);
   }
 
+  /** By the text that the tensor keeps to. */
+  async #export(i) {
+    const { importExternalBuffer, device } = this.#sharing;
+    const source = this.#tensors[i];
+    return this.#isOfDraft(i) || this.#isExportable(i) ? this.#context.exportToGPU(source) : importExternalBuffer(device, { source });
+  }
+
   /** WebGPU has it from now on, and writes: what is asked for later sees that, and waits. */
   #rent() {
     const [i] = this.#some(1);
-    if (i % 3 === 0 || this.#rented.some(({ tensor }) => tensor === this.#tensors[i])) return;
+    if (this.#isOfDraft(i) || this.#rented.some(({ tensor }) => tensor === this.#tensors[i])) return;
     const tensor = this.#tensors[i];
-    const buffer = this.#count(this.#sharing.importExternalBuffer(this.#sharing.device, { source: tensor }));
+    const buffer = this.#count(this.#export(i));
     buffer.catch(() => {});
     const values = this.#someValues();
     this.#rented.push({ tensor, buffer, values });
@@ -180,19 +218,40 @@ class Program {
     buffer.destroy();
   }
 
-  /** By the draft; nothing may wait for it. */
-  async #lend() {
+  async #giveAllBack() {
     while (this.#rented.length > 0) await this.#giveBack();
-    const buffer = await this.#context.exportToGPU(this.#tensors[0]);
-    const values = this.#someValues();
-    this.#sharing.device.queue.writeBuffer(buffer, 0, this.#words(values));
-    buffer.destroy();
-    this.#values[0] = values;
   }
 
-  #submit() {
+  /** By the draft; nothing may wait for it. It may be destroyed meanwhile. */
+  async #lend(endsThere = false) {
+    await this.#giveAllBack();
+    const i = 3 * this.#random(2);
+    const tensor = this.#tensors[i];
+    const buffer = await this.#context.exportToGPU(tensor);
+    assert.strictEqual(await this.#context.exportToGPU(tensor), buffer);
+    const values = this.#someValues();
+    assert.throws(() => this.#context.writeTensor(tensor, this.#array(values)), TypeError);
+    await assert.rejects(this.#count(this.#context.readTensor(tensor)), TypeError);
+    if (endsThere) await this.#replace(i);
+    this.#sharing.device.queue.writeBuffer(buffer, 0, this.#words(values));
+    buffer.destroy();
+    if (!endsThere) this.#values[i] = values;
+  }
+
+  /** A command buffer of WebGPU's that copies one tensor to another, and what it does to the values; they are given back before it is run. */
+  async #copy() {
+    const [from, to] = this.#some(2);
+    const [source, target] = [await this.#export(from), await this.#export(to)];
+    const encoder = this.#sharing.device.createCommandEncoder();
+    encoder.copyBufferToBuffer(source, 0, target, 0, source.size);
+    source.destroy();
+    target.destroy();
+    return [encoder.finish(), () => (this.#values[to] = this.#values[from])];
+  }
+
+  async #submit() {
     const encoder = new this.#webnn.MLCommandEncoder(this.#context);
-    const graph = this.#random(GRAPHS.length);
+    const graph = this.#random(this.#work.length);
     encoder.initializeGraph(this.#graphs[graph]);
     const places = Array.from({ length: 1 + this.#random(3) }, () => this.#some(4));
     for (const place of places) {
@@ -200,11 +259,17 @@ class Program {
       encoder.dispatch(this.#graphs[graph], { a, b }, { c, d });
     }
     const commands = encoder.finish();
-    const times = this.#random(3);
-    this.#context.submit(Array(times).fill(commands));
-    for (let i = 0; i < times; i++) {
+    const apply = () => {
       for (const [a, b, c, d] of places) [this.#values[c], this.#values[d]] = this.#apply(graph, this.#values[a], this.#values[b]);
+    };
+    const all = Array.from({ length: this.#random(3) }, () => [commands, apply]);
+    if (this.#isShared && this.#random(2) === 0) {
+      // What WebGPU's commands use is not known, so nothing of it may wait.
+      await this.#giveAllBack();
+      for (let i = this.#random(4); i > 0; i--) all.splice(this.#random(all.length + 1), 0, await this.#copy());
     }
+    this.#context.submit(all.map(([buffer]) => buffer));
+    all.forEach(([, work]) => work());
   }
 
   #read() {
@@ -222,7 +287,7 @@ class Program {
   }
 
   #compute() {
-    const number = this.#random(GRAPHS.length);
+    const number = this.#random(this.#work.length);
     const graph = this.#graphs[number];
     const [a, b] = [this.#someValues(), this.#someValues()];
     const [c, d] = this.#apply(number, a, b);
@@ -248,6 +313,10 @@ class Program {
     const [i] = this.#some(1);
     // Else what it was rented for may never be written, and what waits for it would see that.
     while (this.#rented.some(({ tensor }) => tensor === this.#tensors[i])) await this.#giveBack();
+    await this.#replace(i);
+  }
+
+  async #replace(i) {
     this.#tensors[i].destroy();
     this.#tensors[i].destroy();
     this.#tensors[i] = undefined;
@@ -255,7 +324,7 @@ class Program {
   }
 
   async #replaceGraph() {
-    const i = this.#random(GRAPHS.length);
+    const i = this.#random(this.#work.length);
     this.#graphs[i].destroy();
     this.#graphs[i] = undefined;
     await this.#build(i);
@@ -278,7 +347,7 @@ class Program {
   }
 
   async #settleAll(contextEnded = false) {
-    while (this.#rented.length > 0) await this.#giveBack();
+    await this.#giveAllBack();
     for (const { promise, expected, mayBeRefused } of this.#pending.splice(0)) {
       let found;
       try {
@@ -295,7 +364,7 @@ class Program {
 
 /**
  * Runs one program; throws when anything is not as it should be. `sharing` has a device of WebGPU that tensors are rented to, what
- * the context is made from, importExternalBuffer(), and the kind of the tensors.
+ * the context is made from, importExternalBuffer(), the kind of the tensors, and perhaps what ends the context.
  */
 async function runProgram(webnn, seed, steps, sharing = undefined) {
   const program = new Program(webnn, seed, sharing);
@@ -303,4 +372,4 @@ async function runProgram(webnn, seed, steps, sharing = undefined) {
   return program.created;
 }
 
-module.exports = { runProgram };
+module.exports = { KINDS, runProgram };

@@ -5,10 +5,15 @@
 
 // webnn-node/generate on a context on a GPUDevice: the tokens that onnxruntime-node gives.
 
+const { rmSync } = require('node:fs');
+const path = require('node:path');
 const { setTimeout } = require('node:timers/promises');
+const { ml } = require('../..');
 const { loadOnnx } = require('../../lib/onnx.js');
 const { GenerationCache, generate } = require('../../lib/generate.js');
 const { TOKENS, decoder, expected } = require('../generate/decoders.js');
+const { encoded } = require('../transformers/encoded.js');
+const { unpackModels } = require('../transformers/models.js');
 const { newContext, onDevice } = require('./device.js');
 
 const prompt = (length) => Array.from({ length }, (_, i) => (i * i * 5 + 3 * i + 5) % TOKENS);
@@ -32,6 +37,27 @@ onDevice('a decoder, from one call to the next', async () => {
   expect([...first, ...rest]).toEqual(wanted);
   cache.destroy();
   model.destroy();
+}, LIMIT);
+
+onDevice('encoder-decoders', async () => {
+  const folder = unpackModels();
+  try {
+    const { context } = await newContext();
+    const onCpu = await ml.createContext({ accelerated: false });
+    for (const name of ['t5', 'whisper']) {
+      const tokens = async (where) => {
+        const given = await encoded(where, folder, name);
+        const model = await loadOnnx(where, path.join(folder, name, 'onnx', 'decoder_model_merged.onnx'));
+        const found = await ids(model, [2], { maxNewTokens: 3, inputs: given });
+        model.destroy();
+        return found;
+      };
+      expect(await tokens(context)).toEqual(await tokens(onCpu));
+    }
+    onCpu.destroy();
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 }, LIMIT);
 
 onDevice('it ends with its context', async () => {

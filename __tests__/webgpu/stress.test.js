@@ -8,27 +8,34 @@
 
 const webnn = require('../..');
 const { importExternalBuffer } = require('../../lib/webgpu.js');
-const { runProgram } = require('../stress/programs.js');
+const { KINDS, runProgram } = require('../stress/programs.js');
 const { chooseSeed } = require('../stress/random.js');
 const { buildAdder, createTensors } = require('../adder.js');
 const { newContext, newDevice, onDevice } = require('./device.js');
 
 const seed = chooseSeed();
 
-describe.each(['int32', 'int8', 'float32'])('F3: random programs on %s read what a sequential model reads, and no promise stays pending', (kind) => {
+describe.each(Object.keys(KINDS))('F3: random programs on %s read what a sequential model reads, and no promise stays pending', (kind) => {
   onDevice('on a context of the device', async () => {
     const device = await newDevice();
-    for (let i = 0; i < 6; i++) await runProgram(webnn, seed + i, 120, { kind, device, target: device, importExternalBuffer });
+    for (let i = 0; i < 4; i++) await runProgram(webnn, seed + i, 120, { kind, device, target: device, importExternalBuffer });
+  });
+
+  onDevice('on a context of the device, which is lost in the end', async () => {
+    for (let i = 0; i < 2; i++) {
+      const device = await newDevice();
+      await runProgram(webnn, seed + i, 60, { kind, device, target: device, importExternalBuffer, end: () => device.destroy() });
+    }
   });
 
   onDevice('on a context of another device', async () => {
     const [device, target] = [await newDevice(), await newDevice()];
-    for (let i = 0; i < 3; i++) await runProgram(webnn, seed + i, 120, { kind, device, target, importExternalBuffer });
+    for (let i = 0; i < 2; i++) await runProgram(webnn, seed + i, 120, { kind, device, target, importExternalBuffer });
   });
 
   onDevice('on the CPU', async () => {
     const device = await newDevice();
-    for (let i = 0; i < 3; i++) await runProgram(webnn, seed + i, 120, { kind, device, target: { accelerated: false }, importExternalBuffer });
+    for (let i = 0; i < 2; i++) await runProgram(webnn, seed + i, 120, { kind, device, target: { accelerated: false }, importExternalBuffer });
   });
 });
 
