@@ -173,6 +173,8 @@ export function setDeviceMemory(context: Handle, tensors: number, graphs: number
  * after which an event tells of more.
  */
 export function takeTasks(context: Handle): [string, ...any[]][];
+/** `[handle, number]` of a tensor of script's, for runOnnx() and for tasks. */
+export function lendTensor(context: Handle, dataType: DataType, shape: readonly number[]): [Handle, number];
 /** How a task ended: without a code where it succeeded; then with what was read. */
 export function finishTask(context: Handle, task: number, code: string, message: string, buffers: (ArrayBuffer | undefined)[]): void;
 
@@ -183,11 +185,11 @@ export interface Timeline {
   ): any;
   createConstantTensor(request: Request, context: Handle, dataType: DataType, shape: readonly number[], bytes: Bytes, label: string): any;
   /** On a GPUDevice of script's. */
-  adopt?(buffer: GPUBuffer, byteLength: number, label: string): any;
+  adopt?(buffer: GPUBuffer, dataType: DataType, shape: readonly number[], label: string): any;
   destroyTensor(tensor: any): void;
   writeTensor(tensor: any, bytes: Bytes, label: string): void;
-  /** Of the native addon alone. */
-  shareTensor?(tensor: any, to: any): void;
+  shareTensor(tensor: any, to: any): void;
+  tensorOfNumber(context: Handle, dataType: DataType, shape: readonly number[], number: number): any;
   readTensor(request: Request, tensor: any, buffer: ArrayBuffer): void;
   build(request: Request, builder: Handle, names: string[], operands: number[], label: string): any;
   planOnnx(request: Request, model: Handle, shapes: InputShape[], label: string): any;

@@ -2,7 +2,6 @@
 
 // https://www.w3.org/TR/webnn/#api-mltensor
 
-const native = require('./native.js');
 const { bufferFor, dataTypes } = require('./descriptor.js');
 const { conversionError } = require('./errors.js');
 const { construct, expose, illegalUnless, interfaceType, receiver } = require('./interface.js');
@@ -126,7 +125,7 @@ function createTensor(state) {
  */
 function tensorOverBuffer(context, descriptor, gpuBuffer) {
   const state = tensorState(context, descriptor, false);
-  state.handle = context.order.timeline.adopt(gpuBuffer, state.buffer.byteLength, descriptor.label);
+  state.handle = context.order.timeline.adopt(gpuBuffer, state.dataType, descriptor.shape, descriptor.label);
   return createTensor(state);
 }
 
@@ -138,7 +137,7 @@ function tensorOverBuffer(context, descriptor, gpuBuffer) {
  */
 function tensorOfNumber(context, descriptor, number) {
   const state = tensorState(context, { ...descriptor, shape: [...descriptor.shape], readable: true, writable: true }, false);
-  state.handle = native.tensorOfNumber(context.handle, state.dataType, descriptor.shape, number);
+  state.handle = context.order.timeline.tensorOfNumber(context.handle, state.dataType, descriptor.shape, number);
   return createTensor(state);
 }
 

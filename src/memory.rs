@@ -306,7 +306,7 @@ pub struct Usage {
 }
 
 /// The numbers of a [`Usage`] at one moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UsageNumbers {
     pub tensors: usize,
     pub graphs: usize,

@@ -8,7 +8,7 @@
 const { setTimeout } = require('node:timers/promises');
 const { loadOnnx } = require('../../lib/onnx.js');
 const { tensor, writeModel } = require('../onnx/write.js');
-const { read } = require('../adder.js');
+const { createTensors, read } = require('../adder.js');
 const { newContext, onDevice } = require('./device.js');
 
 const floats = (...numbers) => Float32Array.from(numbers);
@@ -118,6 +118,61 @@ onDevice('a model that is cut runs from part to part, several runs at once', asy
   // What runs had goes when the device's thread has its turn.
   await setTimeout(20);
   expect(context.memoryUsage()).toMatchObject({ tensors: 0, graphs: 0, scratch: 0 });
+});
+
+/** How often a device's memory is written to by script, and mapped. */
+function counting(device) {
+  const counts = { written: 0, mapped: 0 };
+  const note = (object, method, what) => {
+    const original = object[method];
+    Object.defineProperty(object, method, {
+      value(...given) {
+        what(...given);
+        return Reflect.apply(original, object, given);
+      },
+      configurable: true,
+    });
+  };
+  note(device.queue, 'writeBuffer', () => counts.written++);
+  // What can be mapped, is.
+  note(device, 'createBuffer', ({ usage }) => (counts.mapped += usage & 1));
+  return counts;
+}
+
+onDevice('a model that is cut takes tensors and gives them, which stay on the device', async () => {
+  const { context, device } = await newContext();
+  const model = await loadOnnx(context, places());
+  const [x, values] = await createTensors(context, 2, { dataType: 'float32', shape: [4] });
+  const pairs = await createTensors(context, 1, { dataType: 'float32', shape: [2] });
+  context.writeTensor(x, floats(1, 0, 3, 0));
+  const bindings = await model.createBindings({ inputs: { x } });
+  bindings.dispatch();
+  expect([...(await bindings.read('values')).data]).toEqual([2, 6]);
+  context.writeTensor(x, floats(0, 9, 0, 0));
+  bindings.dispatch();
+  expect([...(await bindings.read('values')).data]).toEqual([18]);
+  bindings.destroy();
+
+  const known = await model.createBindings({ inputs: { x }, outputs: { values } });
+  context.writeTensor(x, floats(1, 2, 3, 4));
+  known.dispatch();
+  expect([...(await known.read('values')).data]).toEqual([2, 4, 6, 8]);
+  expect(await read(context, values)).toEqual([2, 4, 6, 8]);
+  const counts = counting(device);
+  known.dispatch();
+  await known.read('places');
+  // What NonZero looks at is read, what it finds is written, and the test reads it; x and values stay where they are.
+  expect(counts).toEqual({ written: 1, mapped: 2 });
+  known.destroy();
+
+  // What a result does not fit is refused, and the tensor has what it had.
+  const wrong = await model.createBindings({ inputs: { x }, outputs: { values: pairs[0] } });
+  wrong.dispatch();
+  await expect(wrong.read('values')).rejects.toThrow(/float32\[4\]|allowed/);
+  expect(await read(context, pairs[0])).toEqual([0, 0]);
+  wrong.destroy();
+  model.destroy();
+  for (const tensor of [x, values, pairs[0]]) tensor.destroy();
 });
 
 onDevice('loops run on the device', async () => {

@@ -95,11 +95,8 @@ async function place(context, result, name, { kept, targets }, made) {
 async function runCut(plan, inputs, wish, model) {
   const { context } = plan;
   const { label, wanted, kept, targets } = wish;
-  // Script's thread carries out what a walk asks for on a GPUDevice: there values come and go through memory.
-  const isForeign = plan.graphState.context.gpuDevice !== undefined;
-  const given = isForeign ? await inMemory(context, inputs, model) : inputs;
-  const stay = isForeign ? [] : [...wanted].filter((name) => kept.has(name) || targets.has(name));
-  const results = await runPlan(plan, given, { operator: 'run', label, wanted, model, kept: stay });
+  const stay = [...wanted].filter((name) => kept.has(name) || targets.has(name));
+  const results = await runPlan(plan, inputs, { operator: 'run', label, wanted, model, kept: stay });
   return placeAll(context, results, wish);
 }
 
@@ -127,16 +124,6 @@ async function placeAll(context, results, wish) {
     for (const tensor of made) tensor.destroy();
     throw error;
   }
-}
-
-/** Arrays in place of tensors. */
-async function inMemory(context, inputs, model) {
-  const read = async ({ name, dataType }) => {
-    const value = inputs[name];
-    const isRead = value === undefined || Array.isArray(value) || ArrayBuffer.isView(value);
-    return [name, isRead ? value : arrayOver(dataType, await context.readTensor(value))];
-  };
-  return Object.fromEntries(await Promise.all(model.inputs.map(read)));
 }
 
 /** Gives a tensor of the caller's what a result has, as a write does. */

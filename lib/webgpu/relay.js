@@ -8,11 +8,15 @@ const { ask } = require('../settle.js');
 const { Fate } = require('./fate.js');
 const { Turns } = require('./turns.js');
 
+const NO_MEMORY = 'the memory of a value could not be had';
+
 class Relay {
   #timeline;
   #context;
-  /** @type {Map<number, any>} */
+  /** What tensors have, which several share: nothing is written twice. @type {Map<number, {storage: any, uses: number}>} */
   #tensors = new Map();
+  /** Those that are being made. @type {Set<Promise<void>>} */
+  #unsure = new Set();
   /** Handles of the timeline. @type {Map<number, any>} */
   #graphs = new Map();
   #isServing = false;
@@ -52,7 +56,24 @@ class Relay {
     }
   }
 
-  /** Reports how something ends: with buffers, or with the Cause that it throws. */
+  /** Names a tensor of the timeline that models are given. */
+  lend(number, storage) {
+    this.#tensors.set(number, { storage, uses: 1 });
+  }
+
+  /** Gives a tensor to somebody who may write to it. */
+  take(number) {
+    const { storage, uses } = this.#tensors.get(number);
+    if (uses > 1) {
+      const copy = this.#timeline.copyOf(storage);
+      this.destroyTensor(number);
+      return copy;
+    }
+    this.#tensors.delete(number);
+    return storage;
+  }
+
+  /** Reports how something ends: with buffers, or with the Cause that it throws. The result is fulfilled then. */
   #report(number, work) {
     const tell = (code, message, buffers) => {
       try {
@@ -61,14 +82,33 @@ class Relay {
         // The context is gone.
       }
     };
-    work().then((buffers) => tell('', '', buffers), ({ code, message }) => tell(typeof code === 'string' ? code : 'OperationError', `${message}`, []));
+    return work().then((buffers) => tell('', '', buffers), ({ code, message }) => tell(typeof code === 'string' ? code : 'OperationError', `${message}`, []));
   }
 
   createTensor(number, tensor, dataType, shape) {
-    this.#report(number, async () => {
+    const made = this.#report(number, async () => {
       await ask((request) => {
-        this.#tensors.set(tensor, this.#timeline.createTensor(request, this.#context, dataType, shape, true, true, ''));
+        this.lend(tensor, this.#timeline.createTensor(request, this.#context, dataType, shape, true, true, ''));
       });
+      return [];
+    });
+    this.#unsure.add(made);
+    made.then(() => this.#unsure.delete(made));
+  }
+
+  shareTensor(number, tensor, to) {
+    this.#report(number, async () => {
+      const shared = present(this.#tensors.get(tensor), NO_MEMORY);
+      shared.uses += 1;
+      this.#tensors.set(to, shared);
+      return [];
+    });
+  }
+
+  /** All that was asked for before has been done, or it is known why not. */
+  catchUp(number) {
+    this.#report(number, async () => {
+      await Promise.all(this.#unsure);
       return [];
     });
   }
@@ -113,9 +153,9 @@ class Relay {
   }
 
   destroyTensor(tensor) {
-    const storage = this.#tensors.get(tensor);
+    const held = this.#tensors.get(tensor);
     this.#tensors.delete(tensor);
-    if (storage !== undefined) this.#timeline.destroyTensor(storage);
+    if (held !== undefined && --held.uses === 0) this.#timeline.destroyTensor(held.storage);
   }
 
   destroyGraph(graph) {
@@ -125,7 +165,7 @@ class Relay {
   }
 
   #storage(tensor) {
-    return present(this.#tensors.get(tensor), 'the memory of a value could not be had');
+    return present(this.#tensors.get(tensor), NO_MEMORY).storage;
   }
 
   #graph(graph) {
@@ -140,8 +180,8 @@ class Relay {
     } catch (error) {
       const failure = { code: 'OperationError', message: `${error.message}` };
       for (const tensor of tensors) {
-        const storage = this.#tensors.get(tensor);
-        if (storage !== undefined) storage.fate = Fate.failed(failure);
+        const held = this.#tensors.get(tensor);
+        if (held !== undefined) held.storage.fate = Fate.failed(failure);
       }
     }
   }

@@ -40,8 +40,15 @@ class Storage {
   exported = false;
   gone = false;
 
-  constructor(byteLength, label) {
-    this.byteLength = byteLength;
+  /**
+   * @param {import('../native').DataType} dataType
+   * @param {readonly number[]} shape
+   * @param {string} label
+   */
+  constructor(dataType, shape, label) {
+    this.dataType = dataType;
+    this.shape = shape;
+    this.byteLength = bufferFor(dataType, shape).byteLength;
     this.label = label;
   }
 
@@ -134,19 +141,54 @@ class DeviceTimeline {
 
   createTensor(request, context, dataType, shape, readable, writable, label) {
     native.checkTensor(context, dataType, shape, 'createTensor', label);
-    const { byteLength } = bufferFor(dataType, shape);
-    const storage = new Storage(byteLength, label);
-    const { result, complaint } = checked(this.device, () => this.device.createBuffer({ label, size: bufferSize(byteLength), usage: USAGE }));
-    storage.buffer = result;
-    this.#tensors.add(storage);
-    this.#hold('tensors', byteLength);
+    const storage = new Storage(dataType, shape, label);
+    const { complaint } = checked(this.device, () => this.#allocate(storage));
     complaint.then((failure) => settle(request, failure && { ...failure, message: `${named('createTensor', label)}: ${failure.message}` }));
     return storage;
   }
 
+  #allocate(storage) {
+    const { byteLength, label } = storage;
+    storage.buffer = this.device.createBuffer({ label, size: bufferSize(byteLength), usage: USAGE });
+    this.#tensors.add(storage);
+    this.#hold('tensors', byteLength);
+  }
+
+  /** Another tensor with what one has now. */
+  copyOf(tensor) {
+    const copy = new Storage(tensor.dataType, tensor.shape, tensor.label);
+    this.#copy(tensor, copy, () => this.#allocate(copy));
+    return copy;
+  }
+
+  shareTensor(tensor, to) {
+    this.#copy(tensor, to);
+  }
+
+  /** On the device, behind what was asked for before. */
+  #copy(from, to, prepare = () => {}) {
+    const copy = () => {
+      prepare();
+      const encoder = this.device.createCommandEncoder({ label: to.label });
+      encoder.copyBufferToBuffer(from.buffer, 0, to.buffer, 0, bufferSize(from.byteLength));
+      this.device.queue.submit([encoder.finish()]);
+    };
+    const { complaint } = this.#give('run', to.label, 1, () => checked(this.device, copy));
+    to.fate = Fate.of(complaint, [from.fate], {
+      own: (failure) => failed('run', to.label, failure),
+      inherited: (failure) => inherited('run', to.label, 'a tensor is errored', failure),
+    });
+    if (from.fate.failure !== undefined) to.fate = Fate.failed(inherited('run', to.label, 'a tensor is errored', from.fate.failure));
+  }
+
+  /** What a model has computed and given away. */
+  tensorOfNumber(_context, _dataType, _shape, number) {
+    return this.#relay.take(number);
+  }
+
   /** A tensor whose memory is a GPUBuffer of script's, which stays script's. */
-  adopt(buffer, byteLength, label) {
-    const storage = new Storage(byteLength, label);
+  adopt(buffer, dataType, shape, label) {
+    const storage = new Storage(dataType, shape, label);
     storage.buffer = buffer;
     return storage;
   }
@@ -200,9 +242,23 @@ class DeviceTimeline {
     });
   }
 
-  /** A model that walks: what it asks for comes by the relay. */
+  /** A model that walks: what it asks for comes by the relay. Tensors are what they are now: of each it has a copy. */
   runOnnx(request, model, { plan }, shapes, values, kept, label, seed, maxBytes, watch) {
-    native.runOnnx(request, model, plan, shapes, values, kept, label, seed, maxBytes, watch);
+    const lent = [];
+    const lend = (value) => {
+      if (!(value instanceof Storage)) return value;
+      const [handle, number] = native.lendTensor(this.#handle, value.dataType, value.shape);
+      lent.push(handle);
+      this.#relay.lend(number, this.copyOf(value));
+      return handle;
+    };
+    try {
+      const given = values.map((value) => (Array.isArray(value) ? value.map(lend) : lend(value)));
+      native.runOnnx(request, model, plan, shapes, given, kept, label, seed, maxBytes, watch);
+    } finally {
+      // The run has a share of them.
+      lent.forEach((handle) => native.destroyTensor(handle));
+    }
   }
 
   /** There is something that models ask for. */

@@ -56,6 +56,7 @@ const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
     "copyConstant" => programs::copy_constant;
     "destroyProgram" => programs::destroy;
     "setDeviceMemory" => programs::set_memory;
+    "lendTensor" => relay::lend_tensor;
     "takeTasks" => relay::take_tasks;
     "finishTask" => relay::finish_task;
     "openOnnx" => onnx::open;

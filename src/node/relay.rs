@@ -11,11 +11,13 @@ use super::onnx::guarded;
 use super::programs::{self, Described, Made};
 use super::script::{Scope, Type, Value};
 use super::settle::{Outcome, Queue, Request};
+use super::tensors;
 use crate::backend::wgpu::Foreign;
 use crate::error::{Error, Kind, Result};
-use crate::graph::Graph;
+use crate::graph::{Descriptor, Graph};
 use crate::host_memory::HostBuffer;
-use crate::timeline::{Built, Compute, Done, GraphId, Task, failed_build};
+use crate::memory::UsageNumbers;
+use crate::timeline::{Built, Compute, Done, GraphId, Task, TensorId, failed_build};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -66,6 +68,8 @@ enum Taken {
     /// With bytes for each of these that is there.
     Bytes(Vec<Option<HostBuffer>>, Done<()>),
     Opened(Built, Done<Built>),
+    /// All that was asked for before has been looked at; what it takes is counted elsewhere.
+    CaughtUp(Done<UsageNumbers>),
 }
 
 impl Asked {
@@ -98,6 +102,7 @@ impl Taken {
                 done.report(result);
             }
             Taken::Opened(built, done) => done.report(result.map(|()| built)),
+            Taken::CaughtUp(done) => done.report(result.map(|()| UsageNumbers::default())),
         }
     }
 }
@@ -203,7 +208,8 @@ fn relay(environment: &Environment, context: Handle) -> Result<Relay> {
 /// `takeTasks(context)`: some of what programs ask for, in its order; nothing when there is nothing. A list for each, which begins with its
 /// kind: `['createTensor', number, tensor, dataType, shape]`, `['writeTensor', tensor, ArrayBuffer]`, `['readTensor', number, tensor]`,
 /// `['open', number, graph, program, description, inputs, label]`, `['dispatch', graph, tensors]`, `['compute', number, graph,
-/// ArrayBuffers, wanted outputs]`, `['destroyTensor', tensor]`, `['destroyGraph', graph]`.
+/// ArrayBuffers, wanted outputs]`, `['shareTensor', number, tensor, to]`, `['catchUp', number]`,
+/// `['destroyTensor', tensor]`, `['destroyGraph', graph]`.
 pub fn take_tasks<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let context = call.handle(0)?;
     let relay = relay(call.environment, context)?;
@@ -247,13 +253,27 @@ fn task_value<'s>(call: &Call<'s>, context: Handle, relay: &Relay, asked: Asked)
             }
             Task::DestroyTensor { tensor } => ("destroyTensor", vec![number(tensor.0)?]),
             Task::DestroyGraph { graph } => ("destroyGraph", vec![number(graph.0)?]),
+            Task::Share { tensor, to, done } => {
+                ("shareTensor", vec![number(relay.note(Taken::Plain(done)))?, number(tensor.0)?, number(to.0)?])
+            }
+            Task::Usage { done } => ("catchUp", vec![number(relay.note(Taken::CaughtUp(done)))?]),
             // Nothing of programs.
-            Task::Build { .. } | Task::Share { .. } | Task::Submit { .. } | Task::Usage { .. } | Task::Stop => return Ok(None),
+            Task::Build { .. } | Task::Submit { .. } | Task::Stop => return Ok(None),
         },
     };
     scope
         .array_of(std::iter::once(scope.string(kind)).chain(values.into_iter().map(Ok)).collect::<Vec<_>>().into_iter())
         .map(Some)
+}
+
+/// `lendTensor(context, dataType, shape)`: `[handle, number]` of a tensor that script has, for programs to be given; the number is that in
+/// tasks.
+pub fn lend_tensor<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let context = call.handle(0)?;
+    let descriptor = Descriptor { data_type: call.data_type(1)?, shape: call.unsigned_list(2)? };
+    let number = call.environment.with_context(context, |context| Ok(context.next()))?;
+    let handle = tensors::handle(call.environment, context, descriptor, TensorId(number));
+    call.scope.array_of([handle.to_number(), number as f64].into_iter().map(|number| call.scope.number(number))).map(Some)
 }
 
 /// `finishTask(context, number, code, message, buffers)`: how a task ended, with no code where it succeeded. The buffers are what was

@@ -120,11 +120,14 @@ fn check_length(bytes: &Bytes, descriptor: &Descriptor) -> Result<()> {
 pub fn of_number<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let context = call.handle(0)?;
     let descriptor = Descriptor { data_type: call.data_type(1)?, shape: call.unsigned_list(2)? };
-    let id = TensorId(call.number(3)? as u64);
-    let environment = call.environment;
-    let tensor = Tensor { context, id, descriptor, constant: None, _held: environment.external.total.hold(DESCRIPTION) };
-    let tensor = environment.tensors.borrow_mut().insert(tensor);
+    let tensor = handle(call.environment, context, descriptor, TensorId(call.number(3)? as u64));
     Ok(Some(call.scope.number(tensor.to_number())?))
+}
+
+/// The handle of a tensor.
+pub fn handle(environment: &Environment, context: Handle, descriptor: Descriptor, id: TensorId) -> Handle {
+    let tensor = Tensor { context, id, descriptor, constant: None, _held: environment.external.total.hold(DESCRIPTION) };
+    environment.tensors.borrow_mut().insert(tensor)
 }
 
 /// `shareTensor(tensor, to)`: gives another tensor, of the same type and shape, what one has.
