@@ -33,17 +33,33 @@ pub struct Device {
     /// How many graphs there are.
     graphs: AtomicUsize,
     orders: Sender<Order>,
-    /// Nothing more is submitted.
-    stopping: Arc<AtomicBool>,
-    /// Disconnected when both threads have ended.
-    ended: Receiver<()>,
     loss: Arc<Loss>,
     /// How long it may take for what was submitted.
     pub limit: Arc<Limit>,
 }
 
-/// All devices of the process, for its end.
-static DEVICES: Mutex<Vec<Weak<Device>>> = Mutex::new(Vec::new());
+/// All devices of the process whose driver may be in use, for its end.
+static DEVICES: Mutex<Vec<InUse>> = Mutex::new(Vec::new());
+
+/// What the end of the process knows of a device. It outlives the [`Device`], which is dropped with its last context: its threads
+/// may be in the driver then, and a dispatch that was given up goes on.
+struct InUse {
+    device: Weak<Device>,
+    stopping: Arc<AtomicBool>,
+    /// Disconnected when both threads have ended.
+    ended: Receiver<()>,
+    /// Whether nothing was left to do on the device when they did.
+    idle: Arc<AtomicBool>,
+}
+
+impl InUse {
+    /// Whether nothing will use the driver any more; waits until then, or until a time.
+    fn is_at_rest(&self, last: Instant) -> bool {
+        // The threads send nothing: what they had is dropped when they end.
+        let ended = matches!(self.ended.recv_deadline(last), Err(RecvTimeoutError::Disconnected));
+        ended && self.idle.load(Ordering::Acquire)
+    }
+}
 
 /// Stops the use of all devices: drivers crash when a thread uses one while the process exits. It should be called before
 /// the exit begins, since drivers register functions for it at any time, and those run first that were registered last.
@@ -51,20 +67,22 @@ static DEVICES: Mutex<Vec<Weak<Device>>> = Mutex::new(Vec::new());
 /// Called again it finds nothing left to wait for. Tells whether all devices are at rest.
 pub fn end_of_process() -> bool {
     let mut at_rest = lock(&AT_REST);
-    let devices: Vec<Arc<Device>> = std::mem::take(&mut *lock(&DEVICES)).iter().filter_map(Weak::upgrade).collect();
-    for device in &devices {
-        device.stopping.store(true, Ordering::Relaxed);
-        let _ = device.orders.send(Order::Stop);
-    }
-    let last = Instant::now() + PATIENCE_AT_EXIT;
-    for device in devices {
-        // The threads send nothing: what they had is dropped when they end.
-        let ended = matches!(device.ended.recv_deadline(last), Err(RecvTimeoutError::Disconnected));
-        *at_rest = *at_rest && ended;
-        // Never dropped: the driver is not to be touched any more.
-        std::mem::forget(device);
-    }
+    let devices = std::mem::take(&mut *lock(&DEVICES));
+    *at_rest = stop(&devices, Instant::now() + PATIENCE_AT_EXIT) && *at_rest;
     *at_rest
+}
+
+/// Stops the use of devices; whether all are at rest.
+fn stop(devices: &[InUse], last: Instant) -> bool {
+    for InUse { device, stopping, .. } in devices {
+        stopping.store(true, Ordering::Relaxed);
+        if let Some(device) = device.upgrade() {
+            let _ = device.orders.send(Order::Stop);
+            // Never dropped: the driver is not to be touched any more.
+            std::mem::forget(device);
+        }
+    }
+    devices.iter().all(|device| device.is_at_rest(last))
 }
 
 /// Whether all devices were at rest when the process ended.
@@ -97,7 +115,7 @@ impl Device {
         let limit = Arc::new(Limit::wanted(is_software));
         let flight = Arc::new(Flight::default());
         let (ending, ended) = bounded(0);
-        let stopping = Arc::new(AtomicBool::new(false));
+        let (stopping, idle) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let submitter = Submitter {
             device: device.clone(),
             queue: queue.clone(),
@@ -112,6 +130,7 @@ impl Device {
             flight: flight.clone(),
             limit: limit.clone(),
             loss: loss.clone(),
+            idle: idle.clone(),
         };
         let start =
             |name: &str, work: Box<dyn FnOnce() + Send>| crate::thread::start(name, work).map_err(|error| refused(&error));
@@ -124,11 +143,10 @@ impl Device {
         let pipelines = Pipelines::default();
         let target = target(features, &limits);
         let graphs = AtomicUsize::new(0);
-        let device = Device { device, queue, target, is_software, pipelines, graphs, orders, stopping, ended, loss, limit };
-        let device = Arc::new(device);
+        let device = Arc::new(Device { device, queue, target, is_software, pipelines, graphs, orders, loss, limit });
         let mut devices = lock(&DEVICES);
-        devices.retain(|other| other.strong_count() > 0);
-        devices.push(Arc::downgrade(&device));
+        devices.retain(|other| !other.is_at_rest(Instant::now()));
+        devices.push(InUse { device: Arc::downgrade(&device), stopping, ended, idle });
         Ok(device)
     }
 
@@ -243,6 +261,21 @@ mod tests {
     fn device() -> Option<Arc<Device>> {
         let found = open(Wish { software: true, ..Wish::default() });
         found.inspect_err(|error| println!("not tested: {}", error.message())).ok()
+    }
+
+    /// As the context was lost: the device is gone before its threads are.
+    #[test]
+    fn the_driver_is_in_use_until_the_threads_have_ended_and_nothing_is_computed() {
+        let (ending, ended) = bounded::<()>(0);
+        let idle = Arc::new(AtomicBool::new(false));
+        let stopping = Arc::new(AtomicBool::new(false));
+        let devices = [InUse { device: Weak::new(), stopping: stopping.clone(), ended, idle: idle.clone() }];
+        assert!(!stop(&devices, Instant::now()), "a thread is in the driver");
+        assert!(stopping.load(Ordering::Relaxed));
+        drop(ending);
+        assert!(!stop(&devices, Instant::now()), "a dispatch was given up and goes on");
+        idle.store(true, Ordering::Release);
+        assert!(stop(&devices, Instant::now()));
     }
 
     #[test]

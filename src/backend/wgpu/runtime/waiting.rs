@@ -10,6 +10,7 @@ use crate::host_memory::HostBuffer;
 use crate::timeline::Done;
 use crossbeam_channel::{Receiver, Sender};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use wgpu::{PollError, PollType, SubmissionIndex};
@@ -185,6 +186,8 @@ pub struct Waiter {
     pub flight: Arc<Flight>,
     pub limit: Arc<Limit>,
     pub loss: Arc<Loss>,
+    /// In the end: whether nothing is left to do on the device.
+    pub idle: Arc<AtomicBool>,
 }
 
 impl Waiter {
@@ -202,6 +205,7 @@ impl Waiter {
         let handles = (self.device, self.queue);
         if matches!(idle, Ok(Ok(_))) {
             drop(handles);
+            self.idle.store(true, Ordering::Release);
         } else {
             std::mem::forget(handles);
         }
