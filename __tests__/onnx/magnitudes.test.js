@@ -5,7 +5,7 @@
 
 const { loadOnnx } = require('webnn-node/onnx');
 const { withContexts } = require('./contexts.js');
-const { writeModel } = require('./write.js');
+const { tensor, writeModel } = require('./write.js');
 
 const float = (f) => ({ float: f });
 
@@ -65,24 +65,168 @@ function localResponse({ size, alpha, beta, bias }) {
 }
 
 const response = { size: 3, alpha: 0.5, beta: 0.75, bias: 2 };
+
+/** Divided by the root of the mean square and a number. */
+const rootMeanSquare = (number) => (line) => line.map((x) => x / Math.hypot(norm(line, 2) / Math.sqrt(line.length), Math.sqrt(number)));
+const standardized = (number) => (line) => centred(line).map((x) => x / Math.hypot(deviation(line), Math.sqrt(number)));
+/** A number for each line. */
+const eachLine = (axes, compute) => (values) => lines(axes).map((line) => compute(line.map((i) => values[i])));
+
+/** Norms of windows of 2 x 3 with a column of padding on the left, moved by 1 and 2. */
+const windows = (p) => (values) => {
+  const result = [];
+  for (let plane = 0; plane < BATCHES * CHANNELS; plane += 1) {
+    for (let y = 0; y + 1 < SPACE[0]; y += 1) {
+      for (let x = -1; x + 2 < SPACE[1]; x += 2) {
+        const places = [0, 1].flatMap((i) => [0, 1, 2].filter((j) => x + j >= 0).map((j) => (y + i) * SPACE[1] + x + j));
+        result.push(norm(places.map((place) => values[plane * PLACES + place]), p));
+      }
+    }
+  }
+  return result;
+};
+const window = (p) => ({ p, kernel_shape: [2, 3], pads: [0, 1, 0, 0], strides: [1, 2] });
+
+const ones = (...shape) => ({ shape, value: 1 });
+const zeros = (...shape) => ({ shape, value: 0 });
+const epsilon = float(0.25);
+const moved = (given, found) => 0.75 * given + 0.25 * found;
+
+/** Of every operator of the table that sums powers on the way to something smaller: its other inputs, attributes, and definitions. */
 const CASES = [
-  ['LpNormalization', { axis: -1, p: 1 }, [lp(1)]],
-  ['LpNormalization', { axis: -1, p: 2 }, [lp(2)]],
-  ['MeanVarianceNormalization', {}, [ofLines([0, 2, 3], (line) => centred(line).map((x) => x / (deviation(line) + 1e-9)))]],
-  ['LRN', Object.fromEntries(Object.entries(response).map(([key, value]) => [key, key === 'size' ? value : float(value)])), [localResponse(response)]],
-  ['GlobalLpPool', { p: 1 }, [(values) => lines([2, 3]).map((line) => norm(line.map((i) => values[i]), 1))]],
-  ['GlobalLpPool', { p: 2 }, [(values) => lines([2, 3]).map((line) => norm(line.map((i) => values[i]), 2))]],
-  ['GlobalLpPool', { p: 3 }, [(values) => lines([2, 3]).map((line) => norm(line.map((i) => values[i]), 3))]],
-  [
-    'LayerNormalization',
-    { axis: 2, epsilon: float(0.25) },
-    [
-      ofLines([2, 3], (line) => centred(line).map((x) => x / Math.hypot(deviation(line), 0.5))),
-      (values) => lines([2, 3]).map((line) => sum(line.map((i) => values[i] / line.length))),
-      (values) => lines([2, 3]).map((line) => 1 / Math.hypot(deviation(line.map((i) => values[i])), 0.5)),
+  { op: 'LpNormalization', attributes: { axis: -1, p: 1 }, definitions: [lp(1)] },
+  { op: 'LpNormalization', attributes: { axis: -1, p: 2 }, definitions: [lp(2)] },
+  { op: 'Normalizer', domain: 'ai.onnx.ml', shape: [24, 5], attributes: { norm: 'L1' }, definitions: [rows((line) => line.map((x) => x / norm(line, 1)))] },
+  { op: 'Normalizer', domain: 'ai.onnx.ml', shape: [24, 5], attributes: { norm: 'L2' }, definitions: [rows((line) => line.map((x) => x / norm(line, 2)))] },
+  {
+    op: 'MeanVarianceNormalization',
+    definitions: [ofLines([0, 2, 3], (line) => centred(line).map((x) => x / (deviation(line) + 1e-9)))],
+  },
+  {
+    op: 'LRN',
+    attributes: { size: response.size, alpha: float(response.alpha), beta: float(response.beta), bias: float(response.bias) },
+    definitions: [localResponse(response)],
+  },
+  ...[1, 2, 3, 7].flatMap((p) => [
+    { op: 'GlobalLpPool', attributes: { p }, definitions: [eachLine([2, 3], (line) => norm(line, p))] },
+    { op: 'LpPool', attributes: window(p), definitions: [windows(p)] },
+  ]),
+  { op: 'ReduceL1', attributes: { axes: [2, 3] }, definitions: [eachLine([2, 3], (line) => norm(line, 1))] },
+  { op: 'ReduceL2', attributes: { axes: [1] }, definitions: [eachLine([1], (line) => norm(line, 2))] },
+  { op: 'ReduceMean', attributes: { axes: [1, 2, 3] }, definitions: [eachLine([1, 2, 3], (line) => sum(line.map((x) => x / line.length)))] },
+  { op: 'InstanceNormalization', attributes: { epsilon }, others: [ones(5), zeros(5)], definitions: [ofLines([2, 3], standardized(0.25))] },
+  {
+    op: 'BatchNormalization',
+    attributes: { epsilon, training_mode: 1, momentum: float(0.75) },
+    others: [ones(5), zeros(5), ones(5), ones(5)],
+    definitions: [
+      ofLines([0, 2, 3], standardized(0.25)),
+      eachLine([0, 2, 3], (line) => moved(1, sum(line.map((x) => x / line.length)))),
+      eachLine([0, 2, 3], (line) => moved(1, deviation(line) ** 2)),
     ],
-  ],
+  },
+  {
+    op: 'GroupNormalization',
+    opset: 21,
+    shape: [2, 6, 2, 5],
+    attributes: { num_groups: 2, epsilon },
+    others: [ones(6), zeros(6)],
+    definitions: [(values) => groupsOf30(values, standardized(0.25))],
+  },
+  {
+    op: 'GroupNorm',
+    domain: 'com.microsoft',
+    shape: [2, 6, 2, 5],
+    attributes: { groups: 2, epsilon, channels_last: 0 },
+    others: [ones(6), zeros(6)],
+    definitions: [(values) => groupsOf30(values, standardized(0.25))],
+  },
+  {
+    op: 'SkipGroupNorm',
+    domain: 'com.microsoft',
+    shape: [2, 6, 2, 5],
+    attributes: { groups: 2, epsilon, channels_last: 0 },
+    others: [ones(6), zeros(6), zeros(2, 6, 2, 5)],
+    definitions: [(values) => groupsOf30(values, standardized(0.25))],
+  },
+  {
+    op: 'LayerNormalization',
+    attributes: { axis: 2, epsilon },
+    others: [ones(...SPACE)],
+    definitions: [
+      ofLines([2, 3], standardized(0.25)),
+      eachLine([2, 3], (line) => sum(line.map((x) => x / line.length))),
+      eachLine([2, 3], (line) => 1 / Math.hypot(deviation(line), 0.5)),
+    ],
+  },
+  {
+    op: 'SkipLayerNormalization',
+    domain: 'com.microsoft',
+    shape: [2, 3, 20],
+    attributes: { epsilon },
+    others: [zeros(2, 3, 20), ones(20), zeros(20)],
+    definitions: [rows(standardized(0.25), 20)],
+  },
+  ...[
+    { op: 'RMSNormalization', opset: 23, attributes: { axis: 2, epsilon } },
+    { op: 'SimplifiedLayerNormalization', attributes: { axis: 2, epsilon } },
+    { op: 'SimplifiedLayerNormalization', domain: 'com.microsoft', attributes: { axis: 2, epsilon } },
+  ].map((operator) => ({ ...operator, others: [ones(...SPACE)], definitions: [ofLines([2, 3], rootMeanSquare(0.25))] })),
+  // Longer lines, which other kernels compute.
+  {
+    op: 'RMSNormalization',
+    opset: 23,
+    shape: [2, 60],
+    attributes: { epsilon },
+    others: [ones(60)],
+    definitions: [rows(rootMeanSquare(0.25), 60)],
+  },
+  {
+    op: 'SkipSimplifiedLayerNormalization',
+    domain: 'com.microsoft',
+    shape: [2, 3, 20],
+    attributes: { epsilon },
+    others: [zeros(2, 3, 20), ones(20)],
+    definitions: [rows(rootMeanSquare(0.25), 20)],
+  },
+  {
+    op: 'GatedRMSNorm',
+    domain: 'com.microsoft',
+    shape: [2, 3, 20],
+    attributes: { epsilon, activation: 'sigmoid' },
+    others: [ones(5), zeros(2, 3, 20)],
+    // The sigmoid of 0 is a half.
+    definitions: [rows((line) => rootMeanSquare(0.25)(line).map((x) => x / 2))],
+  },
+  // As exporters write it out.
+  ...[(x, root) => [node('Div', [x, root], 'o0')], (x, root) => [node('Reciprocal', [root], 'inverse'), node('Mul', [x, 'inverse'], 'o0')]].map((end) => ({
+    op: 'an RMS normalization that is written out',
+    shape: [2, 3, 20],
+    others: [{ shape: [], value: 2 }, { shape: [], value: 0.25 }],
+    nodes: [
+      node('Pow', ['x', 'other0'], 'square'),
+      node('ReduceMean', ['square'], 'mean', { axes: [-1] }),
+      node('Add', ['mean', 'other1'], 'sum'),
+      node('Sqrt', ['sum'], 'root'),
+      ...end('x', 'root'),
+    ],
+    definitions: [rows(rootMeanSquare(0.25), 20)],
+  })),
 ];
+
+function node(op, inputs, output, attributes = {}) {
+  return { op, domain: '', name: op, inputs, outputs: [output], attributes };
+}
+
+/** A function of each of the rows. */
+function rows(compute, length = 5) {
+  return (values) => Array.from({ length: values.length / length }, (_, i) => compute(values.slice(i * length, (i + 1) * length))).flat();
+}
+
+/** Groups of 3 channels with 10 places. */
+function groupsOf30(values, compute) {
+  return rows(compute, 30)(values);
+}
 
 /** Numbers around a power of two, of both signs; in one channel twice as large ones, and at one place one that is alone. */
 function numbersAt(power) {
@@ -100,27 +244,27 @@ withContexts((cpu, gpu) => {
   contexts = gpu === undefined ? [cpu] : [cpu, gpu];
 });
 
-test.each(CASES)('%s %j', async (op, attributes, definitions) => {
-  const { opset = 17 } = attributes;
-  const layer = op === 'LayerNormalization';
+test.each(CASES.map((row) => [row.op, row.domain ?? '', row.attributes ?? {}, row]))('%s %s %j', async (op, domain, attributes, row) => {
+  const { shape = SHAPE, others = [], opset = 17, definitions } = row;
   const outputs = definitions.map((_, i) => `o${i}`);
+  const names = others.map((_, i) => `other${i}`);
+  const nodes = row.nodes ?? [{ op, domain, name: 'the node', inputs: ['x', ...names], outputs, attributes }];
+  const type = 'float';
   const model = writeModel({
     opset,
-    inputs: [
-      { name: 'x', type: 'float', shape: SHAPE },
-      ...(layer ? [{ name: 'scale', type: 'float', shape: SPACE }] : []),
-    ],
+    inputs: [{ name: 'x', type, shape }],
     outputs: outputs.map((name) => ({ name })),
-    initializers: [],
-    nodes: [{ op, domain: '', name: 'the node', inputs: layer ? ['x', 'scale'] : ['x'], outputs, attributes }],
+    initializers: others.map(({ shape, value }, i) =>
+      tensor(names[i], type, shape, new Float32Array(shape.reduce((product, size) => product * size, 1)).fill(value)),
+    ),
+    nodes,
   });
   for (const [device, context] of contexts.entries()) {
     const loaded = await loadOnnx(context, model);
     for (const power of POWERS) {
       const values = numbersAt(power);
       if (!values.every(Number.isFinite)) throw new Error('the numbers leave float32');
-      const x = Float32Array.from(values);
-      const results = await loaded.run(layer ? { x, scale: new Float32Array(PLACES).fill(1) } : { x });
+      const results = await loaded.run({ x: Float32Array.from(values) });
       for (const [i, name] of outputs.entries()) {
         const expected = definitions[i](values);
         const found = results[name].data;

@@ -92,7 +92,9 @@ fn role(op: &Op) -> Role {
         | Op::Lstm(_)
         | Op::LstmCell(_)
         | Op::Matmul(_)
+        | Op::NormPool2d(_)
         | Op::Prelu(_)
+        | Op::RmsNormalization(_)
         | Op::Softmax(_)
         | Op::Swish(_) => Computes,
         Op::Arg(_)
@@ -166,7 +168,7 @@ fn round_options(op: &mut Op) {
         Op::Clamp(op) => (op.min_value, op.max_value) = (op.min_value.map(number), op.max_value.map(number)),
         Op::Pad(op) => op.value = number(op.value),
         // Rounded, an epsilon under 6e-8 would be 0, and what has no variance NaN.
-        Op::BatchNormalization(_) | Op::InstanceNormalization(_) | Op::LayerNormalization(_) => {}
+        Op::BatchNormalization(_) | Op::InstanceNormalization(_) | Op::LayerNormalization(_) | Op::RmsNormalization(_) => {}
         // They stay as they are.
         Op::AccumulateElements(_) | Op::AccumulateNd(_) | Op::Bitcast(_) | Op::Elu(_) | Op::Remainder(_) | Op::TopK(_) => {}
         // They have no operands of float16.
@@ -202,6 +204,7 @@ fn round_options(op: &mut Op) {
         | Op::Lstm(_)
         | Op::LstmCell(_)
         | Op::Matmul(_)
+        | Op::NormPool2d(_)
         | Op::Pool2d(_)
         | Op::Predicate(_)
         | Op::Prelu(_)

@@ -8,8 +8,7 @@
 //!    ([`quantized`]).
 //! 3. [`conv1d`]: what is done to signals between convolutions is done to images of one row.
 //! 4. [`affine`]: what scales and shifts the channels of a convolution becomes part of its filter.
-//! 5. [`recognise`]: what stands for a gelu or a layer normalization becomes one.
-//!    An RMS normalization of float16 is computed in float32 ([`root_mean_square`]).
+//! 5. [`recognise`]: what stands for a gelu, or a layer or RMS normalization, becomes one.
 //! 6. [`prune`]: what no output needs any more goes.
 //! 7. [`half_promotion`]: float16 is computed in float32, where the backend's kernels are made for that.
 //! 8. [`channels_last`]: images have their channels last, where the backend's convolutions are faster so.
@@ -46,7 +45,6 @@ mod prologue;
 mod prune;
 mod quantized;
 mod recognise;
-mod root_mean_square;
 mod simplify;
 mod work;
 
@@ -141,11 +139,7 @@ fn passes(most: usize, mut graph: Graph, progress: &Progress<'_>, fusing: Fusing
     prune::prune(&mut graph, progress)?;
     affine::affine(&mut graph, &mut budget, progress)?;
     recognise::recognise(&mut graph, progress)?;
-    // Otherwise nothing of it is rounded anyway.
-    if !(preferences.widens && graph.rounds_late) {
-        root_mean_square::root_mean_square(&mut graph, progress)?;
-        prune::prune(&mut graph, progress)?;
-    }
+    prune::prune(&mut graph, progress)?;
     if preferences.widens {
         half_promotion::promote(&mut graph, progress)?;
         prune::prune(&mut graph, progress)?;

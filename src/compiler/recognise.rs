@@ -1,4 +1,4 @@
-//! Puts operators in the place of the many small ones that exporters write for them: gelu, hardSwish, swish, layer
+//! Puts operators in the place of the many small ones that exporters write for them: gelu, hardSwish, swish, layer and RMS
 //! normalization, a number in the place of NaN.
 //!
 //! The results are the same but for the rounding of what is computed in between. That of float16 matters: the squares of a
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::graph::ops::elementwise::{
     Activation, ActivationKind, Binary, BinaryKind, PredicateKind, ReplaceNan, Swish, UnaryKind, Where,
 };
-use crate::graph::ops::normalization::LayerNormalization;
+use crate::graph::ops::normalization::{LayerNormalization, RmsNormalization};
 use crate::graph::ops::reduce::{Reduce, ReduceKind};
 use crate::graph::{DataType, Graph, Number, Op, OperandId, Source};
 
@@ -29,8 +29,11 @@ pub fn recognise(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
                     .gelu(op, output)
                     .or_else(|| view.hard_swish(op, output))
                     .or_else(|| view.swish(op, output))
+                    .or_else(|| view.root_mean_square(op))
                     .or_else(|| view.scaled(op)),
-                BinaryKind::Div => view.hard_swish(op, output).or_else(|| view.normalization(op)),
+                BinaryKind::Div => {
+                    view.hard_swish(op, output).or_else(|| view.normalization(op)).or_else(|| view.root_mean_square(op))
+                }
                 BinaryKind::Add => view.shifted(op),
                 _ => None,
             },
@@ -252,15 +255,65 @@ impl<'a> Values<'a> {
         (is_square && is_mean_of_last(mean, rank)).then(|| found.into())
     }
 
+    /// `x / sqrt(mean(x²) + epsilon)`, or `x` times the inverse of the root.
+    fn root_mean_square(&self, op: &Binary) -> Option<Op> {
+        let found = match op.kind {
+            BinaryKind::Div => self.divided_by_root(op.a, op.b),
+            BinaryKind::Mul => [(op.a, op.b), (op.b, op.a)].into_iter().find_map(|(input, factor)| {
+                if let Some(root) = self.own_unary(factor, UnaryKind::Reciprocal) {
+                    return self.divided_by_root(input, root);
+                }
+                if let Some(quotient) = self.own_binary(factor, BinaryKind::Div).filter(|op| self.is_number(op.a, 1.0)) {
+                    return self.divided_by_root(input, quotient.b);
+                }
+                let power = self.own_binary(factor, BinaryKind::Pow).filter(|op| self.is_number(op.b, -0.5))?;
+                self.divided_by_root_of(input, power.a)
+            }),
+            _ => None,
+        };
+        found.map(Op::from)
+    }
+
+    fn divided_by_root(&self, input: OperandId, root: OperandId) -> Option<RmsNormalization> {
+        self.divided_by_root_of(input, self.own_unary(root, UnaryKind::Sqrt)?)
+    }
+
+    /// If a sum is that of an input's mean square and a number.
+    fn divided_by_root_of(&self, input: OperandId, sum: OperandId) -> Option<RmsNormalization> {
+        let op = self.own_binary(sum, BinaryKind::Add)?;
+        let (mean, epsilon) = match (self.number(op.a), self.number(op.b)) {
+            (None, Some(epsilon)) => (op.a, epsilon),
+            (Some(epsilon), None) => (op.b, epsilon),
+            _ => return None,
+        };
+        let Op::Reduce(mean) = self.own_maker(mean)? else { return None };
+        let Op::Binary(square) = self.own_maker(mean.input)? else { return None };
+        let is_square = match square.kind {
+            BinaryKind::Mul => square.a == input && square.b == input,
+            BinaryKind::Pow => square.a == input && self.is_number(square.b, 2.0),
+            _ => false,
+        };
+        let rank = self.graph.descriptor(input).shape.len() as u32;
+        let axes = Some(mean.axes.clone().unwrap_or_else(|| (0..rank).collect()));
+        let is_mean = mean.kind == ReduceKind::Mean && mean.keep_dimensions;
+        (is_square && is_mean).then(|| RmsNormalization { input, scale: None, axes, epsilon: epsilon.into() })
+    }
+
+    /// Whether an operand has a number for each element of the last dimension of an input, the only one that is normalized over. (It
+    /// must exist before everything that is computed from it.)
+    fn is_of_line(&self, input: OperandId, axes: &[u32], other: OperandId) -> bool {
+        let shape = &self.graph.descriptor(input).shape;
+        let Some(last) = shape.len().checked_sub(1) else { return false };
+        let fits = self.graph.descriptor(other).shape.as_slice() == &shape[last..];
+        axes == [last as u32] && fits && self.graph.is_constant(other)
+    }
+
     /// A layer normalization that nobody else needs, and the operand beside it, which has a number for each element of its line.
     fn beside_normalization(&self, op: &Binary) -> Option<(&'a LayerNormalization, OperandId)> {
         let found = |id: OperandId, other: OperandId| match self.own_maker(id)? {
             Op::LayerNormalization(found) => {
-                let shape = &self.graph.descriptor(found.input).shape;
-                let is_last = found.axes(shape.len()).as_ref() == [shape.len() as u32 - 1];
-                let fits = self.graph.descriptor(other).shape.as_slice() == &shape[shape.len() - 1..];
-                // It must exist before everything that is computed from it.
-                (is_last && fits && self.graph.is_constant(other)).then_some((found, other))
+                let axes = found.axes(self.graph.descriptor(found.input).shape.len());
+                self.is_of_line(found.input, &axes, other).then_some((found, other))
             }
             _ => None,
         };
@@ -269,9 +322,16 @@ impl<'a> Values<'a> {
 
     /// A product with a normalization that has neither scale nor bias.
     fn scaled(&self, op: &Binary) -> Option<Op> {
-        let (found, scale) = self.beside_normalization(op)?;
-        let plain = found.scale.is_none() && found.bias.is_none();
-        plain.then(|| LayerNormalization { scale: Some(scale), ..found.clone() }.into())
+        if let Some((found, scale)) = self.beside_normalization(op) {
+            let plain = found.scale.is_none() && found.bias.is_none();
+            return plain.then(|| LayerNormalization { scale: Some(scale), ..found.clone() }.into());
+        }
+        [(op.a, op.b), (op.b, op.a)].into_iter().find_map(|(normal, other)| {
+            let Op::RmsNormalization(found) = self.own_maker(normal)? else { return None };
+            let axes = found.axes(self.graph.descriptor(found.input).shape.len());
+            let fits = found.scale.is_none() && self.is_of_line(found.input, &axes, other);
+            fits.then(|| RmsNormalization { scale: Some(other), ..found.clone() }.into())
+        })
     }
 
     /// A sum with a normalization that has no bias.
@@ -455,6 +515,13 @@ mod tests {
         sketch.binary(BinaryKind::Div, difference, root)
     }
 
+    /// A constant of a number for each column.
+    fn line(sketch: &mut Sketch) -> OperandId {
+        let descriptor = Descriptor::new(sketch.1, [8]);
+        let bytes = descriptor.byte_length();
+        sketch.0.constant(descriptor, ConstantBytes::new(vec![0; bytes])).unwrap()
+    }
+
     #[test]
     fn layer_normalization_is_recognised() {
         let power = |sketch: &mut Sketch, difference| {
@@ -462,11 +529,6 @@ mod tests {
             sketch.binary(BinaryKind::Pow, difference, two)
         };
         let product = |sketch: &mut Sketch, difference| sketch.binary(BinaryKind::Mul, difference, difference);
-        let line = |sketch: &mut Sketch| {
-            let descriptor = Descriptor::new(sketch.1, [8]);
-            let bytes = descriptor.byte_length();
-            sketch.0.constant(descriptor, ConstantBytes::new(vec![0; bytes])).unwrap()
-        };
         assert_eq!(left(|sketch, x| vec![normalized(sketch, x, power)]), ["layerNormalization"]);
         let whole = |sketch: &mut Sketch, x| {
             let found = normalized(sketch, x, product);
@@ -489,5 +551,59 @@ mod tests {
             sketch.binary(BinaryKind::Pow, difference, three)
         };
         assert_eq!(left(|sketch, x| vec![normalized(sketch, x, cube)]).len(), 7);
+    }
+
+    /// How the inverse of the root of a mean square is written.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Written {
+        Divided,
+        Reciprocal,
+        Quotient,
+        Power,
+        /// Something else that is like it.
+        Cubes,
+    }
+
+    fn by_root_mean_square(sketch: &mut Sketch, x: OperandId, written: Written) -> OperandId {
+        let (epsilon, one, half) = (sketch.number(1e-5), sketch.number(1.0), sketch.number(-0.5));
+        let square = match written {
+            Written::Divided => sketch.binary(BinaryKind::Mul, x, x),
+            _ => {
+                let exponent = sketch.number(if written == Written::Cubes { 3.0 } else { 2.0 });
+                sketch.binary(BinaryKind::Pow, x, exponent)
+            }
+        };
+        let mean = sketch.mean(square);
+        let sum = sketch.binary(BinaryKind::Add, epsilon, mean);
+        if written == Written::Power {
+            let power = sketch.binary(BinaryKind::Pow, sum, half);
+            return sketch.binary(BinaryKind::Mul, x, power);
+        }
+        let root = sketch.unary(UnaryKind::Sqrt, sum);
+        match written {
+            Written::Reciprocal => {
+                let inverse = sketch.unary(UnaryKind::Reciprocal, root);
+                sketch.binary(BinaryKind::Mul, inverse, x)
+            }
+            Written::Quotient => {
+                let inverse = sketch.binary(BinaryKind::Div, one, root);
+                sketch.binary(BinaryKind::Mul, x, inverse)
+            }
+            _ => sketch.binary(BinaryKind::Div, x, root),
+        }
+    }
+
+    #[test]
+    fn rms_normalization_is_recognised() {
+        for written in [Written::Divided, Written::Reciprocal, Written::Quotient, Written::Power] {
+            assert_eq!(left(|sketch, x| vec![by_root_mean_square(sketch, x, written)]), ["rmsNormalization"], "{written:?}");
+            let scaled = left(|sketch, x| {
+                let found = by_root_mean_square(sketch, x, written);
+                let scale = line(sketch);
+                vec![sketch.binary(BinaryKind::Mul, scale, found)]
+            });
+            assert_eq!(scaled, ["rmsNormalization"], "{written:?}");
+        }
+        assert_eq!(left(|sketch, x| vec![by_root_mean_square(sketch, x, Written::Cubes)]).len(), 5);
     }
 }

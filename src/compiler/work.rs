@@ -3,6 +3,7 @@
 
 use crate::graph::Op;
 use crate::graph::ops::linear_attention::Sizes;
+use crate::graph::ops::pool::Pool2d;
 
 /// How many elements have that shape.
 pub fn element_count(shape: &[usize]) -> usize {
@@ -16,6 +17,13 @@ fn elements(shapes: &[&[usize]]) -> usize {
 /// Elements that are read and written, and [`multiplications`].
 pub fn operations(op: &Op, inputs: &[&[usize]], outputs: &[&[usize]]) -> usize {
     elements(inputs).saturating_add(elements(outputs)).saturating_add(multiplications(op, inputs, outputs))
+}
+
+/// The elements under the windows of a pool.
+fn pooled(op: &Pool2d, inputs: &[&[usize]], written: usize) -> usize {
+    let [_, _, height, width] = op.layout.to_nchw(inputs[op.input.0 as usize]);
+    let window = op.window([height as u32, width as u32]);
+    written.saturating_mul(height.min(window[0] as usize) * width.min(window[1] as usize))
 }
 
 /// What operators do that do many for each element, in multiplications, additions or comparisons.
@@ -33,11 +41,9 @@ pub fn multiplications(op: &Op, inputs: &[&[usize]], outputs: &[&[usize]]) -> us
             element_count(inputs[op.input.0 as usize]).saturating_mul(channels * height * width)
         }
         // Each output element is made of those under the window that are no padding.
-        Op::Pool2d(op) => {
-            let [_, _, height, width] = op.layout.to_nchw(inputs[op.input.0 as usize]);
-            let window = op.window([height as u32, width as u32]);
-            written.saturating_mul(height.min(window[0] as usize) * width.min(window[1] as usize))
-        }
+        Op::Pool2d(op) => pooled(op, inputs, written),
+        // Each of them is divided and raised to a power.
+        Op::NormPool2d(op) => pooled(&op.windows(), inputs, written).saturating_mul(16),
         Op::Matmul(_) | Op::Gemm(_) | Op::IntegerMatmul(_) | Op::BlockQuantizedMatmul(_) | Op::QuantizedMatmul(_) => {
             written.saturating_mul(inputs[0].iter().rev().take(2).copied().max().unwrap_or(1))
         }
@@ -86,7 +92,7 @@ mod tests {
     use crate::graph::OperandId;
     use crate::graph::ops::conv::{Conv2d, ConvTranspose2d};
     use crate::graph::ops::layout::{Conv2dFilterOperandLayout, ConvTranspose2dFilterOperandLayout, InputOperandLayout};
-    use crate::graph::ops::pool::{Pool2d, Pool2dKind, RoundingType};
+    use crate::graph::ops::pool::{Pool2dKind, RoundingType};
 
     fn conv(input: OperandId, filter: OperandId, groups: u32, padding: u32) -> Conv2d {
         Conv2d {

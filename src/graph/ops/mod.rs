@@ -156,6 +156,8 @@ nodes! {
         expert_matmul::ExpertMatmul,
         linear_attention::LinearAttention,
         matmul::IntegerMatmul,
+        normalization::RmsNormalization,
+        pool::NormPool2d,
         quantized::DynamicQuantizeLinear,
         quantized::QuantizedMatmul,
         quantized_lstm::QuantizedLstm,

@@ -89,6 +89,28 @@ operators! {
     }
 }
 
+operators! {
+    /// A normalization over some dimensions by the root of the mean of their squares.
+    pub struct RmsNormalization: "" in "" {
+        input: OperandId,
+    } options {
+        /// What is multiplied with, in the sizes of the axes. 1 when it is absent.
+        scale: Option<OperandId> = None,
+        /// The axes over which the mean is taken; all but the first when it is absent.
+        axes: Option<Vec<u32>> = None,
+        /// What is added to the mean of the squares.
+        epsilon: f64 = 1e-5,
+    }
+    [
+        ("input", Of(FLOAT), N),
+        ("scale", SameAs("input"), N),
+    ] -> One [("output", SameAs("input"), SameRankAs("input"))] {
+        /// scale * input / sqrt(mean(input²) + epsilon), rounded once, whatever the squares are. scale has the sizes of the axes, in
+        /// their order.
+        "rmsNormalization"
+    }
+}
+
 /// Checks that each of these operands that is there has exactly that shape.
 fn check_shapes(operands: &Operands<'_>, named: &[(&str, Option<OperandId>)], shape: &[u32]) -> Result<()> {
     for (name, id) in named {
@@ -120,25 +142,47 @@ impl Rule for InstanceNormalization {
     }
 }
 
-impl LayerNormalization {
-    /// The axes to normalize over, for an input of that rank: all but the first when none are given.
-    pub fn axes(&self, rank: usize) -> Cow<'_, [u32]> {
-        match &self.axes {
-            Some(axes) => Cow::Borrowed(axes),
-            None => Cow::Owned((1..rank as u32).collect()),
-        }
+/// The axes to normalize over, for an input of that rank: all but the first when none are given.
+fn axes_or_default(axes: Option<&Vec<u32>>, rank: usize) -> Cow<'_, [u32]> {
+    match axes {
+        Some(axes) => Cow::Borrowed(axes),
+        None => Cow::Owned((1..rank as u32).collect()),
     }
+}
+
+impl LayerNormalization {
+    pub fn axes(&self, rank: usize) -> Cow<'_, [u32]> {
+        axes_or_default(self.axes.as_ref(), rank)
+    }
+}
+
+impl RmsNormalization {
+    pub fn axes(&self, rank: usize) -> Cow<'_, [u32]> {
+        axes_or_default(self.axes.as_ref(), rank)
+    }
+}
+
+/// The output of a normalization over axes, after its checks.
+fn over_axes(operands: &Operands<'_>, input: OperandId, axes: &[u32], named: &[(&str, Option<OperandId>)]) -> Result<Outputs> {
+    let input = operands.descriptor(input);
+    check_axes("axes", axes, input.rank())?;
+    let sizes: Shape = axes.iter().map(|&axis| input.shape[axis as usize]).collect();
+    check_shapes(operands, named, &sizes)?;
+    one(input.clone())
 }
 
 impl Rule for LayerNormalization {
     /// `#api-mlgraphbuilder-layernorm`. (epsilon is used as float32: cast to float16, a small one would be 0.)
     fn infer(&self, operands: &Operands<'_>) -> Result<Outputs> {
-        let input = operands.descriptor(self.input);
-        let axes = self.axes(input.rank());
-        check_axes("axes", &axes, input.rank())?;
-        let sizes: Shape = axes.iter().map(|&axis| input.shape[axis as usize]).collect();
-        check_shapes(operands, &[("scale", self.scale), ("bias", self.bias)], &sizes)?;
-        one(input.clone())
+        let axes = self.axes(operands.shape(self.input).len());
+        over_axes(operands, self.input, &axes, &[("scale", self.scale), ("bias", self.bias)])
+    }
+}
+
+impl Rule for RmsNormalization {
+    fn infer(&self, operands: &Operands<'_>) -> Result<Outputs> {
+        let axes = self.axes(operands.shape(self.input).len());
+        over_axes(operands, self.input, &axes, &[("scale", self.scale)])
     }
 }
 

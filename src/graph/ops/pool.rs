@@ -47,6 +47,56 @@ operators! {
     }
 }
 
+operators! {
+    /// The norm of any order of every window of a sliding window; for the options see [`Pool2d`].
+    pub struct NormPool2d: "" in "" {
+        input: OperandId,
+        /// The order of the norm.
+        order: u32,
+    } options {
+        window_dimensions: Option<[u32; 2]> = None,
+        padding: [u32; 4] = [0; 4],
+        strides: [u32; 2] = [1; 2],
+        dilations: [u32; 2] = [1; 2],
+        layout: InputOperandLayout = InputOperandLayout::Nchw,
+        output_shape_rounding: RoundingType = RoundingType::Floor,
+        output_sizes: Option<[u32; 2]> = None,
+    }
+    [("input", Of(FLOAT), rank(4))] -> One [("output", SameAs("input"), rank(4))] {
+        /// The root of this order of the sum of powers of the magnitudes, whatever the powers are.
+        "normPool2d"
+    }
+}
+
+/// The greatest order of a norm: beyond it the norm of any window that fits into memory is close to the maximum.
+pub const GREATEST_ORDER: u32 = 64;
+
+impl NormPool2d {
+    /// The pool of order 2, whose windows are the same.
+    pub fn windows(&self) -> Pool2d {
+        Pool2d {
+            kind: Pool2dKind::L2,
+            input: self.input,
+            window_dimensions: self.window_dimensions,
+            padding: self.padding,
+            strides: self.strides,
+            dilations: self.dilations,
+            layout: self.layout,
+            output_shape_rounding: self.output_shape_rounding,
+            output_sizes: self.output_sizes,
+        }
+    }
+}
+
+impl Rule for NormPool2d {
+    fn infer(&self, operands: &Operands<'_>) -> Result<Outputs> {
+        if !(1..=GREATEST_ORDER).contains(&self.order) {
+            return Err(Error::argument("order", self.order.to_string(), format!("1 to {GREATEST_ORDER}")));
+        }
+        self.windows().infer(operands)
+    }
+}
+
 impl Pool2d {
     /// The height and width of the window, for an input of that height and width.
     pub fn window(&self, input: [u32; 2]) -> [u32; 2] {

@@ -6,7 +6,7 @@ use super::normalization::simplified;
 use super::precision::wide;
 use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, UnaryKind};
 use crate::graph::ops::linear_attention::LinearAttention;
-use crate::graph::ops::reduce::ReduceKind;
+use crate::graph::ops::normalization::RmsNormalization;
 use crate::graph::{DataType, OperandId};
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, size};
@@ -319,10 +319,11 @@ fn unit(input: OperandId, heads: u32, width: u32, emit: &mut Emit<'_>) -> Mapped
     const EPSILON: f64 = 1e-6;
     let shape = emit.shape(input);
     let apart = emit.reshape(input, &[shape[0], shape[1], heads, width])?;
-    let squares = emit.reduce(ReduceKind::SumSquare, apart, &[3], true)?;
-    let above = emit.with(BinaryKind::Add, squares, EPSILON)?;
-    let length = emit.unary(UnaryKind::Sqrt, above)?;
-    let result = emit.div(apart, length)?;
+    // Of the mean square instead of the sum.
+    let count = f64::from(width);
+    let normal = RmsNormalization { input: apart, scale: None, axes: Some(vec![3]), epsilon: EPSILON / count };
+    let normal = emit.push(normal)?;
+    let result = emit.with(BinaryKind::Mul, normal, 1.0 / count.sqrt())?;
     emit.reshape(result, &shape)
 }
 

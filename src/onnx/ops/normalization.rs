@@ -4,7 +4,7 @@ use super::elementwise::one;
 use super::magnitude::{hypotenuse, power_of_two};
 use crate::graph::ops::elementwise::{BinaryKind, UnaryKind};
 use crate::graph::ops::layout::InputOperandLayout;
-use crate::graph::ops::normalization::{BatchNormalization, InstanceNormalization, LayerNormalization};
+use crate::graph::ops::normalization::{BatchNormalization, InstanceNormalization, LayerNormalization, RmsNormalization};
 use crate::graph::ops::pool::{Pool2d, Pool2dKind, RoundingType};
 use crate::graph::ops::reduce::ReduceKind;
 use crate::graph::{DataType, OperandId};
@@ -20,50 +20,74 @@ pub fn batch(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let input = emit.input(node, 0)?;
     let given = [emit.input(node, 3)?, emit.input(node, 4)?];
     let is_trained = node.flag("training_mode", false)?;
-    let (found, outputs) = if is_trained {
-        let found = statistics(input, emit)?;
-        (found, running(node, given, found, emit)?)
-    } else {
-        node.no_outputs_from(1, "of the statistics")?;
-        (given, Vec::new())
-    };
+    if is_trained {
+        return trained(node, input, given, emit);
+    }
+    node.no_outputs_from(1, "of the statistics")?;
     let of = emit.data_type(input);
     // Statistics may be more precise than the input.
-    let [mean, variance] = [emit.cast(found[0], of)?, emit.cast(found[1], of)?];
+    let [mean, variance] = [emit.cast(given[0], of)?, emit.cast(given[1], of)?];
     let mut parameter = |position| {
         let id = emit.input(node, position)?;
         emit.cast(id, of)
     };
     let (scale, bias) = (Some(parameter(1)?), Some(parameter(2)?));
     let epsilon = node.float("epsilon", 1e-5)?;
-    let output = emit.push(BatchNormalization { input, mean, variance, scale, bias, axis: 1, epsilon })?;
-    Ok(std::iter::once(output.into()).chain(outputs).collect())
+    one(emit.push(BatchNormalization { input, mean, variance, scale, bias, axis: 1, epsilon })?)
 }
 
-/// The mean and the variance of each channel of a batch, as float32. (Exporters write networks that standardize their weights
-/// as normalizations in training.)
-fn statistics(input: OperandId, emit: &mut Emit<'_>) -> Mapped<[OperandId; 2]> {
+/// A normalization by the mean and the variance of each channel of the batch itself; the other outputs are the given statistics, moved
+/// towards those. (Exporters write networks that standardize their weights as normalizations in training.)
+fn trained(node: &Node<'_>, input: OperandId, given: [OperandId; 2], emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let shape = emit.shape(input);
-    let &[_, channels, ..] = shape.as_slice() else { return Err(format!("an input of rank {}", shape.len()).into()) };
-    let over: Vec<usize> = (0..shape.len()).filter(|&axis| axis != 1).collect();
-    let wide = emit.cast(input, DataType::Float32)?;
-    let mean = emit.reduce(ReduceKind::Mean, wide, &over, true)?;
-    let centred = emit.sub(wide, mean)?;
-    let square = emit.mul(centred, centred)?;
-    let variance = emit.reduce(ReduceKind::Mean, square, &over, false)?;
-    Ok([emit.reshape(mean, &[channels])?, variance])
+    let &[batches, channels, ..] = shape.as_slice() else { return Err(format!("an input of rank {}", shape.len()).into()) };
+    // One plane for each channel, and back.
+    let mut order: Vec<usize> = (0..shape.len()).collect();
+    order.swap(0, 1);
+    let rest = size(shape[2..].iter().map(|&size| u64::from(size)).product::<u64>() * u64::from(batches))?;
+    let first = emit.transpose(input, &order)?;
+    let swapped = emit.shape(first);
+    let planes = emit.reshape(first, &[1, channels, 1, rest])?;
+    let mut parameter = |position| {
+        let id = emit.input(node, position)?;
+        emit.cast(id, emit.data_type(input))
+    };
+    let (scale, bias) = (Some(parameter(1)?), Some(parameter(2)?));
+    let epsilon = node.float("epsilon", 1e-5)?;
+    let layout = InputOperandLayout::Nchw;
+    let normal = emit.push(InstanceNormalization { input: planes, scale, bias, epsilon, layout })?;
+    let normal = emit.reshape(normal, &swapped)?;
+    let output = emit.transpose(normal, &order)?;
+    let mut outputs = vec![output.into()];
+    if node.has_output(1) || node.has_output(2) {
+        let momentum = node.float("momentum", 0.9)?;
+        for (given, found) in given.into_iter().zip(statistics(planes, 1.0 - momentum, emit)?) {
+            let found = emit.reshape(found, &[channels])?;
+            let found = emit.cast(found, emit.data_type(given))?;
+            let kept = emit.with(BinaryKind::Mul, given, momentum)?;
+            outputs.push(emit.add(kept, found)?.into());
+        }
+    }
+    Ok(outputs)
 }
 
-/// What training goes on with: the given statistics, moved towards those of the batch.
-fn running(node: &Node<'_>, given: [OperandId; 2], found: [OperandId; 2], emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    let momentum = node.float("momentum", 0.9)?;
-    let mut moved = Vec::new();
-    for (given, found) in given.into_iter().zip(found) {
-        let found = emit.cast(found, emit.data_type(given))?;
-        let (kept, added) = (emit.with(BinaryKind::Mul, given, momentum)?, emit.with(BinaryKind::Mul, found, 1.0 - momentum)?);
-        moved.push(emit.add(kept, added)?.into());
-    }
-    Ok(moved)
+/// The mean and the variance of each plane times a weight, as float32.
+fn statistics(planes: OperandId, weight: f64, emit: &mut Emit<'_>) -> Mapped<[OperandId; 2]> {
+    let wide = emit.cast(planes, DataType::Float32)?;
+    let power = power_of_two(wide, &[3], emit)?;
+    let near = emit.div(wide, power)?;
+    let mean = emit.reduce(ReduceKind::Mean, near, &[3], true)?;
+    let centred = emit.sub(near, mean)?;
+    let square = emit.mul(centred, centred)?;
+    let variance = emit.reduce(ReduceKind::Mean, square, &[3], true)?;
+    let mut back = |statistic, times| -> Mapped<OperandId> {
+        let mut value = emit.with(BinaryKind::Mul, statistic, weight)?;
+        for _ in 0..times {
+            value = emit.mul(value, power)?;
+        }
+        Ok(value)
+    };
+    Ok([back(mean, 1)?, back(variance, 2)?])
 }
 
 pub fn instance(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
@@ -149,17 +173,15 @@ pub fn root_mean_square(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Valu
     one(simplified(input, scale, at, node.float("epsilon", 1e-5)?, emit)?)
 }
 
-/// `x / sqrt(mean(x²) + epsilon) * scale`. Half precision would overflow on the way.
+/// `x / sqrt(mean(x²) + epsilon) * scale`.
 pub fn simplified(input: OperandId, scale: OperandId, at: usize, epsilon: f64, emit: &mut Emit<'_>) -> Mapped<OperandId> {
-    let of = emit.data_type(input);
-    let wide = emit.cast(input, DataType::Float32)?;
-    let square = emit.mul(wide, wide)?;
-    let over: Vec<usize> = (at..emit.rank(input)).collect();
-    let mean = emit.reduce(ReduceKind::Mean, square, &over, true)?;
-    let mean = emit.with(BinaryKind::Add, mean, epsilon)?;
-    let root = emit.unary(UnaryKind::Sqrt, mean)?;
-    let divided = emit.div(wide, root)?;
-    let divided = emit.cast(divided, of)?;
+    let shape = emit.shape(input);
+    let axes = Some((at as u32..shape.len() as u32).collect());
+    // A scale of another shape is broadcast, one of another type decides that of the result.
+    if emit.shape(scale) == shape[at..] && emit.data_type(scale) == emit.data_type(input) {
+        return emit.push(RmsNormalization { input, scale: Some(scale), axes, epsilon });
+    }
+    let divided = emit.push(RmsNormalization { input, scale: None, axes, epsilon })?;
     emit.mul(divided, scale)
 }
 

@@ -7,7 +7,7 @@ use super::{unpool, volume};
 use crate::graph::ops::elementwise::{BinaryKind, UnaryKind};
 use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::ops::movement::{Pad, PaddingMode};
-use crate::graph::ops::pool::{Pool2d, Pool2dKind, RoundingType};
+use crate::graph::ops::pool::{GREATEST_ORDER, NormPool2d, Pool2d, Pool2dKind, RoundingType};
 use crate::graph::ops::reduce::ReduceKind;
 use crate::graph::{Number, OperandId};
 use crate::onnx::element::ElementType;
@@ -32,8 +32,8 @@ impl Kind {
             "AveragePool" | "GlobalAveragePool" => Kind::Average,
             "MaxPool" | "GlobalMaxPool" => Kind::Max,
             _ => match node.int("p", 2)? {
-                p @ 1..=64 => Kind::Norm(p as u32),
-                p => return Err(format!("the norm {p}").into()),
+                p if (1..=i64::from(GREATEST_ORDER)).contains(&p) => Kind::Norm(p as u32),
+                p => return Err(format!("the norm p = {p}, where 1 to {GREATEST_ORDER} are supported").into()),
             },
         })
     }
@@ -77,17 +77,33 @@ pub fn windows(node: &Node<'_>, kind: Kind, input: OperandId, mut window: Window
     emit.push(pool_of(plain, input, &window, window.padding()))
 }
 
-/// The root of the sum of powers, which is the average times the size of the window.
+/// A norm of another order than 2. That of order 1 is the average times the size of the window.
 fn norm(p: u32, input: OperandId, window: &Window, output_sizes: [u32; 2], emit: &mut Emit<'_>) -> Mapped<OperandId> {
     let shape = emit.shape(input);
     let mut window = window.clone();
     window.reach([shape[2], shape[3]], output_sizes)?;
+    if p > 1 {
+        return emit.push(norm_of(p, pool_of(Pool2dKind::L2, input, &window, window.padding())));
+    }
     let magnitude = emit.unary(UnaryKind::Abs, input)?;
-    let power = if p == 1 { magnitude } else { emit.with(BinaryKind::Pow, magnitude, p.into())? };
-    let average = counting_padding(power, &window, output_sizes, emit)?;
+    let average = counting_padding(magnitude, &window, output_sizes, emit)?;
     let area = f64::from(window.kernel[0]) * f64::from(window.kernel[1]);
-    let sum = emit.with(BinaryKind::Mul, average, area)?;
-    if p == 1 { Ok(sum) } else { emit.with(BinaryKind::Pow, sum, 1.0 / f64::from(p)) }
+    emit.with(BinaryKind::Mul, average, area)
+}
+
+/// The norm of that order of the same windows.
+fn norm_of(order: u32, pool: Pool2d) -> NormPool2d {
+    NormPool2d {
+        input: pool.input,
+        order,
+        window_dimensions: pool.window_dimensions,
+        padding: pool.padding,
+        strides: pool.strides,
+        dilations: pool.dilations,
+        layout: pool.layout,
+        output_shape_rounding: pool.output_shape_rounding,
+        output_sizes: pool.output_sizes,
+    }
 }
 
 /// The number of windows. Rounded up, one that would begin behind the input and the padding before it does not count.

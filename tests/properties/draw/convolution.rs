@@ -145,6 +145,10 @@ pub fn pool2d(draw: &mut Draw<'_>) {
     } else {
         draw.set("output_sizes", Value::Absent);
     }
+    if draw.row.name == "normPool2d" {
+        let order = draw.random.pick(&[1, 2, 3, 4, 7, 64]);
+        draw.set("order", Value::Unsigned(order));
+    }
     let contents = if draw.row.name == "maxPool2d" { Contents::Anything } else { Contents::Summands };
     draw.operand("input", &image(layout, [batches, channels, height, width]), contents);
 }

@@ -96,6 +96,8 @@ pub fn layer_normalization(draw: &mut Draw<'_>) {
     let sizes: Vec<usize> = axes.iter().map(|&axis| shape[axis]).collect();
     draw.operand("input", &shape, Contents::Moderate);
     draw.optional("scale", &sizes, Contents::Moderate);
-    draw.optional("bias", &sizes, Contents::Moderate);
+    if draw.row.name == "layerNormalization" {
+        draw.optional("bias", &sizes, Contents::Moderate);
+    }
     epsilon(draw);
 }

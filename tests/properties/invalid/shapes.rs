@@ -31,7 +31,7 @@ fn fixed(call: &Call, field: &str) -> Vec<usize> {
     let all = || (0..tensor.rank()).collect();
     let axis = || call.unsigned("axis").unwrap_or(0);
     match (call.row.name, field) {
-        ("batchNormalization" | "instanceNormalization" | "layerNormalization", "mean" | "variance" | "scale" | "bias") => all(),
+        (name, "mean" | "variance" | "scale" | "bias") if name.ends_with("Normalization") => all(),
         ("conv2d" | "convTranspose2d", "bias") => all(),
         ("conv2d", "filter") => channels(call, "filter_layout", "oihw", 'i'),
         ("convTranspose2d", "filter") => channels(call, "filter_layout", "iohw", 'i'),
@@ -146,8 +146,9 @@ fn of_operands(call: &Call) -> Vec<(Shapes, &'static str)> {
             ),
             (vec![("input", vec![4, 6]), ("scale", vec![1, 4, 6]), ("zero_point", vec![1, 4, 6])], "ranks that differ"),
         ],
-        "layerNormalization" => ["scale", "bias"]
+        "layerNormalization" | "rmsNormalization" => ["scale", "bias"]
             .into_iter()
+            .filter(|field| fields.contains(field))
             .filter(|field| call.optional(field).is_some_and(|tensor| tensor.rank() < 8))
             .map(|field| (vec![(field, [shape(field).as_slice(), &[1]].concat())], "a rank that is not the number of axes"))
             .collect(),
@@ -211,7 +212,7 @@ fn too_large(call: &Call) -> Vec<Spoilt> {
             large = with_operand(&large, "input", |tensor| tensor.shape = vec![1; 4]);
             vec![("sizes", list(&[1 << 16, 1 << 16]))]
         }
-        "averagePool2d" | "l2Pool2d" | "maxPool2d" => {
+        "averagePool2d" | "l2Pool2d" | "maxPool2d" | "normPool2d" => {
             large = with_operand(&large, "input", |tensor| tensor.shape = vec![1; 4]);
             vec![
                 ("padding", list(&[1 << 16, 0, 1 << 16, 0])),

@@ -82,6 +82,7 @@ fn of(call: &Call, field: &'static str) -> Refused {
         ("blockQuantizedMatmul", "block_size") => {
             [0, HUGE].map(|size| (Value::Unsigned(size as u32), "no size of a block")).to_vec()
         }
+        ("normPool2d", "order") => [0, 65, HUGE].map(|order| (Value::Unsigned(order as u32), "no order of a norm")).to_vec(),
         ("linearAttention", "states") => vec![(Value::Unsigned(0), "no states")],
         ("treeEnsemble", "targets") => [0, HUGE].map(|number| (Value::Unsigned(number as u32), "no number of targets")).to_vec(),
         ("treeEnsemble", "depth") => {
@@ -355,7 +356,7 @@ fn in_two_places(call: &Call) -> Vec<Spoilt> {
                 }
             }
         }
-        "averagePool2d" | "l2Pool2d" | "maxPool2d" => {
+        "averagePool2d" | "l2Pool2d" | "maxPool2d" | "normPool2d" => {
             let sizes = output_sizes(call, "layout");
             for other in [[sizes[0] + 2, sizes[1]], [sizes[0], sizes[1] + 2]] {
                 add("output_sizes", "neither rounding", &[("output_sizes", list(&other))]);

@@ -44,10 +44,12 @@ pub fn outputs(call: &Call) -> Vec<Expected> {
         }
         "softmax" => vec![reduction::softmax(call)],
         name if name.starts_with("reduce") => vec![reduction::reduce(call)],
-        "batchNormalization" | "instanceNormalization" | "layerNormalization" => vec![normalization::normalize(call)],
+        "batchNormalization" | "instanceNormalization" | "layerNormalization" | "rmsNormalization" => {
+            vec![normalization::normalize(call)]
+        }
         "conv2d" => vec![convolution::conv2d(call)],
         "convTranspose2d" => vec![convolution::conv_transpose2d(call)],
-        "averagePool2d" | "l2Pool2d" | "maxPool2d" => vec![pooling::pool2d(call)],
+        "averagePool2d" | "l2Pool2d" | "maxPool2d" | "normPool2d" => vec![pooling::pool2d(call)],
         "resample2d" => vec![pooling::resample2d(call)],
         "matmul" => vec![matrices::matmul(call)],
         "integerMatmul" => vec![matrices::integer_matmul(call)],

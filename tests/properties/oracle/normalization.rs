@@ -1,4 +1,4 @@
-//! Normalizations: (x − mean) / √(variance + epsilon) · scale + bias.
+//! Normalizations: (x − mean) / √(variance + epsilon) · scale + bias, where that by the root of the mean square has a mean of 0.
 
 use super::convolution::image_axes;
 use super::{EPSILON, by_position};
@@ -10,6 +10,7 @@ use std::collections::HashMap;
 
 pub fn normalize(call: &Call) -> Expected {
     let input = call.operand("input");
+    let is_rms = call.row.name == "rmsNormalization";
     // Not rounded to float16.
     let epsilon = f64::from(call.double("epsilon", 1e-5) as f32);
     // The axes along which scale and bias have an element each, and those along which mean and variance are taken.
@@ -42,13 +43,14 @@ pub fn normalize(call: &Call) -> Expected {
             n = window.len() as f64;
             (mean, variance, greatest) = *known.entry(start.clone()).or_insert_with(|| {
                 let elements: Vec<f64> = window.iter().map(at).collect();
-                let mean = elements.iter().sum::<f64>() / n;
+                let mean = if is_rms { 0.0 } else { elements.iter().sum::<f64>() / n };
                 let variance = elements.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n;
                 (mean, variance, elements.iter().fold(0f64, |greatest, x| greatest.max(x.abs())))
             });
         }
         let scale = call.optional("scale").map_or(1.0, |scale| scale.float(&feature));
-        let bias = call.optional("bias").map_or(0.0, |bias| bias.float(&feature));
+        let bias = if is_rms { None } else { call.optional("bias") };
+        let bias = bias.map_or(0.0, |bias| bias.float(&feature));
         let deviation = (variance + epsilon).sqrt();
         let normalized = (input.float(position) - mean) / deviation;
         let value = normalized * scale + bias;

@@ -30,8 +30,27 @@ pub fn pool2d(call: &Call) -> Expected {
                 elements.extend(source.map(|(i, j)| input.at(&place(axes, [batch, channel, i, j]))));
             }
         }
-        pooled(call.row.name, &elements)
+        match call.row.name {
+            "normPool2d" => norm(call.unsigned("order").expect("an argument") as i32, &elements),
+            name => pooled(name, &elements),
+        }
     })
+}
+
+/// The norm of an order; powers of quotients by the greatest of the magnitudes stay within `f64`.
+fn norm(order: i32, elements: &[Scalar]) -> Element {
+    let magnitudes: Vec<f64> = elements.iter().map(|x| x.as_f64().abs()).collect();
+    let greatest = magnitudes.iter().fold(0.0, |greatest: f64, x| if x.is_nan() { *x } else { greatest.max(*x) });
+    if magnitudes.is_empty() {
+        return Element::Anything;
+    }
+    if !greatest.is_finite() || greatest == 0.0 {
+        return Element::float(if magnitudes.iter().any(|x| x.is_nan()) { f64::NAN } else { greatest });
+    }
+    let sum: f64 = magnitudes.iter().map(|x| (x / greatest).powi(order)).sum();
+    let value = greatest * sum.powf(1.0 / f64::from(order));
+    // A rounding for each of the powers and summands, of which the root makes less; and that of the root, whose exponent is rounded.
+    Element::within(value, value * (magnitudes.len() as f64 + 12.0) * EPSILON)
 }
 
 fn pooled(name: &str, elements: &[Scalar]) -> Element {

@@ -68,7 +68,9 @@ impl Loop for NormalizedRow<'_> {
     #[inline(always)]
     fn run(self) {
         let NormalizedRow { input, output, scale, bias, epsilon } = self;
-        let (mean, factor) = mean_and_factor(input, epsilon);
+        let Some((mean, factor)) = mean_and_factor(input, epsilon) else {
+            return in_f64(input, output, true, epsilon, |i| (at(scale, i, 1.0), at(bias, i, 0.0)));
+        };
         let normal = |x: f32| (x - mean) * factor;
         match (scale, bias) {
             (Some(scale), Some(bias)) => {
@@ -95,22 +97,75 @@ impl Loop for NormalizedRow<'_> {
     }
 }
 
-/// The mean of a row, and what makes its variance 1.
+/// A row divided by the root of the mean of its squares, times a scale.
+pub struct RmsRow<'a> {
+    pub input: &'a [f32],
+    pub output: &'a mut [f32],
+    pub scale: Option<&'a [f32]>,
+    pub epsilon: f32,
+}
+
+impl RmsRow<'_> {
+    /// Runs it with an instruction set.
+    pub fn compute(self, isa: &Isa) {
+        isa.run_loop(self);
+    }
+}
+
+impl Loop for RmsRow<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let RmsRow { input, output, scale, epsilon } = self;
+        let Some(factor) = inverse_root(sum(input, |x| x * x) / input.len() as f32 + epsilon) else {
+            return in_f64(input, output, false, epsilon, |i| (at(scale, i, 1.0), 0.0));
+        };
+        match scale {
+            Some(scale) => {
+                for ((y, &x), scale) in output.iter_mut().zip(input).zip(scale) {
+                    *y = x * factor * scale;
+                }
+            }
+            None => {
+                for (y, &x) in output.iter_mut().zip(input) {
+                    *y = x * factor;
+                }
+            }
+        }
+    }
+}
+
+/// The mean of a row, and what makes its variance 1, unless that must be computed in float64.
 #[inline(always)]
-fn mean_and_factor(row: &[f32], epsilon: f32) -> (f32, f32) {
+fn mean_and_factor(row: &[f32], epsilon: f32) -> Option<(f32, f32)> {
     let count = row.len() as f32;
     let mean = sum(row, |x| x) / count;
     let variance = sum(row, |x| (x - mean) * (x - mean)) / count;
-    if variance.is_finite() { (mean, 1.0 / (variance + epsilon).sqrt()) } else { mean_and_factor_of_large(row, epsilon) }
+    Some((mean, inverse_root(variance + epsilon)?))
 }
 
-/// The same in float64, for numbers whose sum or squares are infinite as float32 ones.
+/// The inverse root of a mean of squares (and an epsilon), unless squares of float32 were infinite, or lost digits that matter.
+#[inline(always)]
+fn inverse_root(mean_square: f32) -> Option<f32> {
+    const LEAST: f32 = 1.0 / (1u128 << 80) as f32;
+    (LEAST..=f32::MAX).contains(&mean_square).then(|| 1.0 / mean_square.sqrt())
+}
+
+fn at(factors: Option<&[f32]>, i: usize, absent: f32) -> f32 {
+    factors.map_or(absent, |factors| factors[i])
+}
+
+/// A normalization in float64, where no sum or square of float32 numbers leaves the type. `factors` gives scale and bias.
 #[cold]
-fn mean_and_factor_of_large(row: &[f32], epsilon: f32) -> (f32, f32) {
-    let count = row.len() as f64;
-    let mean = row.iter().map(|&x| f64::from(x)).sum::<f64>() / count;
-    let variance = row.iter().map(|&x| (f64::from(x) - mean).powi(2)).sum::<f64>() / count;
-    (mean as f32, (1.0 / (variance + f64::from(epsilon)).sqrt()) as f32)
+fn in_f64(input: &[f32], output: &mut [f32], centres: bool, epsilon: f32, factors: impl Fn(usize) -> (f32, f32)) {
+    let count = input.len() as f64;
+    let wide = || input.iter().map(|&x| f64::from(x));
+    let mean = if centres { wide().sum::<f64>() / count } else { 0.0 };
+    let variance = wide().map(|x| (x - mean) * (x - mean)).sum::<f64>() / count;
+    let factor = 1.0 / (variance + f64::from(epsilon)).sqrt();
+    for (i, (y, x)) in output.iter_mut().zip(wide()).enumerate() {
+        let (scale, bias) = factors(i);
+        *y = ((x - mean) * factor * f64::from(scale) + f64::from(bias)) as f32;
+    }
 }
 
 /// The same with one scale and bias for all numbers of the row.
@@ -133,7 +188,9 @@ impl Loop for NormalizedChannel<'_> {
     #[inline(always)]
     fn run(self) {
         let NormalizedChannel { input, output, scale, bias, epsilon } = self;
-        let (mean, factor) = mean_and_factor(input, epsilon);
+        let Some((mean, factor)) = mean_and_factor(input, epsilon) else {
+            return in_f64(input, output, true, epsilon, |_| (scale, bias));
+        };
         for (y, &x) in output.iter_mut().zip(input) {
             *y = (x - mean) * factor * scale + bias;
         }

@@ -52,6 +52,7 @@ static RESAMPLE: List = &[&resample::NHWC, &resample::planes::NCHW];
 static ELEMENTWISE: List = &[&elementwise::CHAIN];
 static SOFTMAX: List = &[&softmax_columns::COLUMNS, &row_normalization::SOFTMAX, &softmax_columns::SHORT_ROWS];
 static LAYER_NORMALIZATION: List = &[&row_normalization::LAYER_NORMALIZATION];
+static RMS_NORMALIZATION: List = &[&row_normalization::RMS_NORMALIZATION];
 static INSTANCE_NORMALIZATION: List = &[&row_normalization::INSTANCE_NORMALIZATION];
 static RECURRENT: List = &[&recurrent::BF16, &recurrent::CELLS, &integer::lstm::CELLS];
 static EXPERTS: List = &[&expert_matmul::CHOSEN];
@@ -130,6 +131,7 @@ fn list(problem: &Problem<'_>) -> List {
         | Op::Swish(_) => ELEMENTWISE,
         Op::Softmax(_) => SOFTMAX,
         Op::LayerNormalization(_) => LAYER_NORMALIZATION,
+        Op::RmsNormalization(_) => RMS_NORMALIZATION,
         Op::InstanceNormalization(_) => INSTANCE_NORMALIZATION,
         Op::Lstm(_) | Op::Gru(_) | Op::QuantizedLstm(_) => RECURRENT,
         Op::ExpertMatmul(_) => EXPERTS,

@@ -1,4 +1,4 @@
-//! Operators that look at all of a contiguous line of float32: softmax along the last axis, layer normalization of the
+//! Operators that look at all of a contiguous line of float32: softmax along the last axis, layer and RMS normalization of the
 //! last ones, instance normalization where the channels are first.
 
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require};
@@ -18,6 +18,9 @@ pub static SOFTMAX: Implementation = Implementation { name: "softmax.rows", acce
 /// Of the last dimensions, row by row.
 pub static LAYER_NORMALIZATION: Implementation =
     Implementation { name: "layer_normalization.rows", accept: accept_layer_normalization };
+/// The same by the root of the mean square.
+pub static RMS_NORMALIZATION: Implementation =
+    Implementation { name: "rms_normalization.rows", accept: accept_rms_normalization };
 /// With the channels first, plane by plane.
 pub static INSTANCE_NORMALIZATION: Implementation =
     Implementation { name: "instance_normalization.nchw", accept: accept_instance_normalization };
@@ -61,14 +64,18 @@ struct LayerNormalizationRows {
     epsilon: f32,
 }
 
+/// The number of values along some axes, which must be the last ones.
+fn row_length(shape: &[usize], axes: &[u32]) -> Result<usize, Reject> {
+    let are_last = axes.iter().rev().enumerate().all(|(i, &axis)| axis as usize + i + 1 == shape.len());
+    require(are_last, "not the last dimensions in their order")?;
+    let length = axes.iter().map(|&axis| shape[axis as usize]).product();
+    require(length >= SHORTEST, "rows too short for vectors")?;
+    Ok(length)
+}
+
 fn accept_layer_normalization<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let Op::LayerNormalization(op) = problem.op else { return Err(Reject("not a layerNormalization")) };
-    let rank = problem.output.shape.len();
-    let axes = op.axes(rank);
-    let are_last = axes.iter().rev().enumerate().all(|(i, &axis)| axis as usize + i + 1 == rank);
-    require(are_last, "not the last dimensions in their order")?;
-    let length = axes.iter().map(|&axis| problem.output.shape[axis as usize]).product();
-    require(length >= SHORTEST, "rows too short for vectors")?;
+    let length = row_length(problem.output.shape, &op.axes(problem.output.shape.len()))?;
     unfused(LayerNormalizationRows {
         isa: target.isa,
         input: op.input,
@@ -87,6 +94,34 @@ impl Kernel for LayerNormalizationRows {
             let lines = input[first * self.length..].chunks_exact(self.length);
             for (output, input) in piece.chunks_exact_mut(self.length).zip(lines) {
                 rows::NormalizedRow { input, output, scale, bias, epsilon: self.epsilon }.compute(self.isa);
+            }
+        });
+    }
+}
+
+#[derive(Debug)]
+struct RmsNormalizationRows {
+    isa: &'static Isa,
+    input: OperandId,
+    scale: Option<OperandId>,
+    length: usize,
+    epsilon: f32,
+}
+
+fn accept_rms_normalization<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let Op::RmsNormalization(op) = problem.op else { return Err(Reject("not an rmsNormalization")) };
+    let length = row_length(problem.output.shape, &op.axes(problem.output.shape.len()))?;
+    unfused(RmsNormalizationRows { isa: target.isa, input: op.input, scale: op.scale, length, epsilon: op.epsilon as f32 })
+}
+
+impl Kernel for RmsNormalizationRows {
+    fn run(&self, arguments: &mut Arguments<'_, '_>) {
+        let elements = |id| arguments.input(id).elements::<f32>();
+        let (input, scale) = (elements(self.input), self.scale.map(elements));
+        for_each_piece(arguments.output().elements::<f32>(), self.length, self.length, |first, piece| {
+            let lines = input[first * self.length..].chunks_exact(self.length);
+            for (output, input) in piece.chunks_exact_mut(self.length).zip(lines) {
+                rows::RmsRow { input, output, scale, epsilon: self.epsilon }.compute(self.isa);
             }
         });
     }

@@ -10,7 +10,7 @@ use crate::graph::ops::elementwise::{
 };
 use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::ops::matmul::{Gemm, Matmul};
-use crate::graph::ops::normalization::{InstanceNormalization, LayerNormalization};
+use crate::graph::ops::normalization::{InstanceNormalization, LayerNormalization, RmsNormalization};
 use crate::graph::ops::softmax::Softmax;
 use crate::graph::{DataType, FpMath, Op, OperandId};
 use crate::host_memory::while_arriving;
@@ -388,7 +388,16 @@ fn functions_of_elements_and_lines() {
         let enlarge = |numbers: &mut [f32]| numbers.iter_mut().for_each(|x| *x *= scale);
         check_with(normalization(&[2], false), &[], &[(shape.clone(), false)], &shape, enlarge);
     }
+    let by_root_mean_square = |axes: &[u32], scale| RmsNormalization { input, scale, axes: Some(axes.to_vec()), epsilon: 1e-5 };
+    check(by_root_mean_square(&[2], None), &[(shape.clone(), false)], &shape);
+    check(by_root_mean_square(&[2], Some(OperandId(1))), &[(shape.clone(), false), (vec![61], true)], &shape);
+    for scale in [1e-30, 1e-10, 1e25, 2e38] {
+        let change = |numbers: &mut [f32]| numbers.iter_mut().for_each(|x| *x *= scale);
+        let op = RmsNormalization { epsilon: 0.0, ..by_root_mean_square(&[2], None) };
+        check_with(op, &[], &[(shape.clone(), false)], &shape, change);
+    }
     let line = vec![7, 61];
+    check(by_root_mean_square(&[1, 2], Some(OperandId(1))), &[(shape.clone(), false), (line.clone(), false)], &shape);
     check(normalization(&[1, 2], true), &[(shape.clone(), false), (line.clone(), false), (line, false)], &shape);
     for (shape, axis) in [
         (vec![3, 7, 61], 1),

@@ -4,8 +4,9 @@ use crate::backend::cpu::element::{Float, with_float};
 use crate::backend::cpu::scratch;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::{Arguments, View};
+use crate::graph::OperandId;
 use crate::graph::ops::layout::InputOperandLayout::{Nchw, Nhwc};
-use crate::graph::ops::normalization::{BatchNormalization, InstanceNormalization, LayerNormalization};
+use crate::graph::ops::normalization::{BatchNormalization, InstanceNormalization, LayerNormalization, RmsNormalization};
 
 /// The elements of a scale or bias, or what stands for one that is not there.
 fn factors<T: Float>(view: Option<View<'_>>, count: usize, absent: f64) -> Vec<f64> {
@@ -50,6 +51,11 @@ impl Statistics {
         let mean = elements.clone().map(T::to_f64).sum::<f64>() / count as f64;
         let variance = elements.map(|x| (x.to_f64() - mean) * (x.to_f64() - mean)).sum::<f64>() / count as f64;
         Statistics::new(mean, variance, epsilon)
+    }
+
+    /// Those of a normalization by the root of the mean square.
+    fn around_zero<T: Float>(elements: impl Iterator<Item = T> + Clone, count: usize, epsilon: f64) -> Self {
+        Statistics::new(0.0, elements.map(|x| x.to_f64() * x.to_f64()).sum::<f64>() / count as f64, epsilon)
     }
 }
 
@@ -132,14 +138,38 @@ fn channel_statistics<T: Float>(input: &[T], channels: usize, epsilon: f64) -> V
 }
 
 pub fn layer_normalization(op: &LayerNormalization, arguments: &mut Arguments<'_, '_>) {
-    with_float!(arguments.input(op.input).data_type, T => {
-        let input = arguments.input(op.input);
-        let axes: Vec<usize> = op.axes(input.shape.len()).iter().map(|&axis| axis as usize).collect();
+    let axes = op.axes(arguments.input(op.input).shape.len());
+    OverAxes { input: op.input, scale: op.scale, bias: op.bias, axes: &axes, epsilon: op.epsilon, centres: true }.run(arguments);
+}
+
+pub fn rms_normalization(op: &RmsNormalization, arguments: &mut Arguments<'_, '_>) {
+    let axes = op.axes(arguments.input(op.input).shape.len());
+    OverAxes { input: op.input, scale: op.scale, bias: None, axes: &axes, epsilon: op.epsilon, centres: false }.run(arguments);
+}
+
+/// A normalization over axes, by mean and variance or by the mean square.
+struct OverAxes<'a> {
+    input: OperandId,
+    scale: Option<OperandId>,
+    bias: Option<OperandId>,
+    axes: &'a [u32],
+    epsilon: f64,
+    centres: bool,
+}
+
+impl OverAxes<'_> {
+    fn run(&self, arguments: &mut Arguments<'_, '_>) {
+        with_float!(arguments.input(self.input).data_type, T => self.of::<T>(arguments));
+    }
+
+    fn of<T: Float>(&self, arguments: &mut Arguments<'_, '_>) {
+        let input = arguments.input(self.input);
+        let axes: Vec<usize> = self.axes.iter().map(|&axis| axis as usize).collect();
         let kept: Vec<usize> = (0..input.shape.len()).filter(|axis| !axes.contains(axis)).collect();
         let count = axes.iter().map(|&axis| input.shape[axis]).product();
-        let epsilon = f64::from(op.epsilon as f32);
-        let scale = factors::<T>(op.scale.map(|id| arguments.input(id)), count, 1.0);
-        let bias = factors::<T>(op.bias.map(|id| arguments.input(id)), count, 0.0);
+        let epsilon = f64::from(self.epsilon as f32);
+        let scale = factors::<T>(self.scale.map(|id| arguments.input(id)), count, 1.0);
+        let bias = factors::<T>(self.bias.map(|id| arguments.input(id)), count, 0.0);
         let elements = input.elements::<T>();
         let normal = |statistics, i: usize| Normal::new(statistics, scale[i], bias[i]);
         let output = arguments.output().elements::<T>();
@@ -148,7 +178,7 @@ pub fn layer_normalization(op: &LayerNormalization, arguments: &mut Arguments<'_
             for_each_piece(output, count, 4 * count, |first, piece| {
                 let input = elements[first * count..].chunks_exact(count);
                 for (output, input) in piece.chunks_exact_mut(count).zip(input) {
-                    let statistics = Statistics::of(input.iter().copied(), count, epsilon);
+                    let statistics = self.statistics(input.iter().copied(), count, epsilon);
                     for (i, (output, &x)) in output.iter_mut().zip(input).enumerate() {
                         *output = normal(statistics, i).of(x);
                     }
@@ -160,12 +190,19 @@ pub fn layer_normalization(op: &LayerNormalization, arguments: &mut Arguments<'_
         let places = places(input.shape, &axes);
         for first in self::places(input.shape, &kept) {
             let elements_there = places.iter().map(|place| elements[first + place]);
-            let statistics = Statistics::of(elements_there, count, epsilon);
+            let statistics = self.statistics(elements_there, count, epsilon);
             for (i, place) in places.iter().enumerate() {
                 output[first + place] = normal(statistics, i).of(elements[first + place]);
             }
         }
-    });
+    }
+
+    fn statistics<T: Float>(&self, elements: impl Iterator<Item = T> + Clone, count: usize, epsilon: f64) -> Statistics {
+        match self.centres {
+            true => Statistics::of(elements, count, epsilon),
+            false => Statistics::around_zero(elements, count, epsilon),
+        }
+    }
 }
 
 /// Where the elements along some axes of a dense tensor lie, in row-major order of these axes as they are given.

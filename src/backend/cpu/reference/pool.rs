@@ -7,24 +7,13 @@ use crate::backend::cpu::threads::{for_each_piece, is_wanted};
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
 use crate::graph::ops::layout::InputOperandLayout::{Nchw, Nhwc};
-use crate::graph::ops::pool::{Pool2d, Pool2dKind};
+use crate::graph::ops::pool::{NormPool2d, Pool2d, Pool2dKind};
+use std::cmp::Ordering;
 
 pub fn pool2d(op: &Pool2d, arguments: &mut Arguments<'_, '_>) {
     let input = arguments.input(op.input);
     let output = arguments.output();
-    let [_, channels, height, width] = op.layout.to_nchw(input.shape);
-    let [_, _, output_height, output_width] = op.layout.to_nchw(output.shape);
-    let window = op.window([height as u32, width as u32]);
-    let options = (&op.strides, &op.dilations, &op.padding);
-    let axis = |number, input, output| Axis::new(number, (input, output, window[number] as usize), options);
-    let windows = Windows {
-        rows: axis(0, height, output_height),
-        columns: axis(1, width, output_width),
-        channels: match op.layout {
-            Nchw => 1,
-            Nhwc => channels,
-        },
-    };
+    let windows = Windows::new(op, input.shape, output.shape);
     match op.kind {
         // Padding is not counted; the mean of nothing else than padding is 0.
         Pool2dKind::Average => with_float!(input.data_type, T => windows.reduce(
@@ -51,6 +40,29 @@ pub fn pool2d(op: &Pool2d, arguments: &mut Arguments<'_, '_>) {
     }
 }
 
+/// Powers of magnitudes leave even `f64`, so they are those of quotients by the greatest so far.
+pub fn norm_pool2d(op: &NormPool2d, arguments: &mut Arguments<'_, '_>) {
+    let input = arguments.input(op.input);
+    let output = arguments.output();
+    let windows = Windows::new(&op.windows(), input.shape, output.shape);
+    let order = op.order as i32;
+    with_float!(input.data_type, T => windows.reduce(
+        input.elements::<T>(),
+        output.elements::<T>(),
+        (0.0, 0.0),
+        |(greatest, sum): (f64, f64), x| {
+            let x = x.to_f64().abs();
+            match greatest.partial_cmp(&x) {
+                Some(Ordering::Less) => (x, sum * (greatest / x).powi(order) + 1.0),
+                Some(Ordering::Equal) => (greatest, sum + 1.0),
+                Some(Ordering::Greater) => (greatest, sum + (x / greatest).powi(order)),
+                None => (f64::NAN, f64::NAN),
+            }
+        },
+        |(greatest, sum), _| T::from_f64(if greatest == 0.0 { 0.0 } else { greatest * sum.powf(1.0 / f64::from(order)) }),
+    ));
+}
+
 /// Windows of more elements take longer than to ask whether they are wanted.
 const LONG: usize = 1000;
 
@@ -63,6 +75,22 @@ struct Windows {
 }
 
 impl Windows {
+    fn new(op: &Pool2d, input: &[usize], output: &[usize]) -> Self {
+        let [_, channels, height, width] = op.layout.to_nchw(input);
+        let [_, _, output_height, output_width] = op.layout.to_nchw(output);
+        let window = op.window([height as u32, width as u32]);
+        let options = (&op.strides, &op.dilations, &op.padding);
+        let axis = |number, input, output| Axis::new(number, (input, output, window[number] as usize), options);
+        Windows {
+            rows: axis(0, height, output_height),
+            columns: axis(1, width, output_width),
+            channels: match op.layout {
+                Nchw => 1,
+                Nhwc => channels,
+            },
+        }
+    }
+
     /// Reduces every window, starting from `start` by `add`; `finish` is told how many elements there were.
     fn reduce<T: Element, A: Copy + Send + Sync>(
         &self,

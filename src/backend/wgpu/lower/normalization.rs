@@ -9,7 +9,7 @@ use crate::backend::wgpu::shader::{float, real, size};
 use crate::error::Result;
 use crate::graph::DataType;
 use crate::graph::ops::layout::InputOperandLayout::{Nchw, Nhwc};
-use crate::graph::ops::normalization::{BatchNormalization, InstanceNormalization, LayerNormalization};
+use crate::graph::ops::normalization::{BatchNormalization, InstanceNormalization, LayerNormalization, RmsNormalization};
 
 /// Binds scale and bias, which may be absent: `finished(i, x, deviation)` is `x` divided by a deviation, times the scale number
 /// `i`, and the bias.
@@ -55,7 +55,7 @@ pub fn instance_normalization(lowering: &mut Lowering<'_>, op: &InstanceNormaliz
         Nchw => [2, 3],
         Nhwc => [1, 2],
     };
-    let statistics = Statistics { label: "instanceNormalization", axes: &axes, epsilon: op.epsilon };
+    let statistics = Statistics { label: "instanceNormalization", axes: &axes, epsilon: op.epsilon, centres: true };
     let (scale, bias) = (operands.optional(op.scale), operands.optional(op.bias));
     // Rows are numbered by batch and channel in both layouts.
     statistics.normalize(lowering, input, (scale, bias), operands.output(), &format!("row % {}u", size(channels)))
@@ -64,16 +64,24 @@ pub fn instance_normalization(lowering: &mut Lowering<'_>, op: &InstanceNormaliz
 pub fn layer_normalization(lowering: &mut Lowering<'_>, op: &LayerNormalization, operands: &Operands) -> Result<()> {
     let input = operands.input(op.input);
     let axes: Vec<usize> = op.axes(input.shape.len()).iter().map(|&axis| axis as usize).collect();
-    let statistics = Statistics { label: "layerNormalization", axes: &axes, epsilon: op.epsilon };
+    let statistics = Statistics { label: "layerNormalization", axes: &axes, epsilon: op.epsilon, centres: true };
     let (scale, bias) = (operands.optional(op.scale), operands.optional(op.bias));
     statistics.normalize(lowering, input, (scale, bias), operands.output(), "k")
 }
 
-/// A normalization by the mean and variance along some axes.
+pub fn rms_normalization(lowering: &mut Lowering<'_>, op: &RmsNormalization, operands: &Operands) -> Result<()> {
+    let input = operands.input(op.input);
+    let axes: Vec<usize> = op.axes(input.shape.len()).iter().map(|&axis| axis as usize).collect();
+    let statistics = Statistics { label: "rmsNormalization", axes: &axes, epsilon: op.epsilon, centres: false };
+    statistics.normalize(lowering, input, (operands.optional(op.scale), None), operands.output(), "k")
+}
+
+/// A normalization by the mean and variance along some axes, or by the mean square, where 0 stands for the mean.
 struct Statistics<'a> {
     label: &'static str,
     axes: &'a [usize],
     epsilon: f64,
+    centres: bool,
 }
 
 impl Statistics<'_> {
@@ -94,9 +102,12 @@ impl Statistics<'_> {
         let number = size(count);
         if input.data_type == DataType::Float16 {
             // No sum or square of these leaves float32.
+            let rows = if self.centres {
+                rows.reduce(lowering, "sum", Summary::Sum, "x").then(&format!("let mean = sum / {number}.0f;"))
+            } else {
+                rows.then("let mean = 0.0f;")
+            };
             return rows
-                .reduce(lowering, "sum", Summary::Sum, "x")
-                .then(&format!("let mean = sum / {number}.0f;"))
                 .reduce(lowering, "squares", Summary::Sum, "(x - mean) * (x - mean)")
                 .then(&format!("let deviation = sqrt(squares / {number}.0f + {});", float(epsilon)))
                 .write(lowering, kernel, output, &format!("finished({factor}, x - mean, deviation)"));
@@ -120,7 +131,11 @@ impl Statistics<'_> {
             Summary::Magnitude,
             &format!("vec3<f32>(x, divided_by_power(x, {}u), abs_f32(x))", size(power as usize)),
         )
-        .then(&format!("let up = row_scale(sums.z, {});\nlet mean = mean_of(sums, up);", float(greatest_scale(epsilon))))
+        .then(&format!(
+            "let up = row_scale(sums.z, {});\nlet mean = {};",
+            float(greatest_scale(epsilon)),
+            if self.centres { "mean_of(sums, up)" } else { "0.0f" },
+        ))
         .reduce(lowering, "squares", Summary::Sum, "(x * up - mean) * (x * up - mean)")
         .then(&format!("let deviation = sqrt(squares / {number}.0f + epsilon(up));"))
         .write(lowering, kernel.declare(&declarations), output, &format!("finished({factor}, x * up - mean, deviation)"))

@@ -2,20 +2,29 @@
 
 use super::kernel::Kernel;
 use super::lowering::{Lowering, Operands};
-use super::reduce::{formula, lowest, power};
+use super::reduce::{formula, lowest, norm, power};
 use super::reduction::Reduction;
 use super::window::{countable, place};
 use crate::backend::wgpu::shader::{coordinates, real, size};
 use crate::backend::window::Axis;
 use crate::error::Result;
 use crate::graph::ops::layout::InputOperandLayout::{Nchw, Nhwc};
-use crate::graph::ops::pool::{Pool2d, Pool2dKind};
+use crate::graph::ops::pool::{NormPool2d, Pool2d, Pool2dKind};
 use crate::graph::ops::reduce::ReduceKind;
 
 /// Windows over the whole input that have more elements than this are done by workgroups.
 const LARGE: usize = 32;
 
 pub fn pool2d(lowering: &mut Lowering<'_>, op: &Pool2d, operands: &Operands) -> Result<()> {
+    pool(lowering, op, 2, operands)
+}
+
+pub fn norm_pool2d(lowering: &mut Lowering<'_>, op: &NormPool2d, operands: &Operands) -> Result<()> {
+    pool(lowering, &op.windows(), op.order, operands)
+}
+
+/// `order` is that of norms.
+fn pool(lowering: &mut Lowering<'_>, op: &Pool2d, order: u32, operands: &Operands) -> Result<()> {
     let (input, output) = (operands.input(op.input), operands.output());
     let [_, _, height, width] = op.layout.to_nchw(&input.shape);
     let [_, _, output_height, output_width] = op.layout.to_nchw(&output.shape);
@@ -23,10 +32,10 @@ pub fn pool2d(lowering: &mut Lowering<'_>, op: &Pool2d, operands: &Operands) -> 
     let axis = |number, sizes| countable(Axis::new(number, sizes, (&op.strides, &op.dilations, &op.padding)));
     let rows = axis(0, (height, output_height, window_height))?;
     let columns = axis(1, (width, output_width, window_width))?;
-    let reduce_kind = match op.kind {
-        Pool2dKind::Average => ReduceKind::Mean,
-        Pool2dKind::L2 => ReduceKind::L2,
-        Pool2dKind::Max => ReduceKind::Max,
+    let formula = |count| match op.kind {
+        Pool2dKind::Average => formula(ReduceKind::Mean, input.data_type, count),
+        Pool2dKind::L2 => norm(order),
+        Pool2dKind::Max => formula(ReduceKind::Max, input.data_type, count),
     };
     let covers = |axis: &Axis| axis.output == 1 && axis.window == axis.input && axis.dilation == 1 && axis.padding == 0;
     let count = height * width;
@@ -35,8 +44,7 @@ pub fn pool2d(lowering: &mut Lowering<'_>, op: &Pool2d, operands: &Operands) -> 
             Nchw => vec![false, false, true, true],
             Nhwc => vec![false, true, true, false],
         };
-        let formula = formula(reduce_kind, input.data_type, count);
-        return Reduction { label: "pool2d", input, reduced, formula }.lower(lowering, output);
+        return Reduction { label: "pool2d", input, reduced, formula: formula(count) }.lower(lowering, output);
     }
 
     let scalar = input.scalar();
@@ -61,8 +69,7 @@ pub fn pool2d(lowering: &mut Lowering<'_>, op: &Pool2d, operands: &Operands) -> 
             (String::new(), lowest(input.data_type), format!("total = {};", scalar.call("max", &["total", "value"])), "total")
         }
         Pool2dKind::L2 => {
-            let formula = formula(ReduceKind::L2, input.data_type, 1);
-            let declarations = formula.declare(scalar, scalar);
+            let declarations = norm(order).declare(scalar, scalar);
             (declarations, "nothing()".to_owned(), "total = combine(total, lift(value, 0u));".to_owned(), "result(total)")
         }
     };

@@ -38,7 +38,7 @@ pub fn formula(kind: ReduceKind, data_type: DataType, count: usize) -> Formula {
             let rest = real((count as f64 / 2f64.powi(power(count) as i32)) as f32);
             sums(count, &format!("a.x / {}", real(count as f32)), &format!("a.y / {rest}"))
         }
-        ReduceKind::L2 => norm(),
+        ReduceKind::L2 => norm(2),
         ReduceKind::LogSumExp => Formula { result: "return a.x + log_f32(a.y);".to_owned(), ..exponentials() },
         ReduceKind::Max => extreme("max", lowest(data_type)),
         ReduceKind::Min => extreme("min", highest(data_type)),
@@ -96,22 +96,29 @@ fn highest(data_type: DataType) -> String {
     }
 }
 
-/// The root of a sum of squares: the greatest magnitude, and the sum of squares divided by its square, so that no square
+/// The root of this order of a sum of powers: the greatest magnitude, and the sum of powers divided by its power, so that none
 /// overflows or vanishes.
-fn norm() -> Formula {
+pub fn norm(order: u32) -> Formula {
+    let power = (1..order).fold("r".to_owned(), |power, _| power + " * r");
+    let root = match order {
+        1 => "a.y".to_owned(),
+        2 => "sqrt(a.y)".to_owned(),
+        order => format!("pow_f32(a.y, {})", real((1.0 / f64::from(order)) as f32)),
+    };
     Formula {
         accumulator: "vec2<f32>",
         declarations: String::new(),
         parts: vec![("a.x", Scalar::F32), ("a.y", Scalar::F32)],
         nothing: "vec2<f32>(0.0f, 0.0f)".to_owned(),
         lift: "return vec2<f32>(abs_f32(x), 1.0f);".to_owned(),
-        combine: "if a.x == b.x { return vec2<f32>(a.x, a.y + b.y); }\n\
-                  if a.x > b.x { let r = div_f32(b.x, a.x); return vec2<f32>(a.x, a.y + b.y * r * r); }\n\
-                  if b.x > a.x { let r = div_f32(a.x, b.x); return vec2<f32>(b.x, b.y + a.y * r * r); }\n\
-                  return vec2<f32>(nan(), nan());"
-            .to_owned(),
+        combine: format!(
+            "if a.x == b.x {{ return vec2<f32>(a.x, a.y + b.y); }}\n\
+             if a.x > b.x {{ let r = div_f32(b.x, a.x); return vec2<f32>(a.x, a.y + b.y * ({power})); }}\n\
+             if b.x > a.x {{ let r = div_f32(a.x, b.x); return vec2<f32>(b.x, b.y + a.y * ({power})); }}\n\
+             return vec2<f32>(nan(), nan());"
+        ),
         in_subgroup: None,
-        result: "if a.x == 0.0f { return 0.0f; }\nreturn a.x * sqrt(a.y);".to_owned(),
+        result: format!("if a.x == 0.0f {{ return 0.0f; }}\nreturn a.x * {root};"),
     }
 }
 

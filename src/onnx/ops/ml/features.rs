@@ -1,6 +1,7 @@
 //! Operators that change features one by one, or choose among them.
 
 use super::super::elementwise::one;
+use super::super::magnitude::power_of_two;
 use super::{check_length, floats};
 use crate::graph::DataType;
 use crate::graph::ops::elementwise::{BinaryKind, LogicalKind, PredicateKind};
@@ -53,6 +54,14 @@ pub fn normalizer(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         "L1" => ReduceKind::L1,
         "L2" => ReduceKind::L2,
         other => return Err(format!("the norm {other:?}; allowed are MAX, L1 and L2").into()),
+    };
+    let input = match kind {
+        ReduceKind::Max => input,
+        // Sums of what float32 has may leave it.
+        _ => {
+            let power = power_of_two(input, &[at], emit)?;
+            emit.div(input, power)?
+        }
     };
     let norm = emit.reduce(kind, input, &[at], true)?;
     let is_zero = emit.compare(LogicalKind::Equal, norm, 0.0)?;

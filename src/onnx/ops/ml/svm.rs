@@ -54,15 +54,18 @@ fn distances(
 ) -> Mapped<OperandId> {
     let aligned = emit.reshape(input, &[rows, 1, features])?;
     let at_once = (MOST_DIFFERENCES / (u64::from(rows) * u64::from(features)).max(1)).max(1);
+    let factor = emit.scalar(DataType::Float32, gamma.abs().sqrt())?;
     let mut parts = Vec::new();
     for part in vectors.chunks(at_once.saturating_mul(features.into()).try_into().unwrap_or(usize::MAX)) {
         let part = floats(emit, &[1, part.len() / features as usize, features as usize], part)?;
         let difference = emit.sub(aligned, part)?;
+        // Squares of the differences alone may leave float32.
+        let difference = emit.mul(difference, factor)?;
         let squares = emit.reduce(ReduceKind::SumSquare, difference, &[2], false)?;
         parts.push(squares);
     }
     let squares = emit.concat(parts, 1)?;
-    let scaled = emit.with(BinaryKind::Mul, squares, -gamma)?;
+    let scaled = emit.with(BinaryKind::Mul, squares, -gamma.signum())?;
     emit.unary(UnaryKind::Exp, scaled)
 }
 
