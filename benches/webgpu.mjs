@@ -3,12 +3,13 @@
 //
 //   node benches/webgpu.mjs [--only bert,operators] [--calls]
 //
-// A turn is what a timer of a millisecond is late by; on Linux also what the thread computed until then, which other processes do not
-// make longer. `--calls` adds what the longest calls took.
-import { closeSync, existsSync, openSync, readSync } from 'node:fs';
+// A turn is what a timer of a millisecond is late by; also what the thread computed until then, which other processes do not make longer,
+// and that without what V8 collected garbage for (Node.js 24, whose process.threadCpuUsage() tells; what Linux tells of a thread is counted in
+// steps of some milliseconds). `--calls` adds what the longest calls took.
+import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
-import { performance } from 'node:perf_hooks';
+import { PerformanceObserver, performance } from 'node:perf_hooks';
 import { setTimeout as later } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 
@@ -47,14 +48,13 @@ function operators(b) {
   return Object.fromEntries(Array.from({ length: 200 }, (_, i) => [`y${i}`, kinds[i % kinds.length](input(i))]));
 }
 
-/** Nanoseconds that this thread has computed, where the system tells. */
+/** Milliseconds that this thread has computed, where Node.js tells. */
 function computed() {
-  const file = `/proc/self/task/${process.pid}/schedstat`;
-  if (!existsSync(file)) return undefined;
-  const [opened, bytes] = [openSync(file), Buffer.alloc(64)];
-  const read = () => Number(bytes.toString('latin1', 0, readSync(opened, bytes, 0, 64, 0)).split(' ')[0]);
-  return { read, close: () => closeSync(opened) };
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1e3;
 }
+
+const tells = process.threadCpuUsage !== undefined;
 
 /** The longest of the calls of a device's methods, by their names: what the thread computed in them, where the system tells. */
 function noted(device, now) {
@@ -86,24 +86,34 @@ function shown(list) {
 
 /** Says what a piece of work did to the loop. */
 async function watch(name, work) {
-  const clock = computed();
-  const [late, own] = [[], []];
+  /** When they began and ended, and what was computed. */
+  const turns = [];
+  const collections = [];
+  const observer = new PerformanceObserver((list) => collections.push(...list.getEntries()));
+  observer.observe({ entryTypes: ['gc'] });
   let last;
   let before;
-  const begin = () => [last, before] = [performance.now(), clock?.read()];
+  const begin = () => [last, before] = [performance.now(), tells && computed()];
   const timer = setInterval(() => {
-    late.push(Math.max(0, performance.now() - last - 1));
-    if (clock) own.push((clock.read() - before) / 1e6);
+    turns.push({ from: last, to: performance.now(), own: tells && computed() - before });
     begin();
   }, 1);
   begin();
   const start = performance.now();
   const result = await work();
   const taken = performance.now() - start;
-  await later(2);
+  await later(20);
   clearInterval(timer);
-  clock?.close();
-  console.log(`${name}: ${taken.toFixed(0)} ms; turns of ${shown(late)}${own.length > 0 ? `; computing ${shown(own)}` : ''}`);
+  observer.disconnect();
+  console.log(`${name}: ${taken.toFixed(0)} ms; turns of ${shown(turns.map(({ from, to }) => Math.max(0, to - from - 1)))}`);
+  if (tells) {
+    const without = turns.map(({ from, to, own }) => {
+      const within = collections.filter(({ startTime }) => startTime >= from && startTime < to);
+      return Math.max(0, own - within.reduce((sum, { duration }) => sum + duration, 0));
+    });
+    console.log(`  computing ${shown(turns.map(({ own }) => own))}; without garbage collection ${shown(without)}`);
+  }
+  if (collections.length > 0) console.log(`  ${collections.length} collections of ${shown(collections.map(({ duration }) => duration))}`);
   return result;
 }
 
@@ -116,8 +126,7 @@ console.log(`Dawn on ${adapter.info?.description || adapter.info?.device}`);
 for (const [name, describe] of Object.entries({ bert, operators })) {
   if (options.only !== undefined && !options.only.split(',').includes(name)) continue;
   const device = await (await gpu.requestAdapter()).requestDevice({ requiredFeatures: requiredFeatures(adapter), requiredLimits: requiredLimits(adapter) });
-  const clock = computed();
-  const longest = options.calls ? noted(device, () => (clock ? clock.read() / 1e6 : performance.now())) : new Map();
+  const longest = options.calls ? noted(device, () => (tells ? computed() : performance.now())) : new Map();
   const context = await ml.createContext(device);
   const builder = new MLGraphBuilder(context);
   const outputs = describe(builder);
@@ -136,7 +145,6 @@ for (const [name, describe] of Object.entries({ bert, operators })) {
     }
   });
   for (const [call, ms] of [...longest].sort(([, a], [, b]) => b - a)) console.log(`  ${call}: ${ms.toFixed(2)} ms at most`);
-  clock?.close();
   context.destroy();
   device.destroy();
 }
