@@ -2,13 +2,13 @@
 //!
 //! A step is one graph on memory of ours. The rows of a cache lie one after the other, and a run appends to them in place, as for
 //! `generate` ([`super::decoder`]); what differs is that a caller gives all inputs, so that nothing is assumed of what they mean. A plan
-//! serves all lengths of a *room* ([`room`]), where that can be shown to give the same results, and else one length. Results of caches
+//! serves all lengths of a *bucket* ([`bucket`]), where that can be shown to give the same results, and else one length. Results of caches
 //! stay here until somebody looks at them ([`values`]): passed back they are what they are, without a copy.
 //!
 //! Models of which a step is not one graph, or does not append in place, run as others do.
 
+mod bucket;
 mod plan;
-mod room;
 #[cfg(test)]
 mod tests;
 mod told;
@@ -30,7 +30,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use values::{Claim, Past, can_hold};
 
-/// Rows before a room is full that the next one's plan is made.
+/// Rows before a bucket is full that the next one's plan is made.
 const AHEAD: usize = 24;
 
 /// What steps of a model are.
@@ -197,7 +197,7 @@ impl Program {
     /// Makes the plan of a step; whether there is one.
     pub fn prepare(&self, call: &mut Call) -> bool {
         let Some(steps) = &self.steps else { return false };
-        // Perhaps not for all lengths of a room, but for those of a smaller one, or for this one.
+        // Perhaps not for all lengths of a bucket, but for those of a smaller one, or for this one.
         loop {
             if steps.plan(self, &call.key).is_some() {
                 return true;

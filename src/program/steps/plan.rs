@@ -1,6 +1,6 @@
-//! The plans of steps, by the shapes that the inputs have in a room.
+//! The plans of steps, by the shapes that the inputs have in a bucket.
 
-use super::room::in_room;
+use super::bucket::in_bucket;
 use super::told::Told;
 use super::{Steps, can_hold};
 use crate::error::{Error, Kind, Result};
@@ -30,13 +30,13 @@ pub struct Key {
     known: Vec<i64>,
     /// Of the caches.
     rows: usize,
-    /// Which kind of room it is for, if it is for shorter caches too.
-    room: Option<usize>,
+    /// Which kind of bucket it is for, if it is for shorter caches too.
+    bucket: Option<usize>,
 }
 
 impl Key {
     pub fn new(shapes: Vec<Vec<u32>>, grown: Vec<(usize, usize)>, known: Vec<i64>, rows: usize) -> Key {
-        Key { shapes, grown, known, rows, room: None }
+        Key { shapes, grown, known, rows, bucket: None }
     }
 
     pub fn rows(&self) -> usize {
@@ -44,7 +44,7 @@ impl Key {
     }
 
     pub fn is_roomy(&self) -> bool {
-        self.room.is_some()
+        self.bucket.is_some()
     }
 
     /// The same for other caches.
@@ -59,7 +59,7 @@ impl Key {
 
     /// What all lengths have in common.
     fn form(&self) -> Key {
-        Key { room: None, ..self.at(0) }
+        Key { bucket: None, ..self.at(0) }
     }
 }
 
@@ -82,7 +82,7 @@ pub struct Plan {
 pub enum Feed {
     /// A cache, which lies in that output.
     Rows(usize),
-    /// An input of the model, by its position, and the axis along which it is longer in a room.
+    /// An input of the model, by its position, and the axis along which it is longer in a bucket.
     Given {
         input: usize,
         axis: Option<usize>,
@@ -96,9 +96,9 @@ pub struct Output {
     pub made: Made,
     /// As the graph has it.
     pub descriptor: Descriptor,
-    /// As script has it, of a full room.
+    /// As script has it, of a full bucket.
     pub signature: Signature,
-    /// The axis along which it is shorter where the caches are, and the rows of the room.
+    /// The axis along which it is shorter where the caches are, and the rows of the bucket.
     grown: Option<(usize, usize)>,
 }
 
@@ -134,13 +134,13 @@ pub struct Plans {
 struct Kept {
     plans: HashMap<Key, (Arc<Slot>, u64)>,
     clock: u64,
-    /// By what all lengths have in common: how many kinds of rooms are no use.
+    /// By what all lengths have in common: how many kinds of buckets are no use.
     tried: HashMap<Key, usize>,
 }
 
-/// How many rows a room for at least so many has: so few rooms that their plans are soon made; fewer where a model has no larger one, such
-/// as before the end of its table of positions; and one length.
-const ROOMS: [fn(usize) -> usize; 3] = [rounded, |rows| rows.next_multiple_of(16), |rows| rows];
+/// How many rows the bucket of a length has, in three kinds, of which a later one is tried where a model has no graph for an earlier
+/// one: few buckets, whose plans are soon made; more, for a model whose table of positions ends before the next of the few; one a length.
+const BUCKETS: [fn(usize) -> usize; 3] = [rounded, |rows| rows.next_multiple_of(16), |rows| rows];
 
 /// A plan that is there, or is being made by whoever has the lock. Nothing where there can be none.
 type Slot = Mutex<Option<Option<Arc<Plan>>>>;
@@ -150,15 +150,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Plans {
-    /// The key of the room that caches of so many rows are in.
+    /// The key of the bucket that caches of so many rows are in.
     pub fn roomy(&self, key: Key, rows: usize) -> Key {
         if rows == 0 {
-            return Key { room: None, ..key.at(0) };
+            return Key { bucket: None, ..key.at(0) };
         }
         let tried = lock(&self.kept).tried.get(&key.form()).copied().unwrap_or(0);
-        let room = ROOMS[tried](rows);
-        let kind = if tried + 1 == ROOMS.len() { None } else { Some(tried) };
-        Key { room: kind, ..key.at(room) }
+        let bucket = BUCKETS[tried](rows);
+        let kind = if tried + 1 == BUCKETS.len() { None } else { Some(tried) };
+        Key { bucket: kind, ..key.at(bucket) }
     }
 
     /// Whether there is a plan, if somebody has found that out.
@@ -199,7 +199,7 @@ impl Steps {
             return plan.clone();
         }
         let made = catch_unwind(AssertUnwindSafe(|| self.make(program, key))).unwrap_or_else(|panic| Err(from_panic(&*panic)));
-        if let (Err(_), Some(kind)) = (&made, key.room) {
+        if let (Err(_), Some(kind)) = (&made, key.bucket) {
             lock(&self.plans.kept).tried.insert(key.form(), kind + 1);
         }
         let plan = made.ok().map(Arc::new);
@@ -244,11 +244,11 @@ impl Steps {
         }
         let full = graph_of(part)?;
         let is_cache = |name: &str| self.caches.rows.iter().any(|cache| cache.present == name);
-        let (mut graph, told) = match key.room {
+        let (mut graph, told) = match key.bucket {
             None => (full, Vec::new()),
             Some(kind) => {
-                // The fewest rows that have this room.
-                let least = (1..=key.rows).find(|&rows| ROOMS[kind](rows) == key.rows).unwrap_or(key.rows);
+                // The fewest rows that have this bucket.
+                let least = (1..=key.rows).find(|&rows| BUCKETS[kind](rows) == key.rows).unwrap_or(key.rows);
                 let lengths = [key.rows, key.rows - 1, least];
                 let shorter = |rows| {
                     let part = self.part(program, &key.at(rows))?;
@@ -261,7 +261,7 @@ impl Steps {
                     }
                     graph_of(part)
                 };
-                in_room([full, shorter(lengths[1])?, shorter(lengths[2])?], lengths, is_cache).map_err(refused)?
+                in_bucket([full, shorter(lengths[1])?, shorter(lengths[2])?], lengths, is_cache).map_err(refused)?
             }
         };
         graph.shared = program.shared.clone();

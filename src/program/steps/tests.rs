@@ -1,6 +1,6 @@
-//! Graphs of a room, against those for the rows that count alone.
+//! Graphs of a bucket, against those for the rows that count alone.
 
-use super::room::in_room;
+use super::bucket::in_bucket;
 use super::told::{Slopes, Told};
 use crate::backend::cpu::reference::interpret;
 use crate::backend::cpu::testing::run;
@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 const HEADS: u32 = 2;
 const WIDTH: u32 = 4;
-/// The lengths of the room, and the shortest.
-const ROOM: usize = 9;
+/// The lengths of the bucket, and the shortest.
+const BUCKET: usize = 9;
 const LEAST: usize = 3;
 
 /// An attention over the rows of a cache and one more, under construction.
@@ -101,7 +101,7 @@ impl Sketch {
 
 type Case = (&'static str, fn(Sketch) -> Graph);
 
-/// Those that serve all lengths of a room.
+/// Those that serve all lengths of a bucket.
 const SERVE: &[Case] = &[
     ("attention", |mut s| {
         let scores = s.scores();
@@ -190,7 +190,7 @@ const SERVE: &[Case] = &[
 /// What a model is called, what of the reason is told, and the model.
 type Refused = (&'static str, &'static str, fn(Sketch) -> Graph);
 
-/// Those that do not serve a room.
+/// Those that do not serve a bucket.
 const REFUSED: &[Refused] = &[
     ("a mean of all rows", "a reduction over rows", |mut s| {
         let mean = s.push(Reduce { kind: ReduceKind::Mean, input: s.all, axes: Some(vec![0]), keep_dimensions: false });
@@ -270,14 +270,14 @@ const REFUSED: &[Refused] = &[
     }),
     ("other nodes where it is long", "other forms", |mut s| {
         let mut result = s.query;
-        if s.rows as usize == ROOM {
+        if s.rows as usize == BUCKET {
             result = s.push(Unary { kind: UnaryKind::Abs, input: result });
         }
         let result = s.push(Unary { kind: UnaryKind::Neg, input: result });
         s.finish(&[result])
     }),
     ("other operators where it is long", "other options", |mut s| {
-        let kind = if s.rows as usize == ROOM { UnaryKind::Abs } else { UnaryKind::Neg };
+        let kind = if s.rows as usize == BUCKET { UnaryKind::Abs } else { UnaryKind::Neg };
         let result = s.push(Unary { kind, input: s.query });
         s.finish(&[result])
     }),
@@ -310,20 +310,20 @@ fn close(found: &[u8], wanted: &[u8]) -> bool {
 fn a_room_gives_what_the_rows_alone_would_give() {
     for (name, make) in SERVE {
         let graph = |rows| make(Sketch::new(rows));
-        let rows = [ROOM, ROOM - 1, LEAST];
-        let (room, told) = in_room(rows.map(graph), rows, |name| name == "present").unwrap_or_else(|e| panic!("{name}: {e}"));
-        for length in LEAST..=ROOM {
-            let hidden = ROOM - length;
+        let rows = [BUCKET, BUCKET - 1, LEAST];
+        let (bucket, told) = in_bucket(rows.map(graph), rows, |name| name == "present").unwrap_or_else(|e| panic!("{name}: {e}"));
+        for length in LEAST..=BUCKET {
+            let hidden = BUCKET - length;
             let alone = graph(length);
             let inputs: Vec<(String, Vec<u8>)> =
                 alone.inputs.iter().map(|(name, id)| (name.clone(), given(name, alone.descriptor(*id)))).collect();
             let bytes: Vec<&[u8]> = inputs.iter().map(|(_, bytes)| &bytes[..]).collect();
             let wanted = interpret(&alone, &bytes);
-            let longer: Vec<Vec<u8>> = room
+            let longer: Vec<Vec<u8>> = bucket
                 .inputs
                 .iter()
                 .map(|(name, id)| {
-                    let mut bytes = vec![0; room.descriptor(*id).byte_length()];
+                    let mut bytes = vec![0; bucket.descriptor(*id).byte_length()];
                     match told.iter().find(|(other, _)| other == name) {
                         Some((_, told)) => told.write(hidden, &mut bytes),
                         None => {
@@ -336,8 +336,8 @@ fn a_room_gives_what_the_rows_alone_would_give() {
                 })
                 .collect();
             let bytes: Vec<&[u8]> = longer.iter().map(Vec::as_slice).collect();
-            for found in [interpret(&room, &bytes), run(&room, &bytes)] {
-                for ((output, wanted), (name_of_output, _)) in found.iter().zip(&wanted).zip(&room.outputs) {
+            for found in [interpret(&bucket, &bytes), run(&bucket, &bytes)] {
+                for ((output, wanted), (name_of_output, _)) in found.iter().zip(&wanted).zip(&bucket.outputs) {
                     let counts = &output[output.len() - wanted.len()..];
                     assert!(close(counts, wanted), "{name}: {name_of_output} of {length} rows");
                 }
@@ -350,8 +350,8 @@ fn a_room_gives_what_the_rows_alone_would_give() {
 #[test]
 fn what_depends_on_the_length_otherwise_is_refused() {
     for (name, reason, make) in REFUSED {
-        let rows = [ROOM, ROOM - 1, LEAST];
-        match in_room(rows.map(|rows| make(Sketch::new(rows))), rows, |name| name == "present") {
+        let rows = [BUCKET, BUCKET - 1, LEAST];
+        match in_bucket(rows.map(|rows| make(Sketch::new(rows))), rows, |name| name == "present") {
             Ok(_) => panic!("{name} is taken"),
             Err(error) => assert!(error.contains(reason), "{name}: {error}"),
         }

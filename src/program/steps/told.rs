@@ -1,4 +1,4 @@
-//! What a graph of a room is told for each run: how many rows count.
+//! What a graph of a bucket is told for each run: how many rows count.
 
 use crate::graph::{DataType, Descriptor};
 

@@ -31,7 +31,7 @@ struct State {
     /// Rows of zeros before the first one.
     before: usize,
     /// Rows that there is memory for behind these.
-    room: usize,
+    capacity: usize,
     /// Rows that were written or are being written.
     used: usize,
     _charge: Charge,
@@ -68,12 +68,12 @@ impl Storage {
 
     /// Memory for so many rows, and more.
     fn memory(row: usize, hidden: usize, rows: usize, usage: &Arc<Usage>) -> Result<State> {
-        let room = (2 * rows).max(LEAST);
-        // As many before as any room wants.
-        let before = hidden.max(room / 8).max(LEAST);
-        let bytes = Bytes::zeroed((before + room) * row)?;
+        let capacity = (2 * rows).max(LEAST);
+        // As many before as any bucket wants.
+        let before = hidden.max(capacity / 8).max(LEAST);
+        let bytes = Bytes::zeroed((before + capacity) * row)?;
         let charge = usage.charge(Use::Tensors, bytes.len());
-        Ok(State { memory: Arc::new(Memory(bytes)), before, room, used: 0, _charge: charge })
+        Ok(State { memory: Arc::new(Memory(bytes)), before, capacity, used: 0, _charge: charge })
     }
 }
 
@@ -148,7 +148,7 @@ impl Value {
         // SAFETY: the memory is nobody else's before the run that has the buffer has ended: `super::run` gives the value away then,
         // and keeps it until then.
         let buffer = unsafe { HostBuffer::new(memory.0.as_ptr(), row) };
-        let state = Mutex::new(State { memory, before: 0, room: 1, used: 1, _charge: charge });
+        let state = Mutex::new(State { memory, before: 0, capacity: 1, used: 1, _charge: charge });
         let storage = Arc::new(Storage { row, state, usage: usage.clone() });
         Ok((Value { storage, rows: 1, descriptor, axis: None }, buffer))
     }
@@ -204,7 +204,7 @@ impl Claim {
                 had = value.rows;
                 // Nobody has appended to these rows, and nobody is about to.
                 if state.used == had {
-                    if state.before < hidden || state.room < had + new {
+                    if state.before < hidden || state.capacity < had + new {
                         let larger = Storage::memory(row, hidden, had + new, &value.storage.usage)?;
                         // SAFETY: the new memory is nobody else's yet.
                         unsafe { larger.memory.rows_mut(larger.before, had, row) }.copy_from_slice(state.memory.rows(

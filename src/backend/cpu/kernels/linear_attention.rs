@@ -117,12 +117,10 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::numbers;
-    use super::super::{TensorDesc, first};
+    use super::super::tests::{check_outputs, numbers};
     use super::*;
-    use crate::backend::cpu::reference;
-    use crate::backend::cpu::view::{View, ViewMut};
-    use crate::graph::{DataType, OperandId};
+    use crate::backend::cpu::view::View;
+    use crate::graph::{DataType, FpMath, OperandId};
 
     /// Batch, tokens, heads of queries, keys and states, sizes of keys and values, states that are kept.
     type Case = [usize; 8];
@@ -158,35 +156,7 @@ mod tests {
             .map(|(shape, data)| View::new(DataType::Float32, shape, bytemuck::cast_slice(data)))
             .collect();
         let outputs = [vec![batch, tokens, query_heads.max(heads) * values], vec![kept, batch, heads, keys, values]];
-        let run = |body: &dyn Fn(&mut Arguments<'_, '_>)| {
-            let mut results: Vec<Vec<f32>> = outputs.iter().map(|shape| vec![f32::NAN; shape.iter().product()]).collect();
-            let mut written: Vec<ViewMut<'_>> = results
-                .iter_mut()
-                .zip(&outputs)
-                .map(|(result, shape)| ViewMut { data_type: DataType::Float32, shape, bytes: bytemuck::cast_slice_mut(result) })
-                .collect();
-            body(&mut Arguments::new(&views, &mut written));
-            results.concat()
-        };
-        let op = Op::from(op);
-        let expected = run(&|arguments| reference::execute(&op, arguments));
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
-        for (isa, threads) in Isa::available().iter().flat_map(|isa| [(isa, 1), (isa, 3)]) {
-            let known: Vec<TensorDesc<'_>> = views
-                .iter()
-                .map(|view| TensorDesc { data_type: view.data_type, shape: view.shape, constant: None, order: None })
-                .collect();
-            let output = TensorDesc { data_type: DataType::Float32, shape: &outputs[0], constant: None, order: None };
-            let problem =
-                Problem { prologue: &[], dequantized: &[], op: &op, fused: &[], inputs: &known, output, workspace: None };
-            let built = first(&problem, &Target::with(isa, threads));
-            let run_kernel = || run(&|arguments| built.kernel.run(arguments));
-            let found = if threads == 1 { run_kernel() } else { pool.install(run_kernel) };
-            for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
-                let near = (found - expected).abs() <= 1e-4 * expected.abs().max(1.0);
-                assert!(near, "{} {op:?} at {i}: {found}, not {expected}", isa.name);
-            }
-        }
+        check_outputs(op, &views, |_| false, &outputs, &[(FpMath::Strict, &|size| 1e-4 * size.max(1.0))]);
     }
 
     #[test]

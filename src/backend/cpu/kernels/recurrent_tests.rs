@@ -1,9 +1,7 @@
 //! Recurrent networks against the reference kernels.
 
-use super::tests::numbers;
-use super::{Isa, Problem, Target, TensorDesc, first};
-use crate::backend::cpu::reference;
-use crate::backend::cpu::view::{Arguments, View, ViewMut};
+use super::tests::{check_outputs, numbers};
+use crate::backend::cpu::view::View;
 use crate::graph::ops::recurrent::RecurrentNetworkActivation::{Relu, Sigmoid, Tanh};
 use crate::graph::ops::recurrent::{Gru, GruWeightLayout, Lstm, LstmWeightLayout, RecurrentNetworkDirection};
 use crate::graph::{DataType, FpMath, Op, OperandId};
@@ -21,7 +19,6 @@ struct Case {
 
 /// Runs an operator of so many gates and states on both kernels, on one thread and on several.
 fn check(op: impl Into<Op>, case: &Case, gates: usize, states: usize) {
-    let op = op.into();
     let Case { steps, batch, input, hidden, direction, full } = *case;
     let directions = direction.count() as usize;
     let mut inputs = vec![
@@ -49,49 +46,11 @@ fn check(op: impl Into<Op>, case: &Case, gates: usize, states: usize) {
         .zip(&data)
         .map(|((shape, _), data)| View::new(DataType::Float32, shape, bytemuck::cast_slice(data)))
         .collect();
-    let run = |body: &dyn Fn(&mut Arguments<'_, '_>)| {
-        let mut results: Vec<Vec<f32>> = outputs.iter().map(|shape| vec![f32::NAN; shape.iter().product()]).collect();
-        let mut written: Vec<ViewMut<'_>> = results
-            .iter_mut()
-            .zip(&outputs)
-            .map(|(result, shape)| ViewMut { data_type: DataType::Float32, shape, bytes: bytemuck::cast_slice_mut(result) })
-            .collect();
-        body(&mut Arguments::new(&views, &mut written));
-        results.concat()
-    };
-    let expected = run(&|arguments| reference::execute(&op, arguments));
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
-    let settings = [(1, FpMath::Strict), (3, FpMath::Strict), (1, FpMath::Bf16), (3, FpMath::Bf16)];
-    for (isa, (threads, fp_math)) in Isa::available().iter().flat_map(|isa| settings.map(|setting| (isa, setting))) {
-        let known: Vec<TensorDesc<'_>> = views
-            .iter()
-            .zip(&inputs)
-            .map(|(view, (_, constant))| TensorDesc {
-                data_type: view.data_type,
-                shape: view.shape,
-                constant: constant.then_some(view.bytes()),
-                order: None,
-            })
-            .collect();
-        let output = TensorDesc { data_type: DataType::Float32, shape: &outputs[0], constant: None, order: None };
-        let problem = Problem { prologue: &[], dequantized: &[], op: &op, fused: &[], inputs: &known, output, workspace: None };
-        let selection = first(&problem, &Target { fp_math, ..Target::with(isa, threads) });
-        let run_kernel = || run(&|arguments| selection.kernel.run(arguments));
-        let found = if threads == 1 { run_kernel() } else { pool.install(run_kernel) };
-        for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
-            // States and gates of a step are off by the errors of some products of numbers below 1, which the functions do not make
-            // larger but for a factor; a wrong weight or place is off by more.
-            let allowed = match fp_math {
-                FpMath::Strict => 1e-4,
-                FpMath::Bf16 => 8.0 * 2f32.powi(-7) * (input + hidden) as f32 * 0.0625,
-            };
-            assert!(
-                (found - expected).abs() <= allowed * expected.abs().max(1.0),
-                "{} {op:?} at {i}: {found}, not {expected}",
-                isa.name
-            );
-        }
-    }
+    // States and gates of a step are off by the errors of some products of numbers below 1, which the functions do not make
+    // larger but for a factor; a wrong weight or place is off by more.
+    let strict = |size: f32| 1e-4 * size.max(1.0);
+    let bf16 = |size: f32| 8.0 * 2f32.powi(-7) * (input + hidden) as f32 * 0.0625 * size.max(1.0);
+    check_outputs(op, &views, |i| inputs[i].1, &outputs, &[(FpMath::Strict, &strict), (FpMath::Bf16, &bf16)]);
 }
 
 fn cases() -> Vec<Case> {

@@ -1,6 +1,6 @@
 //! Every fast kernel against the reference kernel, with odd sizes, remainders, groups, strides, dilations and padding.
 
-use super::{Caches, Kernel, Problem, Storage, Target, TensorDesc, every};
+use super::{Caches, Kernel, Problem, Storage, Target, TensorDesc, every, first};
 use crate::backend::cpu::dispatch::workspaces;
 use crate::backend::cpu::incoming::Incoming;
 use crate::backend::cpu::reference;
@@ -223,6 +223,65 @@ fn check_storage(kernel: &dyn Kernel, views: &[View<'_>], output: &[usize], name
             bytes.copy_from_slice(bytemuck::cast_slice(&narrow[i]));
             run(&views, bytes, Some(id.0 as usize));
             assert!(bytes == expected.as_slice(), "{name} in place");
+        }
+    }
+}
+
+/// The outputs of a kernel, all of float32, one behind the other.
+pub fn results(inputs: &[View<'_>], outputs: &[Vec<usize>], body: impl FnOnce(&mut Arguments<'_, '_>)) -> Vec<f32> {
+    let mut results: Vec<Vec<f32>> = outputs.iter().map(|shape| vec![f32::NAN; shape.iter().product()]).collect();
+    let mut written: Vec<ViewMut<'_>> = results
+        .iter_mut()
+        .zip(outputs)
+        .map(|(result, shape)| ViewMut { data_type: DataType::Float32, shape, bytes: bytemuck::cast_slice_mut(result) })
+        .collect();
+    body(&mut Arguments::new(inputs, &mut written));
+    results.concat()
+}
+
+/// What is known of operands, of which some are constant.
+pub fn known<'a>(inputs: &[View<'a>], is_constant: impl Fn(usize) -> bool) -> Vec<TensorDesc<'a>> {
+    let desc = |(i, view): (usize, &View<'a>)| TensorDesc {
+        data_type: view.data_type,
+        shape: view.shape,
+        constant: is_constant(i).then_some(view.bytes()),
+        order: None,
+    };
+    inputs.iter().enumerate().map(desc).collect()
+}
+
+/// An operator alone, of operands of any types, with an output of this shape.
+pub fn alone<'a>(op: &'a Op, inputs: &'a [TensorDesc<'a>], shape: &'a [usize]) -> Problem<'a> {
+    let output = TensorDesc { data_type: DataType::Float32, shape, constant: None, order: None };
+    Problem { prologue: &[], dequantized: &[], op, fused: &[], inputs, output, workspace: None }
+}
+
+/// Runs an operator with operands of any types and any number of outputs by the implementation that is chosen for it, on each
+/// instruction set, alone and in a pool, and compares with the reference kernel. `allowed` is how far off an element of a
+/// size may be.
+pub fn check_outputs(
+    op: impl Into<Op>,
+    inputs: &[View<'_>],
+    is_constant: impl Fn(usize) -> bool,
+    outputs: &[Vec<usize>],
+    allowed: &[(FpMath, &dyn Fn(f32) -> f32)],
+) {
+    let op = op.into();
+    let expected = results(inputs, outputs, |arguments| reference::execute(&op, arguments));
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
+    let known = known(inputs, is_constant);
+    let problem = alone(&op, &known, &outputs[0]);
+    for isa in Isa::available() {
+        for (threads, (fp_math, allowed)) in
+            [1, 3].into_iter().flat_map(|threads| allowed.iter().map(move |each| (threads, each)))
+        {
+            let built = first(&problem, &Target { fp_math: *fp_math, ..Target::with(isa, threads) });
+            let run = || results(inputs, outputs, |arguments| built.kernel.run(arguments));
+            let found = if threads == 1 { run() } else { pool.install(run) };
+            for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
+                let is_near = (found - expected).abs() <= allowed(expected.abs());
+                assert!(is_near, "{} with {threads} threads: {op:?} at {i}: {found}, not {expected}", isa.name);
+            }
         }
     }
 }

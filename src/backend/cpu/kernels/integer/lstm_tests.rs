@@ -1,10 +1,10 @@
 //! The LSTM of bytes against the reference kernel, on every instruction set and with all tiles.
 
 use super::lstm::accept_with;
-use crate::backend::cpu::kernels::tests::numbers;
-use crate::backend::cpu::kernels::{Problem, Target, TensorDesc};
+use crate::backend::cpu::kernels::Target;
+use crate::backend::cpu::kernels::tests::{alone, known, numbers, results};
 use crate::backend::cpu::reference;
-use crate::backend::cpu::view::{Arguments, View, ViewMut};
+use crate::backend::cpu::view::View;
 use crate::graph::DataType::{Float32, Int8, Uint8};
 use crate::graph::ops::quantized_lstm::QuantizedLstm;
 use crate::graph::ops::recurrent::{RecurrentNetworkActivation, RecurrentNetworkDirection};
@@ -65,47 +65,14 @@ fn check(case: &Case) {
             vec![Sigmoid, Sigmoid, Tanh]
         }),
     });
-    let state = directions * batch * hidden;
-    let run = |body: &dyn Fn(&mut Arguments<'_, '_>)| {
-        let mut made = [vec![0f32; state], vec![0f32; state], vec![0f32; steps * state]];
-        let (of_state, of_sequence) = (shapes[5], [steps, directions, batch, hidden]);
-        let mut outputs: Vec<ViewMut<'_>> = made
-            .iter_mut()
-            .enumerate()
-            .map(|(i, list)| ViewMut {
-                data_type: Float32,
-                shape: if i < 2 { of_state } else { &of_sequence },
-                bytes: bytemuck::cast_slice_mut(list),
-            })
-            .collect();
-        body(&mut Arguments::new(&views, &mut outputs));
-        drop(outputs);
-        made.concat()
-    };
-    let expected = run(&|arguments| reference::execute(&op, arguments));
-    let known: Vec<TensorDesc<'_>> = views
-        .iter()
-        .enumerate()
-        .map(|(i, view)| TensorDesc {
-            data_type: view.data_type,
-            shape: view.shape,
-            constant: (1..5).contains(&i).then_some(view.bytes()),
-            order: None,
-        })
-        .collect();
+    let outputs = [shapes[5].to_vec(), shapes[6].to_vec(), vec![steps, directions, batch, hidden]];
+    let expected = results(&views, &outputs, |arguments| reference::execute(&op, arguments));
+    let known = known(&views, |i| (1..5).contains(&i));
+    let problem = alone(&op, &known, &outputs[0]);
     for (isa, tiles) in Isa::available().iter().flat_map(|isa| Tiles::all_of(isa).into_iter().map(move |tiles| (isa, tiles))) {
-        let problem = Problem {
-            prologue: &[],
-            dequantized: &[],
-            op: &op,
-            fused: &[],
-            inputs: &known,
-            output: TensorDesc { data_type: Float32, shape: shapes[5], constant: None, order: None },
-            workspace: None,
-        };
         let build = accept_with(&problem, &Target::with(isa, 1), Some(tiles)).expect("weights that are known");
         let kernel = build().expect("memory").kernel;
-        let found = run(&|arguments| kernel.run(arguments));
+        let found = results(&views, &outputs, |arguments| kernel.run(arguments));
         for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
             // A part of the range that is taken the other way moves a gate by some thousandths.
             let name = (isa.name, tiles.name);

@@ -1,9 +1,9 @@
-//! One graph for all lengths of a cache up to a *room*. A cache that is shorter than its room begins with rows that do not count, of
-//! zeros; the graph is that of the full room, changed so that it gives for the rest what the graph for the rest alone would give.
+//! One graph for all lengths of a cache up to a *bucket*. A cache that is shorter than its bucket begins with rows that do not count, of
+//! zeros; the graph is that of the full bucket, changed so that it gives for the rest what the graph for the rest alone would give.
 //!
-//! Whether that can be done is found out from graphs for three lengths: the room, one less, and the shortest one that is to run in it.
+//! Whether that can be done is found out from graphs for three lengths: the bucket, one less, and the shortest one that is to run in it.
 //! They differ in sizes, and in constants that importing has computed from sizes. For each value it is worked out how the one of the
-//! room contains the shorter one: it is the same ([`State::Exact`]), or it has something in front of it along an axis
+//! bucket contains the shorter one: it is the same ([`State::Exact`]), or it has something in front of it along an axis
 //! ([`State::Padded`]). That holds by induction over the operators, whose rules are in [`Walk::node`]; what has no rule is refused.
 //! What needs to be told how many rows count are two things, which become inputs of the graph ([`Told`]): a softmax along such an axis,
 //! which must not see what is in front, and whole numbers that grow with the length, such as positions.
@@ -24,7 +24,7 @@ enum Front {
     Anything,
 }
 
-/// How a value for the room contains the one for fewer rows.
+/// How a value for the bucket contains the one for fewer rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Exact,
@@ -34,10 +34,10 @@ enum State {
 /// Why a graph is not one for all lengths.
 pub type Refusal = String;
 
-/// The graph for the room, changed so that it serves fewer rows, and what its new inputs are told, by their names.
+/// The graph for the bucket, changed so that it serves fewer rows, and what its new inputs are told, by their names.
 ///
 /// `graphs` are those for `rows`: the most, one less, and the fewest. Caches are outputs whose rows come first in memory.
-pub fn in_room(
+pub fn in_bucket(
     graphs: [Graph; 3],
     rows: [usize; 3],
     is_cache: impl Fn(&str) -> bool,
