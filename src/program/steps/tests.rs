@@ -307,7 +307,7 @@ fn close(found: &[u8], wanted: &[u8]) -> bool {
 }
 
 #[test]
-fn a_room_gives_what_the_rows_alone_would_give() {
+fn a_bucket_gives_what_the_rows_alone_would_give() {
     for (name, make) in SERVE {
         let graph = |rows| make(Sketch::new(rows));
         let rows = [BUCKET, BUCKET - 1, LEAST];
