@@ -16,6 +16,7 @@ const SMALL: usize = 256;
 enum Known {
     Bytes(Descriptor, u128),
     Place(Descriptor, usize),
+    Computed(Descriptor, u128),
 }
 
 /// Lets whoever reads the outputs of a node read those of an earlier one that computes the same. The node stays, needed by nobody. Outputs
@@ -25,11 +26,11 @@ pub fn common(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
     let mut constants: HashMap<Known, OperandId> = HashMap::new();
     for (id, operand) in graph.operands.iter().enumerate() {
         if let Source::Constant(bytes) = &operand.source {
-            let bytes = bytes.as_slice();
             let descriptor = operand.descriptor.clone();
-            let known = match bytes.len() {
-                ..=SMALL => Known::Bytes(descriptor, xxh3_128(bytes)),
-                _ => Known::Place(descriptor, bytes.as_ptr().addr()),
+            let known = match (bytes.len(), bytes.key()) {
+                (..=SMALL, _) => Known::Bytes(descriptor, xxh3_128(bytes.as_slice())),
+                (_, Some(key)) => Known::Computed(descriptor, key),
+                _ => Known::Place(descriptor, bytes.as_slice().as_ptr().addr()),
             };
             same[id] = *constants.entry(known).or_insert(same[id]);
         }

@@ -47,7 +47,7 @@ impl Plan {
     pub fn demand(&self) -> Demand {
         let lengths = self.inputs.iter().chain(&self.outputs).map(|(_, descriptor)| descriptor.byte_length());
         Demand {
-            weights: self.constants.iter().map(|constant| constant.as_slice().len()).fold(0, usize::saturating_add),
+            weights: self.constants.iter().map(|constant| constant.len()).fold(0, usize::saturating_add),
             bound: lengths.fold(0, usize::saturating_add),
             arena: self.arena_length,
         }

@@ -4,8 +4,9 @@ use super::pattern::Pattern;
 use super::progress::Progress;
 use super::{quantized, work};
 use crate::error::Result;
-use crate::graph::{ConstantBytes, Descriptor, Graph, Node, Op, OperandId, Source};
+use crate::graph::{ConstantBytes, Descriptor, Graph, Node, Op, OperandId, Shared, Source};
 use std::ops::Range;
+use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
 
 /// What the compiler asks a backend.
@@ -22,6 +23,11 @@ pub trait Evaluate {
     /// # Errors
     /// `UnknownError` when there is no memory for them.
     fn evaluate(&self, op: &Op, operands: &[(&Descriptor, &[u8])], outputs: &[&Descriptor]) -> Result<Vec<ConstantBytes>>;
+
+    /// The same for constants that are computed when they are first looked at, which may be after the compilation that this serves.
+    fn later(&self) -> Option<Arc<dyn Evaluate + Send + Sync>> {
+        None
+    }
 
     /// Asked before everything that may take long.
     ///
@@ -59,7 +65,7 @@ impl Budget {
     /// For a graph with its constants.
     pub fn beside(graph: &Graph) -> Budget {
         let lengths = graph.operands.iter().map(|operand| match &operand.source {
-            Source::Constant(bytes) => bytes.as_slice().len(),
+            Source::Constant(bytes) => bytes.len(),
             _ => 0,
         });
         let known = lengths.fold(0, usize::saturating_add);
@@ -96,14 +102,17 @@ impl Budget {
     }
 }
 
-/// Results of so many bytes are worth being shared by the graphs of a model: tables of dequantized words, filters.
+/// Results of so many bytes, or made from so many, are worth being shared by the graphs of a model: tables of dequantized words, filters.
 const SHARED: usize = 1 << 10;
+/// So many computations may wait for each other at most: they are done one within the other.
+const DEPTH: usize = 16;
 
 /// Turns the outputs of constant nodes into constants. The nodes stay, needed by nobody. With `integers`, weights that only
 /// products of integers use are not dequantized.
 ///
 /// What is decided comes first, for it needs no elements; then results that another graph of the model has computed are taken from
-/// there, and only what is left, and what that is made from, is computed.
+/// there. What is left is computed, of a model with several graphs when somebody looks at it: mostly nobody does, since kernels have
+/// it packed for another graph.
 pub fn fold(graph: &mut Graph, progress: &Progress<'_>, integers: bool, budget: &mut Budget) -> Result<()> {
     let weights = weights(graph, progress)?;
     let held = quantized::integers(graph, integers, progress)?.is_inside;
@@ -154,8 +163,8 @@ pub fn fold(graph: &mut Graph, progress: &Progress<'_>, integers: bool, budget: 
         if !is_needed || outputs.iter().all(|&id| graph.is_constant(id)) {
             continue;
         }
-        for (id, bytes) in outputs.into_iter().zip(compute(graph, node, progress)?) {
-            keys.has_computed(graph, id, &bytes);
+        let known: Option<Vec<u128>> = outputs.iter().map(|id| keys.computed[id.0 as usize]).collect();
+        for (id, bytes) in outputs.into_iter().zip(compute(graph, node, known, progress)?) {
             graph.operands[id.0 as usize].source = Source::Constant(bytes);
         }
     }
@@ -192,34 +201,93 @@ impl Keys {
         }
         let mut op = node.op.clone();
         let operands = number_operands(&mut op);
-        let mut hash = Xxh3::new();
-        hash.update(format!("{op:?}").as_bytes());
-        for id in operands {
+        let key = |id: &OperandId| {
             let known = || match &graph.operands[id.0 as usize].source {
-                Source::Constant(bytes) => Some(graph.shared.identity(bytes.as_slice())),
+                Source::Constant(bytes) => Some(graph.shared.identity_of(bytes)),
                 _ => None,
             };
-            let Some(key) = self.computed[id.0 as usize].or_else(known) else { return };
-            hash.update(format!("{:?}", graph.descriptor(id)).as_bytes());
-            hash.update(&key.to_le_bytes());
-        }
-        for (number, id) in node.outputs.iter().enumerate() {
-            hash.update(&number.to_le_bytes());
-            self.computed[id.0 as usize] = Some(hash.digest128());
+            Some((graph.descriptor(*id), self.computed[id.0 as usize].or_else(known)?))
+        };
+        let Some(made_from) = operands.iter().map(key).collect::<Option<Vec<_>>>() else { return };
+        for (id, key) in node.outputs.iter().zip(keys_of(&op, &made_from)) {
+            self.computed[id.0 as usize] = Some(key);
         }
     }
 
     fn computed(&self, graph: &Graph, id: OperandId) -> Option<ConstantBytes> {
         graph.shared.computed(self.computed[id.0 as usize]?)
     }
+}
 
-    fn has_computed(&self, graph: &Graph, id: OperandId, bytes: &ConstantBytes) {
-        if let Some(key) = self.computed[id.0 as usize]
-            && bytes.as_slice().len() >= SHARED
-        {
-            graph.shared.has_computed(key, bytes);
-        }
+/// Of the outputs of an operator, whose operands are numbered by their position.
+fn keys_of(op: &Op, operands: &[(&Descriptor, u128)]) -> impl Iterator<Item = u128> {
+    let mut hash = Xxh3::new();
+    hash.update(format!("{op:?}").as_bytes());
+    for (descriptor, key) in operands {
+        hash.update(format!("{descriptor:?}").as_bytes());
+        hash.update(&key.to_le_bytes());
     }
+    (0usize..).map(move |number| {
+        hash.update(&number.to_le_bytes());
+        hash.digest128()
+    })
+}
+
+/// What an operator makes of constants, for a pass that has decided on it. Graphs of a model share it, and compute it when it is looked at.
+///
+/// # Errors
+/// As [`Evaluate::evaluate`].
+pub fn made_of(
+    shared: &Shared,
+    evaluator: &dyn Evaluate,
+    op: Op,
+    operands: &[(&Descriptor, &ConstantBytes)],
+    outputs: &[&Descriptor],
+) -> Result<Vec<ConstantBytes>> {
+    let known = shared.is_of_several().then(|| {
+        let made_from: Vec<_> = operands.iter().map(|(descriptor, bytes)| (*descriptor, shared.identity_of(bytes))).collect();
+        keys_of(&op, &made_from).take(outputs.len()).collect::<Vec<_>>()
+    });
+    if let Some(there) = known.iter().flatten().map(|&key| shared.computed(key)).collect::<Option<Vec<_>>>()
+        && there.len() == outputs.len()
+    {
+        return Ok(there);
+    }
+    evaluated(shared, evaluator, op, operands, outputs, known)
+}
+
+/// The same of constants that nobody has, with the keys of the outputs where graphs are to share them.
+fn evaluated(
+    shared: &Shared,
+    evaluator: &dyn Evaluate,
+    op: Op,
+    operands: &[(&Descriptor, &ConstantBytes)],
+    outputs: &[&Descriptor],
+    keys: Option<Vec<u128>>,
+) -> Result<Vec<ConstantBytes>> {
+    let lengths = operands.iter().map(|(_, bytes)| bytes.len()).chain(outputs.iter().map(|output| output.byte_length()));
+    let now = |evaluator: &dyn Evaluate, operands: &[(&Descriptor, &ConstantBytes)]| {
+        let operands: Vec<_> = operands.iter().map(|(descriptor, bytes)| (*descriptor, bytes.as_slice())).collect();
+        evaluator.evaluate(&op, &operands, outputs)
+    };
+    let Some(keys) = keys.filter(|_| lengths.max() >= Some(SHARED)) else { return now(evaluator, operands) };
+    let depth = operands.iter().map(|(_, bytes)| bytes.depth()).max().unwrap_or(0);
+    let made = match evaluator.later().filter(|_| depth < DEPTH) {
+        None => now(evaluator, operands)?,
+        Some(evaluator) => {
+            let named = keys.iter().zip(outputs).map(|(&key, output)| (key, output.byte_length(), shared.facts(key)));
+            let outputs: Vec<Descriptor> = outputs.iter().map(|&output| output.clone()).collect();
+            let own = |(descriptor, bytes): &(&Descriptor, &ConstantBytes)| ((*descriptor).clone(), (*bytes).clone());
+            let operands: Vec<_> = operands.iter().map(own).collect();
+            let op = op.clone();
+            ConstantBytes::later(named.collect::<Vec<_>>(), depth, move || {
+                let operands: Vec<_> = operands.iter().map(|(descriptor, bytes)| (descriptor, bytes.as_slice())).collect();
+                evaluator.evaluate(&op, &operands, &outputs.iter().collect::<Vec<_>>())
+            })
+        }
+    };
+    keys.iter().zip(&made).for_each(|(&key, bytes)| shared.has_computed(key, bytes));
+    Ok(made)
 }
 
 /// Takes the results of a node from the budget, if it has that much.
@@ -237,8 +305,8 @@ fn fits(graph: &Graph, position: usize, weights: &[bool], budget: &mut Budget) -
     budget.take_operations(operations) && budget.take_bytes(bytes(&node.outputs), bytes(&operands), is_weight)
 }
 
-/// The results of a node whose operands are constants.
-fn compute(graph: &Graph, node: &Node, progress: &Progress<'_>) -> Result<Vec<ConstantBytes>> {
+/// The results of a node whose operands are constants, with their keys.
+fn compute(graph: &Graph, node: &Node, keys: Option<Vec<u128>>, progress: &Progress<'_>) -> Result<Vec<ConstantBytes>> {
     let mut op = node.op.clone();
     let constant = |id: &OperandId| match &graph.operands[id.0 as usize].source {
         Source::Constant(bytes) => bytes,
@@ -252,9 +320,10 @@ fn compute(graph: &Graph, node: &Node, progress: &Progress<'_>) -> Result<Vec<Co
         // The first rows of a table of positions, say: nothing is made.
         return Ok(vec![constant(&operands[0]).part(range)]);
     }
-    let inputs: Vec<_> = operands.iter().map(|id| (graph.descriptor(*id), constant(id).as_slice())).collect();
+    let inputs: Vec<_> = operands.iter().map(|id| (graph.descriptor(*id), constant(id))).collect();
     let outputs: Vec<_> = node.outputs.iter().map(|&id| graph.descriptor(id)).collect();
-    progress.evaluator.evaluate(&op, &inputs, &outputs).map_err(|error| error.of(node.op.row().name, &node.label))
+    let made = evaluated(&graph.shared, progress.evaluator, op, &inputs, &outputs, keys);
+    made.map_err(|error| error.of(node.op.row().name, &node.label))
 }
 
 /// The bytes of its input that a slice takes, if these lie one behind the other.
@@ -327,9 +396,8 @@ mod tests {
     use crate::graph::ops::elementwise::{Binary, BinaryKind, Cast};
     use crate::graph::ops::matmul::Matmul;
     use crate::graph::ops::movement::{Concat, Expand, Reshape, Slice};
-    use crate::graph::{DataType, GraphBuilder, Limits, Number, Shared};
+    use crate::graph::{DataType, GraphBuilder, Limits, Number};
     use std::cell::Cell;
-    use std::sync::Arc;
 
     /// Everything is zeros.
     struct Zeros;

@@ -7,7 +7,7 @@
 //!
 //! Graphs of ONNX models are not rounded there ([`Graph::rounds_late`]), but only where a value is needed as float16.
 
-use super::fold::Evaluate;
+use super::fold::{Evaluate, made_of};
 use super::progress::Progress;
 use crate::error::Result;
 use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, Cast, UnaryKind};
@@ -277,7 +277,8 @@ impl Rewrite<'_> {
             Source::Constant(bytes) => {
                 let descriptor = Descriptor::new(Float32, operand.descriptor.shape.iter().copied());
                 let cast = Cast { input: OperandId(0), data_type: Float32 }.into();
-                let mut made = self.evaluator.evaluate(&cast, &[(&operand.descriptor, bytes.as_slice())], &[&descriptor])?;
+                let of = [(&operand.descriptor, bytes)];
+                let mut made = made_of(&self.graph.shared, self.evaluator, cast, &of, &[&descriptor])?;
                 let source = Source::Constant(made.remove(0));
                 self.push(Operand { descriptor, source })
             }

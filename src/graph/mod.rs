@@ -17,6 +17,7 @@
 //! This module knows nothing of JavaScript, of timelines or of backends; what a backend cannot do it is told by [`Limits`].
 
 pub mod attribute;
+mod constant;
 pub mod data_type;
 pub mod descriptor;
 pub mod limits;
@@ -28,6 +29,7 @@ pub mod shape;
 pub mod testing;
 pub mod typings;
 
+pub use constant::{ConstantBytes, Facts, greatest};
 pub use data_type::DataType;
 pub use descriptor::{Descriptor, Shape};
 pub use limits::Limits;
@@ -37,13 +39,13 @@ pub use ops::Op;
 use crate::error::{Error, Kind, Result};
 use crate::memory;
 use attribute::Value;
+use constant::WeakBytes;
 use data_type::{ANY, FOUR_BITS};
 use operator::{Operator, check_limits};
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::ops::Range;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use xxhash_rust::xxh3::Xxh3;
 
 /// An operand, by its position in the builder or graph that it belongs to.
@@ -53,40 +55,8 @@ pub struct OperandId(pub u32);
 /// A sequence of operands, as `concat` takes it.
 pub type OperandList = Vec<OperandId>;
 
-/// The bytes of a constant, shared with whoever made them: copied buffers, a constant tensor, a mapped file.
-#[derive(Clone)]
-pub struct ConstantBytes(Arc<dyn AsRef<[u8]> + Send + Sync>);
-
-impl ConstantBytes {
-    pub fn new(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
-        ConstantBytes(Arc::new(bytes))
-    }
-
-    pub fn as_slice(&self) -> &[u8] {
-        (*self.0).as_ref()
-    }
-
-    /// Some of the bytes, which stay where they are.
-    ///
-    /// # Panics
-    /// When there are fewer.
-    pub fn part(&self, range: Range<usize>) -> ConstantBytes {
-        struct Slice(ConstantBytes, Range<usize>);
-        impl AsRef<[u8]> for Slice {
-            fn as_ref(&self) -> &[u8] {
-                &self.0.as_slice()[self.1.clone()]
-            }
-        }
-        assert!(range.start <= range.end && range.end <= self.as_slice().len());
-        ConstantBytes::new(Slice(self.clone(), range))
-    }
-}
-
-impl fmt::Debug for ConstantBytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ConstantBytes({} bytes)", self.as_slice().len())
-    }
-}
+/// What is known of so many constants of a model is kept; then it is found out again.
+const MOST_FACTS: usize = 1 << 14;
 
 /// What a backend keeps for all graphs of one model, which are made of the same constants for inputs of different shapes: memory for
 /// runs, and weights as its kernels want them. What it is only the backend knows.
@@ -99,9 +69,9 @@ pub struct Shared {
     several: Arc<OnceLock<()>>,
     /// What the compiler has computed from constants, by what it was computed from, for as long as a graph has it.
     computed: Arc<Mutex<HashMap<u128, WeakBytes>>>,
+    /// What was found out about constants, by what tells them apart.
+    facts: Arc<Mutex<HashMap<u128, Arc<Facts>>>>,
 }
-
-type WeakBytes = Weak<dyn AsRef<[u8]> + Send + Sync>;
 
 impl Shared {
     /// Says that these bytes stay where they are, and what they are, for as long as there are graphs of the model.
@@ -121,6 +91,21 @@ impl Shared {
             false => hash.update(bytes),
         }
         hash.digest128()
+    }
+
+    /// The same for a constant that may not be computed yet, which is not computed for that.
+    pub fn identity_of(&self, constant: &ConstantBytes) -> u128 {
+        constant.key().unwrap_or_else(|| self.identity(constant.as_slice()))
+    }
+
+    /// What is known of a constant with that identity.
+    pub fn facts(&self, identity: u128) -> Arc<Facts> {
+        let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        // Constants that belong to one shape come and go with it.
+        if facts.len() >= MOST_FACTS {
+            facts.clear();
+        }
+        facts.entry(identity).or_default().clone()
     }
 
     /// Whether somebody has said so.
@@ -144,15 +129,15 @@ impl Shared {
     /// What another graph of the model has computed from the same constants, if one still has it.
     pub fn computed(&self, key: u128) -> Option<ConstantBytes> {
         let computed = self.computed.lock().unwrap_or_else(PoisonError::into_inner);
-        computed.get(&key).and_then(Weak::upgrade).map(ConstantBytes)
+        computed.get(&key).and_then(WeakBytes::upgrade)
     }
 
     /// Lets other graphs of the model have what this one has computed.
     pub fn has_computed(&self, key: u128, bytes: &ConstantBytes) {
         let mut computed = self.computed.lock().unwrap_or_else(PoisonError::into_inner);
-        computed.insert(key, Arc::downgrade(&bytes.0));
+        computed.insert(key, bytes.downgrade());
         if computed.len().is_power_of_two() {
-            computed.retain(|_, bytes| bytes.strong_count() > 0);
+            computed.retain(|_, bytes| bytes.is_kept());
         }
     }
 
@@ -319,7 +304,7 @@ impl GraphBuilder {
     pub fn constant(&mut self, descriptor: Descriptor, bytes: ConstantBytes) -> Result<OperandId> {
         let fail = |error: Error| error.of("constant", "");
         self.check_operand(&descriptor, self.limits.constant_types(), "descriptor").map_err(fail)?;
-        let (found, allowed) = (bytes.as_slice().len(), descriptor.byte_length());
+        let (found, allowed) = (bytes.len(), descriptor.byte_length());
         if found != allowed {
             return Err(fail(Error::argument(
                 "buffer",

@@ -57,6 +57,8 @@ impl Weights {
             let size = operand.descriptor.data_type.bits().div_ceil(8);
             if bytes.as_ptr().addr().is_multiple_of(size) || anywhere.contains(&OperandId(number as u32)) {
                 shared.keep(bytes);
+                let facts = shared.facts(shared.identity(bytes));
+                *constant = constant.clone().with_facts(facts);
                 continue;
             }
             let place = (bytes.as_ptr().addr(), bytes.len());
@@ -70,7 +72,8 @@ impl Weights {
                     vacant.insert((copy, charge))
                 }
             };
-            *constant = copy.clone();
+            let facts = shared.facts(shared.identity(copy.as_slice()));
+            *constant = copy.clone().with_facts(facts);
         }
         Ok(())
     }

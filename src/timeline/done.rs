@@ -103,6 +103,10 @@ impl<T> std::fmt::Debug for Done<T> {
 
 /// What a panic said, as an error.
 pub fn from_panic(panic: &(dyn std::any::Any + Send)) -> Error {
+    // Of a constant that was computed while a graph was compiled.
+    if let Some(error) = panic.downcast_ref::<Error>() {
+        return error.clone();
+    }
     let message = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     Error::new(Kind::Operation, format!("panicked: {}", message.unwrap_or("no message")))
 }

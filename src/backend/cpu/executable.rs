@@ -3,7 +3,7 @@
 
 use super::cancel::Cancel;
 use super::cost;
-use super::dispatch::{Built, Problem, Target, TensorDesc, choose, workspaces};
+use super::dispatch::{Built, Constant, Problem, Target, TensorDesc, choose, workspaces};
 use super::fold::is_aligned_for;
 use super::kernels::{Kernel, Workspaces, budget_beside, divide_budget};
 use super::packings::{self, Packings};
@@ -184,17 +184,17 @@ impl Step {
         }
     }
 
-    /// The bytes of an operand that is a constant which kernels may look at when they are built. None looks at the table of a gather,
-    /// which may be large.
-    fn looked_at<'a>(&self, operand: &Operand, constants: &'a [ConstantBytes]) -> Option<&'a [u8]> {
+    /// A constant operand that kernels may look at when they are built. None looks at the table of a gather, which may be large.
+    fn looked_at<'a>(&self, operand: &Operand, constants: &'a [ConstantBytes]) -> Option<&'a ConstantBytes> {
         match operand.memory {
-            Memory::Constant(position) if !matches!(self.op, Op::Gather(_)) => Some(constants[position].as_slice()),
+            Memory::Constant(position) if !matches!(self.op, Op::Gather(_)) => Some(&constants[position]),
             _ => None,
         }
     }
 
-    /// Whether a kernel can be built from a constant where it lies: it is aligned, or its bytes are looked at one by one.
-    fn packs_from_anywhere(&self, input: usize, operand: &Operand, bytes: &[u8]) -> bool {
+    /// Whether a kernel can be built from a constant where it lies: it is aligned, as what is computed is, or its bytes are looked at
+    /// one by one.
+    fn packs_from_anywhere(&self, input: usize, operand: &Operand, constant: &ConstantBytes) -> bool {
         let by_bytes = match &self.op {
             Op::BlockQuantizedMatmul(op) => {
                 let mut packed = [op.weights, op.scales].into_iter().chain(op.zero_points);
@@ -202,7 +202,7 @@ impl Step {
             }
             _ => false,
         };
-        by_bytes || is_aligned_for(operand.data_type, bytes)
+        by_bytes || constant.key().is_some() || is_aligned_for(operand.data_type, constant.as_slice())
     }
 
     /// How many nanoseconds it takes on one thread, or so.
@@ -291,7 +291,7 @@ fn for_each_problem(
     target: &Target,
     mut done: impl FnMut(usize, &Problem<'_>, usize) -> Result<()>,
 ) -> Result<()> {
-    let budget = budget_beside(constants.iter().map(|constant| constant.as_slice().len()).sum());
+    let budget = budget_beside(constants.iter().map(ConstantBytes::len).sum());
     let workspaces: Vec<Workspaces> = steps.iter().map(|step| step.workspaces(target)).collect();
     let divided = divide_budget(budget, &workspaces);
     // Somebody else's memory may begin anywhere, as in a file. What a kernel packs is copied before, into memory that serves
@@ -299,8 +299,9 @@ fn for_each_problem(
     let mut copies: Vec<Bytes> = Vec::new();
     for (number, ((step, workspaces), workspace)) in steps.iter().zip(&workspaces).zip(divided).enumerate() {
         for (i, operand) in step.inputs.iter().enumerate() {
-            let Some(bytes) = step.looked_at(operand, constants) else { continue };
-            if !step.packs_from_anywhere(i, operand, bytes) {
+            let Some(constant) = step.looked_at(operand, constants) else { continue };
+            if !step.packs_from_anywhere(i, operand, constant) {
+                let bytes = constant.as_slice();
                 copies.resize_with(copies.len().max(i + 1), Bytes::default);
                 if copies[i].len() < bytes.len() {
                     copies[i] = Bytes::default();
@@ -310,8 +311,11 @@ fn for_each_problem(
             }
         }
         let constant = |(i, operand): (usize, &Operand)| {
-            let bytes = step.looked_at(operand, constants)?;
-            if step.packs_from_anywhere(i, operand, bytes) { Some(bytes) } else { copies.get(i)?.get(..bytes.len()) }
+            let constant = step.looked_at(operand, constants)?;
+            match step.packs_from_anywhere(i, operand, constant) {
+                true => Some(Constant::Known(constant)),
+                false => copies.get(i)?.get(..constant.len()).map(Constant::Bytes),
+            }
         };
         let inputs: Vec<TensorDesc<'_>> = step
             .inputs
@@ -397,7 +401,8 @@ fn build_kernels(
         let built = built.transpose()?;
         for &position in built.iter().flat_map(|built| &built.consumed) {
             // What was packed is read no more: the file and its packings are not in memory both.
-            steps[number].looked_at(&steps[number].inputs[position], constants).into_iter().for_each(let_go);
+            let packed = steps[number].looked_at(&steps[number].inputs[position], constants);
+            packed.filter(|constant| constant.key().is_none()).into_iter().for_each(|constant| let_go(constant.as_slice()));
         }
         made.push((choice.name, built, saved));
         Ok(())
@@ -456,7 +461,7 @@ impl Executable {
             |list: &[(String, crate::graph::Descriptor)]| list.iter().map(|(_, descriptor)| descriptor.byte_length()).collect();
         // Before the kernels take what is fused.
         let texts: Option<Vec<String>> = Profile::is_wanted().then(|| steps.iter().map(Step::describe).collect());
-        let expected = constants.iter().map(|constant| constant.as_slice().len()).sum();
+        let expected = constants.iter().map(ConstantBytes::len).sum();
         // Later graphs of a model find most of it packed, and huge pages for the rest would be empty.
         let together = if of_model.packings.is_empty() { Together::All } else { Together::Large };
         let counted = packings::within(&of_model.packings, usage, || {

@@ -8,9 +8,10 @@ use crate::compiler::{Evaluate, Pattern};
 use crate::error::Result;
 use crate::graph::{ConstantBytes, DataType, Descriptor, Op};
 use crate::memory::{self, Bytes};
+use std::sync::Arc;
 
 /// Computes until the context ends, whose builds would otherwise keep others waiting.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Evaluator {
     pub cancel: Cancel,
     pub patterns: Patterns,
@@ -47,6 +48,10 @@ impl Evaluate for Evaluator {
         self.cancel.check()?;
         drop(views);
         Ok(results.into_iter().map(ConstantBytes::new).collect())
+    }
+
+    fn later(&self) -> Option<Arc<dyn Evaluate + Send + Sync>> {
+        Some(Arc::new(self.clone()))
     }
 
     fn check(&self) -> Result<()> {

@@ -8,6 +8,8 @@ mod dispatch;
 pub mod element;
 mod executable;
 mod fold;
+#[cfg(test)]
+mod folding_tests;
 mod idle_policy;
 mod incoming;
 mod kernels;

@@ -5,7 +5,7 @@
 //! how it lies in memory, and by its number among the packings of the step. Rows of numbers, such as biases, are known by what is in them, and
 //! zeros by how many they are. All are kept for as long as a kernel uses them.
 
-use crate::graph::Shared;
+use crate::graph::{ConstantBytes, Shared};
 use crate::memory::{Bytes, Charge, Usage, Use};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -78,7 +78,7 @@ thread_local!(static BUILDING: RefCell<Option<Building>> = const { RefCell::new(
 pub fn identity<'a>(
     implementation: &str,
     operators: &str,
-    constants: impl Iterator<Item = Option<&'a [u8]>>,
+    constants: impl Iterator<Item = Option<&'a ConstantBytes>>,
     shared: &Shared,
 ) -> u128 {
     let mut hash = Xxh3::new();
@@ -86,7 +86,7 @@ pub fn identity<'a>(
     hash.update(&[0]);
     hash.update(operators.as_bytes());
     for constant in constants {
-        hash.update(&constant.map_or(0, |bytes| shared.identity(bytes)).to_le_bytes());
+        hash.update(&constant.map_or(0, |constant| shared.identity_of(constant)).to_le_bytes());
     }
     hash.digest128()
 }
@@ -243,11 +243,23 @@ mod tests {
         assert_eq!(usage.numbers().graphs, 0);
     }
 
+    /// Bytes that stay where they are.
+    struct Same(Arc<Vec<u8>>);
+
+    impl AsRef<[u8]> for Same {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+
     #[test]
     fn constants_are_known_by_their_place_or_by_what_they_are() {
         let shared = Shared::default();
-        let (one, same, other) = (vec![1u8; 100], vec![1u8; 100], vec![2u8; 100]);
-        let of = |bytes: &[u8]| identity("gemm", "op", [Some(bytes), None].into_iter(), &shared);
+        let (one, same, other) = (Arc::new(vec![1u8; 100]), Arc::new(vec![1u8; 100]), Arc::new(vec![2u8; 100]));
+        let of = |bytes: &Arc<Vec<u8>>| {
+            let constant = ConstantBytes::new(Same(bytes.clone()));
+            identity("gemm", "op", [Some(&constant), None].into_iter(), &shared)
+        };
         assert_eq!(of(&one), of(&same));
         assert_ne!(of(&one), of(&other));
         shared.keep(&one);

@@ -81,7 +81,7 @@ impl Foreign {
         let shared = &plan.shared;
         let common = shared.is_of_several().then(|| Common {
             model: shared.of::<Model>().0,
-            identities: program.constants.iter().map(|constant| shared.identity(constant.as_slice())).collect(),
+            identities: program.constants.iter().map(|constant| shared.identity_of(constant)).collect(),
         });
         Ok(Lowered { program, run_bytes, common })
     }

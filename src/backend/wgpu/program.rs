@@ -26,7 +26,7 @@ pub struct Program {
 impl Program {
     /// Bytes of what a device keeps for it: constants and the arena.
     pub fn kept_bytes(&self) -> usize {
-        self.constants.iter().map(|constant| constant.as_slice().len()).sum::<usize>() + self.arena_length
+        self.constants.iter().map(|constant| constant.len()).sum::<usize>() + self.arena_length
     }
 
     /// The dispatches as numbers of 64 bits, as script has them: for each its step, shader, grid and number of bindings, and for each

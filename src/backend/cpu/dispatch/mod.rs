@@ -15,7 +15,7 @@ mod target;
 mod tuning;
 
 pub use patterns::Patterns;
-pub use problem::{Accepted, Build, Built, Implementation, Problem, Reject, TensorDesc, require};
+pub use problem::{Accepted, Build, Built, Constant, Implementation, Numbers, Problem, Reject, TensorDesc, require};
 pub use registry::{choose, workspaces};
 #[cfg(test)]
 pub use registry::{every, first};

@@ -1,14 +1,16 @@
 //! The compiler's proposals, answered by the lists of implementations.
 
-use super::{Problem, Target, TensorDesc, choose};
-use crate::backend::cpu::fold::{Aligned, aligned};
+use super::{Constant, Problem, Target, TensorDesc, choose};
+use crate::backend::cpu::fold::{Aligned, aligned, is_aligned};
 use crate::compiler::{Known, Pattern};
 use crate::error::Result;
-use crate::graph::Descriptor;
+use crate::graph::{ConstantBytes, Descriptor};
 
-/// The bytes of a constant operand, as kernels need them.
-fn constant<'a>(known: &Known<'a>) -> Result<Option<Aligned<'a>>> {
-    known.constant.map(|bytes| aligned(bytes.as_slice())).transpose()
+/// A constant operand, as kernels need it: where it does not lie so, a copy.
+fn copy_of<'a>(known: &Known<'a>) -> Result<Option<Aligned<'a>>> {
+    // What is computed is aligned.
+    let bytes = known.constant.filter(|constant| constant.key().is_none()).map(ConstantBytes::as_slice);
+    bytes.filter(|bytes| !is_aligned(bytes)).map(aligned).transpose()
 }
 
 /// Answers for a target.
@@ -21,16 +23,16 @@ impl Patterns {
     pub fn accepts(&self, pattern: &Pattern<'_>) -> bool {
         let sizes = |descriptor: &Descriptor| descriptor.shape.iter().map(|&size| size as usize).collect::<Vec<_>>();
         let shapes: Vec<Vec<usize>> = pattern.inputs.iter().map(|known| sizes(known.descriptor)).collect();
-        let Ok(constants) = pattern.inputs.iter().map(constant).collect::<Result<Vec<_>>>() else { return false };
+        let Ok(copies) = pattern.inputs.iter().map(copy_of).collect::<Result<Vec<_>>>() else { return false };
         let inputs: Vec<TensorDesc<'_>> = pattern
             .inputs
             .iter()
             .zip(&shapes)
-            .zip(&constants)
-            .map(|((known, shape), constant)| TensorDesc {
+            .zip(&copies)
+            .map(|((known, shape), copy)| TensorDesc {
                 data_type: known.descriptor.data_type,
                 shape,
-                constant: constant.as_deref(),
+                constant: copy.as_deref().map(Constant::Bytes).or(known.constant.map(Constant::Known)),
                 order: known.order.as_deref(),
             })
             .collect();

@@ -5,7 +5,7 @@ use crate::backend::cpu::kernels::Kernel;
 use crate::error::{Error, Kind, Result};
 use crate::graph::ops::conv::{Conv2d, ConvTranspose2d};
 use crate::graph::shape::strides;
-use crate::graph::{DataType, Op, OperandId};
+use crate::graph::{ConstantBytes, DataType, Op, OperandId, greatest};
 use smallvec::SmallVec;
 
 /// What is known of a step at build time.
@@ -29,11 +29,64 @@ pub struct Problem<'a> {
 pub struct TensorDesc<'a> {
     pub data_type: DataType,
     pub shape: &'a [usize],
-    /// The bytes of a constant, aligned.
-    pub constant: Option<&'a [u8]>,
+    /// A constant, aligned.
+    pub constant: Option<Constant<'a>>,
     /// Of an operand: dimension i of the shape is dimension `order[i]` in memory. Of the output: dimension i of the shape is
     /// dimension `order[i]` of what the operator makes. Only products have any, and the input of first-layer convolutions.
     pub order: Option<&'a [u32]>,
+}
+
+/// The bytes of a constant operand. They may be computed when they are first looked at, so what needs their number alone takes it from
+/// the shape.
+#[derive(Clone, Copy, Debug)]
+pub enum Constant<'a> {
+    Bytes(&'a [u8]),
+    Known(&'a ConstantBytes),
+}
+
+impl<'a> Constant<'a> {
+    pub fn bytes(self) -> &'a [u8] {
+        match self {
+            Constant::Bytes(bytes) => bytes,
+            Constant::Known(constant) => constant.as_slice(),
+        }
+    }
+}
+
+impl<'a> From<&'a [u8]> for Constant<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Constant::Bytes(bytes)
+    }
+}
+
+/// The elements of a constant of float32, which may be computed when they are first looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Numbers<'a>(Constant<'a>);
+
+impl<'a> Numbers<'a> {
+    pub fn all(self) -> &'a [f32] {
+        bytemuck::cast_slice(self.0.bytes())
+    }
+
+    /// The greatest magnitude; no number where one is none.
+    pub fn greatest(self) -> f32 {
+        match self.0 {
+            Constant::Known(constant) => constant.greatest(),
+            Constant::Bytes(_) => greatest(self.all().iter().copied()),
+        }
+    }
+}
+
+impl Default for Numbers<'_> {
+    fn default() -> Self {
+        Numbers(Constant::Bytes(&[]))
+    }
+}
+
+impl<'a> From<&'a [f32]> for Numbers<'a> {
+    fn from(numbers: &'a [f32]) -> Self {
+        Numbers(Constant::Bytes(bytemuck::cast_slice(numbers)))
+    }
 }
 
 /// Why an implementation does not take a problem, for people.
@@ -110,13 +163,28 @@ impl<'a> Problem<'a> {
 
 impl<'a> TensorDesc<'a> {
     /// The elements of a constant, if it is one of float32.
+    pub fn numbers(&self) -> Option<Numbers<'a>> {
+        self.constant.filter(|_| self.data_type == DataType::Float32).map(Numbers)
+    }
+
+    /// The bytes of a constant, where they are looked at.
+    pub fn bytes(&self) -> Option<&'a [u8]> {
+        self.constant.map(Constant::bytes)
+    }
+
+    /// The same where they are looked at.
     pub fn elements(&self) -> Option<&'a [f32]> {
-        self.constant.filter(|_| self.data_type == DataType::Float32).map(bytemuck::cast_slice)
+        self.numbers().map(Numbers::all)
     }
 
     /// The same for an operand that an implementation packs.
+    pub fn constant_numbers(&self) -> std::result::Result<Numbers<'a>, Reject> {
+        self.numbers().ok_or(Reject("an operand to pack is not a float32 constant"))
+    }
+
+    /// The same where they are looked at.
     pub fn constant_elements(&self) -> std::result::Result<&'a [f32], Reject> {
-        self.elements().ok_or(Reject("an operand to pack is not a float32 constant"))
+        self.constant_numbers().map(Numbers::all)
     }
 
     /// Of an output: the shape that the operator makes, and the distances of elements along its dimensions in memory.

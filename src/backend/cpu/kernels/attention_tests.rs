@@ -108,7 +108,7 @@ fn check(case: &Case) {
         .map(|(i, view)| TensorDesc {
             data_type: view.data_type,
             shape: view.shape,
-            constant: (i == 2).then_some(view.bytes()),
+            constant: (i == 2).then_some(view.bytes().into()),
             order: (i == 1 && is_turned).then_some(&order),
         })
         .collect();

@@ -268,7 +268,7 @@ fn source<'a>(problem: &Problem<'a>) -> Result<(&'a BlockQuantizedMatmul, Source
     let zeros = match op.zero_points.map(|id| problem.input(id)) {
         None => None,
         Some(points) if points.data_type == DataType::Uint8 => {
-            Some(Points::Packed(points.constant.ok_or(Reject("zero points that are computed"))?))
+            Some(Points::Packed(points.bytes().ok_or(Reject("zero points that are computed"))?))
         }
         Some(points) => Some(Points::Numbers(floats(points)?)),
     };
@@ -286,7 +286,7 @@ fn source<'a>(problem: &Problem<'a>) -> Result<(&'a BlockQuantizedMatmul, Source
         by_depth: op.by_depth,
         high_first: op.high_first,
         code_book: op.code_book.map(|id| problem.input(id).constant_elements()).transpose()?,
-        weights: problem.input(op.weights).constant.ok_or(Reject("weights that are computed"))?,
+        weights: problem.input(op.weights).bytes().ok_or(Reject("weights that are computed"))?,
         scales: floats(scales)?,
         zeros,
     };
@@ -295,7 +295,7 @@ fn source<'a>(problem: &Problem<'a>) -> Result<(&'a BlockQuantizedMatmul, Source
 
 /// The numbers of a constant.
 fn floats<'a>(known: TensorDesc<'a>) -> Result<Floats<'a>, Reject> {
-    let bytes = known.constant.ok_or(Reject("scales or zero points that are computed"))?;
+    let bytes = known.bytes().ok_or(Reject("scales or zero points that are computed"))?;
     match known.data_type {
         DataType::Float32 => Ok(Floats::Float32(bytes)),
         DataType::Float16 => Ok(Floats::Float16(bytes)),

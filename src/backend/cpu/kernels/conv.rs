@@ -8,8 +8,8 @@ use super::panels::{Elements, Panel, Panels};
 use super::pointwise::{CLOSE, Heights, Next};
 use super::work_partition::{Extent, divide, even};
 use super::{
-    Accepted, AlignedBuffer, Build, Built, Implementation, Kernel, Problem, Reject, SharedOutput, Target, require, with_scratch,
-    with_starts,
+    Accepted, AlignedBuffer, Build, Built, Implementation, Kernel, Numbers, Problem, Reject, SharedOutput, Target, require,
+    with_scratch, with_starts,
 };
 use crate::backend::cpu::threads::{for_each_job, for_each_piece};
 use crate::backend::cpu::view::Arguments;
@@ -50,7 +50,7 @@ const GREATEST: f32 = f32::from_bits(0x7f7f_8000);
 /// A filter of `[outputs, channels, height, width]` for one group or all, by strides.
 #[derive(Clone, Copy)]
 pub struct Filter<'a> {
-    pub elements: &'a [f32],
+    pub elements: Numbers<'a>,
     pub strides: [usize; 4],
 }
 
@@ -60,7 +60,7 @@ impl<'a> Filter<'a> {
         let filter = problem.inputs[op.filter.0 as usize];
         let &[a, b, c, d] = filter.shape else { return Err(Reject("not a filter of 4 dimensions")) };
         let strides = op.filter_layout.to_oihw(&[b * c * d, c * d, d, 1]);
-        Ok((Filter { elements: filter.constant_elements()?, strides }, op.filter_layout.to_oihw(&[a, b, c, d])))
+        Ok((Filter { elements: filter.constant_numbers()?, strides }, op.filter_layout.to_oihw(&[a, b, c, d])))
     }
 
     /// Where an element is.
@@ -69,12 +69,12 @@ impl<'a> Filter<'a> {
     }
 
     pub fn at(&self, place: [usize; 4]) -> f32 {
-        self.elements[self.place(place)]
+        self.elements.all()[self.place(place)]
     }
 
     /// Whether what is over padding may be left out: an infinite weight times 0 is not a number, any other 0.
     pub fn is_finite(&self) -> bool {
-        self.elements.iter().all(|x| x.is_finite())
+        self.elements.greatest().is_finite()
     }
 }
 
@@ -577,7 +577,7 @@ fn plan_of_pairs<'a>(problem: &Problem<'a>, target: &Target) -> Result<Plan<'a>,
     let touched = rows.window.min(rows.stride) * columns.window.min(columns.stride);
     let times = all_outputs * rows.window * columns.window / (rows.stride * columns.stride).max(touched);
     bf16::require_columns(times, target)?;
-    let stays_finite = !plan.is_finite || plan.filter.elements.iter().all(|x| x.abs() < GREATEST);
+    let stays_finite = !plan.is_finite || plan.filter.elements.greatest() < GREATEST;
     require(stays_finite, "a weight that rounding makes infinite")?;
     plan.sizes = Sizes { channels: pairs(channels), all_channels: pairs(channels), by_row: false, ..plan.sizes };
     plan.channels = channels;

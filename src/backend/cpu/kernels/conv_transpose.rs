@@ -195,7 +195,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let &[a, b, c, d] = filter.shape else { return Err(Reject("not a filter of 4 dimensions")) };
     let [channels, of_group, height, width] = op.filter_layout.to_iohw(&[a, b, c, d]);
     let [from_channel, from_output, from_row, from_column] = op.filter_layout.to_iohw(&[b * c * d, c * d, d, 1]);
-    let elements = filter.constant_elements()?;
+    let elements = filter.constant_numbers()?;
     require(op.input_layout == InputOperandLayout::Nhwc, "channels not last")?;
     require(of_group >= LEAST_OUTPUTS, "too few output channels")?;
     let mut finish = ConvEpilogue::new(problem, op.bias)?;

@@ -165,7 +165,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let &[a, b, c, d] = filter.shape else { return Err(Reject("not a filter of 4 dimensions")) };
     let [_, outputs, height, width] = op.filter_layout.to_iohw(&[a, b, c, d]);
     let [from_channel, from_output, from_row, from_column] = op.filter_layout.to_iohw(&[b * c * d, c * d, d, 1]);
-    let elements = filter.constant_elements()?;
+    let elements = filter.constant_numbers()?;
     require(op.input_layout == InputOperandLayout::Nchw, "channels not first")?;
     require(op.groups == 1, "several groups")?;
     let finish = ConvEpilogue::of_planes(problem, op.bias)?;
@@ -174,6 +174,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
         let count = outputs * height * width;
         memory::require(count * channels * size_of::<f32>())?;
         let taps = AlignedBuffer::packed(&[channels], count * channels, |taps| {
+            let elements = elements.all();
             let mut by_tap = Vec::with_capacity(count * channels);
             for tap in 0..count {
                 let (output, row, column) = (tap / width / height, tap / width % height, tap % width);

@@ -96,7 +96,7 @@ pub fn compare_with(
         .map(|(i, view)| TensorDesc {
             data_type: view.data_type,
             shape: view.shape,
-            constant: (1..count - 1).contains(&i).then_some(view.bytes()),
+            constant: (1..count - 1).contains(&i).then_some(view.bytes().into()),
             order: None,
         })
         .collect();

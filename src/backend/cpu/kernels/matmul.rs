@@ -513,7 +513,7 @@ fn packed<'a>(product: Product<'a>, gemm: &'static Microkernels, problem: &Probl
     let Product { shape, left, right, bias, .. } = product;
     // A column is read where it is.
     require(shape.columns > 1, "a single column")?;
-    let elements = problem.input(right).constant_elements()?;
+    let elements = problem.input(right).constant_numbers()?;
     let (problem, target) = (*problem, *target);
     Ok(Box::new(move || {
         let gemm = gemm.for_product(shape.rows, shape.columns, target.caches);

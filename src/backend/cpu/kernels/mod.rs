@@ -67,7 +67,7 @@ use webnn_kernels::gemm::{gemv, packing};
 use webnn_kernels::simd::prefetch;
 use webnn_kernels::winograd::transform;
 
-use super::dispatch::{Accepted, Build, Built, Implementation, Problem, Reject, Target, TensorDesc, require};
+use super::dispatch::{Accepted, Build, Built, Constant, Implementation, Numbers, Problem, Reject, Target, TensorDesc, require};
 #[cfg(test)]
 use super::dispatch::{every, first};
 use super::view::Arguments;

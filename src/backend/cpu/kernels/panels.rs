@@ -1,8 +1,8 @@
 //! Constant weights in the order in which the tiles of convolutions read them.
 
-use super::AlignedBuffer;
 use super::clamp::Clamps;
 use super::packing::{copy_row, pack_panel};
+use super::{AlignedBuffer, Numbers};
 use std::ops::Range;
 use webnn_kernels::bf16::packing;
 use webnn_kernels::bf16::rounding::pairs;
@@ -39,7 +39,7 @@ pub struct Panel<'a> {
 /// Where the elements of a matrix are whose rows are runs of so many, one run behind the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Elements<'a> {
-    pub elements: &'a [f32],
+    pub elements: Numbers<'a>,
     /// Rows of a run.
     pub length: usize,
     /// From an element to the next of its run, and to that of the next column.
@@ -161,11 +161,12 @@ impl Panels {
         let empty = Panels::zeroed(tiles, 0, columns);
         let own = 0..depth * tiles.width(columns);
         let packed = AlignedBuffer::packed(&layout, own.len(), |numbers| {
+            let elements = from.elements.all();
             for number in 0..empty.count() {
                 let (first, count, width) = empty.place(number);
                 let panel = &mut numbers[first * depth..][..depth * width];
                 for (start, rows) in runs.iter().zip(panel.chunks_exact_mut(length * width)) {
-                    pack(width, first..first + count, &from.elements[*start..], rows);
+                    pack(width, first..first + count, &elements[*start..], rows);
                 }
             }
         });
@@ -284,7 +285,7 @@ mod tests {
             // The last panel whole, and narrower.
             for columns in [3 * tiles.columns, 2 * tiles.columns + 3] {
                 let elements = numbers(5 * columns, 1);
-                let from = Elements { elements: &elements, length: 5, step: columns, column: 1 };
+                let from = Elements { elements: Numbers::from(&elements[..]), length: 5, step: columns, column: 1 };
                 let panels = Panels::pack(tiles, &from, std::iter::once(0), columns);
                 for some in [0..3, 0..1, 1..2, 1..3, 2..3] {
                     let expected: Vec<f32> = some.clone().flat_map(|number| panels.panel(number).weights.to_vec()).collect();

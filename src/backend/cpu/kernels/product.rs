@@ -10,7 +10,7 @@
 #![allow(unsafe_code)]
 
 use super::packing::pack_rows;
-use super::with_scratch;
+use super::{Numbers, with_scratch};
 use crate::backend::cpu::incoming::Elements;
 use crate::backend::cpu::packings::{Packed, packed};
 use crate::backend::cpu::threads::for_each_piece;
@@ -223,8 +223,9 @@ fn panels(gemm: &Microkernels, [depth, columns]: [usize; 2], others: &[usize], f
 
 impl Right {
     /// Packs a matrix with these strides of rows and columns.
-    pub fn pack(gemm: &Microkernels, depth: usize, columns: usize, elements: &[f32], strides: [usize; 2]) -> Right {
+    pub fn pack(gemm: &Microkernels, depth: usize, columns: usize, elements: Numbers<'_>, strides: [usize; 2]) -> Right {
         let panels = panels(gemm, [depth, columns], &strides, |panels| {
+            let elements = elements.all();
             for (number, panel) in panels.chunks_mut(gemm.steps(depth) * gemm.columns).enumerate() {
                 let first = number * gemm.columns;
                 gemm.pack_panel(first..columns.min(first + gemm.columns), depth, elements, strides, panel);
@@ -517,7 +518,7 @@ mod tests {
                 let (a, b) = (numbers(rows * stride - 3, 1), numbers(depth * columns, 2));
                 let panels = pack(gemm, rows, depth, &a, [stride, 1]);
                 let forms = [Left::packed(rows, depth, &panels), Left::in_place(rows, depth, a.as_slice().into(), stride)];
-                let right = Right::pack(gemm, depth, columns, &b, [columns, 1]);
+                let right = Right::pack(gemm, depth, columns, Numbers::from(&b[..]), [columns, 1]);
                 let bias = numbers(columns, 3);
                 let ways = [(forms[0], 1, 1.0), (forms[0], 3, 0.0), (forms[1], 1, 0.0), (forms[1], 3, 1.0)];
                 for (left, threads, plus_row) in ways {

@@ -55,7 +55,7 @@ impl Quantized {
         let to = problem.output.data_type;
         let known = |id: OperandId| problem.inputs[id.0 as usize];
         let (scale, zero) = (known(op.scale), known(op.zero_point));
-        let steps = scale.elements().zip(zero.constant).map(|(scale, zero_bytes)| {
+        let steps = scale.elements().zip(zero.bytes()).map(|(scale, zero_bytes)| {
             let zero = integer(zero.data_type, zero_bytes[0]);
             Steps { divisor: Divisor::of_many(scale[0], bounds(to, zero)), zero }
         });

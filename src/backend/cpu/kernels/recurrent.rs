@@ -9,12 +9,13 @@
 use super::bf16;
 use super::prefetch::prefetch;
 use super::product::{Grid, Right, RightView, multiply, with_left};
-use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require, with_scratch};
+use super::{Accepted, Built, Implementation, Kernel, Numbers, Problem, Reject, Target, require, with_scratch};
 use crate::backend::cpu::threads::{for_each_job, in_turn};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::recurrent::{Gru, Lstm, RecurrentNetworkActivation, gru_activations, lstm_activations};
 use crate::graph::{Op, OperandId};
 use smallvec::{SmallVec, smallvec};
+use std::cell::LazyCell;
 use std::ops::Range;
 use webnn_kernels::bf16::rounding::RoundRows;
 use webnn_kernels::gemm::microkernels::{MOST_NUMBERS, Microkernels, Plus};
@@ -521,10 +522,10 @@ fn cells<'a>(gemm: &'static Microkernels, problem: &Problem<'a>, target: &Target
     let hidden = problem.input(operands.recurrent_weight).shape.last().copied().unwrap_or(0);
     require(hidden * (input + hidden) >= target.tuning.gate_weights && hidden >= gemm.columns / 2, "few weights")?;
     let mut consumed = smallvec![];
-    let mut take = |id: Option<OperandId>| -> Result<Option<&'a [f32]>, Reject> {
+    let mut take = |id: Option<OperandId>| -> Result<Option<Numbers<'a>>, Reject> {
         let Some(id) = id else { return Ok(None) };
         consumed.push(id.0 as usize);
-        problem.input(id).constant_elements().map(Some)
+        problem.input(id).constant_numbers().map(Some)
     };
     let weight = take(Some(operands.weight))?.unwrap_or_default();
     let recurrent_weight = take(Some(operands.recurrent_weight))?.unwrap_or_default();
@@ -545,12 +546,13 @@ fn cells<'a>(gemm: &'static Microkernels, problem: &Problem<'a>, target: &Target
                     (one < hidden).then(|| ((number * gates + unit.position(gate)) * hidden + one, gate))
                 };
                 let columns = gates * sizes.blocks * lanes;
-                let pack = |weights: &[f32], depth: usize| {
+                let pack = |weights: Numbers<'_>, depth: usize| {
+                    let weights = LazyCell::new(|| weights.all());
                     Right::pack_with(gemm, depth, columns, |k, column| {
                         row(column).map_or(0.0, |(row, _)| weights[row * depth + k])
                     })
                 };
-                let number_of = |list: Option<&[f32]>, row: usize| list.map_or(0.0, |list| list[row]);
+                let number_of = |list: Option<Numbers<'_>>, row: usize| list.map_or(0.0, |list| list.all()[row]);
                 let bias = (0..columns).map(|column| {
                     row(column).map_or(0.0, |(row, gate)| {
                         let recurrent = if unit.is_inside(gate) { 0.0 } else { number_of(recurrent_bias, row) };
@@ -563,7 +565,7 @@ fn cells<'a>(gemm: &'static Microkernels, problem: &Problem<'a>, target: &Target
                 });
                 let peephole = peephole.map(|weights| {
                     let weight = |(gate, one): (usize, usize)| {
-                        if one < hidden { weights[(number * 3 + gate) * hidden + one] } else { 0.0 }
+                        if one < hidden { weights.all()[(number * 3 + gate) * hidden + one] } else { 0.0 }
                     };
                     let padded = sizes.blocks * lanes;
                     (0..3 * padded).map(|i| weight((i / padded, i % padded))).collect()

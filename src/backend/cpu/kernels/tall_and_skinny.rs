@@ -21,7 +21,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     require(rows >= target.tuning.tall_rows, "few rows")?;
     require(left_strides == [depth, 1], "rows whose elements do not lie side by side")?;
     let matrix = problem.input(product.right);
-    matrix.constant_elements()?;
+    matrix.constant_numbers()?;
     let (filter, filter_layout) = match right_strides[1] != 1 {
         true => ([columns, 1, 1, depth], Conv2dFilterOperandLayout::Ohwi),
         false => ([1, 1, depth, columns], Conv2dFilterOperandLayout::Hwio),

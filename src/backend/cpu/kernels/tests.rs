@@ -113,7 +113,7 @@ fn compare(op: Op, fused: &[Op], inputs: &[Input], output: &[usize], spoil: impl
             .map(|(i, (view, (_, constant)))| TensorDesc {
                 data_type: view.data_type,
                 shape: view.shape,
-                constant: constant.then_some(view.bytes()),
+                constant: constant.then_some(view.bytes().into()),
                 order: (as_planes && i == 0).then_some(&[0, 2, 3, 1]),
             })
             .collect();
@@ -244,7 +244,7 @@ pub fn known<'a>(inputs: &[View<'a>], is_constant: impl Fn(usize) -> bool) -> Ve
     let desc = |(i, view): (usize, &View<'a>)| TensorDesc {
         data_type: view.data_type,
         shape: view.shape,
-        constant: is_constant(i).then_some(view.bytes()),
+        constant: is_constant(i).then_some(view.bytes().into()),
         order: None,
     };
     inputs.iter().enumerate().map(desc).collect()

@@ -281,7 +281,7 @@ fn make<T: Compiled>(
     let frequencies = Panels::pack_several(T::FREQUENCIES, (tiles, channels, padded), |channel, columns, rows| {
         let outputs = columns.start.min(outputs)..columns.end.min(outputs);
         let Filter { elements, strides } = filter;
-        T::filter_rows(isa, FilterRows { transform: PhantomData, filter: elements, strides, channel, outputs, rows });
+        T::filter_rows(isa, FilterRows { transform: PhantomData, filter: elements.all(), strides, channel, outputs, rows });
     });
     let blocks_of = |axis: &Axis| axis.output.div_ceil(axis.dilation).div_ceil(T::WIDTH) * axis.dilation;
     let (down, across) = (blocks_of(&rows), blocks_of(&columns));
@@ -362,7 +362,7 @@ fn accept<'a, T: Compiled>(problem: &Problem<'a>, target: &Target) -> Accepted<'
     )?;
     let with_sizes = Filter::of(op, problem)?;
     // An infinite number times the padding is not what the transforms make of it.
-    let is_small = with_sizes.0.elements.iter().all(|x| x.abs() < f32::MAX / 64.0);
+    let is_small = with_sizes.0.elements.greatest() < f32::MAX / 64.0;
     require(is_small, "weights that overflow in the transforms")?;
     let finish = ConvEpilogue::new(problem, op.bias)?;
     let (problem, target) = (*problem, *target);

@@ -5,7 +5,7 @@ use super::storage::Storage;
 use crate::backend::Bindings;
 use crate::backend::wgpu::program::{Dispatch, Memory, Program, Shader, Slot};
 use crate::error::{Error, Result};
-use crate::graph::Shared;
+use crate::graph::{ConstantBytes, Shared};
 use crate::memory::{Charge, Usage, Use};
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -49,13 +49,13 @@ struct OfModel {
 
 impl OfModel {
     /// The buffer of a constant.
-    fn constant(&self, device: &Device, bytes: &[u8], shared: &Shared, usage: &Arc<Usage>) -> Result<Arc<Counted>> {
-        let identity = shared.identity(bytes);
+    fn constant(&self, device: &Device, constant: &ConstantBytes, shared: &Shared, usage: &Arc<Usage>) -> Result<Arc<Counted>> {
+        let identity = shared.identity_of(constant);
         let mut constants = self.constants.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = constants.get(&identity).and_then(Weak::upgrade) {
             return Ok(found);
         }
-        let buffer = upload(device, bytes, BufferUsages::STORAGE)?;
+        let buffer = upload(device, constant.as_slice(), BufferUsages::STORAGE)?;
         let charge = usage.charge(Use::Graphs, buffer.size() as usize);
         let made = Arc::new(Counted { buffer, _charge: charge });
         if constants.len().is_power_of_two() {
@@ -109,7 +109,7 @@ impl Executable {
         let constants = constants
             .iter()
             .zip(&used)
-            .map(|(bytes, used)| used.then(|| of_model.constant(&device, bytes.as_slice(), shared, usage)).transpose())
+            .map(|(bytes, used)| used.then(|| of_model.constant(&device, bytes, shared, usage)).transpose())
             .collect::<Result<Vec<_>>>()?;
         let arena = of_model.arena(&device, arena_length, usage)?;
         let sizes = match sizes.is_empty() {

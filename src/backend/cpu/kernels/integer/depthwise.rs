@@ -9,7 +9,8 @@ use crate::backend::cpu::kernels::conv_epilogue::ConvEpilogue;
 use crate::backend::cpu::kernels::depthwise;
 use crate::backend::cpu::kernels::quantize::{Quantized, integer};
 use crate::backend::cpu::kernels::{
-    Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Reject, Target, TensorDesc, expand_depthwise, require,
+    Accepted, AlignedBuffer, Built, Constant, Implementation, Kernel, Numbers, Problem, Reject, Target, TensorDesc,
+    expand_depthwise, require,
 };
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
@@ -74,7 +75,7 @@ impl<'a> Operands<'a> {
         let weights = problem.input(right.input);
         let scales = problem.input(right.scale).constant_elements()?;
         let are_known = Reject("weights or zero points that are computed");
-        let (_, zeros) = (weights.constant.ok_or(are_known)?, problem.input(right.zero_point).constant.ok_or(are_known)?);
+        let (_, zeros) = (weights.constant.ok_or(are_known)?, problem.input(right.zero_point).bytes().ok_or(are_known)?);
         let consumed = [right.input, right.scale, right.zero_point].map(|id| id.0 as usize).into_iter().collect();
         let axis = op.filter_layout.to_oihw(&[0, 1, 2, 3])[0];
         Ok(Operands { op, left, weights, axis, scales, zeros, consumed })
@@ -135,14 +136,15 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let is_simple = finish.is_whole && finish.added.is_none() && !finish.is_rest_left();
     require(is_simple, "more than a bias and bounds is fused")?;
     let scale = problem.input(left.scale).constant_elements()?[0];
-    let zero = problem.input(left.zero_point).constant.ok_or(Reject("a zero point that is computed"))?[0];
+    let zero = problem.input(left.zero_point).bytes().ok_or(Reject("a zero point that is computed"))?[0];
     // What float32 does not hold well, or is no number.
     let are_normal = scales.iter().all(|factor| (scale * factor).is_normal());
     require(are_normal, "scales whose products are not normal numbers")?;
     let (image, isa) = (problem.input(left.input).data_type, target.isa);
     Ok(Box::new(move || {
         let integers = operands.filter(&[1.0]);
-        let filter = Filter { elements: &integers, strides: op.filter_layout.to_oihw(&[b * c * d, c * d, d, 1]) };
+        let filter =
+            Filter { elements: Numbers::from(&integers[..]), strides: op.filter_layout.to_oihw(&[b * c * d, c * d, d, 1]) };
         let (is_signed, zero_point) = (image == Int8, integer(image, zero));
         let distance = channels + MARGIN;
         let mut weights = AlignedBuffer::zeroed(height * width * distance);
@@ -191,7 +193,8 @@ fn of_numbers<'a>(problem: &Problem<'a>, operands: &Operands<'_>, filter: &'a [f
     let mut inputs = problem.inputs.to_vec();
     let [image, weights] = [operands.op.input, operands.op.filter].map(|id| id.0 as usize);
     inputs[image].data_type = Float32;
-    inputs[weights] = TensorDesc { data_type: Float32, constant: Some(bytemuck::cast_slice(filter)), ..inputs[weights] };
+    inputs[weights] =
+        TensorDesc { data_type: Float32, constant: Some(Constant::Bytes(bytemuck::cast_slice(filter))), ..inputs[weights] };
     inputs
 }
 
@@ -204,7 +207,7 @@ fn dequantized(bytes: TensorDesc<'_>, axis: usize, scales: &[f32], zeros: &[u8])
         let of_place = |count: usize| if count == 1 { 0 } else { place };
         (integer(byte) - integer(zeros[of_place(zeros.len())])) as f32 * scales[of_place(scales.len())]
     };
-    bytes.constant.unwrap_or_default().iter().enumerate().map(number).collect()
+    bytes.bytes().unwrap_or_default().iter().enumerate().map(number).collect()
 }
 
 /// The blocks for such a window, whose weights fit into bytes with a sign, where the CPU has the instructions.

@@ -193,9 +193,9 @@ pub fn accept_with<'a>(problem: &Problem<'a>, target: &Target, tiles: Option<&'s
     let tiles = tiles.unwrap_or_else(|| Tiles::of(isa, batch));
     let hidden = columns / GATES;
     let weights = problem.input(op.recurrent_weight);
-    let bytes = weights.constant.ok_or(Reject("weights that are computed"))?;
+    let bytes = weights.bytes().ok_or(Reject("weights that are computed"))?;
     let scales = problem.input(op.scales).constant_elements()?;
-    let zeros = op.zero_points.map(|id| problem.input(id).constant.ok_or(Reject("zero points that are computed"))).transpose()?;
+    let zeros = op.zero_points.map(|id| problem.input(id).bytes().ok_or(Reject("zero points that are computed"))).transpose()?;
     let peephole = op.peephole_weight.map(|id| problem.input(id).constant_elements()).transpose()?;
     let packed = [Some(op.recurrent_weight), Some(op.scales), op.zero_points, op.peephole_weight];
     let consumed = packed.into_iter().flatten().map(|id| id.0 as usize).collect();

@@ -194,7 +194,7 @@ fn accept_with<'a>(problem: &Problem<'a>, target: &Target, tiles: &'static Tiles
     let [left, right] = Factor::of(problem)?;
     require_one_zero_point(problem, &left)?;
     let (image, weights) = (problem.input(left.input), problem.input(right.input));
-    let bytes = weights.constant.ok_or(Reject("weights that are computed"))?;
+    let bytes = weights.bytes().ok_or(Reject("weights that are computed"))?;
     let signed = image.data_type == Int8;
     let mut consumed: SmallVec<[usize; 2]> = right.packed().collect();
     let matrix = |columns: usize, [column, depth]: [usize; 2]| {
@@ -223,7 +223,7 @@ fn accept_with<'a>(problem: &Problem<'a>, target: &Target, tiles: &'static Tiles
         _ => return Err(Reject("not a matmul, gemm or conv2d")),
     };
     let scales = right.scale.map_or(Ok(&[1.0][..]), |scale| problem.input(scale).constant_elements())?;
-    let zeros = right.zero_point.map_or(Some(&[0][..]), |zero_point| problem.input(zero_point).constant);
+    let zeros = right.zero_point.map_or(Some(&[0][..]), |zero_point| problem.input(zero_point).bytes());
     let zeros = zeros.ok_or(Reject("zero points that are computed"))?;
     let mut row = None;
     if let Some(bias) = bias {

@@ -122,7 +122,7 @@ fn check(case: Case) {
         .map(|(i, view)| TensorDesc {
             data_type: view.data_type,
             shape: view.shape,
-            constant: constant(i).then_some(view.bytes()),
+            constant: constant(i).then_some(view.bytes().into()),
             order: None,
         })
         .collect();
@@ -308,7 +308,7 @@ fn check_bytes(case: &Bytes<'_>, turn: usize) {
         .map(|(i, view)| TensorDesc {
             data_type: view.data_type,
             shape: view.shape,
-            constant: (matches!(i, 1 | 3) && case.is_known || i == 6).then_some(view.bytes()),
+            constant: (matches!(i, 1 | 3) && case.is_known || i == 6).then_some(view.bytes().into()),
             order: None,
         })
         .collect();
