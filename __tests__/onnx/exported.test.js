@@ -1,15 +1,17 @@
 'use strict';
 
 // Models as exporters write them (tests/onnx/exported/, by exported.py), at random sequences of shapes, beside onnxruntime-node:
-// all runs of a sequence are in flight at once, and then one follows the other.
+// all runs of a sequence are in flight at once, and then one follows the other; and once more while plans go that other runs use.
 
-const { readFileSync, readdirSync } = require('node:fs');
+const { execFileSync } = require('node:child_process');
+const { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } = require('node:fs');
+const os = require('node:os');
 const path = require('node:path');
 const { ml } = require('webnn-node');
 const { loadOnnx } = require('webnn-node/onnx');
 const { references } = require('./compare.js');
 const { generator, seed } = require('./random.js');
-const { TYPES } = require('./write.js');
+const { TYPES, bytesOf } = require('./write.js');
 
 const FOLDER = path.join(__dirname, '../../tests/onnx/exported');
 /** Sets of shapes for each model. */
@@ -90,8 +92,28 @@ const cases = files.map((file, i) => {
   return { file, model, sets: Array.from({ length: SETS }, () => inputsOf(file)(random)) };
 });
 
+/** Plans of which each model keeps so many, those of later parts and of loops among them. */
+const PLANS = 2;
+
+/** For each set of each model the results of all its runs, in a process that keeps few plans. */
+function evicted() {
+  const folder = mkdtempSync(path.join(os.tmpdir(), 'webnn-node-plans-'));
+  const [from, to] = ['models.json', 'results.json'].map((name) => path.join(folder, name));
+  const base64 = (array) => Buffer.from(bytesOf(array)).toString('base64');
+  try {
+    const written = (fed) => fed.map(({ name, type, shape, array }) => ({ name, type, shape, data: base64(array) }));
+    writeFileSync(from, JSON.stringify(cases.map(({ model, sets }) => ({ model: base64(model), sets: sets.map(written) }))));
+    const env = { ...process.env, WEBNN_PLANS: String(PLANS) };
+    execFileSync(process.execPath, [path.join(__dirname, 'evicting.js'), from, to], { env, stdio: ['ignore', 'ignore', 'inherit'] });
+    return JSON.parse(readFileSync(to, 'utf8'));
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
 let context;
 let expected;
+let withFewPlans;
 beforeAll(async () => {
   context = await ml.createContext({ accelerated: false });
   expected = references(cases.flatMap(({ model, sets }) => sets.map((fed) => ({ reference: model, fed }))));
@@ -116,4 +138,18 @@ describe.each(cases.map((item, i) => [item.file, item, i]))('%s', (_, { model, s
     for (const [i, fed] of sets.entries()) await check(fed, i);
     loaded.destroy();
   });
+
+  test('while plans go', () => {
+    withFewPlans ??= evicted();
+    for (const [i, runs] of withFewPlans[index].entries()) {
+      const reference = expected[index * SETS + i];
+      const types = new Map(reference.map(({ name, type }) => [name, type]));
+      const read = ([name, { shape, data }]) => {
+        const bytes = Uint8Array.from(Buffer.from(data, 'base64'));
+        return [name, { shape, data: new TYPES[types.get(name)].array(bytes.buffer) }];
+      };
+      expect(runs.length).toBeGreaterThan(1);
+      for (const results of runs) compare(Object.fromEntries(Object.entries(results).map(read)), reference);
+    }
+  }, 120_000);
 });

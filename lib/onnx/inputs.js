@@ -14,8 +14,14 @@ const { isShape } = require('./tensor.js');
  * @typedef {{name: string, dataType: string, type: string, shape: (number | string)[] | null, optional?: boolean, sequence?: boolean}} Signature
  */
 
+/** Longer ones are not shown in messages. */
+const MOST_LISTED = 16;
+
 /** A name that stands for one size everywhere. Some writers call every dimension "?", and others by its place. */
 const isName = (name) => /^[A-Za-z_]\w*$/.test(name);
+
+/** What is no shape. */
+const listed = (shape) => (Array.isArray(shape) && shape.length <= MOST_LISTED ? `[${shape.map(show).join(', ')}]` : show(shape));
 
 const text = (shape) => (shape === null ? 'one of any rank' : `[${shape.join(', ')}]`);
 
@@ -77,6 +83,9 @@ function readInputs(operator, label, signatures, given, defaults, keeps = false,
       } else unshaped.push(i);
       continue;
     }
+    if (!isTensor(value) && !('data' in value)) {
+      throw typeError(operator, label, `${place}: found ${show(value)}, allowed a typed array or { data, shape }`);
+    }
     const shape = value.shape ?? value.dims;
     const kept = keeps ? keptOf(value, shape) : undefined;
     const isWhole = kept === undefined && !isTensor(value);
@@ -85,7 +94,7 @@ function readInputs(operator, label, signatures, given, defaults, keeps = false,
     if (type !== undefined && type !== dataType && type !== signature.type) {
       throw typeError(operator, label, `${place}: found ${show(type)}, allowed ${quote(dataType)}`);
     }
-    if (!isShape(shape)) throw typeError(operator, label, `${place}: shape: found ${show(shape)}, allowed an array of sizes`);
+    if (!isShape(shape)) throw typeError(operator, label, `${place}: shape: found ${listed(shape)}, allowed an array of sizes`);
     bindSizes(operator, label, signature, shape, sizes);
     if (isWhole) requireArray(operator, label, place, dataType, shape, array);
     arrays[name] = array;
@@ -119,7 +128,7 @@ function readSequence(operator, label, signature, list) {
     if (type !== undefined && type !== dataType && type !== signature.type) {
       throw typeError(operator, label, `${at}: found ${show(type)}, allowed ${quote(dataType)}`);
     }
-    if (!isShape(shape)) throw typeError(operator, label, `${at}: shape: found ${show(shape)}, allowed an array of sizes`);
+    if (!isShape(shape)) throw typeError(operator, label, `${at}: shape: found ${listed(shape)}, allowed an array of sizes`);
     requireFit(operator, label, at, declared, shape);
     requireArray(operator, label, at, dataType, shape, data);
     shapes.push([...shape]);
@@ -165,7 +174,7 @@ function infer(operator, label, signatures, arrays, shapes, sizes, unshaped) {
       const signature = signatures[i];
       const shape = solve(signature, arrays[signature.name].length, sizes);
       if (shape === undefined) return true;
-      requireArray(operator, label, `inputs: ${quote(signature.name)}`, signature.dataType, shape, arrays[signature.name]);
+      requireCount(operator, label, signature, arrays[signature.name], shape, sizes);
       bindSizes(operator, label, signature, shape, sizes);
       shapes[i] = shape;
       return false;
@@ -176,6 +185,18 @@ function infer(operator, label, signatures, arrays, shapes, sizes, unshaped) {
     }
     left = open;
   }
+}
+
+/** Holds an array against the shape that follows for it; where other inputs have said sizes, the error names them. */
+function requireCount(operator, label, { name, dataType, shape: declared }, array, shape, sizes) {
+  const place = `inputs: ${quote(name)}`;
+  const known = declared.filter((size) => typeof size === 'string' && isName(size) && sizes.has(size));
+  const count = elementCount(shape);
+  if (known.length > 0 && array.length !== count && !dataType.endsWith('int4')) {
+    const because = [...new Set(known)].map((size) => `${quote(size)} is ${sizes.get(size).size} in ${quote(sizes.get(size).by)}`);
+    throw typeError(operator, label, `${place}: found ${array.length} elements, allowed ${count} for the shape ${text(shape)}, since ${because.join(', ')}`);
+  }
+  requireArray(operator, label, place, dataType, shape, array);
 }
 
 /** The shape of so many elements, where that is the only one. */
@@ -217,7 +238,7 @@ function solveShapes(operator, label, signatures, given) {
       shape.forEach((each, position) => requireFit(operator, label, `${quote(signature.name)}[${position}]`, signature.shape, each));
       continue;
     }
-    if (!isShape(shape)) throw typeError(operator, label, `${quote(signature.name)}: found ${show(shape)}, allowed an array of sizes`);
+    if (!isShape(shape)) throw typeError(operator, label, `${quote(signature.name)}: found ${listed(shape)}, allowed an array of sizes`);
     bindSizes(operator, label, signature, shape, sizes);
   }
   return signatures.map(({ name, shape, sequence, optional, buffer }) => {

@@ -5,10 +5,12 @@
 //! tells of one.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 /// So many are kept: a plan of a network of some hundred steps takes some hundred kilobytes.
 pub const MOST: usize = 512;
+/// Another number, for tests.
+const MOST_OF_TESTS: &str = "WEBNN_PLANS";
 /// What they keep beside the weights, at most, unless it is one.
 pub const MOST_BYTES: usize = 32 << 20;
 
@@ -31,6 +33,12 @@ struct Entry {
     used: u64,
     bytes: usize,
     owner: Owner,
+}
+
+/// How many are kept in this process.
+fn most() -> usize {
+    static MOST_HERE: OnceLock<usize> = OnceLock::new();
+    *MOST_HERE.get_or_init(|| std::env::var(MOST_OF_TESTS).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(MOST))
 }
 
 /// Who has a plan.
@@ -74,7 +82,7 @@ impl Cache {
         kept.bytes += bytes;
         kept.entries.insert(number, Entry { used, bytes, owner });
         let mut leaving = Vec::new();
-        while kept.entries.len() > 1 && (kept.entries.len() > MOST || kept.bytes > MOST_BYTES) {
+        while kept.entries.len() > 1 && (kept.entries.len() > most() || kept.bytes > MOST_BYTES) {
             let oldest = kept.entries.iter().min_by_key(|(_, entry)| entry.used).map(|(number, _)| *number);
             let Some((oldest, entry)) = oldest.and_then(|oldest| kept.entries.remove_entry(&oldest)) else { break };
             kept.bytes -= entry.bytes;
