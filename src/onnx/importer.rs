@@ -15,6 +15,7 @@ use super::fixed::Fixed;
 use super::fold::Folding;
 use super::loaded::{Loaded, OpenInput};
 use super::node::Node;
+use super::ops::narrow::Role;
 use super::order::order;
 use super::part::{Cut, Export, Given, Givens, Next, Part};
 use super::protobuf::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};
@@ -238,30 +239,6 @@ fn functions(list: &[FunctionProto]) -> Result<Functions<'_>> {
         }
     }
     Ok(functions)
-}
-
-/// Operators that take integers of 16 and 4 bits, besides those that move them.
-const TAKES_SHORT: [&str; 5] = ["Cast", "DequantizeLinear", "QuantizeLinear", "Shape", "Size"];
-
-/// Whether the outputs of a node are elements of its inputs.
-fn moves(node: &Node<'_>) -> bool {
-    const MOVE: [&str; 14] = [
-        "Concat",
-        "DepthToSpace",
-        "Expand",
-        "Flatten",
-        "Gather",
-        "GatherElements",
-        "GatherND",
-        "Identity",
-        "Reshape",
-        "Slice",
-        "Split",
-        "Squeeze",
-        "Transpose",
-        "Unsqueeze",
-    ];
-    node.proto.domain.is_empty() && MOVE.contains(&node.operator())
 }
 
 /// What a name stands for.
@@ -568,12 +545,16 @@ impl<'a> Importer<'a> {
         if let Some(Err(reason)) = options.map(|options| options.check(&node)) {
             return Ok(Err(Failure::Refused(Some(reason))));
         }
-        let short = node.inputs.iter().flatten().find_map(|value| match value {
-            Value::Operand(id) => self.short.get(id).copied(),
-            _ => None,
-        });
-        let computes = short.filter(|&element| ops::narrow::computes(&node, element));
-        if let Some(element) = short.filter(|_| computes.is_none() && !TAKES_SHORT.contains(&node.operator()) && !moves(&node)) {
+        let label = label(proto, scope);
+        let emit = Emit {
+            builder: &mut self.builder,
+            folding: &mut self.folding,
+            short: &mut self.short,
+            transposed: &mut self.transposed,
+            label: String::new(),
+        };
+        let role = ops::narrow::role(&node, &emit);
+        if let Some(Role::Refuses(element)) = role {
             let reason =
                 format!("an input of {element}, which quantization, Cast, arithmetic and operators that move elements take");
             return Ok(Err(Failure::Refused(Some(reason.into()))));
@@ -588,7 +569,6 @@ impl<'a> Importer<'a> {
         let mapped = match self.folding.evaluate(&node) {
             Some(folded) => folded.map(|tensor| vec![tensor.into()]),
             None => {
-                let label = label(proto, scope);
                 let mut emit = Emit {
                     builder: &mut self.builder,
                     folding: &mut self.folding,
@@ -596,9 +576,9 @@ impl<'a> Importer<'a> {
                     transposed: &mut self.transposed,
                     label,
                 };
-                let mapped = match computes {
-                    Some(element) => ops::narrow::map(entry, &node, element, &mut emit),
-                    None => ops::precision::map(entry, &node, &mut emit),
+                let mapped = match role {
+                    Some(Role::Makes(element)) => ops::narrow::map(entry, &node, element, &mut emit),
+                    _ => ops::precision::map(entry, &node, &mut emit),
                 };
                 match mapped {
                     Err(reason) if reason.wants.is_none() && empty::concerns(&node) => {
@@ -608,10 +588,6 @@ impl<'a> Importer<'a> {
                 }
             }
         };
-        if let (Some(element), Ok(outputs)) = (short.filter(|_| moves(&node)), &mapped) {
-            let operands = outputs.iter().filter_map(|value| if let Value::Operand(id) = value { Some(*id) } else { None });
-            self.short.extend(operands.map(|id| (id, element)));
-        }
         Ok(match mapped {
             Ok(outputs) => match (0..proto.output.len()).find(|&i| node.has_output(i) && i >= outputs.len()) {
                 Some(output) => Err(Failure::Refused(Some(format!("output {output} is not supported").into()))),

@@ -245,6 +245,11 @@ impl Tensor {
                 Tensor::from_integers(element, shape, &truths)
             }
             (true, _) if element.is_float() => Tensor::from_floats(element, shape, &self.floats()),
+            // As onnxruntime does it: rounded, of two to the one that is farther from 0, of which the low bits stay.
+            (true, ElementType::Int4 | ElementType::Uint4) => {
+                let numbers: Vec<i64> = self.floats().iter().map(|x| i64::from(x.round() as i32)).collect();
+                Tensor::from_integers(element, shape, &numbers)
+            }
             (true, _) => {
                 let (low, high) = element.range();
                 let numbers: Vec<i128> = self.floats().iter().map(|&x| (x as i128).clamp(low, high)).collect();

@@ -82,6 +82,95 @@ fn the_last_block_of_quantized_values_may_be_short() {
 }
 
 #[test]
+fn casts_to_four_bits() {
+    // As onnxruntime does it: floats are rounded, halves away from zero, and of all numbers the low bits stay.
+    let numbers = [0.0, 0.49999997, 0.5, 1.5, -0.5, -1.7, 2.5, 3.4, 7.2, 7.9, 8.2, -8.3, -9.6, 15.9, 17.0, 100.0, -100.0, 300.0];
+    let rounded = [0, 0, 1, 2, -1, -2, 3, 3, 7, 8, 8, -8, -10, 16, 17, 100, -100, 300];
+    let count = numbers.len();
+    for (element, low) in [(Int4, -8i128), (Uint4, 0)] {
+        let bits = |x: i128| (x - low).rem_euclid(16) + low;
+        let expected: Vec<i128> = rounded.map(bits).to_vec();
+        let to = || vec![int("to", number_of(element).into())];
+        let integers = |of: ElementType| {
+            let (least, most) = of.range();
+            wholes(of, &[count], &rounded.map(|x: i128| x.clamp(least, most)))
+        };
+        let inputs = [Int8, Uint8, Int16, Uint16, Int32, Uint32, Int64].map(integers).into_iter();
+        let float16 = Tensor::from_floats(Float16, vec![count], &numbers.map(|x| if x == 0.49999997 { 0.25 } else { x }));
+        for input in inputs.chain([floats(&[count], &numbers), float16]) {
+            let of = input.element;
+            let expected: Vec<i128> = if of.is_float() { expected.clone() } else { input.wholes().into_iter().map(bits).collect() };
+            let found = outcome(21, "Cast", std::slice::from_ref(&input), &[], to()).unwrap().remove(0);
+            assert_eq!(found.wholes(), expected, "{of} to {element}");
+            // A known one is cast at import.
+            let known = sketch(21)
+                .tensor("x", &input)
+                .node("Cast", &["x"], &["q"], to())
+                .node("Cast", &["q"], &["y"], vec![int("to", 6)])
+                .output("y")
+                .import()
+                .unwrap();
+            assert_eq!(run(&known, &[])[0].wholes(), expected, "{of} to {element}, known");
+        }
+    }
+}
+
+#[test]
+fn bits_and_places_of_sixteen_bits() {
+    for element in [Int16, Uint16] {
+        let (low, _) = element.range();
+        let fit = |x: i128| (x - low).rem_euclid(1 << 16) + low;
+        let list = |numbers: &[i128]| wholes(element, &[numbers.len()], &numbers.iter().map(|&x| fit(x)).collect::<Vec<_>>());
+        let (x, y) = (list(&[1, 2, 200, 40000]), list(&[3, 2, 400, 65535]));
+        let computed = |operator: &str, fed: &[Tensor], known: &[Tensor], attributes: Vec<AttributeProto>| {
+            let found = outcome(18, operator, fed, known, attributes);
+            found.unwrap_or_else(|reason| panic!("{operator} of {element}: {reason}")).remove(0).wholes()
+        };
+        let pairs = || x.wholes().into_iter().zip(y.wholes());
+        let of_pairs: [(&str, fn(i128, i128) -> i128); 3] =
+            [("BitwiseAnd", |a, b| a & b), ("BitwiseOr", |a, b| a | b), ("BitwiseXor", |a, b| a ^ b)];
+        for (operator, function) in of_pairs {
+            let expected: Vec<i128> = pairs().map(|(a, b)| fit(function(a, b))).collect();
+            assert_eq!(computed(operator, &[x.clone(), y.clone()], &[], vec![]), expected, "{operator} of {element}");
+            // One of them may be known.
+            assert_eq!(computed(operator, &[x.clone()], &[y.clone()], vec![]), expected, "{operator} of {element}, known");
+        }
+        let expected: Vec<i128> = x.wholes().into_iter().map(|a| fit(!a)).collect();
+        assert_eq!(computed("BitwiseNot", &[x.clone()], &[], vec![]), expected, "{element}");
+        for (direction, function) in [("LEFT", (|a, b| a << b) as fn(i128, i128) -> i128), ("RIGHT", |a, b| a >> b)] {
+            let by = [0i128, 1, 15, 16];
+            let found = outcome(18, "BitShift", &[x.clone(), list(&by)], &[], vec![text("direction", direction)]);
+            if element == Int16 {
+                assert!(found.unwrap_err().contains("unsigned"));
+                continue;
+            }
+            let expected: Vec<i128> = x.wholes().into_iter().zip(by).map(|(a, b)| fit(function(a, b))).collect();
+            assert_eq!(found.unwrap()[0].wholes(), expected, "{direction}");
+        }
+        // What is moved, and what is combined.
+        let updates = list(&[30000, 65535]);
+        let scatter = |reduction: &str| {
+            let known = [Tensor::int64s(&[3, 2]), updates.clone()];
+            computed("ScatterElements", &[x.clone()], &known, vec![int("axis", 0), text("reduction", reduction)])
+        };
+        let scattered = |a: i128, b: i128| [1, 2, b, a].map(fit).to_vec();
+        assert_eq!(scatter("none"), scattered(30000, 65535), "{element}");
+        assert_eq!(scatter("add"), scattered(30000 + 40000, 65535 + 200), "{element}");
+        assert_eq!(scatter("mul"), scattered(30000 * 40000, 65535 * 200), "{element}");
+        assert_eq!(computed("Tile", &[x.clone()], &[Tensor::int64s(&[2])], vec![]), [x.wholes(), x.wholes()].concat());
+        let table = sketch(18)
+            .input("i", 7, &[2])
+            .tensor("x", &x)
+            .node("Gather", &["x", "i"], &["y"], vec![])
+            .output("y")
+            .import()
+            .unwrap();
+        assert_eq!(table.outputs[0].element_type, element.name());
+        assert_eq!(run(&table, &[Tensor::int64s(&[3, 0])])[0].wholes(), [40000, 1].map(fit));
+    }
+}
+
+#[test]
 fn quantization_to_sixteen_bits() {
     for (element, zero) in [(Int16, -5i128), (Uint16, 40_000)] {
         let (low, high) = element.range();

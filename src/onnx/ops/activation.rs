@@ -81,8 +81,16 @@ pub fn shrink(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let (low, high, zero) = (emit.scalar(of, -lambd)?, emit.scalar(of, lambd)?, emit.scalar(of, 0.0)?);
     let below = emit.logical(LogicalKind::Lesser, input, low)?;
     let above = emit.logical(LogicalKind::Greater, input, high)?;
-    let raised = emit.with(BinaryKind::Add, input, bias)?;
-    let lowered = emit.with(BinaryKind::Sub, input, bias)?;
+    let mut moved = |kind| {
+        if of.is_float() || bias.fract() == 0.0 {
+            return emit.with(kind, input, bias);
+        }
+        // A number with a fraction is added to integers before that is cut off.
+        let input = emit.cast(input, DataType::Float32)?;
+        let moved = emit.with(kind, input, bias)?;
+        emit.cast(moved, of)
+    };
+    let (raised, lowered) = (moved(BinaryKind::Add)?, moved(BinaryKind::Sub)?);
     let inner = emit.select(above, lowered, zero)?;
     one(emit.select(below, raised, inner)?)
 }

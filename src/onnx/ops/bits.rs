@@ -38,6 +38,27 @@ pub fn cast(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     }
 }
 
+/// An integer as an unsigned one of as many bits, and its own type if that is another.
+fn unsigned(input: OperandId, emit: &mut Emit<'_>) -> Mapped<(OperandId, Option<DataType>)> {
+    let of = emit.data_type(input);
+    let data_type = match of {
+        DataType::Int8 => DataType::Uint8,
+        DataType::Int32 => DataType::Uint32,
+        DataType::Int64 => DataType::Uint64,
+        DataType::Uint8 | DataType::Uint32 | DataType::Uint64 => return Ok((input, None)),
+        _ => return Err(format!("an input of {of}, where integers are needed").into()),
+    };
+    Ok((emit.push(Bitcast { input, data_type })?, Some(of)))
+}
+
+/// The result of unsigned integers as one of the type that its inputs had.
+fn back(result: OperandId, own: Option<DataType>, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    match own {
+        Some(data_type) => emit.push(Bitcast { input: result, data_type }),
+        None => Ok(result),
+    }
+}
+
 /// BitShift: a product with a power of two, or a quotient.
 pub fn shift(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let left = match node.string("direction", "")?.as_str() {
@@ -45,11 +66,16 @@ pub fn shift(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         "RIGHT" => false,
         other => return Err(format!("the direction {other:?}").into()),
     };
+    let elements = [emit.element(node.input(0)?), emit.element(node.input(1)?)];
     let (input, by) = (emit.input(node, 0)?, emit.input(node, 1)?);
-    let of = emit.data_type(input);
-    if of.is_float() || of.is_signed() {
-        return Err(format!("an input of {of}").into());
+    // uint16 is held by int32, and more is known of it than of a constant that has been made one.
+    if !elements.contains(&ElementType::Uint16)
+        && !matches!(emit.data_type(input), DataType::Uint8 | DataType::Uint32 | DataType::Uint64)
+    {
+        return Err(format!("an input of {}, where unsigned integers are needed", elements[0]).into());
     }
+    let ((input, own), (by, _)) = (unsigned(input, emit)?, unsigned(by, emit)?);
+    let of = emit.data_type(input);
     let powers: Vec<i64> = (0..of.bits()).map(|bit| 1i64.wrapping_shl(bit as u32)).collect();
     let powers = emit.constant(Tensor::from_integers(of.into(), vec![powers.len()], &powers))?;
     let most = emit.scalar(of, of.bits() as f64 - 1.0)?;
@@ -60,7 +86,8 @@ pub fn shift(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     // Nothing is left when all bits are moved out.
     let all = emit.logical(LogicalKind::Greater, by, most)?;
     let zero = emit.scalar(of, 0.0)?;
-    one(emit.select(all, zero, shifted)?)
+    let result = emit.select(all, zero, shifted)?;
+    one(back(result, own, emit)?)
 }
 
 /// BitwiseNot: the complement of an unsigned integer, or the negative of a signed one, less 1.
@@ -77,10 +104,8 @@ pub fn not(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
 /// BitwiseAnd, BitwiseOr and BitwiseXor, bit by bit.
 pub fn binary(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let (a, b) = (emit.input(node, 0)?, emit.input(node, 1)?);
+    let ((a, own), (b, _)) = (unsigned(a, emit)?, unsigned(b, emit)?);
     let of = emit.data_type(a);
-    if of.is_float() || of.is_signed() {
-        return Err(format!("inputs of {of} are not supported, only unsigned integers").into());
-    }
     let element: ElementType = of.into();
     let two = emit.scalar(of, 2.0)?;
     let (mut rest_a, mut rest_b, mut common) = (a, b, None);
@@ -103,13 +128,11 @@ pub fn binary(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     }
     let common = common.ok_or("no bits")?;
     if node.operator() == "BitwiseAnd" {
-        return one(common);
+        return one(back(common, own, emit)?);
     }
     // Of the bits of both, common ones would count twice.
     let first = emit.sub(a, common)?;
     let either = emit.add(first, b)?;
-    if node.operator() == "BitwiseOr" {
-        return one(either);
-    }
-    one(emit.sub(either, common)?)
+    let result = if node.operator() == "BitwiseOr" { either } else { emit.sub(either, common)? };
+    one(back(result, own, emit)?)
 }

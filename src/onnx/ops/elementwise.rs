@@ -219,7 +219,7 @@ pub fn cast(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
 }
 
 pub fn cast_like(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    let element = emit.stored_element(node.input(1)?);
+    let element = emit.element(node.input(1)?);
     cast_to(node.input(0)?, element, emit)
 }
 
@@ -236,11 +236,26 @@ fn cast_to(value: &Value, element: ElementType, emit: &mut Emit<'_>) -> Mapped<V
         // The same numbers, which are no longer of 16 bits.
         return one(emit.unary(UnaryKind::Identity, input)?);
     }
-    if element.is_short() {
-        let numbers = emit.cast(input, DataType::Int32)?;
+    if element.is_narrow() {
+        let whole = if element.bits() == 4 && emit.data_type(input).is_float() { rounded_away(input, emit)? } else { input };
+        let numbers = emit.cast(whole, DataType::Int32)?;
         let result = narrow::wrap(numbers, element, emit)?;
         emit.short.insert(result, element);
         return one(result);
     }
     one(emit.cast(input, data_type(element)?)?)
+}
+
+/// The nearest whole numbers, and of two the one that is farther from 0: so onnxruntime casts to integers of 4 bits, where it cuts off the
+/// fraction for all others.
+fn rounded_away(input: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let even = emit.unary(UnaryKind::RoundEven, input)?;
+    let rest = emit.sub(input, even)?;
+    let rest = emit.unary(UnaryKind::Abs, rest)?;
+    let half = emit.scalar(emit.data_type(input), 0.5)?;
+    let is_half = emit.logical(LogicalKind::Equal, rest, half)?;
+    let sign = emit.unary(UnaryKind::Sign, input)?;
+    let half = emit.mul(sign, half)?;
+    let away = emit.add(input, half)?;
+    emit.select(is_half, away, even)
 }
