@@ -99,7 +99,8 @@ fn casts_to_four_bits() {
         let float16 = Tensor::from_floats(Float16, vec![count], &numbers.map(|x| if x == 0.49999997 { 0.25 } else { x }));
         for input in inputs.chain([floats(&[count], &numbers), float16]) {
             let of = input.element;
-            let expected: Vec<i128> = if of.is_float() { expected.clone() } else { input.wholes().into_iter().map(bits).collect() };
+            let expected: Vec<i128> =
+                if of.is_float() { expected.clone() } else { input.wholes().into_iter().map(bits).collect() };
             let found = outcome(21, "Cast", std::slice::from_ref(&input), &[], to()).unwrap().remove(0);
             assert_eq!(found.wholes(), expected, "{of} to {element}");
             // A known one is cast at import.
