@@ -4,6 +4,7 @@ use crate::onnx::element::ElementType::{self, *};
 use crate::onnx::protobuf::AttributeProto;
 use crate::onnx::tensor::Tensor;
 use crate::onnx::testing::*;
+use std::slice::from_ref;
 
 /// A model of one node, whose inputs have names: those in `fed` are fed, the others known.
 fn outcome(
@@ -128,17 +129,18 @@ fn bits_and_places_of_sixteen_bits() {
             found.unwrap_or_else(|reason| panic!("{operator} of {element}: {reason}")).remove(0).wholes()
         };
         let pairs = || x.wholes().into_iter().zip(y.wholes());
-        let of_pairs: [(&str, fn(i128, i128) -> i128); 3] =
-            [("BitwiseAnd", |a, b| a & b), ("BitwiseOr", |a, b| a | b), ("BitwiseXor", |a, b| a ^ b)];
-        for (operator, function) in of_pairs {
+        type OfPair = fn(i128, i128) -> i128;
+        for (operator, function) in
+            [("BitwiseAnd", (|a, b| a & b) as OfPair), ("BitwiseOr", |a, b| a | b), ("BitwiseXor", |a, b| a ^ b)]
+        {
             let expected: Vec<i128> = pairs().map(|(a, b)| fit(function(a, b))).collect();
             assert_eq!(computed(operator, &[x.clone(), y.clone()], &[], vec![]), expected, "{operator} of {element}");
             // One of them may be known.
-            assert_eq!(computed(operator, &[x.clone()], &[y.clone()], vec![]), expected, "{operator} of {element}, known");
+            assert_eq!(computed(operator, from_ref(&x), from_ref(&y), vec![]), expected, "{operator} of {element}, known");
         }
         let expected: Vec<i128> = x.wholes().into_iter().map(|a| fit(!a)).collect();
-        assert_eq!(computed("BitwiseNot", &[x.clone()], &[], vec![]), expected, "{element}");
-        for (direction, function) in [("LEFT", (|a, b| a << b) as fn(i128, i128) -> i128), ("RIGHT", |a, b| a >> b)] {
+        assert_eq!(computed("BitwiseNot", from_ref(&x), &[], vec![]), expected, "{element}");
+        for (direction, function) in [("LEFT", (|a, b| a << b) as OfPair), ("RIGHT", |a, b| a >> b)] {
             let by = [0i128, 1, 15, 16];
             let found = outcome(18, "BitShift", &[x.clone(), list(&by)], &[], vec![text("direction", direction)]);
             if element == Int16 {
@@ -152,13 +154,13 @@ fn bits_and_places_of_sixteen_bits() {
         let updates = list(&[30000, 65535]);
         let scatter = |reduction: &str| {
             let known = [Tensor::int64s(&[3, 2]), updates.clone()];
-            computed("ScatterElements", &[x.clone()], &known, vec![int("axis", 0), text("reduction", reduction)])
+            computed("ScatterElements", from_ref(&x), &known, vec![int("axis", 0), text("reduction", reduction)])
         };
         let scattered = |a: i128, b: i128| [1, 2, b, a].map(fit).to_vec();
         assert_eq!(scatter("none"), scattered(30000, 65535), "{element}");
         assert_eq!(scatter("add"), scattered(30000 + 40000, 65535 + 200), "{element}");
         assert_eq!(scatter("mul"), scattered(30000 * 40000, 65535 * 200), "{element}");
-        assert_eq!(computed("Tile", &[x.clone()], &[Tensor::int64s(&[2])], vec![]), [x.wholes(), x.wholes()].concat());
+        assert_eq!(computed("Tile", from_ref(&x), &[Tensor::int64s(&[2])], vec![]), [x.wholes(), x.wholes()].concat());
         let table = sketch(18)
             .input("i", 7, &[2])
             .tensor("x", &x)
