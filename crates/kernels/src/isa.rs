@@ -43,11 +43,13 @@ impl Isa {
     /// The instruction set to use: the best one, or the one that `WEBNN_CPU` names (`portable`, `neon`, `avx2`, `avx512`).
     pub fn of_this_machine() -> &'static Isa {
         static ISA: OnceLock<&'static Isa> = OnceLock::new();
-        ISA.get_or_init(|| {
-            let wanted = std::env::var("WEBNN_CPU").ok();
-            let fits = |isa: &&&'static Isa| wanted.as_deref().is_none_or(|name| name == isa.name);
-            Isa::available().iter().find(fits).copied().unwrap_or(&PORTABLE)
-        })
+        ISA.get_or_init(|| Isa::named(&std::env::var("WEBNN_CPU").unwrap_or_default()).unwrap_or(&PORTABLE))
+    }
+
+    /// The one of this name, or the best one where it is empty, as a variable may be that is set to nothing. None where this CPU has none
+    /// of that name.
+    pub fn named(name: &str) -> Option<&'static Isa> {
+        Isa::available().iter().find(|isa| name.is_empty() || name == isa.name).copied()
     }
 
     /// All that CPUs of this architecture may have. Whether this one has them is not asked: none of their instructions may run.
@@ -123,5 +125,20 @@ mod x86 {
     #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
     pub unsafe fn loop_avx512(work: impl super::Loop) {
         work.run();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Isa;
+
+    #[test]
+    fn an_empty_name_is_that_of_the_best_instruction_set() {
+        let available = Isa::available();
+        assert_eq!(Isa::named("").map(|isa| isa.name), Some(available[0].name));
+        for isa in available {
+            assert_eq!(Isa::named(isa.name).map(|found| found.name), Some(isa.name));
+        }
+        assert!(Isa::named("avx-512").is_none() && Isa::named("reference").is_none());
     }
 }

@@ -4,6 +4,7 @@
 //! switches it on again; the last one that matches decides. `*` stands for any characters.
 
 use super::registry::implementations;
+use crate::backend::cpu::kernels::Isa;
 use std::sync::OnceLock;
 
 #[derive(Debug, Default)]
@@ -14,11 +15,16 @@ pub struct Switches {
 }
 
 impl Switches {
-    /// Those that `WEBNN_CPU=reference` and `WEBNN_IMPL` ask for. What no implementation matches is said on stderr, once.
+    /// Those that `WEBNN_CPU=reference` and `WEBNN_IMPL` ask for. What no implementation matches, and an instruction set that is not there,
+    /// are said on stderr, once.
     pub fn of_environment() -> &'static Switches {
         static SWITCHES: OnceLock<Switches> = OnceLock::new();
         SWITCHES.get_or_init(|| {
-            let only_reference = std::env::var("WEBNN_CPU").is_ok_and(|name| name == "reference");
+            let cpu = std::env::var("WEBNN_CPU").unwrap_or_default();
+            let only_reference = cpu == "reference";
+            if let Some(complaint) = unknown_cpu(&cpu) {
+                eprintln!("webnn-node: WEBNN_CPU: {complaint}");
+            }
             let list = std::env::var("WEBNN_IMPL").unwrap_or_default();
             let (patterns, complaints) = parse(&list);
             complaints.iter().for_each(|complaint| eprintln!("webnn-node: WEBNN_IMPL: {complaint}"));
@@ -40,6 +46,18 @@ impl Switches {
     pub fn is_on(&self, name: &str) -> bool {
         self.patterns.iter().rev().find(|(pattern, _)| matches(pattern, name)).is_none_or(|(_, on)| *on)
     }
+}
+
+/// What is wrong with a value of `WEBNN_CPU`. The portable kernels run then.
+fn unknown_cpu(name: &str) -> Option<String> {
+    if name == "reference" || Isa::named(name).is_some() {
+        return None;
+    }
+    let names: Vec<&str> = Isa::available().iter().map(|isa| isa.name).collect();
+    Some(format!(
+        "'{name}' is no instruction set of this CPU, so the portable kernels run; there are {} and reference",
+        names.join(", ")
+    ))
 }
 
 /// The patterns of a list, and what is wrong with others.
@@ -95,6 +113,17 @@ mod tests {
         assert!(complaints[0].starts_with("'convolution.*' matches no implementation; there are "), "{complaints:?}");
         assert_eq!(complaints[1], "'conv.depthwise' begins with neither - (off) nor + (on)");
         assert_eq!(complaints.len(), 2);
+    }
+
+    #[test]
+    fn an_instruction_set_that_is_not_there_is_named() {
+        let known = Isa::available().iter().map(|isa| isa.name).chain(["", "reference"]);
+        known.for_each(|name| assert_eq!(unknown_cpu(name), None, "'{name}'"));
+        let complaint = unknown_cpu("avx-512").unwrap();
+        assert!(
+            complaint.starts_with("'avx-512' is no instruction set of this CPU") && complaint.contains("portable"),
+            "{complaint}"
+        );
     }
 
     #[test]
