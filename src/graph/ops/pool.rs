@@ -68,7 +68,7 @@ operators! {
     }
 }
 
-/// The greatest order of a norm: beyond it the norm of any window that fits into memory is close to the maximum.
+/// The greatest order of a norm: shaders write its power as a product of so many factors.
 pub const GREATEST_ORDER: u32 = 64;
 
 impl NormPool2d {
