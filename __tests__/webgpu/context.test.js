@@ -10,7 +10,7 @@ const { buildAdder, createTensors, float32, read } = require('../adder.js');
 const { openDevice } = require('../../lib/webgpu/timeline.js');
 const { Waiting } = require('../../lib/waiting.js');
 const { ask } = require('../../lib/settle.js');
-const { newContext, newDevice, onDevice } = require('./device.js');
+const { isSoftware, newContext, newDevice, onDevice } = require('./device.js');
 
 /** A tensor of a timeline without a context. */
 async function tensorOn(timeline, handle) {
@@ -41,8 +41,7 @@ describe('F1: a context on a GPUDevice', () => {
 
   onDevice('says what it is', async () => {
     const { context } = await newContext();
-    // SwiftShader computes on the CPU.
-    expect(context.accelerated).toBe(false);
+    expect(context.accelerated).toBe(!isSoftware);
     expect(context.executionModes).toEqual(['awaited', 'queued', 'timeline']);
     for (const blocking of [() => context.computeSync(), () => context.readTensorSync(), () => new MLExecution(context)]) {
       expect(blocking).toThrow(expect.objectContaining({ name: 'NotSupportedError' }));

@@ -27,6 +27,9 @@ if (!folder) {
   const files = readdirSync(folder).filter((name) => name.endsWith('.json'));
   test(`${folder} has vectors`, () => expect(files).not.toHaveLength(0));
   let held;
+  beforeAll(async () => {
+    if (adapter) held = await newContext({ requiredFeatures: requiredFeatures(adapter) });
+  });
   for (const file of files) {
     describe(path.basename(file, '.json'), () => {
       const vectors = JSON.parse(readFileSync(path.join(folder, file), 'utf8'));
@@ -35,8 +38,7 @@ if (!folder) {
           if (name === vector.name) vector.graph.expectedOutputs[output].data[index] = value;
         }
         onDevice(vector.name, async () => {
-          held ??= newContext({ requiredFeatures: requiredFeatures(adapter) });
-          await run((await held).context, vector);
+          await run(held.context, vector);
         });
       }
     });

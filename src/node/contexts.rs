@@ -1,7 +1,7 @@
 //! The flat functions of contexts.
 
 use super::call::{Call, stale};
-use super::environment::{Environment, Running, leave_devices_at_exit};
+use super::environment::{Environment, Running};
 use super::handles::Handle;
 use super::relay::Relay;
 use super::script::{Scope, Value};
@@ -218,7 +218,6 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         done.run(|| {
             let started = match Gpu::new(wish) {
                 Ok(gpu) => {
-                    leave_devices_at_exit();
                     let accelerated = !gpu.is_software();
                     start.on(gpu).map(|()| (accelerated, "gpu"))
                 }

@@ -22,7 +22,7 @@ use super::script::{Scope, Value, internal};
 use super::settle::{Queue, Settler};
 use super::steps::{Kept, Stepped};
 use super::tensors::Tensor;
-use crate::backend::{Watch, wgpu};
+use crate::backend::Watch;
 use crate::error::Result;
 use crate::timeline::Timeline;
 use napi::sys;
@@ -283,45 +283,6 @@ extern "C" fn at_exit() {
             }
         }
     });
-}
-
-/// To be called when there is a device of a GPU: its driver is not to be used while it ends with the process. What is
-/// registered last runs first, so before what the driver has registered.
-pub fn leave_devices_at_exit() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(register);
-
-    /// Where a device does not come to rest, the process ends here with its status: the functions of a driver that run
-    /// after this one would wait for the device, or crash.
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    fn register() {
-        unsafe extern "C" {
-            /// Of glibc.
-            fn on_exit(function: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
-            fn fflush(stream: *mut c_void) -> c_int;
-            fn _exit(status: c_int) -> !;
-        }
-        extern "C" fn leave_devices(status: c_int, _: *mut c_void) {
-            if let Ok(false) = catch_unwind(wgpu::end_of_process) {
-                // SAFETY: a null stream means all streams, and the end of the process needs nothing.
-                unsafe {
-                    fflush(std::ptr::null_mut());
-                    _exit(status)
-                }
-            }
-        }
-        // SAFETY: as for `at_exit`.
-        let _ = unsafe { on_exit(leave_devices, std::ptr::null_mut()) };
-    }
-
-    #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-    fn register() {
-        extern "C" fn leave_devices() {
-            let _ = catch_unwind(wgpu::end_of_process);
-        }
-        // SAFETY: as for `at_exit`.
-        let _ = unsafe { atexit(leave_devices) };
-    }
 }
 
 /// A panic of ours becomes an error for whoever asked for the work; nothing of it is for the terminal (docs/extensions.md E4).

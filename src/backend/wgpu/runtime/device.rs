@@ -5,6 +5,7 @@
 
 use super::adapter::required;
 use super::errors::checked;
+use super::exit::leave_devices_at_exit;
 use super::experimental::permission;
 use super::jobs::{Asked, Job, Order, Turn};
 use super::loss::{Listener, Loss, Tell, lock};
@@ -45,6 +46,8 @@ static DEVICES: Mutex<Vec<InUse>> = Mutex::new(Vec::new());
 /// may be in the driver then, and a dispatch that was given up goes on.
 struct InUse {
     device: Weak<Device>,
+    /// Of [`Device`].
+    is_software: bool,
     stopping: Arc<AtomicBool>,
     /// Disconnected when both threads have ended.
     ended: Receiver<()>,
@@ -53,40 +56,51 @@ struct InUse {
 }
 
 impl InUse {
-    /// Whether nothing will use the driver any more; waits until then, or until a time.
+    /// Whether nothing of ours will use the driver any more; waits until then, or until a time.
     fn is_at_rest(&self, last: Instant) -> bool {
         // The threads send nothing: what they had is dropped when they end.
         let ended = matches!(self.ended.recv_deadline(last), Err(RecvTimeoutError::Disconnected));
         ended && self.idle.load(Ordering::Acquire)
+    }
+
+    /// Whether the functions that the driver has registered for the exit may run. Drivers of hardware have threads of their own as long
+    /// as there is a device, and NVIDIA's (580.159) crashes when the process exits beside them: gfx-rs/wgpu#8365, ggml-org/llama.cpp#10528.
+    fn may_exit(&self, last: Instant, was_there: bool) -> bool {
+        self.is_at_rest(last) && (self.is_software || !was_there)
     }
 }
 
 /// Stops the use of all devices: drivers crash when a thread uses one while the process exits. It should be called before
 /// the exit begins, since drivers register functions for it at any time, and those run first that were registered last.
 ///
-/// Called again it finds nothing left to wait for. Tells whether all devices are at rest.
+/// Called again it finds nothing left to wait for. Tells whether the drivers' own functions for the exit may run.
 pub fn end_of_process() -> bool {
-    let mut at_rest = lock(&AT_REST);
+    let mut may_exit = lock(&MAY_EXIT);
     let devices = std::mem::take(&mut *lock(&DEVICES));
-    *at_rest = stop(&devices, Instant::now() + PATIENCE_AT_EXIT) && *at_rest;
-    *at_rest
+    *may_exit = stop(&devices, Instant::now() + PATIENCE_AT_EXIT) && *may_exit;
+    *may_exit
 }
 
-/// Stops the use of devices; whether all are at rest.
+/// Stops the use of devices; whether the process may exit as others do.
 fn stop(devices: &[InUse], last: Instant) -> bool {
-    for InUse { device, stopping, .. } in devices {
+    let stop_one = |InUse { device, stopping, .. }: &InUse| {
         stopping.store(true, Ordering::Relaxed);
-        if let Some(device) = device.upgrade() {
+        let device = device.upgrade();
+        let was_there = device.is_some();
+        if let Some(device) = device {
             let _ = device.orders.send(Order::Stop);
             // Never dropped: the driver is not to be touched any more.
             std::mem::forget(device);
         }
-    }
-    devices.iter().all(|device| device.is_at_rest(last))
+        was_there
+    };
+    // All are told before one is waited for.
+    let were_there: Vec<bool> = devices.iter().map(stop_one).collect();
+    devices.iter().zip(were_there).all(|(device, was_there)| device.may_exit(last, was_there))
 }
 
-/// Whether all devices were at rest when the process ended.
-static AT_REST: Mutex<bool> = Mutex::new(true);
+/// Whether all devices have allowed it so far.
+static MAY_EXIT: Mutex<bool> = Mutex::new(true);
 
 impl Device {
     pub fn new(adapter: &Adapter, features: Features) -> Result<Arc<Device>> {
@@ -103,6 +117,7 @@ impl Device {
             Error::new(Kind::NotSupported, message)
         };
         let (device, queue) = pollster::block_on(adapter.request_device(&descriptor)).map_err(|error| refused(&error))?;
+        leave_devices_at_exit();
         let loss = Arc::new(Loss::default());
         let on_loss = loss.clone();
         device.set_device_lost_callback(move |_, message| on_loss.set(&format!("the device was lost: {message}")));
@@ -146,7 +161,7 @@ impl Device {
         let device = Arc::new(Device { device, queue, target, is_software, pipelines, graphs, orders, loss, limit });
         let mut devices = lock(&DEVICES);
         devices.retain(|other| !other.is_at_rest(Instant::now()));
-        devices.push(InUse { device: Arc::downgrade(&device), stopping, ended, idle });
+        devices.push(InUse { device: Arc::downgrade(&device), is_software, stopping, ended, idle });
         Ok(device)
     }
 
@@ -269,13 +284,26 @@ mod tests {
         let (ending, ended) = bounded::<()>(0);
         let idle = Arc::new(AtomicBool::new(false));
         let stopping = Arc::new(AtomicBool::new(false));
-        let devices = [InUse { device: Weak::new(), stopping: stopping.clone(), ended, idle: idle.clone() }];
+        let devices = [InUse { device: Weak::new(), is_software: false, stopping: stopping.clone(), ended, idle: idle.clone() }];
         assert!(!stop(&devices, Instant::now()), "a thread is in the driver");
         assert!(stopping.load(Ordering::Relaxed));
         drop(ending);
         assert!(!stop(&devices, Instant::now()), "a dispatch was given up and goes on");
         idle.store(true, Ordering::Release);
         assert!(stop(&devices, Instant::now()));
+    }
+
+    #[test]
+    fn a_device_of_hardware_that_is_there_at_the_exit_keeps_the_functions_of_its_driver_from_running() {
+        let idle = Arc::new(AtomicBool::new(true));
+        for (is_software, was_there, expected) in
+            [(true, true, true), (true, false, true), (false, true, false), (false, false, true)]
+        {
+            // Its threads have ended.
+            let (_, ended) = bounded::<()>(0);
+            let device = InUse { device: Weak::new(), is_software, stopping: Arc::default(), ended, idle: idle.clone() };
+            assert_eq!(device.may_exit(Instant::now(), was_there), expected, "{is_software} {was_there}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ pub mod adapter;
 pub mod device;
 mod errors;
 pub mod executable;
+mod exit;
 mod experimental;
 pub mod jobs;
 pub mod loss;
