@@ -18,7 +18,10 @@ const ARENA = 3;
 /** @typedef {{kind: number, position: number, offset: number, size: number}} Memory */
 /** @typedef {InstanceType<typeof import('./graph-memory').Shared>} Shared */
 /** @typedef {{constants: (Shared | undefined)[], arena: Shared | undefined, sizes: Shared | undefined}} Own what a graph has on the device */
-/** @typedef {{pipeline: GPUComputePipeline, step: number, grid: number[], memory: Memory[], fixed: GPUBindGroup | undefined}} Dispatch */
+/**
+ * `places` is the input that the dispatch only copies to its place in an output, if it does nothing else.
+ * @typedef {{pipeline: GPUComputePipeline, step: number, grid: number[], places: number | undefined, memory: Memory[], fixed: GPUBindGroup | undefined}} Dispatch
+ */
 
 /**
  * Where texts and constants of a program are, which are large.
@@ -76,12 +79,29 @@ async function make(device, label, code) {
   return pipeline;
 }
 
+/** Memory of an input or output: what begins at an offset in a buffer. */
+class Part {
+  /**
+   * @param {GPUBuffer} buffer
+   * @param {number} offset
+   */
+  constructor(buffer, offset = 0) {
+    this.buffer = buffer;
+    this.offset = offset;
+  }
+
+  /** Whether this is so many bytes behind another one. */
+  isBehind({ buffer, offset }, distance) {
+    return this.buffer === buffer && this.offset === offset + distance;
+  }
+}
+
 class Executable {
   /** Why it can never run again. @type {import('../native').Cause | undefined} */
   failure = undefined;
   destroyed = false;
   /** Of the last run. */
-  #bound = { buffers: [], groups: [] };
+  #bound = { parts: [], groups: [] };
 
   /**
    * @param {GPUDevice} device
@@ -103,15 +123,18 @@ class Executable {
   /**
    * Records a run.
    * @param {GPUCommandEncoder} encoder
-   * @param {GPUBuffer[]} inputs
-   * @param {GPUBuffer[]} outputs
+   * @param {Part[]} inputs
+   * @param {Part[]} outputs
    * @param {string} label
    */
   record(encoder, inputs, outputs, label) {
-    const buffers = [...inputs, ...outputs];
-    const { groups } = this.#bind(buffers);
+    const { groups } = this.#bind([...inputs, ...outputs]);
     const pass = encoder.beginComputePass({ label: label || this.label });
-    this.dispatches.forEach(({ pipeline, grid: [x, y, z], fixed }, i) => {
+    this.dispatches.forEach(({ pipeline, grid: [x, y, z], places, memory, fixed }, i) => {
+      if (places !== undefined) {
+        const { position, offset } = memory.find(({ kind }) => kind === OUTPUT);
+        if (inputs[places].isBehind(outputs[position], offset)) return;
+      }
       pass.setPipeline(pipeline);
       pass.setBindGroup(0, fixed ?? groups[i]);
       pass.dispatchWorkgroups(x, y, z);
@@ -120,43 +143,50 @@ class Executable {
   }
 
   /**
-   * Runs on bytes of the host: these are copied to the device, and back. What the device complains of is the caller's to look for.
-   * @param {Uint8Array[]} inputs
-   * @param {boolean[]} wanted
+   * Runs on bytes of the host, which are copied to the device, and back, and on parts of tensors. What the device complains of is the
+   * caller's to look for.
+   * @param {(Uint8Array | Part)[]} inputs
+   * @param {(boolean | Part)[]} wanted
    * @param {string} label
    * @returns {(ReturnType<typeof readBytes> | undefined)[]} for each output that is wanted what brings its bytes
    */
   start(inputs, wanted, label) {
     const { device } = this;
-    const given = inputs.map((bytes) => {
-      const made = device.createBuffer({ label, size: bufferSize(bytes.byteLength), usage: STORAGE | COPY_DST });
-      writeBytes(device, made, bytes);
+    const own = [];
+    const make = (length, usage) => {
+      own.push(device.createBuffer({ label, size: bufferSize(length), usage: STORAGE | usage }));
+      return new Part(own.at(-1));
+    };
+    const given = inputs.map((input) => {
+      if (input instanceof Part) return input;
+      const made = make(input.byteLength, COPY_DST);
+      writeBytes(device, made.buffer, input);
       return made;
     });
     // Later steps may read what nobody wants.
-    const taken = this.outputLengths.map((length) => device.createBuffer({ label, size: bufferSize(length), usage: STORAGE | COPY_SRC }));
+    const taken = this.outputLengths.map((length, i) => (wanted[i] instanceof Part ? wanted[i] : make(length, COPY_SRC)));
     const encoder = device.createCommandEncoder({ label });
     this.record(encoder, given, taken, label);
     device.queue.submit([encoder.finish()]);
-    const reads = this.outputLengths.map((length, i) => (wanted[i] ? readBytes(device, taken[i], length, label) : undefined));
+    const reads = this.outputLengths.map((length, i) => (wanted[i] === true ? readBytes(device, taken[i].buffer, length, label) : undefined));
     // What was submitted keeps them.
-    given.concat(taken).forEach((one) => one.destroy());
+    own.forEach((one) => one.destroy());
     return reads;
   }
 
   /** Runs on the same tensors share their bind groups. */
-  #bind(buffers) {
+  #bind(parts) {
     const last = this.#bound;
-    if (last.buffers.length === buffers.length && buffers.every((buffer, i) => buffer === last.buffers[i])) return last;
-    const groups = this.dispatches.map((dispatch) => (dispatch.fixed ? undefined : group(this.device, dispatch, this.own, buffers, this.inputs)));
-    this.#bound = { buffers, groups };
+    if (last.parts.length === parts.length && parts.every((part, i) => part.isBehind(last.parts[i], 0))) return last;
+    const groups = this.dispatches.map((dispatch) => (dispatch.fixed ? undefined : group(this.device, dispatch, this.own, parts, this.inputs)));
+    this.#bound = { parts, groups };
     return this.#bound;
   }
 
   destroy() {
     if (this.destroyed) return;
     this.destroyed = true;
-    this.#bound = { buffers: [], groups: [] };
+    this.#bound = { parts: [], groups: [] };
     release(this.own);
   }
 }
@@ -165,14 +195,16 @@ function release({ constants, arena, sizes }) {
   [...constants, arena, sizes].forEach((one) => one?.release());
 }
 
-function group(device, { pipeline, memory }, { constants, arena, sizes }, buffers, inputs) {
-  const bufferOf = ({ kind, position }) => {
-    if (kind === INPUT) return buffers[position];
-    if (kind === OUTPUT) return buffers[inputs + position];
-    if (kind === CONSTANT) return constants[position].buffer;
-    return (kind === ARENA ? arena : sizes).buffer;
+function group(device, { pipeline, memory }, { constants, arena, sizes }, parts, inputs) {
+  const whole = ({ kind, position }) => {
+    if (kind === CONSTANT) return constants[position];
+    return kind === ARENA ? arena : sizes;
   };
-  const entries = memory.map((part, binding) => ({ binding, resource: { buffer: bufferOf(part), offset: part.offset, size: part.size } }));
+  const entries = memory.map(({ kind, position, offset, size }, binding) => {
+    if (kind >= CONSTANT) return { binding, resource: { buffer: whole({ kind, position }).buffer, offset, size } };
+    const part = parts[kind === INPUT ? position : inputs + position];
+    return { binding, resource: { buffer: part.buffer, offset: part.offset + offset, size } };
+  });
   return device.createBindGroup({ layout: pipeline.getBindGroupLayout(0), entries });
 }
 
@@ -181,14 +213,14 @@ function parse(buffer) {
   const numbers = new Float64Array(buffer);
   const dispatches = [];
   for (let i = 0; i < numbers.length;) {
-    const [step, shader, x, y, z, count] = numbers.subarray(i, i + 6);
-    i += 6;
+    const [step, shader, x, y, z, places, count] = numbers.subarray(i, i + 7);
+    i += 7;
     const memory = [];
     for (let k = 0; k < count; k++, i += 4) {
       const [kind, position, offset, length] = numbers.subarray(i, i + 4);
       memory.push({ kind, position, offset, size: bufferSize(length) });
     }
-    dispatches.push({ step, shader, grid: [x, y, z], memory });
+    dispatches.push({ step, shader, grid: [x, y, z], places: places > 0 ? places - 1 : undefined, memory });
   }
   return dispatches;
 }
@@ -244,8 +276,8 @@ async function createExecutable(device, pipelines, source, description, inputs, 
     const ready = await Promise.all(made);
     /** @type {Dispatch[]} */
     const dispatches = [];
-    const add = ({ step, shader, grid, memory }) => {
-      const dispatch = { pipeline: ready[shader], step, grid, memory, fixed: undefined };
+    const add = ({ step, shader, grid, places, memory }) => {
+      const dispatch = { pipeline: ready[shader], step, grid, places, memory, fixed: undefined };
       if (memory.every(({ kind }) => kind >= CONSTANT)) dispatch.fixed = group(device, dispatch, own, [], inputs);
       dispatches.push(dispatch);
     };
@@ -308,4 +340,4 @@ async function upload(device, source, constant, byteLength, { label, piece, turn
   }
 }
 
-module.exports = { Executable, Pipelines, buffer, createExecutable };
+module.exports = { Executable, Part, Pipelines, buffer, createExecutable };

@@ -5,6 +5,7 @@
 
 const native = require('../native.js');
 const { ask } = require('../settle.js');
+const { Part } = require('./executable.js');
 const { Fate } = require('./fate.js');
 const { Turns } = require('./turns.js');
 
@@ -146,9 +147,22 @@ class Relay {
   compute(number, graph, inputs, wanted) {
     this.#report(number, async () => {
       const handle = this.#graph(graph);
-      const outputs = handle.executable.outputLengths.map((length, i) => (wanted[i] ? new ArrayBuffer(length) : undefined));
-      await ask((request) => this.#timeline.compute(request, this.#context, handle, inputs, outputs, ''));
-      return outputs;
+      const part = ([tensor, first]) => new Part(this.#sound(tensor).buffer, first);
+      const given = inputs.map((input) => (Array.isArray(input) ? part(input) : input));
+      const outputs = handle.executable.outputLengths.map((length, i) => {
+        if (Array.isArray(wanted[i])) return part(wanted[i]);
+        return wanted[i] ? new ArrayBuffer(length) : undefined;
+      });
+      await ask((request) => this.#timeline.compute(request, this.#context, handle, given, outputs, ''));
+      return outputs.map((output) => (output instanceof Part ? undefined : output));
+    });
+  }
+
+  copy(number, copies) {
+    this.#report(number, async () => {
+      const named = copies.map(([from, first, to, at, length]) => ({ from: this.#sound(from), first, to: this.#sound(to), at, length }));
+      await this.#timeline.copyParts(named);
+      return [];
     });
   }
 
@@ -166,6 +180,14 @@ class Relay {
 
   #storage(tensor) {
     return present(this.#tensors.get(tensor), NO_MEMORY).storage;
+  }
+
+  /** One that is not errored. */
+  #sound(tensor) {
+    const storage = this.#storage(tensor);
+    const { failure } = storage.fate;
+    if (failure !== undefined) throw { code: 'OperationError', message: `a tensor is errored: ${failure.message}` };
+    return storage;
   }
 
   #graph(graph) {

@@ -21,7 +21,7 @@ const { named } = require('../errors.js');
 const { ask, events, settle } = require('../settle.js');
 const { Waiting } = require('../waiting.js');
 const { COPY_DST, COPY_SRC, LIMITS, STORAGE, bufferSize, checked, isSoftware, readBytes, usableFeatures, writeBytes } = require('./device.js');
-const { Pipelines, createExecutable } = require('./executable.js');
+const { Part, Pipelines, createExecutable } = require('./executable.js');
 const { GraphMemory } = require('./graph-memory.js');
 const { Fate, failed, inherited } = require('./fate.js');
 const { Relay } = require('./relay.js');
@@ -35,6 +35,8 @@ const USAGE = STORAGE | COPY_SRC | COPY_DST;
 class Storage {
   /** Until it is there. @type {GPUBuffer | undefined} */
   buffer = undefined;
+  /** All of it. @type {InstanceType<typeof Part> | undefined} */
+  #whole;
   fate = FINE;
   /** WebGPU has it: it goes when it is given back. */
   exported = false;
@@ -50,6 +52,11 @@ class Storage {
     this.shape = shape;
     this.byteLength = bufferFor(dataType, shape).byteLength;
     this.label = label;
+  }
+
+  /** As graphs have it. */
+  get whole() {
+    return (this.#whole ??= new Part(this.buffer));
   }
 
   /** WebGPU gives it back, with what it wrote. */
@@ -163,6 +170,21 @@ class DeviceTimeline {
 
   shareTensor(tensor, to) {
     this.#copy(tensor, to);
+  }
+
+  /**
+   * Parts of tensors to others.
+   * @param {{from: Storage, first: number, to: Storage, at: number, length: number}[]} copies
+   * @returns {Promise<void>} rejected with a Cause
+   */
+  async copyParts(copies) {
+    const { complaint } = this.#give('run', '', 1, () => checked(this.device, () => {
+      const encoder = this.device.createCommandEncoder();
+      copies.forEach(({ from, first, to, at, length }) => encoder.copyBufferToBuffer(from.buffer, first, to.buffer, at, length));
+      this.device.queue.submit([encoder.finish()]);
+    }));
+    const refused = await complaint;
+    if (refused !== undefined) throw failed('run', '', refused);
   }
 
   /** On the device, behind what was asked for before. */
@@ -369,14 +391,17 @@ class DeviceTimeline {
     const recorded = checked(device, () => {
       const encoder = device.createCommandEncoder({ label: runs[0].shown });
       for (const { executable, inputs, outputs, shown } of runs) {
-        executable.record(encoder, inputs.map((tensor) => tensor.buffer), outputs.map((tensor) => tensor.buffer), shown);
+        executable.record(encoder, inputs.map((tensor) => tensor.whole), outputs.map((tensor) => tensor.whole), shown);
       }
       device.queue.submit([encoder.finish()]);
     });
     tell(recorded.complaint);
   }
 
-  /** Inputs are copied to the device and wanted outputs back. */
+  /**
+   * Inputs are copied to the device and wanted outputs back. What models ask for may also be on parts of tensors, which a failure leaves
+   * as they were but for what was to be written.
+   */
   compute(request, _context, { executable }, inputs, outputs, label) {
     const { device } = this;
     const shown = label || executable.label;
@@ -384,7 +409,9 @@ class DeviceTimeline {
       settle(request, inherited('compute', shown, 'the graph can never run again', executable.failure));
       return;
     }
-    const start = () => executable.start(inputs.map(bytesOf), outputs.map((view) => view !== undefined), shown);
+    const given = (input) => (input instanceof Part ? input : bytesOf(input));
+    const wanted = (output) => (output instanceof Part ? output : output !== undefined);
+    const start = () => executable.start(inputs.map(given), outputs.map(wanted), shown);
     const { result: reads, complaint } = this.#give('compute', label, 1, () => checked(device, start));
     this.#settle(request, async () => {
       const wrong = [];

@@ -61,6 +61,22 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// the memory back, and the caller copies.
     fn adopt(&self, memory: HostBuffer, descriptor: &Descriptor) -> Result<Self::Tensor, HostBuffer>;
 
+    /// Whether the memory of tensors is not the host's, so that nothing is adopted, and there are parts and copies.
+    fn is_elsewhere(&self) -> bool {
+        false
+    }
+
+    /// A part of a tensor's memory, which begins at a multiple of [`ALIGNMENT`](crate::compiler::ALIGNMENT) bytes and is as long as the
+    /// descriptor says: what graphs do with it they do with the tensor. Nothing where the memory is the host's.
+    fn part(&self, _of: &Arc<Self::Tensor>, _first: usize, _descriptor: &Descriptor) -> Option<Self::Tensor> {
+        None
+    }
+
+    /// Copies ranges of tensors to others, on a device whose memory is elsewhere.
+    fn copy(&self, _copies: Vec<CopyRange<Self::Tensor>>, done: Done<()>) {
+        done.report(Err(Error::new(Kind::NotSupported, "memory of the host is copied on the host (internal error)")));
+    }
+
     /// Turns a validated graph into something executable. Called on a thread of its own; may take long.
     ///
     /// # Errors
@@ -70,6 +86,11 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// By input: where in which output it may be from the beginning, in the caller's memory, so that no step needs to copy it
     /// there. Empty where there is no such input.
     fn placements(&self, _graph: &Self::Executable) -> Placements {
+        Placements::new()
+    }
+
+    /// By input: where in which output it may be from the beginning, where both are parts of one tensor's memory.
+    fn placements_in_tensors(&self, _graph: &Self::Executable) -> Placements {
         Placements::new()
     }
 
@@ -176,6 +197,16 @@ impl Watch {
         let steps = self.0.as_ref().and_then(|watched| watched.steps.as_ref());
         steps.map_or_else(Vec::new, |steps| std::mem::take(&mut *steps.lock().unwrap_or_else(PoisonError::into_inner)))
     }
+}
+
+/// Bytes that are copied from a tensor to another one. Positions and lengths are multiples of 4, but for a length up to the end of both.
+#[derive(Debug)]
+pub struct CopyRange<T> {
+    pub from: Arc<T>,
+    pub first: usize,
+    pub to: Arc<T>,
+    pub at: usize,
+    pub length: usize,
 }
 
 /// When a run may start.

@@ -10,7 +10,7 @@ use super::settle::{Outcome, Request};
 use crate::backend::{StepTime, Watch};
 use crate::error::{Error, Kind, Result};
 use crate::host_memory::HostBuffer;
-use crate::timeline::{Compute, Done, GraphId, Task};
+use crate::timeline::{Compute, Done, GraphId, Operand, Task};
 use crossbeam_channel::{RecvTimeoutError, bounded};
 use std::time::Duration;
 
@@ -53,6 +53,7 @@ fn bound(call: &Call<'_>, first: usize, mut copies: Option<&mut Copies>) -> Resu
 fn send<'s>(call: &Call<'s>, method: &'static str, bound: Bound, watch: Watch) -> Result<Option<Value<'s>>> {
     let request = Request::from_number(call.number(0)?);
     let Bound { graph, inputs, outputs } = bound;
+    let (inputs, outputs) = Operand::on_host(inputs, outputs);
     let label = call.string(5)?;
     call.environment.with_context(call.handle(1)?, |context| {
         let done = call.environment.settler.promise(call.scope, request, |()| Outcome::Nothing)?;
@@ -117,6 +118,7 @@ pub fn destroy_watch<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 /// `computeSync(context, graph, inputs, outputs, label)`
 pub fn compute_sync<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let Bound { graph, inputs, outputs } = bound(call, 1, None)?;
+    let (inputs, outputs) = Operand::on_host(inputs, outputs);
     let label = call.string(4)?;
     call.environment.with_context(call.handle(0)?, |context| {
         let task =

@@ -43,6 +43,7 @@ pub struct Context {
 struct Device {
     limits: Arc<Limits>,
     usage: Arc<Usage>,
+    is_elsewhere: bool,
 }
 
 impl Context {
@@ -50,7 +51,7 @@ impl Context {
     pub fn on_foreign(environment: &Environment, device: Foreign, relay: Relay) -> Context {
         let usage = device.usage().clone();
         usage.is_part_of(environment.external.total.clone());
-        let found = Device { limits: device.limits().clone(), usage };
+        let found = Device { limits: device.limits().clone(), usage, is_elsewhere: true };
         Context {
             device: Arc::new(OnceLock::from(found)),
             running: Running::never(),
@@ -87,6 +88,11 @@ impl Context {
 
     pub fn usage(&self) -> Result<Arc<Usage>> {
         Ok(self.device.get().ok_or_else(|| stale("context"))?.usage.clone())
+    }
+
+    /// Whether tensors are not in the host's memory.
+    pub fn is_elsewhere(&self) -> Result<bool> {
+        Ok(self.device.get().ok_or_else(|| stale("context"))?.is_elsewhere)
     }
 
     /// Whether its device was looked for in vain.
@@ -253,7 +259,8 @@ struct Start<L> {
 impl<L: FnOnce(String) + Send + 'static> Start<L> {
     fn on(self, backend: impl Backend) -> Result<()> {
         backend.usage().is_part_of(self.total);
-        let device = Device { limits: backend.limits().clone(), usage: backend.usage().clone() };
+        let (limits, usage) = (backend.limits().clone(), backend.usage().clone());
+        let device = Device { limits, usage, is_elsewhere: backend.is_elsewhere() };
         match Timeline::start(backend, self.lost) {
             Ok(timeline) => {
                 let _ = self.found.set(device);

@@ -95,7 +95,12 @@ pub fn begin<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     };
     let bias = ids.into_iter().zip(biases).map(|(id, bias)| (id, bias as f32)).collect();
     let sampling = Sampling { temperature, top_k: top_k as usize, top_p, min_p, repetition, presence, frequency, bias };
-    let given = names.into_iter().zip(shapes).zip(arrays).map(|((name, shape), bytes)| Extra { name, shape, bytes }).collect();
+    let given = names
+        .into_iter()
+        .zip(shapes)
+        .zip(arrays)
+        .map(|((name, shape), bytes)| Extra { name, shape, bytes, ..Extra::default() })
+        .collect();
     let seed = (seed >= 0.0).then_some(seed as u64);
     let done = call.environment.settler.promise(call.scope, request, Outcome::Generated)?;
     start(session, Work::Begin(Prompts { prompts, count, sampling, seed, given }), done);

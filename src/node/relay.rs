@@ -17,7 +17,7 @@ use crate::error::{Error, Kind, Result};
 use crate::graph::{Descriptor, Graph};
 use crate::host_memory::HostBuffer;
 use crate::memory::UsageNumbers;
-use crate::timeline::{Built, Compute, Done, GraphId, Task, TensorId, failed_build};
+use crate::timeline::{Built, Compute, Done, GraphId, Operand, Part, Task, TensorCopy, TensorId, failed_build};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -86,7 +86,10 @@ impl Asked {
     fn byte_length(&self) -> usize {
         match self {
             Asked::Task(Task::Write { bytes, .. }) => bytes.len(),
-            Asked::Task(Task::Compute(Compute { inputs, .. })) => inputs.iter().map(HostBuffer::len).sum(),
+            Asked::Task(Task::Compute(Compute { inputs, .. })) => {
+                let length = |input: &Operand| if let Operand::Host(memory) = input { memory.len() } else { 0 };
+                inputs.iter().map(length).sum()
+            }
             _ => 0,
         }
     }
@@ -208,8 +211,9 @@ fn relay(environment: &Environment, context: Handle) -> Result<Relay> {
 /// `takeTasks(context)`: some of what programs ask for, in its order; nothing when there is nothing. A list for each, which begins with its
 /// kind: `['createTensor', number, tensor, dataType, shape]`, `['writeTensor', tensor, ArrayBuffer]`, `['readTensor', number, tensor]`,
 /// `['open', number, graph, program, description, inputs, label]`, `['dispatch', graph, tensors]`, `['compute', number, graph,
-/// ArrayBuffers, wanted outputs]`, `['shareTensor', number, tensor, to]`, `['catchUp', number]`,
-/// `['destroyTensor', tensor]`, `['destroyGraph', graph]`.
+/// inputs, outputs]`, `['copy', number, copies]`, `['shareTensor', number, tensor, to]`, `['catchUp', number]`,
+/// `['destroyTensor', tensor]`, `['destroyGraph', graph]`. An input is an ArrayBuffer, an output whether its bytes are wanted; each may
+/// also be a part of a tensor, `[tensor, first]`. A copy is `[tensor, first, to, at, length]`, all as numbers.
 pub fn take_tasks<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let context = call.handle(0)?;
     let relay = relay(call.environment, context)?;
@@ -247,9 +251,26 @@ fn task_value<'s>(call: &Call<'s>, context: Handle, relay: &Relay, asked: Asked)
                 ("dispatch", vec![number(graph.0)?, tensors])
             }
             Task::Compute(Compute { graph, inputs, outputs, done, .. }) => {
-                let given = scope.array_of(inputs.iter().map(|input| bytes::array_buffer(scope, input.as_slice())))?;
-                let wanted = scope.array_of(outputs.iter().map(|output| scope.boolean(output.is_some())))?;
+                let part = |part: &Part| scope.array_of([number(part.tensor.0), number(part.first as u64)].into_iter());
+                let given = scope.array_of(inputs.iter().map(|input| match input {
+                    Operand::Host(memory) => bytes::array_buffer(scope, memory.as_slice()),
+                    Operand::Part(place) => part(place),
+                }))?;
+                let wanted = scope.array_of(outputs.iter().map(|output| match output {
+                    Some(Operand::Part(place)) => part(place),
+                    other => scope.boolean(other.is_some()),
+                }))?;
+                let memory = |output| if let Some(Operand::Host(memory)) = output { Some(memory) } else { None };
+                let outputs = outputs.into_iter().map(memory).collect();
                 ("compute", vec![number(relay.note(Taken::Bytes(outputs, done)))?, number(graph.0)?, given, wanted])
+            }
+            Task::Copy { copies, done } => {
+                let copy = |&TensorCopy { from, to, length }: &TensorCopy| {
+                    let numbers = [from.tensor.0, from.first as u64, to.tensor.0, to.first as u64, length as u64];
+                    scope.array_of(numbers.into_iter().map(number))
+                };
+                let copies = scope.array_of(copies.iter().map(copy))?;
+                ("copy", vec![number(relay.note(Taken::Plain(done)))?, copies])
             }
             Task::DestroyTensor { tensor } => ("destroyTensor", vec![number(tensor.0)?]),
             Task::DestroyGraph { graph } => ("destroyGraph", vec![number(graph.0)?]),

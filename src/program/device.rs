@@ -17,6 +17,8 @@ type Numbers = Box<dyn Fn() -> u64 + Send + Sync>;
 pub struct Device {
     send: Sends,
     next: Numbers,
+    /// Its memory is not the host's.
+    is_elsewhere: bool,
 }
 
 impl std::fmt::Debug for Device {
@@ -26,12 +28,18 @@ impl std::fmt::Debug for Device {
 }
 
 impl Device {
-    /// `send` enqueues a task, `next` gives numbers that no other tensor or graph of the context has.
+    /// `send` enqueues a task, `next` gives numbers that no other tensor or graph of the context has; whether its memory is not the host's.
     pub fn new(
         send: impl Fn(Task) -> Result<()> + Send + Sync + 'static,
         next: impl Fn() -> u64 + Send + Sync + 'static,
+        is_elsewhere: bool,
     ) -> Device {
-        Device { send: Box::new(send), next: Box::new(next) }
+        Device { send: Box::new(send), next: Box::new(next), is_elsewhere }
+    }
+
+    /// Whether runs had better work on parts of tensors than on memory of the host's.
+    pub fn is_elsewhere(&self) -> bool {
+        self.is_elsewhere
     }
 
     pub fn send(&self, task: Task) -> Result<()> {

@@ -38,7 +38,12 @@ pub enum Work<B: Backend> {
         label: String,
         run: Run,
     },
-    /// Like a dispatch, on tensors that nobody else knows; an output that is absent is not wanted.
+    /// Ranges of tensors to others.
+    Copy {
+        copies: Vec<Copy<B>>,
+        done: Done<()>,
+    },
+    /// Like a dispatch, on tensors that nobody else knows or on parts of some; an output that is absent is not wanted.
     Compute {
         graph: Rc<GraphEntry<B>>,
         inputs: Tensors<B>,
@@ -46,6 +51,15 @@ pub enum Work<B: Backend> {
         end: Computed<B>,
         run: Run,
     },
+}
+
+/// A range that is copied.
+pub struct Copy<B: Backend> {
+    pub from: TensorRef<B::Tensor>,
+    pub first: usize,
+    pub to: TensorRef<B::Tensor>,
+    pub at: usize,
+    pub length: usize,
 }
 
 /// A run of a graph that was asked for.
@@ -60,11 +74,24 @@ pub type Tensors<B> = SmallVec<[TensorRef<<B as Backend>::Tensor>; 2]>;
 /// What is left to do when a job's work has ended.
 pub enum End<B: Backend> {
     /// The tensors that the work wrote become errored or are cleared.
-    Wrote { outputs: Tensors<B>, what: &'static str, label: String, graph: Option<Rc<GraphEntry<B>>> },
+    Wrote {
+        outputs: Tensors<B>,
+        what: &'static str,
+        label: String,
+        graph: Option<Rc<GraphEntry<B>>>,
+    },
     /// The outputs go to the caller's memory, and the caller hears of the result.
-    Computed { graph: Rc<GraphEntry<B>>, end: Computed<B> },
+    Computed {
+        graph: Rc<GraphEntry<B>>,
+        end: Computed<B>,
+    },
     /// The caller hears of the result.
-    Read { done: Done<()> },
+    Read {
+        done: Done<()>,
+    },
+    Copied {
+        done: Done<()>,
+    },
 }
 
 /// The end of a `compute()`.

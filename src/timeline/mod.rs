@@ -31,7 +31,7 @@ mod waiting;
 pub use crate::backend::Watch;
 pub use builds::{BUILDS, failed_build};
 pub use done::{Done, from_panic};
-pub use task::{Built, Command, Compute, GraphId, Task, TensorId, TensorIds};
+pub use task::{Built, Command, Compute, GraphId, Operand, Part, Task, TensorCopy, TensorId, TensorIds};
 
 use crate::backend::{Backend, HostThread};
 use crate::error::Result;

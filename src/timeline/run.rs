@@ -3,12 +3,12 @@
 use super::builds::{BUILDS, failed_build};
 use super::done::{Done, because, from_panic};
 use super::ids::IdMap;
-use super::job::{Computed, End, Finished, GraphEntry, JobId, Jobs, Run, Tensors, Work};
+use super::job::{Computed, Copy, End, Finished, GraphEntry, JobId, Jobs, Run, Tensors, Work};
 use super::spin_wait::SpinWait;
-use super::task::{Built, Command, Compute, GraphId, Task, TensorId};
+use super::task::{Built, Command, Compute, GraphId, Operand, Part, Task, TensorCopy, TensorId};
 use super::tensor_state::{Tensor, TensorRef};
 use super::waiting::Waiting;
-use crate::backend::{Backend, Bindings, Turn, Watch};
+use crate::backend::{Backend, Bindings, CopyRange, Turn, Watch};
 use crate::compiler;
 use crate::error::{Error, Kind, Result};
 #[cfg(feature = "faults")]
@@ -148,7 +148,8 @@ impl<B: Backend> Loop<B> {
             Report::Built(graph, result, done) => done.report(result.map(|entry| {
                 let (placements, kept_bytes) =
                     (self.backend.placements(&entry.executable), self.backend.kept_bytes(&entry.executable));
-                let built = Built { placements, bytes: entry.bytes, kept_bytes };
+                let in_tensors = self.backend.placements_in_tensors(&entry.executable);
+                let built = Built { placements, in_tensors, bytes: entry.bytes, kept_bytes };
                 self.graphs.insert(graph, Rc::new(entry));
                 built
             })),
@@ -206,6 +207,7 @@ impl<B: Backend> Loop<B> {
                     }
                 }
             }
+            Task::Copy { copies, done } => self.copy(&copies, done),
             Task::Build { graph, description, label, most, done } => self.build(graph, *description, label, most, done),
             Task::DestroyTensor { tensor } => drop(self.tensors.remove(&tensor)),
             Task::DestroyGraph { graph } => drop(self.graphs.remove(&graph)),
@@ -246,6 +248,23 @@ impl<B: Backend> Loop<B> {
         Run { number: self.runs, watch: Watch::default() }
     }
 
+    fn copy(&mut self, copies: &[TensorCopy], done: Done<()>) {
+        let of = |&TensorCopy { from, to, length }: &TensorCopy| {
+            let (source, target) = (self.tensor(from.tensor)?, self.tensor(to.tensor)?);
+            Some(Copy { from: source, first: from.first, to: target, at: to.first, length })
+        };
+        let Some(copies) = copies.iter().map(of).collect::<Option<Vec<Copy<B>>>>() else {
+            return done.report(Err(Error::new(Kind::InvalidState, "run: a tensor was destroyed")));
+        };
+        let mut wait = Wait::new(&self.jobs);
+        for Copy { from, to, .. } in &copies {
+            wait.for_reading(from);
+            wait.for_writing(to);
+        }
+        let wait = wait.jobs;
+        self.add(Work::Copy { copies, done }, &wait);
+    }
+
     /// Runs a graph in the caller's memory where the backend can, else on tensors that live as long as the run.
     fn compute(&mut self, graph: Rc<GraphEntry<B>>, task: Compute, run: Run) {
         let Compute { inputs, outputs, method, label, done, .. } = task;
@@ -255,6 +274,7 @@ impl<B: Backend> Loop<B> {
             Ok((inputs, outputs, copies)) => {
                 let mut wait = Wait::new(&self.jobs);
                 inputs.iter().for_each(|tensor| wait.for_reading(tensor));
+                outputs.iter().flatten().for_each(|tensor| wait.for_writing(tensor));
                 let wait = wait.jobs;
                 let end = Computed { method, label, copies, done };
                 self.add(Work::Compute { graph, inputs, outputs, end, run }, &wait);
@@ -266,11 +286,19 @@ impl<B: Backend> Loop<B> {
     fn bind(
         &mut self,
         graph: &GraphEntry<B>,
-        inputs: Vec<HostBuffer>,
-        outputs: Vec<Option<HostBuffer>>,
+        inputs: Vec<Operand>,
+        outputs: Vec<Option<Operand>>,
         label: &str,
     ) -> Result<(Tensors<B>, Vec<Option<TensorRef<B::Tensor>>>, Vec<(TensorRef<B::Tensor>, HostBuffer)>)> {
-        let fit = |memory: &HostBuffer, descriptor: &Descriptor| memory.len() == descriptor.byte_length();
+        let fit = |operand: &Operand, descriptor: &Descriptor| match operand {
+            Operand::Host(memory) => memory.len() == descriptor.byte_length(),
+            Operand::Part(Part { tensor, first }) => {
+                let length = |named: &Named<B>| named.descriptor.byte_length();
+                let end = first.checked_add(descriptor.byte_length());
+                // One that is not there is looked for again.
+                self.tensors.get(tensor).is_none_or(|named| end.is_some_and(|end| end <= length(named)))
+            }
+        };
         let inputs_fit = inputs.iter().zip(&graph.inputs).all(|(memory, descriptor)| fit(memory, descriptor));
         let wanted = outputs.iter().zip(&graph.outputs).filter_map(|(memory, descriptor)| Some((memory.as_ref()?, descriptor)));
         let outputs_fit = wanted.into_iter().all(|(memory, descriptor)| fit(memory, descriptor));
@@ -278,7 +306,14 @@ impl<B: Backend> Loop<B> {
             return Err(Error::new(Kind::Operation, "memory that is not the graph's (internal error)"));
         }
         let mut bound_inputs = Tensors::<B>::new();
-        for (memory, descriptor) in inputs.into_iter().zip(&graph.inputs) {
+        for (operand, descriptor) in inputs.into_iter().zip(&graph.inputs) {
+            let memory = match operand {
+                Operand::Host(memory) => memory,
+                Operand::Part(part) => {
+                    bound_inputs.push(self.part(part, descriptor)?);
+                    continue;
+                }
+            };
             let tensor = match self.backend.adopt(memory, descriptor) {
                 Ok(storage) => Tensor::new(storage),
                 Err(memory) => {
@@ -294,10 +329,17 @@ impl<B: Backend> Loop<B> {
         }
         let mut bound_outputs = Vec::new();
         let mut copies = Vec::new();
-        for (memory, descriptor) in outputs.into_iter().zip(&graph.outputs) {
-            let Some(memory) = memory else {
-                bound_outputs.push(None);
-                continue;
+        for (operand, descriptor) in outputs.into_iter().zip(&graph.outputs) {
+            let memory = match operand {
+                Some(Operand::Host(memory)) => memory,
+                Some(Operand::Part(part)) => {
+                    bound_outputs.push(Some(self.part(part, descriptor)?));
+                    continue;
+                }
+                None => {
+                    bound_outputs.push(None);
+                    continue;
+                }
             };
             let tensor = match self.backend.adopt(memory, descriptor) {
                 Ok(storage) => Tensor::new(storage),
@@ -310,6 +352,14 @@ impl<B: Backend> Loop<B> {
             bound_outputs.push(Some(tensor));
         }
         Ok((bound_inputs, bound_outputs, copies))
+    }
+
+    fn part(&self, Part { tensor, first }: Part, descriptor: &Descriptor) -> Result<TensorRef<B::Tensor>> {
+        let of = self.tensor(tensor).ok_or_else(|| Error::new(Kind::InvalidState, "a tensor was destroyed"))?;
+        let storage = self.backend.part(&of.storage, first, descriptor);
+        storage
+            .map(|storage| of.part(storage))
+            .ok_or_else(|| Error::new(Kind::NotSupported, "parts of the host's memory (internal error)"))
     }
 
     fn tensor(&self, id: TensorId) -> Option<TensorRef<B::Tensor>> {
@@ -399,6 +449,24 @@ impl<B: Backend> Loop<B> {
                 self.jobs.set_end(id, End::Read { done });
                 self.backend.read(&tensor.storage, into, self.reporter(id));
             }
+            Work::Copy { copies, done } => {
+                let errored = copies.iter().find_map(|copy| copy.from.state.borrow().error.clone());
+                if let Some(cause) = errored {
+                    let message = format!("run: a tensor is errored: {}", cause.root().message());
+                    done.report(Err(Error::new(Kind::Operation, message).caused_by(cause)));
+                    let _ = self.reports.send(Report::Finished((id, Ok(()))));
+                    return;
+                }
+                self.jobs.set_end(id, End::Copied { done });
+                let range = |Copy { from, first, to, at, length }: Copy<B>| CopyRange {
+                    from: from.storage.clone(),
+                    first,
+                    to: to.storage.clone(),
+                    at,
+                    length,
+                };
+                self.backend.copy(copies.into_iter().map(range).collect(), self.reporter(id));
+            }
             Work::Dispatch { graph, inputs, outputs, label, run } => {
                 let Run { number, watch } = run;
                 let bindings = Bindings {
@@ -486,6 +554,7 @@ impl<B: Backend> Loop<B> {
             Some(End::Read { done }) => {
                 done.report(result.map_err(|error| Error::new(Kind::Unknown, format!("readTensor: {}", error.message()))));
             }
+            Some(End::Copied { done }) => done.report(result.map_err(|error| error.of("run", ""))),
             None => {}
         }
     }

@@ -28,13 +28,45 @@ pub struct Command {
     pub label: String,
 }
 
+/// A part of a tensor's memory, as long as whoever uses it wants it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub tensor: TensorId,
+    /// In bytes; a multiple of [`ALIGNMENT`](crate::compiler::ALIGNMENT) for graphs.
+    pub first: usize,
+}
+
+/// An input or an output of a [`Compute`].
+#[derive(Debug)]
+pub enum Operand {
+    Host(HostBuffer),
+    /// Of a device whose memory is elsewhere. An input that is where the graph wants it in an output ([`Built::in_tensors`]) is not copied.
+    Part(Part),
+}
+
+impl Operand {
+    /// The inputs and outputs of a run that has all in memory of the host's.
+    pub fn on_host(inputs: Vec<HostBuffer>, outputs: Vec<Option<HostBuffer>>) -> (Vec<Operand>, Vec<Option<Operand>>) {
+        let outputs = outputs.into_iter().map(|output| output.map(Operand::Host));
+        (inputs.into_iter().map(Operand::Host).collect(), outputs.collect())
+    }
+}
+
+/// Bytes to copy from a tensor to another one; positions and lengths are multiples of 4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TensorCopy {
+    pub from: Part,
+    pub to: Part,
+    pub length: usize,
+}
+
 /// A graph to run on memory of the caller's.
 #[derive(Debug)]
 pub struct Compute {
     pub graph: GraphId,
     /// In the graph's order.
-    pub inputs: Vec<HostBuffer>,
-    pub outputs: Vec<Option<HostBuffer>>,
+    pub inputs: Vec<Operand>,
+    pub outputs: Vec<Option<Operand>>,
     /// What script called, for errors.
     pub method: &'static str,
     pub label: String,
@@ -45,8 +77,10 @@ pub struct Compute {
 /// What is known of a graph when it is compiled.
 #[derive(Clone, Debug, Default)]
 pub struct Built {
-    /// Where inputs of a [`Compute`] may lie.
+    /// Where inputs of a [`Compute`] may lie in memory of the host's.
     pub placements: Placements,
+    /// Where they may lie as parts of tensors.
+    pub in_tensors: Placements,
     /// What a run takes beside the weights: inputs, outputs, and values in between.
     pub bytes: usize,
     /// See [`Backend::kept_bytes`](crate::backend::Backend::kept_bytes).
@@ -69,8 +103,11 @@ pub enum Task {
     Build { graph: GraphId, description: Box<Graph>, label: String, most: usize, done: Done<Built> },
     /// Runs a graph. Its failure shows in the tensors that it was to write.
     Dispatch { graph: GraphId, tensors: TensorIds, label: String },
-    /// Runs a graph on memory of the caller's. Outputs that are absent are not computed.
+    /// Runs a graph on memory of the caller's, or on parts of tensors: where it fails, what they had before is still there but for the
+    /// parts that it was to write. Outputs that are absent are not computed.
     Compute(Compute),
+    /// Copies parts of tensors, of a device whose memory is elsewhere.
+    Copy { copies: Vec<TensorCopy>, done: Done<()> },
     /// Dispatches that were recorded before, in their order.
     Submit { commands: Arc<[Command]> },
     /// Lets go of a tensor. What was asked before still has it.
@@ -101,7 +138,7 @@ impl Task {
         match self {
             Task::CreateTensor { label, done, .. } => done.report(Err(error.of("createTensor", &label))),
             Task::Read { done, .. } => done.report(Err(error.of("readTensor", ""))),
-            Task::Share { done, .. } => done.report(Err(error.of("run", ""))),
+            Task::Share { done, .. } | Task::Copy { done, .. } => done.report(Err(error.of("run", ""))),
             Task::Build { label, done, .. } => done.report(Err(error.of("build", &label))),
             Task::Compute(Compute { method, label, done, .. }) => done.report(Err(error.of(method, &label))),
             Task::Write { label, .. } => return Err(error.of("writeTensor", &label)),

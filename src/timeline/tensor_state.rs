@@ -10,17 +10,23 @@ use std::sync::Arc;
 /// A tensor of the timeline. Jobs hold references to it, so it outlives its destruction by script.
 pub struct Tensor<T> {
     pub storage: Arc<T>,
-    pub state: RefCell<State>,
+    /// A tensor's parts have its state.
+    pub state: Rc<RefCell<State>>,
 }
 
 impl<T> Tensor<T> {
     pub fn new(storage: T) -> TensorRef<T> {
-        Rc::new(Tensor { storage: Arc::new(storage), state: RefCell::default() })
+        Rc::new(Tensor { storage: Arc::new(storage), state: Rc::default() })
+    }
+
+    /// A part of it, of which all is true that is true of the whole.
+    pub fn part(&self, storage: T) -> TensorRef<T> {
+        Rc::new(Tensor { storage: Arc::new(storage), state: self.state.clone() })
     }
 
     /// One whose contents are the result of a failure: nobody touches the storage before a write gives it another one.
     pub fn errored(storage: Arc<T>, error: Error) -> TensorRef<T> {
-        Rc::new(Tensor { storage, state: RefCell::new(State { error: Some(error), ..State::default() }) })
+        Rc::new(Tensor { storage, state: Rc::new(RefCell::new(State { error: Some(error), ..State::default() })) })
     }
 }
 

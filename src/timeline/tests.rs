@@ -1,7 +1,7 @@
 //! The timeline on a toy backend: a graph adds its inputs' first bytes, or misbehaves as its label says.
 
 use super::*;
-use crate::backend::{Bindings, Turn};
+use crate::backend::{Bindings, CopyRange, Turn};
 use crate::compiler::{Evaluate, Plan};
 use crate::error::{Error, Kind};
 use crate::graph::ops::operator;
@@ -36,8 +36,21 @@ impl Evaluate for Toy {
     }
 }
 
+/// The bytes of a tensor from one on.
+struct Piece(Arc<Mutex<Bytes>>, usize);
+
+impl Piece {
+    fn get(&self) -> u8 {
+        self.0.lock().unwrap()[self.1]
+    }
+
+    fn set(&self, byte: u8) {
+        self.0.lock().unwrap()[self.1] = byte;
+    }
+}
+
 impl Backend for Toy {
-    type Tensor = Mutex<Bytes>;
+    type Tensor = Piece;
     type Executable = Behaviour;
 
     fn limits(&self) -> &Arc<Limits> {
@@ -48,8 +61,24 @@ impl Backend for Toy {
         &self.usage
     }
 
-    fn allocate(&self, descriptor: &Descriptor) -> Result<Mutex<Bytes>> {
-        Ok(Mutex::new(Bytes::zeroed(descriptor.byte_length())?))
+    fn allocate(&self, descriptor: &Descriptor) -> Result<Piece> {
+        Ok(Piece(Arc::new(Mutex::new(Bytes::zeroed(descriptor.byte_length())?)), 0))
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        true
+    }
+
+    fn part(&self, of: &Arc<Piece>, first: usize, _: &Descriptor) -> Option<Piece> {
+        Some(Piece(of.0.clone(), of.1 + first))
+    }
+
+    fn copy(&self, copies: Vec<CopyRange<Piece>>, done: Done<()>) {
+        for CopyRange { from, first, to, at, length } in copies {
+            let bytes = from.0.lock().unwrap()[first..first + length].to_vec();
+            to.0.lock().unwrap()[at..at + length].copy_from_slice(&bytes);
+        }
+        done.report(Ok(()));
     }
 
     /// Its memory is elsewhere, as a GPU's is.
@@ -72,18 +101,18 @@ impl Backend for Toy {
         self
     }
 
-    fn write(&self, to: &Arc<Mutex<Bytes>>, bytes: Bytes, done: Done<()>) {
+    fn write(&self, to: &Arc<Piece>, bytes: Bytes, done: Done<()>) {
         assert_ne!(*bytes, PANICS, "on purpose");
-        *to.lock().unwrap() = bytes;
+        *to.0.lock().unwrap() = bytes;
         done.report(Ok(()));
     }
 
-    fn read(&self, from: &Arc<Mutex<Bytes>>, mut into: HostBuffer, done: Done<()>) {
-        into.as_mut_slice().copy_from_slice(&from.lock().unwrap());
+    fn read(&self, from: &Arc<Piece>, mut into: HostBuffer, done: Done<()>) {
+        into.as_mut_slice().copy_from_slice(&from.0.lock().unwrap());
         done.report(Ok(()));
     }
 
-    fn execute(&self, graph: &Arc<Behaviour>, bindings: Bindings<Mutex<Bytes>>, turn: Turn, done: Done<()>) {
+    fn execute(&self, graph: &Arc<Behaviour>, bindings: Bindings<Piece>, turn: Turn, done: Done<()>) {
         self.turns.lock().unwrap().push(turn.number);
         if graph.0 == "here" {
             // Tells that it has begun, and goes on when it is let.
@@ -98,8 +127,8 @@ impl Backend for Toy {
             "exhausted" => done.report(Err(Error::new(Kind::Unknown, "no memory"))),
             "forget" => drop(done),
             _ => done.run(|| {
-                let sum = bindings.inputs.iter().map(|tensor| tensor.lock().unwrap()[0]).fold(0, u8::wrapping_add);
-                bindings.outputs.iter().flatten().for_each(|tensor| tensor.lock().unwrap()[0] = sum);
+                let sum = bindings.inputs.iter().map(|tensor| tensor.get()).fold(0, u8::wrapping_add);
+                bindings.outputs.iter().flatten().for_each(|tensor| tensor.set(sum));
                 Ok(())
             }),
         };
@@ -504,7 +533,101 @@ fn a_backend_that_copies_computes_in_the_callers_memory_all_the_same() {
 }
 
 fn compute(graph: GraphId, inputs: Vec<HostBuffer>, outputs: Vec<Option<HostBuffer>>, label: &str, done: Done<()>) -> Compute {
+    let (inputs, outputs) = Operand::on_host(inputs, outputs);
     Compute { graph, inputs, outputs, method: "compute", label: label.to_owned(), watch: Default::default(), done }
+}
+
+/// A tensor of four bytes, and what asks for them.
+fn four(harness: &Harness, bytes: [u8; 4]) -> (TensorId, impl Fn() -> Result<[u8; 4]>) {
+    let tensor = TensorId(harness.id());
+    let descriptor = Descriptor::new(DataType::Uint8, [4]);
+    harness.send(Task::CreateTensor { tensor, descriptor, label: String::new(), done: Done::ignored() });
+    harness.send(Task::Write { tensor, bytes: Bytes::copy_of(&bytes).unwrap(), label: String::new() });
+    let read = move || {
+        let (sender, receiver) = bounded(1);
+        let (into, address) = leaked(4);
+        let done = Done::new(move |result: Result<()>| sender.send(result).unwrap());
+        harness.send(Task::Read { tensor, into, done });
+        receiver.recv().unwrap()?;
+        Ok([0, 1, 2, 3].map(|i| crate::host_memory::peek(address + i)))
+    };
+    (tensor, read)
+}
+
+/// A run on parts of tensors; its end comes later.
+fn on_parts(harness: &Harness, graph: GraphId, inputs: &[(TensorId, usize)], output: (TensorId, usize)) -> Receiver<Result<()>> {
+    let (sender, receiver) = bounded(1);
+    let done = Done::new(move |result: Result<()>| sender.send(result).unwrap());
+    let part = |&(tensor, first): &(TensorId, usize)| Operand::Part(Part { tensor, first });
+    let (inputs, outputs) = (inputs.iter().map(part).collect(), vec![Some(part(&output))]);
+    let label = String::new();
+    harness.send(Task::Compute(Compute { graph, inputs, outputs, method: "compute", label, watch: Default::default(), done }));
+    receiver
+}
+
+#[test]
+fn what_computes_on_parts_of_a_tensor_keeps_the_order_of_all_that_uses_it() {
+    let (sender, held) = unbounded::<Box<dyn FnOnce() + Send>>();
+    let harness = Harness::new(Some(sender));
+    let add = harness.graph("add", 2).unwrap();
+    let (tensor, read) = four(&harness, [1, 2, 3, 4]);
+    // Each waits for the one before, by the tensor alone.
+    let first = on_parts(&harness, add, &[(tensor, 0), (tensor, 1)], (tensor, 3));
+    let second = on_parts(&harness, add, &[(tensor, 3), (tensor, 2)], (tensor, 0));
+    let work = held.recv().unwrap();
+    assert_eq!(harness.tensor_bytes(), 4);
+    assert!(held.try_recv().is_err(), "the second has begun");
+    work();
+    first.recv().unwrap().unwrap();
+    held.recv().unwrap()();
+    second.recv().unwrap().unwrap();
+    assert_eq!(read().unwrap(), [6, 2, 3, 3]);
+}
+
+#[test]
+fn a_failed_run_leaves_the_tensors_of_which_it_has_parts() {
+    let harness = Harness::new(None);
+    let (fail, add) = (harness.graph("fail", 2).unwrap(), harness.graph("add", 2).unwrap());
+    let (tensor, read) = four(&harness, [1, 2, 3, 4]);
+    let ended = on_parts(&harness, fail, &[(tensor, 0), (tensor, 1)], (tensor, 3)).recv().unwrap();
+    assert!(ended.unwrap_err().message().contains("the kernel failed"));
+    assert_eq!(read().unwrap(), [1, 2, 3, 4]);
+    let refused = |inputs, output| on_parts(&harness, add, inputs, output).recv().unwrap().unwrap_err();
+    assert!(refused(&[(tensor, 0), (tensor, 4)], (tensor, 3)).message().contains("memory that is not the graph's"));
+    assert!(refused(&[(tensor, 0), (tensor, 1)], (tensor, usize::MAX)).message().contains("memory that is not the graph's"));
+    assert!(refused(&[(TensorId(1000), 0), (tensor, 1)], (tensor, 3)).message().contains("a tensor was destroyed"));
+    // What is errored is no input.
+    let (other, _) = four(&harness, [0; 4]);
+    let failing = harness.graph("fail", 1).unwrap();
+    harness.dispatch(failing, &[tensor, other], "");
+    assert!(refused(&[(other, 0), (tensor, 1)], (tensor, 3)).message().contains("an input is errored"));
+}
+
+#[test]
+fn copies_of_parts_come_behind_what_was_asked_before() {
+    let harness = Harness::new(None);
+    let (tensor, _) = four(&harness, [1, 2, 3, 4]);
+    let (other, read) = four(&harness, [0; 4]);
+    let copy = |from: (TensorId, usize), to: (TensorId, usize), length| {
+        let (sender, receiver) = bounded(1);
+        let part = |(tensor, first)| Part { tensor, first };
+        let done = Done::new(move |result: Result<()>| sender.send(result).unwrap());
+        harness.send(Task::Copy { copies: vec![TensorCopy { from: part(from), to: part(to), length }], done });
+        receiver
+    };
+    let add = harness.graph("add", 2).unwrap();
+    let computed = on_parts(&harness, add, &[(tensor, 2), (tensor, 3)], (tensor, 1));
+    let copied = copy((tensor, 1), (other, 2), 2);
+    assert_eq!(read().unwrap(), [0, 0, 7, 3]);
+    computed.recv().unwrap().unwrap();
+    copied.recv().unwrap().unwrap();
+    let gone = copy((tensor, 0), (TensorId(1000), 0), 1).recv().unwrap();
+    assert!(gone.unwrap_err().message().contains("a tensor was destroyed"));
+    let failing = harness.graph("fail", 1).unwrap();
+    harness.dispatch(failing, &[other, tensor], "");
+    let errored = copy((tensor, 0), (other, 0), 1).recv().unwrap();
+    assert!(errored.unwrap_err().message().contains("a tensor is errored"));
+    assert_eq!(read().unwrap(), [0, 0, 7, 3]);
 }
 
 #[test]

@@ -84,13 +84,13 @@ pub use runtime::executable::Executable;
 pub use runtime::storage::Storage;
 
 use crate::backend::cpu::Cpu;
-use crate::backend::{Backend, Bindings, Turn};
-use crate::compiler::{Evaluate, Fusing, Plan};
+use crate::backend::{Backend, Bindings, CopyRange, Turn};
+use crate::compiler::{ALIGNMENT, Evaluate, Fusing, Plan};
 use crate::error::Result;
 #[cfg(feature = "faults")]
 use crate::faults;
 use crate::graph::{Descriptor, Limits};
-use crate::host_memory::HostBuffer;
+use crate::host_memory::{HostBuffer, Placements};
 use crate::memory::{Bytes, Usage};
 use crate::timeline::Done;
 use runtime::device::Device;
@@ -187,6 +187,27 @@ impl Backend for Gpu {
         let ask = || self.evaluator().check();
         let program = lower::lower(&plan, &self.0.device.target, &ask)?;
         Executable::new(self.0.device.clone(), program, &plan.shared, &self.0.usage, &ask)
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        true
+    }
+
+    fn part(&self, of: &Arc<Storage>, first: usize, descriptor: &Descriptor) -> Option<Storage> {
+        let Storage { buffer, offset } = &**of;
+        let offset = offset + first;
+        assert!(first.is_multiple_of(ALIGNMENT) && (offset + descriptor.byte_length()) as u64 <= buffer.size());
+        Some(Storage { buffer: buffer.clone(), offset })
+    }
+
+    fn copy(&self, copies: Vec<CopyRange<Storage>>, done: Done<()>) {
+        let device = self.0.device.clone();
+        let commands = Box::new(move || Ok(device.copies(&copies)));
+        self.order(Job::Execute { commands, done });
+    }
+
+    fn placements_in_tensors(&self, graph: &Executable) -> Placements {
+        graph.placements().clone()
     }
 
     fn fusing(&self) -> Fusing {

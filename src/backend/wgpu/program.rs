@@ -3,6 +3,7 @@
 
 use crate::compiler::Place;
 use crate::graph::ConstantBytes;
+use crate::host_memory::Placements;
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub struct Program {
     pub arena_length: usize,
     /// Bytes of each output.
     pub output_lengths: Vec<usize>,
+    /// By input: the output that may begin with it from the start, in the memory of both ([`Dispatch::places`]).
+    pub placements: Placements,
     /// The operators that dispatches belong to, for messages.
     pub steps: Vec<StepName>,
 }
@@ -29,15 +32,17 @@ impl Program {
         self.constants.iter().map(|constant| constant.len()).sum::<usize>() + self.arena_length
     }
 
-    /// The dispatches as numbers of 64 bits, as script has them: for each its step, shader, grid and number of bindings, and for each
-    /// binding its buffer (0 an input, 1 an output, 2 a constant, 3 the arena, 4 the sizes) and the position of that, offset and length.
+    /// The dispatches as numbers of 64 bits, as script has them: for each its step, shader, grid, what it places (0 for nothing, else the
+    /// input's position and one) and number of bindings, and for each binding its buffer (0 an input, 1 an output, 2 a constant, 3 the
+    /// arena, 4 the sizes) and the position of that, offset and length.
     /// `lib/webgpu/executable.js` reads it.
     pub fn encode_dispatches(&self) -> Vec<u8> {
         let mut encoded = Vec::new();
         let mut add = |number: usize| encoded.extend((number as f64).to_le_bytes());
         for dispatch in &self.dispatches {
             let grid = dispatch.grid.map(|count| count as usize);
-            [dispatch.step, dispatch.shader].into_iter().chain(grid).chain([dispatch.bindings.len()]).for_each(&mut add);
+            let places = dispatch.places.map_or(0, |input| input + 1);
+            [dispatch.step, dispatch.shader].into_iter().chain(grid).chain([places, dispatch.bindings.len()]).for_each(&mut add);
             for &Memory { slot, offset, length } in &dispatch.bindings {
                 let (kind, position) = match slot {
                     Slot::Input(position) => (0, position),
@@ -73,6 +78,9 @@ pub struct Dispatch {
     pub bindings: Vec<Memory>,
     /// Workgroups.
     pub grid: [u32; 3],
+    /// All that it does is to copy this input to its place in an output ([`Program::placements`]): where the input lies there already it
+    /// is left out.
+    pub places: Option<usize>,
 }
 
 #[derive(Debug)]

@@ -4,7 +4,9 @@ use crate::error::{Error, Kind, Result};
 use crate::graph::Descriptor;
 use crate::onnx::caches::Caches;
 use crate::onnx::{ElementType, Loaded, OpenInput, Size, Tensor};
+use crate::program::device::{Device, Failures, OwnedTensor};
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A value for an input that every step of a sequence gets.
 #[derive(Debug, Default)]
@@ -12,6 +14,30 @@ pub struct Extra {
     pub name: String,
     pub shape: Vec<u32>,
     pub bytes: crate::memory::Bytes,
+    /// The same on a device whose memory is elsewhere, once it was wanted.
+    pub on_device: Mutex<Option<Arc<OwnedTensor>>>,
+}
+
+impl Extra {
+    fn slot(&self) -> MutexGuard<'_, Option<Arc<OwnedTensor>>> {
+        self.on_device.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The value as a tensor of the device, which it is copied to once.
+    pub fn tensor(&self, device: &Arc<Device>, descriptor: &Descriptor, failures: &Failures) -> Result<Arc<OwnedTensor>> {
+        let mut slot = self.slot();
+        if let Some(tensor) = slot.as_ref().filter(|tensor| tensor.descriptor == *descriptor) {
+            return Ok(tensor.clone());
+        }
+        let tensor = device.upload(descriptor, &self.bytes, failures)?;
+        *slot = Some(tensor.clone());
+        Ok(tensor)
+    }
+
+    /// Has it copied again: the tensor may not be what it should be.
+    pub fn forget(&self) {
+        *self.slot() = None;
+    }
 }
 
 /// What an input is for.

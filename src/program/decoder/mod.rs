@@ -1,13 +1,15 @@
 //! A model that makes text, step by step: what its inputs mean ([`inputs`]), plans for the numbers of tokens and of rows that a step
 //! works on ([`plans`]), the caches ([`cache`]), the choice of a token ([`sampling`]), and sequences that are continued ([`session`]).
 //!
-//! A step is one run of a graph whose inputs and outputs lie in memory of ours. The rows of a cache lie one after the other, so what a
+//! A step is one run of a graph whose inputs and outputs lie in memory of ours, or in tensors where a device has memory of its own
+//! ([`memory`]). The rows of a cache lie one after the other, so what a
 //! step reads of it and what it appends is one range of that memory: nothing is copied, and attention reads no more rows than the plan
 //! has. There is a plan for every few rows; a shorter sequence has rows of zeros before its own, which the model's attention mask hides,
 //! as exporters' models do it for the shorter ones of several prompts. A model without such a mask gets a plan for each length.
 
 mod cache;
 mod inputs;
+mod memory;
 mod plans;
 mod sampling;
 mod session;

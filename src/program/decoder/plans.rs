@@ -4,7 +4,7 @@ use super::Decoder;
 use super::inputs::{Extent, Role};
 use crate::error::{Error, Kind, Result};
 use crate::graph::Descriptor;
-use crate::host_memory::Placements;
+use crate::host_memory::{Placement, Placements};
 use crate::onnx::{Given, Place, Source, import_part};
 use crate::program::device::OwnedGraph;
 use crate::timeline::{GraphId, Task};
@@ -22,7 +22,24 @@ pub struct Plan {
     /// What each input is: its role, its element type, and what it is in the graph.
     pub inputs: Vec<(Role, crate::onnx::ElementType, Descriptor)>,
     pub outputs: Vec<(Made, Descriptor)>,
+    /// Where the inputs may lie in outputs: in the host's memory, or in tensors where that of the device is elsewhere.
     pub placements: Placements,
+}
+
+impl Plan {
+    /// Whether an input that has this place is what a cache begins with.
+    pub fn is_beginning(&self, cache: usize, placement: Placement) -> bool {
+        placement.first == 0 && self.outputs[placement.output].0 == Made::Rows(cache)
+    }
+
+    /// Whether an output that a cache is may lie where its rows are: what is read of it, if anything is, may lie there.
+    pub fn appends(&self, cache: usize, output: usize) -> bool {
+        let position = self.inputs.iter().position(|(role, ..)| *role == Role::Rows(cache));
+        position.is_none_or(|position| {
+            let placement = self.placements.get(position).copied().flatten();
+            placement.is_some_and(|placement| placement.output == output && placement.first == 0)
+        })
+    }
 }
 
 /// What an output of the graph is.
@@ -130,7 +147,8 @@ impl Decoder {
             done,
         })?;
         let _owned = OwnedGraph::new(program.device.clone(), id);
-        Ok(Plan { graph: id, _owned, inputs, outputs, placements: built.placements })
+        let placements = if program.device.is_elsewhere() { built.in_tensors } else { built.placements };
+        Ok(Plan { graph: id, _owned, inputs, outputs, placements })
     }
 }
 

@@ -24,7 +24,7 @@ use crate::host_memory::HostBuffer;
 use crate::memory::Bytes;
 use crate::onnx::caches::{self, Caches};
 use crate::onnx::{Bounds, ElementType, Loaded, Signature, Size, Tensor};
-use crate::timeline::{Compute, Done, Task, Watch};
+use crate::timeline::{Compute, Done, Operand, Task, Watch};
 use plan::{Feed, Key, Made, Plans};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -353,7 +353,8 @@ fn run(program: &Program, call: &Call, inputs: Vec<Input>, options: Options) -> 
     let Options { label, watch, .. } = &options;
     program.device.wait_for(|done| {
         let (label, watch) = (label.clone(), watch.clone());
-        Task::Compute(Compute { graph: plan.graph, inputs: buffers, outputs, method: "run", label, watch, done })
+        let (inputs, outputs) = Operand::on_host(buffers, outputs);
+        Task::Compute(Compute { graph: plan.graph, inputs, outputs, method: "run", label, watch, done })
     })?;
     drop(given);
 

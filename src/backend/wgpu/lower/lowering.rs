@@ -6,6 +6,8 @@ use crate::backend::wgpu::target::{Features, Target};
 use crate::compiler::{Place, Plan, Value};
 use crate::error::{Error, Kind, Result};
 use crate::graph::{ConstantBytes, DataType, Op, OperandId};
+use crate::host_memory::{Placement, Placements};
+use crate::memory::Runs;
 use std::collections::{HashMap, HashSet};
 
 /// A tensor as kernels see it: dense, in row-major order.
@@ -45,6 +47,11 @@ pub struct Lowering<'a> {
     sizes: Vec<u8>,
     places: HashMap<Vec<u32>, Memory>,
     steps: Vec<StepName>,
+    /// By output: whether the plan has one value there only.
+    is_one_value: Vec<bool>,
+    placements: Placements,
+    /// What the next dispatch places.
+    placing: Option<usize>,
     /// The plan's arena, and behind it what a step needs for itself.
     arena_length: usize,
     temporary: usize,
@@ -87,6 +94,7 @@ impl<'a> Lowering<'a> {
         let constants = plan.constants.clone();
         let read = plan.steps.iter().flat_map(|step| &step.inputs);
         let read = read.map(|id| memory(&plan.values[id.0])).map(|memory| (memory.slot, memory.offset)).collect();
+        let values_in = |output| plan.values.iter().filter(|value| value.place == Place::Output(output)).count();
         Lowering {
             target,
             constants,
@@ -98,6 +106,9 @@ impl<'a> Lowering<'a> {
             sizes: Vec::new(),
             places: HashMap::new(),
             steps: Vec::new(),
+            is_one_value: (0..plan.outputs.len()).map(|output| values_in(output) == 1).collect(),
+            placements: vec![None; plan.inputs.len()],
+            placing: None,
             arena_length,
             temporary: 0,
             longest: 0,
@@ -115,8 +126,37 @@ impl<'a> Lowering<'a> {
     }
 
     pub fn finish(self, output_lengths: Vec<usize>) -> Program {
-        let Lowering { shaders, dispatches, constants, sizes, steps, arena_length, longest, .. } = self;
-        Program { shaders, dispatches, constants, sizes, arena_length: arena_length + longest, output_lengths, steps }
+        let Lowering { shaders, dispatches, constants, sizes, steps, mut placements, arena_length, longest, .. } = self;
+        // WebGPU does not let one dispatch read and write a buffer by different bindings, so where another one has both these are two.
+        for dispatch in dispatches.iter().filter(|dispatch| dispatch.places.is_none()) {
+            for &Memory { slot, .. } in &dispatch.bindings {
+                if let Slot::Input(input) = slot
+                    && let Some(placement) = placements[input]
+                    && dispatch.bindings.iter().any(|memory| memory.slot == Slot::Output(placement.output))
+                {
+                    placements[input] = None;
+                }
+            }
+        }
+        Program { shaders, dispatches, constants, sizes, arena_length: arena_length + longest, output_lengths, placements, steps }
+    }
+
+    /// What is dispatched next copies an input to the beginning of an output, where it may lie already.
+    pub fn places(&mut self, input: usize, output: usize, length: usize) {
+        let runs = Runs { run: length, stride: length };
+        self.placements[input] = Some(Placement { output, first: 0, runs });
+        self.placing = Some(input);
+    }
+
+    /// The input and the output that a tensor is and another can begin with: an input that has no such place yet, and an output in whose
+    /// memory nothing else is before or after.
+    pub fn can_place(&self, tensor: &Tensor, output: &Tensor) -> Option<(usize, usize)> {
+        match (tensor.memory.slot, output.memory.slot) {
+            (Slot::Input(input), Slot::Output(made)) if self.placements[input].is_none() && self.is_one_value[made] => {
+                Some((input, made))
+            }
+            _ => None,
+        }
     }
 
     /// Runs a kernel on some memory. Its text has marks where numbers come from shapes, and lacks the prelude.
@@ -134,7 +174,8 @@ impl<'a> Lowering<'a> {
             self.shaders.len() - 1
         });
         let step = self.steps.len().saturating_sub(1);
-        self.dispatches.push(Dispatch { step, shader, bindings, grid });
+        let places = self.placing.take();
+        self.dispatches.push(Dispatch { step, shader, bindings, grid, places });
     }
 
     /// Where the numbers of a kernel's shapes are; equal layers have the same.

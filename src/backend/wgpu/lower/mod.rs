@@ -22,6 +22,8 @@ mod movement;
 mod normalization;
 #[cfg(test)]
 mod open_tests;
+#[cfg(test)]
+mod placement_tests;
 mod pool;
 mod product;
 mod quantized;

@@ -4,7 +4,9 @@ use super::kernel::Kernel;
 use super::lowering::{Lowering, Operands, Tensor};
 use super::words::Words;
 use crate::backend::strided::Strided;
+use crate::backend::wgpu::program::Memory;
 use crate::backend::wgpu::shader::{Scalar, coordinates, load, signed, size};
+use crate::compiler::ALIGNMENT;
 use crate::error::Result;
 use crate::graph::DataType;
 use crate::graph::ops::movement::{
@@ -85,15 +87,41 @@ fn concat_at_once(lowering: &Lowering<'_>, operands: &Operands) -> usize {
     if divided { 1 } else { lowering.target.most_bindings().min(16) - 2 }
 }
 
+/// Rows that are appended to those of an input, as to a cache of keys and values: these are copied by a dispatch of their own, which is
+/// left out where they are there already. Gives the memory in which the others are written, and how many elements of it come before.
+fn behind_first(lowering: &mut Lowering<'_>, op: &Concat, operands: &Operands) -> Result<Option<(Tensor, usize)>> {
+    let (output, first) = (operands.output(), operands.input(op.inputs[0]));
+    let rows_before = output.shape[..op.axis as usize].iter().product::<usize>();
+    let is_once = op.inputs[1..].iter().all(|&id| operands.input(id).memory.slot != first.memory.slot);
+    let bits = output.data_type.bits();
+    if rows_before != 1 || op.inputs.len() < 2 || first.count() == 0 || !is_once || bits < 8 || lowering.bindings(output) > 1 {
+        return Ok(None);
+    }
+    let Some((input, made)) = lowering.can_place(first, output) else { return Ok(None) };
+    let length = first.memory.length;
+    let begin = Tensor { memory: Memory { length, ..output.memory }, ..first.clone() };
+    lowering.places(input, made, length);
+    copy(lowering, first, &begin, &Strided::dense(&first.shape))?;
+    // A binding begins at a multiple of this.
+    let offset = length / ALIGNMENT * ALIGNMENT;
+    let lead = (length - offset) * 8 / bits;
+    let count = output.count() - first.count() + lead;
+    let memory = Memory { offset: output.memory.offset + offset, length: output.memory.length - offset, ..output.memory };
+    Ok(Some((Tensor { shape: vec![count], memory, ..output.clone() }, lead)))
+}
+
 pub fn concat(lowering: &mut Lowering<'_>, op: &Concat, operands: &Operands) -> Result<()> {
-    let output = operands.output();
     let axis = op.axis as usize;
     let run = |shape: &[usize]| shape[axis..].iter().product::<usize>();
-    let row = size(run(&output.shape));
-    let count = op.inputs.len();
-    let mut start = 0;
     let at_once = concat_at_once(lowering, operands);
-    for part in op.inputs.chunks(at_once) {
+    let placed = behind_first(lowering, op, operands)?;
+    let (output, row, mut start, inputs) = match &placed {
+        Some((rest, lead)) => (rest, rest.count(), *lead, &op.inputs[1..]),
+        None => (operands.output(), run(&operands.output().shape), 0, &op.inputs[..]),
+    };
+    let row = size(row);
+    let count = inputs.len();
+    for part in inputs.chunks(at_once) {
         // Of a few inputs the places are part of the text; of many they are in a table, so that one pipeline serves all.
         let in_table = count > part.len() || start > 0;
         let mut kernel = Kernel::new("concat");

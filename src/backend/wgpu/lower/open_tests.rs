@@ -18,7 +18,7 @@ const CASES: &str = include_str!("open_cases.txt");
 /// Two sizes that have nothing in common, and are computed alike.
 const SIZES: [u32; 2] = [40, 57];
 
-fn target(half: bool) -> Target {
+pub fn target(half: bool) -> Target {
     Target {
         features: Features { half, subgroups: false, standard: true, matrices: None },
         max_storage_buffer_binding_size: 1 << 27,

@@ -13,6 +13,7 @@ use super::pipelines::Pipelines;
 use super::storage::Storage;
 use super::submitter::Submitter;
 use super::waiting::{Flight, Limit, PATIENCE_AT_EXIT, Waiter};
+use crate::backend::CopyRange;
 use crate::backend::wgpu::target::{Features, Target, opens_shapes};
 use crate::error::{Error, Kind, Result};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
@@ -211,7 +212,7 @@ impl Device {
     /// `UnknownError` when the memory cannot be had.
     pub fn storage(&self, length: usize) -> Result<Storage> {
         let usage = BufferUsages::STORAGE | BufferUsages::COPY_SRC | BufferUsages::COPY_DST;
-        Ok(Storage { buffer: self.buffer(length, usage)? })
+        Ok(Storage { buffer: self.buffer(length, usage)?, offset: 0 })
     }
 
     /// A buffer of zeros, long enough for whole words.
@@ -227,6 +228,16 @@ impl Device {
         }
         let descriptor = wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false };
         self.checked(|| Ok(self.device.create_buffer(&descriptor)))
+    }
+
+    /// The commands that copy ranges of buffers.
+    pub fn copies(&self, copies: &[CopyRange<Storage>]) -> wgpu::CommandBuffer {
+        let mut encoder = self.device.create_command_encoder(&Default::default());
+        for CopyRange { from, first, to, at, length } in copies {
+            let (first, at) = ((from.offset + first) as u64, (to.offset + at) as u64);
+            encoder.copy_buffer_to_buffer(&from.buffer, first, &to.buffer, at, (*length as u64).next_multiple_of(4));
+        }
+        encoder.finish()
     }
 
     /// Does something with the device, and makes its complaints errors.

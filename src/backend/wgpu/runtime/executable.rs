@@ -1,23 +1,24 @@
 //! A program on a device: dispatches with their pipelines, the constants on the device, and one arena.
 
 use super::device::Device;
-use super::storage::Storage;
+use super::storage::{Storage, resource};
 use crate::backend::Bindings;
 use crate::backend::wgpu::program::{Dispatch, Memory, Program, Shader, Slot};
 use crate::error::{Error, Result};
 use crate::graph::{ConstantBytes, Shared};
+use crate::host_memory::{Placement, Placements};
 use crate::memory::{Charge, Usage, Use};
 use smallvec::SmallVec;
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use wgpu::{BindGroup, BindGroupDescriptor, BindGroupEntry, BindingResource, Buffer, BufferBinding, BufferUsages};
+use wgpu::{BindGroup, BindGroupDescriptor, BindGroupEntry, BindingResource, Buffer, BufferUsages};
 
 /// A dispatch with what of it does not depend on the tensors of a run.
 struct Prepared {
     pipeline: wgpu::ComputePipeline,
     bindings: Vec<Memory>,
     grid: [u32; 3],
+    places: Option<usize>,
     /// The bind group if all its memory is the graph's own.
     fixed: Option<BindGroup>,
 }
@@ -30,6 +31,7 @@ pub struct Executable {
     arena: Arc<Counted>,
     sizes: Option<Counted>,
     output_lengths: Vec<usize>,
+    placements: Placements,
 }
 
 /// A buffer, counted once however many graphs use it.
@@ -89,7 +91,7 @@ impl Executable {
         usage: &Arc<Usage>,
         ask: &dyn Fn() -> Result<()>,
     ) -> Result<Self> {
-        let Program { shaders, dispatches, constants, sizes, arena_length, output_lengths, steps } = program;
+        let Program { shaders, dispatches, constants, sizes, arena_length, output_lengths, placements, steps } = program;
         let mut pipelines = vec![None; shaders.len()];
         for &Dispatch { step, shader, .. } in &dispatches {
             if pipelines[shader].is_none() {
@@ -120,15 +122,15 @@ impl Executable {
             }
         };
         device.graph_begins();
-        let mut executable = Executable { device, dispatches: Vec::new(), constants, arena, sizes, output_lengths };
-        for Dispatch { shader, bindings, grid, .. } in dispatches {
+        let mut executable = Executable { device, dispatches: Vec::new(), constants, arena, sizes, output_lengths, placements };
+        for Dispatch { shader, bindings, grid, places, .. } in dispatches {
             ask()?;
             let pipeline = pipelines[shader].clone().expect("all that are used are made");
-            let mut prepared = Prepared { pipeline, bindings, grid, fixed: None };
-            let own = |memory: &Memory| executable.own(memory.slot);
-            let buffers: Option<Vec<&Buffer>> = prepared.bindings.iter().map(own).collect();
-            if let Some(buffers) = buffers {
-                prepared.fixed = Some(executable.device.checked(|| Ok(executable.bind(&prepared, &buffers)))?);
+            let mut prepared = Prepared { pipeline, bindings, grid, places, fixed: None };
+            let own = |memory: &Memory| Some(resource(executable.own(memory.slot)?, 0, memory));
+            let resources: Option<Vec<BindingResource<'_>>> = prepared.bindings.iter().map(own).collect();
+            if let Some(resources) = resources {
+                prepared.fixed = Some(executable.device.checked(|| Ok(executable.bind(&prepared, resources)))?);
             }
             executable.dispatches.push(prepared);
         }
@@ -148,21 +150,14 @@ impl Executable {
         }
     }
 
-    fn bind(&self, dispatch: &Prepared, buffers: &[&Buffer]) -> BindGroup {
-        let entries: SmallVec<[BindGroupEntry<'_>; 8]> = dispatch
-            .bindings
-            .iter()
-            .zip(buffers)
-            .enumerate()
-            .map(|(number, (memory, buffer))| BindGroupEntry {
-                binding: number as u32,
-                resource: BindingResource::Buffer(BufferBinding {
-                    buffer,
-                    offset: memory.offset as u64,
-                    size: std::num::NonZero::new((memory.length.max(1) as u64).next_multiple_of(4)),
-                }),
-            })
-            .collect();
+    /// See [`Program::placements`].
+    pub fn placements(&self) -> &Placements {
+        &self.placements
+    }
+
+    fn bind<'a>(&self, dispatch: &Prepared, resources: impl IntoIterator<Item = BindingResource<'a>>) -> BindGroup {
+        let entry = |(number, resource)| BindGroupEntry { binding: number as u32, resource };
+        let entries: SmallVec<[BindGroupEntry<'_>; 8]> = resources.into_iter().enumerate().map(entry).collect();
         let layout = dispatch.pipeline.get_bind_group_layout(0);
         self.device.device.create_bind_group(&BindGroupDescriptor { label: None, layout: &layout, entries: &entries })
     }
@@ -172,32 +167,38 @@ impl Executable {
     /// # Errors
     /// `UnknownError` when there is no memory for outputs that nobody wants.
     pub fn record(&self, bindings: &Bindings<Storage>) -> Result<wgpu::CommandBuffer> {
-        let mut outputs: SmallVec<[Cow<'_, Buffer>; 2]> = SmallVec::new();
+        let mut outputs: SmallVec<[Arc<Storage>; 2]> = SmallVec::new();
         for (tensor, &length) in bindings.outputs.iter().zip(&self.output_lengths) {
             outputs.push(match tensor {
-                Some(tensor) => Cow::Borrowed(&tensor.buffer),
+                Some(tensor) => tensor.clone(),
                 // Later steps may read it all the same.
-                None => Cow::Owned(self.device.buffer(length, BufferUsages::STORAGE)?),
+                None => Arc::new(Storage { buffer: self.device.buffer(length, BufferUsages::STORAGE)?, offset: 0 }),
             });
         }
+        let is_there = |input: usize| {
+            let placement = self.placements[input];
+            placement.is_some_and(|Placement { output, first, .. }| {
+                let (input, output) = (&bindings.inputs[input], &outputs[output]);
+                input.buffer == output.buffer && input.offset == output.offset + first
+            })
+        };
         let mut encoder = self.device.device.create_command_encoder(&Default::default());
         {
             let mut pass = encoder.begin_compute_pass(&Default::default());
             for dispatch in &self.dispatches {
+                if dispatch.places.is_some_and(is_there) {
+                    continue;
+                }
                 pass.set_pipeline(&dispatch.pipeline);
                 if let Some(fixed) = &dispatch.fixed {
                     pass.set_bind_group(0, fixed, &[]);
                 } else {
-                    let buffers: SmallVec<[&Buffer; 8]> = dispatch
-                        .bindings
-                        .iter()
-                        .map(|memory| match memory.slot {
-                            Slot::Input(position) => &bindings.inputs[position].buffer,
-                            Slot::Output(position) => &*outputs[position],
-                            own => self.own(own).expect("the others are the graph's own"),
-                        })
-                        .collect();
-                    pass.set_bind_group(0, &self.bind(dispatch, &buffers), &[]);
+                    let resources = dispatch.bindings.iter().map(|memory| match memory.slot {
+                        Slot::Input(position) => bindings.inputs[position].resource(memory),
+                        Slot::Output(position) => outputs[position].resource(memory),
+                        own => resource(self.own(own).expect("the others are the graph's own"), 0, memory),
+                    });
+                    pass.set_bind_group(0, &self.bind(dispatch, resources), &[]);
                 }
                 let [x, y, z] = dispatch.grid;
                 pass.dispatch_workgroups(x, y, z);
