@@ -69,7 +69,11 @@ fn rows_are_appended_behind_those_that_are_there() {
 fn others_that_read_the_past_do_so_where_it_is() {
     let program = program(DataType::Float32, [&[4, 2], &[1, 2]], |builder, [past, new]| {
         let present = concat(builder, &[past, new], 0);
-        vec![("present", present), ("read", unary(builder, UnaryKind::Exp, past)), ("after", unary(builder, UnaryKind::Sin, present))]
+        vec![
+            ("present", present),
+            ("read", unary(builder, UnaryKind::Exp, past)),
+            ("after", unary(builder, UnaryKind::Sin, present)),
+        ]
     });
     assert!(is_placed(&program));
 }
