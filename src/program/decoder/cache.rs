@@ -399,8 +399,8 @@ impl Run<'_> {
 /// Memory of ours for a run.
 fn buffer(bytes: &mut Bytes) -> HostBuffer {
     let length = bytes.len();
-    // SAFETY: the bytes stay where they are, wherever their owner goes, and `Decoder::step` keeps them, untouched, until the run has
-    // ended and dropped the buffer.
+    // SAFETY: the bytes stay where they are, wherever their owner goes, and `Run` keeps them, untouched, until the run has ended
+    // and dropped the buffer.
     unsafe { HostBuffer::new(bytes.as_mut_ptr(), length) }
 }
 

@@ -122,8 +122,9 @@ pub fn concat(lowering: &mut Lowering<'_>, op: &Concat, operands: &Operands) -> 
     let row = size(row);
     let count = inputs.len();
     for part in inputs.chunks(at_once) {
-        // Of a few inputs the places are part of the text; of many they are in a table, so that one pipeline serves all.
-        let in_table = count > part.len() || start > 0;
+        // Of a few inputs the places are part of the text; of many they are in a table, so that one pipeline serves all. So they are behind
+        // what was placed where shapes are open: whether something comes before them depends on the length.
+        let in_table = count > part.len() || start > 0 || (placed.is_some() && lowering.is_open);
         let mut kernel = Kernel::new("concat");
         let mut body = format!("let row = i / {row}u;\nlet at = i % {row}u;\n");
         // What this kernel has nothing for is left as it is.
