@@ -592,15 +592,15 @@ fn a_failed_run_leaves_the_tensors_of_which_it_has_parts() {
     let ended = on_parts(&harness, fail, &[(tensor, 0), (tensor, 1)], (tensor, 3)).recv().unwrap();
     assert!(ended.unwrap_err().message().contains("the kernel failed"));
     assert_eq!(read().unwrap(), [1, 2, 3, 4]);
-    let refused = |inputs, output| on_parts(&harness, add, inputs, output).recv().unwrap().unwrap_err();
-    assert!(refused(&[(tensor, 0), (tensor, 4)], (tensor, 3)).message().contains("memory that is not the graph's"));
-    assert!(refused(&[(tensor, 0), (tensor, 1)], (tensor, usize::MAX)).message().contains("memory that is not the graph's"));
-    assert!(refused(&[(TensorId(1000), 0), (tensor, 1)], (tensor, 3)).message().contains("a tensor was destroyed"));
+    let refused = |inputs: [(TensorId, usize); 2], output| on_parts(&harness, add, &inputs, output).recv().unwrap().unwrap_err();
+    assert!(refused([(tensor, 0), (tensor, 4)], (tensor, 3)).message().contains("memory that is not the graph's"));
+    assert!(refused([(tensor, 0), (tensor, 1)], (tensor, usize::MAX)).message().contains("memory that is not the graph's"));
+    assert!(refused([(TensorId(1000), 0), (tensor, 1)], (tensor, 3)).message().contains("a tensor was destroyed"));
     // What is errored is no input.
     let (other, _) = four(&harness, [0; 4]);
     let failing = harness.graph("fail", 1).unwrap();
     harness.dispatch(failing, &[tensor, other], "");
-    assert!(refused(&[(other, 0), (tensor, 1)], (tensor, 3)).message().contains("an input is errored"));
+    assert!(refused([(other, 0), (tensor, 1)], (tensor, 3)).message().contains("an input is errored"));
 }
 
 #[test]
