@@ -93,7 +93,8 @@ for (const [driver, manifest] of Object.entries(drivers())) {
     for (let round = 0; round < Number(options.rounds); round++) {
       const { status, stdout, stderr } = spawnSync(process.execPath, args, { env, encoding: 'utf8', timeout: 600_000 });
       if (status !== 0) {
-        console.error(`${driver}, ${on}: ${stderr.trim().split('\n').at(-1)}`);
+        const lines = stderr.trim().split('\n');
+        console.error(`${driver}, ${on}: ${lines.find((line) => /Error/.test(line)) ?? lines.at(-1)}`);
         break;
       }
       for (const [name, ...times] of JSON.parse(stdout.trim().split('\n').at(-1))) {
