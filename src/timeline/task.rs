@@ -32,8 +32,13 @@ pub struct Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     pub tensor: TensorId,
-    /// In bytes; a multiple of [`ALIGNMENT`](crate::compiler::ALIGNMENT) for graphs.
+    /// In bytes; a multiple of [`Part::ALIGNMENT`] for graphs.
     pub first: usize,
+}
+
+impl Part {
+    /// What a part that graphs work on begins at a multiple of, in bytes.
+    pub const ALIGNMENT: usize = crate::compiler::ALIGNMENT;
 }
 
 /// An input or an output of a [`Compute`].

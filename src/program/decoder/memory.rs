@@ -1,6 +1,5 @@
 //! Where what is remembered lies: in the host's memory, or in tensors of a device whose memory is elsewhere, which it does not leave.
 
-use crate::compiler::ALIGNMENT;
 use crate::error::Result;
 use crate::graph::Descriptor;
 use crate::memory::Bytes;
@@ -68,7 +67,7 @@ impl Rows {
     pub fn part(&self, first: usize) -> Option<Part> {
         let first = first * self.row;
         match &self.memory {
-            Memory::Device(tensor) if first.is_multiple_of(ALIGNMENT) => Some(Part { tensor: tensor.id, first }),
+            Memory::Device(tensor) if first.is_multiple_of(Part::ALIGNMENT) => Some(Part { tensor: tensor.id, first }),
             _ => None,
         }
     }
