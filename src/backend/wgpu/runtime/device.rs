@@ -118,7 +118,7 @@ impl Device {
             Error::new(Kind::NotSupported, message)
         };
         let (device, queue) = pollster::block_on(adapter.request_device(&descriptor)).map_err(|error| refused(&error))?;
-        leave_devices_at_exit();
+        leave_devices_at_exit(end_of_process);
         let loss = Arc::new(Loss::default());
         let on_loss = loss.clone();
         device.set_device_lost_callback(move |_, message| on_loss.set(&format!("the device was lost: {message}")));

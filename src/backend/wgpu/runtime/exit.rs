@@ -1,16 +1,23 @@
 //! The exit of a process that has used a driver.
 #![allow(unsafe_code)]
 
-use super::device::end_of_process;
 use std::ffi::{c_int, c_void};
 use std::panic::catch_unwind;
-use std::sync::Once;
+use std::sync::OnceLock;
+
+/// What leaves all devices, and tells whether the functions of their drivers may run.
+static LEAVE: OnceLock<fn() -> bool> = OnceLock::new();
 
 /// To be called when there is a device: its driver is not to be used while it ends with the process. What is
 /// registered last runs first, so before what the driver has registered.
-pub fn leave_devices_at_exit() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(register);
+pub fn leave_devices_at_exit(leave: fn() -> bool) {
+    if LEAVE.set(leave).is_ok() {
+        register();
+    }
+}
+
+fn leave() -> bool {
+    LEAVE.get().is_none_or(|leave| leave())
 }
 
 /// Where a device does not come to rest, or is one of hardware, the process ends here with its status: the functions of a driver that
@@ -24,7 +31,7 @@ fn register() {
         fn _exit(status: c_int) -> !;
     }
     extern "C" fn leave_devices(status: c_int, _: *mut c_void) {
-        if let Ok(false) = catch_unwind(end_of_process) {
+        if let Ok(false) = catch_unwind(leave) {
             // SAFETY: a null stream means all streams, and the end of the process needs nothing.
             unsafe {
                 fflush(std::ptr::null_mut());
@@ -43,7 +50,7 @@ fn register() {
         fn atexit(function: extern "C" fn()) -> c_int;
     }
     extern "C" fn leave_devices() {
-        let _ = catch_unwind(end_of_process);
+        let _ = catch_unwind(leave);
     }
     // SAFETY: the function stays mapped (build.rs links with `nodelete`) and does not unwind.
     let _ = unsafe { atexit(leave_devices) };
