@@ -147,7 +147,7 @@ class Relay {
   compute(number, graph, inputs, wanted) {
     this.#report(number, async () => {
       const handle = this.#graph(graph);
-      const part = ([tensor, first]) => new Part(this.#sound(tensor).buffer, first);
+      const part = (/** @type {any[]} */ [tensor, first]) => new Part(this.#sound(tensor).buffer, first);
       const given = inputs.map((input) => (Array.isArray(input) ? part(input) : input));
       const outputs = handle.executable.outputLengths.map((length, i) => {
         if (Array.isArray(wanted[i])) return part(wanted[i]);
