@@ -15,6 +15,13 @@ async function requireFile(path) {
   }
 }
 
+/** What onnxruntime says of bytes that are no model; what is wrong with them is the cause. */
+function unparsed({ message }, isPath) {
+  if (message.includes('not a valid ONNX model: it has no graph')) return isPath ? undefined : 'No graph was found in the protobuf.';
+  if (!message.includes('not a valid ONNX model: no protobuf message')) return undefined;
+  return isPath ? 'Protobuf parsing failed.' : 'Failed to load model because protobuf parsing failed.';
+}
+
 /**
  * @param {object} context
  * @param {string | Uint8Array} source
@@ -28,8 +35,9 @@ async function loadModel(context, source, { freeDimensionOverrides = {}, externa
     // A program that gives a model to onnxruntime vouches for it; there is no limit there either.
     return await openModel(context, source, { sizes: freeDimensionOverrides, external: externalData });
   } catch (error) {
-    if (!isPath) throw plain(error);
-    throw new Error(`Load model from ${source} failed:${error.message}`, { cause: error });
+    const words = unparsed(error, isPath);
+    if (isPath) throw new Error(`Load model from ${source} failed:${words ?? error.message}`, { cause: error });
+    throw words === undefined ? plain(error) : new Error(words, { cause: error });
   }
 }
 

@@ -110,7 +110,7 @@ fn walk(message: Message, mut rest: &[u8], cost: &mut usize) -> Result<()> {
                     None => *cost = cost.saturating_add(message.plain(field, length)),
                 }
             }
-            kind => return Err(malformed(format!("a field of the unknown wire type {kind}"))),
+            kind => return Err(no_message(format!("a field of the unknown wire type {kind}"))),
         }
         if *cost > MOST {
             return Err(malformed(format!("its structure would take more than {MOST} bytes of memory")));
@@ -130,7 +130,12 @@ fn varint(rest: &mut &[u8]) -> Result<usize> {
 }
 
 fn truncated() -> Error {
-    malformed("it is truncated, or no protobuf message")
+    no_message("it is truncated, or something else")
+}
+
+/// The error of bytes that cannot be decoded. `lib/onnxruntime/load.js` knows it by these words, since onnxruntime has others.
+pub fn no_message(what: impl std::fmt::Display) -> Error {
+    malformed(format!("no protobuf message: {what}"))
 }
 
 /// The error of a file that is no valid model.
