@@ -19,7 +19,7 @@ use crate::onnx::{
 use crate::program::steps::Steps;
 use crate::program::{self, Content, Device, Elements, Input, Options, Output, Owner, Planned, Program, Weights};
 use crate::thread;
-use crate::timeline::{Built, Done, GraphId, Task, failed_build, from_panic};
+use crate::timeline::{BUILDS, Built, Done, GraphId, Task, failed_build, from_panic};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -96,13 +96,34 @@ pub fn in_background<T: Send + 'static>(
     work: impl FnOnce(Done<T>) -> Result<(), (Error, Done<T>)> + Send + 'static,
 ) {
     let told = label.clone();
-    let run = move |done| {
+    if let Err((error, done)) = thread::start_with("webnn-node onnx", done, reporting(what, label, work)) {
+        done.report(Err(error.of(what, &told)));
+    }
+}
+
+/// Does the work on one of the threads that compile: what is done for each new shape, and must not wait for any of them.
+fn on_build_thread<T: Send + 'static>(
+    what: &'static str,
+    label: String,
+    done: Done<T>,
+    work: impl FnOnce(Done<T>) -> Result<(), (Error, Done<T>)> + Send + 'static,
+) {
+    let told = label.clone();
+    if let Err((error, done)) = BUILDS.spawn(done, reporting(what, label, work)) {
+        done.report(Err(error.of(what, &told)));
+    }
+}
+
+/// The work, whose errors are reported.
+fn reporting<T>(
+    what: &'static str,
+    label: String,
+    work: impl FnOnce(Done<T>) -> Result<(), (Error, Done<T>)>,
+) -> impl FnOnce(Done<T>) {
+    move |done| {
         if let Err((error, done)) = work(done) {
             done.report(Err(error.of(what, &label)));
         }
-    };
-    if let Err((error, done)) = thread::start_with("webnn-node onnx", done, run) {
-        done.report(Err(error.of(what, &told)));
     }
 }
 
@@ -270,7 +291,7 @@ pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         Outcome::Onnx { import: outcome, program: told, run_bytes: built.bytes, kept_bytes: built.kept_bytes }
     })?;
     let (task_label, lowered) = (label.clone(), described.clone());
-    in_background("loadOnnx", label, done, move |done| {
+    on_build_thread("loadOnnx", label, done, move |done| {
         let describe = |Planned { stage, inputs, outputs }: Planned| {
             let import = Import::Model {
                 graph_inputs: inputs,

@@ -66,7 +66,7 @@ pub struct Input {
 /// `TypeError` when it is no protobuf message, or has no graph.
 pub(super) fn decode(model: &Model) -> Result<ModelProto> {
     structure::check(&model.bytes)?;
-    let mut decoded = ModelProto::decode(model.bytes.clone()).map_err(malformed)?;
+    let mut decoded = ModelProto::decode(model.bytes.clone()).map_err(structure::no_message)?;
     let graph = decoded.graph.as_mut().ok_or_else(|| malformed("it has no graph"))?;
     // PyTorch's exporter names a value twice that the module returns twice; outputs are found by their names, so once is enough.
     let mut names = HashSet::new();
@@ -523,8 +523,8 @@ impl<'a> Importer<'a> {
             return self.call(function, proto, named, scope);
         }
         let version = scope.opsets.get(domain).copied();
-        let entry = match ops::find(domain, &proto.op_type, version) {
-            Ok(entry) => entry,
+        let ops::Row { entry, options } = match ops::find(domain, &proto.op_type, version) {
+            Ok(row) => row,
             Err(reason) => return Ok(Err(Failure::Refused(Some(reason)))),
         };
         let inputs = match values_of(named) {
@@ -540,7 +540,6 @@ impl<'a> Importer<'a> {
         if let Some(expansion) = expansion::of(proto, domain, &inputs).filter(|_| self.deferral.is_some()) {
             return self.expand(&expansion, proto, named, scope);
         }
-        let options = ops::options::of(entry.domain, entry.operator);
         let node = Node { proto, version: version.unwrap_or(1), inputs, options, needed, model: self.model };
         if let Some(Err(reason)) = options.map(|options| options.check(&node)) {
             return Ok(Err(Failure::Refused(Some(reason))));
