@@ -7,6 +7,7 @@ const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const { TYPES, identity, single, sums, tensor, value } = require('./models.js');
+const { rows: narrow } = require('./narrow.js');
 
 /** @type {Record<string, (ort: typeof import('onnxruntime-common')) => unknown>} */
 const rows = {};
@@ -63,7 +64,10 @@ const badModels = {
   'options that are a string, of a part': [inBuffer.buffer, 7, sums.length, 'cpu'],
 };
 for (const [name, args] of Object.entries(badModels)) rows[`create: ${name}`] = create(...args);
-const otherModels = { 'no bytes': [new Uint8Array(0)], garbage: [new Uint8Array([1, 2, 3, 4])], 'a folder': [folder], 'a file that is none': [file('none.onnx', 'none')], 'an empty file': [file('empty.onnx', '')] };
+const noModels = { garbage: [new Uint8Array([1, 2, 3, 4])], text: [Buffer.from('hello world')], 'a model without a graph': [new Uint8Array([8, 9])] };
+for (const [name, args] of Object.entries(noModels)) rows[`create: ${name}`] = create(...args);
+// Messages name the file, which is another one in each process.
+const otherModels = { 'no bytes': [new Uint8Array(0)], 'a folder': [folder], 'a file that is none': [file('none.onnx', 'none')], 'an empty file': [file('empty.onnx', '')] };
 for (const [name, args] of Object.entries(otherModels)) {
   rows[`create: ${name}`] = create(...args);
   otherwords.add(`create: ${name}`);
@@ -253,6 +257,8 @@ for (const type of ['int16', 'uint16', 'double']) {
   const cast = single({ op: 'Cast', inputs: [value('x', 'float', 4)], output: value('y', type, 4), attributes: { to: TYPES[type].number } });
   rows[`Cast to ${type}`] = async (ort) => seen(await (await ort.InferenceSession.create(cast)).run({ x: new ort.Tensor('float32', [1.5, -2.5, 200, 40000], [4]) }));
 }
+
+Object.assign(rows, narrow);
 
 // Tensors: onnxruntime-common's own, as its tests have them.
 const described = (tensor) => [tensor.type, tensor.dims, tensor.size, tensor.location, tensor.data.constructor.name, Array.from(tensor.data, String)];

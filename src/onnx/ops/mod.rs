@@ -386,6 +386,7 @@ pub static TABLE: &[Entry] = table! {
         "LinearAttentionGate" 1 => linear_attention::gate,
         "MRotaryEmbedding" 1 => rotary::multimodal,
         "MatMulBnb4" 1 => nbits::bnb4,
+        "MatMulInteger16" 1 => quantize::matmul_integer_16,
         "MatMulIntegerToFloat" 1 => qlinear::matmul_to_float,
         "MatMulNBits" 1 => nbits::matmul,
         "MoE" 1 => experts::mixture,

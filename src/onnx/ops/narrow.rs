@@ -67,7 +67,7 @@ const MOVE: [&str; 25] = [
 const SCATTER: [&str; 3] = ["Scatter", "ScatterElements", "ScatterND"];
 
 /// Operators that take such integers, and whose results are of other types, or of those that the node says.
-const TAKE: [&str; 6] = ["Cast", "CastLike", "DequantizeLinear", "QuantizeLinear", "Shape", "Size"];
+const TAKE: [&str; 7] = ["Cast", "CastLike", "DequantizeLinear", "MatMulInteger16", "QuantizeLinear", "Shape", "Size"];
 
 /// What becomes of a node that is given such integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,13 +106,18 @@ fn reduction(node: &Node<'_>) -> Option<String> {
     node.string("reduction", "none").ok().filter(|name| name != "none" && node.operator() != "Scatter")
 }
 
+/// A value of such integers in 32 bits, where it is a constant.
+pub fn held(value: &Value, element: ElementType, emit: &mut Emit<'_>) -> Mapped<Value> {
+    match value.constant().filter(|tensor| tensor.element == element) {
+        Some(tensor) if emit.folding.charge(tensor.count().saturating_mul(4)) => Ok(tensor.cast(ElementType::Int32).into()),
+        Some(_) => Err("too much to compute at import".into()),
+        None => Ok(value.clone()),
+    }
+}
+
 /// The outputs of a node that makes such integers.
 pub fn map(entry: &Entry, node: &Node<'_>, element: ElementType, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    let mut held = |value: &Value| match value.constant().filter(|tensor| tensor.element == element) {
-        Some(tensor) if emit.folding.charge(tensor.count().saturating_mul(4)) => Ok(tensor.cast(ElementType::Int32).into()),
-        Some(_) => Err("too much to compute at import"),
-        None => Ok(value.clone()),
-    };
+    let mut held = |value: &Value| held(value, element, emit);
     let inputs = node.inputs.iter().map(|value| value.as_ref().map(&mut held).transpose()).collect::<Result<Vec<_>, _>>()?;
     let outputs = (entry.map)(&Node { inputs, ..*node }, emit)?;
     let combines = SCATTER.contains(&node.operator()) && reduction(node).is_some();

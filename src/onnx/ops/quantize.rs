@@ -2,10 +2,11 @@
 
 use super::conv;
 use super::elementwise::one;
+use super::narrow;
 use super::volume;
 use crate::graph::data_type::QUANTIZED;
 use crate::graph::ops::conv::Conv2d;
-use crate::graph::ops::elementwise::{DequantizeLinear, QuantizeLinear};
+use crate::graph::ops::elementwise::{Binary, BinaryKind, DequantizeLinear, QuantizeLinear, Remainder, RemainderKind};
 use crate::graph::ops::quantized::{DynamicQuantizeLinear, QuantizedMatmul};
 use crate::graph::{DataType, OperandId};
 use crate::onnx::element::ElementType;
@@ -215,6 +216,37 @@ pub fn matmul_integer(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>
     let (a, b) = (emit.input(node, 0)?, emit.input(node, 1)?);
     let (zero_a, zero_b) = (emit.optional(node, 2)?, emit.optional(node, 3)?);
     one(integer_product((a, zero_a), (b, zero_b), emit)?)
+}
+
+/// MatMulInteger16: the sums modulo 2³², as of integers that overflow. A number of 16 bits is 256 times its upper byte and the lower one, and
+/// products of bytes are exact.
+pub fn matmul_integer_16(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    for position in 0..2 {
+        let element = emit.element(node.input(position)?);
+        if element != ElementType::Int16 {
+            return Err(format!("an input of {element}, where int16 is computed").into());
+        }
+    }
+    let mut bytes = |position| -> Mapped<[OperandId; 2]> {
+        let numbers = narrow::held(node.input(position)?, ElementType::Int16, emit)?;
+        let numbers = emit.operand(&numbers)?;
+        let radix = emit.scalar(DataType::Int32, 256.0)?;
+        let low = emit.push(Remainder { kind: RemainderKind::Floored, a: numbers, b: radix })?;
+        let rest = emit.sub(numbers, low)?;
+        let high = emit.push(Binary { kind: BinaryKind::Div, a: rest, b: radix })?;
+        Ok([emit.cast(high, DataType::Int8)?, emit.cast(low, DataType::Uint8)?])
+    };
+    let ([a_high, a_low], [b_high, b_low]) = (bytes(0)?, bytes(1)?);
+    let mut product = |a, b| integer_product((a, None), (b, None), emit);
+    let (high, low) = (product(a_high, b_high)?, product(a_low, b_low)?);
+    let (left, right) = (product(a_high, b_low)?, product(a_low, b_high)?);
+    let mut sum = high;
+    for addend in [emit.add(left, right)?, low] {
+        let radix = emit.scalar(DataType::Int32, 256.0)?;
+        let shifted = emit.mul(sum, radix)?;
+        sum = emit.add(shifted, addend)?;
+    }
+    one(sum)
 }
 
 /// The product of matrices of bytes, each with its zero point, if it has one: one number, or one for each row of the left matrix

@@ -199,7 +199,10 @@ pub fn window(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         coefficients.iter().enumerate().map(|(k, coefficient)| coefficient * (k as f64 * turn).cos()).sum()
     };
     let numbers: Vec<f64> = (0..length).map(at).collect();
-    Ok(vec![Tensor::from_floats(ElementType::Double, vec![length], &numbers).cast(element).into()])
+    let numbers = Tensor::from_floats(ElementType::Double, vec![length], &numbers);
+    // Integers are cut off, and 0.42 + 0.5 + 0.08 in the middle is 1 in float32, as in onnxruntime, and a little less in float64.
+    let numbers = if element.is_float() { numbers } else { numbers.cast(ElementType::Float) };
+    Ok(vec![numbers.cast(element).into()])
 }
 
 /// MelWeightMatrix: triangles over the frequencies of a spectrum, evenly spaced on the mel scale.
