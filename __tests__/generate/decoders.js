@@ -28,7 +28,9 @@ function numbers(count, scale, seed) {
 
 /** A model under construction. */
 class Sketch {
-  constructor() {
+  /** @param {number | string} [headSize] the last dimension of the caches, as the file has it */
+  constructor(headSize = HEAD) {
+    this.headSize = headSize;
     this.nodes = [];
     this.initializers = [];
     this.inputs = [];
@@ -89,7 +91,7 @@ class Sketch {
 
   cache(layer, what) {
     const [past, present] = [`past_key_values.${layer}.${what}`, `present.${layer}.${what}`];
-    this.inputs.push({ name: past, type: 'float', shape: ['batch_size', KEY_HEADS, 'past_sequence_length', HEAD] });
+    this.inputs.push({ name: past, type: 'float', shape: ['batch_size', KEY_HEADS, 'past_sequence_length', this.headSize] });
     this.outputs.push({ name: present });
     return [past, present];
   }
@@ -199,10 +201,11 @@ function builtGates(s, x) {
 /**
  * A decoder with the operators and names that onnxruntime-genai's builder writes for the CPU.
  * @param {string} kind
+ * @param {number | string} [headSize]
  * @returns {Uint8Array}
  */
-function built(kind) {
-  const s = new Sketch();
+function built(kind, headSize) {
+  const s = new Sketch(headSize);
   s.inputs.push({ name: 'input_ids', type: 'int64', shape: ['batch_size', 'sequence_length'] });
   s.inputs.push({ name: 'attention_mask', type: 'int64', shape: ['batch_size', 'total_sequence_length'] });
   s.outputs.push({ name: 'logits' });
@@ -232,11 +235,12 @@ function built(kind) {
 
 /**
  * @param {string} kind one of KINDS or WITH_STATES
+ * @param {number | string} [headSize] the last dimension of the caches, as the file has it
  * @returns {Uint8Array}
  */
-function decoder(kind) {
-  if (kind.startsWith('genai')) return built(kind);
-  const s = new Sketch();
+function decoder(kind, headSize) {
+  if (kind.startsWith('genai')) return built(kind, headSize);
+  const s = new Sketch(headSize);
   const ids = 'input_ids';
   s.inputs.push({ name: ids, type: 'int64', shape: ['batch_size', 'sequence_length'] });
   s.outputs.push({ name: 'logits' });

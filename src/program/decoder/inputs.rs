@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Kind, Result};
 use crate::graph::Descriptor;
-use crate::onnx::caches::Caches;
+use crate::onnx::caches::{Cache, Caches};
 use crate::onnx::{ElementType, Loaded, OpenInput, Size, Tensor};
 use crate::program::device::{Device, Failures, OwnedTensor};
 use std::collections::HashMap;
@@ -135,6 +135,37 @@ impl Roles {
         }
         let is_masked = find(Role::Mask).is_some_and(|mask| !matches!(mask.shape[1], Size::Known(_)));
         Ok(Roles { is_masked, inputs, others })
+    }
+
+    /// The same with a size for those of the caches that the file leaves open beside their rows, where `of` knows the shape that an output
+    /// has for inputs of these shapes: caches that nothing is in yet, and one token. onnxruntime-genai's builder calls the last one only
+    /// `kv_cache_dim`, and weights tell what it is.
+    pub fn with_sizes_of_caches(mut self, caches: &Caches, of: impl FnOnce(&[Vec<u32>]) -> HashMap<String, Vec<u32>>) -> Roles {
+        let first = Extent { tokens: 1, rows: 0, uses_cache: false, states: Vec::new(), given: Vec::new() };
+        if !self.others.is_empty() || self.shapes(caches, &first).is_ok() {
+            return self;
+        }
+        let open = |roles: &mut Roles, size: &dyn Fn(&Cache, usize) -> Option<u32>| {
+            for (role, input) in &mut roles.inputs {
+                let Role::Rows(number) = role else { continue };
+                let cache = &caches.rows[*number];
+                for (axis, found) in input.shape.iter_mut().enumerate().skip(1).filter(|(axis, _)| *axis != cache.axis) {
+                    if !matches!(found, Size::Known(_))
+                        && let Some(size) = size(cache, axis)
+                    {
+                        *found = Size::Known(size);
+                    }
+                }
+            }
+        };
+        // Of what has no rows any size will do.
+        let mut tried = Roles { inputs: self.inputs.clone(), others: Vec::new(), is_masked: self.is_masked };
+        open(&mut tried, &|_, _| Some(1));
+        if let Ok(shapes) = tried.shapes(caches, &first) {
+            let found = of(&shapes);
+            open(&mut self, &|cache, axis| found.get(&cache.present)?.get(axis).copied());
+        }
+        self
     }
 
     /// What is given, in the order of [`Roles::others`].

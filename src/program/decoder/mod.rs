@@ -22,7 +22,9 @@ pub use session::{Next, Prompts, Session, Work, start};
 use super::Program;
 use crate::error::{Error, Kind, Result};
 use crate::onnx::caches::{self, Caches};
+use crate::onnx::{Place, Source, import_part};
 use inputs::Roles;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 /// A model whose inputs are understood.
@@ -58,6 +60,7 @@ impl Decoder {
             return Err(Error::new(Kind::NotSupported, text));
         }
         let roles = Roles::of(&program.loaded, &caches)?;
+        let roles = roles.with_sizes_of_caches(&caches, |shapes| shapes_of_outputs(&program, shapes).unwrap_or_default());
         Ok(Decoder { program, caches, roles, logits, plans: Mutex::default() })
     }
 
@@ -65,4 +68,12 @@ impl Decoder {
     pub fn others(&self) -> &[String] {
         &self.roles.others
     }
+}
+
+/// By the names of outputs. Whoever makes a plan hears why there are none.
+fn shapes_of_outputs(program: &Program, shapes: &[Vec<u32>]) -> Option<HashMap<String, Vec<u32>>> {
+    let given = program.loaded.given(shapes).ok()?;
+    let source = Source::of(&program.loaded).ok()?;
+    let part = import_part(&source, &program.limits, &program.bounds, &given, Place::First).ok()?;
+    Some(part.outputs.into_iter().map(|output| (output.name, output.shape)).collect())
 }
