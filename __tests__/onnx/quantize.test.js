@@ -42,7 +42,13 @@ const gathered = [
     { attributes: { gather_axis: 0, quantize_axis: 1, block_size: 16 }, inputs: [c([6, 32], { type, low: 0, high: 16 }), rows, c([6, 2], { low: 0.1, high: 1 })] },
     { attributes: { gather_axis: 0, quantize_axis: 1, block_size: 16 }, inputs: [c([6, 32], { type, low: 0, high: 16 }), rows, c([6, 2], { low: 0.1, high: 1 }), c([6, 2], { type, low: 0, high: 16 })] },
     { attributes: { gather_axis: 0, quantize_axis: 2, block_size: 16 }, inputs: [c([6, 2, 32], { type, low: 0, high: 16 }), rows, c([6, 2, 2], { low: 0.1, high: 1 })] },
+    // Along the last axis, and rows that begin within a byte.
+    { attributes: { gather_axis: 2, quantize_axis: 1, block_size: 16 }, inputs: [c([2, 32, 6], { type, low: 0, high: 16 }), rows, c([2, 2, 6], { low: 0.1, high: 1 }), c([2, 2, 6], { type, low: 0, high: 16 })] },
+    { attributes: { gather_axis: 0, quantize_axis: 1, block_size: 16 }, inputs: [c([6, 25], { type, low: 0, high: 16 }), rows, c([6, 2], { low: 0.1, high: 1 })] },
+    { attributes: { gather_axis: 0, quantize_axis: 1, block_size: 16 }, inputs: [c([6, 34], { type, low: 0, high: 16 }), rows, c([6, 3], { low: 0.1, high: 1 }), c([6, 3], { type, low: 0, high: 16 })] },
   ]),
+  { attributes: { gather_axis: 0, quantize_axis: 1, block_size: 16, bits: 2 }, inputs: [few([6, 8]), rows, c([6, 2], { low: 0.1, high: 1 })] },
+  { attributes: { gather_axis: 0, quantize_axis: 2, block_size: 16, bits: 2 }, inputs: [few([6, 2, 12]), rows, c([6, 2, 3], { low: 0.1, high: 1 }), few([6, 2, 1])] },
 ].map((item) => ({ op: 'GatherBlockQuantized', ...microsoft, ...item }));
 
 // Large enough for kernels that multiply integers.
@@ -118,6 +124,15 @@ testCases([
   { op: 'DequantizeLinear', inputs: [bytes(4, 3), scale(0.05, 0.02, 0.1), point('uint8', 1, 2, 3)] },
   { op: 'DequantizeLinear', attributes: { axis: 0 }, inputs: [signed(3, 5), scale(0.05, 0.02, 0.1)] },
   { op: 'DequantizeLinear', inputs: [x([4, 5], { type: 'int32', low: -99, high: 99 }), scale(0.05)] },
+  ...['int4', 'uint4'].flatMap((type) => {
+    const four = (...shape) => c(shape, { type, low: 0, high: 8 });
+    return [
+      { op: 'DequantizeLinear', opset: 21, inputs: [four(4, 3), scale(0.05, 0.02, 0.1), four(3)] },
+      { op: 'DequantizeLinear', opset: 21, attributes: { axis: 0 }, inputs: [four(3, 5), scale(0.05, 0.02, 0.1)] },
+      // Large enough for weights that stay packed.
+      { op: 'DequantizeLinear', opset: 21, attributes: { axis: 0 }, inputs: [four(70, 64), c([70], { low: 0.01, high: 0.1 }), four(70)] },
+    ];
+  }),
   { op: 'DynamicQuantizeLinear', opset: 11, outputs: 3, inputs: [x([4, 5])] },
   { op: 'DynamicQuantizeLinear', opset: 11, outputs: 3, inputs: [x([4, 5], { low: 1, high: 3 })] },
   { op: 'MatMulInteger', opset: 10, inputs: [bytes(3, 700), signed(700, 4), point('uint8', 128), point('int8', 3)] },

@@ -298,16 +298,16 @@ fn divisor(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { divisor(b, a % b) }
 }
 
-/// GatherBlockQuantized: rows of a table that is quantized in blocks along an axis. What is gathered is dequantized, not the
-/// table. Of packed elements (uint8 with 4 bits) the earlier one is in the low half, and zero points are packed likewise.
+/// GatherBlockQuantized: elements of a table that is quantized in blocks along an axis. What is gathered is dequantized, not the
+/// table. Of packed elements (uint8 with 2 or 4 bits) the earlier ones are in the lower bits, and zero points are packed likewise.
 pub fn gather(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let table = node.input(0)?;
     let bits = node.int("bits", 4)?;
     let block = size(node.int("block_size", 128)?)?;
-    let element = emit.stored_element(table);
-    let packed = match (element, bits) {
-        (ElementType::Int4 | ElementType::Uint4, 4) | (ElementType::Uint8, 4) => true,
-        (ElementType::Uint8, 8) => false,
+    let element = emit.element(table);
+    let of_byte = match (element, bits) {
+        (ElementType::Int4 | ElementType::Uint4, 4) => 2,
+        (ElementType::Uint8, 2 | 4 | 8) => 8 / bits as u32,
         _ => return Err(format!("{bits} bits in elements of {element}").into()),
     };
     if block == 0 {
@@ -318,41 +318,47 @@ pub fn gather(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let rank = of_scale.len();
     let at = axis(node.int("gather_axis", 0)?, rank)?;
     let along = axis(node.int("quantize_axis", 1)?, rank)?;
-    if at == along || (packed && at + 1 == rank) {
+    let halves = element != ElementType::Uint8;
+    if at == along || of_byte > 1 && !halves && at + 1 == rank {
         return Err("elements that are gathered along the axis of the blocks, or of packed elements, are not supported".into());
     }
-    let signed = element == ElementType::Int4;
-    let halves = element != ElementType::Uint8;
-    // Bytes, whatever they hold.
-    let bytes = |position: usize, emit: &mut Emit<'_>| -> Mapped<Option<OperandId>> {
+    // What is gathered of an input, as float32.
+    let gathered = |position: usize, emit: &mut Emit<'_>| -> Mapped<Option<OperandId>> {
         let Some(value) = node.optional(position) else { return Ok(None) };
-        if !halves {
-            return Ok(Some(emit.operand(value)?));
+        let found = value.shape(emit.builder);
+        if found.len() != rank {
+            return Err(format!("input {position} of rank {} beside scales of rank {rank}", found.len()).into());
         }
-        let tensor = value.constant().ok_or("elements of four bits that are computed when the graph runs")?;
-        let mut shape = tensor.shape.clone();
-        let Some(last) = shape.last_mut().filter(|last| last.is_multiple_of(2)) else {
-            return Err("an odd number of packed elements in a row is not supported".into());
-        };
-        *last /= 2;
-        Ok(Some(emit.operand(&Tensor { element: ElementType::Uint8, shape, bytes: tensor.bytes.clone() }.into())?))
-    };
-    let table = bytes(0, emit)?.ok_or("the table is missing")?;
-    if emit.rank(table) != rank {
-        return Err(format!("scales of rank {rank} for a table of rank {}", emit.rank(table)).into());
-    }
-    let table = emit.gather(table, indices, at)?;
-    let numbers = if packed { unpacked(table, signed, emit)? } else { emit.cast(table, DataType::Float32)? };
-    let zero_point = match bytes(3, emit)? {
-        Some(points) => {
-            if emit.rank(points) != rank {
-                return Err(format!("zero points of rank {} for a table of rank {rank}", emit.rank(points)).into());
+        let (bytes, of_byte) = match value.constant().filter(|_| halves) {
+            // Rows of whole bytes stay packed.
+            Some(tensor) if at + 1 < rank && tensor.shape[rank - 1].is_multiple_of(2) => {
+                let mut shape = tensor.shape.clone();
+                shape[rank - 1] /= 2;
+                let tensor = Tensor { element: ElementType::Uint8, shape, bytes: tensor.bytes.clone() };
+                (emit.operand(&tensor.into())?, 2)
             }
-            let points = emit.gather(points, indices, at)?;
-            let points = if packed { unpacked(points, signed, emit)? } else { emit.cast(points, DataType::Float32)? };
-            // A row of an odd number of zero points is filled up.
+            Some(tensor) if emit.folding.charge(tensor.count()) => {
+                let by = if element == ElementType::Int4 { ElementType::Int8 } else { ElementType::Uint8 };
+                (emit.operand(&tensor.cast(by).into())?, 1)
+            }
+            Some(_) => return Err("too much to compute at import".into()),
+            None => (emit.operand(value)?, if halves { 1 } else { of_byte }),
+        };
+        let bytes = emit.gather(bytes, indices, at)?;
+        Ok(Some(match of_byte {
+            1 => emit.cast(bytes, DataType::Float32)?,
+            _ => unpacked(bytes, of_byte, element == ElementType::Int4, emit)?,
+        }))
+    };
+    let numbers = gathered(0, emit)?.ok_or("the table is missing")?;
+    let zero_point = match gathered(3, emit)? {
+        Some(points) => {
+            // A row of zero points that do not fill its last byte.
             let last = emit.rank(points).checked_sub(1).ok_or("zero points without dimensions")?;
-            Some(emit.slice_axis(points, last, 0, of_scale[rank - 1])?)
+            match at + 1 < rank {
+                true => Some(emit.slice_axis(points, last, 0, of_scale[rank - 1])?),
+                false => Some(points),
+            }
         }
         None => None,
     };
@@ -368,32 +374,42 @@ pub fn gather(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         }
         // Without zero points unsigned elements are centred at the middle of their range, if they are bytes.
         None if halves => numbers,
-        None => emit.with(BinaryKind::Sub, numbers, if bits == 4 { 8.0 } else { 128.0 })?,
+        None => emit.with(BinaryKind::Sub, numbers, f64::from(1u32 << (bits - 1)))?,
     };
     let scale = spread(scale, along, block, length, emit)?;
     let result = emit.mul(centred, scale)?;
     one(emit.cast(result, of)?)
 }
 
-/// The two elements of each byte, as float32.
-fn unpacked(bytes: OperandId, signed: bool, emit: &mut Emit<'_>) -> Mapped<OperandId> {
-    let high = emit.with(BinaryKind::Div, bytes, 16.0)?;
-    let above = emit.with(BinaryKind::Mul, high, 16.0)?;
-    let low = emit.sub(bytes, above)?;
+/// The so many elements of each byte, as float32.
+fn unpacked(bytes: OperandId, of_byte: u32, signed: bool, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let base = f64::from(1u32 << (8 / of_byte));
     let mut shape = emit.shape(bytes);
     shape.push(1);
-    let (low, high) = (emit.reshape(low, &shape)?, emit.reshape(high, &shape)?);
-    let pairs = emit.concat(vec![low, high], shape.len() - 1)?;
+    let (mut parts, mut rest) = (Vec::new(), bytes);
+    for part in 0..of_byte {
+        let number = if part + 1 == of_byte {
+            rest
+        } else {
+            let high = emit.with(BinaryKind::Div, rest, base)?;
+            let above = emit.with(BinaryKind::Mul, high, base)?;
+            let low = emit.sub(rest, above)?;
+            rest = high;
+            low
+        };
+        parts.push(emit.reshape(number, &shape)?);
+    }
+    let together = emit.concat(parts, shape.len() - 1)?;
     shape.pop();
     let last = shape.last_mut().ok_or("bytes of rank 0")?;
-    *last = last.checked_mul(2).ok_or("too many elements")?;
-    let numbers = emit.reshape(pairs, &shape)?;
+    *last = last.checked_mul(of_byte).ok_or("too many elements")?;
+    let numbers = emit.reshape(together, &shape)?;
     let numbers = emit.cast(numbers, DataType::Float32)?;
     if !signed {
         return Ok(numbers);
     }
-    let negative = emit.compare(LogicalKind::GreaterOrEqual, numbers, 8.0)?;
-    let lowered = emit.with(BinaryKind::Sub, numbers, 16.0)?;
+    let negative = emit.compare(LogicalKind::GreaterOrEqual, numbers, base / 2.0)?;
+    let lowered = emit.with(BinaryKind::Sub, numbers, base)?;
     emit.select(negative, lowered, numbers)
 }
 

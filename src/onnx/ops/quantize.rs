@@ -143,8 +143,21 @@ fn blocks(
     } else {
         of_scale
     };
-    let zero_point = emit.operand(zero_point)?;
-    Ok((emit.reshape(scale, &aligned)?, emit.reshape(zero_point, &aligned)?))
+    // WebNN reshapes nothing of four bits, but a constant has its bytes in any shape.
+    let zero_point = match zero_point.constant() {
+        Some(tensor) => {
+            let shape: Vec<usize> = aligned.iter().map(|&size| size as usize).collect();
+            if tensor.count() != shape.iter().product::<usize>() {
+                return Err(format!("zero points of shape {:?} for scales of shape {aligned:?}", tensor.shape).into());
+            }
+            emit.operand(&Tensor { element: tensor.element, shape, bytes: tensor.bytes.clone() }.into())?
+        }
+        None => {
+            let zero_point = emit.operand(zero_point)?;
+            emit.reshape(zero_point, &aligned)?
+        }
+    };
+    Ok((emit.reshape(scale, &aligned)?, zero_point))
 }
 
 /// DynamicQuantizeLinear.
