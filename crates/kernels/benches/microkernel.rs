@@ -28,10 +28,11 @@ const ROUNDS: usize = 30;
 /// Of a round, in nanoseconds.
 const LONG: f64 = 2e6;
 
-/// What is counted for each call: operations of arithmetic, or elements where a formula is not a number of these.
+/// What is counted for each call: operations of arithmetic, elements where a formula is not a number of these, or bytes of memory.
 enum Work {
     Operations(usize),
     Elements(usize),
+    Bytes(usize),
 }
 
 /// A microkernel with its operands: a name, what a call does, and the call.
@@ -56,6 +57,7 @@ fn main() {
         let rate = match work {
             Work::Operations(count) => format!("{:8.1} GFLOP/s", count as f64 / nanoseconds),
             Work::Elements(count) => format!("{:8.1} elements/ns", count as f64 / nanoseconds),
+            Work::Bytes(count) => format!("{:8.1} GB/s", count as f64 / nanoseconds),
         };
         println!("{name:32} {nanoseconds:10.1} ns {rate}");
     }
@@ -94,6 +96,7 @@ fn microkernels() -> Vec<Microkernel> {
         all.push(linear_attention(isa));
         all.extend([4, 8].map(|bits| expert_matmul(isa, bits)));
         all.extend(of_few_bits(isa));
+        all.extend(of_memory(isa));
     }
     all
 }
@@ -343,5 +346,79 @@ fn of_few_bits(isa: &'static Isa) -> Vec<Microkernel> {
             add(format!("block_quantized.float32.{bits}bits.{rows}.{}", isa.name), Box::new(call));
         }
     }
+    all
+}
+
+/// A row times weights that no cache holds, and what reading as many bytes takes. Run it with
+/// `GLIBC_TUNABLES=glibc.malloc.hugetlb=1`, so that weights lie in pages of 2 MiB, as they do in a graph. Depths are those of decoders
+/// from 135M on.
+fn of_memory(isa: &'static Isa) -> Vec<Microkernel> {
+    let mut all: Vec<Microkernel> = Vec::new();
+    for (bits, is_int8, depth) in
+        [(4, false, 4096), (4, true, 4096), (4, true, 576), (8, true, 4096), (8, false, 4096), (16, false, 4096)]
+    {
+        // About 128 MB.
+        let columns = ((128 << 20) * 8 / bits / depth / 64) * 64;
+        let block = if bits == 16 { depth } else { 32 };
+        let weights = move || -> Vec<u8> {
+            (0..columns * depth * bits / 8).map(|i| if bits == 16 && i % 2 == 1 { 0x3c } else { (i * 37 % 251) as u8 }).collect()
+        };
+        let floats = move || -> Vec<u8> { (0..columns * depth / block).flat_map(|i| [(i % 7) as u8, 0x2c]).collect() };
+        let coding = if bits == 16 { Coding::Float16 } else { Coding::Offset };
+        let source = block_quantized::Source {
+            bits,
+            columns,
+            depth,
+            block,
+            coding,
+            by_depth: false,
+            high_first: false,
+            code_book: None,
+            weights: &[],
+            scales: Floats::Float16(&[]),
+            zeros: None,
+        };
+        let format = source.format(isa.lanes(), is_int8);
+        let bytes = format.bytes();
+        let row = numbers(depth);
+        let mut packed: Vec<u8> = Vec::new();
+        let mut output = vec![0.0; format.panels() * format.lanes];
+        let kind = if is_int8 { "int8" } else { "float32" };
+        let call = move || {
+            if packed.is_empty() {
+                packed = vec![0; bytes];
+                let (weights, floats) = (weights(), floats());
+                let scales = Floats::Float16(&floats);
+                block_quantized::Source { weights: &weights, scales, ..source }.pack(&format, &mut packed);
+            }
+            let packed = Weights::new(&format, None, &packed);
+            // As many panels as a job has, so that what a row is made into is made once.
+            if is_int8 {
+                let mut rounded = vec![0.0; rounded::row(&format)];
+                rounded::Round { format: &format, from: &row, to: &mut rounded }.compute(isa);
+                let rows = rounded::Rows { rows: &rounded };
+                rounded::multiply(isa, Instructions::all_of(isa)[0], &packed, rows, 0..format.panels(), &mut output);
+            } else {
+                let (mut numbers, mut sums) = (vec![0.0; format.padded_depth()], vec![0.0; format.blocks()]);
+                float32::Pad { format: &format, from: &row, numbers: &mut numbers, sums: &mut sums }.compute(isa);
+                let rows = float32::Rows { numbers: &numbers, sums: &sums };
+                float32::multiply(isa, &packed, rows, 0..format.panels(), &mut output);
+            }
+            black_box(&mut output);
+        };
+        all.push((format!("memory.{kind}.{bits}bits.{depth}.{}", isa.name), Work::Bytes(bytes), Box::new(call)));
+    }
+    let mut read: Vec<u64> = Vec::new();
+    let call = move || {
+        if read.is_empty() {
+            read = vec![1; 128 << 17];
+        }
+        let mut sums = [0u64; 32];
+        for numbers in read.as_chunks::<32>().0 {
+            sums.iter_mut().zip(numbers).for_each(|(sum, number)| *sum = sum.wrapping_add(*number));
+        }
+        black_box(sums);
+    };
+    all.push((format!("memory.read.{}", isa.name), Work::Bytes(128 << 20), Box::new(call)));
     all
 }

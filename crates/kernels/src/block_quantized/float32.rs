@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::ahead::Ahead;
-use super::{Format, INTEGERS, MOST_ROWS, Scales, Weights, Zeros};
+use super::{Format, INTEGERS, MOST_PANELS, MOST_ROWS, Scales, Weights, Zeros};
 use crate::isa::{Isa, Loop};
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
 use std::ops::Range;
@@ -67,12 +67,12 @@ pub fn multiply(isa: &Isa, weights: &Weights<'_>, rows: Rows<'_>, panels: Range<
     let mut first = panels.start;
     while first < panels.end {
         let place = (first - panels.start) * format.lanes;
-        let left = panels.end - first;
+        let left = (panels.end - first).min(MOST_PANELS - first % MOST_PANELS);
         let mut products = Products { weights, rows, count, panel: first, output: &mut *output, place, stride };
         first += match (count, left) {
-            (1, 4..) => products.compute::<1, 4>(isa),
+            (1, MOST_PANELS) => products.compute::<1, 4>(isa),
             (1, _) => products.compute::<1, 1>(isa),
-            (2, 4..) => products.compute::<2, 4>(isa),
+            (2, MOST_PANELS) => products.compute::<2, 4>(isa),
             (2, _) => products.compute::<2, 1>(isa),
             (3 | 4, 2..) => products.compute::<4, 2>(isa),
             (3 | 4, _) => products.compute::<4, 1>(isa),
@@ -128,16 +128,18 @@ impl<const ROWS: usize, const PANELS: usize, const BITS: usize, const BOOK: bool
         let sums_of_rows: [&[f32]; ROWS] = std::array::from_fn(|r| &rows.sums[row(r) * blocks..][..blocks]);
         let mut at: [*const f32; PANELS] = std::array::from_fn(|p| weights.words_of(panel + p));
         let mut totals = [[V::splat(0.0); PANELS]; ROWS];
-        let ahead = Ahead::of(format, PANELS);
+        // The panels lie together, and others among them.
+        let together = format.together(panel);
+        let ahead = Ahead::of(format, together);
+        let mut of_scales = format.place(panel, blocks);
         for block in 0..blocks {
             let mut sums = [[V::splat(0.0); PANELS]; ROWS];
             for word in 0..words {
                 let k = block * format.padded + word * (32 / BITS);
-                let soon = ahead.words(block * words + word);
                 for p in 0..PANELS {
                     let here = at[p];
-                    at[p] = here.wrapping_add(V::LANES);
-                    Ahead::fetch(here, soon);
+                    at[p] = here.wrapping_add(together * V::LANES);
+                    ahead.words(here);
                     for i in 0..32 / BITS {
                         // SAFETY: a panel has `words` words of all lanes for each block (`Weights::new`).
                         let number = unsafe { number::<V, BITS, BOOK>(here, i, table) };
@@ -149,11 +151,10 @@ impl<const ROWS: usize, const PANELS: usize, const BITS: usize, const BOOK: bool
                     }
                 }
             }
-            let soon = ahead.scales(block);
             for p in 0..PANELS {
-                Ahead::fetch(weights.scales_of(panel + p, block), soon);
-                let scale = scales::<V>(weights, panel + p, block);
-                let zero = zeros::<V>(weights, panel + p, block);
+                ahead.scales(weights.scales_at(of_scales + p));
+                let scale = scales::<V>(weights, of_scales + p);
+                let zero = zeros::<V>(weights, of_scales + p);
                 for r in 0..ROWS {
                     if let Some(zero) = zero {
                         sums[r][p] = zero.mul_add(V::splat(-sums_of_rows[r][block]), sums[r][p]);
@@ -161,6 +162,7 @@ impl<const ROWS: usize, const PANELS: usize, const BITS: usize, const BOOK: bool
                     totals[r][p] = scale.mul_add(sums[r][p], totals[r][p]);
                 }
             }
+            of_scales += together;
         }
         for (r, totals) in totals.into_iter().enumerate().take(count) {
             let output = &mut output[r * stride + place..][..PANELS * V::LANES];
@@ -192,10 +194,10 @@ pub(super) unsafe fn number<V: Vector, const BITS: usize, const BOOK: bool>(from
     }
 }
 
-/// The scales of a block.
+/// The scales of a block, which are number `place` of all.
 #[inline(always)]
-pub(super) fn scales<V: Vector>(weights: &Weights<'_>, panel: usize, block: usize) -> V {
-    let first = (panel * weights.format.blocks() + block) * V::LANES;
+pub(super) fn scales<V: Vector>(weights: &Weights<'_>, place: usize) -> V {
+    let first = place * V::LANES;
     // SAFETY: there are as many numbers as asked for, at the end of which nothing is read.
     unsafe {
         match weights.format.scales {
@@ -207,8 +209,8 @@ pub(super) fn scales<V: Vector>(weights: &Weights<'_>, panel: usize, block: usiz
 
 /// The zero points of a block, if they are not 0.
 #[inline(always)]
-pub(super) fn zeros<V: Vector>(weights: &Weights<'_>, panel: usize, block: usize) -> Option<V> {
-    let first = (panel * weights.format.blocks() + block) * V::LANES;
+pub(super) fn zeros<V: Vector>(weights: &Weights<'_>, place: usize) -> Option<V> {
+    let first = place * V::LANES;
     // SAFETY: as above.
     unsafe {
         match weights.format.zeros {

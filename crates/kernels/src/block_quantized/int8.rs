@@ -4,7 +4,7 @@
 use super::ahead::Ahead;
 use super::float32::{scales, zeros};
 use super::registers::{Instructions, Integers, OnIntegers};
-use super::{Format, MOST_ROWS, Weights, Zeros};
+use super::{Format, MOST_PANELS, MOST_ROWS, Weights, Zeros};
 use crate::isa::{Isa, Loop};
 use crate::simd::vector::Vector;
 use crate::simd::vector_bundle::VectorBundle;
@@ -102,10 +102,10 @@ pub fn multiply(
     while first < panels.end {
         let place = (first - panels.start) * format.lanes;
         let products = Products { weights, rows, count, panel: first, output: &mut *output, place, stride };
-        first += match (count, panels.end - first) {
-            (1, 4..) => products.compute::<1, 4>(isa, instructions),
+        first += match (count, (panels.end - first).min(MOST_PANELS - first % MOST_PANELS)) {
+            (1, MOST_PANELS) => products.compute::<1, 4>(isa, instructions),
             (1, _) => products.compute::<1, 1>(isa, instructions),
-            (2, 4..) => products.compute::<2, 4>(isa, instructions),
+            (2, MOST_PANELS) => products.compute::<2, 4>(isa, instructions),
             (2, _) => products.compute::<2, 1>(isa, instructions),
             (3 | 4, 2..) => products.compute::<4, 2>(isa, instructions),
             (3 | 4, _) => products.compute::<4, 1>(isa, instructions),
@@ -162,7 +162,10 @@ impl<const ROWS: usize, const PANELS: usize, const BITS: usize> OnIntegers for T
         });
         let all = if let Zeros::All(zero) = format.zeros { zero } else { 0 } + if BITS == 8 { I::RAISED } else { 0 };
         let has_own = !matches!(format.zeros, Zeros::All(_));
-        let ahead = Ahead::of(format, PANELS);
+        // The panels lie together, and others among them.
+        let together = format.together(panel);
+        let ahead = Ahead::of(format, together);
+        let mut of_scales = format.place(panel, blocks);
         let mut totals = [[I::Numbers::splat(0.0); PANELS]; ROWS];
         for block in 0..blocks {
             // The zero point of all, and what codes were raised by, is taken off here.
@@ -171,12 +174,11 @@ impl<const ROWS: usize, const PANELS: usize, const BITS: usize> OnIntegers for T
             let mut sums: [[I; PANELS]; ROWS] = std::array::from_fn(|r| [begin[r]; PANELS]);
             for word in 0..words {
                 let k = block * format.padded + word * (32 / BITS);
-                let soon = ahead.words(block * words + word);
                 for p in 0..PANELS {
                     // SAFETY: a panel has `words` words of all lanes for each block (`Weights::new`).
                     let codes = unsafe { I::load(at[p]) };
-                    Ahead::fetch(at[p], soon);
-                    at[p] = at[p].wrapping_add(lanes);
+                    ahead.words(at[p]);
+                    at[p] = at[p].wrapping_add(together * lanes);
                     for i in 0..8 / BITS {
                         let four = if BITS == 8 { codes } else { codes.shifted_right((BITS * i) as u32).and(mask) };
                         for r in 0..ROWS {
@@ -190,11 +192,10 @@ impl<const ROWS: usize, const PANELS: usize, const BITS: usize> OnIntegers for T
                     }
                 }
             }
-            let soon = ahead.scales(block);
             for p in 0..PANELS {
-                Ahead::fetch(weights.scales_of(panel + p, block), soon);
-                let scale = scales::<I::Numbers>(weights, panel + p, block);
-                let zero = if has_own { zeros::<I::Numbers>(weights, panel + p, block) } else { None };
+                ahead.scales(weights.scales_at(of_scales + p));
+                let scale = scales::<I::Numbers>(weights, of_scales + p);
+                let zero = if has_own { zeros::<I::Numbers>(weights, of_scales + p) } else { None };
                 for r in 0..ROWS {
                     let mut sum = sums[r][p].numbers();
                     if let Some(zero) = zero {
@@ -204,6 +205,7 @@ impl<const ROWS: usize, const PANELS: usize, const BITS: usize> OnIntegers for T
                     totals[r][p] = factor.mul_add(sum, totals[r][p]);
                 }
             }
+            of_scales += together;
         }
         for (r, totals) in totals.into_iter().enumerate().take(count) {
             let output = &mut output[r * stride + place..][..PANELS * lanes];

@@ -4,7 +4,9 @@
 //! along the depth it has one of each column: of `b` bits, weight `4 i + j` of a word begins at bit `8 j + b i`, so that a mask
 //! leaves the codes of four weights in the bytes of a lane, as products of bytes want them, and a shift any other four. float16
 //! weights lie in rows of lanes, two rows for a word.
-//! Scales lie in panels too, one row of lanes for each block, and so do zero points where blocks have them.
+//! Scales lie in panels too, one row of lanes for each block, and so do zero points where blocks have them. [`MOST_PANELS`] panels lie
+//! together and take turns, word by word and block by block: what is read for one row is one stream of memory, which the CPU fetches
+//! ahead.
 //!
 //! A panel is read once for up to [`MOST_ROWS`] rows. [`float32`] multiplies in float32, [`int8`] the bytes that the rows have
 //! been rounded to; both add up a block, then scale. [`unpack`] expands panels for products of many rows.
@@ -21,7 +23,7 @@ pub use registers::Instructions;
 
 /// Rows that are multiplied with a panel while it is read.
 pub const MOST_ROWS: usize = 8;
-/// Panels that are read side by side for one row. Memory gives more of several streams than of one.
+/// Panels that lie together, and are read side by side for one row.
 pub const MOST_PANELS: usize = 4;
 
 /// How packed weights lie.
@@ -86,6 +88,17 @@ impl Format {
         self.padded / self.of_word()
     }
 
+    /// Panels that lie together with one, itself among them: fewer where not as many are left.
+    pub(crate) fn together(&self, panel: usize) -> usize {
+        MOST_PANELS.min(self.panels() - panel / MOST_PANELS * MOST_PANELS)
+    }
+
+    /// Which of all rows of lanes is that of a panel, where each has so many; the next one comes [`Format::together`] on.
+    pub(crate) fn place(&self, panel: usize, of_panel: usize) -> usize {
+        let within = panel % MOST_PANELS;
+        (panel - within) * of_panel + within
+    }
+
     /// Bytes of the scales of a panel's block.
     fn bytes_of_scales(&self) -> usize {
         self.lanes * if self.scales == Scales::Float32 { 4 } else { 2 }
@@ -135,15 +148,16 @@ impl<'a> Weights<'a> {
         Weights { format, code_book, words, scales, zeros: &rest[..zeros] }
     }
 
-    /// Where the scales of a block lie, of which a panel has as many bytes as its format says.
-    #[inline(always)]
-    fn scales_of(&self, panel: usize, block: usize) -> *const f32 {
-        self.scales.as_ptr().wrapping_add((panel * self.format.blocks() + block) * self.format.bytes_of_scales()).cast()
-    }
-
     /// Where the words of a panel begin.
     fn words_of(&self, panel: usize) -> *const f32 {
-        self.words[panel * self.format.blocks() * self.format.words() * self.format.lanes * 4..].as_ptr().cast()
+        let place = self.format.place(panel, self.format.blocks() * self.format.words());
+        self.words[place * self.format.lanes * 4..].as_ptr().cast()
+    }
+
+    /// Where the scales lie that are number `place` of all.
+    #[inline(always)]
+    fn scales_at(&self, place: usize) -> *const f32 {
+        self.scales.as_ptr().wrapping_add(place * self.format.bytes_of_scales()).cast()
     }
 }
 

@@ -170,8 +170,9 @@ impl Source<'_> {
         };
         let places = (0..format.panels()).flat_map(|panel| (0..blocks).map(move |block| (panel, block)));
         let places = places.flat_map(|(panel, block)| (0..lanes).map(move |lane| (panel, block, lane)));
-        for (number, (panel, block, lane)) in places.enumerate() {
+        for (panel, block, lane) in places {
             let place = of_block(panel, block, lane);
+            let number = (format.place(panel, blocks) + block * format.together(panel)) * lanes + lane;
             match (format.scales, self.scales, place) {
                 (Scales::Float32, from, Some(place)) => put(scales, number, from.at(place).to_le_bytes()),
                 (Scales::Float32, _, None) => put(scales, number, [0; 4]),
@@ -219,17 +220,20 @@ impl Source<'_> {
     fn pack_float16(&self, format: &Format, to: &mut [u8]) {
         let (lanes, blocks) = (format.lanes, format.blocks());
         let (row, of_block) = (self.bytes(self.columns), self.bytes(self.block));
-        for (panel, to) in to.chunks_exact_mut((format.padded_depth() * lanes * 2).max(1)).take(format.panels()).enumerate() {
+        for panel in 0..format.panels() {
+            let (first, together) = (format.place(panel, blocks * format.words()), format.together(panel));
             for k in 0..self.depth {
                 let (block, within) = (k / self.block, k % self.block);
+                // A word has two rows.
+                let (row_of_word, word) = (within % 2, block * format.words() + within / 2);
+                let begin = (first + word * together) * 2 + row_of_word;
                 for lane in 0..lanes.min(self.columns - panel * lanes) {
                     let column = panel * lanes + lane;
                     let from = match self.by_depth {
                         true => k * row + column * 2,
                         false => (column * blocks + block) * of_block + within * 2,
                     };
-                    let number = (block * format.padded + within) * lanes + lane;
-                    put(to, number, [self.weights[from], self.weights[from + 1]]);
+                    put(to, begin * lanes + lane, [self.weights[from], self.weights[from + 1]]);
                 }
             }
         }
@@ -240,18 +244,18 @@ impl Source<'_> {
             return self.pack_float16(format, to);
         }
         let (lanes, blocks, words) = (format.lanes, format.blocks(), format.words());
-        let of_panel = blocks * words * lanes * 4;
         let has_sign = self.code_book.is_none() && self.has_sign(format.is_int8);
         let flip = if has_sign { top_bits(format.bits) } else { 0 };
         let signed = self.coding == Coding::Signed && self.code_book.is_none();
         // What makes integers without a sign of those in two's complement, and what makes stored ones of these.
         let flip = if signed && self.bits == format.bits { flip ^ top_bits(format.bits) } else { flip };
-        for (panel, to) in to.chunks_exact_mut(of_panel.max(1)).take(format.panels()).enumerate() {
+        for panel in 0..format.panels() {
+            let (first, together) = (format.place(panel, blocks * words), format.together(panel));
             for lane in 0..lanes.min(self.columns - panel * lanes) {
                 let column = panel * lanes + lane;
                 for block in 0..blocks {
                     for word in 0..words {
-                        let number = (block * words + word) * lanes + lane;
+                        let number = (first + (block * words + word) * together) * lanes + lane;
                         let codes = self.word(column, block, word, format);
                         put(to, number, (arranged(codes, format.bits) ^ flip).to_le_bytes());
                     }

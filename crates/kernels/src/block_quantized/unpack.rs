@@ -53,13 +53,15 @@ impl<const BITS: usize, const BOOK: bool> OnVectors for Of<'_, BITS, BOOK> {
                 }
                 break;
             }
-            let mut at = weights.words_of(panel);
+            let together = format.together(panel);
+            let (mut at, first) = (weights.words_of(panel), format.place(panel, format.blocks()));
             for block in 0..format.blocks() {
-                let (scale, zero) = (scales::<V>(&weights, panel, block), zeros::<V>(&weights, panel, block));
+                let place = first + block * together;
+                let (scale, zero) = (scales::<V>(&weights, place), zeros::<V>(&weights, place));
                 let end = format.block.min(format.depth - block * format.block);
                 for word in 0..format.words() {
                     let here = at;
-                    at = here.wrapping_add(V::LANES);
+                    at = here.wrapping_add(together * V::LANES);
                     for i in 0..32 / BITS {
                         let k = word * (32 / BITS) + i;
                         // SAFETY: a panel has so many words of all lanes for each block (`Weights::new`).
