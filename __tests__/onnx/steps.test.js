@@ -46,6 +46,9 @@ const BATCH = [
 let context;
 const cases = KINDS.flatMap((kind) => Object.entries(SCENARIOS).map(([what, steps]) => ({ kind, what, steps })));
 cases.push({ kind: 'MultiHeadAttention', what: 'a batch with a shorter sequence', steps: BATCH });
+/** A batch of equal lengths, into the next room. */
+const FULL = [{ ids: [[1, 2, 3, 4, 5], [7, 8, 9, 1, 2]] }, ...Array.from({ length: 66 }, (_, of) => ({ of, ids: [[of % 37 + 3], [(of * 5) % 31]] }))];
+for (const kind of ['GroupQueryAttention', 'genai']) cases.push({ kind, what: 'a batch', steps: FULL });
 let wanted;
 
 beforeAll(async () => {
@@ -111,6 +114,17 @@ describe.each(cases.map((entry, i) => ({ ...entry, i })))('$kind: $what', ({ kin
       await session.release();
     });
   }
+});
+
+test('sequences of a batch that differ in length are appended to where each ends', async () => {
+  const unequal = BATCH.slice(0, 4);
+  const [expected] = expectedSteps([{ kind: 'GroupQueryAttention', steps: unequal }]);
+  const model = await loadOnnx(context, decoder('GroupQueryAttention'));
+  const done = numbersOf(await runSteps(model.inputs, unequal, (feeds) => model.run(feeds), ours));
+  // Behind the prompt, whose shorter sequence ends with tokens that do not count.
+  const logits = (list) => list.slice(1).map((results) => ({ logits: results.logits }));
+  compare(logits(done), logits(expected));
+  model.destroy();
 });
 
 test('bindings exchange caches', async () => {

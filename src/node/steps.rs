@@ -9,7 +9,7 @@ use super::script::{Scope, Type, Value};
 use super::settle::{Outcome, Request};
 use crate::error::Result;
 use crate::program::Program;
-use crate::program::steps::{self, Content, Input, Options, Output, known_value};
+use crate::program::steps::{self, Content, Input, Options, Output};
 use crate::timeline::Done;
 use std::sync::{Arc, OnceLock};
 
@@ -34,16 +34,17 @@ fn inputs<'s, T>(
 
 /// Reads `shapes, values` from the arguments: the step that they are, if they can be one.
 fn step(call: &Call<'_>, program: &Program, first: usize) -> Result<Option<steps::Call>> {
-    let Some(known) = program.steps.as_ref().map(steps::Steps::known) else { return Ok(None) };
+    let Some(steps) = &program.steps else { return Ok(None) };
+    let known = steps.known();
     let shapes: Vec<Vec<u32>> =
         call.scope.elements(call.value(first), |scope, shape| scope.elements(shape, Scope::as_unsigned))?;
     let numbers = inputs(call, first + 1, |at, scope, value| {
         let is_wanted = known.contains(&at) && scope.type_of(value)? == Type::Object;
-        let number = |bytes: crate::memory::Bytes| known_value(&program.loaded, at, &bytes);
+        let number = |bytes: crate::memory::Bytes| steps.value(&program.loaded, at, &bytes);
         if is_wanted { bytes::copy(scope, value).and_then(number).map(Some) } else { Ok(None) }
     })?;
     let numbers: Vec<i64> = numbers.into_iter().flatten().collect();
-    Ok(program.steps.as_ref().and_then(|steps| steps.call(&program.loaded, &shapes, &numbers)))
+    Ok(steps.call(&program.loaded, &shapes, &numbers))
 }
 
 /// `stepFits(model, shapes, values)`: whether such inputs can be a step; `undefined` where nobody has found out.

@@ -32,6 +32,15 @@ pub struct Caches {
     pub states: Vec<(String, String)>,
 }
 
+/// Whether a model appends to each sequence of a batch where that one ends, so that only equal lengths make one append of all.
+///
+/// # Errors
+/// As [`find`].
+pub fn ends_by_sequence(loaded: &Loaded) -> Result<bool> {
+    let is_grouped = |node: &NodeProto| normalized(&node.domain) == "com.microsoft" && node.op_type == "GroupQueryAttention";
+    Ok(loaded.graph()?.node.iter().any(is_grouped))
+}
+
 /// Finds the caches of a model.
 ///
 /// # Errors

@@ -39,8 +39,10 @@ pub struct Steps {
     caches: Caches,
     /// By cache: the position of its past among the model's inputs.
     pasts: Vec<usize>,
-    /// Inputs of one element for which plans are made.
+    /// Inputs for whose value ([`Steps::value`]) plans are made.
     known: Vec<usize>,
+    /// The one of these that is the mask of several sequences, whose value is whether it shows all.
+    mask: Option<usize>,
     /// The input with the tokens, if there is one.
     ids: Option<usize>,
     plans: Plans,
@@ -116,14 +118,35 @@ impl Steps {
         if pasts.is_empty() || !is_decoder || inputs.iter().any(|input| input.default.is_some()) {
             return Ok(None);
         }
-        let known = (0..inputs.len()).filter(|&at| is_known(&inputs[at])).collect();
+        // Where attention appends to each sequence at its end, sequences that are all full make one append.
+        let is_mask = |input: &crate::onnx::OpenInput| {
+            input.name == "attention_mask" && input.shape.len() == 2 && !matches!(input.shape[0], Size::Known(1))
+        };
+        let mask = if caches::ends_by_sequence(loaded)? { inputs.iter().position(is_mask) } else { None };
+        let known = (0..inputs.len()).filter(|&at| is_known(&inputs[at]) || mask == Some(at)).collect();
         let ids = ["input_ids", "decoder_input_ids", "inputs_embeds"].into_iter().find_map(position);
-        Ok(Some(Steps { caches, pasts, known, ids, plans: Plans::default() }))
+        Ok(Some(Steps { caches, pasts, known, mask, ids, plans: Plans::default() }))
     }
 
     /// The positions of inputs whose values [`Steps::call`] wants.
     pub fn known(&self) -> &[usize] {
         &self.known
+    }
+
+    /// The number of an input that [`Steps::known`] names: its element, or whether all of the mask are 1.
+    ///
+    /// # Errors
+    /// `NotSupportedError` for an element type without whole numbers.
+    pub fn value(&self, loaded: &Loaded, at: usize, bytes: &[u8]) -> Result<i64> {
+        let element = loaded.inputs()[at].element();
+        let data_type = loaded.inputs()[at].data_type;
+        let count = bytes.len() * 8 / data_type.bits().max(1);
+        let tensor = Tensor { element: data_type.into(), shape: vec![count], bytes: bytes.to_vec().into() };
+        let numbers = tensor.integers();
+        match self.mask == Some(at) {
+            true => Ok(numbers.iter().all(|&number| number == 1).into()),
+            false => numbers.first().copied().ok_or_else(|| Error::new(Kind::NotSupported, format!("a value of {element}"))),
+        }
     }
 
     /// The step for inputs of these shapes, with the values of those that [`Steps::known`] names; nothing where it cannot be one.
@@ -171,21 +194,17 @@ impl Steps {
                 }
             }
         }
-        let key = Key::new(shapes.to_vec(), grown, known.to_vec(), rows);
+        // One sequence is as long as its cache, and behind none all begin at 0.
+        let mut known = known.to_vec();
+        let is_one = |at: usize| shapes[at].first() == Some(&1);
+        for (at, number) in self.known.iter().zip(&mut known) {
+            if self.mask == Some(*at) && (rows == 0 || is_one(*at)) {
+                *number = 0;
+            }
+        }
+        let key = Key::new(shapes.to_vec(), grown, known, rows);
         Some(Call { key: self.plans.roomy(key, rows), rows })
     }
-}
-
-/// The number of an input of one element.
-///
-/// # Errors
-/// `NotSupportedError` for an element type without whole numbers.
-pub fn known_value(loaded: &Loaded, at: usize, bytes: &[u8]) -> Result<i64> {
-    let element = loaded.inputs()[at].element();
-    let data_type = loaded.inputs()[at].data_type;
-    let tensor = Tensor { element: data_type.into(), shape: vec![1], bytes: bytes.to_vec().into() };
-    let fail = || Error::new(Kind::NotSupported, format!("a value of {element}"));
-    tensor.integers().first().copied().ok_or_else(fail)
 }
 
 impl Program {

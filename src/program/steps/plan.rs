@@ -213,6 +213,14 @@ impl Steps {
         let mut given = loaded.given(&key.shapes)?;
         for (&at, &number) in self.known.iter().zip(&key.known) {
             let input = &loaded.inputs()[at];
+            if self.mask == Some(at) {
+                if number == 1 {
+                    let shape: Vec<usize> = key.shapes[at].iter().map(|&size| size as usize).collect();
+                    let ones = vec![1; shape.iter().product()];
+                    given.insert(input.name.clone(), Given::Known(Tensor::from_integers(input.element(), shape, &ones)));
+                }
+                continue;
+            }
             let shape = vec![1; input.shape.len()];
             given.insert(input.name.clone(), Given::Known(Tensor::from_integers(input.element(), shape, &[number])));
         }

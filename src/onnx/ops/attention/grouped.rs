@@ -163,10 +163,13 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     }
     let step = Step { key: new_key, value: new_value, length, of, last: lengths, begin, window, causal };
     let follows = node.flag("sliding_window_cache", false)?;
-    // The keys of one sequence that grows come one after the other; those of several lie where each of them ends.
+    // The keys of one sequence that grows come one after the other, and so do those of several that are known to be full; else they lie
+    // where each of them ends.
+    let ends = node.optional(5).and_then(Value::constant).map(Tensor::integers);
+    let are_full = ends.is_some_and(|ends| ends.iter().all(|&end| end + 1 == i64::from(past) + i64::from(length)));
     let keys = if follows {
         step.following(node, past, emit)?
-    } else if fixed || past > 0 && !ends_aligned && (batch > 1 || counts.is_some()) {
+    } else if fixed || past > 0 && !ends_aligned && (batch > 1 && !are_full || counts.is_some()) {
         // With padded chunks a cache may grow by less than they are long.
         let longest = total.as_ref().filter(|_| counts.is_some()).and_then(|total| total.first().copied());
         step.written(node, past, if fixed { None } else { Some(longest) }, emit)?
