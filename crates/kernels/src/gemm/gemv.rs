@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::isa::Isa;
+use crate::simd::prefetch::{LINE, fetch};
 use crate::simd::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
 
 /// Queries that are better computed one by one than packed.
@@ -13,151 +14,243 @@ pub const MOST: usize = 3;
 /// When they do neither.
 pub fn multiply_row(isa: &Isa, left: &[f32], right: &[f32], strides: [usize; 2], result: &mut [f32]) {
     match strides {
-        [1, stride] => with_vectors(isa, Scores { query: left, keys: right, stride, scores: result }),
-        [stride, 1] => with_vectors(isa, Sum { weights: left, values: right, stride, result }),
+        [1, stride] => dot_products(isa, left, left.len(), right, stride, result),
+        [stride, 1] => weighted_sums(isa, left, left.len(), right, stride, result),
         _ => unreachable!("the caller has looked at the strides"),
     }
 }
 
-/// The products of a query with each of its keys, which are `stride` elements apart.
+/// The products of queries of `depth` elements, one behind the other, with each of the keys, which are `stride` elements apart: as many
+/// scores of the first query, then those of the second one, and so on.
 ///
 /// # Panics
-/// When there are fewer keys than scores.
-pub fn dot_products(isa: &Isa, query: &[f32], keys: &[f32], stride: usize, scores: &mut [f32]) {
-    with_vectors(isa, Scores { query, keys, stride, scores });
+/// When there are fewer keys than scores of a query.
+pub fn dot_products(isa: &Isa, queries: &[f32], depth: usize, keys: &[f32], stride: usize, scores: &mut [f32]) {
+    // Without elements there is nothing to count queries by.
+    let count = queries.len().checked_div(depth).unwrap_or(1);
+    assert!(queries.len() == count * depth && (scores.is_empty() || count > 0 && scores.len().is_multiple_of(count)));
+    if scores.is_empty() || depth == 0 {
+        return scores.fill(0.0);
+    }
+    with_vectors(isa, Scores { queries, depth, keys, stride, scores });
 }
 
-/// The sum of all values, rows that are `stride` elements apart, by their weights.
+/// Sums of values, rows that are `stride` elements apart, by weights: a sum for each so many of these.
 ///
 /// # Panics
-/// When there are fewer values than weights.
-pub fn weighted_sum(isa: &Isa, weights: &[f32], values: &[f32], stride: usize, result: &mut [f32]) {
-    with_vectors(isa, Sum { weights, values, stride, result });
+/// When there are fewer values than weights of a sum.
+pub fn weighted_sums(isa: &Isa, weights: &[f32], of_sum: usize, values: &[f32], stride: usize, result: &mut [f32]) {
+    if of_sum == 0 || result.is_empty() {
+        return result.fill(0.0);
+    }
+    let count = weights.len() / of_sum;
+    assert!(count > 0 && weights.len() == count * of_sum && result.len().is_multiple_of(count));
+    let columns = result.len() / count;
+    // As many as there are registers for.
+    let together = if isa.lanes() == MOST_LANES { 4 } else { 2 };
+    for (weights, result) in weights.chunks(together * of_sum).zip(result.chunks_mut(together * columns)) {
+        let sums = Sums { weights, of_sum, values, stride, result, columns };
+        match weights.len() / of_sum {
+            1 => with_vectors(isa, Of::<1>(sums)),
+            2 => with_vectors(isa, Of::<2>(sums)),
+            3 => with_vectors(isa, Of::<3>(sums)),
+            _ => with_vectors(isa, Of::<4>(sums)),
+        }
+    }
 }
 
-/// The products of a query with each of its keys.
+/// Rows ahead of those that are read that are fetched: where several heads lie in a row of a cache, those of one are apart.
+const AHEAD: usize = 16;
+
+/// The products of queries with each of the keys.
 struct Scores<'a> {
-    query: &'a [f32],
+    queries: &'a [f32],
+    depth: usize,
     keys: &'a [f32],
     stride: usize,
     scores: &'a mut [f32],
 }
 
-/// Keys that are multiplied together.
-const KEYS: usize = 4;
-
 impl OnVectors for Scores<'_> {
     #[inline(always)]
+    #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
     fn run<V: Vector>(self) {
-        let Scores { query, keys, stride, scores } = self;
-        let depth = query.len();
-        assert!(scores.is_empty() || (scores.len() - 1) * stride + depth <= keys.len());
-        for (number, scores) in scores.chunks_mut(KEYS).enumerate() {
+        let Scores { queries, depth, keys, stride, scores } = self;
+        let count = scores.len() / (queries.len() / depth);
+        assert!((count - 1) * stride + depth <= keys.len());
+        // As many keys as a vector has lanes, so that their sums over lanes are one vector.
+        for first in (0..count).step_by(V::LANES) {
+            let here = V::LANES.min(count - first);
             // Where there are fewer, the last one stands for the missing ones.
-            let starts: [*const f32; KEYS] = std::array::from_fn(|i| {
-                let key = number * KEYS + i.min(scores.len() - 1);
-                keys[key * stride..].as_ptr()
-            });
-            let mut sums = [V::splat(0.0); KEYS];
-            let mut i = 0;
-            while i + V::LANES <= depth {
-                // SAFETY: the query and each key have `depth` elements, as asserted.
-                unsafe {
-                    let query = V::load(query.as_ptr().add(i));
-                    for j in 0..KEYS {
-                        sums[j] = V::load(starts[j].add(i)).mul_add(query, sums[j]);
-                    }
-                }
-                i += V::LANES;
-            }
-            if i < depth {
-                let rest = depth - i;
-                // SAFETY: as above.
-                unsafe {
-                    let query = V::load_first(query.as_ptr().add(i), rest);
-                    for j in 0..KEYS {
-                        sums[j] = V::load_first(starts[j].add(i), rest).mul_add(query, sums[j]);
-                    }
+            let start = |j: usize| keys.as_ptr().wrapping_add((first + j.min(here - 1)) * stride);
+            for j in 0..V::LANES {
+                for line in (0..depth).step_by(LINE) {
+                    fetch::<0>(start(j).wrapping_add(AHEAD * stride + line));
                 }
             }
-            let mut lanes = [[0f32; MOST_LANES]; KEYS];
-            for j in 0..KEYS {
-                // SAFETY: there is room for the widest vector.
-                unsafe { sums[j].store(lanes[j].as_mut_ptr()) };
-            }
-            let mut half = V::LANES / 2;
-            while half > 0 {
-                for lanes in &mut lanes {
+            for (query, scores) in queries.chunks_exact(depth).zip(scores.chunks_exact_mut(count)) {
+                let mut sums = [V::splat(0.0); MOST_LANES];
+                for j in 0..V::LANES {
+                    let key = start(j);
+                    let (mut sum, mut i) = (V::splat(0.0), 0);
+                    while i + V::LANES <= depth {
+                        // SAFETY: the query and each key have `depth` elements, as asserted.
+                        sum = unsafe { V::load(key.add(i)).mul_add(V::load(query.as_ptr().add(i)), sum) };
+                        i += V::LANES;
+                    }
+                    if i < depth {
+                        // SAFETY: as above.
+                        let (key, query) =
+                            unsafe { (V::load_first(key.add(i), depth - i), V::load_first(query.as_ptr().add(i), depth - i)) };
+                        sum = key.mul_add(query, sum);
+                    }
+                    sums[j] = sum;
+                }
+                let mut turned = V::transpose(sums);
+                let mut half = V::LANES / 2;
+                while half > 0 {
                     for i in 0..half {
-                        lanes[i] += lanes[half + i];
+                        turned[i] = turned[i].add(turned[half + i]);
                     }
+                    half /= 2;
                 }
-                half /= 2;
-            }
-            for (score, lanes) in scores.iter_mut().zip(&lanes) {
-                *score = lanes[0];
+                let scores = &mut scores[first..][..here];
+                // SAFETY: there is room for so many scores.
+                unsafe { turned[0].store_first(scores.as_mut_ptr(), here) };
             }
         }
     }
 }
 
-/// The sum of all values by their weights.
-struct Sum<'a> {
+/// Sums of all values by their weights.
+struct Sums<'a> {
     weights: &'a [f32],
+    of_sum: usize,
     values: &'a [f32],
     stride: usize,
     result: &'a mut [f32],
+    columns: usize,
 }
+
+/// So many sums.
+struct Of<'a, const SUMS: usize>(Sums<'a>);
 
 /// Vectors of a result that are computed together.
 const VECTORS: usize = 4;
 
-impl OnVectors for Sum<'_> {
+/// Adds a row of values by weight `k` of each sum.
+///
+/// # Safety
+/// There must be so many weights of each, and vectors at `row`.
+#[inline(always)]
+unsafe fn add_row<V: Vector, const SUMS: usize>(
+    row: *const f32,
+    stride: usize,
+    weights: &[*const f32; SUMS],
+    k: usize,
+    sums: &mut [[V; VECTORS]; SUMS],
+) {
+    for j in 0..VECTORS {
+        fetch::<0>(row.wrapping_add(AHEAD * stride + j * V::LANES));
+        // SAFETY: the caller's promise.
+        let value = unsafe { V::load(row.add(j * V::LANES)) };
+        for (weights, sums) in weights.iter().zip(sums.iter_mut()) {
+            // SAFETY: the caller's promise.
+            sums[j] = value.mul_add(V::splat(unsafe { *weights.add(k) }), sums[j]);
+        }
+    }
+}
+
+impl<const SUMS: usize> OnVectors for Of<'_, SUMS> {
     #[inline(always)]
+    #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
     fn run<V: Vector>(self) {
-        let Sum { weights, values, stride, result } = self;
-        assert!(weights.is_empty() || (weights.len() - 1) * stride + result.len() <= values.len());
-        for (number, result) in result.chunks_mut(VECTORS * V::LANES).enumerate() {
-            let values = values.as_ptr().wrapping_add(number * VECTORS * V::LANES);
-            let whole = result.len() / V::LANES;
-            // Two sums of each, so that none waits for the one before it.
-            let mut sums = [[V::splat(0.0); VECTORS]; 2];
-            if whole == VECTORS {
-                let (pairs, rest) = weights.as_chunks::<2>();
-                for (i, pair) in pairs.iter().enumerate() {
-                    for way in 0..2 {
-                        let weight = V::splat(pair[way]);
-                        for (j, sum) in sums[way].iter_mut().enumerate() {
-                            // SAFETY: a row of values has as many elements as the result, as asserted.
-                            let value = unsafe { V::load(values.add((2 * i + way) * stride + j * V::LANES)) };
-                            *sum = value.mul_add(weight, *sum);
-                        }
+        let Sums { weights, of_sum, values, stride, result, columns } = self.0;
+        assert!((of_sum - 1) * stride + columns <= values.len());
+        assert!(weights.len() == SUMS * of_sum && result.len() == SUMS * columns);
+        let of: [*const f32; SUMS] = std::array::from_fn(|s| weights[s * of_sum..].as_ptr());
+        let mut first = 0;
+        while first < columns {
+            let from = values.as_ptr().wrapping_add(first);
+            if first + VECTORS * V::LANES <= columns {
+                // Of few sums two each, so that none waits for the one before it.
+                let ways = if SUMS < 3 { 2 } else { 1 };
+                let mut sums = [[[V::splat(0.0); VECTORS]; SUMS]; 2];
+                let paired = of_sum / ways * ways;
+                for k in (0..paired).step_by(ways) {
+                    for way in 0..ways {
+                        // SAFETY: there are so many weights, and rows of values with so many columns, as asserted.
+                        unsafe { add_row(from.wrapping_add((k + way) * stride), stride, &of, k + way, &mut sums[way]) };
                     }
                 }
-                if let &[weight] = rest {
-                    for (j, sum) in sums[0].iter_mut().enumerate() {
-                        // SAFETY: as above.
-                        let value = unsafe { V::load(values.add((weights.len() - 1) * stride + j * V::LANES)) };
-                        *sum = value.mul_add(V::splat(weight), *sum);
+                if paired < of_sum {
+                    // SAFETY: as above.
+                    unsafe { add_row(from.wrapping_add(paired * stride), stride, &of, paired, &mut sums[0]) };
+                }
+                for s in 0..SUMS {
+                    for j in 0..VECTORS {
+                        let place = s * columns + first + j * V::LANES;
+                        // SAFETY: the result has so many vectors.
+                        unsafe { sums[0][s][j].add(sums[1][s][j]).store(result[place..][..V::LANES].as_mut_ptr()) };
                     }
                 }
-                let [first, second] = sums;
-                for (j, (first, second)) in first.into_iter().zip(second).enumerate() {
-                    // SAFETY: the result has so many vectors.
-                    unsafe { first.add(second).store(result.as_mut_ptr().add(j * V::LANES)) };
-                }
+                first += VECTORS * V::LANES;
                 continue;
             }
-            for (j, result) in result.chunks_mut(V::LANES).enumerate() {
-                let mut sum = V::splat(0.0);
-                for (i, &weight) in weights.iter().enumerate() {
+            let width = V::LANES.min(columns - first);
+            let mut sums = [V::splat(0.0); SUMS];
+            for k in 0..of_sum {
+                // SAFETY: as above.
+                let value = unsafe { V::load_first(from.add(k * stride), width) };
+                for s in 0..SUMS {
                     // SAFETY: as above.
-                    let value = unsafe { V::load_first(values.add(i * stride + j * V::LANES), result.len()) };
-                    sum = value.mul_add(V::splat(weight), sum);
+                    sums[s] = value.mul_add(V::splat(unsafe { *of[s].add(k) }), sums[s]);
                 }
-                // SAFETY: so many elements are left of the result.
-                unsafe { sum.store_first(result.as_mut_ptr(), result.len()) };
             }
+            for s in 0..SUMS {
+                // SAFETY: so many elements are left of the result.
+                unsafe { sums[s].store_first(result[s * columns + first..][..width].as_mut_ptr(), width) };
+            }
+            first += width;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::numbers;
+
+    #[test]
+    fn queries_and_keys_of_every_size() {
+        for isa in Isa::available() {
+            for (count, depth, keys, apart) in
+                [(1, 64, 33, 0), (3, 64, 16, 128), (2, 1, 1, 3), (5, 40, 7, 1), (4, 17, 50, 0), (9, 130, 19, 5)]
+            {
+                let stride = depth + apart;
+                let (left, right) = (numbers(count * depth, 1), numbers(keys * stride, 2));
+                let mut scores = vec![f32::NAN; count * keys];
+                dot_products(isa, &left, depth, &right, stride, &mut scores);
+                for (i, &found) in scores.iter().enumerate() {
+                    let (query, key) = (&left[i / keys * depth..][..depth], &right[i % keys * stride..][..depth]);
+                    let terms = query.iter().zip(key).map(|(a, b)| f64::from(*a) * f64::from(*b));
+                    assert!((terms.sum::<f64>() - f64::from(found)).abs() <= 1e-6 * depth as f64, "{} {i}", isa.name);
+                }
+                let weights = numbers(count * keys, 3);
+                let mut sums = vec![f32::NAN; count * depth];
+                weighted_sums(isa, &weights, keys, &right, stride, &mut sums);
+                for (i, &found) in sums.iter().enumerate() {
+                    let terms =
+                        (0..keys).map(|k| f64::from(weights[i / depth * keys + k]) * f64::from(right[k * stride + i % depth]));
+                    assert!((terms.sum::<f64>() - f64::from(found)).abs() <= 1e-6 * keys as f64, "{} {i}", isa.name);
+                }
+            }
+            let (mut none, mut empty) = ([f32::NAN; 3], [f32::NAN; 0]);
+            dot_products(isa, &[], 0, &[], 0, &mut none);
+            assert_eq!(none, [0.0; 3]);
+            weighted_sums(isa, &[], 0, &[], 3, &mut none);
+            assert_eq!(none, [0.0; 3]);
+            dot_products(isa, &[1.0], 1, &[], 1, &mut empty);
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::graph::ops::elementwise::{Binary, BinaryKind};
 use crate::graph::{Op, OperandId};
 use crate::memory;
 use smallvec::{SmallVec, smallvec};
+use std::ops::Range;
 use webnn_kernels::epilogue::stages::Origin;
 use webnn_kernels::gemm::microkernels::Microkernels;
 use webnn_kernels::output::{BlockEpilogue, Output};
@@ -39,6 +40,8 @@ struct Attention {
     epilogue: Epilogue,
     /// Queries of a job.
     together: usize,
+    /// Stacks of a job where there are few queries: those that have the same keys and values.
+    shared: Vec<Range<usize>>,
 }
 
 /// The tensor that a stage adds, and where it begins for each stack; none for other stages.
@@ -68,22 +71,80 @@ impl Kernel for Attention {
         let masks: SmallVec<[Mask<'_>; 4]> = self.masks.iter().map(mask_of).collect();
         let tensors = self.epilogue.tensors(arguments);
         let output = Output::new(arguments.output().elements::<f32>(), self.sizes.output_stride);
+        // Those of one stack.
+        let masks_of = |stack: usize| -> SmallVec<[Mask<'_>; 4]> {
+            let all = self.masks.iter().zip(&masks).map(|(mask, &tensor)| match mask {
+                Some((_, places)) => &tensor[places[stack]..],
+                None => tensor,
+            });
+            all.collect()
+        };
+        if self.sizes.are_few() {
+            let cost = self.positions.len().saturating_mul(self.sizes.cost());
+            for_each_job(self.shared.len(), cost, |job| {
+                self.few(self.shared[job].clone(), [q, k, v], masks_of, output, &tensors)
+            });
+            return;
+        }
         let jobs_of_one = self.sizes.queries.div_ceil(self.together);
         let count = self.positions.len() * jobs_of_one;
         for_each_job(count, self.positions.len().saturating_mul(self.sizes.cost()), |job| {
             let (stack, first) = (job / jobs_of_one, job % jobs_of_one * self.together);
             let [query, key, value, place] = self.positions[stack];
-            let all = self.masks.iter().zip(&masks).map(|(mask, &tensor)| match mask {
-                Some((_, places)) => &tensor[places[stack]..],
-                None => tensor,
-            });
-            let masks: SmallVec<[Mask<'_>; 4]> = all.collect();
+            let masks = masks_of(stack);
             let queries = first..self.sizes.queries.min(first + self.together);
             let part = Queries { attention: self, masks: &masks, q: &q[query..], k: &k[key..], v: &v[value..], queries };
             let origin = Origin { place: place + first * self.sizes.output_stride, stride: self.sizes.output_stride };
             // SAFETY: stacks have different positions, which were made so that their outputs do not overlap, and jobs of one
             // stack have different queries.
             part.run(unsafe { output.from(origin.place) }, origin, &tensors);
+        });
+    }
+}
+
+impl Attention {
+    /// Stacks with the same keys and values, and few queries: each key and value is read once for all of them, where it is.
+    fn few<'a>(
+        &self,
+        stacks: Range<usize>,
+        [q, k, v]: [&[f32]; 3],
+        masks_of: impl Fn(usize) -> SmallVec<[Mask<'a>; 4]>,
+        output: Output<'_>,
+        tensors: &[&[f32]],
+    ) {
+        let &Attention { gemm, sizes, ref stages, ref epilogue, instead_of_nan, .. } = self;
+        let Sizes { queries, depth, keys, columns, .. } = sizes;
+        let rows = stacks.len() * queries;
+        let [_, key, value, _] = self.positions[stacks.start];
+        with_scratch(rows * (depth + keys + columns), |scratch| {
+            let (of_queries, rest) = scratch.split_at_mut(rows * depth);
+            let (scores, results) = rest.split_at_mut(rows * keys);
+            for row in 0..rows {
+                let [query, ..] = self.positions[stacks.start + row / queries];
+                let first = query + row % queries * sizes.query_strides[0];
+                for (i, element) in of_queries[row * depth..][..depth].iter_mut().enumerate() {
+                    *element = q[first + i * sizes.query_strides[1]];
+                }
+            }
+            gemv::dot_products(gemm.isa, of_queries, depth, &k[key..], sizes.key_strides[1], scores);
+            for (number, stack) in stacks.clone().enumerate() {
+                let masks = &masks_of(stack)[..];
+                let scores = &mut scores[number * queries * keys..][..queries * keys];
+                Weigh { stages, masks, first_query: 0, keys, stride: keys, instead_of_nan, scores }.compute(gemm.isa);
+            }
+            gemv::weighted_sums(gemm.isa, scores, keys, &v[value..], sizes.value_strides[0], results);
+            for (number, stack) in stacks.enumerate() {
+                let place = self.positions[stack][3];
+                // SAFETY: stacks have different positions, which were made so that their outputs do not overlap.
+                let mut block = unsafe { output.from(place).block(0..queries, 0..columns) };
+                for row in 0..queries {
+                    block.row(row, 0..columns).copy_from_slice(&results[(number * queries + row) * columns..][..columns]);
+                }
+                if let Some(finish) = epilogue.stages().on_block(gemm.isa, Origin { place, stride: sizes.output_stride }, tensors)
+                {
+                    finish.apply(&mut block, 0..queries, 0..columns);
+                }
+            }
         });
     }
 }
@@ -116,27 +177,6 @@ impl Queries<'_> {
         let &Attention { gemm, ref sizes, ref stages, ref epilogue, instead_of_nan, .. } = self.attention;
         let Sizes { depth, keys, columns, .. } = *sizes;
         let (q, queries) = (&self.q[self.queries.start * sizes.query_strides[0]..], self.queries.len());
-        if sizes.are_few() {
-            // SAFETY: only one block of this output lives at a time.
-            let mut block = unsafe { output.block(0..queries, 0..columns) };
-            for row in 0..queries {
-                with_scratch(depth + keys, |scratch| {
-                    let (query, scores) = scratch.split_at_mut(depth);
-                    for (i, element) in query.iter_mut().enumerate() {
-                        *element = q[row * sizes.query_strides[0] + i * sizes.query_strides[1]];
-                    }
-                    let result = block.row(row, 0..columns);
-                    let (masks, first_query) = (self.masks, self.queries.start + row);
-                    gemv::dot_products(gemm.isa, query, self.k, sizes.key_strides[1], scores);
-                    Weigh { stages, masks, first_query, keys, stride: keys, instead_of_nan, scores }.compute(gemm.isa);
-                    gemv::weighted_sum(gemm.isa, scores, self.v, sizes.value_strides[0], result);
-                });
-            }
-            if let Some(finish) = epilogue.stages().on_block(gemm.isa, origin, tensors) {
-                finish.apply(&mut block, 0..queries, 0..columns);
-            }
-            return;
-        }
         // Keys of tiles, which are half a panel wide at least.
         let padded_keys = keys.next_multiple_of(gemm.columns / 2);
         let (depth_steps, key_steps) = (gemm.steps(depth), gemm.steps(keys));
@@ -245,7 +285,7 @@ fn fused<'a>(gemm: &'static Microkernels, problem: &Problem<'a>, target: &Target
     Ok(Box::new(move || {
         let stacks = &made[..made.len() - 2];
         // Where each matrix lies, and the lists that this is made of.
-        memory::require(2 * stacks.iter().product::<usize>() * size_of::<[usize; 4]>())?;
+        memory::require(3 * stacks.iter().product::<usize>() * size_of::<[usize; 4]>())?;
         let [from_q, from_k, from_v] = std::array::from_fn(|i| places(leading([q, k, v][i].shape), &all_strides[i], stacks));
         let to = places(stacks, &output_strides, stacks);
         let positions: Vec<[usize; 4]> = (0..to.len()).map(|i| [from_q[i], from_k[i], from_v[i], to[i]]).collect();
@@ -256,9 +296,29 @@ fn fused<'a>(gemm: &'static Microkernels, problem: &Problem<'a>, target: &Target
         let is_shared = threads > 1 && positions.len() < 2 * threads;
         let of_one = if is_shared { (4 * threads).div_ceil(positions.len()).max(least) } else { least };
         let together = queries.div_ceil(of_one.max(1)).next_multiple_of(gemm.rows);
-        let kernel = Attention { gemm, sizes, operands, positions, stages, masks, instead_of_nan, epilogue, together };
+        let shared = shared(&positions, threads);
+        let kernel = Attention { gemm, sizes, operands, positions, stages, masks, instead_of_nan, epilogue, together, shared };
         Ok(Built { kernel: Box::new(kernel), consumed, fuses })
     }))
+}
+
+/// Stacks whose scores are computed together.
+const MOST_STACKS: usize = 8;
+
+/// Consecutive stacks with the same keys and values; fewer at once where threads would be without any.
+fn shared(positions: &[[usize; 4]], threads: usize) -> Vec<Range<usize>> {
+    let is_same = |[_, k, v, _]: &[usize; 4], [_, other_k, other_v, _]: &[usize; 4]| (k, v) == (other_k, other_v);
+    let groups = positions.chunk_by(is_same).count();
+    let most = if groups.is_multiple_of(threads.max(1)) || groups >= 4 * threads { MOST_STACKS } else { 1 };
+    let mut begin = 0;
+    let mut all = Vec::new();
+    for group in positions.chunk_by(is_same) {
+        for part in group.chunks(most) {
+            all.push(begin..begin + part.len());
+            begin += part.len();
+        }
+    }
+    all
 }
 
 /// All but the last two dimensions.

@@ -22,6 +22,8 @@ struct Case {
     scale: Option<(BinaryKind, bool)>,
     /// Whether keys lie in memory one after the other, and are seen transposed.
     is_turned: bool,
+    /// Whether all heads have the same keys, as they have the same values.
+    shares_keys: bool,
     /// What stands in the place of weights that are NaN, if anything.
     instead_of_nan: Option<f64>,
     spoil: fn(&mut [Vec<f32>]),
@@ -36,6 +38,7 @@ const PLAIN: Case = Case {
     mask: None,
     scale: Some((BinaryKind::Mul, true)),
     is_turned: true,
+    shares_keys: false,
     instead_of_nan: None,
     spoil: |_| (),
 };
@@ -54,7 +57,7 @@ fn check(case: &Case) {
     let &Case { heads, queries, depth, keys, columns, is_turned, .. } = case;
     let shapes: [Vec<usize>; 5] = [
         vec![2, heads, queries, depth],
-        vec![2, heads, depth, keys],
+        vec![2, if case.shares_keys { 1 } else { heads }, depth, keys],
         vec![1],
         case.mask.clone().unwrap_or_default(),
         vec![2, 1, keys, columns],
@@ -156,9 +159,11 @@ fn all_sizes() {
     let sizes =
         [(1, 1, 1, 1), (1, 64, 257, 64), (2, 33, 65, 70), (3, 7, 18, 130), (4, 32, 16, 32), (13, 40, 33, 31), (50, 64, 129, 96)];
     for (queries, depth, keys, columns) in sizes {
-        for is_turned in [false, true] {
-            check(&Case { queries, depth, keys, columns, is_turned, ..PLAIN });
+        for (is_turned, shares_keys) in [(false, false), (true, false), (true, true)] {
+            check(&Case { queries, depth, keys, columns, is_turned, shares_keys, ..PLAIN });
         }
+        // More heads than are computed at once.
+        check(&Case { queries, depth, keys, columns, heads: 19, shares_keys: true, ..PLAIN });
     }
 }
 
@@ -179,7 +184,8 @@ fn scales_and_masks() {
             vec![2, 3, queries, 20],
         ];
         for mask in masks {
-            check(&Case { queries, mask: Some(mask), ..PLAIN });
+            check(&Case { queries, mask: Some(mask.clone()), ..PLAIN });
+            check(&Case { queries, mask: Some(mask), shares_keys: true, ..PLAIN });
         }
     }
 }
