@@ -5,7 +5,7 @@
 
 const { loadOnnx } = require('webnn-node/onnx');
 const { withContexts } = require('./contexts.js');
-const { tensor, writeModel } = require('./write.js');
+const { TYPES, tensor, writeModel } = require('./write.js');
 
 const float = (f) => ({ float: f });
 
@@ -86,6 +86,24 @@ const windows = (p) => (values) => {
   return result;
 };
 const window = (p) => ({ p, kernel_shape: [2, 3], pads: [0, 1, 0, 0], strides: [1, 2] });
+
+/** Numbers that are as good as any, and values of three tokens in two sequences. */
+const PATTERN = Array.from({ length: 120 }, (_, i) => (((i * 29) % 41) - 20) / 16);
+const VALUES = Array.from({ length: 120 }, (_, i) => ((i * 13) % 31) / 8);
+
+/** Causal attention of one head to keys, in sequences of three tokens of 20 elements; queries and keys are normalized. */
+function attention(query, key) {
+  const result = [];
+  const token = (values, number) => values.slice(number * 20, (number + 1) * 20);
+  for (let number = 0; number < 6; number += 1) {
+    const own = rootMeanSquare(0.25)(token(query, number));
+    const seen = Array.from({ length: (number % 3) + 1 }, (_, i) => number - (number % 3) + i);
+    const scores = seen.map((other) => sum(rootMeanSquare(0.25)(token(key, other)).map((x, i) => x * own[i])) / Math.sqrt(20));
+    const shares = scores.map((score) => Math.exp(score - Math.max(...scores)));
+    for (let i = 0; i < 20; i += 1) result.push(sum(seen.map((other, j) => shares[j] * token(VALUES, other)[i])) / sum(shares));
+  }
+  return result;
+}
 
 const ones = (...shape) => ({ shape, value: 1 });
 const zeros = (...shape) => ({ shape, value: 0 });
@@ -198,6 +216,57 @@ const CASES = [
     // The sigmoid of 0 is a half.
     definitions: [rows((line) => rootMeanSquare(0.25)(line).map((x) => x / 2))],
   },
+  // A radial kernel around 0.
+  ...[-126, -60, 0, 60, 126].map((power) => ({
+    op: 'SVMRegressor',
+    domain: 'ai.onnx.ml',
+    shape: [60, 2],
+    attributes: {
+      kernel_type: 'RBF',
+      kernel_params: { floats: [2 ** power, 0, 3] },
+      n_supports: 1,
+      support_vectors: { floats: [0, 0] },
+      coefficients: { floats: [1] },
+      rho: { floats: [0] },
+    },
+    definitions: [rows((line) => [Math.exp(-((norm(line, 2) * 2 ** (power / 2)) ** 2))], 2)],
+  })),
+  // The product of a head of length 1 and of one whose elements are alike.
+  ...[['x', 'other0'], ['other0', 'x']].map(([query, key]) => ({
+    op: `GatedDeltaNet, of ${query} and ${key}`,
+    shape: [2, 1, 3, 20],
+    others: [ones(2, 1, 3, 20), ones(2, 1, 3, 1)],
+    nodes: [
+      {
+        ...node('GatedDeltaNet', [query, key, 'other1'], 'o0', { update_rule: 'linear', qk_l2_norm: 1, scale: float(1) }),
+        domain: 'com.microsoft',
+      },
+    ],
+    definitions: [rows((line) => [sum(line) / Math.hypot(norm(line, 2), 1e-3) / Math.sqrt(20 + 1e-6)], 20)],
+  })),
+  ...[['x', 'other0'], ['other0', 'x']].map(([query, key]) => ({
+    op: `GroupQueryAttention with norms, of ${query} and ${key}`,
+    shape: [2, 3, 20],
+    others: [
+      { shape: [2, 3, 20], values: PATTERN },
+      { shape: [2, 3, 20], values: VALUES },
+      { shape: [2], value: 2, type: 'int32' },
+      { shape: [], value: 3, type: 'int32' },
+      ones(20),
+      ones(20),
+    ],
+    nodes: [
+      {
+        ...node('GroupQueryAttention', [query, key, 'other1', '', '', 'other2', 'other3', ...new Array(7).fill(''), 'other4', 'other5'], 'o0', {
+          num_heads: 1,
+          kv_num_heads: 1,
+          qk_norm_epsilon: epsilon,
+        }),
+        domain: 'com.microsoft',
+      },
+    ],
+    definitions: [(values) => (query === 'x' ? attention(values, PATTERN) : attention(PATTERN, values))],
+  })),
   // As exporters write it out.
   ...[(x, root) => [node('Div', [x, root], 'o0')], (x, root) => [node('Reciprocal', [root], 'inverse'), node('Mul', [x, 'inverse'], 'o0')]].map((end) => ({
     op: 'an RMS normalization that is written out',
@@ -254,9 +323,10 @@ test.each(CASES.map((row) => [row.op, row.domain ?? '', row.attributes ?? {}, ro
     opset,
     inputs: [{ name: 'x', type, shape }],
     outputs: outputs.map((name) => ({ name })),
-    initializers: others.map(({ shape, value }, i) =>
-      tensor(names[i], type, shape, new Float32Array(shape.reduce((product, size) => product * size, 1)).fill(value)),
-    ),
+    initializers: others.map(({ shape, value, values, type: own = type }, i) => {
+      const count = shape.reduce((product, size) => product * size, 1);
+      return tensor(names[i], own, shape, TYPES[own].array.from(values ?? new Array(count).fill(value)));
+    }),
     nodes,
   });
   for (const [device, context] of contexts.entries()) {
