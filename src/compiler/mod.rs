@@ -134,7 +134,9 @@ fn passes(most: usize, mut graph: Graph, progress: &Progress<'_>, fusing: Fusing
     fold::fold(&mut graph, progress, integers, &mut budget)?;
     prune::prune(&mut graph, progress)?;
     let products = quantized::integers(&graph, integers, progress)?;
-    quantized::rounding(&mut graph, &products, progress)?;
+    if integers {
+        quantized::rounding(&mut graph, &products, progress)?;
+    }
     conv1d::signals(&mut graph, progress)?;
     prune::prune(&mut graph, progress)?;
     affine::affine(&mut graph, &mut budget, progress)?;

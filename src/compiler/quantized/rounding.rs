@@ -1,10 +1,11 @@
 //! A value that is dequantized as it was quantized has been rounded, and nothing else: with arithmetic that joins the operators
-//! around it. Models that were quantized statically have such a pair between any two operators.
+//! around it. Models that were quantized statically have such a pair between any two operators. Compilers of shaders may take what is
+//! added and subtracted again for nothing: this is for CPUs.
 
 use super::super::progress::Progress;
 use super::{Integers, insert, is_one, maker, push};
 use crate::error::Result;
-use crate::graph::ops::elementwise::{Binary, BinaryKind, Clamp, DequantizeLinear, QuantizeLinear};
+use crate::graph::ops::elementwise::{Binary, BinaryKind, Clamp, DequantizeLinear, QuantizeLinear, ReplaceNan};
 use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, Node, Number, Op, Operand, OperandId, Source};
 
 /// Replaces the pairs that no product of integers needs.
@@ -35,6 +36,8 @@ struct Pair {
     scale: f32,
     /// The least and the greatest number of steps.
     bounds: [i32; 2],
+    /// The steps from the zero point to the integer 0, which NaN is quantized to.
+    of_nan: i32,
 }
 
 /// The bytes of a constant of one element.
@@ -56,13 +59,13 @@ fn pair(graph: &Graph, multiplied: &[bool], node: &Node) -> Option<Pair> {
         known(graph, *scale)? == known(graph, *first_scale)? && known(graph, *zero_point)? == known(graph, *first_point)?;
     let number = f32::from_le_bytes(known(graph, *scale).filter(|_| is_float)?.try_into().ok()?);
     let &[point] = known(graph, *zero_point)? else { return None };
-    let bounds = match graph.descriptor(*input).data_type {
-        DataType::Uint8 => [0, 255].map(|bound| bound - i32::from(point)),
-        DataType::Int8 => [-128, 127].map(|bound| bound - i32::from(point as i8)),
+    let (range, point) = match graph.descriptor(*input).data_type {
+        DataType::Uint8 => ([0, 255], i32::from(point)),
+        DataType::Int8 => ([-128, 127], i32::from(point as i8)),
         _ => return None,
     };
     let fits = is_same && number.is_normal() && !multiplied[input.0 as usize];
-    fits.then_some(Pair { input: *original, scale: number, bounds })
+    fits.then_some(Pair { input: *original, scale: number, bounds: range.map(|bound| bound - point), of_nan: -point })
 }
 
 impl Pair {
@@ -74,6 +77,7 @@ impl Pair {
         let (scale, raise) = (number(graph, self.scale), number(graph, NO_FRACTION));
         let steps = insert(graph, binary(BinaryKind::Div, self.input, scale), output, &shape);
         let [low, high] = self.bounds.map(|bound| Some(Number::Double(bound.into())));
+        let steps = insert(graph, ReplaceNan { input: steps, number: self.of_nan.into() }, output, &shape);
         let bounded = insert(graph, Clamp { input: steps, min_value: low, max_value: high }, output, &shape);
         let raised = insert(graph, binary(BinaryKind::Add, bounded, raise), output, &shape);
         let whole = insert(graph, binary(BinaryKind::Sub, raised, raise), output, &shape);

@@ -177,7 +177,7 @@ fn over<V: Vector, const KNOWN: u32>(has: u32, work: PassOver<'_>) {
     let times = V::splat(pass.times.unwrap_or(1.0));
     let divides = has & DIVIDES != 0;
     let no_divisor = Divisor::new(1.0, [0.0; 2]);
-    let none = Rounding::new(1.0, [0.0; 2], [0.0; 2], 0.0);
+    let none = Rounding::new(1.0, [0.0; 2], 0.0, [0.0; 2], 0.0);
     let (rounded, rounded_again) = (pass.rounded.unwrap_or(none).on::<V>(), pass.rounded_again.unwrap_or(none).on::<V>());
     let [low, high] = pass.bounds.unwrap_or_default();
     let (low, high) = (V::splat(low), V::splat(high));
@@ -246,7 +246,7 @@ mod tests {
     const ROUND: f32 = 12_582_912.0;
 
     fn steps(size: f32) -> Stage {
-        Stage::Formula(Formula::Steps(Rounding::new(size, [-3.0, 252.0], [ROUND; 2], size)))
+        Stage::Formula(Formula::Steps(Rounding::new(size, [-3.0, 252.0], -3.0, [ROUND; 2], size)))
     }
 
     /// The same to the last bit as stage by stage; what is not a number may have any bits.

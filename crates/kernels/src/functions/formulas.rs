@@ -32,10 +32,12 @@ pub enum Formula {
     Steps(Rounding),
 }
 
-/// A quotient between bounds, made whole by adding `up` and subtracting `down`, and multiplied by `back`.
+/// A quotient between finite bounds, or a number for one that is NaN; made whole by adding `up` and subtracting `down`, and multiplied
+/// by `back`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rounding {
     divisor: Divisor,
+    of_nan: f32,
     up: f32,
     down: f32,
     back: f32,
@@ -45,10 +47,11 @@ pub struct Rounding {
 const TO_WHOLE: f32 = 12_582_912.0;
 
 impl Rounding {
-    pub fn new(size: f32, bounds: [f32; 2], [up, down]: [f32; 2], back: f32) -> Rounding {
+    /// `of_nan` is kept between the bounds, too.
+    pub fn new(size: f32, bounds: [f32; 2], of_nan: f32, [up, down]: [f32; 2], back: f32) -> Rounding {
         let is_to_whole = [up, down] == [TO_WHOLE; 2];
         let divisor = if is_to_whole { Divisor::of_many(size, bounds) } else { Divisor::new(size, bounds) };
-        Rounding { divisor, up, down, back }
+        Rounding { divisor, of_nan: of_nan.max(bounds[0]).min(bounds[1]), up, down, back }
     }
 
     #[inline(always)]
@@ -59,8 +62,9 @@ impl Rounding {
     /// The same in each lane.
     #[inline(always)]
     pub fn on<V: Vector>(self) -> RoundingOf<V> {
-        let Rounding { divisor, up, down, back } = self;
-        RoundingOf { divisor: divisor.on(), up: V::splat(up), down: V::splat(down), back: V::splat(back) }
+        let Rounding { divisor, of_nan, up, down, back } = self;
+        let [of_nan, up, down, back] = [of_nan, up, down, back].map(V::splat);
+        RoundingOf { divisor: divisor.on(), of_nan, up, down, back }
     }
 }
 
@@ -68,6 +72,7 @@ impl Rounding {
 #[derive(Clone, Copy)]
 pub struct RoundingOf<V> {
     divisor: DivisorOf<V>,
+    of_nan: V,
     up: V,
     down: V,
     back: V,
@@ -77,7 +82,10 @@ impl<V: Vector> RoundingOf<V> {
     /// `divides` is what [`Rounding::divides`] says.
     #[inline(always)]
     pub fn round(self, x: V, divides: bool) -> V {
-        self.divisor.quotient(x, divides).add(self.up).sub(self.down).mul(self.back)
+        let quotient = self.divisor.quotient(x, divides);
+        // Between the bounds only NaN is not below infinity.
+        let quotient = quotient.if_below(V::splat(f32::INFINITY), quotient, self.of_nan);
+        quotient.add(self.up).sub(self.down).mul(self.back)
     }
 }
 

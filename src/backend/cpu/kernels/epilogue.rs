@@ -53,17 +53,21 @@ impl Epilogue {
         let joined = |stages: &[Stage]| match stages {
             &[
                 Binary(Div, Number(size)),
+                Stage::Formula(Formula::ReplaceNan(of_nan)),
                 Stage::Formula(Formula::Clamp(low, high)),
                 Binary(Add, Number(up)),
                 Binary(Sub, Number(down)),
                 Binary(Mul, Number(back)),
-            ] => Some(Stage::Formula(Formula::Steps(Rounding::new(size, [low, high], [up, down], back)))),
+            ] if low.is_finite() && high.is_finite() => {
+                Some(Stage::Formula(Formula::Steps(Rounding::new(size, [low, high], of_nan, [up, down], back))))
+            }
             _ => None,
         };
+        const STAGES: usize = 6;
         let mut i = 0;
-        while i + 5 <= self.stages.len() {
-            if let Some(stage) = joined(&self.stages[i..i + 5]) {
-                self.stages.splice(i..i + 5, [stage]);
+        while i + STAGES <= self.stages.len() {
+            if let Some(stage) = joined(&self.stages[i..i + STAGES]) {
+                self.stages.splice(i..i + STAGES, [stage]);
             }
             i += 1;
         }

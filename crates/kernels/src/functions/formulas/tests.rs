@@ -272,8 +272,11 @@ fn functions_with_parameters() {
     for (size, bounds, up) in
         [(0.3, [-100.0, 155.0], TO_WHOLE), (1e-30, [0.0, 255.0], TO_WHOLE), (0.3, [-9.0, 7.0], 4.0 * TO_WHOLE)]
     {
-        let steps = Formula::Steps(Rounding::new(size, bounds, [up; 2], size));
-        check(steps, f32::MIN_POSITIVE, |x| ((x / size).clamp(bounds[0], bounds[1]) + up - up) * size);
+        for of_nan in [0.0, 5.0, -300.0] {
+            let steps = Formula::Steps(Rounding::new(size, bounds, of_nan, [up; 2], size));
+            let quotient = |x: f32| if (x / size).is_nan() { of_nan } else { x / size };
+            check(steps, f32::MIN_POSITIVE, |x| (quotient(x).clamp(bounds[0], bounds[1]) + up - up) * size);
+        }
     }
     check(Formula::Clamp(-1.0, 6.0), f32::MIN_POSITIVE, |x| x.clamp(-1.0, 6.0));
     for exponent in [2.0, 3.0, 0.5, 0.75, -0.5, -1.0] {
