@@ -47,6 +47,11 @@ const products = [
   { op: 'Gemm', opset: 9, attributes: { alpha: { float: 0.5 }, beta: { float: 2 }, transA: 1, transB: 1 }, inputs: [x([4, 3]), c([5, 4]), c([5])] },
   { op: 'Gemm', attributes: { transB: 1 }, inputs: [x([3, 4]), c([5, 4]), x([3, 1])] },
   { op: 'Gemm', inputs: [x([3, 4]), c([4, 5]), c([])] },
+  { op: 'Gemm', note: 'of nothing', attributes: { transA: 1 }, inputs: [x([0, 3]), x([0, 5]), x([3, 1])] },
+  { op: 'Gemm', note: 'of nothing', inputs: [x([3, 0]), x([0, 5])] },
+  ...['ReduceSum', 'ReduceProd', 'ReduceMax'].flatMap((op) =>
+    [0, 1].map((noop_with_empty_axes) => ({ op, opset: 18, note: 'of nothing, without axes', attributes: { noop_with_empty_axes }, inputs: [x([2, 0]), ints()] })),
+  ),
   { op: 'FusedMatMul', domain: 'com.microsoft', attributes: { alpha: { float: 0.5 }, transA: 1, transB: 1 }, inputs: [x([2, 4, 3]), x([2, 5, 4])] },
   { op: 'FusedMatMul', domain: 'com.microsoft', attributes: { transBatchA: 1 }, inputs: [x([3, 2, 4]), x([2, 4, 5])] },
   { op: 'FusedMatMul', domain: 'com.microsoft', attributes: { transBatchA: 1, transA: 1, transBatchB: 1, transB: 1 }, inputs: [x([4, 2, 3, 5]), x([6, 2, 3, 4])] },

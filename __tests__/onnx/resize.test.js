@@ -27,6 +27,7 @@ const others = [
   { attributes: { mode: 'cubic', exclude_outside: 1, cubic_coeff_a: { float: -0.5 } }, inputs: scales(1, 1, 2, 2) },
   { opset: 18, attributes: { mode: 'linear', antialias: 1 }, inputs: scales(1, 1, 0.5, 0.6) },
   { opset: 18, attributes: { mode: 'cubic', antialias: 1 }, inputs: scales(1, 1, 0.5, 0.6) },
+  { opset: 18, note: 'halves of bytes', attributes: { mode: 'linear', antialias: 1 }, inputs: [x([1, 1, 1, 6], { type: 'uint8', values: [0, 2, 3, 1, 4, 255] }), nothing, f(1, 1, 1, 2)] },
   { opset: 18, attributes: { axes: [2, 3] }, inputs: [x([1, 2, 4, 5]), nothing, f(2, 3)] },
   { opset: 18, attributes: { mode: 'linear', keep_aspect_ratio_policy: 'not_larger', axes: [2, 3] }, inputs: [x([1, 2, 4, 5]), nothing, nothing, ints(8, 20)] },
   { attributes: { mode: 'linear', coordinate_transformation_mode: 'tf_crop_and_resize', extrapolation_value: { float: 10 } }, inputs: [x([1, 1, 4, 5]), f(0, 0, 0.2, -0.2, 1, 1, 0.8, 1.4), nothing, ints(1, 1, 3, 6)] },

@@ -34,11 +34,17 @@ fn neutral(operator: &str) -> Option<f64> {
     })
 }
 
-/// The element types and shapes of a node's results, with sizes of `size` for those of 0.
+/// Whether a value without elements may be a list, as of axes: nothing to compute with.
+fn is_list(position: usize, tensor: &Tensor) -> bool {
+    position > 0 && tensor.element == ElementType::Int64 && tensor.shape == [0]
+}
+
+/// The element types and shapes of a node's results, with sizes of `size` for those of 0. Lists stay as they are where `lists` says so.
 fn probe(
     entry: &Entry,
     node: &Node<'_>,
     size: u32,
+    lists: bool,
     emit: &Emit<'_>,
     limits: &Arc<Limits>,
 ) -> Mapped<Vec<(ElementType, Vec<usize>)>> {
@@ -49,7 +55,7 @@ fn probe(
         let element = value.as_ref().map(|value| emit.element(value)).filter(|element| element.is_short());
         let descriptor = match value {
             Some(Value::Operand(id)) => Some(emit.builder.operands().descriptor(*id).clone()),
-            Some(Value::Constant(constant)) if constant.tensor.is_empty() => {
+            Some(Value::Constant(constant)) if constant.tensor.is_empty() && !(lists && is_list(position, &constant.tensor)) => {
                 let tensor = &constant.tensor;
                 let data_type = tensor.element.held_by().ok_or("an input of a type that WebNN does not have")?;
                 Some(Descriptor::new(data_type, tensor.shape.iter().map(|&own| if own == 0 { size } else { own as u32 })))
@@ -89,7 +95,9 @@ pub fn map(entry: &Entry, node: &Node<'_>, emit: &mut Emit<'_>, limits: &Arc<Lim
     if let Some(Some(first)) = node.inputs.first().filter(|_| passes_through(node.operator())) {
         return Ok(vec![first.clone()]);
     }
-    let (one, two) = (probe(entry, node, 1, emit, limits)?, probe(entry, node, 2, emit, limits)?);
+    let both =
+        |lists| -> Mapped<_> { Ok((probe(entry, node, 1, lists, emit, limits)?, probe(entry, node, 2, lists, emit, limits)?)) };
+    let (one, two) = both(true).or_else(|_| both(false))?;
     let mut results = Vec::with_capacity(one.len());
     for ((element, one), (_, two)) in one.into_iter().zip(two) {
         // A product of two such sizes grows faster, and is 0 as well.

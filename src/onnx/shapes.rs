@@ -74,6 +74,9 @@ pub fn squeeze(shape: &[usize], list: Option<&[i64]>) -> Mapped<Vec<usize>> {
     Ok((0..shape.len()).filter(|axis| !axes.contains(axis)).map(|axis| shape[axis]).collect())
 }
 
+/// An end that stands for that of the dimension, as 32-bit exporters write it.
+const OPEN_END_32: i64 = i32::MAX as i64;
+
 /// Slice's: for each dimension its start, its step, and how many elements are taken.
 pub fn slice(
     shape: &[usize],
@@ -104,8 +107,11 @@ pub fn slice(
             let start = start.clamp(0, size);
             (start, end.clamp(0, size) - start)
         } else {
-            let start = start.clamp(-1, size - 1);
-            (start, start - end.clamp(-1, size - 1))
+            // Of nothing the start is -1, the same as the end.
+            let start = start.max(0).min(size - 1);
+            // Behind the last element there is nothing to take backwards; onnxruntime reads these two as "all that is left".
+            let is_open = matches!(ends[i], i64::MAX | OPEN_END_32);
+            (start, start - if is_open { -1 } else { end.clamp(-1, size - 1) })
         };
         let count = if span <= 0 { 0 } else { (span - 1) / step.abs() + 1 };
         ranges[axis] = (start, step, count as usize);
@@ -145,6 +151,12 @@ mod tests {
         assert_eq!(slice(-1, i64::MIN, -1).unwrap(), (4, -1, 5));
         assert_eq!(slice(i64::MAX, 0, -2).unwrap(), (4, -2, 2));
         assert_eq!(slice(3, 3, 1).unwrap(), (3, 1, 0));
+        // ONNX keeps the start within the dimension, where Python takes nothing.
+        assert_eq!(slice(-9, i64::MIN, -1).unwrap(), (0, -1, 1));
+        assert_eq!(slice(3, i64::MAX, -1).unwrap(), (3, -1, 4));
+        assert_eq!(slice(3, i32::MAX.into(), -2).unwrap(), (3, -2, 2));
+        assert_eq!(slice(3, i64::MAX - 1, -1).unwrap().2, 0);
+        assert_eq!(super::slice(&[0], &[-1], &[-9], None, Some(&[-1])).unwrap(), [(-1, -1, 0)]);
         assert_eq!(slice(i64::MIN, i64::MAX, i64::MAX).unwrap(), (0, i64::MAX, 1));
         assert!(slice(0, 1, 0).is_err());
         assert!(slice(0, 1, i64::MIN).is_err());

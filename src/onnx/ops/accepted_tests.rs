@@ -321,6 +321,53 @@ fn results_may_be_empty() {
     }
 }
 
+/// onnxruntime leaves what is further away than once around unwritten.
+#[test]
+fn padding_may_wrap_around_more_than_once() {
+    let (shape, x) = ([4usize, 3], (0..12).map(f64::from).collect::<Vec<f64>>());
+    let cases: [([i64; 2], [i64; 2]); 5] =
+        [([0, 7], [9, 0]), ([9, 3], [4, 6]), ([-1, 7], [9, -1]), ([4, 0], [0, 3]), ([5, -2], [-2, 100])];
+    for (before, after) in cases {
+        let model = sketch(19)
+            .input("x", 1, &[4, 3])
+            .int64s("pads", &[before[0], before[1], after[0], after[1]])
+            .node("Pad", &["x", "pads"], &["y"], vec![text("mode", "wrap")])
+            .output("y");
+        let found = run(&model.import().unwrap(), &[floats(&shape, &x)]);
+        let cut = |axis: usize| (before[axis].min(0), shape[axis] as i64 + before[axis].min(0) + after[axis].min(0));
+        let line = |axis: usize| {
+            let (first, kept) = cut(axis);
+            let (before, after) = (before[axis].max(0), after[axis].max(0));
+            (-before..kept + after).map(move |place| (place.rem_euclid(kept) - first) as usize)
+        };
+        let expected: Vec<f64> = line(0).flat_map(|row| line(1).map(move |column| (row * 3 + column) as f64)).collect();
+        assert_eq!(found[0].floats(), expected, "{before:?}, {after:?}");
+    }
+}
+
+/// Products of matrices whose inner dimension is 0; onnxruntime takes C without its factor then.
+#[test]
+fn a_product_of_nothing_is_what_is_added() {
+    let c = floats(&[3, 1], &[1.0, -2.0, 4.0]);
+    for (beta, expected) in [(None, [1.0, -2.0, 4.0]), (Some(0.5), [0.5, -1.0, 2.0])] {
+        let model = sketch(17)
+            .tensor("a", &Tensor::without_elements(ElementType::Float, vec![3, 0]))
+            .tensor("b", &Tensor::without_elements(ElementType::Float, vec![0, 2]))
+            .input("c", 1, &[3, 1])
+            .node("Gemm", &["a", "b", "c"], &["y"], beta.map(|beta| float("beta", beta)).into_iter().collect())
+            .output("y");
+        let found = run(&model.import().unwrap(), std::slice::from_ref(&c));
+        assert_eq!(found[0].floats(), expected.map(|x| [x, x]).concat(), "{beta:?}");
+    }
+    let model = sketch(17)
+        .tensor("a", &Tensor::without_elements(ElementType::Float, vec![3, 0]))
+        .tensor("b", &Tensor::without_elements(ElementType::Float, vec![0, 2]))
+        .input("c", 1, &[3, 2, 1])
+        .node("Gemm", &["a", "b", "c"], &["y"], vec![])
+        .output("y");
+    assert!(model.import().is_err(), "C has more dimensions than the product");
+}
+
 /// What a quantizer puts around a slice of nothing, as of rotary embeddings of whole heads.
 #[test]
 fn quantized_values_may_be_empty() {

@@ -6,6 +6,7 @@ use crate::graph::ops::elementwise::BinaryKind;
 use crate::graph::ops::matmul::Gemm;
 use crate::graph::ops::movement::Slice;
 use crate::graph::{DataType, OperandId};
+use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, axes};
 use crate::onnx::refusal::Mapped;
@@ -56,6 +57,12 @@ pub fn product(a: OperandId, b: OperandId, emit: &mut Emit<'_>) -> Mapped<Operan
 }
 
 pub fn gemm(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let of_nothing = [0, 1].map(|i| node.input(i).ok().and_then(Value::constant).is_some_and(Tensor::is_empty));
+    if of_nothing == [true; 2]
+        && let Some(result) = gemm_of_nothing(node, emit)?
+    {
+        return Ok(result);
+    }
     let (a, b, c) = (emit.input(node, 0)?, emit.input(node, 1)?, emit.optional(node, 2)?);
     if !emit.data_type(a).is_float() {
         return one(integer_gemm(node, [a, b], c, emit)?);
@@ -69,6 +76,33 @@ pub fn gemm(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         a_transpose: node.flag("transA", false)?,
         b_transpose: node.flag("transB", false)?,
     })?)
+}
+
+/// Gemm of two matrices that have an inner dimension of 0 and no other: what is added to sums of nothing.
+fn gemm_of_nothing(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Option<Vec<Value>>> {
+    let size = |i: usize, transposed: bool, axis: usize, emit: &Emit<'_>| -> Mapped<usize> {
+        let shape = node.input(i)?.shape(emit.builder);
+        let &[rows, columns] = &shape[..] else {
+            return Err(format!("an operand of rank {}, which is no matrix", shape.len()).into());
+        };
+        Ok([rows, columns][axis ^ usize::from(transposed)])
+    };
+    let (a, b) = (node.flag("transA", false)?, node.flag("transB", false)?);
+    let target = [size(0, a, 0, emit)?, size(1, b, 1, emit)?];
+    if target.contains(&0) || [size(0, a, 1, emit)?, size(1, b, 0, emit)?] != [0, 0] {
+        return Ok(None);
+    }
+    let element = emit.stored_element(node.input(0)?);
+    let number = |number: f64| Tensor::from_floats(ElementType::Double, vec![], &[number]).cast(element);
+    let zeros = super::movement::expanded(&number(0.0).into(), &target, emit)?;
+    let Some(c) = emit.optional(node, 2)? else { return Ok(Some(zeros)) };
+    let beta = emit.constant(number(node.float("beta", 1.0)?))?;
+    let (zeros, scaled) = (emit.operand(&zeros[0])?, emit.mul(c, beta)?);
+    let sum = emit.add(zeros, scaled)?;
+    if emit.shape(sum).iter().map(|&size| size as usize).ne(target) {
+        return Err(format!("the shape {:?} of C cannot be broadcast to {target:?}", emit.shape(c)).into());
+    }
+    Ok(Some(one(sum)?))
 }
 
 /// Gemm of integers, which wraps around; its factors are whole numbers.

@@ -3,6 +3,7 @@
 use super::elementwise::one;
 use crate::graph::ops::movement::{Pad, PaddingMode, Reverse, Slice, Tile, Triangular};
 use crate::graph::{Number, OperandId};
+use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{self, Node, axis, size};
 use crate::onnx::refusal::Mapped;
@@ -80,7 +81,11 @@ pub fn joined(inputs: Vec<&Value>, at: usize, emit: &mut Emit<'_>) -> Mapped<Val
         shape[at] = shape[at].checked_add(other[at]).ok_or("too many elements")?;
     }
     let tensors: Option<Vec<&Tensor>> = inputs.iter().map(|input| input.constant()).collect();
-    if let Some(tensors) = tensors.filter(|_| emit.folding.affords(&shape)) {
+    if let Some(mut tensors) = tensors.filter(|_| emit.folding.affords(&shape)) {
+        // What is empty adds nothing; as an input of a run it has the type that it is computed in.
+        if tensors.iter().any(|tensor| !tensor.is_empty()) {
+            tensors.retain(|tensor| !tensor.is_empty());
+        }
         if tensors.iter().any(|tensor| tensor.element != tensors[0].element) {
             return Err("inputs of different types".into());
         }
@@ -215,8 +220,7 @@ pub fn tile(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
 
 /// Attributes before version 11, inputs since. Negative padding cuts off.
 pub fn pad(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    let mut input = emit.input(node, 0)?;
-    let shape = emit.shape(input);
+    let shape = node.input(0)?.shape(emit.builder);
     let rank = shape.len();
     let pads = node.ints_at(1, "pads")?.ok_or("the pads are missing")?;
     let axes = match node.optional_constant(3, "the axes")? {
@@ -231,26 +235,32 @@ pub fn pad(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         (before[axis], after[axis]) = (pads[i], pads[i + axes.len()]);
     }
     let padded = shape.iter().zip(before.iter().zip(&after));
-    let target = padded.map(|(&size, (&before, &after))| i64::from(size).checked_add(before)?.checked_add(after));
-    let target: Option<Vec<usize>> = target.map(|size| usize::try_from(size?).ok()).collect();
-    if let Some(target) = target.filter(|target| target.contains(&0)) {
+    let target = padded.map(|(&size, (&before, &after))| (size as i64).checked_add(before)?.checked_add(after));
+    let target: Vec<usize> =
+        target.map(|size| usize::try_from(size?).ok()).collect::<Option<_>>().ok_or("padding to an impossible size")?;
+    if target.contains(&0) {
         return Ok(vec![Tensor::without_elements(emit.stored_element(node.input(0)?), target).into()]);
     }
-    let (mut starts, mut sizes) = (vec![0; rank], shape.clone());
+    let mode = node.string("mode", "constant")?;
+    let (mut starts, mut sizes) = (vec![0; rank], vec![0; rank]);
     let (mut beginning_padding, mut ending_padding) = (vec![0; rank], vec![0; rank]);
     for i in 0..rank {
         let cut = |padding: i64| padding.min(0).unsigned_abs();
+        let kept = (shape[i] as u64).saturating_sub(cut(before[i])).saturating_sub(cut(after[i]));
+        if kept == 0 && mode == "constant" {
+            return filled(node, &target, emit);
+        }
         starts[i] = size(cut(before[i]))?;
-        let kept = u64::from(shape[i]).checked_sub(cut(before[i])).and_then(|size| size.checked_sub(cut(after[i])));
-        sizes[i] = size(kept.filter(|&kept| kept > 0).ok_or("negative padding that leaves nothing")?)?;
+        sizes[i] = size(if kept > 0 { kept } else { return Err("padding with elements of nothing".into()) })?;
         beginning_padding[i] = size(before[i].max(0))?;
         ending_padding[i] = size(after[i].max(0))?;
     }
-    input = emit.slice(input, starts, sizes)?;
+    let input = emit.input(node, 0)?;
+    let input = emit.slice(input, starts, sizes)?;
     if beginning_padding.iter().chain(&ending_padding).all(|&padding| padding == 0) {
         return one(input);
     }
-    let mode = match node.string("mode", "constant")?.as_str() {
+    let mode = match mode.as_str() {
         "constant" => PaddingMode::Constant,
         "reflect" => PaddingMode::Reflection,
         "edge" => PaddingMode::Edge,
@@ -268,13 +278,31 @@ pub fn pad(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     one(emit.push(Pad { input, beginning_padding, ending_padding, mode, value })?)
 }
 
+/// Padding around nothing: as many of the padding's values.
+fn filled(node: &Node<'_>, target: &[usize], emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let element = emit.stored_element(node.input(0)?);
+    let value = match node.optional_constant(2, "the padding's value")? {
+        Some(tensor) if tensor.count() == 1 => tensor.cast(element),
+        Some(_) => return Err("a padding's value that is no scalar".into()),
+        None => Tensor::from_floats(ElementType::Double, vec![], &[node.float("value", 0.0)?]).cast(element),
+    };
+    expanded(&value.reshaped(vec![]).into(), target, emit)
+}
+
 /// Padding that continues at the other end.
 fn wrapped(input: OperandId, before: &[u32], after: &[u32], emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let mut result = input;
     for (at, (&before, &after)) in before.iter().zip(after).enumerate() {
         let whole = emit.shape(result)[at];
         if before > whole || after > whole {
-            return Err("padding that wraps around more than once".into());
+            // As many copies as that takes, of which the first one begins in the middle.
+            let start = (whole - before % whole) % whole;
+            let taken = u64::from(before) + u64::from(whole) + u64::from(after);
+            let mut repetitions = vec![1; emit.rank(result)];
+            repetitions[at] = size((u64::from(start) + taken).div_ceil(u64::from(whole)))?;
+            let input = emit.push(Tile { input: result, repetitions: crate::graph::attribute::Modulo(repetitions) })?;
+            result = emit.slice_axis(input, at, start, size(taken)?)?;
+            continue;
         }
         let mut parts = Vec::new();
         if before > 0 {
@@ -358,8 +386,7 @@ fn blocks(node: &Node<'_>, emit: &Emit<'_>, input: OperandId) -> Mapped<(u32, [u
 /// CenterCropPad: the middle of an input, or zeros around it.
 pub fn center_crop_pad(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let wanted = node.constant(1, "the shape")?.integers();
-    let input = emit.input(node, 0)?;
-    let shape = emit.shape(input);
+    let shape = node.input(0)?.shape(emit.builder);
     let axes = match node.ints("axes")? {
         Some(list) => node::axes(&list, shape.len())?,
         None => (0..shape.len()).collect(),
@@ -367,6 +394,17 @@ pub fn center_crop_pad(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value
     if axes.len() != wanted.len() {
         return Err(format!("{} sizes for {} axes", wanted.len(), axes.len()).into());
     }
+    if shape.contains(&0) {
+        let mut target = shape;
+        for (&axis, &wanted) in axes.iter().zip(&wanted) {
+            target[axis] = usize::try_from(wanted).map_err(|_| "a negative size")?;
+        }
+        let element = emit.stored_element(node.input(0)?);
+        let zero = Tensor::from_floats(ElementType::Double, vec![], &[0.0]).cast(element);
+        return expanded(&zero.into(), &target, emit);
+    }
+    let input = emit.input(node, 0)?;
+    let shape = emit.shape(input);
     let (mut starts, mut sizes) = (vec![0; shape.len()], shape.clone());
     let (mut beginning_padding, mut ending_padding) = (vec![0; shape.len()], vec![0; shape.len()]);
     for (&axis, &wanted) in axes.iter().zip(&wanted) {

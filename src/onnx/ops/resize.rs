@@ -96,13 +96,14 @@ pub fn resize(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     one(if is_byte { to_bytes(result, of, &rules, emit)? } else { result })
 }
 
-/// Interpolated bytes are truncated, as ONNX's reference and onnxruntime do, which rounds those of a wide filter. What is whole
+/// Interpolated bytes are truncated, as ONNX's reference and onnxruntime do, which rounds those of a wide filter, and halves up. What is whole
 /// may have been computed a little too small: with weights whose sizes add up to 1.375 at most, two axes of four products and
 /// their sums round numbers up to 255 * 1.375² ten times, each by 2⁻²⁴ of it, which is 3e-4.
 fn to_bytes(input: OperandId, of: DataType, rules: &Rules, emit: &mut Emit<'_>) -> Mapped<OperandId> {
     const SLACK: f64 = 1.0 / 2048.0;
     let whole = if rules.antialias {
-        emit.unary(UnaryKind::RoundEven, input)?
+        let raised = emit.with(BinaryKind::Add, input, 0.5 + SLACK)?;
+        emit.unary(UnaryKind::Floor, raised)?
     } else {
         let sign = emit.unary(UnaryKind::Sign, input)?;
         let more = emit.with(BinaryKind::Mul, sign, SLACK)?;
