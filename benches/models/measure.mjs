@@ -7,10 +7,10 @@ import { readArrays, writeArrays } from './arrays.mjs';
 const LEAST_SAMPLES = 5;
 
 const engines = {
-  async 'webnn-node'(file, inputs, { threads, dimensions }) {
+  async 'webnn-node'(file, inputs, { threads, fpMath = 'strict', dimensions }) {
     const { ml } = await import('webnn-node');
     const { loadOnnx } = await import('webnn-node/onnx');
-    const context = await ml.createContext({ accelerated: false, numThreads: threads });
+    const context = await ml.createContext({ accelerated: false, numThreads: threads, fpMath });
     const start = performance.now();
     // Sizes of dimensions that this model does not have are those of another one's.
     const model = await loadOnnx(context, file, { freeDimensions: await present(file, dimensions) });
