@@ -86,6 +86,12 @@ function makeInputs(signatures, given, seed) {
 
 const isNumber = (text) => Number.isFinite(Number(text));
 
+/** Refuses a shape of another rank, or of other sizes than the model fixes. */
+function refuseOther(name, allowed, found) {
+  if (found.length === allowed.length && allowed.every((size, axis) => typeof size !== 'number' || size === found[axis])) return;
+  throw new Usage(`--shape ${name}=${found.join('x')}: found [${found.join(', ')}], allowed [${allowed.join(', ')}]`);
+}
+
 /**
  * The inputs with the shapes that they are given: by --shape, by a file, or by the names that other inputs' dimensions have.
  * @param {{name: string, dataType: string, shape: (number | string)[]}[]} signatures
@@ -102,6 +108,7 @@ function shapedInputs(signatures, given, shapes) {
   const own = new Map();
   for (const { name, shape } of signatures) {
     const file = files.find(([input]) => input === name)?.[1];
+    if (shapes[name] !== undefined && shape !== null) refuseOther(name, shape, shapes[name]);
     const sizes = shapes[name] ?? (file === undefined ? undefined : readArray(file).shape);
     // Another rank is an error that says more when the array is compared with the input.
     if (sizes === undefined || (shape !== null && sizes.length !== shape.length)) continue;

@@ -7,82 +7,67 @@ use crate::graph::{DataType, Op};
 
 type List = &'static [&'static Implementation];
 
-/// Products of integers: those that are dequantized first ([`Problem::dequantized`]), and those of bytes.
-static INTEGER_PRODUCTS: List =
-    &[&integer::depthwise::BYTES, &integer::depthwise::DEQUANTIZED, &integer::PACKED, &integer::computed::BATCHED];
-static CAST: List = &[&quantize::CONVERT, &elementwise::CHAIN];
-static QUANTIZE: List = &[&quantize::CONVERT, &quantize::DYNAMIC];
-static ARG: List = &[&arg::ROWS, &arg::columns::COLUMNS];
-static CONCAT: List = &[&concat::COPY];
-static TRANSPOSE_BYTES: List = &[&reorder::BYTES];
-static TRANSPOSE: List = &[&reorder::MATRIX, &reorder::interleave::INTERLEAVE];
-/// A product whose left operand is made in the same step.
-static ATTENTION: List = &[&attention::BF16, &attention::FUSED];
-/// A convolution whose image is made in the same step.
-static FUSED_CONV: List = &[&expand_depthwise::EXPAND, &scaled_filter::SCALED_FILTER];
-/// Products with weights of a few bits.
-static BLOCK_QUANTIZED: List = &[&block_quantized::INT8, &block_quantized::FLOAT32];
-static MATMUL: List = &[
-    &tall_and_skinny::TALL_AND_SKINNY,
-    &matmul::BF16,
-    &matmul::GEMV_BF16,
-    &matmul::PACKED,
-    &matmul::FEW_ROWS,
-    &matmul::BF16_BATCHED,
-    &matmul::BATCHED,
-];
-static CONV: List = &[
-    &depthwise::DEPTHWISE,
-    &expand_depthwise::MULTIPLIER,
-    &few_outputs::FEW_OUTPUTS,
-    &small_groups::SMALL_GROUPS,
-    &first_layer::FIRST_LAYER,
-    &winograd::F2,
-    &winograd::F4,
-    &matmul::POINTWISE_BF16,
-    &conv::POINTWISE_BF16,
-    &conv::INDIRECT_BF16,
-    &conv::POINTWISE,
-    &conv::INDIRECT,
-];
-static CONV_TRANSPOSE: List = &[&conv_transpose::PHASES, &conv_transpose_nchw::NCHW];
-static REDUCE: List = &[&reduce::REDUCE];
-static POOL: List = &[&pool::WINDOWS, &reduce::GLOBAL_POOL];
-static RESAMPLE: List = &[&resample::NHWC, &resample::planes::NCHW];
-static ELEMENTWISE: List = &[&elementwise::CHAIN];
-static SOFTMAX: List = &[&softmax_columns::COLUMNS, &row_normalization::SOFTMAX, &softmax_columns::SHORT_ROWS];
-static LAYER_NORMALIZATION: List = &[&row_normalization::LAYER_NORMALIZATION];
-static RMS_NORMALIZATION: List = &[&row_normalization::RMS_NORMALIZATION];
-static INSTANCE_NORMALIZATION: List = &[&row_normalization::INSTANCE_NORMALIZATION];
-static RECURRENT: List = &[&recurrent::BF16, &recurrent::CELLS, &integer::lstm::CELLS];
-static EXPERTS: List = &[&expert_matmul::CHOSEN];
-static LINEAR_ATTENTION: List = &[&linear_attention::RECURRENCE];
-static NONE: List = &[];
+/// Lists by name, and all of them: what is switched off by name is looked for in these.
+macro_rules! lists {
+    ($($(#[$doc:meta])* $name:ident: [$($implementation:expr),*];)*) => {
+        $($(#[$doc])* static $name: List = &[$(&$implementation),*];)*
+        static ALL: &[List] = &[$($name),*];
+    };
+}
 
-static ALL: &[List] = &[
-    INTEGER_PRODUCTS,
-    CAST,
-    QUANTIZE,
-    ARG,
-    CONCAT,
-    TRANSPOSE_BYTES,
-    TRANSPOSE,
-    ATTENTION,
-    FUSED_CONV,
-    BLOCK_QUANTIZED,
-    MATMUL,
-    CONV,
-    CONV_TRANSPOSE,
-    REDUCE,
-    POOL,
-    RESAMPLE,
-    SOFTMAX,
-    LAYER_NORMALIZATION,
-    INSTANCE_NORMALIZATION,
-    RECURRENT,
-    EXPERTS,
-    LINEAR_ATTENTION,
-];
+lists! {
+    /// Products of integers: those that are dequantized first ([`Problem::dequantized`]), and those of bytes.
+    INTEGER_PRODUCTS: [integer::depthwise::BYTES, integer::depthwise::DEQUANTIZED, integer::PACKED, integer::computed::BATCHED];
+    CAST: [quantize::CONVERT, elementwise::CHAIN];
+    QUANTIZE: [quantize::CONVERT, quantize::DYNAMIC];
+    ARG: [arg::ROWS, arg::columns::COLUMNS];
+    CONCAT: [concat::COPY];
+    TRANSPOSE_BYTES: [reorder::BYTES];
+    TRANSPOSE: [reorder::MATRIX, reorder::interleave::INTERLEAVE];
+    /// A product whose left operand is made in the same step.
+    ATTENTION: [attention::BF16, attention::FUSED];
+    /// A convolution whose image is made in the same step.
+    FUSED_CONV: [expand_depthwise::EXPAND, scaled_filter::SCALED_FILTER];
+    /// Products with weights of a few bits.
+    BLOCK_QUANTIZED: [block_quantized::INT8, block_quantized::FLOAT32];
+    MATMUL: [
+        tall_and_skinny::TALL_AND_SKINNY,
+        matmul::BF16,
+        matmul::GEMV_BF16,
+        matmul::PACKED,
+        matmul::FEW_ROWS,
+        matmul::BF16_BATCHED,
+        matmul::BATCHED
+    ];
+    CONV: [
+        depthwise::DEPTHWISE,
+        expand_depthwise::MULTIPLIER,
+        few_outputs::FEW_OUTPUTS,
+        small_groups::SMALL_GROUPS,
+        first_layer::FIRST_LAYER,
+        winograd::F2,
+        winograd::F4,
+        matmul::POINTWISE_BF16,
+        conv::POINTWISE_BF16,
+        conv::INDIRECT_BF16,
+        conv::POINTWISE,
+        conv::INDIRECT
+    ];
+    CONV_TRANSPOSE: [conv_transpose::PHASES, conv_transpose_nchw::NCHW];
+    REDUCE: [reduce::REDUCE];
+    POOL: [pool::WINDOWS, reduce::GLOBAL_POOL];
+    RESAMPLE: [resample::NHWC, resample::planes::NCHW];
+    ELEMENTWISE: [elementwise::CHAIN];
+    SOFTMAX: [softmax_columns::COLUMNS, row_normalization::SOFTMAX, softmax_columns::SHORT_ROWS];
+    LAYER_NORMALIZATION: [row_normalization::LAYER_NORMALIZATION];
+    RMS_NORMALIZATION: [row_normalization::RMS_NORMALIZATION];
+    INSTANCE_NORMALIZATION: [row_normalization::INSTANCE_NORMALIZATION];
+    RECURRENT: [recurrent::BF16, recurrent::CELLS, integer::lstm::CELLS];
+    EXPERTS: [expert_matmul::CHOSEN];
+    LINEAR_ATTENTION: [linear_attention::RECURRENCE];
+}
+
+static NONE: List = &[];
 
 /// All implementations, each once.
 pub fn implementations() -> impl Iterator<Item = &'static Implementation> {

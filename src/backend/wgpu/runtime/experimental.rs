@@ -11,6 +11,6 @@ pub fn permission(features: Features) -> ExperimentalFeatures {
     }
     // SAFETY: wgpu asks that its users know that these features may have faults, and report them. The shaders that use
     // this one are made in `lower/product/matrices.rs` only: matrices are loaded from and stored to a workgroup's own
-    // arrays, at numbers that are known to be inside, by all invocations of a subgroup. `WEBNN_GPU_FEATURES` switches it off.
+    // arrays, at numbers that are known to be inside, by all invocations of a subgroup. Only `WEBNN_GPU_FEATURES` switches it on.
     unsafe { ExperimentalFeatures::enabled() }
 }
