@@ -11,7 +11,7 @@ use webnn_node::graph::ops::operator;
 use webnn_node::graph::{DataType, Descriptor, GraphBuilder};
 use webnn_node::host_memory::HostBuffer;
 use webnn_node::memory::Bytes;
-use webnn_node::timeline::{Compute, Done, GraphId, Task, TensorId, Timeline};
+use webnn_node::timeline::{Compute, Done, GraphId, Operand, Task, TensorId, Timeline};
 
 /// The plan is the process's, so one test at a time.
 fn alone() -> MutexGuard<'static, ()> {
@@ -79,7 +79,7 @@ impl Harness {
     }
 
     fn compute(&self) -> Result<()> {
-        let (inputs, outputs) = (vec![memory()], vec![Some(memory())]);
+        let (inputs, outputs) = Operand::on_host(vec![memory()], vec![Some(memory())]);
         self.ask(|done| {
             Task::Compute(Compute {
                 graph: GRAPH,

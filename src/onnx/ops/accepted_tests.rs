@@ -368,6 +368,46 @@ fn a_product_of_nothing_is_what_is_added() {
     assert!(model.import().is_err(), "C has more dimensions than the product");
 }
 
+/// To a size of 0, of what is empty along the resampled axis or along another one.
+#[test]
+fn what_is_resized_may_be_empty() {
+    let nothing = || {
+        sketch(18)
+            .input("x", 1, &[2, 3])
+            .int64s("axes", &[1])
+            .node("ReduceSum", &["x", "axes"], &["column"], vec![])
+            .int64s("none", &[2, 0])
+            .node("Expand", &["column", "none"], &["nothing"], vec![])
+    };
+    let cases = [
+        ("nothing", nothing().int64s("sizes", &[4, 0]), 3, vec![], [4, 0]),
+        ("nothing", nothing().int64s("sizes", &[4]), 3, vec![ints("axes", &[0])], [4, 0]),
+        ("nothing", nothing().tensor("scales", &floats(&[2], &[2.0, 3.0])), 2, vec![], [4, 0]),
+        ("x", nothing().int64s("sizes", &[4, 0]), 3, vec![], [4, 0]),
+        ("x", nothing().tensor("scales", &floats(&[2], &[2.0, 0.25])), 2, vec![], [4, 0]),
+    ];
+    for (i, (input, model, position, attributes, expected)) in cases.into_iter().enumerate() {
+        let mut inputs = [input, "", "", ""];
+        inputs[position] = ["scales", "sizes"][position - 2];
+        let model = model
+            .node("Resize", &inputs[..=position], &["resized"], attributes)
+            .node("Shape", &["resized"], &["shape"], vec![])
+            .output("shape");
+        // Only shapes are asked for, which need no input.
+        assert_eq!(run(&model.import().unwrap(), &[])[0].integers(), expected, "{i}");
+    }
+    // Something of nothing, and a ratio to nothing.
+    let refused = |list: &[i64], policy: Option<&str>| {
+        let attributes = policy.map(|policy| text("keep_aspect_ratio_policy", policy)).into_iter().collect();
+        let model = nothing().int64s("sizes", list).node("Resize", &["nothing", "", "", "sizes"], &["y"], attributes);
+        model.output("y").import().err().unwrap().to_string()
+    };
+    let message = refused(&[2, 4], None);
+    assert!(message.contains("found a dimension of 0"), "{message}");
+    let message = refused(&[4, 4], Some("not_smaller"));
+    assert!(message.contains("aspect ratio"), "{message}");
+}
+
 /// What a quantizer puts around a slice of nothing, as of rotary embeddings of whole heads.
 #[test]
 fn quantized_values_may_be_empty() {

@@ -49,8 +49,8 @@ struct Rules {
 }
 
 pub fn resize(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    let mut input = emit.input(node, 0)?;
-    let (shape, of) = (emit.shape(input), emit.data_type(input));
+    let given = node.input(0)?;
+    let shape = given.shape(emit.builder).into_iter().map(size).collect::<Mapped<Vec<u32>>>()?;
     let upsample = node.operator() == "Upsample";
     let mode = match node.string("mode", "nearest")?.as_str() {
         "nearest" => Mode::Nearest,
@@ -71,6 +71,15 @@ pub fn resize(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         return Err("antialias of a crop is not supported".into());
     }
     let resampled = resampled(node, &shape, upsample, &rules)?;
+    let mut target = given.shape(emit.builder);
+    for axis in &resampled {
+        target[axis.axis] = axis.output as usize;
+    }
+    if target.contains(&0) {
+        return Ok(vec![Tensor::without_elements(emit.stored_element(given), target).into()]);
+    }
+    let mut input = emit.input(node, 0)?;
+    let of = emit.data_type(input);
     let changed: Vec<Axis> = resampled
         .into_iter()
         .filter(|axis| axis.input != axis.output || !axis.scale.is(1, 1) || axis.crop != (0.0, 1.0))
@@ -154,6 +163,8 @@ fn resampled(node: &Node<'_>, shape: &[u32], upsample: bool, rules: &Rules) -> M
             let policy = node.string("keep_aspect_ratio_policy", "stretch")?;
             let common = match policy.as_str() {
                 "stretch" => None,
+                // A ratio to nothing has no value.
+                _ if shape.contains(&0) => return Err("the aspect ratio of an input without elements".into()),
                 "not_larger" => ratios.reduce(|a, b| if is_less(b, a) { b } else { a }),
                 "not_smaller" => ratios.reduce(|a, b| if is_less(a, b) { b } else { a }),
                 other => return Err(format!("the policy {other:?}").into()),
@@ -189,7 +200,7 @@ fn resampled(node: &Node<'_>, shape: &[u32], upsample: bool, rules: &Rules) -> M
 }
 
 fn checked(axes: Vec<Axis>) -> Mapped<Vec<Axis>> {
-    match axes.iter().find(|axis| axis.output == 0 || axis.output > 1 << 21) {
+    match axes.iter().find(|axis| axis.output > 1 << 21) {
         Some(axis) => Err(format!("axis {} would get the size {}", axis.axis, axis.output).into()),
         None => Ok(axes),
     }
