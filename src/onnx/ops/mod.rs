@@ -428,9 +428,8 @@ pub struct Row {
     pub options: Option<&'static Options>,
 }
 
-/// The rows by domain and operator. Importing asks for every node, and all of it is done again for each new shape: while the table was
-/// halved, a plan of MiniLM (385 nodes) took 3.5 million cycles instead of 2.6 (Zen 5), since strings are compared that other work has
-/// driven out of the cache.
+/// The rows by domain and operator. Importing asks for every node, and all of it is done again for each new shape: halving the table
+/// was a quarter of a plan of MiniLM (385 nodes, Zen 5), since strings are compared that other work has driven out of the cache.
 static ROWS: LazyLock<HashMap<(&str, &str), Row>> = LazyLock::new(|| {
     let row = |entry: &'static Entry| Row { entry, options: options::of(entry.domain, entry.operator) };
     TABLE.iter().map(|entry| ((entry.domain, entry.operator), row(entry))).collect()
