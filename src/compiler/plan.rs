@@ -314,6 +314,20 @@ pub fn plan(graph: Graph, progress: &Progress<'_>, fusing: Fusing, integers: boo
     Ok(plan)
 }
 
+/// How a step reads a value of float32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// As float32 alone.
+    Float32,
+    /// Also as bfloat16.
+    Either {
+        /// Whether it would round what is float32.
+        rounds: bool,
+        /// What it saves, in any unit in which others are.
+        gain: isize,
+    },
+}
+
 impl Plan {
     /// Gives what lies in the arena its offset.
     fn place(&mut self) {
@@ -351,16 +365,27 @@ impl Plan {
         overwritten
     }
 
-    /// Lets values lie in memory as bfloat16, in half of the bytes, which whatever step makes them can store so, and whatever step reads
-    /// them, under whatever name, can load; by value, whether they do. `stores` are what steps make of which that is known, and `loads`
-    /// all that is read, with whether it can be read so. Only what lies in the arena does: what others see keeps its type. Places are
-    /// others afterwards.
-    pub fn narrow(&mut self, stores: &[ValueId], loads: impl Iterator<Item = (ValueId, bool)>) -> Vec<bool> {
-        let mut is_narrow = vec![false; self.lifetimes.len()];
-        stores.iter().filter_map(|value| self.lives[value.0]).for_each(|life| is_narrow[life] = true);
-        for life in loads.filter(|(_, is_loaded)| !is_loaded).filter_map(|(value, _)| self.lives[value.0]) {
-            is_narrow[life] = false;
+    /// Lets values lie in memory as bfloat16, in half of the bytes, which whatever step makes them can store so, whatever step reads
+    /// them, under whatever name, can load, at least one rounds anyway, and where no more is paid than saved; by value, whether they do.
+    /// `stores` are what steps make of which that is known, with what storing so saves, and `reads` all that is read. Only what lies in
+    /// the arena does: what others see keeps its type. Places are others afterwards.
+    pub fn narrow(&mut self, stores: &[(ValueId, isize)], reads: &[(ValueId, Read)]) -> Vec<bool> {
+        let mut gains: Vec<Option<isize>> = vec![None; self.lifetimes.len()];
+        let mut is_rounded = vec![false; self.lifetimes.len()];
+        for (life, gain) in stores.iter().filter_map(|(value, gain)| Some((self.lives[value.0]?, *gain))) {
+            gains[life] = Some(gain);
         }
+        for (life, read) in reads.iter().filter_map(|(value, read)| Some((self.lives[value.0]?, *read))) {
+            match read {
+                Read::Float32 => gains[life] = None,
+                Read::Either { rounds, gain } => {
+                    gains[life] = gains[life].map(|sum| sum + gain);
+                    is_rounded[life] |= rounds;
+                }
+            }
+        }
+        let is_narrow = |(gain, is_rounded): (&Option<isize>, bool)| is_rounded && gain.is_some_and(|gain| gain >= 0);
+        let is_narrow: Vec<bool> = gains.iter().zip(is_rounded).map(is_narrow).collect();
         for (lifetime, _) in self.lifetimes.iter_mut().zip(&is_narrow).filter(|(_, is_narrow)| **is_narrow) {
             lifetime.bytes = lifetime.bytes / size_of::<f32>() * size_of::<half::bf16>();
         }

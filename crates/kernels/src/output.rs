@@ -1,6 +1,7 @@
 //! Outputs that several threads write, each its own part.
 #![allow(unsafe_code)]
 
+use crate::bf16::rounding::round;
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -30,6 +31,40 @@ impl<'a, T> SharedOutput<'a, T> {
         assert!(first <= end && end <= self.length);
         // SAFETY: inside the elements, as asserted.
         unsafe { self.start.add(first) }
+    }
+}
+
+/// An output of float32 that lies in memory as such, or as bfloat16.
+pub enum StoredOutput<'a> {
+    Float32(SharedOutput<'a>),
+    Bf16(SharedOutput<'a, u16>),
+}
+
+impl StoredOutput<'_> {
+    /// # Panics
+    /// When it lies as bfloat16.
+    pub fn numbers(&self) -> &SharedOutput<'_> {
+        match self {
+            StoredOutput::Float32(output) => output,
+            StoredOutput::Bf16(_) => panic!("whoever writes float32 alone is not given bfloat16"),
+        }
+    }
+
+    /// Writes a number.
+    ///
+    /// # Panics
+    /// When it is not inside.
+    ///
+    /// # Safety
+    /// No other thread may use it.
+    pub unsafe fn write(&self, place: usize, number: f32) {
+        // SAFETY: inside, as `from` asserts; else the caller's promise.
+        unsafe {
+            match self {
+                StoredOutput::Float32(output) => *output.from(place, place + 1) = number,
+                StoredOutput::Bf16(output) => *output.from(place, place + 1) = round(number),
+            }
+        }
     }
 }
 

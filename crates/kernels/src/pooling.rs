@@ -4,6 +4,7 @@
 //! such results.
 #![allow(unsafe_code)]
 
+use crate::bf16::narrow::{Source, Stored};
 use crate::isa::Isa;
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
 use crate::window::Axis;
@@ -31,7 +32,7 @@ pub struct Windows {
 pub struct PartialWindow<'a> {
     pub kind: Kind,
     pub window: Window,
-    pub from: &'a [f32],
+    pub from: Stored<'a>,
     pub to: &'a mut [f32],
     pub joined: Option<usize>,
 }
@@ -62,7 +63,7 @@ impl OnVectors for PartialWindow<'_> {
 /// Some pixels of the output, from number `first` on.
 pub struct Piece<'a> {
     pub of: Windows,
-    pub image: &'a [f32],
+    pub image: Stored<'a>,
     pub first: usize,
     pub output: &'a mut [f32],
     /// Whether anybody still wants the output; asked where windows are large.
@@ -99,7 +100,7 @@ impl Piece<'_> {
         let (mut i, count) = (0, self.output.len() / channels);
         while i < count {
             let (line, first) = ((self.first + i) / columns.output, (self.first + i) % columns.output);
-            let image = &self.image[line / rows.output * size..][..size];
+            let image = self.image.part(line / rows.output * size..(line / rows.output + 1) * size);
             let y = line % rows.output;
             let down = rows.taps(y);
             let mut x = first;
@@ -162,7 +163,34 @@ impl Window {
     #[inline(always)]
     fn reduce<V: Vector>(
         &self,
-        image: &[f32],
+        image: Stored<'_>,
+        output: &mut [f32],
+        start: f32,
+        add: &impl Fn(V, V) -> V,
+        finish: &impl Fn(V, usize) -> V,
+    ) {
+        let last = self.first + self.rows.saturating_sub(1) * self.down + self.columns.saturating_sub(1) * self.across;
+        assert!(self.elements() == 0 || last + output.len() <= image.len());
+        match image {
+            // SAFETY: asserted.
+            Stored::Float32(image) => unsafe {
+                self.reduce_from(image.as_ptr().wrapping_add(self.first), output, start, add, finish)
+            },
+            // SAFETY: as above.
+            Stored::Bf16(image) => unsafe {
+                self.reduce_from(image.as_ptr().wrapping_add(self.first), output, start, add, finish)
+            },
+        }
+    }
+
+    /// The same from the run under the first element of the window on.
+    ///
+    /// # Safety
+    /// Under each element of the window there must be as many numbers as the output has.
+    #[inline(always)]
+    unsafe fn reduce_from<V: Vector>(
+        &self,
+        from: impl Source,
         output: &mut [f32],
         start: f32,
         add: &impl Fn(V, V) -> V,
@@ -170,9 +198,6 @@ impl Window {
     ) {
         let elements = self.elements();
         let length = output.len();
-        let last = self.first + self.rows.saturating_sub(1) * self.down + self.columns.saturating_sub(1) * self.across;
-        assert!(elements == 0 || last + length <= image.len());
-        let from = image.as_ptr().wrapping_add(self.first);
         let to = output.as_mut_ptr();
         let mut i = 0;
         while length - i >= VECTORS * V::LANES {
@@ -180,9 +205,9 @@ impl Window {
             for row in 0..self.rows {
                 for column in 0..self.columns {
                     for (v, reduced) in reduced.iter_mut().enumerate() {
-                        // SAFETY: under each element of the window are as many numbers of the image as the output has
-                        // (asserted for the last one).
-                        let x = unsafe { V::load(from.add(row * self.down + column * self.across + i + v * V::LANES)) };
+                        // SAFETY: under each element of the window are as many numbers of the image as the output has, by the
+                        // caller's promise.
+                        let x: V = unsafe { from.load(row * self.down + column * self.across + i + v * V::LANES) };
                         *reduced = add(*reduced, x);
                     }
                 }
@@ -200,8 +225,8 @@ impl Window {
                 for column in 0..self.columns {
                     // SAFETY: as above.
                     let x = unsafe {
-                        let from = from.add(row * self.down + column * self.across + i);
-                        if count == V::LANES { V::load(from) } else { V::load_first(from, count) }
+                        let first = row * self.down + column * self.across + i;
+                        if count == V::LANES { from.load(first) } else { from.load_first(first, count) }
                     };
                     reduced = add(reduced, x);
                 }

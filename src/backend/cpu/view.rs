@@ -9,6 +9,8 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 use ndarray::{ArrayViewD, ArrayViewMutD, IxDyn};
 use std::borrow::Cow;
+use webnn_kernels::bf16::narrow::Stored;
+use webnn_kernels::output::{SharedOutput, StoredOutput};
 
 /// A tensor that a kernel reads.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +72,17 @@ impl<'a> View<'a> {
         bytemuck::cast_slice(self.bytes())
     }
 
+    /// The elements of a float32 tensor, as they lie in memory.
+    ///
+    /// # Panics
+    /// For another data type.
+    pub fn stored(&self) -> Stored<'a> {
+        match self.is_narrow() {
+            true => Stored::Bf16(bytemuck::cast_slice(self.bytes())),
+            false => Stored::Float32(self.elements()),
+        }
+    }
+
     pub fn element_count(&self) -> usize {
         self.shape.iter().product()
     }
@@ -123,6 +136,26 @@ impl ViewMut<'_> {
     /// See [`View::is_narrow`].
     pub fn is_narrow(&self) -> bool {
         is_narrow(self.data_type, self.shape, self.bytes.len())
+    }
+
+    /// The elements of a float32 tensor, as they lie in memory, to be written by several threads.
+    ///
+    /// # Panics
+    /// For another data type.
+    pub fn stored(&mut self) -> StoredOutput<'_> {
+        match self.is_narrow() {
+            true => StoredOutput::Bf16(SharedOutput::new(self.halves())),
+            false => StoredOutput::Float32(SharedOutput::new(self.elements())),
+        }
+    }
+
+    /// The bits of bfloat16, of a tensor that [is narrow](View::is_narrow).
+    ///
+    /// # Panics
+    /// For another tensor.
+    pub fn halves(&mut self) -> &mut [u16] {
+        assert!(self.is_narrow());
+        bytemuck::cast_slice_mut(self.bytes)
     }
 
     /// See [`View::pairs`].

@@ -13,6 +13,7 @@
 
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "only sizes are of use elsewhere"))]
 pub mod amx;
+pub mod gather;
 pub mod narrow;
 pub mod packing;
 pub(crate) mod pairs;

@@ -1,9 +1,206 @@
-//! Matrices that lie in memory as bfloat16, two numbers in 32 bits as [pairs](super) of a row are: tiles of them from and to float32.
+//! Numbers that lie in memory as bfloat16: lines and tiles of them from and to float32. Two that follow each other are 32 bits, as
+//! [pairs](super) of a row are.
 #![allow(unsafe_code)]
 
-use super::rounding::{pair, widen};
+use super::rounding::{pair, round, widen};
 use crate::gemm::microkernels::Microkernels;
-use crate::isa::Loop;
+use crate::isa::{Isa, Loop};
+use crate::simd::vector::Vector;
+use std::ops::Range;
+
+/// Numbers that lie in memory as float32 or as bfloat16.
+#[derive(Clone, Copy, Debug)]
+pub enum Stored<'a> {
+    Float32(&'a [f32]),
+    Bf16(&'a [u16]),
+}
+
+impl<'a> From<&'a [f32]> for Stored<'a> {
+    fn from(numbers: &'a [f32]) -> Self {
+        Stored::Float32(numbers)
+    }
+}
+
+impl<'a> Stored<'a> {
+    pub fn len(self) -> usize {
+        match self {
+            Stored::Float32(numbers) => numbers.len(),
+            Stored::Bf16(bits) => bits.len(),
+        }
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// # Panics
+    /// When there is none at this place.
+    pub fn at(self, place: usize) -> f32 {
+        match self {
+            Stored::Float32(numbers) => numbers[place],
+            Stored::Bf16(bits) => widen(bits[place]),
+        }
+    }
+
+    /// Some of them.
+    ///
+    /// # Panics
+    /// When they are not there.
+    pub fn part(self, range: Range<usize>) -> Stored<'a> {
+        match self {
+            Stored::Float32(numbers) => Stored::Float32(&numbers[range]),
+            Stored::Bf16(bits) => Stored::Bf16(&bits[range]),
+        }
+    }
+
+    /// What lies as float32.
+    ///
+    /// # Panics
+    /// When it lies as bfloat16.
+    pub fn numbers(self) -> &'a [f32] {
+        match self {
+            Stored::Float32(numbers) => numbers,
+            Stored::Bf16(_) => panic!("whoever reads float32 alone is not given bfloat16"),
+        }
+    }
+
+    /// Copies all of them as float32.
+    ///
+    /// # Panics
+    /// When there is not as much room.
+    pub fn copy_to(self, isa: &Isa, to: &mut [f32]) {
+        match self {
+            Stored::Float32(numbers) => to.copy_from_slice(numbers),
+            Stored::Bf16(bits) => {
+                assert!(bits.len() == to.len());
+                isa.run_loop(WidenLine(bits, to));
+            }
+        }
+    }
+}
+
+/// A place in memory from which vectors of float32 are loaded.
+pub(crate) trait Source: Copy {
+    /// # Safety
+    /// There must be as many numbers from number `first` on as a vector has.
+    unsafe fn load<V: Vector>(self, first: usize) -> V;
+
+    /// # Safety
+    /// There must be `count` numbers from number `first` on, and no vector may have fewer.
+    unsafe fn load_first<V: Vector>(self, first: usize, count: usize) -> V;
+}
+
+impl Source for *const f32 {
+    #[inline(always)]
+    unsafe fn load<V: Vector>(self, first: usize) -> V {
+        // SAFETY: the caller's promise.
+        unsafe { V::load(self.add(first)) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_first<V: Vector>(self, first: usize, count: usize) -> V {
+        // SAFETY: the caller's promise.
+        unsafe { V::load_first(self.add(first), count) }
+    }
+}
+
+impl Source for *const u16 {
+    #[inline(always)]
+    unsafe fn load<V: Vector>(self, first: usize) -> V {
+        // SAFETY: the caller's promise.
+        unsafe { V::load_bits(self.add(first), V::LANES) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_first<V: Vector>(self, first: usize, count: usize) -> V {
+        // SAFETY: the caller's promise.
+        unsafe { V::load_bits(self.add(first), count) }
+    }
+}
+
+/// A place in memory to which vectors of float32 are stored.
+pub(crate) trait Sink: Copy {
+    /// The place so many numbers behind.
+    fn behind(self, numbers: usize) -> Self;
+
+    /// # Safety
+    /// There must be room for a vector.
+    unsafe fn store<V: Vector>(self, vector: V);
+
+    /// # Safety
+    /// There must be room for `count` numbers, and no vector may have fewer.
+    unsafe fn store_first<V: Vector>(self, vector: V, count: usize);
+}
+
+impl Sink for *mut f32 {
+    #[inline(always)]
+    fn behind(self, numbers: usize) -> Self {
+        self.wrapping_add(numbers)
+    }
+
+    #[inline(always)]
+    unsafe fn store<V: Vector>(self, vector: V) {
+        // SAFETY: the caller's promise.
+        unsafe { vector.store(self) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_first<V: Vector>(self, vector: V, count: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { vector.store_first(self, count) }
+    }
+}
+
+impl Sink for *mut u16 {
+    #[inline(always)]
+    fn behind(self, numbers: usize) -> Self {
+        self.wrapping_add(numbers)
+    }
+
+    #[inline(always)]
+    unsafe fn store<V: Vector>(self, vector: V) {
+        // SAFETY: the caller's promise.
+        unsafe { vector.store_bits(self, V::LANES) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_first<V: Vector>(self, vector: V, count: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { vector.store_bits(self, count) }
+    }
+}
+
+/// Rounds a line.
+///
+/// # Panics
+/// When there is not as much room.
+pub fn round_line(isa: &Isa, numbers: &[f32], to: &mut [u16]) {
+    assert!(numbers.len() == to.len());
+    #[cfg(target_arch = "x86_64")]
+    if super::microkernels(isa).is_native_bf16() {
+        // SAFETY: native microkernels of bfloat16 exist only where the CPU has the instructions; the lengths were asserted.
+        return unsafe { x86::round_line(numbers, to) };
+    }
+    isa.run_loop(RoundLine(numbers, to));
+}
+
+struct RoundLine<'a>(&'a [f32], &'a mut [u16]);
+
+impl Loop for RoundLine<'_> {
+    #[inline(always)]
+    fn run(self) {
+        self.1.iter_mut().zip(self.0).for_each(|(to, from)| *to = round(*from));
+    }
+}
+
+struct WidenLine<'a>(&'a [u16], &'a mut [f32]);
+
+impl Loop for WidenLine<'_> {
+    #[inline(always)]
+    fn run(self) {
+        self.1.iter_mut().zip(self.0).for_each(|(to, from)| *to = widen(*from));
+    }
+}
 
 /// Rows of an even number of columns, in float32 and in pairs.
 #[derive(Clone, Copy, Debug)]
@@ -104,6 +301,25 @@ mod x86 {
     }
 
     /// # Safety
+    /// The CPU must have AVX-512 with F, BW, VL and BF16, and both must have the same length.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+    pub unsafe fn round_line(numbers: &[f32], to: &mut [u16]) {
+        let bits = |numbers: __m512| -> __m256i {
+            // SAFETY: both are 256 bits.
+            unsafe { std::mem::transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(numbers)) }
+        };
+        let (whole, rest) = numbers.as_chunks::<16>();
+        let (to_whole, to_rest) = to.as_chunks_mut::<16>();
+        for (to, from) in to_whole.iter_mut().zip(whole) {
+            // SAFETY: both are 16 numbers.
+            unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), bits(_mm512_loadu_ps(from.as_ptr()))) };
+        }
+        let mask = first(rest.len());
+        // SAFETY: the mask leaves out what is behind the last number.
+        unsafe { _mm256_mask_storeu_epi16(to_rest.as_mut_ptr().cast(), mask, bits(_mm512_maskz_loadu_ps(mask, rest.as_ptr()))) };
+    }
+
+    /// # Safety
     /// The CPU must have AVX-512 with F and BF16; rows must be there.
     #[target_feature(enable = "avx512f,avx512bf16")]
     pub unsafe fn round(tile: Tile) {
@@ -160,6 +376,22 @@ mod tests {
     use super::*;
     use crate::bf16::available;
     use crate::testing::numbers;
+
+    #[test]
+    fn lines_are_rounded_and_widened_as_numbers_are() {
+        for isa in Isa::available() {
+            for length in [0, 1, 15, 16, 33, 100] {
+                let mut from = numbers(length, 4);
+                from.iter_mut().zip([f32::NAN, f32::NEG_INFINITY, 1e-40, f32::MAX, -0.0]).for_each(|(to, x)| *to = x);
+                let mut bits = vec![7; length];
+                round_line(isa, &from, &mut bits);
+                assert_eq!(bits, from.iter().map(|x| round(*x)).collect::<Vec<_>>(), "{}", isa.name);
+                let mut back = vec![9.0; length];
+                Stored::Bf16(&bits).copy_to(isa, &mut back);
+                assert!(back.iter().zip(&bits).all(|(x, bits)| x.to_bits() == widen(*bits).to_bits()), "{}", isa.name);
+            }
+        }
+    }
 
     #[test]
     fn tiles_are_rounded_and_widened_as_numbers_are() {

@@ -117,6 +117,7 @@ macro_rules! moves {
 
 impl<V: Halves> VectorBundle for Emulated<V> {
     moves!(Self, V, |whole| whole.0, Emulated);
+    const OF_PAIRS: bool = true;
 
     #[inline(always)]
     fn mul_add(self, factor: Self, sum: Self) -> Self {
@@ -166,6 +167,31 @@ pub mod x86 {
 
     impl VectorBundle for Avx512Bf16 {
         moves!(Self, Avx512, |whole| whole.0, Avx512Bf16);
+        const OF_PAIRS: bool = true;
+
+        #[inline(always)]
+        unsafe fn load_bits(from: *const u16, count: usize) -> Self {
+            // SAFETY: the caller's promise; the type is used only where its instructions are.
+            unsafe {
+                let bits = match count {
+                    16.. => _mm256_loadu_si256(from.cast()),
+                    _ => _mm256_maskz_loadu_epi16((1u16 << count) - 1, from.cast()),
+                };
+                Avx512Bf16(Avx512(_mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(bits)))))
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn store_bits(self, to: *mut u16, count: usize) {
+            // SAFETY: as above.
+            unsafe {
+                let bits = std::mem::transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(self.0.0));
+                match count {
+                    16.. => _mm256_storeu_si256(to.cast(), bits),
+                    _ => _mm256_mask_storeu_epi16(to.cast(), (1u16 << count) - 1, bits),
+                }
+            }
+        }
 
         #[inline(always)]
         fn mul_add(self, factor: Self, sum: Self) -> Self {

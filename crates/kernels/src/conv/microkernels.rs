@@ -67,6 +67,9 @@ pub struct Task {
     pub output_is_far: bool,
     /// What is added to the output, laid out like it, or null. It may be the output.
     pub added: *const f32,
+    /// Whether the output, and what is added, lie as bfloat16, which only tiles of pairs know.
+    pub output_is_bits: bool,
+    pub added_is_bits: bool,
     /// Numbers from one output pixel to the next.
     pub stride: usize,
     /// Columns that exist: the last ones of the tile may be missing.
@@ -79,6 +82,21 @@ pub struct Task {
 }
 
 impl Task {
+    /// Where what lies so many numbers behind a place of the output is.
+    #[inline(always)]
+    pub fn output_behind(&self, place: *mut f32, numbers: usize) -> *mut f32 {
+        place.wrapping_byte_add(numbers * if self.output_is_bits { size_of::<u16>() } else { size_of::<f32>() })
+    }
+
+    /// The same of what is added; null stays.
+    #[inline(always)]
+    pub fn added_behind(&self, place: *const f32, numbers: usize) -> *const f32 {
+        if place.is_null() {
+            return place;
+        }
+        place.wrapping_byte_add(numbers * if self.added_is_bits { size_of::<u16>() } else { size_of::<f32>() })
+    }
+
     /// Whether what is needed later is fetched in several streams.
     fn has_streams(&self) -> bool {
         self.ahead_step >= FAST && part_of_stream::<SEVERAL>(self.length, self.ahead_step) >= LONG

@@ -88,10 +88,8 @@ impl Tiles {
             }
             start = start.wrapping_add(tiles.len() * rows * distance);
             task.ahead = task.ahead.wrapping_add(tiles.len() * task.ahead_next);
-            task.output = task.output.wrapping_add(numbers);
-            if !task.added.is_null() {
-                task.added = task.added.wrapping_add(numbers);
-            }
+            task.output = task.output_behind(task.output, numbers);
+            task.added = task.added_behind(task.added, numbers);
         }
     }
 
@@ -113,10 +111,8 @@ impl Tiles {
             }
             // SAFETY: the caller's promise.
             unsafe { self.run(rows, &task) }
-            task.output = task.output.wrapping_add(rows * task.stride);
-            if !task.added.is_null() {
-                task.added = task.added.wrapping_add(rows * task.stride);
-            }
+            task.output = task.output_behind(task.output, rows * task.stride);
+            task.added = task.added_behind(task.added, rows * task.stride);
         }
     }
 }
@@ -161,6 +157,8 @@ mod tests {
             output: output[first * stride..].as_mut_ptr(),
             output_is_far: adds,
             added: if adds { added[first * stride..].as_ptr() } else { std::ptr::null() },
+            output_is_bits: false,
+            added_is_bits: false,
             stride,
             columns,
             panels,

@@ -3,6 +3,7 @@
 //! and write all numbers.
 #![allow(unsafe_code)]
 
+use crate::bf16::narrow::Stored;
 use crate::epilogue::stages::{Operation, Stage, With};
 use crate::functions::Function;
 use crate::functions::exact_division::Divisor;
@@ -30,9 +31,9 @@ pub struct Pass<'a> {
 
 impl<'a> Pass<'a> {
     /// As many of the first stages as there is a place for.
-    pub fn of(stages: &'a [Stage], tensors: &[&'a [f32]]) -> Pass<'a> {
+    pub fn of(stages: &'a [Stage], tensors: &[Stored<'a>]) -> Pass<'a> {
         let mut pass = Pass::default();
-        let mut given = tensors.iter().copied();
+        let mut given = tensors.iter().map(|tensor| tensor.numbers());
         let mut next = 0;
         for stage in stages {
             // The places are numbered in their order.
@@ -269,12 +270,12 @@ mod tests {
             })
             .collect();
         let epilogue = Stages::new(&stages);
-        let tensors: Vec<&[f32]> = stages
+        let tensors: Vec<Stored<'_>> = stages
             .iter()
             .filter_map(|stage| match stage {
-                Stage::Binary(_, With::Single) => Some(&single[..]),
-                Stage::Binary(_, With::Line) => Some(&line[..]),
-                Stage::Binary(_, With::Tensor) => Some(&tensor[..]),
+                Stage::Binary(_, With::Single) => Some(Stored::Float32(&single)),
+                Stage::Binary(_, With::Line) => Some(Stored::Float32(&line)),
+                Stage::Binary(_, With::Tensor) => Some(Stored::Float32(&tensor)),
                 _ => None,
             })
             .collect();

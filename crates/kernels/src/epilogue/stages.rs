@@ -2,6 +2,8 @@
 //! in the cache.
 #![allow(unsafe_code)]
 
+use crate::bf16::narrow::Stored;
+use crate::bf16::rounding::widen;
 use crate::functions::formulas::{Formula, both, each};
 use crate::isa::Isa;
 use crate::output::{Block, BlockEpilogue};
@@ -110,14 +112,14 @@ impl<'a> Stages<'a> {
     }
 
     /// Finishes a piece of a row, whose first element is number `place` of the output.
-    pub fn apply(self, isa: &Isa, columns: Range<usize>, place: usize, tensors: &[&[f32]], piece: &mut [f32]) {
+    pub fn apply(self, isa: &Isa, columns: Range<usize>, place: usize, tensors: &[Stored<'_>], piece: &mut [f32]) {
         let length = piece.len();
         let pieces = Pieces::new(piece, 1, [length, length], columns, [place, 0]);
         with_vectors(isa, Apply { stages: self.0, tensors, pieces });
     }
 
     /// Finishes whole rows of so many columns, or a piece of one, of which the first element is number `place` of the output.
-    pub fn apply_rows(self, isa: &Isa, columns: usize, place: usize, tensors: &[&[f32]], piece: &mut [f32]) {
+    pub fn apply_rows(self, isa: &Isa, columns: usize, place: usize, tensors: &[Stored<'_>], piece: &mut [f32]) {
         let length = if self.is_flat() { STRIP } else { columns };
         let strip = (STRIP / length).max(1) * length;
         for (i, elements) in piece.chunks_mut(strip).enumerate() {
@@ -136,7 +138,7 @@ impl<'a> Stages<'a> {
     }
 
     /// Finishes a tile that lies elsewhere.
-    pub fn apply_tile(self, isa: &Isa, tile: Tile, tensors: &[&[f32]], elements: &mut [f32]) {
+    pub fn apply_tile(self, isa: &Isa, tile: Tile, tensors: &[Stored<'_>], elements: &mut [f32]) {
         if !self.0.is_empty() {
             let Tile { rows, columns, stride, width } = tile;
             let place = rows.start * stride + columns.start;
@@ -146,7 +148,7 @@ impl<'a> Stages<'a> {
     }
 
     /// All stages, done to the tiles of a matrix that lies there in the output; nothing when there are none.
-    pub fn on_block(self, isa: &'a Isa, origin: Origin, tensors: &'a [&'a [f32]]) -> Option<StagesOnBlock<'a>> {
+    pub fn on_block(self, isa: &'a Isa, origin: Origin, tensors: &'a [Stored<'a>]) -> Option<StagesOnBlock<'a>> {
         (!self.0.is_empty()).then_some(StagesOnBlock { isa, stages: self.0, origin, tensors })
     }
 }
@@ -156,7 +158,7 @@ pub struct StagesOnBlock<'a> {
     isa: &'a Isa,
     stages: &'a [Stage],
     origin: Origin,
-    tensors: &'a [&'a [f32]],
+    tensors: &'a [Stored<'a>],
 }
 
 impl BlockEpilogue for StagesOnBlock<'_> {
@@ -164,7 +166,11 @@ impl BlockEpilogue for StagesOnBlock<'_> {
         for tensor in self.tensors {
             for row in rows.clone() {
                 let place = self.origin.place + row * self.origin.stride;
-                prefetch(tensor, place + columns.start..place + columns.end);
+                let range = place + columns.start..place + columns.end;
+                match *tensor {
+                    Stored::Float32(numbers) => prefetch(numbers, range),
+                    Stored::Bf16(bits) => prefetch(bits, range),
+                }
             }
         }
     }
@@ -241,7 +247,7 @@ impl<'a> Pieces<'a> {
 
 struct Apply<'a> {
     stages: &'a [Stage],
-    tensors: &'a [&'a [f32]],
+    tensors: &'a [Stored<'a>],
     pieces: Pieces<'a>,
 }
 
@@ -262,16 +268,18 @@ impl OnVectors for Apply<'_> {
                     }
                     With::Single => {
                         let tensor = tensors.next().expect("one for each stage");
-                        with_number::<V>(*operation, &mut pieces, tensor[0]);
+                        with_number::<V>(*operation, &mut pieces, tensor.at(0));
                     }
                     With::Line => {
-                        let numbers = &tensors.next().expect("one for each stage")[columns.clone()];
+                        let numbers = &tensors.next().expect("one for each stage").numbers()[columns.clone()];
                         with_numbers::<V>(*operation, &mut pieces, |_, _| numbers);
                     }
-                    With::Tensor => {
-                        let tensor = tensors.next().expect("one for each stage");
-                        with_numbers::<V>(*operation, &mut pieces, |place, length| &tensor[place..][..length]);
-                    }
+                    With::Tensor => match *tensors.next().expect("one for each stage") {
+                        Stored::Float32(tensor) => {
+                            with_numbers::<V>(*operation, &mut pieces, |place, length| &tensor[place..][..length]);
+                        }
+                        Stored::Bf16(tensor) => with_bits::<V>(*operation, &mut pieces, tensor),
+                    },
                 },
                 Stage::Formula(formula) => {
                     for row in rows.clone() {
@@ -328,17 +336,36 @@ fn with_numbers<'a, V: Vector>(operation: Operation, pieces: &mut Pieces<'_>, nu
     }
 }
 
+/// Numbers that are widened at a time.
+const WIDENED: usize = 128;
+
+/// The same with a tensor of the output's shape that lies as bfloat16.
+#[inline(always)]
+fn with_bits<V: Vector>(operation: Operation, pieces: &mut Pieces<'_>, tensor: &[u16]) {
+    let mut numbers = [0f32; WIDENED];
+    for row in 0..pieces.rows {
+        let (piece, place) = pieces.of(row);
+        let bits = &tensor[place..][..piece.len()];
+        for (piece, bits) in piece.chunks_mut(WIDENED).zip(bits.chunks(WIDENED)) {
+            numbers.iter_mut().zip(bits).for_each(|(to, from)| *to = widen(*from));
+            let length = piece.len();
+            let mut part = Pieces::new(piece, 1, [length, length], 0..length, [0, 0]);
+            with_numbers::<V>(operation, &mut part, |_, length| &numbers[..length]);
+        }
+    }
+}
+
 /// Stages that are done to pixels of so many channels each, soon after these are stored, with the tensors that they need.
 #[derive(Debug)]
 pub struct BoundStages<'a> {
     stages: Stages<'a>,
     isa: &'static Isa,
     channels: usize,
-    tensors: Vec<&'a [f32]>,
+    tensors: Vec<Stored<'a>>,
 }
 
 impl<'a> BoundStages<'a> {
-    pub fn new(stages: Stages<'a>, isa: &'static Isa, channels: usize, tensors: Vec<&'a [f32]>) -> Self {
+    pub fn new(stages: Stages<'a>, isa: &'static Isa, channels: usize, tensors: Vec<Stored<'a>>) -> Self {
         BoundStages { stages, isa, channels, tensors }
     }
 

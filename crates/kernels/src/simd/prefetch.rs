@@ -49,10 +49,10 @@ pub fn fetch_to_write(address: *const f32) {
 }
 
 /// Brings elements into the first-level cache.
-pub fn prefetch(elements: &[f32], range: Range<usize>) {
+pub fn prefetch<T>(elements: &[T], range: Range<usize>) {
     // The last one stands for the line that it lies in.
     let last = range.end.saturating_sub(1);
-    for place in range.step_by(LINE).chain([last]) {
-        fetch::<0>(elements.as_ptr().wrapping_add(place));
+    for place in range.step_by(LINE * size_of::<f32>() / size_of::<T>()).chain([last]) {
+        fetch::<0>(elements.as_ptr().wrapping_add(place).cast());
     }
 }

@@ -1,6 +1,8 @@
 //! Numbers side by side in one or two registers, and what the innermost loops of products do with them.
 #![allow(unsafe_code)]
 
+use crate::bf16::rounding::{round, widen};
+
 /// As many numbers as one or two registers hold. Like [vectors](super::vector), which are such bundles, they exist only where
 /// the CPU has the instructions, and all functions are `#[inline(always)]`.
 pub trait VectorBundle: Copy {
@@ -30,6 +32,40 @@ pub trait VectorBundle: Copy {
     /// There must be room for `count` numbers at `to`, at most [`VectorBundle::LANES`].
     unsafe fn store_first(self, to: *mut f32, count: usize);
 
+    /// Whether it multiplies pairs of bfloat16, whose sums may be stored as bfloat16.
+    const OF_PAIRS: bool = false;
+
+    /// Loads the first `count` numbers, which lie as bfloat16, and zeros behind them.
+    ///
+    /// # Safety
+    /// There must be `count` numbers at `from`, at most [`VectorBundle::LANES`].
+    #[inline(always)]
+    unsafe fn load_bits(from: *const u16, count: usize) -> Self {
+        const { assert!(Self::LANES <= LONGEST) };
+        let mut numbers = [0f32; LONGEST];
+        for (i, number) in numbers.iter_mut().enumerate().take(count) {
+            // SAFETY: the caller's promise.
+            *number = widen(unsafe { *from.add(i) });
+        }
+        // SAFETY: the list is as long.
+        unsafe { Self::load(numbers.as_ptr()) }
+    }
+
+    /// Rounds the first `count` numbers to bfloat16 and stores them.
+    ///
+    /// # Safety
+    /// There must be room for `count` numbers at `to`, at most [`VectorBundle::LANES`].
+    #[inline(always)]
+    unsafe fn store_bits(self, to: *mut u16, count: usize) {
+        const { assert!(Self::LANES <= LONGEST) };
+        let mut numbers = [0f32; LONGEST];
+        // SAFETY: the list is as long; else the caller's promise.
+        unsafe {
+            self.store(numbers.as_mut_ptr());
+            (0..count).for_each(|i| *to.add(i) = round(numbers[i]));
+        }
+    }
+
     fn splat(number: f32) -> Self;
     fn add(self, other: Self) -> Self;
 
@@ -52,6 +88,9 @@ pub trait VectorBundle: Copy {
     /// The smaller of the two; `self` where it is not a number, and where both are zero.
     fn min(self, high: Self) -> Self;
 }
+
+/// The longest bundle.
+const LONGEST: usize = 64;
 
 /// Two bundles, the second one behind the first.
 #[derive(Clone, Copy)]
@@ -97,6 +136,33 @@ impl<A: VectorBundle, B: VectorBundle<Numbers = A::Numbers>> VectorBundle for Bo
                     self.1.store_first(to.add(A::LANES), more);
                 }
                 None => self.0.store_first(to, count),
+            }
+        }
+    }
+
+    const OF_PAIRS: bool = A::OF_PAIRS && B::OF_PAIRS;
+
+    #[inline(always)]
+    unsafe fn load_bits(from: *const u16, count: usize) -> Self {
+        // SAFETY: the caller's promise; nothing is loaded from where nothing may be.
+        unsafe {
+            match count.checked_sub(A::LANES) {
+                Some(more) => Both(A::load_bits(from, A::LANES), B::load_bits(from.add(A::LANES), more)),
+                None => Both(A::load_bits(from, count), B::splat(0.0)),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_bits(self, to: *mut u16, count: usize) {
+        // SAFETY: the caller's promise; nothing is stored where there may be no room.
+        unsafe {
+            match count.checked_sub(A::LANES) {
+                Some(more) => {
+                    self.0.store_bits(to, A::LANES);
+                    self.1.store_bits(to.add(A::LANES), more);
+                }
+                None => self.0.store_bits(to, count),
             }
         }
     }

@@ -4,8 +4,9 @@
 
 use super::blocks::{BlockGrid, Member, Order};
 use super::{LONGEST, distance};
+use crate::bf16::narrow::Sink;
 use crate::epilogue::clamp::Clamps;
-use crate::output::SharedOutput;
+use crate::output::{SharedOutput, StoredOutput};
 use crate::simd::vector::{OnVectors, Vector};
 use crate::winograd::transform::{Half, Transform};
 use std::marker::PhantomData;
@@ -26,7 +27,7 @@ pub struct FromFrequencies<'a, T> {
     pub products: &'a SharedOutput<'a>,
     /// As large as the output.
     pub added: Option<&'a [f32]>,
-    pub output: &'a SharedOutput<'a>,
+    pub output: &'a StoredOutput<'a>,
     /// Those of which it does so; nobody else writes theirs.
     pub outputs: Range<usize>,
     pub is_finite: &'a AtomicBool,
@@ -43,10 +44,20 @@ impl<T: Transform> OnVectors for FromFrequencies<'_, T> {
         let mut suspicion = V::splat(0.0);
         for group in &self.order.groups {
             for (i, block) in self.order.of_group(group).enumerate() {
-                suspicion = if group.inside == [T::WIDTH; 2] {
-                    self.block::<V, true>(block, Member::new(group, i, self.together), from, suspicion)
-                } else {
-                    self.block::<V, false>(block, Member::new(group, i, self.together), from, suspicion)
+                let is_whole = group.inside == [T::WIDTH; 2];
+                suspicion = match self.output {
+                    StoredOutput::Float32(output) if is_whole => {
+                        self.block::<V, _, true>(block, Member::new(group, i, self.together), from, output, suspicion)
+                    }
+                    StoredOutput::Float32(output) => {
+                        self.block::<V, _, false>(block, Member::new(group, i, self.together), from, output, suspicion)
+                    }
+                    StoredOutput::Bf16(output) if is_whole => {
+                        self.block::<V, _, true>(block, Member::new(group, i, self.together), from, output, suspicion)
+                    }
+                    StoredOutput::Bf16(output) => {
+                        self.block::<V, _, false>(block, Member::new(group, i, self.together), from, output, suspicion)
+                    }
                 };
             }
         }
@@ -62,19 +73,23 @@ impl<T: Transform> OnVectors for FromFrequencies<'_, T> {
 impl<T: Transform> FromFrequencies<'_, T> {
     /// Transforms what is inside of a block back, whole ones with loops of their own, and adds to the suspicion.
     #[inline(always)]
-    fn block<V: Vector, const WHOLE: bool>(
+    fn block<V: Vector, E, const WHOLE: bool>(
         &self,
         block: usize,
         member: Member<'_, WHOLE>,
         from: *const f32,
+        output: &SharedOutput<'_, E>,
         mut suspicion: V,
-    ) -> V {
+    ) -> V
+    where
+        *mut E: Sink,
+    {
         let BlockGrid { outputs, rows, columns, .. } = self.grid;
         let (batch, top, left) = self.grid.place(block, T::WIDTH);
         let first = (batch * rows.output + top) * columns.output + left;
         let [height, width] = member.inside::<T>();
         let last = first + (height - 1) * rows.dilation * columns.output + (width - 1) * columns.dilation;
-        let to = self.output.from(first * outputs, (last + 1) * outputs);
+        let to = output.from(first * outputs, (last + 1) * outputs);
         let added = self.added.map(|added| added[first * outputs..(last + 1) * outputs].as_ptr());
         let bias = |channel: usize| match self.bias {
             [] => V::splat(0.0),
@@ -83,19 +98,19 @@ impl<T: Transform> FromFrequencies<'_, T> {
         };
         let whole = self.outputs.start..self.outputs.end - self.outputs.len() % V::LANES;
         for channel in whole.clone().step_by(V::LANES) {
-            let (from, to) = (from.wrapping_add(channel), to.wrapping_add(channel));
+            let (from, to) = (from.wrapping_add(channel), to.behind(channel));
             let added = added.map(|added| added.wrapping_add(channel));
             // SAFETY: so many outputs are there, of the pixels from the first to the last, as is the block's place at each
             // frequency (which `Member` asserts); all vectors of products are whole.
-            let sum = unsafe { self.vector::<V, WHOLE, true>(V::LANES, member, from, bias(channel), added, to) };
+            let sum = unsafe { self.vector::<V, _, WHOLE, true>(V::LANES, member, from, bias(channel), added, to) };
             suspicion = sum.mul_add(V::splat(0.0), suspicion);
         }
         if whole.end < self.outputs.end {
-            let (from, to) = (from.wrapping_add(whole.end), to.wrapping_add(whole.end));
+            let (from, to) = (from.wrapping_add(whole.end), to.behind(whole.end));
             let added = added.map(|added| added.wrapping_add(whole.end));
             let count = self.outputs.end - whole.end;
             // SAFETY: as above.
-            let sum = unsafe { self.vector::<V, WHOLE, false>(count, member, from, bias(whole.end), added, to) };
+            let sum = unsafe { self.vector::<V, _, WHOLE, false>(count, member, from, bias(whole.end), added, to) };
             suspicion = sum.mul_add(V::splat(0.0), suspicion);
         }
         suspicion
@@ -108,14 +123,14 @@ impl<T: Transform> FromFrequencies<'_, T> {
     /// There must be a vector of products for each frequency that is needed. The output, and what is added, must have so many
     /// numbers from the place on, for each pixel of the block; nobody else accesses them.
     #[inline(always)]
-    unsafe fn vector<V: Vector, const WHOLE: bool, const FULL: bool>(
+    unsafe fn vector<V: Vector, To: Sink, const WHOLE: bool, const FULL: bool>(
         &self,
         count: usize,
         member: Member<'_, WHOLE>,
         from: *const f32,
         bias: V,
         added: Option<*const f32>,
-        to: *mut f32,
+        to: To,
     ) -> V {
         let [height, width] = member.inside::<T>();
         let BlockGrid { outputs, padded, rows, columns, .. } = self.grid;
@@ -165,9 +180,9 @@ impl<T: Transform> FromFrequencies<'_, T> {
             let line = clamps.finish_all(line, added);
             for x in 0..T::WIDTH {
                 if x < width {
-                    let to = to.wrapping_add(place_of(x));
+                    let to = to.behind(place_of(x));
                     // SAFETY: the caller's promise.
-                    unsafe { if FULL { line[x].store(to) } else { line[x].store_first(to, count) } }
+                    unsafe { if FULL { to.store(line[x]) } else { to.store_first(line[x], count) } }
                 }
             }
         }

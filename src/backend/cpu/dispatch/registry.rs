@@ -48,6 +48,7 @@ lists! {
         winograd::F2,
         winograd::F4,
         matmul::POINTWISE_BF16,
+        matmul::CONV_BF16,
         conv::POINTWISE_BF16,
         conv::INDIRECT_BF16,
         conv::POINTWISE,

@@ -24,8 +24,6 @@ pub struct Tuning {
     pub bf16_rows: usize,
     /// Whether instructions of float32 may stand for those that are missing where that gains nothing.
     pub bf16_emulated: bool,
-    /// Whether values lie as bfloat16 between kernels that take it, where the graph allows it. Not until networks are measured with it.
-    pub bf16_storage: bool,
     /// `recurrent.cells`: weights of a gate, at least.
     pub gate_weights: usize,
     /// `conv.winograd_*`: channels of the input and of the output, at least. Below, the transforms cost more than they save.
@@ -58,7 +56,6 @@ pub static MEASURED: Tuning = Tuning {
     bf16_channels: 16,
     bf16_rows: 16,
     bf16_emulated: false,
-    bf16_storage: false,
     gate_weights: 64,
     winograd_channels: 24,
     few_outputs_products: 8,
@@ -81,7 +78,6 @@ pub static ANY_SIZE: Tuning = Tuning {
     bf16_channels: 0,
     bf16_rows: 0,
     bf16_emulated: true,
-    bf16_storage: true,
     gate_weights: 0,
     winograd_channels: 0,
     few_outputs_products: 0,

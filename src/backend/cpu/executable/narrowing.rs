@@ -1,27 +1,50 @@
 //! Values that lie in memory as bfloat16 from the step that makes them to those that read them, where the graph allows it: half of the
 //! bytes are written and read, and what products would round while they pack it is rounded once.
+//!
+//! Only what a product rounds anyway does. So no function of a position and no sum before a normalization has fewer bits than it would
+//! have without. Of these it does where no more is paid than saved, counted in passes over the numbers: a product that need not round
+//! them saves one, a kernel that rounds or widens to other memory, beside what it does anyway, pays one; in registers nothing is paid.
+//! Where the second-level cache does not hold them, half of the bytes save one whenever they are written or read.
+//!
+//! Float16 is decided on before the steps are made ([`half_promotion`](crate::compiler)): there values have that type, and operators
+//! say as what they compute. Here the type of a value is float32 and stays so for whoever sees it; whether it may lie in memory in fewer
+//! bits follows from the kernels that have been chosen, which are not known before.
 
-use super::Step;
+use super::{Operand, Step};
 use crate::backend::cpu::dispatch::Target;
-use crate::backend::cpu::kernels::Storage;
+use crate::backend::cpu::kernels::{Storage, bf16};
 use crate::backend::cpu::view::NARROW;
-use crate::compiler::{Plan, ValueId};
-use crate::graph::{DataType, FpMath, OperandId};
+use crate::compiler::{Plan, Read, ValueId};
+use crate::graph::{DataType, OperandId};
 
-/// Asks the kernels what they load and store so, and the plan what follows from it. Places of operands are others afterwards, and are
-/// looked up by [`overwriting::place`](super::overwriting::place).
+/// Asks the kernels what they load and store so, and the plan what follows from it, on a CPU with instructions for bfloat16. Places of
+/// operands are others afterwards, and are looked up by [`overwriting::place`](super::overwriting::place).
 pub fn place(steps: &mut [Step], plan: &mut Plan, target: &Target) {
-    if target.fp_math != FpMath::Bf16 || !target.tuning.bf16_storage {
+    if bf16::microkernels(target).is_err() {
         return;
     }
     let storages: Vec<Storage> = steps.iter().map(of_step).collect();
-    let stores = steps.iter().zip(&storages).filter(|(_, storage)| storage.stores).map(|(step, _)| step.outputs[0].value);
-    let stores: Vec<ValueId> = stores.collect();
-    let loads = steps.iter().zip(&storages).flat_map(|(step, storage)| {
-        let is_loaded = |position: usize| storage.loads.contains(&OperandId(position as u32));
-        step.inputs.iter().enumerate().map(move |(position, operand)| (operand.value, is_loaded(position)))
+    let of_bytes = |operand: &Operand| isize::from(operand.length > target.caches.second);
+    let stored = |(step, storage): (&Step, &Storage)| {
+        let output = &step.outputs[0];
+        (output.value, of_bytes(output) - isize::from(storage.rounds_output))
+    };
+    let stores = steps.iter().zip(&storages).filter(|(_, storage)| storage.stores).map(stored);
+    let stores: Vec<(ValueId, isize)> = stores.collect();
+    let reads = steps.iter().zip(&storages).flat_map(|(step, storage)| {
+        let read = move |(position, operand): (usize, &Operand)| {
+            let id = OperandId(position as u32);
+            if !storage.loads.contains(&id) {
+                return (operand.value, Read::Float32);
+            }
+            let rounds = storage.rounds.contains(&id);
+            let gain = of_bytes(operand) + isize::from(rounds) - isize::from(storage.widens.contains(&id));
+            (operand.value, Read::Either { rounds, gain })
+        };
+        step.inputs.iter().enumerate().map(read)
     });
-    let is_narrow = plan.narrow(&stores, loads);
+    let reads: Vec<(ValueId, Read)> = reads.collect();
+    let is_narrow = plan.narrow(&stores, &reads);
     for operand in steps.iter_mut().flat_map(|step| step.inputs.iter_mut().chain(&mut step.outputs)) {
         if is_narrow[operand.value.0] {
             operand.length = operand.length / size_of::<f32>() * NARROW;
@@ -33,8 +56,8 @@ pub fn place(steps: &mut [Step], plan: &mut Plan, target: &Target) {
 fn of_step(step: &Step) -> Storage {
     let Some(kernel) = step.kernel.as_ref().filter(|_| step.followers.is_empty()) else { return Storage::default() };
     let mut storage = kernel.storage();
-    storage.stores &= step.order.is_none() && step.outputs.len() == 1 && step.outputs[0].data_type == DataType::Float32;
-    storage.loads.retain(|id| step.inputs.get(id.0 as usize).is_some_and(|operand| operand.order.is_none()));
+    storage.stores &= step.outputs.len() == 1 && step.outputs[0].data_type == DataType::Float32;
+    storage.loads.retain(|id| step.inputs.get(id.0 as usize).is_some_and(|operand| operand.data_type == DataType::Float32));
     storage
 }
 
@@ -46,7 +69,7 @@ mod tests {
     use crate::backend::cpu::testing::{planned, run};
     use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind};
     use crate::graph::ops::matmul::Matmul;
-    use crate::graph::ops::movement::Reshape;
+    use crate::graph::ops::movement::{Reshape, Reverse};
     use crate::graph::{ConstantBytes, DataType, Descriptor, FpMath, GraphBuilder, Limits, OperandId};
     use std::sync::Arc;
 
@@ -66,6 +89,11 @@ mod tests {
 
         fn function(&mut self, input: OperandId) -> OperandId {
             self.0.push_op(Activation { kind: ActivationKind::Softplus, input }, "").unwrap()[0]
+        }
+
+        /// What no kernel reads as bfloat16.
+        fn turned(&mut self, input: OperandId) -> OperandId {
+            self.0.push_op(Reverse { input, axes: None }, "").unwrap()[0]
         }
 
         fn add(&mut self, a: OperandId, b: OperandId) -> OperandId {
@@ -118,10 +146,25 @@ mod tests {
         let read = |sketch: &mut Sketch, x| {
             let first = sketch.product(x);
             let name = sketch.reshaped(first, &[COLUMNS, ROWS]);
-            let other = sketch.function(name);
+            let other = sketch.turned(name);
             let (second, other) = (sketch.product(first), sketch.reshaped(other, &[ROWS, COLUMNS]));
             let sum = sketch.add(second, other);
             vec![sketch.product(sum)]
+        };
+        assert!(!narrow(read)[0]);
+        // What a function reads beside a product does, and nothing that no product rounds.
+        let read = |sketch: &mut Sketch, x| {
+            let first = sketch.product(x);
+            let name = sketch.reshaped(first, &[COLUMNS, ROWS]);
+            let other = sketch.function(name);
+            let (second, other) = (sketch.product(first), sketch.reshaped(other, &[ROWS, COLUMNS]));
+            vec![second, other]
+        };
+        assert!(narrow(read)[0]);
+        let read = |sketch: &mut Sketch, x| {
+            let first = sketch.product(x);
+            let name = sketch.reshaped(first, &[COLUMNS, ROWS]);
+            vec![sketch.function(name)]
         };
         assert!(!narrow(read)[0]);
     }

@@ -18,6 +18,7 @@ use crate::graph::{Op, OperandId};
 use crate::memory;
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
+use webnn_kernels::bf16::narrow::Stored;
 use webnn_kernels::epilogue::stages::Origin;
 use webnn_kernels::gemm::microkernels::Microkernels;
 use webnn_kernels::output::{BlockEpilogue, Output};
@@ -110,7 +111,7 @@ impl Attention {
         [q, k, v]: [&[f32]; 3],
         masks_of: impl Fn(usize) -> SmallVec<[Mask<'a>; 4]>,
         output: Output<'_>,
-        tensors: &[&[f32]],
+        tensors: &[Stored<'_>],
     ) {
         let &Attention { gemm, sizes, ref stages, ref epilogue, instead_of_nan, .. } = self;
         let Sizes { queries, depth, keys, columns, .. } = sizes;
@@ -173,7 +174,7 @@ struct Queries<'a> {
 
 impl Queries<'_> {
     /// Computes an output whose first row is that of the first query.
-    fn run(&self, output: Output<'_>, origin: Origin, tensors: &[&[f32]]) {
+    fn run(&self, output: Output<'_>, origin: Origin, tensors: &[Stored<'_>]) {
         let &Attention { gemm, ref sizes, ref stages, ref epilogue, instead_of_nan, .. } = self.attention;
         let Sizes { depth, keys, columns, .. } = *sizes;
         let (q, queries) = (&self.q[self.queries.start * sizes.query_strides[0]..], self.queries.len());

@@ -6,27 +6,33 @@ use super::bf16;
 use super::conv_epilogue::{Added, BoundStages, ConvEpilogue};
 use super::panels::{Elements, Panel, Panels};
 use super::pointwise::{CLOSE, Heights, Next};
+use super::product::Right;
 use super::work_partition::{Extent, divide, even};
 use super::{
-    Accepted, AlignedBuffer, Build, Built, Implementation, Kernel, Numbers, Problem, Reject, SharedOutput, Target, require,
+    Accepted, AlignedBuffer, Build, Built, Implementation, Kernel, Numbers, Problem, Reject, Storage, Target, require,
     with_scratch, with_starts,
 };
-use crate::backend::cpu::threads::{for_each_job, for_each_piece};
+use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
 use crate::graph::OperandId;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::layout::InputOperandLayout;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use std::mem::take;
 use std::ops::Range;
-use webnn_kernels::bf16::rounding::{RoundRows, pairs};
+use webnn_kernels::bf16::narrow::Stored;
+use webnn_kernels::bf16::rounding::pairs;
 use webnn_kernels::conv::microkernels::{Task, Tiles};
 use webnn_kernels::gemm::microkernels::Microkernels;
 use webnn_kernels::isa::Isa;
+use webnn_kernels::output::StoredOutput;
 
 mod sizes;
+mod windows;
 use sizes::{Offsets, Sizes};
+pub use windows::Windows;
+use windows::round_image;
 
 /// Bytes of weights that stay in a core's second-level cache while tile after tile passes over them.
 const KEPT: usize = 512 << 10;
@@ -85,6 +91,8 @@ pub struct Conv {
     input: OperandId,
     /// What rounds the image to pairs first, of which all sizes are then.
     rounding: Option<&'static Microkernels>,
+    /// Whether the pairs of a pixel are whole.
+    is_of_pairs: bool,
     /// One for each group.
     groups: Vec<Panels>,
     /// For each group, a number for each column of its panels, those that do not exist too; and how many these are.
@@ -200,6 +208,17 @@ impl Kernel for Conv {
         self.run_with(None, arguments);
     }
 
+    fn storage(&self) -> Storage {
+        if self.rounding.is_none() {
+            return Storage::default();
+        }
+        let mut loads = self.finish.whole_tensors();
+        loads.extend(self.finish.added.filter(|id| !loads.contains(id)));
+        loads.retain(|id| *id != self.input);
+        loads.extend(self.is_of_pairs.then_some(self.input));
+        Storage { loads, rounds: smallvec![self.input], stores: !self.finish.is_rest_left(), ..Storage::default() }
+    }
+
     /// Each tile is finished and written at once.
     fn overwrites(&self) -> Option<OperandId> {
         self.finish.added
@@ -226,12 +245,16 @@ impl Conv {
     /// Runs, with other weights than these if there are any.
     pub fn run_with(&self, weights: Option<&[f32]>, arguments: &mut Arguments<'_, '_>) {
         assert!(weights.is_none() || self.groups.len() == 1);
-        let image = arguments.input(self.input).elements::<f32>();
+        let image = arguments.input(self.input);
         let rest = self.finish.rest(self.isa, self.sizes.all_outputs, arguments);
         let more = More { weights, added: self.finish.added_anywhere(arguments), rest };
-        let output = arguments.output().elements::<f32>();
+        let output = &arguments.output().stored();
+        if image.is_narrow() {
+            return self.image(image.pairs(), &more, output);
+        }
+        let image = image.elements::<f32>();
         if let Some(gemm) = self.rounding {
-            return self.rounded(gemm, image, |pairs| self.image(pairs, &more, output));
+            return round_image(&self.sizes, gemm, image, |pairs| self.image(pairs, &more, output));
         }
         if !self.sizes.is_padded() {
             return self.image(image, &more, output);
@@ -242,31 +265,8 @@ impl Conv {
         });
     }
 
-    /// Calls `body` with the image as pairs, whose pixels have a pair more than half of their channels where these are odd.
-    fn rounded(&self, gemm: &'static Microkernels, image: &[f32], body: impl FnOnce(&[f32])) {
-        let Sizes { batches, all_channels: pairs, rows, columns, .. } = self.sizes;
-        let pixels = batches * rows.input * columns.input;
-        let depth = image.len() / pixels;
-        with_scratch(pixels * pairs, |scratch| {
-            for_each_piece(scratch, pairs, pairs / 4, |first, piece| {
-                let count = piece.len() / pairs;
-                let numbers = &image[first * depth..][..count * depth];
-                let work = if depth.is_multiple_of(2) {
-                    // One row is quicker than one for each pixel.
-                    let (depth, pairs_stride) = (count * depth, piece.len());
-                    RoundRows { rows: 1, depth, numbers, strides: [depth, 1], pairs: piece, pairs_stride }
-                } else {
-                    RoundRows { rows: count, depth, numbers, strides: [depth, 1], pairs: piece, pairs_stride: pairs }
-                };
-                work.compute(gemm);
-            });
-            body(scratch);
-        });
-    }
-
-    fn image(&self, image: &[f32], more: &More<'_>, output: &mut [f32]) {
+    fn image(&self, image: &[f32], more: &More<'_>, output: &StoredOutput<'_>) {
         let Division { heights: Heights { tiles, .. }, block_tiles, block_panels, block_groups, .. } = self.division;
-        let output = SharedOutput::new(output);
         let across = self.groups[0].count().div_ceil(block_panels);
         let group_blocks = self.groups.len().div_ceil(block_groups);
         let down = tiles.div_ceil(block_tiles);
@@ -280,7 +280,7 @@ impl Conv {
             let first = job / across * block_tiles;
             let groups = groups..self.groups.len().min(groups + block_groups);
             let panels = panels..self.groups[0].count().min(panels + block_panels);
-            self.block(image, more, &output, groups, first..tiles.min(first + block_tiles), panels);
+            self.block(image, more, output, groups, first..tiles.min(first + block_tiles), panels);
         });
     }
 
@@ -289,7 +289,7 @@ impl Conv {
         &self,
         image: &[f32],
         more: &More<'_>,
-        output: &SharedOutput<'_>,
+        output: &StoredOutput<'_>,
         groups: Range<usize>,
         tiles: Range<usize>,
         panels: Range<usize>,
@@ -341,7 +341,7 @@ impl Conv {
         &self,
         image: &[f32],
         more: &More<'_>,
-        output: &SharedOutput<'_>,
+        output: &StoredOutput<'_>,
         tiles: Range<usize>,
         panels: Range<usize>,
     ) {
@@ -378,7 +378,7 @@ impl Conv {
     fn groups(
         &self,
         more: &More<'_>,
-        output: &SharedOutput<'_>,
+        output: &StoredOutput<'_>,
         groups: Range<usize>,
         tiles: Range<usize>,
         panels: Range<usize>,
@@ -403,7 +403,7 @@ impl Conv {
     fn panels(
         &self,
         more: &More<'_>,
-        output: &SharedOutput<'_>,
+        output: &StoredOutput<'_>,
         group: usize,
         tiles: Range<usize>,
         panels: Range<usize>,
@@ -429,7 +429,7 @@ impl Conv {
     fn tasks<'a>(
         &'a self,
         more: &More<'a>,
-        output: &SharedOutput<'_>,
+        output: &StoredOutput<'_>,
         group: usize,
         tiles: &Range<usize>,
         panels: &Range<usize>,
@@ -452,8 +452,8 @@ impl Conv {
         let starts = &starts[..runs * rows];
         let task = Task {
             starts: starts.as_ptr(),
-            output: task.output.wrapping_add(behind),
-            added: if task.added.is_null() { task.added } else { task.added.wrapping_add(behind) },
+            output: task.output_behind(task.output, behind),
+            added: task.added_behind(task.added, behind),
             ..*task
         };
         let task = panel.some_runs(task, inside, starts);
@@ -468,7 +468,7 @@ impl Conv {
     fn task(
         &self,
         more: &More<'_>,
-        output: &SharedOutput<'_>,
+        output: &StoredOutput<'_>,
         group: usize,
         pixels: Range<usize>,
         part: TileOperands<'_>,
@@ -478,13 +478,19 @@ impl Conv {
         let place = pixels.start * stride + group * panels.columns + panel.first;
         let end = place + (pixels.len() - 1) * stride + panel.columns;
         let bias = self.bias.as_slice();
-        let to = output.from(place, end);
-        let (added, is_there) = match more.added {
-            Added::Nothing => (std::ptr::null(), false),
-            Added::Tensor(added) => (added[place..end].as_ptr(), false),
-            Added::Output => (to.cast_const(), true),
+        let (to, output_is_bits) = match output {
+            StoredOutput::Float32(output) => (output.from(place, end), false),
+            StoredOutput::Bf16(output) => (output.from(place, end).cast(), true),
+        };
+        let (added, added_is_bits, is_there) = match more.added {
+            Added::Nothing => (std::ptr::null(), false, false),
+            Added::Tensor(Stored::Float32(added)) => (added[place..end].as_ptr(), false, false),
+            Added::Tensor(Stored::Bf16(added)) => (added[place..end].as_ptr().cast(), true, false),
+            Added::Output => (to.cast_const(), output_is_bits, true),
         };
         Task {
+            output_is_bits,
+            added_is_bits,
             ahead,
             ahead_step,
             // What is added is fetched anyway.
@@ -502,7 +508,7 @@ impl Conv {
     fn finish_pixels(
         &self,
         rest: &BoundStages<'_>,
-        output: &SharedOutput<'_>,
+        output: &StoredOutput<'_>,
         groups: &Range<usize>,
         pixels: Range<usize>,
         panels: &Range<usize>,
@@ -510,6 +516,7 @@ impl Conv {
         if rest.is_empty() {
             return;
         }
+        let output = output.numbers();
         let (of_group, stride) = (&self.groups[groups.start], self.sizes.all_outputs);
         let (first, last) = (of_group.panel(panels.start), of_group.panel(panels.end - 1));
         let columns =
@@ -567,7 +574,7 @@ fn accept_bf16<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
 }
 
 /// A plan whose sizes are of pairs.
-fn plan_of_pairs<'a>(problem: &Problem<'a>, target: &Target) -> Result<Plan<'a>, Reject> {
+pub fn plan_of_pairs<'a>(problem: &Problem<'a>, target: &Target) -> Result<Plan<'a>, Reject> {
     let gemm = bf16::microkernels(target)?;
     let mut plan = plan(problem, target)?;
     require(plan.groups == 1, "several groups")?;
@@ -638,6 +645,20 @@ impl<'a> Plan<'a> {
         self.finish.is_whole
     }
 
+    /// How many pixels the output has, and how many channels of these.
+    pub fn output(&self) -> [usize; 2] {
+        let Sizes { batches, rows, columns, all_outputs, .. } = self.sizes;
+        [batches * rows.output * columns.output, all_outputs]
+    }
+
+    /// The filter as a matrix of [`Windows::depth`] rows, of a plan whose sizes are of pairs.
+    pub fn pack(&self, gemm: &Microkernels) -> Right {
+        let [down, across] = &self.taps;
+        let taps: Vec<usize> = down.clone().flat_map(|y| across.clone().map(move |x| self.filter.place([0, 0, y, x]))).collect();
+        let [column, step, ..] = self.filter.strides;
+        Right::pack_runs(gemm, (self.channels, &taps), self.sizes.all_outputs, self.filter.elements, [step, column])
+    }
+
     /// Whether it is a product of a matrix of pixels with the filter.
     pub fn is_pointwise(&self) -> bool {
         self.groups == 1 && self.sizes.is_plain()
@@ -678,6 +699,7 @@ impl<'a> Plan<'a> {
             tiles,
             input: op.input,
             rounding,
+            is_of_pairs: rounding.is_some() && channels.is_multiple_of(2),
             groups: packed,
             bias,
             bias_step,

@@ -8,6 +8,7 @@ use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::elementwise::{ActivationKind, BinaryKind};
 use crate::graph::{Number, Op, OperandId};
 use smallvec::SmallVec;
+use webnn_kernels::bf16::narrow::Stored;
 pub use webnn_kernels::epilogue::stages::BoundStages;
 use webnn_kernels::isa::Isa;
 
@@ -119,8 +120,13 @@ impl ConvEpilogue {
         match self.added {
             None => Added::Nothing,
             Some(id) if arguments.is_overwritten(id) => Added::Output,
-            Some(id) => Added::Tensor(arguments.input(id).elements()),
+            Some(id) => Added::Tensor(arguments.input(id).stored()),
         }
+    }
+
+    /// See [`Epilogue::whole_tensors`]; without the one that is added.
+    pub fn whole_tensors(&self) -> SmallVec<[OperandId; 2]> {
+        self.rest.whole_tensors()
     }
 
     /// Whether anything is left to be done to the sums once they have left the registers.
@@ -142,7 +148,7 @@ impl ConvEpilogue {
 #[derive(Clone, Copy, Debug)]
 pub enum Added<'a> {
     Nothing,
-    Tensor(&'a [f32]),
+    Tensor(Stored<'a>),
     /// What is in the output so far.
     Output,
 }

@@ -2,8 +2,8 @@
 //! in `f64`, one element at a time.)
 
 use super::epilogue::Epilogue;
-use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require};
-use crate::backend::cpu::threads::for_each_piece;
+use super::stored::for_each_stored_piece;
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Storage, Target, require};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::{DataType, Op, OperandId};
 use smallvec::smallvec;
@@ -70,20 +70,27 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
 
 impl Kernel for Chain {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
-        let input = arguments.input(self.input).elements::<f32>();
+        let input = arguments.input(self.input).stored();
         let tensors = self.stages.tensors(arguments);
         // To read and to write take as long as two stages, and longer where one thread does it to what several have written.
         let cost = self.row * (self.stages.stages().cost() + 2) / 16;
-        for_each_piece(arguments.output().elements::<f32>(), self.row, cost, |first, piece| {
+        for_each_stored_piece(self.isa, arguments.output(), self.row, cost, |first, piece| {
             for (i, row) in piece.chunks_mut(self.row).enumerate() {
                 let start = (first + i) * self.row;
                 for (j, strip) in row.chunks_mut(STRIP).enumerate() {
                     let column = j * STRIP;
                     let place = start + column;
-                    strip.copy_from_slice(&input[place..][..strip.len()]);
+                    input.part(place..place + strip.len()).copy_to(self.isa, strip);
                     self.stages.stages().apply(self.isa, column..column + strip.len(), place, &tensors, strip);
                 }
             }
         });
+    }
+
+    fn storage(&self) -> Storage {
+        let mut loads = self.stages.whole_tensors();
+        loads.push(self.input);
+        // What it loads it copies anyway.
+        Storage { loads, stores: true, rounds_output: true, ..Storage::default() }
     }
 }

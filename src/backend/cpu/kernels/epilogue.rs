@@ -7,6 +7,8 @@ use super::{AlignedBuffer, Problem};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::elementwise::BinaryKind;
 use crate::graph::{DataType, Op, OperandId};
+use smallvec::SmallVec;
+use webnn_kernels::bf16::narrow::Stored;
 use webnn_kernels::epilogue::stages::{Operation, Row, Stage, Stages, With};
 
 /// All stages, in order.
@@ -113,8 +115,20 @@ impl Epilogue {
     }
 
     /// The tensors that stages need, for [`Stages::apply`].
-    pub fn tensors<'a>(&self, arguments: &Arguments<'a, '_>) -> Vec<&'a [f32]> {
-        self.operands.iter().map(|&id| arguments.input(id).elements::<f32>()).collect()
+    pub fn tensors<'a>(&self, arguments: &Arguments<'a, '_>) -> Vec<Stored<'a>> {
+        self.operands.iter().map(|&id| arguments.input(id).stored()).collect()
+    }
+
+    /// Those of the output's shape, which may lie as bfloat16, but for what is a row or a number elsewhere.
+    pub fn whole_tensors(&self) -> SmallVec<[OperandId; 2]> {
+        let needs = |stage: &&Stage| matches!(stage, Stage::Binary(_, With::Single | With::Line | With::Tensor));
+        let with: Vec<_> = self.operands.iter().zip(self.stages.iter().filter(needs)).collect();
+        let is_whole = |stage: &Stage| matches!(stage, Stage::Binary(_, With::Tensor));
+        let mut whole: SmallVec<[OperandId; 2]> = with.iter().filter(|(_, stage)| is_whole(stage)).map(|(id, _)| **id).collect();
+        whole.retain(|id| with.iter().all(|(other, stage)| *other != id || is_whole(stage)));
+        whole.sort_unstable_by_key(|id| id.0);
+        whole.dedup();
+        whole
     }
 
     /// Stages that need no operands when they run.

@@ -6,10 +6,10 @@
 use super::conv::{Filter, axis, spread};
 use super::conv_epilogue::ConvEpilogue;
 use super::panels::{Elements, Panels};
+use super::stored::for_each_stored_piece;
 use super::{
-    Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Reject, Target, require, with_scratch, with_starts,
+    Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Reject, Storage, Target, require, with_scratch, with_starts,
 };
-use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
 use crate::graph::ops::layout::InputOperandLayout;
@@ -41,9 +41,8 @@ impl Kernel for FirstLayer {
         let image = arguments.input(self.input).elements::<f32>();
         let added = self.finish.added(arguments);
         let rest = self.finish.rest(self.isa, self.panels.columns, arguments);
-        let output = arguments.output().elements::<f32>();
         let (row, runs) = (self.columns.output * self.panels.columns, self.runs());
-        for_each_piece(output, row, row * self.panels.depth / 32, |first, output| {
+        for_each_stored_piece(self.isa, arguments.output(), row, row * self.panels.depth / 32, |first, output| {
             with_scratch(runs * self.reach(), |copies| {
                 with_starts(2 * runs, |places| {
                     for (i, output) in output.chunks_exact_mut(row).enumerate() {
@@ -55,6 +54,10 @@ impl Kernel for FirstLayer {
                 });
             });
         });
+    }
+
+    fn storage(&self) -> Storage {
+        Storage { stores: true, rounds_output: true, ..Storage::default() }
     }
 
     fn bytes(&self) -> usize {

@@ -2,11 +2,12 @@
 #![allow(unsafe_code)]
 
 use super::bf16;
-use super::conv::{self, Filter};
+use super::conv::{self, Filter, Windows};
 use super::epilogue::Epilogue;
 use super::gemv;
-use super::product::{self, Grid, Left, Right, RightView, is_read_in_place, multiply, with_left, with_left_of_pairs};
+use super::product::{Grid, Left, Right, RightView, is_read_in_place, multiply, with_left, with_left_of_pairs};
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Storage, Target, TensorDesc, require, with_scratch};
+use crate::backend::cpu::incoming::Elements;
 use crate::backend::cpu::threads::{for_each_job, for_each_piece};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::matmul::{Gemm, Matmul};
@@ -43,6 +44,8 @@ struct TimesConstant {
     gemm: &'static Microkernels,
     shape: Shape,
     left: OperandId,
+    /// Where the left operand is an image: what of it the rows are.
+    windows: Option<Windows>,
     right: Right,
     epilogue: Epilogue,
     threads: usize,
@@ -52,8 +55,39 @@ struct TimesConstant {
 impl Kernel for TimesConstant {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let left = arguments.input(self.left);
-        let of_pairs = left.is_narrow();
-        let elements = if of_pairs { left.pairs().into() } else { left.incoming() };
+        match &self.windows {
+            Some(_) if left.is_narrow() => self.multiply(left.pairs().into(), true, arguments),
+            Some(windows) => windows.rounded(self.gemm, left.elements(), |pairs| self.multiply(pairs.into(), true, arguments)),
+            None if left.is_narrow() => self.multiply(left.pairs().into(), true, arguments),
+            None => self.multiply(left.incoming(), false, arguments),
+        }
+    }
+
+    /// Rows of pairs are what tiles read. Sums are rounded once they are complete.
+    fn storage(&self) -> Storage {
+        let Shape { depth, columns, left_strides, .. } = self.shape;
+        let is_whole = match &self.windows {
+            Some(windows) => windows.are_of_pairs(),
+            None => depth.is_multiple_of(2) && left_strides == [depth, 1],
+        };
+        if !self.gemm.rounds() {
+            return Storage::default();
+        }
+        let mut loads = self.epilogue.whole_tensors();
+        loads.retain(|id| *id != self.left);
+        loads.extend(is_whole.then_some(self.left));
+        let stores = columns.is_multiple_of(2);
+        Storage { loads, rounds: smallvec![self.left], stores, rounds_output: true, ..Storage::default() }
+    }
+
+    fn bytes(&self) -> usize {
+        self.right.bytes() + self.windows.as_ref().map_or(0, Windows::bytes)
+    }
+}
+
+impl TimesConstant {
+    /// Runs with these elements of the left operand, numbers or pairs; with pairs of an image, if it is one.
+    fn multiply(&self, elements: Elements<'_>, of_pairs: bool, arguments: &mut Arguments<'_, '_>) {
         let tensors = self.epilogue.tensors(arguments);
         let output = arguments.output();
         let is_narrow = output.is_narrow();
@@ -67,7 +101,6 @@ impl Kernel for TimesConstant {
         let output = Output::new(output, width);
         let multiply_rows = |rows: Range<usize>, threads: usize| {
             let (first, rows) = (rows.start, rows.len());
-            let elements = elements.skip(first * if of_pairs { depth / 2 } else { left_strides[0] });
             // SAFETY: chunks have different rows.
             let output = unsafe { output.from(first * width) };
             let origin = Origin { place: first * columns, stride: columns };
@@ -97,6 +130,10 @@ impl Kernel for TimesConstant {
                     multiply(gemm, left, right_of(&columns), &mut block, bias, finish);
                 });
             };
+            if let Some(windows) = &self.windows {
+                return windows.with_left(gemm, first..first + rows, elements.part(0..elements.len()), multiply_left);
+            }
+            let elements = elements.skip(first * if of_pairs { depth / 2 } else { left_strides[0] });
             match of_pairs {
                 true => with_left_of_pairs(gemm, [rows, depth], elements, multiply_left),
                 false => with_left(gemm, [rows, depth], columns, elements, left_strides, multiply_left),
@@ -108,19 +145,6 @@ impl Kernel for TimesConstant {
         } else {
             (0..chunks.count).for_each(|chunk| multiply_rows(chunks.rows(gemm, rows, chunk), self.threads));
         }
-    }
-
-    /// Rows of pairs are what tiles read. Sums of several pieces of the depth are stored in between.
-    fn storage(&self) -> Storage {
-        let Shape { depth, columns, left_strides, .. } = self.shape;
-        let is_read = self.gemm.rounds() && depth.is_multiple_of(2) && left_strides == [depth, 1];
-        let is_complete = product::is_one_piece(self.gemm, self.gemm.steps(depth));
-        let stores = self.gemm.rounds() && columns.is_multiple_of(2) && is_complete;
-        Storage { loads: is_read.then_some(self.left).into_iter().collect(), stores }
-    }
-
-    fn bytes(&self) -> usize {
-        self.right.bytes()
     }
 }
 
@@ -350,6 +374,8 @@ pub static FEW_ROWS: Implementation = Implementation { name: "gemm.few_rows", ac
 pub static BF16: Implementation = Implementation { name: "gemm.bf16", accept: accept_bf16 };
 /// A convolution with single pixels as such a product, for tiles that only products have.
 pub static POINTWISE_BF16: Implementation = Implementation { name: "conv.pointwise_bf16_gemm", accept: accept_pointwise_bf16 };
+/// Any other convolution as a product of the windows of the image.
+pub static CONV_BF16: Implementation = Implementation { name: "conv.bf16_gemm", accept: accept_conv_bf16 };
 /// One row times a constant matrix, of which half the bytes are read.
 pub static GEMV_BF16: Implementation = Implementation { name: "gemv.bf16", accept: accept_gemv_bf16 };
 /// A stack of products by way of bfloat16.
@@ -523,7 +549,38 @@ fn packed<'a>(product: Product<'a>, gemm: &'static Microkernels, problem: &Probl
         consumed.extend(bias.iter().map(|(position, _)| *position));
         let mut epilogue = Epilogue::new(bias.map(|(_, bias)| bias));
         let fuses = epilogue.fuse(&problem, &mut consumed);
-        let kernel = TimesConstant { gemm, shape, left, right: packed, epilogue, threads: target.threads, chunks };
+        let (threads, windows) = (target.threads, None);
+        let kernel = TimesConstant { gemm, shape, left, windows, right: packed, epilogue, threads, chunks };
+        Ok(Built { kernel: Box::new(kernel), consumed, fuses })
+    }))
+}
+
+/// The windows of an image times the filter. What is under them is copied together for some rows of tiles at a time: each number as
+/// often as windows are over it, from and to the second-level cache, and multiplied with as many numbers as there are outputs.
+fn accept_conv_bf16<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
+    let gemm = bf16::for_products(target)?;
+    require(gemm.matrices || target.tuning.bf16_emulated, "tiles of convolutions read the image where it is")?;
+    let op = problem.conv2d()?;
+    let plan = conv::plan_of_pairs(problem, target)?;
+    let bias = match op.bias {
+        Some(id) => Some((id.0 as usize, problem.input(id).constant_elements()?)),
+        None => None,
+    };
+    let (problem, target) = (*problem, *target);
+    Ok(Box::new(move || {
+        let windows = Windows::of(&plan);
+        let [rows, columns] = plan.output();
+        let depth = windows.depth();
+        let shape = Shape { rows, depth, columns, left_strides: [depth, 1], right_strides: [columns, 1] };
+        let gemm = gemm.for_product(rows, columns, target.caches);
+        let right = plan.pack(gemm);
+        let chunks = Chunks::new(gemm, &shape, target.threads);
+        let mut consumed = smallvec![op.filter.0 as usize];
+        consumed.extend(bias.iter().map(|(position, _)| *position));
+        let mut epilogue = Epilogue::new(bias.map(|(_, bias)| bias));
+        let fuses = epilogue.fuse(&problem, &mut consumed);
+        let (left, threads, windows) = (op.input, target.threads, Some(windows));
+        let kernel = TimesConstant { gemm, shape, left, windows, right, epilogue, threads, chunks };
         Ok(Built { kernel: Box::new(kernel), consumed, fuses })
     }))
 }

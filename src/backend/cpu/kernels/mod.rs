@@ -46,6 +46,7 @@ pub mod reorder;
 pub mod resample;
 pub mod row_normalization;
 pub mod small_groups;
+mod stored;
 pub mod tall_and_skinny;
 mod work_partition;
 
@@ -84,7 +85,13 @@ use webnn_kernels::output::SharedOutput;
 #[derive(Clone, Debug, Default)]
 pub struct Storage {
     pub loads: SmallVec<[OperandId; 2]>,
+    /// Those of them that it would round itself.
+    pub rounds: SmallVec<[OperandId; 2]>,
+    /// Those of them that it widens to other memory first, and not in registers.
+    pub widens: SmallVec<[OperandId; 2]>,
     pub stores: bool,
+    /// Whether it rounds its output from other memory, and not in registers.
+    pub rounds_output: bool,
 }
 
 /// A kernel made for one step.

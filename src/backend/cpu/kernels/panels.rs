@@ -72,6 +72,8 @@ impl Panel<'_> {
             weights,
             bias: std::ptr::null(),
             output,
+            output_is_bits: false,
+            added_is_bits: false,
             output_is_far: false,
             added: std::ptr::null(),
             stride,

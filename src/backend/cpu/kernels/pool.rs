@@ -3,7 +3,8 @@
 //! Sums of float32 may be infinite where the mean is not, and squares infinite or 0 where the norm is not. Such results are
 //! looked for afterwards and computed again in float64.
 
-use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require, with_scratch};
+use super::stored::for_each_stored_piece;
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Storage, Target, require, with_scratch};
 use crate::backend::cpu::threads::{for_each_piece, is_wanted};
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
@@ -11,6 +12,7 @@ use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::ops::pool::Pool2dKind;
 use crate::graph::{Op, OperandId};
 use smallvec::smallvec;
+use webnn_kernels::bf16::narrow::Stored;
 use webnn_kernels::isa::Isa;
 use webnn_kernels::pooling::{Kind, PartialWindow, Piece, Window, Windows};
 
@@ -28,23 +30,28 @@ struct Pool {
 
 impl Kernel for Pool {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
-        let image = arguments.input(self.input).elements::<f32>();
-        let output = arguments.output().elements::<f32>();
+        let image = arguments.input(self.input).stored();
+        let output = arguments.output();
         if self.parts > 1 {
-            return self.pool_parts(image, output);
+            let Windows { channels, .. } = self.windows;
+            return for_each_stored_piece(self.isa, output, channels, 1, |_, output| self.pool_parts(image, output));
         }
         let Windows { rows, columns, channels, .. } = self.windows;
         let elements = rows.window.min(rows.input) * columns.window.min(columns.input);
-        for_each_piece(output, channels, (channels * elements / 16).max(1), |first, output| {
+        for_each_stored_piece(self.isa, output, channels, (channels * elements / 16).max(1), |first, output| {
             Piece { of: self.windows, image, first, output: &mut *output, is_wanted }.compute(self.isa);
             self.mend(image, first, output);
         });
+    }
+
+    fn storage(&self) -> Storage {
+        Storage { loads: smallvec![self.input], stores: true, rounds_output: true, ..Storage::default() }
     }
 }
 
 impl Pool {
     /// Reduces what is under the only window, each thread some rows of it: it has often written them just before.
-    fn pool_parts(&self, image: &[f32], output: &mut [f32]) {
+    fn pool_parts(&self, image: Stored<'_>, output: &mut [f32]) {
         let Pool { isa, windows, parts, .. } = *self;
         let Windows { kind, channels, .. } = windows;
         assert_eq!(output.len(), channels);
@@ -57,13 +64,14 @@ impl Pool {
                 }
             });
             let window = Window { rows: parts, columns: 1, first: 0, down: channels, across: 0 };
-            PartialWindow { kind, window, from: reduced, to: &mut *output, joined: Some(whole.elements()) }.compute(isa);
+            PartialWindow { kind, window, from: (&*reduced).into(), to: &mut *output, joined: Some(whole.elements()) }
+                .compute(isa);
         });
         self.mend(image, 0, output);
     }
 
     /// Computes again what may have left the range of float32 on its way, of the pixels from number `first` on.
-    fn mend(&self, image: &[f32], first: usize, output: &mut [f32]) {
+    fn mend(&self, image: Stored<'_>, first: usize, output: &mut [f32]) {
         // The squares of smaller numbers lose digits, or are 0.
         const LEAST_NORM: f32 = 1e-15;
         let is_doubtful = |x: f32| match self.windows.kind {
@@ -81,16 +89,16 @@ impl Pool {
     }
 
     /// One number of the output, by sums of float64.
-    fn exactly(&self, image: &[f32], pixel: usize, channel: usize) -> f32 {
+    fn exactly(&self, image: Stored<'_>, pixel: usize, channel: usize) -> f32 {
         let Windows { rows, columns, channels, .. } = self.windows;
         let (line, x) = (pixel / columns.output, pixel % columns.output);
         let size = rows.input * columns.input * channels;
-        let image = &image[line / rows.output * size..][..size];
+        let image = image.part(line / rows.output * size..(line / rows.output + 1) * size);
         let y = line % rows.output;
         let window = Window::new(&self.windows, [y, x], [&rows.taps(y), &columns.taps(x)]);
         let places = (0..window.rows).flat_map(|row| (0..window.columns).map(move |column| (row, column)));
         let numbers =
-            places.map(|(row, column)| f64::from(image[window.first + row * window.down + column * window.across + channel]));
+            places.map(|(row, column)| f64::from(image.at(window.first + row * window.down + column * window.across + channel)));
         match self.windows.kind {
             Kind::L2 => numbers.map(|x| x * x).sum::<f64>().sqrt() as f32,
             _ => (numbers.sum::<f64>() / window.elements().max(1) as f64) as f32,

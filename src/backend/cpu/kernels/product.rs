@@ -17,6 +17,7 @@ use crate::backend::cpu::threads::for_each_piece;
 use std::ops::Range;
 use std::sync::Arc;
 use webnn_kernels::bf16::amx::SIDE;
+use webnn_kernels::bf16::packing;
 use webnn_kernels::bf16::rounding::{RoundRows, pairs as pairs_of};
 use webnn_kernels::gemm::microkernels::{MOST_NUMBERS, Microkernels, Plus};
 use webnn_kernels::gemm::row_times_panels::{self, MOST_PANELS, Source};
@@ -131,7 +132,7 @@ fn with_rounded_left<R>(
     body: impl FnOnce(Left<'_>) -> R,
 ) -> R {
     let steps = gemm.steps(depth);
-    let stride = if is_crowded(gemm, steps) { steps + LINE / size_of::<f32>() } else { steps };
+    let stride = rows_with_stride(gemm, steps);
     with_scratch(gemm.rows_in_memory(rows) * stride, |scratch| {
         let (pairs, _) = scratch.split_at_mut(rows * stride);
         let unit = gemm.rows * stride;
@@ -161,7 +162,7 @@ pub fn with_left_of_pairs<R>(
     if whole == steps && gemm.rows_in_memory(rows) == rows && !is_crowded(gemm, steps) {
         return body(Left::in_place(rows, steps, pairs, steps));
     }
-    let stride = if is_crowded(gemm, steps) { steps + LINE / size_of::<f32>() } else { steps };
+    let stride = rows_with_stride(gemm, steps);
     with_scratch(gemm.rows_in_memory(rows) * stride, |scratch| {
         let (copies, _) = scratch.split_at_mut(rows * stride);
         let unit = gemm.rows * stride;
@@ -176,9 +177,9 @@ pub fn with_left_of_pairs<R>(
     })
 }
 
-/// Whether a product of so many steps in depth is complete when it is written first.
-pub fn is_one_piece(gemm: &Microkernels, steps: usize) -> bool {
-    piece_of(gemm, steps) >= steps
+/// How far apart rows of so many steps are copied, so that they do not displace each other from the cache.
+pub fn rows_with_stride(gemm: &Microkernels, steps: usize) -> usize {
+    if is_crowded(gemm, steps) { steps + LINE / size_of::<f32>() } else { steps }
 }
 
 /// Below so many columns of the product, packing takes longer than what reading crowded rows costs.
@@ -240,6 +241,32 @@ impl Right {
             for (number, panel) in panels.chunks_mut(gemm.steps(depth) * gemm.columns).enumerate() {
                 let first = number * gemm.columns;
                 gemm.pack_panel_with(first..columns.min(first + gemm.columns), depth, panel, &element);
+            }
+        });
+        Right { columns, panels }
+    }
+
+    /// Packs a matrix of pairs of which each of some runs is so many rows, filled up to whole pairs, whose elements begin there and have
+    /// these strides of rows and columns.
+    pub fn pack_runs(
+        gemm: &Microkernels,
+        (length, runs): (usize, &[usize]),
+        columns: usize,
+        elements: Numbers<'_>,
+        strides: [usize; 2],
+    ) -> Right {
+        let (of_run, width) = (pairs_of(length), gemm.columns);
+        let depth = 2 * of_run * runs.len();
+        let panels = panels(gemm, [depth, columns], &[&[length][..], &strides, runs].concat(), |panels| {
+            let elements = elements.all();
+            for (number, panel) in panels.chunks_mut(gemm.steps(depth) * width).enumerate() {
+                let first = number * width;
+                let some = first..columns.min(first + width);
+                let (filled, rest) = panel.split_at_mut(runs.len() * of_run * width);
+                for (start, rows) in runs.iter().zip(filled.chunks_exact_mut((of_run * width).max(1))) {
+                    packing::pack_panel(gemm, width, some.clone(), length, &elements[*start..], strides, rows);
+                }
+                rest.fill(0.0);
             }
         });
         Right { columns, panels }

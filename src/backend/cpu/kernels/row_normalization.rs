@@ -1,8 +1,8 @@
 //! Operators that look at all of a contiguous line of float32: softmax along the last axis, layer and RMS normalization of the
 //! last ones, instance normalization where the channels are first.
 
-use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require};
-use crate::backend::cpu::threads::for_each_piece;
+use super::stored::{for_each_stored_piece, with_numbers};
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Storage, Target, require};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::{Op, OperandId};
@@ -25,6 +25,11 @@ pub static RMS_NORMALIZATION: Implementation =
 pub static INSTANCE_NORMALIZATION: Implementation =
     Implementation { name: "instance_normalization.nchw", accept: accept_instance_normalization };
 
+/// Lines are widened and rounded, each beside the kernel.
+fn of_lines(input: OperandId) -> Storage {
+    Storage { loads: smallvec![input], widens: smallvec![input], stores: true, rounds_output: true, ..Storage::default() }
+}
+
 fn unfused<'a>(kernel: impl Kernel + 'a + 'static) -> Accepted<'a> {
     Ok(Box::new(move || Ok(Built { kernel: Box::new(kernel), consumed: smallvec![], fuses: false })))
 }
@@ -46,11 +51,17 @@ fn accept_softmax<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
 
 impl Kernel for SoftmaxRows {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
-        let input = arguments.input(self.input).elements::<f32>();
-        for_each_piece(arguments.output().elements::<f32>(), self.length, 2 * self.length, |first, piece| {
-            let input = &input[first * self.length..];
-            rows::SoftmaxRows { input, output: piece, length: self.length }.compute(self.isa);
+        let input = arguments.input(self.input).stored();
+        for_each_stored_piece(self.isa, arguments.output(), self.length, 2 * self.length, |first, piece| {
+            let first = first * self.length;
+            with_numbers(self.isa, input.part(first..first + piece.len()), |input| {
+                rows::SoftmaxRows { input, output: piece, length: self.length }.compute(self.isa);
+            });
         });
+    }
+
+    fn storage(&self) -> Storage {
+        of_lines(self.input)
     }
 }
 
@@ -89,13 +100,18 @@ fn accept_layer_normalization<'a>(problem: &Problem<'a>, target: &Target) -> Acc
 impl Kernel for LayerNormalizationRows {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let elements = |id| arguments.input(id).elements::<f32>();
-        let (input, scale, bias) = (elements(self.input), self.scale.map(elements), self.bias.map(elements));
-        for_each_piece(arguments.output().elements::<f32>(), self.length, self.length, |first, piece| {
-            let lines = input[first * self.length..].chunks_exact(self.length);
-            for (output, input) in piece.chunks_exact_mut(self.length).zip(lines) {
-                rows::NormalizedRow { input, output, scale, bias, epsilon: self.epsilon }.compute(self.isa);
+        let (input, scale, bias) = (arguments.input(self.input).stored(), self.scale.map(elements), self.bias.map(elements));
+        for_each_stored_piece(self.isa, arguments.output(), self.length, self.length, |first, piece| {
+            for (number, output) in (first..).zip(piece.chunks_exact_mut(self.length)) {
+                with_numbers(self.isa, input.part(number * self.length..(number + 1) * self.length), |input| {
+                    rows::NormalizedRow { input, output, scale, bias, epsilon: self.epsilon }.compute(self.isa);
+                });
             }
         });
+    }
+
+    fn storage(&self) -> Storage {
+        of_lines(self.input)
     }
 }
 
@@ -117,13 +133,18 @@ fn accept_rms_normalization<'a>(problem: &Problem<'a>, target: &Target) -> Accep
 impl Kernel for RmsNormalizationRows {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let elements = |id| arguments.input(id).elements::<f32>();
-        let (input, scale) = (elements(self.input), self.scale.map(elements));
-        for_each_piece(arguments.output().elements::<f32>(), self.length, self.length, |first, piece| {
-            let lines = input[first * self.length..].chunks_exact(self.length);
-            for (output, input) in piece.chunks_exact_mut(self.length).zip(lines) {
-                rows::RmsRow { input, output, scale, epsilon: self.epsilon }.compute(self.isa);
+        let (input, scale) = (arguments.input(self.input).stored(), self.scale.map(elements));
+        for_each_stored_piece(self.isa, arguments.output(), self.length, self.length, |first, piece| {
+            for (number, output) in (first..).zip(piece.chunks_exact_mut(self.length)) {
+                with_numbers(self.isa, input.part(number * self.length..(number + 1) * self.length), |input| {
+                    rows::RmsRow { input, output, scale, epsilon: self.epsilon }.compute(self.isa);
+                });
             }
         });
+    }
+
+    fn storage(&self) -> Storage {
+        of_lines(self.input)
     }
 }
 
@@ -157,14 +178,19 @@ fn accept_instance_normalization<'a>(problem: &Problem<'a>, target: &Target) -> 
 impl Kernel for InstanceNormalizationPlanes {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let elements = |id| arguments.input(id).elements::<f32>();
-        let (input, scale, bias) = (elements(self.input), self.scale.map(elements), self.bias.map(elements));
-        for_each_piece(arguments.output().elements::<f32>(), self.length, self.length / 4, |first, piece| {
-            let lines = input[first * self.length..].chunks_exact(self.length);
-            for (number, (output, input)) in (first..).zip(piece.chunks_exact_mut(self.length).zip(lines)) {
+        let (input, scale, bias) = (arguments.input(self.input).stored(), self.scale.map(elements), self.bias.map(elements));
+        for_each_stored_piece(self.isa, arguments.output(), self.length, self.length / 4, |first, piece| {
+            for (number, output) in (first..).zip(piece.chunks_exact_mut(self.length)) {
                 let channel = number % self.channels;
                 let (scale, bias) = (scale.map_or(1.0, |scale| scale[channel]), bias.map_or(0.0, |bias| bias[channel]));
-                rows::NormalizedChannel { input, output, scale, bias, epsilon: self.epsilon }.compute(self.isa);
+                with_numbers(self.isa, input.part(number * self.length..(number + 1) * self.length), |input| {
+                    rows::NormalizedChannel { input, output, scale, bias, epsilon: self.epsilon }.compute(self.isa);
+                });
             }
         });
+    }
+
+    fn storage(&self) -> Storage {
+        of_lines(self.input)
     }
 }

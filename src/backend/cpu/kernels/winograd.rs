@@ -14,13 +14,16 @@
 mod plan;
 
 use self::plan::{Demand, Plan};
+use super::bf16;
 use super::conv::{Filter, axis, spread};
 use super::conv_epilogue::{BoundStages, ConvEpilogue};
 use super::panels::Panels;
 use super::pointwise::{Heights, Next};
 use super::transform::{Transform, Transform2, Transform4};
 use super::workspace::{Workspace, Workspaces};
-use super::{Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, SharedOutput, Target, require, with_scratch};
+use super::{
+    Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, SharedOutput, Storage, Target, require, with_scratch,
+};
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
@@ -32,6 +35,7 @@ use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use webnn_kernels::conv::microkernels::{Task, Tiles};
 use webnn_kernels::isa::Isa;
+use webnn_kernels::output::StoredOutput;
 use webnn_kernels::winograd::blocks::{BlockGrid, Order};
 use webnn_kernels::winograd::filter::FilterRows;
 use webnn_kernels::winograd::input::ToFrequencies;
@@ -66,17 +70,24 @@ impl<T: Compiled> Kernel for Winograd<T> {
         let image = arguments.input(self.input).elements::<f32>();
         let added = self.finish.added(arguments);
         let rest = self.finish.rest(self.isa, self.grid.outputs, arguments);
-        let output = arguments.output().elements::<f32>();
+        let output = arguments.output();
+        let length = output.element_count();
+        let output = &output.stored();
         let BlockGrid { channels, outputs, .. } = self.grid;
         assert_eq!(image.len(), self.grid.batches * self.grid.rows.input * self.grid.columns.input * channels);
-        assert_eq!(output.len(), self.grid.batches * self.grid.rows.output * self.grid.columns.output * outputs);
-        assert!(added.is_none_or(|added| added.len() == output.len()));
-        let work = Work { image, added, rest: &rest, output: &SharedOutput::new(output) };
+        assert_eq!(length, self.grid.batches * self.grid.rows.output * self.grid.columns.output * outputs);
+        assert!(added.is_none_or(|added| added.len() == length));
+        let work = Work { image, added, rest: &rest, output };
         let cost = self.grid.blocks() * channels * outputs * T::FREQUENCIES / 64;
         match self.parts {
             1 => for_each_job(self.jobs.len(), cost, |job| self.compute(&self.jobs[job], &work)),
             _ => self.jobs.iter().for_each(|job| self.compute(job, &work)),
         }
+    }
+
+    /// In registers; what is left to be done to numbers needs them in memory.
+    fn storage(&self) -> Storage {
+        Storage { stores: !self.finish.is_rest_left(), ..Storage::default() }
     }
 
     fn bytes(&self) -> usize {
@@ -203,7 +214,8 @@ impl<T: Compiled> Winograd<T> {
                 let (y, x) = (top + i / count * rows.dilation, left + i % count * columns.dilation);
                 let place = ((batch * rows.output + y) * columns.output + x) * outputs;
                 // SAFETY: inside the output (`from` asserts that); the block is this part's of a job that has written it.
-                let numbers = unsafe { std::slice::from_raw_parts_mut(work.output.from(place, place + length), length) };
+                let numbers =
+                    unsafe { std::slice::from_raw_parts_mut(work.output.numbers().from(place, place + length), length) };
                 work.rest.apply(place, numbers);
             }
         }
@@ -237,7 +249,7 @@ impl<T: Compiled> Winograd<T> {
                         let place = ((batch * rows.output + y) * columns.output + x) * outputs + o;
                         let finished = self.finish.clamps.finish_number(sum, added.map(|added| added[place]));
                         // SAFETY: inside the output; the blocks are this job's.
-                        unsafe { *output.from(place, place + 1) = finished }
+                        unsafe { output.write(place, finished) }
                     }
                 }
             }
@@ -250,7 +262,7 @@ struct Work<'a> {
     image: &'a [f32],
     added: Option<&'a [f32]>,
     rest: &'a BoundStages<'a>,
-    output: &'a SharedOutput<'a>,
+    output: &'a StoredOutput<'a>,
 }
 
 /// One of so many parts of numbers.
@@ -332,8 +344,9 @@ pub fn workspaces(op: &Conv2d, filter: &[usize], output: &[usize], target: &Targ
         return Workspaces::new();
     }
     let weights = channels * outputs;
-    // Few pixels wait for the weights.
-    let directly = (batches * height * width).max(WEIGHT) * 9 * weights;
+    // Few pixels wait for the weights, which are half as many bytes of bfloat16.
+    let speed = bf16::speed(target);
+    let directly = (batches * height * width / speed).max(WEIGHT / speed.min(2)) * 9 * weights;
     let with = |implementation: &Implementation, block: usize, frequencies: usize| {
         // Along an axis every block needs two products more than pixels.
         let [down, across] = [height, width].map(|pixels| pixels + 2 * pixels.div_ceil(block));

@@ -13,6 +13,12 @@ use crate::simd::vector_bundle::VectorBundle;
 #[inline(always)]
 pub unsafe fn finish<S: VectorBundle, const ROWS: usize>(sums: [S; ROWS], task: &Task, column: usize) {
     let task = reloaded(task);
+    if const { S::OF_PAIRS } && (task.output_is_bits || task.added_is_bits) {
+        // SAFETY: the caller's promise.
+        return unsafe {
+            finish_bits(sums, task, task.output_behind(task.output, column), task.added_behind(task.added, column))
+        };
+    }
     let (output, added) = (task.output.wrapping_add(column), task.added.wrapping_add(column));
     if task.columns >= S::LANES {
         // SAFETY: the caller's promise.
@@ -28,6 +34,49 @@ pub unsafe fn finish<S: VectorBundle, const ROWS: usize>(sums: [S; ROWS], task: 
                 false => Some(S::load_first(added.add(r * task.stride), task.columns)),
             };
             task.clamps.finish(sum, added).store_first(output.add(r * task.stride), task.columns);
+        }
+    }
+}
+
+/// The same to an output, or with what is added to it, that lies as bfloat16, from there on.
+///
+/// # Safety
+/// See [`Tile`](super::Tile).
+#[inline(always)]
+#[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
+pub unsafe fn finish_bits<S: VectorBundle, const ROWS: usize>(
+    mut sums: [S; ROWS],
+    task: &Task,
+    output: *mut f32,
+    added: *const f32,
+) {
+    let Clamps { before, after } = task.clamps;
+    let count = task.columns.min(S::LANES);
+    sums = before.bound_all(sums);
+    if !task.added.is_null() {
+        for r in 0..ROWS {
+            let from = task.added_behind(added, r * task.stride);
+            // SAFETY: what is added has `columns` numbers for each row.
+            let added = unsafe {
+                match task.added_is_bits {
+                    true if count == S::LANES => S::load_bits(from.cast(), S::LANES),
+                    true => S::load_bits(from.cast(), count),
+                    false => S::load_first(from, count),
+                }
+            };
+            sums[r] = sums[r].add(added);
+        }
+        sums = after.bound_all(sums);
+    }
+    for r in 0..ROWS {
+        let to = task.output_behind(output, r * task.stride);
+        // SAFETY: the output has `columns` numbers for each row.
+        unsafe {
+            match task.output_is_bits {
+                true if count == S::LANES => sums[r].store_bits(to.cast(), S::LANES),
+                true => sums[r].store_bits(to.cast(), count),
+                false => sums[r].store_first(to, count),
+            }
         }
     }
 }

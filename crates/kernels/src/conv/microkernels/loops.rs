@@ -1,7 +1,7 @@
 //! The loops of tiles: over panels, runs, and the numbers of each.
 #![allow(unsafe_code)]
 
-use super::finish::{finish, finish_whole};
+use super::finish::{finish, finish_bits, finish_whole};
 use super::{SOON, Task, WIDE};
 use crate::gemm::unrolled_depth::{add_steps, are_worth_it};
 use crate::simd::optimization_barrier::{opaque, reloaded};
@@ -24,10 +24,10 @@ pub unsafe fn tile<S: VectorBundle, const ROWS: usize, const STREAMS: usize>(tas
         let mut sums = [bias; ROWS];
         // What will be written to, and what is added, arrive while the tile is computed.
         if task.output_is_far {
-            expect::<S, ROWS>(task.output.cast_const(), task, column);
+            expect::<S, ROWS>(task.output.cast_const(), task, column, task.output_is_bits);
         }
         if !task.added.is_null() {
-            expect::<S, ROWS>(task.added, task, column);
+            expect::<S, ROWS>(task.added, task, column, task.added_is_bits);
         }
         for run in 0..task.runs {
             // SAFETY: there are ROWS starts for each run.
@@ -84,10 +84,10 @@ pub unsafe fn in_line<S: VectorBundle, const ROWS: usize, const STREAMS: usize>(
             let bias = if task.bias.is_null() { S::splat(0.0) } else { unsafe { S::load(task.bias.add(column)) } };
             let mut sums = [bias; ROWS];
             if task.output_is_far {
-                expect::<S, ROWS>(output.cast_const(), task, column);
+                expect::<S, ROWS>(output.cast_const(), task, column, task.output_is_bits);
             }
             if !added.is_null() {
-                expect::<S, ROWS>(added, task, column);
+                expect::<S, ROWS>(added, task, column, task.added_is_bits);
             }
             let distance = task.step;
             let mut first = 0;
@@ -118,13 +118,25 @@ pub unsafe fn in_line<S: VectorBundle, const ROWS: usize, const STREAMS: usize>(
                 // Those of the other streams.
                 ahead = ahead.wrapping_add((STREAMS - 1) * part);
             }
+            let task = reloaded(task);
             // SAFETY: tiles in line have all columns.
-            unsafe { finish_whole(sums, reloaded(task), output.wrapping_add(column), added.wrapping_add(column)) }
+            unsafe {
+                if const { S::OF_PAIRS } && (task.output_is_bits || task.added_is_bits) {
+                    finish_bits(sums, task, task.output_behind(output, column), task.added_behind(added, column));
+                } else {
+                    finish_whole(sums, task, output.wrapping_add(column), added.wrapping_add(column));
+                }
+            }
         }
         start = start.wrapping_add(ROWS * task.step);
-        output = output.wrapping_add(ROWS * task.stride);
-        if !added.is_null() {
-            added = added.wrapping_add(ROWS * task.stride);
+        if const { S::OF_PAIRS } {
+            output = task.output_behind(output, ROWS * task.stride);
+            added = task.added_behind(added, ROWS * task.stride);
+        } else {
+            output = output.wrapping_add(ROWS * task.stride);
+            if !added.is_null() {
+                added = added.wrapping_add(ROWS * task.stride);
+            }
         }
         first_ahead = first_ahead.wrapping_add(task.ahead_next);
     }
@@ -167,8 +179,16 @@ pub fn part_of_stream<const STREAMS: usize>(steps: usize, of_step: usize) -> usi
 
 /// Brings the lines of a tile that lies like the output into the cache.
 #[inline(always)]
-fn expect<S: VectorBundle, const ROWS: usize>(start: *const f32, task: &Task, column: usize) {
+fn expect<S: VectorBundle, const ROWS: usize>(start: *const f32, task: &Task, column: usize, is_bits: bool) {
     let stride = reloaded(task).stride;
+    if const { S::OF_PAIRS } && is_bits {
+        for r in 0..ROWS {
+            let row = start.cast::<u16>().wrapping_add(r * stride + column);
+            fetch::<0>(row.cast());
+            fetch::<0>(row.wrapping_add(S::LANES - 1).cast());
+        }
+        return;
+    }
     for r in 0..ROWS {
         let row = start.wrapping_add(r * stride + column);
         fetch::<0>(row);

@@ -6,6 +6,7 @@ use crate::backend::cpu::kernels::epilogue::Epilogue;
 use crate::backend::cpu::kernels::{SharedOutput, with_scratch, with_starts};
 use crate::backend::cpu::threads::for_each_job;
 use std::ops::Range;
+use webnn_kernels::bf16::narrow::Stored;
 use webnn_kernels::epilogue::single_pass::{Pass, PassOver, To};
 use webnn_kernels::epilogue::stages::Tile;
 use webnn_kernels::int8::microkernels::{self, MOST_NUMBERS, Task, Tiles, WIDEST};
@@ -77,7 +78,7 @@ pub struct Multiplication<'a> {
     /// The weights' zero points, unless all are 0.
     pub zeros: &'a [i32],
     pub epilogue: &'a Epilogue,
-    pub tensors: &'a [&'a [f32]],
+    pub tensors: &'a [Stored<'a>],
     pub steps: Option<Steps>,
     /// Float32 or int32 numbers, or bytes if they are quantized.
     pub output: &'a SharedOutput<'a, u8>,
