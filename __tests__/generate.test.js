@@ -197,6 +197,27 @@ describe('options', () => {
     expect(idsOf(here)).toEqual(idsOf(alone));
   });
 
+  test('a step that a signal ends in its middle leaves the cache as it was', async () => {
+    const ids = prompt(200);
+    const alone = idsOf(await all(model(), ids, { maxNewTokens: 4 }));
+    const cache = new GenerationCache();
+    let ended = 0;
+    // One turn of the event loop later each time, until the first token is there before the signal.
+    for (let turns = 1; ended === turns - 1 && turns <= 200; turns++) {
+      const controller = new AbortController();
+      // From another first token on, so that nothing of it is known.
+      const tokens = generate(model(), [turns % TOKENS, ...ids], { cache, signal: controller.signal });
+      let settled = false;
+      const end = tokens.next().then(() => true, () => false).finally(() => void (settled = true));
+      for (let turn = 0; turn < turns && !settled; turn++) await new Promise(setImmediate);
+      controller.abort();
+      if (!(await end)) ended++;
+      await tokens.return();
+      expect(idsOf(await all(model(), ids, { maxNewTokens: 4, cache }))).toEqual(alone);
+    }
+    expect(ended).toBeGreaterThan(0);
+  });
+
   test('wrong ones are refused by their names', () => {
     const refused = (...given) => {
       expect(() => generate(...given)).toThrow(TypeError);

@@ -5,6 +5,7 @@ use super::Decoder;
 use super::inputs::{Extent, Extra, Role, bytes, numbers};
 use super::memory::{Copies, Memory, Rows};
 use super::plans::{Made, Plan, rounded};
+use crate::backend::Watch;
 use crate::error::{Error, Kind, Result};
 use crate::graph::{DataType, Descriptor};
 use crate::host_memory::HostBuffer;
@@ -197,7 +198,7 @@ impl Decoder {
     ///
     /// # Errors
     /// Those of making a plan and of running it. The lane is as it was before, then.
-    pub(super) fn step(&self, lane: &mut Lane, tokens: &[u32], wants_logits: bool) -> Result<Option<Vec<f32>>> {
+    pub(super) fn step(&self, lane: &mut Lane, tokens: &[u32], wants_logits: bool, watch: &Watch) -> Result<Option<Vec<f32>>> {
         let extent = self.extent(lane, tokens.len());
         let plan = self.plan(&extent)?;
         lane.reserve(&plan, extent.rows, tokens.len(), self)?;
@@ -309,7 +310,7 @@ impl Decoder {
                 )?),
             }
         }
-        let ended = run.end(plan.graph, copies, behind);
+        let ended = run.end(plan.graph, copies, behind, watch);
         if ended.is_err() {
             // Their memory may not be there.
             lane.spares.clear();
@@ -374,7 +375,7 @@ impl Run<'_> {
     }
 
     /// Waits for its end; gives the memory that is new. Copies are made before it, and behind it.
-    fn end(self, graph: GraphId, before: Copies, behind: Copies) -> Result<Vec<Option<Memory>>> {
+    fn end(self, graph: GraphId, before: Copies, behind: Copies, watch: &Watch) -> Result<Vec<Option<Memory>>> {
         let Run { device, failures, inputs, outputs, made, given } = self;
         let run = |done| {
             Task::Compute(Compute {
@@ -383,7 +384,7 @@ impl Run<'_> {
                 outputs,
                 method: "generate",
                 label: String::new(),
-                watch: Default::default(),
+                watch: watch.clone(),
                 done,
             })
         };
