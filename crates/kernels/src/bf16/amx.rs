@@ -7,6 +7,8 @@
 //! [`Matrices`] is what the registers do, so that tests run the same loops without them.
 #![allow(unsafe_code)]
 
+use std::mem::MaybeUninit;
+
 /// Rows, pairs and columns of a matrix.
 pub const SIDE: usize = 16;
 /// Rows and columns of a tile: two matrices each.
@@ -28,24 +30,44 @@ trait Matrices {
     unsafe fn store<const FROM: usize>(&self, to: *mut f32, distance: usize);
 }
 
-/// The sums of a tile of up to 32 rows and of 16 or 32 columns, rows of [`TILE`] numbers.
+/// A tile of up to 32 rows and of 16 or 32 columns, as [`Tile`](crate::gemm::microkernels::Microkernels::tile). Sums are written from the
+/// registers to where they belong, and begin with what is added to them; only rows of a matrix that is not whole go through memory.
 ///
 /// # Safety
-/// `a` must have whole matrices of rows, `row` apart, `b` rows of `width` pairs, each `depth` pairs, a multiple of 16; `to` has 32 rows.
+/// `a` must have whole matrices of rows, `row` apart, `b` rows of `width` pairs, each `depth` pairs, a multiple of 16; `c` must have
+/// so many rows of so many columns, and so must `plus`, if it is not null.
 #[inline(always)]
-unsafe fn sums<M: Matrices>(
+unsafe fn tile<M: Matrices>(
     matrices: &mut M,
     [rows, columns]: [usize; 2],
     depth: usize,
     (a, row): (*const f32, usize),
     (b, width): (*const f32, usize),
-    to: *mut f32,
+    c: (*mut f32, usize),
+    plus: (*const f32, usize),
 ) {
     let (is_tall, is_wide) = (rows > SIDE, columns > SIDE);
-    matrices.clear::<0>();
-    matrices.clear::<1>();
-    matrices.clear::<2>();
-    matrices.clear::<3>();
+    let quarter = |first_row: usize, first_column: usize| Quarter {
+        rows: rows - first_row,
+        c: (c.0.wrapping_add(first_row * c.1 + first_column), c.1),
+        plus: match plus {
+            (null, _) if null.is_null() => plus,
+            (plus, stride) => (plus.wrapping_add(first_row * stride + first_column), stride),
+        },
+    };
+    // SAFETY: the caller's promise.
+    unsafe {
+        quarter(0, 0).begin::<M, 0>(matrices);
+        if is_wide {
+            quarter(0, SIDE).begin::<M, 1>(matrices);
+        }
+        if is_tall {
+            quarter(SIDE, 0).begin::<M, 2>(matrices);
+        }
+        if is_tall && is_wide {
+            quarter(SIDE, SIDE).begin::<M, 3>(matrices);
+        }
+    }
     for k in (0..depth).step_by(SIDE) {
         // SAFETY: the caller's promise.
         unsafe {
@@ -67,22 +89,82 @@ unsafe fn sums<M: Matrices>(
     }
     // SAFETY: as above.
     unsafe {
-        matrices.store::<0>(to, TILE);
+        quarter(0, 0).end::<M, 0>(matrices);
         if is_wide {
-            matrices.store::<1>(to.add(SIDE), TILE);
+            quarter(0, SIDE).end::<M, 1>(matrices);
         }
         if is_tall {
-            matrices.store::<2>(to.add(SIDE * TILE), TILE);
+            quarter(SIDE, 0).end::<M, 2>(matrices);
         }
         if is_tall && is_wide {
-            matrices.store::<3>(to.add(SIDE * TILE + SIDE), TILE);
+            quarter(SIDE, SIDE).end::<M, 3>(matrices);
         }
     }
 }
 
+/// The part of a tile whose sums a register has.
+struct Quarter {
+    /// Those that there are from its first one on.
+    rows: usize,
+    /// Where it begins, and the distance of rows.
+    c: (*mut f32, usize),
+    /// The same of what is added, or null.
+    plus: (*const f32, usize),
+}
+
+impl Quarter {
+    /// Whether there is memory for all rows of a matrix of what is added; the same row for all is.
+    fn is_loaded(&self) -> bool {
+        let (plus, stride) = self.plus;
+        !plus.is_null() && (self.rows >= SIDE || stride == 0)
+    }
+
+    /// # Safety
+    /// What is added must be there.
+    #[inline(always)]
+    unsafe fn begin<M: Matrices, const NUMBER: usize>(&self, matrices: &mut M) {
+        match self.is_loaded() {
+            // SAFETY: 16 rows are there.
+            true => unsafe { matrices.load::<NUMBER>(self.plus.0, self.plus.1) },
+            false => matrices.clear::<NUMBER>(),
+        }
+    }
+
+    /// # Safety
+    /// The rows must be there, and of what is added.
+    #[inline(always)]
+    unsafe fn end<M: Matrices, const NUMBER: usize>(&self, matrices: &mut M) {
+        let (c, stride) = self.c;
+        if self.rows >= SIDE {
+            // SAFETY: 16 rows are there.
+            return unsafe { matrices.store::<NUMBER>(c, stride) };
+        }
+        let mut whole = Sums([const { MaybeUninit::uninit() }; SIDE]);
+        // SAFETY: there is room for 16 rows, which are written.
+        unsafe { matrices.store::<NUMBER>(whole.0.as_mut_ptr().cast(), SIDE) };
+        for (r, sums) in whole.0.iter().enumerate().take(self.rows) {
+            // SAFETY: `store` has written it; the row of the output, and of what is added, are the caller's promise.
+            unsafe {
+                let sums = sums.assume_init_ref();
+                let to = &mut *c.add(r * stride).cast::<[f32; SIDE]>();
+                *to = match self.plus {
+                    (plus, stride) if !plus.is_null() && !self.is_loaded() => {
+                        let plus = *plus.add(r * stride).cast::<[f32; SIDE]>();
+                        std::array::from_fn(|j| plus[j] + sums[j])
+                    }
+                    _ => *sums,
+                };
+            }
+        }
+    }
+}
+
+#[repr(align(64))]
+struct Sums([MaybeUninit<[f32; SIDE]>; SIDE]);
+
 #[cfg(target_arch = "x86_64")]
 pub mod x86 {
-    use super::{Matrices, TILE, sums};
+    use super::{Matrices, TILE};
     pub use crate::int8::amx::Configured;
     use raw_cpuid::CpuId;
     use std::arch::asm;
@@ -135,39 +217,21 @@ pub mod x86 {
         }
     }
 
-    #[repr(align(64))]
-    struct Sums([[f32; TILE]; TILE]);
-
     /// As [`Tile`](crate::gemm::microkernels::Microkernels::tile), of up to 32 rows and of 16 or 32 columns of a panel of 32.
     ///
     /// # Safety
-    /// As there; the registers must be [`Configured`]; and see [`sums`].
+    /// As there; the registers must be [`Configured`]; and see [`tile`](super::tile).
     #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw")]
     pub unsafe fn tile(
-        [rows, columns]: [usize; 2],
+        sizes: [usize; 2],
         depth: usize,
-        (a, row): (*const f32, usize),
+        a: (*const f32, usize),
         b: *const f32,
-        (c, stride): (*mut f32, usize),
-        (plus, plus_stride): (*const f32, usize),
+        c: (*mut f32, usize),
+        plus: (*const f32, usize),
     ) {
-        let mut whole = Sums([[0.0; TILE]; TILE]);
-        // SAFETY: the caller's promise; there is room for 32 rows.
-        unsafe { sums(&mut Registers, [rows, columns], depth, (a, row), (b, TILE), whole.0.as_mut_ptr().cast()) };
-        for (r, sums) in whole.0.iter().enumerate().take(rows) {
-            // SAFETY: `c` has so many rows of so many columns at its distance, and so has `plus`, by the caller's promise.
-            unsafe {
-                let to = std::slice::from_raw_parts_mut(c.add(r * stride), columns);
-                if plus.is_null() {
-                    to.copy_from_slice(&sums[..columns]);
-                } else {
-                    let plus = plus.add(r * plus_stride);
-                    for (j, to) in to.iter_mut().enumerate() {
-                        *to = *plus.add(j) + sums[j];
-                    }
-                }
-            }
-        }
+        // SAFETY: the caller's promise.
+        unsafe { super::tile(&mut Registers, sizes, depth, a, (b, TILE), c, plus) }
     }
 }
 
@@ -220,25 +284,45 @@ mod tests {
     }
 
     #[test]
-    fn tiles_of_every_height_and_width_are_products() {
-        for (rows, columns, depth) in [(1, 16, 16), (16, 32, 48), (17, 16, 32), (32, 32, 64)] {
-            let row = depth + 5;
+    fn tiles_of_every_height_and_width_are_products_and_write_nothing_else() {
+        for (rows, columns, depth) in [(1, 16, 16), (16, 32, 48), (17, 16, 32), (31, 32, 16), (32, 32, 64)] {
+            let (row, stride) = (depth + 5, columns + 7);
             let rounded =
                 |count: usize, seed| numbers(count, seed).iter().map(|x| crate::bf16::rounding::pair(*x, -*x)).collect();
             let (a, b): (Vec<f32>, Vec<f32>) = (rounded(TILE * row, 1), rounded(depth * TILE, 2));
-            let mut found = vec![f32::NAN; TILE * TILE];
-            // SAFETY: there are 32 rows of all three.
-            unsafe {
-                let mut model = Model([[[0; SIDE]; SIDE]; 8]);
-                sums(&mut model, [rows, columns], depth, (a.as_ptr(), row), (b.as_ptr(), TILE), found.as_mut_ptr());
-            }
-            for r in 0..rows {
-                for j in 0..columns {
-                    let first = |pair: f32| f64::from(widen(pair.to_bits() as u16));
-                    // Both halves of a pair have the same magnitude.
-                    let exact: f64 = (0..depth).map(|k| 2.0 * first(a[r * row + k]) * first(b[k * TILE + j])).sum();
-                    let found = f64::from(found[r * TILE + j]);
-                    assert!((found - exact).abs() < 1e-4, "{rows} x {columns} x {depth} at {r}, {j}: {found}, not {exact}");
+            let added = numbers(rows * stride, 3);
+            // Nothing, the same row for all, and what is in the output so far.
+            for plus in [None, Some(0), Some(stride)] {
+                // No more than the rows that there are, but for the tail of the last one.
+                let mut found = match plus {
+                    Some(stride) if stride > 0 => added.clone(),
+                    _ => vec![f32::NAN; rows * stride],
+                };
+                let before = found.clone();
+                let to = found.as_mut_ptr();
+                let from = match plus {
+                    None => (std::ptr::null(), 0),
+                    Some(0) => (added.as_ptr(), 0),
+                    Some(stride) => (to.cast_const(), stride),
+                };
+                let mut model = Model([[[0x7fc0_0000; SIDE]; SIDE]; 8]);
+                // SAFETY: there are 32 rows of the operands, and so many of the output.
+                unsafe {
+                    tile(&mut model, [rows, columns], depth, (a.as_ptr(), row), (b.as_ptr(), TILE), (to, stride), from);
+                }
+                for r in 0..rows {
+                    for j in 0..columns {
+                        let first = |pair: f32| f64::from(widen(pair.to_bits() as u16));
+                        // Both halves of a pair have the same magnitude.
+                        let product: f64 = (0..depth).map(|k| 2.0 * first(a[r * row + k]) * first(b[k * TILE + j])).sum();
+                        let exact = product + plus.map_or(0.0, |stride| f64::from(added[r * stride + j]));
+                        let found = f64::from(found[r * stride + j]);
+                        let place = format!("{rows} x {columns} x {depth}, {plus:?} at {r}, {j}");
+                        assert!((found - exact).abs() < 1e-4, "{place}: {found}, not {exact}");
+                    }
+                    let behind = r * stride + columns..(r + 1) * stride;
+                    let bits = |numbers: &[f32]| numbers.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+                    assert_eq!(bits(&found[behind.clone()]), bits(&before[behind]), "{rows} x {columns}: row {r}");
                 }
             }
         }
