@@ -6,10 +6,11 @@
 //!
 //! Rounding is to nearest, to even in the middle. NaN stays NaN, infinities stay, numbers beyond the greatest bfloat16 become infinite.
 //! Numbers that are subnormal in float32 become zero, with their sign: the instructions of x86 do that, and all implementations here do.
-//! Sums that are subnormal are flushed to zero by AVX512_BF16 and by AMX; elsewhere they stay.
+//! Sums that are subnormal are flushed to zero by AVX512_BF16, by AMX and by BFDOT and BFMMLA; elsewhere they stay.
 //!
 //! A step adds the product of the second numbers, then that of the first ones, each sum rounded to nearest. The products are exact:
-//! 8 bits times 8 bits fit into 24.
+//! 8 bits times 8 bits fit into 24. BFDOT and BFMMLA add both products first, and that to the sum, each rounded to odd, which is off
+//! by less than a unit in the last place instead of a half.
 
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "only sizes are of use elsewhere"))]
 pub mod amx;
@@ -21,7 +22,7 @@ pub mod rounding;
 
 use crate::gemm::microkernels::{Microkernels, bf16};
 use crate::isa::Isa;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::isa::Level;
 
 /// The microkernels of an instruction set: with instructions for bfloat16 where this CPU has them ([`Microkernels::is_native`]),
@@ -31,16 +32,30 @@ pub fn microkernels(isa: &Isa) -> &'static Microkernels {
     if isa.level == Level::Avx512 && is_x86_feature_detected!("avx512bf16") {
         return &bf16::x86::AVX512_BF16;
     }
+    #[cfg(target_arch = "aarch64")]
+    if isa.level == Level::Neon && pairs::arm::is_there() {
+        return &bf16::arm::NEON_BFDOT;
+    }
     emulated(isa)
 }
 
-/// The same for products of matrices, which are multiplied in matrix registers where this CPU has them.
+/// The same for products of matrices, which are multiplied in matrix registers, or by instructions that multiply small matrices, where
+/// this CPU has them.
 pub fn for_products(isa: &Isa) -> &'static Microkernels {
     #[cfg(target_arch = "x86_64")]
     if isa.level == Level::Avx512 && amx::x86::is_there() {
         return &bf16::x86::AMX;
     }
+    #[cfg(target_arch = "aarch64")]
+    if isa.level == Level::Neon && pairs::arm::is_there() {
+        return &bf16::arm::NEON_BFMMLA;
+    }
     microkernels(isa)
+}
+
+/// Whether products have faster tiles than other loops.
+pub fn has_tiles_for_products(isa: &Isa) -> bool {
+    !std::ptr::eq(for_products(isa), microkernels(isa))
 }
 
 /// Those without special instructions.

@@ -126,6 +126,53 @@ impl<V: Halves> VectorBundle for Emulated<V> {
     }
 }
 
+#[cfg(target_arch = "aarch64")]
+pub mod arm {
+    use crate::simd::neon::Neon;
+    use crate::simd::vector_bundle::VectorBundle;
+    use std::arch::aarch64::*;
+    use std::arch::asm;
+
+    /// Whether this processor has BFDOT and BFMMLA.
+    pub fn is_there() -> bool {
+        std::arch::is_aarch64_feature_detected!("bf16")
+    }
+
+    /// With BFDOT, which adds the products of two pairs to each of four sums.
+    #[derive(Clone, Copy)]
+    pub struct NeonBf16(Neon);
+
+    impl VectorBundle for NeonBf16 {
+        moves!(Self, Neon, |whole| whole.0, NeonBf16);
+        const OF_PAIRS: bool = true;
+
+        #[inline(always)]
+        fn mul_add(self, factor: Self, sum: Self) -> Self {
+            let mut sum = sum.0.0;
+            // SAFETY: the type is used only in microkernels that exist where the CPU has the instruction; registers alone are accessed.
+            unsafe {
+                asm!(".arch_extension bf16", "bfdot {sum:v}.4s, {left:v}.8h, {right:v}.8h", sum = inout(vreg) sum,
+                    left = in(vreg) self.0.0, right = in(vreg) factor.0.0, options(pure, nomem, nostack, preserves_flags));
+            }
+            NeonBf16(Neon(sum))
+        }
+    }
+
+    /// Adds to the sums [c00, c01, c10, c11] the products of two rows of four numbers and of two columns of four.
+    ///
+    /// # Safety
+    /// The CPU must have the instruction.
+    #[inline(always)]
+    pub unsafe fn multiply(mut sums: float32x4_t, rows: uint32x4_t, columns: uint32x4_t) -> float32x4_t {
+        // SAFETY: the caller's promise; registers alone are accessed.
+        unsafe {
+            asm!(".arch_extension bf16", "bfmmla {sums:v}.4s, {rows:v}.8h, {columns:v}.8h", sums = inout(vreg) sums,
+                rows = in(vreg) rows, columns = in(vreg) columns, options(pure, nomem, nostack, preserves_flags));
+        }
+        sums
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 pub mod x86 {
     use super::Halves;

@@ -56,7 +56,7 @@ impl RoundRows<'_> {
         assert!((rows - 1) * row + (depth - 1) * step < numbers.len());
         assert!((rows - 1) * pairs_stride + self::pairs(depth) <= pairs.len());
         #[cfg(target_arch = "x86_64")]
-        if step == 1 && gemm.is_native() {
+        if step == 1 && gemm.is_native_bf16() {
             // SAFETY: native microkernels exist only where the CPU has the instructions; the lengths were asserted.
             return unsafe { x86::round_rows(self) };
         }

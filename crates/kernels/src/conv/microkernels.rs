@@ -155,6 +155,10 @@ impl Tiles {
         if gemm.operands == (Operands::Bf16 { native: true }) {
             return &bf16::x86::AVX512_BF16;
         }
+        #[cfg(target_arch = "aarch64")]
+        if gemm.operands == (Operands::Bf16 { native: true }) {
+            return &bf16::arm::NEON_BFDOT;
+        }
         debug_assert!(gemm.rounds());
         &bf16::EMULATED
     }

@@ -31,6 +31,8 @@ pub(crate) fn with_bundles(gemm: &Microkernels, work: impl OnBundles) {
     match gemm.isa.level {
         Level::Portable => work.run::<Emulated<Array>>(),
         #[cfg(target_arch = "aarch64")]
+        Level::Neon if gemm.is_native_bf16() => work.run::<crate::bf16::pairs::arm::NeonBf16>(),
+        #[cfg(target_arch = "aarch64")]
         Level::Neon => work.run::<Emulated<crate::simd::neon::Neon>>(),
         // SAFETY: a set exists only when the CPU has its instructions.
         #[cfg(target_arch = "x86_64")]

@@ -23,6 +23,14 @@ pub fn for_products(target: &Target) -> Result<&'static Microkernels, Reject> {
     microkernels(target).map(|_| bf16::for_products(target.isa))
 }
 
+/// Those where they are faster than what other loops multiply with, so that these become products.
+pub fn for_products_alone(target: &Target) -> Result<&'static Microkernels, Reject> {
+    let gemm = for_products(target)?;
+    let are_better = bf16::has_tiles_for_products(target.isa) || target.tuning.bf16_emulated;
+    require(are_better, "tiles of convolutions are as good, and read the image where it is")?;
+    Ok(gemm)
+}
+
 /// Those for products that read so many bytes of float32 weights once: from memory half of them take half the time, with whatever
 /// instructions.
 pub fn microkernels_for_reading(bytes: usize, target: &Target) -> Result<&'static Microkernels, Reject> {
@@ -41,10 +49,12 @@ pub fn require_columns(columns: usize, target: &Target) -> Result<(), Reject> {
 }
 
 /// How many times as fast as float32 ones such products are where they read from a cache, about: AVX512_BF16 has twice as many
-/// multiplications in an instruction; the matrices of AMX have sixteen times as many, of which half wait for what they read.
+/// multiplications in an instruction; the matrices of AMX have sixteen times as many, of which half wait for what they read; BFMMLA has
+/// four times as many as FMLA.
 pub fn speed(target: &Target) -> usize {
     match for_products(target) {
         Ok(gemm) if gemm.matrices => 8,
+        Ok(gemm) if gemm.is_native() && bf16::has_tiles_for_products(target.isa) => 4,
         Ok(gemm) if gemm.is_native() => 2,
         _ => 1,
     }

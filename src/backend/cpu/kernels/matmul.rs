@@ -504,8 +504,7 @@ fn accept_bf16<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
 }
 
 fn accept_pointwise_bf16<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
-    let gemm = bf16::for_products(target)?;
-    require(gemm.matrices || target.tuning.bf16_emulated, "tiles of convolutions are as good")?;
+    let gemm = bf16::for_products_alone(target)?;
     let plan = conv::plan(problem, target)?;
     require(plan.is_pointwise(), "several groups, a window, strides or padding")?;
     let op = problem.conv2d()?;
@@ -558,8 +557,7 @@ fn packed<'a>(product: Product<'a>, gemm: &'static Microkernels, problem: &Probl
 /// The windows of an image times the filter. What is under them is copied together for some rows of tiles at a time: each number as
 /// often as windows are over it, from and to the second-level cache, and multiplied with as many numbers as there are outputs.
 fn accept_conv_bf16<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
-    let gemm = bf16::for_products(target)?;
-    require(gemm.matrices || target.tuning.bf16_emulated, "tiles of convolutions read the image where it is")?;
+    let gemm = bf16::for_products_alone(target)?;
     let op = problem.conv2d()?;
     let plan = conv::plan_of_pairs(problem, target)?;
     let bias = match op.bias {

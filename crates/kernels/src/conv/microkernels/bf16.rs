@@ -20,6 +20,28 @@ pub static EMULATED: Tiles = Tiles {
     wide: None,
 };
 
+#[cfg(target_arch = "aarch64")]
+pub mod arm {
+    use super::*;
+    use crate::bf16::pairs::arm::NeonBf16;
+
+    type Two = Both<NeonBf16, NeonBf16>;
+
+    pub static NEON_BFDOT: Tiles = Tiles {
+        operands: Operands::Bf16 { native: true },
+        rows: 8,
+        columns: 8,
+        step: 4,
+        lanes: NeonBf16::LANES,
+        tiles: tiles!(8: baseline: NeonBf16, Two),
+        ahead: [tiles!(8: baseline AHEAD Two), tiles!(8: baseline STREAMS Two)],
+        in_line: [tiles!(8: baseline LINE_ALONE Two), tiles!(8: baseline LINE_AHEAD Two), tiles!(8: baseline LINE_STREAMS Two)],
+        spaced: &[],
+        narrow: None,
+        wide: None,
+    };
+}
+
 #[cfg(target_arch = "x86_64")]
 pub mod x86 {
     use super::*;

@@ -27,6 +27,135 @@ pub(crate) fn emulated(level: Level) -> &'static Microkernels {
     }
 }
 
+#[cfg(target_arch = "aarch64")]
+pub(crate) mod arm {
+    use super::*;
+    use crate::bf16::pairs::arm::{NeonBf16, multiply};
+    use std::arch::aarch64::*;
+
+    const SIDE: usize = 8;
+
+    microkernels! {
+        NEON_BFDOT, OfNeonBfdot: "neon, bfdot", isa::NEON, 8 x 8, Both<NeonBf16, NeonBf16>, NeonBf16, baseline, baseline_below,
+        large_l2: false, wide: None, operands: Operands::Bf16 { native: true }
+    }
+    macro_rules! of_vectors {
+        ($vectors:literal) => {
+            filled_up([
+                squares::<0, $vectors>,
+                squares::<1, $vectors>,
+                squares::<2, $vectors>,
+                squares::<3, $vectors>,
+                squares::<4, $vectors>,
+                squares::<5, $vectors>,
+                squares::<6, $vectors>,
+                squares::<7, $vectors>,
+                squares::<8, $vectors>,
+            ])
+        };
+    }
+
+    /// Tiles of 8 x 8, whose sums lie in registers by squares of 2 x 2.
+    pub(crate) static NEON_BFMMLA: Microkernels = Microkernels {
+        name: "neon, bfmmla",
+        isa: &isa::NEON,
+        rows: SIDE,
+        columns: SIDE,
+        for_large_l2: false,
+        operands: Operands::Bf16 { native: true },
+        matrices: false,
+        tiles: of_vectors!(2),
+        halves: of_vectors!(1),
+        below: [squares_below::<2>, squares_below::<1>],
+        wide: None,
+    };
+
+    /// A tile of ROWS rows and so many vectors of columns: for each four numbers of depth, two rows of these times two columns of them.
+    ///
+    /// # Safety
+    /// See [`Tile`]; the CPU must have BFMMLA.
+    #[inline(always)]
+    #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
+    unsafe fn squares<const ROWS: usize, const VECTORS: usize>(
+        a: *const f32,
+        row: usize,
+        step: usize,
+        b: *const f32,
+        depth: usize,
+        c: *mut f32,
+        stride: usize,
+        ahead: *const f32,
+        ahead_step: usize,
+        plus: *const f32,
+        plus_stride: usize,
+    ) {
+        let (twos, squares) = (ROWS.div_ceil(2), 2 * VECTORS);
+        // A row that is not there is the one before it, and is not stored.
+        let second = |two: usize| (2 * two + 1).min(ROWS.saturating_sub(1));
+        // SAFETY: registers alone.
+        let mut sums = unsafe { [[vdupq_n_f32(0.0); 4]; 4] };
+        for k in (0..depth).step_by(2) {
+            let is_whole = k + 1 < depth;
+            fetch::<1>(ahead.wrapping_add(k * ahead_step));
+            // SAFETY: `a` has ROWS pairs for each of `depth` steps, and `b` a row of columns, by the caller's promise. The second step,
+            // if it is not there, is one of zeros.
+            unsafe {
+                let of_row = |r: usize| {
+                    let first = a.add(r * row + k * step).cast::<u32>();
+                    match (is_whole, step) {
+                        (true, 1) => vld1_u32(first),
+                        (true, _) => vcreate_u32(u64::from(*first) | u64::from(*first.add(step)) << 32),
+                        (false, _) => vcreate_u32(u64::from(*first)),
+                    }
+                };
+                let mut columns = [vdupq_n_u32(0); 4];
+                for v in 0..VECTORS {
+                    let of_step = b.add(k * SIDE + v * 4).cast::<u32>();
+                    let first = vld1q_u32(of_step);
+                    let next = if is_whole { vld1q_u32(of_step.add(SIDE)) } else { vdupq_n_u32(0) };
+                    (columns[2 * v], columns[2 * v + 1]) = (vzip1q_u32(first, next), vzip2q_u32(first, next));
+                }
+                for two in 0..twos {
+                    let rows = vcombine_u32(of_row(2 * two), of_row(second(two)));
+                    for square in 0..squares {
+                        sums[two][square] = multiply(sums[two][square], rows, columns[square]);
+                    }
+                }
+            }
+        }
+        for r in 0..ROWS {
+            for v in 0..VECTORS {
+                // SAFETY: `c` has ROWS rows of so many columns at its distance, and so has `plus`, by the caller's promise.
+                unsafe {
+                    let [left, right] = [2 * v, 2 * v + 1].map(|square| vreinterpretq_u64_f32(sums[r / 2][square]));
+                    let both = if r % 2 == 0 { vzip1q_u64(left, right) } else { vzip2q_u64(left, right) };
+                    let mut sums = vreinterpretq_f32_u64(both);
+                    if !plus.is_null() {
+                        sums = vaddq_f32(vld1q_f32(plus.add(r * plus_stride + 4 * v)), sums);
+                    }
+                    vst1q_f32(c.add(r * stride + 4 * v), sums);
+                }
+            }
+        }
+    }
+
+    /// All tiles of a [`Column`].
+    ///
+    /// # Safety
+    /// See [`Tile`], for all of them; the CPU must have BFMMLA.
+    unsafe fn squares_below<const VECTORS: usize>(column: &Column) {
+        let Column { count, a, a_next, row, step, b, depth, c, stride, ahead, ahead_next, ahead_step, plus, plus_stride } =
+            *column;
+        for i in 0..count {
+            let (a, ahead) = (a.wrapping_add(i * a_next), ahead.wrapping_add(i * ahead_next));
+            let c = c.wrapping_add(i * SIDE * stride);
+            let plus = if plus.is_null() { plus } else { plus.wrapping_add(i * SIDE * plus_stride) };
+            // SAFETY: the caller's promise.
+            unsafe { squares::<SIDE, VECTORS>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
+        }
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86 {
     use super::super::x86::{avx2, avx2_below, avx512, avx512_below};
@@ -120,8 +249,9 @@ mod tests {
                     let terms = (0..depth).map(|k| (a[row * depth + k], b[k * columns + column]));
                     let exact: f64 = terms.clone().map(|(a, b)| rounded(a) * rounded(b)).sum();
                     let size: f64 = terms.map(|(a, b)| (rounded(a) * rounded(b)).abs()).sum();
-                    // Each of the sums is rounded.
-                    let bound = (depth + 4) as f64 * 2f64.powi(-24) * size;
+                    // Each of the sums is rounded: to nearest, or to odd.
+                    let unit = 2f64.powi(if cfg!(target_arch = "aarch64") && gemm.is_native_bf16() { -23 } else { -24 });
+                    let bound = (depth + 4) as f64 * unit * size;
                     let error = (f64::from(found) - exact).abs();
                     assert!(
                         error <= bound,
@@ -133,6 +263,8 @@ mod tests {
         }
     }
 
+    /// Those of ARM round to odd.
+    #[cfg(target_arch = "x86_64")]
     #[test]
     fn sets_of_one_size_of_tile_agree_to_the_bit() {
         for isa in isa::Isa::available() {
