@@ -70,6 +70,7 @@ mod tests {
     use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind};
     use crate::graph::ops::matmul::Matmul;
     use crate::graph::ops::movement::{Reshape, Reverse};
+    use crate::graph::ops::normalization::LayerNormalization;
     use crate::graph::{ConstantBytes, DataType, Descriptor, FpMath, GraphBuilder, Limits, OperandId};
     use std::sync::Arc;
 
@@ -89,6 +90,11 @@ mod tests {
 
         fn function(&mut self, input: OperandId) -> OperandId {
             self.0.push_op(Activation { kind: ActivationKind::Softplus, input }, "").unwrap()[0]
+        }
+
+        fn normalized(&mut self, input: OperandId) -> OperandId {
+            let op = LayerNormalization { input, scale: None, bias: None, axes: Some(vec![1]), epsilon: 1e-5 };
+            self.0.push_op(op, "").unwrap()[0]
         }
 
         /// What no kernel reads as bfloat16.
@@ -167,6 +173,23 @@ mod tests {
             vec![sketch.function(name)]
         };
         assert!(!narrow(read)[0]);
+    }
+
+    #[test]
+    fn no_more_is_paid_than_saved() {
+        if !Cpu::new(1).0.target.has_kernels() {
+            return;
+        }
+        // The product rounds its output from other memory, and the normalization widens to other memory: two passes.
+        for products in [1, 2] {
+            let read = |sketch: &mut Sketch, x| {
+                let first = sketch.product(x);
+                let mut outputs = vec![sketch.normalized(first)];
+                outputs.extend((0..products).map(|_| sketch.product(first)));
+                outputs
+            };
+            assert_eq!(narrow(read)[0], products == 2, "{products} passes saved");
+        }
     }
 
     #[test]

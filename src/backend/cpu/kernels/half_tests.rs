@@ -1,6 +1,8 @@
 //! float16 graphs, which are computed in float32 and rounded, against the reference kernels, which compute in float16.
 
+use super::Isa;
 use super::tests::numbers;
+use crate::backend::cpu::testing::run;
 use crate::backend::cpu::{Cpu, Storage, reference};
 use crate::backend::{Backend, Bindings, Turn};
 use crate::compiler::{Fusing, Preferences, compile};
@@ -12,12 +14,13 @@ use crate::graph::ops::movement::{Pad, PaddingMode, Transpose};
 use crate::graph::ops::normalization::LayerNormalization;
 use crate::graph::ops::pool::{Pool2d, Pool2dKind};
 use crate::graph::ops::softmax::Softmax;
-use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, GraphBuilder, Limits, Number, Op, OperandId};
+use crate::graph::{ConstantBytes, DataType, Descriptor, FpMath, Graph, GraphBuilder, Limits, Number, Op, OperandId};
 use crate::memory::Bytes;
 use crate::timeline::Done;
 use half::f16;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
+use webnn_kernels::bf16;
 
 /// float16 numbers of all sizes, the special ones among them.
 fn halves(count: usize, seed: u64) -> Vec<f16> {
@@ -172,6 +175,52 @@ fn networks_of_float16() {
         for (i, (found, expected)) in found.into_iter().zip(expected).enumerate() {
             let difference = (found.to_f32() - expected.to_f32()).abs();
             assert!(difference <= 4e-3 * expected.to_f32().abs().max(1.0), "{rows} rows at {i}: {found}, not {expected}");
+        }
+    }
+}
+
+/// Two products, the second one of what the first one makes, within what their lengths allow; and without the permission nothing changes.
+#[test]
+fn products_go_by_way_of_bfloat16_where_that_is_allowed() {
+    let [rows, depth, columns] = [20, 64, 48];
+    let mut builder = builder();
+    let x = input(&mut builder, "x", &[rows, depth]);
+    let [w, v] = [(depth, 5), (columns, 6)].map(|(of, seed)| constant(&mut builder, &[of, columns], seed));
+    let y = push(&mut builder, Matmul { a: x, b: w });
+    let z = push(&mut builder, Matmul { a: y, b: v });
+    let mut graph = builder.build(vec![("z".into(), z)]).unwrap();
+    let [rows, depth, columns] = [rows, depth, columns].map(|size| size as usize);
+    let x = small(rows * depth, 9);
+    let results = |graph: &Graph| bytemuck::pod_collect_to_vec::<u8, f16>(&run(graph, &[bytemuck::cast_slice(&x)])[0]);
+    let without = results(&graph);
+    graph.fp_math = FpMath::Bf16;
+    let with = results(&graph);
+    graph.fp_math = FpMath::Strict;
+    assert!(results(&graph) == without);
+    let isa = Isa::of_this_machine();
+    assert!(with != without || !bf16::microkernels(isa).is_native());
+
+    // Operands are rounded to 8 bits, sums to float32, and the result to float16, whose least numbers are 2^-24 apart.
+    let of_product = |length: usize| 2f64.powi(-7) + 2f64.powi(-16) + length as f64 * 2f64.powi(-23);
+    let stored = |exact: f64, error: f64| error + 2f64.powi(-11) * (exact.abs() + error) + 2f64.powi(-25);
+    // Products of numbers that are off, and by how much these are.
+    let multiply = |left: &[[f64; 2]], length: usize, right: &[f16]| -> Vec<[f64; 2]> {
+        let one = |i: usize| {
+            let (row, column) = (i / columns, i % columns);
+            let terms = (0..length).map(|k| (left[row * length + k], right[k * columns + column].to_f64()));
+            let exact: f64 = terms.clone().map(|([x, _], w)| x * w).sum();
+            let error: f64 = terms.map(|([x, off], w)| (off + of_product(length) * (x.abs() + off)) * w.abs()).sum();
+            [exact, stored(exact, error)]
+        };
+        (0..left.len() / length * columns).map(one).collect()
+    };
+    let x: Vec<[f64; 2]> = x.iter().map(|x| [x.to_f64(), 0.0]).collect();
+    let y = multiply(&x, depth, &small(depth * columns, 5));
+    let z = multiply(&y, columns, &small(columns * columns, 6));
+    assert!(z.iter().map(|z| z[1]).fold(0.0, f64::max) < z.iter().map(|z| z[0]).fold(0.0, f64::max));
+    for results in [with, without] {
+        for (i, (found, [exact, allowed])) in results.iter().zip(&z).enumerate() {
+            assert!((found.to_f64() - exact).abs() <= *allowed, "at {i}: {found}, not {exact} up to {allowed}");
         }
     }
 }
