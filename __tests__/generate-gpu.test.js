@@ -3,7 +3,7 @@
 // webnn-node/generate on a GPU context: what is remembered stays on the device, and the tokens are those of the CPU.
 
 const { expectAlike } = require('./generate/beside.js');
-const { KINDS, WITH_STATES } = require('./generate/decoders.js');
+const { ALONE, KINDS, WITH_STATES } = require('./generate/decoders.js');
 const { withContexts } = require('./onnx/contexts.js');
 
 let contexts;
@@ -12,6 +12,6 @@ withContexts((cpu, gpu) => {
   contexts = gpu && [gpu, cpu];
 });
 
-test.each([...KINDS, ...WITH_STATES])('the decoder %s gives what it gives on the CPU, whatever is remembered', async (kind) => {
+test.each([...KINDS, ...ALONE, ...WITH_STATES])('the decoder %s gives what it gives on the CPU, whatever is remembered', async (kind) => {
   if (contexts) await expectAlike(kind, contexts);
 }, 300_000);

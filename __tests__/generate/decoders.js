@@ -120,6 +120,19 @@ class Sketch {
     }
     return this.add('Where', [shown, this.constant('float', [], [0]), this.constant('float', [], [-3.4e38])]);
   }
+
+  /** The same as onnxruntime-genai's builder writes it beside concatenations: of several tokens with none before them, or of a single one. */
+  biasAlone(ids, mask) {
+    const [zero, one, last] = [this.constant('int64', [], [0]), this.constant('int64', [], [1]), this.constant('int64', [1], [1])];
+    const [none, least] = [this.constant('float', [], [0]), this.constant('float', [], [-3e38])];
+    const places = this.add('Range', [zero, this.size(ids, 1), one]);
+    const later = this.add('Less', [this.add('Unsqueeze', [places, last]), places]);
+    const square = this.add('Where', [later, least, none]);
+    const size = (value, axis) => this.add('Unsqueeze', [this.size(value, axis), this.constant('int64', [1], [0])]);
+    const all = this.add('Concat', [size(ids, 1), size(mask, 1)], { axis: 0 });
+    const given = this.add('Where', [this.add('Cast', [mask], { to: 9 }), none, least]);
+    return this.add('Unsqueeze', [this.add('Min', [this.add('Expand', [square, all]), given]), this.constant('int64', [1], [0])]);
+  }
 }
 
 /** What attention with packed queries, keys and values reads of a mask, as onnxruntime-genai's builder writes it. */
@@ -294,7 +307,7 @@ function attention(s, kind, layer, { q, k, v, ids, mask, lengths, total }) {
   const [wideKeys, wideValues] = [s.repeated(allKeys), s.repeated(allValues)];
   const products = s.add('MatMul', [query, s.add('Transpose', [wideKeys], { perm: [0, 1, 3, 2] })]);
   const scaled = s.add('Mul', [products, s.constant('float', [], [1 / Math.sqrt(HEAD)])]);
-  let bias = s.bias(ids, mask);
+  let bias = kind === 'prompts alone' ? s.biasAlone(ids, mask) : s.bias(ids, mask);
   if (mask !== undefined) bias = s.add('Unsqueeze', [bias, s.constant('int64', [1], [1])]);
   const weights = s.add('Softmax', [s.add('Add', [scaled, bias])], { axis: -1 });
   const result = s.add('Transpose', [s.add('MatMul', [weights, wideValues])], { perm: [0, 2, 1, 3] });
@@ -313,7 +326,9 @@ function expected(list) {
 }
 
 const KINDS = ['concat', 'unmasked', 'GroupQueryAttention', 'MultiHeadAttention', 'genai'];
+/** Those that take several tokens only where none come before them. */
+const ALONE = ['prompts alone'];
 /** Those whose states cannot be gone back in. */
 const WITH_STATES = ['genai with states', 'genai with windows'];
 
-module.exports = { HEAD, KINDS, WITH_STATES, TOKENS, decoder, expected };
+module.exports = { ALONE, HEAD, KINDS, WITH_STATES, TOKENS, decoder, expected };

@@ -73,6 +73,23 @@ pub fn find(loaded: &Loaded, bounds: &Bounds) -> Result<Caches> {
     Ok(caches)
 }
 
+/// A model's graph with concatenations that have what they append, and not the cache that they append it to: a cache without rows, whose
+/// other sizes need not be known.
+///
+/// # Errors
+/// `TypeError` where the model has no graph.
+pub fn without_pasts(loaded: &Loaded, caches: &Caches) -> Result<GraphProto> {
+    let pasts: HashSet<&str> = caches.rows.iter().map(|cache| cache.past.as_str()).collect();
+    let mut graph = loaded.graph()?.clone();
+    for node in &mut graph.node {
+        let appends = normalized(&node.domain).is_empty() && node.op_type == "Concat" && node.input.len() > 1;
+        if appends && pasts.contains(node.input[0].as_str()) {
+            node.input.remove(0);
+        }
+    }
+    Ok(graph)
+}
+
 /// What the input may be called that an output is the next value of.
 fn past_names(present: &str) -> Vec<String> {
     let mut names = Vec::new();

@@ -14,6 +14,7 @@ use crate::program::device::{Device, Failures, OwnedTensor};
 use crate::timeline::{Compute, GraphId, Operand, Part, Task};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Rows that a cache has room for at least.
 const LEAST: usize = 256;
@@ -163,7 +164,7 @@ impl Decoder {
         let has_rows = !self.caches.rows.is_empty();
         let rows = match has_rows && self.roles.is_masked {
             // A model that has a branch for its first step has no rows there.
-            true if length == 0 && self.has_branches() => 0,
+            true if length == 0 && (self.has_branches() || self.begins_alone()) => 0,
             true if tokens >= 8 => rounded(length).next_multiple_of(128),
             true => rounded(length),
             false => length,
@@ -188,6 +189,16 @@ impl Decoder {
     /// Whether it remembers what cannot go back to fewer tokens. A lane knows that of itself only behind its first step.
     pub(super) fn has_states(&self) -> bool {
         !self.caches.states.is_empty()
+    }
+
+    /// See [`Decoder::begins_alone`].
+    pub(super) fn begins_alone(&self) -> bool {
+        self.begins_alone.load(Ordering::Relaxed)
+    }
+
+    /// A plan was refused: whether it can be tried with nothing before several tokens, which was not yet.
+    pub(super) fn can_begin_alone(&self) -> bool {
+        self.is_masked() && !self.has_states() && !self.caches.rows.is_empty() && !self.begins_alone.swap(true, Ordering::Relaxed)
     }
 
     fn has_branches(&self) -> bool {

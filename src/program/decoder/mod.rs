@@ -25,6 +25,7 @@ use crate::onnx::caches::{self, Caches};
 use crate::onnx::{Place, Source, import_part};
 use inputs::Roles;
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 /// A model whose inputs are understood.
@@ -36,6 +37,9 @@ pub struct Decoder {
     /// The output that has a number for each token there is.
     logits: String,
     plans: Mutex<plans::Plans>,
+    /// Whether several tokens can be taken only where nothing is remembered before them, which is found out when a plan is refused:
+    /// masks that onnxruntime-genai's builder writes beside concatenations have the new tokens alone in both directions.
+    begins_alone: AtomicBool,
 }
 
 impl Decoder {
@@ -60,8 +64,9 @@ impl Decoder {
             return Err(Error::new(Kind::NotSupported, text));
         }
         let roles = Roles::of(&program.loaded, &caches)?;
-        let roles = roles.with_sizes_of_caches(&caches, |shapes| shapes_of_outputs(&program, shapes).unwrap_or_default());
-        Ok(Decoder { program, caches, roles, logits, plans: Mutex::default() })
+        let roles =
+            roles.with_sizes_of_caches(&caches, |shapes| shapes_of_outputs(&program, &caches, shapes).unwrap_or_default());
+        Ok(Decoder { program, caches, roles, logits, plans: Mutex::default(), begins_alone: AtomicBool::new(false) })
     }
 
     /// The names of inputs that need a value.
@@ -70,10 +75,11 @@ impl Decoder {
     }
 }
 
-/// By the names of outputs. Whoever makes a plan hears why there are none.
-fn shapes_of_outputs(program: &Program, shapes: &[Vec<u32>]) -> Option<HashMap<String, Vec<u32>>> {
+/// By the names of outputs, for caches without rows. Whoever makes a plan hears why there are none.
+fn shapes_of_outputs(program: &Program, caches: &Caches, shapes: &[Vec<u32>]) -> Option<HashMap<String, Vec<u32>>> {
     let given = program.loaded.given(shapes).ok()?;
-    let source = Source::of(&program.loaded).ok()?;
+    let graph = caches::without_pasts(&program.loaded, caches).ok()?;
+    let source = Source { graph: &graph, ..Source::of(&program.loaded).ok()? };
     let part = import_part(&source, &program.limits, &program.bounds, &given, Place::First).ok()?;
     Some(part.outputs.into_iter().map(|output| (output.name, output.shape)).collect())
 }

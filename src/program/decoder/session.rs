@@ -228,11 +228,18 @@ impl Session {
             watch.check()?;
             let left = sequence.pending.len() - 1;
             let may_pad = self.decoder.is_masked() && !self.decoder.has_states();
-            let (count, taken) = piece(left, self.piece.load(Ordering::Relaxed), may_pad);
-            self.decoder.plan(&self.decoder.extent(&sequence.lane, count))?;
+            let known = sequence.lane.tokens.len();
+            let (count, taken) = match (self.decoder.begins_alone(), known) {
+                (true, 0) => (filled(left), left),
+                (true, _) => (1, 1),
+                (false, _) => piece(left, self.piece.load(Ordering::Relaxed), may_pad),
+            };
+            match self.decoder.plan(&self.decoder.extent(&sequence.lane, count)) {
+                Err(_) if count > 1 && self.decoder.can_begin_alone() => continue,
+                planned => planned.map(drop)?,
+            }
             watch.check()?;
             let begin = Instant::now();
-            let known = sequence.lane.tokens.len();
             match taken == count {
                 true => self.decoder.step(&mut sequence.lane, &sequence.pending[..count], false, &watch)?,
                 false => {
@@ -282,11 +289,8 @@ fn piece(left: usize, most: usize, may_pad: bool) -> (usize, usize) {
         let count = 1 << most.min(left).ilog2();
         return (count, count);
     }
-    // Powers of two, and from 8 on eighths of these.
-    let step = |count: usize| if count <= 8 { count.next_power_of_two() } else { (count.next_power_of_two() / 8).max(8) };
-    let filled = left.next_multiple_of(step(left));
-    if filled <= most {
-        return (filled, left);
+    if filled(left) <= most {
+        return (filled(left), left);
     }
     let largest = most.min(left);
     let count = match largest {
@@ -294,6 +298,16 @@ fn piece(left: usize, most: usize, may_pad: bool) -> (usize, usize) {
         _ => largest / step(largest) * step(largest),
     };
     (count, count)
+}
+
+/// Powers of two, and from 8 on eighths of these.
+fn step(count: usize) -> usize {
+    if count <= 8 { count.next_power_of_two() } else { (count.next_power_of_two() / 8).max(8) }
+}
+
+/// The least number of tokens, of which there are plans, that so many fit in.
+fn filled(count: usize) -> usize {
+    count.next_multiple_of(step(count))
 }
 
 impl Sequence {
