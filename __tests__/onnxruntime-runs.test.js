@@ -2,7 +2,7 @@
 
 // What webnn-node/onnxruntime does with sessions and runs, beyond what can be compared with onnxruntime-node row by row.
 
-const { execFileSync } = require('node:child_process');
+const { execFileSync, spawnSync } = require('node:child_process');
 const { once } = require('node:events');
 const fs = require('node:fs');
 const os = require('node:os');
@@ -322,4 +322,40 @@ describe('with other packages', () => {
       expect(result).toEqual([2, 4, 6]);
     }
   });
+
+  test('an exception that nobody catches ends a process as ever', () => {
+    const text = `
+      const { InferenceSession, Tensor } = require('webnn-node/onnxruntime');
+      const { sums } = require('./__tests__/onnxruntime/models.js');
+      (async () => {
+        const session = await InferenceSession.create(sums);
+        const a = new Tensor('float32', [1, 2, 3], [1, 3]);
+        console.log(\`\${(await session.run({ a, b: a })).c.data}\`);
+        setTimeout(() => { throw new Error('on purpose'); }, 1);
+      })();`;
+    const { status, signal, stdout, stderr } = spawnSync(process.execPath, ['-e', text], { cwd: root, encoding: 'utf8' });
+    expect([status, signal, stdout.trim()]).toEqual([1, null, '2,4,6']);
+    expect(stderr).toContain('on purpose');
+  });
+});
+
+test('sessions are created side by side, and one that fails leaves the others', async () => {
+  let turns = 0;
+  let isDone = false;
+  const turn = () => {
+    turns++;
+    if (!isDone) setImmediate(turn);
+  };
+  setImmediate(turn);
+  const made = await Promise.allSettled([sums, '/there/is/none.onnx', sums, new Uint8Array([1, 2, 3]), identity('float')].map((model) => InferenceSession.create(model)));
+  isDone = true;
+  // The event loop went on.
+  expect(turns).toBeGreaterThan(0);
+  expect(made.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled', 'rejected', 'fulfilled']);
+  for (const { value: session } of made.filter(({ status }) => status === 'fulfilled')) {
+    const fed = session.inputNames.length === 2 ? feeds() : { x: floats([1, 2, 3, 4, 5], [1, 5]) };
+    expect([...Object.values(await session.run(fed))[0].data]).toEqual(session.inputNames.length === 2 ? [5, 7, 9] : [1, 2, 3, 4, 5]);
+    await session.release();
+    await expect(session.release()).rejects.toThrow('disposed');
+  }
 });

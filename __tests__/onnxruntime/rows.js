@@ -80,7 +80,7 @@ for (const [name, node] of Object.entries({ 'an operator that is none': { op: 'B
 // Options of sessions.
 const options = {
   executionProviders: [[], null, undefined, ['cpu'], [{ name: 'cpu' }], [{ name: 'cpu', useArena: true }], ['nope'], ['nope', 'cpu'], [{ name: 'nope' }, 'cpu'], [1], [{}]],
-  intraOpNumThreads: [1, 2, 0, 'x', 1.5, -1, 2 ** 33, null, undefined],
+  intraOpNumThreads: [1, 2, 0, 'x', 1.5, -1, 2 ** 33, 1234567.5, 1e-5, NaN, -Infinity, null, undefined],
   interOpNumThreads: [1, 'x', 1.5, -1, undefined],
   graphOptimizationLevel: ['disabled', 'basic', 'extended', 'layout', 'all', 0, 'bad', null, undefined],
   enableCpuMemArena: [true, false, 0, undefined],
@@ -100,9 +100,8 @@ const options = {
   unknown: [1],
 };
 for (const [name, values] of Object.entries(options)) {
-  for (const option of values) rows[`${name}: ${JSON.stringify(option)}`] = created(sums, { [name]: option });
+  for (const option of values) rows[`${name}: ${typeof option === 'number' ? option : JSON.stringify(option)}`] = created(sums, { [name]: option });
 }
-otherwords.add('intraOpNumThreads: 8589934592');
 rows['executionProviders: a string'] = create(sums, { executionProviders: 'cpu' });
 otherwords.add('executionProviders: a string');
 rows['enableProfiling: a prefix that is a number'] = create(sums, { enableProfiling: true, profileFilePrefix: 1 });

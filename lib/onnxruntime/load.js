@@ -11,7 +11,7 @@ async function requireFile(path) {
   const stat = await fs.stat(path).catch(() => undefined);
   if (stat === undefined) throw new Error(`Load model from ${path} failed:Load model ${path} failed. File doesn't exist`);
   if (stat.isDirectory()) {
-    throw new Error(`Load model from ${path} failed:The model path is a directory. Loading a model package from a directory path is not supported.`);
+    throw new Error('The model path is a directory. Loading a model package from a directory path is not supported.');
   }
 }
 

@@ -6,6 +6,7 @@
 const path = require('node:path');
 const { types } = require('node:util');
 const { quote, show } = require('../show.js');
+const { printed } = require('./errors.js');
 
 const invalid = (name, what) => new TypeError(`Invalid argument: sessionOptions.${name} must be ${what}.`);
 
@@ -14,7 +15,7 @@ const isCount = (value) => Number.isInteger(value) && value >= 0 && value <= 0xf
 
 function count(value, name) {
   if (typeof value !== 'number') throw invalid(name, 'a number');
-  if (!isCount(value)) throw new RangeError(`'${name}' is invalid: ${value}`);
+  if (!isCount(value)) throw new RangeError(`'${name}' is invalid: ${printed(value)}`);
   return value;
 }
 

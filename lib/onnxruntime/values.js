@@ -10,6 +10,7 @@ const { lengthFor } = require('../onnx/arrays.js');
 const { keptOf } = require('../onnx/kept.js');
 const { isGPUBuffer } = require('../webgpu/device.js');
 const { ELEMENTS, heldBy } = require('./elements.js');
+const { printed } = require('./errors.js');
 const { isObject } = require('./session-options.js');
 
 /**
@@ -33,7 +34,7 @@ function readValue(tensor) {
   if (!Array.isArray(given)) throw new TypeError('Tensor.dims must be an array.');
   const dims = given.map((size, axis) => {
     if (typeof size !== 'number') throw new TypeError(`Tensor.dims[${axis}] is not a number.`);
-    if (!Number.isInteger(size) || size < 0 || size > 0xffffffff) throw new RangeError(`Tensor.dims[${axis}] is invalid: ${size}`);
+    if (!Number.isInteger(size) || size < 0 || size > 0xffffffff) throw new RangeError(`Tensor.dims[${axis}] is invalid: ${printed(size)}`);
     return size;
   });
   if (typeof location !== 'string') throw new TypeError('Tensor.location must be a string.');
