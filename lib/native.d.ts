@@ -192,7 +192,7 @@ export interface Timeline {
   tensorOfNumber(context: Handle, dataType: DataType, shape: readonly number[], number: number): any;
   readTensor(request: Request, tensor: any, buffer: ArrayBuffer): void;
   build(request: Request, builder: Handle, names: string[], operands: number[], label: string): any;
-  planOnnx(request: Request, model: Handle, shapes: InputShape[], label: string): any;
+  planOnnx(request: Request, model: Handle, shapes: InputShape[], label: string, ahead: boolean): any;
   /** As below, with graphs of its own. */
   runOnnx(...given: any[]): void;
   /** On a GPUDevice of script's: there is something for takeTasks(). */
@@ -223,7 +223,7 @@ export function openOnnx(
 ): Handle;
 export function closeOnnx(model: Handle): void;
 /** The graph for inputs of these shapes, or that of the first part; settles when it is built. On a device of script's it is a program. */
-export function planOnnx(request: Request, model: Handle, shapes: InputShape[], label: string): any;
+export function planOnnx(request: Request, model: Handle, shapes: InputShape[], label: string, ahead: boolean): any;
 /** Counts a plan of script's, which keeps so many bytes; its number, and those of script's plans that are to go. */
 export function keepPlan(model: Handle, bytes: number): number[];
 /** Notes that it is used; the numbers of plans that are to go, if there are any. */

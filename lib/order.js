@@ -84,8 +84,8 @@ class Order {
   }
 
   /** The plan of a model for inputs of these shapes: its handle is that of a graph. */
-  planOnnx(request, model, shapes, label) {
-    return this.timeline.planOnnx(request, model, shapes, label);
+  planOnnx(request, model, shapes, label, ahead) {
+    return this.timeline.planOnnx(request, model, shapes, label, ahead);
   }
 
   /**

@@ -39,6 +39,13 @@ pub fn start_with<D: Send + 'static>(name: &str, duty: D, work: impl FnOnce(D) +
     Ok(())
 }
 
+/// Gives the calling thread the lowest priority, for good. Elsewhere than on Linux nothing happens.
+fn yield_to_others() {
+    // A system may refuse it; then the thread is like the others.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 19);
+}
+
 type Work = Box<dyn FnOnce() + Send>;
 
 /// A few threads of the process's own for work that may take long. They are made when they are needed, and end when they have had
@@ -48,6 +55,8 @@ pub struct Pool {
     /// As many work at the same time; what is more waits its turn.
     at_once: usize,
     kept: Duration,
+    /// Its threads get what the others leave of the processors.
+    yields: bool,
     state: Mutex<PoolState>,
     /// There is work.
     call: Condvar,
@@ -63,7 +72,14 @@ struct PoolState {
 impl Pool {
     pub const fn new(name: &'static str, at_once: usize, kept: Duration) -> Pool {
         let state = Mutex::new(PoolState { waiting: VecDeque::new(), threads: 0, idle: 0 });
-        Pool { name, at_once, kept, state, call: Condvar::new() }
+        Pool { name, at_once, kept, yields: false, state, call: Condvar::new() }
+    }
+
+    /// A pool for what nobody waits for: where the system has priorities of threads (on Linux), its threads have the lowest.
+    pub const fn that_yields(name: &'static str, at_once: usize, kept: Duration) -> Pool {
+        let mut pool = Pool::new(name, at_once, kept);
+        pool.yields = true;
+        pool
     }
 
     fn lock(&self) -> MutexGuard<'_, PoolState> {
@@ -72,6 +88,9 @@ impl Pool {
     }
 
     fn run(&self) {
+        if self.yields {
+            yield_to_others();
+        }
         let mut state = self.lock();
         loop {
             if let Some(work) = state.waiting.pop_front() {

@@ -254,4 +254,4 @@ function solveShapes(operator, label, signatures, given) {
   });
 }
 
-module.exports = { isKnown, readInputs, solveShapes };
+module.exports = { isKnown, isName, readInputs, solveShapes };

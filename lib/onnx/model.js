@@ -312,7 +312,9 @@ function createModel(state) {
   /** One of the runs has ended. */
   state.ended = () => {
     state.running--;
-    if (state.destroyed && state.running === 0) close(state);
+    if (state.running > 0) return;
+    if (state.destroyed) close(state);
+    else state.plans.makeAhead();
   };
   /** Runs for bindings: as a step of a model with caches, if it can be one, and on the device. */
   state.runStep = async (shapes, arrays, operator) => {

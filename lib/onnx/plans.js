@@ -8,6 +8,7 @@ const { dataTypes } = require('../descriptor.js');
 const { createGraph, toGraph } = require('../graph.js');
 const { begin } = require('../settle.js');
 const { OutputPrefetch } = require('./output-prefetch.js');
+const { Ahead } = require('./ahead.js');
 const { Idle } = require('./idle.js');
 const { refusal } = require('./refusal.js');
 const { release } = require('./run.js');
@@ -27,6 +28,7 @@ const { release } = require('./run.js');
  * @property {Idle} idle that of all plans of the model
  * @property {OutputPrefetch} prefetch likewise
  * @property {number} running
+ * @property {boolean} isAhead whether it was made ahead, and nobody has used it yet
  */
 
 class Plans {
@@ -39,10 +41,21 @@ class Plans {
   #making = new Map();
   /** What runs take and give back, or is got ready for them: of all plans. */
   #pools = { prefetch: new OutputPrefetch(), idle: new Idle(release) };
+  /** Where several lengths are met, plans of others are made while nothing runs; not on GPUs, where one plan has all lengths' shaders. */
+  #ahead;
+  /** That of the one that is being made. @type {Promise<void> | undefined} */
+  #makingAhead;
+  /** Plans had to go: none is made ahead any more, since it would take the place of one that was wanted. */
+  #isFull = false;
+  #isClosed = false;
 
-  /** @param {{handle: number, context: object, contextState: object, label: string, inputs: object[], hasLists: boolean}} model */
+  /**
+   * @param {{handle: number, context: object, contextState: object, label: string, inputs: object[], hasLists: boolean, hasSteps: boolean,
+   *   running?: number}} model
+   */
   constructor(model) {
     this.#model = model;
+    if (model.contextState.device === 'cpu' && !model.hasSteps && !model.hasLists) this.#ahead = new Ahead(model.inputs);
   }
 
   /** The plan for these shapes, if there is one. */
@@ -50,6 +63,11 @@ class Plans {
     const plan = this.#plans.get(key);
     // Of a single one the use counts as well: plans of later parts are beside it.
     if (plan !== undefined && (this.#plans.size > 1 || plan.walks)) this.#leave(native.usePlan(this.#model.handle, plan.number));
+    if (plan?.isAhead) {
+      plan.isAhead = false;
+      this.#ahead.used();
+      this.#ahead.met(plan.shapes);
+    }
     return plan;
   }
 
@@ -69,6 +87,7 @@ class Plans {
         (plan) => {
           this.#making.delete(key);
           this.#keep(key, plan);
+          this.#ahead?.met(shapes);
           return plan;
         },
         (error) => {
@@ -79,6 +98,43 @@ class Plans {
       this.#making.set(key, making);
     }
     return making;
+  }
+
+  /**
+   * Nothing runs: makes a plan ahead, if one is worth it, and another one if still nothing runs then. Whoever wants a plan that is being
+   * made so does not wait for it, since it has the lowest priority.
+   * @returns {Promise<void>} when none is being made
+   */
+  async makeAhead() {
+    if (this.#makingAhead !== undefined) return this.#makingAhead;
+    const work = async () => {
+      for (let shapes = this.#nextAhead(); shapes !== undefined; shapes = this.#nextAhead()) {
+        try {
+          const plan = await this.#plan('run', shapes, true);
+          const key = keyOf(shapes);
+          if (this.#isClosed || this.#isFull || this.#plans.has(key) || this.#making.has(key)) retire(plan);
+          else {
+            plan.isAhead = true;
+            this.#ahead.made();
+            this.#keep(key, plan);
+          }
+        } catch {
+          // Refused, or the context is gone: whoever asks for it hears of that.
+        }
+      }
+    };
+    this.#makingAhead = work().finally(() => (this.#makingAhead = undefined));
+    return this.#makingAhead;
+  }
+
+  /** The shapes for the next one, if it may be made now. */
+  #nextAhead() {
+    const isIdle = this.#making.size === 0 && !(this.#model.running > 0) && !this.#model.contextState.lost;
+    if (this.#ahead === undefined || !isIdle || this.#isFull || this.#isClosed) return undefined;
+    for (;;) {
+      const shapes = this.#ahead.next();
+      if (shapes === undefined || !this.#plans.has(keyOf(shapes))) return shapes;
+    }
   }
 
   #keep(key, plan) {
@@ -92,24 +148,27 @@ class Plans {
   /** Lets go of plans that are kept no longer, by their numbers. */
   #leave(numbers = []) {
     for (const number of numbers) {
+      this.#isFull = true;
       const key = this.#keys.get(number);
       const plan = this.#plans.get(key);
       if (plan === undefined) continue;
       this.#keys.delete(number);
       this.#plans.delete(key);
+      if (plan.isAhead) this.#ahead.gone();
       evict(plan);
     }
   }
 
   /** Lets go of all plans. Runs in flight are completed. */
   clear() {
+    this.#isClosed = true;
     for (const plan of this.#plans.values()) retire(plan);
     this.#plans.clear();
     this.#keys.clear();
     this.#pools.prefetch.forget();
   }
 
-  #plan(operator, shapes) {
+  #plan(operator, shapes, isAhead = false) {
     const { context, contextState, handle: model, label, hasLists } = this.#model;
     let handle;
     const entry = {
@@ -124,7 +183,7 @@ class Plans {
       fail: () => contextState.order.destroyGraph(handle),
     };
     return begin(entry, (request) => {
-      handle = contextState.order.planOnnx(request, model, shapes, label);
+      handle = contextState.order.planOnnx(request, model, shapes, label, isAhead);
     });
   }
 }
@@ -136,7 +195,7 @@ function createPlan(context, graph, { modelOutputs, known, cuts, walks, runBytes
   const outputs = modelOutputs.map(([name, dataType, shape, type]) => ({ name, type, dataType: dataTypes[dataType], shape, known: values.get(name) }));
   let bytes = 0;
   for (const { byteLength } of [...graphState.inputs.values(), ...graphState.outputs.values()]) bytes += byteLength;
-  return { context, graph, graphState, outputs, cuts, walks, shapes, bytes, runBytes, keptBytes, number: 0, ...pools, running: 0, retired: false };
+  return { context, graph, graphState, outputs, cuts, walks, shapes, bytes, runBytes, keptBytes, number: 0, ...pools, running: 0, retired: false, isAhead: false };
 }
 
 /** Nobody asks for it any more. */

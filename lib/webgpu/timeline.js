@@ -257,9 +257,9 @@ class DeviceTimeline {
   }
 
   /** As of the native side, which has the plan; its graph is here. */
-  planOnnx(request, model, shapes, label) {
+  planOnnx(request, model, shapes, label, ahead) {
     return this.#make(request, label, (inner) => {
-      const [program, plan, number] = native.planOnnx(inner, model, shapes, label);
+      const [program, plan, number] = native.planOnnx(inner, model, shapes, label, ahead);
       return { program, plan, number };
     });
   }

@@ -14,7 +14,7 @@ use crate::graph::{self, ConstantBytes, Descriptor, GraphBuilder, OperandId, ops
 use crate::host_memory::Placements;
 use crate::memory::{Charge, Held, Use};
 use crate::program::Stage;
-use crate::timeline::{Built, GraphId, Task, TensorIds};
+use crate::timeline::{Built, GraphId, Task, TensorIds, Urgency};
 use smallvec::SmallVec;
 use std::sync::{Arc, OnceLock};
 
@@ -210,7 +210,14 @@ pub fn build<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
             let _ = found.set(built.placements);
             Outcome::Graph { inputs, outputs }
         })?;
-        context.send(Task::Build { graph: id, description: Box::new(description), label, most: usize::MAX, done })?;
+        context.send(Task::Build {
+            graph: id,
+            description: Box::new(description),
+            label,
+            most: usize::MAX,
+            urgency: Urgency::Wanted,
+            done,
+        })?;
         Ok(id)
     })?;
     let graph = Graph::new(environment, context, id, placements, operands);

@@ -19,7 +19,7 @@ use crate::onnx::{
 use crate::program::steps::Steps;
 use crate::program::{self, Content, Device, Elements, Input, Options, Output, Owner, Planned, Program, Weights};
 use crate::thread;
-use crate::timeline::{BUILDS, Built, Done, GraphId, Task, failed_build, from_panic};
+use crate::timeline::{Built, Done, GraphId, Task, Urgency, failed_build, from_panic};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -105,11 +105,12 @@ pub fn in_background<T: Send + 'static>(
 fn on_build_thread<T: Send + 'static>(
     what: &'static str,
     label: String,
+    urgency: Urgency,
     done: Done<T>,
     work: impl FnOnce(Done<T>) -> Result<(), (Error, Done<T>)> + Send + 'static,
 ) {
     let told = label.clone();
-    if let Err((error, done)) = BUILDS.spawn(done, reporting(what, label, work)) {
+    if let Err((error, done)) = urgency.pool().spawn(done, reporting(what, label, work)) {
         done.report(Err(error.of(what, &told)));
     }
 }
@@ -268,14 +269,15 @@ fn input_shapes(call: &Call<'_>, index: usize, program: &Program) -> Result<Vec<
     })
 }
 
-/// `planOnnx(request, model, shapes, label)`: the handle of the graph for inputs of these shapes, which is being made; on a device of
-/// script's `[program, graph, number]`, the last of which is the graph's in tasks (`relay.rs`).
+/// `planOnnx(request, model, shapes, label, ahead)`: the handle of the graph for inputs of these shapes, which is being made, with the
+/// lowest priority if it is made ahead; on a device of script's `[program, graph, number]`, the last of which is the graph's in tasks (`relay.rs`).
 pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let request = Request::from_number(call.number(0)?);
     let (context, program) = program(call, 1)?;
     let shapes = input_shapes(call, 2, &program)?;
     let label = call.string(3)?;
+    let urgency = if call.scope.as_boolean(call.value(4))? { Urgency::Ahead } else { Urgency::Wanted };
     let (id, foreign) = environment.with_context(context, |context| Ok((GraphId(context.next()), context.foreign().ok())))?;
     let found = Arc::new(OnceLock::new());
     let outcome = found.clone();
@@ -291,7 +293,7 @@ pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         Outcome::Onnx { import: outcome, program: told, run_bytes: built.bytes, kept_bytes: built.kept_bytes }
     })?;
     let (task_label, lowered) = (label.clone(), described.clone());
-    on_build_thread("loadOnnx", label, done, move |done| {
+    on_build_thread("loadOnnx", label, urgency, done, move |done| {
         let describe = |Planned { stage, inputs, outputs }: Planned| {
             let import = Import::Model {
                 graph_inputs: inputs,
@@ -305,7 +307,8 @@ pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         let device = program.device.clone();
         let build = move |description: graph::Graph, most, done: Done<Built>| {
             let Some((foreign, described)) = foreign.zip(lowered) else {
-                return device.send(Task::Build { graph: id, description: Box::new(description), label: task_label, most, done });
+                let description = Box::new(description);
+                return device.send(Task::Build { graph: id, description, label: task_label, most, urgency, done });
             };
             done.run(|| {
                 let lowered = foreign.program(description, most).map_err(|error| failed_build(&error, &task_label))?;

@@ -127,7 +127,7 @@ impl Relay {
     /// Asks for a task, from any thread. A graph is lowered before this returns.
     pub fn send(&self, task: Task) {
         match task {
-            Task::Build { graph, description, label, most, done } => self.build(graph, *description, label, most, done),
+            Task::Build { graph, description, label, most, done, .. } => self.build(graph, *description, label, most, done),
             other => self.add(Asked::Task(other)),
         }
     }

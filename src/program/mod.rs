@@ -30,7 +30,7 @@ use crate::onnx::{
     Body, Bounds, Export, Givens, ImportError, InputShape, Loaded, Next, OpenOutput, Place, Signature, Source, StepKind,
     import_part,
 };
-use crate::timeline::{Built, Done, GraphId, Task};
+use crate::timeline::{Built, Done, GraphId, Task, Urgency};
 use device::OwnedGraph;
 use plans::Plans;
 use std::sync::Arc;
@@ -212,6 +212,7 @@ impl Program {
                 description: Box::new(description),
                 label: String::new(),
                 most,
+                urgency: Urgency::Wanted,
                 done,
             })?;
             (stage.bytes, stage.kept_bytes) = (built.bytes, built.kept_bytes);

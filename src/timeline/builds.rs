@@ -11,6 +11,27 @@ const KEPT: Duration = Duration::from_secs(10);
 
 pub static BUILDS: Pool = Pool::new("webnn build", AT_ONCE, KEPT);
 
+/// For graphs that nobody waits for.
+static BUILDS_AHEAD: Pool = Pool::that_yields("webnn ahead", 1, KEPT);
+
+/// Whether somebody waits for a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Urgency {
+    Wanted,
+    /// It may be wanted later.
+    Ahead,
+}
+
+impl Urgency {
+    /// The threads that compile it.
+    pub fn pool(self) -> &'static Pool {
+        match self {
+            Urgency::Wanted => &BUILDS,
+            Urgency::Ahead => &BUILDS_AHEAD,
+        }
+    }
+}
+
 pub fn failed_build(error: &Error, label: &str) -> Error {
     let label = if label.is_empty() { String::new() } else { format!(" [{}]", Escaped(label)) };
     Error::new(Kind::Operation, format!("build{label}: {}", error.message()))

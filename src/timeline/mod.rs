@@ -29,7 +29,7 @@ mod tests;
 mod waiting;
 
 pub use crate::backend::Watch;
-pub use builds::{BUILDS, failed_build};
+pub use builds::{BUILDS, Urgency, failed_build};
 pub use done::{Done, from_panic};
 pub use task::{Built, Command, Compute, GraphId, Operand, Part, Task, TensorCopy, TensorId, TensorIds};
 

@@ -1,6 +1,6 @@
 //! The loop of a timeline's thread.
 
-use super::builds::{BUILDS, failed_build};
+use super::builds::{Urgency, failed_build};
 use super::done::{Done, because, from_panic};
 use super::ids::IdMap;
 use super::job::{Computed, Copy, End, Finished, GraphEntry, JobId, Jobs, Run, Tensors, Work};
@@ -208,7 +208,9 @@ impl<B: Backend> Loop<B> {
                 }
             }
             Task::Copy { copies, done } => self.copy(&copies, done),
-            Task::Build { graph, description, label, most, done } => self.build(graph, *description, label, most, done),
+            Task::Build { graph, description, label, most, urgency, done } => {
+                self.build(graph, *description, label, most, urgency, done);
+            }
             Task::DestroyTensor { tensor } => drop(self.tensors.remove(&tensor)),
             Task::DestroyGraph { graph } => drop(self.graphs.remove(&graph)),
             Task::Usage { done } => done.report(Ok(self.backend.usage().numbers())),
@@ -392,7 +394,7 @@ impl<B: Backend> Loop<B> {
     }
 
     /// Compiles on another thread, so that dispatches go on meanwhile.
-    fn build(&mut self, graph: GraphId, description: Graph, label: String, most: usize, done: Done<Built>) {
+    fn build(&mut self, graph: GraphId, description: Graph, label: String, most: usize, urgency: Urgency, done: Done<Built>) {
         let backend = self.backend.clone();
         let reports = self.reports.clone();
         let shown = label.clone();
@@ -413,7 +415,7 @@ impl<B: Backend> Loop<B> {
                 Ok(GraphEntry { executable, inputs, outputs, bytes, label, error: RefCell::default() })
             });
         };
-        if let Err((error, compiled)) = BUILDS.spawn(compiled, work) {
+        if let Err((error, compiled)) = urgency.pool().spawn(compiled, work) {
             compiled.report(Err(error));
         }
     }

@@ -1,5 +1,6 @@
 //! What can be asked of a timeline.
 
+use super::builds::Urgency;
 use super::done::Done;
 use crate::backend::Watch;
 use crate::error::{Error, Result};
@@ -105,7 +106,7 @@ pub enum Task {
     /// writes replace whole contents.
     Share { tensor: TensorId, to: TensorId, done: Done<()> },
     /// Compiles a graph that takes so many bytes at most.
-    Build { graph: GraphId, description: Box<Graph>, label: String, most: usize, done: Done<Built> },
+    Build { graph: GraphId, description: Box<Graph>, label: String, most: usize, urgency: Urgency, done: Done<Built> },
     /// Runs a graph. Its failure shows in the tensors that it was to write.
     Dispatch { graph: GraphId, tensors: TensorIds, label: String },
     /// Runs a graph on memory of the caller's, or on parts of tensors: where it fails, what they had before is still there but for the

@@ -200,7 +200,7 @@ impl Harness {
         let graph = GraphId(self.id());
         let (sender, receiver) = bounded(1);
         let done = Done::new(move |result| sender.send(result).unwrap());
-        self.send(Task::Build { graph, description, label: String::new(), most: usize::MAX, done });
+        self.send(Task::Build { graph, description, label: String::new(), most: usize::MAX, urgency: Urgency::Wanted, done });
         (graph, receiver)
     }
 

@@ -7,7 +7,7 @@ use crate::graph::Descriptor;
 use crate::host_memory::{Placement, Placements};
 use crate::onnx::{Given, Place, Source, import_part};
 use crate::program::device::OwnedGraph;
-use crate::timeline::{GraphId, Task};
+use crate::timeline::{GraphId, Task, Urgency};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -144,6 +144,7 @@ impl Decoder {
             description: Box::new(graph),
             label: String::new(),
             most: part.most_bytes,
+            urgency: Urgency::Wanted,
             done,
         })?;
         let _owned = OwnedGraph::new(program.device.clone(), id);

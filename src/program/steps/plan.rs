@@ -10,7 +10,7 @@ use crate::host_memory::Placements;
 use crate::onnx::{Export, Given, Part, Place, Signature, Source, Tensor, import_part};
 use crate::program::Program;
 use crate::program::device::OwnedGraph;
-use crate::timeline::{GraphId, Task, from_panic};
+use crate::timeline::{GraphId, Task, Urgency, from_panic};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -330,6 +330,7 @@ impl Steps {
             description: Box::new(graph),
             label: String::new(),
             most,
+            urgency: Urgency::Wanted,
             done,
         })?;
         let _owned = OwnedGraph::new(program.device.clone(), id);

@@ -1,0 +1,113 @@
+'use strict';
+
+// Which plans of a model are worth making before anybody asks for them. Texts have lengths, and each length has a plan: where several were
+// met that differ in one open dimension alone, those between them will be met as well. The nearest to the last one come first.
+
+const { isName } = require('./inputs.js');
+
+/** So many sizes have to be met first. */
+const FEW = 4;
+/** Plans that nobody has used yet, at first and at most. Each one that is used allows as many again. */
+const ROOM = 8;
+const MOST_ROOM = 32;
+/** So many sets of other sizes are told apart. */
+const MOST_FAMILIES = 32;
+
+/**
+ * Sizes of one dimension, all others being the same.
+ * @typedef {{name: string, sizes: Map<string, number>, met: Set<number>, tried: Set<number>, last: number}} Family
+ */
+
+class Ahead {
+  #inputs;
+  /** The names of open dimensions. @type {string[]} */
+  #names;
+  /** The one that was met last is the last one. @type {Map<string, Family>} */
+  #families = new Map();
+  #room = ROOM;
+  /** Plans that were made ahead and not used. */
+  #unused = 0;
+
+  /** @param {{shape: (number | string | null)[] | null, sequence?: boolean, optional?: boolean}[]} inputs */
+  constructor(inputs) {
+    this.#inputs = inputs;
+    const isPlain = ({ shape, sequence, optional }) => shape !== null && !sequence && !optional && shape.every((size) => typeof size === 'number' || isName(size));
+    this.#names = inputs.every(isPlain) ? [...new Set(inputs.flatMap(({ shape }) => shape.filter(isName)))] : [];
+  }
+
+  /**
+   * A plan was asked for.
+   * @param {number[][]} shapes
+   */
+  met(shapes) {
+    const sizes = this.#sizesOf(shapes);
+    if (sizes === undefined) return;
+    for (const name of this.#names) {
+      const others = this.#names.filter((other) => other !== name).map((other) => sizes.get(other));
+      const key = `${name}:${others}`;
+      const family = this.#families.get(key) ?? { name, sizes, met: new Set(), tried: new Set(), last: 0 };
+      family.last = sizes.get(name);
+      family.met.add(family.last);
+      this.#families.delete(key);
+      this.#families.set(key, family);
+      if (this.#families.size > MOST_FAMILIES) this.#families.delete(this.#families.keys().next().value);
+    }
+  }
+
+  /** A plan was made that nobody had asked for. */
+  made() {
+    this.#unused++;
+  }
+
+  /** Somebody used one that was made ahead. */
+  used() {
+    this.#unused--;
+    this.#room = Math.min(2 * this.#room, MOST_ROOM);
+  }
+
+  /** One that nobody had used is gone. */
+  gone() {
+    this.#unused--;
+  }
+
+  /**
+   * The shapes to make a plan for next, if there are any. They are not named again.
+   * @returns {number[][] | undefined}
+   */
+  next() {
+    if (this.#unused >= this.#room) return undefined;
+    const family = [...this.#families.values()].findLast(({ met }) => met.size >= FEW);
+    if (family === undefined) return undefined;
+    const { met, tried, last } = family;
+    const [least, most] = [Math.min(...met), Math.max(...met)];
+    for (let distance = 1; distance <= most - least; distance++) {
+      for (const size of [last + distance, last - distance]) {
+        if (size < least || size > most || met.has(size) || tried.has(size)) continue;
+        tried.add(size);
+        return this.#shapesOf(family, size);
+      }
+    }
+    return undefined;
+  }
+
+  /** By names; nothing where two inputs contradict each other, which only some operators allow. */
+  #sizesOf(shapes) {
+    if (this.#names.length === 0) return undefined;
+    const sizes = new Map();
+    for (const [position, { shape }] of this.#inputs.entries()) {
+      for (const [axis, name] of shape.entries()) {
+        if (typeof name === 'number') continue;
+        const size = shapes[position][axis];
+        if ((sizes.get(name) ?? size) !== size) return undefined;
+        sizes.set(name, size);
+      }
+    }
+    return sizes;
+  }
+
+  #shapesOf({ name, sizes }, size) {
+    return this.#inputs.map(({ shape }) => shape.map((each) => (typeof each === 'number' ? each : each === name ? size : sizes.get(each))));
+  }
+}
+
+module.exports = { Ahead, FEW, MOST_ROOM, ROOM };
