@@ -154,4 +154,18 @@ mod tests {
         assert!(numbers.into_iter().eq(0..50));
         assert!(POOL.lock().threads <= 4);
     }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_nobody_waits_for_has_the_lowest_priority() {
+        static POOL: Pool = Pool::new("test", 1, Duration::from_secs(10));
+        static YIELDS: Pool = Pool::that_yields("test ahead", 1, Duration::from_secs(10));
+        let own = || rustix::process::getpriority_process(Some(rustix::thread::gettid())).unwrap();
+        let of = |pool: &'static Pool| {
+            let (sender, found) = bounded(1);
+            assert!(pool.spawn(sender, move |sender| sender.send(own()).unwrap()).is_ok());
+            found.recv().unwrap()
+        };
+        assert_eq!([of(&YIELDS), of(&POOL)], [19, own()]);
+    }
 }

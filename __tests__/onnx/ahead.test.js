@@ -106,9 +106,10 @@ describe('of a model', () => {
     const before = (await context.memoryUsage()).graphs;
     const model = await loadOnnx(context, bytes);
     const { plans } = modelState(model);
-    const made = jest.spyOn(plans, 'make');
-    for (const length of [2, 40, 20, 30]) {
+    const [made, ahead] = [jest.spyOn(plans, 'make'), jest.spyOn(plans, 'makeAhead')];
+    for (const [i, length] of [2, 40, 20, 30].entries()) {
       await run(model, length);
+      expect(ahead).toHaveBeenCalledTimes(2 * i + 1);
       await plans.makeAhead();
     }
     expect(made).toHaveBeenCalledTimes(4);
@@ -126,6 +127,7 @@ describe('of a model', () => {
   });
 
   test('whoever wants one that is being made does not wait for it', async () => {
+    const before = (await context.memoryUsage()).graphs;
     const model = await loadOnnx(context, bytes);
     const { plans } = modelState(model);
     const made = jest.spyOn(plans, 'make');
@@ -139,17 +141,20 @@ describe('of a model', () => {
     await run(model, 29);
     expect(made).toHaveBeenCalledTimes(5);
     model.destroy();
+    await plans.makeAhead();
+    // Of the two for 31 none is left.
+    expect((await context.memoryUsage()).graphs).toBe(before);
   });
 
   test('none in the place of others', async () => {
     const model = await loadOnnx(context, bytes);
-    const { plans } = modelState(model);
+    const { contextState, plans } = modelState(model);
+    const begun = jest.spyOn(contextState.order, 'planOnnx');
     // As many as are kept, and one more.
     await model.prepare(Array.from({ length: 513 }, (_, i) => ({ x: [2 * i + 1] })));
-    const made = jest.spyOn(plans, 'make');
     await plans.makeAhead();
-    await run(model, 500);
-    expect(made).toHaveBeenCalledTimes(1);
+    expect(begun).toHaveBeenCalledTimes(513);
+    begun.mockRestore();
     model.destroy();
   });
 
