@@ -20,14 +20,14 @@ describe('which ones', () => {
   const texts = [{ shape: ['batch', 'sequence', 4] }, { shape: ['batch', 'sequence'] }];
   const meet = (ahead, sizes, batch = 1) => sizes.forEach((size) => ahead.met([[batch, size, 4], [batch, size]]));
 
-  test('those between sizes that were met, the nearest to the last one first', () => {
+  test('those between sizes that were met, the largest first', () => {
     const ahead = new Ahead(texts);
     meet(ahead, [3, 9, 5]);
     expect(FEW).toBe(4);
     expect(lengths(ahead)).toEqual([]);
     meet(ahead, [6]);
-    expect(ahead.next()).toEqual([[1, 7, 4], [1, 7]]);
-    expect(lengths(ahead)).toEqual(['1x8x4', '1x4x4']);
+    expect(ahead.next()).toEqual([[1, 8, 4], [1, 8]]);
+    expect(lengths(ahead)).toEqual(['1x7x4', '1x4x4']);
     // None is named twice.
     meet(ahead, [9, 3]);
     expect(lengths(ahead)).toEqual([]);
@@ -42,7 +42,24 @@ describe('which ones', () => {
     meet(ahead, [3], 1);
     meet(ahead, [3], 4);
     // The sizes of the batch, for texts of 3.
-    expect(lengths(ahead)).toEqual(['5x3x4', '6x3x4', '2x3x4']);
+    expect(lengths(ahead)).toEqual(['6x3x4', '5x3x4', '2x3x4']);
+  });
+
+  test('not those up to one that is far from all others', () => {
+    const ahead = new Ahead(texts);
+    meet(ahead, [3, 100, 5, 9]);
+    expect(lengths(ahead)).toEqual(['1x8x4', '1x7x4', '1x6x4', '1x4x4']);
+    meet(ahead, [50]);
+    expect(ahead.next()).toEqual([[1, 99, 4], [1, 99]]);
+  });
+
+  test('none between sizes that are far apart, as those of sounds', () => {
+    const ahead = new Ahead(texts);
+    meet(ahead, [1000, 1200, 1400, 1513]);
+    expect(lengths(ahead)).toEqual([]);
+    const other = new Ahead(texts);
+    meet(other, [1000, 1200, 1400, 1512]);
+    expect(lengths(other)).toHaveLength(ROOM);
   });
 
   test('as many again as were used', () => {
@@ -114,8 +131,7 @@ describe('of a model', () => {
     }
     expect(made).toHaveBeenCalledTimes(4);
     const kept = (await context.memoryUsage()).graphs;
-    // The nearest to 30.
-    for (const length of [31, 29, 32, 28, 33, 27, 34, 26]) await run(model, length);
+    for (const length of [39, 32, 38, 33, 37, 34, 36, 35]) await run(model, length);
     expect(made).toHaveBeenCalledTimes(4);
     await plans.makeAhead();
     expect((await context.memoryUsage()).graphs).toBeGreaterThan(kept);
@@ -134,15 +150,15 @@ describe('of a model', () => {
     for (const length of [2, 40, 20]) await run(model, length);
     // The first of them is begun when this one ends, and cannot be there yet.
     await run(model, 30);
-    await run(model, 31);
+    await run(model, 39);
     expect(made).toHaveBeenCalledTimes(5);
     await plans.makeAhead();
-    await run(model, 31);
-    await run(model, 29);
+    await run(model, 39);
+    await run(model, 38);
     expect(made).toHaveBeenCalledTimes(5);
     model.destroy();
     await plans.makeAhead();
-    // Of the two for 31 none is left.
+    // Of the two for 39 none is left.
     expect((await context.memoryUsage()).graphs).toBe(before);
   });
 

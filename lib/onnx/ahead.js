@@ -1,7 +1,8 @@
 'use strict';
 
 // Which plans of a model are worth making before anybody asks for them. Texts have lengths, and each length has a plan: where several were
-// met that differ in one open dimension alone, those between them will be met as well. The nearest to the last one come first.
+// met that differ in one open dimension alone, those between them will be met as well. The largest come first: their runs are the longest
+// as it is, and a plan makes them longer.
 
 const { isName } = require('./inputs.js');
 
@@ -10,12 +11,16 @@ const FEW = 4;
 /** Plans that nobody has used yet, at first and at most. Each one that is used allows as many again. */
 const ROOM = 8;
 const MOST_ROOM = 32;
+/** The largest size is far from the next one if it is larger by this. */
+const FAR = 2;
+/** Between sizes that are further apart, as those of sounds, more lie than plans are kept. */
+const WIDE = 512;
 /** So many sets of other sizes are told apart. */
 const MOST_FAMILIES = 32;
 
 /**
- * Sizes of one dimension, all others being the same.
- * @typedef {{name: string, sizes: Map<string, number>, met: Set<number>, tried: Set<number>, last: number}} Family
+ * Sizes of one dimension, all others being the same; whether there is nothing more between those that were met.
+ * @typedef {{name: string, sizes: Map<string, number>, met: Set<number>, tried: Set<number>, isDone: boolean}} Family
  */
 
 class Ahead {
@@ -45,9 +50,12 @@ class Ahead {
     for (const name of this.#names) {
       const others = this.#names.filter((other) => other !== name).map((other) => sizes.get(other));
       const key = `${name}:${others}`;
-      const family = this.#families.get(key) ?? { name, sizes, met: new Set(), tried: new Set(), last: 0 };
-      family.last = sizes.get(name);
-      family.met.add(family.last);
+      const family = this.#families.get(key) ?? { name, sizes, met: new Set(), tried: new Set(), isDone: false };
+      const size = sizes.get(name);
+      if (!family.met.has(size) && family.met.size <= 2 * WIDE) {
+        family.met.add(size);
+        family.isDone = false;
+      }
       this.#families.delete(key);
       this.#families.set(key, family);
       if (this.#families.size > MOST_FAMILIES) this.#families.delete(this.#families.keys().next().value);
@@ -77,16 +85,18 @@ class Ahead {
   next() {
     if (this.#unused >= this.#room) return undefined;
     const family = [...this.#families.values()].findLast(({ met }) => met.size >= FEW);
-    if (family === undefined) return undefined;
-    const { met, tried, last } = family;
-    const [least, most] = [Math.min(...met), Math.max(...met)];
-    for (let distance = 1; distance <= most - least; distance++) {
-      for (const size of [last + distance, last - distance]) {
-        if (size < least || size > most || met.has(size) || tried.has(size)) continue;
-        tried.add(size);
-        return this.#shapesOf(family, size);
-      }
+    if (family === undefined || family.isDone) return undefined;
+    const { met, tried } = family;
+    const ordered = [...met].sort((a, b) => b - a);
+    // One that is far from all others tells nothing of those in between.
+    const most = ordered[ordered[0] > FAR * ordered[1] ? 1 : 0];
+    const least = ordered.at(-1);
+    for (let size = most - 1; size > least && most - least <= WIDE; size--) {
+      if (met.has(size) || tried.has(size)) continue;
+      tried.add(size);
+      return this.#shapesOf(family, size);
     }
+    family.isDone = true;
     return undefined;
   }
 
