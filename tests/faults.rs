@@ -11,7 +11,7 @@ use webnn_node::graph::ops::operator;
 use webnn_node::graph::{DataType, Descriptor, GraphBuilder};
 use webnn_node::host_memory::HostBuffer;
 use webnn_node::memory::Bytes;
-use webnn_node::timeline::{Compute, Done, GraphId, Operand, Task, TensorId, Timeline};
+use webnn_node::timeline::{Compute, Done, GraphId, Operand, Task, TensorId, Timeline, Urgency};
 
 /// The plan is the process's, so one test at a time.
 fn alone() -> MutexGuard<'static, ()> {
@@ -46,7 +46,14 @@ impl Harness {
         }
         let description = Box::new(builder.build(vec![("y".into(), operand)]).unwrap());
         harness
-            .ask(|done| Task::Build { graph: GRAPH, description, label: String::new(), most: usize::MAX, done })
+            .ask(|done| Task::Build {
+                graph: GRAPH,
+                description,
+                label: String::new(),
+                most: usize::MAX,
+                urgency: Urgency::Wanted,
+                done,
+            })
             .recv()
             .unwrap()
             .unwrap();

@@ -16,7 +16,7 @@ use webnn_node::host_memory::HostBuffer;
 use webnn_node::memory::{Bytes, UsageNumbers};
 use webnn_node::onnx::{Bounds, Fixed, Loaded, Model, Place, Source, import_part};
 use webnn_node::program::Weights;
-use webnn_node::timeline::{Done, GraphId, Task, TensorId, Timeline};
+use webnn_node::timeline::{Done, GraphId, Task, TensorId, Timeline, Urgency};
 
 const GRAPH: GraphId = GraphId(100);
 const X: TensorId = TensorId(1);
@@ -64,7 +64,14 @@ impl Harness {
             made.recv().unwrap().unwrap();
         }
         let description = Box::new(graph());
-        let built = harness.ask(|done| Task::Build { graph: GRAPH, description, label: String::new(), most: usize::MAX, done });
+        let built = harness.ask(|done| Task::Build {
+            graph: GRAPH,
+            description,
+            label: String::new(),
+            most: usize::MAX,
+            urgency: Urgency::Wanted,
+            done,
+        });
         built.recv().unwrap().unwrap();
         Some(harness)
     }
@@ -188,7 +195,14 @@ fn steps_that_need_more_bindings_than_there_are_are_refused_with_the_limits() {
     let sum = builder.apply(operator("where").unwrap(), [Value::Operand(condition), a, b], "").unwrap()[0];
     let sum = builder.apply(operator("add").unwrap(), [Value::Operand(sum), c], "").unwrap()[0];
     let description = Box::new(builder.build(vec![("y".into(), sum)]).unwrap());
-    let built = harness.ask(|done| Task::Build { graph: GraphId(7), description, label: String::new(), most: usize::MAX, done });
+    let built = harness.ask(|done| Task::Build {
+        graph: GraphId(7),
+        description,
+        label: String::new(),
+        most: usize::MAX,
+        urgency: Urgency::Wanted,
+        done,
+    });
     // A device that binds as much as it likes takes it.
     if let Err(error) = built.recv().unwrap() {
         assert_eq!(error.kind(), Kind::Operation, "{error}");

@@ -8,7 +8,7 @@ use webnn_node::error::Result;
 use webnn_node::graph::{Descriptor, FpMath, Graph, OperandId, Shared};
 use webnn_node::host_memory::HostBuffer;
 use webnn_node::memory::Bytes;
-use webnn_node::timeline::{Done, GraphId, Task, TensorId, Timeline};
+use webnn_node::timeline::{Done, GraphId, Task, TensorId, Timeline, Urgency};
 
 pub fn cpu(graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
     // One timeline serves all cases of a thread.
@@ -81,6 +81,7 @@ fn run_on(timeline: &Timeline, graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> 
         description: Box::new(graph.clone()),
         label: String::new(),
         most: usize::MAX,
+        urgency: Urgency::Wanted,
         done,
     });
     let tensors: Vec<(TensorId, Descriptor)> = graph
