@@ -3,11 +3,10 @@
 use super::cache::{Lane, Shared};
 use super::inputs::Extra;
 use super::sampling::{Choice, Occurrences, Sampling};
-use crate::backend::Watch;
 use crate::error::{Error, Kind, Result};
 use crate::onnx::{Random, Stream};
 use crate::program::run::spawn;
-use crate::timeline::Done;
+use crate::timeline::{Done, Watch};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
