@@ -21,6 +21,25 @@ testCases([
   { op: 'MultiHeadAttention', ...microsoft, attributes: { num_heads: 2 }, inputs: [x([1, 3, 8]), x([1, 5, 8]), x([1, 5, 8]), null, i32([1, 5], [1, 1, 1, 0, 0])] },
   { op: 'MultiHeadAttention', ...microsoft, attributes: { num_heads: 2, unidirectional: 1 }, inputs: [x([1, 4, 8]), x([1, 4, 8]), x([1, 4, 8])] },
   { op: 'MultiHeadAttention', ...microsoft, outputs: 3, attributes: { num_heads: 2 }, inputs: [x([1, 1, 8]), x([1, 1, 8]), x([1, 1, 8]), null, null, null, x([1, 2, 3, 4]), x([1, 2, 3, 4])] },
+  ...[
+    ['lengths', [3], [2, 5, 0]],
+    ['lengths, and where sequences begin', [11], [2, 5, 1, 0, 2, 4, 6, 0, 5, 10, 15]],
+    ['keys', [3, 5], [1, 0, 1, 1, 0, 0, 1, 1, -1, 1, 2, 0, 0, 0, 1]],
+    ['keys of each query', [3, 2, 5], Array.from({ length: 30 }, (_, i) => Number((i * 7) % 5 > 1))],
+  ].flatMap(([note, shape, values]) => {
+    const mask = i32(shape, values);
+    return [
+      { op: 'MultiHeadAttention', ...microsoft, note, attributes: { num_heads: 2, mask_filter_value: float(-50) }, inputs: [x([3, 2, 8]), x([3, 5, 8]), x([3, 5, 8]), null, mask] },
+      { op: 'MultiHeadAttention', ...microsoft, note: `${note}, a cache`, outputs: 3, attributes: { num_heads: 2, unidirectional: 1, mask_filter_value: float(-50) }, inputs: [x([3, 2, 8]), x([3, 2, 8]), x([3, 2, 8]), null, mask, null, x([3, 2, 3, 4]), x([3, 2, 3, 4])] },
+    ];
+  }),
+  ...[
+    ['ends', [2], [3, 5]],
+    ['ends and starts', [4], [3, 5, 1, 2]],
+    ['ends, and where sequences begin', [8], [3, 5, 0, 5, 10, 0, 5, 10]],
+    ['a mask for show', [2, 1], [0, 0]],
+    ['a mask below 0', [2, 5], [1, -1, 1, 2, 0, 1, 1, 1, -2, 1]],
+  ].map(([note, shape, values]) => ({ op: 'Attention', ...microsoft, note, attributes: { num_heads: 2, mask_filter_value: float(-50) }, inputs: [x([2, 5, 8]), c([8, 24]), c([24]), i32(shape, values)] })),
   { op: 'RotaryEmbedding', ...microsoft, inputs: [x([2, 3, 16]), x([2, 3], { type: 'int64', low: 0, high: 8 }), c([8, 4]), c([8, 4])] },
   { op: 'RotaryEmbedding', ...microsoft, attributes: { interleaved: 1 }, inputs: [x([2, 2, 3, 8]), x([1], { type: 'int64', values: [2] }), c([8, 4]), c([8, 4])] },
   { op: 'GroupQueryAttention', ...microsoft, outputs: 3, attributes: { num_heads: 4, kv_num_heads: 2 }, inputs: [x([1, 3, 32]), x([1, 3, 16]), x([1, 3, 16]), null, null, i32([1], [2]), c([1], { type: 'int32', values: [3] })] },

@@ -76,7 +76,21 @@ const indices = [
   { op: 'MaxPool', outputs: 2, attributes: { kernel_shape: [3, 3], strides: [2, 2], pads: [1, 1, 1, 1], storage_order: 1 }, inputs: [x([1, 2, 5, 6])] },
   { op: 'MaxPool', outputs: 2, attributes: { kernel_shape: [2, 2], strides: [2, 2], dilations: [2, 1], ceil_mode: 1 }, inputs: [x([1, 2, 7, 6])] },
   { op: 'MaxPool', outputs: 2, attributes: { kernel_shape: [3], strides: [2] }, inputs: [x([2, 2, 9])] },
+  // Few numbers, so that equal ones are in one window.
+  ...['int8', 'uint8'].flatMap((type) => {
+    const few = (shape) => x(shape, type === 'int8' ? { type, low: -128, high: -126 } : { type, low: 0, high: 2 });
+    return [
+      { op: 'MaxPool', outputs: 2, attributes: { kernel_shape: [2, 3], pads: [1, 1, 0, 1] }, inputs: [few([2, 2, 5, 6])] },
+      { op: 'MaxPool', outputs: 2, attributes: { kernel_shape: [3], strides: [2], pads: [1, 2], ceil_mode: 1 }, inputs: [few([1, 2, 9])] },
+      { op: 'MaxPool', outputs: 2, attributes: { kernel_shape: [2, 2, 2], pads: [1, 0, 1, 0, 1, 1] }, inputs: [few([1, 2, 4, 5, 3])] },
+    ];
+  }),
+  { op: 'MaxPool', outputs: 2, attributes: { kernel_shape: [2, 3, 2] }, inputs: [x([2, 2, 4, 5, 6])] },
+  { op: 'MaxPool', outputs: 2, attributes: { kernel_shape: [3, 2, 3], strides: [2, 1, 2], pads: [1, 1, 1, 1, 0, 1], storage_order: 1 }, inputs: [x([1, 2, 5, 4, 6])] },
+  { op: 'MaxPool', outputs: 2, attributes: { kernel_shape: [2, 2, 2], strides: [2, 2, 1], dilations: [2, 1, 3], ceil_mode: 1 }, inputs: [x([1, 2, 7, 5, 6])] },
+  { op: 'MaxPool', outputs: 2, attributes: { kernel_shape: [2, 3, 2], strides: [2, 1, 1], auto_pad: 'SAME_LOWER' }, inputs: [x([1, 1, 5, 4, 6])] },
   { op: 'MaxUnpool', opset: 11, attributes: { kernel_shape: [2, 2], strides: [2, 2] }, inputs: [x([1, 1, 2, 2]), i64([1, 1, 2, 2], [1, 6, 8, 15])] },
+  { op: 'MaxUnpool', opset: 11, attributes: { kernel_shape: [2, 1, 2], strides: [2, 1, 1], pads: [0, 0, 1, 0, 0, 0] }, inputs: [x([1, 1, 2, 1, 2]), i64([1, 1, 2, 1, 2], [1, 6, 2, 7])] },
 ];
 
 const bits = [

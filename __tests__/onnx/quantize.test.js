@@ -134,6 +134,7 @@ testCases([
     ];
   }),
   { op: 'DynamicQuantizeLinear', opset: 11, outputs: 3, inputs: [x([4, 5])] },
+  { op: 'DynamicQuantizeLinear', opset: 11, note: 'nothing', outputs: 3, inputs: [x([0, 3])] },
   { op: 'DynamicQuantizeLinear', opset: 11, outputs: 3, inputs: [x([4, 5], { low: 1, high: 3 })] },
   { op: 'MatMulInteger', opset: 10, inputs: [bytes(3, 700), signed(700, 4), point('uint8', 128), point('int8', 3)] },
   { op: 'MatMulInteger', opset: 10, inputs: [bytes(2, 3, 7), signed(7, 4)] },

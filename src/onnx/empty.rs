@@ -22,9 +22,11 @@ fn passes_through(operator: &str) -> bool {
     matches!(operator, "Scatter" | "ScatterElements" | "ScatterND" | "TensorScatter")
 }
 
-/// What reductions and products make of nothing.
-fn neutral(operator: &str) -> Option<f64> {
+/// What reductions and products make of nothing, as one of their results.
+fn neutral(operator: &str, result: usize) -> Option<f64> {
     Some(match operator {
+        // The scale and the zero point of 0 alone.
+        "DynamicQuantizeLinear" => f64::from(u8::from(result == 1)),
         "ReduceSum" | "ReduceSumSquare" | "ReduceL1" | "ReduceL2" | "MatMul" | "Einsum" => 0.0,
         "ReduceProd" => 1.0,
         "ReduceMax" | "ReduceLogSum" | "ReduceLogSumExp" => f64::NEG_INFINITY,
@@ -99,14 +101,14 @@ pub fn map(entry: &Entry, node: &Node<'_>, emit: &mut Emit<'_>, limits: &Arc<Lim
         |lists| -> Mapped<_> { Ok((probe(entry, node, 1, lists, emit, limits)?, probe(entry, node, 2, lists, emit, limits)?)) };
     let (one, two) = both(true).or_else(|_| both(false))?;
     let mut results = Vec::with_capacity(one.len());
-    for ((element, one), (_, two)) in one.into_iter().zip(two) {
+    for (i, ((element, one), (_, two))) in one.into_iter().zip(two).enumerate() {
         // A product of two such sizes grows faster, and is 0 as well.
         let shape: Vec<usize> = one.iter().zip(&two).map(|(&one, &two)| (2 * one).saturating_sub(two)).collect();
         if shape.contains(&0) {
             results.push(Tensor::without_elements(element, shape).into());
             continue;
         }
-        let number = neutral(node.operator()).ok_or("an input without elements")?;
+        let number = neutral(node.operator(), i).ok_or("an input without elements")?;
         let number = match element.is_float() {
             true => Tensor::from_floats(element, vec![], &[number]),
             // The least and the greatest number of the type; there is no mean.

@@ -42,14 +42,13 @@ impl Kind {
 pub fn pool(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let kind = Kind::of(node)?;
     let input = emit.input(node, 0)?;
+    if node.has_output(1) {
+        return unpool::max_with_indices(node, input, emit);
+    }
     if emit.rank(input) == 5 {
-        node.no_outputs_from(1, "Indices of a pool with three spatial dimensions")?;
         return volume::pool(node, kind, input, emit);
     }
     let window = Window::of(node, emit.rank(input), None)?;
-    if node.has_output(1) {
-        return unpool::max_with_indices(node, input, window, emit);
-    }
     let images = window.with_images(input, emit)?;
     let output = windows(node, kind, images, window.clone(), emit)?;
     one(window.without_images(output, emit)?)

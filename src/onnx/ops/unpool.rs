@@ -18,102 +18,159 @@ use crate::onnx::value::Value;
 /// Windows may have so many places: each takes a few nodes.
 const MOST_PLACES: u32 = 256;
 
+/// One spatial dimension of a pool.
+struct Side {
+    length: u32,
+    output: u32,
+    kernel: u32,
+    stride: u32,
+    dilation: u32,
+    before: u32,
+    after: u32,
+}
+
+impl Side {
+    fn of(node: &Node<'_>, shape: &[u32]) -> Mapped<Vec<Side>> {
+        let up = node.flag("ceil_mode", false)?;
+        let mut lengths = shape.iter().skip(2).copied();
+        let mut sides = Vec::new();
+        for (mut window, own) in Window::all(node, shape.len())? {
+            let mut sizes = [1; 2];
+            for (size, length) in sizes[own.clone()].iter_mut().zip(&mut lengths) {
+                *size = length;
+            }
+            window.fix_padding(sizes)?;
+            let output = [output_size(&window, sizes, 0, up)?, output_size(&window, sizes, 1, up)?];
+            window.reach(sizes, output)?;
+            sides.extend(own.map(|i| Side {
+                length: sizes[i],
+                output: output[i],
+                kernel: window.kernel[i],
+                stride: window.strides[i],
+                dilation: window.dilations[i],
+                before: window.pads[i].0,
+                after: window.pads[i].1,
+            }));
+        }
+        Ok(sides)
+    }
+
+    /// Where in the input a window has its element of that number; padding is before 0, or behind the end.
+    fn place(&self, window: u32, element: u32) -> i64 {
+        i64::from(window) * i64::from(self.stride) + i64::from(element) * i64::from(self.dilation) - i64::from(self.before)
+    }
+
+    /// Whether it is the first of its window that is no padding.
+    fn begins(&self, window: u32, element: u32) -> bool {
+        let at = self.place(window, element);
+        at >= 0 && (element == 0 || at < i64::from(self.dilation))
+    }
+}
+
+/// All places of an array of these sizes, in the order of its memory.
+fn places(sizes: &[u32]) -> Vec<Vec<u32>> {
+    sizes.iter().fold(vec![Vec::new()], |places, &size| {
+        places.iter().flat_map(|place| (0..size).map(move |at| place.iter().copied().chain([at]).collect())).collect()
+    })
+}
+
 /// The maxima and their places in the whole input, counted over all its elements. The places of a window are compared one
 /// after the other; the first of equal ones counts.
-pub fn max_with_indices(node: &Node<'_>, input: OperandId, mut window: Window, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    let images = window.with_images(input, emit)?;
-    let [batches, channels, height, width] = emit.shape(images)[..] else { return Err("an input of another rank".into()) };
-    let sizes = [height, width];
-    window.fix_padding(sizes)?;
-    let up = node.flag("ceil_mode", false)?;
-    let output = [output_size(&window, sizes, 0, up)?, output_size(&window, sizes, 1, up)?];
-    window.reach(sizes, output)?;
-    let places = window.kernel[0].checked_mul(window.kernel[1]).filter(|&places| places <= MOST_PLACES);
-    let places = places.ok_or_else(|| format!("a window of {:?} with the output Indices", window.kernel))?;
-    emit.check_count(&[batches, channels, height, width])?;
-    emit.reserve(&[output[0].into(), output[1].into(), places.into()])?;
+pub fn max_with_indices(node: &Node<'_>, input: OperandId, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let shape = emit.shape(input);
+    let sides = Side::of(node, &shape)?;
+    let (batches, channels) = (shape[0], shape[1]);
+    let kernel: Vec<u32> = sides.iter().map(|side| side.kernel).collect();
+    let count = kernel.iter().try_fold(1u32, |count, &length| count.checked_mul(length)).filter(|&count| count <= MOST_PLACES);
+    let count = count.ok_or_else(|| format!("a window of {kernel:?} with the output Indices"))?;
+    emit.check_count(&shape)?;
+    let output: Vec<u32> = sides.iter().map(|side| side.output).collect();
+    emit.reserve(&output.iter().chain([&count]).map(|&size| size.into()).collect::<Vec<u64>>())?;
     emit.reserve(&[batches.into(), channels.into()])?;
-    let of = emit.data_type(images);
-    if !of.is_float() {
-        return Err(format!("the output Indices for {of} is not supported").into());
-    }
-    let [(top, bottom), (left, right)] = window.pads;
+    let of = emit.data_type(input);
+    let lowest = match of {
+        DataType::Int8 => Number::Integer(i8::MIN.into()),
+        DataType::Uint8 => Number::Integer(0),
+        _ if of.is_float() => Number::Double(f64::NEG_INFINITY),
+        _ => return Err(format!("the output Indices for {of} is not supported").into()),
+    };
+    // Before the spatial dimensions are two others.
+    let whole = |batches: u32, channels: u32, of_side: &dyn Fn(usize, &Side) -> u32| -> Vec<u32> {
+        [batches, channels].into_iter().chain(sides.iter().enumerate().map(|(i, side)| of_side(i, side))).collect()
+    };
     let padded = emit.push(Pad {
-        input: images,
-        beginning_padding: vec![0, 0, top, left],
-        ending_padding: vec![0, 0, bottom, right],
+        input,
+        beginning_padding: whole(0, 0, &|_, side| side.before),
+        ending_padding: whole(0, 0, &|_, side| side.after),
         mode: PaddingMode::Constant,
-        value: Number::Double(f64::NEG_INFINITY),
+        value: lowest,
     })?;
+    // How far elements lie apart in what the places count.
     let columns_first = node.int("storage_order", 0)? != 0;
+    let mut steps = vec![1i64; sides.len()];
+    let mut image = 1;
+    for i in 0..sides.len() {
+        let i = if columns_first { i } else { sides.len() - 1 - i };
+        steps[i] = image;
+        image *= i64::from(sides[i].length);
+    }
+    let windows = places(&output);
+    let all = whole(batches, channels, &|_, side| side.output);
+    let of_one: Vec<usize> = whole(1, 1, &|_, side| side.output).iter().map(|&size| size as usize).collect();
     let mut best: Option<(OperandId, OperandId)> = None;
-    for row in 0..window.kernel[0] {
-        for column in 0..window.kernel[1] {
-            let (dy, dx) = (row * window.dilations[0], column * window.dilations[1]);
-            let span = |dimension: usize| (output[dimension] - 1) * window.strides[dimension] + 1;
-            let own = emit.push(Slice {
-                input: padded,
-                starts: vec![0, 0, dy, dx],
-                sizes: vec![batches, channels, span(0), span(1)],
-                strides: Some(vec![1, 1, window.strides[0], window.strides[1]]),
-            })?;
-            let place = |dimension: usize, at: u32, offset: u32, before: u32| {
-                i64::from(at) * i64::from(window.strides[dimension]) + i64::from(offset) - i64::from(before)
-            };
-            let (mut here, mut is_first) = (Vec::new(), Vec::new());
-            for y in 0..output[0] {
-                for x in 0..output[1] {
-                    let (y, x) = (place(0, y, dy, top), place(1, x, dx, left));
-                    // The first place of a window that is no padding counts whatever is there, minus infinity too.
-                    let begins = |at: i64, offset: u32, dilation: u32| at >= 0 && (offset == 0 || at < i64::from(dilation));
-                    let first = begins(y, dy, window.dilations[0]) && begins(x, dx, window.dilations[1]);
-                    is_first.push(i64::from(first));
-                    here.push(if columns_first { x * i64::from(height) + y } else { y * i64::from(width) + x });
-                }
-            }
-            let shape = vec![1, 1, output[0] as usize, output[1] as usize];
-            let any_first = is_first.contains(&1);
-            let here = emit.constant(Tensor::from_integers(ElementType::Int64, shape.clone(), &here))?;
-            best = Some(match best {
-                None => (own, emit.expand(here, &[batches, channels, output[0], output[1]])?),
-                Some((value, index)) => {
+    for element in places(&kernel) {
+        let own = emit.push(Slice {
+            input: padded,
+            starts: whole(0, 0, &|i, side| element[i] * side.dilation),
+            sizes: whole(batches, channels, &|_, side| (side.output - 1) * side.stride + 1),
+            strides: Some(whole(1, 1, &|_, side| side.stride)),
+        })?;
+        let of_windows = |of: &dyn Fn(&[u32]) -> i64| -> Vec<i64> { windows.iter().map(|window| of(window)).collect() };
+        let here = of_windows(&|window| (0..sides.len()).map(|i| sides[i].place(window[i], element[i]) * steps[i]).sum());
+        // The first place of a window that is no padding counts whatever is there, minus infinity too.
+        let is_first = of_windows(&|window| i64::from((0..sides.len()).all(|i| sides[i].begins(window[i], element[i]))));
+        let any_first = is_first.contains(&1);
+        let here = emit.constant(Tensor::from_integers(ElementType::Int64, of_one.clone(), &here))?;
+        best = Some(match best {
+            None => (own, emit.expand(here, &all)?),
+            Some((value, index)) => {
+                let mut better = emit.logical(LogicalKind::Greater, own, value)?;
+                if of.is_float() {
                     // A NaN is the greatest, as in pools without indices, and nothing is greater than it.
                     let is_nan = emit.predicate(PredicateKind::IsNan, own)?;
-                    let greater = emit.logical(LogicalKind::Greater, own, value)?;
-                    let mut better = emit.logical(LogicalKind::LogicalOr, greater, is_nan)?;
-                    if any_first {
-                        let first = emit.constant(Tensor::from_integers(ElementType::Bool, shape, &is_first))?;
-                        better = emit.logical(LogicalKind::LogicalOr, better, first)?;
-                    }
-                    (emit.select(better, own, value)?, emit.select(better, here, index)?)
+                    better = emit.logical(LogicalKind::LogicalOr, better, is_nan)?;
                 }
-            });
-        }
+                if any_first {
+                    let first = emit.constant(Tensor::from_integers(ElementType::Bool, of_one.clone(), &is_first))?;
+                    better = emit.logical(LogicalKind::LogicalOr, better, first)?;
+                }
+                (emit.select(better, own, value)?, emit.select(better, here, index)?)
+            }
+        });
     }
     let (value, index) = best.ok_or("an empty window")?;
     // Before the place within an image, the images.
-    let image = i64::from(height) * i64::from(width);
     let starts: Vec<i64> = (0..i64::from(batches) * i64::from(channels)).map(|i| i * image).collect();
-    let shape = vec![batches as usize, channels as usize, 1, 1];
+    let shape: Vec<usize> = whole(batches, channels, &|_, _| 1).iter().map(|&size| size as usize).collect();
     let starts = emit.constant(Tensor::from_integers(ElementType::Int64, shape, &starts))?;
     let index = emit.add(index, starts)?;
-    Ok(vec![window.without_images(value, emit)?.into(), window.without_images(index, emit)?.into()])
+    Ok(vec![value.into(), index.into()])
 }
 
 /// MaxUnpool: elements at the places that a MaxPool told, and 0 elsewhere.
 pub fn max_unpool(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let (input, indices) = (emit.input(node, 0)?, emit.input(node, 1)?);
     let shape = emit.shape(input);
-    let window = Window::of(node, shape.len(), None)?;
     // What the pool's input must have been like.
-    let spatial = shape.len() - 2;
     let mut own = shape.clone();
-    for i in 0..spatial {
-        let dimension = i + 2 - spatial;
+    let windows = Window::all(node, shape.len())?;
+    let dimensions = windows.iter().flat_map(|(window, own)| own.clone().map(move |i| (window, i)));
+    for (length, (window, dimension)) in own[2..].iter_mut().zip(dimensions) {
         let (before, after) = window.pads[dimension];
-        let whole = u64::from(shape[2 + i] - 1) * u64::from(window.strides[dimension]) + u64::from(window.kernel[dimension]);
+        let last = u64::from(*length).checked_sub(1).ok_or("a dimension of size 0")?;
+        let whole = last * u64::from(window.strides[dimension]) + u64::from(window.kernel[dimension]);
         let whole = whole.checked_sub(u64::from(before) + u64::from(after)).filter(|&whole| whole > 0);
-        own[2 + i] = size(whole.ok_or("more padding than output")?)?;
+        *length = size(whole.ok_or("more padding than output")?)?;
     }
     let target = match node.optional_constant(2, "the output's shape")? {
         Some(tensor) => tensor.integers().iter().map(|&length| size(length)).collect::<Mapped<Vec<u32>>>()?,

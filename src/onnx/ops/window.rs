@@ -4,6 +4,7 @@ use crate::graph::OperandId;
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, size};
 use crate::onnx::refusal::Mapped;
+use std::ops::Range;
 
 /// How a window moves over the two spatial dimensions. Of one dimension, the first of the two is 1.
 #[derive(Clone, Debug)]
@@ -49,6 +50,14 @@ impl Window {
     pub fn of_volume(node: &Node<'_>, kernel: Option<&[u32]>) -> Mapped<(Window, Window)> {
         let mut both = Window::along(node, kernel, 3)?.into_iter();
         both.next().zip(both.next()).ok_or_else(|| "no spatial dimensions".into())
+    }
+
+    /// The windows of one to three spatial dimensions, each with those of its two that there are.
+    pub fn all(node: &Node<'_>, rank: usize) -> Mapped<Vec<(Window, Range<usize>)>> {
+        let spatial = rank.checked_sub(2).filter(|spatial| (1..=3).contains(spatial));
+        let spatial = spatial.ok_or_else(|| format!("an input of rank {rank}; one to three spatial dimensions are supported"))?;
+        let windows = Window::along(node, None, spatial)?.into_iter().enumerate();
+        Ok(windows.map(|(i, window)| (window, usize::from(i == 0 && spatial != 2)..2)).collect())
     }
 
     /// The attributes of so many spatial dimensions: the last two in the last window, and a first one in one of its own.

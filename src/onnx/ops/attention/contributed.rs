@@ -1,8 +1,8 @@
 //! MultiHeadAttention of com.microsoft.
 
+use super::padding::with_mask;
 use super::{Attention, add_bias, causal_bias, default_scale, join_heads, split_heads, type_of_scores, with_past};
 use crate::graph::OperandId;
-use crate::graph::ops::elementwise::LogicalKind;
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, size};
 use crate::onnx::ops::precision::wide;
@@ -67,20 +67,7 @@ pub fn multi_head(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let (queries, keys) = (emit.shape(query)[2], emit.shape(key)[2]);
     let mut bias = emit.optional(node, 5)?;
     if let Some(mask) = emit.optional(node, 4)? {
-        let batch = emit.shape(query)[0];
-        let aligned = match emit.shape(mask)[..] {
-            [b, k] if b == batch && k == keys => vec![b, 1, 1, k],
-            [b, q, k] if q == queries && k == keys => vec![b, 1, q, k],
-            _ => return Err("a key padding mask of another shape than [batch, keys] is not supported".into()),
-        };
-        let mask = emit.reshape(mask, &aligned)?;
-        // As onnxruntime does it: a finite number, so that a row that is all hidden stays one of numbers.
-        let hidden = node.float("mask_filter_value", -10000.0)?;
-        let zero_of_mask = emit.scalar(emit.data_type(mask), 0.0)?;
-        let shown = emit.logical(LogicalKind::NotEqual, mask, zero_of_mask)?;
-        let (zero, hidden) = (emit.scalar(of, 0.0)?, emit.scalar(of, hidden)?);
-        let of_mask = emit.select(shown, zero, hidden)?;
-        bias = add_bias(bias, of_mask, emit)?;
+        bias = with_mask(node, mask, (query, keys), bias, emit)?;
     }
     if node.flag("unidirectional", false)? {
         let causal = causal_bias(of, queries, keys, i64::from(keys) - i64::from(new), 0, emit)?;

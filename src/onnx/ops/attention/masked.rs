@@ -1,7 +1,7 @@
 //! DecoderMaskedMultiHeadAttention of com.microsoft: one query of each sequence, and a cache.
 
-use super::{Attention, add_bias, default_scale, join_heads, split_heads, type_of_scores, with_past};
-use crate::graph::ops::elementwise::LogicalKind;
+use super::padding::with_mask;
+use super::{Attention, default_scale, join_heads, split_heads, with_past};
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, size};
 use crate::onnx::refusal::Mapped;
@@ -50,17 +50,10 @@ pub fn decoder_masked(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>
             (with_past(node, 5, key, emit)?, with_past(node, 6, value, emit)?)
         }
     };
-    let of = type_of_scores(query, emit);
-    let (batch, keys) = (emit.shape(query)[0], emit.shape(key).get(2).copied().unwrap_or(0));
+    let keys = emit.shape(key).get(2).copied().unwrap_or(0);
     let mut bias = emit.optional(node, 4)?;
     if let Some(mask) = emit.optional(node, 3)? {
-        if emit.shape(mask) != [batch, keys] {
-            return Err(format!("a mask of shape {:?}, allowed {:?}", emit.shape(mask), [batch, keys]).into());
-        }
-        let mask = emit.reshape(mask, &[batch, 1, 1, keys])?;
-        let shown = emit.compare(LogicalKind::NotEqual, mask, 0.0)?;
-        let of_mask = emit.choose(shown, of, 0.0, node.float("mask_filter_value", -10000.0)?)?;
-        bias = add_bias(bias, of_mask, emit)?;
+        bias = with_mask(node, mask, (query, keys), bias, emit)?;
     }
     let scale = default_scale(node, query, emit)?;
     let attention = Attention { query, key, value, scale, bias, softcap: 0.0 };

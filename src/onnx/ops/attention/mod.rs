@@ -6,6 +6,7 @@ mod contributed;
 mod grouped;
 mod masked;
 mod packed;
+mod padding;
 mod standard;
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,8 @@
 //! Attention of com.microsoft: queries, keys and values come from one product with packed weights.
 
+use super::padding::with_mask;
 use super::{Attention, add_bias, causal_bias, default_scale, join_heads, split_heads, type_of_scores};
-use crate::graph::ops::elementwise::LogicalKind;
-use crate::graph::{DataType, OperandId};
+use crate::graph::OperandId;
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, size};
 use crate::onnx::ops::quantize::{integer_product, per_axis};
@@ -51,7 +51,7 @@ fn attend(
     if node.flag("do_rotary", false)? {
         return Err("rotary embeddings in this operator are not supported".into());
     }
-    let &[batches, queries, _] = &emit.shape(product)[..] else { return Err("an input whose rank is not 3".into()) };
+    let &[_, queries, _] = &emit.shape(product)[..] else { return Err("an input whose rank is not 3".into()) };
     let mut product = product;
     if let Some(bias) = emit.optional(node, 2)? {
         product = emit.add(product, bias)?;
@@ -78,23 +78,7 @@ fn attend(
     let of = type_of_scores(query, emit);
     let keys = emit.shape(key)[2];
     if let Some(mask) = emit.optional(node, places.mask)? {
-        let shown = match emit.shape(mask)[..] {
-            [b, k] if b == batches && k == keys => emit.reshape(mask, &[b, 1, 1, k])?,
-            [b, q, k] if q == queries && k == keys => emit.reshape(mask, &[b, 1, q, k])?,
-            // How many keys of each batch count.
-            [b] if b == batches => {
-                let lengths = emit.cast(mask, DataType::Int32)?;
-                let lengths = emit.reshape(lengths, &[b, 1, 1, 1])?;
-                let positions = emit.positions(DataType::Int32, 4, 3, keys)?;
-                emit.logical(LogicalKind::Lesser, positions, lengths)?
-            }
-            _ => return Err(format!("a mask of shape {:?}", emit.shape(mask)).into()),
-        };
-        let zero = emit.scalar(emit.data_type(shown), 0.0)?;
-        let shown = emit.logical(LogicalKind::NotEqual, shown, zero)?;
-        let hidden = node.float("mask_filter_value", -10000.0)?;
-        let of_mask = emit.choose(shown, of, 0.0, hidden)?;
-        bias = add_bias(bias, of_mask, emit)?;
+        bias = with_mask(node, mask, (query, keys), bias, emit)?;
     }
     if node.flag("unidirectional", false)? {
         let causal = causal_bias(of, queries, keys, i64::from(keys) - i64::from(queries), 0, emit)?;
