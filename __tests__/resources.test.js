@@ -39,6 +39,22 @@ describe.each([[[]], [['--max-old-space-size=64']]])('what script forgets is col
   }, LIMIT);
 });
 
+// What Mesa's llvmpipe compiles, 0.5 MB for a shader, it lets go when something is submitted after the pipeline was destroyed, and gives
+// back when its device is gone.
+(process.platform === 'linux' ? describe : describe.skip)('graphs on a GPU in software that are destroyed', () => {
+  test.each([
+    // Of 118 MB that were there.
+    ['run', 64],
+    // Of 420.
+    ['built', 200],
+  ])('%s', async (kind, most) => {
+    const { stdout, ...rest } = await run([], 'compiled.js', kind);
+    expect(rest).toEqual(ended);
+    if (stdout === 'unavailable') return;
+    expect(Number(stdout)).toBeLessThan(most * MIB);
+  }, LIMIT);
+});
+
 describe('timers have their turn while one promise after the other is settled', () => {
   test.each(['createContext', 'createConstantTensor'])('%s', async (method) => {
     const { stdout, ...rest } = await run([], 'turns.js', method);

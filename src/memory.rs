@@ -19,7 +19,7 @@ mod input_copy;
 mod mapped;
 mod reserve;
 
-pub use allocator_tuning::keep_freed;
+pub use allocator_tuning::{give_back, keep_freed};
 use available::available;
 use huge_pages::Block;
 pub use huge_pages::{Together, side_by_side};

@@ -29,6 +29,19 @@ pub fn keep_freed() {
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub fn keep_freed() {}
 
+/// Gives the system all pages back that hold nothing: glibc by itself does so at the ends of its heaps only.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+pub fn give_back() {
+    unsafe extern "C" {
+        fn malloc_trim(pad: usize) -> std::ffi::c_int;
+    }
+    // SAFETY: glibc's function has this signature, takes any number, and may be called at any time by any thread.
+    unsafe { malloc_trim(0) };
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub fn give_back() {}
+
 #[cfg(all(test, target_os = "linux", target_env = "gnu"))]
 mod tests {
     use super::*;

@@ -147,6 +147,7 @@ impl Device {
             limit: limit.clone(),
             loss: loss.clone(),
             idle: idle.clone(),
+            is_software,
         };
         let start =
             |name: &str, work: Box<dyn FnOnce() + Send>| crate::thread::start(name, work).map_err(|error| refused(&error));
@@ -181,6 +182,9 @@ impl Device {
     pub fn graph_ends(&self) {
         if self.graphs.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.pipelines.idle();
+        }
+        if self.pipelines.were_let_go() {
+            let _ = self.orders.send(Order::LetGo);
         }
     }
 

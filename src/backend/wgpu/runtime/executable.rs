@@ -32,6 +32,24 @@ pub struct Executable {
     sizes: Option<Counted>,
     output_lengths: Vec<usize>,
     placements: Placements,
+    /// Behind the pipelines, so that they are let go before.
+    _counted: Begun,
+}
+
+/// A graph among those of a device.
+struct Begun(Arc<Device>);
+
+impl Begun {
+    fn new(device: &Arc<Device>) -> Self {
+        device.graph_begins();
+        Self(device.clone())
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        self.0.graph_ends();
+    }
 }
 
 /// A buffer, counted once however many graphs use it.
@@ -121,9 +139,11 @@ impl Executable {
                 Some(Counted { buffer, _charge: usage.charge(Use::Graphs, sizes.len()) })
             }
         };
-        device.graph_begins();
-        let mut executable = Executable { device, dispatches: Vec::new(), constants, arena, sizes, output_lengths, placements };
-        for Dispatch { shader, bindings, grid, places, .. } in dispatches {
+        let _counted = Begun::new(&device);
+        let wanted = dispatches;
+        let dispatches = Vec::new();
+        let mut executable = Executable { device, dispatches, constants, arena, sizes, output_lengths, placements, _counted };
+        for Dispatch { shader, bindings, grid, places, .. } in wanted {
             ask()?;
             let pipeline = pipelines[shader].clone().expect("all that are used are made");
             let mut prepared = Prepared { pipeline, bindings, grid, places, fixed: None };
@@ -205,12 +225,6 @@ impl Executable {
             }
         }
         Ok(encoder.finish())
-    }
-}
-
-impl Drop for Executable {
-    fn drop(&mut self) {
-        self.device.graph_ends();
     }
 }
 

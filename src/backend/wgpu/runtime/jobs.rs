@@ -21,6 +21,8 @@ pub type Commands = Box<dyn FnOnce() -> Result<wgpu::CommandBuffer> + Send>;
 
 pub enum Order {
     Job(Arc<Turn>),
+    /// To submit nothing: Mesa's llvmpipe destroys pipelines when something is submitted after they were let go.
+    LetGo,
     Stop,
 }
 

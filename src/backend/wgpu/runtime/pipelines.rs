@@ -4,7 +4,7 @@ use super::errors::checked;
 use super::loss::Loss;
 use crate::error::Result;
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Pipelines by the text of their shaders: equal layers of a network share one.
@@ -12,6 +12,8 @@ use std::sync::{Mutex, PoisonError};
 pub struct Pipelines {
     kept: Mutex<Kept>,
     made: AtomicUsize,
+    /// Whether some were let go since it was last asked.
+    let_go: AtomicBool,
 }
 
 /// Pipelines that are kept for graphs to come, in the order in which they were made.
@@ -32,8 +34,8 @@ fn estimate(text: &str) -> usize {
 }
 
 impl Kept {
-    /// Keeps a pipeline; the oldest ones go where there are too many.
-    fn insert(&mut self, text: String, pipeline: wgpu::ComputePipeline) {
+    /// Keeps a pipeline; the oldest ones go where there are too many. Tells whether some do.
+    fn insert(&mut self, text: String, pipeline: wgpu::ComputePipeline) -> bool {
         self.bytes += estimate(&text);
         self.order.push_back(text.clone());
         if self.pipelines.insert(text, pipeline).is_some() {
@@ -41,15 +43,17 @@ impl Kept {
             let twice = self.order.pop_back();
             self.bytes -= twice.map_or(0, |text| estimate(&text));
         }
-        self.shrink(MOST_BYTES);
+        self.shrink(MOST_BYTES)
     }
 
-    fn shrink(&mut self, most: usize) {
+    fn shrink(&mut self, most: usize) -> bool {
+        let before = self.order.len();
         while self.bytes > most {
             let Some(oldest) = self.order.pop_front() else { break };
             self.bytes -= estimate(&oldest);
             self.pipelines.remove(&oldest);
         }
+        self.order.len() < before
     }
 }
 
@@ -61,7 +65,13 @@ impl Pipelines {
 
     /// There is no graph any more.
     pub fn idle(&self) {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).shrink(MOST_BYTES_WHEN_IDLE);
+        let let_go = self.kept.lock().unwrap_or_else(PoisonError::into_inner).shrink(MOST_BYTES_WHEN_IDLE);
+        self.let_go.fetch_or(let_go, Ordering::Relaxed);
+    }
+
+    /// Whether some were let go since this was last asked.
+    pub fn were_let_go(&self) -> bool {
+        self.let_go.swap(false, Ordering::Relaxed)
     }
 
     /// How many are kept, and their bytes by estimate.
@@ -103,7 +113,8 @@ impl Pipelines {
             }
         })?;
         self.made.fetch_add(1, Ordering::Relaxed);
-        lock().insert(text.to_owned(), pipeline.clone());
+        let let_go = lock().insert(text.to_owned(), pipeline.clone());
+        self.let_go.fetch_or(let_go, Ordering::Relaxed);
         Ok(pipeline)
     }
 }

@@ -26,25 +26,18 @@ pub struct Submitter {
 impl Submitter {
     /// Runs until it is told to stop, or nobody is left to give orders.
     pub fn run(self, orders: &Receiver<Order>, ending: Sender<()>) {
-        while let Ok(Order::Job(turn)) = orders.recv() {
+        loop {
+            let turn = match orders.recv() {
+                Ok(Order::Job(turn)) => Some(turn),
+                Ok(Order::LetGo) => None,
+                Ok(Order::Stop) | Err(_) => break,
+            };
             // Waits when the device is far behind. Until then the job can be taken away.
             self.flight.enter();
-            let Turn { job, asked } = &*turn;
-            let job = lock(job).take();
-            let submitted = match job {
-                None => None,
-                Some(job) if self.stopping.load(Ordering::Relaxed) => {
-                    job.refuse(&asked.refused().unwrap_or_else(|| "the process ends".into()));
-                    None
-                }
-                Some(Job::Write { to, bytes, done }) => {
-                    let written = self.write(&to, &bytes);
-                    drop((to, bytes));
-                    reported(written, done)
-                }
-                Some(Job::Read { from, into, done }) => self.read(&from, into, done, asked),
-                // The storage is let go before the end is reported: it may be the last reference.
-                Some(Job::Execute { commands, done }) => reported(self.execute(commands), done),
+            let submitted = match turn {
+                Some(turn) => self.submit(&turn),
+                None if self.stopping.load(Ordering::Relaxed) => None,
+                None => self.checked(|| Ok(self.queue.submit([]))).ok(),
             };
             match submitted {
                 Some(index) => drop(self.submitted.send(index)),
@@ -55,6 +48,26 @@ impl Submitter {
         while orders.try_recv().is_ok() {}
         drop(self);
         drop(ending);
+    }
+
+    /// Submits a job, if there is something left of it to do.
+    fn submit(&self, Turn { job, asked }: &Turn) -> Option<Submission> {
+        let job = lock(job).take();
+        match job {
+            None => None,
+            Some(job) if self.stopping.load(Ordering::Relaxed) => {
+                job.refuse(&asked.refused().unwrap_or_else(|| "the process ends".into()));
+                None
+            }
+            Some(Job::Write { to, bytes, done }) => {
+                let written = self.write(&to, &bytes);
+                drop((to, bytes));
+                reported(written, done)
+            }
+            Some(Job::Read { from, into, done }) => self.read(&from, into, done, asked),
+            // The storage is let go before the end is reported: it may be the last reference.
+            Some(Job::Execute { commands, done }) => reported(self.execute(commands), done),
+        }
     }
 
     fn checked<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {

@@ -8,7 +8,7 @@ use super::loss::{Loss, lock};
 use crate::error::Result;
 use crate::host_memory::HostBuffer;
 use crate::timeline::Done;
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
@@ -179,6 +179,9 @@ impl Reading {
 /// What was submitted, for the thread that waits for it.
 pub type Submission = SubmissionIndex;
 
+/// After so long without anything submitted a device is taken for idle.
+const QUIET: Duration = Duration::from_secs(5);
+
 /// The thread that waits: each submission's callbacks are called, and what it used is freed, when it has finished.
 pub struct Waiter {
     pub device: wgpu::Device,
@@ -188,12 +191,14 @@ pub struct Waiter {
     pub loss: Arc<Loss>,
     /// In the end: whether nothing is left to do on the device.
     pub idle: Arc<AtomicBool>,
+    /// Of `Device`.
+    pub is_software: bool,
 }
 
 impl Waiter {
     /// Runs until nothing more can be submitted.
     pub fn run(self, submitted: &Receiver<Submission>, ending: Sender<()>) {
-        for index in submitted {
+        while let Some(index) = self.next(submitted) {
             if !self.flight.is_given_up() && !self.wait(&index) {
                 self.flight.give_up();
                 self.loss.set(&self.loss.message());
@@ -206,10 +211,26 @@ impl Waiter {
         if matches!(idle, Ok(Ok(_))) {
             drop(handles);
             self.idle.store(true, Ordering::Release);
+            // Mesa's llvmpipe keeps about 0.6 MB for each pipeline it ever had, in small blocks, until the device is gone.
+            if self.is_software {
+                crate::memory::give_back();
+            }
         } else {
             std::mem::forget(handles);
         }
         drop(ending);
+    }
+
+    /// The next submission, unless there is none any more.
+    fn next(&self, submitted: &Receiver<Submission>) -> Option<Submission> {
+        match submitted.recv_timeout(QUIET) {
+            // What is in software has what it compiled on the heap.
+            Err(RecvTimeoutError::Timeout) if self.is_software => crate::memory::give_back(),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return None,
+            Ok(index) => return Some(index),
+        }
+        submitted.recv().ok()
     }
 
     /// Whether the device goes on.
