@@ -67,11 +67,14 @@ impl Side {
     }
 }
 
-/// All places of an array of these sizes, in the order of its memory.
-fn places(sizes: &[u32]) -> Vec<Vec<u32>> {
-    sizes.iter().fold(vec![Vec::new()], |places, &size| {
-        places.iter().flat_map(|place| (0..size).map(move |at| place.iter().copied().chain([at]).collect())).collect()
-    })
+/// The place of an element in an array of these sizes, of which there are at most three.
+fn place_of(mut number: usize, sizes: &[u32]) -> [u32; 3] {
+    let mut place = [0; 3];
+    for (at, &size) in place[..sizes.len()].iter_mut().zip(sizes).rev() {
+        *at = (number % size as usize) as u32;
+        number /= size as usize;
+    }
+    place
 }
 
 /// The maxima and their places in the whole input, counted over all its elements. The places of a window are compared one
@@ -114,18 +117,21 @@ pub fn max_with_indices(node: &Node<'_>, input: OperandId, emit: &mut Emit<'_>) 
         steps[i] = image;
         image *= i64::from(sides[i].length);
     }
-    let windows = places(&output);
+    let windows: usize = output.iter().map(|&size| size as usize).product();
+    // Numbers as they are collected, and the bytes of two constants.
+    memory::require(4 * size_of::<i64>() * windows)?;
     let all = whole(batches, channels, &|_, side| side.output);
     let of_one: Vec<usize> = whole(1, 1, &|_, side| side.output).iter().map(|&size| size as usize).collect();
     let mut best: Option<(OperandId, OperandId)> = None;
-    for element in places(&kernel) {
+    for element in (0..count as usize).map(|number| place_of(number, &kernel)) {
         let own = emit.push(Slice {
             input: padded,
             starts: whole(0, 0, &|i, side| element[i] * side.dilation),
             sizes: whole(batches, channels, &|_, side| (side.output - 1) * side.stride + 1),
             strides: Some(whole(1, 1, &|_, side| side.stride)),
         })?;
-        let of_windows = |of: &dyn Fn(&[u32]) -> i64| -> Vec<i64> { windows.iter().map(|window| of(window)).collect() };
+        let of_windows =
+            |of: &dyn Fn([u32; 3]) -> i64| -> Vec<i64> { (0..windows).map(|number| of(place_of(number, &output))).collect() };
         let here = of_windows(&|window| (0..sides.len()).map(|i| sides[i].place(window[i], element[i]) * steps[i]).sum());
         // The first place of a window that is no padding counts whatever is there, minus infinity too.
         let is_first = of_windows(&|window| i64::from((0..sides.len()).all(|i| sides[i].begins(window[i], element[i]))));
