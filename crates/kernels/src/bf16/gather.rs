@@ -4,7 +4,7 @@
 use crate::isa::{Isa, Loop};
 
 /// Pairs that are copied at a time, a line of the cache.
-const TOGETHER: usize = 16;
+const PAIRS_OF_LINE: usize = 16;
 
 /// Rows, each made of runs that lie anywhere.
 #[derive(Debug)]
@@ -48,8 +48,8 @@ impl Loop for Gather<'_> {
                 let to = &mut to[run * length..][..length];
                 // SAFETY: so many pairs lie there.
                 let from = unsafe { std::slice::from_raw_parts(starts[run * rows + row], length) };
-                let (lines, rest) = from.as_chunks::<TOGETHER>();
-                let (to_lines, to_rest) = to.as_chunks_mut::<TOGETHER>();
+                let (lines, rest) = from.as_chunks::<PAIRS_OF_LINE>();
+                let (to_lines, to_rest) = to.as_chunks_mut::<PAIRS_OF_LINE>();
                 to_lines.iter_mut().zip(lines).for_each(|(to, from)| *to = *from);
                 to_rest.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
             }

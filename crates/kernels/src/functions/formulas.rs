@@ -7,9 +7,47 @@
 #[cfg(test)]
 mod tests;
 
-use crate::functions::Function;
 use crate::functions::exact_division::{Divisor, DivisorOf};
 use crate::simd::vector::Vector;
+
+/// Declares [`Function`], and the list of all of them.
+macro_rules! functions {
+    ($($(#[$doc:meta])* $Function:ident),* $(,)?) => {
+        /// Functions without parameters.
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub enum Function { $($(#[$doc])* $Function),* }
+
+        impl Function {
+            pub const ALL: &[Function] = &[$(Function::$Function),*];
+        }
+    };
+}
+
+functions! {
+    Exp,
+    Log,
+    Erf,
+    Tanh,
+    Sigmoid,
+    Gelu,
+    HardSwish,
+    Mish,
+    TanhGelu,
+    Relu,
+    Sqrt,
+    Neg,
+    Abs,
+    Reciprocal,
+    Softplus,
+    Sin,
+    Cos,
+    Floor,
+    Ceil,
+    RoundEven,
+    Sign,
+    /// Rounding to a float16 number.
+    Float16,
+}
 
 /// A function of one number.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -3,33 +3,7 @@
 pub mod exact_division;
 pub mod formulas;
 
-/// Functions without parameters.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Function {
-    Exp,
-    Log,
-    Erf,
-    Tanh,
-    Sigmoid,
-    Gelu,
-    HardSwish,
-    Mish,
-    TanhGelu,
-    Relu,
-    Sqrt,
-    Neg,
-    Abs,
-    Reciprocal,
-    Softplus,
-    Sin,
-    Cos,
-    Floor,
-    Ceil,
-    RoundEven,
-    Sign,
-    /// Rounding to a float16 number.
-    Float16,
-}
+pub use formulas::Function;
 
 /// The number that the bits of a float16 number stand for.
 #[inline(always)]

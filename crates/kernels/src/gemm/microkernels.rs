@@ -45,7 +45,7 @@ macro_rules! microkernels {
             const COLUMNS: usize = $columns;
             const FETCHES_PANEL: bool = $large_l2;
         }
-        const _: () = assert!($rows <= MOST_ROWS && $rows * $columns <= MOST_NUMBERS);
+        const _: () = assert!($rows <= MOST_ROWS && $columns <= MOST_COLUMNS && $rows * $columns <= MOST_NUMBERS);
         $(#[$attribute])*
         pub(crate) static $name: Microkernels = Microkernels {
             name: $title,
@@ -125,12 +125,11 @@ unsafe fn too_high(
     unreachable!("more rows than a tile of this set has");
 }
 
-/// The highest tile of any set.
+/// The highest tile of any set, and the widest: buffers of one row of a panel are as long.
 pub const MOST_ROWS: usize = 12;
-/// The widest tile of any set, but for [wide](Microkernels::for_product) ones.
-pub const MOST_COLUMNS: usize = 32;
-/// Numbers of the largest tile.
-pub const MOST_NUMBERS: usize = MOST_ROWS * MOST_COLUMNS;
+pub const MOST_COLUMNS: usize = 64;
+/// Numbers of the largest tile: 12 x 32 or 6 x 64, in 24 of the 32 registers of AVX-512.
+pub const MOST_NUMBERS: usize = 384;
 /// How many numbers ahead a tile [fetches its panel](Set::FETCHES_PANEL).
 const SOON: usize = 512;
 
@@ -565,7 +564,10 @@ pub(crate) mod bf16;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86 {
-    use super::{Both, Column, MOST_NUMBERS, MOST_ROWS, Microkernels, Operands, Set, VectorBundle, filled_up, tile, tiles_below};
+    use super::{
+        Both, Column, MOST_COLUMNS, MOST_NUMBERS, MOST_ROWS, Microkernels, Operands, Set, VectorBundle, filled_up, tile,
+        tiles_below,
+    };
     use crate::isa;
     use crate::simd::vector::x86::{Avx2, Avx512};
 
@@ -592,6 +594,75 @@ pub(crate) mod x86 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::numbers;
+
+    /// Tiles of every height and of whole and half panels, by the float32 sets of this CPU.
+    #[test]
+    fn tiles_of_every_height_are_products() {
+        for gemm in available() {
+            let [most, width] = [gemm.rows, gemm.columns];
+            for (rows, columns, depth) in (0..=most)
+                .flat_map(|rows| [width, width / 2].map(|columns| (rows, columns)))
+                .flat_map(|(rows, columns)| [0, 1, 2, 3, 7, 64, 259].map(|depth| (rows, columns, depth)))
+            {
+                // Distances that are neither those of the operand's size nor alike.
+                let (row, stride) = (depth + 3, width + 5);
+                let (a, b) = (numbers(most * row, 1), numbers(depth * width, 2));
+                let (bias, before) = (numbers(width, 3), numbers(most * stride, 4));
+                for (plus, name) in [(Plus::Nothing, "nothing"), (Plus::Itself, "itself"), (Plus::Row(&bias), "a row")] {
+                    let mut c = before.clone();
+                    // SAFETY: the output has all rows at its distance; what is fetched ahead may be anywhere.
+                    unsafe {
+                        gemm.tile([rows, columns], depth, (&a, [row, 1]), &b, c.as_mut_ptr(), stride, plus, (a.as_ptr(), 1));
+                    }
+                    for (place, (&found, &before)) in c.iter().zip(&before).enumerate() {
+                        let (r, j) = (place / stride, place % stride);
+                        let case = || format!("{} {rows} x {columns}, depth {depth}, plus {name}, at {r}, {j}", gemm.name);
+                        if r >= rows || j >= columns {
+                            assert_eq!(found.to_bits(), before.to_bits(), "{} is not of the tile", case());
+                            continue;
+                        }
+                        let added = match plus {
+                            Plus::Nothing => 0.0,
+                            Plus::Itself => f64::from(before),
+                            Plus::Row(bias) => f64::from(bias[j]),
+                        };
+                        let terms = (0..depth).map(|k| f64::from(a[r * row + k]) * f64::from(b[k * width + j]));
+                        let (exact, size) = terms.fold((added, added.abs()), |(sum, size), term| (sum + term, size + term.abs()));
+                        // A product and a sum are rounded for each step, the sums of several ways once more.
+                        let bound = (2 * depth + 4) as f64 * 2f64.powi(-24) * size;
+                        assert!((f64::from(found) - exact).abs() <= bound, "{}: {found}, not {exact}", case());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Several tiles below each other are computed as each of them is.
+    #[test]
+    fn tiles_below_each_other_are_those_of_each() {
+        for gemm in available() {
+            for (count, columns) in [1, 2, 3].into_iter().flat_map(|count| [(count, gemm.columns), (count, gemm.columns / 2)]) {
+                let (depth, stride) = (67, gemm.columns + 1);
+                let (a, b) = (numbers(count * gemm.rows * depth, 1), numbers(depth * gemm.columns, 2));
+                let [mut together, mut each] = [(); 2].map(|()| vec![f32::NAN; count * gemm.rows * stride]);
+                let a_next = gemm.rows * depth;
+                let ahead = a.as_ptr();
+                // SAFETY: the outputs have all rows at their distance.
+                unsafe {
+                    let c = together.as_mut_ptr();
+                    let left = (&a[..], [depth, 1], a_next);
+                    gemm.tiles_below(count, columns, depth, left, &b, c, stride, Plus::Nothing, (ahead, 1, 1));
+                    for i in 0..count {
+                        let c = each.as_mut_ptr().add(i * gemm.rows * stride);
+                        let left = (&a[i * a_next..], [depth, 1]);
+                        gemm.tile([gemm.rows, columns], depth, left, &b, c, stride, Plus::Nothing, (ahead, 1));
+                    }
+                }
+                assert!(together.iter().zip(&each).all(|(a, b)| a.to_bits() == b.to_bits()), "{} {count}", gemm.name);
+            }
+        }
+    }
 
     #[test]
     fn products_with_many_rows_and_whole_panels_have_wide_tiles() {
