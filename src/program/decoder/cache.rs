@@ -7,7 +7,7 @@ use super::memory::{Copies, Memory, Rows};
 use super::plans::{Made, Plan, rounded};
 use crate::error::{Error, Kind, Result};
 use crate::graph::{DataType, Descriptor};
-use crate::host_memory::HostBuffer;
+use crate::host_memory::{HostBuffer, Placement};
 use crate::memory::{Bytes, Charge, Use};
 use crate::program::device::{Device, Failures, OwnedTensor};
 use crate::timeline::{Compute, GraphId, Operand, Part, Task, Watch};
@@ -212,94 +212,61 @@ impl Decoder {
         let extent = self.extent(lane, tokens.len());
         let plan = self.plan(&extent)?;
         lane.reserve(&plan, extent.rows, tokens.len(), self)?;
-        let length = lane.tokens.len();
-        let hidden = extent.rows.saturating_sub(length);
-        let first = (lane.before + length).saturating_sub(extent.rows);
+        let first = (lane.before + lane.tokens.len()).saturating_sub(extent.rows);
+        let window = Window { first, old: extent.rows, new: tokens.len() };
+        let mut run = Run::new(&self.program.device);
+        // Inputs may lie in outputs.
+        self.put_outputs(&mut run, lane, &plan, &window, wants_logits)?;
+        self.put_inputs(&mut run, lane, &plan, &window, tokens)?;
+        let ended = run.end(plan.graph, watch);
+        if ended.is_err() {
+            // Their memory may not be there.
+            lane.spares.clear();
+            lane.given.iter().for_each(Extra::forget);
+        }
+        let logits = self.remember(lane, &plan, ended?)?;
+        lane.tokens.extend_from_slice(tokens);
+        if wants_logits && logits.is_none() {
+            return Err(Error::new(Kind::NotSupported, format!("found no logits in the output {:?}", self.logits)));
+        }
+        Ok(logits)
+    }
 
-        let device = &self.program.device;
-        let mut run = Run {
-            device,
-            failures: Failures::default(),
-            inputs: Vec::new(),
-            outputs: Vec::new(),
-            made: Vec::new(),
-            given: Vec::new(),
-        };
-        let (mut copies, mut behind) = (Copies::default(), Copies::default());
+    fn put_outputs(&self, run: &mut Run<'_>, lane: &mut Lane, plan: &Plan, window: &Window, wants_logits: bool) -> Result<()> {
         for (number, (what, descriptor)) in plan.outputs.iter().enumerate() {
             match what {
                 Made::Rows(cache) => {
-                    let row = lane.rows[*cache].row;
-                    let count = extent.rows + tokens.len();
-                    if descriptor.shape.first() != Some(&(count as u32)) || descriptor.byte_length() != count * row {
+                    let count = window.old + window.new;
+                    if descriptor.shape.first() != Some(&(count as u32))
+                        || descriptor.byte_length() != count * lane.rows[*cache].row
+                    {
                         let text = format!(
                             "the cache {:?} is {descriptor}, not the rows before and the new ones",
                             self.caches.rows[*cache].present
                         );
                         return Err(Error::new(Kind::NotSupported, text));
                     }
-                    let here = lane.rows[*cache].part(first).filter(|_| plan.appends(*cache, number));
-                    let output = match (&mut lane.rows[*cache].memory, here) {
-                        (Memory::Host(bytes), _) => {
-                            let window = &mut bytes[first * row..][..descriptor.byte_length()];
-                            // SAFETY: a part of the lane's memory, which stays where it is and is borrowed until this function returns;
-                            // it waits for the end of the run, which drops the buffer. Each cache is one output.
-                            Operand::Host(unsafe { HostBuffer::new(window.as_mut_ptr(), window.len()) })
-                        }
-                        (Memory::Device(_), Some(part)) => Operand::Part(part),
-                        (Memory::Device(tensor), None) => {
-                            let (old, rows) = (extent.rows * row, tensor.clone());
-                            let spare = lane.spare(*cache, true, descriptor, device, &run.failures)?;
-                            behind.add((&spare, old), (&rows, first * row + old), tokens.len() * row);
-                            run.part(&spare)
-                        }
-                    };
-                    run.outputs.push(Some(output));
-                    run.made.push(None);
-                }
-                Made::State(_) if device.is_elsewhere() => {
-                    let tensor = device.tensor(descriptor, &run.failures)?;
-                    run.outputs.push(Some(run.part(&tensor)));
-                    run.made.push(Some(Memory::Device(tensor)));
+                    run.appends(lane, *cache, descriptor, window, plan.appends(*cache, number))?;
                 }
                 Made::State(_) => run.makes(descriptor)?,
-                Made::Logits if wants_logits => run.makes(descriptor)?,
+                Made::Logits if wants_logits => run.makes_on_host(descriptor)?,
                 Made::Logits | Made::Other => {
                     run.outputs.push(None);
                     run.made.push(None);
                 }
             }
         }
+        Ok(())
+    }
+
+    fn put_inputs(&self, run: &mut Run<'_>, lane: &mut Lane, plan: &Plan, window: &Window, tokens: &[u32]) -> Result<()> {
+        let hidden = window.old.saturating_sub(lane.tokens.len());
         for (position, (role, element, descriptor)) in plan.inputs.iter().enumerate() {
             match role {
                 Role::Rows(cache) => {
-                    let Rows { memory, row, .. } = &lane.rows[*cache];
-                    let old = extent.rows * row;
                     let placement = plan.placements.get(position).copied().flatten();
-                    let placed = placement.filter(|placement| plan.is_beginning(*cache, *placement));
-                    let output = placed.and_then(|placement| Some((run.outputs.get(placement.output)?.as_ref()?, placement)));
-                    match (memory, output) {
-                        (Memory::Host(_), Some((Operand::Host(output), placement))) if !device.is_elsewhere() => {
-                            let input = HostBuffer::in_output(output, placement, descriptor.byte_length());
-                            run.inputs.push(Operand::Host(input));
-                        }
-                        // A graph that reads it elsewhere too.
-                        (Memory::Host(bytes), _) => run.gives(Bytes::copy_of(&bytes[first * row..][..old])?),
-                        // Where the rows are, or in the spare that stands in for them.
-                        (Memory::Device(tensor), Some((&Operand::Part(part), _))) => {
-                            if let Some(spare) = lane.spares.get(&(*cache, true)).filter(|spare| spare.id == part.tensor) {
-                                copies.add((tensor, first * row), (spare, 0), old);
-                            }
-                            run.inputs.push(Operand::Part(part));
-                        }
-                        (Memory::Device(tensor), _) => {
-                            let tensor = tensor.clone();
-                            let from = first * row;
-                            let spare = lane.spare(*cache, false, descriptor, device, &run.failures)?;
-                            copies.add((&tensor, from), (&spare, 0), old);
-                            run.inputs.push(run.part(&spare));
-                        }
-                    }
+                    let placement = placement.filter(|placement| plan.is_beginning(*cache, *placement));
+                    run.reads(lane, *cache, descriptor, window, placement)?;
                 }
                 Role::State(number) => match lane.states.get(*number).and_then(|(_, state)| state.as_deref()) {
                     Some(Memory::Device(tensor)) if tensor.descriptor.byte_length() == descriptor.byte_length() => {
@@ -308,27 +275,23 @@ impl Decoder {
                     Some(Memory::Host(bytes)) if bytes.len() == descriptor.byte_length() => run.gives(Bytes::copy_of(bytes)?),
                     _ => run.gives(Bytes::zeroed(descriptor.byte_length())?),
                 },
-                Role::Extra(number) if device.is_elsewhere() => {
-                    let tensor = lane.given[*number].tensor(device, descriptor, &run.failures)?;
+                Role::Extra(number) if run.device.is_elsewhere() => {
+                    let tensor = lane.given[*number].tensor(run.device, descriptor, &run.failures)?;
                     run.inputs.push(run.part(&tensor));
                 }
                 Role::Extra(number) => run.gives(Bytes::copy_of(&lane.given[*number].bytes)?),
-                _ => run.gives(bytes(
-                    *element,
-                    &descriptor.shape,
-                    &numbers(*role, &descriptor.shape, tokens, extent.rows, hidden),
-                )?),
+                _ => {
+                    run.gives(bytes(*element, &descriptor.shape, &numbers(*role, &descriptor.shape, tokens, window.old, hidden))?)
+                }
             }
         }
-        let ended = run.end(plan.graph, copies, behind, watch);
-        if ended.is_err() {
-            // Their memory may not be there.
-            lane.spares.clear();
-            lane.given.iter().for_each(Extra::forget);
-        }
+        Ok(())
+    }
 
+    /// Keeps the states that a step has made; gives its logits.
+    fn remember(&self, lane: &mut Lane, plan: &Plan, made: Vec<Option<Memory>>) -> Result<Option<Vec<f32>>> {
         let mut logits = None;
-        for ((what, descriptor), memory) in plan.outputs.iter().zip(ended?) {
+        for ((what, descriptor), memory) in plan.outputs.iter().zip(made) {
             match (what, memory) {
                 (Made::Logits, Some(Memory::Host(bytes))) => logits = Some(last_row(descriptor, &bytes)?),
                 (Made::State(number), Some(memory)) => {
@@ -345,12 +308,17 @@ impl Decoder {
                 _ => {}
             }
         }
-        lane.tokens.extend_from_slice(tokens);
-        if wants_logits && logits.is_none() {
-            return Err(Error::new(Kind::NotSupported, format!("found no logits in the output {:?}", self.logits)));
-        }
         Ok(logits)
     }
+}
+
+/// The rows of a lane's caches that a step works on.
+struct Window {
+    /// The first one, in the lane's memory.
+    first: usize,
+    /// Rows that are read, and rows that are written behind them.
+    old: usize,
+    new: usize,
 }
 
 /// A run of a plan that is put together.
@@ -363,9 +331,86 @@ struct Run<'a> {
     made: Vec<Option<Memory>>,
     /// What inputs are in: the graph works on the memory of these until the run has ended.
     given: Vec<Bytes>,
+    /// Copies on the device that are made before it, and behind it.
+    before: Copies,
+    behind: Copies,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    fn new(device: &'a Arc<Device>) -> Run<'a> {
+        Run {
+            device,
+            failures: Failures::default(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            made: Vec::new(),
+            given: Vec::new(),
+            before: Copies::default(),
+            behind: Copies::default(),
+        }
+    }
+
+    /// The next output: rows of a cache with new ones behind them. On a device they are where the cache is if the graph
+    /// `appends` to what is there and can have it where the window begins; else in a spare, of which the new ones are copied.
+    fn appends(&mut self, lane: &mut Lane, cache: usize, descriptor: &Descriptor, window: &Window, appends: bool) -> Result<()> {
+        let row = lane.rows[cache].row;
+        let here = lane.rows[cache].part(window.first).filter(|_| appends);
+        let output = match (&mut lane.rows[cache].memory, here) {
+            (Memory::Host(bytes), _) => {
+                let bytes = &mut bytes[window.first * row..][..descriptor.byte_length()];
+                // SAFETY: a part of the lane's memory, which stays where it is and is borrowed by `step` until the run has ended, which
+                // drops the buffer. Each cache is one output.
+                Operand::Host(unsafe { HostBuffer::new(bytes.as_mut_ptr(), bytes.len()) })
+            }
+            (Memory::Device(_), Some(part)) => Operand::Part(part),
+            (Memory::Device(tensor), None) => {
+                let (old, rows) = (window.old * row, tensor.clone());
+                let spare = lane.spare(cache, true, descriptor, self.device, &self.failures)?;
+                self.behind.add((&spare, old), (&rows, window.first * row + old), window.new * row);
+                self.part(&spare)
+            }
+        };
+        self.outputs.push(Some(output));
+        self.made.push(None);
+        Ok(())
+    }
+
+    /// The next input: rows of a cache. They lie at the beginning of an output if `placement` says so, and are copied else.
+    fn reads(
+        &mut self,
+        lane: &mut Lane,
+        cache: usize,
+        descriptor: &Descriptor,
+        window: &Window,
+        placement: Option<Placement>,
+    ) -> Result<()> {
+        let Rows { memory, row, .. } = &lane.rows[cache];
+        let (from, length) = (window.first * row, window.old * row);
+        let output = placement.and_then(|placement| Some((self.outputs.get(placement.output)?.as_ref()?, placement)));
+        match (memory, output) {
+            (Memory::Host(_), Some((Operand::Host(output), placement))) if !self.device.is_elsewhere() => {
+                let input = HostBuffer::in_output(output, placement, descriptor.byte_length());
+                self.inputs.push(Operand::Host(input));
+            }
+            // A graph that reads it elsewhere too.
+            (Memory::Host(bytes), _) => self.gives(Bytes::copy_of(&bytes[from..][..length])?),
+            // Where the rows are, or in the spare that stands in for them.
+            (Memory::Device(tensor), Some((&Operand::Part(part), _))) => {
+                if let Some(spare) = lane.spares.get(&(cache, true)).filter(|spare| spare.id == part.tensor) {
+                    self.before.add((tensor, from), (spare, 0), length);
+                }
+                self.inputs.push(Operand::Part(part));
+            }
+            (Memory::Device(tensor), _) => {
+                let tensor = tensor.clone();
+                let spare = lane.spare(cache, false, descriptor, self.device, &self.failures)?;
+                self.before.add((&tensor, from), (&spare, 0), length);
+                self.inputs.push(self.part(&spare));
+            }
+        }
+        Ok(())
+    }
+
     fn part(&self, tensor: &OwnedTensor) -> Operand {
         Operand::Part(Part { tensor: tensor.id, first: 0 })
     }
@@ -376,17 +421,28 @@ impl Run<'_> {
         self.given.push(bytes);
     }
 
-    /// The next output, which the host is to have.
+    /// The next output, in memory that is new.
     fn makes(&mut self, descriptor: &Descriptor) -> Result<()> {
+        if !self.device.is_elsewhere() {
+            return self.makes_on_host(descriptor);
+        }
+        let tensor = self.device.tensor(descriptor, &self.failures)?;
+        self.outputs.push(Some(self.part(&tensor)));
+        self.made.push(Some(Memory::Device(tensor)));
+        Ok(())
+    }
+
+    /// The next output, which the host is to have.
+    fn makes_on_host(&mut self, descriptor: &Descriptor) -> Result<()> {
         let mut bytes = Bytes::zeroed(descriptor.byte_length())?;
         self.outputs.push(Some(Operand::Host(buffer(&mut bytes))));
         self.made.push(Some(Memory::Host(bytes)));
         Ok(())
     }
 
-    /// Waits for its end; gives the memory that is new. Copies are made before it, and behind it.
-    fn end(self, graph: GraphId, before: Copies, behind: Copies, watch: &Watch) -> Result<Vec<Option<Memory>>> {
-        let Run { device, failures, inputs, outputs, made, given } = self;
+    /// Waits for its end; gives the memory that is new.
+    fn end(self, graph: GraphId, watch: &Watch) -> Result<Vec<Option<Memory>>> {
+        let Run { device, failures, inputs, outputs, made, given, before, behind } = self;
         let run = |done| {
             Task::Compute(Compute {
                 graph,
