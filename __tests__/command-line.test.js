@@ -55,6 +55,26 @@ test('run prints what came out', () => {
   const text = run('run', model, '--dimension', 'n=2');
   expect(text.status).toBe(0);
   expect(text.stdout).toContain('y  float32[2, 2]');
+  // What is not there is not counted: on the CPU runs have no tensors.
+  expect(text.stdout).toMatch(/memory: weights and code [\d.]+ MiB, process at its peak [\d.]+ MiB/);
+});
+
+test('WEBNN_VERBOSE=dispatch says what was chosen, and which steps were proposed and refused; WEBNN_IMPL what matches nothing', () => {
+  const file = path.join(folder, 'convolutions.onnx');
+  const nodes = [
+    { op: 'Conv', inputs: ['x', 'expand'], outputs: ['expanded'] },
+    { op: 'Conv', inputs: ['expanded', 'depthwise'], outputs: ['y'], attributes: { group: 4, kernel_shape: [3, 3] } },
+  ];
+  const initializers = [tensor('expand', 'float', [4, 2, 1, 1], new Float32Array(8)), tensor('depthwise', 'float', [4, 1, 3, 3], new Float32Array(36))];
+  writeFileSync(file, writeModel({ opset: 17, inputs: [{ name: 'x', type: 'float', shape: [1, 2, 5, 5] }], outputs: [{ name: 'y' }], initializers, nodes }));
+  const env = { ...process.env, WEBNN_VERBOSE: 'dispatch', WEBNN_IMPL: '-conv.nothing', WEBNN_CPU: 'portable' };
+  const { status, stderr } = spawnSync(process.execPath, [program, 'run', file], { encoding: 'utf8', env });
+  expect(status).toBe(0);
+  const lines = stderr.split('\n');
+  const refused = /dispatch: conv2d \+ conv2d \[.*\] -> \[.*\]: refused \(portable, \d+ threads\); not conv\.expand_depthwise: [^;]+; not conv\.scaled_filter: /;
+  expect(lines.filter((line) => refused.test(line))).toHaveLength(1);
+  expect(lines.filter((line) => /dispatch: conv2d \[.*: [\w.]+ \(portable, /.test(line))).toHaveLength(2);
+  expect(stderr).toContain("WEBNN_IMPL: 'conv.nothing' matches no implementation; there are ");
 });
 
 test('run takes a number for all elements of an input, and constants', () => {

@@ -101,7 +101,9 @@ function text(result) {
   lines.push(`device ${result.device}${result.accelerated ? ', accelerated' : ''}${result.fpMath === 'strict' ? '' : `, ${result.fpMath}`}`);
   lines.push(`load ${ms(result.loadMs)}, first run ${ms(result.firstMs)}`);
   lines.push(`run ${ms(result.medianMs)} (median of ${result.runs}), ${ms(result.bestMs)} (best)`);
-  lines.push(`memory: weights and code ${mib(result.memory.graphs)}, tensors ${mib(result.memory.tensors)}, process at its peak ${mib(result.peakMemoryBytes)}`);
+  // On the CPU a run has its inputs and results in script's memory, and no tensors.
+  const tensors = result.memory.tensors > 0 ? `, tensors ${mib(result.memory.tensors)}` : '';
+  lines.push(`memory: weights and code ${mib(result.memory.graphs)}${tensors}, process at its peak ${mib(result.peakMemoryBytes)}`);
   return lines.join('\n');
 }
 

@@ -5,8 +5,8 @@
 //! pixel or one channel, a reshape, which costs nothing. An image has as many bytes either way.
 
 use super::progress::Progress;
-use super::treats_elements_alike;
 use crate::error::Result;
+use crate::graph::ops::Elementwise;
 use crate::graph::ops::conv::{Conv2d, ConvTranspose2d};
 use crate::graph::ops::elementwise::DequantizeLinear;
 use crate::graph::ops::layout::InputOperandLayout::{Nchw, Nhwc};
@@ -273,7 +273,7 @@ impl Rewrite<'_> {
             return false;
         }
         match &mut node.op {
-            op if treats_elements_alike(op) => {}
+            op if op.elementwise().is_some_and(Elementwise::takes_any_order) => {}
             Op::Cast(_) | Op::QuantizeLinear(_) | Op::DequantizeLinear(_) if whole_bytes => {}
             Op::Concat(op) => place(&mut op.axis),
             Op::Split(op) => place(&mut op.axis),

@@ -6,8 +6,8 @@
 //! on the order of the channels. So what is element-wise, joins signals or pads them moves in front of the reshape.
 
 use super::progress::Progress;
-use super::treats_elements_alike;
 use crate::error::Result;
+use crate::graph::ops::Elementwise;
 use crate::graph::ops::movement::Reshape;
 use crate::graph::{Descriptor, Graph, Node, Op, Operand, OperandId, Source};
 
@@ -101,7 +101,7 @@ impl Moving<'_> {
             return false;
         }
         match &mut node.op {
-            op if treats_elements_alike(op) => {}
+            op if op.elementwise().is_some_and(Elementwise::takes_any_order) => {}
             Op::Cast(_) => {}
             // Its other operands have a number for each channel.
             Op::BatchNormalization(op) if op.axis == 1 => {

@@ -17,6 +17,12 @@ pub trait Evaluate {
         false
     }
 
+    /// Whether the backend does an element-wise operator in a few vector instructions to float32 that another operator has just made;
+    /// `number` gives an operand that is a constant of one float32. Asked where it fuses so ([`Fusing::Quick`](super::Fusing)).
+    fn is_quick(&self, _op: &Op, _number: &dyn Fn(OperandId) -> Option<f32>) -> bool {
+        false
+    }
+
     /// Computes a node. The ids in the node are positions in the list of operands.
     /// Gives the bytes of the outputs.
     ///

@@ -40,7 +40,8 @@ impl Fusion {
 pub enum Fusing {
     /// Convolutions and products with what is done to their output, of the same data type.
     Products,
-    /// The same where a few vector instructions do it to float32; and element-wise operators with others like that.
+    /// The same where a few vector instructions do it to float32 ([`Evaluate::is_quick`](super::Evaluate::is_quick)); and element-wise
+    /// operators with others like that.
     Quick,
     /// Element-wise operators too, and conversions in the middle of a chain.
     Chains,
@@ -61,7 +62,7 @@ pub fn fuse(graph: &Graph, fusing: Fusing, integers: &Integers, progress: &Progr
             (op, Fusing::Chains) => is_elementwise(op) && !fusion.is_fused[head],
             (op, Fusing::Quick) => {
                 let rounds = rounding_by(graph, &consumers, head).is_some();
-                !fusion.is_fused[head] && (rounds || leads_quick(graph, op, node.outputs[0]))
+                !fusion.is_fused[head] && (rounds || leads_quick(graph, op, node.outputs[0], progress))
             }
             (_, Fusing::Products) => false,
         };
@@ -107,9 +108,9 @@ pub fn fuse(graph: &Graph, fusing: Fusing, integers: &Integers, progress: &Progr
             let fits = match fusing {
                 Fusing::Products => before == after && matches!(follower.op, Op::Activation(_) | Op::Clamp(_) | Op::Binary(_)),
                 Fusing::Quick if integers.of[head].is_some() || is_of_bytes => {
-                    quantizes(graph, &follower.op) || before == after && follows_quick(graph, &follower.op, value, None)
+                    quantizes(graph, &follower.op) || before == after && follows_quick(graph, &follower.op, value, None, progress)
                 }
-                Fusing::Quick => before == after && follows_quick(graph, &follower.op, value, Some(&node.op)),
+                Fusing::Quick => before == after && follows_quick(graph, &follower.op, value, Some(&node.op), progress),
                 Fusing::Chains => before.shape == after.shape && is_elementwise(&follower.op),
             };
             if !fits || !joins(graph, &follower.op, value, head) {
@@ -126,7 +127,7 @@ pub fn fuse(graph: &Graph, fusing: Fusing, integers: &Integers, progress: &Progr
 
 /// Whether an operator does something to each element. (Those that only copy are no steps, or are there to copy.)
 fn is_elementwise(op: &Op) -> bool {
-    op.is_elementwise() && !matches!(op, Op::Unary(unary) if unary.kind == UnaryKind::Identity)
+    op.elementwise().is_some() && !matches!(op, Op::Unary(unary) if unary.kind == UnaryKind::Identity)
 }
 
 /// The cast back to float32, if a node is a cast to float16 that nobody else looks at: the two of them round a value.
@@ -172,9 +173,14 @@ fn rounds_quickly(graph: &Graph, op: &Op) -> bool {
     !matches!(op, Op::Conv2d(conv) if !graph.is_constant(conv.filter))
 }
 
+/// Whether the backend does an operator in a few vector instructions.
+fn is_quick(graph: &Graph, op: &Op, progress: &Progress<'_>) -> bool {
+    progress.evaluator.is_quick(op, &|id| number(graph, id))
+}
+
 /// Whether an element-wise operator begins a quick chain, or a transposed convolution for which there are fast kernels: of all
 /// channels, or of groups of several.
-fn leads_quick(graph: &Graph, op: &Op, output: OperandId) -> bool {
+fn leads_quick(graph: &Graph, op: &Op, output: OperandId, progress: &Progress<'_>) -> bool {
     if let Op::ConvTranspose2d(op) = op {
         let [_, outputs, ..] = op.filter_layout.to_iohw(&graph.descriptor(op.filter).shape);
         return graph.is_constant(op.filter) && (op.groups == 1 || outputs >= 8);
@@ -189,11 +195,11 @@ fn leads_quick(graph: &Graph, op: &Op, output: OperandId) -> bool {
         Op::Prelu(prelu) => is_whole(&prelu.input) && broadcasts_simply(graph, op, prelu.input),
         _ => true,
     };
-    begins && graph.descriptor(output).data_type == DataType::Float32 && (is_simple(op) || is_quick(graph, op))
+    begins && graph.descriptor(output).data_type == DataType::Float32 && (is_simple(op) || is_quick(graph, op, progress))
 }
 
 /// Whether an operator is done quickly to a value that the first one of a chain has made.
-fn follows_quick(graph: &Graph, op: &Op, value: OperandId, first: Option<&Op>) -> bool {
+fn follows_quick(graph: &Graph, op: &Op, value: OperandId, first: Option<&Op>, progress: &Progress<'_>) -> bool {
     // Convolutions without a fast kernel do nothing on their way.
     if let Some(Op::Conv2d(conv)) = first
         && !graph.is_constant(conv.filter)
@@ -201,7 +207,7 @@ fn follows_quick(graph: &Graph, op: &Op, value: OperandId, first: Option<&Op>) -
         return is_simple(op);
     }
     let is_float = graph.descriptor(value).data_type == DataType::Float32;
-    (is_simple(op) || is_float && is_quick(graph, op)) && broadcasts_simply(graph, op, value)
+    (is_simple(op) || is_float && is_quick(graph, op, progress)) && broadcasts_simply(graph, op, value)
 }
 
 /// Whether an operator makes 8-bit integers of float32, with one scale for all.
@@ -221,37 +227,6 @@ fn is_simple(op: &Op) -> bool {
         _ => false,
     }
 }
-
-/// Operators that are computed in a few vector instructions.
-fn is_quick(graph: &Graph, op: &Op) -> bool {
-    match op {
-        Op::Binary(op) => match op.kind {
-            BinaryKind::Sub | BinaryKind::Mul | BinaryKind::Div => true,
-            BinaryKind::Pow => number(graph, op.b).is_some_and(|exponent| QUICK_EXPONENTS.contains(&exponent)),
-            _ => false,
-        },
-        Op::Elu(_)
-        | Op::Gate(_)
-        | Op::LeakyRelu(_)
-        | Op::HardSigmoid(_)
-        | Op::Linear(_)
-        | Op::Prelu(_)
-        | Op::ReplaceNan(_)
-        | Op::Swish(_) => true,
-        Op::Unary(op) => {
-            use UnaryKind::*;
-            matches!(op.kind, Exp | Erf | Sqrt | Neg | Abs | Reciprocal | Sin | Cos | Floor | Ceil | RoundEven | Sign)
-        }
-        Op::Activation(op) => {
-            use ActivationKind::*;
-            matches!(op.kind, Gelu | HardSwish | Sigmoid | Softplus | Tanh)
-        }
-        _ => false,
-    }
-}
-
-/// Exponents of powers that are made of products, roots and quotients.
-const QUICK_EXPONENTS: [f32; 6] = [2.0, 3.0, 0.5, 0.75, -0.5, -1.0];
 
 /// A constant of one float32 number.
 fn number(graph: &Graph, id: OperandId) -> Option<f32> {
@@ -333,6 +308,8 @@ fn consumers(graph: &Graph) -> Vec<Consumers> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::Backend;
+    use crate::backend::cpu::Cpu;
     use crate::graph::ops::conv::ConvTranspose2d;
     use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Swish};
     use crate::graph::ops::layout::{ConvTranspose2dFilterOperandLayout, InputOperandLayout};
@@ -349,7 +326,9 @@ mod tests {
         let outputs = follow(&mut builder, x, product);
         let outputs = outputs.into_iter().enumerate().map(|(i, id)| (format!("{i}"), id)).collect();
         let graph = builder.build(outputs).unwrap();
-        fuse(&graph, Fusing::Quick, &Integers::none(&graph), &Progress::unasked()).unwrap().then.iter().map(Vec::len).sum()
+        let cpu = Cpu::new(1);
+        let progress = Progress::new(cpu.evaluator());
+        fuse(&graph, Fusing::Quick, &Integers::none(&graph), &progress).unwrap().then.iter().map(Vec::len).sum()
     }
 
     fn relu(builder: &mut GraphBuilder, input: OperandId) -> OperandId {

@@ -10,7 +10,7 @@
 use super::fold::{Evaluate, made_of};
 use super::progress::Progress;
 use crate::error::Result;
-use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, Cast, UnaryKind};
+use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, Cast, GateKind, UnaryKind};
 use crate::graph::ops::pool::Pool2dKind;
 use crate::graph::ops::reduce::ReduceKind;
 use crate::graph::ops::resample::InterpolationMode;
@@ -50,37 +50,60 @@ enum Role {
     IsExact,
     /// It moves or compares values, in whatever form they are there.
     Follows,
+    /// It stays as it is, since it has no kernel for float32 that is faster. Where values are rounded late ([`Graph::rounds_late`]) it is
+    /// computed in float32 all the same, or it would lose what its operand has beyond float16.
+    StaysIfRounded,
     /// It stays as it is.
     Stays,
 }
 
 fn role(op: &Op) -> Role {
     use Role::*;
-    let exact = |is_exact: bool| if is_exact { IsExact } else { Computes };
     match op {
         Op::Activation(op) => match op.kind {
             ActivationKind::Relu => IsExact,
-            ActivationKind::Softplus | ActivationKind::Softsign => Stays,
-            _ => Computes,
+            ActivationKind::Gelu | ActivationKind::HardSwish | ActivationKind::Sigmoid | ActivationKind::Tanh => Computes,
+            ActivationKind::Softplus | ActivationKind::Softsign => StaysIfRounded,
         },
-        Op::Binary(op) => exact(matches!(op.kind, BinaryKind::Max | BinaryKind::Min)),
+        Op::Binary(op) => match op.kind {
+            BinaryKind::Max | BinaryKind::Min => IsExact,
+            BinaryKind::Add | BinaryKind::Sub | BinaryKind::Mul | BinaryKind::Div | BinaryKind::Pow => Computes,
+        },
+        Op::Gate(op) => match op.kind {
+            GateKind::Mish | GateKind::TanhGelu => Computes,
+        },
         Op::Unary(op) => match op.kind {
             UnaryKind::Identity => Follows,
             UnaryKind::Abs | UnaryKind::Neg | UnaryKind::Sign => IsExact,
             UnaryKind::Ceil | UnaryKind::Floor | UnaryKind::RoundEven => IsExact,
             UnaryKind::Erf | UnaryKind::Exp | UnaryKind::Reciprocal | UnaryKind::Sqrt => Computes,
-            UnaryKind::Cos | UnaryKind::Log | UnaryKind::Sin | UnaryKind::Tan => Stays,
+            UnaryKind::Cos | UnaryKind::Log | UnaryKind::Sin | UnaryKind::Tan => StaysIfRounded,
         },
         Op::Clamp(_) | Op::ReplaceNan(_) => IsExact,
-        Op::Pool2d(op) => exact(op.kind == Pool2dKind::Max),
-        Op::Reduce(op) => exact(matches!(op.kind, ReduceKind::Max | ReduceKind::Min)),
-        Op::Resample2d(op) => exact(op.mode == InterpolationMode::NearestNeighbor),
+        Op::Pool2d(op) => match op.kind {
+            Pool2dKind::Max => IsExact,
+            Pool2dKind::Average | Pool2dKind::L2 => Computes,
+        },
+        Op::Reduce(op) => match op.kind {
+            ReduceKind::Max | ReduceKind::Min => IsExact,
+            ReduceKind::L1
+            | ReduceKind::L2
+            | ReduceKind::LogSum
+            | ReduceKind::LogSumExp
+            | ReduceKind::Mean
+            | ReduceKind::Product
+            | ReduceKind::Sum
+            | ReduceKind::SumSquare => Computes,
+        },
+        Op::Resample2d(op) => match op.mode {
+            InterpolationMode::NearestNeighbor => IsExact,
+            InterpolationMode::Linear => Computes,
+        },
         Op::BatchNormalization(_)
         | Op::BlockQuantizedMatmul(_)
         | Op::Conv2d(_)
         | Op::ConvTranspose2d(_)
         | Op::DequantizeLinear(_)
-        | Op::Gate(_)
         | Op::Gemm(_)
         | Op::Gru(_)
         | Op::GruCell(_)
@@ -119,14 +142,12 @@ fn role(op: &Op) -> Role {
         | Op::Transpose(_)
         | Op::Triangular(_)
         | Op::Where(_) => Follows,
+        Op::CumulativeProduct(_) | Op::CumulativeSum(_) | Op::Elu(_) => StaysIfRounded,
         Op::AccumulateElements(_)
         | Op::AccumulateNd(_)
         | Op::Bitcast(_)
-        | Op::CumulativeProduct(_)
-        | Op::CumulativeSum(_)
         | Op::Determinant(_)
         | Op::DynamicQuantizeLinear(_)
-        | Op::Elu(_)
         | Op::IntegerMatmul(_)
         | Op::ExpertMatmul(_)
         | Op::Inverse(_)
@@ -138,11 +159,6 @@ fn role(op: &Op) -> Role {
         | Op::RoiMaxPool(_)
         | Op::TreeEnsemble(_) => Stays,
     }
-}
-
-/// Whether an operator that stays as it is has no fast kernels, but loses what its operand has beyond float16.
-fn is_function(op: &Op) -> bool {
-    matches!(op, Op::Activation(_) | Op::CumulativeProduct(_) | Op::CumulativeSum(_) | Op::Elu(_) | Op::Unary(_))
 }
 
 /// Operands that an operator takes in either form, whatever the form of the others.
@@ -311,13 +327,13 @@ impl Rewrite<'_> {
             any_wide |= self.forms[id.0 as usize].own.is_none();
         });
         let role = match role(&node.op) {
-            Role::Stays if self.graph.rounds_late && is_function(&node.op) => Role::Computes,
+            Role::StaysIfRounded if self.graph.rounds_late => Role::Computes,
             role => role,
         };
         let is_wide = match role {
             Role::Computes | Role::IsExact => is_half,
             Role::Follows => any_wide,
-            Role::Stays => false,
+            Role::StaysIfRounded | Role::Stays => false,
         };
         if !is_wide {
             node.op.visit_mut(&mut |id| *id = self.own(*id));

@@ -56,7 +56,7 @@ pub use plan::{Place, Plan, RUNNING, Read, Step, Value, ValueId, behind_inputs};
 pub use work::{element_count, multiplications};
 
 use crate::error::Result;
-use crate::graph::{Graph, Op};
+use crate::graph::Graph;
 use demand::{Demand, bound};
 use fold::Budget;
 use progress::Progress;
@@ -70,25 +70,6 @@ pub struct Preferences {
     pub widens: bool,
     /// Products of quantized values should be products of integers.
     pub integers: bool,
-}
-
-/// Whether an element of the output comes of those at its place in the operands, which are broadcast, whatever that place is.
-fn treats_elements_alike(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Activation(_)
-            | Op::Unary(_)
-            | Op::Clamp(_)
-            | Op::Elu(_)
-            | Op::Gate(_)
-            | Op::Swish(_)
-            | Op::HardSigmoid(_)
-            | Op::LeakyRelu(_)
-            | Op::Linear(_)
-            | Op::Binary(_)
-            | Op::Prelu(_)
-            | Op::ReplaceNan(_)
-    )
 }
 
 /// Runs all passes.

@@ -97,6 +97,10 @@ mod tests {
             self.cpu.evaluator().accepts(pattern)
         }
 
+        fn is_quick(&self, op: &Op, number: &dyn Fn(OperandId) -> Option<f32>) -> bool {
+            self.cpu.evaluator().is_quick(op, number)
+        }
+
         fn evaluate(&self, op: &Op, operands: &[(&Descriptor, &[u8])], outputs: &[&Descriptor]) -> Result<Vec<ConstantBytes>> {
             self.cpu.evaluator().evaluate(op, operands, outputs)
         }

@@ -2,6 +2,7 @@
 //! compiler do.
 
 use crate::graph::Op;
+use crate::graph::ops::ByFamily;
 use crate::graph::ops::linear_attention::Sizes;
 use crate::graph::ops::pool::Pool2d;
 
@@ -29,60 +30,93 @@ fn pooled(op: &Pool2d, inputs: &[&[usize]], written: usize) -> usize {
 /// What operators do that do many for each element, in multiplications, additions or comparisons.
 pub fn multiplications(op: &Op, inputs: &[&[usize]], outputs: &[&[usize]]) -> usize {
     let (read, written) = (elements(inputs), elements(outputs));
-    match op {
+    match op.by_family() {
         // Each output element sums over a filter's window and channels.
-        Op::Conv2d(op) => {
+        ByFamily::Conv2d(op) => {
             let [_, channels, height, width] = op.filter_layout.to_oihw(inputs[op.filter.0 as usize]);
             written.saturating_mul(channels * height * width)
         }
         // Each input element is multiplied with a filter's window, for each channel of the output.
-        Op::ConvTranspose2d(op) => {
+        ByFamily::ConvTranspose2d(op) => {
             let [_, channels, height, width] = op.filter_layout.to_iohw(inputs[op.filter.0 as usize]);
             element_count(inputs[op.input.0 as usize]).saturating_mul(channels * height * width)
         }
         // Each output element is made of those under the window that are no padding.
-        Op::Pool2d(op) => pooled(op, inputs, written),
+        ByFamily::Pool2d(op) => pooled(op, inputs, written),
         // Each of them is divided and raised to a power.
-        Op::NormPool2d(op) => pooled(&op.windows(), inputs, written).saturating_mul(16),
-        Op::Matmul(_) | Op::Gemm(_) | Op::IntegerMatmul(_) | Op::BlockQuantizedMatmul(_) | Op::QuantizedMatmul(_) => {
-            written.saturating_mul(inputs[0].iter().rev().take(2).copied().max().unwrap_or(1))
-        }
-        Op::ExpertMatmul(op) => written.saturating_mul(inputs[op.a.0 as usize][1]),
+        ByFamily::NormPool2d(op) => pooled(&op.windows(), inputs, written).saturating_mul(16),
+        ByFamily::Matmul(_)
+        | ByFamily::Gemm(_)
+        | ByFamily::IntegerMatmul(_)
+        | ByFamily::BlockQuantizedMatmul(_)
+        | ByFamily::QuantizedMatmul(_) => written.saturating_mul(inputs[0].iter().rev().take(2).copied().max().unwrap_or(1)),
+        ByFamily::ExpertMatmul(op) => written.saturating_mul(inputs[op.a.0 as usize][1]),
         // Every step of every sequence multiplies with all weights.
-        Op::Gru(_) | Op::Lstm(_) | Op::GruCell(_) | Op::LstmCell(_) => {
+        ByFamily::Gru(_) | ByFamily::Lstm(_) | ByFamily::GruCell(_) | ByFamily::LstmCell(_) => {
             read.saturating_mul(element_count(inputs[0].split_last().map_or(&[], |(_, others)| others)))
         }
         // The same, but for the product of the input.
-        Op::QuantizedLstm(op) => {
+        ByFamily::QuantizedLstm(op) => {
             let hidden = inputs[op.recurrent_weight.0 as usize][2];
             element_count(inputs[op.gates.0 as usize]).saturating_mul(hidden)
         }
         // A node of a tree takes as long as sixteen, since it is somewhere else in memory than the one before.
-        Op::TreeEnsemble(op) => {
+        ByFamily::TreeEnsemble(op) => {
             let walks = inputs[op.input.0 as usize][0].saturating_mul(element_count(inputs[op.roots.0 as usize]));
             walks.saturating_mul((op.depth as usize).saturating_add(1)).saturating_mul(16)
         }
-        Op::PairwiseCoupling(op) => written.saturating_mul(op.classes as usize).saturating_mul(20),
-        Op::Determinant(op) => {
+        ByFamily::PairwiseCoupling(op) => written.saturating_mul(op.classes as usize).saturating_mul(20),
+        ByFamily::Determinant(op) => {
             let input = inputs[op.input.0 as usize];
             element_count(input).saturating_mul(input[input.len() - 1])
         }
-        Op::Inverse(op) => {
+        ByFamily::Inverse(op) => {
             let input = inputs[op.input.0 as usize];
             element_count(input).saturating_mul(input[input.len() - 1]).saturating_mul(2)
         }
         // Every token goes through the states of all heads, and once more for each query of a head.
-        Op::LinearAttention(op) => {
+        ByFamily::LinearAttention(op) => {
             let sizes = Sizes::new(op, |id| inputs[id.0 as usize].to_vec());
             let passes = 2 + sizes.group();
             element_count(inputs[op.state.0 as usize]).saturating_mul(sizes.tokens).saturating_mul(passes)
         }
         // A region may be the whole image.
-        Op::RoiMaxPool(op) => {
+        ByFamily::RoiMaxPool(op) => {
             let [_, channels, height, width] = *inputs[op.input.0 as usize] else { return 0 };
             inputs[op.regions.0 as usize][0].saturating_mul(channels * height * width)
         }
-        _ => 0,
+        // These do few for each element.
+        ByFamily::Elementwise(_)
+        | ByFamily::AccumulateElements(_)
+        | ByFamily::AccumulateNd(_)
+        | ByFamily::Arg(_)
+        | ByFamily::BatchNormalization(_)
+        | ByFamily::Bitcast(_)
+        | ByFamily::Concat(_)
+        | ByFamily::CumulativeProduct(_)
+        | ByFamily::CumulativeSum(_)
+        | ByFamily::DynamicQuantizeLinear(_)
+        | ByFamily::Expand(_)
+        | ByFamily::Gather(_)
+        | ByFamily::GatherElements(_)
+        | ByFamily::GatherNd(_)
+        | ByFamily::InstanceNormalization(_)
+        | ByFamily::LayerNormalization(_)
+        | ByFamily::Pad(_)
+        | ByFamily::Reduce(_)
+        | ByFamily::Resample2d(_)
+        | ByFamily::Reshape(_)
+        | ByFamily::Reverse(_)
+        | ByFamily::RmsNormalization(_)
+        | ByFamily::ScatterElements(_)
+        | ByFamily::ScatterNd(_)
+        | ByFamily::Slice(_)
+        | ByFamily::Softmax(_)
+        | ByFamily::Split(_)
+        | ByFamily::Tile(_)
+        | ByFamily::TopK(_)
+        | ByFamily::Transpose(_)
+        | ByFamily::Triangular(_) => 0,
     }
 }
 

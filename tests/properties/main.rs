@@ -14,6 +14,7 @@ mod compare;
 #[path = "../runners/dawn.rs"]
 mod dawn;
 mod draw;
+mod families;
 mod invalid;
 mod limits;
 mod magnitudes;

@@ -3,7 +3,7 @@
 
 use super::cancel::Cancel;
 use super::cost;
-use super::dispatch::{Built, Constant, Problem, Target, TensorDesc, choose, workspaces};
+use super::dispatch::{Built, Constant, Problem, Target, TensorDesc, choose, describe, workspaces};
 use super::fold::is_aligned_for;
 use super::kernels::{Kernel, Workspaces, budget_beside, divide_budget};
 use super::packings::{self, Packings};
@@ -236,14 +236,13 @@ impl Step {
         }
     }
 
-    /// Operators and shapes, for people.
+    /// Operators, shapes and the label, for people.
     fn describe(&self) -> String {
-        let shape = |operand: &Operand| format!("{:?}", operand.shape.as_slice()).replace(' ', "");
-        let list = |operands: &[Operand]| operands.iter().map(shape).collect::<Vec<_>>().join(" ");
-        let names: Vec<&str> =
-            self.prologue.iter().chain(&self.dequantized).chain([&self.op]).chain(&self.fused).map(|op| op.row().name).collect();
-        let label = if self.label.is_empty() { String::new() } else { format!(" \"{}\"", self.label) };
-        format!("{} {} -> {}{label}", names.join(" + "), list(&self.inputs), list(&self.outputs))
+        let operators = self.prologue.iter().chain(&self.dequantized).chain([&self.op]).chain(&self.fused);
+        let [inputs, outputs] =
+            [&self.inputs[..], &self.outputs[..]].map(|list| list.iter().map(|operand| operand.shape.as_slice()));
+        let text = describe(operators, inputs, outputs);
+        if self.label.is_empty() { text } else { format!("{text} \"{}\"", self.label) }
     }
 }
 

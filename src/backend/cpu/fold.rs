@@ -2,11 +2,11 @@
 
 use super::cancel::Cancel;
 use super::dispatch::Patterns;
-use super::reference;
 use super::view::{Arguments, View, ViewMut};
+use super::{kernels, reference};
 use crate::compiler::{Evaluate, Pattern};
 use crate::error::Result;
-use crate::graph::{ConstantBytes, DataType, Descriptor, Op};
+use crate::graph::{ConstantBytes, DataType, Descriptor, Op, OperandId};
 use crate::memory::{self, Bytes};
 use std::sync::Arc;
 
@@ -20,6 +20,10 @@ pub struct Evaluator {
 impl Evaluate for Evaluator {
     fn accepts(&self, pattern: &Pattern<'_>) -> bool {
         self.patterns.accepts(pattern)
+    }
+
+    fn is_quick(&self, op: &Op, number: &dyn Fn(OperandId) -> Option<f32>) -> bool {
+        kernels::is_quick(op, number)
     }
 
     fn evaluate(&self, op: &Op, operands: &[(&Descriptor, &[u8])], outputs: &[&Descriptor]) -> Result<Vec<ConstantBytes>> {

@@ -30,6 +30,10 @@ impl Evaluate for Counting<'_> {
         self.of.accepts(pattern)
     }
 
+    fn is_quick(&self, op: &Op, number: &dyn Fn(OperandId) -> Option<f32>) -> bool {
+        self.of.is_quick(op, number)
+    }
+
     fn evaluate(&self, op: &Op, operands: &[(&Descriptor, &[u8])], outputs: &[&Descriptor]) -> Result<Vec<ConstantBytes>> {
         self.count.fetch_add(1, Ordering::Relaxed);
         self.of.evaluate(op, operands, outputs)

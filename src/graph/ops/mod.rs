@@ -38,13 +38,15 @@ pub mod softmax;
 pub mod top_k;
 pub mod tree;
 
-/// Lists the typed nodes: from the lists come the [`Op`] enumeration and the tables of rows.
+/// Lists the typed nodes: from the lists come the [`Op`] enumeration, the one by family and the tables of rows.
 macro_rules! nodes {
     (
         specified { $( $family:ident::$Node:ident, )* }
         internal { $( $internal_family:ident::$Internal:ident, )* }
     ) => {
         nodes!(@op $( $family::$Node, )* $( $internal_family::$Internal, )*);
+
+        nodes!(@by_family [] [] $( $family::$Node, )* $( $internal_family::$Internal, )*);
 
         static ROWS: LazyLock<Vec<&'static Operator>> = LazyLock::new(|| table(&[ $( $family::$Node::ROWS, )* ]));
 
@@ -68,9 +70,17 @@ macro_rules! nodes {
                 match self { $( Op::$Node(node) => node.row(), )* }
             }
 
-            /// Whether every element of the output depends on one element of each operand.
-            pub fn is_elementwise(&self) -> bool {
-                match self { $( Op::$Node(_) => stringify!($family) == "elementwise", )* }
+            /// The same node, with element-wise operators in an enumeration of their own.
+            pub fn by_family(&self) -> ByFamily<'_> {
+                match self { $( Op::$Node(node) => nodes!(@node $family $Node node), )* }
+            }
+
+            /// The node, if every element of the output depends on one element of each operand.
+            pub fn elementwise(&self) -> Option<Elementwise<'_>> {
+                match self.by_family() {
+                    ByFamily::Elementwise(op) => Some(op),
+                    _ => None,
+                }
             }
 
             /// The rule: descriptors of the outputs, or what is wrong.
@@ -88,6 +98,41 @@ macro_rules! nodes {
             }
         }
     };
+    // The family `elementwise` apart from the others.
+    (@by_family [ $( $Elementwise:ident )* ] [ $( $family:ident::$Other:ident, )* ]) => {
+        /// An element-wise operator. What has to be said of each of them is a `match` on this, without `_`.
+        #[derive(Clone, Copy, Debug)]
+        pub enum Elementwise<'a> { $( $Elementwise(&'a elementwise::$Elementwise), )* }
+
+        impl Elementwise<'_> {
+            /// See [`Op::row`].
+            pub fn row(self) -> &'static Operator {
+                match self { $( Elementwise::$Elementwise(node) => node.row(), )* }
+            }
+
+            /// See [`Op::visit`].
+            pub fn visit(self, visit: &mut dyn FnMut(&'static str, OperandId)) {
+                match self { $( Elementwise::$Elementwise(node) => node.visit(visit), )* }
+            }
+        }
+
+        static ELEMENTWISE: LazyLock<Vec<&'static Operator>> = LazyLock::new(|| table(&[ $( elementwise::$Elementwise::ROWS, )* ]));
+
+        /// A node of any operator, element-wise ones together: for what has to be said of every operator, but is the same for all of these.
+        #[derive(Clone, Copy, Debug)]
+        pub enum ByFamily<'a> {
+            Elementwise(Elementwise<'a>),
+            $( $Other(&'a $family::$Other), )*
+        }
+    };
+    (@by_family [ $( $Elementwise:ident )* ] $others:tt elementwise::$Node:ident, $( $rest:tt )*) => {
+        nodes!(@by_family [ $( $Elementwise )* $Node ] $others $( $rest )*);
+    };
+    (@by_family $elementwise:tt [ $( $others:tt )* ] $family:ident::$Node:ident, $( $rest:tt )*) => {
+        nodes!(@by_family $elementwise [ $( $others )* $family::$Node, ] $( $rest )*);
+    };
+    (@node elementwise $Node:ident $node:ident) => { ByFamily::Elementwise(Elementwise::$Node($node)) };
+    (@node $family:ident $Node:ident $node:ident) => { ByFamily::$Node($node) };
 }
 
 nodes! {
@@ -179,6 +224,11 @@ pub fn operators() -> &'static [&'static Operator] {
 /// The rows of the operators that only the importer and the compiler use: script does not see them.
 pub fn internal_operators() -> &'static [&'static Operator] {
     &INTERNAL
+}
+
+/// The rows of element-wise operators, of both tables.
+pub fn elementwise_operators() -> &'static [&'static Operator] {
+    &ELEMENTWISE
 }
 
 /// The row of that name, in either table.

@@ -10,6 +10,7 @@
 
 use super::told::{Slopes, Told};
 use crate::graph::attribute::UnsignedOrList;
+use crate::graph::ops::Elementwise;
 use crate::graph::ops::elementwise::{Binary, BinaryKind, UnaryKind};
 use crate::graph::ops::reduce::ReduceKind;
 use crate::graph::{ConstantBytes, DataType, Graph, Node, Op, Operand, OperandId, Source};
@@ -280,25 +281,25 @@ impl Walk<'_> {
         let along = |front| {
             output.map(|axis| vec![State::Padded { axis, front }]).ok_or_else(|| Refusal::from("a result without the rows"))
         };
-        match op {
-            op if op.is_elementwise() => {
-                let axis = output.ok_or("a result without the rows")?;
-                let rank = self.shape(id).len();
-                for &input in inputs {
-                    let shape = self.shape(input);
-                    // In the axes of the output, behind which it is aligned.
-                    let place = |axis: usize| axis + rank - shape.len();
-                    let fits = match padded(self, input) {
-                        Some((own, _)) => place(own) == axis,
-                        None => axis < place(0) || shape[axis + shape.len() - rank] == 1,
-                    };
-                    if !fits {
-                        return Err("an operand that has no rows where the other has".into());
-                    }
+        if let Some(op) = op.elementwise() {
+            let axis = output.ok_or("a result without the rows")?;
+            let rank = self.shape(id).len();
+            for &input in inputs {
+                let shape = self.shape(input);
+                // In the axes of the output, behind which it is aligned.
+                let place = |axis: usize| axis + rank - shape.len();
+                let fits = match padded(self, input) {
+                    Some((own, _)) => place(own) == axis,
+                    None => axis < place(0) || shape[axis + shape.len() - rank] == 1,
+                };
+                if !fits {
+                    return Err("an operand that has no rows where the other has".into());
                 }
-                let fronts: Vec<Option<Front>> = inputs.iter().map(|&id| padded(self, id).map(|(_, front)| front)).collect();
-                along(front_of(op, &fronts))
             }
+            let fronts: Vec<Option<Front>> = inputs.iter().map(|&id| padded(self, id).map(|(_, front)| front)).collect();
+            return along(front_of(op, &fronts));
+        }
+        match op {
             Op::Transpose(op) => {
                 let (axis, front) = padded(self, op.input).ok_or("no rows")?;
                 let rank = self.shape(op.input).len();
@@ -495,31 +496,47 @@ impl Walk<'_> {
 }
 
 /// What is in front of the result of an element-wise operator; nothing for operands that have no rows.
-fn front_of(op: &Op, fronts: &[Option<Front>]) -> Front {
+fn front_of(op: Elementwise<'_>, fronts: &[Option<Front>]) -> Front {
     let worst = fronts.iter().flatten().copied().max().unwrap_or(Front::Finite);
     let all_zero = fronts.iter().all(|front| *front == Some(Front::Zeros));
     let is_zero = |at: usize| fronts.get(at).copied().flatten() == Some(Front::Zeros);
     if worst == Front::Anything {
         // Truth values are 0 and 1 whatever they are about.
-        return if matches!(op, Op::Logical(_) | Op::Predicate(_)) { Front::Finite } else { Front::Anything };
+        let is_truth = matches!(op, Elementwise::Logical(_) | Elementwise::Predicate(_));
+        return if is_truth { Front::Finite } else { Front::Anything };
     }
+    let finite_if = |is_finite: bool| if is_finite { Front::Finite } else { Front::Anything };
+    let zeros_if = |is_zero: bool| if is_zero { Front::Zeros } else { Front::Finite };
     match op {
-        Op::Cast(_) if all_zero => Front::Zeros,
-        Op::Unary(op) => match op.kind {
-            UnaryKind::Identity | UnaryKind::Neg | UnaryKind::Abs | UnaryKind::Sign if all_zero => Front::Zeros,
-            UnaryKind::Log | UnaryKind::Reciprocal | UnaryKind::Exp | UnaryKind::Tan => Front::Anything,
-            UnaryKind::Sqrt if !all_zero => Front::Anything,
-            _ => Front::Finite,
+        Elementwise::Cast(_) => zeros_if(all_zero),
+        Elementwise::Unary(op) => match op.kind {
+            UnaryKind::Identity | UnaryKind::Neg | UnaryKind::Abs | UnaryKind::Sign => zeros_if(all_zero),
+            UnaryKind::Sqrt if all_zero => Front::Finite,
+            kind => finite_if(kind.gives_finite()),
         },
-        Op::Binary(op) => match op.kind {
-            BinaryKind::Mul if is_zero(0) || is_zero(1) => Front::Zeros,
-            BinaryKind::Add | BinaryKind::Sub | BinaryKind::Max | BinaryKind::Min if all_zero => Front::Zeros,
+        Elementwise::Binary(op) => match op.kind {
+            BinaryKind::Mul => zeros_if(is_zero(0) || is_zero(1)),
+            BinaryKind::Add | BinaryKind::Sub | BinaryKind::Max | BinaryKind::Min => zeros_if(all_zero),
             BinaryKind::Div if fronts[1].is_some() => Front::Anything,
+            BinaryKind::Div => Front::Finite,
             BinaryKind::Pow => Front::Anything,
-            _ => Front::Finite,
         },
-        Op::Remainder(_) => Front::Anything,
-        _ => Front::Finite,
+        Elementwise::Remainder(_) => Front::Anything,
+        Elementwise::Activation(op) => finite_if(op.kind.gives_finite()),
+        Elementwise::Gate(op) => finite_if(op.kind.gives_finite()),
+        Elementwise::Clamp(_)
+        | Elementwise::DequantizeLinear(_)
+        | Elementwise::Elu(_)
+        | Elementwise::HardSigmoid(_)
+        | Elementwise::LeakyRelu(_)
+        | Elementwise::Linear(_)
+        | Elementwise::Logical(_)
+        | Elementwise::Predicate(_)
+        | Elementwise::Prelu(_)
+        | Elementwise::QuantizeLinear(_)
+        | Elementwise::ReplaceNan(_)
+        | Elementwise::Swish(_)
+        | Elementwise::Where(_) => Front::Finite,
     }
 }
 

@@ -4,18 +4,19 @@
 //! on each other, the operator's family says how, in a file of its own. What a family does not mention is drawn by its kind.
 
 mod contents;
-mod convolution;
-mod elementwise;
-mod indexed;
-mod matrices;
-mod movement;
-mod others;
-mod recurrent;
-mod reduction;
+pub mod convolution;
+pub mod elementwise;
+pub mod indexed;
+pub mod matrices;
+pub mod movement;
+pub mod others;
+pub mod recurrent;
+pub mod reduction;
 
 pub use contents::Contents;
 
 use crate::call::{Call, Operand};
+use crate::families;
 use crate::random::Random;
 use crate::tensor::Tensor;
 use crate::wish::{Choice, Wish};
@@ -28,47 +29,7 @@ use webnn_node::graph::{DataType, Number, OperandId};
 /// Draws a call; a wish is fulfilled if the family's rules let it.
 pub fn call(row: &'static Operator, random: &mut Random, wish: Option<&Wish>) -> Call {
     let mut draw = Draw::new(row, random, wish.cloned());
-    match row.name {
-        "argMin" | "argMax" | "softmax" | "cumulativeSum" | "cumulativeProduct" | "topK" => reduction::along_an_axis(&mut draw),
-        name if name.starts_with("reduce") => reduction::reduce(&mut draw),
-        "batchNormalization" => reduction::batch_normalization(&mut draw),
-        "instanceNormalization" => reduction::instance_normalization(&mut draw),
-        "layerNormalization" | "rmsNormalization" => reduction::layer_normalization(&mut draw),
-        "concat" => movement::concat(&mut draw),
-        "expand" => movement::expand(&mut draw),
-        "pad" => movement::pad(&mut draw),
-        "reshape" => movement::reshape(&mut draw),
-        "reverse" => movement::reverse(&mut draw),
-        "slice" => movement::slice(&mut draw),
-        "split" => movement::split(&mut draw),
-        "tile" => movement::tile(&mut draw),
-        "transpose" => movement::transpose(&mut draw),
-        "triangular" => movement::triangular(&mut draw),
-        "gather" | "gatherElements" | "gatherND" | "scatterElements" | "scatterND" | "accumulateElements" | "accumulateND" => {
-            indexed::draw(&mut draw)
-        }
-        "matmul" | "integerMatmul" => matrices::matmul(&mut draw),
-        "quantizedLstm" => recurrent::quantized(&mut draw),
-        "quantizedMatmul" => matrices::quantized(&mut draw),
-        "blockQuantizedMatmul" => matrices::block_quantized(&mut draw),
-        "expertMatmul" => matrices::experts(&mut draw),
-        "gemm" => matrices::gemm(&mut draw),
-        "conv2d" => convolution::conv2d(&mut draw),
-        "convTranspose2d" => convolution::conv_transpose2d(&mut draw),
-        "averagePool2d" | "l2Pool2d" | "maxPool2d" | "normPool2d" => convolution::pool2d(&mut draw),
-        "resample2d" => convolution::resample2d(&mut draw),
-        "gru" | "gruCell" | "lstm" | "lstmCell" => recurrent::draw(&mut draw),
-        "dequantizeLinear" | "quantizeLinear" => elementwise::quantization(&mut draw),
-        "clamp" => elementwise::clamp(&mut draw),
-        "bitcast" => others::bitcast(&mut draw),
-        "determinant" | "inverse" => others::matrices(&mut draw),
-        "linearAttention" => others::linear_attention(&mut draw),
-        "pairwiseCoupling" => others::pairwise_coupling(&mut draw),
-        "roiMaxPool" => others::roi_max_pool(&mut draw),
-        "treeEnsemble" => others::tree_ensemble(&mut draw),
-        _ if row.operands.len() == 1 => elementwise::unary(&mut draw),
-        _ => elementwise::broadcast(&mut draw),
-    }
+    (families::of(row).0)(&mut draw);
     draw.finish()
 }
 

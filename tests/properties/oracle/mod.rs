@@ -11,20 +11,21 @@
 //! expression, in any order of additions (`n` terms: `n` roundings of at most the sum of their magnitudes), and one unit in
 //! the last place for the rounding to the output's type. Each family says what it allows.
 
-mod convolution;
-mod elementwise;
-mod indexed;
-mod matrices;
-mod movement;
-mod normalization;
+pub mod convolution;
+pub mod elementwise;
+pub mod indexed;
+pub mod matrices;
+pub mod movement;
+pub mod normalization;
 mod number;
-mod others;
-mod pooling;
-mod recurrent;
-mod reduction;
+pub mod others;
+pub mod pooling;
+pub mod recurrent;
+pub mod reduction;
 
 use crate::call::Call;
 use crate::compare::{Element, Expected};
+use crate::families;
 use crate::tensor::positions;
 use webnn_node::graph::DataType;
 
@@ -33,49 +34,7 @@ pub const EPSILON: f64 = 1.0 / (1u64 << 24) as f64;
 
 /// The outputs of a call.
 pub fn outputs(call: &Call) -> Vec<Expected> {
-    match call.row.name {
-        "argMin" | "argMax" => vec![reduction::arg(call)],
-        "topK" => reduction::top_k(call),
-        "cumulativeSum" => vec![reduction::cumulative(call, "reduceSum", |added| added.iter().sum())],
-        "cumulativeProduct" => {
-            vec![reduction::cumulative(call, "reduceProduct", |factors| {
-                factors.iter().fold(1, |product, x| product.wrapping_mul(*x))
-            })]
-        }
-        "softmax" => vec![reduction::softmax(call)],
-        name if name.starts_with("reduce") => vec![reduction::reduce(call)],
-        "batchNormalization" | "instanceNormalization" | "layerNormalization" | "rmsNormalization" => {
-            vec![normalization::normalize(call)]
-        }
-        "conv2d" => vec![convolution::conv2d(call)],
-        "convTranspose2d" => vec![convolution::conv_transpose2d(call)],
-        "averagePool2d" | "l2Pool2d" | "maxPool2d" | "normPool2d" => vec![pooling::pool2d(call)],
-        "resample2d" => vec![pooling::resample2d(call)],
-        "matmul" => vec![matrices::matmul(call)],
-        "integerMatmul" => vec![matrices::integer_matmul(call)],
-        "quantizedLstm" => recurrent::quantized(call),
-        "quantizedMatmul" => vec![matrices::quantized(call)],
-        "dynamicQuantizeLinear" => elementwise::dynamic_quantization(call),
-        "blockQuantizedMatmul" => vec![matrices::block_quantized(call)],
-        "expertMatmul" => vec![matrices::experts(call)],
-        "gemm" => vec![matrices::gemm(call)],
-        "gather" | "gatherElements" | "gatherND" | "scatterElements" | "scatterND" | "accumulateElements" | "accumulateND" => {
-            vec![indexed::output(call)]
-        }
-        "concat" | "expand" | "pad" | "reshape" | "reverse" | "slice" | "tile" | "transpose" | "triangular" => {
-            vec![movement::output(call)]
-        }
-        "bitcast" => vec![others::bitcast(call)],
-        "determinant" => vec![others::determinant(call)],
-        "inverse" => vec![others::inverse(call)],
-        "linearAttention" => others::linear_attention(call),
-        "pairwiseCoupling" => vec![others::pairwise_coupling(call)],
-        "roiMaxPool" => vec![others::roi_max_pool(call)],
-        "treeEnsemble" => vec![others::tree_ensemble(call)],
-        "split" => movement::split(call),
-        "gru" | "gruCell" | "lstm" | "lstmCell" => recurrent::outputs(call),
-        _ => vec![elementwise::output(call)],
-    }
+    (families::of(call.row).1)(call)
 }
 
 /// An output whose elements are a function of their positions.

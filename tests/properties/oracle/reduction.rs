@@ -166,7 +166,15 @@ fn near(value: f64, roundings: f64) -> Element {
 }
 
 /// What is reduced up to each place; `of_integers` are few enough to be exact in 128 bits.
-pub fn cumulative(call: &Call, reduction: &str, of_integers: fn(&[i128]) -> i128) -> Expected {
+pub fn cumulative_sum(call: &Call) -> Expected {
+    cumulative(call, "reduceSum", |added| added.iter().sum())
+}
+
+pub fn cumulative_product(call: &Call) -> Expected {
+    cumulative(call, "reduceProduct", |factors| factors.iter().fold(1, |product, x| product.wrapping_mul(*x)))
+}
+
+fn cumulative(call: &Call, reduction: &str, of_integers: fn(&[i128]) -> i128) -> Expected {
     let input = call.operand("input");
     let axis = call.unsigned("axis").expect("an axis");
     let (exclusive, reversed) = (call.boolean("exclusive", false), call.boolean("reversed", false));

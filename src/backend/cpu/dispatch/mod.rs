@@ -1,8 +1,9 @@
-//! Which implementation computes a step: ordered lists of implementations, the first that accepts a problem wins.
+//! Which implementation computes a step: ordered lists of implementations, the first that accepts a problem wins. This is *dispatch* in the
+//! sense of oneDNN, done when a graph is built; `context.dispatch()`, WebNN's word for running a graph, finds all of it decided.
 //!
 //! [`registry`] has the lists, [`problem`] what is known of a step, [`target`] what it runs on, [`tuning`] the thresholds,
-//! [`patterns`] answers the compiler, and [`report`] says what was chosen and why the others were not (`WEBNN_VERBOSE=dispatch`). The conditions of an implementation stand in its `accept`,
-//! beside its kernel, and nowhere else.
+//! [`patterns`] answers the compiler, [`switches`] is `WEBNN_IMPL`, and [`report`] says what was chosen and why the others were not
+//! (`WEBNN_VERBOSE=dispatch`). The conditions of an implementation stand in its `accept`, beside its kernel, and nowhere else.
 
 mod patterns;
 mod problem;
@@ -19,7 +20,7 @@ pub use problem::{Accepted, Build, Built, Constant, Implementation, Numbers, Pro
 pub use registry::{choose, workspaces};
 #[cfg(test)]
 pub use registry::{every, first};
-pub use report::Choice;
+pub use report::{Choice, describe};
 pub use switches::Switches;
 pub use target::Target;
 pub use tuning::ANY_SIZE;

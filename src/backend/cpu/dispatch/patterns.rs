@@ -1,6 +1,6 @@
 //! The compiler's proposals, answered by the lists of implementations.
 
-use super::{Constant, Problem, Target, TensorDesc, choose};
+use super::{Constant, Problem, Target, TensorDesc, choose, describe};
 use crate::backend::cpu::fold::{Aligned, aligned, is_aligned};
 use crate::compiler::{Known, Pattern};
 use crate::error::Result;
@@ -47,6 +47,15 @@ impl Patterns {
             output,
             workspace: None,
         };
-        choose(&problem, &self.0).1.is_some()
+        let (choice, build) = choose(&problem, &self.0);
+        if build.is_none() {
+            choice.say_refused(&self.0, || {
+                let operators = pattern.prologue.iter().chain([&pattern.op]);
+                let order = inputs.iter().find_map(|input| input.order);
+                let order = order.map(|order| format!(", read in the order {order:?}")).unwrap_or_default();
+                describe(operators, inputs.iter().map(|input| input.shape), [&shape[..]].into_iter()) + &order
+            });
+        }
+        build.is_some()
     }
 }

@@ -3,6 +3,7 @@
 
 use super::{Build, Choice, Implementation, Problem, Target};
 use crate::backend::cpu::kernels::*;
+use crate::graph::ops::{ByFamily, Elementwise};
 use crate::graph::{DataType, Op};
 
 type List = &'static [&'static Implementation];
@@ -12,12 +13,14 @@ macro_rules! lists {
     ($($(#[$doc:meta])* $name:ident: [$($implementation:expr),*];)*) => {
         $($(#[$doc])* static $name: List = &[$(&$implementation),*];)*
         static ALL: &[List] = &[$($name),*];
+        #[cfg(test)]
+        static STATICS: &[(&str, &Implementation)] = &[$($((stringify!($implementation), &$implementation)),*),*];
     };
 }
 
 lists! {
     /// Products of integers: those that are dequantized first ([`Problem::dequantized`]), and those of bytes.
-    INTEGER_PRODUCTS: [integer::depthwise::BYTES, integer::depthwise::DEQUANTIZED, integer::PACKED, integer::computed::BATCHED];
+    INTEGER_PRODUCTS: [integer::depthwise::DEPTHWISE, integer::depthwise::DEPTHWISE_DEQUANTIZED, integer::PACKED, integer::computed::BATCHED];
     CAST: [quantize::CONVERT, elementwise::CHAIN];
     QUANTIZE: [quantize::CONVERT, quantize::DYNAMIC];
     ARG: [arg::ROWS, arg::columns::COLUMNS];
@@ -27,7 +30,7 @@ lists! {
     /// A product whose left operand is made in the same step.
     ATTENTION: [attention::BF16, attention::FUSED];
     /// A convolution whose image is made in the same step.
-    FUSED_CONV: [expand_depthwise::EXPAND, scaled_filter::SCALED_FILTER];
+    FUSED_CONV: [expand_depthwise::EXPAND_DEPTHWISE, scaled_filter::SCALED_FILTER];
     /// Products with weights of a few bits.
     BLOCK_QUANTIZED: [block_quantized::INT8, block_quantized::FLOAT32];
     MATMUL: [
@@ -41,31 +44,31 @@ lists! {
     ];
     CONV: [
         depthwise::DEPTHWISE,
-        expand_depthwise::MULTIPLIER,
+        expand_depthwise::DEPTHWISE_MULTIPLIER,
         few_outputs::FEW_OUTPUTS,
         small_groups::SMALL_GROUPS,
         first_layer::FIRST_LAYER,
-        winograd::F2,
-        winograd::F4,
-        matmul::POINTWISE_BF16,
-        matmul::CONV_BF16,
+        winograd::WINOGRAD_F2,
+        winograd::WINOGRAD_F4,
+        matmul::POINTWISE_BF16_GEMM,
+        matmul::CONV_BF16_GEMM,
         conv::POINTWISE_BF16,
         conv::INDIRECT_BF16,
         conv::POINTWISE,
         conv::INDIRECT
     ];
     CONV_TRANSPOSE: [conv_transpose::PHASES, conv_transpose_nchw::NCHW];
-    REDUCE: [reduce::REDUCE];
-    POOL: [pool::WINDOWS, reduce::GLOBAL_POOL];
+    REDUCE: [reduce::AXES];
+    POOL: [pool::NHWC, reduce::GLOBAL_NCHW];
     RESAMPLE: [resample::NHWC, resample::planes::NCHW];
     ELEMENTWISE: [elementwise::CHAIN];
-    SOFTMAX: [softmax_columns::COLUMNS, row_normalization::SOFTMAX, softmax_columns::SHORT_ROWS];
-    LAYER_NORMALIZATION: [row_normalization::LAYER_NORMALIZATION];
-    RMS_NORMALIZATION: [row_normalization::RMS_NORMALIZATION];
-    INSTANCE_NORMALIZATION: [row_normalization::INSTANCE_NORMALIZATION];
-    RECURRENT: [recurrent::BF16, recurrent::CELLS, integer::lstm::CELLS];
+    SOFTMAX: [softmax_columns::COLUMNS, row_normalization::SOFTMAX_ROWS, softmax_columns::SHORT_ROWS];
+    LAYER_NORMALIZATION: [row_normalization::LAYER_NORMALIZATION_ROWS];
+    RMS_NORMALIZATION: [row_normalization::RMS_NORMALIZATION_ROWS];
+    INSTANCE_NORMALIZATION: [row_normalization::INSTANCE_NORMALIZATION_NCHW];
+    RECURRENT: [recurrent::BF16, recurrent::CELLS, integer::lstm::QUANTIZED];
     EXPERTS: [expert_matmul::CHOSEN];
-    LINEAR_ATTENTION: [linear_attention::RECURRENCE];
+    LINEAR_ATTENTION: [linear_attention::COLUMNS];
 }
 
 static NONE: List = &[];
@@ -82,47 +85,72 @@ pub fn implementations() -> impl Iterator<Item = &'static Implementation> {
 
 /// The list for a problem.
 fn list(problem: &Problem<'_>) -> List {
-    if !problem.dequantized.is_empty() || matches!(problem.op, Op::QuantizedMatmul(_)) {
+    if !problem.dequantized.is_empty() {
         return INTEGER_PRODUCTS;
     }
     let is_float = problem.output.data_type == DataType::Float32;
-    match problem.op {
-        Op::QuantizeLinear(_) | Op::DequantizeLinear(_) | Op::DynamicQuantizeLinear(_) => QUANTIZE,
-        Op::Cast(_) => CAST,
-        Op::Arg(_) => ARG,
-        Op::Concat(_) => CONCAT,
-        Op::Transpose(_) if !is_float => TRANSPOSE_BYTES,
-        _ if !is_float => NONE,
-        Op::Matmul(_) if !problem.prologue.is_empty() => ATTENTION,
-        Op::Conv2d(_) if !problem.prologue.is_empty() => FUSED_CONV,
-        Op::BlockQuantizedMatmul(_) => BLOCK_QUANTIZED,
-        Op::Matmul(_) | Op::Gemm(_) => MATMUL,
-        Op::Conv2d(_) => CONV,
-        Op::ConvTranspose2d(_) => CONV_TRANSPOSE,
-        Op::Reduce(_) => REDUCE,
-        Op::Pool2d(_) => POOL,
-        Op::Transpose(_) => TRANSPOSE,
-        Op::Resample2d(_) => RESAMPLE,
-        Op::Binary(_)
-        | Op::Unary(_)
-        | Op::Activation(_)
-        | Op::Clamp(_)
-        | Op::Elu(_)
-        | Op::Gate(_)
-        | Op::LeakyRelu(_)
-        | Op::HardSigmoid(_)
-        | Op::Linear(_)
-        | Op::Prelu(_)
-        | Op::ReplaceNan(_)
-        | Op::Swish(_) => ELEMENTWISE,
-        Op::Softmax(_) => SOFTMAX,
-        Op::LayerNormalization(_) => LAYER_NORMALIZATION,
-        Op::RmsNormalization(_) => RMS_NORMALIZATION,
-        Op::InstanceNormalization(_) => INSTANCE_NORMALIZATION,
-        Op::Lstm(_) | Op::Gru(_) | Op::QuantizedLstm(_) => RECURRENT,
-        Op::ExpertMatmul(_) => EXPERTS,
-        Op::LinearAttention(_) => LINEAR_ATTENTION,
-        _ => NONE,
+    let has_prologue = !problem.prologue.is_empty();
+    let of_floats = |list| if is_float { list } else { NONE };
+    match problem.op.by_family() {
+        ByFamily::Elementwise(Elementwise::QuantizeLinear(_) | Elementwise::DequantizeLinear(_)) => QUANTIZE,
+        ByFamily::Elementwise(Elementwise::Cast(_)) => CAST,
+        ByFamily::Elementwise(_) => of_floats(ELEMENTWISE),
+        ByFamily::Arg(_) => ARG,
+        ByFamily::BlockQuantizedMatmul(_) => of_floats(BLOCK_QUANTIZED),
+        ByFamily::Concat(_) => CONCAT,
+        ByFamily::Conv2d(_) => of_floats(if has_prologue { FUSED_CONV } else { CONV }),
+        ByFamily::ConvTranspose2d(_) => of_floats(CONV_TRANSPOSE),
+        ByFamily::DynamicQuantizeLinear(_) => QUANTIZE,
+        ByFamily::ExpertMatmul(_) => of_floats(EXPERTS),
+        ByFamily::Gemm(_) => of_floats(MATMUL),
+        ByFamily::Gru(_) | ByFamily::Lstm(_) | ByFamily::QuantizedLstm(_) => of_floats(RECURRENT),
+        ByFamily::InstanceNormalization(_) => of_floats(INSTANCE_NORMALIZATION),
+        ByFamily::LayerNormalization(_) => of_floats(LAYER_NORMALIZATION),
+        ByFamily::LinearAttention(_) => of_floats(LINEAR_ATTENTION),
+        ByFamily::Matmul(_) => of_floats(if has_prologue { ATTENTION } else { MATMUL }),
+        ByFamily::Pool2d(_) => of_floats(POOL),
+        ByFamily::QuantizedMatmul(_) => INTEGER_PRODUCTS,
+        ByFamily::Reduce(_) => of_floats(REDUCE),
+        ByFamily::Resample2d(_) => of_floats(RESAMPLE),
+        ByFamily::RmsNormalization(_) => of_floats(RMS_NORMALIZATION),
+        ByFamily::Softmax(_) => of_floats(SOFTMAX),
+        ByFamily::Transpose(_) => {
+            if is_float {
+                TRANSPOSE
+            } else {
+                TRANSPOSE_BYTES
+            }
+        }
+        // These have the reference kernels alone.
+        ByFamily::AccumulateElements(_)
+        | ByFamily::AccumulateNd(_)
+        | ByFamily::BatchNormalization(_)
+        | ByFamily::Bitcast(_)
+        | ByFamily::CumulativeProduct(_)
+        | ByFamily::CumulativeSum(_)
+        | ByFamily::Determinant(_)
+        | ByFamily::Expand(_)
+        | ByFamily::Gather(_)
+        | ByFamily::GatherElements(_)
+        | ByFamily::GatherNd(_)
+        | ByFamily::GruCell(_)
+        | ByFamily::IntegerMatmul(_)
+        | ByFamily::Inverse(_)
+        | ByFamily::LstmCell(_)
+        | ByFamily::NormPool2d(_)
+        | ByFamily::Pad(_)
+        | ByFamily::PairwiseCoupling(_)
+        | ByFamily::Reshape(_)
+        | ByFamily::Reverse(_)
+        | ByFamily::RoiMaxPool(_)
+        | ByFamily::ScatterElements(_)
+        | ByFamily::ScatterNd(_)
+        | ByFamily::Slice(_)
+        | ByFamily::Split(_)
+        | ByFamily::Tile(_)
+        | ByFamily::TopK(_)
+        | ByFamily::TreeEnsemble(_)
+        | ByFamily::Triangular(_) => NONE,
     }
 }
 
@@ -187,5 +215,16 @@ mod tests {
             assert!(is_word(family) && is_word(algorithm), "{}", implementation.name);
         }
         assert!(implementations().count() > 30);
+    }
+
+    /// So that who reads a name in a profile finds the file by it: `conv.depthwise` is `DEPTHWISE`, or `CONV_DEPTHWISE` where the file
+    /// has other families.
+    #[test]
+    fn statics_are_named_as_their_implementations() {
+        for (path, implementation) in STATICS {
+            let name = path.rsplit("::").next().unwrap().trim().to_lowercase();
+            let (family, algorithm) = implementation.name.split_once('.').expect("a dot");
+            assert!(name == algorithm || name == format!("{family}_{algorithm}"), "{path} is {}", implementation.name);
+        }
     }
 }

@@ -1,7 +1,9 @@
 //! What was chosen for the steps of graphs, and why the implementations before it were not: with `WEBNN_VERBOSE=dispatch` in the
-//! environment each step says so on stderr, in one line, when its graph is built.
+//! environment each step says so on stderr, in one line, when its graph is built; and so does each step that the compiler has proposed and
+//! no implementation takes ([`Patterns`](super::Patterns)), before the steps that there are instead.
 
 use super::{Reject, Target};
+use crate::graph::Op;
 use std::fmt::Write;
 use std::sync::OnceLock;
 
@@ -26,20 +28,41 @@ impl Choice {
 
     /// Says it on stderr if that is wanted; `describe` is of the step.
     pub fn say(&self, target: &Target, describe: impl FnOnce() -> String) {
-        if is_wanted() {
-            let text = self.line(target, &describe());
-            // Somebody may have closed it.
-            let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
-        }
+        say(|| self.line(self.name, target, &describe()));
     }
 
-    fn line(&self, target: &Target, step: &str) -> String {
-        let mut text = format!("webnn-node: dispatch: {step}: {} ({}, {} threads)", self.name, target.isa.name, target.threads);
+    /// The same of a step that was proposed and is none, since no implementation takes it.
+    pub fn say_refused(&self, target: &Target, describe: impl FnOnce() -> String) {
+        say(|| self.line("refused", target, &describe()));
+    }
+
+    fn line(&self, what: &str, target: &Target, step: &str) -> String {
+        let mut text = format!("webnn-node: dispatch: {step}: {what} ({}, {} threads)", target.isa.name, target.threads);
         for (name, reason) in &self.rejected {
             let _ = write!(text, "; not {name}: {reason}");
         }
         text.push('\n');
         text
+    }
+}
+
+/// A step, for people: its operators, and the shapes of what it reads and writes.
+pub fn describe<'a>(
+    operators: impl Iterator<Item = &'a Op>,
+    inputs: impl Iterator<Item = &'a [usize]>,
+    outputs: impl Iterator<Item = &'a [usize]>,
+) -> String {
+    let list = |shapes: &mut dyn Iterator<Item = &'a [usize]>| {
+        shapes.map(|shape| format!("{shape:?}").replace(' ', "")).collect::<Vec<_>>().join(" ")
+    };
+    let names: Vec<&str> = operators.map(|op| op.row().name).collect();
+    format!("{} {} -> {}", names.join(" + "), list(&mut { inputs }), list(&mut { outputs }))
+}
+
+fn say(text: impl FnOnce() -> String) {
+    if is_wanted() {
+        // Somebody may have closed it.
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), text().as_bytes());
     }
 }
 
@@ -69,7 +92,7 @@ mod tests {
         choice.reject("conv.winograd_f2", Reject("no workspace"));
         let portable = Isa::available().last().unwrap();
         assert_eq!(
-            choice.line(&Target::with(portable, 2), "conv2d [1,8,8,3]"),
+            choice.line(choice.name, &Target::with(portable, 2), "conv2d [1,8,8,3]"),
             "webnn-node: dispatch: conv2d [1,8,8,3]: conv.indirect (portable, 2 threads); not conv.depthwise: not one input \
              channel for each group; not conv.winograd_f2: no workspace\n"
         );

@@ -53,11 +53,8 @@ pub fn follow_from(
             None => View::new(data_type, shape, &before),
         };
         let views: SmallVec<[View<'_>; 4]> = operands.iter().map(view).collect();
-        let made = match op {
-            Op::Cast(cast) => cast.data_type,
-            Op::QuantizeLinear(op) => views[op.zero_point.0 as usize].data_type,
-            _ => data_type,
-        };
+        let made = op.elementwise().map(|op| op.result_type(&|id| views[id.0 as usize].data_type));
+        let made = made.expect("the compiler fuses element-wise operators");
         let mut after = Bytes::zeroed(output.element_count() * made.bits() / 8)?;
         let mut outputs = [ViewMut { data_type: made, shape, bytes: &mut after }];
         reference::execute(op, &mut Arguments::new(&views, &mut outputs));

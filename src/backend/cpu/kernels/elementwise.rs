@@ -26,31 +26,17 @@ const STRIP: usize = 2048;
 pub static CHAIN: Implementation = Implementation { name: "elementwise.chain", accept };
 
 fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
-    let input = match problem.op {
-        Op::Binary(op) => {
-            let is_whole = |id: OperandId| problem.input(id).shape == problem.output.shape;
-            if is_whole(op.a) { op.a } else { op.b }
+    // What the stages are done to: they read other operands at fewer places.
+    let mut whole = None;
+    problem.op.visit(&mut |_, id| {
+        if whole.is_none() && problem.input(id).shape == problem.output.shape {
+            whole = Some(id);
         }
-        Op::Unary(op) => op.input,
-        Op::Activation(op) => op.input,
-        Op::Clamp(op) => op.input,
-        Op::Elu(op) => op.input,
-        Op::Gate(op) => op.input,
-        Op::Swish(op) => op.input,
-        Op::LeakyRelu(op) => op.input,
-        Op::HardSigmoid(op) => op.input,
-        Op::Linear(op) => op.input,
-        Op::Prelu(op) => op.input,
-        Op::ReplaceNan(op) => op.input,
-        // A rounding.
-        Op::Cast(op) => op.input,
-        _ => return Err(Reject("not element-wise")),
-    };
+    });
+    let input = whole.ok_or(Reject("no operand of the output's shape"))?;
     let count = problem.output.element_count();
-    let known = problem.input(input);
-    let is_float = known.data_type == DataType::Float32 && problem.output.data_type == DataType::Float32;
+    let is_float = problem.input(input).data_type == DataType::Float32 && problem.output.data_type == DataType::Float32;
     require(is_float, "not float32")?;
-    require(known.shape == problem.output.shape, "no operand of the output's shape")?;
     // An operand that stands on both sides cannot be the value so far and another one.
     require(!matches!(problem.op, Op::Binary(op) if op.a == op.b), "the same operand on both sides")?;
     require(count >= target.tuning.chain_elements || matches!(problem.op, Op::Cast(_)), "few elements")?;

@@ -165,7 +165,7 @@ fn stage(
                     consumed.push(op.b.0 as usize);
                     return Power::of(exponent).map(|power| Stage::Formula(Formula::Power(power)));
                 }
-                _ => return None,
+                (BinaryKind::Pow, false) | (BinaryKind::Max | BinaryKind::Min, _) => return None,
             };
             with(if is_first { op.b } else { op.a }, problem, consumed, operands).map(|with| Stage::Binary(operation, with))
         }

@@ -214,7 +214,7 @@ impl ExpandDepthwise {
 }
 
 /// A convolution of single pixels that expands an image, and the depthwise one that reads it, band by band.
-pub static EXPAND: Implementation = Implementation { name: "conv.expand_depthwise", accept };
+pub static EXPAND_DEPTHWISE: Implementation = Implementation { name: "conv.expand_depthwise", accept };
 
 fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let ([Op::Conv2d(first), between @ ..], Op::Conv2d(then)) = (problem.prologue, problem.op) else {
@@ -261,7 +261,7 @@ pub fn is_simple(op: &Op) -> bool {
 }
 
 /// A depthwise convolution with several outputs for each channel, which is copied as often before.
-pub static MULTIPLIER: Implementation = Implementation { name: "conv.depthwise_multiplier", accept: accept_multiplier };
+pub static DEPTHWISE_MULTIPLIER: Implementation = Implementation { name: "conv.depthwise_multiplier", accept: accept_multiplier };
 
 fn accept_multiplier<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let op = problem.conv2d()?;

@@ -105,7 +105,7 @@ fn tokens_of(batch: usize, tokens: usize, all: &[f32], row: usize, column: usize
     Rows::new(all, row, batch * tokens * row + column)
 }
 
-pub static RECURRENCE: Implementation = Implementation { name: "linear_attention.columns", accept };
+pub static COLUMNS: Implementation = Implementation { name: "linear_attention.columns", accept };
 
 fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let Op::LinearAttention(op) = problem.op else { return Err(Reject("not a linear attention")) };

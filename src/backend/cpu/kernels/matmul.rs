@@ -373,9 +373,10 @@ pub static FEW_ROWS: Implementation = Implementation { name: "gemm.few_rows", ac
 /// A left operand times a constant matrix by way of bfloat16.
 pub static BF16: Implementation = Implementation { name: "gemm.bf16", accept: accept_bf16 };
 /// A convolution with single pixels as such a product, for tiles that only products have.
-pub static POINTWISE_BF16: Implementation = Implementation { name: "conv.pointwise_bf16_gemm", accept: accept_pointwise_bf16 };
+pub static POINTWISE_BF16_GEMM: Implementation =
+    Implementation { name: "conv.pointwise_bf16_gemm", accept: accept_pointwise_bf16 };
 /// Any other convolution as a product of the windows of the image.
-pub static CONV_BF16: Implementation = Implementation { name: "conv.bf16_gemm", accept: accept_conv_bf16 };
+pub static CONV_BF16_GEMM: Implementation = Implementation { name: "conv.bf16_gemm", accept: accept_conv_bf16 };
 /// One row times a constant matrix, of which half the bytes are read.
 pub static GEMV_BF16: Implementation = Implementation { name: "gemv.bf16", accept: accept_gemv_bf16 };
 /// A stack of products by way of bfloat16.

@@ -107,7 +107,7 @@ impl Pool {
 }
 
 /// Windows over images with the channels last.
-pub static WINDOWS: Implementation = Implementation { name: "pool.nhwc", accept };
+pub static NHWC: Implementation = Implementation { name: "pool.nhwc", accept };
 
 fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let Op::Pool2d(op) = problem.op else { return Err(Reject("not a pooling")) };

@@ -42,7 +42,7 @@ struct Reduction {
 }
 
 /// Reductions along any axes.
-pub static REDUCE: Implementation = Implementation { name: "reduce.axes", accept };
+pub static AXES: Implementation = Implementation { name: "reduce.axes", accept };
 
 fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let Op::Reduce(op) = problem.op else { return Err(Reject("not a reduction")) };
@@ -66,7 +66,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
 const SHORT_ROWS: Reject = Reject("rows too short for vectors");
 
 /// Pooling of whole images, with the channels first.
-pub static GLOBAL_POOL: Implementation = Implementation { name: "pool.global_nchw", accept: accept_pool };
+pub static GLOBAL_NCHW: Implementation = Implementation { name: "pool.global_nchw", accept: accept_pool };
 
 fn accept_pool<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let Op::Pool2d(op) = problem.op else { return Err(Reject("not a pooling")) };

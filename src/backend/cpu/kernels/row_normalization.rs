@@ -14,15 +14,15 @@ use webnn_kernels::softmax::rows;
 const SHORTEST: usize = 16;
 
 /// Along the last dimension, row by row.
-pub static SOFTMAX: Implementation = Implementation { name: "softmax.rows", accept: accept_softmax };
+pub static SOFTMAX_ROWS: Implementation = Implementation { name: "softmax.rows", accept: accept_softmax };
 /// Of the last dimensions, row by row.
-pub static LAYER_NORMALIZATION: Implementation =
+pub static LAYER_NORMALIZATION_ROWS: Implementation =
     Implementation { name: "layer_normalization.rows", accept: accept_layer_normalization };
 /// The same by the root of the mean square.
-pub static RMS_NORMALIZATION: Implementation =
+pub static RMS_NORMALIZATION_ROWS: Implementation =
     Implementation { name: "rms_normalization.rows", accept: accept_rms_normalization };
 /// With the channels first, plane by plane.
-pub static INSTANCE_NORMALIZATION: Implementation =
+pub static INSTANCE_NORMALIZATION_NCHW: Implementation =
     Implementation { name: "instance_normalization.nchw", accept: accept_instance_normalization };
 
 /// Lines are widened and rounded, each beside the kernel.

@@ -8,7 +8,7 @@ use webnn_kernels::bf16::narrow::{Stored, round_line};
 use webnn_kernels::isa::Isa;
 
 /// Numbers that are computed before they are rounded, at least one unit of them.
-const TOGETHER: usize = 2048;
+const COMPUTED_NUMBERS: usize = 2048;
 
 /// As [`for_each_piece`] for an output of float32; if it lies as bfloat16 the pieces are computed elsewhere and rounded.
 pub fn for_each_stored_piece(
@@ -22,7 +22,7 @@ pub fn for_each_stored_piece(
         return for_each_piece(output.elements::<f32>(), unit, cost, body);
     }
     let unit = unit.max(1);
-    let units = (TOGETHER / unit).max(1);
+    let units = (COMPUTED_NUMBERS / unit).max(1);
     for_each_piece(output.halves(), unit, cost, |first, piece| {
         with_scratch(piece.len().min(units * unit), |scratch| {
             for (number, part) in piece.chunks_mut(units * unit).enumerate() {

@@ -356,15 +356,18 @@ pub fn workspaces(op: &Conv2d, filter: &[usize], output: &[usize], target: &Targ
         let saved = if target.switches.is_on(implementation.name) { directly.saturating_sub(all) } else { 0 };
         Workspace { bytes: weights * 4 * (frequencies - 9), saved }
     };
-    [with(&F2, Transform2::WIDTH, Transform2::FREQUENCIES), with(&F4, Transform4::WIDTH, Transform4::FREQUENCIES)]
-        .into_iter()
-        .collect()
+    [
+        with(&WINOGRAD_F2, Transform2::WIDTH, Transform2::FREQUENCIES),
+        with(&WINOGRAD_F4, Transform4::WIDTH, Transform4::FREQUENCIES),
+    ]
+    .into_iter()
+    .collect()
 }
 
 /// Blocks of 2 x 2 pixels, from 4 x 4 of the image.
-pub static F2: Implementation = Implementation { name: "conv.winograd_f2", accept: accept::<Transform2> };
+pub static WINOGRAD_F2: Implementation = Implementation { name: "conv.winograd_f2", accept: accept::<Transform2> };
 /// Blocks of 4 x 4 pixels, from 6 x 6 of the image.
-pub static F4: Implementation = Implementation { name: "conv.winograd_f4", accept: accept::<Transform4> };
+pub static WINOGRAD_F4: Implementation = Implementation { name: "conv.winograd_f4", accept: accept::<Transform4> };
 
 /// A convolution that has the workspace of this transform.
 fn accept<'a, T: Compiled>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {

@@ -524,7 +524,7 @@ fn functions_are_as_accurate_as_tests_allow_on_every_device_of_wgsl() {
     let functions = functions();
     let mut text = "@compute @workgroup_size(1) fn main() {}\n".to_owned();
     for (op, _) in &functions {
-        let value = expression(op, &operand, DataType::Float32);
+        let value = expression(op.elementwise().expect("a function of elements"), &operand, DataType::Float32);
         text.push_str(&format!("fn of_{}(a: f32, b: f32) -> f32 {{ return {value}; }}\n", op.row().name));
     }
     let features = Features { half: false, subgroups: false, standard: false, matrices: None };

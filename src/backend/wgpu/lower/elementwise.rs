@@ -8,6 +8,7 @@ use crate::backend::wgpu::shader::{Scalar, float, wrap};
 use crate::compiler::RUNNING;
 use crate::error::Result;
 use crate::graph::number::integer_range;
+use crate::graph::ops::Elementwise;
 use crate::graph::ops::elementwise::{
     ActivationKind, BinaryKind, GateKind, LogicalKind, PredicateKind, RemainderKind, UnaryKind,
 };
@@ -26,7 +27,12 @@ impl Expression {
     }
 }
 
-pub fn lower(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> {
+/// An operator that is fused: the compiler fuses no others.
+pub fn fused(op: &Op) -> Elementwise<'_> {
+    op.elementwise().unwrap_or_else(|| panic!("{} is fused and not element-wise", op.row().name))
+}
+
+pub fn lower(lowering: &mut Lowering<'_>, op: Elementwise<'_>, operands: &Operands) -> Result<()> {
     let output = operands.output();
     let mut kernel = Kernel::new(op.row().name);
     let mut read = Vec::new();
@@ -40,7 +46,7 @@ pub fn lower(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Resul
         })
         .collect();
     let operand = |id| expressions.iter().find(|(other, _)| *other == id).expect("every operand was visited").1.clone();
-    let head = result_type(op, &|id| operand(id).data_type);
+    let head = op.result_type(&|id| operand(id).data_type);
     let value = expression(op, &operand, head);
     let kernel = finish(kernel, lowering, operands, head);
     kernel.each(lowering, output, &format!("return finish(i, {value});"))
@@ -66,7 +72,8 @@ pub fn finish(mut kernel: Kernel, lowering: &Lowering<'_>, operands: &Operands, 
             RUNNING => running.clone(),
             id => broadcast(&format!("fused{}", id.0), operands.input(id), &output.shape),
         };
-        let data_type = result_type(op, &|id| operand(id).data_type);
+        let op = self::fused(op);
+        let data_type = op.result_type(&|id| operand(id).data_type);
         let value = expression(op, &operand, data_type);
         let text = format!("x{}", number + 1);
         body.push_str(&format!("let {text} = {value};\n"));
@@ -76,24 +83,6 @@ pub fn finish(mut kernel: Kernel, lowering: &Lowering<'_>, operands: &Operands, 
     kernel.declare(&format!("fn finish(i: u32, x: {from}) -> {to} {{\n{body}return {};\n}}", running.text))
 }
 
-/// The data type of an element-wise operator's output.
-pub fn result_type(op: &Op, operand: &dyn Fn(OperandId) -> DataType) -> DataType {
-    match op {
-        Op::Cast(op) => op.data_type,
-        Op::Logical(_) | Op::Predicate(_) => DataType::Uint8,
-        Op::Where(op) => operand(op.true_value),
-        Op::DequantizeLinear(op) => operand(op.scale),
-        Op::QuantizeLinear(op) => operand(op.zero_point),
-        other => {
-            let mut first = None;
-            other.visit(&mut |_, id| {
-                first.get_or_insert(id);
-            });
-            operand(first.expect("element-wise operators have an operand"))
-        }
-    }
-}
-
 /// The element of an operand that belongs to element `i` of an output.
 fn broadcast(name: &str, tensor: &Tensor, output: &[usize]) -> Expression {
     let places = Strided::broadcast(&tensor.shape, output);
@@ -101,12 +90,12 @@ fn broadcast(name: &str, tensor: &Tensor, output: &[usize]) -> Expression {
 }
 
 /// An operator's value, in the range of the output's data type.
-pub fn expression(op: &Op, operand: &dyn Fn(OperandId) -> Expression, output: DataType) -> String {
+pub fn expression(op: Elementwise<'_>, operand: &dyn Fn(OperandId) -> Expression, output: DataType) -> String {
     let scalar = Scalar::of(output);
     let narrow = |text: String| wrap(output, &text);
     let option = |value: f64| float(alone::cast(value, output));
     match op {
-        Op::Unary(op) => {
+        Elementwise::Unary(op) => {
             let x = operand(op.input).text;
             let call = |name: &str| narrow(scalar.call(name, &[&x]));
             match op.kind {
@@ -127,7 +116,7 @@ pub fn expression(op: &Op, operand: &dyn Fn(OperandId) -> Expression, output: Da
                 UnaryKind::Tan => call("tan"),
             }
         }
-        Op::Binary(op) => {
+        Elementwise::Binary(op) => {
             let (a, b) = (operand(op.a).text, operand(op.b).text);
             narrow(match op.kind {
                 BinaryKind::Add => scalar.add(&a, &b),
@@ -139,7 +128,7 @@ pub fn expression(op: &Op, operand: &dyn Fn(OperandId) -> Expression, output: Da
                 BinaryKind::Pow => scalar.call("pow", &[&a, &b]),
             })
         }
-        Op::Activation(op) => {
+        Elementwise::Activation(op) => {
             let x = operand(op.input).text;
             narrow(match op.kind {
                 ActivationKind::Relu => scalar.call("max", &[&x, &scalar.integer(0)]),
@@ -151,7 +140,7 @@ pub fn expression(op: &Op, operand: &dyn Fn(OperandId) -> Expression, output: Da
                 ActivationKind::Tanh => format!("tanh_f32({x})"),
             })
         }
-        Op::Logical(op) => {
+        Elementwise::Logical(op) => {
             let (a, b) = (operand(op.a), operand(op.b));
             let scalar = a.scalar();
             let (a, b) = (a.text, b.text);
@@ -168,7 +157,7 @@ pub fn expression(op: &Op, operand: &dyn Fn(OperandId) -> Expression, output: Da
                 LogicalKind::LogicalXor => format!("(({a} != 0u) != ({b} != 0u))"),
             })
         }
-        Op::Predicate(op) => {
+        Elementwise::Predicate(op) => {
             let x = operand(op.a).text;
             truth(match op.kind {
                 PredicateKind::LogicalNot => format!("({x} == 0u)"),
@@ -176,12 +165,12 @@ pub fn expression(op: &Op, operand: &dyn Fn(OperandId) -> Expression, output: Da
                 PredicateKind::IsInfinite => format!("is_infinite({x})"),
             })
         }
-        Op::Where(op) => {
+        Elementwise::Where(op) => {
             let (condition, a, b) = (operand(op.condition).text, operand(op.true_value).text, operand(op.false_value).text);
             format!("select({b}, {a}, {condition} != 0u)")
         }
-        Op::Cast(op) => cast(&operand(op.input), output),
-        Op::Clamp(op) => {
+        Elementwise::Cast(op) => cast(&operand(op.input), output),
+        Elementwise::Clamp(op) => {
             let x = operand(op.input).text;
             let bound = |value: Option<Number>| value.map(|value| Scalar::number(value, output));
             let mut text = x;
@@ -193,42 +182,42 @@ pub fn expression(op: &Op, operand: &dyn Fn(OperandId) -> Expression, output: Da
             }
             text
         }
-        Op::Elu(op) => {
+        Elementwise::Elu(op) => {
             let x = operand(op.input).text;
             narrow(format!("elu_f32({x}, {})", option(op.alpha)))
         }
-        Op::Gate(op) => {
+        Elementwise::Gate(op) => {
             let x = operand(op.input).text;
             narrow(match op.kind {
                 GateKind::Mish => format!("mish_f32({x})"),
                 GateKind::TanhGelu => format!("tanh_gelu_f32({x})"),
             })
         }
-        Op::Swish(op) => {
+        Elementwise::Swish(op) => {
             let x = operand(op.input).text;
             narrow(format!("swish_f32({x}, {})", option(op.alpha)))
         }
-        Op::HardSigmoid(op) => {
+        Elementwise::HardSigmoid(op) => {
             let x = operand(op.input).text;
             narrow(format!("hard_sigmoid_f32({x}, {}, {})", option(op.alpha), option(op.beta)))
         }
-        Op::LeakyRelu(op) => {
+        Elementwise::LeakyRelu(op) => {
             let x = operand(op.input).text;
             narrow(format!("prelu_f32({x}, {})", option(op.alpha)))
         }
-        Op::Linear(op) => {
+        Elementwise::Linear(op) => {
             let x = operand(op.input).text;
             narrow(format!("({} * {x} + {})", option(op.alpha), option(op.beta)))
         }
-        Op::Prelu(op) => {
+        Elementwise::Prelu(op) => {
             let (x, slope) = (operand(op.input).text, operand(op.slope).text);
             narrow(scalar.call("prelu", &[&x, &slope]))
         }
-        Op::ReplaceNan(op) => {
+        Elementwise::ReplaceNan(op) => {
             let x = operand(op.input).text;
             format!("select({x}, {}, is_nan({x}))", option(op.number))
         }
-        Op::Remainder(op) => {
+        Elementwise::Remainder(op) => {
             let (a, b) = (operand(op.a).text, operand(op.b).text);
             narrow(match op.kind {
                 // There is no sign to correct.
@@ -236,17 +225,16 @@ pub fn expression(op: &Op, operand: &dyn Fn(OperandId) -> Expression, output: Da
                 RemainderKind::Floored | RemainderKind::Truncated => scalar.call("rem", &[&a, &b]),
             })
         }
-        Op::DequantizeLinear(op) => {
+        Elementwise::DequantizeLinear(op) => {
             let (input, scale, zero_point) = (operand(op.input), operand(op.scale).text, operand(op.zero_point).text);
             narrow(input.scalar().call("dequantize", &[&input.text, &scale, &zero_point]))
         }
-        Op::QuantizeLinear(op) => {
+        Elementwise::QuantizeLinear(op) => {
             let (input, scale, zero_point) = (operand(op.input).text, operand(op.scale).text, operand(op.zero_point).text);
             let (min, max) = integer_range(output);
             let (min, max) = (scalar.integer(min), scalar.integer(max));
             scalar.call("quantize", &[&input, &scale, &zero_point, &min, &max])
         }
-        other => unreachable!("{} is not element-wise", other.row().name),
     }
 }
 

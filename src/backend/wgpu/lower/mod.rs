@@ -47,6 +47,7 @@ use super::target::Target;
 use crate::compiler::{Plan, Step, behind_inputs};
 use crate::error::Result;
 use crate::graph::Op;
+use crate::graph::ops::ByFamily;
 use lowering::{Lowering, Operands, tensor};
 
 /// The program of a plan.
@@ -82,7 +83,8 @@ fn step(lowering: &mut Lowering<'_>, plan: &Plan, step: &Step) -> Result<()> {
         let next = if number + 1 == step.fused.len() {
             output.clone()
         } else {
-            let data_type = elementwise::result_type(op, &|id| operands.inputs.get(id.0 as usize).unwrap_or(&running).data_type);
+            let data_type =
+                elementwise::fused(op).result_type(&|id| operands.inputs.get(id.0 as usize).unwrap_or(&running).data_type);
             lowering.temporary(data_type, &output.shape)?
         };
         let op = behind_inputs(vec![op.clone()], operands.inputs.len()).remove(0);
@@ -96,76 +98,58 @@ fn step(lowering: &mut Lowering<'_>, plan: &Plan, step: &Step) -> Result<()> {
 }
 
 fn one(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> {
-    match op {
-        Op::Activation(_)
-        | Op::Binary(_)
-        | Op::Cast(_)
-        | Op::Clamp(_)
-        | Op::DequantizeLinear(_)
-        | Op::Elu(_)
-        | Op::Gate(_)
-        | Op::HardSigmoid(_)
-        | Op::LeakyRelu(_)
-        | Op::Linear(_)
-        | Op::Logical(_)
-        | Op::Predicate(_)
-        | Op::Prelu(_)
-        | Op::QuantizeLinear(_)
-        | Op::Remainder(_)
-        | Op::ReplaceNan(_)
-        | Op::Swish(_)
-        | Op::Unary(_)
-        | Op::Where(_) => elementwise::lower(lowering, op, operands),
-        Op::AccumulateElements(op) => accumulate::accumulate_elements(lowering, op, operands),
-        Op::AccumulateNd(op) => accumulate::accumulate_nd(lowering, op, operands),
-        Op::Arg(op) => arg::arg(lowering, op, operands),
-        Op::BatchNormalization(op) => normalization::batch_normalization(lowering, op, operands),
-        Op::Bitcast(op) => bitcast::bitcast(lowering, op, operands),
-        Op::BlockQuantizedMatmul(op) => block_quantized::block_quantized_matmul(lowering, op, operands),
-        Op::Concat(op) => movement::concat(lowering, op, operands),
-        Op::Conv2d(op) => conv::conv2d(lowering, op, operands),
-        Op::ConvTranspose2d(op) => conv::conv_transpose2d(lowering, op, operands),
-        Op::CumulativeProduct(op) => cumulative::cumulative_product(lowering, op, operands),
-        Op::CumulativeSum(op) => cumulative::cumulative_sum(lowering, op, operands),
-        Op::Determinant(op) => determinant::determinant(lowering, op, operands),
-        Op::DynamicQuantizeLinear(op) => quantized::dynamic_quantize_linear(lowering, op, operands),
-        Op::Expand(op) => movement::expand(lowering, op, operands),
-        Op::ExpertMatmul(op) => expert_matmul::expert_matmul(lowering, op, operands),
-        Op::Gather(op) => gather::gather(lowering, op, operands),
-        Op::GatherElements(op) => gather::gather_elements(lowering, op, operands),
-        Op::GatherNd(op) => gather::gather_nd(lowering, op, operands),
-        Op::Gemm(op) => matmul::gemm(lowering, op, operands),
-        Op::Gru(op) => recurrent::gru(lowering, op, operands),
-        Op::GruCell(op) => recurrent::gru_cell(lowering, op, operands),
-        Op::InstanceNormalization(op) => normalization::instance_normalization(lowering, op, operands),
-        Op::IntegerMatmul(op) => matmul::integer_matmul(lowering, op, operands),
-        Op::LayerNormalization(op) => normalization::layer_normalization(lowering, op, operands),
-        Op::Inverse(op) => determinant::inverse(lowering, op, operands),
-        Op::LinearAttention(op) => linear_attention::linear_attention(lowering, op, operands),
-        Op::Lstm(op) => recurrent::lstm(lowering, op, operands),
-        Op::LstmCell(op) => recurrent::lstm_cell(lowering, op, operands),
-        Op::Matmul(op) => matmul::matmul(lowering, op, operands),
-        Op::NormPool2d(op) => pool::norm_pool2d(lowering, op, operands),
-        Op::Pad(op) => movement::pad(lowering, op, operands),
-        Op::PairwiseCoupling(op) => coupling::pairwise_coupling(lowering, op, operands),
-        Op::Pool2d(op) => pool::pool2d(lowering, op, operands),
-        Op::QuantizedLstm(op) => recurrent::quantized_lstm(lowering, op, operands),
-        Op::QuantizedMatmul(op) => quantized::quantized_matmul(lowering, op, operands),
-        Op::Reduce(op) => reduce::reduce(lowering, op, operands),
-        Op::Resample2d(op) => resample::resample2d(lowering, op, operands),
-        Op::Reshape(op) => movement::reshape(lowering, op, operands),
-        Op::Reverse(op) => movement::reverse(lowering, op, operands),
-        Op::RmsNormalization(op) => normalization::rms_normalization(lowering, op, operands),
-        Op::RoiMaxPool(op) => roi::roi_max_pool(lowering, op, operands),
-        Op::ScatterElements(op) => scatter::scatter_elements(lowering, op, operands),
-        Op::ScatterNd(op) => scatter::scatter_nd(lowering, op, operands),
-        Op::Slice(op) => movement::slice(lowering, op, operands),
-        Op::Softmax(op) => softmax::softmax(lowering, op, operands),
-        Op::Split(op) => movement::split(lowering, op, operands),
-        Op::Tile(op) => movement::tile(lowering, op, operands),
-        Op::TopK(op) => top_k::top_k(lowering, op, operands),
-        Op::Transpose(op) => movement::transpose(lowering, op, operands),
-        Op::TreeEnsemble(op) => tree::tree_ensemble(lowering, op, operands),
-        Op::Triangular(op) => movement::triangular(lowering, op, operands),
+    match op.by_family() {
+        ByFamily::Elementwise(op) => elementwise::lower(lowering, op, operands),
+        ByFamily::AccumulateElements(op) => accumulate::accumulate_elements(lowering, op, operands),
+        ByFamily::AccumulateNd(op) => accumulate::accumulate_nd(lowering, op, operands),
+        ByFamily::Arg(op) => arg::arg(lowering, op, operands),
+        ByFamily::BatchNormalization(op) => normalization::batch_normalization(lowering, op, operands),
+        ByFamily::Bitcast(op) => bitcast::bitcast(lowering, op, operands),
+        ByFamily::BlockQuantizedMatmul(op) => block_quantized::block_quantized_matmul(lowering, op, operands),
+        ByFamily::Concat(op) => movement::concat(lowering, op, operands),
+        ByFamily::Conv2d(op) => conv::conv2d(lowering, op, operands),
+        ByFamily::ConvTranspose2d(op) => conv::conv_transpose2d(lowering, op, operands),
+        ByFamily::CumulativeProduct(op) => cumulative::cumulative_product(lowering, op, operands),
+        ByFamily::CumulativeSum(op) => cumulative::cumulative_sum(lowering, op, operands),
+        ByFamily::Determinant(op) => determinant::determinant(lowering, op, operands),
+        ByFamily::DynamicQuantizeLinear(op) => quantized::dynamic_quantize_linear(lowering, op, operands),
+        ByFamily::Expand(op) => movement::expand(lowering, op, operands),
+        ByFamily::ExpertMatmul(op) => expert_matmul::expert_matmul(lowering, op, operands),
+        ByFamily::Gather(op) => gather::gather(lowering, op, operands),
+        ByFamily::GatherElements(op) => gather::gather_elements(lowering, op, operands),
+        ByFamily::GatherNd(op) => gather::gather_nd(lowering, op, operands),
+        ByFamily::Gemm(op) => matmul::gemm(lowering, op, operands),
+        ByFamily::Gru(op) => recurrent::gru(lowering, op, operands),
+        ByFamily::GruCell(op) => recurrent::gru_cell(lowering, op, operands),
+        ByFamily::InstanceNormalization(op) => normalization::instance_normalization(lowering, op, operands),
+        ByFamily::IntegerMatmul(op) => matmul::integer_matmul(lowering, op, operands),
+        ByFamily::LayerNormalization(op) => normalization::layer_normalization(lowering, op, operands),
+        ByFamily::Inverse(op) => determinant::inverse(lowering, op, operands),
+        ByFamily::LinearAttention(op) => linear_attention::linear_attention(lowering, op, operands),
+        ByFamily::Lstm(op) => recurrent::lstm(lowering, op, operands),
+        ByFamily::LstmCell(op) => recurrent::lstm_cell(lowering, op, operands),
+        ByFamily::Matmul(op) => matmul::matmul(lowering, op, operands),
+        ByFamily::NormPool2d(op) => pool::norm_pool2d(lowering, op, operands),
+        ByFamily::Pad(op) => movement::pad(lowering, op, operands),
+        ByFamily::PairwiseCoupling(op) => coupling::pairwise_coupling(lowering, op, operands),
+        ByFamily::Pool2d(op) => pool::pool2d(lowering, op, operands),
+        ByFamily::QuantizedLstm(op) => recurrent::quantized_lstm(lowering, op, operands),
+        ByFamily::QuantizedMatmul(op) => quantized::quantized_matmul(lowering, op, operands),
+        ByFamily::Reduce(op) => reduce::reduce(lowering, op, operands),
+        ByFamily::Resample2d(op) => resample::resample2d(lowering, op, operands),
+        ByFamily::Reshape(op) => movement::reshape(lowering, op, operands),
+        ByFamily::Reverse(op) => movement::reverse(lowering, op, operands),
+        ByFamily::RmsNormalization(op) => normalization::rms_normalization(lowering, op, operands),
+        ByFamily::RoiMaxPool(op) => roi::roi_max_pool(lowering, op, operands),
+        ByFamily::ScatterElements(op) => scatter::scatter_elements(lowering, op, operands),
+        ByFamily::ScatterNd(op) => scatter::scatter_nd(lowering, op, operands),
+        ByFamily::Slice(op) => movement::slice(lowering, op, operands),
+        ByFamily::Softmax(op) => softmax::softmax(lowering, op, operands),
+        ByFamily::Split(op) => movement::split(lowering, op, operands),
+        ByFamily::Tile(op) => movement::tile(lowering, op, operands),
+        ByFamily::TopK(op) => top_k::top_k(lowering, op, operands),
+        ByFamily::Transpose(op) => movement::transpose(lowering, op, operands),
+        ByFamily::TreeEnsemble(op) => tree::tree_ensemble(lowering, op, operands),
+        ByFamily::Triangular(op) => movement::triangular(lowering, op, operands),
     }
 }

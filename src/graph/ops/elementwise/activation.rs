@@ -34,6 +34,21 @@ operators! {
     }
 }
 
+impl ActivationKind {
+    /// Whether what it makes of a finite number is finite.
+    pub fn gives_finite(self) -> bool {
+        match self {
+            ActivationKind::Gelu
+            | ActivationKind::HardSwish
+            | ActivationKind::Relu
+            | ActivationKind::Sigmoid
+            | ActivationKind::Softplus
+            | ActivationKind::Softsign
+            | ActivationKind::Tanh => true,
+        }
+    }
+}
+
 impl Rule for Activation {
     fn infer(&self, operands: &Operands<'_>) -> Result<Outputs> {
         one(operands.descriptor(self.input).clone())

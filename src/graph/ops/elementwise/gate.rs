@@ -35,6 +35,15 @@ operators! {
     }
 }
 
+impl GateKind {
+    /// Whether what it makes of a finite number is finite.
+    pub fn gives_finite(self) -> bool {
+        match self {
+            GateKind::Mish | GateKind::TanhGelu => true,
+        }
+    }
+}
+
 impl Rule for Swish {
     fn infer(&self, operands: &Operands<'_>) -> Result<Outputs> {
         one(operands.descriptor(self.input).clone())

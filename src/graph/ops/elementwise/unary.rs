@@ -50,6 +50,25 @@ operators! {
     }
 }
 
+impl UnaryKind {
+    /// Whether what it makes of a finite number is finite.
+    pub fn gives_finite(self) -> bool {
+        match self {
+            UnaryKind::Exp | UnaryKind::Log | UnaryKind::Reciprocal | UnaryKind::Sqrt | UnaryKind::Tan => false,
+            UnaryKind::Abs
+            | UnaryKind::Ceil
+            | UnaryKind::Cos
+            | UnaryKind::Erf
+            | UnaryKind::Floor
+            | UnaryKind::Identity
+            | UnaryKind::Neg
+            | UnaryKind::RoundEven
+            | UnaryKind::Sign
+            | UnaryKind::Sin => true,
+        }
+    }
+}
+
 impl Rule for Unary {
     /// `#api-mlgraphbuilder-unary`, *create an element-wise unary operation*: the row says all that is to be checked.
     fn infer(&self, operands: &Operands<'_>) -> Result<Outputs> {

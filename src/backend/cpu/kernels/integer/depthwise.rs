@@ -50,9 +50,10 @@ pub struct DepthwiseOfBytes {
 }
 
 /// Windows of 3 x 3 and 5 x 5 over bytes, whose results are bytes.
-pub static BYTES: Implementation = Implementation { name: "int8.depthwise", accept };
+pub static DEPTHWISE: Implementation = Implementation { name: "int8.depthwise", accept };
 /// Any other depthwise convolution of bytes: that of what they are dequantized to, row by row.
-pub static DEQUANTIZED: Implementation = Implementation { name: "int8.depthwise_dequantized", accept: accept_dequantized };
+pub static DEPTHWISE_DEQUANTIZED: Implementation =
+    Implementation { name: "int8.depthwise_dequantized", accept: accept_dequantized };
 
 /// What is known of the operands.
 struct Operands<'a> {

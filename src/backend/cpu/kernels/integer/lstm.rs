@@ -179,7 +179,7 @@ impl QuantizedCells {
 }
 
 /// LSTM with constant weights of 8 bits.
-pub static CELLS: Implementation = Implementation { name: "recurrent.quantized", accept };
+pub static QUANTIZED: Implementation = Implementation { name: "recurrent.quantized", accept };
 
 fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     accept_with(problem, target, None)

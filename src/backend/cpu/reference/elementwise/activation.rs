@@ -16,24 +16,17 @@ pub fn activation(op: &Activation, arguments: &mut Arguments<'_, '_>) {
     let output = arguments.output();
     match op.kind {
         ActivationKind::Relu => with_element!(input.data_type, T => map(input, output, CHEAP, relu::<T>)),
-        _ => with_float!(input.data_type, T => float::<T>(op.kind, input, output)),
+        ActivationKind::Gelu => in_f64(input, output, gelu),
+        ActivationKind::HardSwish => in_f64(input, output, hard_swish),
+        ActivationKind::Sigmoid => in_f64(input, output, |x| 1.0 / ((-x).exp() + 1.0)),
+        ActivationKind::Softplus => in_f64(input, output, softplus),
+        ActivationKind::Softsign => in_f64(input, output, softsign),
+        ActivationKind::Tanh => in_f64(input, output, f64::tanh),
     }
 }
 
 fn relu<T: Arithmetic>(x: T) -> T {
     T::ZERO.max(x)
-}
-
-fn float<T: Float>(kind: ActivationKind, input: View<'_>, output: &mut ViewMut<'_>) {
-    match kind {
-        ActivationKind::Relu => unreachable!("it is computed for other types as well"),
-        ActivationKind::Gelu => in_f64::<T>(input, output, gelu),
-        ActivationKind::HardSwish => in_f64::<T>(input, output, hard_swish),
-        ActivationKind::Sigmoid => in_f64::<T>(input, output, |x| 1.0 / ((-x).exp() + 1.0)),
-        ActivationKind::Softplus => in_f64::<T>(input, output, softplus),
-        ActivationKind::Softsign => in_f64::<T>(input, output, softsign),
-        ActivationKind::Tanh => in_f64::<T>(input, output, f64::tanh),
-    }
 }
 
 /// `0.5 * x * (1 + erf(x / sqrt(2)))`, whose sum would lose the digits of what is left of 1 where x is negative. Towards minus
@@ -87,7 +80,7 @@ pub fn elu(op: &Elu, arguments: &mut Arguments<'_, '_>) {
     let input = arguments.input(op.input);
     let alpha = option(op.alpha, input.data_type);
     let formula = |x: f64| if x <= 0.0 { alpha * x.exp_m1() } else { x };
-    with_float!(input.data_type, T => in_f64::<T>(input, arguments.output(), formula));
+    in_f64(input, arguments.output(), formula);
 }
 
 pub fn hard_sigmoid(op: &HardSigmoid, arguments: &mut Arguments<'_, '_>) {
@@ -119,7 +112,7 @@ pub fn swish(op: &Swish, arguments: &mut Arguments<'_, '_>) {
     let input = arguments.input(op.input);
     let alpha = option(op.alpha, input.data_type);
     let formula = |x: f64| if alpha == 0.0 { x * 0.5 } else { gated(x, alpha * x) };
-    with_float!(input.data_type, T => in_f64::<T>(input, arguments.output(), formula));
+    in_f64(input, arguments.output(), formula);
 }
 
 pub fn gate(op: &Gate, arguments: &mut Arguments<'_, '_>) {
@@ -128,7 +121,7 @@ pub fn gate(op: &Gate, arguments: &mut Arguments<'_, '_>) {
         GateKind::Mish => mish,
         GateKind::TanhGelu => tanh_gelu,
     };
-    with_float!(input.data_type, T => in_f64::<T>(input, arguments.output(), formula));
+    in_f64(input, arguments.output(), formula);
 }
 
 /// `x / (1 + e^-y)`; 0 with the sign of x where that is infinity by infinity.
