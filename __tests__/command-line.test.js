@@ -73,7 +73,7 @@ test('WEBNN_VERBOSE=dispatch says what was chosen, and which steps were proposed
   const lines = stderr.split('\n');
   const refused = /dispatch: conv2d \+ conv2d \[.*\] -> \[.*\]: refused \(portable, \d+ threads\); not conv\.expand_depthwise: [^;]+; not conv\.scaled_filter: /;
   expect(lines.filter((line) => refused.test(line))).toHaveLength(1);
-  expect(lines.filter((line) => /dispatch: conv2d \[.*: [\w.]+ \(portable, /.test(line))).toHaveLength(2);
+  expect(lines.filter((line) => /dispatch: conv2d \[.*: conv\.\w+ \(portable, /.test(line))).toHaveLength(2);
   expect(stderr).toContain("WEBNN_IMPL: 'conv.nothing' matches no implementation; there are ");
 });
 
