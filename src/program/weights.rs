@@ -79,7 +79,8 @@ impl Weights {
     }
 }
 
-/// Constants that are only the weights, scales and zero points of products with quantized weights, which are packed from wherever they lie.
+/// Constants that no step reads where they lie: the weights, scales and zero points of products with quantized weights, which are packed
+/// from anywhere, and what is only cast, as float16 weights are that become such or are cast once.
 fn read_anywhere(graph: &Graph) -> HashSet<OperandId> {
     let (mut anywhere, mut others) = (HashSet::new(), HashSet::new());
     for node in &graph.nodes {
@@ -88,6 +89,7 @@ fn read_anywhere(graph: &Graph) -> HashSet<OperandId> {
                 anywhere.extend([op.weights, op.scales].into_iter().chain(op.zero_points));
                 others.extend([op.a].into_iter().chain(op.code_book).chain(op.bias));
             }
+            Op::Cast(op) => anywhere.extend([op.input]),
             op => op.visit(&mut |_, id| {
                 others.insert(id);
             }),
