@@ -333,6 +333,73 @@ describe('open dimensions', () => {
     }
   });
 
+  test('a total length that is an input tells how long the cache becomes', async () => {
+    const [heads, width] = [2, 8];
+    const bytes = writeModel({
+      opset: 17,
+      inputs: [
+        ...['q', 'k', 'v'].map((name) => ({ name, type: 'float', shape: ['b', 's', heads * width] })),
+        ...['past_k', 'past_v'].map((name) => ({ name, type: 'float', shape: ['b', heads, 'm', width] })),
+        { name: 'last', type: 'int32', shape: ['b'] },
+        { name: 'total', type: 'int32', shape: [] },
+      ],
+      outputs: [{ name: 'y' }, { name: 'key' }, { name: 'value' }],
+      nodes: [{ op: 'GroupQueryAttention', domain: 'com.microsoft', inputs: ['q', 'k', 'v', 'past_k', 'past_v', 'last', 'total'], outputs: ['y', 'key', 'value'], attributes: { num_heads: heads, kv_num_heads: heads } }],
+    });
+    const model = await loadOnnx(context, bytes);
+    const run = async (size, total, room) => {
+      // Rows that nobody has written may hold anything.
+      const cache = () => Float32Array.from({ length: heads * size * width }, (_, i) => (Math.floor(i / width) % size < total - 1 ? Math.sin(i % (size * width)) : room));
+      const one = new Float32Array(heads * width).fill(0.5);
+      const results = await model.run({
+        q: { data: one, shape: [1, 1, heads * width] },
+        k: { data: one, shape: [1, 1, heads * width] },
+        v: { data: one, shape: [1, 1, heads * width] },
+        past_k: { data: cache(), shape: [1, heads, size, width] },
+        past_v: { data: cache(), shape: [1, heads, size, width] },
+        last: { data: Int32Array.of(total - 1), shape: [1] },
+        total: { data: Int32Array.of(total), shape: [] },
+      });
+      expect(results.key.shape).toEqual([1, heads, Math.max(size, total), width]);
+      return [...results.y.data];
+    };
+    for (const total of [4, 5, 8]) {
+      const found = await run(8, total, NaN);
+      expect(found.every(Number.isFinite)).toBe(true);
+      expect(found).toEqual(await run(8, total, 0));
+    }
+    // A cache that grows.
+    expect((await run(8, 9, 0)).every(Number.isFinite)).toBe(true);
+    model.destroy();
+  });
+
+  test('float16 weights are there once, wherever they lie in the file', async () => {
+    const [depth, width] = [512, 256];
+    const half = new Uint16Array(depth * width).fill(0x3800);
+    for (const label of ['', 'a', 'an', 'and']) {
+      const bytes = writeModel({
+        opset: 17,
+        inputs: [{ name: 'x', type: 'float', shape: ['n', depth] }],
+        outputs: [{ name: 'y' }],
+        initializers: [tensor('w', 'float16', [depth, width], half)],
+        nodes: [
+          { op: 'Cast', name: label, inputs: ['w'], outputs: ['wide'], attributes: { to: 1 } },
+          { op: 'MatMul', inputs: ['x', 'wide'], outputs: ['y'] },
+        ],
+      });
+      const own = await ml.createContext({ accelerated: false });
+      const model = await loadOnnx(own, bytes);
+      for (const n of [1, 3, 40]) {
+        const { y } = await model.run({ x: new Float32Array(n * depth).fill(1) });
+        expect(y.data.every((value) => value === depth / 2)).toBe(true);
+      }
+      // With some scales, and lines of the cache that are filled up.
+      expect(own.memoryUsage().graphs).toBeLessThanOrEqual(1.1 * half.byteLength);
+      model.destroy();
+      own.destroy();
+    }
+  });
+
   test('plans of all sizes of images share biases and zeros', async () => {
     const channels = 512;
     const conv = (input, output, weights, group) => ({ op: 'Conv', inputs: [input, weights, 'bias'], outputs: [output], attributes: { group, pads: group > 1 ? [1, 1, 1, 1] : [0, 0, 0, 0] } });

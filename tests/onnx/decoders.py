@@ -703,4 +703,53 @@ for bits, points, inner in [(4, "bits", 64), (4, "numbers", 50), (8, None, 64), 
     case(f"MatMulNBits, uneven groups of {bits} bits, zero points as {points}", MS + "MatMulNBits", {"x": x}, f64(x) @ numbers.T, constants, given, absolute=4e-5, K=inner, N=columns, bits=bits, block_size=block)
 refuse("MatMulNBits, a group too many", "the group 4 in g_idx, allowed 0 to 3", MS + "MatMulNBits", {"x": floats(3, 64)}, {"w": np.zeros((6, 4, 8), np.uint8), "s": scale, "g": np.full(64, 4, np.int32)}, ["x", "w", "s", "", "g"], K=64, N=6, bits=4, block_size=16)
 
+# Caches of a fixed size
+
+size, count = 8, 3
+for beams, masked in [(1, False), (1, True), (3, False), (3, True)]:
+    batch = 2 * beams
+    q, k, v = floats(batch, 1, 8), floats(batch, 1, 8), floats(batch, 1, 8)
+    past_k, past_v = floats(batch, 2, size, 4), floats(batch, 2, size, 4)
+    past_k[:, :, count:], past_v[:, :, count:] = 100, 100
+    inputs = {"q": q, "k": k, "v": v, "pk": past_k, "pv": past_v, "count": np.array([count], np.int32)}
+    mask = np.where(random.rand(batch, count + 1) < 0.7, 1, 0).astype(np.int32) if masked else np.ones((batch, count + 1), np.int32)
+    mask[:, -1] = 1
+    named = random.randint(0, beams, (2, beams, size)).astype(np.int32)
+    if masked:
+        inputs["mask"] = mask
+    if beams > 1:
+        inputs["beams"] = named
+    present_k, present_v = f64(past_k).copy(), f64(past_v).copy()
+    present_k[:, :, count], present_v[:, :, count] = heads(f64(k), 2)[:, :, 0], heads(f64(v), 2)[:, :, 0]
+    result = np.zeros((batch, 2, 1, 4))
+    for b in range(batch):
+        own = [b // beams * beams + (named[b // beams, b % beams, t] if t < count else b % beams) for t in range(count + 1)]
+        key, value = ([present[own[t], :, t] for t in range(count + 1)] for present in (present_k, present_v))
+        key, value = np.stack(key, 1), np.stack(value, 1)
+        scores = heads(f64(q), 2)[b] @ key.transpose(0, 2, 1) / 2 + np.where(mask[b], 0, -10000.0)
+        result[b] = softmax(scores) @ value
+    result = result.transpose(0, 2, 1, 3).reshape(batch, 1, 8)
+    given = ["q", "k", "v", "mask" if masked else "", "", "pk", "pv", "count", "", "beams" if beams > 1 else ""]
+    name = f"DecoderMaskedMultiHeadAttention in a cache of a fixed size, {beams} beams{', with a mask' if masked else ''}"
+    case(name, MS + "DecoderMaskedMultiHeadAttention", inputs, (result, present_k, present_v), given=given, absolute=4e-6, num_heads=2, past_present_share_buffer=1)
+for length, causal, masked in [(1, 0, False), (1, 1, True), (3, 1, False), (3, 0, True)]:
+    x, weights, bias, past = floats(2, length, 6), floats(6, 24), floats(24), floats(2, 2, 2, size, 4)
+    past[:, :, :, count:] = 100
+    total = count + length
+    q, k, v = (heads(part, 2) for part in np.split(f64(x) @ f64(weights) + f64(bias), 3, -1))
+    present = f64(past).copy()
+    present[0, :, :, count:total], present[1, :, :, count:total] = k, v
+    mask = np.where(random.rand(2, total) < 0.7, 1, 0).astype(np.int32)
+    mask[:, 0] = 1
+    scores = q @ present[0][:, :, :total].transpose(0, 1, 3, 2) / 2
+    if masked:
+        scores = scores + np.where(mask, 0, -10000.0)[:, None, None]
+    if causal:
+        scores = scores + np.where(np.arange(total) <= count + np.arange(length)[:, None], 0, -np.inf)
+    result = (softmax(scores) @ present[1][:, :, :total]).transpose(0, 2, 1, 3).reshape(2, length, 8)
+    inputs = {"x": x, "past": past, "count": np.array([count], np.int32), **({"mask": mask} if masked else {})}
+    given = ["x", "w", "b", "mask" if masked else "", "past", "", "count"]
+    name = f"Attention of com.microsoft in a cache of a fixed size, {length} queries{', causal' if causal else ''}{', with a mask' if masked else ''}"
+    case(name, MS + "Attention", inputs, (result, present), {"w": weights, "b": bias}, given, absolute=2e-5, num_heads=2, past_present_share_buffer=1, unidirectional=causal)
+
 write("decoders.json", {"onnx": onnx.__version__}, cases, refused)

@@ -25,7 +25,7 @@ use crate::onnx::caches::{self, Caches};
 use crate::onnx::{Place, Source, import_part};
 use inputs::Roles;
 use std::collections::HashMap;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex};
 
 /// A model whose inputs are understood.
@@ -40,6 +40,8 @@ pub struct Decoder {
     /// Whether several tokens can be taken only where nothing is remembered before them, which is found out when a plan is refused:
     /// masks that onnxruntime-genai's builder writes beside concatenations have the new tokens alone in both directions.
     begins_alone: AtomicBool,
+    /// Tokens of the next piece of a prompt, by the time that earlier ones took.
+    piece: AtomicUsize,
 }
 
 impl Decoder {
@@ -66,7 +68,8 @@ impl Decoder {
         let roles = Roles::of(&program.loaded, &caches)?;
         let roles =
             roles.with_sizes_of_caches(&caches, |shapes| shapes_of_outputs(&program, &caches, shapes).unwrap_or_default());
-        Ok(Decoder { program, caches, roles, logits, plans: Mutex::default(), begins_alone: AtomicBool::new(false) })
+        let (plans, piece) = (Mutex::default(), AtomicUsize::new(session::FIRST_PIECE));
+        Ok(Decoder { program, caches, roles, logits, plans, begins_alone: AtomicBool::new(false), piece })
     }
 
     /// The names of inputs that need a value.

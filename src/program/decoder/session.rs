@@ -7,7 +7,7 @@ use crate::error::{Error, Kind, Result};
 use crate::onnx::{Random, Stream};
 use crate::program::run::spawn;
 use crate::timeline::{Done, Watch};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ const PIECE: Duration = Duration::from_millis(128);
 /// And on a device, where a run that has begun goes on to its end.
 const PIECE_ELSEWHERE: Duration = Duration::from_millis(32);
 /// Tokens of a piece: to begin with, and at most.
-const FIRST_PIECE: usize = 32;
+pub(super) const FIRST_PIECE: usize = 32;
 const LARGEST_PIECE: usize = 512;
 /// Tokens before a plan is needed that it is made.
 const AHEAD: usize = 24;
@@ -30,8 +30,6 @@ pub struct Session {
     state: Mutex<State>,
     /// Of the work that is under way: given up when somebody wants it to end.
     watch: Mutex<Watch>,
-    /// Tokens of the next piece of a prompt.
-    piece: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -97,8 +95,7 @@ pub fn start(session: Arc<Session>, work: Work, done: Done<Next>) {
 
 impl Session {
     pub fn new(decoder: Shared) -> Session {
-        let piece = AtomicUsize::new(FIRST_PIECE);
-        Session { decoder, state: Mutex::default(), watch: Mutex::default(), piece }
+        Session { decoder, state: Mutex::default(), watch: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -231,7 +228,7 @@ impl Session {
             let (count, taken) = match (self.decoder.begins_alone(), known) {
                 (true, 0) => (filled(left), left),
                 (true, _) => (1, 1),
-                (false, _) => piece(left, self.piece.load(Ordering::Relaxed), may_pad),
+                (false, _) => piece(left, self.decoder.piece.load(Ordering::Relaxed), may_pad),
             };
             match self.decoder.plan(&self.decoder.extent(&sequence.lane, count)) {
                 Err(_) if count > 1 && self.decoder.can_begin_alone() => continue,
@@ -257,8 +254,11 @@ impl Session {
             // No more than twice as many at once: where there are more, each takes less.
             let next = (fitting as usize).clamp(1, LARGEST_PIECE.min(2 * count));
             // A short piece tells little of longer ones.
-            if count >= FIRST_PIECE || next < self.piece.load(Ordering::Relaxed) && count >= FIRST_PIECE / 2 || of_one > most {
-                self.piece.store(next, Ordering::Relaxed);
+            if count >= FIRST_PIECE
+                || next < self.decoder.piece.load(Ordering::Relaxed) && count >= FIRST_PIECE / 2
+                || of_one > most
+            {
+                self.decoder.piece.store(next, Ordering::Relaxed);
             }
         }
         watch.check()?;

@@ -1,7 +1,8 @@
 //! SparseAttention and PagedAttention of com.microsoft: which keys a query sees, and where they lie, is said in blocks.
 
 use super::cache::Coding;
-use super::grouped::{angles, heads, packed_or_apart, written};
+use super::fixed::{filled, written};
+use super::grouped::{angles, heads, packed_or_apart};
 use super::{Attention, bias_of_mask, default_scale, join_heads, split_heads, type_of_scores};
 use crate::graph::ops::elementwise::{BinaryKind, LogicalKind};
 use crate::graph::ops::reduce::ReduceKind;
@@ -47,7 +48,9 @@ pub fn sparse(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         key = rotate(key, cos, sin, width, interleaved, emit)?;
         key = emit.cast(key, of_key)?;
     }
-    let (key, value) = (written(past_key, key, begin, emit)?, written(past_value, value, begin, emit)?);
+    let presents = [written(past_key, key, begin, emit)?, written(past_value, value, begin, emit)?];
+    let last = emit.with(BinaryKind::Sub, totals, 1.0)?;
+    let (key, value) = (filled(presents[0], last, None, emit)?, filled(presents[1], last, None, emit)?);
     let of = type_of_scores(query, emit);
     let positions = emit.positions(DataType::Int32, 4, 3, keys)?;
     let sees = emit.logical(LogicalKind::LesserOrEqual, positions, queries)?;
@@ -66,7 +69,7 @@ pub fn sparse(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let bias = Some(bias_of_mask(sees, of, emit)?);
     let scale = default_scale(node, query, emit)?;
     let result = Attention { query, key, value, scale, bias, softcap: 0.0 }.emit(emit)?;
-    Ok(vec![join_heads(result, emit)?.into(), key.into(), value.into()])
+    Ok(vec![join_heads(result, emit)?.into(), presents[0].into(), presents[1].into()])
 }
 
 /// For each layout and block of queries 1 at the keys that are seen: [layouts, blocks, keys] of uint8.

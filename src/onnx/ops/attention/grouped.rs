@@ -1,11 +1,11 @@
 //! GroupQueryAttention of com.microsoft.
 
 use super::cache::Coding;
+use super::fixed::{filled, written};
 use super::{Attention, add_bias, bias_of_mask, causal_bias, default_scale, join_heads, split_heads, type_of_scores, with_past};
 use crate::graph::ops::elementwise::{BinaryKind, LogicalKind};
 use crate::graph::ops::gather::GatherElements;
 use crate::graph::ops::movement::{Pad, PaddingMode};
-use crate::graph::ops::scatter::ScatterElements;
 use crate::graph::{DataType, Number, OperandId};
 use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
@@ -153,7 +153,11 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     if let Some(coding) = value_coding {
         new_value = coding.quantized(new_value, emit)?;
     }
-    let total = node.optional(6).and_then(Value::constant).map(Tensor::integers);
+    // How long the present cache is follows from it where the past is no cache of ours, which grows.
+    let total = match node.optional(6) {
+        Some(_) if past > 0 && !ends_aligned => Some(node.constant(6, "the total length")?.integers()),
+        total => total.and_then(Value::constant).map(Tensor::integers),
+    };
     let fixed =
         !ends_aligned && past > 0 && total.as_ref().is_some_and(|total| total.iter().all(|&total| total <= i64::from(past)));
     let causal = node.flag("causal", true)?;
@@ -171,8 +175,8 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         step.following(node, past, emit)?
     } else if fixed || past > 0 && !ends_aligned && (batch > 1 && !are_full || counts.is_some()) {
         // With padded chunks a cache may grow by less than they are long.
-        let longest = total.as_ref().filter(|_| counts.is_some()).and_then(|total| total.first().copied());
-        step.written(node, past, if fixed { None } else { Some(longest) }, emit)?
+        let longest = total.as_ref().filter(|_| fixed || counts.is_some()).and_then(|total| total.first().copied());
+        step.written(node, past, if fixed { Written::Within } else { Written::Behind }, longest, emit)?
     } else {
         step.behind(node, past, ends_aligned, emit)?
     };
@@ -227,6 +231,15 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     Ok(vec![join_heads(result, emit)?.into(), keys.presents[0].into(), keys.presents[1].into(), scores.into()])
 }
 
+/// Where what is new of a cache is written.
+#[derive(Clone, Copy, PartialEq)]
+enum Written {
+    /// Into what there is.
+    Within,
+    /// Also into as many rows behind it.
+    Behind,
+}
+
 impl Step {
     /// Whether queries see keys at positions [batch or 1, 1, 1, keys].
     fn sees(&self, keys: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
@@ -268,17 +281,25 @@ impl Step {
 
     /// What is new is written where each sequence ends: into a cache of a fixed size, or into one that grows, by the sequence or to a
     /// length.
-    fn written(&self, node: &Node<'_>, past: u32, grows: Option<Option<i64>>, emit: &mut Emit<'_>) -> Mapped<Keys> {
+    fn written(&self, node: &Node<'_>, past: u32, room: Written, longest: Option<i64>, emit: &mut Emit<'_>) -> Mapped<Keys> {
         let (mut key, mut value) = (emit.input(node, 3)?, emit.input(node, 4)?);
-        if grows.is_some() {
+        if room == Written::Behind {
             key = emit.concat(vec![key, self.key], 2)?;
             value = emit.concat(vec![value, self.value], 2)?;
         }
         (key, value) = (written(key, self.key, self.begin, emit)?, written(value, self.value, self.begin, emit)?);
-        if let Some(Some(longest)) = grows {
-            let longest = size(longest)?.clamp(past, past + self.length);
-            (key, value) = (emit.slice_axis(key, 2, 0, longest)?, emit.slice_axis(value, 2, 0, longest)?);
+        let longest = longest.map(size).transpose()?;
+        let (mut presents, mut shown) = ([key, value], None);
+        match (room, longest) {
+            (Written::Behind, Some(longest)) => {
+                let longest = longest.clamp(past, past + self.length);
+                presents = [emit.slice_axis(key, 2, 0, longest)?, emit.slice_axis(value, 2, 0, longest)?];
+            }
+            (Written::Within, longest) => shown = longest.map(|longest| longest.clamp(1, past)),
+            (Written::Behind, None) => {}
         }
+        [key, value] = presents;
+        (key, value) = (filled(key, self.last, shown, emit)?, filled(value, self.last, shown, emit)?);
         let positions = emit.positions(DataType::Int32, 4, 3, emit.shape(key)[2])?;
         let causal = match self.causal {
             true => {
@@ -288,7 +309,7 @@ impl Step {
             false => None,
         };
         let bias = self.hide(causal, positions, emit)?;
-        Ok(Keys { key, value, bias, presents: [key, value], positions: None })
+        Ok(Keys { key, value, bias, presents, positions: None })
     }
 
     /// A cache of a fixed size that has the last positions only, from its first row on. All that is in it, and what is new behind that, is
@@ -382,13 +403,4 @@ fn as_wide_as(bias: OperandId, keys: u32, ends_aligned: bool, emit: &mut Emit<'_
         mode: PaddingMode::Constant,
         value: Number::Double(0.0),
     })
-}
-
-/// A cache [batch, heads, size, head size] with what is new from `begin` [batch, 1, 1, 1] on.
-pub fn written(input: OperandId, new: OperandId, begin: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
-    let shape = emit.shape(new);
-    let positions = emit.positions(DataType::Int32, 4, 2, shape[2])?;
-    let places = emit.add(positions, begin)?;
-    let indices = emit.expand(places, &shape)?;
-    emit.push(ScatterElements { input, indices, updates: new, axis: 2 })
 }

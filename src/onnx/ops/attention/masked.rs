@@ -1,7 +1,10 @@
 //! DecoderMaskedMultiHeadAttention of com.microsoft: one query of each sequence, and a cache.
 
+use super::fixed::Shared;
 use super::padding::with_mask;
-use super::{Attention, default_scale, join_heads, split_heads, with_past};
+use super::{Attention, add_bias, bias_of_mask, default_scale, join_heads, split_heads, type_of_scores, with_past};
+use crate::graph::DataType;
+use crate::graph::ops::elementwise::LogicalKind;
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, size};
 use crate::onnx::refusal::Mapped;
@@ -11,9 +14,6 @@ pub fn decoder_masked(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>
     let heads = size(node.int("num_heads", 0)?)?;
     if heads == 0 {
         return Err("no heads".into());
-    }
-    if node.flag("past_present_share_buffer", false)? {
-        return Err("caches of a fixed size in this operator are not supported".into());
     }
     let query = emit.input(node, 0)?;
     if emit.shape(query).get(1) != Some(&1) {
@@ -43,16 +43,37 @@ pub fn decoder_masked(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>
         }
     }
     let query = split_heads(inputs[0], heads, emit)?;
-    let (key, value) = match is_cross {
-        true => (inputs[1], inputs[2]),
+    let of = type_of_scores(query, emit);
+    let (mask, mut bias) = (emit.optional(node, 3)?, emit.optional(node, 4)?);
+    let (key, value, presents) = match is_cross {
+        true => (inputs[1], inputs[2], [inputs[1], inputs[2]]),
         false => {
             let (key, value) = (split_heads(inputs[1], heads, emit)?, split_heads(inputs[2], heads, emit)?);
-            (with_past(node, 5, key, emit)?, with_past(node, 6, value, emit)?)
+            match node.flag("past_present_share_buffer", false)? {
+                false => {
+                    let presents = [with_past(node, 5, key, emit)?, with_past(node, 6, value, emit)?];
+                    (presents[0], presents[1], presents)
+                }
+                true => {
+                    let shared = Shared::of(node, [7, 9], emit.shape(query)[0], 1, emit)?;
+                    let presents =
+                        [shared.written(emit.input(node, 5)?, key, emit)?, shared.written(emit.input(node, 6)?, value, emit)?];
+                    // As many as the longest sequence has: the mask or what is added tells it, if they are there.
+                    let mut given = [mask, bias].into_iter().flatten().map(|id| emit.shape(id));
+                    let longest = given.find_map(|shape| shape.split_first().and_then(|(_, rest)| rest.last().copied()));
+                    let longest = longest.filter(|&keys| keys > 1);
+                    let [key, value] = [shared.rows(presents[0], longest, emit)?, shared.rows(presents[1], longest, emit)?];
+                    let positions = emit.positions(DataType::Int32, 4, 3, emit.shape(key)[2])?;
+                    let valid = emit.logical(LogicalKind::LesserOrEqual, positions, shared.last)?;
+                    let of_lengths = bias_of_mask(valid, of, emit)?;
+                    bias = add_bias(bias, of_lengths, emit)?;
+                    (key, value, presents)
+                }
+            }
         }
     };
     let keys = emit.shape(key).get(2).copied().unwrap_or(0);
-    let mut bias = emit.optional(node, 4)?;
-    if let Some(mask) = emit.optional(node, 3)? {
+    if let Some(mask) = mask {
         bias = with_mask(node, mask, (query, keys), bias, emit)?;
     }
     let scale = default_scale(node, query, emit)?;
@@ -60,7 +81,7 @@ pub fn decoder_masked(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>
     let scores = attention.scores(emit)?;
     let weights = attention.softmax(scores.biased, emit)?;
     let result = attention.result(weights, emit)?;
-    let mut outputs: Vec<Value> = vec![join_heads(result, emit)?.into(), key.into(), value.into()];
+    let mut outputs: Vec<Value> = vec![join_heads(result, emit)?.into(), presents[0].into(), presents[1].into()];
     if node.has_output(3) {
         // Before the softmax, whatever the operator's description calls it.
         outputs.push(scores.products.into());

@@ -3,6 +3,7 @@
 mod blocks;
 mod cache;
 mod contributed;
+mod fixed;
 mod grouped;
 mod masked;
 mod packed;

@@ -1,8 +1,10 @@
 //! Attention of com.microsoft: queries, keys and values come from one product with packed weights.
 
+use super::fixed::Shared;
 use super::padding::with_mask;
-use super::{Attention, add_bias, causal_bias, default_scale, join_heads, split_heads, type_of_scores};
-use crate::graph::OperandId;
+use super::{Attention, add_bias, bias_of_mask, causal_bias, default_scale, join_heads, split_heads, type_of_scores};
+use crate::graph::ops::elementwise::LogicalKind;
+use crate::graph::{DataType, OperandId};
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, size};
 use crate::onnx::ops::quantize::{integer_product, per_axis};
@@ -10,13 +12,10 @@ use crate::onnx::refusal::Mapped;
 use crate::onnx::value::Value;
 
 pub fn packed(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    if node.flag("past_present_share_buffer", false)? || node.optional(6).is_some() {
-        return Err("caches of a fixed size in this operator are not supported".into());
-    }
     let (input, weights) = (emit.input(node, 0)?, emit.input(node, 1)?);
     let product = emit.matmul(input, weights)?;
     let bias = emit.optional(node, 5)?;
-    attend(node, product, Places { mask: 3, past: 4 }, bias, emit)
+    attend(node, product, Places { mask: 3, past: 4, length: Some(6) }, bias, emit)
 }
 
 /// QAttention of com.microsoft: the product is one of quantized values.
@@ -30,13 +29,14 @@ pub fn quantized(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let scaled = emit.mul(sums, scale_input)?;
     let scale_weights = per_axis(scale_weights, 2, 3, emit)?;
     let product = emit.mul(scaled, scale_weights)?;
-    attend(node, product, Places { mask: 5, past: 8 }, None, emit)
+    attend(node, product, Places { mask: 5, past: 8, length: None }, None, emit)
 }
 
-/// Which inputs are the mask and the cache.
+/// Which inputs are the mask, the cache, and how many of its rows count, if it may have a fixed size.
 struct Places {
     mask: usize,
     past: usize,
+    length: Option<usize>,
 }
 
 /// Attention of a product that holds queries, keys and values; its bias is the third input.
@@ -51,7 +51,7 @@ fn attend(
     if node.flag("do_rotary", false)? {
         return Err("rotary embeddings in this operator are not supported".into());
     }
-    let &[_, queries, _] = &emit.shape(product)[..] else { return Err("an input whose rank is not 3".into()) };
+    let &[batches, queries, _] = &emit.shape(product)[..] else { return Err("an input whose rank is not 3".into()) };
     let mut product = product;
     if let Some(bias) = emit.optional(node, 2)? {
         product = emit.add(product, bias)?;
@@ -65,22 +65,50 @@ fn attend(
     let parts = emit.split(product, vec![of_query, of_key, of_value], 2)?;
     let query = split_heads(parts[0], heads, emit)?;
     let (mut key, mut value) = (split_heads(parts[1], heads, emit)?, split_heads(parts[2], heads, emit)?);
+    let mut presents = [key, value];
+    let mut shared = None;
+    let mask = emit.optional(node, places.mask)?;
     if let Some(past) = emit.optional(node, places.past)? {
         // [2, batch, heads, sequence, head size]
-        let mut join = |new: OperandId, which: u32| {
+        let mut own = |which: u32| {
             let own = emit.slice_axis(past, 0, which, 1)?;
             let shape = emit.shape(own);
-            let own = emit.reshape(own, &shape[1..])?;
-            emit.concat(vec![own, new], 2)
+            emit.reshape(own, shape.get(1..).unwrap_or_default())
         };
-        (key, value) = (join(key, 0)?, join(value, 1)?);
+        let pasts = [own(0)?, own(1)?];
+        match places.length.filter(|_| node.flag("past_present_share_buffer", false) == Ok(true)) {
+            None => {
+                presents = [emit.concat(vec![pasts[0], key], 2)?, emit.concat(vec![pasts[1], value], 2)?];
+                (key, value) = (presents[0], presents[1]);
+            }
+            Some(length) => {
+                let own = Shared::of(node, [length, usize::MAX], batches, queries, emit)?;
+                presents = [own.written(pasts[0], key, emit)?, own.written(pasts[1], value, emit)?];
+                // A mask is as wide as the longest sequence is long.
+                let longest =
+                    mask.map(|mask| emit.shape(mask)).filter(|shape| shape.len() > 1).and_then(|shape| shape.last().copied());
+                (key, value) = (own.rows(presents[0], longest, emit)?, own.rows(presents[1], longest, emit)?);
+                shared = Some(own);
+            }
+        }
     }
     let of = type_of_scores(query, emit);
     let keys = emit.shape(key)[2];
-    if let Some(mask) = emit.optional(node, places.mask)? {
+    if let Some(mask) = mask {
         bias = with_mask(node, mask, (query, keys), bias, emit)?;
     }
-    if node.flag("unidirectional", false)? {
+    let is_causal = node.flag("unidirectional", false)?;
+    if let Some(shared) = shared {
+        let positions = emit.positions(DataType::Int32, 4, 3, keys)?;
+        let mut last = shared.last;
+        if is_causal {
+            let of_queries = emit.positions(DataType::Int32, 4, 2, queries)?;
+            last = emit.add(of_queries, shared.begin)?;
+        }
+        let sees = emit.logical(LogicalKind::LesserOrEqual, positions, last)?;
+        let of_lengths = bias_of_mask(sees, of, emit)?;
+        bias = add_bias(bias, of_lengths, emit)?;
+    } else if is_causal {
         let causal = causal_bias(of, queries, keys, i64::from(keys) - i64::from(queries), 0, emit)?;
         bias = add_bias(bias, causal, emit)?;
     }
@@ -89,7 +117,7 @@ fn attend(
     let mut outputs: Vec<Value> = vec![join_heads(result, emit)?.into()];
     if node.has_output(1) {
         let mut both = Vec::new();
-        for part in [key, value] {
+        for part in presents {
             let mut shape = emit.shape(part);
             shape.insert(0, 1);
             both.push(emit.reshape(part, &shape)?);

@@ -77,7 +77,16 @@ impl Case {
         let (batch, length) = (self.last.len(), self.length);
         let q = numbers(batch * length * HEADS * WIDTH, 1);
         let [k, v] = [2, 3].map(|seed| numbers(batch * length * KEY_HEADS * WIDTH, seed));
-        let [past_k, past_v] = [4, 5].map(|seed| numbers(batch * KEY_HEADS * self.past * WIDTH, seed));
+        let [mut past_k, mut past_v] = [4, 5].map(|seed| numbers(batch * KEY_HEADS * self.past * WIDTH, seed));
+        for (b, &last) in self.last.iter().enumerate() {
+            // Nobody has written the rows behind the end of a sequence.
+            let begin = (last + 1 - length as i64).max(0) as usize;
+            for h in 0..KEY_HEADS {
+                let end = (b * KEY_HEADS + h + 1) * self.past * WIDTH;
+                let room = end - self.past.saturating_sub(begin) * WIDTH..end;
+                [&mut past_k, &mut past_v].into_iter().for_each(|past| past[room.clone()].fill(f64::NAN));
+            }
+        }
         let sinks = numbers(HEADS, 6);
 
         let float = |shape: &[usize], numbers: &[f64]| Tensor::from_floats(ElementType::Float, shape.to_vec(), numbers);
