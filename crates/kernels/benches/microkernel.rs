@@ -149,6 +149,8 @@ fn conv(name: &str, tiles: &'static Tiles) -> Microkernel {
             output: output.as_mut_ptr(),
             output_is_far: false,
             added: std::ptr::null(),
+            output_is_bits: false,
+            added_is_bits: false,
             stride: columns,
             columns,
             panels: 1,
