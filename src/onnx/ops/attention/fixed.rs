@@ -1,5 +1,6 @@
 //! Caches of a fixed size: what is new is written into them, and only the rows that count are looked at.
 
+use super::{add_bias, bias_of_mask};
 use crate::graph::ops::elementwise::{BinaryKind, LogicalKind};
 use crate::graph::ops::gather::GatherElements;
 use crate::graph::ops::scatter::ScatterElements;
@@ -38,8 +39,8 @@ pub fn written(input: OperandId, new: OperandId, begin: OperandId, emit: &mut Em
 /// count in all sequences alike.
 pub struct Shared {
     /// [batch, 1, 1, 1]: how many rows count before, and the last position that counts.
-    pub begin: OperandId,
-    pub last: OperandId,
+    begin: OperandId,
+    last: OperandId,
     /// The input `cache_indirection` [batch / beams, beams, size]: of which beam of the same sequence each row is.
     beams: Option<OperandId>,
 }
@@ -101,5 +102,27 @@ impl Shared {
             cache = emit.reshape(picked, &[batch, heads, size, width])?;
         }
         filled(cache, self.last, longest, emit)
+    }
+
+    /// Adds to a bias of scores what hides the rows behind the last one that counts from all queries, or, of so many causal queries, those
+    /// behind its own from each.
+    pub fn hide(
+        &self,
+        bias: Option<OperandId>,
+        (keys, causal): (u32, Option<u32>),
+        of: DataType,
+        emit: &mut Emit<'_>,
+    ) -> Mapped<Option<OperandId>> {
+        let positions = emit.positions(DataType::Int32, 4, 3, keys)?;
+        let last = match causal {
+            Some(queries) => {
+                let queries = emit.positions(DataType::Int32, 4, 2, queries)?;
+                emit.add(queries, self.begin)?
+            }
+            None => self.last,
+        };
+        let sees = emit.logical(LogicalKind::LesserOrEqual, positions, last)?;
+        let of_lengths = bias_of_mask(sees, of, emit)?;
+        add_bias(bias, of_lengths, emit)
     }
 }

@@ -2,9 +2,7 @@
 
 use super::fixed::Shared;
 use super::padding::with_mask;
-use super::{Attention, add_bias, bias_of_mask, default_scale, join_heads, split_heads, type_of_scores, with_past};
-use crate::graph::DataType;
-use crate::graph::ops::elementwise::LogicalKind;
+use super::{Attention, default_scale, join_heads, split_heads, type_of_scores, with_past};
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, size};
 use crate::onnx::refusal::Mapped;
@@ -43,7 +41,6 @@ pub fn decoder_masked(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>
         }
     }
     let query = split_heads(inputs[0], heads, emit)?;
-    let of = type_of_scores(query, emit);
     let (mask, mut bias) = (emit.optional(node, 3)?, emit.optional(node, 4)?);
     let (key, value, presents) = match is_cross {
         true => (inputs[1], inputs[2], [inputs[1], inputs[2]]),
@@ -63,10 +60,7 @@ pub fn decoder_masked(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>
                     let longest = given.find_map(|shape| shape.split_first().and_then(|(_, rest)| rest.last().copied()));
                     let longest = longest.filter(|&keys| keys > 1);
                     let [key, value] = [shared.rows(presents[0], longest, emit)?, shared.rows(presents[1], longest, emit)?];
-                    let positions = emit.positions(DataType::Int32, 4, 3, emit.shape(key)[2])?;
-                    let valid = emit.logical(LogicalKind::LesserOrEqual, positions, shared.last)?;
-                    let of_lengths = bias_of_mask(valid, of, emit)?;
-                    bias = add_bias(bias, of_lengths, emit)?;
+                    bias = shared.hide(bias, (emit.shape(key)[2], None), type_of_scores(query, emit), emit)?;
                     (key, value, presents)
                 }
             }

@@ -2,9 +2,8 @@
 
 use super::fixed::Shared;
 use super::padding::with_mask;
-use super::{Attention, add_bias, bias_of_mask, causal_bias, default_scale, join_heads, split_heads, type_of_scores};
-use crate::graph::ops::elementwise::LogicalKind;
-use crate::graph::{DataType, OperandId};
+use super::{Attention, add_bias, causal_bias, default_scale, join_heads, split_heads, type_of_scores};
+use crate::graph::OperandId;
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, size};
 use crate::onnx::ops::quantize::{integer_product, per_axis};
@@ -68,6 +67,7 @@ fn attend(
     let mut presents = [key, value];
     let mut shared = None;
     let mask = emit.optional(node, places.mask)?;
+    let is_shared = places.length.is_some() && node.flag("past_present_share_buffer", false)?;
     if let Some(past) = emit.optional(node, places.past)? {
         // [2, batch, heads, sequence, head size]
         let mut own = |which: u32| {
@@ -76,7 +76,7 @@ fn attend(
             emit.reshape(own, shape.get(1..).unwrap_or_default())
         };
         let pasts = [own(0)?, own(1)?];
-        match places.length.filter(|_| node.flag("past_present_share_buffer", false) == Ok(true)) {
+        match places.length.filter(|_| is_shared) {
             None => {
                 presents = [emit.concat(vec![pasts[0], key], 2)?, emit.concat(vec![pasts[1], value], 2)?];
                 (key, value) = (presents[0], presents[1]);
@@ -99,15 +99,7 @@ fn attend(
     }
     let is_causal = node.flag("unidirectional", false)?;
     if let Some(shared) = shared {
-        let positions = emit.positions(DataType::Int32, 4, 3, keys)?;
-        let mut last = shared.last;
-        if is_causal {
-            let of_queries = emit.positions(DataType::Int32, 4, 2, queries)?;
-            last = emit.add(of_queries, shared.begin)?;
-        }
-        let sees = emit.logical(LogicalKind::LesserOrEqual, positions, last)?;
-        let of_lengths = bias_of_mask(sees, of, emit)?;
-        bias = add_bias(bias, of_lengths, emit)?;
+        bias = shared.hide(bias, (keys, is_causal.then_some(queries)), of, emit)?;
     } else if is_causal {
         let causal = causal_bias(of, queries, keys, i64::from(keys) - i64::from(queries), 0, emit)?;
         bias = add_bias(bias, causal, emit)?;
