@@ -49,6 +49,24 @@ cases.push({ kind: 'MultiHeadAttention', what: 'a batch with a shorter sequence'
 /** A batch of equal lengths, into the next room. */
 const FULL = [{ ids: [[1, 2, 3, 4, 5], [7, 8, 9, 1, 2]] }, ...Array.from({ length: 66 }, (_, of) => ({ of, ids: [[of % 37 + 3], [(of * 5) % 31]] }))];
 for (const kind of ['GroupQueryAttention', 'genai']) cases.push({ kind, what: 'a batch', steps: FULL });
+/** Into caches of a fixed size; with tokens that are taken back, branches, and a size that is full in the end. */
+const OF_A_SIZE = {
+  'caches of a fixed size': [step(undefined, 5, 3, { size: 90 }), ...chain(0, 70)],
+  'pieces of a prompt in caches of a fixed size': [step(undefined, 7, 3, { size: 80 }), step(0, 9, 5), step(1, 60, 7), step(2, 1, 2), step(3, 3, 4)],
+  'branches of caches of a fixed size': [step(undefined, 6, 3, { size: 70 }), step(0, 1, 5), step(0, 1, 7), step(1, 1, 2), step(2, 1, 2), step(0, 3, 4), step(1, 2, 8)],
+  'tokens that are taken back': [step(undefined, 6, 3, { size: 64 }), step(0, 3, 5), step(1, 1, 7, { back: 2 }), step(2, 2, 7), step(1, 1, 9), step(3, 1, 9, { back: 5 })],
+  'elements of caches of a fixed size that are looked at and written': [
+    step(undefined, 6, 3, { size: 70 }),
+    step(0, 1, 5, { looks: true }),
+    step(1, 1, 7, { write: { name: 'present.0.value', at: 5, value: 40 } }),
+    step(1, 1, 7),
+    step(2, 1, 3, { write: { name: 'present.1.key', at: 0, value: -3 } }),
+  ],
+};
+for (const kind of ['GroupQueryAttention', 'genai']) {
+  for (const [what, steps] of Object.entries(OF_A_SIZE)) cases.push({ kind, what, steps });
+  cases.push({ kind, what: 'a batch in caches of a fixed size', steps: [{ ...FULL[0], size: 75 }, ...FULL.slice(1)] });
+}
 let wanted;
 
 beforeAll(async () => {

@@ -79,14 +79,22 @@ fn element_size(element: sys::napi_typedarray_type) -> Option<usize> {
 /// # Errors
 /// `UnknownError` when the memory for the copy cannot be had.
 pub fn copy(scope: Scope<'_>, source: Value<'_>) -> Result<Bytes> {
+    copy_by(scope, source, Bytes::copy_of)
+}
+
+/// What is made of the bytes as they are now, such as a copy of some of them.
+///
+/// # Errors
+/// Those of `make`.
+pub fn copy_by<T>(scope: Scope<'_>, source: Value<'_>, make: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
     let (start, length) = locate(scope, source)?;
     if length == 0 {
-        return Bytes::zeroed(0);
+        return make(&[]);
     }
     // SAFETY: Node-API says that `length` bytes begin at `start`, and no script of this thread runs before the copy is
     // made. Where the memory is shared, another thread may write it meanwhile: then the copy has some of either bytes,
     // which is what script gets everywhere for such a race.
-    Bytes::copy_of(unsafe { std::slice::from_raw_parts(start, length) })
+    make(unsafe { std::slice::from_raw_parts(start, length) })
 }
 
 /// Copies of script's bytes that are made when they are needed, at the latest when [`copying`] returns.

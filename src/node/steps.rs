@@ -35,7 +35,7 @@ fn inputs<'s, T>(
 /// Reads `shapes, values` from the arguments: the step that they are, if they can be one.
 fn step(call: &Call<'_>, program: &Program, first: usize) -> Result<Option<steps::Call>> {
     let Some(steps) = &program.steps else { return Ok(None) };
-    let known = steps.known();
+    let known: Vec<usize> = steps.known().collect();
     let shapes: Vec<Vec<u32>> =
         call.scope.elements(call.value(first), |scope, shape| scope.elements(shape, Scope::as_unsigned))?;
     let numbers = inputs(call, first + 1, |at, scope, value| {
@@ -85,13 +85,13 @@ pub fn run<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let request = Request::from_number(call.number(0)?);
     let (_, program) = program(call, 1)?;
     let step = step(call, &program, 2)?.ok_or_else(|| stale("step"))?;
-    let given = inputs(call, 3, |_, scope, value| match scope.type_of(value)? {
+    let given = inputs(call, 3, |at, scope, value| match scope.type_of(value)? {
         Type::Number => {
             let values = environment.values.borrow();
             let Kept(value) = values.get(Handle::from_number(scope.as_number(value)?)).ok_or_else(|| stale("value"))?;
             Ok(Input::Value(value.clone()))
         }
-        _ => Ok(Input::Bytes(bytes::copy(scope, value)?)),
+        _ => bytes::copy_by(scope, value, |bytes| step.input(&program, at, bytes)).map(Input::Bytes),
     })?;
     let wanted = match call.scope.type_of(call.value(4))? {
         Type::Undefined => None,

@@ -14,7 +14,7 @@ use crate::error::Result;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Branches within branches are looked into so deep.
-const MOST_NESTED: usize = 4;
+pub(super) const MOST_NESTED: usize = 4;
 
 /// An input and the output that has what comes behind it along an axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,8 +135,19 @@ fn of_node(node: &NodeProto, output: usize) -> Option<(usize, i64)> {
     }
 }
 
+/// By value: the node that makes it, and which of its outputs it is.
+pub(super) fn makers(graph: &GraphProto) -> HashMap<&str, (usize, usize)> {
+    let mut makers = HashMap::new();
+    for (position, node) in graph.node.iter().enumerate() {
+        for (output, name) in node.output.iter().enumerate().filter(|(_, name)| !name.is_empty()) {
+            makers.insert(name.as_str(), (position, output));
+        }
+    }
+    makers
+}
+
 /// What a value is called before nodes that only give it another name.
-fn origin<'a>(mut name: &'a str, graph: &'a GraphProto, makers: &HashMap<&str, (usize, usize)>) -> &'a str {
+pub(super) fn origin<'a>(mut name: &'a str, graph: &'a GraphProto, makers: &HashMap<&str, (usize, usize)>) -> &'a str {
     for _ in 0..MOST_NESTED {
         match makers.get(name).map(|&(position, _)| &graph.node[position]) {
             Some(node) if node.op_type == "Identity" && !node.input.is_empty() => name = &node.input[0],
@@ -154,12 +165,7 @@ fn appended(
     folding: &mut Folding,
     depth: usize,
 ) -> Result<Vec<Option<(String, i64)>>> {
-    let mut makers: HashMap<&str, (usize, usize)> = HashMap::new();
-    for (position, node) in graph.node.iter().enumerate() {
-        for (output, name) in node.output.iter().enumerate().filter(|(_, name)| !name.is_empty()) {
-            makers.insert(name, (position, output));
-        }
-    }
+    let makers = makers(graph);
     let mut found = vec![None; wanted.len()];
     // By node: what is wanted of its branches.
     let mut of_branches: BTreeMap<usize, Vec<(usize, usize)>> = BTreeMap::new();

@@ -105,6 +105,8 @@ pub struct Source<'a> {
     pub caches: &'a [Cache],
     /// Whether caches end with the last row that counts, and may begin with some that do not: of a caller who says so in the masks.
     pub ends_count: bool,
+    /// Values whose elements are to be told, if they are known ([`Part::asked`]).
+    pub asked: &'a [&'a str],
 }
 
 impl<'a> Source<'a> {
@@ -113,7 +115,15 @@ impl<'a> Source<'a> {
     /// # Errors
     /// `TypeError` where it has none.
     pub fn of(loaded: &'a Loaded) -> Result<Source<'a>> {
-        Ok(Source { loaded, graph: loaded.graph()?, opsets: &loaded.opsets, is_model: true, caches: &[], ends_count: true })
+        Ok(Source {
+            loaded,
+            graph: loaded.graph()?,
+            opsets: &loaded.opsets,
+            is_model: true,
+            caches: &[],
+            ends_count: true,
+            asked: &[],
+        })
     }
 }
 
@@ -180,15 +190,22 @@ pub fn import_part(
     }
     let scope = Scope { opsets: source.opsets, prefix: "", qualified: "", depth: 0 };
     let wanted: Vec<&str> = graph.output.iter().map(|info| info.name.as_str()).collect();
-    importer.run(&graph.node, &wanted, &mut values, &scope)?;
+    let needed = [&wanted[..], source.asked].concat();
+    importer.run(&graph.node, &needed, &mut values, &scope)?;
     if !importer.refused.is_empty() {
         return Err(ImportError::Nodes(importer.refused));
     }
+    let told = |name: &&str| match &values.get(name)?.found {
+        Found::Value(value) => value.constant().cloned(),
+        _ => None,
+    };
+    let asked = source.asked.iter().map(told).collect();
     let mut part = importer.finish(&wanted, &values, place != Place::Later)?;
     if let Some(graph) = &part.graph {
         let of_inputs = graph.inputs.iter().map(|(_, id)| graph.descriptor(*id).byte_length());
         part.most_bytes = bounds.bytes(&loaded.model, of_inputs.fold(0, usize::saturating_add));
     }
+    part.asked = asked;
     name_element_types(part.outputs.iter_mut().collect(), &graph.output);
     Ok(part)
 }

@@ -35,6 +35,7 @@ mod expansion;
 mod expression;
 mod file;
 mod fixed;
+pub mod fixed_caches;
 mod fold;
 mod importer;
 mod loaded;

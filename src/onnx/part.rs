@@ -64,6 +64,8 @@ pub struct Part {
     pub outputs: Vec<Signature>,
     /// What the graph may take.
     pub most_bytes: usize,
+    /// The values that were asked for ([`super::Source::asked`]), where they are known.
+    pub asked: Vec<Option<Tensor>>,
 }
 
 /// What there is to be done between two parts.

@@ -202,6 +202,7 @@ impl Program {
                 is_model: false,
                 caches: &[],
                 ends_count: true,
+                asked: &[],
             },
         };
         let id = self.device.next_graph();

@@ -45,7 +45,7 @@ impl Importer<'_> {
         if let Some(graph) = &mut graph {
             graph.rounds_late = true;
         }
-        Ok(Part { graph, exports, next, outputs: signatures, most_bytes: usize::MAX })
+        Ok(Part { graph, exports, next, outputs: signatures, most_bytes: usize::MAX, asked: Vec::new() })
     }
 
     /// A cache as its rows, one after the other.

@@ -5,6 +5,9 @@
 //! serves all lengths of a *bucket* ([`bucket`]), where that can be shown to give the same results, and else one length. Results of caches
 //! stay here until somebody looks at them ([`values`]): passed back they are what they are, without a copy.
 //!
+//! Caches of a fixed size that are filled alike are such caches too: of their filled rows ([`crate::onnx::fixed_caches`]). Their other rows
+//! are in no memory, and are zeros for whoever looks at them.
+//!
 //! Models of which a step is not one graph, or does not append in place, run as others do.
 
 mod bucket;
@@ -19,16 +22,17 @@ pub use values::Value;
 use super::Program;
 use super::run::spawn;
 use crate::error::{Error, Kind, Result};
-use crate::graph::Descriptor;
+use crate::graph::{DataType, Descriptor};
 use crate::host_memory::HostBuffer;
 use crate::memory::Bytes;
-use crate::onnx::caches::{self, Caches};
+use crate::onnx::caches::{self, Cache};
+use crate::onnx::fixed_caches::{self, Filled, FixedCaches};
 use crate::onnx::{Bounds, ElementType, Loaded, Signature, Size, Tensor};
 use crate::timeline::{Compute, Done, Operand, Task, Watch};
 use plan::{Feed, Key, Made, Plans};
 use std::collections::HashSet;
 use std::sync::Arc;
-use values::{Claim, Past, can_hold};
+use values::{Claim, Past, can_hold, strides};
 
 /// Rows before a bucket is full that the next one's plan is made.
 const AHEAD: usize = 24;
@@ -36,16 +40,42 @@ const AHEAD: usize = 24;
 /// What steps of a model are.
 #[derive(Debug)]
 pub struct Steps {
-    caches: Caches,
-    /// By cache: the position of its past among the model's inputs.
-    pasts: Vec<usize>,
+    /// Caches that grow with each step; none where the model has no such caches.
+    growing: Form,
+    /// The same model where its caches have a fixed size, if they may.
+    fixed: Option<(Form, FixedCaches)>,
+    /// See [`caches::Caches::states`].
+    states: Vec<(String, String)>,
     /// Inputs for whose value ([`Steps::value`]) plans are made.
-    known: Vec<usize>,
-    /// The one of these that is the mask of several sequences, whose value is whether it shows all.
-    mask: Option<usize>,
+    known: Vec<Known>,
     /// The input with the tokens, if there is one.
     ids: Option<usize>,
     plans: Plans,
+}
+
+/// The caches of a model.
+#[derive(Debug, Default)]
+struct Form {
+    caches: Vec<Cache>,
+    /// By cache: the position of its past among the model's inputs.
+    pasts: Vec<usize>,
+}
+
+/// An input for whose value plans are made, by its position.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    at: usize,
+    kind: KnownKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KnownKind {
+    /// A condition, or a count: its only element.
+    Number,
+    /// The mask of all sequences: 1 where it shows all, else 0.
+    Mask,
+    /// How much of caches of a fixed size is filled, of all sequences alike.
+    Filled(Filled),
 }
 
 /// What somebody gives for an input.
@@ -72,8 +102,10 @@ pub enum Content {
 #[derive(Clone, Debug)]
 pub struct Call {
     key: Key,
-    /// Rows of the caches.
+    /// Rows of the caches that are filled.
     rows: usize,
+    /// Rows that caches of a fixed size have.
+    size: Option<u32>,
 }
 
 /// How a step is wanted.
@@ -98,42 +130,47 @@ impl Steps {
     /// # Errors
     /// As [`caches::find`].
     pub fn of(loaded: &Loaded, bounds: &Bounds) -> Result<Option<Steps>> {
-        if loaded.is_fixed() || !loaded.has_only_tensors()? {
-            return Ok(None);
-        }
-        let caches = caches::find(loaded, bounds)?;
         let inputs = loaded.inputs();
-        let position = |name: &str| inputs.iter().position(|input| input.name == name);
-        let mut pasts = Vec::new();
-        for cache in &caches.rows {
-            let Some(at) = position(&cache.past) else { return Ok(None) };
-            if !can_hold(inputs[at].data_type) || !matches!(inputs[at].shape.get(cache.axis), Some(Size::Open(_))) {
-                return Ok(None);
-            }
-            pasts.push(at);
-        }
-        // One concatenation with an input may be anything.
-        let is_named = caches.rows.iter().any(|cache| ["past", "cache", "state"].iter().any(|word| cache.past.contains(word)));
-        let is_decoder = pasts.len() > 1 || is_named;
-        if pasts.is_empty() || !is_decoder || inputs.iter().any(|input| input.default.is_some()) {
+        if loaded.is_fixed() || !loaded.has_only_tensors()? || inputs.iter().any(|input| input.default.is_some()) {
             return Ok(None);
         }
-        // Where attention appends to each sequence at its end, sequences that are all full make one append.
+        let found = caches::find(loaded, bounds)?;
+        let growing = Form::of(loaded, found.rows, |size| matches!(size, Size::Open(_))).unwrap_or_default();
+        // One concatenation with an input may be anything.
+        let is_named = growing.caches.iter().any(|cache| ["past", "cache", "state"].iter().any(|word| cache.past.contains(word)));
+        let growing = if growing.pasts.len() > 1 || is_named { growing } else { Form::default() };
+        let fixed = fixed_caches::find(loaded)?;
+        let fixed = fixed.and_then(|fixed| Some((Form::of(loaded, fixed.caches.clone(), |_| true)?, fixed)));
+        if growing.pasts.is_empty() && fixed.is_none() {
+            return Ok(None);
+        }
+        // Where attention appends to each sequence at its end, sequences that are all full make one append. One sequence is full.
+        let ends_by_sequence = caches::ends_by_sequence(loaded)?;
         let is_mask = |input: &crate::onnx::OpenInput| {
-            input.name == "attention_mask" && input.shape.len() == 2 && !matches!(input.shape[0], Size::Known(1))
+            let may_be_shorter = fixed.is_some() || ends_by_sequence && !matches!(input.shape[0], Size::Known(1));
+            input.name == "attention_mask" && input.shape.len() == 2 && may_be_shorter
         };
-        let mask = if caches::ends_by_sequence(loaded)? { inputs.iter().position(is_mask) } else { None };
-        let known = (0..inputs.len()).filter(|&at| is_known(&inputs[at]) || mask == Some(at)).collect();
+        let kind = |at: usize| {
+            let filled = fixed.iter().flat_map(|(_, fixed)| &fixed.counts).find(|(count, _)| *count == at);
+            match filled {
+                Some(&(_, filled)) => Some(KnownKind::Filled(filled)),
+                None if is_known(&inputs[at]) => Some(KnownKind::Number),
+                None if is_mask(&inputs[at]) => Some(KnownKind::Mask),
+                None => None,
+            }
+        };
+        let known = (0..inputs.len()).filter_map(|at| Some(Known { at, kind: kind(at)? })).collect();
+        let position = |name: &str| inputs.iter().position(|input| input.name == name);
         let ids = ["input_ids", "decoder_input_ids", "inputs_embeds"].into_iter().find_map(position);
-        Ok(Some(Steps { caches, pasts, known, mask, ids, plans: Plans::default() }))
+        Ok(Some(Steps { growing, fixed, states: found.states, known, ids, plans: Plans::default() }))
     }
 
     /// The positions of inputs whose values [`Steps::call`] wants.
-    pub fn known(&self) -> &[usize] {
-        &self.known
+    pub fn known(&self) -> impl Iterator<Item = usize> {
+        self.known.iter().map(|known| known.at)
     }
 
-    /// The number of an input that [`Steps::known`] names: its element, or whether all of the mask are 1.
+    /// The number of an input that [`Steps::known`] names: its element, whether all of the mask are 1, or how much of the caches is filled.
     ///
     /// # Errors
     /// `NotSupportedError` for an element type without whole numbers.
@@ -143,43 +180,83 @@ impl Steps {
         let count = bytes.len() * 8 / data_type.bits().max(1);
         let tensor = Tensor { element: data_type.into(), shape: vec![count], bytes: bytes.to_vec().into() };
         let numbers = tensor.integers();
-        match self.mask == Some(at) {
-            true => Ok(numbers.iter().all(|&number| number == 1).into()),
-            false => numbers.first().copied().ok_or_else(|| Error::new(Kind::NotSupported, format!("a value of {element}"))),
+        let kind = self.known.iter().find(|known| known.at == at).map(|known| known.kind);
+        let are_alike = || numbers.windows(2).all(|pair| pair[0] == pair[1]);
+        match kind {
+            Some(KnownKind::Mask) => Ok(numbers.iter().all(|&number| number == 1).into()),
+            Some(KnownKind::Filled(_)) if !are_alike() => Ok(NOT_ALIKE),
+            _ => numbers.first().copied().ok_or_else(|| Error::new(Kind::NotSupported, format!("a value of {element}"))),
         }
+    }
+
+    /// The caches of a step.
+    fn form(&self, key: &Key) -> &Form {
+        match &self.fixed {
+            Some((form, _)) if key.is_fixed() => form,
+            _ => &self.growing,
+        }
+    }
+
+    /// How many rows of caches of a fixed size are filled, if these values say so of all sequences alike.
+    fn filled(&self, fixed: &FixedCaches, shapes: &[Vec<u32>], known: &[i64]) -> Option<usize> {
+        let new = *shapes.get(fixed.tokens)?.get(1)? as usize;
+        let mut rows = None;
+        for (Known { at, kind }, &number) in self.known.iter().zip(known) {
+            let found = match kind {
+                KnownKind::Number => continue,
+                KnownKind::Filled(filled) => filled.rows(number, new)?,
+                KnownKind::Mask if number == 1 => (*shapes[*at].get(1)? as usize).checked_sub(new)?,
+                KnownKind::Mask => return None,
+            };
+            if *rows.get_or_insert(found) != found {
+                return None;
+            }
+        }
+        rows
     }
 
     /// The step for inputs of these shapes, with the values of those that [`Steps::known`] names; nothing where it cannot be one.
     pub fn call(&self, loaded: &Loaded, shapes: &[Vec<u32>], known: &[i64]) -> Option<Call> {
-        let inputs = loaded.inputs();
-        if shapes.len() != inputs.len() || known.len() != self.known.len() {
+        if shapes.len() != loaded.inputs().len() || known.len() != self.known.len() {
             return None;
         }
-        let mut rows = None;
-        for (cache, &at) in self.caches.rows.iter().zip(&self.pasts) {
-            let size = *shapes[at].get(cache.axis)? as usize;
-            if *rows.get_or_insert(size) != size {
-                return None;
-            }
+        let fixed = self.fixed.as_ref().and_then(|(form, fixed)| {
+            let size = form.rows(shapes)?;
+            let rows = self.filled(fixed, shapes, known)?;
+            let new = shapes[fixed.tokens][1] as usize;
+            (rows < size && rows + new <= size).then_some((form, size, rows))
+        });
+        let Some((form, size, rows)) = fixed else { return self.call_of(loaded, &self.growing, shapes.to_vec(), known, None) };
+        let mut shapes = shapes.to_vec();
+        for (cache, &at) in form.caches.iter().zip(&form.pasts) {
+            shapes[at][cache.axis] = rows as u32;
         }
-        let rows = rows?;
+        self.call_of(loaded, form, shapes, known, Some(size as u32))
+    }
+
+    /// The same for caches that have their filled rows only.
+    fn call_of(&self, loaded: &Loaded, form: &Form, shapes: Vec<Vec<u32>>, known: &[i64], size: Option<u32>) -> Option<Call> {
+        let inputs = loaded.inputs();
+        let rows = form.rows(&shapes)?;
         let mut grown: Vec<(usize, usize)> = Vec::new();
         if rows > 0 {
-            let past_names: HashSet<&str> = self
+            let past_names: HashSet<&str> = form
                 .caches
-                .rows
                 .iter()
-                .zip(&self.pasts)
+                .zip(&form.pasts)
                 .filter_map(
                     |(cache, &at)| if let Size::Open(name) = &inputs[at].shape[cache.axis] { Some(name.as_str()) } else { None },
                 )
                 .collect();
             // With the new tokens, as masks are.
             let total = self.ids.and_then(|at| shapes[at].get(1)).map(|&tokens| tokens as usize + rows);
-            for (at, (input, shape)) in inputs.iter().zip(shapes).enumerate() {
+            for (at, (input, shape)) in inputs.iter().zip(&shapes).enumerate() {
                 for (axis, (size, &found)) in input.shape.iter().zip(shape).enumerate() {
-                    let Size::Open(name) = size else { continue };
-                    let is_past = self.pasts.iter().zip(&self.caches.rows).any(|(&past, cache)| past == at && cache.axis == axis);
+                    let is_past = form.pasts.iter().zip(&form.caches).any(|(&past, cache)| past == at && cache.axis == axis);
+                    let Size::Open(name) = size else {
+                        grown.extend(is_past.then_some((at, axis)));
+                        continue;
+                    };
                     let has_name = past_names.contains(name.as_str()) && found as usize == rows;
                     // A size that others have too is not of the caches, though it may be the same by chance.
                     let is_own = inputs
@@ -194,16 +271,75 @@ impl Steps {
                 }
             }
         }
-        // One sequence is as long as its cache, and behind none all begin at 0.
-        let mut known = known.to_vec();
-        let is_one = |at: usize| shapes[at].first() == Some(&1);
-        for (at, number) in self.known.iter().zip(&mut known) {
-            if self.mask == Some(*at) && (rows == 0 || is_one(*at)) {
-                *number = 0;
+        let mut numbers = known.to_vec();
+        for (Known { at, kind }, number) in self.known.iter().zip(&mut numbers) {
+            match kind {
+                KnownKind::Number => {}
+                // One sequence is as long as its cache, and behind none all begin at 0.
+                KnownKind::Mask if size.is_none() && (rows == 0 || shapes[*at].first() == Some(&1)) => *number = 0,
+                KnownKind::Mask => {}
+                // All lengths have this in common.
+                KnownKind::Filled(_) if size.is_some() => *number -= rows as i64,
+                KnownKind::Filled(_) => *number = 0,
             }
         }
-        let key = Key::new(shapes.to_vec(), grown, known, rows);
-        Some(Call { key: self.plans.roomy(key, rows), rows })
+        let key = Key::new(shapes, grown, numbers, rows, size.is_some());
+        Some(Call { key: self.plans.roomy(key, rows), rows, size })
+    }
+}
+
+/// What stands for numbers that are not the same.
+const NOT_ALIKE: i64 = i64::MIN;
+
+impl Form {
+    /// Caches that are inputs, whose sizes along the axis suit; nothing if one does not.
+    fn of(loaded: &Loaded, caches: Vec<Cache>, suits: impl Fn(&Size) -> bool) -> Option<Form> {
+        let inputs = loaded.inputs();
+        let past = |cache: &Cache| {
+            let at = inputs.iter().position(|input| input.name == cache.past)?;
+            let is_suited = can_hold(inputs[at].data_type) && inputs[at].shape.get(cache.axis).is_some_and(&suits);
+            is_suited.then_some(at)
+        };
+        let pasts = caches.iter().map(past).collect::<Option<Vec<_>>>()?;
+        Some(Form { caches, pasts })
+    }
+
+    /// The rows that all caches have; nothing where they differ, or there are no caches.
+    fn rows(&self, shapes: &[Vec<u32>]) -> Option<usize> {
+        let mut all = self.caches.iter().zip(&self.pasts).map(|(cache, &at)| shapes[at].get(cache.axis));
+        let first = *all.next()??;
+        all.all(|size| size == Some(&first)).then_some(first as usize)
+    }
+}
+
+impl Call {
+    /// What a run needs of an input's bytes: all, or of a cache of a fixed size the filled rows.
+    ///
+    /// # Errors
+    /// `UnknownError` when there is no memory for it, `TypeError` for another number of bytes than the shape has.
+    pub fn input(&self, program: &Program, at: usize, bytes: &[u8]) -> Result<Bytes> {
+        let steps = program.steps.as_ref().ok_or_else(|| internal("a step of a model without caches"))?;
+        let form = steps.form(&self.key);
+        let Some(number) = form.pasts.iter().position(|&past| past == at).filter(|_| self.size.is_some()) else {
+            return Bytes::copy_of(bytes);
+        };
+        let input = &program.loaded.inputs()[at];
+        self.filled(&input.name, form.caches[number].axis, input.data_type, &self.key.shapes()[at], bytes)
+    }
+
+    /// The filled rows of a cache that has the size of this step's.
+    fn filled(&self, name: &str, axis: usize, of: DataType, shape: &[u32], bytes: &[u8]) -> Result<Bytes> {
+        let (outer, inner) = strides(&Descriptor::new(of, shape.iter().copied()), axis);
+        let whole = self.size.unwrap_or(0) as usize * inner;
+        if bytes.len() != outer * whole {
+            return Err(Error::argument("inputs", format!("{} bytes for {name:?}", bytes.len()), outer * whole));
+        }
+        let needed = self.rows * inner;
+        let mut rows = Bytes::zeroed(outer * needed)?;
+        for (to, from) in rows.chunks_exact_mut(needed.max(1)).zip(bytes.chunks_exact(whole.max(1))) {
+            to.copy_from_slice(&from[..needed]);
+        }
+        Ok(rows)
     }
 }
 
@@ -271,6 +407,7 @@ fn run(program: &Program, call: &Call, inputs: Vec<Input>, options: Options) -> 
     let steps = program.steps.as_ref().ok_or_else(|| internal("a step of a model without caches"))?;
     let plan = steps.plan(program, &call.key).ok_or_else(|| internal("a step without a plan"))?;
     let usage = program.weights.usage();
+    let form = steps.form(&call.key);
     let hidden = call.key.rows() - call.rows;
     let is_wanted = |name: &str| options.wanted.as_ref().is_none_or(|wanted| wanted.contains(name));
 
@@ -282,23 +419,23 @@ fn run(program: &Program, call: &Call, inputs: Vec<Input>, options: Options) -> 
         let (mut claim, mut state, mut bytes, mut buffer) = (None, None, None, None);
         match output.made {
             Made::Rows(number) => {
-                let axis = steps.caches.rows[number].axis;
-                let descriptor = output.user(call.rows);
+                let axis = form.caches[number].axis;
+                let descriptor = output.user(call.rows, call.size);
                 let copied;
-                let past = match inputs.get(steps.pasts[number]) {
+                let past = match inputs.get(form.pasts[number]) {
                     _ if call.rows == 0 => Past::Nothing,
-                    Some(Input::Value(value)) if value.precedes(&descriptor, axis) && value.rows() == call.rows => {
+                    Some(Input::Value(value)) if value.precedes(&descriptor, axis) && value.rows() >= call.rows => {
                         Past::Value(value)
                     }
                     Some(Input::Value(value)) => {
-                        copied = value.read()?;
-                        Past::Bytes(&copied, call.rows)
+                        copied = call.input(program, form.pasts[number], &value.read()?)?;
+                        Past::Bytes(&copied)
                     }
-                    Some(Input::Bytes(bytes)) => Past::Bytes(bytes, call.rows),
+                    Some(Input::Bytes(bytes)) => Past::Bytes(bytes),
                     None => return Err(internal("no past")),
                 };
                 let new = plan.new_rows;
-                let claimed = Claim::new(&past, &descriptor, axis, hidden, new, usage)?;
+                let claimed = Claim::new(&past, &descriptor, axis, hidden, call.rows, new, usage)?;
                 let window = claimed.buffer(hidden);
                 if window.len() != output.descriptor.byte_length() {
                     return Err(internal(format!("rows of {} bytes for {}", window.len(), output.descriptor)));
@@ -384,10 +521,10 @@ fn run(program: &Program, call: &Call, inputs: Vec<Input>, options: Options) -> 
         if !is_wanted(name) {
             continue;
         }
-        let descriptor = output.user(call.rows);
+        let descriptor = output.user(call.rows, call.size);
         let signature = Signature { shape: descriptor.shape.to_vec(), ..output.signature.clone() };
         let content = match (output.made, claim, state, bytes) {
-            (Made::Rows(number), Some(claim), ..) => Content::Value(claim.value(descriptor, steps.caches.rows[number].axis)),
+            (Made::Rows(number), Some(claim), ..) => Content::Value(claim.value(descriptor, form.caches[number].axis)),
             (Made::State, _, Some(value), _) => Content::Value(value),
             (Made::Other, .., Some(bytes)) => Content::Bytes(bytes),
             (Made::Alias(input), ..) => match inputs.get(input) {

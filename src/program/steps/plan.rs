@@ -2,12 +2,13 @@
 
 use super::bucket::in_bucket;
 use super::told::Told;
-use super::{Steps, can_hold};
+use super::{Known, KnownKind, Steps, can_hold};
 use crate::error::{Error, Kind, Result};
 use crate::graph::ops::elementwise::UnaryKind;
 use crate::graph::{Descriptor, Graph, Op, OperandId, Source as From};
 use crate::host_memory::Placements;
-use crate::onnx::{Export, Given, Part, Place, Signature, Source, Tensor, import_part};
+use crate::onnx::fixed_caches::FixedCaches;
+use crate::onnx::{Export, Given, Loaded, Part, Place, Signature, Size, Source, Tensor, import_part};
 use crate::program::Program;
 use crate::program::device::OwnedGraph;
 use crate::timeline::{GraphId, Task, Urgency, from_panic};
@@ -26,17 +27,27 @@ pub struct Key {
     shapes: Vec<Vec<u32>>,
     /// Inputs and their axes that are longer where the caches are.
     grown: Vec<(usize, usize)>,
-    /// Values of [`Steps::known`].
+    /// Values of [`Steps::known`]: what says how much of caches is filled, above their rows.
     known: Vec<i64>,
     /// Of the caches.
     rows: usize,
+    /// Whether the caches of the model have a fixed size.
+    is_fixed: bool,
     /// Which kind of bucket it is for, if it is for shorter caches too.
     bucket: Option<usize>,
 }
 
 impl Key {
-    pub fn new(shapes: Vec<Vec<u32>>, grown: Vec<(usize, usize)>, known: Vec<i64>, rows: usize) -> Key {
-        Key { shapes, grown, known, rows, bucket: None }
+    pub fn new(shapes: Vec<Vec<u32>>, grown: Vec<(usize, usize)>, known: Vec<i64>, rows: usize, is_fixed: bool) -> Key {
+        Key { shapes, grown, known, rows, is_fixed, bucket: None }
+    }
+
+    pub fn shapes(&self) -> &[Vec<u32>] {
+        &self.shapes
+    }
+
+    pub fn is_fixed(&self) -> bool {
+        self.is_fixed
     }
 
     pub fn rows(&self) -> usize {
@@ -103,11 +114,11 @@ pub struct Output {
 }
 
 impl Output {
-    /// As script has it, for caches of so many rows.
-    pub fn user(&self, rows: usize) -> Descriptor {
+    /// As script has it, for caches of so many rows; of a fixed size, if they have one.
+    pub fn user(&self, rows: usize, size: Option<u32>) -> Descriptor {
         let mut shape = self.signature.shape.clone();
         if let Some((axis, full)) = self.grown {
-            shape[axis] -= (full - rows) as u32;
+            shape[axis] = size.unwrap_or(shape[axis] - (full - rows) as u32);
         }
         Descriptor::new(self.signature.data_type, shape)
     }
@@ -202,6 +213,8 @@ impl Steps {
         if let (Err(_), Some(kind)) = (&made, key.bucket) {
             lock(&self.plans.kept).tried.insert(key.form(), kind + 1);
         }
+        if let Err(e) = &made {
+            }
         let plan = made.ok().map(Arc::new);
         *slot = Some(plan.clone());
         plan
@@ -210,27 +223,60 @@ impl Steps {
     /// The part that is the whole model, for caches of so many rows.
     fn part(&self, program: &Program, key: &Key) -> Result<Part> {
         let loaded = &program.loaded;
-        let mut given = loaded.given(&key.shapes)?;
-        for (&at, &number) in self.known.iter().zip(&key.known) {
-            let input = &loaded.inputs()[at];
-            if self.mask == Some(at) {
-                if number == 1 {
-                    let shape: Vec<usize> = key.shapes[at].iter().map(|&size| size as usize).collect();
-                    let ones = vec![1; shape.iter().product()];
-                    given.insert(input.name.clone(), Given::Known(Tensor::from_integers(input.element(), shape, &ones)));
-                }
-                continue;
-            }
-            let shape = vec![1; input.shape.len()];
-            given.insert(input.name.clone(), Given::Known(Tensor::from_integers(input.element(), shape, &[number])));
+        let inputs = loaded.inputs();
+        let mut given = loaded.given(&self.declared(loaded, key))?;
+        for (Known { at, kind }, &number) in self.known.iter().zip(&key.known) {
+            let input = &inputs[*at];
+            let shape: Vec<usize> = key.shapes[*at].iter().map(|&size| size as usize).collect();
+            let count = shape.iter().product();
+            let numbers = match kind {
+                KnownKind::Number => vec![number],
+                KnownKind::Mask if number == 1 => vec![1; count],
+                KnownKind::Filled(_) if key.is_fixed => vec![number + key.rows as i64; count],
+                KnownKind::Mask | KnownKind::Filled(_) => continue,
+            };
+            given.insert(input.name.clone(), Given::Known(Tensor::from_integers(input.element(), shape, &numbers)));
         }
-        let source = Source { caches: &self.caches.rows, ends_count: false, ..Source::of(loaded)? };
+        let form = self.form(key);
+        let mut source = Source { caches: &form.caches, ends_count: false, ..Source::of(loaded)? };
+        let fixed = self.fixed.as_ref().map(|(_, fixed)| fixed).filter(|_| key.is_fixed);
+        if let Some(fixed) = fixed {
+            source.graph = &fixed.graph;
+            for &at in &form.pasts {
+                let (element, shape) = (inputs[at].element(), key.shapes[at].clone());
+                let past = match key.rows {
+                    0 => {
+                        let shape = shape.iter().map(|&size| size as usize).collect();
+                        Given::Known(Tensor { element: inputs[at].data_type.into(), shape, bytes: Default::default() })
+                    }
+                    _ => Given::Operand { element, shape },
+                };
+                given.insert(inputs[at].name.clone(), past);
+            }
+        }
+        let asked: Vec<&str> = fixed.iter().flat_map(|fixed| &fixed.filled).map(|(name, _)| name.as_str()).collect();
+        source.asked = &asked;
         let part = import_part(&source, &program.limits, &program.bounds, &given, Place::First).map_err(Error::from)?;
+        if let Some(fixed) = fixed {
+            require_filled(fixed, &part, key)?;
+        }
         let exists = |export: &Export| matches!(export, Export::Result { .. } | Export::Known(_));
         match part.next.is_none() && part.exports.iter().all(|(_, export)| exists(export)) {
             true => Ok(part),
             false => Err(refused("a step is not one graph")),
         }
+    }
+
+    /// The shapes of the inputs as the model declares them.
+    fn declared(&self, loaded: &Loaded, key: &Key) -> Vec<Vec<u32>> {
+        let mut shapes = key.shapes.clone();
+        let form = self.form(key);
+        for (cache, &at) in form.caches.iter().zip(&form.pasts) {
+            if let Size::Known(size) = loaded.inputs()[at].shape[cache.axis] {
+                shapes[at][cache.axis] = size;
+            }
+        }
+        shapes
     }
 
     fn make(&self, program: &Program, key: &Key) -> Result<Plan> {
@@ -251,7 +297,8 @@ impl Steps {
             }
         }
         let full = graph_of(part)?;
-        let is_cache = |name: &str| self.caches.rows.iter().any(|cache| cache.present == name);
+        let caches = &self.form(key).caches;
+        let is_cache = |name: &str| caches.iter().any(|cache| cache.present == name);
         let (mut graph, told) = match key.bucket {
             None => (full, Vec::new()),
             Some(kind) => {
@@ -280,14 +327,14 @@ impl Steps {
         for (name, id) in &graph.outputs {
             let signature = signature_of(name)?;
             let descriptor = graph.descriptor(*id).clone();
-            let made = match self.caches.rows.iter().position(|cache| cache.present == *name) {
+            let made = match caches.iter().position(|cache| cache.present == *name) {
                 Some(number) => Made::Rows(number),
                 None => {
                     match input_behind(&graph, *id).and_then(|name| inputs_of_model.iter().position(|input| input.name == name)) {
-                        Some(input) if self.caches.states.iter().any(|(past, _)| *past == inputs_of_model[input].name) => {
+                        Some(input) if self.states.iter().any(|(past, _)| *past == inputs_of_model[input].name) => {
                             Made::Alias(input)
                         }
-                        _ if self.caches.states.iter().any(|(_, present)| present == name) && can_hold(descriptor.data_type) => {
+                        _ if self.states.iter().any(|(_, present)| present == name) && can_hold(descriptor.data_type) => {
                             Made::State
                         }
                         _ => Made::Other,
@@ -295,7 +342,7 @@ impl Steps {
                 }
             };
             let grown = if let Made::Rows(number) = made {
-                let axis = self.caches.rows[number].axis;
+                let axis = caches[number].axis;
                 let all = signature.shape.get(axis).copied().unwrap_or(0) as usize;
                 new_rows = all
                     .checked_sub(key.rows)
@@ -313,7 +360,7 @@ impl Steps {
             let descriptor = graph.descriptor(*id).clone();
             let feed = if let Some(told) = told.remove(name) {
                 Feed::Told(told)
-            } else if let Some(number) = self.caches.rows.iter().position(|cache| cache.past == *name) {
+            } else if let Some(number) = caches.iter().position(|cache| cache.past == *name) {
                 let output = outputs.iter().position(|output| output.made == Made::Rows(number));
                 Feed::Rows(output.ok_or_else(|| refused(format!("{name:?} without what follows it")))?)
             } else {
@@ -347,6 +394,19 @@ impl Steps {
         }
         Ok(Plan { graph: id, _owned, inputs, outputs, placements, known, new_rows })
     }
+}
+
+/// Holds what the model computes of how much is filled against what was told.
+fn require_filled(fixed: &FixedCaches, part: &Part, key: &Key) -> Result<()> {
+    let new = key.shapes[fixed.tokens][1] as usize;
+    for ((name, filled), value) in fixed.filled.iter().zip(&part.asked) {
+        let expected = filled.number(key.rows, new);
+        let says = |tensor: &Tensor| !tensor.is_empty() && tensor.integers().iter().all(|&number| number == expected);
+        if !value.as_ref().is_some_and(says) {
+            return Err(refused(format!("{name:?} is not known to be {expected}, as the caches are filled")));
+        }
+    }
+    Ok(())
 }
 
 fn refused(text: impl Into<String>) -> Error {

@@ -96,7 +96,7 @@ impl Memory {
 }
 
 /// Bytes of a row of a value, and how often it is interrupted in script's order: the sizes before the axis.
-fn strides(descriptor: &Descriptor, axis: usize) -> (usize, usize) {
+pub fn strides(descriptor: &Descriptor, axis: usize) -> (usize, usize) {
     let size = |sizes: &[u32]| sizes.iter().map(|&size| size as usize).product::<usize>();
     let outer = size(&descriptor.shape[..axis]);
     let inner = size(&descriptor.shape[axis + 1..]);
@@ -128,9 +128,11 @@ impl Value {
             Some(axis) => {
                 let (outer, inner) = strides(&self.descriptor, axis);
                 let from = memory.rows(before, self.rows, self.storage.row);
+                // Caches of a fixed size have more rows than are filled.
+                let size = self.descriptor.shape[axis] as usize;
                 for (i, part) in from.chunks_exact(inner.max(1)).enumerate() {
                     let (row, place) = (i / outer, i % outer);
-                    bytes[(place * self.rows + row) * inner..][..inner].copy_from_slice(part);
+                    bytes[(place * size + row) * inner..][..inner].copy_from_slice(part);
                 }
             }
         }
@@ -177,13 +179,15 @@ impl Value {
 #[derive(Debug)]
 pub enum Past<'a> {
     Nothing,
+    /// Its first rows.
     Value(&'a Value),
     /// In script's order.
-    Bytes(&'a [u8], usize),
+    Bytes(&'a [u8]),
 }
 
 impl Claim {
-    /// Room behind the past for `new` rows of a cache of this descriptor, with `hidden` rows of zeros before it.
+    /// Room behind the past, of which there are `had` rows, for `new` rows of a cache of this descriptor, with `hidden` rows of zeros
+    /// before it.
     ///
     /// # Errors
     /// `UnknownError` when there is no memory.
@@ -192,16 +196,17 @@ impl Claim {
         descriptor: &Descriptor,
         axis: usize,
         hidden: usize,
+        had: usize,
         new: usize,
         usage: &Arc<Usage>,
     ) -> Result<Claim> {
         let (outer, inner) = strides(descriptor, axis);
         let row = outer * inner;
-        let (had, fresh);
+        let fresh;
         match past {
             Past::Value(value) => {
                 let mut state = value.storage.lock();
-                had = value.rows;
+                assert!(had <= value.rows);
                 // Nobody has appended to these rows, and nobody is about to.
                 if state.used == had {
                     if state.before < hidden || state.capacity < had + new {
@@ -226,8 +231,7 @@ impl Claim {
                     row,
                 ));
             }
-            Past::Bytes(bytes, rows) => {
-                had = *rows;
+            Past::Bytes(bytes) => {
                 fresh = Storage::memory(row, hidden, had + new, usage)?;
                 // SAFETY: as above.
                 let into = unsafe { fresh.memory.rows_mut(fresh.before, had, row) };
@@ -237,7 +241,6 @@ impl Claim {
                 }
             }
             Past::Nothing => {
-                had = 0;
                 fresh = Storage::memory(row, hidden, new, usage)?;
             }
         }

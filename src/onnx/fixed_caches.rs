@@ -1,0 +1,226 @@
+//! Caches of a fixed size: a model writes what is new into them, and inputs say how much of them is filled. Where all sequences are filled
+//! alike, such a model computes what one does whose caches have the filled rows only, and which appends to these. This is that model.
+
+use super::branch;
+use super::caches::{self, Cache};
+use super::importer::normalized;
+use super::loaded::Loaded;
+use super::protobuf::{AttributeProto, GraphProto, NodeProto, attribute_type};
+use crate::error::Result;
+use std::collections::{BTreeMap, HashMap};
+
+/// What a number says of how much of a cache is filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Filled {
+    /// Rows before the new ones.
+    Before,
+    /// The position of the last new row.
+    Last,
+    /// Rows with the new ones.
+    After,
+}
+
+impl Filled {
+    /// The number for so many rows before so many new ones.
+    pub fn number(self, rows: usize, new: usize) -> i64 {
+        rows as i64 + self.ahead(new)
+    }
+
+    /// The rows before so many new ones that a number says.
+    pub fn rows(self, number: i64, new: usize) -> Option<usize> {
+        usize::try_from(number.checked_sub(self.ahead(new))?).ok()
+    }
+
+    fn ahead(self, new: usize) -> i64 {
+        match self {
+            Filled::Before => 0,
+            Filled::Last => new as i64 - 1,
+            Filled::After => new as i64,
+        }
+    }
+}
+
+/// A model whose caches may have a fixed size, as one that appends to the filled rows.
+#[derive(Debug)]
+pub struct FixedCaches {
+    pub graph: GraphProto,
+    pub caches: Vec<Cache>,
+    /// Values of the graph, by their names, that say how much is filled. The graph stands for the model where they all say the same.
+    pub filled: Vec<(String, Filled)>,
+    /// Inputs of the model that they are made of without a change, by their positions.
+    pub counts: Vec<(usize, Filled)>,
+    /// The input whose axis 1 are the new rows.
+    pub tokens: usize,
+}
+
+/// The places of caches among a node's inputs, of their presents among its outputs, their axis, and of what says how much is filled.
+struct Writer {
+    pasts: Vec<(usize, usize)>,
+    axis: i64,
+    counts: Vec<(usize, Filled)>,
+}
+
+fn attribute(node: &NodeProto, name: &str) -> Option<i64> {
+    node.attribute.iter().find(|attribute| attribute.name == name).and_then(|attribute| attribute.i)
+}
+
+fn has(node: &NodeProto, input: usize) -> bool {
+    node.input.get(input).is_some_and(|name| !name.is_empty())
+}
+
+/// The attention of com.microsoft that writes into caches when it is told to: its pasts, the input that says how much is filled, and
+/// the one with beams.
+fn sharing(node: &NodeProto) -> Option<(Vec<(usize, usize)>, usize, Option<usize>)> {
+    match node.op_type.as_str() {
+        "Attention" => Some((vec![(4, 1)], 6, None)),
+        "MultiHeadAttention" => Some((vec![(6, 1), (7, 2)], 8, Some(9))),
+        "DecoderMaskedMultiHeadAttention" => Some((vec![(5, 1), (6, 2)], 7, Some(9))),
+        _ => None,
+    }
+}
+
+/// How a node writes into caches of a fixed size, if that can be an append.
+fn writer(node: &NodeProto) -> Option<Writer> {
+    let shows = |output: usize| node.output.get(output).is_some_and(|name| !name.is_empty());
+    let writer = match (normalized(&node.domain), node.op_type.as_str()) {
+        // A window that is followed drops rows.
+        ("com.microsoft", "GroupQueryAttention") => {
+            let is_set = |name: &str| attribute(node, name).unwrap_or(0) != 0;
+            if is_set("sliding_window_cache") || shows(3) || has(node, 16) || !has(node, 6) {
+                return None;
+            }
+            Writer { pasts: vec![(3, 1), (4, 2)], axis: 2, counts: vec![(5, Filled::Last), (6, Filled::After)] }
+        }
+        ("com.microsoft", _) => {
+            let (pasts, count, beams) = sharing(node)?;
+            let is_shared = attribute(node, "past_present_share_buffer").unwrap_or(0) != 0;
+            if !is_shared || shows(3) || beams.is_some_and(|beams| has(node, beams)) {
+                return None;
+            }
+            let axis = if pasts.len() == 1 { 3 } else { 2 };
+            Writer { pasts, axis, counts: vec![(count, Filled::Before)] }
+        }
+        ("", "TensorScatter") => {
+            let mode = node.attribute.iter().find(|attribute| attribute.name == "mode").and_then(|mode| mode.s.as_ref());
+            if mode.is_some_and(|mode| &mode[..] != b"linear") {
+                return None;
+            }
+            Writer { pasts: vec![(0, 0)], axis: attribute(node, "axis").unwrap_or(-2), counts: vec![(2, Filled::Before)] }
+        }
+        _ => return None,
+    };
+    let is_whole = writer.pasts.iter().all(|&(input, _)| has(node, input)) && writer.counts.iter().all(|&(at, _)| has(node, at));
+    is_whole.then_some(writer)
+}
+
+/// The same node as one that appends.
+fn appending(mut node: NodeProto) -> NodeProto {
+    match node.op_type.as_str() {
+        "TensorScatter" => {
+            let axis = node.attribute.into_iter().filter(|attribute| attribute.name == "axis");
+            node.attribute = axis.collect();
+            if node.attribute.is_empty() {
+                node.attribute.push(AttributeProto {
+                    name: "axis".to_owned(),
+                    i: Some(-2),
+                    r#type: attribute_type::INT,
+                    ..Default::default()
+                });
+            }
+            node.op_type = "Concat".to_owned();
+            node.input.truncate(2);
+        }
+        "GroupQueryAttention" => {}
+        _ => {
+            node.attribute.retain(|attribute| attribute.name != "past_present_share_buffer");
+            if let Some((_, count, _)) = sharing(&node) {
+                node.input[count].clear();
+            }
+        }
+    }
+    node
+}
+
+/// Whether the node looks at a cache of the standard's only as far as it is told to, and by which of its inputs.
+fn reads_as_told(node: &NodeProto, input: usize) -> Option<usize> {
+    let shows = node.output.len() > 1 && node.output[1..].iter().any(|name| !name.is_empty());
+    let is_standard = normalized(&node.domain).is_empty() && node.op_type == "Attention";
+    (is_standard && matches!(input, 1 | 2) && has(node, 6) && !has(node, 4) && !has(node, 5) && !shows).then_some(6)
+}
+
+/// The model that appends; nothing for one whose caches cannot have a fixed size, or that looks at them otherwise.
+///
+/// # Errors
+/// `TypeError` where the model has no graph.
+pub fn find(loaded: &Loaded) -> Result<Option<FixedCaches>> {
+    let graph = loaded.graph()?;
+    // What a branch does is not looked into.
+    if graph.node.iter().any(|node| !branch::graphs(node).is_empty()) {
+        return Ok(None);
+    }
+    let inputs = loaded.inputs();
+    let position = |name: &str| inputs.iter().position(|input| input.name == name);
+    let makers = caches::makers(graph);
+    let mut users: HashMap<&str, Vec<(usize, usize)>> = HashMap::new();
+    for (number, node) in graph.node.iter().enumerate() {
+        for (input, name) in node.input.iter().enumerate().filter(|(_, name)| !name.is_empty()) {
+            users.entry(name).or_default().push((number, input));
+        }
+    }
+    let mut found = Vec::new();
+    let mut filled: BTreeMap<String, Filled> = BTreeMap::new();
+    let mut tokens = ["input_ids", "decoder_input_ids", "inputs_embeds"].into_iter().find_map(position);
+    let mut changed = graph.clone();
+    for (number, node) in graph.node.iter().enumerate() {
+        let Some(writer) = writer(node) else { continue };
+        let is_scatter = node.op_type == "TensorScatter";
+        for &(input, output) in &writer.pasts {
+            let past = &node.input[input];
+            let Some(open) = inputs.iter().find(|open| open.name == *past) else { return Ok(None) };
+            let rank = open.shape.len() as i64;
+            let axis = if writer.axis < 0 { writer.axis + rank } else { writer.axis };
+            let present = node.output.get(output).filter(|name| graph.output.iter().any(|info| info.name == **name));
+            let (Some(present), true) = (present, (1..rank).contains(&axis)) else { return Ok(None) };
+            let is_alone = users[past.as_str()].len() == 1 && !graph.output.iter().any(|info| info.name == *past);
+            if !is_alone {
+                return Ok(None);
+            }
+            for &(reader, input) in users.get(present.as_str()).into_iter().flatten() {
+                let told = is_scatter.then(|| reads_as_told(&graph.node[reader], input)).flatten();
+                let Some(told) = told else { return Ok(None) };
+                filled.insert(graph.node[reader].input[told].clone(), Filled::After);
+            }
+            found.push(Cache { past: past.clone(), present: present.clone(), axis: axis as usize });
+        }
+        for &(at, count) in &writer.counts {
+            let is_other = filled.insert(node.input[at].clone(), count).is_some_and(|other| other != count);
+            if is_other {
+                return Ok(None);
+            }
+        }
+        changed.node[number] = appending(node.clone());
+        if tokens.is_none() && !is_scatter {
+            tokens = position(caches::origin(&node.input[0], graph, &makers)).filter(|&at| inputs[at].shape.len() == 3);
+        }
+    }
+    let (false, Some(tokens)) = (found.is_empty(), tokens) else { return Ok(None) };
+    let counts = filled.iter().filter_map(|(name, &count)| Some((position(same_numbers(name, graph, &makers))?, count)));
+    let counts = counts.collect();
+    Ok(Some(FixedCaches { graph: changed, caches: found, filled: filled.into_iter().collect(), counts, tokens }))
+}
+
+/// What a value is called before nodes that change its name, its type or its shape only.
+fn same_numbers<'a>(name: &'a str, graph: &'a GraphProto, makers: &HashMap<&str, (usize, usize)>) -> &'a str {
+    let mut name = name;
+    for _ in 0..caches::MOST_NESTED {
+        match makers.get(name).map(|&(position, _)| &graph.node[position]) {
+            Some(node)
+                if matches!(&node.op_type[..], "Identity" | "Cast" | "Reshape" | "Squeeze" | "Unsqueeze") && has(node, 0) =>
+            {
+                name = &node.input[0];
+            }
+            _ => break,
+        }
+    }
+    name
+}
