@@ -8,6 +8,7 @@ const { ml, MLContext, MLGraphBuilder } = require('..');
 const { NETWORKS, compute } = require('./fp-math/networks.js');
 const { loadOnnx } = require('../lib/onnx.js');
 const ort = require('../lib/onnxruntime.js');
+const { decoder } = require('./generate/decoders.js');
 const { tensor, writeModel } = require('./onnx/write.js');
 
 const [ROWS, DEPTH, COLUMNS] = [64, 96, 80];
@@ -131,4 +132,20 @@ test('the command line refuses others', () => {
   const { status, stderr } = spawnSync(process.execPath, [program, 'run', 'none.onnx', '--fp-math', 'half'], { encoding: 'utf8' });
   expect(status).toBe(2);
   expect(stderr).toContain('--fp-math half: there is strict, bf16');
+});
+
+test('steps of decoders are computed as other runs are', async () => {
+  for (const fpMath of ['strict', 'bf16']) {
+    const loaded = await loadOnnx(contexts[fpMath], decoder('concat'));
+    const ids = BigInt64Array.from({ length: 40 }, (_, i) => BigInt((i * 7) % 40));
+    const empty = { data: new Float32Array(0), shape: [1, 2, 0, 16] };
+    const pasts = Object.fromEntries(loaded.inputs.filter(({ name }) => name.startsWith('past')).map(({ name }) => [name, empty]));
+    const whole = (data) => ({ data, shape: [1, 40] });
+    const feeds = { ...pasts, input_ids: whole(ids), position_ids: whole(ids), attention_mask: whole(new BigInt64Array(40).fill(1n)) };
+    const step = await loaded.run(feeds);
+    // A run with a seed is none.
+    const other = await loaded.run(feeds, { seed: 1 });
+    expect([fpMath, step.logits.data]).toEqual([fpMath, other.logits.data]);
+    loaded.destroy();
+  }
 });

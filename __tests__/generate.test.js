@@ -15,7 +15,7 @@ const models = {};
 
 beforeAll(async () => {
   context = await ml.createContext({ accelerated: false });
-  for (const kind of [...KINDS, ...ALONE, ...WITH_STATES]) models[kind] = await loadOnnx(context, decoder(kind), { label: kind });
+  for (const kind of [...KINDS, ...ALONE, ...WITH_STATES, 'TensorScatter']) models[kind] = await loadOnnx(context, decoder(kind), { label: kind });
 });
 
 afterAll(() => context.destroy());
@@ -29,7 +29,7 @@ async function all(...given) {
 const idsOf = (tokens, sequence = 0) => tokens.filter((token) => token.sequence === sequence).map(({ id }) => id);
 const prompt = (length, seed = 5) => Array.from({ length }, (_, i) => (i * i * seed + 3 * i + seed) % TOKENS);
 
-describe.each([...KINDS, ...ALONE])('a decoder with %s', (kind) => {
+describe.each([...KINDS, ...ALONE, 'TensorScatter'])('a decoder with %s', (kind) => {
   // A first step; some; more than a plan has rows for.
   test.each([1, 6, 70])('continues a prompt of %i tokens as onnxruntime-node does', async (length) => {
     const found = await all(models[kind], prompt(length), { maxNewTokens: 20 });

@@ -251,6 +251,7 @@ export function takeValue(run: Handle, output: number): Handle;
 export function forgetRun(run: Handle): void;
 export function shareValue(value: Handle): Handle;
 export function readValue(value: Handle): ArrayBuffer;
+export function writeValue(value: Handle, view: ArrayBufferView, isPast: 0 | 1): void;
 export function dropValue(value: Handle): void;
 
 /** Finds out what the inputs of a model that makes text mean; settles with the names of those that need a value. */

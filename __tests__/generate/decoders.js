@@ -15,7 +15,7 @@ const LONGEST = 256;
 const BLOCK = 32;
 
 /** Operators of com.microsoft. */
-const CONTRIBUTED = new Set(['CausalConvWithState', 'GatedRMSNorm', 'GatherBlockQuantized', 'GroupQueryAttention', 'LinearAttention', 'LinearAttentionGate', 'MatMulNBits', 'MultiHeadAttention', 'QMoE', 'SkipSimplifiedLayerNormalization']);
+const CONTRIBUTED = new Set(['CausalConvWithState', 'DecoderMaskedMultiHeadAttention', 'GatedRMSNorm', 'GatherBlockQuantized', 'GroupQueryAttention', 'LinearAttention', 'LinearAttentionGate', 'MatMulNBits', 'MultiHeadAttention', 'QMoE', 'SkipSimplifiedLayerNormalization']);
 
 /** Numbers of mean 0, the same each time. */
 function numbers(count, scale, seed) {
@@ -257,7 +257,9 @@ function decoder(kind, headSize) {
   const ids = 'input_ids';
   s.inputs.push({ name: ids, type: 'int64', shape: ['batch_size', 'sequence_length'] });
   s.outputs.push({ name: 'logits' });
-  const mask = kind === 'unmasked' ? undefined : 'attention_mask';
+  const mask = ['unmasked', ...OF_A_SIZE].includes(kind) ? undefined : 'attention_mask';
+  const told = { TensorScatter: ['write_indices', 'nonpad_kv_seqlen'], DecoderMaskedMultiHeadAttention: ['past_sequence_length'] }[kind] ?? [];
+  for (const name of told) s.inputs.push({ name, type: name === 'past_sequence_length' ? 'int32' : 'int64', shape: [name === 'past_sequence_length' ? 1 : 'batch_size'] });
   if (mask !== undefined) s.inputs.push({ name: mask, type: 'int64', shape: ['batch_size', 'total_sequence_length'] });
   let x = s.add('Gather', [s.weights([TOKENS, WIDTH]), ids], { axis: 0 });
   let lengths;
@@ -273,12 +275,12 @@ function decoder(kind, headSize) {
   for (let layer = 0; layer < 2; layer++) {
     const normal = s.add('LayerNormalization', [x, s.weights([WIDTH])]);
     const project = (width) => s.add('MatMul', [normal, s.weights([WIDTH, width], 0.6)]);
-    const keys = kind === 'MultiHeadAttention' ? HEADS : KEY_HEADS;
+    const keys = kind.endsWith('MultiHeadAttention') ? HEADS : KEY_HEADS;
     const [q, k, v] = [project(WIDTH), project(keys * HEAD), project(keys * HEAD)];
     x = s.add('Add', [x, attention(s, kind, layer, { q, k, v, ids, mask, lengths, total })]);
   }
   s.add('MatMul', [x, s.weights([WIDTH, TOKENS], 0.6)], {}, ['logits']);
-  return writeModel({ opset: 17, inputs: s.inputs, outputs: s.outputs, nodes: s.nodes, initializers: s.initializers });
+  return writeModel({ opset: kind === 'TensorScatter' ? 24 : 17, inputs: s.inputs, outputs: s.outputs, nodes: s.nodes, initializers: s.initializers });
 }
 
 function attention(s, kind, layer, { q, k, v, ids, mask, lengths, total }) {
@@ -288,6 +290,24 @@ function attention(s, kind, layer, { q, k, v, ids, mask, lengths, total }) {
     const outputs = [`a${layer}`, keys[1], values[1]];
     const attributes = { num_heads: HEADS, kv_num_heads: KEY_HEADS, do_rotary: 1, local_window_size: layer === 0 ? 9 : -1 };
     return s.add('GroupQueryAttention', [q, k, v, keys[0], values[0], lengths, total, cos, sin], attributes, outputs);
+  }
+  if (kind === 'TensorScatter') {
+    const [keys, values] = [[k, 'key'], [v, 'value']].map(([x, what]) => {
+      const [past, present] = s.cache(layer, what);
+      return s.add('TensorScatter', [past, s.heads(x, KEY_HEADS), 'write_indices'], { axis: 2 }, [present]);
+    });
+    const result = s.add('Attention', [s.heads(q, HEADS), keys, values, '', '', '', 'nonpad_kv_seqlen'], { is_causal: 1 });
+    const joined = s.add('Transpose', [result], { perm: [0, 2, 1, 3] });
+    return s.add('Reshape', [joined, s.constant('int64', [3], [0, 0, WIDTH])]);
+  }
+  if (kind === 'DecoderMaskedMultiHeadAttention') {
+    const [keys, values] = ['key', 'value'].map((what) => {
+      const names = s.cache(layer, what);
+      s.inputs.at(-1).shape[1] = HEADS;
+      return names;
+    });
+    const attributes = { num_heads: HEADS, past_present_share_buffer: 1 };
+    return s.add('DecoderMaskedMultiHeadAttention', [q, k, v, '', '', keys[0], values[0], 'past_sequence_length'], attributes, [`a${layer}`, keys[1], values[1]]);
   }
   if (kind === 'MultiHeadAttention') {
     const cache = (what) => {
@@ -326,9 +346,11 @@ function expected(list) {
 }
 
 const KINDS = ['concat', 'unmasked', 'GroupQueryAttention', 'MultiHeadAttention', 'genai'];
+/** Those whose caches have a fixed size only. */
+const OF_A_SIZE = ['TensorScatter', 'DecoderMaskedMultiHeadAttention'];
 /** Those that take several tokens only where none come before them. */
 const ALONE = ['prompts alone'];
 /** Those whose states cannot be gone back in. */
 const WITH_STATES = ['genai with states', 'genai with windows'];
 
-module.exports = { ALONE, HEAD, KINDS, WITH_STATES, TOKENS, decoder, expected };
+module.exports = { ALONE, HEAD, KINDS, OF_A_SIZE, WITH_STATES, TOKENS, decoder, expected };

@@ -33,6 +33,9 @@ function feedsOf(pasts, names, { ids, hidden = 0, size = 0, back = 0 }, before, 
     input_ids: make('int64', BigInt64Array.from(ids.flat(), BigInt), [batch, count]),
     attention_mask: make('int64', mask, [batch, total]),
     position_ids: make('int64', positions, [batch, count]),
+    write_indices: make('int64', new BigInt64Array(batch).fill(BigInt(past)), [batch]),
+    nonpad_kv_seqlen: make('int64', new BigInt64Array(batch).fill(BigInt(total)), [batch]),
+    past_sequence_length: make('int32', Int32Array.of(past), [1]),
   };
   const feeds = Object.fromEntries(Object.entries(all).filter(([name]) => names.includes(name)));
   for (const { name, heads } of pasts) {
@@ -42,7 +45,7 @@ function feedsOf(pasts, names, { ids, hidden = 0, size = 0, back = 0 }, before, 
 }
 
 /** @param {{name: string, shape: any[]}[]} inputs */
-const pastsOf = (inputs) => inputs.filter(({ name }) => name.startsWith('past')).map(({ name, shape }) => ({ name, heads: shape[1] }));
+const pastsOf = (inputs) => inputs.filter(({ name }) => name.startsWith('past_key')).map(({ name, shape }) => ({ name, heads: shape[1] }));
 
 /**
  * Runs steps, one after the other.

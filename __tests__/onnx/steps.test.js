@@ -63,10 +63,12 @@ const OF_A_SIZE = {
     step(2, 1, 3, { write: { name: 'present.1.key', at: 0, value: -3 } }),
   ],
 };
-for (const kind of ['GroupQueryAttention', 'genai']) {
+for (const kind of ['GroupQueryAttention', 'genai', 'TensorScatter']) {
   for (const [what, steps] of Object.entries(OF_A_SIZE)) cases.push({ kind, what, steps });
   cases.push({ kind, what: 'a batch in caches of a fixed size', steps: [{ ...FULL[0], size: 75 }, ...FULL.slice(1)] });
 }
+const TOKEN_BY_TOKEN = [step(undefined, 1, 3, { size: 48 }), ...chain(0, 30), step(20, 1, 7), step(30, 1, 2, { back: 4 })];
+cases.push({ kind: 'TensorScatter', what: 'token by token', steps: TOKEN_BY_TOKEN });
 let wanted;
 
 beforeAll(async () => {
@@ -132,6 +134,112 @@ describe.each(cases.map((entry, i) => ({ ...entry, i })))('$kind: $what', ({ kin
       await session.release();
     });
   }
+});
+
+describe.each(['GroupQueryAttention', 'genai'])('%s: caches of a fixed size that are written where they are read', (kind) => {
+  const steps = OF_A_SIZE['caches of a fixed size'].slice(0, 12);
+  const expected = () => wanted[cases.findIndex((entry) => entry.kind === kind && entry.what === 'caches of a fixed size')].slice(0, steps.length);
+  const outputsOf = (feeds, valueOf) => {
+    const pasts = Object.keys(feeds).filter((name) => name.startsWith('past'));
+    return { logits: null, ...Object.fromEntries(pasts.map((name) => [presentOf(name), valueOf(feeds[name])])) };
+  };
+  const numbers = (results) => Object.fromEntries(Object.entries(results).map(([name, { data }]) => [name, Array.from(data)]));
+
+  test('arrays of run()', async () => {
+    const model = await loadOnnx(context, decoder(kind));
+    const found = [];
+    const run = async (feeds) => {
+      const outputs = outputsOf(feeds, ({ data }) => data);
+      // What is behind the filled rows is the caller's.
+      if (found.length === 3) for (const name of Object.keys(outputs)) if (name !== 'logits') outputs[name][outputs[name].length - 1] = 7;
+      const results = await model.run(feeds, { outputs });
+      for (const [name, array] of Object.entries(outputs)) if (array !== null) expect(results[name].data).toBe(array);
+      found.push(numbers(results));
+      return results;
+    };
+    await runSteps(model.inputs, steps, run, ours);
+    const list = expected().map((results, i) => Object.fromEntries(Object.entries(results).map(([name, all]) => [name, name !== 'logits' && i >= 3 ? all.with(-1, 7) : all])));
+    compare(found, list);
+    model.destroy();
+  });
+
+  test.each([true, false])('tensors of a session, looked at: %s', async (looks) => {
+    const session = await ort.InferenceSession.create(decoder(kind), { executionProviders: ['cpu'] });
+    const make = (type, data, shape) => new ort.Tensor(type, data, shape);
+    const found = [];
+    const run = async (feeds) => {
+      const fetches = looks || found.length > 0 ? outputsOf(feeds, (tensor) => tensor) : { logits: null, ...outputsOf(feeds, () => null) };
+      const results = await session.run(feeds, fetches);
+      for (const [name, tensor] of Object.entries(fetches)) if (tensor !== null) expect(results[name]).toBe(tensor);
+      if (!looks) expect(Object.keys(fetches).filter((name) => isKept(results[name], 'cpuData'))).toEqual(Object.keys(fetches).filter((name) => name !== 'logits'));
+      found.push(looks ? numbers(results) : { logits: Array.from(results.logits.data) });
+      return results;
+    };
+    const done = await runSteps(session.inputMetadata, steps, run, make);
+    compare(found, expected().map((results) => (looks ? results : { logits: results.logits })));
+    compare([numbers(done.at(-1).results)], [expected().at(-1)]);
+    await session.release();
+  });
+});
+
+// Past and present must be one buffer for onnxruntime, which its package for Node.js does not give them: what it computes then are no attentions.
+test('what DecoderMaskedMultiHeadAttention writes into is kept, with the results of single runs', async () => {
+  const model = await loadOnnx(context, decoder('DecoderMaskedMultiHeadAttention'));
+  const { runStep } = native;
+  let count = 0;
+  native.runStep = (...args) => (count++, runStep(...args));
+  try {
+    const [steps, single] = [
+      await runSteps(model.inputs, TOKEN_BY_TOKEN, (feeds) => model.run(feeds), ours),
+      // One with a seed is no step.
+      await runSteps(model.inputs, TOKEN_BY_TOKEN, (feeds) => model.run(feeds, { seed: 1 }), ours),
+    ];
+    expect(count).toBe(TOKEN_BY_TOKEN.length);
+    const filled = (done) => done.map(({ tokens, results }) => ({
+      logits: Array.from(results.logits.data),
+      rows: Array.from(results['present.1.value'].data.subarray(0, tokens * 16)),
+    }));
+    compare(filled(steps), filled(single));
+  } finally {
+    native.runStep = runStep;
+    model.destroy();
+  }
+});
+
+test('of a model whose sizes are all known the caches are kept too', async () => {
+  const session = await ort.InferenceSession.create(decoder('TensorScatter'), {
+    executionProviders: ['cpu'],
+    freeDimensionOverrides: { batch_size: 1, sequence_length: 1, past_sequence_length: 48 },
+  });
+  expect(session.inputMetadata.flatMap(({ shape }) => shape).every((size) => typeof size === 'number')).toBe(true);
+  const make = (type, data, shape) => new ort.Tensor(type, data, shape);
+  const done = await runSteps(session.inputMetadata, TOKEN_BY_TOKEN, (feeds) => session.run(feeds), make);
+  expect(isKept(done.at(-1).results['present.0.key'], 'cpuData')).toBe(true);
+  compare(numbersOf(done), wanted[cases.findIndex(({ kind, what }) => kind === 'TensorScatter' && what === 'token by token')]);
+  await session.release();
+});
+
+test('a tensor on the device that nobody has asked for takes an output', async () => {
+  const owner = await ml.createContext({ accelerated: false });
+  const session = await ort.InferenceSession.create(decoder('GroupQueryAttention'), { executionProviders: [{ name: 'webnn', context: owner }], preferredOutputLocation: 'ml-tensor' });
+  const make = (type, data, shape) => new ort.Tensor(type, data, shape);
+  const [prompt, next] = [step(undefined, 6, 3, { size: 32 }), step(0, 1, 5)];
+  let count = 0;
+  const run = async (feeds) => {
+    const fetches = { logits: null, 'present.0.key': count === 0 ? null : feeds['past_key_values.0.key'], 'present.1.value': null };
+    count++;
+    return { 'present.0.value': feeds['past_key_values.0.value'], 'present.1.key': feeds['past_key_values.1.key'], ...(await session.run(feeds, fetches)) };
+  };
+  const done = await runSteps(session.inputMetadata, [prompt, next], run, make);
+  expect(done[1].results['present.0.key']).toBe(done[0].results['present.0.key']);
+  const numbers = Array.from(new Float32Array(await owner.readTensor(done[1].results['present.0.key'].mlTensor)));
+  const all = await runSteps(session.inputMetadata, [prompt], (feeds) => session.run(feeds), make);
+  // The prompt's rows are there still.
+  const ofPrompt = Array.from(await all[0].results['present.0.key'].getData());
+  expect(numbers.slice(0, 6 * 16)).toEqual(ofPrompt.slice(0, 6 * 16));
+  expect(numbers.slice(6 * 16, 7 * 16).some((number) => number !== 0)).toBe(true);
+  await session.release();
+  owner.destroy();
 });
 
 test('sequences of a batch that differ in length are appended to where each ends', async () => {

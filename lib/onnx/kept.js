@@ -46,6 +46,20 @@ class Kept {
     }
   }
 
+  /**
+   * Puts the elements into an array. What is there of a cache that the run has found there stays.
+   * @param {ArrayBufferView} array of as many elements
+   * @param {ArrayBufferView | Kept | undefined} past what the run was given for the cache
+   */
+  writeTo(array, past) {
+    const isPast = ArrayBuffer.isView(past) && past.buffer === array.buffer && past.byteOffset === array.byteOffset && past.byteLength === array.byteLength;
+    try {
+      native.writeValue(this.#handle, array, isPast ? 1 : 0);
+    } catch (error) {
+      throw nativeError(error);
+    }
+  }
+
   drop() {
     if (this.#handle === undefined) return;
     values.unregister(this);

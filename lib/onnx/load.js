@@ -112,12 +112,14 @@ async function modelOf(context, contextState, handle, opened, label) {
     plans: undefined,
     // Results of caches can be kept where graphs run on memory.
     hasSteps: opened.hasSteps && contextState.device === 'cpu',
+    // By the outputs that are written into caches of a fixed size: the inputs that these are.
+    pastOf: new Map(opened.fixedCaches),
   };
   state.plans = new Plans(state);
   if (inputs.every(({ shape, sequence, optional, buffer }) => isKnown(shape) && !sequence && (!optional || buffer !== undefined))) {
     const shapes = inputs.map(({ shape }) => shape);
     state.only = await state.plans.make(NAME, keyOf(shapes), shapes);
-    if (!state.only.walks) {
+    if (!state.only.walks && !state.hasSteps) {
       // One plan is all, which has what it needs of the file.
       native.closeOnnx(handle);
       state.handle = undefined;

@@ -11,7 +11,7 @@ const { placeAll, runOnDevice } = require('./device-run.js');
 const { readInputs, solveShapes } = require('./inputs.js');
 const { keyOf, using } = require('./plans.js');
 const { runPlan } = require('./run.js');
-const { arrayOver, bytesOf } = require('./arrays.js');
+const { arrayOver, bytesOf, elementCount } = require('./arrays.js');
 const { runOptions } = require('./options.js');
 const { Kept, keptOf } = require('./kept.js');
 const { prepareStep, runStep, stepFits } = require('./steps.js');
@@ -242,7 +242,7 @@ async function runOn(state, shapes, arrays, wish) {
     fits = await prepareStep(state, shapes, given, wish.operator);
   }
   const results = await (fits ? runStep(state, shapes, given, wish) : runPlanned(state, shapes, looked(given), wish));
-  return fits && wish.targets !== undefined ? fill(state, results, wish.targets) : results;
+  return fits && wish.targets !== undefined ? fill(state, results, wish.targets, arrays) : results;
 }
 
 async function runPlanned(state, shapes, arrays, wish) {
@@ -260,14 +260,17 @@ async function runPlanned(state, shapes, arrays, wish) {
   return wish.targets === undefined ? results : fill(state, results, wish.targets);
 }
 
-/** Puts results into arrays of the caller's. */
-function fill({ label }, results, targets) {
+/** Puts results into arrays of the caller's, which may be those that were given. */
+function fill({ label, pastOf }, results, targets, given = {}) {
   for (const [name, target] of targets) {
-    const { data } = results[name];
-    if (target.length !== data.length) {
-      throw typeError('run', label, `outputs: ${quote(name)}: found an array of ${target.length} elements, allowed ${data.length} for the shape [${results[name].shape.join(', ')}]`);
+    const { shape } = results[name];
+    const kept = keptOf(results[name], shape);
+    const length = kept === undefined ? results[name].data.length : elementCount(shape);
+    if (target.length !== length) {
+      throw typeError('run', label, `outputs: ${quote(name)}: found an array of ${target.length} elements, allowed ${length} for the shape [${shape.join(', ')}]`);
     }
-    bytesOf(target).set(bytesOf(data));
+    if (kept === undefined) bytesOf(target).set(bytesOf(results[name].data));
+    else kept.writeTo(target, given[pastOf.get(name)]);
     results[name].data = target;
   }
   return results;

@@ -5,7 +5,7 @@
 
 const { arrayFor, ELEMENTS, heldBy } = require('./elements.js');
 const { arrayOver, elementCount } = require('../onnx/arrays.js');
-const { forgetKept, lookLater } = require('../onnx/kept.js');
+const { forgetKept, keptOf, lookLater } = require('../onnx/kept.js');
 const { Tensor } = require('./common.js');
 const { destroy, tensorOf } = require('./locations.js');
 
@@ -32,6 +32,18 @@ function tensorOfKept(type, kept) {
   tensor.dims = [...kept.shape];
   tensor.size = elementCount(kept.shape);
   lookLater(tensor, 'cpuData', kept);
+  return tensor;
+}
+
+/**
+ * Gives a tensor of the CPU other elements in place of those that nobody has looked at.
+ * @param {object} tensor
+ * @param {import('../onnx/kept.js').Kept} kept which is the tensor's from now on
+ */
+function refill(tensor, kept) {
+  const before = keptOf(tensor, tensor.dims);
+  lookLater(tensor, 'cpuData', kept);
+  before?.drop();
   return tensor;
 }
 
@@ -65,4 +77,4 @@ function locatedTensorOfKept(location, type, kept, contextState) {
   return tensor;
 }
 
-module.exports = { canKeep, locatedTensorOfKept, tensorOfKept };
+module.exports = { canKeep, locatedTensorOfKept, refill, tensorOfKept };

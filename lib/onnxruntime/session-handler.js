@@ -2,6 +2,7 @@
 
 // A session: what onnxruntime-common's InferenceSession calls.
 
+const { elementCount } = require('../onnx/arrays.js');
 const { runArrays, runTensors } = require('../onnx/model.js');
 const { Kept, keptOf } = require('../onnx/kept.js');
 const { watched } = require('../onnx/watch.js');
@@ -12,10 +13,16 @@ const { loadModel } = require('./load.js');
 const { canBeKept, download, fits, hold, located, tensorOver } = require('./locations.js');
 const { metadataOf } = require('./metadata.js');
 const { Profile } = require('./profile.js');
-const { canKeep, locatedTensorOfKept, tensorOfKept } = require('./kept-tensor.js');
+const { canKeep, locatedTensorOfKept, refill, tensorOfKept } = require('./kept-tensor.js');
 const { runOptions } = require('./run-options.js');
 const { outputLocations, sessionOptions } = require('./session-options.js');
 const { checkValue, readValue } = require('./values.js');
+
+/** Has a tensor on a device that takes an output, and may be an input too, make its MLTensor, if nobody has asked for that. */
+function requireMemory(tensor) {
+  const member = { 'ml-tensor': 'mlTensor', 'gpu-buffer': 'gpuBuffer' }[tensor.location];
+  if (member !== undefined) void tensor[member];
+}
 
 class SessionHandler {
   #model;
@@ -78,6 +85,7 @@ class SessionHandler {
   async run(feeds, fetches, options) {
     this.#requireSession();
     const read = (tensor) => located(readValue(tensor), this.#provider.state);
+    for (const tensor of Object.values(fetches)) if (tensor !== null) requireMemory(tensor);
     const values = this.#inputs.map(({ name }) => read(feeds[name]));
     const names = this.outputNames.filter((name) => name in fetches);
     const targets = new Map();
@@ -128,7 +136,7 @@ class SessionHandler {
       tensor.destroy();
     }
     // fromEntries defines, so that '__proto__' is a name like others.
-    return Object.fromEntries(names.map((name) => [name, this.#output(name, results[name], targets.get(name))]));
+    return Object.fromEntries(names.map((name) => [name, this.#output(name, results[name], targets.get(name), inputs[model.pastOf.get(name)])]));
   }
 
   /** The values of the inputs as the model takes them. It waits only for tensors that have to be read elsewhere. */
@@ -152,14 +160,20 @@ class SessionHandler {
     return Promise.all(elsewhere).then(() => inputs);
   }
 
-  /** The tensor for a result: the caller's own, where there is one. */
-  #output(name, result, target) {
+  /**
+   * The tensor for a result: the caller's own, where there is one.
+   * @param {string} name
+   * @param {any} result
+   * @param {{tensor: object, value: any} | undefined} target
+   * @param {any} past what was given for the cache that it is
+   */
+  #output(name, result, target, past) {
     if (result === null || Array.isArray(result)) throw new Error('Non tensor type is temporarily not supported.');
     const { dataType, shape, tensor: mlTensor } = result;
     const declared = this.#outputs.get(name).type;
     const type = heldBy(declared) === dataType ? declared : dataType;
-    const kept = target === undefined && canKeep(type) ? keptOf(result, shape) : undefined;
-    if (kept !== undefined) {
+    const kept = canKeep(type) ? keptOf(result, shape) : undefined;
+    if (kept !== undefined && target === undefined) {
       const location = this.#locations.get(name);
       const isLocated = location !== undefined && canBeKept(location, type);
       return isLocated ? locatedTensorOfKept(location, type, kept, this.#provider.state) : tensorOfKept(type, kept);
@@ -168,16 +182,25 @@ class SessionHandler {
       return tensorOver(this.#locations.get(name), type, shape, mlTensor, this.#provider.context);
     }
     if (mlTensor !== undefined) return target.tensor;
-    const { data } = result;
     const { from } = ELEMENTS[type];
-    const array = from === undefined ? data : from(data);
-    if (target === undefined) return new Tensor(type, array, shape);
+    const arrayOf = ({ data }) => (from === undefined ? data : from(data));
+    if (target === undefined) return new Tensor(type, arrayOf(result), shape);
     const { tensor, value } = target;
     if (`${value.dims}` !== `${shape}`) {
       throw new Error(`The output OrtValue provided for output '${name}' has shape {${value.dims}} but the computed output shape for this run is {${shape}}.`);
     }
-    if (value.data.length !== array.length) throw new Error('Preallocated output tensor buffer was detached during inference.');
-    value.data.set(array);
+    if (value.kept !== undefined) {
+      // Nobody has looked at what the tensor had.
+      if (kept !== undefined) return refill(tensor, kept);
+      value.data = tensor.data;
+    }
+    if (value.data.length !== elementCount(shape)) throw new Error('Preallocated output tensor buffer was detached during inference.');
+    if (kept === undefined) {
+      value.data.set(arrayOf(result));
+    } else {
+      kept.writeTo(value.data, past);
+      kept.drop();
+    }
     return tensor instanceof Tensor ? tensor : new Tensor(type, value.data, shape);
   }
 

@@ -97,6 +97,19 @@ pub fn copy_by<T>(scope: Scope<'_>, source: Value<'_>, make: impl FnOnce(&[u8]) 
     make(unsafe { std::slice::from_raw_parts(start, length) })
 }
 
+/// Changes the bytes of a view.
+///
+/// # Errors
+/// Those of `change`.
+pub fn change(scope: Scope<'_>, target: Value<'_>, change: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<()> {
+    let (start, length) = locate(scope, target)?;
+    if length == 0 {
+        return change(&mut []);
+    }
+    // SAFETY: as in `copy_by`, and `change` has no other way to these bytes; a race for shared memory is script's own.
+    change(unsafe { std::slice::from_raw_parts_mut(start, length) })
+}
+
 /// Copies of script's bytes that are made when they are needed, at the latest when [`copying`] returns.
 pub struct Copies(SmallVec<[Arrival; 4]>);
 

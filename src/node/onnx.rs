@@ -513,6 +513,12 @@ pub fn model_value<'s>(
     });
     scope.set(value, "outputs", scope.array_of(outputs)?)?;
     scope.set(value, "hasSteps", scope.boolean(steps.is_some())?)?;
+    let caches: Vec<(&str, &str)> = steps.iter().flat_map(Steps::fixed_caches).collect();
+    scope.set(
+        value,
+        "fixedCaches",
+        scope.array_of(caches.into_iter().map(|(present, past)| scope.strings([present, past].into_iter())))?,
+    )?;
     scope.set(value, "refused", refused(scope, unknown.get().map_or(&[][..], Vec::as_slice))?)?;
     let proto = loaded.proto();
     let graph_name = proto.graph.as_ref().map_or("", |graph| &graph.name);

@@ -81,6 +81,7 @@ const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
     "forgetRun" => steps::forget;
     "shareValue" => steps::share;
     "readValue" => steps::read;
+    "writeValue" => steps::write;
     "dropValue" => steps::drop_value;
     "compute" => compute::compute;
     "run" => compute::run;

@@ -91,7 +91,7 @@ pub fn run<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
             let Kept(value) = values.get(Handle::from_number(scope.as_number(value)?)).ok_or_else(|| stale("value"))?;
             Ok(Input::Value(value.clone()))
         }
-        _ => bytes::copy_by(scope, value, |bytes| step.input(&program, at, bytes)).map(Input::Bytes),
+        _ => bytes::copy_by(scope, value, |bytes| step.input(&program, at, bytes)),
     })?;
     let wanted = match call.scope.type_of(call.value(4))? {
         Type::Undefined => None,
@@ -147,6 +147,13 @@ pub fn share<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 pub fn read<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let bytes = value(call)?.read()?;
     bytes::array_buffer(call.scope, &bytes).map(Some)
+}
+
+/// `writeValue(value, view, isPast)`: writes its elements into a view; only those of new rows where the view has what the run found (1).
+pub fn write<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let (value, is_past) = (value(call)?, call.unsigned(2)? != 0);
+    bytes::change(call.scope, call.value(1), |bytes| value.write_to(is_past, bytes))?;
+    Ok(None)
 }
 
 /// `dropValue(value)`

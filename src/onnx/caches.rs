@@ -73,21 +73,18 @@ pub fn find(loaded: &Loaded, bounds: &Bounds) -> Result<Caches> {
     Ok(caches)
 }
 
-/// A model's graph with concatenations that have what they append, and not the cache that they append it to: a cache without rows, whose
+/// A graph of a model's with concatenations that have what they append, and not the cache that they append it to: a cache without rows, whose
 /// other sizes need not be known.
-///
-/// # Errors
-/// `TypeError` where the model has no graph.
-pub fn without_pasts(loaded: &Loaded, caches: &Caches) -> Result<GraphProto> {
+pub fn without_pasts(graph: &GraphProto, caches: &Caches) -> GraphProto {
     let pasts: HashSet<&str> = caches.rows.iter().map(|cache| cache.past.as_str()).collect();
-    let mut graph = loaded.graph()?.clone();
+    let mut graph = graph.clone();
     for node in &mut graph.node {
         let appends = normalized(&node.domain).is_empty() && node.op_type == "Concat" && node.input.len() > 1;
         if appends && pasts.contains(node.input[0].as_str()) {
             node.input.remove(0);
         }
     }
-    Ok(graph)
+    graph
 }
 
 /// What the input may be called that an output is the next value of.

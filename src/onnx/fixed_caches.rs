@@ -3,9 +3,12 @@
 
 use super::branch;
 use super::caches::{self, Cache};
+use super::dimensions::Size;
 use super::importer::normalized;
 use super::loaded::Loaded;
+use super::part::{Given, Givens};
 use super::protobuf::{AttributeProto, GraphProto, NodeProto, attribute_type};
+use super::tensor::Tensor;
 use crate::error::Result;
 use std::collections::{BTreeMap, HashMap};
 
@@ -45,10 +48,14 @@ impl Filled {
 pub struct FixedCaches {
     pub graph: GraphProto,
     pub caches: Vec<Cache>,
+    /// By cache: whether its rows that are not filled are results as well, and stay what they are.
+    pub keeps_rest: Vec<bool>,
     /// Values of the graph, by their names, that say how much is filled. The graph stands for the model where they all say the same.
     pub filled: Vec<(String, Filled)>,
     /// Inputs of the model that they are made of without a change, by their positions.
     pub counts: Vec<(usize, Filled)>,
+    /// Whether all that says how much is filled are such inputs.
+    pub are_inputs: bool,
     /// The input whose axis 1 are the new rows.
     pub tokens: usize,
 }
@@ -167,7 +174,7 @@ pub fn find(loaded: &Loaded) -> Result<Option<FixedCaches>> {
             users.entry(name).or_default().push((number, input));
         }
     }
-    let mut found = Vec::new();
+    let (mut found, mut keeps_rest) = (Vec::new(), Vec::new());
     let mut filled: BTreeMap<String, Filled> = BTreeMap::new();
     let mut tokens = ["input_ids", "decoder_input_ids", "inputs_embeds"].into_iter().find_map(position);
     let mut changed = graph.clone();
@@ -190,6 +197,7 @@ pub fn find(loaded: &Loaded) -> Result<Option<FixedCaches>> {
                 let Some(told) = told else { return Ok(None) };
                 filled.insert(graph.node[reader].input[told].clone(), Filled::After);
             }
+            keeps_rest.push(is_scatter);
             found.push(Cache { past: past.clone(), present: present.clone(), axis: axis as usize });
         }
         for &(at, count) in &writer.counts {
@@ -205,8 +213,47 @@ pub fn find(loaded: &Loaded) -> Result<Option<FixedCaches>> {
     }
     let (false, Some(tokens)) = (found.is_empty(), tokens) else { return Ok(None) };
     let counts = filled.iter().filter_map(|(name, &count)| Some((position(same_numbers(name, graph, &makers))?, count)));
-    let counts = counts.collect();
-    Ok(Some(FixedCaches { graph: changed, caches: found, filled: filled.into_iter().collect(), counts, tokens }))
+    let counts: Vec<_> = counts.collect();
+    let are_inputs = counts.len() == filled.len();
+    Ok(Some(FixedCaches {
+        graph: changed,
+        caches: found,
+        keeps_rest,
+        filled: filled.into_iter().collect(),
+        counts,
+        are_inputs,
+        tokens,
+    }))
+}
+
+/// What a model is given for inputs of these shapes, of which those of caches may differ in their rows from what the file says.
+///
+/// # Errors
+/// As [`Loaded::given`].
+pub fn given(loaded: &Loaded, caches: &[Cache], shapes: &[Vec<u32>]) -> Result<Givens> {
+    let inputs = loaded.inputs();
+    let mut declared = shapes.to_vec();
+    let mut rows = Vec::new();
+    for cache in caches {
+        let Some(at) = inputs.iter().position(|input| input.name == cache.past) else { continue };
+        if let (Some(Size::Known(size)), Some(found)) = (inputs[at].shape.get(cache.axis), declared[at].get_mut(cache.axis)) {
+            *found = *size;
+            rows.push(at);
+        }
+    }
+    let mut givens = loaded.given(&declared)?;
+    for at in rows {
+        let (element, shape) = (inputs[at].element(), shapes[at].clone());
+        let past = match shape.contains(&0) {
+            true => {
+                let shape = shape.iter().map(|&size| size as usize).collect();
+                Given::Known(Tensor { element: inputs[at].data_type.into(), shape, bytes: Default::default() })
+            }
+            false => Given::Operand { element, shape },
+        };
+        givens.insert(inputs[at].name.clone(), past);
+    }
+    Ok(givens)
 }
 
 /// What a value is called before nodes that change its name, its type or its shape only.

@@ -145,6 +145,16 @@ impl Program {
         }
     }
 
+    /// Gives a graph what all graphs of the model have: how floats may be computed, and, if it is not alone, the weights that they share.
+    ///
+    /// # Errors
+    /// As [`Weights::settle`].
+    fn adopt(&self, graph: &mut crate::graph::Graph, is_alone: bool) -> Result<()> {
+        graph.shared = self.shared.clone();
+        graph.fp_math = self.fp_math;
+        if is_alone { Ok(()) } else { self.weights.settle(graph, &self.loaded, &self.shared) }
+    }
+
     /// A part, and its graph with what that may take.
     fn import(
         &self,
@@ -155,12 +165,9 @@ impl Program {
     ) -> Result<(Planned, Option<(crate::graph::Graph, usize)>), ImportError> {
         let mut part = import_part(source, &self.limits, &self.bounds, given, place)?;
         if let Some(graph) = &mut part.graph {
-            graph.shared = self.shared.clone();
-            graph.fp_math = self.fp_math;
             // A single graph has its constants to itself.
-            if place == Place::Later || !self.loaded.is_fixed() {
-                self.weights.settle(graph, &self.loaded, &self.shared)?;
-            }
+            let is_alone = place != Place::Later && self.loaded.is_fixed() && self.steps.is_none();
+            self.adopt(graph, is_alone)?;
         }
         let described = |graph: &crate::graph::Graph, list: &[(String, OperandId)]| {
             list.iter().map(|(name, id)| (name.clone(), graph.descriptor(*id).clone())).collect::<Vec<_>>()

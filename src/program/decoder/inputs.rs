@@ -3,6 +3,7 @@
 use crate::error::{Error, Kind, Result};
 use crate::graph::Descriptor;
 use crate::onnx::caches::{Cache, Caches};
+use crate::onnx::fixed_caches::{Filled, FixedCaches};
 use crate::onnx::{ElementType, Loaded, OpenInput, Size, Tensor};
 use crate::program::device::{Device, Failures, OwnedTensor};
 use std::collections::HashMap;
@@ -58,18 +59,22 @@ pub enum Role {
     Rows(usize),
     /// A state, by its number.
     State(usize),
+    /// How much of caches of a fixed size is filled, of each sequence.
+    Filled(Filled),
     /// One whose value is given, by its number.
     Extra(usize),
 }
 
 /// The inputs in the order of the file.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Roles {
     pub inputs: Vec<(Role, OpenInput)>,
     /// The names of those whose values are given.
     pub others: Vec<String>,
     /// A shorter sequence can have rows before its own that do not count.
     pub is_masked: bool,
+    /// Whether the caches have a fixed size in the file.
+    are_fixed: bool,
 }
 
 /// What a step works on.
@@ -108,14 +113,16 @@ fn role(input: &OpenInput, caches: &Caches) -> Option<Role> {
 impl Roles {
     /// # Errors
     /// `NotSupportedError` where the model takes no tokens, or inputs have other shapes than is usual.
-    pub fn of(loaded: &Loaded, caches: &Caches) -> Result<Roles> {
+    pub fn of(loaded: &Loaded, caches: &Caches, fixed: Option<&FixedCaches>) -> Result<Roles> {
         let (mut inputs, mut others) = (Vec::new(), Vec::new());
-        for input in loaded.inputs() {
+        for (at, input) in loaded.inputs().iter().enumerate() {
             if !input.form.is_tensor() {
                 let text = format!("found the input {:?}, a sequence or an optional value, allowed tensors", input.name);
                 return Err(Error::new(Kind::NotSupported, text));
             }
-            let role = role(input, caches).unwrap_or(Role::Extra(others.len()));
+            let filled = fixed.and_then(|fixed| fixed.counts.iter().find(|(count, _)| *count == at));
+            let filled = filled.map(|&(_, filled)| Role::Filled(filled));
+            let role = filled.or_else(|| role(input, caches)).unwrap_or(Role::Extra(others.len()));
             if let Role::Extra(_) = role {
                 others.push(input.name.clone());
             }
@@ -134,7 +141,7 @@ impl Roles {
             return Err(unlike(mask, "[batch, total sequence]"));
         }
         let is_masked = find(Role::Mask).is_some_and(|mask| !matches!(mask.shape[1], Size::Known(_)));
-        Ok(Roles { is_masked, inputs, others })
+        Ok(Roles { is_masked, are_fixed: fixed.is_some(), inputs, others })
     }
 
     /// The same with a size for those of the caches that the file leaves open beside their rows, where `of` knows the shape that an output
@@ -159,7 +166,7 @@ impl Roles {
             }
         };
         // Of what has no rows any size will do.
-        let mut tried = Roles { inputs: self.inputs.clone(), others: Vec::new(), is_masked: self.is_masked };
+        let mut tried = Roles { inputs: self.inputs.clone(), others: Vec::new(), ..self.clone() };
         open(&mut tried, &|_, _| Some(1));
         if let Ok(shapes) = tried.shapes(caches, &first) {
             let found = of(&shapes);
@@ -230,6 +237,11 @@ impl Roles {
                     Role::Ids | Role::Positions if axis + 1 == rank => Some(tokens),
                     Role::Places => Some(tokens),
                     Role::Mask if axis == 1 => Some(rows + tokens),
+                    // Whatever size the file gives it.
+                    Role::Rows(number) if self.are_fixed && caches.rows[*number].axis == axis => {
+                        shape.push(rows);
+                        continue;
+                    }
                     Role::Rows(number) if caches.rows[*number].axis == axis => Some(rows),
                     Role::Extra(number) => extent.given[*number].get(axis).copied(),
                     _ => None,
@@ -287,6 +299,10 @@ pub fn numbers(role: Role, shape: &[u32], tokens: &[u32], rows: usize, hidden: u
     match role {
         Role::Ids => tokens.iter().map(|&id| i64::from(id)).collect(),
         Role::Mask => (0..all).map(|place| i64::from(place >= hidden)).collect(),
+        Role::Filled(filled) => {
+            let count = shape.iter().map(|&size| size as usize).product();
+            vec![filled.number(rows, tokens.len()); count]
+        }
         Role::Places => (rows..all).map(|place| place as i64).collect(),
         Role::Positions => {
             // The same for each dimension of a position, where it has several.

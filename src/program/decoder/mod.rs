@@ -21,8 +21,9 @@ pub use session::{Next, Prompts, Session, Work, start};
 
 use super::Program;
 use crate::error::{Error, Kind, Result};
-use crate::onnx::caches::{self, Caches};
-use crate::onnx::{Place, Source, import_part};
+use crate::onnx::caches::{self, Cache, Caches};
+use crate::onnx::fixed_caches::{self, FixedCaches};
+use crate::onnx::{Loaded, Place, Size, Source, import_part};
 use inputs::Roles;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -33,6 +34,8 @@ use std::sync::{Arc, Mutex};
 pub struct Decoder {
     program: Arc<Program>,
     caches: Caches,
+    /// The model's graph as one whose caches grow, if they have a fixed size in the file.
+    fixed: Option<FixedCaches>,
     roles: Roles,
     /// The output that has a number for each token there is.
     logits: String,
@@ -50,7 +53,12 @@ impl Decoder {
     /// # Errors
     /// `NotSupportedError` for a model that is no decoder.
     pub fn new(program: Arc<Program>) -> Result<Decoder> {
-        let caches = caches::find(&program.loaded, &program.bounds)?;
+        let mut caches = caches::find(&program.loaded, &program.bounds)?;
+        let fixed = fixed_caches::find(&program.loaded)?.filter(|fixed| needs(fixed, &caches, &program.loaded));
+        if let Some(fixed) = &fixed {
+            caches.states.retain(|(past, _)| fixed.caches.iter().all(|cache| cache.past != *past));
+            caches.rows.clone_from(&fixed.caches);
+        }
         let outputs = program.loaded.outputs()?;
         let is_cache = |name: &str| {
             caches.rows.iter().any(|cache| cache.present == name) || caches.states.iter().any(|(_, present)| present == name)
@@ -65,11 +73,12 @@ impl Decoder {
                         and values";
             return Err(Error::new(Kind::NotSupported, text));
         }
-        let roles = Roles::of(&program.loaded, &caches)?;
-        let roles =
-            roles.with_sizes_of_caches(&caches, |shapes| shapes_of_outputs(&program, &caches, shapes).unwrap_or_default());
+        let roles = Roles::of(&program.loaded, &caches, fixed.as_ref())?;
+        let roles = roles.with_sizes_of_caches(&caches, |shapes| {
+            shapes_of_outputs(&program, &caches, fixed.as_ref(), shapes).unwrap_or_default()
+        });
         let (plans, piece) = (Mutex::default(), AtomicUsize::new(session::FIRST_PIECE));
-        Ok(Decoder { program, caches, roles, logits, plans, begins_alone: AtomicBool::new(false), piece })
+        Ok(Decoder { program, caches, fixed, roles, logits, plans, begins_alone: AtomicBool::new(false), piece })
     }
 
     /// The names of inputs that need a value.
@@ -78,11 +87,28 @@ impl Decoder {
     }
 }
 
+/// Whether caches grow only in the graph that stands for the model, for which it is known how much of them is filled.
+fn needs(fixed: &FixedCaches, caches: &Caches, loaded: &Loaded) -> bool {
+    let is_appended = |cache: &Cache| caches.rows.iter().any(|other| other.past == cache.past);
+    let is_open = |cache: &Cache| {
+        let input = loaded.inputs().iter().find(|input| input.name == cache.past);
+        input.is_some_and(|input| matches!(input.shape.get(cache.axis), Some(Size::Open(_))))
+    };
+    let are_appended = fixed.caches.iter().all(is_appended);
+    (are_appended || fixed.are_inputs) && !(are_appended && fixed.caches.iter().all(is_open))
+}
+
 /// By the names of outputs, for caches without rows. Whoever makes a plan hears why there are none.
-fn shapes_of_outputs(program: &Program, caches: &Caches, shapes: &[Vec<u32>]) -> Option<HashMap<String, Vec<u32>>> {
-    let given = program.loaded.given(shapes).ok()?;
-    let graph = caches::without_pasts(&program.loaded, caches).ok()?;
-    let source = Source { graph: &graph, ..Source::of(&program.loaded).ok()? };
+fn shapes_of_outputs(
+    program: &Program,
+    caches: &Caches,
+    fixed: Option<&FixedCaches>,
+    shapes: &[Vec<u32>],
+) -> Option<HashMap<String, Vec<u32>>> {
+    let given = fixed_caches::given(&program.loaded, &caches.rows, shapes).ok()?;
+    let source = Source::of(&program.loaded).ok()?;
+    let graph = caches::without_pasts(fixed.map_or(source.graph, |fixed| &fixed.graph), caches);
+    let source = Source { graph: &graph, ..source };
     let part = import_part(&source, &program.limits, &program.bounds, &given, Place::First).ok()?;
     Some(part.outputs.into_iter().map(|output| (output.name, output.shape)).collect())
 }

@@ -5,6 +5,7 @@ use super::inputs::{Extent, Role};
 use crate::error::{Error, Kind, Result};
 use crate::graph::Descriptor;
 use crate::host_memory::{Placement, Placements};
+use crate::onnx::fixed_caches;
 use crate::onnx::{Given, Place, Source, import_part};
 use crate::program::device::OwnedGraph;
 use crate::timeline::{GraphId, Task, Urgency};
@@ -107,9 +108,12 @@ impl Decoder {
     fn make(&self, extent: &Extent) -> Result<Plan> {
         let program = &self.program;
         let shapes = self.roles.shapes(&self.caches, extent)?;
-        let mut given = program.loaded.given(&shapes)?;
+        let mut given = fixed_caches::given(&program.loaded, &self.caches.rows, &shapes)?;
         given.extend(self.roles.known(extent).into_iter().map(|(name, tensor)| (name, Given::Known(tensor))));
-        let source = Source { caches: &self.caches.rows, ..Source::of(&program.loaded)? };
+        let mut source = Source { caches: &self.caches.rows, ..Source::of(&program.loaded)? };
+        if let Some(fixed) = &self.fixed {
+            source.graph = &fixed.graph;
+        }
         let mut part = import_part(&source, &program.limits, &program.bounds, &given, Place::First).map_err(Error::from)?;
         if let Some(next) = &part.next {
             let cut = next.cuts.first();
@@ -123,9 +127,7 @@ impl Decoder {
         let Some(mut graph) = part.graph.take() else {
             return Err(Error::new(Kind::NotSupported, "found a model in which there is nothing to compute"));
         };
-        graph.shared = program.shared.clone();
-        graph.fp_math = program.fp_math;
-        program.weights.settle(&mut graph, &program.loaded, &program.shared)?;
+        program.adopt(&mut graph, false)?;
         let mut inputs = Vec::new();
         for (name, id) in &graph.inputs {
             let found = self.roles.inputs.iter().find(|(_, input)| input.name == *name);

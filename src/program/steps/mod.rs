@@ -22,7 +22,7 @@ pub use values::Value;
 use super::Program;
 use super::run::spawn;
 use crate::error::{Error, Kind, Result};
-use crate::graph::{DataType, Descriptor};
+use crate::graph::Descriptor;
 use crate::host_memory::HostBuffer;
 use crate::memory::Bytes;
 use crate::onnx::caches::{self, Cache};
@@ -32,7 +32,7 @@ use crate::timeline::{Compute, Done, Operand, Task, Watch};
 use plan::{Feed, Key, Made, Plans};
 use std::collections::HashSet;
 use std::sync::Arc;
-use values::{Claim, Past, can_hold, strides};
+use values::{Claim, Past, Rest, can_hold, strides};
 
 /// Rows before a bucket is full that the next one's plan is made.
 const AHEAD: usize = 24;
@@ -82,6 +82,8 @@ enum KnownKind {
 #[derive(Debug)]
 pub enum Input {
     Bytes(Bytes),
+    /// The filled rows of a cache of a fixed size, and the others, if they count and are not zeros.
+    Filled(Bytes, Option<Arc<Rest>>),
     Value(Value),
 }
 
@@ -131,7 +133,7 @@ impl Steps {
     /// As [`caches::find`].
     pub fn of(loaded: &Loaded, bounds: &Bounds) -> Result<Option<Steps>> {
         let inputs = loaded.inputs();
-        if loaded.is_fixed() || !loaded.has_only_tensors()? || inputs.iter().any(|input| input.default.is_some()) {
+        if !loaded.has_only_tensors()? || inputs.iter().any(|input| input.default.is_some()) {
             return Ok(None);
         }
         let found = caches::find(loaded, bounds)?;
@@ -187,6 +189,12 @@ impl Steps {
             Some(KnownKind::Filled(_)) if !are_alike() => Ok(NOT_ALIKE),
             _ => numbers.first().copied().ok_or_else(|| Error::new(Kind::NotSupported, format!("a value of {element}"))),
         }
+    }
+
+    /// The names of the outputs that a model writes into caches of a fixed size, and of the inputs that these are.
+    pub fn fixed_caches(&self) -> impl Iterator<Item = (&str, &str)> {
+        let caches = self.fixed.iter().flat_map(|(form, _)| &form.caches);
+        caches.map(|cache| (cache.present.as_str(), cache.past.as_str()))
     }
 
     /// The caches of a step.
@@ -317,29 +325,29 @@ impl Call {
     ///
     /// # Errors
     /// `UnknownError` when there is no memory for it, `TypeError` for another number of bytes than the shape has.
-    pub fn input(&self, program: &Program, at: usize, bytes: &[u8]) -> Result<Bytes> {
+    pub fn input(&self, program: &Program, at: usize, bytes: &[u8]) -> Result<Input> {
         let steps = program.steps.as_ref().ok_or_else(|| internal("a step of a model without caches"))?;
-        let form = steps.form(&self.key);
-        let Some(number) = form.pasts.iter().position(|&past| past == at).filter(|_| self.size.is_some()) else {
-            return Bytes::copy_of(bytes);
+        let (Some(size), Some((form, fixed))) = (self.size, &steps.fixed) else { return Bytes::copy_of(bytes).map(Input::Bytes) };
+        let Some(number) = form.pasts.iter().position(|&past| past == at) else {
+            return Bytes::copy_of(bytes).map(Input::Bytes);
         };
         let input = &program.loaded.inputs()[at];
-        self.filled(&input.name, form.caches[number].axis, input.data_type, &self.key.shapes()[at], bytes)
-    }
-
-    /// The filled rows of a cache that has the size of this step's.
-    fn filled(&self, name: &str, axis: usize, of: DataType, shape: &[u32], bytes: &[u8]) -> Result<Bytes> {
-        let (outer, inner) = strides(&Descriptor::new(of, shape.iter().copied()), axis);
-        let whole = self.size.unwrap_or(0) as usize * inner;
+        let shape = self.key.shapes()[at].iter().copied();
+        let (outer, inner) = strides(&Descriptor::new(input.data_type, shape), form.caches[number].axis);
+        let (whole, needed) = (size as usize * inner, self.rows * inner);
         if bytes.len() != outer * whole {
-            return Err(Error::argument("inputs", format!("{} bytes for {name:?}", bytes.len()), outer * whole));
+            return Err(Error::argument("inputs", format!("{} bytes for {:?}", bytes.len(), input.name), outer * whole));
         }
-        let needed = self.rows * inner;
         let mut rows = Bytes::zeroed(outer * needed)?;
         for (to, from) in rows.chunks_exact_mut(needed.max(1)).zip(bytes.chunks_exact(whole.max(1))) {
             to.copy_from_slice(&from[..needed]);
         }
-        Ok(rows)
+        let is_zeros = || bytes.chunks_exact(whole.max(1)).all(|part| part[needed..].iter().all(|&byte| byte == 0));
+        let rest = match fixed.keeps_rest[number] && !is_zeros() {
+            true => Some(Rest::new(Bytes::copy_of(bytes)?, program.weights.usage())),
+            false => None,
+        };
+        Ok(Input::Filled(rows, rest))
     }
 }
 
@@ -411,27 +419,34 @@ fn run(program: &Program, call: &Call, inputs: Vec<Input>, options: Options) -> 
     let hidden = call.key.rows() - call.rows;
     let is_wanted = |name: &str| options.wanted.as_ref().is_none_or(|wanted| wanted.contains(name));
 
-    let mut claims: Vec<Option<Claim>> = Vec::new();
+    let mut claims: Vec<Option<(Claim, Option<Arc<Rest>>)>> = Vec::new();
     let mut states: Vec<Option<Value>> = Vec::new();
     let mut made: Vec<Option<Bytes>> = Vec::new();
     let mut outputs: Vec<Option<HostBuffer>> = Vec::new();
     for output in &plan.outputs {
-        let (mut claim, mut state, mut bytes, mut buffer) = (None, None, None, None);
+        let (mut claim, mut rest, mut state, mut bytes, mut buffer) = (None, None, None, None, None);
         match output.made {
             Made::Rows(number) => {
                 let axis = form.caches[number].axis;
                 let descriptor = output.user(call.rows, call.size);
-                let copied;
-                let past = match inputs.get(form.pasts[number]) {
+                let read;
+                let mut input = inputs.get(form.pasts[number]);
+                if let Some(Input::Value(value)) = input
+                    && !(value.precedes(&descriptor, axis) && value.rows() >= call.rows)
+                {
+                    read = call.input(program, form.pasts[number], &value.read()?)?;
+                    input = Some(&read);
+                }
+                let keeps_rest = call.size.is_some() && steps.fixed.as_ref().is_some_and(|(_, fixed)| fixed.keeps_rest[number]);
+                rest = match input {
+                    Some(Input::Value(value)) if keeps_rest => value.rest(call.rows)?,
+                    Some(Input::Filled(_, rest)) => rest.clone(),
+                    _ => None,
+                };
+                let past = match input {
                     _ if call.rows == 0 => Past::Nothing,
-                    Some(Input::Value(value)) if value.precedes(&descriptor, axis) && value.rows() >= call.rows => {
-                        Past::Value(value)
-                    }
-                    Some(Input::Value(value)) => {
-                        copied = call.input(program, form.pasts[number], &value.read()?)?;
-                        Past::Bytes(&copied)
-                    }
-                    Some(Input::Bytes(bytes)) => Past::Bytes(bytes),
+                    Some(Input::Value(value)) => Past::Value(value),
+                    Some(Input::Bytes(bytes) | Input::Filled(bytes, _)) => Past::Bytes(bytes),
                     None => return Err(internal("no past")),
                 };
                 let new = plan.new_rows;
@@ -454,7 +469,7 @@ fn run(program: &Program, call: &Call, inputs: Vec<Input>, options: Options) -> 
             }
             Made::Alias(_) | Made::State | Made::Other => {}
         }
-        claims.push(claim);
+        claims.push(claim.map(|claim| (claim, rest)));
         states.push(state);
         made.push(bytes);
         outputs.push(buffer);
@@ -491,7 +506,7 @@ fn run(program: &Program, call: &Call, inputs: Vec<Input>, options: Options) -> 
                         read = value.read()?;
                         &read
                     }
-                    Some(Input::Bytes(bytes)) => bytes,
+                    Some(Input::Bytes(bytes) | Input::Filled(bytes, _)) => bytes,
                     None => return Err(internal("no input")),
                 };
                 let shorter = axis
@@ -524,13 +539,15 @@ fn run(program: &Program, call: &Call, inputs: Vec<Input>, options: Options) -> 
         let descriptor = output.user(call.rows, call.size);
         let signature = Signature { shape: descriptor.shape.to_vec(), ..output.signature.clone() };
         let content = match (output.made, claim, state, bytes) {
-            (Made::Rows(number), Some(claim), ..) => Content::Value(claim.value(descriptor, form.caches[number].axis)),
+            (Made::Rows(number), Some((claim, rest)), ..) => {
+                Content::Value(claim.value(descriptor, form.caches[number].axis, rest))
+            }
             (Made::State, _, Some(value), _) => Content::Value(value),
             (Made::Other, .., Some(bytes)) => Content::Bytes(bytes),
             (Made::Alias(input), ..) => match inputs.get(input) {
                 Some(Input::Value(value)) => Content::Value(value.clone()),
                 // It has become one now.
-                Some(Input::Bytes(bytes)) => {
+                Some(Input::Bytes(bytes) | Input::Filled(bytes, _)) => {
                     let (value, mut memory) = Value::state(descriptor, usage)?;
                     memory.as_mut_slice().copy_from_slice(bytes);
                     Content::Value(value)

@@ -7,8 +7,8 @@ use crate::error::{Error, Kind, Result};
 use crate::graph::ops::elementwise::UnaryKind;
 use crate::graph::{Descriptor, Graph, Op, OperandId, Source as From};
 use crate::host_memory::Placements;
-use crate::onnx::fixed_caches::FixedCaches;
-use crate::onnx::{Export, Given, Loaded, Part, Place, Signature, Size, Source, Tensor, import_part};
+use crate::onnx::fixed_caches::{self, FixedCaches};
+use crate::onnx::{Export, Given, Part, Place, Signature, Source, Tensor, import_part};
 use crate::program::Program;
 use crate::program::device::OwnedGraph;
 use crate::timeline::{GraphId, Task, Urgency, from_panic};
@@ -213,8 +213,6 @@ impl Steps {
         if let (Err(_), Some(kind)) = (&made, key.bucket) {
             lock(&self.plans.kept).tried.insert(key.form(), kind + 1);
         }
-        if let Err(e) = &made {
-            }
         let plan = made.ok().map(Arc::new);
         *slot = Some(plan.clone());
         plan
@@ -224,7 +222,8 @@ impl Steps {
     fn part(&self, program: &Program, key: &Key) -> Result<Part> {
         let loaded = &program.loaded;
         let inputs = loaded.inputs();
-        let mut given = loaded.given(&self.declared(loaded, key))?;
+        let form = self.form(key);
+        let mut given = fixed_caches::given(loaded, &form.caches, &key.shapes)?;
         for (Known { at, kind }, &number) in self.known.iter().zip(&key.known) {
             let input = &inputs[*at];
             let shape: Vec<usize> = key.shapes[*at].iter().map(|&size| size as usize).collect();
@@ -237,22 +236,10 @@ impl Steps {
             };
             given.insert(input.name.clone(), Given::Known(Tensor::from_integers(input.element(), shape, &numbers)));
         }
-        let form = self.form(key);
         let mut source = Source { caches: &form.caches, ends_count: false, ..Source::of(loaded)? };
         let fixed = self.fixed.as_ref().map(|(_, fixed)| fixed).filter(|_| key.is_fixed);
         if let Some(fixed) = fixed {
             source.graph = &fixed.graph;
-            for &at in &form.pasts {
-                let (element, shape) = (inputs[at].element(), key.shapes[at].clone());
-                let past = match key.rows {
-                    0 => {
-                        let shape = shape.iter().map(|&size| size as usize).collect();
-                        Given::Known(Tensor { element: inputs[at].data_type.into(), shape, bytes: Default::default() })
-                    }
-                    _ => Given::Operand { element, shape },
-                };
-                given.insert(inputs[at].name.clone(), past);
-            }
         }
         let asked: Vec<&str> = fixed.iter().flat_map(|fixed| &fixed.filled).map(|(name, _)| name.as_str()).collect();
         source.asked = &asked;
@@ -265,18 +252,6 @@ impl Steps {
             true => Ok(part),
             false => Err(refused("a step is not one graph")),
         }
-    }
-
-    /// The shapes of the inputs as the model declares them.
-    fn declared(&self, loaded: &Loaded, key: &Key) -> Vec<Vec<u32>> {
-        let mut shapes = key.shapes.clone();
-        let form = self.form(key);
-        for (cache, &at) in form.caches.iter().zip(&form.pasts) {
-            if let Size::Known(size) = loaded.inputs()[at].shape[cache.axis] {
-                shapes[at][cache.axis] = size;
-            }
-        }
-        shapes
     }
 
     fn make(&self, program: &Program, key: &Key) -> Result<Plan> {
@@ -319,8 +294,7 @@ impl Steps {
                 in_bucket([full, shorter(lengths[1])?, shorter(lengths[2])?], lengths, is_cache).map_err(refused)?
             }
         };
-        graph.shared = program.shared.clone();
-        program.weights.settle(&mut graph, &program.loaded, &program.shared)?;
+        program.adopt(&mut graph, false)?;
         let inputs_of_model = program.loaded.inputs();
         let mut outputs = Vec::new();
         let mut new_rows = 0;

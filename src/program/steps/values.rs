@@ -2,7 +2,7 @@
 //! [`Value`] has the first rows of some memory; a run appends to that memory where nobody has appended before, and else to a copy.
 #![allow(unsafe_code)]
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::{DataType, Descriptor};
 use crate::host_memory::HostBuffer;
 use crate::memory::{Bytes, Charge, Usage, Use};
@@ -42,10 +42,28 @@ struct State {
 pub struct Value {
     storage: Arc<Storage>,
     rows: usize,
+    /// Those of them that the run found which made it.
+    had: usize,
+    /// What its other rows are, if it is a cache of a fixed size; zeros where there is nothing.
+    rest: Option<Arc<Rest>>,
     /// What it is for script.
     pub descriptor: Descriptor,
     /// Along which its rows are; nothing for a state, which is one row.
     pub axis: Option<usize>,
+}
+
+/// Elements of a cache of a fixed size in script's order, of which those of its rows that are not filled count.
+#[derive(Debug)]
+pub struct Rest {
+    bytes: Bytes,
+    _charge: Charge,
+}
+
+impl Rest {
+    pub fn new(bytes: Bytes, usage: &Arc<Usage>) -> Arc<Rest> {
+        let charge = usage.charge(Use::Tensors, bytes.len());
+        Arc::new(Rest { bytes, _charge: charge })
+    }
 }
 
 /// Rows of some memory that one run may write.
@@ -113,12 +131,54 @@ impl Value {
         self.rows
     }
 
+    /// What a cache is behind the first rows.
+    ///
+    /// # Errors
+    /// `UnknownError` when there is no memory for them.
+    pub fn rest(&self, rows: usize) -> Result<Option<Arc<Rest>>> {
+        match self.rows == rows {
+            true => Ok(self.rest.clone()),
+            false => Ok(Some(Rest::new(self.read()?, &self.storage.usage))),
+        }
+    }
+
     /// The elements in script's order.
     ///
     /// # Errors
     /// `UnknownError` when there is no memory for them.
     pub fn read(&self) -> Result<Bytes> {
         let mut bytes = Bytes::zeroed(self.descriptor.byte_length())?;
+        self.write_to(false, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Writes the elements in script's order over others, or, where these are what the run found that made this, those of its new rows.
+    ///
+    /// # Errors
+    /// `TypeError` for another number of bytes.
+    pub fn write_to(&self, is_past: bool, bytes: &mut [u8]) -> Result<()> {
+        let length = self.descriptor.byte_length();
+        if bytes.len() != length {
+            return Err(Error::argument("outputs", format!("{} bytes", bytes.len()), length));
+        }
+        let from = if is_past { self.had } else { 0 };
+        if let (Some(axis), false) = (self.axis, is_past) {
+            let (_, inner) = strides(&self.descriptor, axis);
+            let size = self.descriptor.shape[axis] as usize;
+            let filled = self.rows * inner;
+            for (i, part) in bytes.chunks_exact_mut((size * inner).max(1)).enumerate() {
+                match &self.rest {
+                    Some(rest) => part[filled..].copy_from_slice(&rest.bytes[i * size * inner..][filled..size * inner]),
+                    None => part[filled..].fill(0),
+                }
+            }
+        }
+        self.read_rows(from, bytes);
+        Ok(())
+    }
+
+    /// Writes the elements of the rows from that one on.
+    fn read_rows(&self, from: usize, bytes: &mut [u8]) {
         let (memory, before) = {
             let state = self.storage.lock();
             (state.memory.clone(), state.before)
@@ -127,16 +187,15 @@ impl Value {
             None => bytes.copy_from_slice(memory.rows(0, 1, self.storage.row)),
             Some(axis) => {
                 let (outer, inner) = strides(&self.descriptor, axis);
-                let from = memory.rows(before, self.rows, self.storage.row);
+                let rows = memory.rows(before + from, self.rows - from, self.storage.row);
                 // Caches of a fixed size have more rows than are filled.
                 let size = self.descriptor.shape[axis] as usize;
-                for (i, part) in from.chunks_exact(inner.max(1)).enumerate() {
-                    let (row, place) = (i / outer, i % outer);
+                for (i, part) in rows.chunks_exact(inner.max(1)).enumerate() {
+                    let (row, place) = (from + i / outer, i % outer);
                     bytes[(place * size + row) * inner..][..inner].copy_from_slice(part);
                 }
             }
         }
-        Ok(bytes)
     }
 
     /// A state, or what script gives as one.
@@ -152,7 +211,7 @@ impl Value {
         let buffer = unsafe { HostBuffer::new(memory.0.as_ptr(), row) };
         let state = Mutex::new(State { memory, before: 0, capacity: 1, used: 1, _charge: charge });
         let storage = Arc::new(Storage { row, state, usage: usage.clone() });
-        Ok((Value { storage, rows: 1, descriptor, axis: None }, buffer))
+        Ok((Value { storage, rows: 1, had: 0, rest: None, descriptor, axis: None }, buffer))
     }
 
     /// The bytes of a state, for a run that keeps the value.
@@ -262,10 +321,10 @@ impl Claim {
         unsafe { HostBuffer::new(memory.0.as_ptr().add(first), length) }
     }
 
-    /// The past with the new rows, which were written.
-    pub fn value(mut self, descriptor: Descriptor, axis: usize) -> Value {
+    /// The past with the new rows, which were written, and what is behind them.
+    pub fn value(mut self, descriptor: Descriptor, axis: usize, rest: Option<Arc<Rest>>) -> Value {
         self.is_kept = true;
-        Value { storage: self.storage.clone(), rows: self.had + self.new, descriptor, axis: Some(axis) }
+        Value { rest, storage: self.storage.clone(), rows: self.had + self.new, had: self.had, descriptor, axis: Some(axis) }
     }
 }
 
