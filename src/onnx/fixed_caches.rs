@@ -62,7 +62,7 @@ pub struct FixedCaches {
 
 /// The places of caches among a node's inputs, of their presents among its outputs, their axis, and of what says how much is filled.
 struct Writer {
-    pasts: Vec<(usize, usize)>,
+    pasts: &'static [(usize, usize)],
     axis: i64,
     counts: Vec<(usize, Filled)>,
 }
@@ -75,13 +75,22 @@ fn has(node: &NodeProto, input: usize) -> bool {
     node.input.get(input).is_some_and(|name| !name.is_empty())
 }
 
-/// The attention of com.microsoft that writes into caches when it is told to: its pasts, the input that says how much is filled, and
-/// the one with beams.
-fn sharing(node: &NodeProto) -> Option<(Vec<(usize, usize)>, usize, Option<usize>)> {
+/// Attention of com.microsoft that writes into caches when it is told to.
+struct Sharing {
+    /// As [`Writer::pasts`].
+    pasts: &'static [(usize, usize)],
+    axis: i64,
+    /// The input that says how much is filled.
+    count: usize,
+    /// The one that says of which beam rows are.
+    beams: Option<usize>,
+}
+
+fn sharing(node: &NodeProto) -> Option<Sharing> {
     match node.op_type.as_str() {
-        "Attention" => Some((vec![(4, 1)], 6, None)),
-        "MultiHeadAttention" => Some((vec![(6, 1), (7, 2)], 8, Some(9))),
-        "DecoderMaskedMultiHeadAttention" => Some((vec![(5, 1), (6, 2)], 7, Some(9))),
+        "Attention" => Some(Sharing { pasts: &[(4, 1)], axis: 3, count: 6, beams: None }),
+        "MultiHeadAttention" => Some(Sharing { pasts: &[(6, 1), (7, 2)], axis: 2, count: 8, beams: Some(9) }),
+        "DecoderMaskedMultiHeadAttention" => Some(Sharing { pasts: &[(5, 1), (6, 2)], axis: 2, count: 7, beams: Some(9) }),
         _ => None,
     }
 }
@@ -96,15 +105,14 @@ fn writer(node: &NodeProto) -> Option<Writer> {
             if is_set("sliding_window_cache") || shows(3) || has(node, 16) || !has(node, 6) {
                 return None;
             }
-            Writer { pasts: vec![(3, 1), (4, 2)], axis: 2, counts: vec![(5, Filled::Last), (6, Filled::After)] }
+            Writer { pasts: &[(3, 1), (4, 2)], axis: 2, counts: vec![(5, Filled::Last), (6, Filled::After)] }
         }
         ("com.microsoft", _) => {
-            let (pasts, count, beams) = sharing(node)?;
+            let Sharing { pasts, axis, count, beams } = sharing(node)?;
             let is_shared = attribute(node, "past_present_share_buffer").unwrap_or(0) != 0;
             if !is_shared || shows(3) || beams.is_some_and(|beams| has(node, beams)) {
                 return None;
             }
-            let axis = if pasts.len() == 1 { 3 } else { 2 };
             Writer { pasts, axis, counts: vec![(count, Filled::Before)] }
         }
         ("", "TensorScatter") => {
@@ -112,7 +120,7 @@ fn writer(node: &NodeProto) -> Option<Writer> {
             if mode.is_some_and(|mode| &mode[..] != b"linear") {
                 return None;
             }
-            Writer { pasts: vec![(0, 0)], axis: attribute(node, "axis").unwrap_or(-2), counts: vec![(2, Filled::Before)] }
+            Writer { pasts: &[(0, 0)], axis: attribute(node, "axis").unwrap_or(-2), counts: vec![(2, Filled::Before)] }
         }
         _ => return None,
     };
@@ -140,7 +148,7 @@ fn appending(mut node: NodeProto) -> NodeProto {
         "GroupQueryAttention" => {}
         _ => {
             node.attribute.retain(|attribute| attribute.name != "past_present_share_buffer");
-            if let Some((_, count, _)) = sharing(&node) {
+            if let Some(Sharing { count, .. }) = sharing(&node) {
                 node.input[count].clear();
             }
         }
@@ -181,7 +189,7 @@ pub fn find(loaded: &Loaded) -> Result<Option<FixedCaches>> {
     for (number, node) in graph.node.iter().enumerate() {
         let Some(writer) = writer(node) else { continue };
         let is_scatter = node.op_type == "TensorScatter";
-        for &(input, output) in &writer.pasts {
+        for &(input, output) in writer.pasts {
             let past = &node.input[input];
             let Some(open) = inputs.iter().find(|open| open.name == *past) else { return Ok(None) };
             let rank = open.shape.len() as i64;
