@@ -34,6 +34,28 @@ const found = () =>
     ],
   });
 
+test('a run tells how many rows of a cache of a fixed size have scores', async () => {
+  const names = ['q', 'k', 'v', '', '', '', 'keys', 'values', 'count'];
+  const shapes = { q: [1, 1, 2], k: [1, 1, 2], v: [1, 1, 2], keys: [1, 1, 4, 2], values: [1, 1, 4, 2] };
+  const scores = writeModel({
+    opset: 17,
+    inputs: [...Object.entries(shapes).map(([name, shape]) => ({ name, type: 'float', shape })), { name: 'count', type: 'int32', shape: [1] }],
+    outputs: ['y', 'newKeys', 'newValues', 'scores'].map((name) => ({ name })),
+    nodes: [{ op: 'MultiHeadAttention', domain: 'com.microsoft', inputs: names, outputs: ['y', 'newKeys', 'newValues', 'scores'], attributes: { num_heads: 1, scale: { float: 1 } } }],
+  });
+  for (const each of [context, gpu].filter(Boolean)) {
+    const model = await loadOnnx(each, scores);
+    const keys = floats(1, 2, 3, 4, NaN, NaN, NaN, NaN);
+    for (const [count, expected] of [[2, [1, 3, 10]], [0, [10]], [1, [1, 10]]]) {
+      const inputs = { q: floats(1, 0), k: floats(10, 20), v: floats(1, 1), keys, values: floats(1, 1, 1, 1, NaN, NaN, NaN, NaN), count: Int32Array.of(count) };
+      const results = await model.run(inputs);
+      expect([results.scores.shape, [...results.scores.data]]).toEqual([[1, 1, 1, count + 1], expected]);
+      expect(results.y.data[0]).toBeCloseTo(1, 6);
+    }
+    model.destroy();
+  }
+});
+
 describe('plans and bindings', () => {
   test('plans of later parts are kept with those of first ones, and go while others run', async () => {
     const model = await loadOnnx(context, found());

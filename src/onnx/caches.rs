@@ -102,20 +102,22 @@ fn past_names(present: &str) -> Vec<String> {
 
 /// The position of the cache that an output of a node appends to, and the axis along which it does.
 fn of_node(node: &NodeProto, output: usize) -> Option<(usize, i64)> {
+    let is_set = |name: &str| node.attribute.iter().any(|attribute| attribute.name == name && attribute.i.unwrap_or(0) != 0);
     let (keys, values, axis) = match (normalized(&node.domain), node.op_type.as_str()) {
         ("", "Attention") => (4, 5, 2),
         // One that follows the window drops rows, and is exchanged as a whole. Scores that are shown are those of the rows that there are,
         // and chunks that are padded may leave rows open.
         ("com.microsoft", "GroupQueryAttention") => {
-            let is_set =
-                |name: &str| node.attribute.iter().any(|attribute| attribute.name == name && attribute.i.unwrap_or(0) != 0);
             let is_padded = node.input.get(16).is_some_and(|name| !name.is_empty());
             if is_set("sliding_window_cache") || is_set("qk_output") || is_padded {
                 return None;
             }
             (3, 4, 2)
         }
+        // Into caches of a fixed size nothing is appended.
+        ("com.microsoft", "MultiHeadAttention") if node.input.get(8).is_some_and(|name| !name.is_empty()) => return None,
         ("com.microsoft", "MultiHeadAttention") => (6, 7, 2),
+        ("com.microsoft", "Attention") if is_set("past_present_share_buffer") => return None,
         // Both in one.
         ("com.microsoft", "Attention") => (4, 4, 3),
         ("com.microsoft", "QAttention") => (8, 8, 3),

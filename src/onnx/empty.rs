@@ -17,9 +17,14 @@ pub fn concerns(node: &Node<'_>) -> bool {
     node.inputs.iter().flatten().any(|value| value.constant().is_some_and(Tensor::is_empty))
 }
 
-/// Operators that change nothing of their first input where there are no updates.
-fn passes_through(operator: &str) -> bool {
-    matches!(operator, "Scatter" | "ScatterElements" | "ScatterND" | "TensorScatter")
+/// Whether a node's result is its first input: where there are no updates, and where there are no tokens, of which another input has one
+/// size for what are two of the first.
+fn passes_through(operator: &str, first: &Value) -> bool {
+    match operator {
+        "Scatter" | "ScatterElements" | "ScatterND" | "TensorScatter" => true,
+        "MoE" | "QMoE" => first.constant().is_some_and(Tensor::is_empty),
+        _ => false,
+    }
 }
 
 /// What reductions and products make of nothing, as one of their results.
@@ -94,7 +99,9 @@ fn probe(
 /// # Errors
 /// The reason why they cannot be told.
 pub fn map(entry: &Entry, node: &Node<'_>, emit: &mut Emit<'_>, limits: &Arc<Limits>) -> Mapped<Vec<Value>> {
-    if let Some(Some(first)) = node.inputs.first().filter(|_| passes_through(node.operator())) {
+    if let Some(Some(first)) = node.inputs.first()
+        && passes_through(node.operator(), first)
+    {
         return Ok(vec![first.clone()]);
     }
     let both =

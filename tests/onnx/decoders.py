@@ -752,4 +752,71 @@ for length, causal, masked in [(1, 0, False), (1, 1, True), (3, 1, False), (3, 0
     name = f"Attention of com.microsoft in a cache of a fixed size, {length} queries{', causal' if causal else ''}{', with a mask' if masked else ''}"
     case(name, MS + "Attention", inputs, (result, present), {"w": weights, "b": bias}, given, absolute=2e-5, num_heads=2, past_present_share_buffer=1, unidirectional=causal)
 
+
+# MultiHeadAttention of com.microsoft in caches of a fixed size, and the scores that it and the one of decoders show
+for length, beams, causal, extra, shown in [
+    (1, 1, 0, "", True), (3, 1, 1, "", False), (2, 1, 0, "mask and bias", True), (3, 1, 1, "mask", True), (1, 3, 0, "bias", False),
+    (1, 2, 1, "mask and bias", True), (1, 2, 0, "", True), (2, 3, 1, "mask", True),
+]:
+    batch, total = 2 * beams, count + length
+    q, k, v = floats(batch, length, 8), floats(batch, length, 8), floats(batch, length, 8)
+    past_k, past_v = floats(batch, 2, size, 4), floats(batch, 2, size, 4)
+    past_k[:, :, count:], past_v[:, :, count:] = 100, 100
+    inputs = {"q": q, "k": k, "v": v, "pk": past_k, "pv": past_v, "count": np.array([count], np.int32)}
+    mask = np.where(random.rand(batch, total) < 0.7, 1, 0).astype(np.int32) if "mask" in extra else np.ones((batch, total), np.int32)
+    mask[:, 0] = 1
+    more = floats(1, 2, length, total) if "bias" in extra else np.zeros((1, 2, length, total), np.float32)
+    named = random.randint(0, beams, (2, beams, size)).astype(np.int32)
+    if "mask" in extra:
+        inputs["mask"] = mask
+    if "bias" in extra:
+        inputs["more"] = more
+    if beams > 1:
+        inputs["beams"] = named
+    present_k, present_v = f64(past_k).copy(), f64(past_v).copy()
+    present_k[:, :, count:total], present_v[:, :, count:total] = heads(f64(k), 2), heads(f64(v), 2)
+    scores, result = np.zeros((batch, 2, length, total)), np.zeros((batch, 2, length, 4))
+    for b in range(batch):
+        own = [b // beams * beams + (named[b // beams, b % beams, t] if t < count else b % beams) for t in range(total)]
+        key, value = (np.stack([present[own[t], :, t] for t in range(total)], 1) for present in (present_k, present_v))
+        scores[b] = heads(f64(q), 2)[b] @ key.transpose(0, 2, 1) / 2 + f64(more)[0] + np.where(mask[b], 0, -10000.0)
+        if causal:
+            scores[b] += np.where(np.arange(total) <= count + np.arange(length)[:, None], 0, -1e30)
+        result[b] = softmax(scores[b]) @ value
+    result = result.transpose(0, 2, 1, 3).reshape(batch, length, 8)
+    # Hidden scores that are shown are as low as float32 is.
+    scores = np.where(scores < -1e29, float(np.finfo(np.float32).min), scores)
+    expected = (result, present_k, present_v, *([scores] if shown else []))
+    # How many rows are shown has to be known.
+    constants = {"count": inputs.pop("count")} if shown and not extra else {}
+    has = lambda name: name if name in inputs else ""
+    name = f"{length} queries, {beams} beams{', causal' if causal else ''}{', with a ' + extra if extra else ''}{', with scores' if shown else ''}"
+    case(f"MultiHeadAttention in a cache of a fixed size, {name}", MS + "MultiHeadAttention", inputs, expected, constants, ["q", "k", "v", "", has("mask"), has("more"), "pk", "pv", "count", has("beams")], absolute=1e-5, num_heads=2, unidirectional=causal)
+    if length == 1 and shown:
+        given = ["q", "k", "v", has("mask"), has("more"), "pk", "pv", "count", "", has("beams")]
+        case(f"DecoderMaskedMultiHeadAttention in a cache of a fixed size, {name}", MS + "DecoderMaskedMultiHeadAttention", inputs, expected, constants, given, absolute=1e-5, num_heads=2, past_present_share_buffer=1, output_qk=1)
+refuse("MultiHeadAttention with beams of no cache", "cache_indirection without a cache and past_sequence_length", MS + "MultiHeadAttention", {"q": q, "k": k, "v": v, "beams": named}, given=["q", "k", "v", *[""] * 6, "beams"], num_heads=2)
+
+# Scores that GroupQueryAttention shows have what is added to them; and its result is of the type of the queries where the cache has another one
+q, k, v, more = floats(1, 2, 16), floats(1, 2, 8), floats(1, 2, 8), floats(1, 2, 2, 5)
+old_k, old_v = floats(1, 1, 3, 8), floats(1, 1, 3, 8)
+keys, values = np.concatenate([f64(old_k), heads(f64(k), 1)], 2), np.concatenate([f64(old_v), heads(f64(v), 1)], 2)
+scores = 2 * np.tanh(heads(f64(q), 2) @ keys.transpose(0, 1, 3, 2) / np.sqrt(8) / 2) + f64(more)
+hidden = np.triu(np.full((2, 5), -np.inf), 4)
+result = (softmax(scores + hidden) @ values).transpose(0, 2, 1, 3).reshape(1, 2, 16)
+inputs = {"q": q, "k": k, "v": v, "pk": old_k, "pv": old_v, "last": np.array([4], np.int32), "more": more}
+shown = np.where(hidden == 0, scores, np.nan)
+case("GroupQueryAttention, scores with a bias", MS + "GroupQueryAttention", inputs, (result, keys, values, unspecified(shown)), {"total": np.array([5], np.int32)}, ["q", "k", "v", "pk", "pv", "last", "total", "", "", "", "more"], absolute=4e-6, num_heads=2, kv_num_heads=1, qk_output=1, softcap=2.0)
+turn = lambda x: rotated(f64(x), f64(turns[0])[None, :2], f64(turns[1])[None, :2])
+turns = [np.cos(np.arange(8).reshape(2, 4)).astype(np.float16), np.sin(np.arange(8).reshape(2, 4)).astype(np.float16)]
+q, k, v = (floats(1, 2, width).astype(np.float16) for width in (16, 8, 8))
+scale = np.float32([0.03])
+codes = [np.clip(np.rint(x / f64(scale)), -128, 127) for x in (turn(heads(k, 1)), f64(heads(v, 1)))]
+scores = turn(heads(q, 2)) @ (codes[0] * f64(scale)).transpose(0, 1, 3, 2) / np.sqrt(8) + np.triu(np.full((2, 2), -np.inf), 1)
+result = (softmax(scores) @ (codes[1] * f64(scale))).transpose(0, 2, 1, 3).reshape(1, 2, 16)
+inputs = {"q": q, "k": k, "v": v, "last": np.array([1], np.int32)}
+given = ["q", "k", "v", "", "", "last", "total", "cos", "sin", "", "", "", "scale", "scale"]
+# A code may be the next one, of values rounded to float16.
+case("GroupQueryAttention of float16, a cache of 8 bits", MS + "GroupQueryAttention", inputs, (result.astype(np.float16), codes[0].astype(np.int8), codes[1].astype(np.int8)), {"total": np.array([2], np.int32), "cos": turns[0], "sin": turns[1], "scale": scale}, given, absolute=0.05, num_heads=2, kv_num_heads=1, do_rotary=1, k_quant_type="PER_TENSOR", v_quant_type="PER_TENSOR", kv_cache_bit_width=8)
+
 write("decoders.json", {"onnx": onnx.__version__}, cases, refused)

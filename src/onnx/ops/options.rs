@@ -220,13 +220,14 @@ mod tests {
 
     #[test]
     fn what_is_not_read_is_refused_by_name() {
-        let refusal = |attributes, inputs: &[&str]| {
+        let of_operator = |operator: &str, attributes, inputs: &[&str]| {
             let model = sketch(21).input("a", 1, &[2, 32]).input("b", 1, &[2, 32]);
-            let model = model.node("com.microsoft::MultiHeadAttention", inputs, &["y"], attributes).output("y");
+            let model = model.node(&format!("com.microsoft::{operator}"), inputs, &["y"], attributes).output("y");
             model.import().unwrap_err().to_string()
         };
-        let past = ["a", "a", "a", "", "", "", "", "", "b"];
-        assert!(refusal(vec![int("num_heads", 2)], &past).contains("the input past_sequence_length is not supported"));
+        let refusal = |attributes, inputs: &[&str]| of_operator("MultiHeadAttention", attributes, inputs);
+        let gated = of_operator("GatedAdd", vec![], &["a", "a", "a", "b"]);
+        assert!(gated.contains("the input gate_weight is not supported"));
         let eleven = ["a", "a", "a", "", "", "", "", "", "", "", "b"];
         assert!(refusal(vec![], &eleven).contains("an input 10, where the operator has 10 of them"));
         assert!(refusal(vec![float("scalee", 1.0)], &["a"]).contains("the attribute scalee is not one that the operator has"));

@@ -1,7 +1,8 @@
 //! MultiHeadAttention of com.microsoft.
 
+use super::fixed::Shared;
 use super::padding::with_mask;
-use super::{Attention, add_bias, causal_bias, default_scale, join_heads, split_heads, type_of_scores, with_past};
+use super::{Attention, add_bias, causal_bias, default_scale, join_heads, longest, split_heads, type_of_scores, with_past};
 use crate::graph::OperandId;
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, size};
@@ -37,10 +38,10 @@ fn separate(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<[OperandId; 3]> {
     }
 }
 
-/// MultiHeadAttention of com.microsoft, of queries, keys and values.
+/// MultiHeadAttention of com.microsoft, of queries, keys and values. The scores that it shows are those that the softmax gets, as in
+/// onnxruntime, whatever the operator's description calls them.
 pub fn multi_head(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let heads = size(node.int("num_heads", 0)?)?;
-    node.no_outputs_from(3, "of the scores")?;
     let mut inputs = separate(node, emit)?;
     if let Some(bias) = emit.optional(node, 3)? {
         let mut start = 0;
@@ -61,19 +62,43 @@ pub fn multi_head(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         _ => split_heads(input, heads, emit),
     };
     let (key, value) = (apart(inputs[1], emit)?, apart(inputs[2], emit)?);
-    let new = emit.shape(key)[2];
-    let (key, value) = (with_past(node, 6, key, emit)?, with_past(node, 7, value, emit)?);
+    let (batch, new) = (emit.shape(query)[0], emit.shape(key)[2]);
+    let (mask, mut bias) = (emit.optional(node, 4)?, emit.optional(node, 5)?);
+    let is_shared = node.optional(6).is_some() && node.optional(8).is_some();
+    if !is_shared && node.optional(9).is_some() {
+        return Err("cache_indirection without a cache and past_sequence_length".into());
+    }
+    let shared = is_shared.then(|| Shared::of(node, [8, 9], batch, new, emit)).transpose()?;
+    let (key, value, presents) = match &shared {
+        None => {
+            let presents = [with_past(node, 6, key, emit)?, with_past(node, 7, value, emit)?];
+            (presents[0], presents[1], presents)
+        }
+        Some(shared) => {
+            let presents = [shared.written(emit.input(node, 6)?, key, emit)?, shared.written(emit.input(node, 7)?, value, emit)?];
+            let rows = longest(node, (8, new), [mask, bias], node.has_output(3), emit)?;
+            (shared.rows(presents[0], rows, emit)?, shared.rows(presents[1], rows, emit)?, presents)
+        }
+    };
     let of = type_of_scores(query, emit);
     let (queries, keys) = (emit.shape(query)[2], emit.shape(key)[2]);
-    let mut bias = emit.optional(node, 5)?;
-    if let Some(mask) = emit.optional(node, 4)? {
+    if let Some(mask) = mask {
         bias = with_mask(node, mask, (query, keys), bias, emit)?;
     }
-    if node.flag("unidirectional", false)? {
+    let is_causal = node.flag("unidirectional", false)?;
+    if let Some(shared) = shared {
+        bias = shared.hide(bias, (keys, is_causal.then_some(queries)), of, emit)?;
+    } else if is_causal {
         let causal = causal_bias(of, queries, keys, i64::from(keys) - i64::from(new), 0, emit)?;
         bias = add_bias(bias, causal, emit)?;
     }
     let scale = default_scale(node, query, emit)?;
-    let result = Attention { query, key, value, scale, bias, softcap: 0.0 }.emit(emit)?;
-    Ok(vec![join_heads(result, emit)?.into(), key.into(), value.into()])
+    let attention = Attention { query, key, value, scale, bias, softcap: 0.0 };
+    if !node.has_output(3) {
+        let result = attention.emit(emit)?;
+        return Ok(vec![join_heads(result, emit)?.into(), presents[0].into(), presents[1].into()]);
+    }
+    let (result, scores) = attention.with_scores(None, emit)?;
+    let shown = emit.cast(scores.biased, emit.data_type(query))?;
+    Ok(vec![join_heads(result, emit)?.into(), presents[0].into(), presents[1].into(), shown.into()])
 }

@@ -180,12 +180,13 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     } else {
         step.behind(node, past, ends_aligned, emit)?
     };
-    let mut bias = keys.bias;
+    let (mut bias, mut added) = (keys.bias, None);
     if let Some(given) = emit.optional(node, 10)? {
         let columns = match keys.positions {
             Some(positions) => at_positions(given, positions, emit)?,
             None => as_wide_as(given, emit.shape(keys.key)[2], ends_aligned, emit)?,
         };
+        added = Some(columns);
         bias = add_bias(bias, columns, emit)?;
     }
     let scale = default_scale(node, query, emit)?;
@@ -200,10 +201,10 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         Some(coding) => coding.numbers(cache, emit),
         None => Ok(cache),
     };
-    let of_query = emit.data_type(query);
     let of_keys = numbers(keys.key, key_coding, emit)?;
     let of_values = numbers(keys.value, value_coding, emit)?;
-    let of_values = if value_coding.is_some() { emit.cast(of_values, of_query)? } else { of_values };
+    // The result has the type of the values.
+    let of_values = if value_coding.is_some() { emit.cast(of_values, of_given)? } else { of_values };
     let attention = Attention { query, key: of_keys, value: of_values, scale, bias, softcap };
     let shown = node.int("qk_output", 0)?;
     if shown == 0 || !node.has_output(3) {
@@ -221,6 +222,11 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     };
     let number = emit.shape(keys.key)[2];
     let mut scores = emit.reshape(scores, &[batch, heads, length, number])?;
+    // Before the softmax, with what the node adds to them and without what hides keys.
+    if let Some(added) = added.filter(|_| shown == 1) {
+        let added = wide(added, emit)?;
+        scores = emit.add(scores, added)?;
+    }
     // Of a cache of a fixed size only so much is shown as the longest sequence has.
     if let Some(total) = total.as_ref().and_then(|total| total.first()).and_then(|&total| u32::try_from(total).ok())
         && total < number

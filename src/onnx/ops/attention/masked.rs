@@ -2,7 +2,7 @@
 
 use super::fixed::Shared;
 use super::padding::with_mask;
-use super::{Attention, default_scale, join_heads, split_heads, type_of_scores, with_past};
+use super::{Attention, default_scale, join_heads, longest, split_heads, type_of_scores, with_past};
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, size};
 use crate::onnx::refusal::Mapped;
@@ -55,11 +55,8 @@ pub fn decoder_masked(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>
                     let shared = Shared::of(node, [7, 9], emit.shape(query)[0], 1, emit)?;
                     let presents =
                         [shared.written(emit.input(node, 5)?, key, emit)?, shared.written(emit.input(node, 6)?, value, emit)?];
-                    // As many as the longest sequence has: the mask or what is added tells it, if they are there.
-                    let mut given = [mask, bias].into_iter().flatten().map(|id| emit.shape(id));
-                    let longest = given.find_map(|shape| shape.split_first().and_then(|(_, rest)| rest.last().copied()));
-                    let longest = longest.filter(|&keys| keys > 1);
-                    let [key, value] = [shared.rows(presents[0], longest, emit)?, shared.rows(presents[1], longest, emit)?];
+                    let rows = longest(node, (7, 1), [mask, bias], node.has_output(3), emit)?;
+                    let [key, value] = [shared.rows(presents[0], rows, emit)?, shared.rows(presents[1], rows, emit)?];
                     bias = shared.hide(bias, (emit.shape(key)[2], None), type_of_scores(query, emit), emit)?;
                     (key, value, presents)
                 }
@@ -77,8 +74,8 @@ pub fn decoder_masked(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>
     let result = attention.result(weights, emit)?;
     let mut outputs: Vec<Value> = vec![join_heads(result, emit)?.into(), presents[0].into(), presents[1].into()];
     if node.has_output(3) {
-        // Before the softmax, whatever the operator's description calls it.
-        outputs.push(scores.products.into());
+        // What the softmax gets, as in onnxruntime, whatever the operator's description calls it.
+        outputs.push(emit.cast(scores.biased, emit.data_type(query))?.into());
     }
     Ok(outputs)
 }

@@ -23,7 +23,7 @@ use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, LogicalKind};
 use crate::graph::ops::softmax::Softmax;
 use crate::graph::{DataType, OperandId};
 use crate::onnx::emit::Emit;
-use crate::onnx::node::Node;
+use crate::onnx::node::{Node, size};
 use crate::onnx::ops::precision::wide;
 use crate::onnx::refusal::Mapped;
 use crate::onnx::tensor::Tensor;
@@ -197,6 +197,27 @@ fn with_past(node: &Node<'_>, position: usize, new: OperandId, emit: &mut Emit<'
             emit.concat(vec![past, new], 2)
         }
         _ => Ok(new),
+    }
+}
+
+/// How many rows of a cache of a fixed size the longest sequence has: as many as the mask, or what is added to scores, has columns. Where
+/// neither is there and scores of so many rows are shown, the input at `position` says it, behind which `new` rows follow.
+fn longest(
+    node: &Node<'_>,
+    (position, new): (usize, u32),
+    given: [Option<OperandId>; 2],
+    is_shown: bool,
+    emit: &Emit<'_>,
+) -> Mapped<Option<u32>> {
+    let mut shapes = given.into_iter().flatten().map(|id| emit.shape(id));
+    let columns = shapes.find_map(|shape| shape.split_first().and_then(|(_, rest)| rest.last().copied()));
+    match columns.filter(|&columns| columns > 1) {
+        None if is_shown => {
+            let before = node.constant(position, "the number of rows before")?.integers();
+            let before = before.first().copied().ok_or("past_sequence_length without elements")?;
+            Ok(Some(size(before.saturating_add(new.into()))?))
+        }
+        known => Ok(known),
     }
 }
 
