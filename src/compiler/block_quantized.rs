@@ -1,13 +1,13 @@
 //! What WebNN says of weights of a few bits, `dequantizeLinear` of constants before a product, becomes a product that reads the bits
-//! ([`BlockQuantizedMatmul`]), and so does a cast of bytes that a factor is multiplied with. Their blocks lie along the depth; a transposition
-//! and a reshape may stand between. Where float16 is
+//! ([`BlockQuantizedMatmul`]), and so does a cast of bytes that a factor is multiplied with. Their blocks lie along the depth; a transposition,
+//! a reshape and, where float16 is rounded late, a cast of it may stand between. Where float16 is
 //! computed in float32, so are products with float16 constants: kernels convert these as they read them.
 
 use super::progress::Progress;
 use super::quantized::{dequantized, insert, maker, push};
 use crate::error::Result;
 use crate::graph::ops::block_quantized::{BlockQuantizedMatmul, WeightCoding};
-use crate::graph::ops::elementwise::{Binary, BinaryKind, DequantizeLinear};
+use crate::graph::ops::elementwise::{Binary, BinaryKind, Cast, DequantizeLinear};
 use crate::graph::ops::movement::{Reshape, Transpose};
 use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, Node, Op, Operand, OperandId, Source};
 use crate::memory;
@@ -73,6 +73,18 @@ fn quantized(graph: &Graph, id: OperandId) -> Option<Quantized> {
     }
 }
 
+/// What an operand is the float32 form of: dequantized numbers that are float16 by their scales, where nothing has to be rounded to that.
+fn widened(graph: &Graph, id: OperandId) -> OperandId {
+    match maker(graph, id) {
+        Some((_, Node { op: Op::Cast(Cast { input, data_type: DataType::Float32 }), .. }))
+            if graph.rounds_late && graph.descriptor(*input).data_type == DataType::Float16 =>
+        {
+            *input
+        }
+        _ => id,
+    }
+}
+
 /// The constant that an operand is: in another shape, or as often as there are elements if the second is true. What importers put between is
 /// one of each at most, and a longer way is not gone, however often products ask.
 fn known(graph: &Graph, mut id: OperandId) -> Option<(OperandId, bool)> {
@@ -99,12 +111,12 @@ fn weights(graph: &Graph, node: &Node, integers: bool, widens: bool) -> Option<F
     };
     let shape = |id: OperandId| -> Vec<usize> { graph.descriptor(id).shape.iter().map(|&size| size as usize).collect() };
     // From the product back to where they are dequantized.
-    let (mut id, mut is_turned) = (b, is_turned);
+    let (mut id, mut is_turned) = (widened(graph, b), is_turned);
     if let Some((_, Node { op: Op::Transpose(Transpose { input, permutation }), .. })) = maker(graph, id)
         && shape(id).len() == 2
         && permutation.as_deref().is_none_or(|order| order == [1, 0])
     {
-        (id, is_turned) = (*input, !is_turned);
+        (id, is_turned) = (widened(graph, *input), !is_turned);
     }
     let [rows, columns] = shape(id)[..] else { return None };
     if widens && rows * columns >= WORTH_IT {
@@ -319,7 +331,6 @@ mod tests {
     use super::*;
     use crate::backend::cpu::reference::interpret;
     use crate::compiler::prune::prune;
-    use crate::graph::ops::elementwise::Cast;
     use crate::graph::ops::matmul::{Gemm, Matmul};
     use crate::graph::ops::movement::Expand;
     use crate::graph::{GraphBuilder, Limits};
@@ -383,6 +394,53 @@ mod tests {
             _ => Matmul { a, b }.into(),
         });
         builder.build(vec![("y".to_owned(), y)]).unwrap()
+    }
+
+    /// Scales of float16 whose numbers are cast for a product of float32, before or after a transposition. These numbers are exact.
+    #[test]
+    fn float16_numbers_are_not_cast() {
+        let left = floats((5 * DEPTH) as usize, 5);
+        for (is_turned, is_cast_first, rounds_late) in
+            [(false, true, true), (true, true, true), (true, false, true), (false, true, false), (true, false, false)]
+        {
+            let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
+            let a = builder.input("a", Descriptor::new(DataType::Float32, [5, DEPTH])).unwrap();
+            let blocks = DEPTH / BLOCK;
+            let (shape, of_blocks) =
+                if is_turned { ([COLUMNS, DEPTH], [COLUMNS, blocks]) } else { ([DEPTH, COLUMNS], [blocks, COLUMNS]) };
+            let mut constant = |data_type: DataType, shape: [u32; 2], bytes: Vec<u8>| {
+                let descriptor = Descriptor::new(data_type, shape);
+                let length = descriptor.byte_length();
+                builder.constant(descriptor, ConstantBytes::new(bytes[..length].to_vec())).unwrap()
+            };
+            let halves = bytes((blocks * COLUMNS) as usize, 2).into_iter().map(|byte| f32::from(byte) / 128.0 - 1.0);
+            let halves = halves.flat_map(|x| half::f16::from_f32(x).to_le_bytes()).collect();
+            let input = constant(DataType::Int4, shape, bytes((DEPTH * COLUMNS) as usize, 1));
+            let scale = constant(DataType::Float16, of_blocks, halves);
+            let zero_point = constant(DataType::Int4, of_blocks, vec![0; (blocks * COLUMNS) as usize]);
+            let mut push = |op: Op| builder.push_op(op, "").unwrap()[0];
+            let mut b = push(DequantizeLinear { input, scale, zero_point }.into());
+            let cast = |b| Cast { input: b, data_type: DataType::Float32 }.into();
+            if is_cast_first {
+                b = push(cast(b));
+            }
+            if is_turned {
+                b = push(Transpose { input: b, permutation: None }.into());
+            }
+            if !is_cast_first {
+                b = push(cast(b));
+            }
+            let y = push(Matmul { a, b }.into());
+            let mut graph = builder.build(vec![("y".to_owned(), y)]).unwrap();
+            graph.rounds_late = rounds_late;
+            if rounds_late {
+                is_one_product(&graph, &left, &format!("turned {is_turned}, cast first {is_cast_first}"));
+            } else {
+                // The product gets numbers that are rounded to float16.
+                block_quantized(&mut graph, true, true, &Progress::unasked()).unwrap();
+                assert!(graph.nodes.iter().all(|node| node.op.row().name != "blockQuantizedMatmul"));
+            }
+        }
     }
 
     /// A product with float16 constants, in a graph of these or of float32, alone and with a row that is computed.
