@@ -56,8 +56,8 @@ impl Sampling {
     /// `OperationError` where no number is above minus infinity.
     pub fn choose(&self, logits: &mut [f32], occurrences: &Occurrences, random: &mut Stream) -> Result<Choice> {
         // Of the model itself, before anything is changed.
-        let total = log_of_sum(logits);
-        let own = |id: usize, logits: &[f32]| f64::from(logits[id]) - total;
+        let (top, total) = log_of_sum(logits);
+        let own = |id: usize, logits: &[f32]| above(logits[id], top) - total;
         let is_changed = !self.bias.is_empty() || self.repetition != 1.0 || self.presence != 0.0 || self.frequency != 0.0;
         let unchanged = is_changed.then(|| logits.to_vec());
         for &(id, bias) in &self.bias {
@@ -67,8 +67,9 @@ impl Sampling {
         }
         for (&id, &count) in &occurrences.counts {
             let Some(number) = logits.get_mut(id as usize) else { continue };
-            let repetition = self.repetition as f32;
-            *number = if *number < 0.0 { *number * repetition } else { *number / repetition };
+            // float32 may have 0 for the factor, or infinity.
+            let own = f64::from(*number);
+            *number = if own < 0.0 { own * self.repetition } else { own / self.repetition } as f32;
             if count > 0 {
                 *number -= (self.presence + self.frequency * f64::from(count)) as f32;
             }
@@ -81,8 +82,12 @@ impl Sampling {
     }
 
     fn sample(&self, logits: &[f32], random: &mut Stream) -> Option<usize> {
-        let top = f64::from(logits[greatest(logits)?]);
-        let power = |number: f32| ((f64::from(number) - top) / self.temperature).exp();
+        let top = logits[greatest(logits)?];
+        let power = |number: f32| match above(number, top) {
+            // Also at an infinite temperature.
+            f64::NEG_INFINITY => 0.0,
+            difference => (difference / self.temperature).exp(),
+        };
         let mut left: Vec<(usize, f64)> = logits
             .iter()
             .enumerate()
@@ -134,14 +139,16 @@ fn greatest(logits: &[f32]) -> Option<usize> {
     best
 }
 
-fn log_of_sum(logits: &[f32]) -> f64 {
-    let most = logits.iter().copied().filter(|number| !number.is_nan()).fold(f32::NEG_INFINITY, f32::max);
-    if most == f32::NEG_INFINITY {
-        return f64::NEG_INFINITY;
-    }
-    let most = f64::from(most);
-    let sum: f64 = logits.iter().filter(|number| !number.is_nan()).map(|&number| (f64::from(number) - most).exp()).sum();
-    most + sum.ln()
+/// How far a number is above the greatest one, at most 0. Infinite ones are equal.
+fn above(number: f32, top: f32) -> f64 {
+    if number == top { 0.0 } else { f64::from(number) - f64::from(top) }
+}
+
+/// The greatest number, and the logarithm of the sum of the powers of how far all are above it. What is not a number does not count.
+fn log_of_sum(logits: &[f32]) -> (f32, f64) {
+    let numbers = || logits.iter().copied().filter(|number| !number.is_nan());
+    let top = numbers().fold(f32::NEG_INFINITY, f32::max);
+    (top, numbers().map(|number| above(number, top).exp()).sum::<f64>().ln())
 }
 
 #[cfg(test)]
@@ -214,6 +221,32 @@ mod tests {
         check(&penalties, &occurrences, &[0.15 / 0.625, 0.125 / 0.625, 0.1 / 0.625, 0.25 / 0.625]);
         occurrences.add(1);
         check(&penalties, &occurrences, &[0.15 / 0.5625, 0.0625 / 0.5625, 0.1 / 0.5625, 0.25 / 0.5625]);
+    }
+
+    /// They share all of the probability, at any temperature.
+    #[test]
+    fn infinite_numbers_leave_nothing_to_others() {
+        let logits = [1.0, f32::INFINITY, f32::NAN, 3e38, f32::INFINITY, f32::NEG_INFINITY];
+        let none = Occurrences::default();
+        for temperature in [1e-300, 0.5, 1.0, f64::INFINITY] {
+            let found = frequencies(&Sampling { temperature, ..plain() }, &logits, &none);
+            assert!((found[1] - 0.5).abs() < 0.0125 && (found[1] + found[4] - 1.0).abs() < 1e-9, "{temperature}: {found:?}");
+            for narrower in [Sampling { top_k: 1, ..plain() }, Sampling { top_p: 0.1, ..plain() }] {
+                assert_eq!(frequencies(&Sampling { temperature, ..narrower }, &logits, &none)[1].round(), 1.0);
+            }
+        }
+        let mut random = Random::new(Some(1)).stream(None).unwrap();
+        for (bias, logprob) in [(vec![], 0.5f64.ln()), (vec![(3, f32::INFINITY)], f64::NEG_INFINITY)] {
+            let mut logits = if bias.is_empty() { logits } else { [1.0, 2.0, f32::NAN, 3e38, f32::INFINITY, 0.0] };
+            let sampling = Sampling { temperature: 0.0, bias, ..plain() };
+            assert_eq!(sampling.choose(&mut logits, &none, &mut random).unwrap().logprob, logprob);
+        }
+        // A factor that float32 does not have.
+        let occurrences = Occurrences::of(&[0]);
+        for repetition in [1e-300, 1e300] {
+            let sampling = Sampling { temperature: 0.0, repetition, ..plain() };
+            assert_eq!(sampling.choose(&mut [0.0], &occurrences, &mut random).unwrap().id, 0);
+        }
     }
 
     #[test]
