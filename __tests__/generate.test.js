@@ -3,6 +3,7 @@
 // webnn-node/generate: the same tokens as onnxruntime-node gives step by step, whatever the model's caches are made with; what is
 // remembered; the options.
 
+const { runInNewContext } = require('node:vm');
 const { ml } = require('../lib/index.js');
 const { loadOnnx } = require('../lib/onnx.js');
 const { GenerationCache, generate } = require('../lib/generate.js');
@@ -171,6 +172,13 @@ describe('options', () => {
     const found = idsOf(await all(model(), [1, 2], { maxNewTokens: 3, logits }));
     expect(seen).toEqual([0, 1, 2].map((count) => [0, [1, 2], count, TOKENS]));
     expect(found[0] >= 30 && found[1] === 5 && found[2] >= 30).toBe(true);
+    // Of another realm, too.
+    const other = runInNewContext(`numbers = new Float32Array(${TOKENS}); numbers[9] = Infinity; numbers`);
+    for (const temperature of [0, 1]) {
+      const forced = await all(model(), [1, 2], { temperature, maxNewTokens: 2, logits: () => other });
+      expect(forced.map(({ id, logprob }) => [id, logprob])).toEqual([[9, 0], [9, 0]]);
+    }
+    expect(idsOf(await all(model(), [1, 2], { temperature: 1, maxNewTokens: 3, bias: { 11: Infinity } }))).toEqual([11, 11, 11]);
     const none = all(model(), [1, 2], { logits: (numbers) => void numbers.fill(-Infinity) });
     await expect(none).rejects.toThrow('found no token whose logit is above minus infinity');
   });

@@ -44,6 +44,8 @@ testCases([
   { op: 'MultiHeadAttention', ...microsoft, note: 'a cache of a fixed size, beams', outputs: 3, attributes: { num_heads: 2 }, inputs: [x([2, 1, 8]), x([2, 1, 8]), x([2, 1, 8]), null, null, null, filled(3, [2, 2, 8, 4]), filled(3, [2, 2, 8, 4]), i32([1], [3]), i32([1, 2, 8], Array.from({ length: 16 }, (_, i) => (i * 5) % 3 % 2))] },
   // Only caches of a fixed size have a length.
   { op: 'Attention', ...microsoft, note: 'a length that means nothing', outputs: 2, attributes: { num_heads: 2 }, inputs: [x([2, 1, 8]), c([8, 24]), c([24]), null, x([2, 2, 2, 3, 4]), null, i32([1], [1])] },
+  // Nothing is remembered for a filter of one element.
+  { op: 'CausalConvWithState', ...microsoft, note: 'of one element', outputs: 2, attributes: { activation: 'silu' }, inputs: [x([2, 3, 5]), c([3, 1, 1]), c([3])] },
   { op: 'MoE', ...microsoft, note: 'no tokens', attributes: { k: 2 }, inputs: [x([0, 3, 8]), x([0, 4]), c([4, 6, 8]), null, c([4, 8, 6])] },
   { op: 'RotaryEmbedding', ...microsoft, inputs: [x([2, 3, 16]), x([2, 3], { type: 'int64', low: 0, high: 8 }), c([8, 4]), c([8, 4])] },
   { op: 'RotaryEmbedding', ...microsoft, attributes: { interleaved: 1 }, inputs: [x([2, 2, 3, 8]), x([1], { type: 'int64', values: [2] }), c([8, 4]), c([8, 4])] },

@@ -2,6 +2,7 @@
 
 // generate(): an iterator over the tokens that a model continues sequences with. Each step crosses to the native side once.
 
+const { types } = require('node:util');
 const native = require('../native.js');
 const { invalidState, nativeError, typeError } = require('../errors.js');
 const { modelState } = require('../onnx/model.js');
@@ -87,7 +88,7 @@ async function hooked({ session, signal, model }, flat, sequences, hook) {
     const { prompt, ids } = sequences[sequence];
     const others = await hook(logits, { sequence, prompt, ids: [...ids] });
     signal?.throwIfAborted();
-    if (others !== undefined && (!(others instanceof Float32Array) || others.length !== logits.length)) {
+    if (others !== undefined && (!types.isFloat32Array(others) || others.length !== logits.length)) {
       throw typeError(NAME, model.label, `options: logits: found ${show(others)} as its result, allowed undefined, or a Float32Array of ${logits.length} elements`);
     }
     try {

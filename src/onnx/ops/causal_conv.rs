@@ -9,6 +9,7 @@ use crate::graph::{DataType, OperandId};
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, size};
 use crate::onnx::refusal::Mapped;
+use crate::onnx::tensor::Tensor;
 use crate::onnx::value::Value;
 
 struct Filter {
@@ -24,8 +25,8 @@ impl Filter {
         let weight = emit.input(node, 1)?;
         let &[channels, _, width] = &emit.shape(weight)[..] else { return Err("a filter whose rank is not 3".into()) };
         let dilation = size(node.int("dilation", 1)?)?;
-        if width < 2 || dilation == 0 {
-            return Err("a state without elements is not supported".into());
+        if width == 0 || dilation == 0 {
+            return Err(format!("a filter of {width} elements with a dilation of {dilation}").into());
         }
         Ok(Filter { weight, bias, channels, width, dilation })
     }
@@ -96,23 +97,29 @@ pub fn with_state(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         other => other != 0,
     };
     let window = window(node)?;
-    let past = match emit.optional(node, 3)? {
+    let past = match node.optional(3) {
+        // A filter of one element remembers nothing, and such a state is known.
+        _ if remembered == 0 => None,
         Some(past) => {
+            let past = emit.operand(past)?;
             let past = last_of_window(past, window, emit)?;
-            match states_are_last {
+            Some(match states_are_last {
                 true => {
                     let flat = emit.reshape(past, &[batches, remembered, channels])?;
                     emit.transpose(flat, &[0, 2, 1])?
                 }
                 false => past,
-            }
+            })
         }
         None => {
             let zero = emit.scalar(emit.data_type(input), 0.0)?;
-            emit.expand(zero, &[batches, channels, remembered])?
+            Some(emit.expand(zero, &[batches, channels, remembered])?)
         }
     };
-    let all = emit.concat(vec![past, input], 2)?;
+    let all = match past {
+        Some(past) => emit.concat(vec![past, input], 2)?,
+        None => input,
+    };
     let seen = emit.slice_axis(all, 2, remembered - before, before + length)?;
     let mut output = filter.apply(node, seen, emit)?;
     // Each channel's dimensions come last in a state too, if it lies as the input does.
@@ -129,7 +136,7 @@ pub fn with_state(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         if states_are_last { emit.transpose(state, &[0, 2, 1]) } else { Ok(state) }
     };
     let mut slots = Vec::new();
-    for slot in 0..window.max(1) {
+    for slot in 0..if remembered == 0 { 0 } else { window.max(1) } {
         let state = match (slot + length + 1).checked_sub(window.max(1)) {
             Some(end) if end > 0 => state_behind(end, emit)?,
             _ => {
@@ -139,10 +146,14 @@ pub fn with_state(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         };
         slots.push(emit.reshape(state, &[&[1], &of_state[..]].concat())?);
     }
-    let mut state = emit.concat(slots, 0)?;
-    if window == 0 {
-        state = emit.reshape(state, &of_state)?;
-    }
+    let of_slots = if window == 0 { of_state } else { [&[window], &of_state[..]].concat() };
+    let state = if slots.is_empty() {
+        let shape = of_slots.iter().map(|&size| size as usize).collect();
+        Tensor::without_elements(emit.data_type(all).into(), shape).into()
+    } else {
+        let all = emit.concat(slots, 0)?;
+        Value::from(emit.reshape(all, &of_slots)?)
+    };
     let capacity = size(node.int("state_update_capacity", 0)?)?;
     let captured = match capacity {
         0 => None,
@@ -155,7 +166,7 @@ pub fn with_state(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         let turned = emit.transpose(output, &[0, 2, 1])?;
         output = emit.reshape(turned, &given)?;
     }
-    Ok([output, state].into_iter().chain(captured).map(Value::from).collect())
+    Ok([output.into(), state].into_iter().chain(captured.map(Value::from)).collect())
 }
 
 /// The first rows of [batch, rows, channels], or all and zeros behind them.
@@ -180,6 +191,9 @@ pub fn of_several(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let &[tokens, channels] = &emit.shape(input)[..] else { return Err("an input whose rank is not 2".into()) };
     let ends = ends(node, 2, tokens)?.ok_or("the input cumulative_sequence_length is missing")?;
     let (batch, before) = (ends.len() as u32 - 1, filter.before()?);
+    if before == 0 {
+        return Err("a filter of one element, whose state has none".into());
+    }
     if emit.shape(past) != [batch, channels, before] {
         return Err(format!("a state of shape {:?}, where {:?} is needed", emit.shape(past), [batch, channels, before]).into());
     }
