@@ -44,7 +44,14 @@ pub fn is_there() -> bool {
     })
 }
 
+/// Other systems are not asked for the registers: it is not known here how.
+#[cfg(not(target_os = "linux"))]
+fn is_permitted() -> bool {
+    false
+}
+
 /// Asks Linux for the registers, whose contents make the state of a thread much larger.
+#[cfg(target_os = "linux")]
 fn is_permitted() -> bool {
     const ARCH_PRCTL: std::ffi::c_long = 158;
     const REQUEST_PERMISSION: std::ffi::c_long = 0x1023;

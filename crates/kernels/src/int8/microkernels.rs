@@ -78,7 +78,7 @@ pub struct Tiles {
 
 /// What a thread needs while it runs tiles.
 pub struct Ready {
-    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    #[cfg(target_arch = "x86_64")]
     _registers: Option<super::amx::Configured>,
 }
 
@@ -99,20 +99,20 @@ impl Tiles {
     #[must_use]
     pub fn ready(&self) -> Ready {
         Ready {
-            #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+            #[cfg(target_arch = "x86_64")]
             _registers: self.gathers().then(super::amx::Configured::load),
         }
     }
 
     /// Whether tiles want their rows gathered.
-    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    #[cfg(target_arch = "x86_64")]
     fn gathers(&self) -> bool {
         self.step > 1
     }
 
     /// Bytes of the rows of a tile when they are gathered; 0 if they are read where they are.
     pub fn gathered(&self, depth: usize) -> usize {
-        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        #[cfg(target_arch = "x86_64")]
         if self.gathers() {
             return super::amx::gathered(self.rows, depth);
         }
@@ -123,7 +123,7 @@ impl Tiles {
     /// Gathers the rows of a tile, if it wants them so: `starts` has the start of a run of `length` bytes for each run, for each
     /// row, and begins with that of all of them then.
     pub fn gather(&self, isa: &Isa, starts: &mut [*const u8], rows: usize, length: usize, to: &mut [u8]) {
-        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        #[cfg(target_arch = "x86_64")]
         if self.gathers() {
             isa.run_loop(super::amx::Gather { starts: &*starts, rows, length, to: &mut *to });
             starts[0] = to.as_ptr();
@@ -145,7 +145,7 @@ impl Tiles {
             Level::Neon => smallvec![&PORTABLE],
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => smallvec![&x86::AVX2],
-            #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+            #[cfg(target_arch = "x86_64")]
             Level::Avx512 if super::amx::is_there() => smallvec![&super::amx::AMX, &x86::VNNI, &x86::AVX512],
             #[cfg(target_arch = "x86_64")]
             Level::Avx512 if is_x86_feature_detected!("avx512vnni") => smallvec![&x86::VNNI, &x86::AVX512],

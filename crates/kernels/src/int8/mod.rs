@@ -1,6 +1,6 @@
 //! Products of 8-bit integers.
 
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[cfg(target_arch = "x86_64")]
 pub(crate) mod amx;
 pub mod microkernels;
 pub mod panels;
