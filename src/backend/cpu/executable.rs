@@ -65,8 +65,8 @@ struct Step {
     implementation: &'static str,
     /// The kernel that was made for it; without one the reference kernel runs.
     kernel: Option<Box<dyn Kernel>>,
-    /// Multiplications that the kernel saves, of those that the operator asks for.
-    saved: usize,
+    /// Multiplications that the kernel takes as long as, where these are not those that the operator asks for.
+    taken: Option<usize>,
     /// What is done to the output afterwards; moved to `followers` once it is known that the kernel does not do it. The output
     /// as it was before stands behind the inputs.
     fused: Vec<Op>,
@@ -160,7 +160,7 @@ impl Step {
             op: step.op,
             implementation: "",
             kernel: None,
-            saved: 0,
+            taken: None,
             fused: behind_inputs(step.fused, step.inputs.len()),
             followers: Vec::new(),
             label: step.label,
@@ -207,8 +207,10 @@ impl Step {
 
     /// How many nanoseconds it takes on one thread, or so.
     fn estimate(&self) -> usize {
-        let saved = self.kernel.is_some().then_some(self.saved);
-        cost::nanoseconds(&self.op, saved, &shapes(&self.inputs), &shapes(&self.outputs))
+        let (inputs, outputs) = (shapes(&self.inputs), shapes(&self.outputs));
+        let directly = |kernel: &dyn Kernel| multiplications(&self.op, &inputs, &outputs) / kernel.speed();
+        let taken = self.kernel.as_deref().map(|kernel| self.taken.unwrap_or_else(|| directly(kernel)));
+        cost::nanoseconds(&self.op, taken, &inputs, &outputs)
     }
 
     /// The bytes that describe it, about.
@@ -282,13 +284,13 @@ fn quantized_product(step: &Step, views: &[View<'_>], written: &mut [ViewMut<'_>
     follow_from(made, DataType::Int32, &step.followers, views, &mut written[0], cancel)
 }
 
-/// Calls back with what is known of each step, one after the other, and with the multiplications that its workspace saves, if it
-/// may have one.
+/// Calls back with what is known of each step, one after the other, and with the multiplications that it takes as long as with its
+/// workspace, if it may have one.
 fn for_each_problem(
     steps: &[Step],
     constants: &[ConstantBytes],
     target: &Target,
-    mut done: impl FnMut(usize, &Problem<'_>, usize) -> Result<()>,
+    mut done: impl FnMut(usize, &Problem<'_>, Option<usize>) -> Result<()>,
 ) -> Result<()> {
     let budget = budget_beside(constants.iter().map(ConstantBytes::len).sum());
     let workspaces: Vec<Workspaces> = steps.iter().map(|step| step.workspaces(target)).collect();
@@ -338,7 +340,7 @@ fn for_each_problem(
             output,
             workspace,
         };
-        done(number, &problem, workspace.map_or(0, |workspace| workspaces[workspace].saved))?;
+        done(number, &problem, workspace.map(|workspace| workspaces[workspace].taken))?;
     }
     Ok(())
 }
@@ -379,8 +381,8 @@ fn build_kernels(
     shared: &Shared,
 ) -> Result<usize> {
     let mut counted = 0;
-    let mut made: Vec<(&'static str, Option<Built>, usize)> = Vec::new();
-    for_each_problem(steps, constants, target, |number, problem, saved| {
+    let mut made: Vec<(&'static str, Option<Built>, Option<usize>)> = Vec::new();
+    for_each_problem(steps, constants, target, |number, problem, taken| {
         cancel.check()?;
         let (choice, build) = choose(problem, target);
         choice.say(target, || steps[number].describe());
@@ -403,14 +405,14 @@ fn build_kernels(
             let packed = steps[number].looked_at(&steps[number].inputs[position], constants);
             packed.filter(|constant| constant.key().is_none()).into_iter().for_each(|constant| let_go(constant.as_slice()));
         }
-        made.push((choice.name, built, saved));
+        made.push((choice.name, built, taken));
         Ok(())
     })?;
-    for (step, (implementation, built, saved)) in steps.iter_mut().zip(made) {
+    for (step, (implementation, built, taken)) in steps.iter_mut().zip(made) {
         step.implementation = implementation;
         if let Some(Built { kernel, consumed, fuses }) = built {
             step.kernel = Some(kernel);
-            step.saved = saved;
+            step.taken = taken;
             if fuses {
                 step.fused.clear();
             }

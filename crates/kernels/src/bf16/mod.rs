@@ -58,6 +58,11 @@ pub fn has_tiles_for_products(isa: &Isa) -> bool {
     !std::ptr::eq(for_products(isa), microkernels(isa))
 }
 
+/// Whether these are such.
+pub fn are_tiles_for_products(gemm: &Microkernels) -> bool {
+    has_tiles_for_products(gemm.isa) && std::ptr::eq(gemm, for_products(gemm.isa))
+}
+
 /// Those without special instructions.
 pub fn emulated(isa: &Isa) -> &'static Microkernels {
     bf16::emulated(isa.level)

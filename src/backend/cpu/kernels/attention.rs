@@ -101,6 +101,10 @@ impl Kernel for Attention {
             part.run(unsafe { output.from(origin.place) }, origin, &tensors);
         });
     }
+
+    fn speed(&self) -> usize {
+        bf16::speed_of(self.gemm)
+    }
 }
 
 impl Attention {

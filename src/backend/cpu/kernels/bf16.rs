@@ -52,10 +52,15 @@ pub fn require_columns(columns: usize, target: &Target) -> Result<(), Reject> {
 /// multiplications in an instruction; the matrices of AMX have sixteen times as many, of which half wait for what they read; BFMMLA has
 /// four times as many as FMLA.
 pub fn speed(target: &Target) -> usize {
-    match for_products(target) {
-        Ok(gemm) if gemm.matrices => 8,
-        Ok(gemm) if gemm.is_native() && bf16::has_tiles_for_products(target.isa) => 4,
-        Ok(gemm) if gemm.is_native() => 2,
-        _ => 1,
+    for_products(target).map_or(1, speed_of)
+}
+
+/// The same of those that a kernel has.
+pub fn speed_of(gemm: &Microkernels) -> usize {
+    match gemm.is_native_bf16() {
+        true if gemm.matrices => 8,
+        true if bf16::are_tiles_for_products(gemm) => 4,
+        true => 2,
+        false => 1,
     }
 }

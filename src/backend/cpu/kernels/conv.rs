@@ -224,6 +224,10 @@ impl Kernel for Conv {
         self.finish.added
     }
 
+    fn speed(&self) -> usize {
+        self.rounding.map_or(1, bf16::speed_of)
+    }
+
     fn bytes(&self) -> usize {
         let inside = (self.inside.len() + self.over.len()) * size_of::<Range<usize>>();
         let packed = self.groups.iter().map(Panels::bytes).sum::<usize>();

@@ -80,6 +80,10 @@ impl Kernel for TimesConstant {
         Storage { loads, rounds: smallvec![self.left], stores, rounds_output: true, ..Storage::default() }
     }
 
+    fn speed(&self) -> usize {
+        bf16::speed_of(self.gemm)
+    }
+
     fn bytes(&self) -> usize {
         self.right.bytes() + self.windows.as_ref().map_or(0, Windows::bytes)
     }
@@ -360,6 +364,10 @@ impl Kernel for Stack {
             // Several products are divided among the threads as they are.
             count => for_each_job(count, count.saturating_mul(self.shape.work() / 32), |number| one(number, 1)),
         }
+    }
+
+    fn speed(&self) -> usize {
+        bf16::speed_of(self.gemm)
     }
 }
 

@@ -111,6 +111,11 @@ pub trait Kernel: std::fmt::Debug + Send + Sync {
         Storage::default()
     }
 
+    /// How many times as fast as in float32 it multiplies, about: more than once by way of bfloat16 ([`bf16::speed_of`]).
+    fn speed(&self) -> usize {
+        1
+    }
+
     /// Bytes that it holds: packed constants.
     fn bytes(&self) -> usize {
         0

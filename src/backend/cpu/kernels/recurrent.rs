@@ -96,6 +96,10 @@ impl Kernel for Recurrent {
         }
     }
 
+    fn speed(&self) -> usize {
+        bf16::speed_of(self.gemm)
+    }
+
     fn bytes(&self) -> usize {
         let bytes = |direction: &Direction| {
             direction.input.bytes() + direction.recurrent.bytes() + direction.bias.len() * 4 + direction.gates.bytes()

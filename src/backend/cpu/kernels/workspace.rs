@@ -7,7 +7,8 @@ use smallvec::SmallVec;
 pub struct Workspace {
     /// Beyond the constants.
     pub bytes: usize,
-    /// Multiplications that it saves.
+    /// Multiplications of float32 that it takes as long as, and fewer than what would compute the step without it.
+    pub taken: usize,
     pub saved: usize,
 }
 
@@ -65,7 +66,7 @@ mod tests {
     use super::*;
 
     fn workspaces(list: &[(usize, usize)]) -> Workspaces {
-        list.iter().map(|&(bytes, saved)| Workspace { bytes, saved }).collect()
+        list.iter().map(|&(bytes, saved)| Workspace { bytes, taken: 0, saved }).collect()
     }
 
     #[test]
@@ -95,7 +96,7 @@ mod tests {
         };
         for _ in 0..50 {
             let steps: Vec<Workspaces> = (0..next(9))
-                .map(|_| (0..next(3)).map(|_| Workspace { bytes: next(5000), saved: 1 + next(100) }).collect())
+                .map(|_| (0..next(3)).map(|_| Workspace { bytes: next(5000), taken: 0, saved: 1 + next(100) }).collect())
                 .collect();
             let budget = next(12_000);
             let chosen = divide_budget(budget, &steps);
