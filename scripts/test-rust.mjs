@@ -1,5 +1,5 @@
 // cargo test.
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { buildAddon, withFeatures } from './addon.mjs';
 import { trouble } from './outcome.mjs';
 import { inRepository } from './repository.mjs';
@@ -59,6 +59,24 @@ export async function testInstructionSets(tally) {
     const tests = ['--test', 'vectors', '--test', 'properties', '--', 'cpu', 'valid_calls_compute', 'special::', 'magnitudes::'];
     await count(tally, `WEBNN_CPU=${isa}`, [...profile, ...tests], env);
   }
+}
+
+/**
+ * What is compiled for the matrix registers of AMX, whose instructions the tests carry out (tests/runners/amx.rs), where a CPU has what
+ * stands beside them. One that has them runs them in all other tests.
+ */
+export async function testMatrixRegisters(tally) {
+  console.log('\n== cargo test, WEBNN_AMX=emulated');
+  const flags = existsSync('/proc/cpuinfo') ? readFileSync('/proc/cpuinfo', 'utf8').split(/\s+/) : [];
+  if (!flags.includes('avx512_bf16') || !flags.includes('avx512_vnni') || flags.includes('amx_bf16')) {
+    console.log('no AVX512_BF16 and AVX512_VNNI without AMX: nothing is emulated');
+    return;
+  }
+  const env = { WEBNN_AMX: 'emulated', WEBNN_RUNNERS: 'cpu', WEBNN_ROUNDS: '2' };
+  const tests = ['--test', 'vectors', '--test', 'properties', '--', 'cpu', 'bf16', 'valid_calls_compute', 'products_by_way_of_bfloat16'];
+  await count(tally, 'AMX', [...profile, ...tests], env);
+  const kernels = ['attention', 'image_tests::convolutions', 'integer', 'product', 'tests'].map((name) => `kernels::${name}`);
+  await count(tally, 'AMX: kernels', [...profile, '--lib', '--', ...kernels], env);
 }
 
 /** What becomes of failures on purpose: an addon and a test program of their own, compiled with the feature for it. */

@@ -5,7 +5,7 @@
 import { setUp } from './setup.mjs';
 import { Tally } from './tally.mjs';
 import { testJavaScript } from './test-javascript.mjs';
-import { testFaults, testInstructionSets, testPlainGpu, testRust, testSwiftShader } from './test-rust.mjs';
+import { testFaults, testInstructionSets, testMatrixRegisters, testPlainGpu, testRust, testSwiftShader } from './test-rust.mjs';
 import { testTypings } from './test-typings.mjs';
 import { testVitest } from './test-vitest.mjs';
 
@@ -13,6 +13,7 @@ await setUp();
 const tally = new Tally();
 await testRust(tally);
 await testInstructionSets(tally);
+await testMatrixRegisters(tally);
 await testPlainGpu(tally);
 await testSwiftShader(tally);
 await testFaults(tally);

@@ -1,5 +1,8 @@
 //! Runs a graph on a timeline, over the CPU backend or on a GPU.
 
+#[path = "amx.rs"]
+pub mod amx;
+
 use std::sync::LazyLock;
 use std::sync::mpsc::channel;
 use webnn_node::backend::cpu::Cpu;
@@ -12,14 +15,20 @@ use webnn_node::timeline::{Done, GraphId, Task, TensorId, Timeline, Urgency};
 
 pub fn cpu(graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
     // One timeline serves all cases of a thread.
-    thread_local!(static TIMELINE: Timeline = Timeline::start(Cpu::new(2), |message| panic!("{message}")).unwrap());
+    thread_local!(static TIMELINE: Timeline = {
+        amx::is_emulated();
+        Timeline::start(Cpu::new(2), |message| panic!("{message}")).unwrap()
+    });
     TIMELINE.with(|timeline| run_on(timeline, graph, inputs))
 }
 
 /// The same where products may be computed by way of bfloat16, and are, whatever their size.
 #[allow(dead_code, reason = "not every suite runs it")]
 pub fn bf16(graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
-    thread_local!(static TIMELINE: Timeline = Timeline::start(Cpu::of_any_size(2), |message| panic!("{message}")).unwrap());
+    thread_local!(static TIMELINE: Timeline = {
+        amx::is_emulated();
+        Timeline::start(Cpu::of_any_size(2), |message| panic!("{message}")).unwrap()
+    });
     let graph = Graph { fp_math: FpMath::Bf16, ..graph.clone() };
     TIMELINE.with(|timeline| run_on(timeline, &graph, inputs))
 }

@@ -111,6 +111,15 @@ pub(crate) static AVX2: Isa = Isa { name: "avx2", level: Level::Avx2, gemm: &mic
 #[cfg(target_arch = "x86_64")]
 pub(crate) static AVX512: Isa = Isa { name: "avx512", level: Level::Avx512, gemm: &microkernels::x86::AVX512 };
 
+/// Has the matrix registers of AMX count as there from now on, where something else carries out their instructions, as tests do.
+///
+/// # Safety
+/// Whoever calls it carries out these instructions for all threads; and there must be AVX512_BF16 and AVX512_VNNI.
+#[cfg(target_arch = "x86_64")]
+pub unsafe fn assume_matrix_registers() {
+    crate::int8::amx::assume();
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     /// # Safety

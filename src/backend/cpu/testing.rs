@@ -1,5 +1,6 @@
 //! What tests of the backend share: graphs as it runs them, and what the reference kernels make of them, node by node.
 
+use super::kernels::Isa;
 use super::kernels::tests::numbers;
 use super::{Cpu, Storage, reference};
 use crate::backend::{Backend, Bindings, Turn};
@@ -9,6 +10,15 @@ use crate::memory::Bytes;
 use crate::timeline::Done;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
+
+#[path = "../../../tests/runners/amx.rs"]
+mod amx;
+
+/// All instruction sets that this CPU has, and AMX where it is emulated.
+pub fn instruction_sets() -> &'static [&'static Isa] {
+    amx::is_emulated();
+    Isa::available()
+}
 
 /// As the backend compiles a graph.
 pub fn planned(graph: &Graph, cpu: &Cpu) -> Plan {

@@ -166,6 +166,7 @@ struct Sums([MaybeUninit<[f32; SIDE]>; SIDE]);
 pub mod x86 {
     use super::{Matrices, TILE};
     pub use crate::int8::amx::Configured;
+    use crate::int8::amx::are_assumed;
     use raw_cpuid::CpuId;
     use std::arch::asm;
     use std::sync::OnceLock;
@@ -173,10 +174,11 @@ pub mod x86 {
     /// Whether there are such registers that multiply bfloat16, and the system lets this process use them.
     pub fn is_there() -> bool {
         static IS_THERE: OnceLock<bool> = OnceLock::new();
-        *IS_THERE.get_or_init(|| {
-            let has = CpuId::new().get_extended_feature_info().is_some_and(|info| info.has_amx_bf16());
-            has && is_x86_feature_detected!("avx512bf16") && crate::int8::amx::is_there()
-        })
+        are_assumed()
+            || *IS_THERE.get_or_init(|| {
+                let has = CpuId::new().get_extended_feature_info().is_some_and(|info| info.has_amx_bf16());
+                has && is_x86_feature_detected!("avx512bf16") && crate::int8::amx::is_there()
+            })
     }
 
     /// The registers of the thread, while they are [`Configured`].

@@ -13,6 +13,7 @@ use raw_cpuid::CpuId;
 use std::arch::asm;
 use std::arch::x86_64::*;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Rows of a matrix, and bytes of each of its rows.
 const ROWS: usize = 16;
@@ -38,10 +39,22 @@ unsafe fn nothing(_: &Task) {}
 /// Whether there are such registers, and the system lets this process use them.
 pub fn is_there() -> bool {
     static IS_THERE: OnceLock<bool> = OnceLock::new();
-    *IS_THERE.get_or_init(|| {
-        let has = CpuId::new().get_extended_feature_info().is_some_and(|info| info.has_amx_tile() && info.has_amx_int8());
-        has && is_x86_feature_detected!("avx512vnni") && is_permitted()
-    })
+    are_assumed()
+        || *IS_THERE.get_or_init(|| {
+            let has = CpuId::new().get_extended_feature_info().is_some_and(|info| info.has_amx_tile() && info.has_amx_int8());
+            has && is_x86_feature_detected!("avx512vnni") && is_permitted()
+        })
+}
+
+static ARE_ASSUMED: AtomicBool = AtomicBool::new(false);
+
+/// See [`assume_matrix_registers`](crate::isa::assume_matrix_registers).
+pub fn are_assumed() -> bool {
+    ARE_ASSUMED.load(Ordering::Relaxed)
+}
+
+pub fn assume() {
+    ARE_ASSUMED.store(true, Ordering::Relaxed);
 }
 
 /// Other systems are not asked for the registers: it is not known here how.

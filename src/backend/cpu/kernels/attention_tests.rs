@@ -3,13 +3,13 @@
 use super::tests::numbers;
 use super::{Problem, Target, TensorDesc, first};
 use crate::backend::cpu::reference;
+use crate::backend::cpu::testing::instruction_sets;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::compiler::RUNNING;
 use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, ReplaceNan};
 use crate::graph::ops::matmul::Matmul;
 use crate::graph::ops::softmax::Softmax;
 use crate::graph::{DataType, FpMath, Op, OperandId};
-use webnn_kernels::isa::Isa;
 
 struct Case {
     heads: usize,
@@ -121,7 +121,7 @@ fn check(case: &Case) {
     let of_scores = depth as f32 * largest(&data[0]) * largest(&data[1]) * 1.01 * 2f32.powi(-7);
     let bf16_bound = ((2.0 * of_scores).exp_m1() + 1.01 * 2f32.powi(-7)) * largest(&data[4]);
     let settings = [(1, FpMath::Strict), (2, FpMath::Strict), (9, FpMath::Strict), (1, FpMath::Bf16), (2, FpMath::Bf16)];
-    for (isa, (threads, fp_math)) in Isa::available().iter().flat_map(|isa| settings.map(|setting| (isa, setting))) {
+    for (isa, (threads, fp_math)) in instruction_sets().iter().flat_map(|isa| settings.map(|setting| (isa, setting))) {
         let (op, fused) = (Matmul { a: RUNNING, b: id(4) }.into(), [relu(id(5))]);
         let output = TensorDesc { data_type: DataType::Float32, shape: &output_shape, constant: None, order: None };
         let problem =

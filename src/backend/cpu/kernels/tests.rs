@@ -4,6 +4,7 @@ use super::{Caches, Kernel, Problem, Storage, Target, TensorDesc, every, first};
 use crate::backend::cpu::dispatch::workspaces;
 use crate::backend::cpu::incoming::Incoming;
 use crate::backend::cpu::reference;
+use crate::backend::cpu::testing::instruction_sets;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::graph::ops::elementwise::{
     Activation, ActivationKind, Binary, BinaryKind, HardSigmoid, LeakyRelu, Linear, Prelu, Unary, UnaryKind,
@@ -108,7 +109,7 @@ fn compare(op: Op, fused: &[Op], inputs: &[Input], output: &[usize], spoil: impl
     let settings = settings.filter(|&(threads, workspace, math)| {
         cfg!(target_arch = "x86_64") || math == FpMath::Strict || threads == 1 && workspace.is_none()
     });
-    let settings = Isa::available().iter().flat_map(|isa| settings.clone().map(move |setting| (isa, setting)));
+    let settings = instruction_sets().iter().flat_map(|isa| settings.clone().map(move |setting| (isa, setting)));
     for (isa, (threads, workspace, fp_math)) in settings {
         let known: Vec<TensorDesc<'_>> = views
             .iter()
@@ -274,7 +275,7 @@ pub fn check_outputs(
     let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
     let known = known(inputs, is_constant);
     let problem = alone(&op, &known, &outputs[0]);
-    for isa in Isa::available() {
+    for isa in instruction_sets() {
         for (threads, (fp_math, allowed)) in
             [1, 3].into_iter().flat_map(|threads| allowed.iter().map(move |each| (threads, each)))
         {

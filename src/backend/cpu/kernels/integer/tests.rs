@@ -4,6 +4,7 @@
 use super::{accept_with, computed};
 use crate::backend::cpu::kernels::{Caches, Problem, Target, TensorDesc, first};
 use crate::backend::cpu::reference;
+use crate::backend::cpu::testing::instruction_sets;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::graph::DataType::{Float32, Int8, Int32, Uint8};
 use crate::graph::ops::conv::Conv2d;
@@ -13,7 +14,6 @@ use crate::graph::ops::matmul::{Gemm, Matmul};
 use crate::graph::ops::quantized::QuantizedMatmul;
 use crate::graph::{DataType, Op, OperandId};
 use webnn_kernels::int8::microkernels::Tiles;
-use webnn_kernels::isa::Isa;
 
 /// Bytes of all kinds, many of them at the ends of their range; the seed is fixed.
 fn bytes(count: usize, seed: u64) -> Vec<u8> {
@@ -128,7 +128,7 @@ fn check(case: Case) {
         .collect();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     let data_type = to.unwrap_or(Float32);
-    for (isa, tiles) in Isa::available().iter().flat_map(|isa| Tiles::all_of(isa).into_iter().map(move |tiles| (isa, tiles))) {
+    for (isa, tiles) in instruction_sets().iter().flat_map(|isa| Tiles::all_of(isa).into_iter().map(move |tiles| (isa, tiles))) {
         for threads in [1, 2] {
             let problem = Problem {
                 prologue: &[],
@@ -312,7 +312,7 @@ fn check_bytes(case: &Bytes<'_>, turn: usize) {
             order: None,
         })
         .collect();
-    for (isa, tiles) in Isa::available().iter().flat_map(|isa| Tiles::all_of(isa).into_iter().map(move |tiles| (isa, tiles))) {
+    for (isa, tiles) in instruction_sets().iter().flat_map(|isa| Tiles::all_of(isa).into_iter().map(move |tiles| (isa, tiles))) {
         let threads = 1 + 2 * (turn / 8 % 2);
         let problem = Problem {
             prologue: &[],
