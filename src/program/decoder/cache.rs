@@ -162,8 +162,8 @@ impl Decoder {
         let length = lane.tokens.len();
         let has_rows = !self.caches.rows.is_empty();
         let rows = match has_rows && self.roles.is_masked {
-            // A model that has a branch for its first step has no rows there.
-            true if length == 0 && (self.has_branches() || self.begins_alone()) => 0,
+            // A model that has a branch for its first step has no rows there, and for several tokens there is a plan of their own anyway.
+            true if length == 0 && (tokens >= 8 || self.has_branches() || self.begins_alone()) => 0,
             true if tokens >= 8 => rounded(length).next_multiple_of(128),
             true => rounded(length),
             false => length,

@@ -251,8 +251,8 @@ impl Session {
             let of_one = begin.elapsed() / count as u32;
             let most = if self.decoder.program.device.is_elsewhere() { PIECE_ELSEWHERE } else { PIECE };
             let fitting = most.as_nanos() / of_one.as_nanos().max(1);
-            // No more than twice as many at once: where there are more, each takes less.
-            let next = (fitting as usize).clamp(1, LARGEST_PIECE.min(2 * count));
+            // Where there are more, each takes less, so that as many do fit.
+            let next = (fitting as usize).clamp(1, LARGEST_PIECE);
             // A short piece tells little of longer ones.
             if count >= FIRST_PIECE
                 || next < self.decoder.piece.load(Ordering::Relaxed) && count >= FIRST_PIECE / 2
