@@ -205,7 +205,8 @@ pub fn find(loaded: &Loaded) -> Result<Option<FixedCaches>> {
                 let Some(told) = told else { return Ok(None) };
                 filled.insert(graph.node[reader].input[told].clone(), Filled::After);
             }
-            keeps_rest.push(is_scatter);
+            // onnxruntime gives zeros there, unless past and present are one buffer.
+            keeps_rest.push(node.op_type != "GroupQueryAttention");
             found.push(Cache { past: past.clone(), present: present.clone(), axis: axis as usize });
         }
         for &(at, count) in &writer.counts {

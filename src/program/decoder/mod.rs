@@ -26,8 +26,8 @@ use crate::onnx::fixed_caches::{self, FixedCaches};
 use crate::onnx::{Loaded, Place, Size, Source, import_part};
 use inputs::Roles;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A model whose inputs are understood.
 #[derive(Debug)]
@@ -43,8 +43,8 @@ pub struct Decoder {
     /// Whether several tokens can be taken only where nothing is remembered before them, which is found out when a plan is refused:
     /// masks that onnxruntime-genai's builder writes beside concatenations have the new tokens alone in both directions.
     begins_alone: AtomicBool,
-    /// Tokens of the next piece of a prompt, by the time that earlier ones took.
-    piece: AtomicUsize,
+    /// How long pieces of prompts take.
+    pace: Mutex<session::Pace>,
 }
 
 impl Decoder {
@@ -77,8 +77,13 @@ impl Decoder {
         let roles = roles.with_sizes_of_caches(&caches, |shapes| {
             shapes_of_outputs(&program, &caches, fixed.as_ref(), shapes).unwrap_or_default()
         });
-        let (plans, piece) = (Mutex::default(), AtomicUsize::new(session::FIRST_PIECE));
-        Ok(Decoder { program, caches, fixed, roles, logits, plans, begins_alone: AtomicBool::new(false), piece })
+        let (plans, pace) = (Mutex::default(), Mutex::default());
+        Ok(Decoder { program, caches, fixed, roles, logits, plans, begins_alone: AtomicBool::new(false), pace })
+    }
+
+    fn pace(&self) -> MutexGuard<'_, session::Pace> {
+        // Whatever it is, pieces end.
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The names of inputs that need a value.

@@ -7,7 +7,6 @@ use crate::error::{Error, Kind, Result};
 use crate::onnx::{Random, Stream};
 use crate::program::run::spawn;
 use crate::timeline::{Done, Watch};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -228,7 +227,7 @@ impl Session {
             let (count, taken) = match (self.decoder.begins_alone(), known) {
                 (true, 0) => (filled(left), left),
                 (true, _) => (1, 1),
-                (false, _) => piece(left, self.decoder.piece.load(Ordering::Relaxed), may_pad),
+                (false, _) => piece(left, self.decoder.pace().piece, may_pad),
             };
             match self.decoder.plan(&self.decoder.extent(&sequence.lane, count)) {
                 Err(_) if count > 1 && self.decoder.can_begin_alone() => continue,
@@ -248,18 +247,8 @@ impl Session {
                 }
             };
             sequence.pending.drain(..taken);
-            let of_one = begin.elapsed() / count as u32;
             let most = if self.decoder.program.device.is_elsewhere() { PIECE_ELSEWHERE } else { PIECE };
-            let fitting = most.as_nanos() / of_one.as_nanos().max(1);
-            // Where there are more, each takes less, so that as many do fit.
-            let next = (fitting as usize).clamp(1, LARGEST_PIECE);
-            // A short piece tells little of longer ones.
-            if count >= FIRST_PIECE
-                || next < self.decoder.piece.load(Ordering::Relaxed) && count >= FIRST_PIECE / 2
-                || of_one > most
-            {
-                self.decoder.piece.store(next, Ordering::Relaxed);
-            }
+            self.decoder.pace().took(count, begin.elapsed(), most);
         }
         watch.check()?;
         let logits = self.decoder.step(&mut sequence.lane, &sequence.pending, true, &watch)?;
@@ -280,6 +269,48 @@ impl Session {
     }
 }
 
+/// How long pieces take, of which a part is the same for all sizes: each reads the weights once.
+#[derive(Debug)]
+pub(super) struct Pace {
+    /// Tokens of the next piece, about.
+    piece: usize,
+    /// Tokens and nanoseconds of the last one that tells something.
+    last: Option<(f64, f64)>,
+    /// Nanoseconds that one token more takes.
+    slope: Option<f64>,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Pace { piece: FIRST_PIECE, last: None, slope: None }
+    }
+}
+
+impl Pace {
+    /// A piece of so many tokens took so long, of at most so much.
+    fn took(&mut self, count: usize, time: Duration, most: Duration) {
+        let (tokens, time, most) = (count as f64, time.as_nanos().max(1) as f64, most.as_nanos() as f64);
+        // Where there are more, each takes less.
+        let by_share = tokens * most / time;
+        // A short piece tells little of longer ones.
+        if count < FIRST_PIECE && time <= most && (count < FIRST_PIECE / 2 || by_share >= self.piece as f64) {
+            return;
+        }
+        let slope = self.last.map(|(others, other)| (time - other) / (tokens - others));
+        self.slope = slope.filter(|slope| slope.is_finite() && *slope > 0.0).or(self.slope);
+        let fitting = match self.slope {
+            Some(slope) => {
+                // What reading the weights takes is no more than a third of it, however long that is.
+                let most = most.max(3.0 * (time - slope * tokens));
+                (tokens + (most - time) / slope).min(4.0 * tokens)
+            }
+            None => by_share,
+        };
+        self.last = Some((tokens, time));
+        self.piece = (fitting as usize).clamp(1, LARGEST_PIECE);
+    }
+}
+
 /// How many tokens the next piece of so many has a plan for, and how many of the prompt it takes: few sizes, so that there are few plans,
 /// and as large as may be, since each piece reads all weights. What is left in the end is filled up, by an eighth or so.
 fn piece(left: usize, most: usize, may_pad: bool) -> (usize, usize) {
@@ -288,7 +319,8 @@ fn piece(left: usize, most: usize, may_pad: bool) -> (usize, usize) {
         let count = 1 << most.min(left).ilog2();
         return (count, count);
     }
-    if filled(left) <= most {
+    // A last piece may be longer than others by so much: what a piece of few tokens would take is nearly all to read the weights.
+    if filled(left) <= most + most * 3 / 5 {
         return (filled(left), left);
     }
     let largest = most.min(left);
@@ -322,6 +354,39 @@ impl Sequence {
 mod tests {
     use super::*;
 
+    /// The pieces that a pace comes to, where a piece takes so many milliseconds and so many microseconds for each token.
+    fn pieces(fixed: u64, each: u64, count: usize) -> Vec<usize> {
+        let mut pace = Pace::default();
+        let next = |_| {
+            let (tokens, _) = piece(usize::MAX / 2, pace.piece, true);
+            pace.took(tokens, Duration::from_millis(fixed) + Duration::from_micros(each) * tokens as u32, PIECE);
+            pace.piece
+        };
+        (0..count).map(next).collect()
+    }
+
+    #[test]
+    fn pieces_come_to_last_as_long_as_they_may() {
+        // As long as they may be at once; where each reads weights for long; where even few tokens take too long.
+        assert_eq!(pieces(0, 500, 2), [256, 256]);
+        assert_eq!(pieces(0, 1, 2), [LARGEST_PIECE; 2]);
+        let slow = pieces(40, 1000, 4);
+        assert!(slow[0] > FIRST_PIECE && (85..=88).contains(&slow[1]) && slow[1..] == [slow[1]; 3], "{slow:?}");
+        let large = pieces(200, 1000, 6);
+        assert!((390..=400).contains(&large[5]), "{large:?}");
+        assert_eq!(pieces(0, 64_000, 6).last(), Some(&2));
+    }
+
+    #[test]
+    fn short_pieces_tell_little() {
+        let mut pace = Pace::default();
+        pace.took(3, Duration::from_millis(60), PIECE);
+        assert_eq!(pace.piece, FIRST_PIECE);
+        // But for one that takes too long.
+        pace.took(3, Duration::from_millis(256), PIECE);
+        assert_eq!(pace.piece, 1);
+    }
+
     #[test]
     fn pieces_have_few_sizes_and_little_that_is_filled_up() {
         let mut sizes = std::collections::BTreeSet::new();
@@ -331,17 +396,20 @@ mod tests {
                     let mut left = prompt;
                     while left > 0 {
                         let (count, taken) = piece(left, most, may_pad);
-                        assert!((1..=left).contains(&taken) && count >= taken && count <= most.min(LARGEST_PIECE));
+                        let most = most.min(LARGEST_PIECE);
+                        let is_last = may_pad && taken == left;
+                        assert!((1..=left).contains(&taken) && count >= taken);
+                        assert!(count <= if is_last { most + most * 3 / 5 } else { most });
                         assert!(count - taken <= (taken / 4).max(7), "{taken} in {count}");
                         assert!(count == taken || may_pad && taken == left);
                         // Nothing much smaller than it may be.
-                        assert!(!may_pad || taken == left || 2 * count >= most.min(left).min(LARGEST_PIECE));
+                        assert!(!may_pad || taken == left || 2 * count >= most.min(left));
                         sizes.insert(count);
                         left -= taken;
                     }
                 }
             }
         }
-        assert!(sizes.len() <= 25, "{sizes:?}");
+        assert!(sizes.len() <= 30, "{sizes:?}");
     }
 }

@@ -6,7 +6,7 @@
 //! stay here until somebody looks at them ([`values`]): passed back they are what they are, without a copy.
 //!
 //! Caches of a fixed size that are filled alike are such caches too: of their filled rows ([`crate::onnx::fixed_caches`]). Their other rows
-//! are in no memory, and are zeros for whoever looks at them.
+//! are zeros for whoever looks at them, or what they were when somebody gave them.
 //!
 //! Models of which a step is not one graph, or does not append in place, run as others do.
 
