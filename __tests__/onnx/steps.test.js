@@ -215,6 +215,20 @@ test('of a model whose sizes are all known the caches are kept too', async () =>
   await session.release();
 });
 
+test('a total length between those of a cache that grows and of a fixed size is refused', async () => {
+  const model = await loadOnnx(context, decoder('GroupQueryAttention'));
+  const past = { data: new Float32Array(2 * 4 * 16), shape: [1, 2, 4, 16] };
+  const feeds = (total, count) => ({
+    ...Object.fromEntries(pastsOf(model.inputs).map(({ name }) => [name, past])),
+    input_ids: { data: new BigInt64Array(count), shape: [1, count] },
+    attention_mask: { data: new BigInt64Array(total).fill(1n), shape: [1, total] },
+  });
+  await expect(model.run(feeds(5, 2))).rejects.toThrow('total_sequence_length is 5 for 4 past and 2 new keys, allowed 6, or up to 4');
+  await expect(model.run(feeds(7, 2))).rejects.toThrow('total_sequence_length is 7');
+  for (const total of [4, 6]) await model.run(feeds(total, 2));
+  model.destroy();
+});
+
 test('a tensor on the device that nobody has asked for takes an output', async () => {
   const owner = await ml.createContext({ accelerated: false });
   const session = await ort.InferenceSession.create(decoder('GroupQueryAttention'), { executionProviders: [{ name: 'webnn', context: owner }], preferredOutputLocation: 'ml-tensor' });

@@ -160,13 +160,28 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     };
     let fixed =
         !ends_aligned && past > 0 && total.as_ref().is_some_and(|total| total.iter().all(|&total| total <= i64::from(past)));
+    let follows = node.flag("sliding_window_cache", false)?;
+    // Between the two nobody knows which rows of the past count.
+    let grown = i64::from(past) + i64::from(length);
+    let is_other = |total: &&i64| **total > i64::from(past) && **total != grown;
+    if past > 0
+        && !ends_aligned
+        && counts.is_none()
+        && !follows
+        && let Some(found) = total.as_ref().and_then(|total| total.iter().find(is_other))
+    {
+        return Err(format!(
+            "total_sequence_length is {found} for {past} past and {length} new keys, allowed {grown}, or up to {past} in a cache of a \
+             fixed size"
+        )
+        .into());
+    }
     let causal = node.flag("causal", true)?;
     let window = node.int("local_window_size", -1)?;
     if !causal && window > 0 {
         return Err("the attribute local_window_size is above 0 beside causal = 0, where only -1 is allowed".into());
     }
     let step = Step { key: new_key, value: new_value, length, of, last: lengths, begin, window, causal };
-    let follows = node.flag("sliding_window_cache", false)?;
     // The keys of one sequence that grows come one after the other, and so do those of several that are known to be full; else they lie
     // where each of them ends.
     let ends = node.optional(5).and_then(Value::constant).map(Tensor::integers);
