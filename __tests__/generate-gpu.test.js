@@ -12,6 +12,6 @@ withContexts((cpu, gpu) => {
   contexts = gpu && [gpu, cpu];
 });
 
-test.each([...KINDS, ...ALONE, ...WITH_STATES])('the decoder %s gives what it gives on the CPU, whatever is remembered', async (kind) => {
+test.each([...KINDS, ...ALONE, ...WITH_STATES, 'TensorScatter'])('the decoder %s gives what it gives on the CPU, whatever is remembered', async (kind) => {
   if (contexts) await expectAlike(kind, contexts);
 }, 300_000);
