@@ -82,9 +82,14 @@ class Sketch {
   }
 
   /** Keys and values with what is cached before them, as exporters of the attention of PyTorch write it. */
-  appended(layer, k, v) {
+  appended(layer, k, v, needsRows = false) {
     return [['key', k], ['value', v]].map(([what, x]) => {
       const [past, present] = this.cache(layer, what);
+      if (needsRows) {
+        // What there is none of without rows, and comes to nothing.
+        const greatest = this.add('Cast', [this.add('ArgMax', [past], { axis: 2 })], { to: 1 });
+        return this.add('Concat', [past, this.add('Add', [x, this.add('Mul', [greatest, this.constant('float', [], [0])])])], { axis: -2 }, [present]);
+      }
       return this.add('Concat', [past, x], { axis: -2 }, [present]);
     });
   }
@@ -322,7 +327,7 @@ function attention(s, kind, layer, { q, k, v, ids, mask, lengths, total }) {
     return s.add('MultiHeadAttention', [q, k, v, '', '', bias, keys[0], values[0]], { num_heads: HEADS }, outputs);
   }
   const [query, key, value] = [s.heads(q, HEADS), s.heads(k, KEY_HEADS), s.heads(v, KEY_HEADS)];
-  const [allKeys, allValues] = s.appended(layer, key, value);
+  const [allKeys, allValues] = s.appended(layer, key, value, kind === 'pasts with rows');
   if (mask === undefined) s.total = s.size(allKeys, 2);
   const [wideKeys, wideValues] = [s.repeated(allKeys), s.repeated(allValues)];
   const products = s.add('MatMul', [query, s.add('Transpose', [wideKeys], { perm: [0, 1, 3, 2] })]);

@@ -163,7 +163,7 @@ impl Decoder {
         let has_rows = !self.caches.rows.is_empty();
         let rows = match has_rows && self.roles.is_masked {
             // A model that has a branch for its first step has no rows there, and for several tokens there is a plan of their own anyway.
-            true if length == 0 && (tokens >= 8 || self.has_branches() || self.begins_alone()) => 0,
+            true if length == 0 && (tokens >= 8 && !self.needs_rows() || self.has_branches() || self.begins_alone()) => 0,
             true if tokens >= 8 => rounded(length).next_multiple_of(128),
             true => rounded(length),
             false => length,
@@ -193,6 +193,17 @@ impl Decoder {
     /// See [`Decoder::begins_alone`].
     pub(super) fn begins_alone(&self) -> bool {
         self.begins_alone.load(Ordering::Relaxed)
+    }
+
+    /// See [`Decoder::needs_rows`].
+    fn needs_rows(&self) -> bool {
+        self.needs_rows.load(Ordering::Relaxed)
+    }
+
+    /// A plan of several tokens with nothing before them was refused: whether it can be tried with rows that do not count, which was not
+    /// yet.
+    pub(super) fn can_have_rows(&self) -> bool {
+        !self.begins_alone() && !self.has_branches() && !self.needs_rows.swap(true, Ordering::Relaxed)
     }
 
     /// A plan was refused: whether it can be tried with nothing before several tokens, which was not yet.

@@ -43,6 +43,8 @@ pub struct Decoder {
     /// Whether several tokens can be taken only where nothing is remembered before them, which is found out when a plan is refused:
     /// masks that onnxruntime-genai's builder writes beside concatenations have the new tokens alone in both directions.
     begins_alone: AtomicBool,
+    /// Whether it cannot be mapped for caches without rows, which is found out in the same way.
+    needs_rows: AtomicBool,
     /// How long pieces of prompts take.
     pace: Mutex<session::Pace>,
 }
@@ -77,8 +79,8 @@ impl Decoder {
         let roles = roles.with_sizes_of_caches(&caches, |shapes| {
             shapes_of_outputs(&program, &caches, fixed.as_ref(), shapes).unwrap_or_default()
         });
-        let (plans, pace) = (Mutex::default(), Mutex::default());
-        Ok(Decoder { program, caches, fixed, roles, logits, plans, begins_alone: AtomicBool::new(false), pace })
+        let (plans, begins_alone, needs_rows, pace) = Default::default();
+        Ok(Decoder { program, caches, fixed, roles, logits, plans, begins_alone, needs_rows, pace })
     }
 
     fn pace(&self) -> MutexGuard<'_, session::Pace> {

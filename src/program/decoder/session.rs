@@ -229,7 +229,9 @@ impl Session {
                 (true, _) => (1, 1),
                 (false, _) => piece(left, self.decoder.pace().piece, may_pad),
             };
-            match self.decoder.plan(&self.decoder.extent(&sequence.lane, count)) {
+            let extent = self.decoder.extent(&sequence.lane, count);
+            match self.decoder.plan(&extent) {
+                Err(_) if known == 0 && extent.rows == 0 && self.decoder.is_masked() && self.decoder.can_have_rows() => continue,
                 Err(_) if count > 1 && self.decoder.can_begin_alone() => continue,
                 planned => planned.map(drop)?,
             }
