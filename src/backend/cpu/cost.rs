@@ -101,8 +101,13 @@ mod tests {
 
     #[test]
     fn the_same_kernels_take_as_long_with_the_permission() {
-        let of = |fp_math| estimate(convolution().0, fp_math);
-        assert_eq!(of(FpMath::Strict), of(FpMath::Bf16));
+        let target = Target { fp_math: FpMath::Bf16, ..Cpu::new(1).0.target };
+        let [strict, rounded] = [FpMath::Strict, FpMath::Bf16].map(|fp_math| estimate(convolution().0, fp_math));
+        match bf16::speed(&target) {
+            ..=2 => assert_eq!(rounded, strict),
+            // Other ones: tiles of bfloat16 are faster than Winograd's algorithm.
+            _ => assert!(rounded <= strict, "{rounded} and {strict}"),
+        }
     }
 
     #[test]
