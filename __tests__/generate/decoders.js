@@ -263,7 +263,7 @@ function decoder(kind, headSize) {
   s.inputs.push({ name: ids, type: 'int64', shape: ['batch_size', 'sequence_length'] });
   s.outputs.push({ name: 'logits' });
   const mask = ['unmasked', ...OF_A_SIZE].includes(kind) ? undefined : 'attention_mask';
-  const told = { TensorScatter: ['write_indices', 'nonpad_kv_seqlen'], DecoderMaskedMultiHeadAttention: ['past_sequence_length'] }[kind] ?? [];
+  const told = { TensorScatter: ['write_indices', 'nonpad_kv_seqlen'], DecoderMaskedMultiHeadAttention: ['past_sequence_length'], 'shared MultiHeadAttention': ['past_sequence_length'] }[kind] ?? [];
   for (const name of told) s.inputs.push({ name, type: name === 'past_sequence_length' ? 'int32' : 'int64', shape: [name === 'past_sequence_length' ? 1 : 'batch_size'] });
   if (mask !== undefined) s.inputs.push({ name: mask, type: 'int64', shape: ['batch_size', 'total_sequence_length'] });
   let x = s.add('Gather', [s.weights([TOKENS, WIDTH]), ids], { axis: 0 });
@@ -305,12 +305,16 @@ function attention(s, kind, layer, { q, k, v, ids, mask, lengths, total }) {
     const joined = s.add('Transpose', [result], { perm: [0, 2, 1, 3] });
     return s.add('Reshape', [joined, s.constant('int64', [3], [0, 0, WIDTH])]);
   }
-  if (kind === 'DecoderMaskedMultiHeadAttention') {
+  if (kind === 'DecoderMaskedMultiHeadAttention' || kind === 'shared MultiHeadAttention') {
     const [keys, values] = ['key', 'value'].map((what) => {
       const names = s.cache(layer, what);
       s.inputs.at(-1).shape[1] = HEADS;
       return names;
     });
+    if (kind === 'shared MultiHeadAttention') {
+      const inputs = [q, k, v, '', '', '', keys[0], values[0], 'past_sequence_length'];
+      return s.add('MultiHeadAttention', inputs, { num_heads: HEADS, unidirectional: 1 }, [`a${layer}`, keys[1], values[1]]);
+    }
     const attributes = { num_heads: HEADS, past_present_share_buffer: 1 };
     return s.add('DecoderMaskedMultiHeadAttention', [q, k, v, '', '', keys[0], values[0], 'past_sequence_length'], attributes, [`a${layer}`, keys[1], values[1]]);
   }
@@ -352,7 +356,7 @@ function expected(list) {
 
 const KINDS = ['concat', 'unmasked', 'GroupQueryAttention', 'MultiHeadAttention', 'genai'];
 /** Those whose caches have a fixed size only. */
-const OF_A_SIZE = ['TensorScatter', 'DecoderMaskedMultiHeadAttention'];
+const OF_A_SIZE = ['TensorScatter', 'DecoderMaskedMultiHeadAttention', 'shared MultiHeadAttention'];
 /** Those that take several tokens only where none come before them. */
 const ALONE = ['prompts alone'];
 /** Those whose states cannot be gone back in. */

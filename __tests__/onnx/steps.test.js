@@ -183,18 +183,22 @@ describe.each(['GroupQueryAttention', 'genai'])('%s: caches of a fixed size that
 });
 
 // Past and present must be one buffer for onnxruntime, which its package for Node.js does not give them: what it computes then are no attentions.
-test('what DecoderMaskedMultiHeadAttention writes into is kept, with the results of single runs', async () => {
-  const model = await loadOnnx(context, decoder('DecoderMaskedMultiHeadAttention'));
+test.each([
+  ['DecoderMaskedMultiHeadAttention', TOKEN_BY_TOKEN],
+  ['shared MultiHeadAttention', TOKEN_BY_TOKEN],
+  ['shared MultiHeadAttention', OF_A_SIZE['tokens that are taken back']],
+])('what %s writes into is kept, with the results of single runs', async (kind, list) => {
+  const model = await loadOnnx(context, decoder(kind));
   const { runStep } = native;
   let count = 0;
   native.runStep = (...args) => (count++, runStep(...args));
   try {
     const [steps, single] = [
-      await runSteps(model.inputs, TOKEN_BY_TOKEN, (feeds) => model.run(feeds), ours),
+      await runSteps(model.inputs, list, (feeds) => model.run(feeds), ours),
       // One with a seed is no step.
-      await runSteps(model.inputs, TOKEN_BY_TOKEN, (feeds) => model.run(feeds, { seed: 1 }), ours),
+      await runSteps(model.inputs, list, (feeds) => model.run(feeds, { seed: 1 }), ours),
     ];
-    expect(count).toBe(TOKEN_BY_TOKEN.length);
+    expect(count).toBe(list.length);
     compare(numbersOf(steps), numbersOf(single));
   } finally {
     native.runStep = runStep;

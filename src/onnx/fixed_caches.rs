@@ -109,7 +109,9 @@ fn writer(node: &NodeProto) -> Option<Writer> {
         }
         ("com.microsoft", _) => {
             let Sharing { pasts, axis, count, beams } = sharing(node)?;
-            let is_shared = attribute(node, "past_present_share_buffer").unwrap_or(0) != 0;
+            // One of them is told so by the input alone.
+            let is_shared =
+                node.op_type == "MultiHeadAttention" || attribute(node, "past_present_share_buffer").unwrap_or(0) != 0;
             if !is_shared || shows(3) || beams.is_some_and(|beams| has(node, beams)) {
                 return None;
             }
