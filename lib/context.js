@@ -22,7 +22,7 @@ const { createTensor, isDestroyed, tensorState, toTensor } = require('./tensor.j
 const { habits } = require('./event-loop-polling.js');
 const { argument, sequence } = require('./webidl.js');
 const { toGPUDevice } = require('./webgpu/device.js');
-const { exportToGPU, isExported } = require('./webgpu/sharing.js');
+const { exportToGPU, isExported, requireDevice } = require('./webgpu/sharing.js');
 
 const LOST = 'the MLContext was destroyed or lost';
 
@@ -105,7 +105,10 @@ class MLContext {
       } catch (error) {
         throw conversionError(error, 'createExportableTensor');
       }
-      return newTensor('createExportableTensor', context, descriptor, gpuDevice);
+      const create = () => newTensor('createExportableTensor', context, descriptor, gpuDevice);
+      // The context is lost with its own device.
+      if (gpuDevice === context.gpuDevice) return create();
+      return requireDevice('createExportableTensor', descriptor.label, gpuDevice).then(create);
     } catch (error) {
       return Promise.reject(error);
     }

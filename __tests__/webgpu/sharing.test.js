@@ -161,6 +161,38 @@ describe.each(Object.keys(PAIRS).slice(1))('F4: %s', (name) => {
       buffer.destroy();
     }
   });
+
+  const InvalidState = expect.objectContaining({ name: 'InvalidStateError', message: expect.stringContaining('the GPUDevice was destroyed or lost') });
+
+  onDevice('for a device that is lost nothing is made, and nothing exported to it', async () => {
+    for (const wasUsed of [true, false]) {
+      const { context, device } = await PAIRS[name]();
+      const exportable = wasUsed ? await context.createExportableTensor(readable, device) : undefined;
+      const importable = await context.createTensor({ ...readable, importableToWebGPU: true });
+      device.destroy();
+      await device.lost;
+      await expect(importExternalBuffer(device, { source: importable })).rejects.toThrow(InvalidState);
+      await expect(context.createExportableTensor({ ...readable, label: 'late' }, device)).rejects.toThrow(InvalidState);
+      if (wasUsed) await expect(context.exportToGPU(exportable)).rejects.toThrow(InvalidState);
+      for (const tensor of wasUsed ? [exportable, importable] : [importable]) {
+        context.writeTensor(tensor, new Float32Array([3, 4]));
+        expect(await read(context, tensor)).toEqual([3, 4]);
+      }
+    }
+  });
+
+  onDevice('a device that is lost while something is exported to it', async () => {
+    const { context, device } = await PAIRS[name]();
+    const tensor = await context.createExportableTensor(readable, device);
+    context.writeTensor(tensor, new Float32Array([1, 2]));
+    const exported = context.exportToGPU(tensor);
+    device.destroy();
+    await device.lost;
+    // Where it was there before the loss it is given back with that.
+    await exported.catch((error) => expect(error).toEqual(InvalidState));
+    expect(await read(context, tensor)).toEqual([1, 2]);
+    await expect(context.exportToGPU(tensor)).rejects.toThrow(InvalidState);
+  });
 });
 
 describe('F2', () => {

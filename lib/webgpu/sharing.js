@@ -137,6 +137,11 @@ function copyOut(tensor, device, operator, shown) {
   const { context, label } = tensor;
   const { order } = context;
   const { handle, buffer: { byteLength } } = tensor;
+  const loss = lossOf(device);
+  if (loss.hasHappened) return Promise.reject(invalidState(operator, label, LOST));
+  const requireThere = () => {
+    if (loss.hasHappened) throw { code: 'InvalidStateError', message: `${named(operator, label)}: ${LOST}` };
+  };
   /** @type {GPUBuffer | undefined} */
   let buffer;
   let finish = () => {};
@@ -145,7 +150,7 @@ function copyOut(tensor, device, operator, shown) {
     giveBack() {
       if (tensor.rental !== rental) return;
       tensor.rental = undefined;
-      onLoss(device).delete(rental.giveBack);
+      loss.lent.delete(rental.giveBack);
       if (buffer === undefined) finish();
       else copyBack(order.timeline, device, buffer, handle, byteLength).then(finish);
     },
@@ -159,7 +164,7 @@ function copyOut(tensor, device, operator, shown) {
     },
     fail: () => {
       if (tensor.rental === rental) tensor.rental = undefined;
-      onLoss(device).delete(rental.giveBack);
+      loss.lent.delete(rental.giveBack);
       finish();
     },
   };
@@ -169,12 +174,15 @@ function copyOut(tensor, device, operator, shown) {
     const bytes = new ArrayBuffer(byteLength);
     const copy = async () => {
       await ask((read) => order.timeline.readTensor(read, handle, bytes));
+      requireThere();
       const made = checked(device, () => {
         const descriptor = { label: shown, size: bufferSize(byteLength), usage: STORAGE | COPY_SRC | COPY_DST };
         buffer = device.createBuffer(descriptor);
         writeBytes(device, buffer, new Uint8Array(bytes));
       });
       const refused = await made.complaint;
+      // A device that is lost complains of nothing, and gives nothing back.
+      requireThere();
       if (refused !== undefined) throw { ...refused, message: `${named(operator, label)}: ${refused.message}` };
     };
     finish = order.rent(handle, () => {
@@ -189,21 +197,35 @@ function copyOut(tensor, device, operator, shown) {
   // Script may leave it to the first one who asks for it.
   rental.result.catch(() => {});
   // Nobody gives back what is on a device that is gone; the tensor has what it had.
-  onLoss(device).add(rental.giveBack);
+  loss.lent.add(rental.giveBack);
   return rental.result;
 }
 
-/** What is to be given back when a device is lost. @type {WeakMap<GPUDevice, Set<() => void>>} */
-const lent = new WeakMap();
+const LOST = 'the GPUDevice was destroyed or lost';
 
-function onLoss(device) {
-  let found = lent.get(device);
-  if (found === undefined) {
-    const all = new Set();
-    device.lost.then(() => all.forEach((giveBack) => giveBack()), () => {});
-    lent.set(device, (found = all));
+/** Whether devices are lost, as far as they have said so, and what is to be given back then. @type {WeakMap<GPUDevice, {hasHappened: boolean, lent: Set<() => void>}>} */
+const losses = new WeakMap();
+
+function lossOf(device) {
+  let loss = losses.get(device);
+  if (loss === undefined) {
+    const found = { hasHappened: false, lent: new Set() };
+    const happens = () => {
+      found.hasHappened = true;
+      found.lent.forEach((giveBack) => giveBack());
+    };
+    device.lost.then(happens, () => {});
+    losses.set(device, (loss = found));
   }
-  return found;
+  return loss;
+}
+
+/** Rejects for a device that is lost. */
+async function requireDevice(operator, label, device) {
+  const loss = lossOf(device);
+  // One that was lost before says so now.
+  await undefined;
+  if (loss.hasHappened) throw invalidState(operator, label, LOST);
 }
 
 /** What WebGPU wrote goes to the tensor. Where the device is lost meanwhile the tensor keeps what it had. */
@@ -259,4 +281,4 @@ function isExported({ sharing, rental }) {
   return sharing === 'draft' && rental !== undefined;
 }
 
-module.exports = { exportToGPU, importExternalBuffer, isExported };
+module.exports = { exportToGPU, importExternalBuffer, isExported, requireDevice };
