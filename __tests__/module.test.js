@@ -4,6 +4,7 @@ const { execFileSync, spawnSync } = require('node:child_process');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
+const { pathToFileURL } = require('node:url');
 
 const root = path.join(__dirname, '..');
 const NAMES = [
@@ -30,6 +31,15 @@ describe('A1: what the module exports', () => {
        import * as imported from 'webnn-node';
        const required = createRequire(process.cwd() + '/')('webnn-node');
        console.log(JSON.stringify(${JSON.stringify(NAMES)}.map((name) => imported[name] === required[name] && imported[name] !== undefined)));`,
+      'module',
+    );
+    expect(result).toEqual(NAMES.map(() => true));
+  });
+
+  test('and so of webnn-node/register', () => {
+    const result = run(
+      `import webnn, * as imported from 'webnn-node/register';
+       console.log(JSON.stringify(${JSON.stringify(NAMES)}.map((name) => imported[name] === webnn[name] && (name === 'ml' ? navigator : globalThis)[name] === webnn[name])));`,
       'module',
     );
     expect(result).toEqual(NAMES.map(() => true));
@@ -148,6 +158,34 @@ describe('an addon that cannot be loaded', () => {
       expect(found).not.toContain('npm run build');
     } finally {
       fs.rmSync(folder, { recursive: true });
+    }
+  });
+});
+
+describe('import() of a package whose addon cannot be loaded rejects, and a program that catches that goes on', () => {
+  const modules = fs.readdirSync(path.join(root, 'lib'), { recursive: true }).filter((file) => file.endsWith('.mjs')).map((file) => path.join('lib', file));
+  const program = (file) => `
+    const reasons = [];
+    await import(${JSON.stringify(pathToFileURL(file).href)}).catch(({ message }) => reasons.push(message));
+    setTimeout(() => console.log(JSON.stringify(reasons)), 50);`;
+  const outcome = (file) => {
+    const flags = ['--no-addons', '--input-type=module'];
+    const { status, stdout, stderr } = spawnSync(process.execPath, [...flags, '-e', program(file)], { cwd: root, encoding: 'utf8' });
+    return { status, stdout, stderr };
+  };
+  const caught = { status: 0, stdout: expect.stringMatching(/^\[".*--no-addons.*"\]\n$/), stderr: '' };
+
+  test.each(modules)('%s', (file) => expect(outcome(path.join(root, file))).toEqual(caught));
+
+  test('the package in the place of onnxruntime-node', () => {
+    const project = fs.mkdtempSync(path.join(os.tmpdir(), 'webnn-import-'));
+    try {
+      const installed = path.join(project, 'node_modules');
+      fs.cpSync(path.join(root, 'packages', 'onnxruntime-node'), path.join(installed, 'onnxruntime-node'), { recursive: true });
+      fs.symlinkSync(root, path.join(installed, 'webnn-node'), 'junction');
+      expect(outcome(path.join(installed, 'onnxruntime-node', 'index.mjs'))).toEqual(caught);
+    } finally {
+      fs.rmSync(project, { recursive: true });
     }
   });
 });

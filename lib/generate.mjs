@@ -1,4 +1,6 @@
-import generation from './generate.js';
+import entries from './entries.js';
+
+const generation = entries.generate();
 
 export default generation;
 export const { GenerationCache, generate } = generation;

@@ -1,4 +1,6 @@
-import webnn from './index.js';
+import entries from './entries.js';
+
+const webnn = entries.index();
 
 export default webnn;
 export const {

@@ -1,4 +1,6 @@
-import onnx from './onnx.js';
+import entries from './entries.js';
+
+const onnx = entries.onnx();
 
 export default onnx;
 export const { OnnxBindings, OnnxModel, OnnxTensor, inspectOnnx, loadOnnx } = onnx;

@@ -1,4 +1,6 @@
-import ort from './onnxruntime.js';
+import entries from './onnxruntime/entries.js';
+
+const ort = entries.onnxruntime();
 
 export default ort;
 export const {

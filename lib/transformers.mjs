@@ -1,1 +1,3 @@
-import './transformers.js';
+import entries from './onnxruntime/entries.js';
+
+entries.transformers();

@@ -1,4 +1,6 @@
-import webgpu from './webgpu.js';
+import entries from './entries.js';
+
+const webgpu = entries.webgpu();
 
 export const { importExternalBuffer, requiredFeatures, requiredLimits } = webgpu;
 export default webgpu;

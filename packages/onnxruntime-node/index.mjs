@@ -1,4 +1,6 @@
-import ort from './index.js';
+import entry from './entry.js';
+
+const ort = entry();
 
 export default ort;
 export const {

@@ -1,0 +1,3 @@
+import entries from './entries.js';
+
+export const { backend, common, listSupportedBackends } = entries.backend();

@@ -1,0 +1,18 @@
+import entries from './entries.js';
+
+const webnn = entries.register();
+
+export default webnn;
+export const {
+  ml,
+  ML,
+  MLAwaitedExecution,
+  MLCommandBuffer,
+  MLCommandEncoder,
+  MLContext,
+  MLExecution,
+  MLGraph,
+  MLGraphBuilder,
+  MLOperand,
+  MLTensor,
+} = webnn;
