@@ -271,6 +271,22 @@ describe('with other packages', () => {
     expect([theirs, ours]).toEqual([[true, true, [2, 4, 6]], [true, true, [2, 4, 6]]]);
   });
 
+  test('a session of the registry that names no provider opens one context, and no GPU', () => {
+    const result = program(`
+      const native = require('./lib/native.js');
+      const opened = [];
+      const { createContext } = native;
+      native.createContext = (...args) => (opened.push(args.filter((arg) => ['cpu', 'gpu', 'npu'].includes(arg))), createContext(...args));
+      const { backend, common, listSupportedBackends } = require('webnn-node/onnxruntime/backend');
+      for (const { name } of listSupportedBackends()) common.registerBackend(name, backend, 100);
+      const { sums } = require('./__tests__/onnxruntime/models.js');
+      (async () => {
+        for (const options of [undefined, {}, { executionProviders: [] }, { executionProviders: ['cpu', 'webgpu'] }]) await common.InferenceSession.create(sums, options);
+        console.log(JSON.stringify(opened));
+      })();`);
+    expect(result).toEqual([['cpu']]);
+  });
+
   test('import and require give the same objects', () => {
     const result = program(
       `import ort, * as named from 'webnn-node/onnxruntime';

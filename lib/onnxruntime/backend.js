@@ -9,10 +9,11 @@ const { SessionHandler } = require('./session-handler.js');
 const { isObject } = require('./session-options.js');
 
 const backend = {
-  /** One that is not available is dropped with a warning there. */
-  async init(name) {
-    await provider({ executionProviders: [name] });
-  },
+  /**
+   * Nothing: where a session names no provider, onnxruntime-common initializes all that are registered. createInferenceSessionHandler()
+   * opens the one that the session gets, and drops those that are not available.
+   */
+  async init() {},
   async createInferenceSessionHandler(source, options) {
     const given = isObject(options) ? options : {};
     return SessionHandler.create(source, await provider(given), given);
