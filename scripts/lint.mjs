@@ -17,6 +17,8 @@ const linters = {
   // Where cargo-deny is not installed its step says so.
   dependencies: ['cargo', 'deny', '--locked', 'check', 'licenses', 'bans', 'sources'],
   eslint: [process.execPath, eslint, '--max-warnings', '0', '--no-error-on-unmatched-pattern', ...folders],
+  // Comments of the typings, and links between pages.
+  docs: [process.execPath, inRepository('scripts', 'docs.mjs')],
 };
 
 await setUp({ addon: false });
