@@ -2,7 +2,7 @@ import js from '@eslint/js';
 import globals from 'globals';
 
 export default [
-  { ignores: ['node_modules/', 'native/', 'target/', '**/*.ts'] },
+  { ignores: ['node_modules/', 'native/', 'target/', 'dist/', '**/*.ts'] },
   js.configs.recommended,
   {
     languageOptions: { ecmaVersion: 2024, globals: globals.node },

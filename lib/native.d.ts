@@ -50,6 +50,8 @@ export interface Operator {
 /** Name, data type, shape. */
 export type NamedDescriptor = [string, DataType, number[]];
 
+/** That of the package which the addon was built from. */
+export function version(): string;
 /**
  * A copy of lib/ introduces itself. `settle` gets `request, code, value` for everything that is ready: `code` is null where
  * it succeeded, otherwise the exception's name, and the value a Cause. The result is the number for events, whose value

@@ -1,38 +1,94 @@
 'use strict';
 
 // The native addon: flat functions on integer handles. Nothing else in lib/ knows where it comes from.
+//
+// In this order: the file that WEBNN_NATIVE names; native/ of a clone, which `npm run build` fills; the package of this platform.
 
 const fs = require('node:fs');
+const { createRequire } = require('node:module');
 const path = require('node:path');
+const { afterFailure, afterMissingPackage, afterOtherVersion, afterUnknownPlatform } = require('./addon/advice.js');
+const { packageOf, platforms, requirePackage } = require('./addon/packages.js');
+const { platform } = require('./addon/platform.js');
+const version = require('./version.js');
 
-const file = path.join(__dirname, '..', 'native', `webnn-node.${process.platform}-${process.arch}.node`);
-
-/** What to do, by the reason that Node gives. */
-function advice({ code }) {
-  switch (code) {
-    case 'ERR_DLOPEN_DISABLED':
-      return 'native addons are switched off: run Node without --no-addons, and with --allow-addons where there is --permission';
-    case 'ERR_ACCESS_DENIED':
-      return 'Node may not read it: run Node with --allow-fs-read for the folder of webnn-node, and with --allow-addons';
-    case 'MODULE_NOT_FOUND':
-      if (isInPackage()) return 'it is not there: run "npm run build"';
-      return 'it is not beside this file, which is not in the folder of webnn-node: a bundler has to leave webnn-node out ("external")';
-    default:
-      return 'it is there, but the system cannot load it; the cause says why';
-  }
+/** Where a clone has its addon. Bundles of ES modules have no `__dirname`, and a bundle has no addon beside it. */
+function localBuild() {
+  if (typeof __dirname !== 'string') return undefined;
+  const file = path.join(__dirname, '..', 'native', `webnn-node.${process.platform}-${process.arch}.node`);
+  return fs.existsSync(file) ? file : undefined;
 }
 
-/** Bundlers put these lines into files of their own. */
-function isInPackage() {
+/** Where this JavaScript is, for messages. Bundlers put it into files of their own. */
+function place() {
   try {
-    return JSON.parse(fs.readFileSync(path.join(__dirname, '..', 'package.json'), 'utf8')).name === 'webnn-node';
+    const folder = path.join(__dirname, '..');
+    if (JSON.parse(fs.readFileSync(path.join(folder, 'package.json'), 'utf8')).name !== 'webnn-node') return 'bundle';
+    return fs.existsSync(path.join(folder, 'Cargo.toml')) ? 'clone' : 'package';
   } catch {
-    return false;
+    return 'bundle';
   }
 }
 
-try {
-  module.exports = require(file);
-} catch (cause) {
-  throw new Error(`webnn-node: the native addon could not be loaded from ${file}: ${advice(cause)}`, { cause });
+function fromFile(file, mending) {
+  let addon;
+  try {
+    // Not the `require` of this module, which bundlers would follow, and which has built-in modules alone in a single executable.
+    addon = createRequire(file)(file);
+  } catch (cause) {
+    throw new Error(`webnn-node: the native addon could not be loaded from ${file}: ${afterFailure(cause)}`, { cause });
+  }
+  return checked(addon, file, mending);
 }
+
+function fromVariable(value) {
+  const file = path.resolve(value);
+  if (!file.endsWith('.node')) throw new Error(`webnn-node: WEBNN_NATIVE is ${value}: Node loads addons from files whose names end with .node`);
+  if (!fs.existsSync(file)) throw new Error(`webnn-node: WEBNN_NATIVE is ${value}: there is no such file (${file})`);
+  return fromFile(file, `Set WEBNN_NATIVE to an addon of version ${version}, or remove the variable.`);
+}
+
+function fromPackage() {
+  const here = platform();
+  const candidates = here.system === 'linux' ? (here.libc ? [`-${here.libc}`] : ['-gnu', '-musl']) : [''];
+  const names = candidates.map((libc) => `${here.system}-${here.architecture}${libc}`).filter((name) => name in platforms);
+  if (names.length === 0) throw new Error(afterUnknownPlatform(here));
+  let missing;
+  for (const name of names) {
+    const { addon, error } = requirePackage(name);
+    const mending = `Run "npm install ${packageOf(name)}@${version}", or install webnn-node again.`;
+    if (!error) return checked(addon, `that of ${packageOf(name)}`, mending);
+    if (!isMissing(error, name)) throw failure(name, error);
+    missing = error;
+  }
+  throw new Error(afterMissingPackage(names, here, foldersOfPackages(), place()), { cause: missing });
+}
+
+function failure(name, cause) {
+  return new Error(`webnn-node: the native addon could not be loaded from ${packageOf(name)}: ${afterFailure(cause)}`, { cause });
+}
+
+/** Whether the package is not there, as opposed to an addon in it that wants a library which is not. */
+function isMissing({ code, message }, name) {
+  return /MODULE_NOT_FOUND|UNDECLARED_DEPENDENCY|MISSING_/.test(code) && message.includes(packageOf(name));
+}
+
+/** Where Node looks for packages. Bundlers leave `module.paths` out, or empty. */
+function foldersOfPackages() {
+  return typeof module === 'object' && Array.isArray(module.paths) ? module.paths : [];
+}
+
+function checked(addon, source, mending) {
+  const found = typeof addon?.version === 'function' ? addon.version() : 'unknown';
+  if (found === version) return addon;
+  throw new Error(afterOtherVersion(found, source, mending));
+}
+
+function load() {
+  const { WEBNN_NATIVE } = process.env;
+  if (WEBNN_NATIVE) return fromVariable(WEBNN_NATIVE);
+  const local = localBuild();
+  return local ? fromFile(local, 'Run "npm run build".') : fromPackage();
+}
+
+module.exports = load();

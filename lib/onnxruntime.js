@@ -7,7 +7,7 @@ const common = require('./onnxruntime/common.js');
 const { listSupportedBackends } = require('./onnxruntime/providers.js');
 const { InferenceSession } = require('./onnxruntime/session.js');
 
-const { version } = require('../package.json');
+const version = require('./version.js');
 
 // Of onnxruntime-node, if it is there as well, it is what that says; it must be able to say so later.
 for (const [name, value] of [['node', common.env.versions.common], ['webnn-node', version]]) {

@@ -15,21 +15,21 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
 }
 
 /**
- * Runs `command` in the repository's root and says how it ended. Nothing that it started is left behind.
+ * Runs `command` in `cwd`, by default the repository's root, and says how it ended. Nothing that it started is left behind.
  *
  * @param {string} command
  * @param {string[]} args
- * @param {{ limitSeconds?: number, stdout?: 'show' | 'keep' | 'both', stderr?: 'show' | 'keep',
- *   env?: Record<string, string>, onLine?: (line: string) => void }} [options]
+ * @param {{ cwd?: string, limitSeconds?: number, stdout?: 'show' | 'keep' | 'both', stderr?: 'show' | 'keep',
+ *   env?: Record<string, string>, bare?: boolean, onLine?: (line: string) => void }} [options] `bare`: the environment is `env` alone
  * @returns {Promise<{ code: number | null, signal: string | null, error?: NodeJS.ErrnoException, timedOut: boolean,
  *   stdout: string, stderr: string, seconds: number }>}
  */
-export function run(command, args, { limitSeconds, stdout = 'show', stderr = 'show', env = {}, onLine } = {}) {
+export function run(command, args, { cwd = root, limitSeconds, stdout = 'show', stderr = 'show', env = {}, bare = false, onLine } = {}) {
   return new Promise((resolve) => {
     const start = performance.now();
     const child = spawn(command, args, {
-      cwd: root,
-      env: { ...process.env, ...env },
+      cwd,
+      env: bare ? env : { ...process.env, ...env },
       // A group of its own, so that the time limit reaches grandchildren: a hung test is one.
       detached: !windows,
       stdio: ['ignore', stdout === 'show' ? 'inherit' : 'pipe', stderr === 'show' ? 'inherit' : 'pipe'],

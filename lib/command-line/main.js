@@ -33,7 +33,7 @@ async function main([name, ...args]) {
     return;
   }
   if (name === '--version') {
-    console.log(require('../../package.json').version);
+    console.log(require('../version.js'));
     return;
   }
   if (!Object.hasOwn(commands, name)) {

@@ -23,6 +23,7 @@ macro_rules! functions {
 }
 
 const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
+    "version" => version;
     "initialize" => initialize;
     "operators" => table::operators;
     "dataTypes" => table::data_types;
@@ -128,6 +129,11 @@ fn plan_fault<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     };
     plan(place, failure, call.unsigned(2)?);
     Ok(None)
+}
+
+/// `version()`: what `lib/` compares with its own, since packages can be mixed.
+fn version<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    Ok(Some(call.scope.string(env!("CARGO_PKG_VERSION"))?))
 }
 
 /// `initialize(settle)`: a copy of `lib/` introduces itself; returns the number from which its requests count.

@@ -1,7 +1,7 @@
 //! The exit of a process that has used a driver.
 #![allow(unsafe_code)]
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::panic::catch_unwind;
 use std::sync::OnceLock;
 
@@ -24,6 +24,7 @@ fn leave() -> bool {
 /// run after this one would wait for the device, or crash.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn register() {
+    use std::ffi::c_void;
     unsafe extern "C" {
         /// Of glibc.
         fn on_exit(function: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;

@@ -1,0 +1,193 @@
+'use strict';
+
+// How lib/ finds the native addon, and what it says where there is none.
+
+const { spawnSync } = require('node:child_process');
+const fs = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
+const { interpreter, ofPath, ofProgram, ofReport, platform } = require('../lib/addon/platform.js');
+const { packageOf, platforms } = require('../lib/addon/packages.js');
+const version = require('../lib/version.js');
+
+const root = path.join(__dirname, '..');
+const addon = path.join(root, 'native', `webnn-node.${process.platform}-${process.arch}.node`);
+const { system, architecture, libc } = platform();
+const own = libc ? `${system}-${architecture}-${libc}` : `${system}-${architecture}`;
+
+/** An ELF file with the path of a loader. */
+function elf({ wide, little, loader }) {
+  const bytes = Buffer.alloc(512);
+  const put = (at, value, size) => (little ? bytes.writeUIntLE(value, at, size) : bytes.writeUIntBE(value, at, size));
+  const long = (at, value) => (wide ? put(little ? at : at + 4, value, 4) : put(at, value, 4));
+  bytes.write('\x7fELF', 'latin1');
+  bytes[4] = wide ? 2 : 1;
+  bytes[5] = little ? 1 : 2;
+  const [table, size] = wide ? [64, 56] : [52, 32];
+  long(wide ? 32 : 28, table);
+  put(wide ? 54 : 42, size, 2);
+  put(wide ? 56 : 44, loader ? 2 : 1, 2);
+  put(table, 6, 4); // PT_PHDR
+  if (loader) {
+    const entry = table + size;
+    put(entry, 3, 4);
+    long(entry + (wide ? 8 : 4), 300);
+    long(entry + (wide ? 32 : 16), loader.length + 1);
+    bytes.write(loader, 300);
+  }
+  return bytes;
+}
+
+describe('the C library', () => {
+  const shapes = [true, false].flatMap((wide) => [true, false].map((little) => ({ wide, little })));
+
+  test.each(shapes)('is that of the loader that the program names: %j', (shape) => {
+    expect(interpreter(elf({ ...shape, loader: '/lib/ld-musl-x86_64.so.1' }))).toBe('/lib/ld-musl-x86_64.so.1');
+    expect(interpreter(elf({ ...shape }))).toBeUndefined();
+  });
+
+  test('is not told by what is no ELF file, or a part of one', () => {
+    const whole = elf({ wide: true, little: true, loader: '/lib64/ld-linux-x86-64.so.2' });
+    expect(interpreter(Buffer.from('#!/bin/sh\n'.repeat(20)))).toBeUndefined();
+    for (let length = 0; length < 328; length++) expect(interpreter(whole.subarray(0, length))).toBeUndefined();
+    const far = Buffer.from(whole);
+    far.fill(0xff, 32, 40);
+    expect(interpreter(far)).toBeUndefined();
+  });
+
+  test.each([
+    ['/lib64/ld-linux-x86-64.so.2', 'gnu'],
+    ['/lib/ld-linux-aarch64.so.1', 'gnu'],
+    ['/nix/store/musl-named-folder-glibc-2.40/lib/ld-linux-x86-64.so.2', 'gnu'],
+    ['/tmp/.mount_AppImage/lib/ld-linux-x86-64.so.2', 'gnu'],
+    ['/lib/ld-musl-aarch64.so.1', 'musl'],
+    ['/nix/store/xyz-musl-1.2.5/lib/ld-musl-x86_64.so.1', 'musl'],
+    ['/lib/libc.musl-x86_64.so.1', 'musl'],
+    ['/system/bin/linker64', undefined],
+  ])('of %s is %s', (file, expected) => expect(ofPath(file)).toBe(expected));
+
+  test('is that which the report names where the program does not', () => {
+    const report = (header, sharedObjects) => ({ getReport: () => ({ header, sharedObjects }) });
+    expect(ofReport(report({ glibcVersionRuntime: '2.36' }, ['/lib/libfoo.so']))).toBe('gnu');
+    expect(ofReport(report({}, ['/usr/lib/libstdc++.so.6', '/lib/ld-musl-x86_64.so.1']))).toBe('musl');
+    expect(ofReport(report({}, []))).toBeUndefined();
+    expect(ofReport(report({}))).toBeUndefined();
+    expect(ofReport({ getReport: () => { throw new Error('denied'); } })).toBeUndefined();
+    expect(ofReport(null)).toBeUndefined();
+  });
+
+  test('is asked for without resolving names of the network', () => {
+    let during;
+    const report = { excludeNetwork: false, getReport() { during = this.excludeNetwork; return { header: {} }; } };
+    ofReport(report);
+    expect([during, report.excludeNetwork]).toEqual([true, false]);
+  });
+
+  (process.platform === 'linux' ? test : test.skip)('of this process is found both ways, and no program is run for it', () => {
+    expect(ofProgram()).toBe(ofReport());
+    expect(ofProgram('/nowhere')).toBeUndefined();
+    const program = `require('node:child_process').spawn = require('node:child_process').spawnSync = () => { throw new Error('run'); };
+      console.log(require(${JSON.stringify(path.join(root, 'lib/addon/platform.js'))}).platform().libc);`;
+    expect(spawnSync(process.execPath, ['-e', program], { encoding: 'utf8' }).stdout).toBe(`${ofProgram()}\n`);
+  });
+});
+
+test('the version is that of the package, of the crate and of the addon', () => {
+  expect(require('../package.json').version).toBe(version);
+  expect(require('../lib/native.js').version()).toBe(version);
+});
+
+test('every platform has its require, and package.json has each as an optional dependency of this version', () => {
+  const source = fs.readFileSync(path.join(root, 'lib/addon/packages.js'), 'utf8');
+  for (const name of Object.keys(platforms)) expect(source).toContain(`require('${packageOf(name)}')`);
+});
+
+describe('an installed package', () => {
+  let project;
+  let folder;
+  beforeEach(() => {
+    project = fs.mkdtempSync(path.join(os.tmpdir(), 'webnn-loading-'));
+    folder = path.join(project, 'node_modules', 'webnn-node');
+    fs.cpSync(path.join(root, 'lib'), path.join(folder, 'lib'), { recursive: true });
+    fs.copyFileSync(path.join(root, 'package.json'), path.join(folder, 'package.json'));
+  });
+  afterEach(() => fs.rmSync(project, { recursive: true }));
+
+  /** Puts the package of a platform beside it; without an addon its main file is missing. */
+  function addPackage(name, files = {}) {
+    const destination = path.join(project, 'node_modules', packageOf(name));
+    fs.mkdirSync(destination, { recursive: true });
+    fs.writeFileSync(path.join(destination, 'package.json'), JSON.stringify({ name: packageOf(name), version, main: 'addon.node' }));
+    for (const [file, target] of Object.entries(files)) fs.symlinkSync(target, path.join(destination, file));
+    return destination;
+  }
+
+  function run({ before = '', env = {} } = {}) {
+    const program = `${before}; try { console.log(typeof require('webnn-node').ml.createContext); } catch (error) { console.log(error.message); }`;
+    return spawnSync(process.execPath, ['-e', program], { cwd: project, encoding: 'utf8', env: { ...process.env, ...env } }).stdout.trim();
+  }
+  const pretend = (fields) => Object.entries(fields).map(([name, value]) => `Object.defineProperty(process, '${name}', { value: '${value}' })`).join(';');
+
+  test('loads the addon of its platform', () => {
+    addPackage(own, { 'addon.node': addon });
+    expect(run()).toBe('function');
+  });
+
+  test('prefers the build of a clone, and what WEBNN_NATIVE names to both', () => {
+    fs.mkdirSync(path.join(folder, 'native'));
+    fs.symlinkSync(addon, path.join(folder, 'native', path.basename(addon)));
+    expect(run()).toBe('function');
+    fs.unlinkSync(path.join(folder, 'native', path.basename(addon)));
+    fs.writeFileSync(path.join(folder, 'native', path.basename(addon)), 'spoilt');
+    expect(run()).toContain(`could not be loaded from ${path.join(fs.realpathSync(folder), 'native')}`);
+    expect(run({ env: { WEBNN_NATIVE: addon } })).toBe('function');
+  });
+
+  test('says what is wrong with WEBNN_NATIVE', () => {
+    expect(run({ env: { WEBNN_NATIVE: 'none.node' } })).toContain(`there is no such file (${path.join(fs.realpathSync(project), 'none.node')})`);
+    expect(run({ env: { WEBNN_NATIVE: './package.json' } })).toContain('end with .node');
+  });
+
+  test('refuses an addon of another version, with both versions', () => {
+    addPackage(own, { 'addon.node': addon });
+    fs.writeFileSync(path.join(folder, 'lib', 'version.js'), "module.exports = '9.8.7';");
+    const found = run();
+    expect(found).toContain('JavaScript is of version 9.8.7');
+    expect(found).toContain(`addon is of version ${version}`);
+    expect(found).toContain(`npm install ${packageOf(own)}@9.8.7`);
+  });
+
+  test('names the platform, what was looked for and where, and how it comes there', () => {
+    const found = run();
+    expect(found).toContain(`for ${system} ${architecture}`);
+    expect(found).toContain(packageOf(own));
+    expect(found).toContain(path.join(fs.realpathSync(project), 'node_modules'));
+    const { os, cpu, libc } = platforms[own];
+    expect(found).toContain(`npm install --include=optional --os=${os} --cpu=${cpu}${libc ? ` --libc=${libc}` : ''} --no-save ${packageOf(own)}@${version}`);
+    expect(found).not.toContain('for another platform.');
+  });
+
+  test('says in a clone that it can be built', () => {
+    expect(run()).not.toContain('npm run build');
+    fs.writeFileSync(path.join(folder, 'Cargo.toml'), '');
+    expect(run()).toContain('run "npm run build"');
+  });
+
+  test('says that node_modules is of another platform', () => {
+    addPackage('win32-arm64');
+    expect(run()).toContain('There is @webnn-node/win32-arm64: node_modules was installed for another platform.');
+  });
+
+  test('says for which platforms there are packages', () => {
+    const found = run({ before: pretend({ platform: 'freebsd', arch: 'riscv64' }) });
+    expect(found).toContain('no package with an addon for freebsd riscv64');
+    expect(found).toContain('linux-x64-musl, ');
+    expect(found).toContain('npm run build');
+  });
+
+  test('tells a package that is missing from an addon that does not load', () => {
+    const destination = addPackage(own);
+    fs.writeFileSync(path.join(destination, 'addon.node'), 'spoilt');
+    expect(run()).toContain(`could not be loaded from ${packageOf(own)}: it is there`);
+  });
+});

@@ -1,0 +1,95 @@
+'use strict';
+
+// What to say where the addon cannot be loaded: what is wrong, what was looked for, and the commands that mend it.
+
+const fs = require('node:fs');
+const path = require('node:path');
+const version = require('../version.js');
+const { packageOf, platforms } = require('./packages.js');
+
+/** As people write it. */
+const LIBC = { gnu: 'glibc', musl: 'musl' };
+
+/** The platform in words: `linux x64 with glibc`. */
+function describe({ system, architecture, libc }) {
+  if (system !== 'linux') return `${system} ${architecture}`;
+  return `${system} ${architecture} with ${LIBC[libc] ?? 'a C library that could not be told'}`;
+}
+
+/** What to do where Node found a file and did not load it, by the reason that Node gives. */
+function afterFailure({ code, message = '' }) {
+  if (code === 'ERR_DLOPEN_DISABLED') {
+    return 'native addons are switched off: run Node without --no-addons, and with --allow-addons where there is --permission';
+  }
+  if (code === 'ERR_ACCESS_DENIED') {
+    return 'Node may not read it: run Node with --allow-fs-read for the folder of webnn-node, and with --allow-addons';
+  }
+  const glibc = /version `(GLIBC_[\d.]+)' not found/.exec(message);
+  if (glibc) return `it needs ${glibc[1]} or later, which this system's glibc is not; packages of webnn-node need GLIBC_2.28`;
+  return 'it is there, but the system cannot load it; the cause says why';
+}
+
+/** Packages of other platforms in the same folders. They come with a `node_modules` that was made on another machine. */
+function others(folders) {
+  const found = new Set();
+  for (const folder of folders) {
+    for (const name of Object.keys(platforms)) {
+      if (fs.existsSync(path.join(folder, packageOf(name)))) found.add(packageOf(name));
+    }
+  }
+  return [...found];
+}
+
+/** What to say first, by where this JavaScript is. */
+const FIRST = {
+  clone: ['This is a clone of the repository: run "npm run build", which needs Rust. Or take the package:'],
+  bundle: [
+    'This program is bundled: leave webnn-node out ("external"), or have the bundler copy the file of the addon, or set WEBNN_NATIVE to its path.',
+    'The package also has to be installed where the bundle was made:',
+  ],
+  package: [
+    'It is an optional dependency of webnn-node. Package managers leave it out with --omit=optional, with a lock file that was made for another',
+    'platform, and where node_modules is copied from another machine. To install it, run the line of your package manager:',
+  ],
+};
+
+/**
+ * @param {string[]} names of platforms, the likeliest first
+ * @param {'clone' | 'bundle' | 'package'} place of this JavaScript
+ */
+function afterMissingPackage(names, platform, folders, place) {
+  const [name] = names;
+  const { os, cpu, libc } = platforms[name];
+  const flags = [`--os=${os}`, `--cpu=${cpu}`, ...(libc ? [`--libc=${libc}`] : [])].join(' ');
+  const wanted = `${packageOf(name)}@${version}`;
+  const there = others(folders);
+  return [
+    `webnn-node: the package with the addon for ${describe(platform)} is not installed.`,
+    `Looked for ${names.map(packageOf).join(' and ')} in ${folders.length > 0 ? folders.join(', ') : 'the bundle'}.`,
+    ...(there.length > 0 ? [`There is ${there.join(', ')}: node_modules was installed for another platform.`] : []),
+    ...FIRST[place],
+    `  npm install --include=optional ${flags} --no-save ${wanted}`,
+    `  pnpm add --save-optional ${wanted}`,
+    `  yarn add --optional ${wanted}`,
+    `  bun add --optional ${wanted}`,
+  ].join('\n');
+}
+
+function afterUnknownPlatform(platform) {
+  return [
+    `webnn-node: there is no package with an addon for ${describe(platform)}.`,
+    `There is one for each of: ${Object.keys(platforms).join(', ')}.`,
+    'With Rust (https://rustup.rs) the addon can be built from a clone of the repository: run "npm run build" there, and set WEBNN_NATIVE',
+    'to the path of the file that it writes to native/.',
+  ].join('\n');
+}
+
+function afterOtherVersion(found, source, mending) {
+  return [
+    `webnn-node: the JavaScript is of version ${version}, and the native addon is of version ${found}.`,
+    `The addon is ${source}.`,
+    mending,
+  ].join('\n');
+}
+
+module.exports = { afterFailure, afterMissingPackage, afterOtherVersion, afterUnknownPlatform };
