@@ -130,6 +130,13 @@ for (const [name, node] of Object.entries(metadata)) rows[`metadata: ${name}`] =
 rows['metadata: an input with a value'] = created(single({ op: 'Add', inputs: [value('x', 'float', 2), value('w', 'float', 2)], output: value('y', 'float', 2), initializers: [] }));
 
 // Runs.
+const scalar = single({ op: 'Add', inputs: [value('x', 'float'), value('w', 'float', 2)], output: value('y', 'float', 2) });
+for (const [name, dims, numbers] of [['[]', [], [3]], ['[1]', [1], [3]]]) {
+  rows[`run: a scalar of shape ${name}`] = async (ort) => {
+    const session = await ort.InferenceSession.create(scalar);
+    return seen(await session.run({ x: new ort.Tensor('float32', numbers, dims), w: new ort.Tensor('float32', [1, 2], [2]) }));
+  };
+}
 const feedsOf = ({ Tensor }) => ({ a: new Tensor('float32', [1, 2, 3], [1, 3]), b: new Tensor('float32', [4, 5, 6], [1, 3]) });
 const seen = (results) => Object.entries(results).map(([name, { type, dims, location, size, data }]) => [name, type, dims, location, size, data.constructor.name, [...data].map(String)]);
 /** A run; what is passed follows from the feeds. */

@@ -90,6 +90,8 @@ function checkValue(kind, { name, type, shape }, value) {
     throw new Error(`Unexpected ${kind} data type. Actual: ${text(value.type)} , expected: ${text(type)}`);
   }
   if (shape === undefined) return;
+  // onnxruntime takes any shape for a scalar; Silero's callers pass [1].
+  if (kind === 'input' && shape.length === 0 && value.data !== undefined && value.dims.every((size) => size === 1)) value.dims = [];
   const { dims } = value;
   const advice = 'Please fix either the inputs/outputs or the model.';
   if (dims.length !== shape.length) {
