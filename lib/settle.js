@@ -28,8 +28,10 @@ let onLost;
 
 // Several copies of this module can share one addon, such as the test files of a process; the native side gives each a
 // range of numbers of its own. The first of them stands for events. While nothing is pending the native side holds
-// `settle` weakly, so that a copy can be collected; what can make requests has to hold it.
-const requests = { settle, first: native.initialize(settle), last: 0 };
+// `settle` weakly, so that a copy can be collected; what can make requests has to hold it. It is read from there: bundlers drop
+// what nobody reads.
+const requests = { settle, first: 0, last: 0 };
+requests.first = native.initialize(requests.settle);
 requests.last = requests.first;
 
 /**
