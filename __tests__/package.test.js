@@ -1,65 +1,79 @@
 'use strict';
 
-// What `npm pack` puts into the package: all that runs, and all that builds the addon where none is for the platform.
+// What `npm run package` packs as `webnn-node`: what runs, and what is read by those who use it. The addon is in a package of its own.
 
 const { execFileSync, spawnSync } = require('node:child_process');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
+const { pathToFileURL } = require('node:url');
+const { packageOf, platforms } = require('../lib/addon/packages.js');
+const { platform } = require('../lib/addon/platform.js');
 
 const root = path.join(__dirname, '..');
-// Under `npm test` npm says which file it is; this also avoids npm.cmd, which needs a shell on Windows.
-const script = process.env.npm_execpath;
-const npm = script?.endsWith('.js') ? [process.execPath, script] : ['npm'];
+const { version } = require('../package.json');
+const addon = path.join(root, 'native', `webnn-node.${process.platform}-${process.arch}.node`);
+const { system, architecture, libc } = platform();
+const own = [system, architecture, ...(libc ? [libc] : [])].join('-');
 
-const addon = `native/webnn-node.${process.platform}-${process.arch}.node`;
-
-/** The package as it is in node_modules, but for the addon, which is linked. */
+/** A project with the package in node_modules. */
+let project;
 let folder;
 let files;
+let description;
 beforeAll(() => {
-  const project = fs.mkdtempSync(path.join(os.tmpdir(), 'webnn-package-'));
-  // A copy of the repository with an empty addon: npm compresses all files even where it only lists them.
-  const copy = path.join(project, 'repository');
-  const left = ['.git', 'native', 'node_modules', 'target'].map((name) => path.join(root, name));
-  fs.cpSync(root, copy, { recursive: true, filter: (file) => !left.includes(file) });
-  fs.mkdirSync(path.join(copy, 'native'));
-  fs.writeFileSync(path.join(copy, addon), '');
-  const args = [...npm.slice(1), 'pack', '--dry-run', '--json', '--ignore-scripts'];
-  const packed = Object.values(JSON.parse(execFileSync(npm[0], args, { cwd: copy, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })));
-  files = packed[0].files.map((file) => file.path);
+  project = fs.mkdtempSync(path.join(os.tmpdir(), 'webnn-package-'));
+  const program = `
+    import { packJavaScript } from ${JSON.stringify(pathToFileURL(path.join(root, 'scripts/package/pack.mjs')).href)};
+    import { readTarball } from ${JSON.stringify(pathToFileURL(path.join(root, 'scripts/package/tarball.mjs')).href)};
+    import fs from 'node:fs';
+    const { filename } = await packJavaScript(process.cwd());
+    for (const [name, bytes] of readTarball(fs.readFileSync(filename))) {
+      const file = './node_modules/webnn-node/' + name;
+      fs.mkdirSync(file.replace(/[^/]*$/, ''), { recursive: true });
+      fs.writeFileSync(file, bytes);
+    }`;
+  execFileSync(process.execPath, ['--input-type=module', '-e', program], { cwd: project, encoding: 'utf8', env: { ...process.env, GITHUB_REPOSITORY: '' } });
   folder = path.join(project, 'node_modules', 'webnn-node');
-  for (const file of files) {
-    if (file === addon) continue;
-    fs.mkdirSync(path.dirname(path.join(folder, file)), { recursive: true });
-    fs.renameSync(path.join(copy, file), path.join(folder, file));
-  }
-  fs.symlinkSync(path.join(root, 'native'), path.join(folder, 'native'), 'junction');
-});
-afterAll(() => fs.rmSync(path.join(folder, '..', '..'), { recursive: true }));
+  const found = fs.readdirSync(folder, { recursive: true, withFileTypes: true }).filter((file) => file.isFile());
+  files = found.map((file) => path.relative(folder, path.join(file.parentPath ?? file.path, file.name)).replaceAll(path.sep, '/'));
+  description = JSON.parse(fs.readFileSync(path.join(folder, 'package.json'), 'utf8'));
+  const beside = path.join(project, 'node_modules', packageOf(own));
+  fs.mkdirSync(beside, { recursive: true });
+  fs.writeFileSync(path.join(beside, 'package.json'), JSON.stringify({ name: packageOf(own), version, main: 'addon.node' }));
+  fs.symlinkSync(addon, path.join(beside, 'addon.node'));
+}, 60_000);
+afterAll(() => fs.rmSync(project, { recursive: true }));
 
-test('has the addon of this platform, and no other files of the repository than those for users', () => {
-  expect(files).toContain(addon);
+test('has no other files of the repository than those for users', () => {
   const folders = new Set(files.filter((file) => file.includes('/')).map((file) => file.split('/')[0]));
-  expect([...folders].sort()).toEqual(['bin', 'crates', 'docs', 'lib', 'native', 'scripts', 'src']);
+  expect([...folders].sort()).toEqual(['bin', 'docs', 'lib']);
+  const others = ['CHANGELOG.md', 'LICENSE-APACHE', 'LICENSE-MIT', 'README.md', 'index.d.ts', 'package.json', 'sbom.cdx.json'];
+  expect(files.filter((file) => !file.includes('/')).sort()).toEqual(others);
+  expect(files).not.toContain('docs/adding-an-operator.md');
 });
 
-test('has all sources of the addon', () => {
-  const inFolder = (folder) => fs.readdirSync(path.join(root, folder), { recursive: true, withFileTypes: true });
-  const sources = ['src', 'crates'].flatMap(inFolder);
-  const expected = sources.filter((file) => file.isFile()).map((file) => path.relative(root, path.join(file.parentPath ?? file.path, file.name)));
-  expect(files).toEqual(expect.arrayContaining(expected.map((file) => file.replaceAll(path.sep, '/'))));
+test('is what npm pack would list in a clone, and that is not published from there', () => {
+  expect(require('../package.json').files).toEqual(description.files.filter((file) => file !== 'sbom.cdx.json'));
+  expect(spawnSync(process.execPath, ['scripts/package/refuse.mjs'], { cwd: root, encoding: 'utf8' })).toMatchObject({ status: 1, stderr: expect.stringContaining('npm run package') });
 });
 
-test('is built by cargo: nothing that its manifests name is missing', () => {
-  // Cargo reads the manifests, the workspace's members among them, before it finds that there is no such program; to compile everything takes minutes.
-  const args = ['build', '--locked', '--offline', '--bin', 'none', '--target-dir', path.join(folder, 'target')];
-  expect(spawnSync('cargo', args, { cwd: folder, encoding: 'utf8' }).stderr).toMatch(/^error: no bin target named `none`/);
+test('depends on a package for each platform, of this version, and runs no scripts', () => {
+  const expected = Object.fromEntries(Object.keys(platforms).map((name) => [packageOf(name), version]));
+  expect(description.optionalDependencies).toEqual(expected);
+  expect(description.dependencies).toBeUndefined();
+  expect(description.devDependencies).toBeUndefined();
+  expect(description.scripts).toBeUndefined();
 });
 
-test('is built by its scripts, which have nothing to install', () => {
-  const program = "import('./scripts/setup.mjs').then(({ setUp }) => setUp({ addon: false })).then(() => console.log('ready'))";
-  expect(spawnSync(process.execPath, ['-e', program], { cwd: folder, encoding: 'utf8' })).toMatchObject({ status: 0, stdout: 'ready\n', stderr: '' });
+test('links to nothing that is not in it', () => {
+  for (const page of files.filter((file) => file.endsWith('.md'))) {
+    const text = fs.readFileSync(path.join(folder, page), 'utf8').replace(/```.*?```/gs, '');
+    for (const [, target] of text.matchAll(/\]\(([^)\s#]+)(?:#[^)\s]*)?\)/g)) {
+      if (/^[a-z]+:/.test(target)) continue;
+      expect([page, target, fs.existsSync(path.join(folder, path.dirname(page), target))]).toEqual([page, target, true]);
+    }
+  }
 });
 
 test('runs, from require(), import and the command line', () => {
@@ -68,7 +82,7 @@ test('runs, from require(), import and the command line', () => {
     import { loadOnnx } from 'webnn-node/onnx';
     import 'webnn-node/register';
     console.log(typeof loadOnnx, navigator.ml === webnn.ml, (await webnn.ml.createContext({ deviceType: 'cpu' })).label === '');`;
-  const project = path.join(folder, '..', '..');
   expect(execFileSync(process.execPath, ['--input-type=module', '-e', program], { cwd: project, encoding: 'utf8' })).toBe('function true true\n');
   expect(execFileSync(process.execPath, [path.join(folder, 'bin', 'webnn-node.js'), '--help'], { encoding: 'utf8' })).toContain('inspect');
+  expect(execFileSync(process.execPath, [path.join(folder, 'bin', 'webnn-node.js'), '--version'], { encoding: 'utf8' })).toBe(`${version}\n`);
 });

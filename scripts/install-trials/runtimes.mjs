@@ -1,0 +1,53 @@
+// Each runtime: what it computes, workers, and the code with which its processes end.
+import path from 'node:path';
+import { nodeOfVersion, succeed, tool } from './surroundings.mjs';
+
+export const expectedFirst = [91, 121, 0];
+const NODES = ['20', '22', '24', '26'];
+
+/** @returns {Promise<string>} what the trial program prints, when its numbers are right */
+export async function runTrial(command, args, options) {
+  const printed = await succeed(command, args, options);
+  const { first, inputs, ids } = JSON.parse(printed.split('\n').at(-1));
+  if (String(first) !== String(expectedFirst)) throw new Error(`the first program gave ${first}, not ${expectedFirst}`);
+  if (!(inputs > 0) || ids.length !== 12) throw new Error(`the model gave ${printed}`);
+  return printed;
+}
+
+export async function bun(libc = '') {
+  const name = `@oven/bun-linux-${process.arch === 'x64' ? 'x64' : 'aarch64'}${libc}`;
+  return path.join(await tool(name), name, 'bin', 'bun');
+}
+
+async function deno() {
+  const name = `@deno/linux-${process.arch}-glibc`;
+  return path.join(await tool(name), name, 'deno');
+}
+
+export const runtimes = [
+  ...NODES.map((version) => ({ name: `Node.js ${version}`, program: () => nodeOfVersion(version), args: [] })),
+  { name: 'Bun', program: bun, args: [] },
+  { name: 'Deno', program: deno, args: ['run', '--allow-all', '--node-modules-dir=manual'], env: { DENO_NO_UPDATE_CHECK: '1' } },
+];
+
+/** Whether a process ends with code 0 each time: after a run, with a worker alive, with contexts alive. */
+async function ends(program, args, options, times) {
+  for (let i = 0; i < times; i++) {
+    for (const file of ['worker.cjs', 'alive.cjs']) {
+      const printed = await succeed(program, [...args, file], options);
+      if (!/^0,3( 0,3)*$/.test(printed)) throw new Error(`${file} printed ${printed}`);
+    }
+  }
+}
+
+/** One trial for each runtime, in a project that npm has installed. */
+export function runtimeTrials({ project, times, expected }) {
+  return runtimes.map(({ name, program, args, env }) => [name, async () => {
+    const command = await program();
+    const options = { cwd: project.folder, env };
+    const printed = await runTrial(command, [...args, 'trial.cjs'], options);
+    if (printed !== expected) throw new Error(`${name} computes ${printed}, and this Node.js ${expected}`);
+    await ends(command, args, options, times);
+    return `${times} times each: a worker alive, contexts alive`;
+  }]);
+}

