@@ -10,15 +10,15 @@ const names = (folder) =>
 export const workloads = names('workloads');
 const engines = names('engines');
 
-const usage = `npm run bench -- [options]
+const usage = `npm run bench -- [workloads | WORKLOAD | models DIR] [options]
 
-  --only NAME      this workload only, and those whose names begin so; may be given again. There are: ${workloads.join(', ')}
-  --models DIR     the .onnx files of this folder instead of the workloads, each on both engines
-  --dimension N=S  with --models: the size of a dimension that files leave open; may be given again
+  --only NAME      only this workload, and those whose names begin with it; may be given again. There are: ${workloads.join(', ')}
+  --models DIR     the .onnx files of this folder on both engines, instead of the workloads
+  --dimension N=S  with --models: size of an open dimension; may be given again
   --rounds N       rounds of four processes each (default 5)
-  --threads N      threads of either engine (default 1)
-  --busy N         keep N other processes busy meanwhile (default 0)
-  --quick          one short round, to see that everything runs; its numbers mean nothing
+  --threads N      threads of each engine (default 1)
+  --busy N         N other processes that keep cores busy (default 0)
+  --quick          one short round, to check that everything runs; its numbers mean nothing
   --left ENGINE    engine on the left (default webnn-node). There are: ${engines.join(', ')}
   --right ENGINE   engine on the right (default onnxruntime-node)
   --json FILE      write everything that was measured
@@ -66,7 +66,7 @@ export function readOptions(args) {
 }
 
 function dimension(text) {
-  const [, name, size] = /^(.+)=(\d+)$/.exec(text) ?? refuse(`--dimension ${text}: NAME=SIZE is wanted`);
+  const [, name, size] = /^(.+)=(\d+)$/.exec(text) ?? refuse(`--dimension ${text}: NAME=SIZE is expected`);
   return [name, Number(size)];
 }
 
@@ -81,7 +81,7 @@ function oneOf(option, name, allowed) {
 }
 
 function count(option, text) {
-  if (!/^[1-9]\d{0,3}$/.test(text)) refuse(`${option} ${text}: a whole number from 1 is wanted`);
+  if (!/^[1-9]\d{0,3}$/.test(text)) refuse(`${option} ${text}: a whole number from 1 is expected`);
   return Number(text);
 }
 

@@ -1,6 +1,7 @@
-// npm run bench: measures webnn-node beside onnxruntime-node; see benches/README.md.
+// npm run bench: measures; see benches/README.md.
 import { becomeProgram } from './program.mjs';
 import { setUp } from './setup.mjs';
 
-await setUp();
-becomeProgram('benches/run.mjs', process.argv.slice(2));
+const args = process.argv.slice(2);
+if (!args.includes('--help')) await setUp();
+becomeProgram('benches/bench.mjs', args);

@@ -1,7 +1,7 @@
 // How long the turns of script's thread are while graphs are built for a GPUDevice and run on it: on Dawn (npm's `webgpu`), and on the
 // driver that VK_DRIVER_FILES names, or SwiftShader where `.ci/run` puts it.
 //
-//   node benches/webgpu.mjs [--only bert,operators] [--calls]
+//   npm run bench -- webgpu [--only bert,operators] [--calls]
 //
 // A turn is what a timer of a millisecond is late by; also what the thread computed until then, which other processes do not make longer,
 // and that without what V8 collected garbage for (Node.js 24, whose process.threadCpuUsage() tells; what Linux tells of a thread is counted in
@@ -14,11 +14,11 @@ import { setTimeout as later } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 
 const require = createRequire(import.meta.url);
-const { ml, MLGraphBuilder } = require('../lib/index.js');
-const { requiredFeatures, requiredLimits } = require('../lib/webgpu.js');
+const { ml, MLGraphBuilder } = require('../../lib/index.js');
+const { requiredFeatures, requiredLimits } = require('../../lib/webgpu.js');
 
 const { values: options } = parseArgs({ options: { only: { type: 'string' }, calls: { type: 'boolean', default: false } } });
-const driver = fileURLToPath(new URL('../target/swiftshader/vk_swiftshader_icd.json', import.meta.url));
+const driver = fileURLToPath(new URL('../../target/swiftshader/vk_swiftshader_icd.json', import.meta.url));
 if (process.env.VK_DRIVER_FILES === undefined && existsSync(driver)) process.env.VK_DRIVER_FILES = driver;
 
 const float32 = (...shape) => ({ dataType: 'float32', shape });

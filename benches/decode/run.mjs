@@ -1,7 +1,7 @@
 // Text, token by token: webnn-node, onnxruntime-node and llama.cpp in turn, each in a process of its own, on the decoders that
 // models/make_decoder.py writes, or others with a growing cache of float32 and the inputs input_ids and attention_mask.
 //
-//     node benches/decode.mjs MODEL.onnx … [--threads 1] [--past 8,512,2048] [--prompt 128,512] [--rounds 3] [--tokens 32] [--llama FOLDER]
+//     npm run bench -- text MODEL.onnx … [--threads 1] [--past 8,512,2048] [--prompt 128,512] [--rounds 3] [--tokens 32] [--llama FOLDER]
 //
 // llama.cpp takes part where a folder is named in which npm has installed node-llama-cpp (with --ignore-scripts: the package for the
 // platform has it prebuilt, 725 MB in all), and MODEL.gguf lies beside the model: make_decoder.py writes it where Python has gguf.
@@ -11,8 +11,8 @@ import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs, promisify } from 'node:util';
 import path from 'node:path';
-import { machine } from './machine.mjs';
-import { median } from './statistics.mjs';
+import { machine } from '../machine.mjs';
+import { median } from '../statistics.mjs';
 
 const OURS = 'webnn-node';
 const PEERS = ['onnxruntime-node', 'llama.cpp'];
@@ -28,7 +28,11 @@ const { values, positionals } = parseArgs({
     llama: { type: 'string' },
   },
 });
-const child = fileURLToPath(new URL('decode/measure.mjs', import.meta.url));
+if (positionals.length === 0) {
+  console.error('MODEL.onnx is missing: npm run bench -- text --help');
+  process.exit(2);
+}
+const child = fileURLToPath(new URL('measure.mjs', import.meta.url));
 
 const ggufOf = (model) => model.replace(/\.onnx$/, '.gguf');
 

@@ -1,4 +1,4 @@
-// npm run bench:gpu: how fast a GPU is. Products of matrices in float32 and float16, and models, whose
+// npm run bench -- gpu: how fast a GPU is. Products of matrices in float32 and float16, and models, whose
 // outputs are compared with those of the CPU.
 import { readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -6,23 +6,23 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { ml, MLGraphBuilder } from 'webnn-node';
 import { loadOnnx } from 'webnn-node/onnx';
-import { largestDifference } from './models/arrays.mjs';
-import { quantile } from './statistics.mjs';
+import { largestDifference } from '../models/arrays.mjs';
+import { quantile } from '../statistics.mjs';
 
-const { makeInputs } = createRequire(import.meta.url)('../lib/command-line/values.js');
+const { makeInputs } = createRequire(import.meta.url)('../../lib/command-line/values.js');
 
-const usage = `npm run bench:gpu -- [options]
+const usage = `npm run bench -- gpu [options]
 
   --sizes N,N      products of N x N matrices (default 2048,4096)
   --types T,T      their data types (default float32,float16)
-  --peak T=N       what the card can do at most with a data type, in TFLOP/s, to be compared with; may be given again
-  --models DIR     the .onnx files of this folder too
-  --only NAME      of the models, those with that in their name
-  --dimension N=S  the size of a dimension that files leave open; may be given again
-  --seconds S      how long each is measured (default 2)
+  --peak T=N       peak of the card with a data type in TFLOP/s, to compare with; may be given again
+  --models DIR     also the .onnx files of this folder
+  --only NAME      only models with this in their name
+  --dimension N=S  size of an open dimension; may be given again
+  --seconds S      time for each measurement (default 2)
   --help           this text
 
-WEBNN_ADAPTER picks a GPU by a part of its name. Where there is none in hardware one in software will do, whose times mean nothing.
+WEBNN_ADAPTER selects a GPU by a part of its name. Without a hardware GPU a software GPU is used; its times mean nothing.
 `;
 
 const { values } = parseArgs({

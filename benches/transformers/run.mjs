@@ -1,6 +1,6 @@
 // transformers.js on webnn-node beside onnxruntime-node: embeddings of texts of different lengths, and a server of them.
 //
-//   node benches/transformers.mjs --model examples/embeddings/model [--texts 1000] [--seconds 10] [--rounds 1] [--threads N] [--json FILE]
+//   npm run bench -- transformers --model examples/embeddings/model [--texts 1000] [--seconds 10] [--rounds 1] [--threads N] [--json FILE]
 //
 // Each engine in processes of its own, in turn. benches/README.md says how to read the figures.
 import { spawn } from 'node:child_process';
@@ -12,8 +12,8 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { load } from './transformers/load.mjs';
-import { percentile, texts as make } from './transformers/texts.mjs';
+import { load } from './load.mjs';
+import { percentile, texts as make } from './texts.mjs';
 
 const { values } = parseArgs({
   options: {
@@ -27,12 +27,12 @@ const { values } = parseArgs({
   },
 });
 if (values.model === undefined) {
-  console.error('Usage: node benches/transformers.mjs --model FOLDER [--texts 1000] [--seconds 10] [--rounds 1] [--clients 1,8,32] [--threads N] [--json FILE]');
-  process.exit(1);
+  console.error('--model DIR is missing: npm run bench -- transformers --help');
+  process.exit(2);
 }
 const ENGINES = ['webnn-node', 'onnxruntime-node'];
 const require = createRequire(import.meta.url);
-const CHILD = path.join(path.dirname(fileURLToPath(import.meta.url)), 'transformers', 'child.mjs');
+const CHILD = path.join(path.dirname(fileURLToPath(import.meta.url)), 'child.mjs');
 
 /** One process: what it did with the texts, then the server. */
 async function measure(engine) {
@@ -83,7 +83,7 @@ const rows = [
   ['processor time while idle, %', (r) => r.idle, 2],
 ];
 const versions = Object.fromEntries(['@huggingface/transformers', 'onnxruntime-node', 'webnn-node'].map((name) => {
-  const file = name === 'webnn-node' ? '../package.json' : path.join('..', 'node_modules', name, 'package.json');
+  const file = name === 'webnn-node' ? '../../package.json' : path.join('..', '..', 'node_modules', name, 'package.json');
   return [name, require(file).version];
 }));
 console.log(`${os.cpus()[0].model.trim()}, ${os.availableParallelism()} cores, Node ${process.versions.node}; ${Object.entries(versions).map((entry) => entry.join(' ')).join(', ')}`);

@@ -1,22 +1,22 @@
 // This package, strict and by way of bfloat16, beside OpenVINO in f32 and by default, on the .onnx files of a folder: each engine in a
 // process of its own, in turn, on the same made-up inputs, with as many threads.
 //
-//   node benches/openvino.mjs --models DIR [--python PYTHON] [--threads 1 --threads 2] [--rounds 3] [--only NAME] [--ms 1000]
+//   npm run bench -- openvino --models DIR [--python PYTHON] [--threads 1 --threads 2] [--rounds 3] [--only NAME] [--ms 1000]
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { trouble } from '../scripts/outcome.mjs';
-import { run } from '../scripts/run.mjs';
-import { load, machine } from './machine.mjs';
-import { writeArrays } from './models/arrays.mjs';
-import { median } from './statistics.mjs';
+import { trouble } from '../../scripts/outcome.mjs';
+import { run } from '../../scripts/run.mjs';
+import { load, machine } from '../machine.mjs';
+import { writeArrays } from '../models/arrays.mjs';
+import { median } from '../statistics.mjs';
 
 const require = createRequire(import.meta.url);
-const { inspectOnnx } = require('../lib/onnx.js');
-const { makeInputs } = require('../lib/command-line/values.js');
+const { inspectOnnx } = require('../../lib/onnx.js');
+const { makeInputs } = require('../../lib/command-line/values.js');
 
 const LIMIT_SECONDS = 600;
 const here = (file) => fileURLToPath(new URL(file, import.meta.url));
@@ -32,18 +32,21 @@ const { values } = parseArgs({
     json: { type: 'string' },
   },
 });
-if (values.models === undefined) throw new Error('--models DIR is wanted');
+if (values.models === undefined) {
+  console.error('--models DIR is missing: npm run bench -- openvino --help');
+  process.exit(2);
+}
 
 const times = { warmUpMs: Number(values.ms) / 3, sampleMs: Number(values.ms) };
 
 /** @type {Record<string, (model: string, inputs: string, outputs: string, threads: number) => [string, string[]]>} */
 const ours = (fpMath) => (model, inputs, outputs, threads) => [
   process.execPath,
-  [here('models/measure.mjs'), 'webnn-node', model, inputs, outputs, JSON.stringify({ threads, fpMath, dimensions: {}, ...times })],
+  [here('../models/measure.mjs'), 'webnn-node', model, inputs, outputs, JSON.stringify({ threads, fpMath, dimensions: {}, ...times })],
 ];
 const openvino = (precision) => (model, inputs, _, threads) => [
   values.python,
-  [here('openvino/measure.py'), model, inputs, JSON.stringify({ threads, precision, ...times })],
+  [here('measure.py'), model, inputs, JSON.stringify({ threads, precision, ...times })],
 ];
 const engines = { strict: ours('strict'), bf16: ours('bf16'), 'OpenVINO f32': openvino('f32'), 'OpenVINO default': openvino('default') };
 const names = Object.keys(engines);

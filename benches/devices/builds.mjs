@@ -1,7 +1,7 @@
 // How long drivers take for the shaders of single operators: build() and the first run, on each driver in software that is there, through
 // wgpu and through Dawn (npm's `webgpu`). A driver takes longer for what a generator writes out than for what it computes.
 //
-//   node benches/builds.mjs [--rounds 3] [--only gru,matmul]
+//   npm run bench -- shaders [--rounds 3] [--only gru,matmul]
 //
 // Milliseconds that the process computed, in all threads, which other processes do not make longer; Dawn's module polls while it waits, which is
 // among it. The least of the rounds is shown. Each round is a process of its own, so that nothing is compiled twice.
@@ -32,7 +32,7 @@ const GRAPHS = {
 };
 
 async function contextOf(on) {
-  const { ml } = require('../lib/index.js');
+  const { ml } = require('../../lib/index.js');
   if (on !== 'dawn') return ml.createContext({ deviceType: 'gpu' });
   const { create } = await import('webgpu');
   // Kept, since the module's objects do not keep it.
@@ -49,7 +49,7 @@ function computed() {
 
 /** Times of each graph: [name, build, first run]. */
 async function measure(on) {
-  const { MLGraphBuilder } = require('../lib/index.js');
+  const { MLGraphBuilder } = require('../../lib/index.js');
   const context = await contextOf(on);
   const times = [];
   for (const [name, make] of Object.entries(GRAPHS)) {
@@ -79,7 +79,7 @@ async function measure(on) {
 /** Drivers by name: the manifests that Vulkan's loader is told. */
 function drivers() {
   const found = {};
-  const swiftshader = fileURLToPath(new URL('../target/swiftshader/vk_swiftshader_icd.json', import.meta.url));
+  const swiftshader = fileURLToPath(new URL('../../target/swiftshader/vk_swiftshader_icd.json', import.meta.url));
   if (existsSync(swiftshader)) found.SwiftShader = swiftshader;
   const folder = '/usr/share/vulkan/icd.d';
   const manifest = existsSync(folder) ? readdirSync(folder).find((name) => name.startsWith('lvp_icd')) : undefined;

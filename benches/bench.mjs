@@ -1,0 +1,104 @@
+// npm run bench -- NAME [options]: starts one of the measurements. Without a name it starts `workloads`.
+import { workloads } from './options.mjs';
+
+/** Without `usage` the program answers `--help` itself. */
+const PROGRAMS = {
+  workloads: { file: './run.mjs', about: 'small workloads beside onnxruntime-node; a workload\'s name does as well' },
+  models: { file: './run.mjs', about: 'the .onnx files of a folder beside onnxruntime-node: models DIR [options]', first: '--models' },
+  text: {
+    file: './decode/run.mjs',
+    about: 'decoders beside onnxruntime-node and llama.cpp',
+    usage: `text MODEL.onnx … [options]
+
+  MODEL.onnx       decoders of benches/models/make_decoder.py, or others with growing caches of float32, input_ids and attention_mask
+  --threads N      threads of each engine (default 1)
+  --past N,N       tokens before the measured ones (default 8,512,2048)
+  --prompt N,N     lengths of prompts (default 128,512)
+  --rounds N       rounds, each with one process for each engine (default 3)
+  --tokens N       tokens to generate (default 32)
+  --llama DIR      a folder with npm's node-llama-cpp: measures llama.cpp too, on MODEL.gguf beside the model`,
+  },
+  transformers: {
+    file: './transformers/run.mjs',
+    about: 'transformers.js: texts, batches, and a server of embeddings',
+    usage: `transformers --model DIR [options]
+
+  --model DIR      a model of transformers.js; examples/embeddings makes one
+  --texts N        number of texts (default 1000)
+  --seconds S      how long each number of clients is measured (default 10)
+  --clients N,N    numbers of clients (default 1,8,32)
+  --rounds N       rounds, each with one process for each engine (default 1)
+  --threads N      threads of each engine (default: as the engine chooses)
+  --json FILE      write everything that was measured`,
+  },
+  openvino: {
+    file: './openvino/run.mjs',
+    about: 'strict and bf16 beside OpenVINO',
+    usage: `openvino --models DIR [options]
+
+  --models DIR     the .onnx files of this folder
+  --python PYTHON  a Python with PyPI's openvino (default python3)
+  --threads N      threads of each engine; may be given again (default 1 and 2)
+  --rounds N       rounds, each with one process for each engine (default 3)
+  --only NAME      only this model; may be given again
+  --ms N           length of a sample in milliseconds (default 1000)
+  --json FILE      write everything that was measured`,
+  },
+  gpu: { file: './devices/gpu.mjs', about: 'products and models on a GPU' },
+  webgpu: {
+    file: './devices/webgpu.mjs',
+    about: 'how long work on a GPUDevice blocks the JavaScript thread',
+    usage: `webgpu [options]
+
+  --only NAMES     bert, operators, or both with a comma between
+  --calls          also the longest calls of WebGPU
+
+VK_DRIVER_FILES names the driver; the default is SwiftShader in target/swiftshader.`,
+  },
+  shaders: {
+    file: './devices/builds.mjs',
+    about: 'how long software drivers compile the shaders of single operators',
+    usage: `shaders [options]
+
+  --rounds N       processes for each driver (default 3)
+  --only NAMES     only these operators, such as gru,matmul`,
+  },
+  charts: {
+    file: './charts.mjs',
+    about: 'draws docs/images/speed.svg from RESULTS.md',
+    usage: `charts [options]
+
+  --check          only tell whether the file is up to date`,
+  },
+};
+
+const help = () => `npm run bench -- [NAME] [options]
+
+${Object.entries(PROGRAMS)
+  .map(([name, { about }]) => `  ${name.padEnd(14)} ${about}`)
+  .join('\n')}
+
+Workloads: ${workloads.join(', ')}
+npm run bench -- NAME --help lists the options of one. benches/README.md explains the figures.`;
+
+/** The program, and the arguments that it gets. */
+function choose(args) {
+  const [name, ...rest] = args;
+  if (name === undefined || name.startsWith('-')) return [PROGRAMS.workloads, args];
+  if (workloads.includes(name)) return [PROGRAMS.workloads, ['--only', ...args]];
+  if (!Object.hasOwn(PROGRAMS, name)) return [];
+  const program = PROGRAMS[name];
+  return [program, program.first !== undefined && rest[0] !== '--help' ? [program.first, ...rest] : rest];
+}
+
+const args = process.argv.slice(2);
+const [program, rest] = choose(args);
+if (program === undefined) {
+  console.error(`there is no measurement ${args[0]}\n\n${help()}`);
+  process.exitCode = 2;
+} else if (args[0] === '--help' || args[0] === '-h') console.log(help());
+else if (program.usage !== undefined && rest.includes('--help')) console.log(`npm run bench -- ${program.usage}`);
+else {
+  process.argv.splice(2, Infinity, ...rest);
+  await import(program.file);
+}
