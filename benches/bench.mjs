@@ -21,6 +21,7 @@ const PROGRAMS = {
   transformers: {
     file: './transformers/run.mjs',
     about: 'transformers.js: texts, batches, and a server of embeddings',
+    needs: '--model',
     usage: `transformers --model DIR [options]
 
   --model DIR      a model of transformers.js; examples/embeddings makes one
@@ -34,6 +35,7 @@ const PROGRAMS = {
   openvino: {
     file: './openvino/run.mjs',
     about: 'strict and bf16 beside OpenVINO',
+    needs: '--models',
     usage: `openvino --models DIR [options]
 
   --models DIR     the .onnx files of this folder
@@ -44,7 +46,21 @@ const PROGRAMS = {
   --ms N           length of a sample in milliseconds (default 1000)
   --json FILE      write everything that was measured`,
   },
-  gpu: { file: './devices/gpu.mjs', about: 'products and models on a GPU' },
+  gpu: {
+    file: './devices/gpu.mjs',
+    about: 'products and models on a GPU',
+    usage: `gpu [options]
+
+  --sizes N,N      products of N x N matrices (default 2048,4096)
+  --types T,T      their data types (default float32,float16)
+  --peak T=N       peak of the card with a data type in TFLOP/s, to compare with; may be given again
+  --models DIR     also the .onnx files of this folder
+  --only NAME      only models with this in their name
+  --dimension N=S  size of an open dimension; may be given again
+  --seconds S      time for each measurement (default 2)
+
+WEBNN_ADAPTER selects a GPU by a part of its name. Without a hardware GPU a software GPU is used; its times mean nothing.`,
+  },
   webgpu: {
     file: './devices/webgpu.mjs',
     about: 'how long work on a GPUDevice blocks the JavaScript thread',
@@ -98,7 +114,10 @@ if (program === undefined) {
   process.exitCode = 2;
 } else if (args[0] === '--help' || args[0] === '-h') console.log(help());
 else if (program.usage !== undefined && rest.includes('--help')) console.log(`npm run bench -- ${program.usage}`);
-else {
+else if (program.needs !== undefined && !rest.some((arg) => arg === program.needs || arg.startsWith(`${program.needs}=`))) {
+  console.error(`${program.needs} is missing\n\nnpm run bench -- ${program.usage}`);
+  process.exitCode = 2;
+} else {
   process.argv.splice(2, Infinity, ...rest);
   await import(program.file);
 }

@@ -11,20 +11,6 @@ import { quantile } from '../statistics.mjs';
 
 const { makeInputs } = createRequire(import.meta.url)('../../lib/command-line/values.js');
 
-const usage = `npm run bench -- gpu [options]
-
-  --sizes N,N      products of N x N matrices (default 2048,4096)
-  --types T,T      their data types (default float32,float16)
-  --peak T=N       peak of the card with a data type in TFLOP/s, to compare with; may be given again
-  --models DIR     also the .onnx files of this folder
-  --only NAME      only models with this in their name
-  --dimension N=S  size of an open dimension; may be given again
-  --seconds S      time for each measurement (default 2)
-  --help           this text
-
-WEBNN_ADAPTER selects a GPU by a part of its name. Without a hardware GPU a software GPU is used; its times mean nothing.
-`;
-
 const { values } = parseArgs({
   options: {
     sizes: { type: 'string', default: '2048,4096' },
@@ -34,13 +20,8 @@ const { values } = parseArgs({
     only: { type: 'string', default: '' },
     dimension: { type: 'string', multiple: true, default: [] },
     seconds: { type: 'string', default: '2' },
-    help: { type: 'boolean', default: false },
   },
 });
-if (values.help) {
-  console.log(usage);
-  process.exit(0);
-}
 const peaks = Object.fromEntries(values.peak.map((pair) => pair.split('=')));
 const freeDimensions = Object.fromEntries(values.dimension.map((pair) => pair.split('=')).map(([name, size]) => [name, Number(size)]));
 const forMs = Number(values.seconds) * 1000;

@@ -26,10 +26,6 @@ const { values } = parseArgs({
     json: { type: 'string' },
   },
 });
-if (values.model === undefined) {
-  console.error('--model DIR is missing: npm run bench -- transformers --help');
-  process.exit(2);
-}
 const ENGINES = ['webnn-node', 'onnxruntime-node'];
 const require = createRequire(import.meta.url);
 const CHILD = path.join(path.dirname(fileURLToPath(import.meta.url)), 'child.mjs');
