@@ -81,10 +81,10 @@ VK_DRIVER_FILES names the driver; the default is SwiftShader in target/swiftshad
   },
   charts: {
     file: './charts.mjs',
-    about: 'draws docs/images/speed.svg from RESULTS.md',
+    about: 'draws the charts in docs/images/ from RESULTS.md',
     usage: `charts [options]
 
-  --check          only tell whether the file is up to date`,
+  --check          only tell whether the files are up to date`,
   },
 };
 
