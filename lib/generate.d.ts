@@ -1,11 +1,11 @@
-/** Text, token by token, with an ONNX model of a decoder: an extension of this package, `webnn-node/generate`. */
+/** Generates text with an ONNX decoder model: an extension of this package, `webnn-node/generate`. */
 
 import type { OnnxModel, OnnxValue } from './onnx.js';
 
-/** Tokens by their numbers, as a tokenizer gives them. */
+/** Token numbers of a tokenizer. */
 export type TokenIds = readonly number[] | readonly bigint[] | Int32Array | Uint32Array | BigInt64Array | Uint8Array | Uint16Array;
 
-/** What there is of an `InferenceSession` of `webnn-node/onnxruntime`, which stands for its model. */
+/** An `InferenceSession` of `webnn-node/onnxruntime`, which you may pass as a model. */
 export interface GeneratingSession {
   readonly inputNames: readonly string[];
   readonly outputNames: readonly string[];
@@ -13,73 +13,73 @@ export interface GeneratingSession {
 }
 
 export interface GenerateOptions {
-  /** Tokens of each sequence at most; 256 by default. `Infinity` allows all. */
+  /** The maximum number of new tokens of each sequence; 256 by default. `Infinity` sets no limit. */
   maxNewTokens?: number;
-  /** 0, the default, takes the most probable token. Numbers below 1 make probable tokens more so, those above 1 less. */
+  /** 0, the default, takes the most probable token. Numbers below 1 favour probable tokens, numbers above 1 the others. */
   temperature?: number;
-  /** How many of the most probable tokens are left to chance; 0, the default, for all. */
+  /** Sample from this many of the most probable tokens; 0, the default, from all. */
   topK?: number;
-  /** The most probable tokens that together have at least this probability are left to chance; 1 by default. */
+  /** Sample from the most probable tokens that together have at least this probability; 1 by default. */
   topP?: number;
-  /** Tokens that are less probable than this part of the most probable one are left out; 0 by default. */
+  /** Leave out tokens that are less probable than this fraction of the most probable one; 0 by default. */
   minP?: number;
-  /** Logits of tokens that occur already, in the prompt too, are divided by this, or multiplied where they are negative; 1 by default. */
+  /** Divides the logits of tokens that occur already, also in the prompt; multiplies negative ones. 1 by default. */
   repetitionPenalty?: number;
-  /** Subtracted from the logits of tokens that were generated; 0 by default. */
+  /** Subtracted from the logits of generated tokens; 0 by default. */
   presencePenalty?: number;
-  /** Subtracted from them for each time that they were generated; 0 by default. */
+  /** Subtracted from the logits of generated tokens for each occurrence; 0 by default. */
   frequencyPenalty?: number;
   /** Added to the logits of tokens, by their numbers; `-Infinity` forbids one. */
   bias?: Record<number, number> | ReadonlyMap<number, number>;
-  /** The same seed gives the same tokens on every machine whose logits are the same; without one nobody can foresee them. */
+  /** The same seed gives the same tokens on every machine with the same logits. Without a seed tokens are unpredictable. */
   seed?: number;
-  /** A token behind which nothing follows, or several, or sequences of tokens among them. They are among what is given. */
+  /** A token that ends a sequence, or a list of tokens and token sequences. They are part of the output. */
   stop?: number | bigint | readonly (number | bigint | TokenIds)[];
   /** How many sequences continue each prompt; 1 by default. */
   sequences?: number;
   /**
-   * Sees the logits of the next token, and changes them in place or gives others back: a grammar sets those of tokens that may not come to
-   * minus infinity. Penalties and bias are added afterwards. Without it a step crosses to the native side once, with it twice.
+   * Reads the logits of the next token, and changes them in place or returns others. For a grammar, set the logits of forbidden tokens to
+   * minus infinity. Penalties and bias are applied afterwards. A step calls the native side once without this function, twice with it.
    */
   logits?(
     logits: Float32Array,
     context: { sequence: number; prompt: Uint32Array; ids: number[] },
   ): Float32Array | void | Promise<Float32Array | void>;
-  /** Ends it: the iterator rejects with the signal's reason. */
+  /** Cancels the generation: the iterator rejects with the signal's reason. */
   signal?: AbortSignal;
-  /** What is remembered of earlier calls, and what is to be remembered of this one. */
+  /** Reuses sequences of earlier calls, and keeps those of this call. */
   cache?: GenerationCache;
-  /** Values of inputs that are neither tokens, masks, positions nor caches, the same for every step. */
+  /** Values of other inputs, which are not tokens, masks, positions or caches; the same for every step. */
   inputs?: Record<string, OnnxValue>;
 }
 
 export interface GeneratedToken {
   id: number;
-  /** The logarithm of the probability that the model gives to the token, before penalties, bias and temperature. */
+  /** The model's log-probability of the token, before penalties, bias and temperature. */
   logprob: number;
-  /** Which sequence it continues: with several of each prompt, those of the first prompt come first. */
+  /** The index of the sequence. With several sequences for each prompt, those of the first prompt come first. */
   sequence: number;
-  /** Of the last token of a sequence: why it is. */
+  /** On the last token of a sequence: why it ended. */
   finish?: 'stop' | 'length';
 }
 
 /**
- * What a decoder remembers of sequences, for the next call: a prompt that begins like one of them, or goes on behind it, is computed from
- * where they differ on. Several prompts that begin like the same sequence get copies.
+ * Keeps the sequences of a call for the next one. A prompt that begins like one of them is computed only from the first difference on.
+ * Several prompts that begin like the same sequence get copies.
  */
 export class GenerationCache {
   constructor();
-  /** How many tokens of each prompt of the last call were remembered. */
+  /** The number of reused tokens of each prompt of the last call. */
   readonly known: number[];
-  /** Lets go of everything that is remembered. */
+  /** Releases all kept sequences. */
   destroy(): void;
-  /** `destroy()`, for `using`; there where the runtime has the symbol. */
+  /** `destroy()` for `using`, if the runtime has the symbol. */
   [Symbol.dispose](): void;
 }
 
 /**
- * Continues sequences of tokens.
- * @param ids the tokens of a prompt, or of several of any lengths
+ * Continues token sequences.
+ * @param ids the tokens of a prompt, or of several prompts of any lengths
  */
 export function generate(
   model: OnnxModel | GeneratingSession,

@@ -1,4 +1,4 @@
-/** `webnn-node/register` as it is imported for what it does: `navigator.ml` and the interface objects are global. */
+/** `webnn-node/register`, imported for its side effect: it makes `navigator.ml` and the interface objects global. */
 
 import type * as webnn from '../index.js';
 

@@ -1,2 +1,2 @@
-/** Imported for what it does, before `@huggingface/transformers`: that computes with this engine. Pipelines then want `device: 'auto'`. */
+/** Import this before `@huggingface/transformers`, which then computes with this engine. Pipelines need `device: 'auto'`. */
 export {};

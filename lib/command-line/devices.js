@@ -5,7 +5,7 @@ const { Usage, readOptions } = require('./options.js');
 
 const usage = `webnn-node devices [options]
 
-  --json    for machines
+  --json    print JSON
   --help    this text
 `;
 

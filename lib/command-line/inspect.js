@@ -6,17 +6,16 @@ const { makeConstants } = require('./values.js');
 
 const usage = `webnn-node inspect MODEL.onnx [options]
 
-  --dimension NAME=SIZE    the size of a dimension that the file leaves open; may be given again
-  --constant NAME=VALUE    a file or number for an input that never changes: the model is loaded for it; may be given
-                           again
-  --device DEVICE          cpu (default), gpu or npu; \`devices\` tells which there are
+  --dimension NAME=SIZE    the size of an open dimension; may be given again
+  --constant NAME=VALUE    a file or number for an input that never changes; may be given again
+  --device DEVICE          cpu (default), gpu or npu; \`devices\` lists them
   --threads N              threads on the CPU
   --fp-math MATH           strict (default), or bf16: the CPU may round the operands of products to bfloat16
-  --json                   for machines
+  --json                   print JSON
   --help                   this text
 
-Where all sizes are known the model is also compiled, which tells the memory it takes, finds nodes that are not supported
-for their options, and tells where it is cut since values of a run decide a shape. Ends with exit code 3 when there are nodes that are not supported.
+If all sizes are known, the model is also compiled. This shows the memory that it needs, nodes with unsupported options, and
+where the model is split because a shape depends on data. The exit code is 3 if nodes are not supported.
 `;
 
 async function run(args) {

@@ -7,11 +7,11 @@ const { Usage } = require('./options.js');
 const USAGE = `webnn-node COMMAND [options]
 
   run MODEL.onnx        runs a model and prints its inputs, outputs, a summary of values and timings
-  inspect MODEL.onnx    prints operators, parameters, memory, and which nodes are not supported
-  devices               lists what createContext can select here
+  inspect MODEL.onnx    prints operators, parameters, memory, and unsupported nodes
+  devices               lists the devices that createContext can select here
 
-webnn-node COMMAND --help tells the options of a command.
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the model has nodes that are not supported.
+webnn-node COMMAND --help lists the options of a command.
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the model has unsupported nodes.
 `;
 
 const commands = {

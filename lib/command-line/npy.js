@@ -20,7 +20,7 @@ const TYPES = {
  * @returns {{dataType: string, shape: number[], array: ArrayBufferView}}
  */
 function readNpy(file) {
-  if (file.length < 12 || file.toString('latin1', 0, 6) !== '\x93NUMPY') throw new Error('no .npy file');
+  if (file.length < 12 || file.toString('latin1', 0, 6) !== '\x93NUMPY') throw new Error('not a .npy file');
   const wide = file[6] >= 2;
   const length = wide ? file.readUInt32LE(8) : file.readUInt16LE(8);
   const start = (wide ? 12 : 10) + length;

@@ -27,7 +27,7 @@ function oneModel(positionals) {
 }
 
 function count(option, text) {
-  if (!/^[1-9]\d{0,8}$/.test(text)) throw new Usage(`--${option} ${text}: a whole number from 1 is wanted`);
+  if (!/^[1-9]\d{0,8}$/.test(text)) throw new Usage(`--${option} ${text}: expected a whole number from 1`);
   return Number(text);
 }
 
@@ -35,14 +35,14 @@ function count(option, text) {
 function pairs(option, list = []) {
   return list.map((text) => {
     const at = text.lastIndexOf('=');
-    if (at <= 0 || at === text.length - 1) throw new Usage(`--${option} ${text}: NAME=VALUE is wanted`);
+    if (at <= 0 || at === text.length - 1) throw new Usage(`--${option} ${text}: expected NAME=VALUE`);
     return [text.slice(0, at), text.slice(at + 1)];
   });
 }
 
 function freeDimensions(list) {
   const sizes = pairs('dimension', list).map(([name, text]) => {
-    if (!/^\d{1,10}$/.test(text)) throw new Usage(`--dimension ${name}=${text}: a whole number is wanted`);
+    if (!/^\d{1,10}$/.test(text)) throw new Usage(`--dimension ${name}=${text}: expected a whole number`);
     return [name, Number(text)];
   });
   return Object.fromEntries(sizes);
@@ -52,7 +52,7 @@ function freeDimensions(list) {
 function givenShapes(list = []) {
   const shapes = list.map((text) => {
     const found = /^(.+)=(|\d{1,10}(?:x\d{1,10})*)$/s.exec(text);
-    if (found === null) throw new Usage(`--shape ${text}: NAME=SIZExSIZE is wanted, such as ids=1x17`);
+    if (found === null) throw new Usage(`--shape ${text}: expected NAME=SIZExSIZE, such as ids=1x17`);
     return [found[1], found[2] === '' ? [] : found[2].split('x').map(Number)];
   });
   return Object.fromEntries(shapes);
@@ -67,8 +67,8 @@ const contextOptions = {
 };
 
 async function openContext({ device, threads, 'fp-math': fpMath }) {
-  if (!['cpu', 'gpu', 'npu'].includes(device)) throw new Usage(`--device ${device}: there is cpu, gpu, npu`);
-  if (!FP_MATH.includes(fpMath)) throw new Usage(`--fp-math ${fpMath}: there is ${FP_MATH.join(', ')}`);
+  if (!['cpu', 'gpu', 'npu'].includes(device)) throw new Usage(`--device ${device}: expected cpu, gpu or npu`);
+  if (!FP_MATH.includes(fpMath)) throw new Usage(`--fp-math ${fpMath}: expected ${FP_MATH.join(' or ')}`);
   const { ml } = require('../index.js');
   return ml.createContext({ deviceType: device, fpMath, numThreads: threads === undefined ? undefined : count('threads', threads) });
 }

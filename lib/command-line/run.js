@@ -6,20 +6,18 @@ const { makeConstants, makeInputs, shapedInputs, summarize } = require('./values
 
 const usage = `webnn-node run MODEL.onnx [options]
 
-  --input NAME=FILE.npy    the values of an input, and the sizes that the model leaves open; may be given again
-  --input NAME=NUMBER      one number for all its elements
-  --input NAME=random      made-up values, as for every input that is not named: floats from -1 to 1, integers 0 or 1
-  --shape NAME=1x17        the shape of an input of which the model leaves dimensions open; may be given again
-  --dimension NAME=SIZE    the size of a dimension that the file leaves open, which the model is loaded for; may be given
-                           again
-  --constant NAME=VALUE    a file or number for an input that never changes: the model is loaded for it; may be given
-                           again
-  --device DEVICE          cpu (default), gpu or npu; \`devices\` tells which there are
+  --input NAME=FILE.npy    the values of an input, and the sizes of its open dimensions; may be given again
+  --input NAME=NUMBER      one number for all elements of an input
+  --input NAME=random      random values, the default: floats from -1 to 1, integers 0 or 1
+  --shape NAME=1x17        the shape of an input with open dimensions; may be given again
+  --dimension NAME=SIZE    the size of an open dimension, for which the model is loaded; may be given again
+  --constant NAME=VALUE    a file or number for an input that never changes; may be given again
+  --device DEVICE          cpu (default), gpu or npu; \`devices\` lists them
   --threads N              threads on the CPU (default: all that this process may use)
   --fp-math MATH           strict (default), or bf16: the CPU may round the operands of products to bfloat16
-  --repeat N               runs that are timed, after one that is not (default 1)
-  --seed N                 for made-up values (default 1)
-  --json                   for machines
+  --repeat N               timed runs, after one untimed run (default 1)
+  --seed N                 seed of random values (default 1)
+  --json                   print JSON
   --help                   this text
 `;
 

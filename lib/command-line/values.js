@@ -100,7 +100,7 @@ function refuseOther(name, allowed, found) {
  */
 function shapedInputs(signatures, given, shapes) {
   const sequence = signatures.find((signature) => signature.sequence);
-  if (sequence !== undefined) throw new Usage(`the input ${sequence.name} is a sequence of tensors, which the command line does not make`);
+  if (sequence !== undefined) throw new Usage(`the input ${sequence.name} is a sequence of tensors, which the command line cannot create`);
   const unknown = Object.keys(shapes).find((name) => !signatures.some((signature) => signature.name === name));
   if (unknown !== undefined) throw new Usage(`--shape ${unknown}: the model's inputs are ${signatures.map(({ name }) => name).join(', ')}`);
   const files = given.filter(([, from]) => from !== 'random' && !isNumber(from));
@@ -125,13 +125,13 @@ function shapedInputs(signatures, given, shapes) {
   return signatures.map((signature) => {
     if (signature.shape === null) {
       const sizes = own.get(signature.name);
-      if (sizes === undefined) throw new Usage(`the input ${signature.name} may have any shape: --shape ${signature.name}=1x1 would make it one`);
+      if (sizes === undefined) throw new Usage(`the input ${signature.name} may have any shape: pass one, such as --shape ${signature.name}=1x1`);
       return { ...signature, shape: [...sizes] };
     }
     const shape = signature.shape.map((dimension, axis) => {
       const size = typeof dimension === 'number' ? dimension : (own.get(signature.name)?.[axis] ?? known.get(dimension));
       if (size === undefined) {
-        throw new Usage(`the input ${signature.name} has the shape [${signature.shape.join(', ')}]: --shape ${signature.name}=${signature.shape.map((part) => (typeof part === 'number' ? part : 1)).join('x')} would make it one`);
+        throw new Usage(`the input ${signature.name} has the shape [${signature.shape.join(', ')}]: pass one, such as --shape ${signature.name}=${signature.shape.map((part) => (typeof part === 'number' ? part : 1)).join('x')}`);
       }
       return size;
     });

@@ -1,4 +1,4 @@
-/** For packages that stand in for onnxruntime-node: what the registry of backends takes. */
+/** The backend for onnxruntime-common's registry, for packages in place of onnxruntime-node. */
 
 import type * as onnxruntime from 'onnxruntime-common';
 import type { Backend } from 'onnxruntime-common';
