@@ -10,12 +10,12 @@
 /** A power preference for a context. */
 export type MLPowerPreference = 'default' | 'high-performance' | 'low-power';
 
-/** Extension: the kind of device that older clients of the API still ask for. */
+/** Extension: the kind of device, as older clients of the API pass it. */
 export type MLDeviceType = 'cpu' | 'gpu' | 'npu';
 
 /**
- * Extension: how products of float32 may be computed: in float32, or with operands rounded to bfloat16 and sums in float32, where that is
- * faster.
+ * Extension: how float32 products may be computed: in float32, or, if that is faster, with operands rounded to bfloat16 and sums in
+ * float32.
  */
 export type MLFPMath = 'strict' | 'bf16';
 
@@ -23,53 +23,53 @@ export type MLFPMath = 'strict' | 'bf16';
 export interface MLContextOptions {
   /** Default: `'default'`. */
   powerPreference?: MLPowerPreference;
-  /** `false` selects the CPU. Default: `true`, a hardware accelerator where there is one. */
+  /** `false` selects the CPU. Default: `true`, a hardware accelerator if there is one. */
   accelerated?: boolean;
-  /** Extension: wins over the two preferences above. */
+  /** Extension: overrides the two preferences above. */
   deviceType?: MLDeviceType;
-  /** Extension: threads for kernels on the CPU. Default: as many as the process may use. */
+  /** Extension: number of threads on the CPU. Default: the cores that the process may use. */
   numThreads?: number;
-  /** Extension: a permission; the types of tensors stay what they are. On a GPU it has no effect. Default: `'strict'`. */
+  /** Extension: permission to reduce the precision of products; tensors keep their types. No effect on a GPU. Default: `'strict'`. */
   fpMath?: MLFPMath;
   /** Extension: shown in messages and readable as `context.label`. */
   label?: string;
 }
 
-/** What an operand or tensor is: the type of its elements and its dimensions, outermost first; `[]` for a scalar. */
+/** The data type of an operand or tensor, and its dimensions, outermost first; `[]` for a scalar. */
 export interface MLOperandDescriptor {
   dataType: MLOperandDataType;
-  /** Each at least 1, at most eight of them, and at most 2³¹ − 1 elements in all. */
+  /** At most eight dimensions, each at least 1; at most 2³¹ − 1 elements in total. */
   shape: Iterable<number>;
 }
 
-/** What a tensor is, and what script may do with it. See https://www.w3.org/TR/webnn/#api-mltensordescriptor */
+/** A tensor's type and shape, and what you may do with it. See https://www.w3.org/TR/webnn/#api-mltensordescriptor */
 export interface MLTensorDescriptor extends MLOperandDescriptor {
   /** Whether `readTensor` is allowed. Default: `false`. */
   readable?: boolean;
   /** Whether `writeTensor` is allowed. Default: `false`. */
   writable?: boolean;
   /**
-   * Whether `exportToGPU` is allowed, on a context that was made from a `GPUDevice`. Of an earlier text of the interop with WebGPU: what depends
-   * on the tensor waits while it is exported. Default: `false`.
+   * Whether `exportToGPU` is allowed, on a context made from a `GPUDevice`. From an earlier text of the WebGPU interop: work that depends on the
+   * tensor waits while it is exported. Default: `false`.
    */
   exportableToGPU?: boolean;
-  /** Whether `importExternalBuffer` of `webnn-node/webgpu` is allowed. Of an earlier text. Default: `false`. */
+  /** Whether `importExternalBuffer` of `webnn-node/webgpu` is allowed. From an earlier text. Default: `false`. */
   importableToWebGPU?: boolean;
   /** Extension: shown in messages and readable as `tensor.label`. */
   label?: string;
 }
 
-/** A `GPUDevice` of WebGPU: as its types have it where they are there, such as those of `@webgpu/types`; else what of it is needed here. */
+/** A WebGPU `GPUDevice`: the global type if there is one, such as that of `@webgpu/types`; otherwise the members used here. */
 export type MLGPUDevice = typeof globalThis extends { GPUDevice: { prototype: infer Device } }
   ? Device
   : { readonly queue: object; readonly lost: Promise<unknown>; createCommandEncoder(descriptor?: any): any };
 
-/** Likewise a `GPUBuffer` that is a tensor; `destroy()` or, by another name, `release()` gives it back. */
+/** A `GPUBuffer` over a tensor's memory; `destroy()`, or its alias `release()`, gives it back. */
 export type MLGPUBuffer = (typeof globalThis extends { GPUBuffer: { prototype: infer Buffer } }
   ? Buffer
   : { readonly size: number; readonly usage: number; label: string; destroy(): unknown }) & { release(): void };
 
-/** Likewise a `GPUCommandBuffer`. */
+/** A WebGPU `GPUCommandBuffer`. */
 export type MLGPUCommandBuffer = typeof globalThis extends { GPUCommandBuffer: { prototype: infer Commands } }
   ? Commands
   : { label: string };
@@ -86,22 +86,22 @@ export interface MLLabelOptions {
   label?: string;
 }
 
-/** A number for a tensor of any type: a `bigint` reaches all 64-bit integers. */
+/** A number for a tensor of any type; use a `bigint` for large 64-bit integers. */
 export type MLNumber = number | bigint;
 
 /** Bytes, shared or not. */
 export type AllowSharedBufferSource = ArrayBufferLike | ArrayBufferView;
 
-/** Tensors by the name of the graph's input or output. */
+/** Tensors by the names of the graph's inputs or outputs. */
 export type MLNamedTensors = Record<string, MLTensor>;
 
-/** Operands by the name of the output that they become. */
+/** Operands by the names of the outputs that they become. */
 export type MLNamedOperands = Record<string, MLOperand>;
 
-/** Extension: memory by the name of the graph's input or output: typed arrays, or `DataView`s. */
+/** Extension: typed arrays or `DataView`s, by the names of the graph's inputs or outputs. */
 export type MLNamedArrayBufferViews = Record<string, ArrayBufferView>;
 
-/** Extension: the caller's memory after `compute`, as views of the same types and lengths. */
+/** Extension: your memory after `compute`, as views of the same types and lengths. */
 export interface MLComputeResult<
   Inputs extends MLNamedArrayBufferViews = MLNamedArrayBufferViews,
   Outputs extends MLNamedArrayBufferViews = MLNamedArrayBufferViews,
@@ -110,7 +110,7 @@ export interface MLComputeResult<
   outputs: Outputs;
 }
 
-/** Extension: a way to execute a graph. `'immediate'` blocks its thread, and is there in `worker_threads` only. */
+/** Extension: a way to execute a graph. `'immediate'` blocks its thread and exists only in `worker_threads`. */
 export type MLExecutionMode = 'immediate' | 'awaited' | 'queued' | 'timeline';
 
 /** Why a context was lost. */
@@ -118,27 +118,27 @@ export interface MLContextLostInfo {
   message: string;
 }
 
-/** Smallest and largest rank. */
+/** The smallest and the largest rank. */
 export interface MLRankRange {
   min: number;
   max: number;
 }
 
-/** Data types and ranks that an operand may have. */
+/** The data types and ranks that an operand may have. */
 export interface MLTensorLimits {
   dataTypes: MLOperandDataType[];
   rankRange: MLRankRange;
 }
 
-/** Extension: how many bytes a context holds. */
+/** Extension: the bytes that a context uses. */
 export interface MLMemoryUsage {
-  /** Tensors that are not destroyed, or still needed by work that was asked for. */
+  /** Tensors that are not destroyed, or that enqueued work still needs. */
   tensors: number;
-  /** Constants of graphs, and of builders that have not built. */
+  /** Constants of graphs, and of builders that are not built yet. */
   graphs: number;
   /** Intermediate results of graphs, kept between dispatches. */
   scratch: number;
-  /** The most that the three together ever were. */
+  /** The highest sum of the three so far. */
   peak: number;
 }
 
@@ -146,15 +146,15 @@ export interface MLMemoryUsage {
 export class ML {
   private constructor();
   /**
-   * Makes a context: a device and its timeline.
+   * Creates a context: a device and its timeline.
    *
-   * Rejects with `NotSupportedError` when the device cannot be had here.
+   * Rejects with `NotSupportedError` if the device is not available.
    */
   createContext(options?: MLContextOptions): Promise<MLContext>;
   /**
-   * Makes a context that computes on a `GPUDevice` of any implementation of WebGPU.
+   * Creates a context that computes on a `GPUDevice` of any WebGPU implementation.
    *
-   * Rejects with `InvalidStateError` when the device was lost.
+   * Rejects with `InvalidStateError` if the device is lost.
    */
   createContext(gpuDevice: MLGPUDevice): Promise<MLContext>;
   readonly [Symbol.toStringTag]: 'ML';
@@ -163,51 +163,51 @@ export class ML {
 /** The `ML` object of this module, `navigator.ml` in browsers. */
 export const ml: ML;
 
-/** A device and its timeline, on which everything happens in order. See https://www.w3.org/TR/webnn/#api-mlcontext */
+/** A device and its timeline, which runs all work in order. See https://www.w3.org/TR/webnn/#api-mlcontext */
 export class MLContext {
   private constructor();
-  /** Whether a hardware accelerator was selected; a GPU in software is none. */
+  /** Whether a hardware accelerator was selected; a software GPU does not count. */
   readonly accelerated: boolean;
-  /** Extension: how products of float32 may be computed; `'strict'` on a GPU. */
+  /** Extension: how float32 products may be computed; `'strict'` on a GPU. */
   readonly fpMath: MLFPMath;
-  /** Resolves when the context was destroyed or its device is gone. */
+  /** Resolves when the context is destroyed or its device is lost. */
   readonly lost: Promise<MLContextLostInfo>;
-  /** Extension: the label given to `createContext`. */
+  /** Extension: the label passed to `createContext`. */
   readonly label: string;
   /**
    * Enqueues an execution of a graph. The tensors must have exactly the data types and shapes of the graph's inputs and
-   * outputs, each tensor once. The result can be read at once: `readTensor` waits for it.
+   * outputs; use each tensor once. You may read the result at once: `readTensor` waits for it.
    *
-   * Throws `TypeError` for tensors that do not fit or are destroyed, `InvalidStateError` for a destroyed graph.
+   * Throws `TypeError` for unsuitable or destroyed tensors, `InvalidStateError` for a destroyed graph.
    */
   dispatch(graph: MLGraph, inputs: MLNamedTensors, outputs: MLNamedTensors, options?: MLLabelOptions): void;
-  /** Makes a tensor of zeros. Rejects with `UnknownError` when there is no memory for it. */
+  /** Creates a tensor of zeros. Rejects with `UnknownError` if there is not enough memory. */
   createTensor(descriptor: MLTensorDescriptor): Promise<MLTensor>;
-  /** Makes a tensor of zeros that can be exported to a device: without a copy, to that of this context. */
+  /** Creates a tensor of zeros that can be exported to a device; without a copy if it is the device of this context. */
   createExportableTensor(descriptor: MLTensorDescriptor, gpuDevice: MLGPUDevice): Promise<MLTensor>;
   /**
-   * A tensor as a buffer of its device, until the buffer's `destroy()` gives it back, with what WebGPU wrote. At once for a tensor that
-   * `createExportableTensor` made for the device of this context; a promise for any other. `await` does for both.
+   * Exports a tensor as a buffer of its device. The buffer's `destroy()` gives the tensor back, with what WebGPU wrote. Returns the buffer for a
+   * tensor that `createExportableTensor` made for the device of this context, otherwise a promise. `await` works for both.
    *
-   * Meanwhile `dispatch`, `writeTensor` and `readTensor` refuse the tensor with `TypeError`, and exporting it again gives the same buffer.
+   * Meanwhile `dispatch`, `writeTensor` and `readTensor` refuse the tensor with `TypeError`, and another export returns the same buffer.
    */
   exportToGPU(tensor: MLTensor): MLGPUBuffer | Promise<MLGPUBuffer>;
-  /** Makes a tensor for `MLGraphBuilder.constant(tensor)` with a copy of the bytes. */
+  /** Creates a tensor for `MLGraphBuilder.constant(tensor)` with a copy of the bytes. */
   createConstantTensor(descriptor: MLOperandDescriptor & MLLabelOptions, inputData: AllowSharedBufferSource): Promise<MLTensor>;
-  /** Resolves with a copy of the tensor's bytes after everything enqueued before. */
+  /** Resolves with a copy of the tensor's bytes, after all work enqueued before. */
   readTensor(tensor: MLTensor): Promise<ArrayBuffer>;
-  /** Copies the tensor's bytes into the given memory, which must have exactly their length. */
+  /** Copies the tensor's bytes into your memory, which must have exactly their length. */
   readTensor(tensor: MLTensor, outputData: AllowSharedBufferSource): Promise<undefined>;
-  /** Enqueues a write; the bytes are copied before it returns. */
+  /** Enqueues a write. The bytes are copied before the method returns. */
   writeTensor(tensor: MLTensor, inputData: AllowSharedBufferSource, options?: MLLabelOptions): void;
   /**
-   * Extension: runs a graph on the given memory, without copying it. Before it returns, the `ArrayBuffer`s behind the views
-   * are taken away; the promise gives the memory back as new views. Only the outputs that are named, at least one, are
-   * computed, and their memory must not overlap any other.
+   * Extension: runs a graph on your memory without a copy. The `ArrayBuffer`s of the views are transferred before the method
+   * returns; the promise returns the memory as new views. Only the named outputs, at least one, are computed. Their memory must
+   * not overlap any other.
    *
-   * Rejects with `TypeError`, and nothing is taken away, for views that do not fit and memory that cannot be transferred;
-   * with `OperationError` or `InvalidStateError` when the execution fails or the graph or context is destroyed meanwhile. Such
-   * an error has the memory in its properties `inputs` and `outputs`.
+   * Rejects with `TypeError`, and transfers nothing, for unsuitable views and memory that cannot be transferred. Rejects with
+   * `OperationError` or `InvalidStateError` if the execution fails, or the graph or context is destroyed meanwhile. Such an error
+   * has the memory in its properties `inputs` and `outputs`.
    */
   compute<Inputs extends MLNamedArrayBufferViews, Outputs extends MLNamedArrayBufferViews>(
     graph: MLGraph,
@@ -216,7 +216,7 @@ export class MLContext {
     options?: MLLabelOptions,
   ): Promise<MLComputeResult<Inputs, Outputs>>;
   /**
-   * Extension: fills the outputs while the calling thread waits, and returns the given views. In `worker_threads` only: throws `InvalidStateError` on the
+   * Extension: blocks the calling thread, fills the outputs, and returns your views. In `worker_threads` only; throws `InvalidStateError` on the
    * main thread.
    */
   computeSync<Inputs extends MLNamedArrayBufferViews, Outputs extends MLNamedArrayBufferViews>(
@@ -225,24 +225,23 @@ export class MLContext {
     outputs: Outputs,
     options?: MLLabelOptions,
   ): MLComputeResult<Inputs, Outputs>;
-  /** Extension: a copy of the tensor's bytes, for which the calling thread waits. In `worker_threads` only. */
+  /** Extension: blocks the calling thread and returns a copy of the tensor's bytes. In `worker_threads` only. */
   readTensorSync(tensor: MLTensor): ArrayBuffer;
   /**
-   * Extension: enqueues everything that was recorded, in order. On a context that was made from a `GPUDevice` there may be its
-   * `GPUCommandBuffer`s among it.
+   * Extension: enqueues recorded work, in order. A context made from a `GPUDevice` also takes `GPUCommandBuffer`s of that device.
    *
-   * Throws `InvalidStateError`, and nothing of it runs, when a graph or tensor of it was destroyed.
+   * Throws `InvalidStateError`, and runs nothing, if one of its graphs or tensors was destroyed.
    */
   submit(commandBuffers: Iterable<MLCommandBuffer | MLGPUCommandBuffer>): void;
-  /** Extension: the ways to execute a graph that there are on this thread. */
+  /** Extension: the ways to execute a graph on this thread. */
   readonly executionModes: readonly MLExecutionMode[];
-  /** What this context can do: for each operator and operand, data types and ranks. */
+  /** The supported data types and ranks, for each operator and operand. */
   opSupportLimits(): MLOpSupportLimits;
-  /** Extension: how many bytes the context holds. */
+  /** Extension: the bytes that the context uses. */
   memoryUsage(): MLMemoryUsage;
-  /** Rejects everything pending with `InvalidStateError`, resolves `lost`, and releases all memory of the context. */
+  /** Rejects all pending work with `InvalidStateError`, resolves `lost`, and releases all memory of the context. */
   destroy(): void;
-  /** Extension: `destroy()`, for `using`; there where the runtime has the symbol. */
+  /** Extension: `destroy()` for `using`, if the runtime has the symbol. */
   [Symbol.dispose](): void;
   readonly [Symbol.toStringTag]: 'MLContext';
 }
@@ -250,13 +249,13 @@ export class MLContext {
 /** A compiled graph. See https://www.w3.org/TR/webnn/#api-mlgraph */
 export class MLGraph {
   private constructor();
-  /** Extension: the label given to `build`. */
+  /** Extension: the label passed to `build`. */
   readonly label: string;
-  /** Extension, as Chromium has it: where the graph runs, `['cpu']` or `['gpu']`; frozen. */
+  /** Extension, as in Chromium: the devices that run the graph, `['cpu']` or `['gpu']`; frozen. */
   readonly devices: readonly ('cpu' | 'gpu')[];
-  /** Releases the graph after the last dispatch that was enqueued. */
+  /** Releases the graph after the last enqueued dispatch. */
   destroy(): void;
-  /** Extension: `destroy()`, for `using`; there where the runtime has the symbol. */
+  /** Extension: `destroy()` for `using`, if the runtime has the symbol. */
   [Symbol.dispose](): void;
   readonly [Symbol.toStringTag]: 'MLGraph';
 }
@@ -280,50 +279,50 @@ export class MLTensor {
   readonly constant: boolean;
   /** Extension: the label of its descriptor. */
   readonly label: string;
-  /** The device that it can be exported to, of a tensor that `createExportableTensor` made; else `null`. */
+  /** The device to which a tensor of `createExportableTensor` can be exported; otherwise `null`. */
   readonly gpuDevice: MLGPUDevice | null;
-  /** Whether its descriptor said so. */
+  /** Whether its descriptor set it. */
   readonly exportableToGPU: boolean;
   /** Rejects its pending reads with `InvalidStateError` and releases the memory after the last dispatch that uses it. */
   destroy(): void;
-  /** Extension: `destroy()`, for `using`; there where the runtime has the symbol. */
+  /** Extension: `destroy()` for `using`, if the runtime has the symbol. */
   [Symbol.dispose](): void;
   readonly [Symbol.toStringTag]: 'MLTensor';
 }
 
-/** Puts a graph together. See https://www.w3.org/TR/webnn/#api-mlgraphbuilder */
+/** Builds a graph. See https://www.w3.org/TR/webnn/#api-mlgraphbuilder */
 export class MLGraphBuilder {
   constructor(context: MLContext);
-  /** An input of the graph, bound by its name in `dispatch`. */
+  /** An input of the graph; `dispatch` binds a tensor to its name. */
   input(name: string, descriptor: MLOperandDescriptor): MLOperand;
   /** A constant with a copy of the bytes. */
   constant(descriptor: MLOperandDescriptor, buffer: AllowSharedBufferSource): MLOperand;
   /** A scalar constant; the value is clamped and rounded to the data type. */
   constant(dataType: MLOperandDataType, value: MLNumber): MLOperand;
-  /** A constant with the contents of a tensor that `createConstantTensor` made. */
+  /** A constant with the contents of a tensor of `createConstantTensor`. */
   constant(tensor: MLTensor): MLOperand;
   /**
-   * Compiles the part of the graph that the outputs need. The builder cannot be used afterwards.
+   * Compiles the part of the graph that the outputs need. You cannot use the builder afterwards.
    *
-   * Rejects with `TypeError` for outputs that are inputs or constants, `OperationError` when the device refuses.
+   * Rejects with `TypeError` for outputs that are inputs or constants, with `OperationError` if the device refuses.
    */
   build(outputs: MLNamedOperands, options?: MLLabelOptions): Promise<MLGraph>;
-  /** Extension: releases the constants of a builder that will not be built. */
+  /** Extension: releases the constants of a builder that you will not build. */
   destroy(): void;
-  /** Extension: `destroy()`, for `using`; there where the runtime has the symbol. */
+  /** Extension: `destroy()` for `using`, if the runtime has the symbol. */
   [Symbol.dispose](): void;
   readonly [Symbol.toStringTag]: 'MLGraphBuilder';
 }
 
-/** Extension: records dispatches, to be submitted later and more than once. */
+/** Extension: records dispatches; submit them later, any number of times. */
 export class MLCommandEncoder {
   constructor(context: MLContext);
-  /** Announces a graph that will be dispatched here. */
+  /** Announces a graph that you will dispatch here. */
   initializeGraph(graph: MLGraph): void;
   /**
-   * Records a dispatch; the tensors are checked now.
+   * Records a dispatch. The tensors are checked now.
    *
-   * Throws like `MLContext.dispatch`, and `InvalidStateError` for a graph that was not initialized here or after `finish`.
+   * Throws like `MLContext.dispatch`. Throws `InvalidStateError` for a graph that was not initialized here, and after `finish`.
    */
   dispatch(graph: MLGraph, inputs: MLNamedTensors, outputs: MLNamedTensors, options?: MLLabelOptions): void;
   /** Ends the recording. */
@@ -338,7 +337,7 @@ export class MLCommandBuffer {
   readonly [Symbol.toStringTag]: 'MLCommandBuffer';
 }
 
-/** Extension: `MLContext.computeSync` by the name of the original proposal. In `worker_threads` only. */
+/** Extension: `MLContext.computeSync` with the name of the original proposal. In `worker_threads` only. */
 export class MLExecution {
   constructor(context: MLContext);
   compute<Inputs extends MLNamedArrayBufferViews, Outputs extends MLNamedArrayBufferViews>(
@@ -350,7 +349,7 @@ export class MLExecution {
   readonly [Symbol.toStringTag]: 'MLExecution';
 }
 
-/** Extension: `MLContext.compute` by the name of the original proposal. */
+/** Extension: `MLContext.compute` with the name of the original proposal. */
 export class MLAwaitedExecution {
   constructor(context: MLContext);
   compute<Inputs extends MLNamedArrayBufferViews, Outputs extends MLNamedArrayBufferViews>(
@@ -427,7 +426,7 @@ export interface MLConv2dOptions extends MLOperatorOptions {
    */
   dilations?: Iterable<number>;
   /**
-   * Into how many groups the channels are divided; each group of output channels sees one of input channels.
+   * The number of groups of channels; each group of output channels sees one of input channels.
    * Default: `1`.
    */
   groups?: number;
@@ -441,7 +440,7 @@ export interface MLConv2dOptions extends MLOperatorOptions {
    * Default: `'oihw'`.
    */
   filterLayout?: MLConv2dFilterOperandLayout;
-  /** What is added to each output channel: [outputChannels]. */
+  /** The bias of each output channel: [outputChannels]. */
   bias?: MLOperand;
 }
 
@@ -470,7 +469,7 @@ export interface MLConvTranspose2dOptions extends MLOperatorOptions {
   /** The output's size itself, [height, width]; outputPadding is ignored then. */
   outputSizes?: Iterable<number>;
   /**
-   * Into how many groups the channels are divided; each group of output channels sees one of input channels. If these
+   * The number of groups of channels; each group of output channels sees one of input channels. If these
    * are no multiple of groups, the last groups see fewer, or none.
    * Default: `1`.
    */
@@ -485,7 +484,7 @@ export interface MLConvTranspose2dOptions extends MLOperatorOptions {
    * Default: `'iohw'`.
    */
   filterLayout?: MLConvTranspose2dFilterOperandLayout;
-  /** What is added to each output channel: [outputChannels]. */
+  /** The bias of each output channel: [outputChannels]. */
   bias?: MLOperand;
 }
 
@@ -568,7 +567,7 @@ export interface MLGatherOptions extends MLOperatorOptions {
 
 /** Options of `gemm`. */
 export interface MLGemmOptions extends MLOperatorOptions {
-  /** What is added, times beta. */
+  /** The addend, multiplied by beta. */
   c?: MLOperand;
   /**
    * The factor of the product.
@@ -595,7 +594,7 @@ export interface MLGemmOptions extends MLOperatorOptions {
 /** Options of `pad`. */
 export interface MLPadOptions extends MLOperatorOptions {
   /**
-   * What stands at the edges: a constant value, copies of the outermost elements (`"edge"`), or the input mirrored
+   * The values at the edges: a constant value, copies of the outermost elements (`"edge"`), or the input mirrored
    * at these elements (`"reflection"`).
    * Default: `'constant'`.
    */
@@ -609,20 +608,20 @@ export interface MLPadOptions extends MLOperatorOptions {
 
 /** Options of `reverse`. */
 export interface MLReverseOptions extends MLOperatorOptions {
-  /** The axes to reverse; all of them when absent. */
+  /** The axes to reverse; default: all. */
   axes?: Iterable<number>;
 }
 
 /** Options of `slice`. */
 export interface MLSliceOptions extends MLOperatorOptions {
-  /** For each dimension the distance from one element that is taken to the next; 1 when absent. */
+  /** For each dimension the distance from one element that is taken to the next; default: 1. */
   strides?: Iterable<number>;
 }
 
 /** Options of `split`. */
 export interface MLSplitOptions extends MLOperatorOptions {
   /**
-   * The axis that is divided.
+   * The axis to divide.
    * Default: `0`.
    */
   axis?: number;
@@ -630,19 +629,19 @@ export interface MLSplitOptions extends MLOperatorOptions {
 
 /** Options of `transpose`. */
 export interface MLTransposeOptions extends MLOperatorOptions {
-  /** For each dimension of the output the dimension of the input that it is; their reverse order when absent. */
+  /** For each dimension of the output, the dimension of the input; default: the reverse order. */
   permutation?: Iterable<number>;
 }
 
 /** Options of `triangular`. */
 export interface MLTriangularOptions extends MLOperatorOptions {
   /**
-   * Whether the upper triangle is kept, or the lower one.
+   * Whether to keep the upper triangle; otherwise the lower one.
    * Default: `true`.
    */
   upper?: boolean;
   /**
-   * The diagonal that bounds the triangle: how far above the main diagonal it is, or below it when negative.
+   * The diagonal that bounds the triangle: how far above the main diagonal it is, or below it if negative.
    * Default: `0`.
    */
   diagonal?: number;
@@ -650,9 +649,9 @@ export interface MLTriangularOptions extends MLOperatorOptions {
 
 /** Options of `batchNormalization`. */
 export interface MLBatchNormalizationOptions extends MLOperatorOptions {
-  /** What each feature is multiplied with: [features]. 1 when it is absent. */
+  /** The factor of each feature: [features]. Default: 1. */
   scale?: MLOperand;
-  /** What is added to each feature: [features]. 0 when it is absent. */
+  /** The offset of each feature: [features]. Default: 0. */
   bias?: MLOperand;
   /**
    * The axis of the features.
@@ -660,7 +659,7 @@ export interface MLBatchNormalizationOptions extends MLOperatorOptions {
    */
   axis?: number;
   /**
-   * What is added to the variance.
+   * A number added to the variance.
    * Default: `0.00001`.
    */
   epsilon?: number;
@@ -668,12 +667,12 @@ export interface MLBatchNormalizationOptions extends MLOperatorOptions {
 
 /** Options of `instanceNormalization`. */
 export interface MLInstanceNormalizationOptions extends MLOperatorOptions {
-  /** What each channel is multiplied with: [channels]. 1 when it is absent. */
+  /** The factor of each channel: [channels]. Default: 1. */
   scale?: MLOperand;
-  /** What is added to each channel: [channels]. 0 when it is absent. */
+  /** The offset of each channel: [channels]. Default: 0. */
   bias?: MLOperand;
   /**
-   * What is added to the variance.
+   * A number added to the variance.
    * Default: `0.00001`.
    */
   epsilon?: number;
@@ -686,14 +685,14 @@ export interface MLInstanceNormalizationOptions extends MLOperatorOptions {
 
 /** Options of `layerNormalization`. */
 export interface MLLayerNormalizationOptions extends MLOperatorOptions {
-  /** What is multiplied with, in the sizes of the axes. 1 when it is absent. */
+  /** The factor, with the sizes of the axes. Default: 1. */
   scale?: MLOperand;
-  /** What is added, in the sizes of the axes. 0 when it is absent. */
+  /** The offset, with the sizes of the axes. Default: 0. */
   bias?: MLOperand;
-  /** The axes over which mean and variance are taken; all but the first when it is absent. */
+  /** The axes over which mean and variance are taken; default: all but the first. */
   axes?: Iterable<number>;
   /**
-   * What is added to the variance.
+   * A number added to the variance.
    * Default: `0.00001`.
    */
   epsilon?: number;
@@ -701,7 +700,7 @@ export interface MLLayerNormalizationOptions extends MLOperatorOptions {
 
 /** Options of `averagePool2d`, `l2Pool2d`, `maxPool2d`. */
 export interface MLPool2dOptions extends MLOperatorOptions {
-  /** The size of the window, [height, width]; that of the input when it is absent. */
+  /** The size of the window, [height, width]; default: the size of the input. */
   windowDimensions?: Iterable<number>;
   /**
    * Rows and columns around the input that windows may cover but that do not count:
@@ -735,11 +734,11 @@ export interface MLPool2dOptions extends MLOperatorOptions {
 
 /** Options of `gru`. */
 export interface MLGruOptions extends MLOperatorOptions {
-  /** The biases of the input, `[numDirections, 3 * hiddenSize]`; zeros when absent. */
+  /** The biases of the input, `[numDirections, 3 * hiddenSize]`; default: zeros. */
   bias?: MLOperand;
-  /** The biases of the hidden state, `[numDirections, 3 * hiddenSize]`; zeros when absent. */
+  /** The biases of the hidden state, `[numDirections, 3 * hiddenSize]`; default: zeros. */
   recurrentBias?: MLOperand;
-  /** The hidden state before the first step, `[numDirections, batchSize, hiddenSize]`; zeros when absent. */
+  /** The hidden state before the first step, `[numDirections, batchSize, hiddenSize]`; default: zeros. */
   initialHiddenState?: MLOperand;
   /**
    * Whether the reset gate is applied after the hidden state's product with its weights, or before.
@@ -747,12 +746,12 @@ export interface MLGruOptions extends MLOperatorOptions {
    */
   resetAfter?: boolean;
   /**
-   * Whether the hidden state of each step is returned too.
+   * Whether to return the hidden state of each step, too.
    * Default: `false`.
    */
   returnSequence?: boolean;
   /**
-   * Whether the steps are taken from the first to the last, from the last to the first, or both ways by two networks.
+   * The order of the steps: from the first to the last, from the last to the first, or both ways with two networks.
    * Default: `'forward'`.
    */
   direction?: MLRecurrentNetworkDirection;
@@ -761,15 +760,15 @@ export interface MLGruOptions extends MLOperatorOptions {
    * Default: `'zrn'`.
    */
   layout?: MLGruWeightLayout;
-  /** Two: that of the update and reset gates, and that of the new gate. Sigmoid and tanh when absent. */
+  /** Two functions: for the update and reset gates, and for the new gate. Default: sigmoid and tanh. */
   activations?: Iterable<MLRecurrentNetworkActivation>;
 }
 
 /** Options of `gruCell`. */
 export interface MLGruCellOptions extends MLOperatorOptions {
-  /** The biases of the input, `[3 * hiddenSize]`; zeros when absent. */
+  /** The biases of the input, `[3 * hiddenSize]`; default: zeros. */
   bias?: MLOperand;
-  /** The biases of the hidden state, `[3 * hiddenSize]`; zeros when absent. */
+  /** The biases of the hidden state, `[3 * hiddenSize]`; default: zeros. */
   recurrentBias?: MLOperand;
   /**
    * Whether the reset gate is applied after the hidden state's product with its weights, or before.
@@ -781,32 +780,32 @@ export interface MLGruCellOptions extends MLOperatorOptions {
    * Default: `'zrn'`.
    */
   layout?: MLGruWeightLayout;
-  /** Two: that of the update and reset gates, and that of the new gate. Sigmoid and tanh when absent. */
+  /** Two functions: for the update and reset gates, and for the new gate. Default: sigmoid and tanh. */
   activations?: Iterable<MLRecurrentNetworkActivation>;
 }
 
 /** Options of `lstm`. */
 export interface MLLstmOptions extends MLOperatorOptions {
-  /** The biases of the input, `[numDirections, 4 * hiddenSize]`; zeros when absent. */
+  /** The biases of the input, `[numDirections, 4 * hiddenSize]`; default: zeros. */
   bias?: MLOperand;
-  /** The biases of the hidden state, `[numDirections, 4 * hiddenSize]`; zeros when absent. */
+  /** The biases of the hidden state, `[numDirections, 4 * hiddenSize]`; default: zeros. */
   recurrentBias?: MLOperand;
   /**
-   * The weights of the cell state for the input, output and forget gates, in this order, `[numDirections, 3 * hiddenSize]`; zeros
-   * when absent.
+   * The weights of the cell state for the input, output and forget gates, in this order, `[numDirections, 3 * hiddenSize]`; default:
+   * zeros.
    */
   peepholeWeight?: MLOperand;
-  /** The hidden state before the first step, `[numDirections, batchSize, hiddenSize]`; zeros when absent. */
+  /** The hidden state before the first step, `[numDirections, batchSize, hiddenSize]`; default: zeros. */
   initialHiddenState?: MLOperand;
-  /** The cell state before the first step, `[numDirections, batchSize, hiddenSize]`; zeros when absent. */
+  /** The cell state before the first step, `[numDirections, batchSize, hiddenSize]`; default: zeros. */
   initialCellState?: MLOperand;
   /**
-   * Whether the hidden state of each step is returned too.
+   * Whether to return the hidden state of each step, too.
    * Default: `false`.
    */
   returnSequence?: boolean;
   /**
-   * Whether the steps are taken from the first to the last, from the last to the first, or both ways by two networks.
+   * The order of the steps: from the first to the last, from the last to the first, or both ways with two networks.
    * Default: `'forward'`.
    */
   direction?: MLRecurrentNetworkDirection;
@@ -816,21 +815,21 @@ export interface MLLstmOptions extends MLOperatorOptions {
    */
   layout?: MLLstmWeightLayout;
   /**
-   * Three: that of the input, forget and output gates, that of the cell gate, and that of the cell state. Sigmoid,
-   * tanh and tanh when absent.
+   * Three functions: for the input, forget and output gates, for the cell gate, and for the cell state. Default: sigmoid,
+   * tanh and tanh.
    */
   activations?: Iterable<MLRecurrentNetworkActivation>;
 }
 
 /** Options of `lstmCell`. */
 export interface MLLstmCellOptions extends MLOperatorOptions {
-  /** The biases of the input, `[4 * hiddenSize]`; zeros when absent. */
+  /** The biases of the input, `[4 * hiddenSize]`; default: zeros. */
   bias?: MLOperand;
-  /** The biases of the hidden state, `[4 * hiddenSize]`; zeros when absent. */
+  /** The biases of the hidden state, `[4 * hiddenSize]`; default: zeros. */
   recurrentBias?: MLOperand;
   /**
-   * The weights of the cell state for the input, output and forget gates, in this order, `[3 * hiddenSize]`; zeros
-   * when absent.
+   * The weights of the cell state for the input, output and forget gates, in this order, `[3 * hiddenSize]`; default:
+   * zeros.
    */
   peepholeWeight?: MLOperand;
   /**
@@ -839,8 +838,8 @@ export interface MLLstmCellOptions extends MLOperatorOptions {
    */
   layout?: MLLstmWeightLayout;
   /**
-   * Three: that of the input, forget and output gates, that of the cell gate, and that of the cell state. Sigmoid,
-   * tanh and tanh when absent.
+   * Three functions: for the input, forget and output gates, for the cell gate, and for the cell state. Default: sigmoid,
+   * tanh and tanh.
    */
   activations?: Iterable<MLRecurrentNetworkActivation>;
 }
@@ -848,8 +847,8 @@ export interface MLLstmCellOptions extends MLOperatorOptions {
 /** Options of `reduceL1`, `reduceSum`, `reduceSumSquare`, `reduceProduct`, `reduceL2`, `reduceLogSum`, `reduceLogSumExp`, `reduceMean`, `reduceMax`, `reduceMin`. */
 export interface MLReduceOptions extends MLOperatorOptions {
   /**
-   * The axes that are reduced, each once. All are when the list is absent; none is when it is empty, and then
-   * every value is reduced for itself.
+   * The axes to reduce, each once. Default: all. With an empty list no axis is reduced, and
+   * each value is reduced alone.
    */
   axes?: Iterable<number>;
   /**
@@ -862,7 +861,7 @@ export interface MLReduceOptions extends MLOperatorOptions {
 /** Options of `resample2d`. */
 export interface MLResample2dOptions extends MLOperatorOptions {
   /**
-   * How values between elements are found.
+   * How to interpolate between elements.
    * Default: `'nearest-neighbor'`.
    */
   mode?: MLInterpolationMode;
@@ -891,23 +890,23 @@ export interface MLScatterOptions extends MLOperatorOptions {
 
 export interface MLGraphBuilder {
   /**
-   * Finds where along the axis the least values are; the first of several, or the first NaN.
+   * Finds the positions of the smallest values along the axis; the first of several, or the first NaN.
    *
    * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 1 to 8
    * - result `output`: int32, int64; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-argminmax
    */
   argMin(input: MLOperand, axis: number, options?: MLArgMinMaxOptions): MLOperand;
   /**
-   * Finds where along the axis the greatest values are; the first of several, or the first NaN.
+   * Finds the positions of the greatest values along the axis; the first of several, or the first NaN.
    *
    * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 1 to 8
    * - result `output`: int32, int64; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-argminmax
    */
@@ -922,7 +921,7 @@ export interface MLGraphBuilder {
    * - `bias`: the type of `input`; rank 1
    * - result `output`: the type of `input`; rank 4
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-conv2d
    */
@@ -938,7 +937,7 @@ export interface MLGraphBuilder {
    * - `bias`: the type of `input`; rank 1
    * - result `output`: the type of `input`; rank 4
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-convtranspose2d
    */
@@ -949,7 +948,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16, int32, uint32, int64, uint64; ranks 1 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-cumulativesum
    */
@@ -960,7 +959,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16, int32, int64, int8; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-relu-method
    */
@@ -971,7 +970,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-gelu-method
    */
@@ -982,7 +981,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-hard-swish
    */
@@ -993,7 +992,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-sigmoid-method
    */
@@ -1004,7 +1003,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-softplus-method
    */
@@ -1015,7 +1014,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-softsign-method
    */
@@ -1026,7 +1025,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-tanh-method
    */
@@ -1038,7 +1037,7 @@ export interface MLGraphBuilder {
    * - `b`: the type of `a`; ranks 0 to 8
    * - result `output`: the type of `a`; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-binary
    */
@@ -1050,7 +1049,7 @@ export interface MLGraphBuilder {
    * - `b`: the type of `a`; ranks 0 to 8
    * - result `output`: the type of `a`; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-binary
    */
@@ -1062,7 +1061,7 @@ export interface MLGraphBuilder {
    * - `b`: the type of `a`; ranks 0 to 8
    * - result `output`: the type of `a`; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-binary
    */
@@ -1075,31 +1074,31 @@ export interface MLGraphBuilder {
    * - `b`: the type of `a`; ranks 0 to 8
    * - result `output`: the type of `a`; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-binary
    */
   div(a: MLOperand, b: MLOperand, options?: MLOperatorOptions): MLOperand;
   /**
-   * Takes the greater of the values of the two operands, element by element; NaN if either is NaN.
+   * Computes the maximum of the two operands, element by element; NaN if either is NaN.
    *
    * - `a`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
    * - `b`: the type of `a`; ranks 0 to 8
    * - result `output`: the type of `a`; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-binary
    */
   max(a: MLOperand, b: MLOperand, options?: MLOperatorOptions): MLOperand;
   /**
-   * Takes the lesser of the values of the two operands, element by element; NaN if either is NaN.
+   * Computes the minimum of the two operands, element by element; NaN if either is NaN.
    *
    * - `a`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
    * - `b`: the type of `a`; ranks 0 to 8
    * - result `output`: the type of `a`; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-binary
    */
@@ -1111,7 +1110,7 @@ export interface MLGraphBuilder {
    * - `b`: the type of `a`; ranks 0 to 8
    * - result `output`: the type of `a`; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-binary
    */
@@ -1123,7 +1122,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
    * - result `output`: float32, float16, int32, uint32, int64, uint64, int8, uint8; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-cast
    */
@@ -1135,7 +1134,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-clamp
    */
@@ -1149,7 +1148,7 @@ export interface MLGraphBuilder {
    * - `zeroPoint`: the type of `input`; ranks 0 to 8
    * - result `output`: the type of `scale`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-dequantizelinear
    */
@@ -1160,7 +1159,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-elu
    */
@@ -1171,7 +1170,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-hard-sigmoid
    */
@@ -1182,7 +1181,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-leakyrelu
    */
@@ -1193,7 +1192,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-linear
    */
@@ -1205,7 +1204,7 @@ export interface MLGraphBuilder {
    * - `b`: the type of `a`; ranks 0 to 8
    * - result `output`: uint8; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-logical
    */
@@ -1217,7 +1216,7 @@ export interface MLGraphBuilder {
    * - `b`: the type of `a`; ranks 0 to 8
    * - result `output`: uint8; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-logical
    */
@@ -1229,7 +1228,7 @@ export interface MLGraphBuilder {
    * - `b`: the type of `a`; ranks 0 to 8
    * - result `output`: uint8; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-logical
    */
@@ -1242,7 +1241,7 @@ export interface MLGraphBuilder {
    * - `b`: the type of `a`; ranks 0 to 8
    * - result `output`: uint8; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-logical
    */
@@ -1254,7 +1253,7 @@ export interface MLGraphBuilder {
    * - `b`: the type of `a`; ranks 0 to 8
    * - result `output`: uint8; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-logical
    */
@@ -1267,7 +1266,7 @@ export interface MLGraphBuilder {
    * - `b`: the type of `a`; ranks 0 to 8
    * - result `output`: uint8; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-logical
    */
@@ -1279,7 +1278,7 @@ export interface MLGraphBuilder {
    * - `b`: the type of `a`; ranks 0 to 8
    * - result `output`: uint8; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-logical
    */
@@ -1291,7 +1290,7 @@ export interface MLGraphBuilder {
    * - `b`: the type of `a`; ranks 0 to 8
    * - result `output`: uint8; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-logical
    */
@@ -1303,7 +1302,7 @@ export interface MLGraphBuilder {
    * - `b`: the type of `a`; ranks 0 to 8
    * - result `output`: uint8; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-logical
    */
@@ -1314,7 +1313,7 @@ export interface MLGraphBuilder {
    * - `a`: uint8; ranks 0 to 8
    * - result `output`: uint8; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-logical
    */
@@ -1325,7 +1324,7 @@ export interface MLGraphBuilder {
    * - `a`: float32, float16; ranks 0 to 8
    * - result `output`: uint8; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-logical
    */
@@ -1336,7 +1335,7 @@ export interface MLGraphBuilder {
    * - `a`: float32, float16; ranks 0 to 8
    * - result `output`: uint8; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-logical
    */
@@ -1349,7 +1348,7 @@ export interface MLGraphBuilder {
    * - `slope`: the type of `input`; ranks 0 to 8
    * - result `output`: the type of `input`; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-prelu
    */
@@ -1364,7 +1363,7 @@ export interface MLGraphBuilder {
    * - `zeroPoint`: int32, uint32, int8, uint8, int4, uint4; ranks 0 to 8
    * - result `output`: the type of `zeroPoint`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-quantizelinear
    */
@@ -1375,7 +1374,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16, int32, int64, int8; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-unary
    */
@@ -1386,7 +1385,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16, int32, int64, int8; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-unary
    */
@@ -1397,7 +1396,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16, int32, int64, int8; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-unary
    */
@@ -1408,7 +1407,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-unary
    */
@@ -1419,7 +1418,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-unary
    */
@@ -1430,7 +1429,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-unary
    */
@@ -1441,7 +1440,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-unary
    */
@@ -1452,7 +1451,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-unary
    */
@@ -1463,7 +1462,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-unary
    */
@@ -1474,7 +1473,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-unary
    */
@@ -1485,7 +1484,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-unary
    */
@@ -1496,7 +1495,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-unary
    */
@@ -1507,7 +1506,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-unary
    */
@@ -1518,7 +1517,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-unary
    */
@@ -1529,7 +1528,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-unary
    */
@@ -1543,7 +1542,7 @@ export interface MLGraphBuilder {
    * - `falseValue`: the type of `trueValue`; ranks 0 to 8
    * - result `output`: the type of `trueValue`; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-where
    */
@@ -1556,7 +1555,7 @@ export interface MLGraphBuilder {
    * - `indices`: int32, uint32, int64; ranks 0 to 8
    * - result `output`: the type of `input`; ranks 1 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-gather
    */
@@ -1570,7 +1569,7 @@ export interface MLGraphBuilder {
    * - `indices`: int32, uint32, int64; the rank of `input`
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-gatherelements
    */
@@ -1584,7 +1583,7 @@ export interface MLGraphBuilder {
    * - `indices`: int32, uint32, int64; ranks 1 to 8
    * - result `output`: the type of `input`; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-gathernd
    */
@@ -1598,7 +1597,7 @@ export interface MLGraphBuilder {
    * - `c`: the type of `a`; ranks 0 to 2
    * - result `output`: the type of `a`; rank 2
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-gemm
    */
@@ -1611,7 +1610,7 @@ export interface MLGraphBuilder {
    * - `b`: the type of `a`; ranks 2 to 8
    * - result `output`: the type of `a`; ranks 2 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-matmul
    */
@@ -1623,7 +1622,7 @@ export interface MLGraphBuilder {
    * - `inputs`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 1 to 8
    * - result `output`: the type of `inputs`; the rank of `inputs`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-concat
    */
@@ -1635,19 +1634,19 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
    * - result `output`: the type of `input`; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-expand
    */
   expand(input: MLOperand, newShape: Iterable<number>, options?: MLOperatorOptions): MLOperand;
   /**
-   * Puts so many elements before and after the input in each dimension: a constant value, copies of the
+   * Adds elements before and after the input in each dimension: a constant value, copies of the
    * outermost elements, or the input mirrored at its edges.
    *
    * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-pad
    */
@@ -1658,18 +1657,18 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
    * - result `output`: the type of `input`; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-reshape-method
    */
   reshape(input: MLOperand, newShape: Iterable<number>, options?: MLOperatorOptions): MLOperand;
   /**
-   * Reverses the order of the elements along the axes, or along all of them when none are given.
+   * Reverses the order of the elements along the axes, or along all of them if none are given.
    *
    * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-reverse-method
    */
@@ -1681,29 +1680,29 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-slice
    */
   slice(input: MLOperand, starts: Iterable<number>, sizes: Iterable<number>, options?: MLSliceOptions): MLOperand;
   /**
-   * Divides the input along an axis, into a number of equal parts or into parts of the sizes that are listed.
+   * Divides the input along an axis, into a number of equal parts or into parts of the listed sizes.
    *
    * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 1 to 8
    * - result `outputs`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-split
    */
   split(input: MLOperand, splits: number | Iterable<number>, options?: MLSplitOptions): MLOperand[];
   /**
-   * Repeats the input so many times along each dimension.
+   * Repeats the input along each dimension.
    *
    * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-tile
    */
@@ -1715,7 +1714,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-transpose
    */
@@ -1727,7 +1726,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 2 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-triangular
    */
@@ -1743,7 +1742,7 @@ export interface MLGraphBuilder {
    * - `bias`: the type of `input`; rank 1
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-batchnorm
    */
@@ -1757,13 +1756,13 @@ export interface MLGraphBuilder {
    * - `bias`: the type of `input`; rank 1
    * - result `output`: the type of `input`; rank 4
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-instancenorm
    */
   instanceNormalization(input: MLOperand, options?: MLInstanceNormalizationOptions): MLOperand;
   /**
-   * Normalizes the input with its own mean and variance over the given axes (all but the first when they are not
+   * Normalizes the input with its own mean and variance over the given axes (all but the first if they are not
    * given). scale and bias have the sizes of these axes, in their order.
    *
    * - `input`: float32, float16; ranks 0 to 8
@@ -1771,7 +1770,7 @@ export interface MLGraphBuilder {
    * - `bias`: the type of `input`; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-layernorm
    */
@@ -1782,7 +1781,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16; rank 4
    * - result `output`: the type of `input`; rank 4
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-pool2d
    */
@@ -1793,7 +1792,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16; rank 4
    * - result `output`: the type of `input`; rank 4
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-pool2d
    */
@@ -1804,7 +1803,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; rank 4
    * - result `output`: the type of `input`; rank 4
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-pool2d
    */
@@ -1823,7 +1822,7 @@ export interface MLGraphBuilder {
    * - result `output0`: the type of `input`; rank 3
    * - result `output1`: the type of `input`; rank 4
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-gru
    */
@@ -1840,7 +1839,7 @@ export interface MLGraphBuilder {
    * - `recurrentBias`: the type of `input`; rank 1
    * - result `output`: the type of `input`; rank 2
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-grucell
    */
@@ -1862,7 +1861,7 @@ export interface MLGraphBuilder {
    * - result `output1`: the type of `input`; rank 3
    * - result `output2`: the type of `input`; rank 4
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-lstm
    */
@@ -1882,7 +1881,7 @@ export interface MLGraphBuilder {
    * - result `output0`: the type of `input`; rank 2
    * - result `output1`: the type of `input`; rank 2
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-lstmcell
    */
@@ -1893,7 +1892,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16, int32, uint32, int64, uint64; ranks 0 to 8
    * - result `output`: the type of `input`; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-reduce
    */
@@ -1905,7 +1904,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16, int32, uint32, int64, uint64; ranks 0 to 8
    * - result `output`: the type of `input`; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-reduce
    */
@@ -1916,7 +1915,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16, int32, uint32, int64, uint64; ranks 0 to 8
    * - result `output`: the type of `input`; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-reduce
    */
@@ -1928,7 +1927,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16, int32, uint32, int64, uint64; ranks 0 to 8
    * - result `output`: the type of `input`; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-reduce
    */
@@ -1939,7 +1938,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16; ranks 0 to 8
    * - result `output`: the type of `input`; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-reduce
    */
@@ -1950,7 +1949,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16; ranks 0 to 8
    * - result `output`: the type of `input`; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-reduce
    */
@@ -1961,7 +1960,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16; ranks 0 to 8
    * - result `output`: the type of `input`; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-reduce
    */
@@ -1972,29 +1971,29 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16; ranks 0 to 8
    * - result `output`: the type of `input`; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-reduce
    */
   reduceMean(input: MLOperand, options?: MLReduceOptions): MLOperand;
   /**
-   * Finds the greatest of the values along the axes; NaN if one of them is NaN.
+   * Computes the maximum of the values along the axes; NaN if one of them is NaN.
    *
    * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
    * - result `output`: the type of `input`; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-reduce
    */
   reduceMax(input: MLOperand, options?: MLReduceOptions): MLOperand;
   /**
-   * Finds the least of the values along the axes; NaN if one of them is NaN.
+   * Computes the minimum of the values along the axes; NaN if one of them is NaN.
    *
    * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
    * - result `output`: the type of `input`; ranks 0 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-reduce
    */
@@ -2006,7 +2005,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16, int8, uint8; rank 4
    * - result `output`: the type of `input`; rank 4
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-resample2d-method
    */
@@ -2022,7 +2021,7 @@ export interface MLGraphBuilder {
    * - `updates`: the type of `input`; the rank of `input`
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-scatterelements
    */
@@ -2038,7 +2037,7 @@ export interface MLGraphBuilder {
    * - `updates`: the type of `input`; ranks 0 to 8
    * - result `output`: the type of `input`; ranks 1 to 8
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-scatternd
    */
@@ -2050,7 +2049,7 @@ export interface MLGraphBuilder {
    * - `input`: float32, float16; ranks 1 to 8
    * - result `output`: the type of `input`; the rank of `input`
    *
-   * Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.
+   * Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.
    *
    * See https://www.w3.org/TR/webnn/#api-mlgraphbuilder-softmax-method
    */

@@ -22,9 +22,9 @@ operators! {
         output_data_type: DataType = DataType::Int32,
     }
     [("input", Of(ANY), at_least(1))] -> One [("output", Of(POSITION), N)] {
-        /// Finds where along the axis the least values are; the first of several, or the first NaN.
+        /// Finds the positions of the smallest values along the axis; the first of several, or the first NaN.
         "argMin" Min,
-        /// Finds where along the axis the greatest values are; the first of several, or the first NaN.
+        /// Finds the positions of the greatest values along the axis; the first of several, or the first NaN.
         "argMax" Max,
     }
 }

@@ -21,13 +21,13 @@ operators! {
         strides: [u32; 2] = [1; 2],
         /// How far apart the filter's elements lie on the input: [height, width].
         dilations: [u32; 2] = [1; 2],
-        /// Into how many groups the channels are divided; each group of output channels sees one of input channels.
+        /// The number of groups of channels; each group of output channels sees one of input channels.
         groups: u32 = 1,
         /// The layout of the input and of the output.
         input_layout: InputOperandLayout = InputOperandLayout::Nchw,
         /// The layout of the filter.
         filter_layout: Conv2dFilterOperandLayout = Conv2dFilterOperandLayout::Oihw,
-        /// What is added to each output channel: [outputChannels].
+        /// The bias of each output channel: [outputChannels].
         bias: Option<OperandId> = None,
     }
     [
@@ -58,14 +58,14 @@ operators! {
         output_padding: [u32; 2] = [0; 2],
         /// The output's size itself, [height, width]; outputPadding is ignored then.
         output_sizes: Option<[u32; 2]> = None,
-        /// Into how many groups the channels are divided; each group of output channels sees one of input channels. If these
+        /// The number of groups of channels; each group of output channels sees one of input channels. If these
         /// are no multiple of groups, the last groups see fewer, or none.
         groups: u32 = 1,
         /// The layout of the input and of the output.
         input_layout: InputOperandLayout = InputOperandLayout::Nchw,
         /// The layout of the filter.
         filter_layout: ConvTranspose2dFilterOperandLayout = ConvTranspose2dFilterOperandLayout::Iohw,
-        /// What is added to each output channel: [outputChannels].
+        /// The bias of each output channel: [outputChannels].
         bias: Option<OperandId> = None,
     }
     [

@@ -39,7 +39,7 @@ operators! {
         a: OperandId,
         b: OperandId,
     } options {
-        /// What is added, times beta.
+        /// The addend, multiplied by beta.
         c: Option<OperandId> = None,
         /// The factor of the product.
         alpha: f64 = 1.0,

@@ -103,14 +103,14 @@ operators! {
         beginning_padding: Vec<u32>,
         ending_padding: Vec<u32>,
     } options {
-        /// What stands at the edges: a constant value, copies of the outermost elements (`"edge"`), or the input mirrored
+        /// The values at the edges: a constant value, copies of the outermost elements (`"edge"`), or the input mirrored
         /// at these elements (`"reflection"`).
         mode: PaddingMode = PaddingMode::Constant,
         /// The constant value; it is cast to the input's data type.
         value: Number = Number::Double(0.0),
     }
     [("input", Of(ANY), N)] -> One [("output", SameAs("input"), SameRankAs("input"))] {
-        /// Puts so many elements before and after the input in each dimension: a constant value, copies of the
+        /// Adds elements before and after the input in each dimension: a constant value, copies of the
         /// outermost elements, or the input mirrored at its edges.
         "pad"
     }
@@ -178,11 +178,11 @@ operators! {
     pub struct Reverse: "MLReverseOptions" in "api-mlgraphbuilder-reverse-method" {
         input: OperandId,
     } options {
-        /// The axes to reverse; all of them when absent.
+        /// The axes to reverse; default: all.
         axes: Option<Vec<u32>> = None,
     }
     [("input", Of(ANY), N)] -> One [("output", SameAs("input"), SameRankAs("input"))] {
-        /// Reverses the order of the elements along the axes, or along all of them when none are given.
+        /// Reverses the order of the elements along the axes, or along all of them if none are given.
         "reverse"
     }
 }
@@ -203,7 +203,7 @@ operators! {
         starts: Vec<u32>,
         sizes: Vec<u32>,
     } options {
-        /// For each dimension the distance from one element that is taken to the next; 1 when absent.
+        /// For each dimension the distance from one element that is taken to the next; default: 1.
         strides: Option<Vec<u32>> = None,
     }
     [("input", Of(ANY), N)] -> One [("output", SameAs("input"), SameRankAs("input"))] {
@@ -253,11 +253,11 @@ operators! {
         input: OperandId,
         splits: UnsignedOrList,
     } options {
-        /// The axis that is divided.
+        /// The axis to divide.
         axis: u32 = 0,
     }
     [("input", Of(ANY), at_least(1))] -> Sequence [("outputs", SameAs("input"), SameRankAs("input"))] {
-        /// Divides the input along an axis, into a number of equal parts or into parts of the sizes that are listed.
+        /// Divides the input along an axis, into a number of equal parts or into parts of the listed sizes.
         "split"
     }
 }
@@ -304,7 +304,7 @@ operators! {
         repetitions: Modulo<Vec<u32>>,
     } options {}
     [("input", Of(ANY), N)] -> One [("output", SameAs("input"), SameRankAs("input"))] {
-        /// Repeats the input so many times along each dimension.
+        /// Repeats the input along each dimension.
         "tile"
     }
 }
@@ -329,7 +329,7 @@ operators! {
     pub struct Transpose: "MLTransposeOptions" in "api-mlgraphbuilder-transpose" {
         input: OperandId,
     } options {
-        /// For each dimension of the output the dimension of the input that it is; their reverse order when absent.
+        /// For each dimension of the output, the dimension of the input; default: the reverse order.
         permutation: Option<Vec<u32>> = None,
     }
     [("input", Of(ANY), N)] -> One [("output", SameAs("input"), SameRankAs("input"))] {
@@ -364,9 +364,9 @@ operators! {
     pub struct Triangular: "MLTriangularOptions" in "api-mlgraphbuilder-triangular" {
         input: OperandId,
     } options {
-        /// Whether the upper triangle is kept, or the lower one.
+        /// Whether to keep the upper triangle; otherwise the lower one.
         upper: bool = true,
-        /// The diagonal that bounds the triangle: how far above the main diagonal it is, or below it when negative.
+        /// The diagonal that bounds the triangle: how far above the main diagonal it is, or below it if negative.
         diagonal: i32 = 0,
     }
     [("input", Of(ANY), at_least(2))] -> One [("output", SameAs("input"), SameRankAs("input"))] {

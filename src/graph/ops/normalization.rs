@@ -17,13 +17,13 @@ operators! {
         mean: OperandId,
         variance: OperandId,
     } options {
-        /// What each feature is multiplied with: [features]. 1 when it is absent.
+        /// The factor of each feature: [features]. Default: 1.
         scale: Option<OperandId> = None,
-        /// What is added to each feature: [features]. 0 when it is absent.
+        /// The offset of each feature: [features]. Default: 0.
         bias: Option<OperandId> = None,
         /// The axis of the features.
         axis: u32 = 1,
-        /// What is added to the variance.
+        /// A number added to the variance.
         epsilon: f64 = 1e-5,
     }
     [
@@ -44,11 +44,11 @@ operators! {
     pub struct InstanceNormalization: "MLInstanceNormalizationOptions" in "api-mlgraphbuilder-instancenorm" {
         input: OperandId,
     } options {
-        /// What each channel is multiplied with: [channels]. 1 when it is absent.
+        /// The factor of each channel: [channels]. Default: 1.
         scale: Option<OperandId> = None,
-        /// What is added to each channel: [channels]. 0 when it is absent.
+        /// The offset of each channel: [channels]. Default: 0.
         bias: Option<OperandId> = None,
-        /// What is added to the variance.
+        /// A number added to the variance.
         epsilon: f64 = 1e-5,
         /// The layout of the input and of the output.
         layout: InputOperandLayout = InputOperandLayout::Nchw,
@@ -69,13 +69,13 @@ operators! {
     pub struct LayerNormalization: "MLLayerNormalizationOptions" in "api-mlgraphbuilder-layernorm" {
         input: OperandId,
     } options {
-        /// What is multiplied with, in the sizes of the axes. 1 when it is absent.
+        /// The factor, with the sizes of the axes. Default: 1.
         scale: Option<OperandId> = None,
-        /// What is added, in the sizes of the axes. 0 when it is absent.
+        /// The offset, with the sizes of the axes. Default: 0.
         bias: Option<OperandId> = None,
-        /// The axes over which mean and variance are taken; all but the first when it is absent.
+        /// The axes over which mean and variance are taken; default: all but the first.
         axes: Option<Vec<u32>> = None,
-        /// What is added to the variance.
+        /// A number added to the variance.
         epsilon: f64 = 1e-5,
     }
     [
@@ -83,7 +83,7 @@ operators! {
         ("scale", SameAs("input"), N),
         ("bias", SameAs("input"), N),
     ] -> One [("output", SameAs("input"), SameRankAs("input"))] {
-        /// Normalizes the input with its own mean and variance over the given axes (all but the first when they are not
+        /// Normalizes the input with its own mean and variance over the given axes (all but the first if they are not
         /// given). scale and bias have the sizes of these axes, in their order.
         "layerNormalization"
     }
@@ -94,9 +94,9 @@ operators! {
     pub struct RmsNormalization: "" in "" {
         input: OperandId,
     } options {
-        /// What is multiplied with, in the sizes of the axes. 1 when it is absent.
+        /// The factor, with the sizes of the axes. Default: 1.
         scale: Option<OperandId> = None,
-        /// The axes over which the mean is taken; all but the first when it is absent.
+        /// The axes over which the mean is taken; default: all but the first.
         axes: Option<Vec<u32>> = None,
         /// What is added to the mean of the squares.
         epsilon: f64 = 1e-5,

@@ -19,7 +19,7 @@ operators! {
     pub struct Pool2d(Pool2dKind): "MLPool2dOptions" in "api-mlgraphbuilder-pool2d" {
         input: OperandId,
     } options {
-        /// The size of the window, [height, width]; that of the input when it is absent.
+        /// The size of the window, [height, width]; default: the size of the input.
         window_dimensions: Option<[u32; 2]> = None,
         /// Rows and columns around the input that windows may cover but that do not count:
         /// [beginning height, ending height, beginning width, ending width].

@@ -24,7 +24,7 @@ operators! {
         /// Of the rows of the weights, `[numDirections, 4 * hiddenSize]`.
         scales: OperandId,
     } options {
-        /// What is taken off the rows of the weights, `[numDirections, 4 * hiddenSize]`; zeros when absent.
+        /// What is taken off the rows of the weights, `[numDirections, 4 * hiddenSize]`; default: zeros.
         zero_points: Option<OperandId> = None,
         /// As that of lstm.
         peephole_weight: Option<OperandId> = None,

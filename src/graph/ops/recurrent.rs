@@ -71,21 +71,21 @@ operators! {
         steps: u32,
         hidden_size: u32,
     } options {
-        /// The biases of the input, `[numDirections, 3 * hiddenSize]`; zeros when absent.
+        /// The biases of the input, `[numDirections, 3 * hiddenSize]`; default: zeros.
         bias: Option<OperandId> = None,
-        /// The biases of the hidden state, `[numDirections, 3 * hiddenSize]`; zeros when absent.
+        /// The biases of the hidden state, `[numDirections, 3 * hiddenSize]`; default: zeros.
         recurrent_bias: Option<OperandId> = None,
-        /// The hidden state before the first step, `[numDirections, batchSize, hiddenSize]`; zeros when absent.
+        /// The hidden state before the first step, `[numDirections, batchSize, hiddenSize]`; default: zeros.
         initial_hidden_state: Option<OperandId> = None,
         /// Whether the reset gate is applied after the hidden state's product with its weights, or before.
         reset_after: bool = true,
-        /// Whether the hidden state of each step is returned too.
+        /// Whether to return the hidden state of each step, too.
         return_sequence: bool = false,
-        /// Whether the steps are taken from the first to the last, from the last to the first, or both ways by two networks.
+        /// The order of the steps: from the first to the last, from the last to the first, or both ways with two networks.
         direction: RecurrentNetworkDirection = RecurrentNetworkDirection::Forward,
         /// The order of the gates in weights and biases: update (z), reset (r), new (n).
         layout: GruWeightLayout = GruWeightLayout::Zrn,
-        /// Two: that of the update and reset gates, and that of the new gate. Sigmoid and tanh when absent.
+        /// Two functions: for the update and reset gates, and for the new gate. Default: sigmoid and tanh.
         activations: Option<Vec<RecurrentNetworkActivation>> = None,
     }
     [
@@ -126,15 +126,15 @@ operators! {
         hidden_state: OperandId,
         hidden_size: u32,
     } options {
-        /// The biases of the input, `[3 * hiddenSize]`; zeros when absent.
+        /// The biases of the input, `[3 * hiddenSize]`; default: zeros.
         bias: Option<OperandId> = None,
-        /// The biases of the hidden state, `[3 * hiddenSize]`; zeros when absent.
+        /// The biases of the hidden state, `[3 * hiddenSize]`; default: zeros.
         recurrent_bias: Option<OperandId> = None,
         /// Whether the reset gate is applied after the hidden state's product with its weights, or before.
         reset_after: bool = true,
         /// The order of the gates in weights and biases: update (z), reset (r), new (n).
         layout: GruWeightLayout = GruWeightLayout::Zrn,
-        /// Two: that of the update and reset gates, and that of the new gate. Sigmoid and tanh when absent.
+        /// Two functions: for the update and reset gates, and for the new gate. Default: sigmoid and tanh.
         activations: Option<Vec<RecurrentNetworkActivation>> = None,
     }
     [
@@ -199,25 +199,25 @@ operators! {
         steps: u32,
         hidden_size: u32,
     } options {
-        /// The biases of the input, `[numDirections, 4 * hiddenSize]`; zeros when absent.
+        /// The biases of the input, `[numDirections, 4 * hiddenSize]`; default: zeros.
         bias: Option<OperandId> = None,
-        /// The biases of the hidden state, `[numDirections, 4 * hiddenSize]`; zeros when absent.
+        /// The biases of the hidden state, `[numDirections, 4 * hiddenSize]`; default: zeros.
         recurrent_bias: Option<OperandId> = None,
-        /// The weights of the cell state for the input, output and forget gates, in this order, `[numDirections, 3 * hiddenSize]`; zeros
-        /// when absent.
+        /// The weights of the cell state for the input, output and forget gates, in this order, `[numDirections, 3 * hiddenSize]`; default:
+        /// zeros.
         peephole_weight: Option<OperandId> = None,
-        /// The hidden state before the first step, `[numDirections, batchSize, hiddenSize]`; zeros when absent.
+        /// The hidden state before the first step, `[numDirections, batchSize, hiddenSize]`; default: zeros.
         initial_hidden_state: Option<OperandId> = None,
-        /// The cell state before the first step, `[numDirections, batchSize, hiddenSize]`; zeros when absent.
+        /// The cell state before the first step, `[numDirections, batchSize, hiddenSize]`; default: zeros.
         initial_cell_state: Option<OperandId> = None,
-        /// Whether the hidden state of each step is returned too.
+        /// Whether to return the hidden state of each step, too.
         return_sequence: bool = false,
-        /// Whether the steps are taken from the first to the last, from the last to the first, or both ways by two networks.
+        /// The order of the steps: from the first to the last, from the last to the first, or both ways with two networks.
         direction: RecurrentNetworkDirection = RecurrentNetworkDirection::Forward,
         /// The order of the gates in weights and biases: input (i), output (o), forget (f), cell (g).
         layout: LstmWeightLayout = LstmWeightLayout::Iofg,
-        /// Three: that of the input, forget and output gates, that of the cell gate, and that of the cell state. Sigmoid,
-        /// tanh and tanh when absent.
+        /// Three functions: for the input, forget and output gates, for the cell gate, and for the cell state. Default: sigmoid,
+        /// tanh and tanh.
         activations: Option<Vec<RecurrentNetworkActivation>> = None,
     }
     [
@@ -267,17 +267,17 @@ operators! {
         cell_state: OperandId,
         hidden_size: u32,
     } options {
-        /// The biases of the input, `[4 * hiddenSize]`; zeros when absent.
+        /// The biases of the input, `[4 * hiddenSize]`; default: zeros.
         bias: Option<OperandId> = None,
-        /// The biases of the hidden state, `[4 * hiddenSize]`; zeros when absent.
+        /// The biases of the hidden state, `[4 * hiddenSize]`; default: zeros.
         recurrent_bias: Option<OperandId> = None,
-        /// The weights of the cell state for the input, output and forget gates, in this order, `[3 * hiddenSize]`; zeros
-        /// when absent.
+        /// The weights of the cell state for the input, output and forget gates, in this order, `[3 * hiddenSize]`; default:
+        /// zeros.
         peephole_weight: Option<OperandId> = None,
         /// The order of the gates in weights and biases: input (i), output (o), forget (f), cell (g).
         layout: LstmWeightLayout = LstmWeightLayout::Iofg,
-        /// Three: that of the input, forget and output gates, that of the cell gate, and that of the cell state. Sigmoid,
-        /// tanh and tanh when absent.
+        /// Three functions: for the input, forget and output gates, for the cell gate, and for the cell state. Default: sigmoid,
+        /// tanh and tanh.
         activations: Option<Vec<RecurrentNetworkActivation>> = None,
     }
     [

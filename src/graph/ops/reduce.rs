@@ -12,8 +12,8 @@ operators! {
     pub struct Reduce(ReduceKind): "MLReduceOptions" in "api-mlgraphbuilder-reduce" {
         input: OperandId,
     } options {
-        /// The axes that are reduced, each once. All are when the list is absent; none is when it is empty, and then
-        /// every value is reduced for itself.
+        /// The axes to reduce, each once. Default: all. With an empty list no axis is reduced, and
+        /// each value is reduced alone.
         axes: Option<Vec<u32>> = None,
         /// Whether reduced axes stay, with size 1.
         keep_dimensions: bool = false,
@@ -41,9 +41,9 @@ operators! {
         "reduceMean" Mean,
     }
     [("input", Of(ANY), N)] -> One [("output", SameAs("input"), N)] {
-        /// Finds the greatest of the values along the axes; NaN if one of them is NaN.
+        /// Computes the maximum of the values along the axes; NaN if one of them is NaN.
         "reduceMax" Max,
-        /// Finds the least of the values along the axes; NaN if one of them is NaN.
+        /// Computes the minimum of the values along the axes; NaN if one of them is NaN.
         "reduceMin" Min,
     }
 }

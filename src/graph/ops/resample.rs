@@ -10,7 +10,7 @@ use crate::graph::shape::{check_axes, check_length, check_positive};
 use crate::graph::{DataType, OperandId, Operands};
 
 enumeration! {
-    /// How values between elements are found.
+    /// How to interpolate between elements.
     "MLInterpolationMode" InterpolationMode { NearestNeighbor "nearest-neighbor", Linear "linear" }
 }
 
@@ -39,7 +39,7 @@ operators! {
     pub struct Resample2d: "MLResample2dOptions" in "api-mlgraphbuilder-resample2d-method" {
         input: OperandId,
     } options {
-        /// How values between elements are found.
+        /// How to interpolate between elements.
         mode: InterpolationMode = InterpolationMode::NearestNeighbor,
         /// The factors of the two sizes, in the order of axes.
         scales: Vec<f32> = vec![1.0; 2],

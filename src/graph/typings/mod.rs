@@ -74,7 +74,7 @@ fn methods(text: &mut String) {
         }
         doc.push(String::new());
         doc.push(
-            "Throws `TypeError` for operands that do not fit, `InvalidStateError` when the builder cannot build any more.".into(),
+            "Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.".into(),
         );
         doc.push(String::new());
         doc.push(format!("See https://www.w3.org/TR/webnn/#{}", row.section));

@@ -23,9 +23,9 @@ operators! {
         /// Divides the values of the first operand by those of the second, element by element. Integers are truncated
         /// towards zero; an integer divided by zero gives 0.
         "div" Div,
-        /// Takes the greater of the values of the two operands, element by element; NaN if either is NaN.
+        /// Computes the maximum of the two operands, element by element; NaN if either is NaN.
         "max" Max,
-        /// Takes the lesser of the values of the two operands, element by element; NaN if either is NaN.
+        /// Computes the minimum of the two operands, element by element; NaN if either is NaN.
         "min" Min,
         /// Raises the values of the first operand to the powers given by the second, element by element.
         "pow" Pow,
